@@ -351,7 +351,7 @@ def views_of(path, mode, max_tiles, device, dtype):
 
 
 def rows_of(view, tiles, grid):
-    """The number of sequence positions of these views."""
+    """Returns the number of sequence positions of these views."""
     n = view.shape[-1] // 64
     w, h = grid
     return n * (n + 1) + 1 + (10 * h * (10 * w + 1) if tiles is not None else 0)

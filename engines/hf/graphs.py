@@ -11,7 +11,7 @@ import torch
 import transformers
 from torch.utils import _pytree as pytree
 
-WARM_STEPS = 2  # normal steps before one is recorded: libraries load and choose their kernels in them
+WARM_STEPS = 2  # normal steps before one is recorded, in which libraries load and choose their kernels
 
 
 class FixedCache:

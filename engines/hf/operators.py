@@ -1,8 +1,8 @@
 """NVTX ranges around the operators that a model calls.
 
-`emit_nvtx` records every ATen call: views, casts of sizes, and the calls inside of other calls. Most of them launch nothing, and
-together they made a decode step take 1.7 times as long. This file records the calls that the model's Python code makes, without
-those that only look at a tensor. The text of a range is that of `emit_nvtx`, which the collector splits (src/collect/nvtx_torch.c):
+`emit_nvtx` records every ATen call: views, casts of sizes, and nested calls. Most of them launch nothing, and together they made a
+decode step take 1.7 times as long. This file records only the calls that the model's Python code makes, and no calls that only
+inspect a tensor. A range has the same text as with `emit_nvtx`, which the collector splits (src/collect/nvtx_torch.c):
     aten::linear, op_id = 0, sizes = [[1, 501, 4096], [4096, 4096]]
 """
 import contextlib
@@ -10,7 +10,7 @@ import contextlib
 import torch
 from torch.overrides import TorchFunctionMode
 
-# These return another view of the same memory, or a fact about a tensor.
+# These functions return another view of the same memory, or a property of a tensor.
 NO_WORK = frozenset("""view reshape transpose t permute unsqueeze squeeze expand expand_as view_as flatten unflatten chunk split narrow
     select unbind detach size dim numel stride is_contiguous is_floating_point is_complex is_cuda data_ptr element_size storage_offset
     swapaxes swapdims movedim tensor_split unfold diagonal alias requires_grad_ ndimension nelement type_as get_device dim_order
@@ -21,7 +21,7 @@ OPERATORS = {"truediv": "div", "floordiv": "floor_divide", "float": "to", "half"
 
 
 def range_name(function):
-    """The operator that a torch function is named after; None: it launches nothing."""
+    """Returns the operator that a torch function is named after; None: it launches nothing."""
     name = getattr(function, "__name__", "")
     if name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
@@ -70,13 +70,13 @@ class OperatorRanges(TorchFunctionMode):
 
 
 def layers_of(model):
-    """The repeated layers: the longest list of modules."""
+    """Returns the repeated layers: the longest list of modules."""
     lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList)]
     return list(max(lists, key=len)) if lists else []
 
 
 class SomeLayers:
-    """After `thin()`, the mode is active in one of `every` layers per step, another one in each step, and outside of the layers."""
+    """After `thin()`, the mode is active outside of the layers and in one of `every` layers per step, a different one in each step."""
 
     def __init__(self, mode, model, every):
         self.mode, self.every, self.step = mode, every, None
@@ -109,7 +109,7 @@ class SomeLayers:
 
 @contextlib.contextmanager
 def recorded(model, marks, shapes, steps, shaped_steps, every):
-    """Ranges around operators: with sizes in prefill and the first decode steps; after those, of one layer in `every`."""
+    """Ranges around operators: with sizes in prefill and the first decode steps, later only in one of `every` layers."""
     mode = OperatorRanges(marks.push_text, marks.pop, shapes)
     layers = SomeLayers(mode, model, every)
 

@@ -21,13 +21,13 @@ REQUEST = "inferprof request"  # the range that the collector captures (conf/eng
 # Number of decode steps whose operators are recorded with sizes. Later steps have the same operators.
 SHAPED_STEPS = 1
 
-# After those, the operators of one layer in so many are recorded per step, of another one in each step. Recording all of them
+# Later steps record the operators of one layer in this many, a different one in each step. Recording all of them
 # doubles the time of a step, and the layers are alike.
 OPERATOR_LAYERS = 8
 
 
 class Clock:
-    """Host time in seconds, read after the device has finished its work."""
+    """Returns the host time in seconds after the device has finished its work."""
 
     def __init__(self, device):
         self.cuda = device.type == "cuda"
@@ -73,7 +73,7 @@ class EventStamps:
 
 
 class Marks:
-    """NVTX ranges and token marks, if on. torch supports neither domains nor payloads, so the text holds everything."""
+    """NVTX ranges and token marks, if on. torch supports neither domains nor payloads, so the text contains everything."""
 
     def __init__(self, on):
         self.on = on and torch.cuda.is_available()
@@ -141,7 +141,7 @@ class Steps(LogitsProcessor):
 class SubStages:
     """Forward hooks on the modules of the sub-stages, given as {stage: module path}, for example {"vision": "model.visual"}.
 
-    A hook that cannot be placed, or that fails, costs its sub-stage and not the request: `problems` says why."""
+    If a hook cannot be placed or fails, only its sub-stage has no time; `problems` contains the reason."""
 
     def __init__(self, model, names, device, marks):
         self.marks, self.problems = marks, []
@@ -197,7 +197,7 @@ def module_ranges(model, marks, skip, leaves):
 @contextlib.contextmanager
 def detail_ranges(model, detail, shapes, steps, skip, every_layer=OPERATOR_LAYERS, compiled=False):
     """Ranges below the stages. detail none or stages: no ranges; modules: per module; operators: per operator, and per module that
-    has modules in it (the other modules are one operator, or a few). Compiled code has no operators of its own in Python, so that
+    has modules in it (other modules consist of one or a few operators). Compiled code has no operators of its own in Python, so
     torch's own ranges are used there."""
     if not steps.marks.on or detail in ("none", "stages"):
         yield

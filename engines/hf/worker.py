@@ -16,7 +16,7 @@ import time
 VERSION = "0.1.0"
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
 MAX_LINE = 16 << 20
-MAX_BATCH = 4096  # sequences of a request; the device's memory is the real limit
+MAX_BATCH = 4096  # maximum sequences per request; in practice the device's memory is the limit
 NO_CUDA = ("Found no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs are available")  # torch's error messages
 
 
@@ -73,7 +73,7 @@ def fill_random(model, seed):
 
 
 def dtype_argument():
-    """The name of from_pretrained's argument for the data type: `torch_dtype` until 4.55, `dtype` since."""
+    """Returns the name of from_pretrained's argument for the data type: `torch_dtype` until 4.55, `dtype` since."""
     major, minor = (int(n) for n in transformers.__version__.split(".")[:2])
     return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
 
@@ -90,7 +90,7 @@ def is_dsocr(raw):
     return raw.get("model_type") == "deepseek_vl_v2" or any("DeepseekOCR" in a for a in raw.get("architectures", []))
 
 
-# DeepSeek-OCR's own code is written for this version. What it imports was removed in 4.48.
+# DeepSeek-OCR's own code is written for this version. Names that it imports were removed in 4.48.
 DSOCR_TRANSFORMERS = "4.46.3"
 
 
@@ -233,7 +233,7 @@ class Model:
             raise Refusal(f"{self.path}: {why}; {self.load_remedy(e, why)}") from e
 
     def load_remedy(self, e, why):
-        """The advice for a model that did not load."""
+        """Returns advice for a model that did not load."""
         if self.attention and (self.attention in why or "FlashAttention" in why):
             package = f"install the flash-attn package for {sys.executable}, or " if "flash" in self.attention else ""
             return package + "use engine.load.attn_implementation=sdpa or eager"
@@ -265,7 +265,7 @@ class Model:
     def text_ids(self, text):
         if self.tokenizer:
             return self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return [3 + b for b in text.encode()]  # without a tokenizer: one token per byte, enough for random weights
+        return [3 + b for b in text.encode()]  # without a tokenizer, one token per byte is sufficient for random weights
 
     def dsocr_inputs(self, request):
         import dsocr
@@ -308,7 +308,7 @@ class Model:
         return self.batch_inputs([ids] * self.batch)
 
     def batch_inputs(self, sequences):
-        """Sequences of any length; shorter ones are padded on the left, because generation continues on the right."""
+        """Accepts sequences of any length; shorter ones are padded on the left, because generation continues on the right."""
         longest = max(len(s) for s in sequences)
         ids = torch.tensor([[0] * (longest - len(s)) + s for s in sequences], device=self.device)
         mask = torch.tensor([[0] * (longest - len(s)) + [1] * len(s) for s in sequences], device=self.device)
@@ -420,7 +420,7 @@ def infer(model, request):
 
 
 def count_new(model, rows):
-    """The new ids of each sequence, up to and with its end token: `generate` pads those that ended earlier."""
+    """Returns the new ids of each sequence up to and including its end token. `generate` pads sequences that ended earlier."""
     ends = model.model.generation_config.eos_token_id
     ends = set(ends if isinstance(ends, (list, tuple)) else [] if ends is None else [ends])
     return [row[:next((i + 1 for i, t in enumerate(row) if t in ends), len(row))] for row in rows]
@@ -508,7 +508,7 @@ class Engine:
 
 
 def explain(e):
-    """The error message for an exception, with advice where possible."""
+    """Returns the error message for an exception, with advice if possible."""
     if isinstance(e, Refusal):
         return str(e)
     name = type(e).__name__

@@ -5,7 +5,7 @@
 
 #include "base/die.h"
 
-/* Released when memory runs out, so that the error can be reported. */
+/* Memory that is released when an allocation fails, so that the error can be reported. */
 #define RESERVE_BYTES (256u << 10)
 
 struct alloc_guard {
@@ -15,7 +15,7 @@ struct alloc_guard {
 };
 
 static _Thread_local struct alloc_guard *current;
-static size_t refuse_in; /* allocations until the one that fails; 0: none */
+static size_t refuse_in; /* counts down to the allocation that fails; 0: none fails */
 
 bool alloc_guard_run(void (*call)(void *context), void *context, size_t *bytes) {
     struct alloc_guard g = { .outer = current };

@@ -36,7 +36,7 @@ static inline bool bytes_slice(struct bytes *b, size_t n, struct bytes *out) {
     return true;
 }
 
-/* LEB128: seven bits per byte, low bits first; at most ten bytes, no bits past the 64th. */
+/* Reads LEB128: seven bits per byte, low bits first; at most ten bytes, no bits past the 64th. */
 static inline bool bytes_varint(struct bytes *b, uint64_t *out) {
     uint64_t v = 0;
     const uint8_t *p = b->p;

@@ -7,8 +7,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-/* True if the counter runs at a constant rate in all frequency and sleep states (invariant TSC). Otherwise it
- * cannot be used for timing. */
+/* Returns true if the counter runs at a constant rate in all frequency and sleep states (invariant TSC).
+ * Otherwise it cannot be used for timing. */
 static inline bool counter_is_steady(void) {
     unsigned a, b, c, d;
     return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);

@@ -10,12 +10,12 @@
 #include "base/util.h"
 
 #define LEVEL 0.05
-/* smaller changes are not reported, because even a rebuild of the same source changes times by more */
+/* Smaller changes are not reported, because even a rebuild of the same source changes times by more. */
 #define LEAST 0.002
-#define MAX_SPLITS 20000  /* with more splits than this, as many random splits are used instead of all */
-#define RESOLUTION 0.0005 /* on a log scale; two processes that agree better than this do so by chance */
+#define MAX_SPLITS 20000  /* if there are more splits than this, as many random splits are used instead */
+#define RESOLUTION 0.0005 /* on a log scale; a smaller spread between two processes is coincidence */
 
-/* The number of ways to choose k of n, limited to `limit`. */
+/* Returns the number of ways to choose k of n, at most `limit`. */
 static double choose(size_t n, size_t k, double limit) {
     double c = 1;
     for (size_t i = 1; i <= k && c <= limit; i++) c = c * (double)(n - k + i) / (double)i;
@@ -24,7 +24,7 @@ static double choose(size_t n, size_t k, double limit) {
 
 bool difference_can_test(size_t na, size_t nb) {
     if (na < 1 || nb < 1 || na + nb < 4) return false;
-    /* with equal sides, the mirrored split is as extreme */
+    /* With sides of equal size, the mirrored split is as extreme. */
     double splits = choose(na + nb, na, 1e9), equal = na == nb ? 2 : 1;
     return equal / splits <= LEVEL;
 }
@@ -65,7 +65,7 @@ struct test {
     double *left, *right; /* [n] each: scratch */
 };
 
-/* Difference of the medians in standard errors. Returns 0 if a side is empty. */
+/* Returns the difference of the medians in standard errors; 0 if a side is empty. */
 static double statistic(const struct test *t, size_t row, double *difference, double *error) {
     const double *x = t->logs + row * t->n;
     size_t nl = 0, nr = 0;
@@ -91,7 +91,8 @@ static double largest_statistic(const struct test *t) {
     return most;
 }
 
-/* The next subset of na in lexicographic order; the rest follows in order. Returns false after the last. */
+/* Advances to the next subset of na in lexicographic order; the rest follows in order. Returns false after
+ * the last. */
 static bool next_split(struct test *t) {
     size_t k = t->na, i = k;
     while (i > 0 && t->order[i - 1] == t->n - k + i - 1) i--;
@@ -114,7 +115,8 @@ static void random_split(struct test *t, uint64_t draw) {
     }
 }
 
-/* The largest statistic of each split, descending. The first split visited is the observed one. */
+/* Computes the largest statistic of each split, in descending order. The first split visited is the
+ * observed one. */
 static size_t all_splits(struct test *t, double *largest) {
     bool exact = choose(t->n, t->na, MAX_SPLITS) <= MAX_SPLITS;
     size_t n = 0;
@@ -138,7 +140,7 @@ static void fill_tested(struct test *t, struct difference_row *rows, const doubl
         double difference, error, observed = statistic(t, r, &difference, &error);
         size_t as_large = 0;
         if (row->verdict == DIFFERENCE_UNKNOWN || isnan(difference)) continue;
-        /* the same split in another order may differ by rounding */
+        /* The same split in another order may differ by rounding. */
         while (as_large < nsplits && largest[as_large] >= observed * (1 - 1e-9)) as_large++;
         double half = fmax(critical * error, LEAST) * (1 + 1e-9);
         row->p = (double)as_large / (double)nsplits;

@@ -26,7 +26,7 @@
 enum difference_verdict {
     DIFFERENCE_UNKNOWN,     /* a side has no value, or a value that is not above 0 */
     DIFFERENCE_NONE,        /* tested, but not significant */
-    DIFFERENCE_SHOWN,       /* significant; or far larger than differences between processes of one binary */
+    DIFFERENCE_SHOWN,       /* significant, or much larger than differences between processes of one binary */
     DIFFERENCE_CANNOT_TELL, /* too few processes, or unstable */
 };
 
@@ -50,7 +50,8 @@ struct difference_row {
     enum difference_verdict verdict;
 };
 
-/* True if na against nb processes can reach a p-value of 5%: 4 against 4, 3 against 5, 1 against 19. */
+/* Returns true if na against nb processes can reach a p-value of 5%: 4 against 4, 3 against 5, 1 against
+ * 19. */
 bool difference_can_test(size_t na, size_t nb);
 void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb);
 

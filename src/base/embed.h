@@ -1,4 +1,4 @@
-/* Files compiled into the program, so that it runs from anywhere: everything under web/, conf/ and samples/
+/* Files compiled into the program, so that it runs from any folder: everything under web/, conf/ and samples/
  * at build time, looked up by path in the source tree, and the GPU kernels, cuda/NAME.fatbin.
  *     const struct embed_file *f = embed_find("web/report.css");
  *     fwrite(f->data, 1, embed_bytes(f), out);

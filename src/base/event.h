@@ -19,6 +19,6 @@ void event_set(struct event *e); /* wakes all waiters */
 /* Returns when the counter is not `seen`, at the deadline (CLOCK_MONOTONIC), or spuriously earlier, so the
  * caller must check again. */
 void event_wait(struct event *e, unsigned seen, uint64_t until_ns);
-void event_reset(struct event *e); /* for the child after fork, where no thread waits */
+void event_reset(struct event *e); /* for the child after fork, in which no thread waits */
 
 #endif

@@ -85,7 +85,7 @@ static int make_temporary(const char *prefix, bool folder, char **path, int *scr
         if (getrandom(&random, sizeof random, 0) != sizeof random) random = clock_mono_ns() + (uint64_t)i;
         *path = xasprintf("%s%08" PRIx32, prefix, (uint32_t)(random ^ random >> 32));
         /* Registered before it exists, because a signal between the two calls would leave the file behind.
-         * A file of another program with this name must not be deleted; this is what the check is for. */
+         * The check prevents deleting a file of another program with this name. */
         bool taken = file_exists(*path);
         *scratch = taken ? -1 : scratch_add(*path);
         int made = taken ? -1 : create_new(*path, folder), why = taken ? EEXIST : errno;

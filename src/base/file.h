@@ -49,10 +49,10 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 char *file_join(const char *dir, const char *name); /* caller frees */
 const char *file_basename(const char *path);        /* borrowed from path */
-/* ending ".json": true for "a.json", false for ".json" itself */
+/* For the ending ".json", returns true for "a.json" and false for ".json" itself. */
 bool file_has_ending(const char *path, const char *ending);
-/* Length of path without `ending`; the full length if it does not have that ending. */
+/* Returns the length of path without `ending`; the full length if it does not have that ending. */
 size_t file_stem_bytes(const char *path, const char *ending);
-char *file_self(void); /* path of the running program; caller frees; NULL: unknown */
+char *file_self(void); /* returns the path of the running program; the caller frees it; NULL: unknown */
 
 #endif

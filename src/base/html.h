@@ -6,10 +6,10 @@
 
 #include "base/strbuf.h"
 
-/* For text and for attributes in double quotes, in HTML and XML. Control characters, invalid UTF-8 and
- * bidirectional overrides (which reverse the text after them) become U+FFFD. NULL adds nothing. */
+/* Escapes for text and for attributes in double quotes, in HTML and XML. Control characters, invalid UTF-8
+ * and bidirectional overrides (which reverse the text after them) become U+FFFD. NULL adds nothing. */
 void html_escape(struct strbuf *out, const char *s);
-/* Valid JSON for use inside a <script> element: escapes <, >, &, U+2028 and U+2029. */
+/* Writes valid JSON for use inside a <script> element: escapes <, >, &, U+2028 and U+2029. */
 void html_script_json(struct strbuf *out, const char *json, size_t n);
 void html_base64(struct strbuf *out, const void *data, size_t n); /* for data: URLs */
 

@@ -69,7 +69,7 @@ void log_at(enum log_level level, const char *fmt, ...) {
     char *text = NULL;
     if (level > state.level && !state.file) return;
     va_start(ap, fmt);
-    /* out of memory: print the format string without its values */
+    /* if memory is exhausted, print the format string without its values */
     if (vasprintf(&text, fmt, ap) < 0) text = NULL;
     va_end(ap);
     if (text) {

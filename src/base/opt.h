@@ -38,7 +38,7 @@ struct opt {
 struct opt_list {
     const char **v;
     size_t n, cap;
-    bool keep_marker; /* keep "--" as an operand, because it separates two lists of operands */
+    bool keep_marker; /* "--" is kept as an operand, because it separates two lists of operands */
 };
 
 /* Splits argv[0..argc) (without the command name) into options and operands, in any order. With

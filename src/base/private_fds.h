@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
-bool private_fds(void); /* false: not permitted by a system call filter; the table is then still shared */
+/* returns false if a system call filter does not permit it; the table is then still shared */
+bool private_fds(void);
 
 #endif

@@ -5,14 +5,14 @@
 
 #include "base/strbuf.h"
 
-/* The file that execvp would run for `name`: `name` itself if it contains a slash, otherwise the first match
- * in PATH, or in the system's default path if PATH is not set. Skips folders and files without execute
- * permission. Caller frees; NULL: not found. */
+/* Returns the file that execvp would run for `name`: `name` itself if it contains a slash, otherwise the
+ * first match in PATH, or in the system's default path if PATH is not set. Skips folders and files without
+ * execute permission. The caller frees the path; NULL: not found. */
 char *program_find(const char *name);
 
-/* Our environment, extended by the "NAME=VALUE" strings of `set` (NULL-terminated array; may be NULL),
- * which replace variables of the same name. Of equal names the last one wins. The caller frees the array;
- * the strings are borrowed. */
+/* Returns our environment with the "NAME=VALUE" strings of `set` (NULL-terminated array; may be NULL),
+ * which replace variables of the same name. Of equal names the last one is used. The caller frees the
+ * array; the strings are borrowed. */
 char **program_environment(const char *const *set);
 
 void program_add_end(struct strbuf *out, int wait_status); /* "exit status 3", "signal 9 (Killed)" */

@@ -7,7 +7,8 @@
 #ifndef BASE_SCRATCH_H
 #define BASE_SCRATCH_H
 
-int scratch_add(const char *path); /* -1: table full, so the path is not deleted on a signal */
-void scratch_forget(int slot);     /* ignores -1 */
+/* returns -1 if the table is full; the path is then not deleted on a signal */
+int scratch_add(const char *path);
+void scratch_forget(int slot); /* ignores -1 */
 
 #endif

@@ -6,7 +6,7 @@
 
 #define MAX_NAME_WORDS 12
 #define MAX_WORD 24
-/* minimum number of characters after "hf_", "sk-", ...; shorter words are ordinary names */
+/* Minimum number of characters after "hf_", "sk-", ...; shorter words are ordinary names. */
 #define MIN_PREFIXED_TOKEN 20
 #define MAX_NUMBER 16 /* maximum length of lists like "0,1,2,3"; longer numbers may be keys */
 /* maximum per word; the rest of a longer word is masked completely, so that the time stays linear */
@@ -103,7 +103,7 @@ static bool is_number(const char *value, size_t n) {
     return n <= MAX_NUMBER;
 }
 
-/* True for variables of libraries and of this program that only configure how it runs. */
+/* Returns true for variables of libraries and of this program that only configure how it runs. */
 static bool is_setting(const char *name, size_t n) {
     static const char *const prefixes[] = { "INFERPROF_",  "OMP_",          "MKL_",    "CUDA_",    "CUBLAS",
                                             "NCCL_",       "NVIDIA_",       "TORCH",   "PYTORCH_", "PYTHON",
@@ -179,7 +179,7 @@ static size_t prefix_length(const char *run, size_t n) {
     return 0;
 }
 
-/* True if there are digits, capitals and small letters, as in a random token. */
+/* Returns true if there are digits, capitals and small letters, as in a random token. */
 static bool looks_random(const char *p, size_t n) {
     bool digit = false, upper = false, lower = false;
     for (size_t i = 0; i < n; i++) {

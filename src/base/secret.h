@@ -11,15 +11,15 @@
 
 #define SECRET_MASK "***"
 
-/* True if a variable, option or key with this name usually contains a secret. A name is split into words
- * at punctuation and at capitals (HF_TOKEN, --api-key, engine.load.accessToken). Secret: token, auth,
- * secret, password, api key and similar words, in the position where they name a value. Not secret:
+/* Returns true if a variable, option or key with this name usually contains a secret. A name is split into
+ * words at punctuation and at capitals (HF_TOKEN, --api-key, engine.load.accessToken). Secret: token,
+ * auth, secret, password, api key and similar words, in the position where they name a value. Not secret:
  * max_new_tokens, token_count, tokenizer, key, pad_token. */
 bool secret_is_name(const char *name, size_t len);
 
-/* True if the value of this environment variable of an engine must not be stored. Only numbers, switches
- * and the settings of well-known libraries (OMP_*, CUDA_*, NCCL_*, PYTHON*, ...) are stored, because they
- * are needed to repeat a run. */
+/* Returns true if the value of this environment variable of an engine must not be stored. Only numbers,
+ * switches and the settings of well-known libraries (OMP_*, CUDA_*, NCCL_*, PYTHON*, ...) are stored,
+ * because they are needed to repeat a run. */
 bool secret_is_env(const char *name, const char *value);
 
 /* Masks secrets in command-line words, quoted or not: --token V, --token=V, TOKEN=V, "token": "V",

@@ -60,7 +60,7 @@ struct stats stats_of(const double *v, size_t n) {
     return s;
 }
 
-/* Mean over the finite values of the group of v[at]; *count: their number. */
+/* Returns the mean over the finite values of the group of v[at]; *count is their number. */
 static double group_mean(const double *v, const uint32_t *group, size_t n, size_t at, size_t *count) {
     double sum = 0;
     *count = 0;
@@ -85,7 +85,7 @@ double stats_grouped_cv(const double *v, const uint32_t *group, size_t n) {
     return freedom > 0 ? sqrt(squares / freedom) : NAN;
 }
 
-/* Continued fraction of the incomplete beta function (Lentz's method). */
+/* Computes the continued fraction of the incomplete beta function (Lentz's method). */
 static double beta_fraction(double a, double b, double x) {
     const double tiny = 1e-300;
     double c = 1, d = 1 - (a + b) * x / (a + 1);
@@ -106,7 +106,7 @@ static double beta_fraction(double a, double b, double x) {
     return h;
 }
 
-/* Regularised incomplete beta I_x(a, b). */
+/* Returns the regularised incomplete beta function I_x(a, b). */
 static double beta_inc(double a, double b, double x) {
     if (x <= 0) return 0;
     if (x >= 1) return 1;

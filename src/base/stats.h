@@ -25,8 +25,8 @@ struct stats {
 struct stats stats_of(const double *v, size_t n);
 struct stats stats_of_sorting(double *v, size_t n);
 struct stats stats_none(void); /* n = 0, the rest NaN */
-/* Pooled CV within groups: repeats of different inputs differ because of their work, which is not noise.
- * `group` NULL: one group. NaN if no group has two values. */
+/* Returns the pooled CV within groups. Repeats of different inputs differ because of their work, which is
+ * not noise. `group` NULL: one group. NaN if no group has two values. */
 double stats_grouped_cv(const double *v, const uint32_t *group, size_t n);
 double stats_percentile(const double *sorted, size_t n, double p); /* p in 0..1; NaN for n = 0 */
 double stats_t_quantile(double p, double df); /* Student's t: P(T <= result) = p; df > 0, may be fractional */

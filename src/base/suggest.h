@@ -1,10 +1,11 @@
-/* "Did you mean ...": finds the nearest name in a list. */
+/* Suggests a name ("did you mean ..."): finds the nearest one in a list. */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
 
 #include <stddef.h>
 
-/* Edit distance (insert, delete, replace, swap neighbours) from a to b; both are truncated to 63 bytes. */
+/* Returns the edit distance (insert, delete, replace, swap neighbours) from a to b; both are truncated to
+ * 63 bytes. */
 size_t suggest_distance(const char *a, const char *b);
 
 /* Call suggest_try for every candidate, then read `best`: NULL if no candidate is near enough. */

@@ -8,7 +8,8 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
-/* Searches PATH (program_find), then the install folders of NVIDIA's tools. Caller frees; NULL: not found. */
+/* Searches PATH (program_find), then the install folders of NVIDIA's tools. The caller frees the path;
+ * NULL: not found. */
 char *tool_find(const char *name);
 
 struct tool_run {

@@ -15,12 +15,14 @@ uint32_t utf8_next(const char **p, const char *end);
 /* returns the number of bytes written; 0: not a code point */
 size_t utf8_put(uint32_t code_point, char out[4]);
 bool utf8_valid(const char *s, size_t n);
-/* True for characters that affect the surrounding text: control characters, line and paragraph separators,
- * direction marks, overrides and isolates (they reverse the following text), invisible tags, and UTF8_BAD. */
+/* Returns true for characters that affect the surrounding text: control characters, line and paragraph
+ * separators, direction marks, overrides and isolates (they reverse the following text), invisible tags,
+ * and UTF8_BAD. */
 bool utf8_is_unsafe(uint32_t code_point);
-size_t utf8_width(const char *s, size_t n); /* in terminal columns; wide East Asian characters count as 2 */
+/* returns the width in terminal columns; wide East Asian characters count as 2 */
+size_t utf8_width(const char *s, size_t n);
 
-/* Size of the character at p in valid UTF-8; never past end. */
+/* Returns the size of the character at p in valid UTF-8; never past end. */
 static inline size_t utf8_step(const char *p, const char *end) {
     unsigned char c = (unsigned char)*p;
     size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4, left = (size_t)(end - p);

@@ -6,7 +6,7 @@
 #include "session/env.h"
 
 const char *build_version(void); /* "0.1.0" */
-/* short hash, with "-dirty" if files are modified; "unknown" outside a checkout */
+/* Returns the short hash, with "-dirty" if files are modified; "unknown" outside a checkout. */
 const char *build_commit(void);
 void build_info_text(struct strbuf *out); /* for --version */
 void build_info_env(struct env *e);       /* adds the same information to env.json */

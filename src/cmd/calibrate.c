@@ -48,7 +48,7 @@ static void cpu_json(struct jsonw *j, const struct cpu_peak *p) {
     jsonw_knum(j, "cpu_share", p->cached ? (double)NAN : p->cpu_share);
 }
 
-/* Share of the bandwidth in the table of GPUs; NaN: not in it. */
+/* Returns the share of the bandwidth in the table of GPUs; NaN if the GPU is not in it. */
 static double of_datasheet(const struct gpu_peak *p) {
     struct err ignored;
     const struct llm_gpu *g = llm_gpu_find(p->name, &ignored);
@@ -124,10 +124,11 @@ static void print_gpus(const struct gpu_peaks *gpus, const char *problem) {
                    units_bytes(p->reads[k].bytes, bytes, sizeof bytes),
                    units_bytes(p->reads[k].bytes_per_s, rate, sizeof rate));
         if (isfinite(of_datasheet(p)))
-            printf("  %.1f%% of the datasheet's bandwidth; peak.gbps=%.0f uses the measured one\n",
+            printf("  %.1f%% of the datasheet's bandwidth; set peak.gbps=%.0f to use the measured one\n",
                    100 * of_datasheet(p), p->bytes_per_s / 1e9);
         else if (!*p->problem)
-            printf("  not in the table of GPUs; peak.gbps=%.0f uses it\n", p->bytes_per_s / 1e9);
+            printf("  not in the table of GPUs; set peak.gbps=%.0f to use the measured bandwidth\n",
+                   p->bytes_per_s / 1e9);
     }
 }
 

@@ -21,7 +21,8 @@ enum complete {
 };
 
 struct command {
-    const char *name;    /* "trace info": a name of two words belongs to a family of commands */
+    /* name of the command; a name of two words, such as "trace info", belongs to a family */
+    const char *name;
     const char *args;    /* "FILE..."; "" for none */
     const char *summary; /* one line, lower case, no full stop */
     const char *details; /* paragraphs after the usage line; NULL: none */
@@ -40,7 +41,7 @@ struct command {
 extern const struct command *const commands[]; /* main.c */
 extern const size_t commands_n;
 
-/* finds the command, parses its options, runs it and checks stdout */
+/* Finds the command, parses its options, runs it and checks stdout. */
 int command_main(int argc, char **argv);
 const struct command *command_find(const char *name); /* NULL: not found */
 const struct opt *command_global_options(size_t *n);  /* options that every command accepts, like --help */
@@ -52,7 +53,7 @@ void command_screen(const struct view *v, int fd, struct strbuf *out);
 size_t command_width(int fd);    /* width of the terminal at fd, at most 160; 100: not a terminal */
 size_t command_line_width(void); /* width of stdout if it is a terminal; otherwise 0: no limit */
 void command_hint(struct err *err, const char *remedy); /* adds "; remedy" */
-/* prints "no traces in FOLDER" and returns EXIT_FAILED */
+/* Prints "no traces in FOLDER" and returns EXIT_FAILED. */
 int command_no_traces(const char *folder);
 
 #endif

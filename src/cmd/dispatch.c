@@ -85,7 +85,7 @@ const struct command *command_find(const char *name) {
     return NULL;
 }
 
-/* "trace" is not a command, but the first word of several commands. */
+/* Returns true for the first word of several commands, such as "trace". */
 static bool is_family(const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i < commands_n; i++)

@@ -51,10 +51,11 @@ struct session {
     size_t ncu_files, summaries, timelines;
     struct strlist problems; /* problems for the report */
     char *sources;           /* names of the inputs, for the title */
-    struct strbuf command;   /* command line that repeats the import */
+    struct strbuf command;   /* command line to repeat the import */
 };
 
-/* The file name up to the first dot that is not its first character: ".trace.json.gz" gives "trace". */
+/* Copies the file name up to the first dot that is not its first character: ".trace.json.gz" gives
+ * "trace". */
 static void stem_of(const char *path, char *stem, size_t cap) {
     const char *name = file_basename(path);
     name += strspn(name, ".");
@@ -68,8 +69,8 @@ static char *run_name(const char *path) {
     return xasprintf("%s-%s", clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
 }
 
-/* True if the folder contains traces. Traces of two imports in one folder would be read as ranks of one
- * job. */
+/* Returns true if the folder contains traces. Traces of two imports in one folder would be read as ranks
+ * of one job. */
 static bool holds_traces(const char *dir) {
     struct strlist found = { 0 };
     bool any = file_is_dir(dir) && trace_files_add(&found, dir);
@@ -91,7 +92,7 @@ static int make_folder(struct session *s, const char *path, struct err *err) {
     return rc;
 }
 
-/* trace/<stem>.ipt, numbered if two files have the same stem. */
+/* Returns trace/<stem>.ipt, numbered if two files have the same stem. */
 static char *trace_path(const struct session *s, const char *path) {
     char stem[128];
     stem_of(path, stem, sizeof stem);
@@ -222,7 +223,7 @@ static const char *misused(const struct import_opts *o, const struct input *in, 
         counters += f == &ncu_format;
         sums += f && f->read_sums && f != &ncu_format;
     }
-    if (timelines + counters + sums == 0) return NULL; /* no file is readable; this is reported later */
+    if (timelines + counters + sums == 0) return NULL; /* no file is readable; an error is reported later */
     if (o->json && timelines)
         return "--json is for tables without timestamps (Nsight Compute, summaries); for a timeline use "
                "'inferprof stats --json' or metrics.json of its run folder";

@@ -24,7 +24,7 @@ struct man_item {
     const char *term, *text;
 };
 
-/* In the order in which they are printed within a section. */
+/* Items of a section are printed in this order. */
 static const struct man_item man_items[] = {
     { MAN_EXIT, "run", "status of PROGRAM", "PROGRAM has exited; 128 + N if signal N ended it." },
     { MAN_EXIT, "*", "0", "Success." },
@@ -114,7 +114,7 @@ static void roff_item(struct strbuf *out, char font, const char *term, const cha
     strbuf_addch(out, '\n');
 }
 
-/* The `details` of a command: lines are joined into paragraphs, indented lines are examples. */
+/* Writes the `details` of a command: lines are joined into paragraphs, indented lines are examples. */
 static void roff_details(struct strbuf *out, const char *text) {
     bool example = false;
     while (*text) {
@@ -191,7 +191,7 @@ static void add_items_of_all_sections(struct strbuf *out, const struct command *
     add_items(out, MAN_ENVIRONMENT, "ENVIRONMENT", c);
 }
 
-/* The other commands of a family ("trace cut" for "trace info"), then inferprof(1). */
+/* Lists the other commands of a family ("trace cut" for "trace info"), then inferprof(1). */
 static void add_see_also(struct strbuf *out, const struct command *c) {
     size_t family = strcspn(c->name, " ");
     strbuf_addstr(out, ".SH SEE ALSO\n.BR inferprof (1)");

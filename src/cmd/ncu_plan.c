@@ -28,7 +28,7 @@ static struct ncu_plan *plan_of(struct ncu_plans *p, const char *stage) {
     return &p->v[p->n - 1];
 }
 
-/* True if the occurrence belongs to the stage or to one nested in it. */
+/* Returns true if the occurrence belongs to the stage or to one nested in it. */
 static bool in_stage(const struct analysis *a, uint32_t occurrence, const char *stage) {
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent)
         if (same_text(stage_name(a, a->occurrences[o].stage), stage)) return true;
@@ -140,7 +140,7 @@ static bool wanted_name(const struct analysis *a, const struct ncu_plan *p, uint
     return false;
 }
 
-/* The middle occurrence of the stage: it is complete, and warm-up is over by then. */
+/* Returns the middle occurrence of the stage, because it is complete and after the warm-up. */
 static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     size_t n = 0, i = 0;
     for (int counting = 1; counting >= 0; counting--)
@@ -155,7 +155,7 @@ static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     return ANALYSIS_NONE;
 }
 
-/* True if the launch is in a range that ncu's filter cannot distinguish from the chosen one. */
+/* Returns true if the launch is in a range that ncu's filter cannot distinguish from the chosen one. */
 static bool in_range(const struct analysis *a, uint32_t chosen, uint32_t occurrence) {
     const struct timeline_ranges *r = &a->timeline->ranges;
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent) {

@@ -148,7 +148,7 @@ static void name_missing_variables(const char *config, struct err *err) {
     strbuf_free(&missing);
 }
 
-/* A model of the hub becomes its folder in the local cache, with its own name. */
+/* Replaces a model of the hub by its folder in the local cache, with its own name. */
 static int add_model(const char *path, struct strlist *words, struct err *err) {
     char *folder = hub_is_id(path) ? hub_cache_find(path, err) : NULL;
     if (hub_is_id(path) && !folder) return -1;
@@ -158,8 +158,8 @@ static int add_model(const char *path, struct strlist *words, struct err *err) {
     return 0;
 }
 
-/* The settings: options with familiar names first, then the words of the command line. A word without '=' is
- * the model. */
+/* Collects the settings: first the options with familiar names, then the words of the command line. A word
+ * without '=' is the model. */
 static int settings_words(const struct profile_opts *o, int argc, char **argv, struct strlist *words,
                           struct err *err) {
     if (o->model_path && add_model(o->model_path, words, err) < 0) return -1;
@@ -214,8 +214,8 @@ static int show_config(struct conf *c) {
     return EXIT_DONE;
 }
 
-/* The configuration as text for --rerun: references are resolved, paths are absolute, secrets are references
- * to environment variables. Caller frees. */
+/* Returns the configuration as text for --rerun: references are resolved, paths are absolute, secrets are
+ * references to environment variables. The caller frees it. */
 static char *config_text(struct conf *c) {
     struct strbuf out = STRBUF_INIT, choices = STRBUF_INIT;
     struct conf_node *copy = conf_copy(conf_root(c));
@@ -237,7 +237,7 @@ static void add_option(struct strbuf *out, const char *option, const char *value
     strbuf_add_shell_word(out, value);
 }
 
-/* The command line as typed, quoted for a shell, secrets masked. Caller frees. */
+/* Returns the command line as typed, quoted for a shell, with secrets masked. The caller frees it. */
 static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     struct strbuf out = STRBUF_INIT;
     strbuf_addstr(&out, "inferprof profile");
@@ -394,7 +394,7 @@ static bool use_tools(struct job *j, const struct profile_opts *o, const struct 
                        .problems = &problems };
     if (ok) ok = run_tools(j, o, &t);
     unlink(trace);
-    /* the tools no longer need the file; it stays in the folder, so secrets are masked */
+    /* the file stays in the folder, and the tools no longer need it, so secrets are masked */
     secret_mask(lines.buf);
     if (ok && run_dir_write(j->folder.dir, "engine_requests.jsonl", lines.buf, strlen(lines.buf), &err) < 0)
         log_warn("%s", err.msg);
@@ -457,7 +457,7 @@ done:
     return status;
 }
 
-/* What a run would find out only after minutes. */
+/* Checks for problems that a run would report only after minutes. */
 static void check_for_dry_run(const struct profile_plan *p, const struct profile_opts *o,
                               struct strlist *problems) {
     profile_plan_check_engine(p, problems);

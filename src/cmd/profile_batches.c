@@ -40,7 +40,7 @@ const char *batches_misused(const struct batches_opts *o) {
     struct sizes sizes = { 0 };
     bool good = !o->batches || parse_sizes(o->batches, &sizes);
     free(sizes.v);
-    if (!good) return "-b expects batch sizes from 1 to 65536 with commas between, as 1,8,32";
+    if (!good) return "-b expects batch sizes from 1 to 65536 separated by commas, as 1,8,32";
     if (o->csv && o->json) return "--csv and --json exclude each other";
     return NULL;
 }

@@ -98,7 +98,7 @@ static const struct opt options[] = {
     { 0, "pp", OPT_UINT, offsetof(struct report_opts, pp), "N",
       "number of GPU groups with different layers (pipeline parallel)", "1..65536" },
     { 0, "ep", OPT_UINT, offsetof(struct report_opts, ep), "N",
-      "number of GPUs with different experts (expert parallel; default: as --tp)", "1..65536" },
+      "number of GPUs with different experts (expert parallel; default: same as --tp)", "1..65536" },
     { 's', "stage", OPT_LIST, offsetof(struct report_opts, stages), "NAME=GLOB",
       "ranges with matching names belong to this stage; may be repeated", NULL },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct report_opts, peak_tflops), "T",
@@ -106,7 +106,7 @@ static const struct opt options[] = {
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct report_opts, peak_gbps), "G",
       "memory bandwidth of the device, instead of the built-in table", ">0" },
     { 0, "whole-trace", OPT_FLAG, offsetof(struct report_opts, whole_trace), NULL,
-      "take a trace without stages as one stage: do not look for steps", NULL },
+      "treat a trace without stages as one stage instead of looking for steps", NULL },
     { 0, "slim", OPT_FLAG, offsetof(struct report_opts, slim), NULL,
       "a smaller page: a short timeline, no embedded CSV files", NULL },
 };

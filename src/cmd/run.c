@@ -33,7 +33,7 @@
 
 #define WAIT_FOR_WORKERS_MS 2000
 #define RULES_FILE "run.ipt"
-#define BY_PRESET 0 /* --counter-interval was not given; 0 is not a valid interval */
+#define BY_PRESET 0 /* value if --counter-interval was not given; 0 is not a valid interval */
 
 struct run_opts {
     const char *out, *preset, *range, *graphs;
@@ -102,7 +102,7 @@ struct run {
     uint64_t started_ns;
     struct stage_option rules;
     struct strlist problems;
-    size_t nlogged; /* problems that were logged before the program started */
+    size_t nlogged; /* number of problems that were logged before the program started */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
 };
@@ -231,7 +231,7 @@ static unsigned count_writers(const struct run *r) {
     return n;
 }
 
-/* Workers of the program may outlive it, briefly or permanently. */
+/* Waits briefly for workers of the program that outlive it; some never end. */
 static void wait_for_workers(struct run *r) {
     unsigned n = count_writers(r);
     for (unsigned waited = 0; n && waited < WAIT_FOR_WORKERS_MS; waited += 50) {
@@ -265,8 +265,8 @@ static bool use_ncu(struct run_report *report, const struct tools *t) {
     return tools_ncu(t, &report->run.analysis);
 }
 
-/* Runs the program again under the requested tools and updates the report with their results. False: a tool
- * has no result. */
+/* Runs the program again under the requested tools and updates the report with their results. Returns
+ * false if a tool has no result. */
 static bool use_tools(struct run *r, struct run_report *report, int status) {
     struct tools t = { .dir = r->dir, .argv = r->argv, .o = &r->o->tools, .problems = &report->problems };
     struct err err;

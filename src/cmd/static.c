@@ -188,7 +188,7 @@ static int parse_workload(const struct static_opts *o, struct llm_workload *w, s
     return 0;
 }
 
-/* The peak from --peak-tflops or the environment variable; 0: neither is given. */
+/* Reads the peak from --peak-tflops or the environment variable; 0: neither is given. */
 static int given_peak(const struct static_opts *o, double *tflops, const char **source, struct err *err) {
     const char *env = getenv(PEAK_ENV);
     *tflops = o->peak_tflops;

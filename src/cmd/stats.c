@@ -121,7 +121,7 @@ static const char *explain_problem(const char *name) {
     return sink_problem_words(name);
 }
 
-/* The file names for the processes of the timeline, in the same order. */
+/* Returns the file names for the processes of the timeline, in the same order. */
 static const char **named_files(const struct stats_sources *s, const struct timeline *tl) {
     const char **files = xcalloc(tl->nprocesses + 1, sizeof *files);
     for (size_t p = 0; p < tl->nprocesses; p++) {
@@ -145,7 +145,7 @@ static struct timeline *load_traces(struct stats_sources *s, int *status) {
     struct timeline *tl = timeline_load((const char *const *)s->traces.v, s->traces.n, &err);
     for (size_t i = 0; i < s->traces.n; i++) {
         if (holds_file(tl, s->traces.v[i])) continue;
-        /* opened again to get the error message */
+        /* open it again to get the error message */
         struct trace_reader *r = trace_reader_open(s->traces.v[i], &err);
         if (!r) *status = command_fail(&err);
         trace_reader_close(r);

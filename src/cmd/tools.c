@@ -66,7 +66,8 @@ static void add_program(struct words *w, char *const *argv) {
     vec_push(w, NULL);
 }
 
-/* Creates DIR/NAME; caller frees. Returns NULL on failure, with the reason added to the problems. */
+/* Creates DIR/NAME; the caller frees the path. Returns NULL on failure, with the reason added to the
+ * problems. */
 static char *make_folder(const struct tools *t, const char *name) {
     struct err err;
     char *dir = file_join(t->dir, name);
@@ -152,7 +153,7 @@ static void collect_ncu_messages(const char *csv, struct strbuf *out) {
     if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);
 }
 
-/* One run under ncu. Returns true if its CSV contains requested launches. */
+/* Makes one run under ncu. Returns true if its CSV contains requested launches. */
 static bool profile_stage(const struct tools *t, const struct analysis *a, const char *ncu,
                           const struct ncu_plan *p, const char *csv, const char *log_path) {
     struct words w = { 0 };

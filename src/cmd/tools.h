@@ -19,7 +19,7 @@ struct tools_opts {
 };
 const char *tools_misused(const struct tools_opts *o); /* returns NULL if the options are consistent */
 
-/* Adds the tools that were asked for and are not installed. */
+/* Adds a problem for each requested tool that is not installed. */
 void tools_missing(const struct tools_opts *o, struct strlist *problems);
 
 struct tools {

@@ -40,7 +40,7 @@ static int find_stretch(const struct cut_opts *o, const struct strlist *paths, s
     return 0;
 }
 
-/* The file name of the new trace. Traces of the collector are named HOST-PID.ipt. */
+/* Returns the file name of the new trace. Traces of the collector are named HOST-PID.ipt. */
 static const char *name_of(const char *path, const struct trace_reader *r, bool anonymous) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *host = trace_reader_meta(r, "host");

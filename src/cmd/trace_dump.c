@@ -95,7 +95,8 @@ static void print_record(const struct dump_opts *o, const struct trace_reader *r
     fwrite(line->buf, 1, line->len, stdout);
 }
 
-/* True for rows of the loss table that are zero; they are not printed. It has one row per kind and reason. */
+/* Returns true for rows of the loss table that are zero; they are not printed. The table has one row per
+ * kind and reason. */
 static bool is_zero_loss(const struct trace_batch *b, size_t i) {
     return b->kind == TRACE_LOST && b->lost[i].count == 0;
 }

@@ -13,7 +13,7 @@
 #include "collect/records.h"
 #include "collect/thread.h"
 
-/* CUPTI of CUDA 12.6. Older versions crashed on graphs after a second attach. */
+/* Version of CUPTI in CUDA 12.6. Older versions crashed on graphs after a second attach. */
 #define MIN_DETACH_VERSION 24
 /* A detach takes 2 ms, or up to 60 ms on a busy machine. If it takes longer, it waited for a GPU that was
  * not idle; CUPTI then stays attached for the rest of the process. */
@@ -22,7 +22,7 @@
 static struct {
     pthread_mutex_t lock; /* held while attaching or detaching; only acquired with trylock */
     atomic_bool attached, detach_requested;
-    /* if one of these is set, CUPTI is not detached again */
+    /* CUPTI is not detached again if one of these is set */
     atomic_bool graph_seen, detach_slow, detach_failed;
     /* number of threads between attach_enter() and attach_exit() */
     atomic_uint users;
@@ -56,7 +56,7 @@ void attach_exit(void) { atomic_fetch_sub(&state.users, 1); }
 /* ---- detaching */
 static const char *no_detach_reason(void) { /* Returns NULL if CUPTI may be detached. */
     if (!cupti.finalize || cupti.version < MIN_DETACH_VERSION) return "detaching is safe from CUDA 12.6 on";
-    /* whole-graph records must stay enabled all the time, see activity.c */
+    /* whole-graph records must stay enabled all the time (activity.c) */
     if (settings.whole_graphs || atomic_load(&state.graph_seen)) return "the program uses CUDA graphs";
     if (!settings.launches) return "launches are not recorded";
     if (devices_saw_several_streams()) return "the program's kernels run on several streams";

@@ -28,7 +28,7 @@ bool attach_enter(void);
 void attach_exit(void);
 
 bool attach_needs_syncs(void); /* true if synchronisations must be watched even if they are not recorded */
-/* from now on, graph launches and synchronisations must be reported to this module */
+/* From now on, the ends of graph launches and synchronisations are reported to this module. */
 void attach_window_closed(void);
 /* Requests a detach at the next safe moment. Call after a flush, with kernel records switched off. Returns
  * false if records are still missing: call again later. */
@@ -43,8 +43,8 @@ enum attach_state { ATTACH_READY, ATTACH_BUSY, ATTACH_FAILED };
 enum attach_state attach_reattach(void);
 
 unsigned attach_detach_count(void);
-uint64_t attach_detach_ns(void);           /* total time spent in cuptiFinalize() so far */
-const char *attach_no_detach_reason(void); /* why CUPTI stays attached; part of a message */
-void attach_after_fork(void);              /* for the child, in which CUDA does not work */
+uint64_t attach_detach_ns(void);           /* returns the total time spent in cuptiFinalize() so far */
+const char *attach_no_detach_reason(void); /* returns why CUPTI stays attached, as part of a message */
+void attach_after_fork(void);              /* call in the child of a fork, in which CUDA does not work */
 
 #endif

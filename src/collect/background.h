@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 bool background_start(void); /* false: no thread could be started */
-/* call when CUPTI is attached: the thread then also handles clocks, windows and flushes */
+/* Call this when CUPTI is attached. The thread then also handles clocks, windows and flushes. */
 void background_watch_gpu(void);
-/* flushes a last time; returns false if not finished at the deadline */
+/* Flushes a last time. Returns false if that is not finished at the deadline. */
 bool background_stop(uint64_t until_ns);
 void background_after_fork(void);
 

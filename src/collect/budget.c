@@ -26,7 +26,7 @@
 #define GRAPH_KERNEL_COST_NS 1000.0
 /* A detach and reattach take about 12 ms; a launch-bound window of this length costs 20 ms. */
 #define MIN_WINDOW_NS 100000000u
-#define GIVE_UP_NS 2000000000u /* if the credit has not grown for this long, the user is warned */
+#define GIVE_UP_NS 2000000000u /* warn the user if the credit has not grown for this long */
 
 static struct {
     uint64_t last_ns;                                              /* time of the last charge() */
@@ -58,7 +58,7 @@ void budget_note_launches(const struct trace_launch *l, unsigned n) {
     atomic_fetch_add(&account.launches, count);
 }
 
-/* How much slower launches are here than LAUNCH_NS, as a factor of at least 1. */
+/* Returns the factor by which launches are slower here than LAUNCH_NS, at least 1. */
 static double cost_scale(void) {
     double n = (double)atomic_load(&account.launches), ns = (double)atomic_load(&account.launches_ns);
     return n > 0 ? MAX(1, ns / n / LAUNCH_NS) : 1;

@@ -11,7 +11,8 @@
 #include "trace/format.h"
 
 void budget_start(uint64_t mono_ns);
-void budget_charge_switch(uint64_t ns); /* any thread: enabling or disabling capture took this long */
+/* any thread: charges the time that enabling or disabling capture took */
+void budget_charge_switch(uint64_t ns);
 void budget_note_launches(const struct trace_launch *l, unsigned n); /* any thread; `api` is the call's id */
 /* Called every few ms on the background thread. Returns true if kernels may be captured now. */
 bool budget_allows(uint64_t mono_ns);

@@ -31,7 +31,7 @@ extern struct call_clock call_clock;
 void call_clock_tick(void); /* background thread, a few times per second */
 void call_clock_after_fork(void);
 
-/* CUPTI's correlation id as written to the trace, made unique across reattaches. */
+/* Returns CUPTI's correlation id as written to the trace, made unique across reattaches. */
 static inline uint64_t call_clock_id(uint32_t correlation) {
     return atomic_load_explicit(&call_clock.epoch, memory_order_relaxed) + correlation;
 }

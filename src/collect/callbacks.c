@@ -153,7 +153,8 @@ __attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cup
         return;
     }
     struct host_thread *h = &host_thread;
-    __asm__("" : "+r"(h)); /* otherwise compilers find the variable again after each call */
+    /* without this, compilers look up the thread-local variable again after each call */
+    __asm__("" : "+r"(h));
     if (__builtin_expect(h->depth != 0, 0)) {
         refuse_call(id);
         return;
@@ -180,7 +181,7 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
         on_call_exit(id, d);
 }
 
-/* ---- which other tool may be the subscriber */
+/* ---- finding the tool that is subscribed to CUPTI */
 static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
     static const char *const tools[][2] = {
         { "libToolsInjection", "Nsight Systems" },

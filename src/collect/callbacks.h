@@ -12,7 +12,7 @@ void callbacks_watch(void);      /* enables the callbacks; nothing is recorded b
 void callbacks_capture(bool on); /* sets whether calls that start from now on are recorded */
 void callbacks_disable(void);    /* disables the callbacks; only allowed while no thread is inside a call */
 
-/* whether ends of unrecorded graph launches and synchronisations are reported to attach.h */
+/* Sets whether the ends of unrecorded graph launches and synchronisations are reported to attach.h. */
 void callbacks_report_ends(bool on);
 void callbacks_detached(void); /* call after CUPTI was detached: clears the subscription */
 

@@ -135,8 +135,8 @@ enum call_class {
 };
 #define CALLS_MAX_ID 1024
 
-enum call_class call_class(uint32_t id); /* CALL_NONE if not in the table */
-const char *call_name(uint32_t id);      /* "unknown" if not in the table */
+enum call_class call_class(uint32_t id); /* returns CALL_NONE if the id is not in the table */
+const char *call_name(uint32_t id);      /* returns "unknown" if the id is not in the table */
 /* Almost all calls are one of these two, so they are tested without a table lookup. */
 static inline bool call_launches_kernel(uint32_t id) {
     return id == CALL_cuLaunchKernel || id == CALL_cuLaunchKernelEx;

@@ -14,8 +14,8 @@ void devices_tick(void); /* background thread: queries once, after a request */
 /* Notes the stream of a record. Called for every record, by the thread that reads CUPTI's buffer. */
 void devices_note_stream(uint32_t device, uint32_t context, uint32_t stream);
 #define DEVICES_ALL_STREAMS UINT32_MAX
-/* True if all records since the last devices_reset_stream() belong to this stream or, with
- * DEVICES_ALL_STREAMS, to one stream of this context. False if there were no records. */
+/* Returns true if all records since the last devices_reset_stream() belong to this stream or, with
+ * DEVICES_ALL_STREAMS, to one stream of this context. Returns false if there were no records. */
 bool devices_only_stream_is(uint32_t context, uint32_t stream);
 bool devices_saw_several_streams(void);
 void devices_reset_stream(void);

@@ -42,7 +42,7 @@ static void on_log_line(int level, const char *function, const char *message) {
     host_leave(saved_errno);
 }
 
-/* True if the user has configured the logger; then it must not be changed. */
+/* Returns true if the user has configured the logger; then it must not be changed. */
 static bool logger_in_use(void) {
     static const char *const names[] = { "CUBLASLT_LOG_LEVEL", "CUBLASLT_LOG_MASK", "CUBLASLT_LOG_FILE" };
     for (size_t i = 0; i < COUNTOF(names); i++) {

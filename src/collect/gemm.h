@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 void gemm_tick(void);       /* background thread: attaches to the logger once cuBLASLt is loaded */
-void gemm_capture(bool on); /* a capture window opened or closed */
+void gemm_capture(bool on); /* call when a capture window opens or closes */
 void gemm_after_fork(void);
 
 #endif

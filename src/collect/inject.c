@@ -50,7 +50,7 @@
 #define FLUSH_PERCENT 60 /* part of wait_ms for CUPTI's last records */
 #define LOCK_PERCENT 80  /* part of wait_ms for locks that other threads hold */
 #define STUCK_LOCK_MS 50 /* time for locks if this thread itself may hold one */
-#define MIN_CALLS 100    /* with fewer calls there is no warning about missing records */
+#define MIN_CALLS 100    /* minimum number of calls for a warning about missing records */
 
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjectionNvtx2(nvtx_get_table get_table);

@@ -29,7 +29,7 @@ struct layout {
 
 const struct layout *layout_find(uint32_t cupti_version); /* NULL: version too old */
 uint32_t layout_newest(void);
-/* Size of a record of this activity kind in bytes; 0: a kind that is not used. */
+/* Returns the size of a record of this activity kind in bytes; 0 for kinds that are not used. */
 uint16_t layout_record_bytes(const struct layout *l, uint32_t kind);
 
 static inline uint64_t field_u64(const uint8_t *record, uint16_t offset) {

@@ -10,7 +10,7 @@
 
 #include "collect/abi.h"
 
-bool nvtx_attach(nvtx_get_table get_table); /* false: not a supported version of NVTX */
+bool nvtx_attach(nvtx_get_table get_table); /* returns false if the version of NVTX is not supported */
 void nvtx_after_fork(void);
 
 #endif

@@ -15,7 +15,7 @@ struct name {
     _Atomic uint64_t string; /* output_string() */
 };
 
-/* Entries are only appended, so readers need no lock. */
+/* Entries are only appended, so that readers need no lock. */
 static struct {
     struct name *v;
     unsigned cap;

@@ -34,7 +34,7 @@ static struct {
     atomic_bool wanted;     /* a file was opened or should be opened */
     atomic_bool lazy;       /* set after fork: the first record opens the file */
     atomic_uint generation; /* number of files opened by this process */
-    atomic_ullong lost[TRACE_KIND_END][TRACE_LOST_REASON_END]; /* counted while no file was open */
+    atomic_ullong lost[TRACE_KIND_END][TRACE_LOST_REASON_END]; /* losses counted while no file was open */
     pthread_mutex_t lock;                                      /* for `problems` */
     char problems[MAX_PROBLEMS][512];
     unsigned nproblems;

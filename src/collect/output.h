@@ -30,7 +30,7 @@ void output_lost(enum trace_kind kind, enum trace_lost_reason reason, uint64_t n
 /* Service thread only. Waits briefly for threads that have taken the writer, then writes the rest and
  * closes the file. Work that is not finished at the deadline is abandoned. */
 void output_close(uint64_t until_ns);
-/* In the child after fork: abandons the parent's file. The next output_take() opens a new one. */
+/* Call this in the child after a fork. Abandons the parent's file. The next output_take() opens a new one. */
 void output_after_fork(void);
 /* Returns the string id of a text in the open file, cached in *slot (initially 0). Ids are valid within
  * one file. */

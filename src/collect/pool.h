@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* NULL and 0: the pool is empty, and this CUPTI version accepts a NULL buffer */
+/* Returns NULL and 0 if the pool is empty and this CUPTI version accepts a NULL buffer. */
 uint8_t *pool_take(size_t *bytes);
 void pool_give(uint8_t *buffer);
 /* Takes back all buffers after a detach: CUPTI does not return buffers that busy threads were still

@@ -22,7 +22,7 @@ struct record_counts {
 void records_start(void); /* before the first buffer */
 /* Reads a buffer returned by CUPTI. `dropped`: number of records that CUPTI dropped since the last buffer. */
 void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_t dropped);
-/* Counts the records of a buffer as lost: no file is open. */
+/* Counts the records of a buffer as lost because no file is open. */
 void records_lose(uint8_t *buffer, size_t valid);
 /* Start times of recorded calls, by correlation id. A kernel cannot start before its call, and a kernel
  * without an entry was launched outside of any window. The low 18 bits of the id select the slot, which
@@ -39,7 +39,7 @@ static inline bool records_has_call(uint32_t correlation) {
     uint64_t slot = atomic_load_explicit(&records_calls[correlation % RECORDS_CALLS], memory_order_relaxed);
     return slot != 0 && slot >> 48 == correlation / RECORDS_CALLS;
 }
-/* call before a reattach, because CUPTI may restart its ids at 1 */
+/* Call this before a reattach, because CUPTI may restart its ids at 1. */
 void records_reset_calls(void);
 struct record_counts records_counts(void); /* so far */
 void records_after_fork(void);

@@ -10,7 +10,7 @@
 
 #define PREFIX "INFERPROF_COLLECT_"
 #define MAX_WAIT_MS ((uint64_t)3600000)
-#define MAX_DIGITS 18 /* so that the sum of two values fits in 64 bits */
+#define MAX_DIGITS 18 /* ensures that the sum of two values fits in 64 bits */
 
 enum type { TEXT, COUNT, SWITCH };
 

@@ -33,8 +33,8 @@ void settings_load(struct settings *s, void (*warn)(const char *fmt, ...));
 uint64_t settings_wait_ns(const struct settings *s, unsigned percent);
 /* Sets what is captured from a comma-separated list of words. nvtx cannot be switched off again. */
 void settings_set_what(struct settings *s, const char *words, void (*warn)(const char *fmt, ...));
-/* Setting `i` as text for the trace: name in lower case without prefix, and value. Returns false after the
- * last setting. */
+/* Returns setting `i` as text for the trace: the name in lower case without prefix, and the value. Returns
+ * false after the last setting. */
 bool settings_at(const struct settings *s, unsigned i, char *name, unsigned long name_cap, char *value,
                  unsigned long value_cap);
 

@@ -106,7 +106,7 @@ static void on_thread_end(void *arg) {
     struct thread_state *t = arg;
     int saved_errno;
     if (!host_enter(&saved_errno)) return;
-    if (thread_take_ranges(t)) { /* otherwise the process is ending, and they are being written */
+    if (thread_take_ranges(t)) { /* otherwise the process is ending and another thread is writing them */
         if (thread_end_ranges) thread_end_ranges(t);
         atomic_store(&t->nopen, 0);
         t->too_deep = 0;

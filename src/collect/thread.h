@@ -37,7 +37,7 @@ struct thread_state {
     /* estimated number of calls outside of windows so far; written by the owner only */
     _Atomic uint64_t unrecorded;
     atomic_flag draining; /* a thread is draining the ring */
-    atomic_bool in_use;   /* false: its thread has ended, and a new thread may reuse the state */
+    atomic_bool in_use;   /* false: the thread has ended, and a new thread may reuse the state */
     struct thread_state *next;
     /* held while the fields below are used; the owner of the state never waits for it */
     atomic_flag ranges_busy;
@@ -47,13 +47,14 @@ struct thread_state {
 };
 
 __attribute__((cold)) struct thread_state *thread_register(void);
-static inline struct thread_state *thread_self(void) { /* NULL: out of memory, or too many threads */
+/* returns NULL if memory is exhausted or there are too many threads */
+static inline struct thread_state *thread_self(void) {
     struct thread_state *t = host_thread.state;
     return t ? t : thread_register();
 }
 uint32_t thread_id(void); /* gettid() */
 static inline void thread_counter_add(_Atomic uint64_t *n,
-                                      /* called by the owner only; avoids a locked instruction */
+                                      /* called by the owner only, so a locked instruction is not needed */
                                       unsigned by) {
     atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + by, memory_order_relaxed);
 }
@@ -63,7 +64,7 @@ __attribute__((cold)) void thread_add_launch_slow(struct thread_state *t, struct
 static inline void thread_add_launch(struct thread_state *t, struct trace_launch l) {
     unsigned head = atomic_load_explicit(&t->head, memory_order_relaxed);
     unsigned waiting = head - atomic_load_explicit(&t->tail, memory_order_acquire);
-    /* there is no ring, or it is full and another thread is draining it: do not wait */
+    /* There is no ring, or it is full and another thread is draining it. Do not wait. */
     if (waiting == t->ring_slots) {
         thread_add_launch_slow(t, l);
         return;
@@ -83,12 +84,12 @@ void thread_give_ranges(struct thread_state *t);
  * using them are counted as lost. */
 typedef void (*thread_visit)(struct thread_state *t);
 void thread_each_open(thread_visit visit);
-/* set by nvtx.c; called at the end of a thread, with its ranges acquired */
+/* Set by nvtx.c. Called at the end of a thread, with its ranges acquired. */
 extern thread_visit thread_end_ranges;
-uint64_t thread_unrecorded_calls(void);        /* sum over all threads so far */
-uint64_t thread_recorded_calls(void);          /* sum over all threads so far */
+uint64_t thread_unrecorded_calls(void);        /* returns the sum over all threads so far */
+uint64_t thread_recorded_calls(void);          /* returns the sum over all threads so far */
 void thread_each(void (*visit)(uint32_t tid)); /* live threads */
-/* for the child: only this thread exists, and pending launches belong to the parent */
+/* Call this in the child after a fork: only this thread exists, and pending launches belong to the parent. */
 void thread_after_fork(void);
 
 #endif

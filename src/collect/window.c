@@ -21,7 +21,7 @@
  * if launches are not recorded, otherwise an upper limit (is_drained()). */
 #define DRAIN_NS 20000000u
 #define DRAIN_MAX_NS 200000000u
-#define DETACH_TRIES 20 /* tried every few ms, because records may still be pending */
+#define DETACH_TRIES 20 /* attempts are a few ms apart, because records may still be pending */
 
 static struct {
     atomic_bool started, closed; /* closed: no more windows will open */
@@ -70,8 +70,8 @@ static void write_window_start(void) {
 
 static void write_window_end(void) { write_times("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-/* True if the window's last kernels have finished. Kernels of a stream run in order, so a record of a
- * kernel launched after the window means that the earlier ones are done. (Kernels that still run on
+/* Returns true if the window's last kernels have finished. Kernels of a stream run in order, so a record
+ * of a kernel launched after the window means that the earlier ones are done. (Kernels that still run on
  * another stream are counted as lost.) Waiting has a cost only for programs that launch more kernels, and
  * these kernels end the wait. */
 static bool is_drained(uint64_t now) {

@@ -12,7 +12,7 @@ void window_start(void);
 void window_tick(uint64_t mono_ns); /* call every few ms if window_needs_ticks() */
 bool window_needs_ticks(void);
 bool window_is_partial(void);                /* true if kernels are captured in windows, not all the time */
-bool window_matches(const char *range_name); /* true if this range opens the window */
+bool window_matches(const char *range_name); /* returns true if this range opens the window */
 /* Called when a matching range started (`by` +1) or ended (-1) at that time. Usually opens or closes the
  * window before it returns, so that the whole range is inside the window. */
 void window_range(int by, uint64_t wall_ns);

@@ -263,8 +263,8 @@ static int merge_group(struct conf *c, const char *group, const struct choice *c
 
 /* ---- Command line */
 
-/* True for group=choice, +group=choice and ~group, which change the list of choices. All other overrides
- * are applied later, as values. */
+/* Returns true for group=choice, +group=choice and ~group, which change the list of choices. All other
+ * overrides are applied later, as values. */
 static bool names_a_group(const struct conf *c, const struct conf_override *o) {
     return !strchr(o->key, '.') && conf_store_is_group(&c->store, o->key);
 }
@@ -293,7 +293,7 @@ static int apply_value(struct conf *c, const struct conf_override *o, struct err
     return v ? conf_put(c->root, o->key, v, err) : -1;
 }
 
-/* Spellings of Hydra projects that have no counterpart of the same form here. */
+/* Rejects spellings of Hydra projects that have no counterpart of the same form here. */
 static int refuse_familiar(const struct conf_override *o, struct err *err) {
     static const struct {
         const char *key, *write;

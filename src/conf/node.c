@@ -123,7 +123,7 @@ static struct conf_node *holder(struct conf_node *root, const char *path, struct
         }
         if (!p[len]) return at;
         struct conf_node *next = conf_child(at, p, len);
-        if (next && conf_is_null(next)) { /* model.path=... after `model: null` turns it into a map */
+        if (next && conf_is_null(next)) { /* model.path=... after `model: null` turns the value into a map */
             replace(at, next, conf_map());
             next = conf_child(at, p, len);
         }

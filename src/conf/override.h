@@ -22,8 +22,8 @@ struct conf_override {
 int conf_override_parse(const char *word, struct conf_override *out, struct err *err);
 void conf_override_free(struct conf_override *o);
 
-/* The value as a tree: [a, b], {a: 1} and quotes are parsed as YAML, anything else is one literal scalar.
- * With `is_text` the key expects text, so only quotes are parsed. NULL: see err. */
+/* Returns the value as a tree: [a, b], {a: 1} and quotes are parsed as YAML, anything else is one literal
+ * scalar. With `is_text` the key expects text, so only quotes are parsed. NULL: see err. */
 struct conf_node *conf_override_value(const struct conf_override *o, bool is_text, struct err *err);
 
 #endif

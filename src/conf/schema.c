@@ -105,7 +105,7 @@ static const struct schema_row rows[] = {
     { "engine.max_context", SCHEMA_INT, false, AT(engine.max_context), 0, 1 << 24, NULL,
       "limit of the KV cache in tokens of one sequence; 0: chosen by the engine" },
     { "engine.exact", SCHEMA_BOOL, true, AT(engine.exact), 0, 0, NULL,
-      "native engine: float arithmetic for quantised weights too, and a float cache" },
+      "native engine: float arithmetic also for quantised weights, and a float cache" },
     { "engine.start_timeout_s", SCHEMA_NUM, false, AT(engine.start_timeout_s), 0.01, 1e6, NULL,
       "time limit for `hello`, in seconds" },
     { "engine.load_timeout_s", SCHEMA_NUM, false, AT(engine.load_timeout_s), 0.01, 1e6, NULL,
@@ -119,7 +119,7 @@ static const struct schema_row rows[] = {
     { "profiling.warmup_synthetic", SCHEMA_BOOL, false, AT(profiling.warmup_synthetic), 0, 0, NULL,
       "warm up with a generated page instead of the first input" },
     { "profiling.rep_max_new_tokens", SCHEMA_INT, true, AT(profiling.rep_max_new_tokens), 1, 1e6, NULL,
-      "most tokens to generate in the representative run; null: `infer.max_new_tokens`" },
+      "maximum tokens to generate in the representative run; null: `infer.max_new_tokens`" },
     { "profiling.detail", SCHEMA_CHOICE, false, AT(profiling.detail), 0, 0, "stages|modules|operators",
       "ranges the engine records in the representative run" },
     { "profiling.activities", SCHEMA_LIST, false, AT(profiling.activities), 0, 0, "cpu|cuda|memcpy|sync",
@@ -197,7 +197,7 @@ static const char *nearest(const char *key) {
     struct suggest whole, last;
     suggest_start(&whole, key);
     for (size_t i = 0; i < COUNTOF(rows); i++) suggest_try(&whole, rows[i].key);
-    /* if only the group matches and the last part differs, it is not a good suggestion */
+    /* If only the group matches and the last part differs, it is not a good suggestion. */
     if (whole.best && whole.best_distance <= MAX(strlen(last_word(key)) / 3, 1)) return whole.best;
     whole.best = NULL;
     suggest_start(&last, last_word(key));

@@ -34,7 +34,7 @@ const struct schema_row *schema_rows(size_t *n);
 /* Makes a path absolute: ~/x is in the home folder, other relative paths are in the current folder. The
  * caller frees it. */
 char *schema_absolute_path(const char *path);
-bool schema_is_text(const char *key); /* true for texts and paths, whose values are used literally */
+bool schema_is_text(const char *key); /* returns true for texts and paths, whose values are used literally */
 
 /* Checks the whole tree and fills `out`; adds every problem found to the list. Makes paths absolute in the
  * tree. */

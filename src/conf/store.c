@@ -26,8 +26,8 @@ const struct conf_builtin *conf_builtin_files(size_t *n) {
     return files;
 }
 
-/* True if the name cannot refer to files outside the folders. Names come from the command line and from
- * files. */
+/* Returns true if the name cannot refer to files outside the folders. Names come from the command line and
+ * from files. */
 static bool sane(const char *name) {
     return name[0] && name[0] != '/' && name[0] != '.' && !strstr(name, "..") && strlen(name) < 200;
 }

@@ -51,7 +51,8 @@ static struct conf_node *read_alias(struct reader *r, const yaml_event_t *e) {
     for (size_t i = r->anchors.n; i-- > 0;) {
         if (strcmp(r->anchors.v[i].name, name) != 0) continue;
         const struct conf_node *from = r->anchors.v[i].node;
-        if (from->mark) { /* still open, so the value would contain itself */
+        /* the alias refers to a node that is still open, so the value would contain itself */
+        if (from->mark) {
             err_set(r->err, "%s:%u: *%s is inside &%s", r->file, line_of(e), name, name);
             return NULL;
         }
@@ -152,7 +153,7 @@ static struct conf_node *read_value(struct reader *r, const yaml_event_t *e, int
     }
 }
 
-/* STREAM-START [DOCUMENT-START value DOCUMENT-END] STREAM-END. */
+/* Parses STREAM-START [DOCUMENT-START value DOCUMENT-END] STREAM-END. */
 static struct conf_node *document(struct reader *r) {
     struct conf_node *root = NULL;
     for (;;) {
@@ -186,7 +187,7 @@ struct conf_node *conf_yaml_parse(const char *text, size_t n, const char *file, 
 
 /* ---- Writing */
 
-/* True if the text needs no quotes: a YAML reader would return the same text with the same type. */
+/* Returns true if the text needs no quotes: a YAML reader would return the same text with the same type. */
 static bool plain_safe(const char *text) {
     size_t n = strlen(text);
     if (n == 0 || strchr("-?:,[]{}#&*!|>'\"%@` \t=<", text[0]) || text[n - 1] == ' ' || text[n - 1] == ':')

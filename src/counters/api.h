@@ -179,7 +179,7 @@ struct pm_api {
     char cupti_path[256];
 };
 
-int pm_api_open(struct pm_api *api, struct err *err); /* loads and initialises driver and CUPTI */
+int pm_api_open(struct pm_api *api, struct err *err); /* loads and initialises the driver and CUPTI */
 /* Sets err to the failed operation and, if known, the remedy. Always returns -1. */
 int pm_api_error(const struct pm_api *api, int code, const char *doing, struct err *err);
 

@@ -63,7 +63,7 @@ int evaluators_open(struct evaluators *e, const char *chip, const uint8_t *avail
 /* Call this before sampling starts, while nothing is being evaluated. Empties the images. After a pause
  * they are already empty, and the time of the pause does not count as missing samples. */
 int evaluators_reset(struct evaluators *e, void *sampling, bool paused, struct err *err);
-struct image *evaluators_take_empty(struct evaluators *e); /* NULL: evaluation failed, see e->err */
+struct image *evaluators_take_empty(struct evaluators *e); /* returns NULL if evaluation failed; see e->err */
 void evaluators_submit(struct evaluators *e, struct image *image);
 void evaluators_wait(struct evaluators *e);
 void evaluators_close(struct evaluators *e); /* writes submitted images first; accepts a zeroed struct */

@@ -70,7 +70,7 @@ static int start_worker(struct worker *w) {
     return 0;
 }
 
-/* Pauses or resumes all samplers, waits for them, and answers. */
+/* Pauses or resumes all samplers, waits until they have done so, and answers. */
 static void set_paused(struct worker *workers, size_t n, bool on) {
     atomic_store(&pausing, on);
     for (size_t i = 0; i < n; i++)
@@ -174,7 +174,7 @@ static int sample_devices(const struct pm_api *api, struct trace_writer *trace, 
     return running ? 0 : 1;
 }
 
-/* The devices given as arguments, or all. */
+/* Selects the devices given as arguments, or all devices. */
 static size_t pick_devices(const struct pm_api *api, int argc, char **argv, size_t *devices) {
     size_t n = 0;
     int count = 0;

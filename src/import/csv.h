@@ -20,11 +20,11 @@ struct csv {
 };
 
 void csv_open(struct csv *c, char *text, size_t len);
-bool csv_next(struct csv *c); /* false at the end; skips empty lines */
+bool csv_next(struct csv *c); /* returns false at the end; skips empty lines */
 void csv_free(struct csv *c);
 
 bool csv_is(const struct csv_field *f, const char *text);
-/* index of the column with this text in the current row; -1: none */
+/* Returns the index of the column with this text in the current row; -1: none. */
 int csv_find(const struct csv *c, const char *head);
 const struct csv_field *csv_at(const struct csv *c,
                                int column); /* the field is empty if the row is too short or column < 0 */

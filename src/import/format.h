@@ -25,7 +25,7 @@ struct import_job {
     /* Results. */
     int64_t rank; /* -1: unknown */
     uint64_t read_bytes;
-    int signal; /* signal received while another program ran; raised again after cleaning up; 0: none */
+    int signal; /* signal received while another program ran; it is raised again after the cleanup; 0: none */
 };
 
 /* Receives the totals of one kernel. */

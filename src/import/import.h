@@ -20,7 +20,7 @@ const struct import_format *import_detect(const char *path, struct err *err); /*
 const struct import_format *import_detect_head(const char *path, const char *head, size_t n);
 
 struct import_options {
-    int64_t rank; /* -1: taken from the file or its name */
+    int64_t rank; /* -1: the rank is taken from the file or its name */
     void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
 };
 
@@ -33,7 +33,7 @@ struct import_result {
 int import_to_trace(const char *path, const struct import_format *f, const char *trace_path,
                     const struct import_options *options, struct import_result *result, struct err *err);
 
-/* returns 3 for "rank-3.json.gz", "rank_3" and "rank3"; -1: none */
+/* Returns 3 for "rank-3.json.gz", "rank_3" and "rank3"; -1: none. */
 int64_t import_rank_from_name(const char *path);
 
 #endif

@@ -277,7 +277,7 @@ static enum json_token take_key(struct json_pull *j) {
     }
     enum json_token tok = take_string(j, JSON_KEY);
     if (tok != JSON_KEY) return tok;
-    /* reading the colon may refill the window */
+    /* Reading the colon may refill the window. */
     if (j->text != j->scratch && !(j->p < j->end && *j->p == ':')) {
         memcpy(j->scratch, j->text, j->len);
         j->text = j->scratch;

@@ -58,7 +58,7 @@ void json_pull_close(struct json_pull *j);
 void json_pull_memory(struct json_pull *j, const char *text, size_t len);
 enum json_token json_pull_next(struct json_pull *j);
 
-/* Position in the input, in bytes. */
+/* Returns the position in the input in bytes. */
 uint64_t json_pull_position(const struct json_pull *j);
 
 /* Returns the whole next value: an object or array as raw bytes, other values as json_pull_next does. The
@@ -77,7 +77,8 @@ bool json_pull_resync(struct json_pull *j);
 
 /* Number conversion, for the text of a JSON_NUMBER or of a string that contains a number. */
 bool json_to_double(const char *text, size_t len, double *out);
-bool json_to_u64(const char *text, size_t len, uint64_t *out); /* must be an integer in range; "7.0" is 7 */
+/* the number must be an integer in range; "7.0" is 7 */
+bool json_to_u64(const char *text, size_t len, uint64_t *out);
 /* Multiplies a decimal by 10^scale: "12.3456" with scale 3 gives 12346 (rounded half up). */
 bool json_to_scaled(const char *text, size_t len, unsigned scale, int64_t *out);
 

@@ -24,7 +24,7 @@ size_t json_skip(struct json_skip *s, const char *p, size_t n);
 /* The same with plain C: the reference for testing the fast paths. */
 size_t json_skip_plain(struct json_skip *s, const char *p, size_t n);
 
-/* Number of bytes in p[0..n) before the first quote or backslash; n: none. */
+/* Returns the number of bytes in p[0..n) before the first quote or backslash; n: none. */
 static inline size_t json_string_run(const char *p, size_t n) {
     size_t at = 0;
 #if defined(__SSE2__)

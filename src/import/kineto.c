@@ -49,7 +49,7 @@ struct importer {
 
 static uint64_t *problem(struct importer *im, enum sink_problem p) { return &im->sink->problems[p]; }
 
-/* A host call that waits also becomes a sync record, if the trace has no sync events. */
+/* A host call that waits also becomes a sync record if the trace has no sync events. */
 static void note_sync_call(struct importer *im, const struct kineto_event *ev, const struct trace_launch *l) {
     if (!span_has(ev->name, "Synchronize") || im->sync_calls.n >= SYNC_CALLS_MAX) return;
     vec_push(&im->sync_calls, ((struct trace_sync){ .start_ns = l->start_ns,
@@ -86,7 +86,7 @@ static uint64_t *correlation_in(struct kineto_record *r) {
     }
 }
 
-/* A flow end has the same pid, tid and time as the start of its event. */
+/* Returns the key of a flow end, which has the same pid, tid and time as the start of its event. */
 static uint64_t place_key(const struct kineto_event *ev) {
     return hash_u64(hash_u64(ev->pid.key) ^ ev->tid.key) ^ hash_u64((uint64_t)ev->ts_ns);
 }
@@ -252,7 +252,8 @@ static void on_event(struct importer *im, const struct kineto_event *ev) {
 
 /* ---- File */
 
-/* True if the event has a second "ph": a quote or bracket is missing, so it includes the following events. */
+/* Returns true if the event has a second "ph": a quote or bracket is missing, so it includes the following
+ * events. */
 static bool looks_lost(const char *p, size_t n) {
     const char *first = memmem(p, n, "\"ph\"", 4);
     if (!first) return false;
@@ -362,7 +363,7 @@ static void write_info(struct importer *im) {
             sink_meta(im->sink, "process.command", "%s", im->processes.v[i].name);
     if (info->pid != UINT64_MAX) sink_meta(im->sink, "process.pid", "%llu", (unsigned long long)info->pid);
     if (info->world_size >= 0) sink_meta(im->sink, "world_size", "%lld", (long long)info->world_size);
-    /* without a base, a first time after 2001 means that times are since the epoch */
+    /* Without a base, a first time after 2001 means that times are since the epoch. */
     bool based = im->base_ns != 0 || info->late_base || im->sink->first_ns > 1000000000ull * 1000000000ull;
     sink_meta(im->sink, "clock", "%s", based && im->sink->first_ns != UINT64_MAX ? "unix" : "relative");
     if (info->late_base)
@@ -386,7 +387,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
         rc = err_set(err,
                      "%s: no trace events found; expected a Chrome trace, {\"traceEvents\": [...]} or [...]",
                      name);
-    /* the array form may omit the closing bracket */
+    /* The array form may omit the closing bracket. */
     if (rc == 0 && !whole &&
         !(tok == JSON_ARRAY && json_pull_position(im.j) && im.j->p == im.j->end && im.j->depth == 1 &&
           im.items && im.j->seen_item))

@@ -89,8 +89,8 @@ static void take_member(struct kineto_args *a, const struct json_members *m) {
     }
 }
 
-/* Keys with escapes are never among those we use, but the fast iterator stops at them. The rest is parsed
- * with json_pull. */
+/* Keys with escapes are never among the keys that are used, but the fast iterator stops at them. The rest
+ * is parsed with json_pull. */
 static void parse_slow(struct span args, struct kineto_args *out) {
     struct json_pull j;
     enum json_token tok;

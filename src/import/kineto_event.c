@@ -22,7 +22,7 @@ void kineto_scratch_free(struct kineto_scratch *s) {
     s->buf = NULL;
 }
 
-/* The text of the last token, copied to scratch if the parser does not keep it. */
+/* Returns the text of the last token, copied to scratch if the parser does not keep it. */
 static struct span keep(struct kineto_scratch *s, const struct json_pull *j) {
     if (j->text != j->scratch) return (struct span){ j->text, j->len };
     size_t n = MIN(j->len, s->cap - s->used);
@@ -184,7 +184,7 @@ static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scra
     return true;
 }
 
-/* Fast path: no escapes in the fields we use. Returns false to use the slow path. */
+/* Fast path, for events without escapes in the fields that are used. Returns false to use the slow path. */
 static bool parse_fast(const char *text, size_t len, bool whole_flows, struct kineto_event *ev) {
     struct json_members m = { .p = text, .end = text + len };
     enum json_members_result rc;

@@ -25,7 +25,7 @@ struct kineto_open {
 
 bool kineto_open_push(struct kineto_open *o, uint64_t key, const struct kineto_record *r); /* false: full */
 bool kineto_open_pop(struct kineto_open *o, uint64_t key, struct kineto_record *out);      /* false: none */
-/* removes any pending record; false: none is left */
+/* Removes any pending record; returns false if none is left. */
 bool kineto_open_any(struct kineto_open *o, struct kineto_record *out);
 void kineto_open_free(struct kineto_open *o);
 

@@ -44,7 +44,7 @@ enum trace_sync_kind kineto_sync_kind(struct span name) {
     return TRACE_SYNC_UNKNOWN;
 }
 
-/* Device and stream: from args, otherwise from the event's pid and tid. */
+/* Returns device or stream: from args, otherwise from the event's pid and tid. */
 static uint32_t first_known(uint64_t a, uint64_t b) {
     return a != KINETO_UNKNOWN ? sink_u32(a) : sink_u32(b);
 }
@@ -121,8 +121,8 @@ static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
     };
 }
 
-/* True for operators whose FLOPs depend on arguments that are not tensors: stride and padding, a causal
- * mask. */
+/* Returns true for operators whose FLOPs depend on arguments that are not tensors: stride and padding, a
+ * causal mask. */
 static bool needs_values(struct span name) { return span_has(name, "conv") || span_has(name, "att"); }
 
 /* The same shapes occur in every step, so the text is cached per set of raw arrays. */

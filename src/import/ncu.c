@@ -299,8 +299,8 @@ static void mean_add(struct mean *m, double v) {
 }
 static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
 
-/* Mean over those of v[0..n) in which a metric was measured; for stalls, over launches with the same
- * source as the first. */
+/* Returns the mean over those of v[0..n) in which a metric was measured; for stalls, over launches with
+ * the same source as the first. */
 static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
     struct ncu_launch out = v[0];
     struct mean values[NCU_METRIC_END] = { 0 }, stalls[NCU_STALL_END] = { 0 };

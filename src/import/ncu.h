@@ -74,10 +74,10 @@ int ncu_read_text(struct ncu *n, char *text, size_t len, const char *name, struc
 
 /* Merges launches with equal name, grid and block; sorted by total duration. The caller frees classes->v. */
 void ncu_classes(const struct ncu *n, struct ncu_launches *classes);
-/* The limiting resource: "compute", "memory", "balanced", "latency"; NULL: not measured. */
+/* Returns the limiting resource: "compute", "memory", "balanced", "latency"; NULL: not measured. */
 const char *ncu_bound(const struct ncu_launch *k);
 
-/* The largest stall reason and its share in percent; NULL: not measured. */
+/* Returns the largest stall reason and its share in percent; NULL: not measured. */
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct);
 
 void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct strbuf *out);

@@ -94,7 +94,7 @@ enum ncu_stall ncu_stall_of_rule(const char *text, size_t len, double *cycles, d
     *total = number_after(text, len, " total average of ");
     const char *hit = memmem(text, len, "cycles being stalled", 20);
     if (isnan(*cycles) || !hit) return NCU_STALL_END;
-    /* the reason must be in the same sentence */
+    /* The reason must be in the same sentence. */
     const char *stop = memchr(hit, '.', (size_t)(text + len - hit));
     size_t n = (size_t)((stop ? stop : text + len) - hit);
     for (size_t i = 0; i < COUNTOF(stalls); i++)

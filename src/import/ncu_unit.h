@@ -12,7 +12,7 @@ enum ncu_dimension {
     NCU_BANDWIDTH, /* bytes/s */
     NCU_FREQUENCY, /* Hz */
 };
-/* The factor that converts a value in this unit to the unit above. */
+/* Returns the dimension of the unit, and the factor that converts a value to the base unit listed above. */
 enum ncu_dimension ncu_unit(const char *unit, size_t len, double *factor);
 
 #endif

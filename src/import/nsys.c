@@ -28,7 +28,7 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
     return true;
 }
 
-/* Index of the process. Its id is a globalTid or globalPid without the low 24 bits. */
+/* Returns the index of the process. Its id is a globalTid or globalPid without the low 24 bits. */
 static size_t process_index(struct nsys *n, uint64_t global_id) {
     uint64_t process = global_id >> 24;
     for (size_t i = n->processes.n; i-- > 0;)

@@ -39,7 +39,7 @@ void nsys_limit_end(sqlite3 *db) { sqlite3_progress_handler(db, 0, NULL, NULL); 
 bool nsys_table_exists(sqlite3 *db, const char *name) {
     sqlite3_stmt *s = NULL;
     bool yes = false;
-    /* virtual tables also have type 'table', but no pages, and their SQL starts with CREATE VIRTUAL TABLE */
+    /* Virtual tables also have type 'table', but no pages, and their SQL starts with CREATE VIRTUAL TABLE. */
     static const char query[] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
                                 " AND sql LIKE 'CREATE TABLE%' AND name = ?1";
     if (sqlite3_prepare_v2(db, query, -1, &s, NULL) == SQLITE_OK) {
@@ -50,7 +50,7 @@ bool nsys_table_exists(sqlite3 *db, const char *name) {
     return yes;
 }
 
-/* Bit i is set if names[i] is a column of the table. */
+/* Returns a bit set; bit i is set if names[i] is a column of the table. */
 static uint64_t find_columns(sqlite3 *db, const char *table, const char *const *names) {
     sqlite3_stmt *s = NULL;
     uint64_t found = 0;

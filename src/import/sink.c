@@ -172,7 +172,7 @@ static void grow_threads(struct sink *s) {
 }
 
 static bool number_taken(const struct sink *s, uint32_t number) {
-    if (s->thread_count > 4096) return true; /* too many threads to search: use generated numbers */
+    if (s->thread_count > 4096) return true; /* there are too many threads to search: use generated numbers */
     for (size_t i = 0; i < s->thread_slots; i++)
         if (s->threads[i].used && s->threads[i].number == number) return true;
     return false;
@@ -184,7 +184,7 @@ uint32_t sink_thread_number(struct sink *s, uint64_t pid, uint64_t tid) {
     struct sink_thread *t = find_thread(s->threads, s->thread_slots, pid, tid);
     if (!t->used) {
         if (s->thread_count >= THREADS_MAX)
-            return THREAD_GENERATED - 1; /* malicious file: the remaining threads share a number */
+            return THREAD_GENERATED - 1; /* a malicious file: the remaining threads share a number */
         bool own = tid < THREAD_GENERATED - 1 && !number_taken(s, (uint32_t)tid);
         uint32_t number = own ? (uint32_t)tid : THREAD_GENERATED + (uint32_t)s->thread_count;
         *t = (struct sink_thread){ .pid = pid, .tid = tid, .number = number, .used = true };

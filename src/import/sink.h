@@ -113,7 +113,7 @@ TRACE_EVENTS(X)
 #undef X
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The 16 values of a sample as an array. */
+/* Returns the 16 values of a sample as an array. */
 static inline double *sink_values(struct trace_sample *s) {
     return (double *)(void *)((char *)s + offsetof(struct trace_sample, v0));
 }

@@ -18,7 +18,8 @@ struct source *source_open(const char *path, struct err *err);
 void source_close(struct source *s);
 /* Returns 0 at the end or on a read error. Has the type json_fill_fn. */
 size_t source_read(void *source, char *buf, size_t cap);
-const char *source_problem(const struct source *s); /* NULL: no problem; "the gzip data ends early" */
+/* returns NULL, or a problem such as "the gzip data ends early" */
+const char *source_problem(const struct source *s);
 bool source_is_gzip(const struct source *s);
 
 #endif

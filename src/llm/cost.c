@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-/* Mean number of experts that `tokens` rows use, for uniform routing. */
+/* Returns the mean number of experts that `tokens` rows use under uniform routing. */
 static double experts_touched(uint64_t experts, uint64_t topk, double tokens) {
     double e = (double)experts, missed = 1 - (double)topk / e;
     return e * (1 - pow(missed, tokens));
@@ -20,7 +20,8 @@ enum llm_dtype llm_kv_dtype(const struct llm_model *m, enum llm_dtype override) 
     return override ? override : activation_dtype(m);
 }
 
-/* Sum of min(past + i, window) for i = 1..tokens, which is the number of query-key pairs of one sequence. */
+/* Returns the sum of min(past + i, window) for i = 1..tokens: the number of query-key pairs of one
+ * sequence. */
 static double causal_pairs(double tokens, double past, double window) {
     double growing =
         window > 0 ? fmax(0, fmin(tokens, window - past)) : tokens; /* queries before the window is full */
@@ -230,8 +231,8 @@ double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t 
     return sum * llm_dtype_bytes(llm_kv_dtype(m, kv));
 }
 
-/* Sum of the outputs of all operators in op's module and stage, for one layer: they are live at the same
- * time. */
+/* Returns the sum of the outputs of all operators in op's module and stage, for one layer; they are live
+ * at the same time. */
 static double module_outputs(const struct llm_model *m, const struct llm_op *op,
                              const struct llm_pass *pass) {
     double sum = 0;
@@ -250,7 +251,7 @@ double llm_activation_bytes(const struct llm_model *m, int stage, const struct l
         const struct llm_op *op = &m->ops[i];
         if (op->stage != stage) continue;
         widest = fmax(widest, module_outputs(m, op, pass));
-        /* the residual and its normalised copy, both as wide as the norm's input */
+        /* the residual and its normalised copy, both as wide as the input of the norm */
         if (op->kind == LLM_OP_NORM) stream = fmax(stream, 2 * pass->counts.rows[op->rows] * (double)op->in);
     }
     return (widest + stream) * llm_dtype_bytes(activation_dtype(m));

@@ -26,7 +26,8 @@ struct llm_setup {
     struct llm_peak peak;
     enum llm_dtype kv; /* LLM_DTYPE_UNKNOWN: compute type of the model */
     bool head_all;     /* true: logits for every prompt row; false: for the last row only */
-    /* different experts of a layer that a pass reads, as the engine routed; 0: expected under even routing */
+    /* Number of different experts of a layer that a pass reads, counted by the engine; 0: the expected
+     * number under even routing. */
     double experts_read;
 };
 

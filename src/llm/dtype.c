@@ -9,7 +9,7 @@
 static const struct dtype_row {
     const char *name;
     double bits;
-    const char *aliases; /* in lower case, as "|a|b|" */
+    const char *aliases; /* lower case, as "|a|b|" */
 } dtypes[LLM_DTYPES] = {
     [LLM_DTYPE_UNKNOWN] = { "unknown", NAN, "" },
     [LLM_F64] = { "fp64", 64, "|f64|float64|double|" },

@@ -52,7 +52,7 @@ struct ggml_type_info {
     uint32_t numbers, bytes; /* size of a block; 0: the type is no longer used in files */
 };
 
-/* `type` may be any number. name is NULL if it is unknown. */
+/* Accepts any number; the name is NULL if the type is unknown. */
 struct ggml_type_info ggml_type_info(uint32_t type);
 
 #endif

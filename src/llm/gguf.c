@@ -98,7 +98,7 @@ static int parse_error(const struct parse *p, const char *what) {
     return err_set(p->err, "%s: byte %zu: %s", p->part->path, place(p), what);
 }
 
-/* Printable copy of a name that is at most `cap` - 1 bytes long. */
+/* Writes a printable copy of the name, at most `cap` - 1 bytes. */
 static void show_name(const struct bytes *name, char *out, size_t cap) {
     size_t n = MIN(bytes_left(name), cap - 1);
     for (size_t i = 0; i < n; i++) out[i] = name->p[i] >= 32 && name->p[i] < 127 ? (char)name->p[i] : '?';
@@ -215,7 +215,7 @@ static int read_tensor_info(struct parse *p, struct gguf_tensor *t) {
     if (memchr(name.p, '\0', bytes_left(&name)))
         return parse_error(p, "a tensor's name contains a zero byte");
     t->name = copy_name(&name);
-    if (!bytes_u32(&p->in, &ndims)) return parse_error(p, "the file ends inside a tensor's description");
+    if (!bytes_u32(&p->in, &ndims)) return parse_error(p, "the file ends inside the description of a tensor");
     if (ndims > GGUF_DIMS_MAX)
         return err_set(p->err, "%s: byte %zu: tensor \"%.200s\" has %u dimensions; at most %d", p->part->path,
                        place(p), t->name, ndims, GGUF_DIMS_MAX);
@@ -223,10 +223,10 @@ static int read_tensor_info(struct parse *p, struct gguf_tensor *t) {
     for (int i = 0; i < GGUF_DIMS_MAX; i++) {
         t->dims[i] = 1;
         if (i < t->ndims && !bytes_u64(&p->in, &t->dims[i]))
-            return parse_error(p, "the file ends inside a tensor's description");
+            return parse_error(p, "the file ends inside the description of a tensor");
     }
     if (!bytes_u32(&p->in, &t->type) || !bytes_u64(&p->in, &t->offset))
-        return parse_error(p, "the file ends inside a tensor's description");
+        return parse_error(p, "the file ends inside the description of a tensor");
     if (t->offset % p->alignment)
         return err_set(p->err, "%s: byte %zu: tensor \"%.200s\": its offset is not a multiple of %" PRIu64,
                        p->part->path, place(p), t->name, p->alignment);
@@ -569,7 +569,7 @@ bool gguf_str(const struct gguf *g, const char *key, struct bytes *out) {
     return gguf_next_str(&at, out);
 }
 
-/* Element i of an array, as a view of its bytes. */
+/* Returns element i of an array as a view of its bytes. */
 static bool element_at(const struct gguf_value *v, uint64_t i, struct bytes *out) {
     size_t each = kind_bytes(v->element);
     if (v->kind != GGUF_ARRAY || !each || i >= v->count) return false;

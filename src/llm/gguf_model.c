@@ -60,8 +60,8 @@ static void copy_f64(struct source *s, const char *key, const char *field) {
     if (arch_f64(s, key, &v)) json_object_set_new(s->config, field, json_real(v));
 }
 
-/* Size `dim` of the tensor in the first layer that has it: some models have no experts in their first
- * layers. 0: no such tensor. */
+/* Returns size `dim` of the tensor in the first layer that has it, because some models have no experts in
+ * their first layers. 0: no such tensor. */
 static uint64_t tensor_dim(const struct gguf *g, const char *base, int dim) {
     size_t n = strlen(base);
     for (size_t i = 0; i < gguf_count(g); i++) {
@@ -458,7 +458,7 @@ struct llm_model *llm_model_of_gguf(const struct gguf *g, const char *what, cons
         m->notes = notes.v;
         m->nnotes = notes.n;
         m->architecture = xstrdup(s.arch);
-        /* Converters reorder the rows of q and k of this architecture, so that pairs are neighbours. */
+        /* Converters of this architecture reorder the rows of q and k so that pairs are neighbours. */
         m->text.rope.interleaved = strcmp(s.arch, "llama") == 0;
     }
     json_decref(s.config);

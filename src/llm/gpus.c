@@ -169,7 +169,8 @@ static const struct gpu_alias {
     { "b300 sxm",                                   "B300" },
     { "mi250",                                      "MI250 GCD" },
     { "mi250x",                                     "MI250X GCD" },
-    { "mi250x mi250",                               "MI250X GCD" }, /* the driver uses this name for both */
+    /* the driver reports both GPUs by this name */
+    { "mi250x mi250",                               "MI250X GCD" },
 };
 /* clang-format on */
 
@@ -193,7 +194,7 @@ static double tflops_of(const struct llm_gpu *g, enum llm_dtype t) {
     case LLM_FP4:
     case LLM_MXFP4:
     case LLM_NVFP4: return g->fp4;
-    default: return 0; /* int4: the GPUs of the table have no units for it */
+    default: return 0; /* int4: no GPU of the table has units for it */
     }
 }
 
@@ -286,8 +287,8 @@ static const struct llm_gpu *find_alias(const char *key) {
     return NULL;
 }
 
-/* True for "1g" of "MIG 1g.5gb" and for "10c" of "GRID A100-10C": gigabytes and the vGPU series (A, B, C,
- * Q). */
+/* Returns true for "1g" in "MIG 1g.5gb" and for "10c" in "GRID A100-10C": gigabytes and the vGPU series
+ * (A, B, C, Q). */
 static bool is_slice_word(const char *word, size_t n) {
     static const char *const names[] = { "mig", "vgpu", "grid" };
     for (size_t i = 0; i < COUNTOF(names); i++)
@@ -296,8 +297,8 @@ static bool is_slice_word(const char *word, size_t n) {
     return digits > 0 && digits + 1 == n && strchr("gabcq", word[n - 1]);
 }
 
-/* True for a part of a card: a MIG instance or a vGPU. It does not reach the peaks of the card, and its
- * own peaks cannot be derived from the name. */
+/* Returns true for a part of a card: a MIG instance or a vGPU. It does not reach the peaks of the card,
+ * and its own peaks cannot be derived from the name. */
 static bool is_slice(const char *key) {
     for (const char *p = key; *p;) {
         size_t n = strcspn(p, " ");

@@ -40,7 +40,7 @@ struct llm_gpu_peak {
     const char *reason;
 };
 struct llm_gpu_peak llm_gpu_peak(const struct llm_gpu *g, enum llm_dtype t, bool activations_too);
-/* the value of llm_gpu_peak(g, t, true) */
+/* Returns the value of llm_gpu_peak(g, t, true). */
 double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t);
 double llm_gpu_bytes_per_s(const struct llm_gpu *g);
 double llm_gpu_known(double field); /* NAN for 0 */

@@ -23,7 +23,8 @@ static void count_tower(const struct llm_model *m, uint64_t cols, uint64_t rows,
     c->pairs[LLM_PAIRS_POOL] += n * t;
 }
 
-/* Windows of w by w merged tokens over the merged grid; windows at the edge are smaller, not padded. */
+/* Counts the pairs of windows of w by w merged tokens over the merged grid. Windows at the edge are
+ * smaller, not padded. */
 static double window_pairs(uint64_t cols, uint64_t rows, uint64_t w, double patches_per_token) {
     double sum = 0;
     for (uint64_t y = 0; y < rows; y += w)

@@ -25,7 +25,7 @@ struct kind {
 struct reading {
     struct llm_model *m;
     const json_t *root;
-    const json_t *quant; /* ModelOpt's own file; NULL: none */
+    const json_t *quant; /* content of ModelOpt's own file; NULL: none */
     const char *what;
     struct llm_notes notes;
     struct err *err;
@@ -242,7 +242,7 @@ static void read_image_rules(struct llm_vision *v, const struct joint_family *jo
     }
 }
 
-/* Input and output width of the projector. */
+/* Reads the input and output width of the projector. */
 static int projector_sizes(struct reading *r, const struct joint_family *joint, const json_t *vision,
                            struct llm_fields *top, uint64_t *common) {
     struct llm_vision *v = &r->m->vision;

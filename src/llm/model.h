@@ -41,7 +41,7 @@ struct llm_rope {
     double local_theta; /* for sliding-window layers (gemma3); otherwise equal to theta */
     double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale, mscale_all_dim,
         attention_factor;            /* or NAN */
-    bool interleaved;                /* pairs are neighbours: GGUF files of the llama architecture */
+    bool interleaved;                /* pairs are neighbours, as in GGUF files of the llama architecture */
     bool whole_dimensions;           /* yarn: round its two bounds outwards ("truncate") */
     uint64_t original_max_positions; /* 0: not given */
     uint64_t max_positions;          /* of the model */
@@ -195,7 +195,7 @@ enum llm_pairs {
 
 struct llm_op {
     const char *name;   /* "q_proj" */
-    const char *module; /* "attention": the key of params.by_module */
+    const char *module; /* key of params.by_module, such as "attention" */
     int stage;          /* index into llm_model.stages */
     enum llm_op_kind kind;
     enum llm_rows rows;

@@ -240,8 +240,8 @@ char *quant_describe(const struct llm_quant *q) {
 
 /* ---- Modules that are not quantised */
 
-/* The name of the operator's module in Hugging Face models, after "model.layers.N."; alternatives as
- * "a|b". */
+/* Name of the operator's module in Hugging Face models, after "model.layers.N."; alternatives are written
+ * as "a|b". */
 static const struct module_path {
     const char *name, *paths;
 } module_paths[] = {
@@ -272,7 +272,7 @@ static const struct module_path {
  * cannot take long. */
 #define MATCH_STEPS 20000
 
-/* True if `name` begins with the pattern and the match ends at the end or at a dot. */
+/* Returns true if `name` begins with the pattern and the match ends at the end or at a dot. */
 static bool glob_here(const char *p, const char *name, int *steps) {
     for (; *p; p++, name++) {
         if (--*steps < 0) return false;
@@ -389,7 +389,7 @@ static bool op_matches(const struct module_path *path, const char *pattern, uint
     return false;
 }
 
-/* True if the layer has this operator. */
+/* Returns true if the layer has this operator. */
 static bool layer_has(const struct llm_model *m, const struct llm_op *op, uint32_t layer) {
     if (strcmp(op->module, "mlp") == 0) return !m->text.layer[layer].moe;
     if (strcmp(op->module, "experts") == 0 || strcmp(op->module, "shared_experts") == 0)

@@ -155,7 +155,7 @@ static void evaluate_decoder(struct llm_static *r) {
     r->generation = llm_cost_generate(m, &r->setup, w->batch, w->prompt_tokens + 1, r->decode_steps);
 }
 
-/* The text tower of clip: one pass over the texts of the batch. */
+/* Evaluates the text tower of clip: one pass over the texts of the batch. */
 static void evaluate_text_tower(struct llm_static *r) {
     double tokens = (double)MIN(r->work.prompt_tokens, r->model->text.max_positions),
            batch = (double)r->work.batch;
@@ -238,7 +238,7 @@ static bool has_ending(const char *name, const char *const *endings, size_t n) {
     return false;
 }
 
-/* Scales, zero points and indexes of quantised weights. */
+/* Returns true for scales, zero points and indexes of quantised weights. */
 static bool is_scale(const char *name) {
     static const char *const endings[] = { ".scales",       ".qzeros",        ".g_idx",
                                            "_scales",       ".weight_scale",  ".weight_scale_inv",
@@ -248,7 +248,8 @@ static bool is_scale(const char *name) {
     return has_ending(name, endings, COUNTOF(endings));
 }
 
-/* Number of parameters of a tensor: packed types have several per stored number; 0: not a parameter. */
+/* Returns the number of parameters of a tensor. Packed types have several per stored number. 0: not a
+ * parameter. */
 static uint64_t params_of(const struct safetensors_tensor *t, const struct llm_pack *pack) {
     static const char *const packed[] = { ".qweight", ".weight_packed", "_blocks", ".weight" };
     if (is_scale(t->name)) return 0;

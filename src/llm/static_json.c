@@ -254,7 +254,7 @@ static void write_stages(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
-/* The stages in the form of a run's static_compute.json: `stages` of that file is a list. */
+/* Writes the stages in the form of a run's static_compute.json, in which `stages` is a list. */
 static void write_list_row(const char *name, const char *parent, double tokens, const struct llm_cost *c,
                            struct jsonw *j) {
     jsonw_object(j);
@@ -329,7 +329,7 @@ static bool first_in_stage(const struct llm_model *m, size_t i) {
     return true;
 }
 
-/* Operators and modules of every pass: images, prefill and one decode step. */
+/* Writes the operators and modules of every pass: images, prefill and one decode step. */
 static void breakdown(const struct llm_static *r, bool modules, struct jsonw *j) {
     const struct llm_model *m = r->model;
     struct llm_pass images = { .counts = r->counts };

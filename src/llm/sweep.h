@@ -33,7 +33,7 @@ struct llm_sweep {
 };
 
 int llm_sweep_parse(const char *text, struct llm_sweep *s,
-                    struct err *err); /* NAME=A..B, A..B:STEP, A..B:xFACTOR */
+                    struct err *err); /* the text is NAME=A..B, A..B:STEP or A..B:xFACTOR */
 int llm_sweep_run(const struct llm_static *base, struct llm_sweep *s, struct err *err);
 void llm_sweep_free(struct llm_sweep *s);
 const char *llm_sweep_name(enum llm_sweep_what what); /* "batch" */

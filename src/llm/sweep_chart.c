@@ -104,7 +104,7 @@ static void draw_ticks(struct strbuf *out, const struct panel *p, const struct a
     }
 }
 
-/* At most a few hundred vertices per line, for any number of points. */
+/* Draws at most a few hundred vertices per line, for any number of points. */
 static void draw_line(struct strbuf *out, const struct llm_sweep *s, const struct panel *p,
                       const struct line *l, const struct axis *a, double top) {
     struct svg_path path;

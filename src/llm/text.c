@@ -53,8 +53,8 @@ static void read_heads(struct llm_text *t, const struct text_family *fam, struct
     t->v_head_dim = t->head_dim;
 }
 
-/* use_mla: false (DeepSeek-OCR) and a null kv_lora_rank both mean plain heads; the other MLA fields are then
- * ignored. */
+/* Both use_mla: false (DeepSeek-OCR) and a null kv_lora_rank mean plain heads. The other MLA fields are
+ * then ignored. */
 static void read_mla(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     if (!(fam->traits & TEXT_MLA) || !fields_bool(f, "use_mla", true)) return;
     t->kv_lora_rank = fields_uint_or_none(f, "kv_lora_rank", fam->kv_lora, SIZE_LIMIT);

@@ -1,5 +1,5 @@
-/* The anatomy of a token: the median decode step to scale. One row before the layers, one per layer, one
- * after them. Colours are roles; free space is idle time. */
+/* The anatomy of a token: the median decode step, drawn to scale. There is one row for the kernels before
+ * the layers, one per layer, and one for the kernels after them. Colours are roles; gaps are idle time. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static const char *role_class(enum kernel_role role) {
     return classes[role];
 }
 
-/* Rows of the drawing: 0 before the layers, 1 .. layers, then the head. */
+/* Returns the row of a part: 0 before the layers, then 1 .. layers, then the row after them. */
 static size_t row_of(const struct anatomy *a, size_t part, size_t last_layer_part) {
     if (a->parts[part].layer != ANATOMY_NO_LAYER) return a->parts[part].layer + 1;
     return part < last_layer_part ? 0 : a->layers + 1;
@@ -57,7 +57,7 @@ static void legend(const struct anatomy *a, const struct chart_form *form, struc
 struct anatomy_rows {
     size_t n, last_layer_part;
     double *begin, *end; /* [n] ns */
-    double widest;       /* of the layers and the head: what the drawing shows of each row */
+    double widest;       /* time of the longest row, without the row before the layers */
 };
 
 static void measure_rows(const struct anatomy *a, struct anatomy_rows *rows) {

@@ -1,4 +1,4 @@
-/* Power and SM clock over time. The chart shades periods with a throttled clock. */
+/* Power and SM clock over time. Periods with a throttled clock are shaded. */
 #include <math.h>
 #include <stdio.h>
 

@@ -32,7 +32,7 @@ static void include(struct plane *p, double intensity, double rate) {
     p->y1 = fmax(p->y1, log10(rate));
 }
 
-/* Bounds of points and roof, with a margin. Returns false if there is no point. */
+/* Computes the bounds of points and roof, with a margin. Returns false if there is no point. */
 static bool fit(struct plane *p, const struct analysis *a, double peak_flops, double peak_bytes) {
     bool any = false;
     *p = (struct plane){ .x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY };

@@ -1,4 +1,4 @@
-/* Stages: time, busy time, and the roofline time as a tick. */
+/* The stages: time, busy time, and the roofline time as a tick. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static double longest_stage(const struct view *v) {
     return most;
 }
 
-/* Whether a label needs room for the reason of its ratio. */
+/* Returns true if a label needs space for the reason of its ratio. */
 static bool has_reason(const struct view *v) {
     for (size_t i = 0; i < v->nstages; i++)
         if (v->stages[i]->over.brief) return true;

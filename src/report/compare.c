@@ -98,7 +98,7 @@ static size_t recorded_runs(const struct compare_side *side) {
     return n;
 }
 
-/* `key`: the array of metrics.json. */
+/* `key` is the name of the array in metrics.json. */
 static void add_sides(struct comparison *c, const char *key, const struct side *s, bool kernels,
                       const struct compare_side *a, const struct compare_side *b) {
     struct intern *keys = intern_open();
@@ -142,7 +142,7 @@ static void compare_subject(const struct saved_metrics *a, const struct saved_me
                             struct comparison *c) {
     static const struct {
         const char *object, *key, *name;
-        /* true: a difference makes the runs incomparable; false: only the measurement differs */
+        /* true: a difference makes the runs incomparable; false: only the way of measuring differs */
         bool subject;
     } rows[] = { { "run", "model", "model", true },
                  { "run", "engine", "engine", true },
@@ -198,7 +198,8 @@ static const json_t *find_finding(const json_t *findings, const char *rule, cons
     return NULL;
 }
 
-/* Whether more than half of the runs with findings have this one. *saving_ms: the median over these. */
+/* Returns true if more than half of the runs with findings have this one. *saving_ms is the median over
+ * these runs. */
 static bool has_finding(const struct compare_side *side, const char *rule, const char *stage,
                         double *saving_ms) {
     double *savings = xcalloc(side->n, sizeof *savings);
@@ -247,8 +248,8 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
     vec_push(&c->promises, p);
 }
 
-/* Only if both sides have findings: a run without a trace has none, which does not mean that they were
- * fixed. */
+/* Runs only if both sides have findings: a run without a trace has none, which does not mean that they
+ * were fixed. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,
                              struct comparison *c) {
     if (!has_findings(a) || !has_findings(b)) return;

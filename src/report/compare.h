@@ -36,7 +36,7 @@ struct compare_row { /* a stage or a figure */
     enum compare_verdict verdict;
     const char *reason; /* reason for COMPARE_CANNOT_TELL; else NULL */
 };
-/* "slower", "cannot tell"; without the reason. */
+/* Returns the verdict without the reason, such as "slower" or "cannot tell". */
 const char *compare_verdict_name(const struct compare_row *r);
 
 /* Kernels of one class, or an operator: sums over the trace, means over the recorded runs of a side. */
@@ -50,8 +50,9 @@ struct compare_env {
     const char *key, *a, *b; /* NULL: not there */
 };
 
-/* A finding of A that B does not have: its predicted saving (upper bound; median over the runs of A), and the
- * measured one of its stage. A side has a finding if more than half of its runs with findings have it. */
+/* A finding of A that B does not have: its predicted saving (upper bound; median over the runs of A) and
+ * the measured saving of its stage. A side has a finding if more than half of its runs with findings have
+ * it. */
 struct compare_promise {
     const char *stage, *rule;
     double bound_ms;

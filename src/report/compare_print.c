@@ -92,7 +92,7 @@ static const struct column row_columns[] = {
 /* clang-format on */
 static const struct column_group row_group = { .columns = row_columns, .n = COUNTOF(row_columns) };
 
-/* ---- findings that B does not have any more */
+/* ---- findings that B no longer has */
 
 static void show_saving(const struct column_row *r, struct strbuf *out) {
     const struct compare_promise *p = r->item;
@@ -152,7 +152,7 @@ static const struct column_group operator_group = { .columns = operator_columns,
                                                     .n = COUNTOF(operator_columns) };
 static const struct column_group env_group = { .columns = env_columns, .n = COUNTOF(env_columns) };
 
-/* The items of one of the lists of a comparison. */
+/* Describes the items of one of the lists of a comparison. */
 #define ITEMS(list) \
     (struct column_items) { (list).v, (list).n, sizeof *(list).v, NULL }
 

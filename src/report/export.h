@@ -54,7 +54,8 @@ static inline bool export_has_launch(const struct export_job *x, size_t i) {
     return !x->has_launch || x->has_launch[i];
 }
 uint32_t export_pid(const struct export_job *x, uint32_t process); /* unknown: 1, 2, 3 ... */
-const char *export_copy_name(unsigned copy_kind); /* the spelling of other tools: "HtoD", "Memset" */
+/* returns the name that other tools use, such as "HtoD" or "Memset" */
+const char *export_copy_name(unsigned copy_kind);
 const char *export_kernel_name(const struct export_job *x, size_t kernel); /* demangled */
 
 #endif

@@ -12,7 +12,7 @@
 #include "report/export.h"
 #include "report/view.h"
 
-/* a table keeps its cells as text, so it is written and cleared after this many rows */
+/* A table keeps its cells as text, so it is written and cleared after this many rows. */
 #define FLUSH_ROWS 4096
 
 struct csv {
@@ -41,7 +41,7 @@ static void csv_flush(struct csv *c, bool all) {
 static struct column_value name_of_range(const struct timeline *tl, uint32_t range) {
     return column_str(range == TIMELINE_NONE ? "" : timeline_text(tl, tl->ranges.name[range]));
 }
-/* Correlation ids as in the other exports: index of the launch + 1; 0: no launch. */
+/* Returns the correlation id as in the other exports: index of the launch + 1; 0: no launch. */
 static struct column_value correlation_of(uint32_t launch) {
     return column_u64(launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
 }

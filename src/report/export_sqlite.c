@@ -474,8 +474,8 @@ static void fill(struct database *d) {
     run(d, "COMMIT");
 }
 
-/* The earliest time in the timeline, so that no record gets a negative time. Samplers start before the
- * program. */
+/* Returns the earliest time in the timeline, so that no record gets a negative time. Samplers start before
+ * the program. */
 static uint64_t first_moment(const struct timeline *tl) {
     uint64_t first = tl->start_ns;
     if (tl->samples.n) first = MIN(first, tl->samples.start_ns[0]);

@@ -10,7 +10,7 @@
 void html_verdict(const struct view *v, struct strbuf *out);
 void html_figures(const struct view *v, struct strbuf *out);
 void html_stages(const struct view *v, struct strbuf *out);
-/* The chart in a wide and a narrow form; the style sheet shows one of them. */
+/* Writes the chart in a wide and a narrow form; the style sheet shows one of them. */
 void html_chart(const struct view *v,
                 bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
                 struct strbuf *out);

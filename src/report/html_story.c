@@ -223,7 +223,7 @@ void html_stages(const struct view *v, struct strbuf *out) {
     html_section_end(out);
 }
 
-/* Phases, steps and the anatomy of a token, of programs without annotations. */
+/* Writes phases, steps and the anatomy of a token of programs without annotations. */
 void html_understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT, anatomy = STRBUF_INIT;
     struct table t;

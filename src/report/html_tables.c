@@ -13,7 +13,8 @@
 #include "report/text.h"
 
 #define MAX_TABLE_ROWS 300
-#define MAX_EMBEDDED_CSV (600u << 10) /* larger files are linked as files in the same folder */
+/* larger files are not embedded; the page links to them in the same folder */
+#define MAX_EMBEDDED_CSV (600u << 10)
 
 /* Writes a download link that contains the file itself, so that it works without a server. Frees the
  * table. */

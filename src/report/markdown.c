@@ -162,7 +162,7 @@ static bool has_chart(const struct view *v, const struct chart *c) {
     return drawn;
 }
 
-/* Phases, steps and the anatomy of a token, of programs without annotations. */
+/* Writes phases, steps and the anatomy of a token of programs without annotations. */
 static void understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     struct table t;
@@ -269,7 +269,7 @@ static void profiles(const struct view *v, struct strbuf *out) {
     strbuf_free(&note);
 }
 
-/* A run of an engine has the same sections every time. */
+/* A report of an engine run always has the same sections, even if they are empty. */
 static void section(const struct view *v, struct strbuf *out, const char *heading, struct table *t) {
     if (v->run->engine)
         markdown_section_always(out, heading, t);

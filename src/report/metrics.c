@@ -113,7 +113,7 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_end(j);
 }
 
-/* The time of a stage on each device where it has any. */
+/* Writes the time of a stage on each device where it has any. */
 static void write_device_time(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     jsonw_karray(j, "device_time");
     for (size_t d = 0; d < a->ndevices && a->stage_devices; d++) {
@@ -134,7 +134,8 @@ static void write_device_time(struct jsonw *j, const struct analysis *a, const s
 
 #define MAX_STEPS 1000
 
-/* Times of single steps, evenly chosen, if the stage has no timed repeats. `compare` uses their median. */
+/* Writes times of single steps, evenly chosen, if the stage has no timed repeats. `compare` uses their
+ * median. */
 static void write_steps(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     if (s->timing_ms.n || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
     uint64_t every = (s->occurrences + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
@@ -200,7 +201,7 @@ static void write_figures(struct jsonw *j, const struct run_info *in) {
     jsonw_end(j);
 }
 
-/* One row per kernel and stage; "kernel" is an index into the list of kernels. */
+/* Writes one row per kernel and stage; "kernel" is an index into the list of kernels. */
 static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < a->counters->nrows; i++) {
@@ -228,7 +229,7 @@ static void write_profiles(struct jsonw *j, const struct analysis_profiles *p) {
     jsonw_end(j);
 }
 
-/* Counters per stage, with the model's MFU and MBU for the same time. */
+/* Writes the counters per stage, with the model's MFU and MBU for the same time. */
 static void write_counters(struct jsonw *j, const struct analysis *a) {
     const struct analysis_counters *c = a->counters;
     if (!c) return;
@@ -284,7 +285,7 @@ static void write_roofline(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
-/* Means over the devices that ran kernels. */
+/* Writes means over the devices that ran kernels. */
 static void write_timeline(struct jsonw *j, const struct analysis *a) {
     struct analysis_timeline t = analysis_timeline(a);
     jsonw_ku64(j, "devices", t.devices);

@@ -7,7 +7,7 @@
 
 void metrics_findings_json(const struct view *v, struct strbuf *out);
 void metrics_aggregates(struct jsonw *j, const struct view *v); /* "aggregates": { ... } of a profiled run */
-/* "analysis_input"; nothing if the analysis has no input */
+/* Writes "analysis_input"; nothing if the analysis has no input. */
 void metrics_input(struct jsonw *j, const struct analysis *a);
 
 #endif

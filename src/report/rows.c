@@ -109,7 +109,7 @@ void rows_operators_by_total_md(const struct view *v, size_t limit, struct table
     free(sorted);
 }
 
-/* All operators, followed by one row per shape for operators with a detail. */
+/* Lists all operators, followed by one row per shape for operators with a detail. */
 void rows_operators_csv(const struct view *v, struct table *t) {
     struct column_set set;
     column_set_init(&set, operator_columns, COUNTOF(operator_columns), COLUMN_DOC_CSV, v);

@@ -8,7 +8,7 @@
 #include "report/columns.h"
 #include "report/view.h"
 
-/* top-level stages only, so that rows add up */
+/* Lists top-level stages only, so that rows add up. */
 void rows_stages_md(const struct view *v, struct table *t);
 void rows_substages_md(const struct view *v, struct table *t); /* may have no rows */
 extern const char rows_no_model_note[]; /* explains how to get roofline times, MFU and MBU */
@@ -19,7 +19,7 @@ struct column_items rows_operator_items(const struct view *v);
 void rows_kernels(const struct view *v, enum column_document document, size_t limit, struct table *t);
 void rows_kernels_md(const struct view *v, size_t limit, struct table *t);
 void rows_kernels_csv(const struct view *v, struct table *t);
-/* By host time with nested operators; rows_operators_md: by the device's self time. */
+/* Sorted by host time with nested operators; rows_operators_md is sorted by the device's self time. */
 void rows_operators_by_total_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_csv(const struct view *v, struct table *t);
@@ -30,7 +30,7 @@ void rows_timeline_md(const struct view *v, struct table *t);
 void rows_idle_md(const struct view *v, struct table *t);  /* GPU idle time by cause, ms over the trace */
 void rows_queue_md(const struct view *v, struct table *t); /* launch queue per stage */
 void rows_communication_md(const struct view *v,
-                           /* per device; no rows if there is no communication */
+                           /* one row per device; no rows if there is no communication */
                            struct table *t);
 void rows_tokens_md(const struct view *v, struct table *t); /* percentiles of the time per output token */
 void rows_categories_md(const struct view *v, struct table *t);
@@ -54,7 +54,7 @@ extern const struct column_group rows_kind_columns;
 void rows_steps_csv(const struct view *v, struct table *t); /* recognised steps */
 void rows_phases_md(const struct view *v, struct table *t); /* no rows if no steps were recognised */
 void rows_environment_md(const struct view *v, struct table *t);
-/* per stage; no rows if there are no counters */
+/* One row per stage; no rows if there are no counters. */
 void rows_counters_md(const struct view *v, struct table *t);
 void rows_counters_note(const struct view *v,
                         struct strbuf *out); /* explains how counters were sampled; may be empty */
@@ -69,8 +69,8 @@ struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const v
 extern const struct column_group rows_device_columns, rows_group_columns, rows_stability_columns,
     rows_power_columns;
 
-/* One paragraph about the sub-stages with their MFU, vision as a whole, and the rest of prefill. Empty: there
- * are none. */
+/* Writes one paragraph about the sub-stages with their MFU, vision as a whole, and the rest of prefill.
+ * Writes nothing if there are no sub-stages. */
 void rows_vision_note(const struct view *v, struct strbuf *out);
 
 #endif

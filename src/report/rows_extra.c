@@ -16,7 +16,7 @@ struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const v
 
 /* ---- stages */
 
-/* True if the idle time of the stage could be classified. */
+/* Returns true if the idle time of the stage could be classified. */
 static bool has_idle(const void *item) {
     const struct analysis_stage *s = item;
     return !s->outside && s->idle_known && s->kernels;

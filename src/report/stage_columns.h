@@ -10,7 +10,7 @@ extern const struct column_group stage_columns[2];
 extern const struct column_group stage_idle_columns[1]; /* idle time and launch queue */
 enum { STAGE_CAUSE_GROUPS = ANALYSIS_IDLE_CAUSES + 1 };
 extern const struct column_group stage_cause_columns[STAGE_CAUSE_GROUPS]; /* idle time by cause, ms */
-/* hardware counters; only for items that have counters */
+/* Hardware counters; only for items that have counters. */
 extern const struct column_group stage_counter_columns[2];
 extern const struct column_group stage_token_columns[1]; /* time per output token */
 

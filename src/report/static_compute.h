@@ -26,7 +26,8 @@ struct static_compute {
 void static_compute_json(const struct static_compute *s, struct strbuf *out);
 void static_compute_markdown(const struct static_compute *s, struct strbuf *out);
 
-/* static_modules.c: by module and operator, with hotspots and activations; nothing without a request. */
+/* static_modules.c: writes modules and operators, with hotspots and activations; writes nothing without a
+ * request. */
 void static_modules_json(const struct static_compute *s, struct jsonw *j);
 void static_modules_markdown(const struct static_compute *s, struct strbuf *out);
 

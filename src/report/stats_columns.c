@@ -119,7 +119,7 @@ void stats_rows_free(struct stats_rows *r) {
 /* ---- columns */
 
 #define AT(position) .at = { .terminal = position }
-/* Milliseconds with three decimals: stats prints sums that others can check. */
+/* Milliseconds are printed with three decimals, so that others can check the sums. */
 #define MS COLUMN_NUMBER
 /* clang-format off */
 #define D(field) FIELD(struct stats_device, field)

@@ -8,8 +8,8 @@
 
 /* Times in ms. NaN: unknown. */
 struct stats_device {
-    char *label;      /* for people: "0 NVIDIA H100", with the file if there are several */
-    char key[64];     /* of JSON: "0"; "rank1:0" or "file2:0" with several files */
+    char *label;      /* such as "0 NVIDIA H100", with the file if there are several */
+    char key[64];     /* key in JSON: "0", or "rank1:0" or "file2:0" with several files */
     const char *name; /* NULL: unknown */
     uint64_t kernels, copies;
     double timeline_ms, span_ms, busy_ms, kernel_busy_ms, idle_ms, between_ms, unrecorded_ms;

@@ -10,18 +10,19 @@ struct story_form {
 };
 extern const struct story_form story_html, story_markdown, story_plain;
 
-/* The result in one sentence, the longest stage first: its duration, how busy the GPU is, and the ratio to
- * the roofline time. Adds nothing if no stage has a time. */
+/* Writes the result in one sentence, the longest stage first: its duration, how busy the GPU is, and the
+ * ratio to the roofline time. Adds nothing if no stage has a time. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
 /* Adds "No idle-time analysis for decode: ..."; nothing if the idle time is known. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
-/* "decode: MBU 203%: ...", the reason of a ratio beyond its limit; adds nothing if there is none. */
+/* Adds the reason of a ratio beyond its limit, such as "decode: MBU 203%: ..."; nothing if there is none. */
 void story_over(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
-/* Which level of the memory hierarchy each stage is measured against; adds nothing if the device has one. */
+/* Adds the memory level that each stage is compared with; nothing if the device has only one. */
 void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);
-const char *story_reply(const struct run_answer *a); /* the answer or the error message; never empty */
+/* returns the answer or the error message; never empty */
+const char *story_reply(const struct run_answer *a);
 extern const char story_incomplete[], story_unstable[];
 
 #endif

@@ -18,7 +18,7 @@ struct view {
     size_t nstages;
 };
 
-/* The sub-stages of prefill together, and the rest of prefill; NaN: unknown. */
+/* Times of all sub-stages of prefill together, and of the rest of prefill; NaN: unknown. */
 struct view_vision {
     size_t parts; /* sub-stages; 0: none */
     double ms, flops, mfu;
@@ -28,27 +28,28 @@ struct view_vision view_vision(const struct view *v);
 
 void view_init(struct view *v, const struct run_info *run);
 void view_free(struct view *v);
-/* True if the stage gets its own sentence: it is at top level and has a time. */
+/* Returns true if the stage gets its own sentence: it is at top level and has a time. */
 bool view_stage_has_sentence(const struct analysis_stage *s);
-/* The source of its time_ms; never NULL. */
+/* Returns the source of its time_ms; never NULL. */
 const char *view_time_source(const struct view *v, const struct analysis_stage *s);
-/* time of the representative (recorded) repeat; NaN */
+/* Returns the time of the representative (recorded) repeat; NaN: unknown. */
 double view_representative_ms(const struct analysis_stage *s);
-/* " per step" for savings of a stage with several occurrences, else "". */
+/* Returns " per step" for savings of a stage with several occurrences, else "". */
 const char *view_saving_unit(const struct analysis *a, const struct analysis_finding *f);
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
-bool view_unstable(const struct view *v);       /* true if a top-level stage has a CV above 5% */
+bool view_unstable(const struct view *v);       /* returns true if a top-level stage has a CV above 5% */
 bool view_warns_unstable(const struct view *v); /* the same, but false if a problem already reports it */
-bool view_has_floors(const struct view *v);     /* true if the cost of some stage is known */
+bool view_has_floors(const struct view *v);     /* returns true if the cost of some stage is known */
 size_t view_busy_devices(const struct view *v); /* number of devices that ran kernels */
-bool view_on_cpu(const struct view *v);         /* true if every kernel ran on the CPU */
-/* The device of the run, else the first device of the trace; NULL: unknown. */
+bool view_on_cpu(const struct view *v);         /* returns true if every kernel ran on the CPU */
+/* Returns the device of the run, else the first device of the trace; NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);
 double view_peak_bytes(const struct view *v);
 const char *view_peak_source(const struct view *v);
-double view_model_mfu(const struct view *v); /* MFU of prefill and decode together; NaN */
+/* returns the MFU of prefill and decode together; NaN: unknown */
+double view_model_mfu(const struct view *v);
 double view_model_mbu(const struct view *v);
 
 #endif

@@ -64,7 +64,8 @@ static void add(struct window *w, uint64_t start, uint64_t end, const char *name
 static int by_start(const void *a, const void *b) {
     const struct slice *x = a, *y = b;
     if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns); /* longer slices first: they are the parents */
+    /* longer slices come first, because they are the parents */
+    return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
 static void column(struct strbuf *out, const char *name, const struct slice *s, size_t n, const uint8_t *row,
@@ -163,8 +164,8 @@ static bool is_stage_range(const struct window *w, size_t i) {
     return o != ANALYSIS_NONE && w->a->occurrences[o].range == i;
 }
 
-/* True for Python frames ("model.py(12): forward"). They would move the operators that they call a dozen
- * rows down, so they are not drawn if there are operators. */
+/* Returns true for Python frames ("model.py(12): forward"). They would move the operators that they call a
+ * dozen rows down, so they are not drawn if there are operators. */
 static bool is_frame(const struct window *w, size_t i) {
     const char *name = timeline_text(w->tl, w->tl->ranges.name[i]);
     return w->tl->ranges.category[i] == TRACE_CATEGORY_USER && w->has_ops &&

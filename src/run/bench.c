@@ -17,9 +17,10 @@
 #include "session/requests.h"
 
 #define FIRST_ID 3        /* smaller ids are often special tokens */
-#define DEFAULT_VOCAB 256 /* ids below it exist in every vocabulary */
+#define DEFAULT_VOCAB 256 /* all smaller ids exist in every vocabulary */
 
-/* The i-th id of a sequence: spread over the vocabulary, another order in each sequence. */
+/* Returns the i-th id of a sequence. The ids are spread over the vocabulary, in another order for each
+ * sequence. */
 static uint64_t id_at(uint64_t sequence, uint64_t i, uint64_t vocab) {
     return FIRST_ID + (i * 7919 + sequence * 104729) % (vocab - FIRST_ID);
 }
@@ -33,7 +34,7 @@ static json_t *sequence_ids(const struct bench *b, uint64_t sequence) {
     return ids;
 }
 
-/* One sequence is a plain list, which engines without the batch form understand too. */
+/* A single sequence is sent as a plain list, which engines without the batch form accept too. */
 static json_t *make_request(const struct bench *b, uint64_t batch) {
     struct dataset_item nothing = { .max_new_tokens = -1 };
     json_t *r = request_infer(&b->plan->s, &nothing, (int64_t)b->new_tokens, "none", NULL);
@@ -89,7 +90,7 @@ static void fill_row(const struct bench *b, const struct samples *s, const struc
     fill_costs(b, last, row);
 }
 
-/* Warm-up, then the repeats. Returns false if the engine cannot go on. */
+/* Runs the warm-up, then the repeats. Returns false if the engine cannot continue. */
 static bool measure(struct bench *b, struct engine_client *engine, struct bench_row *row, struct err *err) {
     size_t repeats = (size_t)b->plan->s.repeats, size = sizeof(double);
     struct samples s = { xcalloc(repeats, size), xcalloc(repeats, size), xcalloc(repeats, size), 0 };

@@ -1,4 +1,5 @@
-/* Speed of a model for prompts of a given length, by batch size: no tokenizer and no inputs are needed.
+/* Measures the speed of a model for prompts of a given length, by batch size. Needs no tokenizer and no
+ * inputs.
  *     struct bench b = { .plan = &plan, .peak = &peak, .prompt_tokens = 512, .new_tokens = 128,
  *                        .batches = v, .nbatches = 3 };
  *     if (bench_run(&b, &err) < 0) ...
@@ -13,12 +14,12 @@
 #include "session/device_peak.h"
 #include "session/engine_reply.h"
 
-/* NaN: unknown; `note` says why a row has no times. Times are medians over the repeats. */
+/* Times are medians over the repeats; NaN: unknown. `note` explains why a row has no times. */
 struct bench_row {
     uint64_t batch, prompt_tokens, new_tokens, repeats;
     double prefill_ms, prefill_tokens_per_s, prefill_roof_ms, prefill_mfu, prefill_mbu;
     double step_ms, step_roof_ms, decode_tokens_per_s, decode_roof_tokens_per_s, decode_mfu, decode_mbu;
-    double cv; /* of the decode time over the repeats */
+    double cv; /* CV of the decode time over the repeats */
     double peak_memory_bytes;
     char *note; /* NULL: none */
 };

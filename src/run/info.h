@@ -33,26 +33,26 @@ struct run_repeat {
 };
 
 struct run_kv {
-    const char *group; /* "GPU", "Software"; NULL: same as the previous row */
+    const char *group; /* such as "GPU" or "Software"; NULL: same as the previous row */
     const char *key, *value;
 };
 
 struct run_peak {
-    const char *device; /* "NVIDIA H200", or the name of the CPU */
+    const char *device; /* such as "NVIDIA H200", or the name of the CPU */
     const char *type;   /* "bf16 dense" */
-    const char *source; /* "datasheet", "measured", "given by peak.tflops" */
+    const char *source; /* such as "datasheet", "measured" or "given by peak.tflops" */
     double flops_per_s, bytes_per_s;
-    struct llm_levels levels; /* bandwidth by working-set size; n 0: only one is known */
+    struct llm_levels levels; /* bandwidth by working-set size; n 0: only one bandwidth is known */
 };
 
 /* The model's metadata. Texts may be NULL; numbers are NaN if unknown. */
 struct run_model {
     const char *family, *architecture, *dtype, *quantization;
-    const char *costs_from; /* where FLOPs and bytes come from: "config.json", "assumed: llama" */
+    const char *costs_from; /* source of FLOPs and bytes, such as "config.json" or "assumed: llama" */
     double parameters, active_parameters, weight_bytes, layers, hidden_size, heads, kv_heads, vocab_size,
         experts, experts_per_token, context;
 };
-/* Its members by key, for metrics.json. */
+/* The members of struct run_model by key, for metrics.json. */
 struct run_model_field {
     const char *key;
     size_t offset;
@@ -76,14 +76,14 @@ struct run_answer {
 #define RUN_ANSWERS_MAX 20
 
 struct run_info {
-    const char *run_id, *title; /* title: "DeepSeek-OCR (bf16) on NVIDIA H200" */
-    const char *model, *engine; /* NULL: any other program, or an import */
+    const char *run_id, *title; /* title is such as "DeepSeek-OCR (bf16) on NVIDIA H200" */
+    const char *model, *engine; /* NULL: the run is of another program, or was imported */
     const char *command;        /* repeats this run */
     const char *version;        /* of inferprof */
     uint64_t started_wall_ns;   /* 0: unknown */
     bool incomplete;            /* the run ended early; `problems` contains the reason */
 
-    /* analysis of the trace, the timed repeats or both; NULL: there is neither */
+    /* Analysis of the trace, of the timed repeats, or of both; NULL: there is neither. */
     const struct analysis *analysis;
     /* timeline of the analysis, for drawing; NULL: not drawn */
     const struct timeline *timeline;

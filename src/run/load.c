@@ -18,7 +18,7 @@
 
 /* ---- which files */
 
-/* A folder without traces is a run too if it has a metrics.json: its timed repeats can be reported. */
+/* A folder without traces is also a run if it has a metrics.json: its timed repeats can be reported. */
 static int add_operand(struct loaded_run *r, const char *operand, struct err *err) {
     if (!file_exists(operand)) return err_set(err, "%s: no such run folder or trace", operand);
     bool has_traces = trace_files_add(&r->paths, operand);
@@ -84,7 +84,8 @@ static bool trace_is_of_cpu(const struct timeline *tl) {
     return true;
 }
 
-/* The device's peaks: from the options, else from metrics.json, else from the table of GPUs, else unknown. */
+/* Finds the device's peaks: in the options, else in metrics.json, else in the table of GPUs, else they are
+ * unknown. */
 static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
     struct err err;
     struct run_peak *kept = &r->info.peak;
@@ -121,7 +122,8 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     kept->source = input->peak_source;
 }
 
-/* Loading, warming up and the end of a program that marks no stages are reported on their own. */
+/* Cuts loading, warm-up and the end off the trace of a program that marks no stages; they are reported
+ * separately. */
 static void cut_to_steady(struct loaded_run *r, const struct run_options *o) {
     if (!r->timeline || r->input.one_run || o->whole || o->whole_trace) return;
     if (!analyze_steady_window(r->timeline, &r->input, &r->phases)) return;
@@ -219,7 +221,8 @@ static void describe_run(struct loaded_run *r, const char *operand) {
         info->started_wall_ns = tl->start_ns;
     if (!info->title && tl) info->title = r->title = run_trace_title(tl, file_basename(operand));
     if (!info->run_id) info->run_id = file_basename(operand);
-    for (size_t i = 0; i < info->nproblems; i++) /* peaks may be known by now */
+    /* a problem about missing peaks is dropped if they are known now */
+    for (size_t i = 0; i < info->nproblems; i++)
         if (strncmp(info->problems[i], NO_PEAKS, strlen(NO_PEAKS)) != 0)
             run_add_problem(&r->problems, info->problems[i]);
     read_mark(r);

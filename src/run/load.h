@@ -22,7 +22,9 @@ struct loaded_run {
     struct analyze_input input;
     struct recognised_phases phases;
     struct strlist paths, problems, env_texts;
-    char no_peaks[320]; /* a problem: why the peaks of the GPU are unknown; "": they are known, or no GPU */
+    /* the problem that explains why the peaks of the GPU are unknown; "": they are known, or there is no
+     * GPU */
+    char no_peaks[320];
     char peak_source[128];
     struct saved_metrics *saved;   /* metrics.json; NULL: there is none */
     struct ncu_profiles *profiles; /* ncu.json; NULL: there is none */
@@ -40,8 +42,9 @@ struct run_options {
     const struct llm_model *model;
     uint64_t tp, pp, ep; /* number of GPUs that share the model (see analyze_input); 0: not given */
     bool whole;          /* include the program's work before and after the recorded request */
-    bool whole_trace;    /* a trace without stages is one stage: do not look for steps */
-    bool fresh;          /* the traces are new: an existing metrics.json in the folder is not about them */
+    bool whole_trace;    /* treat a trace without stages as one stage instead of looking for steps */
+    /* the traces are new, so an existing metrics.json in the folder does not describe them */
+    bool fresh;
 };
 
 int run_load(struct loaded_run *r, const char *const *operands, size_t n, const struct run_options *options,

@@ -80,7 +80,7 @@ static void fill_env(struct profiled_run *r, const struct env *env) {
     r->info.nenv = env->n;
 }
 
-/* One answer per input: the first repeat that succeeded, else the first that failed. */
+/* Adds one answer per input: the first repeat that succeeded, else the first that failed. */
 static void fill_answers(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     const struct dataset *d = &session->plan->dataset;

@@ -17,7 +17,7 @@
 #include "session/profile_plan.h"
 #include "session/session.h"
 
-/* A session that has ended; all borrowed. */
+/* A session that has ended; all pointers are borrowed. */
 struct profiled_session {
     const struct profile_plan *plan;
     const struct session_result *result;

@@ -29,7 +29,7 @@ static double prefill_rate(const struct engine_answer *a) {
 }
 static double new_tokens(const struct engine_answer *a) { return a->new_tokens; }
 static double prompt_tokens(const struct engine_answer *a) { return a->prompt_tokens; }
-/* All sub-stages of prefill are parts of the image side. NaN: there is none. */
+/* Returns the time of all sub-stages of prefill, which belong to the image side; NaN: there are none. */
 static double vision_ms(const struct engine_answer *a) {
     double sum = a->stages.n ? 0 : NAN;
     for (size_t i = 0; i < a->stages.n; i++) sum += a->stages.v[i].ms;

@@ -63,7 +63,7 @@ static void stage_names(const struct session_result *res, struct strlist *names)
     strlist_add(names, "decode");
 }
 
-/* With the bandwidth of the level that the stage's working set fits. */
+/* Uses the bandwidth of the memory level that the stage's working set fits into. */
 static bool stage_cost(const struct profiled_session *s, const struct session_repeat *rep, const char *stage,
                        const struct llm_level *level, struct llm_cost *out) {
     struct llm_peak peak = s->peak->peak;
@@ -82,7 +82,8 @@ static double step_bytes(const struct profiled_session *s, const struct session_
     return c.bytes / request_passes(stage, &rep->answer);
 }
 
-/* The level of the smallest working set of all requests: one per stage, and never too slow. */
+/* Returns the level of the smallest working set of all requests. There is one level per stage, and it is
+ * never too slow. */
 static const struct llm_level *stage_level(const struct profiled_session *s, const char *stage) {
     double least = step_bytes(s, &s->result->representative, stage);
     for (size_t i = 0; i < s->result->nrepeats; i++)
@@ -117,7 +118,8 @@ static struct repeat_costs costs_of_repeats(const struct profiled_session *sessi
     return out;
 }
 
-/* Recorded time / timed time for the input of the representative run; per token if the lengths differ. */
+/* Returns recorded time / timed time for the input of the representative run; per token if the lengths
+ * differ. */
 static double representative_ratio(const struct profiled_session *session, const char *stage) {
     const struct session_result *res = session->result;
     const struct session_repeat *rep = &res->representative;
@@ -136,7 +138,7 @@ static double representative_ratio(const struct profiled_session *session, const
     return isfinite(ratio) ? ratio : NAN;
 }
 
-/* True for prefill, which reads tokens. Other stages generate tokens or have none. */
+/* Returns true for prefill, which reads tokens. Other stages generate tokens or have none. */
 static bool reads_tokens(const char *stage) { return strcmp(stage, "prefill") == 0; }
 
 static bool is_top_level(const char *stage) {
@@ -214,7 +216,8 @@ void profiled_fill_stages(struct profiled_run *r, const struct profiled_session 
     free(names.v);
 }
 
-/* One token uses exactly its experts. Several may share some. */
+/* Returns true if the bytes assume even routing: one token uses exactly its experts, but several tokens
+ * may share some. */
 static bool assumes_routing(const struct profiled_session *session, const char *stage,
                             const struct engine_answer *a) {
     const struct llm_model *m = session->plan->model;
@@ -222,7 +225,7 @@ static bool assumes_routing(const struct profiled_session *session, const char *
     return m && m->text.experts && (reads_tokens(stage) || (is_top_level(stage) && a->batch > 1));
 }
 
-/* Costs and tokens of the recorded request. */
+/* Fills in the costs and tokens of the recorded request. */
 void profiled_fill_recorded(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_repeat *rep = &session->result->representative;
     r->costs = xcalloc(r->nstages, sizeof *r->costs);

@@ -75,7 +75,7 @@ static void set_decode_flops(const struct llm_model *m, const struct llm_setup *
     struct llm_cost step = llm_cost_decode(m, setup, batch, context);
     out->attention_flops = step.attention_flops * (double)steps;
     out->full_attention_flops = step.full_attention_flops * (double)steps;
-    out->compute_s *= step.flops * (double)steps / out->flops; /* the mean peak of the operators stays */
+    out->compute_s *= step.flops * (double)steps / out->flops; /* the operators' mean peak stays the same */
     out->flops = step.flops * (double)steps;
 }
 

@@ -17,21 +17,22 @@ struct request_image {
 /* Returns [dataset.n]; the caller frees it. Reads only inputs in use. */
 struct request_image *request_images(const struct profile_plan *p);
 
-/* The context length of decode FLOPs (infer.context_len_mode), in tokens of one sequence. With `auto` the
- * FLOPs use the actual context of every step; this is its mean. NaN: decode generated no token. */
+/* Returns the context length for decode FLOPs (infer.context_len_mode), in tokens of one sequence. With
+ * `auto` the FLOPs use the actual context of every step; this is its mean. NaN: decode generated no token. */
 double request_context(const struct settings *s, const struct llm_model *m, const struct engine_info *info,
                        const struct engine_answer *a);
 
-/* The cost of a stage in the request with answer `a`. Returns false if the model (may be NULL) or the stage
- * is unknown. "prefill" includes the image stages, as its time does. `context`: context length for the FLOPs
- * of decode; NaN: the actual context of every step. Bytes and roofline times always use the actual
- * context. */
+/* Computes the cost of a stage in the request with answer `a`. Returns false if the model (may be NULL) or
+ * the stage is unknown. "prefill" includes the image stages, like its time. `context`: context length for
+ * the FLOPs of decode; NaN: the actual context of every step. Bytes and roofline times always use the
+ * actual context. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out);
-/* How often the stage reads the weights in that request: once per decoded token, otherwise once. NaN: it has
- * no such stage. */
+/* Returns how often the stage reads the weights in that request: once per decoded token, otherwise once.
+ * NaN: there is no such stage. */
 double request_passes(const char *stage, const struct engine_answer *a);
-/* Different experts per routed layer and pass, as the engine counted; NaN: it does not report them. */
+/* Returns the number of different experts per routed layer and pass, counted by the engine; NaN: not
+ * reported. */
 double request_experts(const char *stage, const struct engine_answer *a);
 
 #endif

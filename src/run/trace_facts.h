@@ -5,11 +5,11 @@
 #include "base/strlist.h"
 #include "timeline/timeline.h"
 
-/* The device's name: of the first device that ran a kernel, else of the first device with a name; NULL:
+/* Returns the name of the first device that ran a kernel, else of the first device with a name; NULL:
  * none. `tl` may be NULL. */
 const char *run_trace_device(const struct timeline *tl);
-/* "python serve.py on NVIDIA H200"; without a command in the trace, `otherwise` is used. The caller frees
- * it. */
+/* Returns a title such as "python serve.py on NVIDIA H200"; without a command in the trace, `otherwise` is
+ * used. The caller frees it. */
 char *run_trace_title(const struct timeline *tl, const char *otherwise);
 /* Adds problems of the traces: losses, damage, missing ends. Skips lines that the list already contains. */
 void run_trace_problems(const struct timeline *tl, struct strlist *list);

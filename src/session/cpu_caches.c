@@ -13,7 +13,7 @@
 #define MAX_CPUS 1024
 #define MAX_CACHES 8 /* of one core */
 
-/* The first line of a file of sysfs; "" if it cannot be read. */
+/* Reads the first line of a file of sysfs; "" if it cannot be read. */
 static void read_line(const char *root, int cpu, int index, const char *name, char *out, size_t cap) {
     char path[512];
     struct strbuf text = STRBUF_INIT;
@@ -31,7 +31,7 @@ static double size_bytes(const char *text) { /* "32768K" */
     return v > 0 ? v * (*end == 'K' ? 1024 : *end == 'M' ? 1048576 : 1) : 0;
 }
 
-/* True the first time: cores that share a cache list it once each. */
+/* Returns true the first time, because every core that shares a cache lists it. */
 static bool is_new(struct strlist *seen, int level, const char *shared_by) {
     char key[300];
     snprintf(key, sizeof key, "%d:%.280s", level, shared_by);

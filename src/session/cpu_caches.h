@@ -5,10 +5,11 @@
 #define CPU_CACHES_SYSFS "/sys/devices/system/cpu"
 #define CPU_CACHE_LEVELS 4
 
-/* Bytes of data caches of each level, summed over the different caches of the cores that this process may
- * use. [0] is L1; 0: unknown or none. `root`: CPU_CACHES_SYSFS. */
+/* Sums the bytes of the data caches of each level, over the different caches of the cores that this
+ * process may use. [0] is L1; 0: unknown or none. `root`: CPU_CACHES_SYSFS. */
 void cpu_caches_read(const char *root, double bytes[CPU_CACHE_LEVELS]);
-/* The cache that holds that many bytes: "L2"; "DRAM" if none does, "" if no cache is known. */
+/* Returns the name of the cache that can contain this many bytes, such as "L2"; "DRAM" if none can, "" if
+ * no cache is known. */
 const char *cpu_caches_level(const double bytes[CPU_CACHE_LEVELS], double working_set_bytes);
 
 #endif

@@ -32,14 +32,14 @@
 #define SWEEP_MOST ((size_t)512 << 20)
 #define SWEEP_SIZES 12
 #define MEASURE_SECONDS 0.12
-#define CACHE_SECONDS 0.05 /* for each size but the largest */
-/* A size whose rate is within this factor of the largest one is read from DRAM, whatever caches a virtual
- * machine reports. */
+#define CACHE_SECONDS 0.05 /* time for each size except the largest */
+/* If the rate of a size is within this factor of the rate of the largest size, it is read from DRAM,
+ * regardless of the caches that a virtual machine reports. */
 #define DRAM_LIKE 1.25
-#define CLOCK_BYTES ((size_t)4 << 20) /* read between two looks at the clock, at least */
+#define CLOCK_BYTES ((size_t)4 << 20) /* minimum number of bytes read between two readings of the clock */
 #define MIN_ROUNDS 3
 #define MAX_ROUNDS 9
-/* idle machines have 0.01 to 0.03; with other load on the memory bus it is 0.1 or more */
+/* Idle machines have 0.01 to 0.03; with other load on the memory bus it is 0.1 or more. */
 #define STABLE_SPREAD 0.05
 #define STABLE_SHARE 0.9 /* idle machines: above 0.98 */
 #define MAX_THREADS 1024u
@@ -79,7 +79,8 @@ static void fill_random(float *v, size_t n) {
     for (size_t i = 0; i < n; i++) v[i] = (float)(i % 7) * 0.25f - 0.5f;
 }
 
-/* One GEMM of the sizes above. The outer loop is over panels of B, so that each stays in the L1 cache. */
+/* Computes one GEMM of the sizes above. The outer loop is over panels of B, so that each stays in the L1
+ * cache. */
 static void gemm(const struct cpu_kernels *kn, const float *a, const float *b, float *c) {
     for (unsigned n = 0; n < GEMM_N / PANEL_N; n++)
         for (unsigned m = 0; m < GEMM_M / PANEL_M; m++)
@@ -87,7 +88,7 @@ static void gemm(const struct cpu_kernels *kn, const float *a, const float *b, f
                       c + (m * (GEMM_N / PANEL_N) + n) * PANEL_M * PANEL_N, GEMM_K);
 }
 
-/* CPU time instead of wall time, so that other programs do not lower the result. */
+/* Returns CPU time instead of wall time, so that other programs do not lower the result. */
 static uint64_t thread_cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -159,7 +160,7 @@ static void read_round(struct worker *workers, unsigned threads, const uint64_t 
     if (words) run_threads(workers, threads, best);
 }
 
-/* Names the levels: by the caches that hold them, and DRAM if they are no faster than the largest size. */
+/* Names each level after the cache that it fits into, or DRAM if it is no faster than the largest size. */
 static void set_levels(struct cpu_peak *out, const struct best *reads) {
     double caches[CPU_CACHE_LEVELS], dram = reads[SWEEP_SIZES - 1].first;
     cpu_caches_read(CPU_CACHES_SYSFS, caches);
@@ -250,7 +251,7 @@ static bool same_cpu(const json_t *row, const char *cpu, unsigned threads) {
            json_integer_value(json_object_get(row, "threads")) == (json_int_t)threads;
 }
 
-/* Empty if a row is not valid. */
+/* Leaves `out` empty if a row is not valid. */
 static void read_levels(const json_t *rows, struct llm_levels *out) {
     size_t n = json_array_size(rows);
     *out = (struct llm_levels){ 0 };

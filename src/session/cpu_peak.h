@@ -15,9 +15,10 @@
 struct cpu_peak {
     char cpu[128];
     unsigned threads;
-    double flops_per_s, bytes_per_s; /* bytes: from DRAM, the largest working set */
-    struct llm_levels levels;        /* n 0: a cache file of an older version */
-    char kernel[32];                 /* implementation of the matrix product: "avx512", "avx2", "portable" */
+    /* bytes_per_s: bandwidth of DRAM, measured with the largest working set */
+    double flops_per_s, bytes_per_s;
+    struct llm_levels levels; /* n 0: read from a cache file of an older version */
+    char kernel[32];          /* implementation of the matrix product: "avx512", "avx2", "portable" */
     uint64_t measured_wall_ns;
     double spread;    /* 1 - second best / best round; the larger of the two measurements */
     double cpu_share; /* CPU time / wall time of the threads */
@@ -31,10 +32,13 @@ unsigned cpu_usable(void);                   /* number of cores available to thi
 /* Reads the peaks from the cache, or measures and caches them. `again`: always measures. Returns -1: see
  * err. */
 int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err);
-bool cpu_peak_cached(struct cpu_peak *out); /* reads the cache only; false: nothing about this CPU in it */
-char *cpu_peak_cache_path(void);            /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
+/* reads the cache only; returns false if it does not contain this CPU */
+bool cpu_peak_cached(struct cpu_peak *out);
+/* the caller frees it; NULL: neither XDG_CACHE_HOME nor HOME is set */
+char *cpu_peak_cache_path(void);
 
-/* True if no other program used the cores and the best two rounds agree: the result may be cached. */
+/* Returns true if no other program used the cores and the best two rounds agree, so that the result may be
+ * cached. */
 bool cpu_peak_is_stable(const struct cpu_peak *p);
 /* Writes a stable measurement to the cache, replacing the old entry. Returns false if it is not stable or the
  * file cannot be written. */

@@ -15,6 +15,7 @@ struct cpu_kernels {
     uint64_t (*read)(const uint64_t *p, size_t n); /* reads all n words; n is a multiple of 64 */
 };
 
-const struct cpu_kernels *cpu_kernels_pick(void); /* the fastest supported by this CPU */
+/* returns the fastest implementation that this CPU supports */
+const struct cpu_kernels *cpu_kernels_pick(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* The part of the CUDA driver API that measuring needs, found at run time. Neither the toolkit nor its
- * headers are needed. */
+/* The part of the CUDA driver API that measuring the bandwidth needs, loaded at run time. Building needs
+ * neither the toolkit nor its headers. */
 #ifndef SESSION_CUDA_API_H
 #define SESSION_CUDA_API_H
 
@@ -42,9 +42,9 @@ struct cuda_api {
     int (*error_string)(int error, const char **text);
 };
 
-/* Loads libcuda.so.1 and initialises it. -1: see err. */
+/* Loads and initialises libcuda.so.1. Returns -1 on failure; see err. */
 int cuda_api_open(struct cuda_api *api, struct err *err);
-/* Sets err to "WHAT: <the driver's words>"; always -1. */
+/* Sets err to "WHAT: <message of the driver>" and returns -1. */
 int cuda_fail(const struct cuda_api *api, int error, const char *what, struct err *err);
 
 #endif

@@ -146,7 +146,7 @@ static void open_patterns(struct dataset *d, const struct settings *s, struct st
     strbuf_free(&tried);
 }
 
-/* One path per line, relative to the root; blank lines and # comments are skipped. */
+/* Reads one path per line, relative to the root; blank lines and # comments are skipped. */
 static void open_filelist(struct dataset *d, const struct settings *s, struct strlist *problems) {
     struct strbuf text = STRBUF_INIT;
     struct err err;
@@ -181,7 +181,7 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct st
 
 /* ---- Prompts */
 
-/* A list of whole numbers from 0; not empty. */
+/* Returns true for a list of whole numbers from 0 that is not empty. */
 static bool is_ids(const json_t *ids) {
     bool good = json_array_size(ids) > 0;
     for (size_t i = 0; good && i < json_array_size(ids); i++) {

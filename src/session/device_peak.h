@@ -9,12 +9,12 @@
 
 struct device_peak {
     struct llm_peak peak;      /* NaN: unknown */
-    const struct llm_gpu *gpu; /* whose datasheet has the peak FLOP/s; NULL: they are from elsewhere */
-    struct llm_levels levels;  /* bandwidth by working-set size; n 0: only one is known */
-    char device[160];          /* "NVIDIA H200", or the name of the CPU */
+    const struct llm_gpu *gpu; /* GPU whose datasheet has the peak FLOP/s; NULL: they come from elsewhere */
+    struct llm_levels levels;  /* bandwidth by working-set size; n 0: only one bandwidth is known */
+    char device[160];          /* such as "NVIDIA H200", or the name of the CPU */
     char type[64];             /* "bf16 dense"; "f32" */
     char source[320];          /* source of both numbers; "": unknown */
-    char detail[160];          /* more about the source, for assumptions.md; "" */
+    char detail[160];          /* details about the source, for assumptions.md; may be "" */
 };
 
 /* Logs a warning for each peak that it cannot find. */

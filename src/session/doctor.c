@@ -82,7 +82,7 @@ static void check_cpu(struct doctor *d) {
     strbuf_free(&features);
 }
 
-/* The largest working set of each level. */
+/* Lists the largest working set of each level. */
 static void check_peaks(struct doctor *d) {
     struct cpu_peak p;
     struct strbuf line = STRBUF_INIT;

@@ -14,7 +14,7 @@
 
 enum engine_io {
     ENGINE_IO_LINE,
-    ENGINE_IO_ENDED,       /* closed its stdout: crashed or exited */
+    ENGINE_IO_ENDED,       /* the engine closed its stdout: it crashed or exited */
     ENGINE_IO_TIMEOUT,     /* time limit exceeded */
     ENGINE_IO_INTERRUPTED, /* see interrupt.h */
     ENGINE_IO_TOO_LONG,    /* line longer than ENGINE_LINE_MAX */
@@ -31,7 +31,8 @@ void engine_proc_on_wait(struct engine_proc *p, void (*tick)(void *ctx), void *c
  * newline. */
 enum engine_io engine_proc_exchange(struct engine_proc *p, const char *line, size_t n, double limit_s,
                                     struct strbuf *reply);
-const char *engine_proc_last_words(const struct engine_proc *p); /* end of its stderr; may be "" */
+/* returns the end of its stderr; may be "" */
+const char *engine_proc_last_words(const struct engine_proc *p);
 /* Closes its stdin, waits up to grace_s, then kills the process group. Appends "exit status 1" or "signal 11
  * (...)" to `how`. */
 void engine_proc_stop(struct engine_proc *p, double grace_s, struct strbuf *how);

@@ -27,7 +27,7 @@ static enum engine_verdict invalid_reply(const char *line, size_t n, struct err 
     return ENGINE_GARBAGE;
 }
 
-/* Parses the reply to this request. NULL: not a valid reply; *verdict and err have the reason. */
+/* Parses the reply to this request. Returns NULL if it is not valid; *verdict and err have the reason. */
 static json_t *open_reply(const char *line, size_t n, const char *op, uint64_t id,
                           enum engine_verdict *verdict, struct err *err) {
     struct err why;
@@ -63,7 +63,7 @@ static char *text_of(const json_t *object, const char *key) {
     return json_is_string(v) ? xstrdup(json_string_value(v)) : NULL;
 }
 
-/* NaN if missing, null, or not valid as a time or count. */
+/* Returns NaN if the value is missing, null, or not valid as a time or count. */
 static double number_of(const json_t *object, const char *key) {
     const json_t *v = json_object_get(object, key);
     double d = json_is_number(v) ? json_number_value(v) : NAN;

@@ -35,7 +35,7 @@ struct engine_answer {
     double prompt_tokens, new_tokens; /* sum over all sequences */
     double batch;                     /* parallel sequences (default: 1) */
     double peak_memory_bytes;         /* of the device */
-    /* different experts per routed layer and pass, as the engine routed; NaN: it does not report them */
+    /* Number of different experts per routed layer and pass, counted by the engine; NaN: not reported. */
     double prefill_experts, decode_experts;
     struct {
         struct engine_stage_ms *v;
@@ -52,7 +52,7 @@ struct engine_answer {
     struct {
         char **v;
         size_t n, cap;
-    } notes; /* of the engine about this request, in words */
+    } notes; /* messages of the engine about this request */
     char *text, *stop;
 };
 

@@ -41,7 +41,8 @@ void env_free(struct env *e) {
     *e = (struct env){ 0 };
 }
 
-/* The rest of the line that starts with `key`, without surrounding quotes and blanks; false: no such line. */
+/* Finds the line that starts with `key` and copies the rest of it, without surrounding quotes and blanks.
+ * Returns false if there is no such line. */
 static bool line_value(const char *path, const char *key, char *out, size_t cap) {
     struct strbuf text = STRBUF_INIT;
     struct err err;

@@ -14,11 +14,11 @@
 #include "session/gpu_peak_ptx.h"
 
 #define BLOCK_THREADS 256u
-#define BLOCKS_PER_SM 6u /* all resident: the kernel needs 40 of 65,536 registers per thread */
+#define BLOCKS_PER_SM 6u /* all blocks are resident: the kernel needs 40 of 65,536 registers per thread */
 #define ROUNDS 5
-#define PASS_BYTES 8e9 /* per launch, about 2 ms: a launch takes microseconds */
+#define PASS_BYTES 8e9 /* bytes per launch, about 2 ms; the launch itself takes microseconds */
 
-/* One GPU with everything that has to be released. */
+/* One GPU with all resources that must be released. */
 struct bench {
     const struct cuda_api *cuda;
     int device;
@@ -26,14 +26,14 @@ struct bench {
     void *context, *module, *kernel, *start, *end;
     uint64_t data, out;
     unsigned blocks;
-    double round_bytes; /* read by one round of all threads */
+    double round_bytes; /* bytes that one round of all threads reads */
 };
 
 static int check(const struct bench *b, int rc, const char *what, struct err *err) {
     return rc == CUDA_OK ? 0 : cuda_fail(b->cuda, rc, what, err);
 }
 
-/* L2/2 and three sizes beyond the cache, in whole rounds. At most half of the free memory is used. */
+/* Chooses L2/2 and three sizes beyond the cache, in whole rounds. Uses at most half of the free memory. */
 static int choose_sizes(const struct bench *b, struct gpu_peak *p, struct err *err) {
     static const double times_l2[GPU_PEAK_SIZES] = { 0.5, 4, 16, 64 };
     size_t free_bytes, total_bytes;
@@ -67,7 +67,7 @@ static int measure_size(struct bench *b, struct gpu_read *r, struct err *err) {
     for (int i = 0; i < ROUNDS; i++) {
         float ms = 0;
         if (time_launch(b, r->bytes, passes, &ms, err) < 0) return -1;
-        if (!(ms > 0)) return err_set(err, "the GPU's clock says that reading took no time");
+        if (!(ms > 0)) return err_set(err, "the GPU's clock measured no time for reading");
         r->bytes_per_s = fmax(r->bytes_per_s, r->bytes * passes / (ms * 1e-3));
     }
     return 0;
@@ -143,7 +143,7 @@ static int measure_all(struct gpu_peaks *out, struct err *err) {
     if (cuda_api_open(&cuda, err) < 0) return -1;
     int rc = cuda.device_count(&n);
     if (rc != CUDA_OK) return cuda_fail(&cuda, rc, "cuDeviceGetCount", err);
-    if (n <= 0) return err_set(err, "the driver shows no GPU; check CUDA_VISIBLE_DEVICES");
+    if (n <= 0) return err_set(err, "the driver reports no GPU; check CUDA_VISIBLE_DEVICES");
     for (; out->n < (size_t)MIN(n, GPU_PEAK_DEVICES); out->n++)
         measure_device(&cuda, (int)out->n, &out->v[out->n]);
     return 0;

@@ -1,5 +1,6 @@
-/* Measured read bandwidth of the GPUs: a kernel that only reads, as decoding does, over buffers in and beyond
- * the L2 cache. Runs in a child process through the driver API; takes under a second per GPU. */
+/* Measured read bandwidth of the GPUs. The kernel only reads, as decoding does, from buffers that fit in
+ * the L2 cache and from larger ones. Runs in a child process through the driver API; takes under a second
+ * per GPU. */
 #ifndef SESSION_GPU_PEAK_H
 #define SESSION_GPU_PEAK_H
 
@@ -16,9 +17,10 @@ struct gpu_read {
 struct gpu_peak {
     char name[96];
     double l2_bytes;
-    struct gpu_read reads[GPU_PEAK_SIZES]; /* ascending sizes; those up to l2_bytes read the L2 cache */
+    /* in ascending order of size; sizes up to l2_bytes are read from the L2 cache */
+    struct gpu_read reads[GPU_PEAK_SIZES];
     size_t nreads;
-    double bytes_per_s; /* of the largest size; NaN: not measured */
+    double bytes_per_s; /* bandwidth of the largest size; NaN: not measured */
     char problem[256];  /* why it was not measured; "" */
 };
 struct gpu_peaks {
@@ -26,8 +28,8 @@ struct gpu_peaks {
     size_t n;
 };
 
-/* All GPUs that CUDA shows. -1: there is none, or the driver does not work; err says what is missing. A GPU
- * that cannot be measured has a problem instead of figures. */
+/* Measures all GPUs that CUDA reports. Returns -1 if there is none or the driver does not work; err says
+ * what is missing. A GPU that cannot be measured has a problem instead of figures. */
 int gpu_peaks_measure(struct gpu_peaks *out, struct err *err);
 
 #endif

@@ -18,7 +18,7 @@ bool hub_is_id(const char *text) {
     return !file_exists(text);
 }
 
-/* HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub, as the hub's own library does. */
+/* Returns HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub, like the hub's own library. */
 static char *cache_folder(void) {
     const char *cache = getenv("HF_HUB_CACHE"), *home = getenv("HF_HOME"), *xdg = getenv("XDG_CACHE_HOME"),
                *user = getenv("HOME");
@@ -28,7 +28,7 @@ static char *cache_folder(void) {
     return file_join(user ? user : "/", ".cache/huggingface/hub");
 }
 
-/* The commit of the branch main, as text of at most 64 characters; NULL: not stored. */
+/* Returns the commit of the branch main, as text of at most 64 characters; NULL: not stored. */
 static char *main_commit(const char *model) {
     char *path = file_join(model, "refs/main");
     struct strbuf text = STRBUF_INIT;
@@ -43,7 +43,7 @@ static char *main_commit(const char *model) {
     return commit;
 }
 
-/* Any snapshot with a config.json, if main has none. */
+/* Returns any snapshot with a config.json, for caches in which main has none. */
 static char *any_snapshot(const char *snapshots) {
     DIR *d = opendir(snapshots);
     const struct dirent *e;

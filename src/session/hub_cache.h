@@ -1,4 +1,4 @@
-/* Models of the Hugging Face hub in the local cache: the folder of "Qwen/Qwen3-8B". */
+/* Finds models of the Hugging Face hub, such as "Qwen/Qwen3-8B", in the local cache. */
 #ifndef SESSION_HUB_CACHE_H
 #define SESSION_HUB_CACHE_H
 
@@ -6,10 +6,10 @@
 
 #include "base/err.h"
 
-/* True for ORG/NAME that is not a path on this machine. */
+/* Returns true for ORG/NAME if it is not a path on this machine. */
 bool hub_is_id(const char *text);
-/* The newest snapshot of the model; caller frees. NULL: it is not in the cache, and err has the command that
- * downloads it. */
+/* Returns the folder of the model's newest snapshot; the caller frees it. NULL: it is not in the cache,
+ * and err contains the command that downloads it. */
 char *hub_cache_find(const char *id, struct err *err);
 
 #endif

@@ -103,7 +103,7 @@ static void set_collector_settings(struct strings *out, const struct inject_opti
         snprintf(text, sizeof text, "%llu", (unsigned long long)numbers[i].v);
         set_variable(out, numbers[i].name, text);
     }
-    if (o->delay_s > 0 || o->duration_s > 0) { /* one start time for all processes of the run */
+    if (o->delay_s > 0 || o->duration_s > 0) { /* all processes of the run use the same start time */
         snprintf(text, sizeof text, "%llu", (unsigned long long)clock_mono_ns());
         set_variable(out, "INFERPROF_COLLECT_START", text);
     }

@@ -45,15 +45,15 @@ struct inject_env {
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err);
 void inject_env_free(struct inject_env *env);
-/* The process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt (after exec).
- * The host name may contain dashes. Returns 0 for other files. */
+/* Returns the process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt
+ * (after exec). The host name may contain dashes. Returns 0 for other files. */
 long inject_trace_pid(const char *file_name);
 /* Adds the reasons why processes have no trace: the collector writes a file <host>-<pid>.problem for each, or
  * sends a message if it cannot start a thread.
  * A reason shared by several processes is added once. */
 void inject_add_problems(const char *trace_dir, struct strlist *problems);
-/* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or ../lib/inferprof. Caller frees; NULL:
- * not found, err lists the searched folders. */
+/* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or in ../lib/inferprof. The caller frees
+ * the path. NULL: not found, and err lists the searched folders. */
 char *inject_find_collector(struct err *err);
 
 #endif

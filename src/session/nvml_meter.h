@@ -10,8 +10,8 @@
 
 struct nvml_meter;
 struct nvml_meter *nvml_meter_open(const char *uuid, struct err *err);
-double
-nvml_meter_joules(const struct nvml_meter *m); /* since the driver was loaded; NaN: unknown, or m is NULL */
+/* returns the energy since the driver was loaded; NaN: unknown, or m is NULL */
+double nvml_meter_joules(const struct nvml_meter *m);
 void nvml_meter_close(struct nvml_meter *m);
 
 #endif

@@ -108,7 +108,7 @@ static bool has_ending(const char *dir, const char *ending) {
     return found;
 }
 
-/* Reads the headers of the weight files. Other engines may have formats of their own. */
+/* Reads the headers of the weight files. Other engines may have their own formats. */
 static void check_weights(const struct profile_plan *p, struct strlist *problems) {
     const char *path = p->s.model.path, *engine = p->s.engine.name;
     bool hf = strcmp(engine, "hf") == 0;

@@ -27,7 +27,7 @@ struct profile_plan {
 
 /* Fills the plan from the configuration; adds to problems. */
 void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *problems);
-/* Checks that take seconds, for --dry-run: the imports of engine hf's Python. */
+/* Makes the checks that take seconds, for --dry-run: the imports of engine hf's Python. */
 void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems);
 void profile_plan_close(struct profile_plan *p);
 void profile_plan_text(const struct profile_plan *p, struct strbuf *out); /* --dry-run */

@@ -12,8 +12,8 @@
 #include "base/strbuf.h"
 #include "conf/compose.h"
 
-/* True if the user typed this value. All other values may depend on the folder, even through a reference
- * in a built-in file: engine.command of engine=hf starts with ${engine.python}. */
+/* Returns true if the user typed this value. All other values may depend on the folder, even through a
+ * reference in a built-in file: engine.command of engine=hf starts with ${engine.python}. */
 static bool is_typed(const struct conf_node *n) { return n->file && strcmp(n->file, CONF_COMMAND_LINE) == 0; }
 
 static bool same_text(const struct conf_node *a, const struct conf_node *b) {
@@ -27,7 +27,7 @@ static bool same_list(const struct conf_node *a, const struct conf_node *b) {
     return true;
 }
 
-/* The configuration of the built-in engine with this name; NULL: there is none. */
+/* Returns the configuration of the built-in engine with this name; NULL: there is none. */
 static struct conf *compose_builtin(const char *engine) {
     char *word = xasprintf("engine=%s", engine);
     const char *words[] = { word };
@@ -39,7 +39,8 @@ static struct conf *compose_builtin(const char *engine) {
     return c;
 }
 
-/* True for a value that config.yaml takes from the user's environment: HF_TOKEN: ${oc.env:HF_TOKEN}. */
+/* Returns true for a value that config.yaml takes from the user's environment, such as HF_TOKEN:
+ * ${oc.env:HF_TOKEN}. */
 static bool is_users_own(const struct conf_node *n) {
     char *own = xasprintf("${oc.env:%s}", n->key);
     bool yes = n->written && strcmp(n->written, own) == 0;

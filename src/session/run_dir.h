@@ -10,10 +10,11 @@
 
 #define RUN_DIR_MARKER "INCOMPLETE"
 
-/* "20260102-030405-model"; replaces characters not suitable for a file name. Caller frees. */
+/* Returns a name such as "20260102-030405-model"; replaces characters that are not suitable for a file
+ * name. The caller frees it. */
 char *run_dir_default_id(uint64_t wall_ns, const char *model);
-/* Creates <out>/<id> with its marker, or <out>/<id>-2 and so on if it already exists. Caller frees; NULL: see
- * err. */
+/* Creates <out>/<id> with its marker, or <out>/<id>-2 and so on if it already exists. The caller frees the
+ * path; NULL: see err. */
 char *run_dir_create(const char *out, const char *id, struct err *err);
 int run_dir_complete(const char *dir, struct err *err);              /* removes the marker */
 int run_dir_mark(const char *dir, const char *why, struct err *err); /* sets the text of the marker */

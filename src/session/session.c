@@ -370,7 +370,8 @@ static void start_timed_process(struct run *r) {
 /* NVML updates the counter every 20 to 100 ms; shorter intervals are too inaccurate */
 #define METER_MIN_MS 200
 
-/* A timed repeat and its GPU energy. The two energy readings are outside of the engine's timing. */
+/* Runs a timed repeat and measures its GPU energy. The two energy readings are outside of the engine's
+ * timing. */
 static void timed_repeat(struct run *r, struct nvml_meter *meter, size_t i, const char *what) {
     const struct dataset *d = r->plan->dataset;
     struct session_repeat *rep = &r->out->repeats[i];

@@ -32,9 +32,9 @@ struct session_repeat {
     size_t item;      /* index into the dataset */
     unsigned process; /* number of the engine process; the first timed one is 1; 0: not started */
     bool done;        /* `answer` is valid */
-    char *error;      /* the error if not done; NULL: not started */
+    char *error;      /* error message if the repeat failed; NULL: not started */
     struct engine_answer answer;
-    double request_ms; /* from sending the request to the reply, measured here */
+    double request_ms; /* time from sending the request to the reply, measured by this process */
     double joules;     /* GPU energy during request_ms; NaN: unknown. Timed repeats only */
 };
 
@@ -53,8 +53,9 @@ struct session_result {
 };
 
 void session_run(const struct session_plan *plan, struct session_result *out);
-/* Data for repeating the representative run under another tool: the lines sent to the engine, from hello
- * to bye, and its environment without the collector. `trace`: output file for the engine's own records. */
+/* Returns the data for repeating the representative run under another tool: the lines sent to the engine,
+ * from hello to bye, and its environment without the collector. `trace`: output file for the engine's own
+ * records. */
 void session_replay(const struct session_plan *plan, const char *trace, struct strbuf *lines,
                     struct strlist *env);
 void session_result_free(struct session_result *r);

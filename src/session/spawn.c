@@ -95,7 +95,8 @@ static void forward(const struct spawn *s, const siginfo_t *info) {
 }
 
 int spawn_wait(struct spawn *s) {
-    static const struct timespec recheck = { .tv_nsec = 200000000 }; /* in case a SIGCHLD was missed */
+    /* detects the exit even if a SIGCHLD was missed */
+    static const struct timespec recheck = { .tv_nsec = 200000000 };
     sigset_t set;
     watched_set(&set);
     while (!reap(s)) {

@@ -92,7 +92,7 @@ struct timeline_builder {
         size_t n, cap;
     } problems;
     struct build_segment segment;
-    /* [processes.n], set by finish: the lowest number of all files of the same process */
+    /* [processes.n], set by finish: the lowest index of all files of the same process */
     uint32_t *process_group;
     struct {
         struct timeline_shape shape;
@@ -120,7 +120,7 @@ uint32_t *columns_order(const uint64_t *keys, size_t n);
 uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, size_t nvalues);
 
 /* builder.c */
-/* reads the process's meta records and links its records */
+/* Reads the process's meta records and links its records. */
 void build_end_process(struct timeline_builder *b);
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index);
 uint32_t build_thread(struct timeline_builder *b, uint32_t tid);

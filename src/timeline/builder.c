@@ -131,7 +131,7 @@ static uint32_t build_shape(struct timeline_builder *b, const struct trace_kerne
 
 /* ---- records */
 
-/* Makes room for n more records of a kind and counts them. Returns the index of their process. */
+/* Reserves space for n more records of a kind and counts them. Returns the index of their process. */
 static uint32_t take_records(struct timeline_builder *b, enum trace_kind kind, size_t n) {
     uint32_t process = open_process(b);
     struct columns c = build_columns(b, kind);

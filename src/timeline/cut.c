@@ -47,7 +47,7 @@ static void forget_ranges(uint32_t *range, size_t n) {
     for (size_t i = 0; i < n; i++) range[i] = TIMELINE_NONE;
 }
 
-/* Work loses its launch if that is dropped. */
+/* Work whose launch is dropped has no launch afterwards. */
 static void cut_launches(struct timeline_builder *b, struct window w) {
     struct launch_columns *l = &b->launches;
     struct columns c = build_columns(b, TRACE_LAUNCH);

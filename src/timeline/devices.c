@@ -123,8 +123,8 @@ void build_process_meta(struct timeline_builder *b) {
 
 /* ---- one device in several files */
 
-/* A text that is equal for equal devices. Without uuid and host, a device is never merged with that of
- * another file. */
+/* Writes a text that is equal for equal devices. Without uuid and host, a device is never merged with one
+ * of another file. */
 static void device_key(const struct timeline_builder *b, size_t device, struct strbuf *key) {
     const struct timeline_device *d = &b->devices.v[device];
     const struct timeline_process *p = &b->processes.v[b->device_process.v[device]];
@@ -137,7 +137,7 @@ static void device_key(const struct timeline_builder *b, size_t device, struct s
         strbuf_addf(key, "file %u %u", b->device_process.v[device], d->index);
 }
 
-/* Fills unknown limits from another file. */
+/* Fills in unknown limits from another file. */
 static void merge_limits(struct timeline_device *into, const struct timeline_device *from) {
 #define TAKE(field) \
     if (!into->field) into->field = from->field
@@ -197,8 +197,7 @@ void build_merge_devices(struct timeline_builder *b) {
     free(now);
 }
 
-/* ---- several files of one process, such as those of the collector and of the engine: they have common
- * threads */
+/* ---- several files of one process, such as those of the collector and of the engine, share their threads */
 
 static void group_processes(struct timeline_builder *b) {
     b->process_group = xmalloc((b->processes.n + 1) * sizeof *b->process_group);

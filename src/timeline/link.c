@@ -16,7 +16,8 @@ static uint64_t correlation_at(const struct by_correlation *s, size_t i) {
     return s->correlation[s->order ? s->order[i] : i];
 }
 
-/* First position whose id is at least `id`. Searches exponentially from the hint, then bisects. */
+/* Returns the first position whose id is at least `id`. Searches exponentially from the hint, then
+ * bisects. */
 static size_t lower_bound(struct by_correlation *s, uint64_t id) {
     size_t lo = 0, hi = s->n, step = 1, at = MIN(s->hint, s->n);
     if (at < s->n && correlation_at(s, at) < id) {
@@ -36,7 +37,7 @@ static size_t lower_bound(struct by_correlation *s, uint64_t id) {
     return s->hint = lo;
 }
 
-/* Index of the launch among all launches, or TIMELINE_NONE. */
+/* Returns the index of the launch among all launches, or TIMELINE_NONE. */
 static uint32_t find_launch(const struct timeline_builder *b, struct by_correlation *s, uint64_t id) {
     if (!id) return TIMELINE_NONE;
     size_t at = lower_bound(s, id);
@@ -48,7 +49,7 @@ static bool launches_kernels(uint8_t kind) {
     return kind == TIMELINE_API_KERNEL || kind == TIMELINE_API_GRAPH;
 }
 
-/* Some sources list a call twice with one id, as runtime and as driver API. Only one of them counts. */
+/* Some sources list a call twice with one id, as runtime and as driver API. Only one of them is used. */
 static void ignore_duplicates(struct timeline_builder *b, struct by_correlation *s,
                               struct timeline_process *p) {
     uint8_t *kind = b->launches.api_kind + b->segment.launch;

@@ -59,7 +59,8 @@ static void add_batch(struct loading *l, const struct trace_batch *batch) {
 }
 
 static void report_state(struct loading *l, const char *path) {
-    const char *file = file_basename(path); /* file name without the folder, because that may be moved */
+    /* the file name without its folder, because the folder may be moved */
+    const char *file = file_basename(path);
     const struct trace_summary *s = trace_reader_summary(l->r);
     struct timeline_process *p = &l->b->processes.v[l->b->processes.n - 1];
     p->finished = s->finished;

@@ -221,7 +221,7 @@ struct timeline {
     uint64_t cut_kernels;            /* excluded by timeline_cut() */
     double cut_ns;                   /* sum of their durations */
     uint64_t cut_from_ns, cut_to_ns; /* the window passed to timeline_cut(); both 0: not cut */
-    /* some kernels were matched to ranges by time, because their file has no launches */
+    /* Some kernels were matched to ranges by time, because their file has no launches. */
     bool containment;
     const uint32_t *problems; /* texts for the user about data that could not be collected or read */
     size_t nproblems;
@@ -235,7 +235,7 @@ struct timeline *timeline_load(const char *const *paths, size_t n, struct err *e
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */
-/* The first value in any process; NULL if there is none. */
+/* Returns the first value in any process; NULL if there is none. */
 const char *timeline_meta_value(const struct timeline *tl, const char *key);
 
 /* ---- Building a timeline in memory. Used by the loader, file by file, and by tests.

@@ -126,7 +126,7 @@ static uint8_t *put_column(uint8_t *p, enum trace_field_type type, const uint64_
     return type == TRACE_FIELD_F64 ? put_raw(p, v, n) : put_varints(p, v, n);
 }
 
-/* True if all values equal the value that a reader assumes for a missing column. */
+/* Returns true if all values equal the value that a reader assumes for a missing column. */
 static bool is_default(const struct trace_field *f, const uint64_t *v, size_t n) {
     double nan_value = NAN;
     uint64_t bits = 0;

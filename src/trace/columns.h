@@ -7,7 +7,7 @@
 
 #include "trace/format.h"
 
-/* Maximum number of bytes that columns_encode writes for n records. */
+/* Returns the maximum number of bytes that columns_encode writes for n records. */
 size_t columns_bound(const struct trace_schema *s, size_t n);
 /* Returns the number of bytes written to out. `values` is scratch memory for n numbers. */
 size_t columns_encode(const struct trace_schema *s, const void *records, size_t n, uint64_t *values,

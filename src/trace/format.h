@@ -119,7 +119,7 @@ enum trace_range_flags {
     F(kind, STR, domain, 7)                                                                     \
     F(kind, STR, name, 8)                                                                       \
     F(kind, STR, detail, 9) /* shapes and types of an operator: "x[1,512,1280]bf16 w[...]" */   \
-    F(kind, F64, flops, 10) /* counted by the engine; NaN: unknown */                           \
+    F(kind, F64, flops, 10) /* FLOPs counted by the engine; NaN: unknown */                     \
     F(kind, F64, bytes, 11)                                                                     \
     F(kind, F64, payload, 12) /* NVTX payload; NaN: none */
 #define TRACE_LAUNCH_FIELDS(F, kind) \
@@ -137,7 +137,7 @@ enum trace_range_flags {
     F(kind, U32, device, 6)     /* index of the device, as in the meta records */ \
     F(kind, U32, context, 7)                                                      \
     F(kind, U32, stream, 8)                                                       \
-    F(kind, STR, name, 9) /* as given by the source, usually mangled */           \
+    F(kind, STR, name, 9) /* as reported by the source, usually mangled */        \
     F(kind, U32, grid_x, 10)                                                      \
     F(kind, U32, grid_y, 11)                                                      \
     F(kind, U32, grid_z, 12)                                                      \
@@ -180,23 +180,23 @@ enum trace_range_flags {
 /* clang-format on */
 #define TRACE_POWER_FIELDS(F, kind)                                                           \
     F(kind, TIME, time_ns, 1)                                                                 \
-    F(kind, SEQ, energy_mj, 2)        /* since the driver was loaded; 0: unknown */           \
+    F(kind, SEQ, energy_mj, 2)        /* energy since the driver was loaded; 0: unknown */    \
     F(kind, U64, throttle_reasons, 3) /* NVML's bits */                                       \
     F(kind, U32, device, 4)                                                                   \
     F(kind, U32, sm_mhz, 5) /* TRACE_UNKNOWN_U32 if unknown, also in the next three fields */ \
     F(kind, U32, memory_mhz, 6)                                                               \
     F(kind, U32, temperature_c, 7)                                                            \
     F(kind, U32, power_mw, 8)
-#define TRACE_GEMM_FIELDS(F, kind)                                            \
-    F(kind, TIME, start_ns, 1)                                                \
-    F(kind, SEQ, correlation, 2) /* 0: unknown; matched by time and thread */ \
-    F(kind, U64, m, 3)                                                        \
-    F(kind, U64, n, 4)                                                        \
-    F(kind, U64, k, 5)                                                        \
-    F(kind, U64, batch, 6)                                                    \
-    F(kind, U32, thread, 7)                                                   \
-    F(kind, STR, types, 8)  /* "bf16,bf16->bf16 compute f32" */               \
-    F(kind, STR, layout, 9) /* "TN" */                                        \
+#define TRACE_GEMM_FIELDS(F, kind)                                                 \
+    F(kind, TIME, start_ns, 1)                                                     \
+    F(kind, SEQ, correlation, 2) /* 0: unknown; then matched by time and thread */ \
+    F(kind, U64, m, 3)                                                             \
+    F(kind, U64, n, 4)                                                             \
+    F(kind, U64, k, 5)                                                             \
+    F(kind, U64, batch, 6)                                                         \
+    F(kind, U32, thread, 7)                                                        \
+    F(kind, STR, types, 8)  /* "bf16,bf16->bf16 compute f32" */                    \
+    F(kind, STR, layout, 9) /* "TN" */                                             \
     F(kind, STR, algorithm, 10)
 #define TRACE_TOKEN_FIELDS(F, kind)                         \
     F(kind, TIME, time_ns, 1)                               \
@@ -228,7 +228,7 @@ TRACE_RECORDS(X)
 #undef X
 #undef TRACE_DECLARE
 
-/* Large enough for a record of any kind. */
+/* A union that is large enough for a record of any kind. */
 #define X(ID, name, number) struct trace_##name name;
 union trace_record {
     TRACE_RECORDS(X)

@@ -38,7 +38,7 @@ struct trace_file_header {
     uint16_t major, minor;
     uint32_t header_bytes; /* 32; a newer minor version may have a longer header, whose rest is skipped */
     uint64_t file_id;
-    uint32_t reserved, crc; /* crc: of the 28 bytes before it */
+    uint32_t reserved, crc; /* crc covers the 28 bytes before it */
 };
 _Static_assert(sizeof(struct trace_file_header) == TRACE_FILE_HEADER_BYTES, "file header is 32 bytes");
 

@@ -34,7 +34,7 @@ struct trace_reader {
     } meta;
     uint64_t shift_ns; /* from meta clock.offset_ns; added to every time */
     uint8_t *scratch;  /* buffer for one payload; only used while opening */
-    /* number of bytes that may still be searched after damage; limits the time for malicious files */
+    /* Number of bytes that may still be searched after damage. Limits the time for malicious files. */
     uint64_t search_budget;
 };
 

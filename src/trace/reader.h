@@ -63,7 +63,7 @@ struct trace_batch {
 struct trace_reader *trace_reader_open(const char *path, struct err *err);
 void trace_reader_close(struct trace_reader *r);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *r);
-/* number of chunks, excluding string chunks and unknown kinds */
+/* Returns the number of chunks, excluding string chunks and unknown kinds. */
 size_t trace_reader_chunks(const struct trace_reader *r);
 const struct trace_chunk *trace_reader_chunk(const struct trace_reader *r, size_t i);
 /* Returns 0, or -1 if the content does not match the kind (err names the offset) or the file changed. */
@@ -73,7 +73,8 @@ void trace_batch_free(struct trace_batch *b);
 /* Returns the text of a string number; "" for 0, NULL if its chunk is lost. `len` may be NULL. Valid until
  * close. */
 const char *trace_reader_string(const struct trace_reader *r, uint32_t id, size_t *len);
-uint32_t trace_reader_string_end(const struct trace_reader *r);   /* one past the largest string number */
+/* returns one past the largest string number */
+uint32_t trace_reader_string_end(const struct trace_reader *r);
 uint64_t trace_reader_string_bytes(const struct trace_reader *r); /* size of the string chunks on disk */
 /* Returns the value of the first meta record with this key; NULL if none. trace_reader_meta_at returns the
  * i-th record. */

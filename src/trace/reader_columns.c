@@ -164,7 +164,7 @@ static int fill_template(const struct trace_schema *s, struct column *columns, i
         if (s->fields[k].type == TRACE_FIELD_F64) *(double *)(void *)(out + s->fields[k].offset) = NAN;
     for (int i = 0; i < ncolumns; i++)
         if (is_constant(&columns[i]) && decode_column(s, &columns[i], 1, &value, out, err) < 0) return -1;
-    /* double the copied part each time: faster than one copy per record */
+    /* Each step doubles the copied part, which is faster than one copy per record. */
     for (size_t done = s->record_bytes, all = n * s->record_bytes; done < all; done *= 2)
         memcpy(out + done, out, MIN(done, all - done));
     return 0;

@@ -227,7 +227,7 @@ static bool write_strings(struct trace_writer *w) {
             p += e->len;
         }
         if (!writer_file_chunk(&w->file, TRACE_STRING, next - first, w->raw, (size_t)(p - w->raw)))
-            return true; /* will be retried at the next flush */
+            return true; /* the strings are written at the next flush */
         w->strings_written = next;
     }
     return true;

@@ -33,7 +33,7 @@ struct writer_file_options {
 };
 int writer_file_open(struct writer_file *f, const char *path, const struct writer_file_options *o,
                      struct err *err);
-/* also safe in the child after fork, because the descriptor is checked */
+/* Also safe in the child after fork, because the descriptor is checked. */
 void writer_file_close(struct writer_file *f);
 /* Returns false if the chunk was not written; the file then contains no part of it. */
 bool writer_file_chunk(struct writer_file *f, enum trace_kind kind, uint32_t count, const uint8_t *raw,

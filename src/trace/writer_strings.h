@@ -32,7 +32,7 @@ bool writer_strings_init(struct writer_strings *t, size_t memory_bytes, const lo
 void writer_strings_free(struct writer_strings *t);
 /* Returns 0 for an empty text, or if the memory is full. */
 uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t len);
-/* returns false if the lock cannot be acquired */
+/* Returns false if the lock cannot be acquired. */
 bool writer_strings_count(struct writer_strings *t, uint32_t *n);
 
 #endif
