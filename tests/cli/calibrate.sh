@@ -32,7 +32,7 @@ gpu_fails cuMemGetInfo_v2 'not measured: 20 MB of memory are free: too few' "a f
 gpu_fails cuLaunchKernel 'not measured: cuLaunchKernel: mock error' "a failed launch says so"
 gpu_fails cuEventSynchronize 'not measured: cuEventSynchronize: an illegal memory access' "a kernel that fails says so"
 run env CUDA_VISIBLE_DEVICES=none LD_LIBRARY_PATH="$mock" "$INFERPROF" calibrate --cached-cpu
-expect "no visible GPU is named" 0 out 'GPU: not measured: the driver shows no GPU'
+expect "no visible GPU is named" 0 out 'GPU: not measured: the driver reports no GPU'
 
 # ---- the cache file: a known CPU makes the numbers certain
 entry() { # LEVELS
