@@ -58,7 +58,7 @@ $(B)/pic/collect/callbacks.o $(B)/pic/collect/thread.o: \
   TLS = $(shell f='-mtls-dialect=gnu2 -mgeneral-regs-only'; $(CC) $$f -x c -c /dev/null -o /dev/null 2>/dev/null && echo $$f)
 
 # The counter sampler, a separate process. Like the collector it links only libc.
-counters_src := $(wildcard src/counters/*.c) $(filter-out src/collect/%,$(collect_src))
+counters_src := $(wildcard src/counters/*.c) src/driver/cuda.c $(filter-out src/collect/%,$(collect_src))
 counters_obj := $(counters_src:src/%.c=$(B)/pic/%.o)
 
 .PHONY: all demo test test-long soak bench fuzz lint install deps clean dist help test-build format

@@ -5,15 +5,16 @@ root=${1:-src}
 allowed() {
     case $1 in
     base) echo "base" ;;
+    driver) echo "base driver" ;;
     trace) echo "base trace" ;;
     collect) echo "base trace collect" ;;
-    counters) echo "base trace counters" ;;
+    counters) echo "base trace driver counters" ;;
     timeline) echo "base trace timeline" ;;
     llm) echo "base llm" ;;
     conf) echo "base conf" ;;
     import) echo "base trace import" ;;
-    engine) echo "base trace llm engine" ;;
-    session) echo "base trace conf llm session" ;;
+    engine) echo "base trace llm driver engine" ;;
+    session) echo "base trace conf llm driver session" ;;
     analyze) echo "base trace timeline llm analyze" ;;
     run) echo "base trace timeline llm conf engine session analyze run" ;;
     report) echo "base trace timeline llm analyze run report" ;;

@@ -8,6 +8,8 @@
 
 #include "base/util.h"
 
+#define OLDEST_CUDA 12000
+
 /* Searches the toolkit's folders last: a library path set by the user, or a Python package, takes
  * precedence. */
 static void *open_cupti(struct pm_api *api) {
@@ -27,27 +29,10 @@ static void *open_cupti(struct pm_api *api) {
     return lib;
 }
 
-static int open_driver(struct pm_api *api, struct err *err) {
-    int (*init)(unsigned);
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (!lib) return err_set(err, "no NVIDIA driver found: %s", dlerror());
-    *(void **)&init = dlsym(lib, "cuInit");
-    *(void **)&api->device_count = dlsym(lib, "cuDeviceGetCount");
-    *(void **)&api->device_uuid = dlsym(lib, "cuDeviceGetUuid_v2");
-    if (!api->device_uuid) *(void **)&api->device_uuid = dlsym(lib, "cuDeviceGetUuid");
-    *(void **)&api->device_name = dlsym(lib, "cuDeviceGetName");
-    if (!init || !api->device_count || !api->device_uuid || !api->device_name)
-        return err_set(err, "libcuda.so.1 lacks functions that every driver since CUDA 9.2 provides");
-    int rc = init(0);
-    return rc == 0
-               ? 0
-               : err_set(err, "the NVIDIA driver did not start: cuInit returned %d (100: no GPU is visible)",
-                         rc);
-}
-
 int pm_api_open(struct pm_api *api, struct err *err) {
     memset(api, 0, sizeof *api);
-    if (open_driver(api, err) < 0) return -1;
+    api->driver = driver_load(err);
+    if (!api->driver || driver_require(api->driver, OLDEST_CUDA, "PM sampling", err) < 0) return -1;
     void *lib = open_cupti(api);
     if (!lib)
         return err_set(err, "libcupti.so was not found: install the CUDA toolkit's CUPTI, or set "

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "driver/cuda.h"
 
 #define PM_BLOCK \
     size_t size; \
@@ -173,9 +174,7 @@ struct pm_api {
     PM_CALLS(X)
 #undef X
     int (*error_string)(int, const char **);
-    int (*device_count)(int *);
-    int (*device_uuid)(unsigned char *, int);
-    int (*device_name)(char *, int, int);
+    const struct driver *driver;
     char cupti_path[256];
 };
 

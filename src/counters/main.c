@@ -53,9 +53,10 @@ static void name_device(const struct pm_api *api, struct trace_writer *trace, si
     char key[64], name[128] = "";
     unsigned char id[16] = { 0 };
     snprintf(key, sizeof key, "device.%zu.name", device);
-    if (api->device_name(name, sizeof name, (int)device) == 0) trace_writer_meta(trace, key, "%s", name);
+    if (api->driver->device_name(name, sizeof name, (int)device) == 0)
+        trace_writer_meta(trace, key, "%s", name);
     snprintf(key, sizeof key, "device.%zu.uuid", device);
-    if (api->device_uuid(id, (int)device) == 0)
+    if (api->driver->device_uuid(id, (int)device) == 0)
         trace_writer_meta(trace, key,
                           "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
                           id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
@@ -179,7 +180,7 @@ static size_t pick_devices(const struct pm_api *api, int argc, char **argv, size
     size_t n = 0;
     int count = 0;
     for (int i = 0; i < argc && n < MAX_DEVICES; i++) devices[n++] = strtoul(argv[i], NULL, 10);
-    if (n == 0 && api->device_count(&count) == 0)
+    if (n == 0 && api->driver->device_count(&count) == 0)
         for (int i = 0; i < MIN(count, MAX_DEVICES); i++) devices[n++] = (size_t)i;
     return n;
 }

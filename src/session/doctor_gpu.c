@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "driver/cuda.h"
 #include "session/doctor_internal.h"
 #include "session/nvml.h"
 
@@ -52,10 +53,8 @@ static void check_kernels(struct doctor *d) {
 }
 
 static void check_cuda(struct doctor *d) {
-    void *lib = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL), *f = symbol_of(lib, "cuDriverGetVersion");
-    int (*version)(int *), v = 0;
-    memcpy(&version, &f, sizeof f);
-    if (f && version(&v) == 0 && v > 0)
+    int v = driver_version();
+    if (v > 0)
         doctor_add(d, "CUDA", v >= 12000 ? DOCTOR_OK : DOCTOR_LIMITED,
                    v >= 12000 ? NULL : "recording kernels needs CUDA 12.0 or newer: update the driver",
                    "libcuda.so.1 supports CUDA %d.%d", v / 1000, v % 1000 / 10);

@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "session/cuda_api.h"
+#include "driver/cuda.h"
 #include "session/gpu_peak_ptx.h"
 
+#define OLDEST_CUDA 11000 /* has every function that is called here */
 #define BLOCK_THREADS 256u
 #define BLOCKS_PER_SM 6u /* all blocks are resident: the kernel needs 40 of 65,536 registers per thread */
 #define ROUNDS 5
@@ -20,24 +21,27 @@
 
 /* One GPU with all resources that must be released. */
 struct bench {
-    const struct cuda_api *cuda;
+    const struct driver *cuda;
     int device;
     bool retained;
-    void *context, *module, *kernel, *start, *end;
-    uint64_t data, out;
+    cu_context context;
+    cu_module module;
+    cu_function kernel;
+    cu_event start, end;
+    cu_ptr data, out;
     unsigned blocks;
     double round_bytes; /* bytes that one round of all threads reads */
 };
 
 static int check(const struct bench *b, int rc, const char *what, struct err *err) {
-    return rc == CUDA_OK ? 0 : cuda_fail(b->cuda, rc, what, err);
+    return rc == CU_OK ? 0 : driver_error(b->cuda, rc, what, err);
 }
 
 /* Chooses L2/2 and three sizes beyond the cache, in whole rounds. Uses at most half of the free memory. */
 static int choose_sizes(const struct bench *b, struct gpu_peak *p, struct err *err) {
     static const double times_l2[GPU_PEAK_SIZES] = { 0.5, 4, 16, 64 };
     size_t free_bytes, total_bytes;
-    if (check(b, b->cuda->memory_info(&free_bytes, &total_bytes), "cuMemGetInfo", err) < 0) return -1;
+    if (check(b, b->cuda->mem_info(&free_bytes, &total_bytes), "cuMemGetInfo", err) < 0) return -1;
     for (size_t i = 0; i < COUNTOF(times_l2); i++) {
         double rounds = fmax(1, floor(times_l2[i] * p->l2_bytes / b->round_bytes));
         if (rounds * b->round_bytes <= (double)free_bytes / 2)
@@ -51,14 +55,14 @@ static int choose_sizes(const struct bench *b, struct gpu_peak *p, struct err *e
 
 /* Time of one launch, ms. */
 static int time_launch(struct bench *b, double bytes, uint32_t passes, float *ms, struct err *err) {
-    const struct cuda_api *cu = b->cuda;
+    const struct driver *cu = b->cuda;
     uint32_t rounds = (uint32_t)(bytes / b->round_bytes + 0.5);
     void *arguments[] = { &b->data, &b->out, &rounds, &passes };
     if (check(b, cu->event_record(b->start, NULL), "cuEventRecord", err) < 0) return -1;
-    int rc = cu->launch(b->kernel, b->blocks, 1, 1, BLOCK_THREADS, 1, 1, 0, NULL, arguments, NULL);
+    int rc = cu->launch_plain(b->kernel, b->blocks, 1, 1, BLOCK_THREADS, 1, 1, 0, NULL, arguments, NULL);
     if (check(b, rc, "cuLaunchKernel", err) < 0) return -1;
     if (check(b, cu->event_record(b->end, NULL), "cuEventRecord", err) < 0) return -1;
-    if (check(b, cu->event_synchronize(b->end), "cuEventSynchronize", err) < 0) return -1;
+    if (check(b, cu->event_wait(b->end), "cuEventSynchronize", err) < 0) return -1;
     return check(b, cu->event_elapsed(ms, b->start, b->end), "cuEventElapsedTime", err);
 }
 
@@ -75,13 +79,10 @@ static int measure_size(struct bench *b, struct gpu_read *r, struct err *err) {
 
 static int describe(struct bench *b, struct gpu_peak *p, struct err *err) {
     int sms = 0, l2 = 0, major = 0;
-    const struct cuda_api *cu = b->cuda;
-    if (check(b, cu->device_attribute(&sms, CUDA_ATTRIBUTE_SMS, b->device), "cuDeviceGetAttribute", err) <
-            0 ||
-        check(b, cu->device_attribute(&l2, CUDA_ATTRIBUTE_L2_BYTES, b->device), "cuDeviceGetAttribute", err) <
-            0 ||
-        check(b, cu->device_attribute(&major, CUDA_ATTRIBUTE_CC_MAJOR, b->device), "cuDeviceGetAttribute",
-              err) < 0)
+    const struct driver *cu = b->cuda;
+    if (check(b, cu->device_attribute(&sms, CU_ATTR_SMS, b->device), "cuDeviceGetAttribute", err) < 0 ||
+        check(b, cu->device_attribute(&l2, CU_ATTR_L2_BYTES, b->device), "cuDeviceGetAttribute", err) < 0 ||
+        check(b, cu->device_attribute(&major, CU_ATTR_MAJOR, b->device), "cuDeviceGetAttribute", err) < 0)
         return -1;
     if (major < 8) return err_set(err, "compute capability %d.x; the measurement needs 8.0 or later", major);
     if (sms <= 0 || l2 <= 0) return err_set(err, "the driver reports neither multiprocessors nor L2 cache");
@@ -92,7 +93,7 @@ static int describe(struct bench *b, struct gpu_peak *p, struct err *err) {
 }
 
 static int prepare(struct bench *b, struct gpu_peak *p, struct err *err) {
-    const struct cuda_api *cu = b->cuda;
+    const struct driver *cu = b->cuda;
     if (describe(b, p, err) < 0) return -1;
     if (check(b, cu->context_retain(&b->context, b->device), "creating a context", err) < 0) return -1;
     b->retained = true;
@@ -102,28 +103,28 @@ static int prepare(struct bench *b, struct gpu_peak *p, struct err *err) {
         return -1;
     if (choose_sizes(b, p, err) < 0) return -1;
     size_t bytes = (size_t)p->reads[p->nreads - 1].bytes;
-    if (check(b, cu->memory_alloc(&b->data, bytes), "allocating memory", err) < 0) return -1;
-    if (check(b, cu->memory_alloc(&b->out, 16), "allocating memory", err) < 0) return -1;
-    if (check(b, cu->memory_set(b->data, 0, bytes), "cuMemsetD8", err) < 0) return -1;
+    if (check(b, cu->mem_alloc(&b->data, bytes), "allocating memory", err) < 0) return -1;
+    if (check(b, cu->mem_alloc(&b->out, 16), "allocating memory", err) < 0) return -1;
+    if (check(b, cu->set_bytes(b->data, 0, bytes), "cuMemsetD8", err) < 0) return -1;
     if (check(b, cu->event_create(&b->start, 0), "cuEventCreate", err) < 0) return -1;
     return check(b, cu->event_create(&b->end, 0), "cuEventCreate", err);
 }
 
 static void release(struct bench *b) {
-    const struct cuda_api *cu = b->cuda;
+    const struct driver *cu = b->cuda;
     if (b->start) cu->event_destroy(b->start);
     if (b->end) cu->event_destroy(b->end);
-    if (b->data) cu->memory_free(b->data);
-    if (b->out) cu->memory_free(b->out);
+    if (b->data) cu->mem_free(b->data);
+    if (b->out) cu->mem_free(b->out);
     if (b->module) cu->module_unload(b->module);
     if (b->retained) cu->context_release(b->device);
 }
 
-static void measure_device(const struct cuda_api *cuda, int ordinal, struct gpu_peak *p) {
+static void measure_device(const struct driver *cuda, int ordinal, struct gpu_peak *p) {
     struct bench b = { .cuda = cuda };
     struct err err;
     p->bytes_per_s = NAN;
-    int rc = check(&b, cuda->device(&b.device, ordinal), "cuDeviceGet", &err);
+    int rc = check(&b, cuda->device_get(&b.device, ordinal), "cuDeviceGet", &err);
     if (rc == 0)
         rc = check(&b, cuda->device_name(p->name, sizeof p->name, b.device), "cuDeviceGetName", &err);
     if (rc == 0) rc = prepare(&b, p, &err);
@@ -138,14 +139,14 @@ static void measure_device(const struct cuda_api *cuda, int ordinal, struct gpu_
 }
 
 static int measure_all(struct gpu_peaks *out, struct err *err) {
-    struct cuda_api cuda;
+    const struct driver *cuda = driver_load(err);
     int n = 0;
-    if (cuda_api_open(&cuda, err) < 0) return -1;
-    int rc = cuda.device_count(&n);
-    if (rc != CUDA_OK) return cuda_fail(&cuda, rc, "cuDeviceGetCount", err);
+    if (!cuda || driver_require(cuda, OLDEST_CUDA, "the measurement", err) < 0) return -1;
+    int rc = cuda->device_count(&n);
+    if (rc != CU_OK) return driver_error(cuda, rc, "cuDeviceGetCount", err);
     if (n <= 0) return err_set(err, "the driver reports no GPU; check CUDA_VISIBLE_DEVICES");
     for (; out->n < (size_t)MIN(n, GPU_PEAK_DEVICES); out->n++)
-        measure_device(&cuda, (int)out->n, &out->v[out->n]);
+        measure_device(cuda, (int)out->n, &out->v[out->n]);
     return 0;
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/util.h"
-#include "engine/cuda/driver.h"
+#include "driver/cuda.h"
 #include "engine/cuda/kernel_args.h"
 #include "engine/ops/ops.h"
 

@@ -9,6 +9,8 @@
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/internal.h"
 
+#define OLDEST_CUDA 12000 /* the oldest driver that runs the kernels */
+
 static const char *const files[MODULE_COUNT] = { "operators", "linear",           "gemm",   "attention",
                                                  "decode",    "decode_attention", "experts" };
 static const struct {
@@ -105,13 +107,28 @@ static int not_built(struct err *err) {
                    "toolkit (nvcc) and build again, or use device=cpu");
 }
 
+/* Returns NULL if the driver cannot run the kernels; err says how to continue. */
+static const struct driver *load_driver(struct err *err) {
+    struct err why;
+    const struct driver *d = driver_load(&why);
+    const char *missing = d ? driver_missing(d) : NULL;
+    if (d && driver_require(d, OLDEST_CUDA, "the engine", &why) < 0)
+        d = NULL;
+    else if (missing) {
+        err_set(&why, "libcuda.so.1 has no %s: install a newer NVIDIA driver", missing);
+        d = NULL;
+    }
+    if (!d) err_set(err, "CUDA: %s, or use device=cpu", why.msg);
+    return d;
+}
+
 bool cuda_available(struct err *err) {
     int n = 0;
     if (!cuda_built()) {
         not_built(err);
         return false;
     }
-    const struct driver *d = driver_load(err);
+    const struct driver *d = load_driver(err);
     if (!d) return false;
     if (d->device_count(&n) == CU_OK && n > 0) return true;
     err_set(err,
@@ -175,7 +192,7 @@ struct ops *cuda_open(struct threads *threads, int index, struct err *err) {
     if (!cuda_available(err)) return NULL;
     struct cuda *c = xcalloc(1, sizeof *c);
     const char *math = getenv("INFERPROF_CUDA_MATH");
-    c->d = driver_load(err);
+    c->d = load_driver(err);
     c->exact = math && strcmp(math, "exact") == 0;
     snprintf(c->name, sizeof c->name, "cuda:%d", index);
     if (open_device(c, index, err) < 0) {

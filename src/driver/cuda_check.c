@@ -1,5 +1,5 @@
-/* Compares driver.h with NVIDIA's cuda.h at compile time if that is installed. Produces no code. */
-#include "engine/cuda/driver.h"
+/* Compares cuda.h of this folder with NVIDIA's cuda.h at compile time if that is installed. Produces no code. */
+#include "driver/cuda.h"
 
 #if defined(__has_include) && !defined(__cppcheck__)
 #if __has_include(<cuda.h>)
@@ -9,6 +9,7 @@
 SAME(CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
 SAME(CU_NOT_READY, CUDA_ERROR_NOT_READY);
 SAME(CU_ATTR_SMS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SAME(CU_ATTR_L2_BYTES, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
 SAME(CU_ATTR_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME(CU_ATTR_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 SAME(CU_ATTR_SHARED_OPTIN, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
