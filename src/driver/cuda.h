@@ -113,7 +113,8 @@ struct driver {
 #undef X
 };
 
-/* Loads the library and calls cuInit(), once per process. Returns NULL on failure; err says what is missing. */
+/* Loads the library and calls cuInit(), once per process. Returns NULL on failure; err says what is
+ * missing. */
 const struct driver *driver_load(struct err *err);
 /* Fails if the driver does not support this CUDA version. `who` is the part of the program that needs it. */
 int driver_require(const struct driver *d, int version, const char *who, struct err *err);

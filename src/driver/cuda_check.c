@@ -1,4 +1,5 @@
-/* Compares cuda.h of this folder with NVIDIA's cuda.h at compile time if that is installed. Produces no code. */
+/* Compares cuda.h of this folder with NVIDIA's cuda.h at compile time if that is installed. Produces no
+ * code. */
 #include "driver/cuda.h"
 
 #if defined(__has_include) && !defined(__cppcheck__)

@@ -112,9 +112,9 @@ static void head_tile(const struct head *h, int q0, float *own) {
         for (int d = 0; d < h->dim_v; d++) h->out[(q0 + l) * h->out_row + d] = o[l * ldo + d] * inv[l];
 }
 
-/* ---- one query: all heads that share a key-value head are computed together, so that its keys and values are read once.
- * Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed in blocks of keys, which are
- * converted to floats first if the cache is bf16. */
+/* ---- one query: all heads that share a key-value head are computed together, so that its keys and values
+ * are read once. Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed in blocks of
+ * keys, which are converted to floats first if the cache is bf16. */
 struct group {
     const struct kernels *k;
     int heads, dim_k, dim_v, first, keys; /* keys [first, first + keys) */

@@ -83,7 +83,8 @@ const char *cpu_experts_one(void *context, const struct expert *const *experts, 
 
 /* ---- routing */
 
-/* Returns the score of a group: that of its best expert, or the sum of its best two if the router has a correction. */
+/* Returns the score of a group: that of its best expert, or the sum of its best two if the router has a
+ * correction. */
 static float group_score(const struct routing *r, const float *p, int size) {
     float first = -INFINITY, second = -INFINITY;
     for (int i = 0; i < size; i++) {
