@@ -103,7 +103,7 @@ void column_show(const struct column *c, const struct column_row *r, struct strb
         strbuf_addstr(out, format_number(c, column_number(v)).s);
 }
 
-static void csv_cell(struct column_value v, struct table *t) {
+void column_csv_cell(struct column_value v, struct table *t) {
     switch (v.type) {
     case COLUMN_F64: table_cell(t, "%s", text_raw(v.f64).s); return;
     case COLUMN_U64: table_cell(t, "%" PRIu64, v.u64); return;
@@ -137,7 +137,7 @@ void column_set_cells(const struct column_set *set, const struct column_row *r, 
     for (size_t i = 0; i < set->n; i++) {
         struct column_row own = column_row_in(&set->v[i], r);
         if (set->document == COLUMN_DOC_CSV) {
-            csv_cell(column_get(set->v[i].column, &own), t);
+            column_csv_cell(column_get(set->v[i].column, &own), t);
             continue;
         }
         strbuf_reset(&shown);

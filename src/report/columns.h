@@ -165,6 +165,7 @@ void columns_json(const struct column_group *group, const struct column_row *r, 
 /* For writers of documents. */
 struct column_row column_row_in(const struct column_in_set *c, const struct column_row *r);
 struct column_value column_get(const struct column *c, const struct column_row *r);
+void column_csv_cell(struct column_value v, struct table *t);
 double column_number(struct column_value v); /* NaN: unknown or text */
 void column_show(const struct column *c, const struct column_row *r, struct strbuf *out); /* for people */
 bool column_is_text(const struct column *c);

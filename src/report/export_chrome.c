@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/jsonw.h"
 #include "base/util.h"
-#include "report/export.h"
+#include "report/export_records.h"
 
 struct chrome {
     struct export_job *x;
@@ -70,8 +70,29 @@ static void flow(struct chrome *c, char phase, uint64_t id, uint64_t pid, uint64
     flush_text(c);
 }
 
-static void correlation(struct chrome *c, uint32_t launch) {
-    if (launch != TIMELINE_NONE) strbuf_addf(&c->text, ",\"correlation\":%" PRIu64, (uint64_t)launch + 1);
+static bool is_omitted(const struct export_column *column, struct column_value v) {
+    if (v.type == COLUMN_NONE) return true;
+    if (column->use != EXPORT_ID) return false;
+    return v.type == COLUMN_STR ? !*v.str : v.type == COLUMN_DIMS ? !v.dims[0] : v.u64 == 0;
+}
+
+/* Writes the members of an object, without its brackets. */
+static void arguments(struct chrome *c, const struct export_table *t, size_t i) {
+    const char *comma = "";
+    for (size_t k = 0; k < t->n; k++) {
+        const struct export_column *column = &t->columns[k];
+        if (!column->chrome) continue;
+        struct column_value v = column->get(&(struct export_row){ .x = c->x, .i = i });
+        if (is_omitted(column, v)) continue;
+        strbuf_addf(&c->text, "%s\"%s\":", comma, column->chrome);
+        if (v.type == COLUMN_STR)
+            add_quoted(c, v.str);
+        else if (v.type == COLUMN_DIMS)
+            strbuf_addf(&c->text, "[%u,%u,%u]", v.dims[0], v.dims[1], v.dims[2]);
+        else
+            strbuf_addf(&c->text, "%" PRIu64, v.u64);
+        comma = ",";
+    }
 }
 
 static void kernels(struct chrome *c) {
@@ -82,16 +103,7 @@ static void kernels(struct chrome *c) {
         const struct timeline_shape *s = &tl->shapes[k->shape[i]];
         const struct timeline_lane *l = &tl->lanes[k->lane[i]];
         slice(c, "kernel", export_kernel_name(c->x, i), s->device, l->stream, k->start_ns[i], k->end_ns[i]);
-        strbuf_addf(&c->text, "\"device\":%u,\"context\":%u,\"stream\":%u", s->device, l->context, l->stream);
-        correlation(c, k->launch[i]);
-        if (s->grid[0])
-            strbuf_addf(&c->text, ",\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u]", s->grid[0], s->grid[1],
-                        s->grid[2], s->block[0], s->block[1], s->block[2]);
-        strbuf_addf(&c->text, ",\"registers per thread\":%u,\"shared memory\":%" PRIu64, s->registers,
-                    (uint64_t)s->static_smem_bytes + s->dynamic_smem_bytes);
-        if (k->graph && k->graph[i]) strbuf_addf(&c->text, ",\"graph id\":%u", k->graph[i]);
-        if (k->graph_node && k->graph_node[i])
-            strbuf_addf(&c->text, ",\"graph node id\":%" PRIu64, k->graph_node[i]);
+        arguments(c, &export_kernels, i);
         slice_end(c);
         if (k->launch[i] != TIMELINE_NONE)
             flow(c, 'f', (uint64_t)k->launch[i] + 1, s->device, l->stream, k->start_ns[i]);
@@ -107,9 +119,7 @@ static void copies(struct chrome *c) {
         char name[64];
         snprintf(name, sizeof name, set ? "Memset (Device)" : "Memcpy %s", export_copy_name(k->kind[i]));
         slice(c, set ? "gpu_memset" : "gpu_memcpy", name, l->device, l->stream, k->start_ns[i], k->end_ns[i]);
-        strbuf_addf(&c->text, "\"device\":%u,\"context\":%u,\"stream\":%u,\"bytes\":%" PRIu64, l->device,
-                    l->context, l->stream, k->bytes[i]);
-        correlation(c, k->launch[i]);
+        arguments(c, &export_copies, i);
         slice_end(c);
     }
 }
@@ -121,11 +131,10 @@ static void launches(struct chrome *c) {
         if (!export_has_launch(c->x, i)) continue;
         const struct timeline_thread *t = &tl->threads[k->thread[i]];
         const char *api = timeline_text(tl, k->api[i]);
-        bool driver = strncmp(api, "cu", 2) == 0 && strncmp(api, "cuda", 4) != 0;
         uint32_t pid = export_pid(c->x, t->process);
-        slice(c, driver ? "cuda_driver" : "cuda_runtime", *api ? api : "launch", pid, t->tid, k->start_ns[i],
-              k->end_ns[i]);
-        strbuf_addf(&c->text, "\"correlation\":%zu", i + 1);
+        slice(c, export_is_driver_call(api) ? "cuda_driver" : "cuda_runtime", *api ? api : "launch", pid,
+              t->tid, k->start_ns[i], k->end_ns[i]);
+        arguments(c, &export_launches, i);
         slice_end(c);
         if (k->kernels[i]) flow(c, 's', i + 1, pid, t->tid, k->start_ns[i]);
     }
@@ -140,11 +149,7 @@ static void ranges(struct chrome *c) {
         const char *cat = r->category[i] == TRACE_CATEGORY_OP ? "cpu_op" : "user_annotation";
         slice(c, cat, timeline_text(tl, r->name[i]), export_pid(c->x, t->process), t->tid, r->start_ns[i],
               r->end_ns[i]);
-        const char *detail = timeline_text(tl, r->detail[i]);
-        if (*detail) {
-            strbuf_addstr(&c->text, "\"detail\":");
-            add_quoted(c, detail);
-        }
+        arguments(c, &export_ranges, i);
         slice_end(c);
     }
 }
@@ -157,8 +162,7 @@ static void syncs(struct chrome *c) {
         const struct timeline_thread *t = &tl->threads[s->thread[i]];
         slice(c, "cuda_sync", trace_sync_kind_name(s->kind[i]), export_pid(c->x, t->process), t->tid,
               s->start_ns[i], s->end_ns[i]);
-        strbuf_addf(&c->text, "\"cuda_sync_kind\":\"%s\",\"context\":%u,\"stream\":%u",
-                    trace_sync_kind_name(s->kind[i]), s->context[i], s->stream[i]);
+        arguments(c, &export_syncs, i);
         slice_end(c);
     }
 }
@@ -181,10 +185,12 @@ static void counters(struct chrome *c) {
     const struct timeline_powers *p = &tl->powers;
     for (size_t i = 0; i < p->n; i++) {
         if (!export_has(c->x, p->time_ns[i], p->time_ns[i]) || p->time_ns[i] < c->base) continue;
-        if (p->power_mw[i] != TRACE_UNKNOWN_U32)
-            counter(c, "Power (W)", p->device[i], p->time_ns[i], p->power_mw[i] / 1e3);
-        if (p->sm_mhz[i] != TRACE_UNKNOWN_U32)
-            counter(c, "SM clock (MHz)", p->device[i], p->time_ns[i], p->sm_mhz[i]);
+        for (size_t k = 0; k < COUNTOF(export_power_series); k++) {
+            const struct export_series *series = &export_power_series[k];
+            char label[64];
+            snprintf(label, sizeof label, "%s (%s)", series->name, series->unit);
+            counter(c, label, p->device[i], p->time_ns[i], series->get(p, i));
+        }
     }
     const struct timeline_samples *s = &tl->samples;
     for (size_t i = 0; i < s->n; i++) {
@@ -197,25 +203,9 @@ static void counters(struct chrome *c) {
 }
 
 static void device_properties(struct chrome *c) {
-    const struct timeline *tl = c->x->tl;
-    for (size_t i = 0; i < tl->ndevices; i++) {
-        const struct timeline_device *d = &tl->devices[i];
-        strbuf_addf(&c->text, "%s{\"id\":%zu,\"name\":", i ? "," : "", i);
-        add_quoted(c, timeline_text(tl, d->name));
-        if (d->uuid) {
-            strbuf_addstr(&c->text, ",\"uuid\":");
-            add_quoted(c, timeline_text(tl, d->uuid));
-        }
-        if (d->cc_major)
-            strbuf_addf(&c->text, ",\"computeMajor\":%u,\"computeMinor\":%u", d->cc_major, d->cc_minor);
-        if (d->sms) strbuf_addf(&c->text, ",\"numSms\":%u", d->sms);
-        if (d->max_threads_per_sm)
-            strbuf_addf(&c->text, ",\"maxThreadsPerMultiprocessor\":%u", d->max_threads_per_sm);
-        if (d->regs_per_sm) strbuf_addf(&c->text, ",\"regsPerMultiprocessor\":%u", d->regs_per_sm);
-        if (d->smem_per_sm_bytes)
-            strbuf_addf(&c->text, ",\"sharedMemPerMultiprocessor\":%u", d->smem_per_sm_bytes);
-        if (d->warp_size) strbuf_addf(&c->text, ",\"warpSize\":%u", d->warp_size);
-        if (d->memory_bytes) strbuf_addf(&c->text, ",\"totalGlobalMem\":%" PRIu64, d->memory_bytes);
+    for (size_t i = 0; i < c->x->tl->ndevices; i++) {
+        strbuf_addstr(&c->text, i ? ",{" : "{");
+        arguments(c, &export_devices, i);
         strbuf_addch(&c->text, '}');
     }
 }

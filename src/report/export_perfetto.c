@@ -17,7 +17,7 @@
 #include "base/intern.h"
 #include "base/util.h"
 #include "base/vec.h"
-#include "report/export.h"
+#include "report/export_records.h"
 
 /* Field numbers of perfetto/trace/{trace_packet,track_event,track_descriptor,interned_data}.proto */
 enum {
@@ -335,15 +335,14 @@ static void add_count(struct perfetto *p, uint64_t track_id, uint64_t at, double
 
 static void power(struct perfetto *p, uint32_t device) {
     const struct timeline_powers *w = &p->x->tl->powers;
-    uint64_t watts = 0, clock = 0;
-    for (size_t i = 0; i < w->n; i++) {
-        if (w->device[i] != device || !export_has(p->x, w->time_ns[i], w->time_ns[i])) continue;
-        if (!watts) {
-            watts = counter_track(p, device, "Power", "W");
-            clock = counter_track(p, device, "SM clock", "MHz");
+    for (size_t k = 0; k < COUNTOF(export_power_series); k++) {
+        const struct export_series *series = &export_power_series[k];
+        uint64_t id = 0;
+        for (size_t i = 0; i < w->n; i++) {
+            if (w->device[i] != device || !export_has(p->x, w->time_ns[i], w->time_ns[i])) continue;
+            if (!id) id = counter_track(p, device, series->name, series->unit);
+            add_count(p, id, w->time_ns[i], series->get(w, i));
         }
-        if (w->power_mw[i] != TRACE_UNKNOWN_U32) add_count(p, watts, w->time_ns[i], w->power_mw[i] / 1e3);
-        if (w->sm_mhz[i] != TRACE_UNKNOWN_U32) add_count(p, clock, w->time_ns[i], w->sm_mhz[i]);
     }
 }
 

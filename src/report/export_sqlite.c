@@ -16,7 +16,7 @@
 #include "base/intern.h"
 #include "base/scratch.h"
 #include "base/util.h"
-#include "report/export.h"
+#include "report/export_records.h"
 
 static const char schema[] =
     "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);"
@@ -89,8 +89,6 @@ static const char schema[] =
     "INTEGER, n INTEGER,"
     " k INTEGER, batch INTEGER, typesId INTEGER, layoutId INTEGER, algorithmId INTEGER);";
 
-enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60, NVTX_DOMAIN = 75 };
-
 struct database {
     struct export_job *x;
     sqlite3 *db;
@@ -134,135 +132,60 @@ static void row(struct database *d) {
     d->x->written++;
 }
 
-static uint64_t global_pid(struct database *d, uint32_t process) {
-    return (uint64_t)(export_pid(d->x, process) & 0xffffff) << 24;
-}
-static uint64_t global_tid(struct database *d, uint32_t thread) {
-    const struct timeline_thread *t = &d->x->tl->threads[thread];
-    return global_pid(d, t->process) | (t->tid & 0xffffff);
+static bool is_unknown(struct column_value v) {
+    return v.type == COLUMN_NONE || (v.type == COLUMN_F64 && isnan(v.f64));
 }
 
-static void device_work(struct database *d, uint64_t start, uint64_t end, uint32_t lane_id, uint32_t launch) {
-    const struct timeline_lane *l = &d->x->tl->lanes[lane_id];
-    num(d, start - d->base);
-    num(d, end - d->base);
-    num(d, l->device);
-    num(d, l->context);
-    num(d, 0);
-    num(d, l->stream);
-    num_or_null(d, launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
-    num(d, global_pid(d, l->process));
+static bool has_required(const struct export_table *t, const struct export_row *r) {
+    for (size_t k = 0; k < t->n; k++)
+        if (t->columns[k].use == EXPORT_REQUIRED && is_unknown(t->columns[k].get(r))) return false;
+    return true;
 }
 
-static void kernels(struct database *d) {
-    const struct timeline *tl = d->x->tl;
-    const struct timeline_kernels *k = &tl->kernels;
-    prepare(d, "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL "
-               "(start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
-               "globalPid,demangledName,shortName,mangledName,launchType,registersPerThread,gridX,gridY,"
-               "gridZ,blockX,blockY,blockZ,"
-               "staticSharedMemory,dynamicSharedMemory,graphNodeId,graphId) VALUES "
-               "(?,?,?,?,?,?,?,?,?,?,?,1,?,?,?,?,?,?,?,?,?,?,?)");
-    for (size_t i = 0; i < k->n && !d->failed; i++) {
-        if (!export_has(d->x, k->start_ns[i], k->end_ns[i])) continue;
-        const struct timeline_shape *s = &tl->shapes[k->shape[i]];
-        const struct analysis *a = d->x->a;
-        device_work(d, k->start_ns[i], k->end_ns[i], k->lane[i], k->launch[i]);
-        name(d, export_kernel_name(d->x, i));
-        name(d, a && a->shape_kernel ? a->kernels[a->shape_kernel[k->shape[i]]].short_name
-                                     : export_kernel_name(d->x, i));
-        name(d, timeline_text(tl, s->name));
-        num(d, s->registers);
-        for (int j = 0; j < 3; j++) num(d, s->grid[j]);
-        for (int j = 0; j < 3; j++) num(d, s->block[j]);
-        num(d, s->static_smem_bytes);
-        num(d, s->dynamic_smem_bytes);
-        num_or_null(d, k->graph_node ? k->graph_node[i] : 0);
-        num_or_null(d, k->graph ? k->graph[i] : 0);
-        row(d);
+static void bind(struct database *d, const struct export_column *c, const struct export_row *r) {
+    struct column_value v = c->get(r);
+    if (is_unknown(v))
+        null(d);
+    else if (v.type == COLUMN_STR && c->use == EXPORT_NAME)
+        name(d, v.str);
+    else if (v.type == COLUMN_STR)
+        str(d, v.str);
+    else if (v.type == COLUMN_F64)
+        real(d, v.f64);
+    else if (c->use == EXPORT_ID)
+        num_or_null(d, v.u64);
+    else
+        num(d, c->use == EXPORT_TIME ? v.u64 - d->base : v.u64);
+}
+
+static void prepare_table(struct database *d, const struct export_table *t) {
+    struct strbuf sql = STRBUF_INIT, values = STRBUF_INIT;
+    strbuf_addf(&sql, "INSERT INTO %s (", t->sql);
+    for (size_t k = 0; k < t->n; k++)
+        if (t->columns[k].sql) {
+            strbuf_addf(&sql, "%s%s", values.len ? "," : "", t->columns[k].sql);
+            strbuf_addstr(&values, values.len ? ",?" : "?");
+        }
+    strbuf_addf(&sql, ") VALUES (%s)", values.buf);
+    prepare(d, sql.buf);
+    strbuf_free(&sql);
+    strbuf_free(&values);
+}
+
+static void records(struct database *d, const struct export_table *t) {
+    prepare_table(d, t);
+    for (size_t i = 0; i < export_count(t, d->x->tl) && !d->failed; i++) {
+        if (!t->has(d->x, i)) continue;
+        uint32_t rows = t->rows ? t->rows(d->x, i) : 1;
+        for (uint32_t m = 0; m < rows; m++) {
+            struct export_row r = { d->x, i, m };
+            if (!has_required(t, &r)) continue;
+            for (size_t k = 0; k < t->n; k++)
+                if (t->columns[k].sql) bind(d, &t->columns[k], &r);
+            row(d);
+        }
     }
 }
-
-static int nsys_copy_kind(unsigned kind) {
-    static const int kinds[TRACE_COPY_KIND_END] = { 0, 1, 2, 8, 9, 10, 0 };
-    return kind < TRACE_COPY_KIND_END ? kinds[kind] : 0;
-}
-
-static void copies(struct database *d, bool sets) {
-    const struct timeline_copies *k = &d->x->tl->copies;
-    prepare(d, sets ? "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET "
-                      "(start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
-                      "globalPid,bytes) VALUES (?,?,?,?,?,?,?,?,?)"
-                    : "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY "
-                      "(start,end,deviceId,contextId,greenContextId,streamId,correlationId,"
-                      "globalPid,bytes,copyKind) VALUES (?,?,?,?,?,?,?,?,?,?)");
-    for (size_t i = 0; i < k->n && !d->failed; i++) {
-        if ((k->kind[i] == TRACE_COPY_MEMSET) != sets || !export_has(d->x, k->start_ns[i], k->end_ns[i]))
-            continue;
-        device_work(d, k->start_ns[i], k->end_ns[i], k->lane[i], k->launch[i]);
-        num(d, k->bytes[i]);
-        if (!sets) num(d, (uint64_t)nsys_copy_kind(k->kind[i]));
-        row(d);
-    }
-}
-
-static void launches(struct database *d) {
-    const struct timeline_launches *k = &d->x->tl->launches;
-    prepare(d, "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME "
-               "(start,end,eventClass,globalTid,correlationId,nameId,returnValue)"
-               " VALUES (?,?,?,?,?,?,0)");
-    for (size_t i = 0; i < k->n && !d->failed; i++) {
-        if (!export_has_launch(d->x, i)) continue;
-        const char *api = timeline_text(d->x->tl, k->api[i]);
-        bool driver = strncmp(api, "cu", 2) == 0 && strncmp(api, "cuda", 4) != 0;
-        num(d, k->start_ns[i] - d->base);
-        num(d, k->end_ns[i] - d->base);
-        num(d, driver ? 1 : 0);
-        num(d, global_tid(d, k->thread[i]));
-        num(d, i + 1);
-        name(d, *api ? api : "launch");
-        row(d);
-    }
-}
-
-static void syncs(struct database *d) {
-    const struct timeline_syncs *s = &d->x->tl->syncs;
-    prepare(
-        d, "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start,end,contextId,streamId,globalPid,syncType)"
-           " VALUES (?,?,?,?,?,?)");
-    for (size_t i = 0; i < s->n && !d->failed; i++) {
-        if (!export_has(d->x, s->start_ns[i], s->end_ns[i])) continue;
-        num(d, s->start_ns[i] - d->base);
-        num(d, s->end_ns[i] - d->base);
-        num(d, s->context[i]);
-        num(d, s->stream[i]);
-        num(d, global_tid(d, s->thread[i]) & ~(uint64_t)0xffffff);
-        num(d, s->kind[i]);
-        row(d);
-    }
-}
-
-static void ranges(struct database *d) {
-    const struct timeline_ranges *r = &d->x->tl->ranges;
-    prepare(d, "INSERT INTO NVTX_EVENTS (start,end,eventType,text,globalTid,domainId) VALUES (?,?,?,?,?,0)");
-    for (size_t i = 0; i < r->n && !d->failed; i++) {
-        if (!export_has(d->x, r->start_ns[i], r->end_ns[i])) continue;
-        bool mark = r->flags[i] & TRACE_RANGE_MARK, crossing = r->flags[i] & TRACE_RANGE_FREE;
-        num(d, r->start_ns[i] - d->base);
-        if (mark)
-            null(d);
-        else
-            num(d, r->end_ns[i] - d->base);
-        num(d, mark ? NVTX_MARK : crossing ? NVTX_START_END : NVTX_PUSH_POP);
-        str(d, timeline_text(d->x->tl, r->name[i]));
-        num(d, global_tid(d, r->thread[i]));
-        row(d);
-    }
-}
-
-/* A type is a set of metrics on a GPU; the low byte is the GPU's index. The timestamp of a sample is its
- * end. */
-static uint64_t metric_type(uint32_t set, uint32_t device) { return (uint64_t)set << 8 | (device & 0xff); }
 
 static void metric_names(struct database *d) {
     const struct timeline *tl = d->x->tl;
@@ -271,7 +194,7 @@ static void metric_names(struct database *d) {
     for (uint32_t set = 0; set < tl->nmetric_sets; set++)
         for (uint32_t device = 0; device < tl->ndevices; device++)
             for (uint32_t m = 0; m < tl->metric_sets[set].n; m++) {
-                num(d, metric_type(set, device));
+                num(d, export_metric_type(set, device));
                 str(d, timeline_text(tl, tl->devices[device].name));
                 num(d, m);
                 str(d, timeline_text(tl, tl->metric_sets[set].names[m]));
@@ -279,117 +202,8 @@ static void metric_names(struct database *d) {
             }
 }
 
-static void metrics(struct database *d) {
+static void cuda_devices(struct database *d) {
     const struct timeline *tl = d->x->tl;
-    const struct timeline_samples *s = &tl->samples;
-    if (!s->n) return;
-    metric_names(d);
-    prepare(d, "INSERT INTO GPU_METRICS (timestamp,typeId,metricId,value) VALUES (?,?,?,?)");
-    for (size_t i = 0; i < s->n && !d->failed; i++) {
-        if (!export_has(d->x, s->start_ns[i], s->end_ns[i])) continue;
-        for (uint32_t m = 0; m < tl->metric_sets[s->set[i]].n; m++) {
-            double value = (double)tl->sample_values[s->first[i] + m];
-            if (isnan(value)) continue;
-            num(d, s->end_ns[i] - d->base);
-            num(d, metric_type(s->set[i], s->device[i]));
-            num(d, m);
-            real(d, value);
-            row(d);
-        }
-    }
-}
-
-static void num_if_known(struct database *d, uint32_t v) {
-    if (v == TRACE_UNKNOWN_U32)
-        null(d);
-    else
-        num(d, v);
-}
-
-static void power(struct database *d) {
-    const struct timeline_powers *p = &d->x->tl->powers;
-    prepare(d, "INSERT INTO INFERPROF_POWER "
-               "(timestamp,deviceId,powerMilliwatts,energyMillijoules,smClockMhz,memoryClockMhz,"
-               "temperatureCelsius,throttleReasons) VALUES (?,?,?,?,?,?,?,?)");
-    for (size_t i = 0; i < p->n && !d->failed; i++) {
-        if (!export_has(d->x, p->time_ns[i], p->time_ns[i])) continue;
-        num(d, p->time_ns[i] - d->base);
-        num(d, p->device[i]);
-        num_if_known(d, p->power_mw[i]);
-        num_or_null(d, p->energy_mj[i]);
-        num_if_known(d, p->sm_mhz[i]);
-        num_if_known(d, p->memory_mhz[i]);
-        num_if_known(d, p->temperature_c[i]);
-        num(d, p->throttle_reasons[i]);
-        row(d);
-    }
-}
-
-static void tokens(struct database *d) {
-    const struct timeline_tokens *t = &d->x->tl->tokens;
-    prepare(d, "INSERT INTO INFERPROF_TOKENS (timestamp,globalTid,request,count,kind) VALUES (?,?,?,?,?)");
-    for (size_t i = 0; i < t->n && !d->failed; i++) {
-        if (!export_has(d->x, t->time_ns[i], t->time_ns[i])) continue;
-        num(d, t->time_ns[i] - d->base);
-        num(d, global_tid(d, t->thread[i]));
-        num(d, t->request[i]);
-        num(d, t->count[i]);
-        num(d, t->kind[i]);
-        row(d);
-    }
-}
-
-static void gemms(struct database *d) {
-    const struct timeline *tl = d->x->tl;
-    prepare(
-        d,
-        "INSERT INTO INFERPROF_GEMMS (start,globalTid,correlationId,m,n,k,batch,typesId,layoutId,algorithmId)"
-        " VALUES (?,?,?,?,?,?,?,?,?,?)");
-    for (size_t i = 0; i < tl->gemms.n && !d->failed; i++) {
-        const struct trace_gemm *g = &tl->gemms.v[i];
-        uint32_t launch = tl->gemms.launch[i];
-        if (!export_has(d->x, g->start_ns, g->start_ns)) continue;
-        num(d, g->start_ns - d->base);
-        num(d, global_tid(d, g->thread));
-        num_or_null(d, launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
-        num(d, g->m);
-        num(d, g->n);
-        num(d, g->k);
-        num(d, g->batch);
-        name(d, timeline_text(tl, g->types));
-        name(d, timeline_text(tl, g->layout));
-        name(d, timeline_text(tl, g->algorithm));
-        row(d);
-    }
-}
-
-static void targets(struct database *d) {
-    const struct timeline *tl = d->x->tl;
-    prepare(d, "INSERT INTO TARGET_INFO_GPU "
-               "(id,name,uuid,l2CacheSize,totalMemory,memoryBandwidth,clockRate,smCount,cuDevice,"
-               "maxShmemPerSm,maxRegistersPerSm,threadsPerWarp,maxWarpsPerSm,maxBlocksPerSm,computeMajor,"
-               "computeMinor)"
-               " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-    for (size_t i = 0; i < tl->ndevices; i++) {
-        const struct timeline_device *g = &tl->devices[i];
-        num(d, i);
-        str(d, timeline_text(tl, g->name));
-        str(d, timeline_text(tl, g->uuid));
-        num_or_null(d, g->l2_bytes);
-        num_or_null(d, g->memory_bytes);
-        num_or_null(d, isfinite(g->peak_bytes_per_s) ? (uint64_t)g->peak_bytes_per_s : 0);
-        num_or_null(d, g->sm_clock_khz * 1000);
-        num_or_null(d, g->sms);
-        num(d, i);
-        num_or_null(d, g->smem_per_sm_bytes);
-        num_or_null(d, g->regs_per_sm);
-        num_or_null(d, g->warp_size);
-        num_or_null(d, g->warp_size ? g->max_threads_per_sm / g->warp_size : 0);
-        num_or_null(d, g->max_blocks_per_sm);
-        num_or_null(d, g->cc_major);
-        num_or_null(d, g->cc_minor);
-        row(d);
-    }
     prepare(
         d,
         "INSERT INTO TARGET_INFO_CUDA_DEVICE (gpuId,cudaId,pid,uuid,numMultiprocessors) VALUES (?,?,?,?,?)");
@@ -408,7 +222,7 @@ static void processes(struct database *d) {
     const struct timeline *tl = d->x->tl;
     prepare(d, "INSERT INTO PROCESSES (globalPid,pid,name) VALUES (?,?,?)");
     for (uint32_t i = 0; i < tl->nprocesses; i++) {
-        num(d, global_pid(d, i));
+        num(d, export_global_pid(d->x, i));
         num(d, export_pid(d->x, i));
         str(d, timeline_text(tl, tl->processes[i].command));
         row(d);
@@ -416,7 +230,7 @@ static void processes(struct database *d) {
     prepare(d, "INSERT INTO ThreadNames (nameId,priority,globalTid) VALUES (?,20,?)");
     for (uint32_t i = 0; i < tl->nthreads; i++) {
         name(d, timeline_text(tl, tl->threads[i].name));
-        num(d, global_tid(d, i));
+        num(d, export_global_tid(d->x, i));
         row(d);
     }
 }
@@ -457,17 +271,10 @@ static void fill(struct database *d) {
     run(d, schema);
     session(d);
     processes(d);
-    targets(d);
-    kernels(d);
-    copies(d, false);
-    copies(d, true);
-    launches(d);
-    syncs(d);
-    ranges(d);
-    metrics(d);
-    power(d);
-    tokens(d);
-    gemms(d);
+    cuda_devices(d);
+    if (d->x->tl->samples.n) metric_names(d);
+    for (size_t i = 0; i < export_ntables; i++)
+        if (export_tables[i].sql) records(d, &export_tables[i]);
     strings(d);
     sqlite3_finalize(d->insert);
     d->insert = NULL;
