@@ -162,9 +162,18 @@ static void sample_row(struct job *j, struct sequence *s, int row) {
     take_token(j, s, next_token(j, s, e->logits));
 }
 
-/* Sets the time of a step's tokens: from `start_ns` until all sequences have their token. */
-static void stamp_tokens(struct job *j, const bool *stepped, uint64_t start_ns) {
-    double ms = ms_since(start_ns);
+/* Ends a pass that began at start_ns and returns its time. With a slowdown, waits until it has taken that
+ * many times as long: tests of `compare` need a known slowdown. */
+static double end_pass(const struct engine *e, uint64_t start_ns) {
+    if (e->slowdown > 1) {
+        uint64_t until = start_ns + (uint64_t)((double)(clock_mono_ns() - start_ns) * e->slowdown);
+        while (clock_mono_ns() < until) {}
+    }
+    return ms_since(start_ns);
+}
+
+/* Sets the time of a step's tokens. stepped[n]: sequences with a new token; NULL: all of them. */
+static void stamp_tokens(struct job *j, const bool *stepped, double ms) {
     size_t most = 0;
     for (int i = 0; i < j->n; i++) {
         struct engine_result *out = j->v[i].out;
@@ -175,14 +184,6 @@ static void stamp_tokens(struct job *j, const bool *stepped, uint64_t start_ns) 
 }
 
 /* ---- prefill */
-
-/* Waits until the pass that began at start_ns has taken e->slowdown times as long. Gives tests of
- * `compare` a known slowdown. */
-static void slow_down(const struct engine *e, uint64_t start_ns) {
-    if (!(e->slowdown > 1)) return;
-    uint64_t until = start_ns + (uint64_t)((double)(clock_mono_ns() - start_ns) * e->slowdown);
-    while (clock_mono_ns() < until) {}
-}
 
 /* Converts the rows [at, at + rows) of all prompts, in order, to segments. Returns the number of segments. */
 static int prompt_segments(struct job *j, size_t at, size_t rows) {
@@ -239,7 +240,7 @@ static bool run_prompts(struct job *j) {
     return true;
 }
 
-static bool prefill(struct job *j) {
+static bool prefill(struct job *j, double *ms) {
     record_push(j->rec, RECORD_STAGES, "prefill", -1);
     for (int i = 0; i < j->n; i++) record_tokens(j->rec, j->v[i].request, (uint32_t)j->v[i].prompt.ids.n, 0);
     struct ops *o = j->e->ops;
@@ -250,7 +251,7 @@ static bool prefill(struct job *j) {
     uint64_t start = clock_mono_ns();
     decoder_experts_reset(j->e->decoder);
     bool done = run_prompts(j);
-    slow_down(j->e, start);
+    *ms = end_pass(j->e, start);
     for (int i = 0; i < j->n; i++) j->v[i].out->prefill_experts = decoder_experts_used(j->e->decoder);
     o->on_step = NULL;
     record_pop(j->rec, RECORD_STAGES);
@@ -278,8 +279,7 @@ static void decode_step(struct job *j, bool *stepped) {
     decoder_forward_rows(e->decoder, view_of(e->rows), (struct decoder_pass){ j->rows, n },
                          view_of(e->device_logits));
     for (int i = 0; i < n; i++) sample_row(j, &j->v[j->rows[i].sequence], i);
-    slow_down(j->e, start);
-    stamp_tokens(j, stepped, start);
+    stamp_tokens(j, stepped, end_pass(e, start));
 }
 
 static bool any_more(const struct job *j) {
@@ -348,7 +348,7 @@ static bool decode_on_device(struct job *j) {
         if (!decoder_steps_take(j->e->steps, &id)) break; /* generate() reports why */
         record_tokens(j->rec, s->request, 1, 1);
         take_token(j, s, id);
-        stamp_tokens(j, NULL, step);
+        stamp_tokens(j, NULL, end_pass(j->e, step));
         step = clock_mono_ns();
         cancelled = is_cancelled(j);
     }
@@ -371,11 +371,11 @@ static void take_times(struct job *j, double prefill_ms, double ttft_ms) {
 
 static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     uint64_t start = clock_mono_ns();
-    if (!prefill(j)) return err_set(err, "cancelled during prefill: the client no longer reads the answer");
-    double prefill_ms = ms_since(start);
+    double prefill_ms;
+    if (!prefill(j, &prefill_ms)) return err_set(err, "cancelled during prefill: the client no longer reads the answer");
     for (int i = 0; i < j->n; i++) sample_row(j, &j->v[i], i);
     take_times(j, prefill_ms, ms_since(request_ns));
-    stamp_tokens(j, NULL, start);
+    stamp_tokens(j, NULL, ms_since(start));
     if (ops_check(j->e->ops, err) < 0) return -1;
     if (any_more(j) && !(has_steps(j) ? decode_on_device(j) : decode(j)))
         return err_set(err, "cancelled after %zu of %u tokens: the client no longer reads the answer",

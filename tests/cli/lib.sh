@@ -78,3 +78,25 @@ expect() {
     done
     ok "$name"
 }
+
+# fake_engine PROMPTS: configures the engine `fake` in $work/conf; PROMPTS are the lines of $work/data/p.jsonl.
+# Its numbers are fixed (tests/programs/fake_engine.c).
+fake_engine() {
+    fake=$PWD/$BUILD/tests/fake_engine
+    export XDG_CACHE_HOME="$work/cache"
+    mkdir -p "$work/conf/engine" "$work/data"
+    printf 'defaults: [native, _self_]\nname: fake\ncommand: [%s, %s]\n' "$fake" "$work/state" >"$work/conf/engine/fake.yaml"
+    printf '%s\n' "$@" >"$work/data/p.jsonl"
+}
+
+# profile_fake FAULTS ARGUMENTS...: a run of 4 repeats with the fake engine; $dir is its folder
+profile_fake() {
+    faults=$1
+    shift
+    rm -f "$work/state"
+    run "$INFERPROF" profile --conf-dir "$work/conf" engine=fake dataset=prompts dataset.prompts="$work/data/p.jsonl" \
+        repeats=4 infer.max_new_tokens=5 peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" \
+        "engine.command=[$fake, $work/state${faults:+, $faults}]" "$@"
+    # shellcheck disable=SC2034 # for the script that called it
+    dir=$(tail -n 1 "$work/out")
+}

@@ -2,26 +2,7 @@
 # `inferprof profile` end to end: configuration, checks before the run, whole runs with the fake engine (fixed numbers),
 # engine failures, interruption, and one short run of the native engine.
 . tests/cli/lib.sh
-fake=$PWD/$BUILD/tests/fake_engine
-export XDG_CACHE_HOME="$work/cache"
-mkdir -p "$work/conf/engine" "$work/data"
-cat >"$work/conf/engine/fake.yaml" <<END
-defaults: [native, _self_]
-name: fake
-command: [$fake, $work/state]
-END
-printf '{"prompt": "one | two", "id": "a|b"}\n{"prompt": "<b>", "id": "c"}\n' >"$work/data/p.jsonl"
-
-# profile_fake FAULTS ARGUMENTS...: a run of 4 repeats; $dir is its folder; FAULTS: see tests/programs/fake_engine.c
-profile_fake() {
-    faults=$1
-    shift
-    rm -f "$work/state"
-    run "$INFERPROF" profile --conf-dir "$work/conf" engine=fake dataset=prompts dataset.prompts="$work/data/p.jsonl" \
-        repeats=4 infer.max_new_tokens=5 peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" \
-        "engine.command=[$fake, $work/state${faults:+, $faults}]" "$@"
-    dir=$(tail -n 1 "$work/out")
-}
+fake_engine '{"prompt": "one | two", "id": "a|b"}' '{"prompt": "<b>", "id": "c"}'
 
 # ---- configuration
 run "$INFERPROF" profile --show-config repeats=3 model=deepseek_ocr model.path=/m

@@ -2,26 +2,7 @@
 # The requirements of docs/requirements.md: one check per point, named after it. Most runs use the fake engine, whose
 # numbers are fixed (tests/programs/fake_engine.c).
 . tests/cli/lib.sh
-fake=$PWD/$BUILD/tests/fake_engine
-export XDG_CACHE_HOME="$work/cache"
-mkdir -p "$work/conf/engine" "$work/data"
-cat >"$work/conf/engine/fake.yaml" <<END_OF_YAML
-defaults: [native, _self_]
-name: fake
-command: [$fake, $work/state]
-END_OF_YAML
-printf '{"prompt": "one", "id": "a"}\n{"prompt": "two", "id": "b"}\n' >"$work/data/p.jsonl"
-
-# profile_fake FAULTS ARGUMENTS...: a run of 4 repeats over two prompts; $dir is its folder
-profile_fake() {
-    faults=$1
-    shift
-    rm -f "$work/state"
-    run "$INFERPROF" profile --conf-dir "$work/conf" engine=fake dataset=prompts dataset.prompts="$work/data/p.jsonl" \
-        repeats=4 infer.max_new_tokens=5 peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" \
-        "engine.command=[$fake, $work/state${faults:+, $faults}]" "$@"
-    dir=$(tail -n 1 "$work/out")
-}
+fake_engine '{"prompt": "one", "id": "a"}' '{"prompt": "two", "id": "b"}'
 
 # native ARGUMENTS...: one repeat of the native engine over a built-in page
 native() {

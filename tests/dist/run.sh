@@ -2,11 +2,7 @@
 # Unpacks the tarball into a root folder that holds only glibc, and runs it there. Environment: TARBALL, BUILD.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/inferprof-dist.XXXXXX")
-export TMPDIR
-mkdir -p "$TMPDIR/work"
-trap 'rm -rf "$TMPDIR"' EXIT
-. tests/cli/lib.sh
+. tests/standalone.sh
 root=$work/root
 
 # in_root PROGRAM ARGS...: runs it with chroot, in a user namespace if the user is not root
@@ -14,7 +10,7 @@ in_root() {
     if [ "$(id -u)" = 0 ]; then run chroot "$root" "$@"; else run unshare -r chroot "$root" "$@"; fi
 }
 
-tests() {
+dist_tests() {
     mkdir -p "$root/opt" "$root/tmp" "$root/lib64" "$root/lib/x86_64-linux-gnu" "$root/proc" "$root/dev"
     tar -xzf "$TARBALL" -C "$root/opt" || exit 1
     folder=$(basename "$TARBALL" .tar.gz)
@@ -40,9 +36,4 @@ tests() {
     check "every run path is relative" sh -c "[ -s '$work/paths' ] && ! grep -v ORIGIN '$work/paths'"
 }
 
-tests >"$TMPDIR/log" 2>&1
-cat "$TMPDIR/log"
-f=$(grep -c '^not ok' "$TMPDIR/log")
-p=$(grep -c '^ok' "$TMPDIR/log")
-echo "$p passed, $f failed, 0 skipped"
-[ "$f" -eq 0 ] && [ "$p" -ge 7 ]
+standalone 7 dist_tests

@@ -2,11 +2,7 @@
 # The wheel in a virtual environment, and the Debian package in a root folder of its own. Environment: VERSION.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/inferprof-packages.XXXXXX")
-export TMPDIR
-mkdir -p "$TMPDIR/work"
-trap 'rm -rf "$TMPDIR"' EXIT
-. tests/cli/lib.sh
+. tests/standalone.sh
 
 wheel_tests() {
     wheel=$(ls build/dist/inferprof-"$VERSION"-py3-none-manylinux_*_x86_64.whl)
@@ -61,9 +57,4 @@ deb_tests() {
     check "nothing is left" sh -c "grep -v /var/ '$work/before' | cmp - '$work/after'"
 }
 
-{ wheel_tests; deb_tests; } >"$TMPDIR/log" 2>&1
-cat "$TMPDIR/log"
-f=$(grep -c '^not ok' "$TMPDIR/log")
-p=$(grep -c '^ok' "$TMPDIR/log")
-echo "$p passed, $f failed, 0 skipped"
-[ "$f" -eq 0 ] && [ "$p" -ge 30 ]
+standalone 30 wheel_tests deb_tests
