@@ -372,7 +372,8 @@ static void take_times(struct job *j, double prefill_ms, double ttft_ms) {
 static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     uint64_t start = clock_mono_ns();
     double prefill_ms;
-    if (!prefill(j, &prefill_ms)) return err_set(err, "cancelled during prefill: the client no longer reads the answer");
+    if (!prefill(j, &prefill_ms))
+        return err_set(err, "cancelled during prefill: the client no longer reads the answer");
     for (int i = 0; i < j->n; i++) sample_row(j, &j->v[i], i);
     take_times(j, prefill_ms, ms_since(request_ns));
     stamp_tokens(j, NULL, ms_since(start));
