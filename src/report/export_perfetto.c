@@ -335,14 +335,13 @@ static void add_count(struct perfetto *p, uint64_t track_id, uint64_t at, double
 
 static void power(struct perfetto *p, uint32_t device) {
     const struct timeline_powers *w = &p->x->tl->powers;
-    for (size_t k = 0; k < COUNTOF(export_power_series); k++) {
-        const struct export_series *series = &export_power_series[k];
-        uint64_t id = 0;
-        for (size_t i = 0; i < w->n; i++) {
-            if (w->device[i] != device || !export_has(p->x, w->time_ns[i], w->time_ns[i])) continue;
-            if (!id) id = counter_track(p, device, series->name, series->unit);
-            add_count(p, id, w->time_ns[i], series->get(w, i));
-        }
+    uint64_t id[COUNTOF(export_power_series)] = { 0 };
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->device[i] != device || !export_has(p->x, w->time_ns[i], w->time_ns[i])) continue;
+        for (size_t k = 0; k < COUNTOF(id) && !id[k]; k++)
+            id[k] = counter_track(p, device, export_power_series[k].name, export_power_series[k].unit);
+        for (size_t k = 0; k < COUNTOF(id); k++)
+            add_count(p, id[k], w->time_ns[i], export_power_series[k].get(w, i));
     }
 }
 
