@@ -221,14 +221,14 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(device, number, NULL, "cuDevice", NULL, EXPORT_VALUE, U(i))
 /* clang-format on */
 
-#define GETTER(kind, id, csv, sql, chrome, use, value)                   \
+#define GETTER(kind, id, csv, sql, chrome, use, value)                         \
     static struct column_value get_##kind##_##id(const struct export_row *r) { \
-        const struct export_job *x = r->x;                               \
-        const struct timeline *tl = x->tl;                               \
-        size_t i = r->i;                                                 \
-        (void)tl;                                                        \
-        (void)i;                                                         \
-        return value;                                                    \
+        const struct export_job *x = r->x;                                     \
+        const struct timeline *tl = x->tl;                                     \
+        size_t i = r->i;                                                       \
+        (void)tl;                                                              \
+        (void)i;                                                               \
+        return value;                                                          \
     }
 #define COLUMN(kind, id, csv, sql, chrome, use, value) { csv, sql, chrome, use, get_##kind##_##id },
 #define DEFINE(KIND, columns) \
