@@ -8,7 +8,7 @@ BUILD=${BUILD:-build}
 entry_points="main InitializeInjection InitializeInjectionNvtx2"
 # Used only by tests, fuzzers and benchmarks. The comment at each declaration gives the reason.
 for_tests="safetensors_parse alloc_guard_fail_nth cpu_scratch_bytes cpu_test_bf16 decoder_forward tokenizer_decode tokenizer_token trace_writer_stats
-    gguf_parse gguf_version gguf_files gguf_values gguf_value_at gguf_bool gguf_array_f64 gguf_next_str gguf_data"
+    gguf_parse gguf_version gguf_files gguf_values gguf_value_at gguf_array_f64 gguf_next_str"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

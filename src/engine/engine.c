@@ -186,11 +186,15 @@ static void load_parts(void *context) {
 }
 
 struct engine *engine_open(const struct engine_load *l, struct err *err) {
-    struct loading g = { .l = l, .err = err, .rc = -1 };
+    struct engine_load own = *l;
+    char *model = is_embedded(l) ? NULL : gguf_in_folder(l->model);
+    struct loading g = { .l = &own, .err = err, .rc = -1 };
     size_t bytes;
+    if (model) own.model = model;
     if (!alloc_guard_run(load_parts, &g, &bytes))
         err_set(err, "%s: out of memory, %zu bytes could not be allocated: load with a smaller max_context",
-                is_embedded(l) ? "embedded" : l->model, bytes);
+                model ? model : "embedded", bytes);
+    free(model);
     if (g.rc == 0) return g.e;
     engine_close(g.e);
     return NULL;

@@ -1,5 +1,6 @@
 #include "llm/gguf.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -416,6 +417,27 @@ static bool split_name(const char *path, size_t *stem, unsigned *count) {
     *stem = n - k;
     *count = (unsigned)strtoul(tail + 10, NULL, 10);
     return true;
+}
+
+char *gguf_in_folder(const char *path) {
+    char *config = file_join(path, "config.json"), *found = NULL;
+    DIR *d = file_exists(config) ? NULL : opendir(path);
+    const struct dirent *e;
+    int models = 0;
+    while (d && (e = readdir(d))) {
+        size_t stem;
+        unsigned count;
+        if (!file_has_ending(e->d_name, ".gguf")) continue;
+        if (split_name(e->d_name, &stem, &count) && strncmp(e->d_name + stem, "-00001-", 7) != 0) continue;
+        models++;
+        free(found);
+        found = file_join(path, e->d_name);
+    }
+    if (d) closedir(d);
+    free(config);
+    if (models == 1) return found;
+    free(found);
+    return xstrdup(path);
 }
 
 static int open_part(struct gguf *g, const char *path, unsigned count, struct err *err) {

@@ -63,6 +63,9 @@ struct gguf_value {
 
 struct gguf;
 struct gguf *gguf_open(const char *path, struct err *err); /* NULL: see err */
+/* If `path` is a folder without config.json that contains exactly one model as GGUF, returns the path of that
+ * file, or of its first part; otherwise a copy of `path`. The caller frees it. */
+char *gguf_in_folder(const char *path);
 /* Reads one file from memory, which must stay valid as long as the handle. `what` is its name in messages. */
 struct gguf *gguf_parse(const void *data, size_t n, const char *what, struct err *err);
 void gguf_close(struct gguf *g); /* accepts NULL */

@@ -60,6 +60,13 @@ static void copy_f64(struct source *s, const char *key, const char *field) {
     if (arch_f64(s, key, &v)) json_object_set_new(s->config, field, json_real(v));
 }
 
+static void copy_bool(struct source *s, const char *key, const char *field) {
+    char name[160];
+    bool v;
+    snprintf(name, sizeof name, "%s.%s", s->arch, key);
+    if (gguf_bool(s->g, name, &v)) put_bool(s, field, v);
+}
+
 /* Returns size `dim` of the tensor in the first layer that has it, because some models have no experts in
  * their first layers. 0: no such tensor. */
 static uint64_t tensor_dim(const struct gguf *g, const char *base, int dim) {
@@ -130,6 +137,9 @@ static void put_experts(struct source *s) {
     arch_u64(s, "leading_dense_block_count", &dense);
     put_u64(s, "first_k_dense_replace", dense);
     copy_f64(s, "expert_weights_scale", "routed_scaling_factor");
+    copy_u64(s, "expert_group_count", "n_group");
+    copy_u64(s, "expert_group_used_count", "topk_group");
+    copy_bool(s, "expert_weights_norm", "norm_topk_prob");
 }
 
 /* Latent attention: in newer files, the head sizes without the latent are in keys with "_mla". */
@@ -151,21 +161,68 @@ static void put_latent(struct source *s) {
         put_u64(s, "v_head_dim", value);
 }
 
+/* A list of floats from a tensor, for example the divisors of longrope. */
+static json_t *tensor_list(const struct gguf *g, const char *name) {
+    const struct gguf_tensor *t = gguf_find(g, name);
+    json_t *out = json_array();
+    if (!t || t->type != GGML_F32 || t->numbers > LLM_ROPE_PAIRS) return out;
+    for (uint64_t i = 0; i < t->numbers; i++) {
+        float v;
+        memcpy(&v, (const char *)gguf_data(g, t) + i * sizeof v, sizeof v);
+        json_array_append_new(out, json_real(isfinite(v) ? (double)v : 0));
+    }
+    return out;
+}
+
+/* Files of phi3 hold the divisors of the frequencies as tensors. */
+static void put_longrope(struct source *s, json_t *scaling) {
+    double factor;
+    json_object_set_new(scaling, "rope_type", json_string("longrope"));
+    json_object_set_new(scaling, "short_factor", tensor_list(s->g, "rope_factors_short.weight"));
+    json_object_set_new(scaling, "long_factor", tensor_list(s->g, "rope_factors_long.weight"));
+    if (arch_f64(s, "rope.scaling.attn_factor", &factor) && factor > 0)
+        json_object_set_new(scaling, "attention_factor", json_real(factor));
+}
+
 static void put_rope(struct source *s) {
     char name[160];
     struct bytes kind;
+    bool longrope = gguf_find(s->g, "rope_factors_long.weight") != NULL;
     copy_f64(s, "rope.freq_base", "rope_theta");
     snprintf(name, sizeof name, "%s.rope.scaling.type", s->arch);
-    if (!gguf_str(s->g, name, &kind)) return;
+    bool named = gguf_str(s->g, name, &kind);
+    if (!named && !longrope) return;
     json_t *scaling = json_object();
     double factor;
     uint64_t positions;
-    json_object_set_new(scaling, "rope_type", json_stringn((const char *)kind.p, bytes_left(&kind)));
+    if (named)
+        json_object_set_new(scaling, "rope_type", json_stringn((const char *)kind.p, bytes_left(&kind)));
+    if (longrope) put_longrope(s, scaling);
+    if (arch_f64(s, "rope.scaling.yarn_log_multiplier", &factor) && factor > 0) { /* a tenth of mscale */
+        json_object_set_new(scaling, "mscale", json_real(10 * factor));
+        json_object_set_new(scaling, "mscale_all_dim", json_real(10 * factor));
+    }
+    if (strcmp(s->arch, "gpt-oss") == 0) json_object_set_new(scaling, "truncate", json_false());
     if (arch_f64(s, "rope.scaling.factor", &factor) && factor > 0)
         json_object_set_new(scaling, "factor", json_real(factor));
     if (arch_u64(s, "rope.scaling.original_context_length", &positions) && positions <= INT64_MAX)
         json_object_set_new(scaling, "original_max_position_embeddings", json_integer((json_int_t)positions));
     json_object_set_new(s->config, "rope_scaling", scaling);
+}
+
+/* Soft caps, and the divisor of the scores of gemma: the head size, except in the models with 27 billion
+ * parameters, which are recognised by their number of layers. */
+static void put_gemma(struct source *s) {
+    uint64_t layers = 0, dim = 0, hidden = 0, heads = 0;
+    if (strncmp(s->arch, "gemma", 5) != 0) return;
+    copy_f64(s, "attn_logit_softcapping", "attn_logit_softcapping");
+    copy_f64(s, "final_logit_softcapping", "final_logit_softcapping");
+    if (!arch_u64(s, "block_count", &layers) || !arch_u64(s, "embedding_length", &hidden) ||
+        !arch_u64(s, "attention.head_count", &heads) || heads == 0)
+        return;
+    if (!arch_u64(s, "attention.key_length", &dim)) dim = hidden / heads;
+    bool largest = layers == (strcmp(s->arch, "gemma2") == 0 ? 46 : 62);
+    put_u64(s, "query_pre_attn_scalar", largest ? hidden / heads : dim);
 }
 
 static const char *config_dtype(const struct gguf *g) {
@@ -446,6 +503,7 @@ struct llm_model *llm_model_of_gguf(const struct gguf *g, const char *what, cons
         put_experts(&s);
         put_latent(&s);
         put_rope(&s);
+        put_gemma(&s);
         put_special_ids(&s);
         m = model_of_config(s.config, what, how, err);
     }

@@ -584,8 +584,7 @@ static struct llm_model *load_gguf(const char *path, const struct llm_load *how,
     return m;
 }
 
-struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err) {
-    if (file_has_ending(path, ".gguf")) return load_gguf(path, how, err);
+static struct llm_model *load_config(const char *path, const struct llm_load *how, struct err *err) {
     char *config = config_path(path);
     json_t *root = jsonr_load_path(config, CONFIG_BYTES_MAX, err), *quant = load_quant_file(config);
     const json_t *section = json_object_get(quant, "quantization");
@@ -601,5 +600,13 @@ struct llm_model *llm_model_load(const char *path, const struct llm_load *how, s
     json_decref(quant);
     json_decref(root);
     free(config);
+    return m;
+}
+
+struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err) {
+    char *found = gguf_in_folder(path);
+    struct llm_model *m =
+        file_has_ending(found, ".gguf") ? load_gguf(found, how, err) : load_config(path, how, err);
+    free(found);
     return m;
 }

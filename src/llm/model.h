@@ -258,7 +258,8 @@ struct llm_load {
 
 #define LLM_STAGE_DECODER 0
 
-/* `path`: a config.json, a folder with one, a .safetensors file next to one, or a .gguf file. */
+/* `path`: a config.json, a folder with one, a .safetensors file next to one, a .gguf file, or a folder with
+ * one. */
 struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err);
 /* The same from text in memory; `what` is its name in messages. */
 struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, const struct llm_load *how,

@@ -74,6 +74,7 @@ static int read_tensor(const char *what, const char *name, const json_t *v, uint
     const json_t *span = json_object_get(v, "data_offsets");
     uint64_t from, to, bits;
     t->dtype = type ? llm_dtype_parse(type) : LLM_DTYPE_UNKNOWN;
+    t->e4m3 = type && strcmp(type, "F8_E4M3") == 0;
     if (!type) return tensor_error(what, name, "has no dtype", err);
     if (t->dtype == LLM_DTYPE_UNKNOWN)
         return err_set(err, "%s: tensor \"%.200s\": unknown dtype '%.40s'", what, name, type);

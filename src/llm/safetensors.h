@@ -8,6 +8,7 @@
 #ifndef LLM_SAFETENSORS_H
 #define LLM_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@
 struct safetensors_tensor {
     const char *name;
     enum llm_dtype dtype;
+    bool e4m3; /* LLM_FP8: the type is F8_E4M3 */
     int ndims;
     uint64_t shape[SAFETENSORS_DIMS_MAX]; /* outermost first */
     uint64_t numbers;                     /* product of shape */

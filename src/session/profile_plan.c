@@ -19,6 +19,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "conf/schema.h"
+#include "llm/gguf.h"
 #include "llm/safetensors.h"
 #include "session/run_dir.h"
 
@@ -66,13 +67,14 @@ static struct llm_model *load_model(struct profile_plan *p, const char *path, st
 }
 
 static void plan_model(struct profile_plan *p, struct strlist *problems) {
-    const char *path = p->s.model.path;
+    char *found = gguf_in_folder(p->s.model.path);
+    const char *path = found;
     struct llm_load how = { .dtype = strcmp(p->s.model.dtype, "auto") == 0
                                          ? LLM_DTYPE_UNKNOWN
                                          : llm_dtype_parse(p->s.model.dtype) };
     bool embedded = strcmp(path, "embedded") == 0;
     const struct embed_file *own = embed_find(EMBEDDED_CONFIG);
-    p->model_name = xstrdup(p->s.model.name ? p->s.model.name : file_basename(path));
+    p->model_name = xstrdup(p->s.model.name ? p->s.model.name : file_basename(p->s.model.path));
     if (embedded && own) {
         p->model = llm_model_parse((const char *)own->data, embed_bytes(own), "embedded model", &how,
                                    &p->model_note);
@@ -89,11 +91,13 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
     } else {
         char *config = file_join(path, "config.json");
         if (!file_exists(config))
-            strlist_add(problems, "model.path=%s: contains no config.json", path);
+            strlist_add(problems, "model.path=%s: contains no config.json, and not exactly one .gguf model",
+                        path);
         else
             p->model = load_model(p, path, &how);
         free(config);
     }
+    free(found);
 }
 
 static bool has_ending(const char *dir, const char *ending) {
@@ -116,6 +120,7 @@ static void check_weights(const struct profile_plan *p, struct strlist *problems
     if ((!hf && strcmp(engine, "native") != 0) || strcmp(p->s.model.weights, "auto") != 0) return;
     if (strcmp(path, "embedded") == 0 || !file_is_dir(path)) return;
     if (hf && (has_ending(path, ".bin") || has_ending(path, ".pt"))) return;
+    if (!hf && has_ending(path, ".gguf")) return; /* plan_model() has read it */
     if (!has_ending(path, ".safetensors")) {
         strlist_add(problems,
                     "model.path=%s: contains no weights (*.safetensors); download them, or use "

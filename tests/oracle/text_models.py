@@ -57,7 +57,7 @@ MODELS = {
                   hidden_act="gelu_pytorch_tanh"),
     "gemma2": dict(BASE, model_type="gemma2", architectures=["Gemma2ForCausalLM"], head_dim=24,
                    hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh",
-                   sliding_window=20, query_pre_attn_scalar=40, attn_logit_softcapping=2.0,
+                   sliding_window=20, query_pre_attn_scalar=24, attn_logit_softcapping=2.0,
                    final_logit_softcapping=3.0),
     "gemma3": dict(BASE, model_type="gemma3_text", architectures=["Gemma3ForCausalLM"], head_dim=24,
                    num_hidden_layers=4, hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh",

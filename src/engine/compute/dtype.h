@@ -7,21 +7,24 @@
 #include <stdint.h>
 #include <string.h>
 
-/* X(name, text, numbers per block, bytes per block). The types from Q8_0 on are ggml's block types;
- * quant_impl.h describes their layouts. A row of a matrix consists of whole blocks. */
-#define DTYPES(X)             \
-    X(F32, "f32", 1, 4)       \
-    X(BF16, "bf16", 1, 2)     \
-    X(F16, "f16", 1, 2)       \
-    X(Q8_0, "q8_0", 32, 34)   \
-    X(Q4_0, "q4_0", 32, 18)   \
-    X(Q4_1, "q4_1", 32, 20)   \
-    X(Q5_0, "q5_0", 32, 22)   \
-    X(Q5_1, "q5_1", 32, 24)   \
-    X(Q4_K, "q4_k", 256, 144) \
-    X(Q5_K, "q5_k", 256, 176) \
-    X(Q6_K, "q6_k", 256, 210) \
-    X(MXFP4, "mxfp4", 32, 17)
+/* X(name, text, numbers per block, bytes per block). The types from Q8_0 to MXFP4 are blocks of ggml, whose
+ * layouts are in quant_impl.h; rows of a matrix are whole blocks. The scales of F8_E4M3 and I8 are separate
+ * (struct matrix). */
+#define DTYPES(X)               \
+    X(F32, "f32", 1, 4)         \
+    X(BF16, "bf16", 1, 2)       \
+    X(F16, "f16", 1, 2)         \
+    X(Q8_0, "q8_0", 32, 34)     \
+    X(Q4_0, "q4_0", 32, 18)     \
+    X(Q4_1, "q4_1", 32, 20)     \
+    X(Q5_0, "q5_0", 32, 22)     \
+    X(Q5_1, "q5_1", 32, 24)     \
+    X(Q4_K, "q4_k", 256, 144)   \
+    X(Q5_K, "q5_k", 256, 176)   \
+    X(Q6_K, "q6_k", 256, 210)   \
+    X(MXFP4, "mxfp4", 32, 17)   \
+    X(F8_E4M3, "f8_e4m3", 1, 1) \
+    X(I8, "i8", 1, 1)
 
 #define X(name, text, numbers, bytes) DTYPE_##name,
 enum dtype { DTYPES(X) DTYPES_END };
@@ -40,12 +43,13 @@ static inline struct dtype_info dtype_info(enum dtype t) {
 
 static inline const char *dtype_name(enum dtype t) { return dtype_info(t).name; }
 static inline bool dtype_is_float(enum dtype t) { return t <= DTYPE_F16; }
+static inline bool dtype_is_blocks(enum dtype t) { return t >= DTYPE_Q8_0 && t <= DTYPE_MXFP4; }
 /* Returns the size of n numbers in bytes; n is a multiple of the block size. */
 static inline size_t dtype_size(enum dtype t, size_t n) {
     struct dtype_info i = dtype_info(t);
     return n / i.numbers * i.bytes;
 }
-static inline size_t dtype_bytes(enum dtype t) { return dtype_info(t).bytes; } /* f32, bf16 and f16 only */
+static inline size_t dtype_bytes(enum dtype t) { return dtype_info(t).bytes; } /* not for blocks */
 
 static inline uint32_t float_bits(float f) {
     uint32_t u;

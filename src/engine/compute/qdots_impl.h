@@ -263,6 +263,8 @@ static void k_qdots(const void *w, enum dtype t, int rows, int cols, const struc
     case DTYPE_Q5_K: qdots_q5_k(w, rows, cols, x, m, y, ldy); return;
     case DTYPE_Q6_K: qdots_q6_k(w, rows, cols, x, m, y, ldy); return;
     case DTYPE_MXFP4: qdots_mxfp4(w, rows, cols, x, m, y, ldy); return;
+    case DTYPE_F8_E4M3:
+    case DTYPE_I8:
     case DTYPE_F32:
     case DTYPE_BF16:
     case DTYPE_F16:

@@ -135,12 +135,33 @@ static void widen_q6_k(float *out, const uint8_t *b) {
             }
 }
 
+typedef uint8_t vb __attribute__((vector_size(LANES)));
+typedef int8_t vsb __attribute__((vector_size(LANES)));
+
+/* 1 sign, 4 exponent and 3 fraction bits: moved to their places in a float and multiplied by 2^120, which is
+ * also correct for denormals. There are no infinities; 0x7f is NaN. */
+static inline vf f8_floats(vu u) {
+    vu magnitude = u & 0x7f, nan = (vu)(magnitude == 0x7f) & 0x7fc00000u;
+    return (vf)((vu)((vf)(magnitude << 20) * all(0x1p120f)) | nan | (u & 0x80) << 24);
+}
+
+static void widen_bytes(float *out, const uint8_t *in, enum dtype t, size_t n) {
+    for (size_t i = 0; i < n; i += LANES) {
+        vb bytes = { 0 };
+        size_t part = n - i < LANES ? n - i : LANES;
+        memcpy(&bytes, in + i, part);
+        vf f = t == DTYPE_I8 ? __builtin_convertvector(__builtin_convertvector((vsb)bytes, vi), vf)
+                             : f8_floats(__builtin_convertvector(bytes, vu));
+        memcpy(out + i, &f, part * sizeof *out);
+    }
+}
+
 #define WIDEN_BLOCKS(name)                                            \
     for (size_t i_ = 0; i_ < n / info.numbers; i_++, p += info.bytes) \
         widen_##name(out + i_ * info.numbers, p);                     \
     return;
 
-/* n numbers, whole blocks. */
+/* n numbers, whole blocks. F8_E4M3 and I8: without their scales. */
 static void widen_blocks(float *out, const void *in, enum dtype t, size_t n) {
     struct dtype_info info = dtype_info(t);
     const uint8_t *p = in;
@@ -154,6 +175,8 @@ static void widen_blocks(float *out, const void *in, enum dtype t, size_t n) {
     case DTYPE_Q5_K: WIDEN_BLOCKS(q5_k)
     case DTYPE_Q6_K: WIDEN_BLOCKS(q6_k)
     case DTYPE_MXFP4: WIDEN_BLOCKS(mxfp4)
+    case DTYPE_F8_E4M3:
+    case DTYPE_I8: widen_bytes(out, in, t, n); return;
     case DTYPE_F32:
     case DTYPE_BF16:
     case DTYPE_F16:

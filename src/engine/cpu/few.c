@@ -16,16 +16,47 @@ struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, in
     return out;
 }
 
+/* The scales of a row, one per scale_cols columns. */
+static const float *row_scales(const struct matrix *w, size_t row) {
+    size_t across = (size_t)(w->cols + w->scale_cols - 1) / (size_t)w->scale_cols;
+    return tensor_floats(w->scale) + (row + (size_t)w->first_row) / (size_t)w->scale_rows * across;
+}
+
+void cpu_widen(const struct cpu *c, const struct matrix *w, size_t row, size_t column, size_t n, float *out) {
+    c->k->widen(out, matrix_row(w, row) + dtype_size(w->type, column), w->type, n);
+    if (!w->scale) return;
+    const float *scales = row_scales(w, row);
+    size_t across = (size_t)w->scale_cols;
+    for (size_t i = 0; i < n; i++) out[i] *= scales[(column + i) / across];
+}
+
+/* The products of rows whose numbers have separate scales: one sum per block of columns. */
+static void scaled_dots(const struct cpu *c, const struct matrix *w, size_t row, int rows, const float *x,
+                        ptrdiff_t ldx, int m, float *y, ptrdiff_t ldy) {
+    float part[4];
+    for (int r = 0; r < rows; r++) {
+        const float *scales = row_scales(w, row + (size_t)r);
+        const char *numbers = matrix_row(w, row + (size_t)r);
+        for (int i = 0; i < m; i++) y[i * ldy + r] = 0;
+        for (int at = 0; at < w->cols; at += w->scale_cols) {
+            c->k->dots(numbers + at, w->type, 1, MIN(w->scale_cols, w->cols - at), x + at, ldx, m, part, 1);
+            for (int i = 0; i < m; i++) y[i * ldy + r] += part[i] * scales[at / w->scale_cols];
+        }
+    }
+}
+
 void cpu_few(const struct cpu *c, const struct matrix *w, size_t row, int rows, const struct few_rows *x,
              size_t at, float *y, ptrdiff_t ldy) {
     const char *weights = matrix_row(w, row);
     for (int i = 0; i < x->m; i += 4) {
         int m = MIN(4, x->m - i);
-        if (cpu_rounds(c, w)) {
+        if (x->q8.q && cpu_rounds(c, w)) {
             ptrdiff_t first = i * x->q8.stride + (ptrdiff_t)at;
             struct q8_rows part = { x->q8.q + first, x->q8.d + first / 32, x->q8.sums + first / 16,
                                     x->q8.stride };
             c->k->qdots(weights, w->type, rows, w->cols, &part, m, y + i * ldy, ldy);
+        } else if (w->scale) {
+            scaled_dots(c, w, row, rows, x->x + i * x->ldx + at, x->ldx, m, y + i * ldy, ldy);
         } else {
             c->k->dots(weights, w->type, rows, w->cols, x->x + i * x->ldx + at, x->ldx, m, y + i * ldy, ldy);
         }

@@ -41,8 +41,10 @@ static inline const char *matrix_row(const struct matrix *w, size_t row) {
 
 /* ---- products with few rows */
 static inline bool cpu_rounds(const struct cpu *c, const struct matrix *w) {
-    return !c->exact && !dtype_is_float(w->type);
+    return !c->exact && dtype_is_blocks(w->type);
 }
+/* Converts the columns [column, column + n) of a row to floats; for block types, they are whole blocks. */
+void cpu_widen(const struct cpu *c, const struct matrix *w, size_t row, size_t column, size_t n, float *out);
 /* Rounds m rows of x, ldx apart, to 8 bits. cols is a multiple of 32. The result is valid until the next
  * call. */
 struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, int cols);

@@ -10,24 +10,18 @@ struct latent_job {
     float *out;
 };
 
-/* Returns row `first` of a head's rows of kv_b. */
-static const char *head_row(const struct latent *l, int head, int first) {
-    return matrix_row(&l->kv_b.w, (size_t)head * (size_t)(l->nope + l->value) + (size_t)first);
-}
-
 /* out[head] = [U^T q_nope | q_rope] */
 static void query_task(void *job, int head, int worker) {
     const struct latent_job *j = job;
     const struct latent *l = j->l;
     const struct kernels *k = j->c->k;
-    enum dtype type = l->kv_b.w.type;
     size_t rank = (size_t)l->rank;
     const float *q = j->in + head * (l->nope + l->rope);
-    const char *u = head_row(l, head, 0);
+    size_t u = (size_t)head * (size_t)(l->nope + l->value);
     float *out = j->out + head * (l->rank + l->rope), *row = cpu_own(j->c, worker);
     memset(out, 0, rank * sizeof *out);
-    for (int i = 0; i < l->nope; i++, u += dtype_size(type, rank)) {
-        k->widen(row, u, type, rank);
+    for (int i = 0; i < l->nope; i++, u++) {
+        cpu_widen(j->c, &l->kv_b.w, u, 0, rank, row);
         k->axpy(out, q[i], row, rank);
     }
     memcpy(out + rank, q + l->nope, (size_t)l->rope * sizeof *out);
@@ -38,8 +32,9 @@ static void value_task(void *job, int head, int worker) {
     const struct latent_job *j = job;
     const struct latent *l = j->l;
     (void)worker;
-    j->c->k->dots(head_row(l, head, l->nope), l->kv_b.w.type, l->value, l->rank, j->in + head * l->rank, 0, 1,
-                  j->out + head * l->value, 0);
+    size_t first = (size_t)head * (size_t)(l->nope + l->value) + (size_t)l->nope;
+    struct few_rows x = { .x = j->in + (ptrdiff_t)head * l->rank, .m = 1 };
+    cpu_few(j->c, &l->kv_b.w, first, l->value, &x, 0, j->out + (ptrdiff_t)head * l->value, 0);
 }
 
 static const char *run_latent(struct cpu *c, const struct latent *l, struct view in, struct view out,

@@ -119,12 +119,11 @@ static void pair_block(const struct gemm_job *j, int f0, int features, int colum
     size_t n = 2 * (size_t)columns;
     float *floats = wide + (ptrdiff_t)(j->block + j->mr) * j->columns; /* one row */
     for (int f = 0; f < features; f++, wide += columns) {
-        const char *from = matrix_row(w, (size_t)(f0 + f)) + dtype_size(w->type, 2 * (size_t)column);
         if (w->type == DTYPE_BF16) {
-            memcpy(wide, from, 2 * n);
+            memcpy(wide, matrix_row(w, (size_t)(f0 + f)) + 4 * (size_t)column, 2 * n);
             continue;
         }
-        j->c->k->widen(floats, from, w->type, n);
+        cpu_widen(j->c, w, (size_t)(f0 + f), 2 * (size_t)column, n, floats);
         j->c->k->narrow((uint16_t *)(void *)wide, floats, n);
     }
 }
@@ -135,8 +134,7 @@ static void widen_block(const struct gemm_job *j, int f0, int features, int colu
                         float *wide) {
     const struct matrix *w = &j->l->w;
     for (int f = 0; f < features; f++, wide += columns)
-        j->c->k->widen(wide, matrix_row(w, (size_t)(f0 + f)) + dtype_size(w->type, (size_t)column), w->type,
-                       (size_t)columns);
+        cpu_widen(j->c, w, (size_t)(f0 + f), (size_t)column, (size_t)columns, wide);
 }
 
 /* out[feature][nr] (+)= weights `wide` times the columns b of one panel. */
@@ -185,7 +183,7 @@ static void plan_gemm(struct gemm_job *j) {
     const struct kernels *k = j->c->k;
     int threads = threads_count(j->c->threads), out = j->l->w.rows;
     j->columns = PANEL_BYTES / (int)sizeof(float) / k->nr;
-    if (!dtype_is_float(j->l->w.type)) j->columns = MAX(j->columns / BLOCK_NUMBERS, 1) * BLOCK_NUMBERS;
+    if (dtype_is_blocks(j->l->w.type)) j->columns = MAX(j->columns / BLOCK_NUMBERS, 1) * BLOCK_NUMBERS;
     int block = BLOCK_BYTES / (int)sizeof(float) / j->columns / j->mr * j->mr;
     int fair = (out + threads * 2 - 1) / (threads * 2);
     block = MIN(block, (fair + j->mr - 1) / j->mr * j->mr);

@@ -2,6 +2,7 @@
 #include "engine/cpu/internal.h"
 
 struct rows_job {
+    const struct cpu *c;
     const struct kernels *k;
     const float *x, *w, *b;
     float *y;
@@ -23,6 +24,7 @@ static void rows_task(void *job, int task, int worker) {
 
 /* `least`: minimum number of items per task. */
 static void run_rows(struct cpu *c, struct rows_job *j, size_t items, size_t least) {
+    j->c = c;
     j->k = c->k;
     j->parts = parts_of(c, items, least);
     threads_run(c->threads, rows_task, j, parts_tasks(&j->parts));
@@ -40,8 +42,7 @@ static void layernorm_rows(const struct rows_job *j, size_t from, size_t to) {
 
 static void embed_rows(const struct rows_job *j, size_t from, size_t to) {
     size_t cols = (size_t)j->table->cols;
-    for (size_t i = from; i < to; i++)
-        j->k->widen(j->y + i * cols, matrix_row(j->table, j->ids[i]), j->table->type, cols);
+    for (size_t i = from; i < to; i++) cpu_widen(j->c, j->table, j->ids[i], 0, cols, j->y + i * cols);
 }
 
 static void gelu_part(const struct rows_job *j, size_t from, size_t to) {

@@ -41,6 +41,10 @@ struct matrix {
     struct tensor *data; /* [rows][cols] */
     enum dtype type;
     int rows, cols;
+    /* F8_E4M3 and I8: the number in row r, column c is multiplied by
+     * scale[(r + first_row) / scale_rows][c / scale_cols]. NULL: no scales. */
+    struct tensor *scale;
+    int scale_rows, scale_cols, first_row;
 };
 struct linear {
     struct matrix w;     /* [out, in] */

@@ -7,10 +7,19 @@
 
 #include "base/err.h"
 #include "engine/compute/dtype.h"
+#include "engine/weights/convert.h"
 
 struct weight_view {
-    const void *data; /* into the mapping */
+    const void *data; /* into the mapping; NULL: see `convert` */
     enum dtype type;
+    /* NULL: the tensor is used in place. Otherwise it becomes numbers of `type`. */
+    weight_convert *convert;
+    struct weight_source source;
+    /* Scales of F8_E4M3 and I8, one per scale_rows x scale_cols numbers; NULL: none. */
+    const void *scale;
+    enum dtype scale_type;
+    int scales, scale_rows, scale_cols;
+    float scale_factor; /* of the stored scales */
 };
 
 struct weight_files;

@@ -9,9 +9,10 @@
 #include "llm/gguf.h"
 
 struct gguf_place {
-    const struct gguf_tensor *tensor; /* NULL: the file has no such tensor */
-    int slice;                        /* index of the expert in a stacked tensor; -1: the whole tensor */
-    char name[128];                   /* the name in the file that was looked up */
+    const struct gguf_tensor *tensor;    /* NULL: the file has no such tensor */
+    int slice;                           /* expert of a stacked tensor; -1: the whole tensor */
+    const struct gguf_tensor *halves[2]; /* no `tensor`, but keys and values of kv_b; NULL: none */
+    char name[128];                      /* the name in the file that was looked up */
 };
 
 struct gguf_place gguf_place_of(const struct gguf *g, const char *name);

@@ -137,6 +137,29 @@ static struct tensor *wrap_data(struct weights *w, const void *data, size_t byte
     return t;
 }
 
+/* The scales of a matrix, as floats. */
+static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
+    size_t n = (size_t)v->scales;
+    float *scales = slab_alloc(w, n * sizeof *scales);
+    if (!scales) return;
+    kernels_portable.widen(scales, v->scale, v->scale_type, n);
+    for (size_t i = 0; i < n; i++) scales[i] *= v->scale_factor;
+    m->scale = wrap_data(w, scales, n * sizeof *scales);
+    m->scale_rows = v->scale_rows;
+    m->scale_cols = v->scale_cols;
+    m->first_row = first;
+}
+
+/* A copy in the layout that the engine reads. All rows are converted, and the wanted ones returned. */
+static const void *convert_rows(struct weights *w, const struct weight_view *v, int first,
+                                const struct matrix *m) {
+    size_t rows = (size_t)MAX(v->source.rows, 1), cols = (size_t)m->cols;
+    char *copy = slab_alloc(w, dtype_size(v->type, rows * cols));
+    if (!copy) return NULL;
+    v->convert(&v->source, copy);
+    return copy + (size_t)first * dtype_size(v->type, cols);
+}
+
 /* The stored numbers of rows [first, first + rows); NULL: w->failed. */
 static const void *file_rows(struct weights *w, const char *name, int all_rows, int first, struct matrix *m) {
     struct weight_view v;
@@ -151,6 +174,8 @@ static const void *file_rows(struct weights *w, const char *name, int all_rows, 
                 name, dtype_name(v.type));
         w->failed = true;
     }
+    if (v.scale) add_scales(w, &v, first, m);
+    if (v.convert) return convert_rows(w, &v, first, m);
     v.data = (const char *)v.data + (size_t)first * dtype_size(v.type, cols);
     return aligned_data(w, &v, (size_t)m->rows * cols);
 }
@@ -206,7 +231,8 @@ struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, 
     } else if (weight_files_find(w->files, name, 0, n, &v, &w->err) < 0) {
         w->failed = true;
     } else if ((data = slab_alloc(w, bytes))) {
-        kernels_portable.widen(data, v.data, v.type, (size_t)n);
+        if (v.convert) v.data = convert_rows(w, &v, 0, &(struct matrix){ .cols = n });
+        if (v.data) kernels_portable.widen(data, v.data, v.type, (size_t)n);
         if (fill == WEIGHTS_NORM_MINUS_ONE && !weight_files_are_gguf(w->files)) /* converters add the 1 */
             for (int i = 0; i < n; i++) data[i] += 1.0f;
     }

@@ -89,6 +89,13 @@ static void put_matrix(struct out *o, const char *theirs, const char *ours, uint
     put_rows(o, ours, rows, cols, heads);
 }
 
+static void put_vector(struct out *o, const char *theirs, const char *ours, uint32_t n, float scale) {
+    float *v = synthetic(o, ours, n, scale, 0);
+    put_info(o, theirs, n, 0, 0);
+    put(&o->data, v, n * sizeof *v);
+    free(v);
+}
+
 static void put_norm(struct out *o, const char *theirs, const char *ours, uint32_t n) {
     float *v = synthetic(o, ours, n, 0.1f, 1.0f);
     put_info(o, theirs, n, 0, 0);
@@ -100,12 +107,14 @@ static const char *layer_name(char *out, const char *fmt, int layer) {
     snprintf(out, 128, fmt, layer);
     return out;
 }
+#define OURS_BARE(name) layer_name(ours, "model.layers.%d." name, i)
+#define THEIRS_BIAS(name) layer_name(theirs, "blk.%d." name ".bias", i)
 #define OURS(name) layer_name(ours, "model.layers.%d." name ".weight", i)
 #define THEIRS(name) layer_name(theirs, "blk.%d." name ".weight", i)
 
 static void put_experts(struct out *o, int i, const char *const names[3], uint32_t hidden, uint32_t inner) {
     static const char *const stacked[3] = { "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps" };
-    uint32_t n = config_int(o, "num_local_experts");
+    uint32_t n = config_int(o, "num_local_experts") + config_int(o, "n_routed_experts");
     for (int k = 0; k < 3; k++) {
         char theirs[128], ours[128];
         uint32_t rows = k == 2 ? hidden : inner, cols = k == 2 ? inner : hidden;
@@ -116,6 +125,36 @@ static void put_experts(struct out *o, int i, const char *const names[3], uint32
             put_rows(o, ours, rows, cols, 0);
         }
     }
+}
+
+/* Biases of all experts, [experts][rows]. */
+static void put_expert_biases(struct out *o, int i, uint32_t hidden, uint32_t inner) {
+    static const char *const names[3] = { "gate", "up", "down" };
+    uint32_t n = config_int(o, "num_local_experts");
+    for (int k = 0; k < 3; k++) {
+        char theirs[128], ours[128];
+        uint32_t rows = k == 2 ? hidden : inner;
+        snprintf(theirs, sizeof theirs, "blk.%d.ffn_%s_exps.bias", i, names[k]);
+        put_info(o, theirs, rows, n, 0);
+        for (uint32_t e = 0; e < n; e++) {
+            snprintf(ours, sizeof ours, "model.layers.%d.mlp.experts.%u.%s_proj.bias", i, e, names[k]);
+            float *v = synthetic(o, ours, rows, 0.1f, 0);
+            put(&o->data, v, rows * sizeof *v);
+            free(v);
+        }
+    }
+}
+
+static void put_oss_mlp(struct out *o, int i, uint32_t hidden) {
+    static const char *const names[3] = { "model.layers.%d.mlp.experts.%u.gate_proj.weight",
+                                          "model.layers.%d.mlp.experts.%u.up_proj.weight",
+                                          "model.layers.%d.mlp.experts.%u.down_proj.weight" };
+    char ours[128], theirs[128];
+    uint32_t inner = config_int(o, "intermediate_size"), n = config_int(o, "num_local_experts");
+    put_matrix(o, THEIRS("ffn_gate_inp"), OURS("mlp.router"), n, hidden, 0);
+    put_vector(o, THEIRS_BIAS("ffn_gate_inp"), OURS_BARE("mlp.router.bias"), n, 0.1f);
+    put_experts(o, i, names, hidden, inner);
+    put_expert_biases(o, i, hidden, inner);
 }
 
 static void put_mlp(struct out *o, int i, uint32_t hidden) {
@@ -134,23 +173,110 @@ static void put_mlp(struct out *o, int i, uint32_t hidden) {
     }
 }
 
+/* kv_b as newer files hold it: keys transposed, [heads][rank][nope], and values [heads][value][rank]. */
+static void put_halves(struct out *o, int i, uint32_t heads, uint32_t rank) {
+    char ours[128], theirs[128];
+    uint32_t nope = config_int(o, "qk_nope_head_dim"), value = config_int(o, "v_head_dim"),
+             rows = nope + value;
+    float *v =
+        synthetic(o, OURS("self_attn.kv_b_proj"), (size_t)heads * rows * rank, (float)sqrt(3.0 / rank), 0);
+    put_info(o, THEIRS("attn_k_b"), nope, rank, heads);
+    for (uint32_t k = 0; k < heads * rank * nope; k++)
+        put(&o->data, v + ((size_t)(k / (rank * nope)) * rows + k % nope) * rank + k / nope % rank,
+            sizeof *v);
+    put_info(o, THEIRS("attn_v_b"), rank, value, heads);
+    for (uint32_t h = 0; h < heads; h++)
+        put(&o->data, v + ((size_t)h * rows + nope) * rank, (size_t)value * rank * sizeof *v);
+    free(v);
+}
+
+static void put_latent_layer(struct out *o, int i) {
+    static const char *const names[3] = { "model.layers.%d.mlp.experts.%u.gate_proj.weight",
+                                          "model.layers.%d.mlp.experts.%u.up_proj.weight",
+                                          "model.layers.%d.mlp.experts.%u.down_proj.weight" };
+    char ours[128], theirs[128];
+    uint32_t hidden = config_int(o, "hidden_size"), heads = config_int(o, "num_attention_heads"),
+             rank = config_int(o, "kv_lora_rank"), rope = config_int(o, "qk_rope_head_dim"),
+             nope = config_int(o, "qk_nope_head_dim"), value = config_int(o, "v_head_dim"),
+             inner = config_int(o, "moe_intermediate_size"),
+             shared = inner * config_int(o, "n_shared_experts");
+    put_norm(o, THEIRS("attn_norm"), OURS("input_layernorm"), hidden);
+    put_norm(o, THEIRS("ffn_norm"), OURS("post_attention_layernorm"), hidden);
+    put_matrix(o, THEIRS("attn_q"), OURS("self_attn.q_proj"), heads * (nope + rope), hidden, 0);
+    put_matrix(o, THEIRS("attn_kv_a_mqa"), OURS("self_attn.kv_a_proj_with_mqa"), rank + rope, hidden, 0);
+    put_norm(o, THEIRS("attn_kv_a_norm"), OURS("self_attn.kv_a_layernorm"), rank);
+    put_halves(o, i, heads, rank);
+    put_matrix(o, THEIRS("attn_output"), OURS("self_attn.o_proj"), hidden, heads * value, 0);
+    if (i < (int)config_int(o, "first_k_dense_replace")) {
+        put_mlp(o, i, hidden);
+        return;
+    }
+    put_matrix(o, THEIRS("ffn_gate_inp"), OURS("mlp.gate"), config_int(o, "n_routed_experts"), hidden, 0);
+    put_experts(o, i, names, hidden, inner);
+    put_matrix(o, THEIRS("ffn_gate_shexp"), OURS("mlp.shared_experts.gate_proj"), shared, hidden, 0);
+    put_matrix(o, THEIRS("ffn_up_shexp"), OURS("mlp.shared_experts.up_proj"), shared, hidden, 0);
+    put_matrix(o, THEIRS("ffn_down_shexp"), OURS("mlp.shared_experts.down_proj"), hidden, shared, 0);
+}
+
+static void put_latent_values(struct out *o) {
+    float factor = 4, multiplier = 0.0707f;
+    put_key(o, ".attention.key_length_mla", GGUF_U32);
+    put_u32(&o->values, config_int(o, "qk_nope_head_dim") + config_int(o, "qk_rope_head_dim"));
+    copy_int(o, ".attention.value_length_mla", "v_head_dim");
+    copy_int(o, ".attention.kv_lora_rank", "kv_lora_rank");
+    copy_int(o, ".rope.dimension_count", "qk_rope_head_dim");
+    copy_int(o, ".leading_dense_block_count", "first_k_dense_replace");
+    copy_int(o, ".expert_count", "n_routed_experts");
+    copy_int(o, ".expert_feed_forward_length", "moe_intermediate_size");
+    put_key(o, ".rope.scaling.type", GGUF_STRING);
+    put_text(&o->values, "yarn");
+    put_key(o, ".rope.scaling.factor", GGUF_F32);
+    put(&o->values, &factor, 4);
+    put_key(o, ".rope.scaling.yarn_log_multiplier", GGUF_F32);
+    put(&o->values, &multiplier, 4);
+    put_key(o, ".rope.scaling.original_context_length", GGUF_U32);
+    put_u32(&o->values, 256);
+}
+
 static void put_layer(struct out *o, int i) {
+    if (strcmp(o->arch, "deepseek2") == 0) {
+        put_latent_layer(o, i);
+        return;
+    }
     char ours[128], theirs[128];
     bool swapped = strcmp(o->arch, "llama") == 0;
     uint32_t hidden = config_int(o, "hidden_size"), heads = config_int(o, "num_attention_heads"),
              kv = config_int(o, "num_key_value_heads"), dim = config_int(o, "head_dim");
+    bool gemma = strcmp(o->arch, "gemma2") == 0, oss = strcmp(o->arch, "gpt-oss") == 0;
     if (!dim) dim = hidden / heads;
     put_norm(o, THEIRS("attn_norm"), OURS("input_layernorm"), hidden);
-    put_norm(o, THEIRS("ffn_norm"), OURS("post_attention_layernorm"), hidden);
+    if (gemma || oss)
+        put_norm(o, THEIRS("post_attention_norm"), OURS("post_attention_layernorm"), hidden);
+    else
+        put_norm(o, THEIRS("ffn_norm"), OURS("post_attention_layernorm"), hidden);
+    if (gemma) {
+        put_norm(o, THEIRS("ffn_norm"), OURS("pre_feedforward_layernorm"), hidden);
+        put_norm(o, THEIRS("post_ffw_norm"), OURS("post_feedforward_layernorm"), hidden);
+    }
+    if (oss) {
+        put_vector(o, THEIRS("attn_sinks"), OURS_BARE("self_attn.sinks"), heads, 1.0f);
+        put_vector(o, THEIRS_BIAS("attn_q"), OURS_BARE("self_attn.q_proj.bias"), heads * dim, 0.1f);
+        put_vector(o, THEIRS_BIAS("attn_k"), OURS_BARE("self_attn.k_proj.bias"), kv * dim, 0.1f);
+        put_vector(o, THEIRS_BIAS("attn_v"), OURS_BARE("self_attn.v_proj.bias"), kv * dim, 0.1f);
+        put_vector(o, THEIRS_BIAS("attn_output"), OURS_BARE("self_attn.o_proj.bias"), hidden, 0.1f);
+    }
     put_matrix(o, THEIRS("attn_q"), OURS("self_attn.q_proj"), heads * dim, hidden, swapped ? heads : 0);
     put_matrix(o, THEIRS("attn_k"), OURS("self_attn.k_proj"), kv * dim, hidden, swapped ? kv : 0);
     put_matrix(o, THEIRS("attn_v"), OURS("self_attn.v_proj"), kv * dim, hidden, 0);
     put_matrix(o, THEIRS("attn_output"), OURS("self_attn.o_proj"), hidden, heads * dim, 0);
-    if (!swapped) {
+    if (!swapped && !gemma && !oss) {
         put_norm(o, THEIRS("attn_q_norm"), OURS("self_attn.q_norm"), dim);
         put_norm(o, THEIRS("attn_k_norm"), OURS("self_attn.k_norm"), dim);
     }
-    put_mlp(o, i, hidden);
+    if (oss)
+        put_oss_mlp(o, i, hidden);
+    else
+        put_mlp(o, i, hidden);
 }
 
 static void put_model(struct out *o) {
@@ -169,6 +295,21 @@ static void put_model(struct out *o) {
     if (config_int(o, "head_dim")) copy_int(o, ".attention.value_length", "head_dim");
     if (config_int(o, "num_local_experts")) copy_int(o, ".expert_count", "num_local_experts");
     if (config_int(o, "num_experts_per_tok")) copy_int(o, ".expert_used_count", "num_experts_per_tok");
+    if (config_int(o, "sliding_window")) copy_int(o, ".attention.sliding_window", "sliding_window");
+    if (strcmp(o->arch, "deepseek2") == 0) put_latent_values(o);
+    if (strcmp(o->arch, "gemma2") == 0) {
+        copy_float(o, ".attn_logit_softcapping", "attn_logit_softcapping");
+        copy_float(o, ".final_logit_softcapping", "final_logit_softcapping");
+    }
+    if (strcmp(o->arch, "gpt-oss") == 0) {
+        float factor = 32;
+        put_key(o, ".rope.scaling.type", GGUF_STRING);
+        put_text(&o->values, "yarn");
+        put_key(o, ".rope.scaling.factor", GGUF_F32);
+        put(&o->values, &factor, 4);
+        put_key(o, ".rope.scaling.original_context_length", GGUF_U32);
+        put_u32(&o->values, 256);
+    }
     put_matrix(o, "token_embd.weight", "model.embed_tokens.weight", vocab, hidden, 0);
     put_norm(o, "output_norm.weight", "model.norm.weight", hidden);
     put_matrix(o, "output.weight", "lm_head.weight", vocab, hidden, 0);
@@ -207,7 +348,11 @@ static void check_gguf(const char *name, const char *arch) {
     fixture_open(&f, name);
     char *path = write_gguf(&f, arch);
     size_t n = fixture_ids(&f, "prompt_ids", &ids), steps = fixture_ids(&f, "greedy", &want);
-    struct engine *e = engine_open(&(struct engine_load){ .model = path, .threads = 2, .exact = true }, &err);
+    char *config = file_join(f.dir, "config.json");
+    CHECK_INT(remove(config), 0); /* then the folder is a GGUF model too */
+    free(config);
+    struct engine *e =
+        engine_open(&(struct engine_load){ .model = f.dir, .threads = 2, .exact = true }, &err);
     if (!e) fail_msg("%s", err.msg);
     struct engine_request r = {
         .ids = ids, .nids = n, .max_new_tokens = (uint32_t)steps, .ignore_eos = true
@@ -225,4 +370,9 @@ static void check_gguf(const char *name, const char *arch) {
 
 TEST(a_gguf_file_of_llama_agrees_with_transformers) { check_gguf("llama", "llama"); }
 TEST(a_gguf_file_with_stacked_experts_agrees_with_transformers) { check_gguf("mixtral", "llama"); }
+TEST(a_gguf_file_of_gpt_oss_agrees_with_transformers) { check_gguf("gpt_oss", "gpt-oss"); }
+TEST(a_gguf_file_of_gemma2_agrees_with_transformers) { check_gguf("gemma2", "gemma2"); }
+TEST(a_gguf_file_with_keys_and_values_of_latents_agrees_with_transformers) {
+    check_gguf("deepseek_v2", "deepseek2");
+}
 TEST(a_gguf_file_of_qwen3_agrees_with_transformers) { check_gguf("qwen3", "qwen3"); }

@@ -140,6 +140,51 @@ static void check_bf16_linear(struct ops *o, const struct kernels *k) {
 }
 TEST(products_of_bf16_pairs_are_right_for_all_remainders) { on_every_isa(check_bf16_linear); }
 
+/* fp8 and int8 with separate scales: per matrix, per row, and per block of columns and rows. */
+static void check_one_scaled(struct ops *o, const struct kernels *k, enum dtype t, int m, int scale_rows,
+                             int scale_cols, int first_row) {
+    enum { OUT = 21, IN = 150 };
+    uint8_t stored[OUT * IN];
+    int across = (IN + scale_cols - 1) / scale_cols, down = (OUT + first_row + scale_rows - 1) / scale_rows;
+    float w[OUT * IN], *x = numbers("x", (size_t)(m * IN)), *scale = numbers("s", (size_t)(across * down));
+    float *y = xcalloc((size_t)(m * OUT), sizeof *y), *want = xcalloc((size_t)(m * OUT), sizeof *want);
+    for (int i = 0; i < OUT * IN; i++) stored[i] = (uint8_t)(i * 29 % 120); /* no NaN */
+    k->widen(w, stored, t, OUT * IN);
+    for (int i = 0; i < m * OUT; i++) {
+        double s = 0;
+        for (int c = 0; c < IN; c++)
+            s += (double)w[i % OUT * IN + c] * x[i / OUT * IN + c] *
+                 scale[(i % OUT + first_row) / scale_rows * across + c / scale_cols];
+        want[i] = (float)s;
+    }
+    struct tensor *weights = wrap(o, stored, sizeof stored),
+                  *scales = wrap(o, scale, (size_t)(across * down) * sizeof *scale),
+                  *dx = upload(o, x, (size_t)(m * IN)), *dy = upload(o, y, (size_t)(m * OUT));
+    struct linear l = { { weights, t, OUT, IN, scales, scale_rows, scale_cols, first_row }, NULL };
+    ops_linear(o, "l", &l, view_of(dx), IN, m, view_of(dy), OUT, OPS_SET);
+    download(o, y, dy, (size_t)(m * OUT));
+    CHECK_NEAR(relative_error(y, want, (size_t)(m * OUT)), 0, 2e-6);
+    ops_free(o, dx);
+    ops_free(o, weights);
+    ops_free(o, scales);
+    free(x);
+    free(y);
+    free(want);
+    free(scale);
+}
+
+static void check_scaled(struct ops *o, const struct kernels *k) {
+    static const int m[] = { 1, 4, 6, 9, 40 };
+    for (size_t i = 0; i < COUNTOF(m); i++)
+        for (int t = DTYPE_F8_E4M3; t <= DTYPE_I8; t++) {
+            check_one_scaled(o, k, (enum dtype)t, m[i], 21, 150, 0);
+            check_one_scaled(o, k, (enum dtype)t, m[i], 1, 150, 0);
+            check_one_scaled(o, k, (enum dtype)t, m[i], 8, 64, 0);
+            check_one_scaled(o, k, (enum dtype)t, m[i], 8, 64, 5);
+        }
+}
+TEST(linear_is_right_for_fp8_and_int8_with_scales) { on_every_isa(check_scaled); }
+
 /* The host's copy of an attention's operands. */
 struct operands {
     const float *q, *k, *v, *rel_h, *rel_w; /* rel_h NULL: no bias */
