@@ -38,6 +38,11 @@ double jsonr_number(const json_t *object, const char *key) {
 
 const json_t *jsonr_array(const json_t *object, const char *key) { return json_object_get(object, key); }
 
+size_t jsonr_count(const json_t *object, const char *key) {
+    double v = jsonr_number(object, key);
+    return v > 0 && v < 1e9 ? (size_t)v : 0;
+}
+
 double *jsonr_numbers(const json_t *array, size_t *n) {
     *n = json_array_size(array);
     double *v = xcalloc(*n + 1, sizeof *v);

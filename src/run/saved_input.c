@@ -68,12 +68,6 @@ static void read_rule(struct saved_input *k, const json_t *o) {
     if (rule.stage && rule.glob) k->rules[k->input.nrules++] = rule;
 }
 
-/* Returns 0 if the value is missing or invalid. */
-static size_t read_count(const json_t *object, const char *key) {
-    double v = jsonr_number(object, key);
-    return v > 0 && v < 1e9 ? (size_t)v : 0;
-}
-
 struct saved_input *saved_input_read(const json_t *member) {
     if (!json_is_object(member)) return NULL;
     const json_t *costs = jsonr_array(member, "costs"), *timings = jsonr_array(member, "timings"),
@@ -92,8 +86,8 @@ struct saved_input *saved_input_read(const json_t *member) {
                                        .peak_flops_per_s = jsonr_number(member, "peak_flop_per_s"),
                                        .peak_bytes_per_s = jsonr_number(member, "peak_byte_per_s"),
                                        .peak_source = jsonr_text(member, "peak_source"),
-                                       .nfailed = read_count(member, "failed_requests"),
-                                       .nrequests = read_count(member, "requests"),
+                                       .nfailed = jsonr_count(member, "failed_requests"),
+                                       .nrequests = jsonr_count(member, "requests"),
                                        .failure = jsonr_text(member, "failure"),
                                        .model = jsonr_text(member, "model") };
     for (size_t i = 0; i < json_array_size(costs); i++) read_cost(k, json_array_get(costs, i));

@@ -237,12 +237,6 @@ void saved_metrics_drop_floors(struct saved_metrics *m) {
     for (size_t i = 0; i < ncosts; i++) costs[i].level = NULL;
 }
 
-/* Returns 0 if the value is missing or invalid. */
-static size_t read_count(const json_t *object, const char *key) {
-    double v = jsonr_number(object, key);
-    return v > 0 && v < 1e9 ? (size_t)v : 0;
-}
-
 static void read_levels(const json_t *rows, struct llm_levels *out) {
     for (size_t i = 0; i < json_array_size(rows) && out->n < LLM_LEVELS_MAX; i++) {
         const json_t *row = json_array_get(rows, i);
@@ -267,14 +261,14 @@ void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
     const json_t *started = json_object_get(run, "started_unix_ns");
     if (json_is_integer(started) && json_integer_value(started) > 0)
         in->started_wall_ns = (uint64_t)json_integer_value(started);
-    in->repeats = read_count(run, "repeats");
-    in->failed_repeats = read_count(run, "failed_repeats");
+    in->repeats = jsonr_count(run, "repeats");
+    in->failed_repeats = jsonr_count(run, "failed_repeats");
     in->each_repeat = m->repeats;
     in->neach_repeat = m->nrepeats;
-    in->top = read_count(run, "top");
+    in->top = jsonr_count(run, "top");
     in->answers = m->answers;
     in->nanswers = m->nanswers;
-    in->answers_total = read_count(run, "answers");
+    in->answers_total = jsonr_count(run, "answers");
     if (in->answers_total < in->nanswers) in->answers_total = in->nanswers;
     in->peak.device = jsonr_text(device, "name");
     in->peak.type = jsonr_text(device, "peak_type");
