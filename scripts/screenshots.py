@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""screenshots.py INFERPROF [--run]: the pictures in docs/images, taken with headless Chromium.
+"""screenshots.py INFERPROF [--run | --execute FOLDER | --pictures FOLDER]: the pictures in docs/images, taken with
+headless Chromium.
 
 With --run the commands of docs/tutorial.md are executed first, in a temporary folder, and their output is written into
-the page. It takes a few minutes and should be done on an idle machine. Without --run only the pictures of
+the page. It takes a few minutes and should be done on an idle machine. --execute only does this, in FOLDER, and needs
+no browser; --pictures then takes the pictures of FOLDER on another machine. Without an option only the pictures of
 docs/examples are taken again."""
 import os
 import re
@@ -127,28 +129,37 @@ def take(browser, name, page, first, last, hide):
     return size <= MAX_BYTES
 
 
-def main():
-    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--run"]):
-        sys.exit(__doc__)
-    program, run = os.path.abspath(sys.argv[1]), "--run" in sys.argv
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if not chromium:
-        sys.exit("screenshots.py: Chromium is not installed; run: sh scripts/deps.sh browser")
-    with tempfile.TemporaryDirectory(prefix="inferprof-shots-") as work, \
-            tempfile.TemporaryDirectory(prefix="inferprof-chromium-") as profile:
-        if run:
-            run_tutorial(program, work)
+def take_all(chromium, work):
+    """Takes the pictures of docs/examples and, unless work is None, of the tutorial's runs in that folder."""
+    with tempfile.TemporaryDirectory(prefix="inferprof-chromium-") as profile:
         browser, small = Browser(chromium, profile), True
         try:
             browser.open_page()
             for shot in EXAMPLE_SHOTS:
                 small &= take(browser, shot[0], os.path.join(ROOT, shot[1]), *shot[2:])
-            for shot in TUTORIAL_SHOTS if run else []:
+            for shot in TUTORIAL_SHOTS if work else []:
                 small &= take(browser, shot[0], os.path.join(work, shot[1]), *shot[2:])
         finally:
             browser.close()
     if not small:
         sys.exit(f"screenshots.py: a picture is larger than {MAX_BYTES} bytes")
+
+
+def main():
+    option, *folder = sys.argv[2:] or [None]
+    if len(sys.argv) < 2 or (option, len(folder)) not in ((None, 0), ("--run", 0), ("--execute", 1), ("--pictures", 1)):
+        sys.exit(__doc__)
+    program = os.path.abspath(sys.argv[1])
+    if option == "--execute":
+        run_tutorial(program, os.path.abspath(folder[0]))
+        return
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        sys.exit("screenshots.py: Chromium is not installed; run: sh scripts/deps.sh browser")
+    with tempfile.TemporaryDirectory(prefix="inferprof-shots-") as work:
+        if option == "--run":
+            run_tutorial(program, work)
+        take_all(chromium, {None: None, "--run": work}.get(option, folder[0] if folder else None))
 
 
 if __name__ == "__main__":
