@@ -160,6 +160,8 @@ static const struct pass {
     { analyze_stages_finish, false },
     /* capture windows, stages.host_ns -> missed, stages.missed */
     { analyze_captured, false },
+    /* replay records, kernels of graphs -> graphs, notes */
+    { analyze_replays, false },
     /* power samples, occurrences, occurrences.device_bits -> powers, stages.joules .watts */
     { analyze_power, false },
     /* all of the above -> conservation, lost_share, stages.idle_known .idle_refused, notes */
@@ -249,6 +251,7 @@ void analysis_free(struct analysis *a) {
     recognise_free(&a->recognition);
     kernel_profiles_free(a->profiles);
     totals_free(a->totals);
+    free(a->graphs);
     for (size_t i = 0; i < o->memory.n; i++) free(o->memory.v[i]);
     free(o->memory.v);
     free(o->notes.v);

@@ -451,6 +451,14 @@ struct analysis_step_kind { /* recognised steps of one kind */
     const char *worst_why; /* how the slowest step differs; NULL: no visible difference */
 };
 
+struct
+    analysis_graph { /* a CUDA graph with replays whose kernels were not recorded, or recorded beside one */
+    uint32_t process, graph;
+    uint64_t recorded; /* replays with kernels */
+    uint64_t counted;  /* replays without */
+    double period_ns;  /* median time from one replay without kernels to the next; NaN: unknown */
+};
+
 struct analysis_conservation { /* ns */
     /* sum over devices of the union of their kernels */
     double busy;
@@ -505,6 +513,8 @@ struct analysis {
     size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ncategories, nlibraries,
         ndevices, nroofline, npowers, nstability, nfindings, nnotes;
     struct analysis_conservation conservation;
+    struct analysis_graph *graphs; /* empty if the kernels of all replays were recorded */
+    size_t ngraphs;
     /* Steps found without annotations. They are the stages if `recognised`; else they are only compared
      * with the labels. */
     struct recognition recognition;

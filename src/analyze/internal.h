@@ -107,6 +107,7 @@ void analyze_chains(struct context *c);           /* chains.c */
 void analyze_tokens(struct context *c);           /* tokens.c */
 void analyze_stages_finish(struct context *c);    /* stages.c */
 void analyze_captured(struct context *c);         /* captured.c */
+void analyze_replays(struct context *c);          /* replays.c */
 void analyze_power(struct context *c);            /* power.c */
 void analyze_provenance(struct context *c);       /* provenance.c */
 void analyze_times(struct context *c);            /* utilization.c */

@@ -33,7 +33,8 @@
 
 #define WAIT_FOR_WORKERS_MS 2000
 #define RULES_FILE "run.ipt"
-#define BY_PRESET 0 /* value if --counter-interval was not given; 0 is not a valid interval */
+#define GRAPH_REPLAYS 50 /* with --graphs sample */
+#define BY_PRESET 0      /* value if --counter-interval was not given; 0 is not a valid interval */
 
 struct run_opts {
     const char *out, *preset, *range, *graphs;
@@ -70,9 +71,9 @@ static const struct opt options[] = {
     ROW(0, "budget", OPT_DOUBLE, budget_pct, "PCT",
         "capture in windows, so that the overhead is at most PCT percent", "0..100"),
     ROW(0, "graphs", OPT_CHOICE, graphs, "LEVEL",
-        "node: record every kernel of a CUDA graph; graph: one record per graph launch, with almost no "
-        "overhead",
-        "node|graph"),
+        "sample: record the kernels of 50 replays of each CUDA graph, and of a few later ones; node: of all "
+        "replays; graph: one record per replay instead of its kernels",
+        "sample|node|graph"),
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
         "record M, N, K, types and algorithm of each cuBLAS GEMM", NULL),
     ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "maximum size of a process's trace", NULL),
@@ -199,6 +200,7 @@ static int start_program(struct run *r, struct err *err) {
         .delay_s = r->o->delay_s,
         .duration_s = r->o->duration_s,
         .budget_pct = r->o->budget_pct,
+        .graph_replays = strcmp(r->o->graphs, "sample") == 0 ? GRAPH_REPLAYS : 0,
         .max_file_bytes = r->o->max_size,
         .memory_bytes = r->o->memory,
     };

@@ -20,7 +20,6 @@
 #define MS 1000000u
 #define DRAIN_MS 200u
 #define CLOCK_MS 5000u
-#define WINDOW_MS 5u
 
 #define STACK_BYTES ((size_t)2 << 20) /* large, because CUPTI and the driver run on this thread */
 
@@ -53,7 +52,8 @@ static void periodic_work(uint64_t now) {
     }
     if (gpu && is_due(&background.clocked_ns, now, CLOCK_MS)) clocks_pair();
     /* A flush is needed, because CUPTI's own flush period returns only full buffers. */
-    if (gpu && settings.flush_ms && is_due(&background.flushed_ns, now, (unsigned)settings.flush_ms))
+    if (gpu && settings.flush_ms && !window_is_idle() &&
+        is_due(&background.flushed_ns, now, (unsigned)settings.flush_ms))
         flush_cupti(0);
 }
 
@@ -71,7 +71,7 @@ static void *background_main(void *arg) {
     while (!atomic_load(&background.stop)) {
         unsigned seen = event_count(&background.wake);
         periodic_work(clock_mono_ns());
-        unsigned ms = window_needs_ticks() ? WINDOW_MS : DRAIN_MS;
+        unsigned ms = window_needs_ticks() ? window_tick_ms() : DRAIN_MS;
         if (!atomic_load(&background.stop))
             event_wait(&background.wake, seen, clock_mono_ns() + (uint64_t)MS * ms);
     }
@@ -92,10 +92,12 @@ bool background_start(void) {
     return false;
 }
 
-/* Wakes the thread: it sleeps for DRAIN_MS, but with windows it must run every WINDOW_MS. */
+void background_wake(void) { event_set(&background.wake); }
+
+/* Wakes the thread: it sleeps for DRAIN_MS, but windows need shorter intervals. */
 void background_watch_gpu(void) {
     atomic_store(&background.gpu, true);
-    event_set(&background.wake);
+    background_wake();
 }
 
 bool background_stop(uint64_t until_ns) {

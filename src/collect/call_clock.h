@@ -25,6 +25,7 @@ enum call_flags {
     CALLS_TAPED = 2,       /* calls are copied to the tape of raw.h */
     CALLS_COUNT_FIRST = 4, /* count the next unrecorded call, regardless of its id */
     CALLS_REPORTED = 8,    /* the ends of unrecorded calls are reported to attach.h */
+    CALLS_COUNTED = 16,    /* unrecorded calls are reported to replays.h */
 };
 extern struct call_clock call_clock;
 

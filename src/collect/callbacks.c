@@ -15,6 +15,7 @@
 #include "collect/output.h"
 #include "collect/raw.h"
 #include "collect/records.h"
+#include "collect/replays.h"
 #include "collect/thread.h"
 
 #define UNRECORDED_SHARE 16u /* one unrecorded call in this many is counted; a power of two */
@@ -73,8 +74,9 @@ __attribute__((cold, noinline)) static void put_other_call(struct thread_state *
     int saved_errno = errno;
     if (call_submits_work(class))
         put_launch(t, c);
-    else if (class != CALL_NONE)
+    else if (call_waits(class))
         put_sync(t, class, &c);
+    if (replays_are_sampled()) replays_recorded_call_ended(c.id, c.d);
     errno = saved_errno;
 }
 
@@ -117,11 +119,32 @@ __attribute__((cold, noinline)) static void report_end(uint32_t id, const struct
     host_leave(saved_errno);
 }
 
+/* While kernels are not recorded because enough replays of each graph were (replays.h). */
+__attribute__((cold, noinline)) static void report_start(uint32_t id, const struct cupti_callback_data *d) {
+    int saved_errno;
+    if (!host_enter(&saved_errno)) return;
+    replays_call_starts(id, d);
+    host_leave(saved_errno);
+}
+
+__attribute__((cold, noinline)) static void report_unrecorded(uint32_t id,
+                                                              const struct cupti_callback_data *d) {
+    int saved_errno;
+    if (!host_enter(&saved_errno)) return;
+    struct thread_state *t = thread_self();
+    if (t) replays_call_ended(id, d, t->tid, *d->correlation_data);
+    host_leave(saved_errno);
+}
+
 /* CUPTI keeps *correlation_data from the start to the end of the call. It contains the start time, or 0 if
  * the call is not recorded. A signal handler may interrupt this function and make CUDA calls: it holds no
  * lock and uses nothing of its thread. */
-static void on_call_enter(const struct cupti_callback_data *d) {
+static void on_call_enter(uint32_t id, const struct cupti_callback_data *d) {
     uint64_t now = 0;
+    if (has_flag(CALLS_COUNTED)) {
+        now = call_clock_ns();
+        report_start(id, d);
+    }
     if (has_flag(CALLS_RECORDED)) {
         now = call_clock_ns();
         records_note_call(d->correlation, now);
@@ -136,7 +159,7 @@ static void put_call(struct thread_state *t, uint32_t id, const struct cupti_cal
         put_launch(t, c);
     else
         put_other_call(t, c);
-    if (has_flag(CALLS_TAPED)) write_tape(t, c);
+    if (has_flag(CALLS_TAPED) && call_class(id) < CALL_GRAPH_MADE) write_tape(t, c);
 }
 
 /* Called if a signal handler has interrupted our code and makes CUDA calls itself; see host.h. */
@@ -150,6 +173,7 @@ __attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cup
     if (!*d->correlation_data || !records_has_call(d->correlation)) {
         if (is_counted_sample(d->correlation) || has_flag(CALLS_COUNT_FIRST)) count_unrecorded();
         if (has_flag(CALLS_REPORTED)) report_end(id, d);
+        if (has_flag(CALLS_COUNTED)) report_unrecorded(id, d);
         return;
     }
     struct host_thread *h = &host_thread;
@@ -176,7 +200,7 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
     }
     if (!d->correlation_data) return;
     if (d->site == SITE_ENTER)
-        on_call_enter(d);
+        on_call_enter(id, d);
     else
         on_call_exit(id, d);
 }
@@ -229,6 +253,7 @@ bool callbacks_start(void) {
 static bool is_watched(enum call_class class) {
     if (class == CALL_NONE || settings.empty) return false;
     if (call_submits_work(class)) return settings.launches;
+    if (class == CALL_GRAPH_MADE || class == CALL_GRAPH_UPDATED) return replays_are_sampled();
     bool allows_detach = class == CALL_SYNC_STREAM || class == CALL_SYNC_CONTEXT;
     return settings.syncs || (allows_detach && attach_needs_syncs());
 }
@@ -265,6 +290,13 @@ void callbacks_report_ends(bool on) {
         atomic_fetch_or(&call_clock.flags, CALLS_REPORTED);
     else
         atomic_fetch_and(&call_clock.flags, ~(unsigned)CALLS_REPORTED);
+}
+
+void callbacks_count(bool on) {
+    if (on)
+        atomic_fetch_or(&call_clock.flags, CALLS_COUNTED);
+    else
+        atomic_fetch_and(&call_clock.flags, ~(unsigned)CALLS_COUNTED);
 }
 
 void callbacks_detached(void) {

@@ -14,6 +14,7 @@ void callbacks_disable(void);    /* disables the callbacks; only allowed while n
 
 /* Sets whether the ends of unrecorded graph launches and synchronisations are reported to attach.h. */
 void callbacks_report_ends(bool on);
+void callbacks_count(bool on); /* whether unrecorded calls are reported to replays.h */
 void callbacks_detached(void); /* call after CUPTI was detached: clears the subscription */
 
 #endif

@@ -1,4 +1,5 @@
-/* The CUDA calls that are recorded: calls that submit work to the GPU and calls that wait for it. Only
+/* The CUDA calls that are watched: calls that submit work to the GPU, calls that wait for it, and calls that
+ * create CUDA graphs. Only
  * driver calls are watched: every relevant runtime call makes one, with the same correlation id. Programs
  * make about ten small runtime calls per launch, and CUPTI slows down each of them while any runtime call
  * is watched. The numbers are CUPTI's callback ids, which never change once assigned; abi_check.c compares
@@ -10,95 +11,102 @@
 #include <stdint.h>
 
 /* X(class, CUPTI's name, callback id) */
-#define CALLS_12_0(X)                                    \
-    X(LAUNCH, cuLaunchKernel, 307)                       \
-    X(LAUNCH, cuLaunchKernel_ptsz, 442)                  \
-    X(LAUNCH, cuLaunchCooperativeKernel, 477)            \
-    X(LAUNCH, cuLaunchCooperativeKernel_ptsz, 478)       \
-    X(LAUNCH, cuLaunchCooperativeKernelMultiDevice, 480) \
-    X(LAUNCH, cuGraphLaunch, 514)                        \
-    X(LAUNCH, cuGraphLaunch_ptsz, 515)                   \
-    X(LAUNCH, cuLaunchKernelEx, 652)                     \
-    X(LAUNCH, cuLaunchKernelEx_ptsz, 653)                \
-    X(COPY, cuMemsetD8Async, 216)                        \
-    X(COPY, cuMemsetD16Async, 218)                       \
-    X(COPY, cuMemsetD32Async, 220)                       \
-    X(COPY, cuMemsetD2D8Async, 222)                      \
-    X(COPY, cuMemsetD2D16Async, 224)                     \
-    X(COPY, cuMemsetD2D32Async, 226)                     \
-    X(COPY, cuMemcpy_v2, 248)                            \
-    X(COPY, cuMemsetD8_v2, 249)                          \
-    X(COPY, cuMemsetD16_v2, 250)                         \
-    X(COPY, cuMemsetD32_v2, 251)                         \
-    X(COPY, cuMemsetD2D8_v2, 252)                        \
-    X(COPY, cuMemsetD2D16_v2, 253)                       \
-    X(COPY, cuMemsetD2D32_v2, 254)                       \
-    X(COPY, cuMemcpyHtoD_v2, 276)                        \
-    X(COPY, cuMemcpyHtoDAsync_v2, 277)                   \
-    X(COPY, cuMemcpyDtoH_v2, 278)                        \
-    X(COPY, cuMemcpyDtoHAsync_v2, 279)                   \
-    X(COPY, cuMemcpyDtoD_v2, 280)                        \
-    X(COPY, cuMemcpyDtoDAsync_v2, 281)                   \
-    X(COPY, cuMemcpyAtoH_v2, 282)                        \
-    X(COPY, cuMemcpyAtoHAsync_v2, 283)                   \
-    X(COPY, cuMemcpyAtoD_v2, 284)                        \
-    X(COPY, cuMemcpyDtoA_v2, 285)                        \
-    X(COPY, cuMemcpyAtoA_v2, 286)                        \
-    X(COPY, cuMemcpy2D_v2, 287)                          \
-    X(COPY, cuMemcpy2DUnaligned_v2, 288)                 \
-    X(COPY, cuMemcpy2DAsync_v2, 289)                     \
-    X(COPY, cuMemcpy3D_v2, 290)                          \
-    X(COPY, cuMemcpy3DAsync_v2, 291)                     \
-    X(COPY, cuMemcpyHtoA_v2, 292)                        \
-    X(COPY, cuMemcpyHtoAAsync_v2, 293)                   \
-    X(COPY, cuMemcpy, 305)                               \
-    X(COPY, cuMemcpyAsync, 306)                          \
-    X(COPY, cuMemcpyPeer, 318)                           \
-    X(COPY, cuMemcpyPeerAsync, 319)                      \
-    X(COPY, cuMemcpy3DPeer, 320)                         \
-    X(COPY, cuMemcpy3DPeerAsync, 321)                    \
-    X(COPY, cuMemcpyHtoD_v2_ptds, 397)                   \
-    X(COPY, cuMemcpyDtoH_v2_ptds, 398)                   \
-    X(COPY, cuMemcpyDtoD_v2_ptds, 399)                   \
-    X(COPY, cuMemcpyDtoA_v2_ptds, 400)                   \
-    X(COPY, cuMemcpyAtoD_v2_ptds, 401)                   \
-    X(COPY, cuMemcpyHtoA_v2_ptds, 402)                   \
-    X(COPY, cuMemcpyAtoH_v2_ptds, 403)                   \
-    X(COPY, cuMemcpyAtoA_v2_ptds, 404)                   \
-    X(COPY, cuMemcpy2D_v2_ptds, 405)                     \
-    X(COPY, cuMemcpy2DUnaligned_v2_ptds, 406)            \
-    X(COPY, cuMemcpy3D_v2_ptds, 407)                     \
-    X(COPY, cuMemcpy_ptds, 408)                          \
-    X(COPY, cuMemcpyPeer_ptds, 409)                      \
-    X(COPY, cuMemcpy3DPeer_ptds, 410)                    \
-    X(COPY, cuMemsetD8_v2_ptds, 411)                     \
-    X(COPY, cuMemsetD16_v2_ptds, 412)                    \
-    X(COPY, cuMemsetD32_v2_ptds, 413)                    \
-    X(COPY, cuMemsetD2D8_v2_ptds, 414)                   \
-    X(COPY, cuMemsetD2D16_v2_ptds, 415)                  \
-    X(COPY, cuMemsetD2D32_v2_ptds, 416)                  \
-    X(COPY, cuMemcpyAsync_ptsz, 418)                     \
-    X(COPY, cuMemcpyHtoAAsync_v2_ptsz, 419)              \
-    X(COPY, cuMemcpyAtoHAsync_v2_ptsz, 420)              \
-    X(COPY, cuMemcpyHtoDAsync_v2_ptsz, 421)              \
-    X(COPY, cuMemcpyDtoHAsync_v2_ptsz, 422)              \
-    X(COPY, cuMemcpyDtoDAsync_v2_ptsz, 423)              \
-    X(COPY, cuMemcpy2DAsync_v2_ptsz, 424)                \
-    X(COPY, cuMemcpy3DAsync_v2_ptsz, 425)                \
-    X(COPY, cuMemcpyPeerAsync_ptsz, 426)                 \
-    X(COPY, cuMemcpy3DPeerAsync_ptsz, 427)               \
-    X(COPY, cuMemsetD8Async_ptsz, 428)                   \
-    X(COPY, cuMemsetD16Async_ptsz, 429)                  \
-    X(COPY, cuMemsetD32Async_ptsz, 430)                  \
-    X(COPY, cuMemsetD2D8Async_ptsz, 431)                 \
-    X(COPY, cuMemsetD2D16Async_ptsz, 432)                \
-    X(COPY, cuMemsetD2D32Async_ptsz, 433)                \
-    X(SYNC_STREAM, cuStreamSynchronize, 126)             \
-    X(SYNC_STREAM, cuStreamSynchronize_ptsz, 440)        \
-    X(SYNC_EVENT, cuEventSynchronize, 121)               \
-    X(SYNC_WAIT, cuStreamWaitEvent, 295)                 \
-    X(SYNC_WAIT, cuStreamWaitEvent_ptsz, 436)            \
-    X(SYNC_CONTEXT, cuCtxSynchronize, 17)
+#define CALLS_12_0(X)                                     \
+    X(LAUNCH, cuLaunchKernel, 307)                        \
+    X(LAUNCH, cuLaunchKernel_ptsz, 442)                   \
+    X(LAUNCH, cuLaunchCooperativeKernel, 477)             \
+    X(LAUNCH, cuLaunchCooperativeKernel_ptsz, 478)        \
+    X(LAUNCH, cuLaunchCooperativeKernelMultiDevice, 480)  \
+    X(LAUNCH, cuGraphLaunch, 514)                         \
+    X(LAUNCH, cuGraphLaunch_ptsz, 515)                    \
+    X(LAUNCH, cuLaunchKernelEx, 652)                      \
+    X(LAUNCH, cuLaunchKernelEx_ptsz, 653)                 \
+    X(COPY, cuMemsetD8Async, 216)                         \
+    X(COPY, cuMemsetD16Async, 218)                        \
+    X(COPY, cuMemsetD32Async, 220)                        \
+    X(COPY, cuMemsetD2D8Async, 222)                       \
+    X(COPY, cuMemsetD2D16Async, 224)                      \
+    X(COPY, cuMemsetD2D32Async, 226)                      \
+    X(COPY, cuMemcpy_v2, 248)                             \
+    X(COPY, cuMemsetD8_v2, 249)                           \
+    X(COPY, cuMemsetD16_v2, 250)                          \
+    X(COPY, cuMemsetD32_v2, 251)                          \
+    X(COPY, cuMemsetD2D8_v2, 252)                         \
+    X(COPY, cuMemsetD2D16_v2, 253)                        \
+    X(COPY, cuMemsetD2D32_v2, 254)                        \
+    X(COPY, cuMemcpyHtoD_v2, 276)                         \
+    X(COPY, cuMemcpyHtoDAsync_v2, 277)                    \
+    X(COPY, cuMemcpyDtoH_v2, 278)                         \
+    X(COPY, cuMemcpyDtoHAsync_v2, 279)                    \
+    X(COPY, cuMemcpyDtoD_v2, 280)                         \
+    X(COPY, cuMemcpyDtoDAsync_v2, 281)                    \
+    X(COPY, cuMemcpyAtoH_v2, 282)                         \
+    X(COPY, cuMemcpyAtoHAsync_v2, 283)                    \
+    X(COPY, cuMemcpyAtoD_v2, 284)                         \
+    X(COPY, cuMemcpyDtoA_v2, 285)                         \
+    X(COPY, cuMemcpyAtoA_v2, 286)                         \
+    X(COPY, cuMemcpy2D_v2, 287)                           \
+    X(COPY, cuMemcpy2DUnaligned_v2, 288)                  \
+    X(COPY, cuMemcpy2DAsync_v2, 289)                      \
+    X(COPY, cuMemcpy3D_v2, 290)                           \
+    X(COPY, cuMemcpy3DAsync_v2, 291)                      \
+    X(COPY, cuMemcpyHtoA_v2, 292)                         \
+    X(COPY, cuMemcpyHtoAAsync_v2, 293)                    \
+    X(COPY, cuMemcpy, 305)                                \
+    X(COPY, cuMemcpyAsync, 306)                           \
+    X(COPY, cuMemcpyPeer, 318)                            \
+    X(COPY, cuMemcpyPeerAsync, 319)                       \
+    X(COPY, cuMemcpy3DPeer, 320)                          \
+    X(COPY, cuMemcpy3DPeerAsync, 321)                     \
+    X(COPY, cuMemcpyHtoD_v2_ptds, 397)                    \
+    X(COPY, cuMemcpyDtoH_v2_ptds, 398)                    \
+    X(COPY, cuMemcpyDtoD_v2_ptds, 399)                    \
+    X(COPY, cuMemcpyDtoA_v2_ptds, 400)                    \
+    X(COPY, cuMemcpyAtoD_v2_ptds, 401)                    \
+    X(COPY, cuMemcpyHtoA_v2_ptds, 402)                    \
+    X(COPY, cuMemcpyAtoH_v2_ptds, 403)                    \
+    X(COPY, cuMemcpyAtoA_v2_ptds, 404)                    \
+    X(COPY, cuMemcpy2D_v2_ptds, 405)                      \
+    X(COPY, cuMemcpy2DUnaligned_v2_ptds, 406)             \
+    X(COPY, cuMemcpy3D_v2_ptds, 407)                      \
+    X(COPY, cuMemcpy_ptds, 408)                           \
+    X(COPY, cuMemcpyPeer_ptds, 409)                       \
+    X(COPY, cuMemcpy3DPeer_ptds, 410)                     \
+    X(COPY, cuMemsetD8_v2_ptds, 411)                      \
+    X(COPY, cuMemsetD16_v2_ptds, 412)                     \
+    X(COPY, cuMemsetD32_v2_ptds, 413)                     \
+    X(COPY, cuMemsetD2D8_v2_ptds, 414)                    \
+    X(COPY, cuMemsetD2D16_v2_ptds, 415)                   \
+    X(COPY, cuMemsetD2D32_v2_ptds, 416)                   \
+    X(COPY, cuMemcpyAsync_ptsz, 418)                      \
+    X(COPY, cuMemcpyHtoAAsync_v2_ptsz, 419)               \
+    X(COPY, cuMemcpyAtoHAsync_v2_ptsz, 420)               \
+    X(COPY, cuMemcpyHtoDAsync_v2_ptsz, 421)               \
+    X(COPY, cuMemcpyDtoHAsync_v2_ptsz, 422)               \
+    X(COPY, cuMemcpyDtoDAsync_v2_ptsz, 423)               \
+    X(COPY, cuMemcpy2DAsync_v2_ptsz, 424)                 \
+    X(COPY, cuMemcpy3DAsync_v2_ptsz, 425)                 \
+    X(COPY, cuMemcpyPeerAsync_ptsz, 426)                  \
+    X(COPY, cuMemcpy3DPeerAsync_ptsz, 427)                \
+    X(COPY, cuMemsetD8Async_ptsz, 428)                    \
+    X(COPY, cuMemsetD16Async_ptsz, 429)                   \
+    X(COPY, cuMemsetD32Async_ptsz, 430)                   \
+    X(COPY, cuMemsetD2D8Async_ptsz, 431)                  \
+    X(COPY, cuMemsetD2D16Async_ptsz, 432)                 \
+    X(COPY, cuMemsetD2D32Async_ptsz, 433)                 \
+    X(SYNC_STREAM, cuStreamSynchronize, 126)              \
+    X(SYNC_STREAM, cuStreamSynchronize_ptsz, 440)         \
+    X(SYNC_EVENT, cuEventSynchronize, 121)                \
+    X(SYNC_WAIT, cuStreamWaitEvent, 295)                  \
+    X(SYNC_WAIT, cuStreamWaitEvent_ptsz, 436)             \
+    X(SYNC_CONTEXT, cuCtxSynchronize, 17)                 \
+    X(GRAPH_MADE, cuGraphInstantiate, 513)                \
+    X(GRAPH_MADE, cuGraphInstantiate_v2, 578)             \
+    X(GRAPH_MADE, cuGraphInstantiateWithFlags, 643)       \
+    X(GRAPH_MADE, cuGraphInstantiateWithParams, 656)      \
+    X(GRAPH_MADE, cuGraphInstantiateWithParams_ptsz, 657) \
+    X(GRAPH_UPDATED, cuGraphExecUpdate, 561)              \
+    X(GRAPH_UPDATED, cuGraphExecUpdate_v2, 696)
 /* These calls are newer than the oldest supported CUPTI. An older library returns an error for them, which
  * is ignored. */
 #define CALLS_12_8(X)                     \
@@ -131,7 +139,9 @@ enum call_class {
     CALL_SYNC_STREAM,
     CALL_SYNC_EVENT,
     CALL_SYNC_WAIT,
-    CALL_SYNC_CONTEXT
+    CALL_SYNC_CONTEXT,
+    CALL_GRAPH_MADE,
+    CALL_GRAPH_UPDATED
 };
 #define CALLS_MAX_ID 1024
 
@@ -143,6 +153,9 @@ static inline bool call_launches_kernel(uint32_t id) {
 }
 static inline bool call_launches_graph(uint32_t id) {
     return id == CALL_cuGraphLaunch || id == CALL_cuGraphLaunch_ptsz;
+}
+static inline bool call_waits(enum call_class c) {
+    return c == CALL_SYNC_STREAM || c == CALL_SYNC_EVENT || c == CALL_SYNC_WAIT || c == CALL_SYNC_CONTEXT;
 }
 static inline bool call_submits_work(enum call_class c) { return c == CALL_LAUNCH || c == CALL_COPY; }
 

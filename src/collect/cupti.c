@@ -33,6 +33,7 @@ static const struct {
     ROW(flush_all, "cuptiActivityFlushAll", true),
     ROW(finalize, "cuptiFinalize", false),
     ROW(stream_id, "cuptiGetStreamIdEx", false),
+    ROW(graph_id, "cuptiGetGraphExecId", false),
 };
 
 static const char *const sonames[] = { "libcupti.so.13", "libcupti.so.12" }; /* newest first */

@@ -25,6 +25,7 @@ struct cupti_api {
     int (*flush_all)(uint32_t);
     int (*finalize)(void);                                 /* may be NULL */
     int (*stream_id)(void *, void *, uint8_t, uint32_t *); /* may be NULL */
+    int (*graph_id)(void *, uint32_t *);                   /* may be NULL */
 };
 extern struct cupti_api cupti; /* library is NULL until cupti_load() succeeded */
 

@@ -40,6 +40,7 @@
 #include "collect/pool.h"
 #include "collect/raw.h"
 #include "collect/records.h"
+#include "collect/replays.h"
 #include "collect/service.h"
 #include "collect/thread.h"
 #include "collect/window.h"
@@ -149,11 +150,25 @@ static void forget_gpu(void) { atomic_store(&gpu_on, false); }
  * state. CUDA does not work in the child of a process that used it; NVTX does. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
-        host_after_fork,    service_after_fork, output_after_fork,     background_after_fork,
-        thread_after_fork,  nvtx_after_fork,    attach_after_fork,     window_after_fork,
-        budget_after_fork,  records_after_fork, pool_after_fork,       activity_after_fork,
-        devices_after_fork, clocks_after_fork,  call_clock_after_fork, gemm_after_fork,
-        raw_after_fork,     forget_gpu,
+        host_after_fork,
+        service_after_fork,
+        output_after_fork,
+        background_after_fork,
+        thread_after_fork,
+        nvtx_after_fork,
+        attach_after_fork,
+        window_after_fork,
+        budget_after_fork,
+        records_after_fork,
+        pool_after_fork,
+        activity_after_fork,
+        devices_after_fork,
+        clocks_after_fork,
+        call_clock_after_fork,
+        gemm_after_fork,
+        raw_after_fork,
+        replays_after_fork,
+        forget_gpu,
     };
     int saved_errno = errno;
     for (size_t i = 0; i < COUNTOF(modules); i++) modules[i]();

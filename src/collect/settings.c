@@ -31,6 +31,7 @@ static const struct row {
     { "DELAY_US", COUNT, FIELD(delay_us), "0" },
     { "DURATION_US", COUNT, FIELD(duration_us), "0" },
     { "BUDGET_PPM", COUNT, FIELD(budget_ppm), "0" },
+    { "REPLAYS", COUNT, FIELD(replays), "0" },
     { "MEMORY", COUNT, FIELD(memory_bytes), "67108864" },
     { "MAX_SIZE", COUNT, FIELD(max_file_bytes), "0" },
     { "BUFFER", COUNT, FIELD(buffer_bytes), "131072" },

@@ -24,6 +24,7 @@ struct settings {
     uint64_t wait_ms;                           /* maximum time that the program waits for the collector */
     uint64_t start_mono_ns;                     /* start time of the program; 0: unknown */
     uint64_t delay_us, duration_us, budget_ppm; /* 0: none */
+    uint64_t replays; /* record the kernels of this many replays of each CUDA graph; 0: of all replays */
 };
 
 /* Sets the defaults and the values from the environment. Calls `warn` with one sentence per invalid value

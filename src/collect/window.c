@@ -8,6 +8,7 @@
 #include "base/fixed.h"
 #include "collect/activity.h"
 #include "collect/attach.h"
+#include "collect/background.h"
 #include "collect/budget.h"
 #include "collect/callbacks.h"
 #include "collect/cupti.h"
@@ -21,6 +22,9 @@
  * if launches are not recorded, otherwise an upper limit (is_drained()). */
 #define DRAIN_NS 20000000u
 #define DRAIN_MAX_NS 200000000u
+#define TICK_MS 5u
+/* interval while kernel records are about to be disabled because enough replays were recorded */
+#define DRAIN_TICK_MS 1u
 #define DETACH_TRIES 20 /* attempts are a few ms apart, because records may still be pending */
 
 static struct {
@@ -28,6 +32,9 @@ static struct {
     atomic_int ranges;           /* open ranges that match */
     atomic_bool time_ok;         /* the delay is over and the duration is not */
     atomic_bool budget_ok;
+    atomic_bool replays_done;  /* enough replays of the program's graphs were recorded */
+    atomic_bool sampled;       /* replays_done was set at least once */
+    uint64_t from_wall_ns;     /* time of window_start() */
     atomic_bool on;            /* a window is open */
     pthread_mutex_t switching; /* held while a window is opened or closed */
     atomic_bool draining;      /* the window is closed, but kernels are still being recorded */
@@ -44,12 +51,15 @@ static struct {
 
 static bool capture_wanted(void) {
     return atomic_load(&win.started) && !atomic_load(&win.closed) && atomic_load(&win.time_ok) &&
-           atomic_load(&win.budget_ok) && (!settings.range[0] || atomic_load(&win.ranges) > 0);
+           atomic_load(&win.budget_ok) && !atomic_load(&win.replays_done) &&
+           (!settings.range[0] || atomic_load(&win.ranges) > 0);
 }
 
-bool window_is_partial(void) {
+static bool has_window_options(void) {
     return settings.range[0] || settings.delay_us || settings.duration_us || settings.budget_ppm;
 }
+
+bool window_is_partial(void) { return has_window_options() || atomic_load(&win.sampled); }
 
 /* A window is written when it opens, in case the program crashes during it, and again with its end. */
 static void write_times(const char *key, uint64_t from_ns, uint64_t to_ns) {
@@ -125,6 +135,7 @@ static void open_window(void) {
     atomic_store(&win.detaching, false);
     if (!atomic_exchange(&win.draining, false)) activity_capture(true);
     write_window_start();
+    callbacks_count(false);
     callbacks_capture(true);
 }
 
@@ -135,6 +146,10 @@ static void close_window(uint64_t now) {
     win.closed_mono_ns = now;
     win.closed_outside = records_counts().outside;
     atomic_store(&win.draining, true);
+    if (atomic_load(&win.replays_done)) {
+        callbacks_count(true);
+        background_wake();
+    }
 }
 
 /* For overhead measurements (settings.arms), while the GPU is idle and no thread is inside a call: flushes
@@ -216,13 +231,27 @@ void window_start(void) {
                        fixed_text((double)passed_us(now) / 1e6, 1, seconds));
     atomic_store(&win.budget_ok, settings.budget_ppm == 0);
     atomic_store(&win.started, true);
-    write_times("capture.from", clock_wall_ns(), 0);
+    win.from_wall_ns = clock_wall_ns();
+    write_times("capture.from", win.from_wall_ns, 0);
     gemm_capture(capture_wanted());
     update_budget();
     apply_state();
 }
 
-bool window_needs_ticks(void) { return atomic_load(&win.started) && window_is_partial(); }
+bool window_needs_ticks(void) {
+    return atomic_load(&win.started) && (has_window_options() || atomic_load(&win.draining));
+}
+
+bool window_is_idle(void) { return !atomic_load(&win.on) && !atomic_load(&win.draining); }
+
+unsigned window_tick_ms(void) { return atomic_load(&win.replays_done) ? DRAIN_TICK_MS : TICK_MS; }
+
+/* Until the first window closes, the trace contains no windows: all kernels are recorded. */
+void window_replays(bool on) {
+    if (!on && !atomic_exchange(&win.sampled, true)) write_times("capture.from", win.from_wall_ns, 0);
+    atomic_store(&win.replays_done, !on);
+    apply_state();
+}
 
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
@@ -266,6 +295,8 @@ void window_after_fork(void) {
     atomic_store(&win.ranges, 0);
     atomic_store(&win.time_ok, false);
     atomic_store(&win.budget_ok, false);
+    atomic_store(&win.replays_done, false);
+    atomic_store(&win.sampled, false);
     atomic_store(&win.on, false);
     atomic_store(&win.draining, false);
     atomic_store(&win.detaching, false);

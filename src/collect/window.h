@@ -11,11 +11,16 @@
 void window_start(void);
 void window_tick(uint64_t mono_ns); /* call every few ms if window_needs_ticks() */
 bool window_needs_ticks(void);
+/* true if no kernels are recorded now, and all earlier ones were delivered */
+bool window_is_idle(void);
+unsigned window_tick_ms(void);               /* time until the next tick */
 bool window_is_partial(void);                /* true if kernels are captured in windows, not all the time */
 bool window_matches(const char *range_name); /* returns true if this range opens the window */
 /* Called when a matching range started (`by` +1) or ended (-1) at that time. Usually opens or closes the
  * window before it returns, so that the whole range is inside the window. */
 void window_range(int by, uint64_t wall_ns);
+/* Opens or closes the window according to replays.h. Any thread; does not wait. */
+void window_replays(bool on);
 void window_finish(void);
 void window_after_fork(void);
 

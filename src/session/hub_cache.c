@@ -36,7 +36,8 @@ static char *main_commit(const char *model) {
     char *commit = NULL;
     if (file_exists(path) && file_read(path, 4096, &text, &ignored) == 0) {
         text.buf[strcspn(text.buf, " \r\n")] = '\0';
-        if (text.buf[0] && strlen(text.buf) <= 64 && !strchr(text.buf, '/')) commit = xstrdup(text.buf);
+        bool is_name = text.buf[0] && text.buf[0] != '.' && !strchr(text.buf, '/');
+        if (is_name && strlen(text.buf) <= 64) commit = xstrdup(text.buf);
     }
     strbuf_free(&text);
     free(path);

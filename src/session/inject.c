@@ -96,6 +96,7 @@ static void set_collector_settings(struct strings *out, const struct inject_opti
     } numbers[] = { { "INFERPROF_COLLECT_DELAY_US", to_whole(o->delay_s * 1e6) },
                     { "INFERPROF_COLLECT_DURATION_US", to_whole(o->duration_s * 1e6) },
                     { "INFERPROF_COLLECT_BUDGET_PPM", to_whole(o->budget_pct * 1e4) },
+                    { "INFERPROF_COLLECT_REPLAYS", o->graph_replays },
                     { "INFERPROF_COLLECT_MAX_SIZE", o->max_file_bytes },
                     { "INFERPROF_COLLECT_MEMORY", o->memory_bytes } };
     for (size_t i = 0; i < COUNTOF(numbers); i++) {

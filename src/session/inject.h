@@ -33,6 +33,7 @@ struct inject_options {
     unsigned what;         /* enum inject_what */
     const char *range;     /* record kernels only inside NVTX ranges that match this glob; NULL: always */
     double delay_s, duration_s, budget_pct; /* 0: none */
+    uint64_t graph_replays; /* record the kernels of this many replays of each CUDA graph; 0: of all */
     /* max_file_bytes 0: no limit; memory_bytes 0: default of the collector */
     uint64_t max_file_bytes, memory_bytes;
 };

@@ -333,3 +333,16 @@ void timeline_builder_token(struct timeline_builder *b, const struct trace_token
         c->kind[i] = (uint8_t)(r->token_kind == TRACE_TOKEN_MADE ? TRACE_TOKEN_MADE : TRACE_TOKEN_CONSUMED);
     }
 }
+
+void timeline_builder_replay(struct timeline_builder *b, const struct trace_replay *r, size_t n) {
+    struct replay_columns *c = &b->replays;
+    take_records(b, TRACE_REPLAY, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        if (!check_times(b, r->start_ns, r->end_ns)) continue;
+        size_t i = c->n++;
+        c->start_ns[i] = r->start_ns;
+        c->end_ns[i] = r->end_ns;
+        c->graph[i] = r->graph;
+        c->thread[i] = build_thread(b, r->thread);
+    }
+}

@@ -146,6 +146,7 @@ static void set_bounds(struct timeline_builder *b) {
     extend_bounds(tl, b->copies.start_ns, b->copies.end_ns, b->copies.n);
     extend_bounds(tl, b->launches.start_ns, b->launches.end_ns, b->launches.n);
     extend_bounds(tl, b->ranges.start_ns, b->ranges.end_ns, b->ranges.n);
+    extend_bounds(tl, b->replays.start_ns, b->replays.end_ns, b->replays.n);
     if (tl->start_ns == UINT64_MAX) tl->start_ns = 0;
 }
 

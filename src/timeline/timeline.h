@@ -126,6 +126,13 @@ struct timeline_metric_set {
     C(uint32_t, thread)                 \
     C(uint8_t, kind) /* enum trace_token_kind */
 
+/* Launches of CUDA graphs whose kernels were not recorded, outside of capture windows. */
+#define TIMELINE_REPLAY_COLUMNS(C, O, B)                                         \
+    C(uint64_t, start_ns) /* of the call that launched the graph */              \
+    C(uint64_t, end_ns)                                                          \
+    C(uint32_t, graph) /* as in the kernels of its other launches; 0: unknown */ \
+    C(uint32_t, thread)
+
 /* X(record kind, its name, name of its columns in struct timeline) */
 #define TIMELINE_KINDS(X)       \
     X(KERNEL, kernel, kernels)  \
@@ -136,7 +143,8 @@ struct timeline_metric_set {
     X(SAMPLE, sample, samples)  \
     X(POWER, power, powers)     \
     X(GEMM, gemm, gemms)        \
-    X(TOKEN, token, tokens)
+    X(TOKEN, token, tokens)     \
+    X(REPLAY, replay, replays)
 
 /* Declares struct timeline_kernels { size_t n; const uint64_t *start_ns; ... }; and so on. */
 #define TIMELINE_DECLARE(type, name) const type *name;
@@ -230,8 +238,8 @@ struct timeline {
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
 /* Keeps the ranges that overlap [from, to) and the launches, kernels, copies, synchronisations and GEMMs
- * that start in it. Other kernels are counted (cut_kernels). Samples, power and tokens are always kept.
- * Must be called while no other code points into the timeline. */
+ * that start in it. Other kernels are counted (cut_kernels). Samples, power, tokens and replays are always
+ * kept. Must be called while no other code points into the timeline. */
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */

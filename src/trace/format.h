@@ -22,7 +22,8 @@
     X(SAMPLE, sample, 8) \
     X(POWER, power, 9)   \
     X(GEMM, gemm, 10)    \
-    X(TOKEN, token, 11)
+    X(TOKEN, token, 11)  \
+    X(REPLAY, replay, 13)
 /* All kinds with fields: the events, and two kinds that describe the file itself. */
 #define TRACE_RECORDS(X) \
     X(META, meta, 1)     \
@@ -35,7 +36,7 @@
 
 /* TRACE_KIND_END is one past the largest number. A smaller value does not compile (format.c). */
 #define X(ID, name, number) TRACE_##ID = number,
-enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 13 };
+enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 14 };
 #undef X
 
 enum trace_field_type {
@@ -203,6 +204,13 @@ enum trace_range_flags {
     F(kind, SEQ, request, 2)                                \
     F(kind, U32, count, 3)                                  \
     F(kind, U32, token_kind, 4) /* enum trace_token_kind */ \
+    F(kind, U32, thread, 5)
+/* A launch of a CUDA graph whose kernels were not recorded. */
+#define TRACE_REPLAY_FIELDS(F, kind)                                     \
+    F(kind, TIME, start_ns, 1) /* of the call */                         \
+    F(kind, AFTER, end_ns, 2)                                            \
+    F(kind, SEQ, correlation, 3)                                         \
+    F(kind, U32, graph, 4) /* as in the kernels of its other launches */ \
     F(kind, U32, thread, 5)
 #define TRACE_LOST_FIELDS(F, kind)                   \
     F(kind, U64, count, 1)                           \

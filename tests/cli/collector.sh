@@ -75,6 +75,24 @@ record INFERPROF_COLLECT_WHAT=kernels,launches,nvtx,whole-graphs "$app" init ker
 expect_trace "whole graphs: one record per graph launch, other kernels as usual" "len(kernel)" 15 "len(launch)" 15 "orphans()" 0 \
     "sum(k['name'] == 'CUDA graph 5' and k['graph'] == 5 and k['graph_node'] == 0 for k in kernel)" 10
 
+# Each graph launch has 16 kernels. The sleep lets the collector disable kernel records.
+record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graphs=200
+expect_trace "after 50 replays of a graph, its kernels are no longer recorded; further replays are counted" "len(launch)" 52 "len(kernel)" 832 \
+    "len(replay)" 208 "set(r['graph'] for r in replay) == set(k['graph'] for k in kernel)" True "inside()" True "len(windows())" 1 "len(lost)" 0
+record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graph-made=3 graphs=100 graph=0 graphs=10
+expect_trace "a new graph is recorded again" "[sum(k['graph'] == g for k in kernel) for g in (5, 8)]" "[832, 832]" "len(replay)" 66 "orphans()" 0
+record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graphs=10 kernels=500 graphs=10
+expect_trace "kernels outside of graphs are recorded again, from the first one on" "sum(not k['graph'] for k in kernel)" 500 "inside()" True
+record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graphs=3000 sleep=50 graphs=10
+expect_trace "a few later replays are recorded" "52 < len([l for l in launch if l['api'] == 'cuGraphLaunch']) < 120" True "len(windows()) >= 2" True "inside()" True
+record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graphs=300 graph-updated=0 graphs=100
+expect_trace "an updated graph is recorded again, briefly" "52 < len(launch) < 70" True "inside()" True
+record INFERPROF_COLLECT_REPLAYS=50 "$app" init kernels=2000 graphs=20 kernels=2000
+expect_trace "a program with few replays is recorded as a whole" "len(kernel)" 4320 "len(replay)" 0 "len(windows())" 0
+record INFERPROF_COLLECT_REPLAYS=5 "$app" init graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 \
+    kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200
+expect_trace "a program that works mostly outside of graphs is recorded as a whole" "len(kernel)" 2160 "len(replay)" 0
+
 record "$app" nvtx push=left-open
 expect_trace "all forms of NVTX are recorded" "sorted(r['name'] for r in range_)" \
     "['', '', '', '', 'ex', 'first', 'innér', 'left-open', 'mark', 'outer', 'over the domain', 'prefill', 'registered', 'registered', 'second']"

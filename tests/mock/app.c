@@ -9,6 +9,8 @@
  *     nest=N             N nested ranges
  *     stream=NAME        names stream 7
  *     device=N           works on device N from now on
+ *     graph=N            later graph launches are of graph N; graph-made=N and graph-updated=N: it is
+ *                        created or updated
  *     streams=N          later work is spread over N streams (2)
  *     takeover           registers other CUPTI buffers, as another tool would
  *     hold               another tool subscribes to CUPTI as soon as it is free
@@ -39,6 +41,7 @@ static mock_tape_fn tape_fn;
 static mock_takeover_fn takeover_fn, hold_fn;
 static mock_await_fn await_fn, release_fn;
 static mock_device_fn device_fn;
+static mock_graph_fn graph_fn;
 
 static void *symbol(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
 
@@ -63,6 +66,8 @@ static void init(void) {
     memcpy(&release_fn, &f, sizeof f);
     f = symbol(cupti, "mock_device");
     memcpy(&device_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_graph");
+    memcpy(&graph_fn, &f, sizeof f);
 }
 
 static uint32_t nstreams = 2;
@@ -275,6 +280,18 @@ static bool work_verb(const char *verb, const char *value) {
     return false;
 }
 
+static bool graph_verb(const char *verb, const char *value) {
+    static const char *const verbs[] = {
+        [MOCK_GRAPH_SAME] = "graph", [MOCK_GRAPH_MADE] = "graph-made", [MOCK_GRAPH_UPDATED] = "graph-updated"
+    };
+    for (int i = 0; i < 3; i++)
+        if (strcmp(verb, verbs[i]) == 0) {
+            if (graph_fn) graph_fn((uint32_t)atol(value), i);
+            return true;
+        }
+    return false;
+}
+
 static bool process_verb(const char *verb, char *value, char *self) {
     if (strcmp(verb, "init") == 0)
         init();
@@ -316,8 +333,9 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         char *value = argv[i] + strcspn(argv[i], "=");
         if (*value) *value++ = '\0';
-        if (!work_verb(argv[i], value) && !process_verb(argv[i], value, argv[0]) &&
-            !end_verb(argv[i], value) && !nvtx_verb(argv[i], value)) {
+        if (!work_verb(argv[i], value) && !graph_verb(argv[i], value) &&
+            !process_verb(argv[i], value, argv[0]) && !end_verb(argv[i], value) &&
+            !nvtx_verb(argv[i], value)) {
             fprintf(stderr, "mock_app: unknown argument '%s'\n", argv[i]);
             return 93;
         }

@@ -347,6 +347,28 @@ static void put(uint8_t *r, size_t at, const void *v, size_t n) { memcpy(r + at,
 static void put32(uint8_t *r, size_t at, uint32_t v) { put(r, at, &v, sizeof v); }
 static void put64(uint8_t *r, size_t at, uint64_t v) { put(r, at, &v, sizeof v); }
 
+/* ---- graphs: the handle of graph N is a pointer, its number in records is N + 5 */
+static atomic_uint graph;
+static uint32_t graph_number(void) { return graph + 5; }
+static void *graph_handle(void) { return (void *)((uintptr_t)0x10000 + graph * 64); }
+EXPORT int cuptiGetGraphExecId(void *handle, uint32_t *id);
+int cuptiGetGraphExecId(void *handle, uint32_t *id) {
+    *id = (uint32_t)(((uintptr_t)handle - 0x10000) / 64) + 5;
+    return 0;
+}
+EXPORT void mock_graph(uint32_t number, int change);
+void mock_graph(uint32_t number, int change) {
+    graph = number;
+    void *handle = graph_handle(), *made[1] = { &handle }, *updated[1] = { handle };
+    uint32_t correlation = atomic_fetch_add(&correlations, 1) + 1;
+    bool is_made = change == MOCK_GRAPH_MADE;
+    if (change == MOCK_GRAPH_SAME) return;
+    for (int site = SITE_ENTER; site <= SITE_EXIT; site++)
+        call(DOMAIN_DRIVER, is_made ? 643 : 696, site,
+             is_made ? "cuGraphInstantiateWithFlags" : "cuGraphExecUpdate_v2", correlation,
+             is_made ? made : updated);
+}
+
 static void bad_times(uint64_t *start, uint64_t *end) {
     if (atomic_fetch_add(&records, 1) % 10 != 3) return;
     if (zero) *start = *end = 0;
@@ -384,7 +406,7 @@ static void kernel_record(const char *name, uint32_t correlation, uint32_t strea
     put32(r, at->static_smem, 1024);
     put32(r, at->dynamic_smem, 49152);
     put64(r, at->graph_node, node);
-    put32(r, at->graph, node ? 5 : 0);
+    put32(r, at->graph, node ? graph_number() : 0);
     append(r, record_bytes(KIND_CONCURRENT_KERNEL));
 }
 
@@ -409,7 +431,7 @@ static void graph_record(uint32_t correlation, uint32_t stream, uint64_t start) 
     put64(r, l->graph->start, start);
     put64(r, l->graph->end, start + 33600);
     put32(r, l->graph->correlation, correlation);
-    put32(r, l->graph->graph, 5);
+    put32(r, l->graph->graph, graph_number());
     put32(r, l->graph->device, device);
     put32(r, l->graph->context, device + 1);
     put32(r, l->graph->stream, stream);
@@ -434,7 +456,11 @@ void mock_work(enum mock_work work, const char *name, uint32_t stream) {
     const struct pair *p = &pairs[work];
     if (work == MOCK_GRAPH) graphs = true;
     uint32_t correlation = ids_stuck ? 1 : atomic_fetch_add(&correlations, 1) + 1;
-    void *params[1] = { (void *)(uintptr_t)stream };
+    void *params[2] = { (void *)(uintptr_t)stream, NULL };
+    if (work == MOCK_GRAPH) {
+        params[0] = graph_handle();
+        params[1] = (void *)(uintptr_t)stream;
+    }
     call(DOMAIN_RUNTIME, p->runtime, SITE_ENTER, p->runtime_name, correlation, params);
     call(DOMAIN_DRIVER, p->driver, SITE_ENTER, p->driver_name, correlation, params);
     work_records(work, name, correlation, stream);

@@ -11,6 +11,9 @@ enum mock_work { MOCK_KERNEL, MOCK_GRAPH, MOCK_MEMCPY, MOCK_MEMSET, MOCK_SYNC };
 typedef void (*mock_work_fn)(enum mock_work work, const char *name, uint32_t stream);
 /* libcupti: later work runs on this device, in a context of its own. */
 typedef void (*mock_device_fn)(uint32_t device);
+/* libcupti: later graph launches are of this graph; 0: the first one. `made`: it is instantiated now. */
+typedef void (*mock_graph_fn)(uint32_t graph, int change);
+enum mock_graph_change { MOCK_GRAPH_SAME, MOCK_GRAPH_MADE, MOCK_GRAPH_UPDATED };
 /* libcupti: replays a tape (src/collect/raw.h); returns its number of kernels, -1 if it cannot be read. */
 typedef long (*mock_tape_fn)(const char *path);
 /* libcupti: another tool registers its own buffers, as torch.profiler does. */

@@ -8,7 +8,7 @@ import sys
 
 
 def main():
-    records = {k: [] for k in "kernel launch range copy sync token gemm lost power meta sample".split()}
+    records = {k: [] for k in "kernel launch range copy sync token gemm lost power meta sample replay".split()}
     with open(sys.argv[1]) as f:
         for line in f:
             r = json.loads(line)

@@ -1,0 +1,181 @@
+#include "collect/replays.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "collect/abi.h"
+#include "collect/attach.h"
+#include "collect/call_clock.h"
+#include "collect/calls.h"
+#include "collect/cupti.h"
+#include "collect/output.h"
+#include "collect/thread.h"
+#include "collect/window.h"
+
+#define MAX_GRAPHS 8192u /* a power of two; replays of more graphs are not recorded */
+#define MAX_PROBES 64u
+/* Later replays of a graph are recorded too, because kernels take longer with a longer context. */
+#define BURST_REPLAYS 8u
+#define BURST_EVERY 1024u
+/* An updated graph may run other kernels: a burst, but not more often than once per so many replays. */
+#define UPDATE_EVERY 256u
+/* The window is closed after this many replays in a row that were not needed. It then does not close between
+ * two graphs of a step that both need more replays. */
+#define CALM_REPLAYS 2u
+/* If a program launches more kernels than this between two replays, most of its work is outside of graphs,
+ * and everything is recorded. */
+#define MAX_EAGER 128u
+
+struct graph {
+    _Atomic(void *) exec; /* the program's handle; NULL: free entry */
+    atomic_uint recorded, replays, wanted;
+    atomic_uint id; /* CUPTI's id of the graph; 0: unknown */
+};
+
+static struct {
+    struct graph graphs[MAX_GRAPHS];
+    atomic_uint calm;             /* replays in a row that were not needed */
+    _Atomic uint64_t other_calls; /* recorded calls that are not kernel launches */
+    _Atomic uint64_t eager_mark;  /* kernel launches up to the last replay */
+    /* kernel launches between two replays: usual maximum in the window, and now, outside of windows */
+    atomic_uint usual_eager, eager;
+} state;
+
+bool replays_are_sampled(void) {
+    return settings.replays && settings.kernels && settings.launches && !settings.whole_graphs &&
+           !settings.range[0] && !settings.budget_ppm && !settings.empty && !settings.passing;
+}
+
+static void *first_parameter(const struct cupti_callback_data *d) {
+    void *value = NULL;
+    if (d->params) memcpy(&value, d->params, sizeof value);
+    return value;
+}
+
+/* The first parameter of cuGraphInstantiate...() is a pointer to the new handle. */
+static void *new_graph(const struct cupti_callback_data *d) {
+    void *at = first_parameter(d), *exec = NULL;
+    if (at) memcpy(&exec, at, sizeof exec);
+    return exec;
+}
+
+static struct graph *find_graph(void *exec, bool add) {
+    size_t at = (size_t)((uintptr_t)exec * 0x9e3779b97f4a7c15u >> 40);
+    for (unsigned i = 0; exec && i < MAX_PROBES; i++) {
+        struct graph *g = &state.graphs[(at + i) % MAX_GRAPHS];
+        void *now = atomic_load(&g->exec);
+        if (!now && !add) return NULL;
+        if (!now && atomic_compare_exchange_strong(&g->exec, &now, exec)) {
+            atomic_store(&g->wanted, (unsigned)settings.replays);
+            return g;
+        }
+        if (now == exec) return g;
+    }
+    return NULL;
+}
+
+static uint32_t graph_id(struct graph *g) {
+    uint32_t id = g ? atomic_load(&g->id) : 0;
+    if (id || !g || !cupti.graph_id || !attach_enter()) return id;
+    if (cupti.graph_id(atomic_load(&g->exec), &id) != CUPTI_OK) id = 0;
+    attach_exit();
+    atomic_store(&g->id, id);
+    return id;
+}
+
+static bool is_wanted(const struct graph *g) {
+    return g && atomic_load(&g->recorded) < atomic_load(&g->wanted);
+}
+
+static void count_replay(struct graph *g, bool recorded) {
+    if (!g) return;
+    if (recorded) atomic_fetch_add(&g->recorded, 1);
+    unsigned n = atomic_fetch_add(&g->replays, 1) + 1;
+    if (n % BURST_EVERY == 0) atomic_store(&g->wanted, atomic_load(&g->recorded) + BURST_REPLAYS);
+}
+
+/* The handle of a destroyed graph may be reused for a new one. */
+static void graph_made(void *exec) {
+    struct graph *g = find_graph(exec, false);
+    if (!g) return;
+    atomic_store(&g->id, 0);
+    atomic_store(&g->recorded, 0);
+    atomic_store(&g->replays, 0);
+    atomic_store(&g->wanted, (unsigned)settings.replays);
+}
+
+static void graph_updated(void *exec) {
+    struct graph *g = find_graph(exec, false);
+    if (!g || is_wanted(g)) return;
+    unsigned replays = atomic_load(&g->replays), recorded = atomic_load(&g->recorded);
+    if (recorded < settings.replays + replays / UPDATE_EVERY * BURST_REPLAYS)
+        atomic_store(&g->wanted, recorded + BURST_REPLAYS);
+}
+
+static void note_graph_change(enum call_class class, const struct cupti_callback_data *d) {
+    if (class == CALL_GRAPH_MADE) graph_made(new_graph(d));
+    if (class == CALL_GRAPH_UPDATED) graph_updated(first_parameter(d));
+}
+
+/* ---- outside of windows */
+static void write_replay(struct graph *g, const struct cupti_callback_data *d, uint32_t tid,
+                         uint64_t start_ns) {
+    uint64_t now = call_clock_ns();
+    struct trace_replay r = {
+        .start_ns = start_ns ? start_ns : now,
+        .end_ns = MAX(now, start_ns),
+        .correlation = call_clock_id(d->correlation),
+        .graph = graph_id(g),
+        .thread = tid,
+    };
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    trace_writer_replay(w, &r, 1);
+    output_give();
+}
+
+void replays_call_starts(uint32_t id, const struct cupti_callback_data *d) {
+    bool needed = false;
+    if (call_launches_graph(id))
+        needed = is_wanted(find_graph(first_parameter(d), true));
+    else if (call_class(id) == CALL_LAUNCH)
+        needed = atomic_fetch_add(&state.eager, 1) + 1 > atomic_load(&state.usual_eager) * 3 / 2;
+    if (needed) window_replays(true);
+}
+
+void replays_call_ended(uint32_t id, const struct cupti_callback_data *d, uint32_t tid, uint64_t start_ns) {
+    note_graph_change(call_class(id), d);
+    if (!call_launches_graph(id)) return;
+    struct graph *g = find_graph(first_parameter(d), true);
+    atomic_store(&state.eager, 0);
+    count_replay(g, false);
+    write_replay(g, d, tid, start_ns);
+}
+
+/* ---- in windows */
+static uint64_t eager_launches(void) { return thread_recorded_calls() - atomic_load(&state.other_calls); }
+
+void replays_recorded_call_ended(uint32_t id, const struct cupti_callback_data *d) {
+    enum call_class class = call_class(id);
+    note_graph_change(class, d);
+    if (class != CALL_COPY && !call_launches_graph(id)) return;
+    atomic_fetch_add(&state.other_calls, 1);
+    if (class == CALL_COPY) return;
+    struct graph *g = find_graph(first_parameter(d), true);
+    bool needed = is_wanted(g);
+    uint64_t launches = eager_launches(), eager = launches - atomic_exchange(&state.eager_mark, launches);
+    count_replay(g, true);
+    if (needed || eager > MAX_EAGER) {
+        atomic_store(&state.calm, 0);
+        atomic_store(&state.usual_eager, 0);
+        return;
+    }
+    if (eager > atomic_load(&state.usual_eager)) atomic_store(&state.usual_eager, (unsigned)eager);
+    if (atomic_fetch_add(&state.calm, 1) + 1 < CALM_REPLAYS) return;
+    atomic_store(&state.calm, 0);
+    atomic_store(&state.eager, 0);
+    window_replays(false);
+}
+
+void replays_after_fork(void) { memset(&state, 0, sizeof state); }

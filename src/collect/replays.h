@@ -1,0 +1,26 @@
+/* Sampling of CUDA graphs. While CUPTI records the kernels of a graph, each replay takes about 0.9 us longer
+ * per kernel, and all replays of a graph run the same kernels. Therefore the kernels of the first
+ * settings.replays replays of each graph are recorded, and later those of a few more. Kernel records are
+ * disabled in between, and each replay is counted by a record of its own (TRACE_REPLAY).
+ *
+ * The functions below run in CUPTI callbacks, on the program's threads. They never wait. */
+#ifndef COLLECT_REPLAYS_H
+#define COLLECT_REPLAYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cupti_callback_data;
+
+bool replays_are_sampled(void); /* according to the settings */
+/* An unrecorded call starts. Opens a capture window if its kernels are needed: a graph with too few recorded
+ * replays, or more kernels outside of graphs than the program usually launches between two replays. */
+void replays_call_starts(uint32_t id, const struct cupti_callback_data *d);
+/* An unrecorded call has ended. Counts replays; start_ns 0: unknown. */
+void replays_call_ended(uint32_t id, const struct cupti_callback_data *d, uint32_t tid, uint64_t start_ns);
+/* A recorded graph launch, copy, or creation of a graph has ended. Closes the window if no more replays are
+ * needed. */
+void replays_recorded_call_ended(uint32_t id, const struct cupti_callback_data *d);
+void replays_after_fork(void);
+
+#endif
