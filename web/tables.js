@@ -1,13 +1,21 @@
-// Tables: a click on a column header sorts, typing filters, and only the first 25 rows are shown at first.
-// Without scripts the page shows the complete, plain tables.
+// Tables: every header sorts, typing filters, columns can be hidden, and the rows shown can be copied as CSV.
+// Only the first 25 rows are shown at first. Without scripts the page shows the complete, plain tables.
 (function () {
   'use strict';
+  const FIRST_ROWS = 25, FILTER_FROM = 8;
+  const UNITS = { k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, µ: 1e-6, u: 1e-6, m: 1e-3, n: 1e-9, K: 1024 };
 
-  function value(row, column) {
-    const cell = row.cells[column];
-    const v = cell.dataset.v;
-    if (v === undefined) return cell.textContent.trim().toLowerCase();
-    return v === '' ? NaN : Number(v);
+  // "1,234.5 ms", "12.3%", "4.2x", "3.1 GB": a number that sorts. NaN: a dash.
+  function parse(text) {
+    const match = /^[^\d-]*(-?[\d,]*\.?\d+(?:e[+-]?\d+)?)\s*([kMGTPµumnK]?)/.exec(text);
+    return match ? Number(match[1].replaceAll(',', '')) * (UNITS[match[2]] || 1) : NaN;
+  }
+  const isNumeric = (head) => head.classList.contains('n') || head.classList.contains('share');
+
+  function value(row, column, numeric) {
+    const cell = row.cells[column], v = cell.dataset.v;
+    if (v !== undefined) return v === '' ? NaN : Number(v);
+    return numeric ? parse(cell.textContent.trim()) : cell.textContent.trim().toLowerCase();
   }
 
   // Unknown values (NaN) come last in both directions.
@@ -21,16 +29,13 @@
   }
 
   function sortBy(table, column) {
-    const heads = table.tHead.rows[0].cells;
-    const head = heads[column];
-    const numeric = head.classList.contains('n') || head.classList.contains('share');
+    const heads = table.tHead.rows[0].cells, head = heads[column], numeric = isNumeric(head);
     const now = head.getAttribute('aria-sort');
     const next = now ? (now === 'descending' ? 'ascending' : 'descending') : numeric ? 'descending' : 'ascending';
     for (const h of heads) h.removeAttribute('aria-sort');
     head.setAttribute('aria-sort', next);
-    const sign = next === 'ascending' ? 1 : -1;
-    const body = table.tBodies[0];
-    const rows = Array.from(body.rows, (row, i) => ({ row, i, v: value(row, column) }));
+    const sign = next === 'ascending' ? 1 : -1, body = table.tBodies[0];
+    const rows = Array.from(body.rows, (row, i) => ({ row, i, v: value(row, column, numeric) }));
     rows.sort((a, b) => compare(a.v, b.v, sign) || a.i - b.i);
     body.append(...rows.map((r) => r.row));
   }
@@ -45,44 +50,123 @@
     });
   }
 
-  function addTools(table) {
-    const rows = table.tBodies[0].rows;
-    const many = rows.length > 25;
-    const tools = document.createElement('div');
-    tools.className = 'tools';
+  const makeButton = (text, act) => {
+    const b = document.createElement('button');
+    b.type = 'button';
+    b.textContent = text;
+    b.addEventListener('click', act);
+    return b;
+  };
+
+  function addFilter(table, tools) {
+    const rows = table.tBodies[0].rows, many = rows.length > FIRST_ROWS;
     const input = document.createElement('input');
     input.type = 'search';
     input.placeholder = 'Filter ' + (table.dataset.what || 'rows');
     input.setAttribute('aria-label', input.placeholder);
     const count = document.createElement('span');
-    const all = document.createElement('button');
-    all.type = 'button';
     let short = many;
     const show = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let hits = 0;
       for (const row of rows) {
-        const text = row.textContent.toLowerCase();
-        const hit = words.every((w) => text.includes(w));
+        const text = row.textContent.toLowerCase(), hit = words.every((w) => text.includes(w));
         row.classList.toggle('gone', !hit);
         if (hit) hits++;
       }
       table.classList.toggle('short', short && words.length === 0);
-      const shown = short && words.length === 0 ? Math.min(25, hits) : hits;
-      count.textContent = shown + ' of ' + rows.length;
-      all.textContent = short ? 'Show all' : 'Show 25';
+      count.textContent = (short && words.length === 0 ? Math.min(FIRST_ROWS, hits) : hits) + ' of ' + rows.length;
+      all.textContent = short ? 'Show all' : 'Show ' + FIRST_ROWS;
       all.hidden = !many || words.length > 0;
     };
+    const all = makeButton('', () => { short = !short; show(); });
     input.addEventListener('input', show);
-    all.addEventListener('click', () => { short = !short; show(); });
     tools.append(input, count, all);
-    table.closest('.scroll').before(tools);
     show();
   }
 
-  for (const table of document.querySelectorAll('table[data-sort]')) {
+  // ---- columns: a style sheet per table hides them
+  let tables = 0;
+  function addColumns(table, tools) {
+    const heads = Array.from(table.tHead.rows[0].cells), hidden = new Set();
+    const style = document.createElement('style');
+    table.id ||= 'table-' + ++tables;
+    const box = document.createElement('details'), summary = document.createElement('summary');
+    const list = document.createElement('div');
+    box.className = 'columns';
+    box.append(summary, list);
+    const boxes = heads.map((head, i) => {
+      const label = document.createElement('label'), input = document.createElement('input');
+      input.type = 'checkbox';
+      input.disabled = i === 0;
+      input.addEventListener('change', () => { input.checked ? hidden.delete(i) : hidden.add(i); apply(); });
+      label.append(input, ' ' + head.textContent);
+      label.title = head.title;
+      list.append(label);
+      return input;
+    });
+    function apply() {
+      style.textContent = Array.from(hidden, (i) => '#' + table.id + ' tr > :nth-child(' + (i + 1) + ') { display: none; }').join('\n');
+      boxes.forEach((b, i) => { b.checked = !hidden.has(i); });
+      summary.textContent = 'Columns: ' + (heads.length - hidden.size) + ' of ' + heads.length;
+    }
+    // Leaves out the last columns until the table fits; they come back with the check boxes.
+    function fit() {
+      hidden.clear();
+      apply();
+      const room = table.closest('.scroll');
+      for (let i = heads.length - 1; i > 1 && room.clientWidth > 600 && table.scrollWidth > room.clientWidth; i--) {
+        hidden.add(i);
+        apply();
+      }
+      box.hidden = heads.length < 5;
+    }
+    document.head.append(style);
+    tools.append(box);
+    fit();
+    let width = innerWidth;
+    addEventListener('resize', () => { if (innerWidth !== width) { width = innerWidth; fit(); } });
+    return hidden;
+  }
+
+  // ---- CSV of the rows and columns shown
+  const quote = (text) => (/[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
+  function csvOf(table, hidden) {
+    const cells = (row) => Array.from(row.cells).filter((c, i) => !hidden.has(i));
+    const text = (cell) => (cell.dataset.v !== undefined ? cell.dataset.v : cell.innerText.split('\n')[0].trim());
+    const rows = Array.from(table.tBodies[0].rows).filter((row) => row.offsetParent !== null);
+    const lines = [cells(table.tHead.rows[0]).map((c) => quote(c.textContent.trim())).join(',')];
+    for (const row of rows) lines.push(cells(row).map((c) => quote(text(c))).join(','));
+    return lines.join('\n') + '\n';
+  }
+  // The clipboard interface needs a secure page; a file opened from the disk is none in some browsers.
+  function copyText(text) {
+    if (navigator.clipboard && isSecureContext) return navigator.clipboard.writeText(text);
+    const area = document.createElement('textarea');
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+    return Promise.resolve();
+  }
+  function addCopy(table, tools, hidden) {
+    const copy = makeButton('Copy as CSV', () => {
+      const csv = csvOf(table, hidden);
+      copy.dataset.csv = csv;
+      copyText(csv).then(() => { copy.textContent = 'Copied'; }, () => { copy.textContent = 'Copying failed'; });
+      setTimeout(() => { copy.textContent = 'Copy as CSV'; }, 1500);
+    });
+    tools.append(copy);
+  }
+
+  for (const table of document.querySelectorAll('.scroll > table')) {
+    const tools = document.createElement('div');
+    tools.className = table.tBodies[0].rows.length >= FILTER_FROM ? 'tools' : 'tools quiet';
     addHeads(table);
-    if (table.dataset.sort === 'filter') addTools(table);
+    table.closest('.scroll').before(tools);
+    if (table.tBodies[0].rows.length >= FILTER_FROM) addFilter(table, tools);
+    addCopy(table, tools, addColumns(table, tools));
     table.tBodies[0].addEventListener('click', (e) => {
       const row = e.target.closest('tr');
       if (row && e.target.closest('.full')) row.classList.toggle('open');

@@ -30,12 +30,13 @@
     for (let i = 0; i < track.s.length; i++) {
       t += track.s[i];
       const depth = track.l ? track.l[i] : 0;
-      (rows[depth] ||= []).push([t, track.d[i], track.n[i], track.c ? track.c[i] : -1, track.o ? track.o[i] : -1]);
+      const of = (list, none) => (list ? list[i] : none);
+      (rows[depth] ||= []).push([t, track.d[i], track.n[i], of(track.c, -1), of(track.o, -1), of(track.a, -1), of(track.q, 0), of(track.h, -1)]);
     }
     return Array.from(rows, (list) => {
       const row = list || [], n = row.length;
-      const out = { n, s: new Float64Array(n), e: new Float64Array(n), name: new Int32Array(n), cat: new Int8Array(n), owner: new Int32Array(n) };
-      row.forEach((x, i) => { out.s[i] = x[0]; out.e[i] = x[0] + x[1]; out.name[i] = x[2]; out.cat[i] = x[3]; out.owner[i] = x[4]; });
+      const out = { n, s: new Float64Array(n), e: new Float64Array(n), name: new Int32Array(n), cat: new Int8Array(n), owner: new Int32Array(n), detail: new Int32Array(n), queued: new Float64Array(n), thread: new Int16Array(n) };
+      row.forEach((x, i) => { out.s[i] = x[0]; out.e[i] = x[0] + x[1]; out.name[i] = x[2]; out.cat[i] = x[3]; out.owner[i] = x[4]; out.detail[i] = x[5]; out.queued[i] = x[6]; out.thread[i] = x[7]; });
       return out;
     });
   }
@@ -47,7 +48,7 @@
   const counters = data.counters.map(buildCounter);
   const span = Math.max(1, data.span);
   const view = { from: 0, to: span };
-  let hover = null, pinned = null, found = null, layout = [], frame = 0, colors = null;
+  let hover = null, pinned = null, found = null, selection = null, layout = [], frame = 0, colors = null;
 
   // ---- layout
   const rowHeight = (kind) => (kind === 'stage' ? 22 : 17);
@@ -70,7 +71,12 @@
     const style = getComputedStyle(document.documentElement);
     const get = (name) => style.getPropertyValue(name).trim();
     colors = { ink: get('--ink'), soft: get('--soft'), faint: get('--faint'), line: get('--line'), fill: get('--fill'), card: get('--card'), accent: get('--accent'), accentSoft: get('--accent-soft'), cat: [] };
-    for (let i = 0; i < 8; i++) colors.cat.push(get('--c' + i));
+    for (let i = 0; i < 13; i++) colors.cat.push(get('--c' + i));
+  }
+  // Black or white text, whichever is easier to read on the color (relative luminance of sRGB).
+  function inkOn(color) {
+    const [red, green, blue] = [1, 3, 5].map((i) => Math.pow(parseInt(color.slice(i, i + 2), 16) / 255, 2.2));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.3 ? '#000000' : '#ffffff';
   }
   const xOf = (t, left, width) => left + ((t - view.from) / (view.to - view.from)) * width;
   function duration(ns) {
@@ -128,13 +134,13 @@
       g.fillStyle = sliceColor(track, row, i);
       g.fillRect(x, y, w, h);
       g.globalAlpha = 1;
-      if (w > 34) drawLabel(g, data.names[row.name[i]], x, y, w, h, track.kind);
+      if (w > 34) drawLabel(g, data.names[row.name[i]], x, y, w, h, track.kind === 'op' ? colors.ink : inkOn(sliceColor(track, row, i)));
     }
   }
-  function drawLabel(g, text, x, y, w, h, kind) {
+  function drawLabel(g, text, x, y, w, h, ink) {
     const room = Math.floor((w - 8) / 6.1);
     if (room < 3) return;
-    g.fillStyle = kind === 'op' ? colors.ink : colors.card;
+    g.fillStyle = ink;
     g.fillText(text.length > room ? text.slice(0, room - 1) + '\u2026' : text, x + 4, y + h - 5 - (h > 18 ? 2 : 0));
   }
   function drawCounter(g, c, left, width) {
@@ -185,11 +191,13 @@
     for (const item of layout) drawRow(g, item, left, width);
     for (const c of counters) drawCounter(g, c, left, width);
     drawLabels(g, left);
+    if (selection) drawSelection(g, left, width, height);
     const mark = hover || pinned;
-    if (mark) outline(g, mark, left, width);
+    if (mark) { outline(g, mark, left, width); drawArrow(g, mark, left, width); }
     where.textContent = duration(view.to - view.from) + ' of ' + duration(span);
     canvas.dataset.from = view.from;
     canvas.dataset.to = view.to;
+    canvas.dataset.pinned = pinned ? data.names[pinned.row.name[pinned.i]] : '';
   }
   function outline(g, hit, left, width) {
     const x = Math.max(left, xOf(hit.row.s[hit.i], left, width));
@@ -199,6 +207,28 @@
     g.lineWidth = 1.5;
     g.strokeRect(x, hit.y - 0.5, Math.max(2, x2 - x), hit.h + 1);
     g.lineWidth = 1;
+  }
+  // From the launch call, on the track of its thread, to the kernel.
+  function drawArrow(g, hit, left, width) {
+    const track = tracks[hit.row.thread[hit.i]], queued = hit.row.queued[hit.i];
+    if (!track || !queued) return;
+    const x = xOf(hit.row.s[hit.i] - queued, left, width), x2 = xOf(hit.row.s[hit.i], left, width);
+    const y = track.y + track.rows.length * rowHeight(track.kind) - 2;
+    g.strokeStyle = g.fillStyle = colors.ink;
+    g.beginPath();
+    g.moveTo(Math.max(left, x), y);
+    g.lineTo(x2, hit.y);
+    g.stroke();
+    g.beginPath();
+    g.moveTo(x2, hit.y); g.lineTo(x2 - 4, hit.y - 7); g.lineTo(x2 + 4, hit.y - 7);
+    g.fill();
+  }
+  function drawSelection(g, left, width, height) {
+    const x = Math.max(left, xOf(selection.from, left, width)), x2 = Math.min(left + width, xOf(selection.to, left, width));
+    g.globalAlpha = 0.15;
+    g.fillStyle = colors.accent;
+    g.fillRect(x, 0, Math.max(1, x2 - x), height);
+    g.globalAlpha = 1;
   }
   const redraw = () => { if (!frame) frame = requestAnimationFrame(draw); };
 
@@ -237,7 +267,32 @@
     const rest = [' ' + duration(hit.row.e[hit.i] - hit.row.s[hit.i]) + ' at ' + duration(hit.row.s[hit.i]) + ', ' + hit.track.label];
     if (hit.row.cat[hit.i] >= 0 && data.categories[hit.row.cat[hit.i]]) rest.push(data.categories[hit.row.cat[hit.i]]);
     if (hit.row.owner[hit.i] >= 0) rest.push('from ' + data.names[hit.row.owner[hit.i]]);
+    if (hit.row.queued[hit.i] > 0) rest.push('launched ' + duration(hit.row.queued[hit.i]) + ' before its start');
+    if (hit.row.detail[hit.i] >= 0) rest.push(data.names[hit.row.detail[hit.i]]);
     detail.append(name, rest.join(' \u00b7 '));
+  }
+
+  // Sums of the selected time by kind: kernel categories on streams, names elsewhere. Slices are clipped.
+  function sumSelection() {
+    const sums = new Map();
+    for (const { track, row } of layout) {
+      if (track.kind === 'stage') continue;
+      for (let i = 0; i < row.n && row.s[i] < selection.to; i++) {
+        const ns = Math.min(row.e[i], selection.to) - Math.max(row.s[i], selection.from);
+        if (ns <= 0) continue;
+        const kind = row.cat[i] >= 0 ? data.categories[row.cat[i]] : track.label;
+        const sum = sums.get(kind) || { ns: 0, n: 0 };
+        sum.ns += ns; sum.n++;
+        sums.set(kind, sum);
+      }
+    }
+    return [...sums].sort((a, b) => b[1].ns - a[1].ns);
+  }
+  function tellSelection() {
+    const size = duration(selection.to - selection.from), name = document.createElement('b');
+    name.textContent = size + ' selected';
+    const parts = sumSelection().slice(0, 8).map(([kind, sum]) => kind + ' ' + duration(sum.ns) + ' (' + sum.n + ')');
+    detail.replaceChildren(name, ': ' + (parts.join(' \u00b7 ') || 'nothing') );
   }
 
   const pointers = new Map();
@@ -245,7 +300,7 @@
   canvas.addEventListener('pointerdown', (e) => {
     canvas.setPointerCapture(e.pointerId);
     pointers.set(e.pointerId, e);
-    dragFrom = { x: e.offsetX, from: view.from, to: view.to };
+    dragFrom = { x: e.offsetX, from: view.from, to: view.to, selects: e.shiftKey };
     moved = false;
     canvas.classList.add('drag');
   });
@@ -259,11 +314,19 @@
     } else if (before && dragFrom) {
       const dx = e.offsetX - dragFrom.x;
       if (Math.abs(dx) > 3) moved = true;
+      if (dragFrom.selects) {
+        const a = timeAt(dragFrom.x), b = timeAt(e.offsetX);
+        selection = { from: Math.max(0, Math.min(a, b)), to: Math.min(span, Math.max(a, b)) };
+        tellSelection();
+        redraw();
+        pointers.set(e.pointerId, e);
+        return;
+      }
       const shift = (-dx / Math.max(1, canvas.clientWidth - LEFT())) * (dragFrom.to - dragFrom.from);
       setView(dragFrom.from + shift, dragFrom.to + shift);
     } else {
       hover = hitAt(e.offsetX, e.offsetY);
-      tell(hover || pinned);
+      if (selection && !hover) tellSelection(); else tell(hover || pinned);
       redraw();
     }
     if (before) pointers.set(e.pointerId, e);
@@ -271,12 +334,12 @@
   const release = (e) => {
     pointers.delete(e.pointerId);
     canvas.classList.remove('drag');
-    if (e.type === 'pointerup' && !moved) { pinned = hitAt(e.offsetX, e.offsetY); tell(pinned); redraw(); }
+    if (e.type === 'pointerup' && !moved) { selection = null; pinned = hitAt(e.offsetX, e.offsetY); tell(pinned); redraw(); }
     dragFrom = null;
   };
   canvas.addEventListener('pointerup', release);
   canvas.addEventListener('pointercancel', release);
-  canvas.addEventListener('pointerleave', () => { hover = null; tell(pinned); redraw(); });
+  canvas.addEventListener('pointerleave', () => { hover = null; if (selection) tellSelection(); else tell(pinned); redraw(); });
   canvas.addEventListener('dblclick', (e) => {
     const hit = hitAt(e.offsetX, e.offsetY);
     if (!hit) return zoom(0.5, timeAt(e.offsetX));
@@ -296,12 +359,71 @@
     keys[e.key]();
     e.preventDefault();
   });
+  // The next or previous slice with a found name, by start time over all tracks.
+  function findNext(sign) {
+    if (!found) return;
+    const now = pinned ? pinned.row.s[pinned.i] : sign > 0 ? -1 : span + 1;
+    let best = null;
+    for (const item of layout)
+      for (let i = 0; i < item.row.n; i++) {
+        const away = (item.row.s[i] - now) * sign;
+        if (found.has(item.row.name[i]) && away > 0 && (!best || away < (best.row.s[best.i] - now) * sign))
+          best = { row: item.row, i, y: item.y, h: item.h, track: item.track };
+      }
+    if (!best) return;
+    pinned = best;
+    const s = best.row.s[best.i], e = best.row.e[best.i], size = Math.max(view.to - view.from, e - s);
+    if (s < view.from || e > view.to) setView((s + e) / 2 - size / 2, (s + e) / 2 + size / 2);
+    tell(pinned);
+    redraw();
+  }
+  search.addEventListener('keydown', (e) => { if (e.key === 'Enter') findNext(e.shiftKey ? -1 : 1); });
   search.addEventListener('input', () => {
     const word = search.value.toLowerCase();
     found = null;
     if (word) { found = new Set(); data.names.forEach((n, i) => { if (n.toLowerCase().includes(word)) found.add(i); }); }
     redraw();
   });
+
+  // ---- Perfetto: the window as Chrome trace events, sent to ui.perfetto.dev in a new tab. Only a click sends anything.
+  function chromeTrace() {
+    const events = [];
+    tracks.forEach((track, t) => {
+      events.push({ ph: 'M', pid: 1, tid: t + 1, name: 'thread_name', args: { name: track.label } });
+      for (const row of track.rows)
+        for (let i = 0; i < row.n; i++) {
+          const args = {};
+          if (row.owner[i] >= 0) args.operator = data.names[row.owner[i]];
+          if (row.detail[i] >= 0) args.geometry = data.names[row.detail[i]];
+          if (row.queued[i] > 0) args.launch_to_start_us = row.queued[i] / 1000;
+          events.push({ ph: 'X', pid: 1, tid: t + 1, ts: row.s[i] / 1000, dur: (row.e[i] - row.s[i]) / 1000, name: data.names[row.name[i]],
+            cat: row.cat[i] >= 0 ? data.categories[row.cat[i]] : track.kind, args });
+        }
+    });
+    return JSON.stringify({ traceEvents: events });
+  }
+  function openInPerfetto() {
+    const origin = 'https://ui.perfetto.dev';
+    if (!confirm('This opens ' + origin + ' and hands it the slices of this timeline. Go on?')) return;
+    const tab = window.open(origin);
+    if (!tab) { detail.textContent = 'The browser blocked the new tab.'; return; }
+    const buffer = new TextEncoder().encode(chromeTrace()).buffer;
+    const timer = setInterval(() => tab.postMessage('PING', origin), 100);
+    const answer = (e) => {
+      if (e.origin !== origin || e.data !== 'PONG') return;
+      clearInterval(timer);
+      window.removeEventListener('message', answer);
+      tab.postMessage({ perfetto: { buffer, title: document.title, fileName: 'inferprof.json' } }, origin);
+    };
+    window.addEventListener('message', answer);
+    setTimeout(() => clearInterval(timer), 30000);
+  }
+
+  // A canvas prints in the colors of the screen, and blank in some browsers: print a picture in light colors.
+  const picture = document.createElement('img');
+  picture.className = 'print';
+  picture.alt = 'Timeline';
+  addEventListener('beforeprint', () => { draw(); picture.src = canvas.toDataURL('image/png'); });
 
   // ---- controls
   const tools = document.createElement('div');
@@ -314,7 +436,7 @@
     b.addEventListener('click', act);
     return b;
   };
-  tools.append(button('+', 'Zoom in', () => zoom(0.5)), button('\u2212', 'Zoom out', () => zoom(2)), button('\u2190', 'Earlier', () => pan(-0.4)), button('\u2192', 'Later', () => pan(0.4)), button('All', 'Show all', () => setView(0, span)), search, where);
+  tools.append(button('+', 'Zoom in', () => zoom(0.5)), button('\u2212', 'Zoom out', () => zoom(2)), button('\u2190', 'Earlier', () => pan(-0.4)), button('\u2192', 'Later', () => pan(0.4)), button('All', 'Show all', () => setView(0, span)), search, button('\u2191', 'Find previous', () => findNext(-1)), button('\u2193', 'Find next', () => findNext(1)), button('Open in Perfetto', 'Send this window to ui.perfetto.dev', openInPerfetto), where);
   const legend = document.createElement('div');
   legend.className = 'key';
   data.categories.forEach((name, i) => {
@@ -324,7 +446,7 @@
     item.append(swatch, name);
     legend.append(item);
   });
-  box.replaceChildren(tools, legend, canvas, detail);
+  box.replaceChildren(tools, legend, canvas, picture, detail);
   tell(null);
   new ResizeObserver(redraw).observe(canvas);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { colors = null; redraw(); });

@@ -17,10 +17,14 @@
 
 static const char *role_class(enum kernel_role role) {
     static const char *const classes[ROLE_END] = {
-        [ROLE_EMBEDDING] = "r7", [ROLE_NORM] = "r2",           [ROLE_QKV] = "r0",    [ROLE_ROTARY] = "r6",
-        [ROLE_KV_WRITE] = "r6",  [ROLE_ATTENTION] = "r1",      [ROLE_OUTPUT] = "r5", [ROLE_ROUTER] = "r4",
-        [ROLE_EXPERTS] = "r3",   [ROLE_SHARED_EXPERTS] = "r3", [ROLE_MLP] = "r3",    [ROLE_LM_HEAD] = "r0",
-        [ROLE_SAMPLING] = "r4",  [ROLE_COMMUNICATION] = "r7",  [ROLE_COPY] = "r7",   [ROLE_OTHER] = "r7",
+        [ROLE_EMBEDDING] = "r8", [ROLE_NORM] = "r5",
+        [ROLE_QKV] = "r0",       [ROLE_ROTARY] = "r7",
+        [ROLE_KV_WRITE] = "r4",  [ROLE_ATTENTION] = "r3",
+        [ROLE_OUTPUT] = "r1",    [ROLE_ROUTER] = "r9",
+        [ROLE_EXPERTS] = "r2",   [ROLE_SHARED_EXPERTS] = "r10",
+        [ROLE_MLP] = "r2",       [ROLE_LM_HEAD] = "r6",
+        [ROLE_SAMPLING] = "r11", [ROLE_COMMUNICATION] = "r12",
+        [ROLE_COPY] = "r8",      [ROLE_OTHER] = "r12",
     };
     return classes[role];
 }

@@ -5,8 +5,9 @@
 
 /* The colours of web/report.css, for standalone files. */
 static const char alone_css[] =
-    ".r0{fill:#3450b8}.r1{fill:#1d8a8a}.r2{fill:#8a4fb0}.r3{fill:#b3543e}"
-    ".r4{fill:#7d8a2e}.r5{fill:#2f7fc2}.r6{fill:#a8791c}.r7{fill:#77777f}"
+    ".r0{fill:#005fd0}.r1{fill:#5096fa}.r2{fill:#3e268d}.r3{fill:#41d39c}.r4{fill:#6e377d}"
+    ".r5{fill:#bd60b6}.r6{fill:#d6bd3b}.r7{fill:#9d8414}.r8{fill:#95220b}.r9{fill:#ec5759}"
+    ".r10{fill:#7f3d41}.r11{fill:#ffa2d8}.r12{fill:#77777f}"
     "svg{background:#fff}text{font:12px "
     "system-ui,sans-serif;fill:#63636b}.ink{fill:#1d1d20}.axis{stroke:#e4e2dd}"
     ".roof{stroke:#1d1d20;stroke-width:1.6;fill:none}.line{stroke:#3450b8;stroke-width:1.4;fill:none}"
@@ -17,7 +18,10 @@ static const char alone_css[] =
     ".axis{stroke:#303036}.roof{stroke:#ececef}.line{stroke:#93a8ff}.line2{stroke:#7c7c86}"
     ".dot{fill:#93a8ff;stroke:#93a8ff}.stage{fill:#ececef;stroke:#1c1c1f}.busy{fill:#93a8ff}.idle{fill:#"
     "45454d}"
-    ".track{fill:#26262b}.tick{fill:#ececef}}";
+    ".track{fill:#26262b}.tick{fill:#ececef}"
+    ".r0{fill:#69a6ff}.r1{fill:#1a67d8}.r2{fill:#9667bf}.r3{fill:#46ffdc}.r4{fill:#a24c8a}"
+    ".r5{fill:#f8b0f4}.r6{fill:#f2dea8}.r7{fill:#afa21c}.r8{fill:#5a752d}.r9{fill:#c85368}"
+    ".r10{fill:#72b554}.r11{fill:#bde26f}.r12{fill:#9a9aa4}}";
 
 const struct chart charts[] = {
     { "stages", chart_stages }, { "roofline", chart_roofline }, { "kernels", chart_kernels },
@@ -25,26 +29,27 @@ const struct chart charts[] = {
 };
 const size_t charts_n = COUNTOF(charts);
 
+/* Similar categories share a color. Index of --c0 to --c12 in web/report.css. */
 int chart_category_color(enum kernel_category category) {
     switch (category) {
     case KERNEL_CATEGORY_GEMM: return 0;
-    case KERNEL_CATEGORY_GEMV: return 5;
-    case KERNEL_CATEGORY_CONV: return 5;
+    case KERNEL_CATEGORY_GEMV: return 1;
+    case KERNEL_CATEGORY_CONV: return 2;
     case KERNEL_CATEGORY_ATTENTION:
-    case KERNEL_CATEGORY_SOFTMAX:
-    case KERNEL_CATEGORY_KV_CACHE: return 1;
+    case KERNEL_CATEGORY_SOFTMAX: return 3;
+    case KERNEL_CATEGORY_KV_CACHE: return 4;
     case KERNEL_CATEGORY_NORM:
-    case KERNEL_CATEGORY_REDUCTION: return 2;
+    case KERNEL_CATEGORY_REDUCTION: return 5;
     case KERNEL_CATEGORY_ELEMENTWISE:
-    case KERNEL_CATEGORY_ROPE:
     case KERNEL_CATEGORY_QUANT: return 6;
+    case KERNEL_CATEGORY_ROPE: return 7;
     case KERNEL_CATEGORY_COPY:
-    case KERNEL_CATEGORY_EMBEDDING: return 3;
-    case KERNEL_CATEGORY_MOE:
+    case KERNEL_CATEGORY_EMBEDDING: return 8;
+    case KERNEL_CATEGORY_MOE: return 9;
+    case KERNEL_CATEGORY_COMMUNICATION: return 10;
     case KERNEL_CATEGORY_SORT:
-    case KERNEL_CATEGORY_SAMPLING:
-    case KERNEL_CATEGORY_COMMUNICATION: return 4;
-    default: return 7;
+    case KERNEL_CATEGORY_SAMPLING: return 11;
+    default: return 12;
     }
 }
 

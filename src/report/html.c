@@ -1,6 +1,7 @@
 /* report.html: one file that needs no network and is readable without JavaScript. Style and scripts are in
  * web/. */
 #include "report/report.h"
+#include "report/glossary.h"
 #include "report/html.h"
 
 #include <math.h>
@@ -22,8 +23,15 @@ void html_section(struct strbuf *out, const char *id, const char *heading, const
 
 void html_section_end(struct strbuf *out) { strbuf_addstr(out, "</section>\n"); }
 
-static void html_cell(struct strbuf *out, const char *tag, const char *text, enum table_align align) {
-    strbuf_addf(out, "<%s%s>", tag, align == TABLE_RIGHT ? " class=\"n\"" : "");
+static void html_cell(struct strbuf *out, const char *tag, const char *text, enum table_align align,
+                      const char *help) {
+    strbuf_addf(out, "<%s%s", tag, align == TABLE_RIGHT ? " class=\"n\"" : "");
+    if (help) {
+        strbuf_addstr(out, " title=\"");
+        html_escape(out, help);
+        strbuf_addch(out, '"');
+    }
+    strbuf_addch(out, '>');
     html_escape(out, text);
     strbuf_addf(out, "</%s>", tag);
 }
@@ -31,11 +39,14 @@ static void html_cell(struct strbuf *out, const char *tag, const char *text, enu
 void html_table(struct strbuf *out, struct table *t) {
     size_t nc = t->heads.n;
     strbuf_addstr(out, "<div class=\"scroll\"><table><thead><tr>");
-    for (size_t c = 0; c < nc; c++) html_cell(out, "th", t->heads.v[c], t->aligns.v[c]);
+    for (size_t c = 0; c < nc; c++) {
+        const char *heading = t->heads.v[c];
+        html_cell(out, "th", heading, t->aligns.v[c], glossary_help(heading));
+    }
     strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
     for (size_t r = 0; r < table_rows(t); r++) {
         strbuf_addstr(out, "<tr>");
-        for (size_t c = 0; c < nc; c++) html_cell(out, "td", t->cells.v[r * nc + c], t->aligns.v[c]);
+        for (size_t c = 0; c < nc; c++) html_cell(out, "td", t->cells.v[r * nc + c], t->aligns.v[c], NULL);
         strbuf_addstr(out, "</tr>\n");
     }
     strbuf_addstr(out, "</tbody></table></div>\n");

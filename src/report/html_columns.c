@@ -5,6 +5,7 @@
 
 #include "base/html.h"
 #include "base/util.h"
+#include "report/glossary.h"
 #include "report/html.h"
 #include "report/text.h"
 
@@ -32,7 +33,7 @@ static void write_heading(struct strbuf *out, const char *heading) {
 static void write_head(struct strbuf *out, const struct column *c) {
     strbuf_addstr(out, "<th");
     write_attribute(out, "class", c->format == COLUMN_SHARE ? "share" : column_is_text(c) ? "" : "n");
-    write_attribute(out, "title", c->help);
+    write_attribute(out, "title", c->help ? c->help : glossary_help(c->heading));
     strbuf_addch(out, '>');
     write_heading(out, c->heading);
     strbuf_addstr(out, "</th>");
@@ -113,7 +114,7 @@ void html_columns(struct strbuf *out, const char *what, const struct column_grou
     double most[COLUMN_SET_MAX];
     column_set_init(&set, groups, ngroups, COLUMN_DOC_HTML, v);
     find_most(&set, v, items, most);
-    strbuf_addf(out, "<div class=\"scroll\"><table data-sort=\"filter\" data-what=\"%s\"><thead><tr>", what);
+    strbuf_addf(out, "<div class=\"scroll\"><table data-what=\"%s\"><thead><tr>", what);
     for (size_t k = 0; k < set.n; k++) write_head(out, set.v[k].column);
     strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < MIN(items.n, limit); i++) {

@@ -6,6 +6,7 @@
 #include "base/html.h"
 #include "base/util.h"
 #include "report/charts.h"
+#include "report/glossary.h"
 #include "report/html.h"
 #include "report/rows.h"
 #include "report/story.h"
@@ -15,10 +16,10 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
     const char *stage = view_stage_name(a, f->stage);
     strbuf_addstr(out, "<li>\n");
     if (isfinite(f->saving_ms)) {
-        strbuf_addf(out, "<div class=\"save\">%s<small>upper bound%s, %s of ", text_ms(f->saving_ms).s,
-                    view_saving_unit(a, f), text_percent(f->saving_percent / 100).s);
+        strbuf_addf(out, "<div class=\"save\"><small>Could save up to</small> %s <small>%s (%s of ",
+                    text_ms(f->saving_ms).s, view_saving_unit(a, f), text_percent(f->saving_percent / 100).s);
         html_escape(out, stage ? stage : "the run");
-        strbuf_addstr(out, "</small></div>\n");
+        strbuf_addstr(out, ")</small></div>\n");
     }
     strbuf_addstr(out, "<h3>");
     html_escape(out, f->title);
@@ -34,6 +35,14 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
 static void paragraph(const char *css_class, struct strbuf *sentence, struct strbuf *out) {
     if (sentence->len) strbuf_addf(out, "<p class=\"%s\">%s</p>\n", css_class, sentence->buf);
     strbuf_free(sentence);
+}
+
+static void legend(struct strbuf *out) {
+    size_t n;
+    const struct glossary_term *terms = glossary_legend(&n);
+    strbuf_addstr(out, "<details class=\"legend\"><summary>What the figures mean</summary>\n<dl>\n");
+    for (size_t i = 0; i < n; i++) strbuf_addf(out, "<dt>%s</dt><dd>%s</dd>\n", terms[i].term, terms[i].help);
+    strbuf_addstr(out, "</dl></details>\n");
 }
 
 void html_verdict(const struct view *v, struct strbuf *out) {
@@ -56,6 +65,7 @@ void html_verdict(const struct view *v, struct strbuf *out) {
         for (size_t i = 3; i < MIN(n, 15); i++) finding(v->a, &f[i], out);
         strbuf_addstr(out, "</ol></details>\n");
     }
+    legend(out);
     html_section_end(out);
 }
 

@@ -23,8 +23,10 @@
 
 struct slice {
     uint64_t start_ns, end_ns;
-    uint32_t name, owner; /* INTERN_NONE: none */
-    int category;         /* -1: none */
+    uint32_t name, owner, detail; /* INTERN_NONE: none */
+    int category;                 /* -1: none */
+    uint64_t queued_ns;           /* from the launch call to the start; 0: unknown */
+    int launch_track;             /* the track of the launching thread; -1: not drawn */
 };
 
 struct window {
@@ -40,6 +42,7 @@ struct window {
     } slices;
     struct strbuf tracks;
     size_t ntracks;
+    int *thread_track; /* [nthreads]: -1: the thread has no track */
     bool whole, has_ops;
     const char *stage;
 };
@@ -53,13 +56,20 @@ static uint32_t name_id(struct window *w, const char *text) {
     return intern_id(w->names, text, MIN(n, MAX_NAME));
 }
 
-static void add(struct window *w, uint64_t start, uint64_t end, const char *name, int category,
-                const char *owner) {
-    struct slice s = { MAX(start, w->from), MIN(end, w->to), name_id(w, name), INTERN_NONE, category };
-    if (owner && *owner) s.owner = name_id(w, owner);
+static struct slice *add(struct window *w, uint64_t start, uint64_t end, const char *name, int category) {
+    struct slice s = { .start_ns = MAX(start, w->from),
+                       .end_ns = MIN(end, w->to),
+                       .name = name_id(w, name),
+                       .owner = INTERN_NONE,
+                       .detail = INTERN_NONE,
+                       .category = category,
+                       .launch_track = -1 };
     if (category >= 0) w->used[category] = true;
     vec_push(&w->slices, s);
+    return &w->slices.v[w->slices.n - 1];
 }
+
+static int id_or_none(uint32_t id) { return id == INTERN_NONE ? -1 : (int)id; }
 
 static int by_start(const void *a, const void *b) {
     const struct slice *x = a, *y = b;
@@ -84,7 +94,10 @@ static void column(struct strbuf *out, const char *name, const struct slice *s, 
         case 'n': strbuf_addf(out, "%u", s[i].name); break;
         case 'l': strbuf_addf(out, "%u", row[i]); break;
         case 'c': strbuf_addf(out, "%d", s[i].category); break;
-        case 'o': strbuf_addf(out, "%d", s[i].owner == INTERN_NONE ? -1 : (int)s[i].owner); break;
+        case 'o': strbuf_addf(out, "%d", id_or_none(s[i].owner)); break;
+        case 'a': strbuf_addf(out, "%d", id_or_none(s[i].detail)); break;
+        case 'q': strbuf_addf(out, "%" PRIu64, s[i].queued_ns); break;
+        case 'h': strbuf_addf(out, "%d", s[i].launch_track); break;
         }
     }
     strbuf_addch(out, ']');
@@ -129,6 +142,9 @@ static void flush_track(struct window *w, const char *label, const char *kind) {
     if (strcmp(kind, "gpu") == 0) {
         column(out, "c", s, n, row, 'c');
         column(out, "o", s, n, row, 'o');
+        column(out, "a", s, n, row, 'a');
+        column(out, "q", s, n, row, 'q');
+        column(out, "h", s, n, row, 'h');
     }
     strbuf_addch(out, '}');
     free(row);
@@ -139,7 +155,7 @@ static void stage_track(struct window *w) {
     for (size_t i = 0; i < w->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &w->a->occurrences[i];
         if (w->a->stages[o->stage].implicit || !inside(w, o->start_ns, o->wall_end_ns)) continue;
-        add(w, o->start_ns, o->wall_end_ns, w->a->stages[o->stage].name, -1, NULL);
+        add(w, o->start_ns, o->wall_end_ns, w->a->stages[o->stage].name, -1);
     }
     flush_track(w, "Stages", "stage");
 }
@@ -188,13 +204,36 @@ static void thread_tracks(struct window *w) {
         const struct timeline_thread *th = &w->tl->threads[t[k].id];
         for (size_t i = 0; i < r->n; i++)
             if (r->thread[i] == t[k].id && is_drawn(w, i))
-                add(w, r->start_ns[i], r->end_ns[i], timeline_text(w->tl, r->name[i]), -1, NULL);
+                add(w, r->start_ns[i], r->end_ns[i], timeline_text(w->tl, r->name[i]), -1);
         char label[96];
         const char *name = timeline_text(w->tl, th->name);
         snprintf(label, sizeof label, "%s%.60s %u", *name ? "" : "Thread", name, th->tid);
+        w->thread_track[t[k].id] = (int)w->ntracks;
         flush_track(w, label, "op");
     }
     free(t);
+}
+
+/* Geometry and resources of a kernel, for the line below the timeline. */
+static uint32_t kernel_detail(struct window *w, const struct timeline_shape *s) {
+    struct strbuf text = STRBUF_INIT;
+    if (s->grid[0])
+        strbuf_addf(&text, "grid %u x %u x %u, block %u x %u x %u", s->grid[0], s->grid[1], s->grid[2],
+                    s->block[0], s->block[1], s->block[2]);
+    if (s->registers) strbuf_addf(&text, ", %u registers", s->registers);
+    uint64_t shared = (uint64_t)s->static_smem_bytes + s->dynamic_smem_bytes;
+    if (shared) strbuf_addf(&text, ", %s shared memory", text_bytes((double)shared).s);
+    uint32_t id = text.len ? name_id(w, text.buf) : INTERN_NONE;
+    strbuf_free(&text);
+    return id;
+}
+
+static void add_launch(const struct window *w, size_t kernel, struct slice *s) {
+    uint32_t l = w->tl->kernels.launch[kernel];
+    if (l == TIMELINE_NONE || w->tl->launches.start_ns[l] > w->tl->kernels.start_ns[kernel]) return;
+    s->queued_ns = w->tl->kernels.start_ns[kernel] - w->tl->launches.start_ns[l];
+    uint32_t thread = w->tl->launches.thread[l];
+    if (thread < w->tl->nthreads) s->launch_track = w->thread_track[thread];
 }
 
 static void add_kernel(struct window *w, size_t i) {
@@ -202,7 +241,11 @@ static void add_kernel(struct window *w, size_t i) {
     const struct analysis_kernel *row = &w->a->kernels[w->a->shape_kernel[k->shape[i]]];
     const char *owner =
         k->range[i] == TIMELINE_NONE ? NULL : timeline_text(w->tl, w->tl->ranges.name[k->range[i]]);
-    add(w, k->start_ns[i], k->end_ns[i], row->short_name, (int)row->category, owner);
+    uint32_t detail = kernel_detail(w, &w->tl->shapes[k->shape[i]]);
+    struct slice *s = add(w, k->start_ns[i], k->end_ns[i], row->short_name, (int)row->category);
+    s->detail = detail;
+    if (owner && *owner) s->owner = name_id(w, owner);
+    add_launch(w, i, s);
 }
 
 static void add_copy(struct window *w, size_t i) {
@@ -210,7 +253,7 @@ static void add_copy(struct window *w, size_t i) {
     char name[64];
     snprintf(name, sizeof name, "%s, %s", trace_copy_kind_description(c->kind[i]),
              text_bytes((double)c->bytes[i]).s);
-    add(w, c->start_ns[i], c->end_ns[i], name, KERNEL_CATEGORY_COPY, NULL);
+    add(w, c->start_ns[i], c->end_ns[i], name, KERNEL_CATEGORY_COPY);
 }
 
 static void lane_label(const struct timeline *tl, const struct timeline_lane *l, char *out, size_t cap) {
@@ -377,7 +420,9 @@ static void choose(struct window *w, size_t max_slices) {
 static void write_note(const struct window *w, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     if (w->whole)
-        strbuf_addf(&note, "Whole trace, %s slices. Ctrl + wheel zooms, drag pans, click pins a slice.",
+        strbuf_addf(&note,
+                    "Whole trace, %s slices. Ctrl + wheel zooms, drag pans, Shift + drag selects, click pins "
+                    "a slice.",
                     text_count(w->drawn).s);
     else
         strbuf_addf(&note, "Window: %s of %s, %s of %s slices%s%s. Use inferprof export for all slices.",
@@ -412,6 +457,8 @@ bool window_json(const struct view *v, size_t max_slices, struct strbuf *out) {
     if (!v->a || !v->a->timeline || v->a->timeline->end_ns <= v->a->timeline->start_ns) return false;
     struct window w = { .tl = v->a->timeline, .a = v->a, .tracks = STRBUF_INIT };
     w.names = intern_open();
+    w.thread_track = xcalloc(w.tl->nthreads + 1, sizeof *w.thread_track);
+    for (size_t i = 0; i < w.tl->nthreads; i++) w.thread_track[i] = -1;
     choose(&w, max_slices);
     stage_track(&w);
     thread_tracks(&w);
@@ -429,6 +476,7 @@ bool window_json(const struct view *v, size_t max_slices, struct strbuf *out) {
     }
     strbuf_free(&w.tracks);
     free(w.slices.v);
+    free(w.thread_track);
     intern_close(w.names);
     return any;
 }

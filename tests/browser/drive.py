@@ -184,6 +184,30 @@ def check_tables(b):
     check("the filter keeps only matching rows", len(shown) > 0 and all("gemv" in s for s in shown), shown[:3])
 
 
+CLIPPED = """Array.from(document.querySelectorAll('.scroll')).filter(e => e.scrollWidth > e.clientWidth + 1)
+  .map(e => e.closest('section').id + ' ' + e.scrollWidth + ' in ' + e.clientWidth)"""
+
+
+def check_every_table(b):
+    tables = b.js("document.querySelectorAll('table').length")
+    check("every heading of every table sorts",
+          tables > 0 and b.js("Array.from(document.querySelectorAll('th')).every(h => h.querySelector('button'))"))
+    check("every heading explains itself", b.js("Array.from(document.querySelectorAll('th:not([title])'), h => h.textContent)") == [],
+          b.js("Array.from(document.querySelectorAll('th:not([title])'), h => h.textContent)"))
+    order = b.js("""(() => { const t = document.querySelector('#stages table'), h = Array.from(t.tHead.rows[0].cells).findIndex(c => c.textContent === 'time ms');
+        t.tHead.rows[0].cells[h].querySelector('button').click();
+        return Array.from(t.tBodies[0].rows, r => Number(r.cells[h].textContent.replaceAll(',', ''))); })()""")
+    check("a table without raw values sorts by its numbers", sorted_down(order), order)
+    b.js("""(() => { const boxes = document.querySelectorAll('#kernels .columns input'); boxes[2].click(); })()""")
+    check("the column chooser hides a column",
+          b.js("document.querySelectorAll('#kernels th')[2].offsetParent === null && document.querySelectorAll('#kernels th')[1].offsetParent !== null"))
+    csv = b.js("""(() => { const c = Array.from(document.querySelectorAll('#kernels .tools button')).find(x => x.textContent === 'Copy as CSV');
+        c.click(); return c.dataset.csv; })()""")
+    rows = b.js("Array.from(document.querySelectorAll('#kernels tbody tr')).filter(r => r.offsetParent !== null).length")
+    check("copy as CSV has the shown rows and columns", csv.count("\n") == rows + 1 and csv.startswith("kernel,share,calls,"), csv[:200])
+    b.js("document.querySelectorAll('#kernels .columns input')[2].click()")
+
+
 def view(b):
     return b.js("(() => { const c = document.querySelector('#timeline-box canvas'); return Number(c.dataset.to) - Number(c.dataset.from); })()")
 
@@ -208,6 +232,21 @@ def check_timeline(b):
     b.js("document.querySelector('#timeline-box button[aria-label=\"Show all\"]').click()")
     b.settle()
     check("the Show all button shows the whole timeline", abs(view(b) - whole) < 1, view(b))
+    b.js("""(() => { const i = document.querySelector('#timeline-box input[type=search]'); i.value = 'gemv'; i.dispatchEvent(new Event('input')); })()""")
+    b.js("document.querySelector('#timeline-box button[aria-label=\"Find next\"]').click()")
+    b.settle()
+    pinned = b.js("document.querySelector('#timeline-box canvas').dataset.pinned")
+    told = b.js("document.querySelector('#timeline-box .detail').textContent")
+    check("find next pins a slice", "gemv" in pinned.lower(), pinned)
+    check("a kernel tells its launch and geometry", "launched" in told and "grid" in told, told)
+    b.js("""(() => { const i = document.querySelector('#timeline-box input[type=search]'); i.value = ''; i.dispatchEvent(new Event('input')); })()""")
+    b.js("document.querySelector('#timeline-box button[aria-label=\"Show all\"]').click()")
+    b.settle()
+    for kind, at in (("mousePressed", 0.4), ("mouseMoved", 0.5), ("mouseMoved", 0.6), ("mouseReleased", 0.6)):
+        b.call("Input.dispatchMouseEvent", type=kind, x=box[0] + box[2] * at, y=y, button="left", buttons=1, clickCount=1, modifiers=8)
+    b.settle()
+    told = b.js("document.querySelector('#timeline-box .detail').textContent")
+    check("Shift and drag selects a range and sums it by kind", "selected" in told and "gem" in told.lower(), told)
     frame = b.js("""new Promise(done => { const times = []; let last = performance.now(), n = 0;
         const z = document.querySelector('#timeline-box button[aria-label="Zoom in"]'), a = document.querySelector('#timeline-box button[aria-label="Show all"]');
         const step = t => { times.push(performance.now() - last); last = performance.now(); (n++ % 4 === 3 ? a : z).click();
@@ -232,11 +271,20 @@ def main():
                 check(f"nothing is wider than the page at {tag}", b.js(OVERFLOW) == [], b.js(OVERFLOW))
                 if shots:
                     b.screenshot(f"{shots}/{width}-{'dark' if dark else 'light'}.png")
+            b.load(page, 1440, 900, False)
+            b.settle()
+            check("no table is clipped at 1440 px", b.js(CLIPPED) == [], b.js(CLIPPED))
+            pdf = base64.b64decode(b.call("Page.printToPDF", printBackground=True)["data"])
+            pages = pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type /Page/")
+            check("the page prints", 1 <= pages <= 40 and len(pdf) > 20000, (pages, len(pdf)))
+            if shots:
+                pathlib.Path(f"{shots}/print.pdf").write_bytes(pdf)
             b.load(page, 1280, 900, False)
             b.settle()
             check("the page makes no network request", not b.requests(), b.requests())
-            check("names from the trace are text, not markup", b.js("document.images.length") == 0)
+            check("names from the trace are text, not markup", b.js("document.querySelectorAll('img:not(.print)').length") == 0)
             if b.js("!!document.querySelector('#kernels table')"):
+                check_every_table(b)
                 check_tables(b)
             check_timeline(b)
             if shots:

@@ -1,0 +1,144 @@
+#include "report/glossary.h"
+
+#include <string.h>
+
+#include "base/util.h"
+
+#define MFU \
+    "model FLOP utilisation: FLOPs that the model needs, per second, as a share of the peak of the device"
+#define MBU                                                                                             \
+    "memory bandwidth utilisation: bytes that the model must read, per second, as a share of the peak " \
+    "bandwidth"
+#define ROOFLINE "sum over operators of the larger of FLOPs / peak and bytes / bandwidth"
+#define BUSY "share of the time in which at least one kernel of the stage runs"
+
+static const struct glossary_term legend[] = {
+    { "MFU", MFU },
+    { "MBU", MBU },
+    { "roofline time", ROOFLINE },
+    { "distance", "time divided by the roofline time; 1x is the limit of the hardware" },
+    { "GPU busy", BUSY },
+    { "timed, recorded",
+      "timed: repeats without recording, the source of latencies. Recorded: one run under the "
+      "collector, the source of shares, kernels and idle time" },
+};
+
+/* Sorted by table of the page. Headings in microseconds end in "us" here. */
+static const struct glossary_term terms[] = {
+    { "MFU", MFU },
+    { "MBU", MBU },
+    { "MFU (recorded)", MFU ", in the recorded run" },
+    { "MBU (recorded)", MBU ", in the recorded run" },
+    { "roofline ms", ROOFLINE },
+    { "distance", "time divided by the roofline time; 1x is the limit of the hardware" },
+    { "busy", BUSY },
+    { "GPU busy", BUSY },
+    { "GPU idle", "share of the time without a running kernel" },
+    { "idle", "share of the time without a running kernel" },
+    { "stage", "part of the work, by annotation or as recognised" },
+    { "time ms", "time of one occurrence: the median of the timed repeats, or from the trace" },
+    { "timed ms", "median of the repeats without recording" },
+    { "GPU busy ms", "time of one occurrence with a running kernel" },
+    { "busy ms", "time with a running kernel" },
+    { "kernels", "kernels per occurrence" },
+    { "launches/token", "kernel launches per generated token" },
+    { "tokens", "tokens of one occurrence" },
+    { "tokens/s", "tokens per second of the stage" },
+    { "idle ms", "time without a running kernel" },
+    { "launch gap", "idle because the host had not launched the next kernel yet" },
+    { "host synchronisation", "idle because the host waited for the device before it launched more" },
+    { "dependency between streams", "idle because the next kernel waited for another stream" },
+    { "kernel-to-kernel latency", "idle between two kernels that were both in the queue" },
+    { "copy", "idle while a copy ran" },
+    { "no work", "idle because the program did not launch anything for longer than the launch latency" },
+    { "unknown", "the trace does not contain the cause" },
+    { "removable by CUDA graph", "launch gaps that one launch of a CUDA graph would avoid" },
+    { "mean depth", "mean number of launches that wait when a kernel starts" },
+    { "queue empty", "share of kernels that started with no other launch waiting" },
+    { "call interval us", "median time from one launch call to the next" },
+    { "call time us", "median time that a launch call takes" },
+    { "launch latency us", "median time from the launch call to the start of the kernel, on an idle device" },
+    { "device", "device number in its file" },
+    { "part", "stage, time between steps, or unrecorded time" },
+    { "steps", "number of occurrences" },
+    { "share", "share of the total of this table" },
+    { "communication ms", "time of communication kernels" },
+    { "overlapped", "share of the communication time in which another kernel ran as well" },
+    { "exposed ms", "communication time in which no other kernel ran" },
+    { "share of busy time", "share of the time in which a kernel ran" },
+    { "step", "kind of a recognised step" },
+    { "certain", "steps whose kind and tokens follow from the evidence without doubt" },
+    { "tokens per step", "median number of tokens of a step" },
+    { "requests per step", "median number of sequences of a step" },
+    { "median ms", "half of the values are smaller" },
+    { "p90 ms", "90% of the values are smaller" },
+    { "p99 ms", "99% of the values are smaller" },
+    { "p99 or max ms", "99% of the steps are faster; with fewer than 100 steps, the slowest" },
+    { "max ms", "largest value" },
+    { "worst ms", "slowest step" },
+    { "what differed in the worst", "difference of the slowest step from the median step" },
+    { "phase", "phase of the process" },
+    { "copied to the GPU GB", "data copied from the host to the device" },
+    { "GB/s", "bytes per second" },
+    { "role", "role of the kernel in a layer of the model" },
+    { "ms per token", "time per generated token" },
+    { "figure", "measured quantity" },
+    { "unit", "unit of the values" },
+    { "median", "half of the values are smaller" },
+    { "mean", "arithmetic mean" },
+    { "std", "standard deviation (n-1)" },
+    { "min", "smallest value" },
+    { "max", "largest value" },
+    { "p90", "90% of the values are smaller" },
+    { "CV", "coefficient of variation: standard deviation / mean, within one input" },
+    { "95% CI of the mean", "confidence interval of the mean" },
+    { "n", "number of values" },
+    { "total", "sum of all values" },
+    { "drift", "change from the first to the last third of the repeats" },
+    { "outliers", "repeats far outside the others" },
+    { "failed", "repeats that ended with an error" },
+    { "verdict", "whether the spread allows conclusions" },
+    { "recorded / timed", "time of the recorded run divided by the timed median: the cost of recording" },
+    { "covered", "share of the stage's kernels with counter samples" },
+    { "DRAM", "memory throughput from hardware counters, as a share of its peak" },
+    { "DRAM GB/s", "memory throughput from hardware counters" },
+    { "tensor", "share of the time in which the tensor pipes were active" },
+    { "at peak clock", "the same, as if the clock were at its maximum" },
+    { "SM", "share of the time in which the SMs were active" },
+    { "achieved occupancy", "active warps as a share of the maximum, measured" },
+    { "occupancy", "theoretical occupancy: warps that fit, as a share of the maximum" },
+    { "SM clock GHz", "mean clock of the SMs" },
+    { "energy J", "energy of the recorded run, from NVML" },
+    { "mean W", "mean power" },
+    { "max W", "largest power sample" },
+    { "SM MHz busy", "mean clock while kernels ran" },
+    { "SM MHz max", "highest clock that the device allows" },
+    { "idle J", "energy while no kernel ran" },
+    { "throttled ms", "time with a lowered clock" },
+    { "by", "reason of the lowered clock" },
+    { "J/token (recorded)", "energy per generated token in the recorded run" },
+    { "kernel", "short name; the full name is below" },
+    { "operator", "operator of the framework or engine" },
+    { "calls", "number of calls" },
+    { "total ms", "sum over all calls" },
+    { "self ms", "total without nested operators" },
+    { "device ms", "time of the kernels that the operator launched" },
+    { "device self ms", "the same, without nested operators" },
+    { "device share", "share of the device time" },
+    { "mean us", "mean duration of a call" },
+    { "p99 us", "99% of the calls are faster" },
+    { "bound", "what limits it: memory or compute" },
+    { "category", "kind of kernel, from its name" },
+    { "grid / threads", "blocks per launch / threads per block" },
+};
+
+const struct glossary_term *glossary_legend(size_t *n) {
+    *n = COUNTOF(legend);
+    return legend;
+}
+
+const char *glossary_help(const char *heading) {
+    for (size_t i = 0; i < COUNTOF(terms); i++)
+        if (strcmp(terms[i].term, heading) == 0) return terms[i].help;
+    return NULL;
+}
