@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Time from the start of the engine's process to the first token, and the memory that it takes then, on one model file.
+
+    tests/bench/startup.py [--inferprof build/inferprof] [--runs 5] MODEL
+
+The first run brings the file into the page cache and does not count. RssAnon is the memory of the process itself, RssFile the
+mapped part of the files: weights that were copied would be in RssAnon."""
+import argparse
+import json
+import statistics
+import subprocess
+import time
+
+
+def one(binary, path):
+    start = time.monotonic()
+    p = subprocess.Popen([binary, "engine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(request):
+        p.stdin.write(json.dumps(request) + "\n")
+        p.stdin.flush()
+        reply = json.loads(p.stdout.readline())
+        if "error" in reply:
+            raise SystemExit(reply["error"])
+        return reply
+
+    load = ask({"op": "load", "model": path, "max_context": 512})
+    first = ask({"op": "infer", "prompt_ids": [1], "max_new_tokens": 1, "ignore_eos": True})
+    passed = time.monotonic() - start
+    with open("/proc/%d/status" % p.pid, encoding="ascii") as f:
+        memory = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in f if line.startswith(("RssAnon", "RssFile"))}
+    second = ask({"op": "infer", "prompt_ids": [1], "max_new_tokens": 1, "ignore_eos": True})
+    ask({"op": "bye"})
+    p.wait()
+    return passed * 1e3, load["load_ms"], first["ttft_ms"], second["ttft_ms"], memory
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--inferprof", default="build/inferprof")
+    p.add_argument("--runs", type=int, default=5)
+    p.add_argument("model")
+    o = p.parse_args()
+    one(o.inferprof, o.model)
+    runs = [one(o.inferprof, o.model) for _ in range(o.runs)]
+    names = ("start to first token", "load", "first token of the first request", "of the second request")
+    print(", ".join("%s %.1f ms" % (n, statistics.median(r[i] for r in runs)) for i, n in enumerate(names)))
+    print("RssAnon %.0f MiB, RssFile %.0f MiB" % (runs[-1][4]["RssAnon"], runs[-1][4]["RssFile"]))
+
+
+if __name__ == "__main__":
+    main()
