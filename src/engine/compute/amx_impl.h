@@ -10,6 +10,10 @@ struct amx_config {
 
 static _Thread_local bool amx_ready;
 
+/* Some compilers do not know that tile instructions read and write memory: all stores before this are done,
+ * and loads after it are not moved up. */
+static inline void amx_memory(void) { __asm__ volatile("" ::: "memory"); }
+
 static void amx_begin(void) {
     struct amx_config c = { .palette = 1 };
     if (amx_ready) return;
@@ -17,7 +21,7 @@ static void amx_begin(void) {
         c.row_bytes[i] = 64;
         c.rows[i] = AMX_SIDE;
     }
-    _tile_loadconfig(&c);
+    __asm__ volatile("ldtilecfg %0" ::"m"(c));
     amx_ready = true;
 }
 
@@ -45,13 +49,16 @@ static void amx_last_step(int k, const uint32_t *a, ptrdiff_t a_row, const uint3
     for (int i = 0; i < AMX_ROWS; i++) memcpy(a_rest + i * AMX_SIDE, a + i * a_row, (size_t)k * 4);
     for (int j = 0; j < k; j++)
         memcpy(b_rest + j * 2 * AMX_SIDE, b + j * ldb, sizeof(uint32_t) * 2 * AMX_SIDE);
+    amx_memory();
     amx_step(a_rest, AMX_SIDE, b_rest, 2 * AMX_SIDE);
+    amx_memory();
 }
 
 static void k_tile_bf16(int k, const uint32_t *a, ptrdiff_t a_row, int rows, const uint32_t *b, ptrdiff_t ldb,
                         float *c, ptrdiff_t ldc, bool add) {
     (void)rows;
     amx_begin();
+    amx_memory();
     if (add) {
         _tile_loadd(0, c, ldc * 4);
         _tile_loadd(1, c + AMX_SIDE, ldc * 4);
@@ -70,4 +77,5 @@ static void k_tile_bf16(int k, const uint32_t *a, ptrdiff_t a_row, int rows, con
     _tile_stored(1, c + AMX_SIDE, ldc * 4);
     _tile_stored(2, c + AMX_SIDE * ldc, ldc * 4);
     _tile_stored(3, c + AMX_SIDE * ldc + AMX_SIDE, ldc * 4);
+    amx_memory();
 }

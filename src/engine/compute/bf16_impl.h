@@ -30,7 +30,7 @@ static inline vf dot_pairs(vf sum, vu a, vu b) {
 #define FAST_BF16 false
 #endif
 
-#if defined(__AMX_BF16__) && LANES == 16
+#if (defined(__AMX_BF16__) || defined(__AMXBF16__)) && LANES == 16
 #include "engine/compute/amx_impl.h"
 #define MR_BF16 AMX_ROWS
 #define TILE_BF16_END amx_end

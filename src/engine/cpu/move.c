@@ -25,26 +25,37 @@ void cpu_scatter_add(void *context, struct view to, struct view from, const int 
                    view_floats(from) + (size_t)i * width, width);
 }
 
-static void store_row(char *to, enum dtype type, const float *from, size_t n) {
-    if (type == DTYPE_F32) {
+/* ---- the cache of keys and values */
+struct store_job {
+    const struct cpu *c;
+    const struct cache_rows *rows;
+    struct parts parts; /* of the new rows */
+};
+
+static void store_row(const struct kernels *k, char *to, enum dtype type, const float *from, size_t n) {
+    if (type == DTYPE_F32)
         memcpy(to, from, n * sizeof(float));
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint16_t h = bf16_from_float(from[i]);
-        memcpy(to + 2 * i, &h, 2);
-    }
+    else
+        k->narrow((uint16_t *)(void *)to, from, n);
 }
 
-void cpu_cache_store(void *context, const struct cache_rows *c) {
-    (void)context;
+static void store_task(void *job, int task, int worker) {
+    const struct store_job *j = job;
+    const struct cache_rows *c = j->rows;
+    (void)worker;
     size_t heads = (size_t)c->heads, dim = (size_t)c->dim, bytes = dim * dtype_bytes(c->type);
     char *cache = cache_bytes(c->cache, c->type) + (size_t)c->position * bytes;
     const float *rows = view_floats(c->rows);
-    for (size_t i = 0; i < (size_t)c->n; i++)
+    for (size_t i = parts_start(&j->parts, task); i < parts_end(&j->parts, task); i++)
         for (size_t h = 0; h < heads; h++)
-            store_row(cache + (h * (size_t)c->max_context + i) * bytes, c->type, rows + (i * heads + h) * dim,
-                      dim);
+            store_row(j->c->k, cache + (h * (size_t)c->max_context + i) * bytes, c->type,
+                      rows + (i * heads + h) * dim, dim);
+}
+
+void cpu_cache_store(void *context, const struct cache_rows *c) {
+    const struct cpu *cpu = context;
+    struct store_job j = { cpu, c, parts_of(cpu, (size_t)c->n, 16) };
+    threads_run(cpu->threads, store_task, &j, parts_tasks(&j.parts));
 }
 
 /* ---- windows */

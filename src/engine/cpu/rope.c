@@ -15,8 +15,22 @@ static void rotate_heads(const struct rope_table *t, float *x, int heads, int st
     }
 }
 
+struct rope_job {
+    const struct rope_table *t;
+    const struct rope_rows *r;
+    struct parts parts;
+};
+
+static void rope_task(void *job, int task, int worker) {
+    const struct rope_job *j = job;
+    const struct rope_rows *r = j->r;
+    (void)worker;
+    for (int i = (int)parts_start(&j->parts, task); i < (int)parts_end(&j->parts, task); i++)
+        rotate_heads(j->t, view_floats(r->x) + i * r->row + r->offset, r->heads, r->stride, r->position + i);
+}
+
 void cpu_rope(void *context, const struct rope_table *t, const struct rope_rows *r) {
-    (void)context;
-    for (int i = 0; i < r->rows; i++)
-        rotate_heads(t, view_floats(r->x) + i * r->row + r->offset, r->heads, r->stride, r->position + i);
+    const struct cpu *c = context;
+    struct rope_job j = { t, r, parts_of(c, (size_t)r->rows, 16) };
+    threads_run(c->threads, rope_task, &j, parts_tasks(&j.parts));
 }
