@@ -25,10 +25,13 @@ B := build$(if $(variant),/$(patsubst -%,%,$(variant)))
 CUDA_HOME ?= /usr/local/cuda
 CUDA_INC := $(firstword $(foreach d,$(CUDA_HOME)/include $(CUDA_HOME)/extras/CUPTI/include,$(if $(wildcard $(d)/cupti.h),$(d))))
 
+# Headers only: libpq, libmicrohttpd and libcurl are loaded at run time by the commands that use them.
+PQ_INC := $(addprefix -isystem ,$(wildcard /usr/include/postgresql))
+
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
         -Wformat=2 -Wno-format-nonliteral -Wvla -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O2 -g
-CPPFLAGS += -Isrc -I$(B) -D_GNU_SOURCE $(if $(CUDA_INC),-isystem $(CUDA_INC))
+CPPFLAGS += -Isrc -I$(B) -D_GNU_SOURCE $(PQ_INC) $(if $(CUDA_INC),-isystem $(CUDA_INC))
 ALL_CFLAGS := -std=c11 $(CFLAGS) $(WARN) -fno-strict-aliasing
 ifeq ($(SAN),1)
 ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer

@@ -18,7 +18,9 @@ allowed() {
     analyze) echo "base trace timeline llm analyze" ;;
     run) echo "base trace timeline llm conf engine session analyze run" ;;
     report) echo "base trace timeline llm analyze run report" ;;
-    cmd) echo "base trace timeline llm conf import engine session analyze run report cmd gen" ;;
+    history) echo "base run history" ;;
+    serve) echo "base session run report history serve" ;;
+    cmd) echo "base trace timeline llm conf import engine session analyze run report history serve cmd gen" ;;
     main) echo "base cmd" ;;
     *) echo "" ;;
     esac

@@ -55,7 +55,7 @@ for bin in "$BUILD"/tests/unit-*; do
     run_suite "$(basename "$bin")" "$bin"
 done
 for script in tests/cli/*.sh; do
-    [ "$(basename "$script")" = lib.sh ] && continue
+    case $script in */lib.sh | */*_lib.sh) continue ;; esac
     selected "$(basename "$script" .sh)" "$@" || continue
     mkdir -p "$TMPDIR/work"
     run_suite "$(basename "$script" .sh)" sh "$script"

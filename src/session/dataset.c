@@ -15,7 +15,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "conf/yaml.h"
-#include "session/sha256.h"
+#include "base/sha256.h"
 
 #define MAX_LIST_BYTES (64u << 20)
 #define MAX_REPORTED 3 /* maximum number of missing files and bad lines that are reported individually */

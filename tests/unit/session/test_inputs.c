@@ -20,7 +20,7 @@
 #include "session/env.h"
 #include "session/requests.h"
 #include "session/run_dir.h"
-#include "session/sha256.h"
+#include "base/sha256.h"
 #include "unit/test.h"
 
 TEST(sha256_matches_fips_180_4) {

@@ -1,0 +1,53 @@
+/* The runs under a folder, and the database that makes them searchable. The folders are the truth: the
+ * database can be rebuilt from them at any time.
+ *     struct history *h = history_open("runs", NULL, &err);      -- NULL: runs/.inferprof/index.sqlite
+ *     history_refresh(h, HISTORY_CHANGED, &counts, &err);
+ *     ...                                                        -- query.h
+ *     history_close(h);
+ * One history per thread. Several processes may use one folder and one database at the same time. */
+#ifndef HISTORY_HISTORY_H
+#define HISTORY_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/strlist.h"
+#include "history/database.h"
+
+#define HISTORY_PRIVATE ".inferprof" /* folder under the root for the index, uploads and jobs */
+
+struct history {
+    char *root;  /* real path */
+    char *store; /* identity of the root folder, stored in it: the same from every machine that mounts it */
+    char *url;   /* of the database */
+    struct database *db;
+};
+
+/* `url` NULL: an SQLite file in the root folder. Creates the tables, or migrates them. */
+struct history *history_open(const char *root, const char *url, struct err *err);
+void history_close(struct history *h); /* NULL is fine */
+
+enum history_scan {
+    HISTORY_CHANGED, /* folders that were added or removed, and runs that were not finished */
+    HISTORY_ALL,     /* reads every run folder again */
+};
+struct history_counts {
+    uint64_t seen, added, updated, missing;
+    struct strlist problems; /* unreadable metrics.json files; the caller frees it */
+};
+int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
+                    struct err *err);
+/* Indexes one folder under the root, given by its path relative to the root. *name: of the run, as it is
+ * in the database; may be NULL; the caller frees it. */
+int history_index_folder(struct history *h, const char *path, char **name, struct err *err);
+
+/* Adds a number that grows with every change of the runs. */
+int64_t history_revision(struct history *h, struct err *err); /* -1: err */
+int history_bump_revision(struct history *h, struct err *err);
+
+/* The folder of a run of this store. The caller frees it. */
+char *history_folder(const struct history *h, const char *path);
+
+#endif

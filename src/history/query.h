@@ -1,0 +1,128 @@
+/* Questions to the database of runs. Unknown doubles are NaN, unknown texts NULL. */
+#ifndef HISTORY_QUERY_H
+#define HISTORY_QUERY_H
+
+#include "history/history.h"
+#include "history/record.h"
+
+struct history_run {
+    int64_t id, started_ns, findings;
+    char *name, *store, *path, *digest, *title, *model, *device, *engine, *host, *version, *command;
+    double repeats, failed_repeats, mfu, mbu, time_to_first_token_ms, time_per_token_ms, tokens_per_s;
+    bool incomplete, unstable;
+    bool missing; /* its folder is not there */
+    bool here;    /* its folder is under this root, not in another store */
+    /* of the filter's stage; NaN without one */
+    double stage_time_ms, stage_ci95_low_ms, stage_ci95_high_ms, stage_time_per_token_ms, stage_tokens_per_s,
+        stage_mfu, stage_mbu, stage_distance;
+    struct strlist tags;
+};
+void history_run_free(struct history_run *run);
+
+/* NULL and 0: no condition. A text with '*' is a pattern, otherwise the value must be equal. */
+struct history_filter {
+    const char *model, *device, *engine, *host, *tag, *version;
+    const char *text;  /* part of the name, title, model, device, engine or host */
+    const char *stage; /* only runs with this stage; fills the stage_ fields */
+    int64_t since_ns, until_ns;
+    const char *sort;   /* key of history_sort_keys(); NULL: started */
+    bool reverse;       /* reverses the default order of the key */
+    size_t limit;       /* 0: 50; at most HISTORY_LIMIT_MAX */
+    const char *cursor; /* `next` of the previous page */
+    bool count;         /* also count all matching runs */
+};
+#define HISTORY_LIMIT_MAX 1000
+
+struct history_page {
+    struct history_run *v;
+    size_t n;
+    char *next;    /* cursor of the next page; NULL: this is the last one */
+    int64_t total; /* -1: not counted */
+};
+int history_list(struct history *h, const struct history_filter *filter, struct history_page *page,
+                 struct err *err);
+void history_page_free(struct history_page *page);
+const char *history_sort_keys(void); /* "started|name|..." */
+
+/* Finds a run by its name. Returns 1, 0 if there is none, -1 on failure. */
+int history_find(struct history *h, const char *name, struct history_run *run, struct err *err);
+/* The same; the start of a name is enough if only one run has it. -1 also if several match. */
+int history_find_start(struct history *h, const char *name, struct history_run *run, struct err *err);
+int history_find_digest(struct history *h, const char *digest, struct history_run *run, struct err *err);
+/* Stages, figures, kernels, findings, environment and tags of a run. */
+int history_details(struct history *h, int64_t id, struct run_record *out, struct err *err);
+
+/* Adds and removes tags in the folder and in the database. */
+int history_tag(struct history *h, const struct history_run *run, const char *const *add, size_t nadd,
+                const char *const *remove, size_t nremove, struct err *err);
+/* Deletes the folder and the row. Returns 1; 0 if another process has deleted it; -1 on failure. */
+int history_delete(struct history *h, const struct history_run *run, struct err *err);
+/* Compares the row with the folder, and reads a changed folder again. Returns true if the row is outdated and
+ * must be read again. */
+bool history_verify(struct history *h, const struct history_run *run);
+
+/* A combination of model, device and engine. */
+struct history_series {
+    char *model, *device, *engine;
+    int64_t runs, last_ns;
+};
+struct history_series_list {
+    struct history_series *v;
+    size_t n, cap;
+};
+int history_series(struct history *h, struct history_series_list *out, struct err *err);
+void history_series_free(struct history_series_list *list);
+
+/* Values of one metric over time. */
+struct history_point {
+    char *name, *version;
+    int64_t started_ns;
+    double value, low, high; /* with its 95% interval */
+};
+struct history_points {
+    struct history_point *v; /* oldest first */
+    size_t n, cap;
+    char *unit;
+    bool larger_is_better;
+};
+struct history_trend {
+    const char *model, *device, *engine; /* "" : runs without one */
+    const char *stage;                   /* NULL: `metric` is the key of a figure */
+    const char *metric; /* of a stage: time, time_per_token, tokens_per_s, mfu, mbu, distance */
+    size_t limit;       /* the last so many runs */
+};
+int history_trend(struct history *h, const struct history_trend *t, struct history_points *out,
+                  struct err *err);
+void history_points_free(struct history_points *points);
+bool history_stage_metric(const char *metric); /* true for a metric of stages */
+
+/* Findings of the last runs of a series (or of all runs, if a text is NULL), newest run first. */
+struct history_finding {
+    char *run, *rule, *stage, *title, *model, *device, *engine, *advice;
+    int64_t started_ns;
+    double saving_ms, saving_percent;
+};
+struct history_findings {
+    struct history_finding *v;
+    size_t n, cap;
+};
+int history_findings(struct history *h, const char *model, const char *device, const char *engine,
+                     const char *rule, size_t runs, struct history_findings *out, struct err *err);
+void history_findings_free(struct history_findings *list);
+
+struct history_machine {
+    char *host, *device, *version; /* version: of inferprof in the last run */
+    char *last_run;
+    int64_t runs, last_ns;
+};
+struct history_machines {
+    struct history_machine *v;
+    size_t n, cap;
+};
+int history_machines(struct history *h, struct history_machines *out, struct err *err);
+void history_machines_free(struct history_machines *list);
+
+/* "7d", "24h", "30m", "2026-11-01" or "2026-11-01T12:00:00Z" (UTC) to Unix ns. */
+int history_parse_time(const char *text, int64_t now_ns, int64_t *out_ns, struct err *err);
+
+#endif

@@ -1,0 +1,327 @@
+/* Lists of runs: conditions, order and pages. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/die.h"
+#include "base/strbuf.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "history/query.h"
+#include "history/query_internal.h"
+
+/* A sort key. Numbers: runs without a value are left out. */
+static const struct sort_key {
+    const char *key, *column, *stage_column; /* NULL: needs a stage, or has no value per stage */
+    bool text, ascending;
+} sort_keys[] = {
+    { "started", "r.started_ns", NULL, false, false },
+    { "name", "r.name", NULL, true, true },
+    { "model", "COALESCE(r.model, '')", NULL, true, true },
+    { "device", "COALESCE(r.device, '')", NULL, true, true },
+    { "engine", "COALESCE(r.engine, '')", NULL, true, true },
+    { "time", NULL, "s.time_ms", false, true },
+    { "time_per_token", "r.time_per_token_ms", "s.time_per_token_ms", false, true },
+    { "tokens_per_s", "r.tokens_per_s", "s.tokens_per_s", false, false },
+    { "time_to_first_token", "r.time_to_first_token_ms", NULL, false, true },
+    { "mfu", "r.mfu", "s.mfu", false, false },
+    { "mbu", "r.mbu", "s.mbu", false, false },
+    { "distance", NULL, "s.distance", false, false },
+};
+
+const char *history_sort_keys(void) {
+    return "started|name|model|device|engine|time|time_per_token|tokens_per_s|time_to_first_token|mfu|mbu|"
+           "distance";
+}
+
+static const struct sort_key *find_sort(const struct history_filter *f, const char **column,
+                                        struct err *err) {
+    for (size_t i = 0; i < COUNTOF(sort_keys); i++) {
+        const struct sort_key *k = &sort_keys[i];
+        if (strcmp(k->key, f->sort ? f->sort : "started") != 0) continue;
+        *column = f->stage && k->stage_column ? k->stage_column : k->column;
+        if (*column) return k;
+        err_set(err, "sorting by %s needs a stage, for example decode", k->key);
+        return NULL;
+    }
+    err_set(err, "unknown sort key '%s'; use one of %s", f->sort, history_sort_keys());
+    return NULL;
+}
+
+/* Adds "column = $n", or a pattern if the value has a '*'. Texts that db_args borrows are kept in `texts`. */
+static void add_match(struct query *q, const char *column, const char *value) {
+    if (!value) return;
+    if (!strchr(value, '*')) {
+        strbuf_addf(&q->sql, " AND %s = $%zu", column, q->args.n + 1);
+        db_text(&q->args, value);
+        return;
+    }
+    struct strbuf pattern = STRBUF_INIT;
+    for (const char *p = value; *p; p++) {
+        if (*p == '%' || *p == '_' || *p == '\\') strbuf_addch(&pattern, '\\');
+        strbuf_addch(&pattern, *p == '*' ? '%' : *p);
+    }
+    strbuf_addf(&q->sql, " AND LOWER(%s) LIKE LOWER($%zu) ESCAPE '\\'", column, q->args.n + 1);
+    strlist_add(&q->texts, "%s", pattern.buf);
+    db_text(&q->args, q->texts.v[q->texts.n - 1]);
+    strbuf_free(&pattern);
+}
+
+static void add_text_search(struct query *q, const char *text) {
+    if (!text || !*text) return;
+    struct strbuf pattern = STRBUF_INIT;
+    strbuf_addch(&pattern, '%');
+    for (const char *p = text; *p; p++) {
+        if (*p == '%' || *p == '_' || *p == '\\') strbuf_addch(&pattern, '\\');
+        strbuf_addch(&pattern, *p);
+    }
+    strbuf_addch(&pattern, '%');
+    strlist_add(&q->texts, "%s", pattern.buf);
+    size_t n = q->args.n + 1;
+    db_text(&q->args, q->texts.v[q->texts.n - 1]);
+    strbuf_addf(
+        &q->sql,
+        " AND (LOWER(r.name) LIKE LOWER($%zu) ESCAPE '\\' OR LOWER(r.title) LIKE LOWER($%zu) ESCAPE '\\'"
+        " OR LOWER(r.model) LIKE LOWER($%zu) ESCAPE '\\' OR LOWER(r.device) LIKE LOWER($%zu) ESCAPE '\\'"
+        " OR LOWER(r.host) LIKE LOWER($%zu) ESCAPE '\\')",
+        n, n, n, n, n);
+    strbuf_free(&pattern);
+}
+
+static void add_conditions(struct query *q, const struct history_filter *f) {
+    strbuf_addstr(&q->sql, " FROM runs r");
+    if (f->stage) strbuf_addstr(&q->sql, " JOIN stages s ON s.run = r.id");
+    strbuf_addstr(&q->sql, " WHERE 1 = 1");
+    if (f->stage) {
+        strbuf_addf(&q->sql, " AND s.name = $%zu", q->args.n + 1);
+        db_text(&q->args, f->stage);
+    }
+    add_match(q, "r.model", f->model);
+    add_match(q, "r.device", f->device);
+    add_match(q, "r.engine", f->engine);
+    add_match(q, "r.host", f->host);
+    add_match(q, "r.version", f->version);
+    if (f->tag) {
+        strbuf_addf(&q->sql, " AND r.id IN (SELECT run FROM tags WHERE tag = $%zu)", q->args.n + 1);
+        db_text(&q->args, f->tag);
+    }
+    if (f->since_ns) {
+        strbuf_addf(&q->sql, " AND r.started_ns >= $%zu", q->args.n + 1);
+        db_int(&q->args, f->since_ns);
+    }
+    if (f->until_ns) {
+        strbuf_addf(&q->sql, " AND r.started_ns < $%zu", q->args.n + 1);
+        db_int(&q->args, f->until_ns);
+    }
+    add_text_search(q, f->text);
+}
+
+void query_free(struct query *q) {
+    strbuf_free(&q->sql);
+    strlist_free(&q->texts);
+}
+
+/* A cursor is the id and the sort value of the last row, "ID.VALUE" with the value in hexadecimal. */
+static char *make_cursor(int64_t id, const char *value) {
+    struct strbuf s = STRBUF_INIT;
+    strbuf_addf(&s, "%lld.", (long long)id);
+    for (const char *p = value; *p; p++) strbuf_addf(&s, "%02x", (unsigned char)*p);
+    return strbuf_detach(&s);
+}
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A cursor comes from a client: every character is checked. */
+static int parse_cursor(const char *cursor, const struct sort_key *key, int64_t *id, char **value,
+                        struct err *err) {
+    char *end;
+    *id = strtoll(cursor, &end, 10);
+    size_t n = *end == '.' ? strlen(end + 1) : 1;
+    bool bad = end == cursor || n % 2 || n > 2000 || cursor[0] < '0' || cursor[0] > '9';
+    struct strbuf s = STRBUF_INIT;
+    for (size_t i = 0; !bad && i < n; i += 2) {
+        int high = hex_digit(end[1 + i]), low = hex_digit(end[2 + i]);
+        bad = high < 0 || low < 0 || (high == 0 && low == 0);
+        if (!bad) strbuf_addch(&s, (char)(high * 16 + low));
+    }
+    if (!bad && !key->text) { /* the database would reject a text that is not a number */
+        char *number_end;
+        double number = strtod(s.buf, &number_end);
+        bad = s.len == 0 || *number_end || !isfinite(number) || strpbrk(s.buf, "xXpP");
+        if (!bad && strcmp(key->key, "started") == 0)
+            bad = strspn(s.buf, "0123456789-") != s.len || s.len > 18 + 1;
+    }
+    *value = strbuf_detach(&s);
+    if (!bad) return 0;
+    free(*value);
+    *value = NULL;
+    return err_set(err, "the cursor is not valid; start again without one");
+}
+
+static int add_order(struct query *q, const struct history_filter *f, const struct sort_key *key,
+                     const char *column, size_t limit, struct err *err) {
+    bool ascending = key->ascending != f->reverse;
+    if (!key->text && strcmp(key->key, "started") != 0) strbuf_addf(&q->sql, " AND %s IS NOT NULL", column);
+    if (f->cursor) {
+        int64_t id;
+        char *value;
+        if (parse_cursor(f->cursor, key, &id, &value, err) < 0) return -1;
+        strlist_add(&q->texts, "%s", value);
+        free(value);
+        strbuf_addf(&q->sql, " AND (%s, r.id) %c ($%zu, $%zu)", column, ascending ? '>' : '<', q->args.n + 1,
+                    q->args.n + 2);
+        db_text(&q->args, q->texts.v[q->texts.n - 1]);
+        db_int(&q->args, id);
+    }
+    const char *order = ascending ? "ASC" : "DESC";
+    strbuf_addf(&q->sql, " ORDER BY %s %s, r.id %s LIMIT %zu", column, order, order, limit + 1);
+    return 0;
+}
+
+#define RUN_COLUMNS                                                                                      \
+    "r.id, r.name, r.store, r.path, r.digest, r.title, r.model, r.device, r.engine, r.host, r.version, " \
+    "r.command, r.started_ns, r.findings, r.repeats, r.failed_repeats, r.mfu, r.mbu, "                   \
+    "r.time_to_first_token_ms, r.time_per_token_ms, r.tokens_per_s, r.incomplete, r.unstable, r.missing"
+#define STAGE_COLUMNS                                                                                 \
+    ", s.time_ms, s.ci95_low_ms, s.ci95_high_ms, s.time_per_token_ms, s.tokens_per_s, s.mfu, s.mbu, " \
+    "s.distance"
+enum { RUN_COLUMN_COUNT = 24 };
+
+const char *const query_run_columns = RUN_COLUMNS;
+
+void query_take_run(const struct history *h, struct db_result *r, size_t row, struct history_run *run) {
+    *run = (struct history_run){ .id = db_cell_int(r, row, 0) };
+    char **texts[] = { &run->name,   &run->store,  &run->path, &run->digest,  &run->title,  &run->model,
+                       &run->device, &run->engine, &run->host, &run->version, &run->command };
+    for (size_t i = 0; i < COUNTOF(texts); i++) *texts[i] = db_take(r, row, 1 + i);
+    run->started_ns = db_cell_int(r, row, 12);
+    run->findings = db_cell_int(r, row, 13);
+    double *numbers[] = { &run->repeats,     &run->failed_repeats,         &run->mfu,
+                          &run->mbu,         &run->time_to_first_token_ms, &run->time_per_token_ms,
+                          &run->tokens_per_s };
+    for (size_t i = 0; i < COUNTOF(numbers); i++) *numbers[i] = db_cell_num(r, row, 14 + i);
+    run->incomplete = db_cell_int(r, row, 21) != 0;
+    run->unstable = db_cell_int(r, row, 22) != 0;
+    run->missing = db_cell_int(r, row, 23) != 0;
+    run->here = run->store && strcmp(run->store, h->store) == 0;
+    double *of_stage[] = { &run->stage_time_ms,      &run->stage_ci95_low_ms,
+                           &run->stage_ci95_high_ms, &run->stage_time_per_token_ms,
+                           &run->stage_tokens_per_s, &run->stage_mfu,
+                           &run->stage_mbu,          &run->stage_distance };
+    for (size_t i = 0; i < COUNTOF(of_stage); i++)
+        *of_stage[i] = r->columns > RUN_COLUMN_COUNT + 1 ? db_cell_num(r, row, RUN_COLUMN_COUNT + i) : NAN;
+}
+
+static int count_runs(struct history *h, const struct history_filter *f, int64_t *total, struct err *err) {
+    struct query q = { .sql = STRBUF_INIT };
+    struct db_result r;
+    strbuf_addstr(&q.sql, "SELECT COUNT(*)");
+    add_conditions(&q, f);
+    int rc = database_query(h->db, q.sql.buf, &q.args, &r, err);
+    if (rc == 0) {
+        *total = db_cell_int(&r, 0, 0);
+        db_result_free(&r);
+    }
+    query_free(&q);
+    return rc;
+}
+
+static struct history_run *page_run(struct history_page *page, int64_t id) {
+    for (size_t i = 0; i < page->n; i++)
+        if (page->v[i].id == id) return &page->v[i];
+    return NULL;
+}
+
+static int add_tags(struct history *h, struct history_page *page, struct err *err) {
+    struct strbuf sql = STRBUF_INIT;
+    struct db_result r;
+    if (page->n == 0) return 0;
+    strbuf_addstr(&sql, "SELECT run, tag FROM tags WHERE run IN (");
+    for (size_t i = 0; i < page->n; i++) strbuf_addf(&sql, "%s%lld", i ? "," : "", (long long)page->v[i].id);
+    strbuf_addstr(&sql, ") ORDER BY tag");
+    int rc = database_query(h->db, sql.buf, NULL, &r, err);
+    strbuf_free(&sql);
+    if (rc < 0) return -1;
+    for (size_t i = 0; i < r.rows; i++) {
+        struct history_run *run = page_run(page, db_cell_int(&r, i, 0));
+        if (run) strlist_add(&run->tags, "%s", db_cell(&r, i, 1));
+    }
+    db_result_free(&r);
+    return 0;
+}
+
+static int read_page(struct history *h, struct query *q, size_t limit, struct history_page *page,
+                     struct err *err) {
+    struct db_result r;
+    if (database_query(h->db, q->sql.buf, &q->args, &r, err) < 0) return -1;
+    page->n = MIN(r.rows, limit);
+    page->v = xcalloc(page->n + 1, sizeof *page->v);
+    if (r.rows > limit)
+        page->next = make_cursor(db_cell_int(&r, limit - 1, 0), db_cell(&r, limit - 1, r.columns - 1));
+    for (size_t i = 0; i < page->n; i++) query_take_run(h, &r, i, &page->v[i]);
+    db_result_free(&r);
+    return add_tags(h, page, err);
+}
+
+int history_list(struct history *h, const struct history_filter *filter, struct history_page *page,
+                 struct err *err) {
+    const char *column;
+    *page = (struct history_page){ .total = -1 };
+    const struct sort_key *key = find_sort(filter, &column, err);
+    if (!key) return -1;
+    size_t limit = MIN(filter->limit ? filter->limit : 50, HISTORY_LIMIT_MAX);
+    struct query q = { .sql = STRBUF_INIT };
+    strbuf_addf(&q.sql, "SELECT " RUN_COLUMNS "%s, %s AS sort_value", filter->stage ? STAGE_COLUMNS : "",
+                column);
+    add_conditions(&q, filter);
+    int rc = add_order(&q, filter, key, column, limit, err);
+    if (rc == 0) rc = read_page(h, &q, limit, page, err);
+    query_free(&q);
+    if (rc == 0 && filter->count) rc = count_runs(h, filter, &page->total, err);
+    if (rc < 0) history_page_free(page);
+    return rc;
+}
+
+void history_run_free(struct history_run *run) {
+    char *texts[] = { run->name,   run->store,  run->path, run->digest,  run->title,  run->model,
+                      run->device, run->engine, run->host, run->version, run->command };
+    for (size_t i = 0; i < COUNTOF(texts); i++) free(texts[i]);
+    strlist_free(&run->tags);
+    *run = (struct history_run){ 0 };
+}
+
+void history_page_free(struct history_page *page) {
+    for (size_t i = 0; i < page->n; i++) history_run_free(&page->v[i]);
+    free(page->v);
+    free(page->next);
+    *page = (struct history_page){ .total = -1 };
+}
+
+/* "7d": a number and a unit. */
+static bool parse_age(const char *text, int64_t now_ns, int64_t *out_ns) {
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (end == text || n < 0 || n > 100000 || !*end || end[1]) return false;
+    int64_t seconds = *end == 'd' ? 86400 : *end == 'h' ? 3600 : *end == 'm' ? 60 : *end == 'w' ? 604800 : 0;
+    *out_ns = now_ns - n * seconds * 1000000000;
+    return seconds != 0;
+}
+
+int history_parse_time(const char *text, int64_t now_ns, int64_t *out_ns, struct err *err) {
+    static const char *const formats[] = { "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M",
+                                           "%Y-%m-%dT%H:%M" };
+    if (parse_age(text, now_ns, out_ns)) return 0;
+    for (size_t i = 0; i < COUNTOF(formats); i++) {
+        struct tm tm = { 0 };
+        const char *end = strptime(text, formats[i], &tm);
+        if (!end || *end || tm.tm_year < 70 || tm.tm_year > 300) continue;
+        *out_ns = (int64_t)timegm(&tm) * 1000000000;
+        return 0;
+    }
+    return err_set(err, "'%s' is not a time; use 7d, 24h, 2026-11-01 or 2026-11-01T12:00:00Z", text);
+}

@@ -1,0 +1,13 @@
+/* Writes one run with all its rows to the database. */
+#ifndef HISTORY_WRITE_H
+#define HISTORY_WRITE_H
+
+#include "history/history.h"
+#include "history/record.h"
+
+/* Adds or replaces the run with this path, inside the caller's transaction. `name`: the wanted name; if
+ * another run has it, a suffix is added. *stored_name may be NULL; the caller frees it. */
+int history_write(struct history *h, const char *path, const char *name, const struct run_record *r,
+                  char **stored_name, struct err *err);
+
+#endif

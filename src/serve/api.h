@@ -1,0 +1,54 @@
+/* Handlers of the API, /api/v1. web/openapi.json describes them. */
+#ifndef SERVE_API_H
+#define SERVE_API_H
+
+#include "history/query.h"
+#include "serve/http.h"
+
+/* api_runs.c */
+void api_list_runs(struct request *q);
+void api_get_run(struct request *q);
+void api_delete_run(struct request *q);
+void api_tag_run(struct request *q);
+void api_get_figures(struct request *q);
+void api_get_findings(struct request *q);
+void api_list_artifacts(struct request *q);
+void api_get_artifact(struct request *q);
+void api_get_report(struct request *q);
+/* Reads the filters of a list from the URL. Answers with 400 and returns false if one is not valid. */
+bool api_read_filter(struct request *q, struct history_filter *f);
+/* Finds the run of the URL. Answers with 404 or 503 and returns false if there is none. */
+bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run);
+/* Opens a file of a run folder for reading. The path comes from a client: it must be a safe relative path,
+ * and links are not followed. */
+int api_open_artifact(const struct history *h, const struct history_run *run, const char *path);
+/* True for a whole number from least to most. */
+bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);
+
+/* api_upload.c */
+void api_begin_upload(struct request *q);
+void api_begin_post(struct request *q);
+void api_receive_upload(struct request *q, const char *data, size_t n);
+void api_end_upload(struct request *q);
+void api_get_upload(struct request *q);
+
+/* api_series.c */
+void api_compare(struct request *q);
+void api_list_series(struct request *q);
+void api_get_trend(struct request *q);
+void api_list_findings(struct request *q);
+void api_list_machines(struct request *q);
+void api_health(struct request *q);
+void api_metrics(struct request *q);
+void api_openapi(struct request *q);
+
+struct comparison;
+struct compare_inputs;
+/* Compares the runs named by the arguments `a` and `b` of the URL. NULL: the request was answered. */
+struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
+void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
+
+/* The metric of a trend, from the URL. */
+bool api_read_trend(struct request *q, struct history_trend *t);
+
+#endif

@@ -1,0 +1,401 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/jsonr.h"
+#include "base/opt.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "serve/api.h"
+#include "serve/run_json.h"
+#include "serve/server.h"
+#include "serve/tar.h"
+
+/* ---- arguments */
+
+bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out) {
+    const char *text = http_query(q, name);
+    if (!text) return true;
+    char *end;
+    errno = 0;
+    unsigned long v = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || v < least || v > most) {
+        http_problem(q, 400, "%s must be a whole number from %zu to %zu", name, least, most);
+        return false;
+    }
+    *out = v;
+    return true;
+}
+
+static bool read_time(struct request *q, const char *name, int64_t *out) {
+    const char *text = http_query(q, name);
+    struct err err;
+    if (!text || history_parse_time(text, (int64_t)clock_wall_ns(), out, &err) == 0) return true;
+    http_problem(q, 400, "%s: %s", name, err.msg);
+    return false;
+}
+
+static bool read_order(struct request *q, struct history_filter *f) {
+    const char *order = http_query(q, "order");
+    if (order && !opt_is_choice("default|reverse", order)) {
+        http_problem(q, 400, "order must be default or reverse");
+        return false;
+    }
+    if (f->sort && !opt_is_choice(history_sort_keys(), f->sort)) {
+        http_problem(q, 400, "sort must be one of %s", history_sort_keys());
+        return false;
+    }
+    if (f->sort && !f->stage && opt_is_choice("time|distance", f->sort)) {
+        http_problem(q, 400, "sorting by %s needs a stage", f->sort);
+        return false;
+    }
+    f->reverse = order && strcmp(order, "reverse") == 0;
+    return true;
+}
+
+/* An empty field of a form is no condition. */
+static const char *query_text(const struct request *q, const char *name) {
+    const char *text = http_query(q, name);
+    return text && *text ? text : NULL;
+}
+
+bool api_read_filter(struct request *q, struct history_filter *f) {
+    *f = (struct history_filter){ .model = query_text(q, "model"),
+                                  .device = query_text(q, "device"),
+                                  .engine = query_text(q, "engine"),
+                                  .host = query_text(q, "host"),
+                                  .tag = query_text(q, "tag"),
+                                  .version = query_text(q, "version"),
+                                  .text = query_text(q, "search"),
+                                  .stage = query_text(q, "stage"),
+                                  .sort = query_text(q, "sort"),
+                                  .cursor = query_text(q, "cursor"),
+                                  .limit = 50,
+                                  .count = true };
+    return read_time(q, "since", &f->since_ns) && read_time(q, "until", &f->until_ns) &&
+           api_read_count(q, "limit", 1, HISTORY_LIMIT_MAX, &f->limit) && read_order(q, f);
+}
+
+bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run) {
+    struct err err;
+    int found = history_find(h, name, run, &err);
+    if (found == 1) return true;
+    if (found == 0)
+        http_problem(q, 404, "no run '%s'", name);
+    else
+        request_database_failed(q, &err);
+    return false;
+}
+
+/* ---- lists and single runs */
+
+void api_list_runs(struct request *q) {
+    struct history_filter f;
+    struct history_page page;
+    struct err err;
+    struct jsonw j;
+    if (!api_read_filter(q, &f)) return;
+    struct history *h = request_history(q);
+    if (!h) return;
+    if (history_list(h, &f, &page, &err) < 0) {
+        if (strstr(err.msg, "cursor"))
+            http_problem(q, 400, "%s", err.msg);
+        else
+            request_database_failed(q, &err);
+    } else {
+        http_json(q, 200, "");
+        jsonw_start(&j, &q->out, JSONW_COMPACT);
+        run_json_page(&j, &page);
+        jsonw_finish(&j);
+        history_page_free(&page);
+    }
+    request_done(q, h);
+}
+
+enum run_part { PART_ALL, PART_FIGURES, PART_FINDINGS };
+
+static void write_part(struct request *q, enum run_part part, const struct history_run *run,
+                       const struct run_record *r) {
+    struct jsonw j;
+    http_json(q, 200, "");
+    jsonw_start(&j, &q->out, JSONW_COMPACT);
+    if (part == PART_ALL)
+        run_json_details(&j, run, r);
+    else {
+        jsonw_object(&j);
+        jsonw_kstr(&j, "run", run->name);
+        if (part == PART_FIGURES) {
+            jsonw_key(&j, "stages");
+            run_json_stages(&j, r);
+            jsonw_key(&j, "figures");
+            run_json_figures(&j, r);
+        } else {
+            jsonw_key(&j, "findings");
+            run_json_findings(&j, r);
+        }
+        jsonw_end(&j);
+    }
+    jsonw_finish(&j);
+}
+
+static void get_part(struct request *q, enum run_part part) {
+    struct history_run run;
+    struct run_record r;
+    struct err err;
+    struct history *h = request_history(q);
+    if (!h) return;
+    if (api_find_run(q, h, q->arguments[0], &run)) {
+        if (history_details(h, run.id, &r, &err) < 0)
+            request_database_failed(q, &err);
+        else {
+            write_part(q, part, &run, &r);
+            run_record_free(&r);
+        }
+        history_run_free(&run);
+    }
+    request_done(q, h);
+}
+
+void api_get_run(struct request *q) { get_part(q, PART_ALL); }
+void api_get_figures(struct request *q) { get_part(q, PART_FIGURES); }
+void api_get_findings(struct request *q) { get_part(q, PART_FINDINGS); }
+
+void api_delete_run(struct request *q) {
+    struct history_run run;
+    struct err err;
+    struct history *h = request_history(q);
+    if (!h) return;
+    if (api_find_run(q, h, q->arguments[0], &run)) {
+        int rc = history_delete(h, &run, &err);
+        if (rc < 0)
+            http_problem(q, run.here ? 503 : 409, "%s", err.msg);
+        else if (rc == 0)
+            http_problem(q, 404, "no run '%s'", q->arguments[0]);
+        else
+            q->status = 204;
+        history_run_free(&run);
+    }
+    request_done(q, h);
+}
+
+/* ---- tags */
+
+/* The texts of an array of a JSON object. Returns false if it has other values. */
+static bool read_tags(const json_t *root, const char *key, struct strlist *out) {
+    const json_t *list = json_object_get(root, key);
+    if (!list) return true;
+    if (!json_is_array(list) || json_array_size(list) > 100) return false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *tag = json_string_value(json_array_get(list, i));
+        if (!tag || !run_tag_valid(tag)) return false;
+        strlist_add(out, "%s", tag);
+    }
+    return true;
+}
+
+static bool only_tag_members(const json_t *root) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)root, key, value) {
+        if (!opt_is_choice("add|remove", key)) return false;
+    }
+    return true;
+}
+
+static void change_tags(struct request *q, struct history *h, const struct strlist *add,
+                        const struct strlist *remove) {
+    struct history_run run;
+    struct err err;
+    if (!api_find_run(q, h, q->arguments[0], &run)) return;
+    int rc = history_tag(h, &run, (const char *const *)add->v, add->n, (const char *const *)remove->v,
+                         remove->n, &err);
+    bool there = run.here && !run.missing;
+    history_run_free(&run);
+    if (rc < 0)
+        http_problem(q, there ? 503 : 409, "%s", err.msg);
+    else
+        get_part(q, PART_ALL);
+}
+
+void api_tag_run(struct request *q) {
+    struct err err;
+    struct strlist add = { 0 }, remove = { 0 };
+    json_t *root = jsonr_load_text(q->body.buf, q->body.len, "body", &err);
+    bool valid = json_is_object(root) && only_tag_members(root) && read_tags(root, "add", &add) &&
+                 read_tags(root, "remove", &remove);
+    struct history *h = NULL;
+    if (!valid)
+        http_problem(q, 400,
+                     "expected {\"add\": [tags], \"remove\": [tags]}; a tag is 1 to 64 letters, digits or "
+                     "._:+/-");
+    else if ((h = request_history(q)))
+        change_tags(q, h, &add, &remove);
+    if (h) request_done(q, h);
+    strlist_free(&add);
+    strlist_free(&remove);
+    json_decref(root);
+}
+
+/* ---- files of a run */
+
+int api_open_artifact(const struct history *h, const struct history_run *run, const char *path) {
+    struct stat st;
+    if (!tar_path_is_safe(path)) return -1;
+    char *dir = history_folder(h, run->path);
+    int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    while (fd >= 0 && *path) {
+        size_t n = strcspn(path, "/");
+        char *name = xstrndup(path, n);
+        int flags = path[n] ? O_PATH | O_DIRECTORY : O_RDONLY | O_NONBLOCK; /* never waits for a pipe */
+        int next = openat(fd, name, flags | O_NOFOLLOW | O_CLOEXEC);
+        free(name);
+        close(fd);
+        fd = next;
+        path += n + (path[n] == '/');
+    }
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+struct artifact {
+    char *path;
+    uint64_t bytes;
+};
+struct artifact_list {
+    struct artifact *v;
+    size_t n, cap;
+};
+
+static void list_artifacts(const char *dir, const char *below, int depth, struct artifact_list *out) {
+    char *here = *below ? file_join(dir, below) : xstrdup(dir);
+    DIR *d = opendir(here);
+    for (struct dirent *e; d && out->n < TAR_FILES_MAX && (e = readdir(d));) {
+        struct stat st;
+        char *path = *below ? file_join(below, e->d_name) : xstrdup(e->d_name);
+        bool safe = tar_path_is_safe(path) && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+        if (safe && S_ISDIR(st.st_mode) && depth < 8) list_artifacts(dir, path, depth + 1, out);
+        if (safe && S_ISREG(st.st_mode))
+            vec_push(out, ((struct artifact){ xstrdup(path), (uint64_t)st.st_size }));
+        free(path);
+    }
+    if (d) closedir(d);
+    free(here);
+}
+
+static int by_path(const void *a, const void *b) {
+    return strcmp(((const struct artifact *)a)->path, ((const struct artifact *)b)->path);
+}
+
+static void write_artifacts(struct request *q, const char *run, struct artifact_list *files) {
+    struct jsonw j;
+    if (files->n) qsort(files->v, files->n, sizeof *files->v, by_path);
+    http_json(q, 200, "");
+    jsonw_start(&j, &q->out, JSONW_COMPACT);
+    jsonw_object(&j);
+    jsonw_kstr(&j, "run", run);
+    jsonw_karray(&j, "artifacts");
+    for (size_t i = 0; i < files->n; i++) {
+        jsonw_object(&j);
+        jsonw_kstr(&j, "path", files->v[i].path);
+        jsonw_ku64(&j, "bytes", files->v[i].bytes);
+        jsonw_end(&j);
+        free(files->v[i].path);
+    }
+    jsonw_end(&j);
+    jsonw_end(&j);
+    jsonw_finish(&j);
+    free(files->v);
+}
+
+static bool folder_is_here(struct request *q, const struct history_run *run) {
+    if (run->here && !run->missing) return true;
+    http_problem(q, 409, run->here ? "the folder of the run is missing" : "the run is in another store");
+    return false;
+}
+
+void api_list_artifacts(struct request *q) {
+    struct history_run run;
+    struct artifact_list files = { 0 };
+    struct history *h = request_history(q);
+    if (!h) return;
+    if (api_find_run(q, h, q->arguments[0], &run)) {
+        if (folder_is_here(q, &run)) {
+            char *dir = history_folder(h, run.path);
+            list_artifacts(dir, "", 0, &files);
+            write_artifacts(q, run.name, &files);
+            free(dir);
+        }
+        history_run_free(&run);
+    }
+    request_done(q, h);
+}
+
+/* Files of other people are never shown as pages of this server, except the report, in a sandbox. */
+static const char *artifact_type(const char *path) {
+    static const struct {
+        const char *ending, *type;
+    } rows[] = { { ".json", "application/json" },         { ".md", "text/plain; charset=utf-8" },
+                 { ".csv", "text/csv; charset=utf-8" },   { ".yaml", "text/plain; charset=utf-8" },
+                 { ".log", "text/plain; charset=utf-8" }, { ".png", "image/png" } };
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        if (file_has_ending(path, rows[i].ending)) return rows[i].type;
+    return "application/octet-stream";
+}
+
+static void send_file(struct request *q, struct history *h, const char *path, const char *type) {
+    struct history_run run;
+    struct stat st;
+    if (!api_find_run(q, h, q->arguments[0], &run)) return;
+    int fd = run.here && !run.missing ? api_open_artifact(h, &run, path) : -1;
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        q->status = 200;
+        q->type = type;
+        q->fd = fd;
+        q->fd_bytes = (uint64_t)st.st_size;
+        snprintf(q->etag, sizeof q->etag, "\"%llx-%llx\"", (unsigned long long)st.st_size,
+                 (unsigned long long)st.st_mtim.tv_sec * 1000000000 + (unsigned long long)st.st_mtim.tv_nsec);
+    } else
+        http_problem(q, 404, "run '%s' has no file '%s'", q->arguments[0], path);
+    history_run_free(&run);
+}
+
+void api_get_artifact(struct request *q) {
+    const char *path = http_query(q, "path");
+    if (!path || !tar_path_is_safe(path)) {
+        http_problem(q, 400, "path must be the path of a file, as listed by artifacts");
+        return;
+    }
+    struct history *h = request_history(q);
+    if (!h) return;
+    http_add_header(q, "Content-Security-Policy", "sandbox; default-src 'none'");
+    send_file(q, h, path, artifact_type(path));
+    if (q->status == 200 && strncmp(q->type, "text/plain", 10) != 0 &&
+        strcmp(q->type, "application/json") != 0 && strcmp(q->type, "image/png") != 0)
+        http_add_header(q, "Content-Disposition", "attachment");
+    request_done(q, h);
+}
+
+/* report.html of a run contains scripts and comes from others: the sandbox gives it an origin of its own, and
+ * it can neither read our pages nor use the network. */
+void api_get_report(struct request *q) {
+    struct history *h = request_history(q);
+    if (!h) return;
+    http_add_header(q, "Content-Security-Policy",
+                    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src "
+                    "'unsafe-inline'; img-src data:");
+    send_file(q, h, "report.html", "text/html; charset=utf-8");
+    request_done(q, h);
+}

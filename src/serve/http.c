@@ -1,0 +1,650 @@
+#include "serve/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/hash.h"
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "serve/http_api.h"
+#include "serve/http_cache.h"
+
+#define GZIP_LEAST 1024 /* smaller bodies are not compressed */
+#define CACHE_BYTES (48u << 20)
+#define TICK_NS 250000000 /* pause between pieces of a stream */
+#define RATE_SLOTS 1024
+#define RATE_BURST_S 4.0 /* seconds of requests that a client may send at once */
+
+struct counter {
+    atomic_ulong requests, errors, microseconds;
+};
+
+struct rate {
+    uint64_t client; /* hash of the address */
+    double tokens;
+    uint64_t at_ns;
+};
+
+struct http {
+    struct http_options o;
+    struct MHD_Daemon *daemon;
+    uint16_t port;
+    struct http_cache *cache;
+    struct counter *counters; /* [nroutes + 1]: the last one counts unknown URLs */
+    atomic_ulong refused;
+    pthread_mutex_t lock; /* of `rates` and `waiting` */
+    struct rate rates[RATE_SLOTS];
+    struct {
+        struct MHD_Connection **v;
+        size_t n, cap;
+    } waiting; /* suspended streams */
+    pthread_t ticker;
+    atomic_bool stopping;
+};
+
+/* ---- arguments and headers */
+
+const char *http_query(const struct request *q, const char *name) {
+    return mhd.lookup(q->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const char *http_header(const struct request *q, const char *name) {
+    return mhd.lookup(q->connection, MHD_HEADER_KIND, name);
+}
+
+const char *http_cookie(const struct request *q, const char *name) {
+    return mhd.lookup(q->connection, MHD_COOKIE_KIND, name);
+}
+
+struct collect_values {
+    const char *name, **v;
+    size_t n, cap;
+};
+
+static enum MHD_Result collect_value(void *context, enum MHD_ValueKind kind, const char *key,
+                                     const char *value) {
+    (void)kind;
+    struct collect_values *c = context;
+    if (strcmp(key, c->name) == 0 && value && c->n < c->cap) c->v[c->n++] = value;
+    return MHD_YES;
+}
+
+size_t http_query_all(const struct request *q, const char *name, const char **v, size_t cap) {
+    struct collect_values c = { name, v, 0, cap };
+    mhd.values(q->connection, MHD_GET_ARGUMENT_KIND, collect_value, &c);
+    return c.n;
+}
+
+void *http_user(const struct request *q) { return q->http->o.user; }
+uint16_t http_port(const struct http *http) { return http->port; }
+
+/* ---- responses */
+
+void http_add_header(struct request *q, const char *name, const char *value) {
+    strbuf_addf(&q->headers, "%s: ", name);
+    for (const char *p = value; *p; p++) /* a value must not end the line */
+        if ((unsigned char)*p >= ' ' && *p != 0x7f) strbuf_addch(&q->headers, *p);
+    strbuf_addch(&q->headers, '\n');
+}
+
+void http_json(struct request *q, unsigned status, const char *text) {
+    q->status = status;
+    q->type = "application/json";
+    strbuf_reset(&q->out);
+    strbuf_addstr(&q->out, text);
+}
+
+void http_redirect(struct request *q, const char *location) {
+    q->status = 303;
+    q->type = "text/plain";
+    strbuf_reset(&q->out);
+    http_add_header(q, "Location", location);
+}
+
+static const char *status_title(unsigned status) {
+    static const struct {
+        unsigned status;
+        const char *title;
+    } rows[] = {
+        { 400, "Bad request" },       { 401, "Not signed in" },          { 403, "Not allowed" },
+        { 404, "Not found" },         { 405, "Method not allowed" },     { 409, "Conflict" },
+        { 413, "Too large" },         { 415, "Unsupported media type" }, { 422, "Not valid" },
+        { 429, "Too many requests" }, { 503, "Not available" },          { 507, "The disk is full" }
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        if (rows[i].status == status) return rows[i].title;
+    return "Error";
+}
+
+static void problem_json(struct request *q, unsigned status, const char *detail) {
+    struct jsonw j;
+    strbuf_reset(&q->out);
+    jsonw_start(&j, &q->out, JSONW_COMPACT);
+    jsonw_object(&j);
+    jsonw_kstr(&j, "type", "about:blank");
+    jsonw_kstr(&j, "title", status_title(status));
+    jsonw_ku64(&j, "status", status);
+    jsonw_kstr(&j, "detail", detail);
+    jsonw_kstr(&j, "instance", q->path);
+    jsonw_end(&j);
+    jsonw_finish(&j);
+    q->type = "application/problem+json";
+}
+
+void http_problem(struct request *q, unsigned status, const char *fmt, ...) {
+    char detail[1200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(detail, sizeof detail, fmt, ap);
+    va_end(ap);
+    if (q->fd >= 0) close(q->fd);
+    q->fd = -1;
+    q->status = status;
+    q->etag[0] = '\0';
+    q->no_store = true;
+    if (q->route && q->route->page && q->http->o.error_page) {
+        strbuf_reset(&q->out);
+        q->http->o.error_page(q, status, status_title(status), detail);
+    } else
+        problem_json(q, status, detail);
+}
+
+static bool accepts_gzip(const struct request *q) {
+    const char *accept = http_header(q, "Accept-Encoding");
+    return accept && strstr(accept, "gzip") && !strstr(accept, "gzip;q=0");
+}
+
+static bool compressible(const char *type) {
+    return strncmp(type, "text/", 5) == 0 || strstr(type, "json") || strstr(type, "svg") ||
+           strstr(type, "javascript");
+}
+
+static bool gzip(const struct strbuf *in, struct strbuf *out) {
+    z_stream z = { 0 };
+    if (deflateInit2(&z, 3, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) return false;
+    size_t cap = deflateBound(&z, (uLong)in->len);
+    char *buffer = xmalloc(cap);
+    z.next_in = (Bytef *)in->buf;
+    z.avail_in = (uInt)in->len;
+    z.next_out = (Bytef *)buffer;
+    z.avail_out = (uInt)cap;
+    bool done = deflate(&z, Z_FINISH) == Z_STREAM_END;
+    if (done) strbuf_add(out, buffer, cap - z.avail_out);
+    deflateEnd(&z);
+    free(buffer);
+    return done;
+}
+
+static void add_lines(struct MHD_Response *r, const struct strbuf *headers) {
+    char *copy = xstrdup(headers->buf), *rest;
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *value = strstr(line, ": ");
+        if (!value) continue;
+        *value = '\0';
+        mhd.add_header(r, line, value + 2);
+    }
+    free(copy);
+}
+
+/* Pages may use only our own style sheets and scripts. A handler that sets its own policy keeps it. */
+static void add_common_headers(struct request *q, struct MHD_Response *r) {
+    mhd.add_header(r, "X-Content-Type-Options", "nosniff");
+    mhd.add_header(r, "Referrer-Policy", "no-referrer");
+    mhd.add_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    if (!strstr(q->headers.buf, "Content-Security-Policy: "))
+        mhd.add_header(r, "Content-Security-Policy",
+                       "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+                       "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+    if (q->type) mhd.add_header(r, "Content-Type", q->type);
+    if (q->etag[0]) mhd.add_header(r, "ETag", q->etag);
+    if (!strstr(q->headers.buf, "Cache-Control: "))
+        mhd.add_header(r, "Cache-Control", q->no_store ? "no-store" : "no-cache");
+    add_lines(r, &q->headers);
+}
+
+static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_t cap);
+static void stream_free(void *context);
+
+struct stream_state {
+    struct http *http;
+    struct MHD_Connection *connection;
+    struct http_stream stream;
+    struct strbuf pending;
+    size_t sent;
+    bool ended;
+};
+
+static struct MHD_Response *make_stream(struct request *q) {
+    struct stream_state *s = xcalloc(1, sizeof *s);
+    *s = (struct stream_state){
+        .http = q->http, .connection = q->connection, .stream = *q->stream, .pending = STRBUF_INIT
+    };
+    free(q->stream);
+    q->stream = NULL;
+    return mhd.from_callback(MHD_SIZE_UNKNOWN, 4096, stream_read, s, stream_free);
+}
+
+static struct MHD_Response *make_response(struct request *q) {
+    struct strbuf packed = STRBUF_INIT;
+    struct MHD_Response *r;
+    if (q->stream) return make_stream(q);
+    if (q->fd >= 0) {
+        r = mhd.from_fd(q->fd_bytes, q->fd);
+        q->fd = -1;
+        return r;
+    }
+    bool varies = q->type && compressible(q->type) && q->out.len >= GZIP_LEAST;
+    bool small =
+        varies && accepts_gzip(q) && !strstr(q->headers.buf, "Content-Encoding") && gzip(&q->out, &packed);
+    r = mhd.from_buffer(small ? packed.len : q->out.len, small ? packed.buf : q->out.buf,
+                        MHD_RESPMEM_MUST_COPY);
+    if (small) mhd.add_header(r, "Content-Encoding", "gzip");
+    if (varies) mhd.add_header(r, "Vary", "Accept-Encoding");
+    strbuf_free(&packed);
+    return r;
+}
+
+static void count_request(struct request *q) {
+    struct http *http = q->http;
+    size_t i = q->route ? (size_t)(q->route - http->o.routes) : http->o.nroutes;
+    atomic_fetch_add(&http->counters[i].requests, 1);
+    if (q->status >= 400) atomic_fetch_add(&http->counters[i].errors, 1);
+    atomic_fetch_add(&http->counters[i].microseconds,
+                     (unsigned long)((clock_mono_ns() - q->started_ns) / 1000));
+    log_debug("%s %s %u %.1f ms", q->method, q->path, q->status,
+              (double)(clock_mono_ns() - q->started_ns) / 1e6);
+}
+
+static enum MHD_Result send_response(struct request *q) {
+    struct MHD_Response *r = make_response(q);
+    if (!r) return MHD_NO;
+    add_common_headers(q, r);
+    count_request(q);
+    enum MHD_Result result = mhd.queue(q->connection, q->status, r);
+    mhd.destroy(r);
+    return result;
+}
+
+/* ---- streams: a connection without new text is suspended until the next tick */
+
+static void wait_for_tick(struct stream_state *s) {
+    pthread_mutex_lock(&s->http->lock);
+    if (!atomic_load(&s->http->stopping)) {
+        mhd.suspend(s->connection);
+        vec_push(&s->http->waiting, s->connection);
+    }
+    pthread_mutex_unlock(&s->http->lock);
+}
+
+static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_t cap) {
+    (void)position;
+    struct stream_state *s = context;
+    if (s->sent == s->pending.len) {
+        strbuf_reset(&s->pending);
+        s->sent = 0;
+        if (s->ended || atomic_load(&s->http->stopping)) return MHD_CONTENT_READER_END_OF_STREAM;
+        s->ended = !s->stream.more(s->stream.context, &s->pending);
+    }
+    size_t n = MIN(cap, s->pending.len - s->sent);
+    if (n == 0 && s->ended) return MHD_CONTENT_READER_END_OF_STREAM;
+    if (n == 0) wait_for_tick(s);
+    memcpy(buffer, s->pending.buf + s->sent, n);
+    s->sent += n;
+    return (ssize_t)n;
+}
+
+static void stream_free(void *context) {
+    struct stream_state *s = context;
+    s->stream.free(s->stream.context);
+    strbuf_free(&s->pending);
+    free(s);
+}
+
+static void resume_all(struct http *http) {
+    pthread_mutex_lock(&http->lock);
+    for (size_t i = 0; i < http->waiting.n; i++) mhd.resume(http->waiting.v[i]);
+    http->waiting.n = 0;
+    pthread_mutex_unlock(&http->lock);
+}
+
+static void *ticker_main(void *context) {
+    struct http *http = context;
+    while (!atomic_load(&http->stopping)) {
+        nanosleep(&(struct timespec){ 0, TICK_NS }, NULL);
+        resume_all(http);
+    }
+    return NULL;
+}
+
+/* ---- routing */
+
+/* Matches "/a/{b}" with "/a/x". The path is changed: its segments become the arguments. */
+static bool match_path(const char *pattern, char *path, const char **arguments) {
+    size_t n = 0;
+    while (*pattern == '/' && *path == '/') {
+        pattern++;
+        *path++ = '\0';
+        size_t p = strcspn(pattern, "/"), s = strcspn(path, "/");
+        if (pattern[0] == '{') {
+            if (s == 0) return false;
+            arguments[n++] = path;
+        } else if (p != s || strncmp(pattern, path, p) != 0)
+            return false;
+        pattern += p;
+        path += s;
+    }
+    return *pattern == '\0' && *path == '\0';
+}
+
+/* Returns the route; NULL: none. *allowed: the methods of other routes with this path. */
+static const struct http_route *find_route(struct request *q, struct strbuf *allowed) {
+    const struct http_options *o = &q->http->o;
+    const char *method = strcmp(q->method, "HEAD") == 0 ? "GET" : q->method;
+    for (size_t i = 0; i < o->nroutes; i++) {
+        char *copy = xstrdup(q->path);
+        const char *arguments[HTTP_SEGMENTS] = { 0 };
+        bool matches = match_path(o->routes[i].path, copy, arguments);
+        if (matches && strcmp(o->routes[i].method, method) == 0) {
+            for (size_t k = 0; k < HTTP_SEGMENTS && arguments[k]; k++)
+                q->arguments[k] = xstrdup(arguments[k]);
+            free(copy);
+            return &o->routes[i];
+        }
+        if (matches) strbuf_addf(allowed, "%s%s", allowed->len ? ", " : "", o->routes[i].method);
+        free(copy);
+    }
+    return NULL;
+}
+
+static enum MHD_Result check_text(void *context, enum MHD_ValueKind kind, const char *key,
+                                  const char *value) {
+    (void)kind;
+    bool *valid = context;
+    *valid = *valid && utf8_valid(key, strlen(key)) && (!value || utf8_valid(value, strlen(value)));
+    return MHD_YES;
+}
+
+static const char *client_address(const struct request *q, char *out, size_t cap) {
+    const union MHD_ConnectionInfo *info =
+        mhd.connection_info(q->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    snprintf(out, cap, "unknown");
+    if (!info || !info->client_addr) return out;
+    const struct sockaddr *a = info->client_addr;
+    socklen_t n = a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    getnameinfo(a, n, out, (socklen_t)cap, NULL, 0, NI_NUMERICHOST);
+    return out;
+}
+
+/* A bucket of tokens per client address; addresses that share a slot share their tokens. */
+static bool within_rate(struct request *q) {
+    struct http *http = q->http;
+    char address[64];
+    double per_s = http->o.requests_per_s;
+    if (per_s <= 0) return true;
+    client_address(q, address, sizeof address);
+    uint64_t client = hash_bytes(address, strlen(address)), now_ns = clock_mono_ns();
+    pthread_mutex_lock(&http->lock);
+    struct rate *r = &http->rates[client % RATE_SLOTS];
+    if (r->client != client) *r = (struct rate){ client, per_s * RATE_BURST_S, now_ns };
+    r->tokens = MIN(per_s * RATE_BURST_S, r->tokens + (double)(now_ns - r->at_ns) / 1e9 * per_s);
+    r->at_ns = now_ns;
+    bool within = r->tokens >= 1;
+    if (within) r->tokens -= 1;
+    pthread_mutex_unlock(&http->lock);
+    if (!within) atomic_fetch_add(&http->refused, 1);
+    return within;
+}
+
+/* Checks that do not need the body. */
+static void check_request(struct request *q) {
+    struct strbuf allowed = STRBUF_INIT;
+    bool valid = utf8_valid(q->path, strlen(q->path));
+    mhd.values(q->connection, MHD_GET_ARGUMENT_KIND, check_text, &valid);
+    if (!valid) strbuf_reset((http_problem(q, 400, "the URL is not UTF-8"), &allowed));
+    if (!q->status) q->route = find_route(q, &allowed);
+    if (!q->status && !within_rate(q)) {
+        http_add_header(q, "Retry-After", "1");
+        http_problem(q, 429, "this client sends too many requests; wait a second");
+    } else if (!q->status && !q->route && allowed.len) {
+        http_add_header(q, "Allow", allowed.buf);
+        http_problem(q, 405, "%s is not possible here; use %s", q->method, allowed.buf);
+    } else if (!q->status && !q->route)
+        http_problem(q, 404, "no such page: %s", q->path);
+    if (!q->status) q->http->o.authorize(q);
+    strbuf_free(&allowed);
+}
+
+/* ---- cached answers */
+
+static enum MHD_Result add_key(void *context, enum MHD_ValueKind kind, const char *key, const char *value) {
+    (void)kind;
+    struct strbuf *out = context;
+    strbuf_addf(out, "%c%s=%s", 1, key, value ? value : "");
+    return MHD_YES;
+}
+
+static void cache_key(const struct request *q, struct strbuf *key) {
+    strbuf_addstr(key, q->path);
+    mhd.values(q->connection, MHD_GET_ARGUMENT_KIND, add_key, key);
+}
+
+/* Entity tags may be listed with commas, and marked as weak. */
+static bool tag_matches(const struct request *q) {
+    const char *wanted = http_header(q, "If-None-Match");
+    return wanted && q->etag[0] && (strstr(wanted, q->etag) || strcmp(wanted, "*") == 0);
+}
+
+static void answer_cached(struct request *q) {
+    struct http *http = q->http;
+    struct strbuf key = STRBUF_INIT;
+    int64_t revision = http->o.revision(http->o.user);
+    cache_key(q, &key);
+    if (revision >= 0)
+        snprintf(q->etag, sizeof q->etag, "W/\"%s-%llx-%llx\"", http->o.version, (unsigned long long)revision,
+                 (unsigned long long)hash_bytes(key.buf, key.len));
+    if (tag_matches(q))
+        q->status = 304;
+    else if (revision >= 0 && http_cache_get(http->cache, key.buf, revision, &q->out, &q->type))
+        q->status = 200;
+    else {
+        q->route->handle(q);
+        if (q->status == 200 && revision >= 0 && q->fd < 0)
+            http_cache_put(http->cache, key.buf, revision, q->out.buf, q->out.len, q->type);
+        if (q->status != 200) q->etag[0] = '\0';
+    }
+    strbuf_free(&key);
+}
+
+static void answer(struct request *q) {
+    if (q->route->cached)
+        answer_cached(q);
+    else
+        q->route->handle(q);
+    if (!q->route->cached && q->status == 200 && tag_matches(q)) {
+        if (q->fd >= 0) close(q->fd);
+        q->fd = -1;
+        strbuf_reset(&q->out);
+        q->status = 304;
+    }
+    if (!q->status) http_problem(q, 500, "the handler gave no answer");
+}
+
+/* ---- callbacks of libmicrohttpd */
+
+static struct request *new_request(struct http *http, struct MHD_Connection *connection, const char *url,
+                                   const char *method) {
+    struct request *q = xcalloc(1, sizeof *q);
+    *q = (struct request){ .http = http,
+                           .connection = connection,
+                           .path = xstrdup(url),
+                           .started_ns = clock_mono_ns(),
+                           .body = STRBUF_INIT,
+                           .out = STRBUF_INIT,
+                           .headers = STRBUF_INIT,
+                           .fd = -1 };
+    q->method = xstrdup(method);
+    return q;
+}
+
+static void check_length(struct request *q) {
+    const char *length = http_header(q, "Content-Length");
+    if (q->route->body == HTTP_SMALL_BODY && length && strtoull(length, NULL, 10) > HTTP_SMALL_BODY_BYTES)
+        http_problem(q, 413, "the body has more than %u bytes", HTTP_SMALL_BODY_BYTES);
+}
+
+static void receive(struct request *q, const char *data, size_t n) {
+    if (q->status) return; /* the error is sent after the body */
+    if (q->route->body == HTTP_STREAM_BODY)
+        q->route->receive(q, data, n);
+    else if (q->body.len + n > HTTP_SMALL_BODY_BYTES)
+        http_problem(q, 413, "the body has more than %u bytes", HTTP_SMALL_BODY_BYTES);
+    else if (q->route->body == HTTP_SMALL_BODY)
+        strbuf_add(&q->body, data, n);
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data, size_t *bytes,
+                                  void **state) {
+    (void)version;
+    struct request *q = *state;
+    if (!q) {
+        *state = q = new_request(context, connection, url, method);
+        check_request(q);
+        if (!q->status) check_length(q);
+        if (!q->status && q->route->begin) q->route->begin(q);
+        return q->status ? send_response(q) : MHD_YES; /* before the body: the connection is closed */
+    }
+    if (*bytes) {
+        receive(q, data, *bytes);
+        *bytes = 0;
+        return MHD_YES;
+    }
+    if (!q->status) answer(q);
+    return send_response(q);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code) {
+    (void)context;
+    (void)connection;
+    (void)code;
+    struct request *q = *state;
+    if (!q) return;
+    if (q->free_context) q->free_context(q->context);
+    if (q->fd >= 0) close(q->fd);
+    for (size_t i = 0; i < HTTP_SEGMENTS; i++) free((char *)q->arguments[i]);
+    free((char *)q->method);
+    free(q->path);
+    strbuf_free(&q->body);
+    strbuf_free(&q->out);
+    strbuf_free(&q->headers);
+    free(q);
+    *state = NULL;
+}
+
+/* ---- start and stop */
+
+static int resolve(const char *address, uint16_t port, struct addrinfo **out, struct err *err) {
+    char service[8];
+    struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM };
+    snprintf(service, sizeof service, "%u", port);
+    int rc = getaddrinfo(address, service, &hints, out);
+    if (rc == 0) return 0;
+    return err_set(err, "%s: %s", address, gai_strerror(rc));
+}
+
+static struct MHD_Daemon *start_daemon(struct http *http, const struct addrinfo *a) {
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+    if (a->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
+    return mhd.start(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_SOCK_ADDR, a->ai_addr,
+                     MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_THREAD_POOL_SIZE,
+                     http->o.threads, MHD_OPTION_CONNECTION_LIMIT, http->o.connections,
+                     MHD_OPTION_CONNECTION_TIMEOUT, http->o.timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                     (size_t)65536, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+}
+
+static int listen_on(struct http *http, struct err *err) {
+    struct addrinfo *a = NULL;
+    if (resolve(http->o.address, http->o.port, &a, err) < 0) return -1;
+    errno = 0;
+    http->daemon = start_daemon(http, a);
+    int code = errno;
+    freeaddrinfo(a);
+    if (!http->daemon)
+        return err_set(err, "cannot listen on %s port %u: %s", http->o.address, http->o.port,
+                       code ? strerror(code) : "libmicrohttpd failed");
+    const union MHD_DaemonInfo *info = mhd.info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    http->port = info ? info->port : http->o.port;
+    return 0;
+}
+
+struct http *http_start(const struct http_options *options, struct err *err) {
+    if (mhd_load(err) < 0) return NULL;
+    struct http *http = xcalloc(1, sizeof *http);
+    http->o = *options;
+    http->cache = http_cache_open(CACHE_BYTES);
+    http->counters = xcalloc(options->nroutes + 1, sizeof *http->counters);
+    pthread_mutex_init(&http->lock, NULL);
+    if (listen_on(http, err) == 0 && pthread_create(&http->ticker, NULL, ticker_main, http) == 0) return http;
+    if (http->daemon) mhd.stop(http->daemon);
+    http_cache_close(http->cache);
+    free(http->counters);
+    free(http);
+    return NULL;
+}
+
+void http_stop(struct http *http) {
+    if (!http) return;
+    atomic_store(&http->stopping, true);
+    pthread_join(http->ticker, NULL);
+    resume_all(http);
+    mhd.stop(http->daemon);
+    http_cache_close(http->cache);
+    pthread_mutex_destroy(&http->lock);
+    free(http->waiting.v);
+    free(http->counters);
+    free(http);
+}
+
+void http_metrics(const struct http *http, struct strbuf *out) {
+    static const struct {
+        const char *name, *help;
+        size_t offset;
+        double scale;
+    } rows[] = {
+        { "inferprof_http_requests_total", "Requests by route.", offsetof(struct counter, requests), 1 },
+        { "inferprof_http_errors_total", "Requests with a status of 400 or more.",
+          offsetof(struct counter, errors), 1 },
+        { "inferprof_http_seconds_total", "Time spent on requests, with their bodies.",
+          offsetof(struct counter, microseconds), 1e-6 },
+    };
+    for (size_t r = 0; r < COUNTOF(rows); r++) {
+        strbuf_addf(out, "# HELP %s %s\n# TYPE %s counter\n", rows[r].name, rows[r].help, rows[r].name);
+        for (size_t i = 0; i <= http->o.nroutes; i++) {
+            const char *counter = (const char *)&http->counters[i] + rows[r].offset;
+            unsigned long v = atomic_load((const atomic_ulong *)(const void *)counter);
+            strbuf_addf(out, "%s{method=\"%s\",route=\"%s\"} %.6g\n", rows[r].name,
+                        i < http->o.nroutes ? http->o.routes[i].method : "",
+                        i < http->o.nroutes ? http->o.routes[i].path : "other", (double)v * rows[r].scale);
+        }
+    }
+    strbuf_addf(out,
+                "# HELP inferprof_http_refused_total Requests over the rate limit.\n"
+                "# TYPE inferprof_http_refused_total counter\ninferprof_http_refused_total %lu\n",
+                atomic_load(&http->refused));
+}

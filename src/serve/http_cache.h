@@ -1,0 +1,20 @@
+/* Answers that were computed before: kept until the revision of the database changes. Thread-safe. */
+#ifndef SERVE_HTTP_CACHE_H
+#define SERVE_HTTP_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+struct http_cache;
+struct http_cache *http_cache_open(size_t max_bytes);
+void http_cache_close(struct http_cache *c);
+/* Appends the body kept for this key and revision. *type: of the body, a string constant. */
+bool http_cache_get(struct http_cache *c, const char *key, int64_t revision, struct strbuf *out,
+                    const char **type);
+void http_cache_put(struct http_cache *c, const char *key, int64_t revision, const void *body, size_t n,
+                    const char *type);
+
+#endif

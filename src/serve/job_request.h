@@ -1,0 +1,19 @@
+/* The request of a profiling job: which members it may have, and the command it becomes. */
+#ifndef SERVE_JOB_REQUEST_H
+#define SERVE_JOB_REQUEST_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "base/jsonw.h"
+#include "base/strlist.h"
+
+/* Checks names, types and ranges. Paths must be inside one of the roots, also after links are followed. */
+int job_check(const json_t *root, const char *const *roots, size_t nroots, struct err *err);
+/* Appends the words of the command after the program's name. `request` passed job_check. */
+void job_command(const char *request, const char *out_dir, const char *run_id, struct strlist *words);
+/* Writes the members of the request. */
+void job_write_request(struct jsonw *j, const json_t *root);
+char *job_new_id(void); /* "20260102-030405-job-1a2b3c"; the caller frees it */
+
+#endif

@@ -1,0 +1,27 @@
+/* Parts that several pages use. Every text is escaped. */
+#ifndef SERVE_PAGE_PARTS_H
+#define SERVE_PAGE_PARTS_H
+
+#include "history/query.h"
+#include "report/text.h"
+#include "serve/http.h"
+
+/* A table cell with a text; NULL is a dash. */
+void part_cell(struct strbuf *out, const char *text);
+void part_number(struct strbuf *out, const char *text);   /* right-aligned */
+void part_run_cell(struct strbuf *out, const char *name); /* a link to the run */
+void part_link(struct strbuf *out, const char *path, const char *const *pairs, const char *text);
+/* "?key=value&..." of NULL-terminated pairs; NULL values are left out. Escaped for an attribute. */
+void part_query(struct strbuf *out, const char *const *pairs);
+void part_date(struct strbuf *out, int64_t ns); /* a table cell */
+/* An option list: <select name=...>. */
+void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values, size_t n,
+                 const char *selected, const char *any);
+void part_series_title(struct strbuf *out, const char *model, const char *device, const char *engine);
+/* The values of a series as a line with change points, 1072 or 340 units wide. */
+struct change_point;
+void part_trend_chart(struct strbuf *out, const struct history_points *points,
+                      const struct change_point *changes, size_t nchanges, double width,
+                      const char *css_class);
+
+#endif

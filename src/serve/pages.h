@@ -1,0 +1,28 @@
+/* HTML pages of the server. */
+#ifndef SERVE_PAGES_H
+#define SERVE_PAGES_H
+
+#include "serve/http.h"
+
+/* page.c: the frame of every page */
+void page_open(struct request *q, const char *title, const char *active);
+void page_close(struct request *q);
+void page_error(struct request *q, unsigned status, const char *title, const char *detail);
+void page_asset(struct request *q); /* style sheets and scripts */
+void page_login(struct request *q);
+void page_login_post(struct request *q);
+void page_home(struct request *q);
+/* "/runs/NAME" with the name encoded */
+void page_run_link(struct strbuf *out, const char *name);
+/* Appends text encoded for a part of a URL. */
+void page_url(struct strbuf *out, const char *text);
+
+void page_runs(struct request *q);
+void page_run(struct request *q);
+void page_compare(struct request *q);
+void page_trends(struct request *q);
+void page_findings(struct request *q);
+void page_machines(struct request *q);
+void page_jobs(struct request *q);
+
+#endif

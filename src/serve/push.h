@@ -1,0 +1,25 @@
+/* Sends run folders to a server, through libcurl, which is loaded on first use.
+ *     struct push *p = push_open("http://host:8080", token, &err);
+ *     push_run(p, "runs/20260102-030405-llama", &result, &err);
+ *     push_close(p); */
+#ifndef SERVE_PUSH_H
+#define SERVE_PUSH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct push;
+struct push_result {
+    char *name;     /* of the run on the server; the caller frees it */
+    bool existed;   /* the server had a run with the same content */
+    uint64_t bytes; /* of the stream; 0 if it existed */
+};
+
+struct push *push_open(const char *url, const char *token, struct err *err);
+/* Continues an interrupted upload, also one of an earlier command. Tries again if the connection is lost. */
+int push_run(struct push *p, const char *dir, struct push_result *result, struct err *err);
+void push_close(struct push *p); /* NULL is fine */
+
+#endif

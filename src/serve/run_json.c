@@ -1,0 +1,178 @@
+#include "serve/run_json.h"
+
+#include "base/clock.h"
+
+void run_json_time(struct jsonw *j, const char *key, int64_t ns) {
+    char text[40];
+    jsonw_kstr(j, key,
+               ns > 0 ? clock_format((uint64_t)ns, "%Y-%m-%dT%H:%M:%SZ", 1, text, sizeof text) : NULL);
+}
+
+static void write_tags(struct jsonw *j, const struct strlist *tags) {
+    jsonw_karray(j, "tags");
+    for (size_t i = 0; i < tags->n; i++) jsonw_str(j, tags->v[i]);
+    jsonw_end(j);
+}
+
+static void write_stage_values(struct jsonw *j, const struct history_run *run) {
+    jsonw_kobject(j, "stage");
+    jsonw_knum(j, "time_ms", run->stage_time_ms);
+    jsonw_knum(j, "ci95_low_ms", run->stage_ci95_low_ms);
+    jsonw_knum(j, "ci95_high_ms", run->stage_ci95_high_ms);
+    jsonw_knum(j, "time_per_token_ms", run->stage_time_per_token_ms);
+    jsonw_knum(j, "tokens_per_s", run->stage_tokens_per_s);
+    jsonw_knum(j, "mfu", run->stage_mfu);
+    jsonw_knum(j, "mbu", run->stage_mbu);
+    jsonw_knum(j, "distance", run->stage_distance);
+    jsonw_end(j);
+}
+
+static void write_summary_members(struct jsonw *j, const struct history_run *run) {
+    jsonw_kstr(j, "run", run->name);
+    jsonw_kstr(j, "title", run->title);
+    jsonw_kstr(j, "model", run->model);
+    jsonw_kstr(j, "device", run->device);
+    jsonw_kstr(j, "engine", run->engine);
+    jsonw_kstr(j, "host", run->host);
+    jsonw_kstr(j, "inferprof_version", run->version);
+    run_json_time(j, "started", run->started_ns);
+    jsonw_knum(j, "repeats", run->repeats);
+    jsonw_knum(j, "failed_repeats", run->failed_repeats);
+    jsonw_knum(j, "time_to_first_token_ms", run->time_to_first_token_ms);
+    jsonw_knum(j, "time_per_token_ms", run->time_per_token_ms);
+    jsonw_knum(j, "tokens_per_s", run->tokens_per_s);
+    jsonw_knum(j, "mfu", run->mfu);
+    jsonw_knum(j, "mbu", run->mbu);
+    jsonw_ku64(j, "findings", (uint64_t)run->findings);
+    jsonw_kbool(j, "incomplete", run->incomplete);
+    jsonw_kbool(j, "unstable", run->unstable);
+    jsonw_kbool(j, "missing", run->missing);
+    jsonw_kbool(j, "here", run->here);
+    jsonw_kstr(j, "path", run->path);
+    jsonw_kstr(j, "digest", run->digest);
+}
+
+void run_json_summary(struct jsonw *j, const struct history_run *run) {
+    jsonw_object(j);
+    write_summary_members(j, run);
+    write_stage_values(j, run);
+    write_tags(j, &run->tags);
+    jsonw_end(j);
+}
+
+void run_json_page(struct jsonw *j, const struct history_page *page) {
+    jsonw_object(j);
+    jsonw_karray(j, "runs");
+    for (size_t i = 0; i < page->n; i++) run_json_summary(j, &page->v[i]);
+    jsonw_end(j);
+    jsonw_kstr(j, "next", page->next);
+    if (page->total >= 0) jsonw_ku64(j, "total", (uint64_t)page->total);
+    jsonw_end(j);
+}
+
+void run_json_stages(struct jsonw *j, const struct run_record *r) {
+    jsonw_array(j);
+    for (size_t i = 0; i < r->stages.n; i++) {
+        const struct record_stage *s = &r->stages.v[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "name", s->name);
+        jsonw_kstr(j, "parent", s->parent);
+        jsonw_knum(j, "time_ms", s->time_ms);
+        jsonw_knum(j, "ci95_low_ms", s->ci95_low_ms);
+        jsonw_knum(j, "ci95_high_ms", s->ci95_high_ms);
+        jsonw_knum(j, "repeats", s->repeats);
+        jsonw_knum(j, "tokens", s->tokens);
+        jsonw_knum(j, "time_per_token_ms", s->time_per_token_ms);
+        jsonw_knum(j, "tokens_per_s", s->tokens_per_s);
+        jsonw_knum(j, "mfu", s->mfu);
+        jsonw_knum(j, "mbu", s->mbu);
+        jsonw_knum(j, "floor_ms", s->floor_ms);
+        jsonw_knum(j, "distance", s->distance);
+        jsonw_knum(j, "gpu_busy_share", s->gpu_busy_share);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+void run_json_figures(struct jsonw *j, const struct run_record *r) {
+    jsonw_array(j);
+    for (size_t i = 0; i < r->figures.n; i++) {
+        const struct record_figure *f = &r->figures.v[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "key", f->key);
+        jsonw_kstr(j, "name", f->name);
+        jsonw_kstr(j, "unit", f->unit);
+        jsonw_kbool(j, "larger_is_better", f->larger_is_better);
+        jsonw_knum(j, "median", f->median);
+        jsonw_knum(j, "mean", f->mean);
+        jsonw_knum(j, "std", f->std);
+        jsonw_knum(j, "ci95_low", f->ci95_low);
+        jsonw_knum(j, "ci95_high", f->ci95_high);
+        jsonw_knum(j, "repeats", f->repeats);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_kernels(struct jsonw *j, const struct run_record *r) {
+    jsonw_karray(j, "kernel_classes");
+    for (size_t i = 0; i < r->kernels.n; i++) {
+        const struct record_kernel *k = &r->kernels.v[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "name", k->name);
+        jsonw_kstr(j, "category", k->category);
+        jsonw_kstr(j, "library", k->library);
+        jsonw_kstr(j, "stage", k->stage);
+        jsonw_knum(j, "calls", k->calls);
+        jsonw_knum(j, "owned_ns", k->owned_ns);
+        jsonw_knum(j, "share", k->share);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+void run_json_findings(struct jsonw *j, const struct run_record *r) {
+    jsonw_array(j);
+    for (size_t i = 0; i < r->findings.n; i++) {
+        const struct record_finding *f = &r->findings.v[i];
+        jsonw_object(j);
+        jsonw_kstr(j, "rule", f->rule);
+        jsonw_kstr(j, "stage", f->stage);
+        jsonw_kstr(j, "title", f->title);
+        jsonw_kstr(j, "evidence", f->evidence);
+        jsonw_kstr(j, "advice", f->advice);
+        jsonw_kstr(j, "confidence", f->confidence);
+        jsonw_knum(j, "saving_ms", f->saving_ms);
+        jsonw_knum(j, "saving_percent", f->saving_percent);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void write_environment(struct jsonw *j, const struct run_record *r) {
+    jsonw_karray(j, "environment");
+    for (size_t i = 0; i < r->env.n; i++) {
+        jsonw_object(j);
+        jsonw_kstr(j, "group", r->env.v[i].kind);
+        jsonw_kstr(j, "key", r->env.v[i].key);
+        jsonw_kstr(j, "value", r->env.v[i].value);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+void run_json_details(struct jsonw *j, const struct history_run *run, const struct run_record *r) {
+    jsonw_object(j);
+    write_summary_members(j, run);
+    jsonw_kstr(j, "command", run->command);
+    write_tags(j, &r->tags);
+    jsonw_key(j, "stages");
+    run_json_stages(j, r);
+    jsonw_key(j, "figures");
+    run_json_figures(j, r);
+    write_kernels(j, r);
+    jsonw_key(j, "finding_list");
+    run_json_findings(j, r);
+    write_environment(j, r);
+    jsonw_end(j);
+}

@@ -1,0 +1,62 @@
+/* The server: its settings, connections to the database, and background work.
+ *     struct server *s = server_start(&options, &err);
+ *     ...                                             -- until a signal
+ *     server_stop(s); */
+#ifndef SERVE_SERVER_H
+#define SERVE_SERVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "history/history.h"
+#include "serve/http.h"
+#include "serve/tokens.h"
+
+struct server_options {
+    const char *root, *database; /* database NULL: SQLite in the root folder */
+    const char *address;         /* "127.0.0.1" */
+    uint16_t port;
+    uint64_t max_upload_bytes;
+    unsigned threads, connections;
+    double requests_per_s; /* per client; 0: no limit */
+    bool allow_jobs;
+    const char *const *job_roots; /* folders that jobs may read models and inputs from */
+    size_t njob_roots;
+    const char *version; /* of inferprof */
+};
+
+struct jobs;
+struct server {
+    struct server_options o;
+    struct http *http;
+    bool loopback;     /* listens only for programs of this machine */
+    struct jobs *jobs; /* NULL: not allowed */
+    pthread_mutex_t lock;
+    struct {
+        struct history **v;
+        size_t n, cap;
+    } idle; /* connections to the database that no thread uses */
+    struct token_list tokens;
+    uint64_t tokens_at_ns;
+    pthread_t refresher;
+    bool refreshing;
+    atomic_bool stopping;
+};
+
+struct server *server_start(const struct server_options *options, struct err *err);
+void server_stop(struct server *s);
+
+/* A connection to the database for one request. */
+struct history *server_take(struct server *s, struct err *err); /* NULL: err */
+void server_give(struct server *s, struct history *h);
+
+/* For handlers: takes a connection, or answers with status 503. */
+struct history *request_history(struct request *q);
+void request_done(struct request *q, struct history *h);
+/* Answers with 503: the database failed. */
+void request_database_failed(struct request *q, const struct err *err);
+
+extern const struct http_route server_routes[]; /* routes.c */
+extern const size_t server_routes_n;
+
+#endif

@@ -1,0 +1,334 @@
+#include "serve/upload.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/util.h"
+#include "history/query.h"
+#include "run/saved_metrics.h"
+#include "serve/tar.h"
+
+#define KEEP_S 86400
+#define UPLOADS HISTORY_PRIVATE "/uploads"
+
+struct upload {
+    char *part;   /* the file with the stream */
+    char *folder; /* where it is unpacked */
+    char digest[65];
+    bool keep; /* the part stays for a later continuation */
+    int fd;
+    uint64_t received, total;
+};
+
+bool upload_digest_valid(const char *digest) {
+    return strlen(digest) == 64 && strspn(digest, "0123456789abcdef") == 64;
+}
+
+static int fail_io(enum upload_error *why, struct err *err, const char *path) {
+    *why = errno == ENOSPC || errno == EDQUOT ? UPLOAD_FULL : UPLOAD_FAILED;
+    return err_set(err, "%s: %s", file_basename(path), strerror(errno));
+}
+
+static char *upload_path(const struct history *h, const char *name, const char *ending) {
+    return xasprintf("%s/" UPLOADS "/%s%s", h->root, name, ending);
+}
+
+uint64_t upload_stored(const struct history *h, const char *digest) {
+    struct stat st;
+    char *path = upload_path(h, digest, ".part");
+    uint64_t bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    free(path);
+    return bytes;
+}
+
+static int open_part(struct upload *u, uint64_t offset, enum upload_error *why, struct err *err) {
+    struct stat st;
+    u->fd = open(u->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (u->fd < 0) return fail_io(why, err, u->part);
+    if (flock(u->fd, LOCK_EX | LOCK_NB) < 0) {
+        *why = UPLOAD_BUSY;
+        return err_set(err, "another client sends this run; try again later");
+    }
+    if (fstat(u->fd, &st) < 0 || st.st_nlink == 0) { /* deleted by its last owner before the lock */
+        *why = UPLOAD_BUSY;
+        return err_set(err, "the upload was just finished by another client; try again");
+    }
+    if (offset > (uint64_t)st.st_size) {
+        *why = UPLOAD_OFFSET;
+        return err_set(err, "%llu bytes are stored; continue there", (unsigned long long)st.st_size);
+    }
+    if (ftruncate(u->fd, (off_t)offset) < 0 || lseek(u->fd, (off_t)offset, SEEK_SET) < 0)
+        return fail_io(why, err, u->part);
+    u->received = offset;
+    return 0;
+}
+
+struct upload *upload_open(const struct history *h, const char *digest, uint64_t offset, uint64_t total,
+                           enum upload_error *why, struct err *err) {
+    struct upload *u = xcalloc(1, sizeof *u);
+    char name[80], *dir = file_join(h->root, UPLOADS);
+    *why = UPLOAD_FAILED;
+    if (digest)
+        snprintf(name, sizeof name, "%s", digest);
+    else
+        snprintf(name, sizeof name, "incoming-%d-%llx", (int)getpid(), (unsigned long long)clock_mono_ns());
+    *u = (struct upload){ .part = upload_path(h, name, ".part"),
+                          .folder = upload_path(h, name, ".new"),
+                          .keep = digest != NULL,
+                          .fd = -1,
+                          .total = total };
+    if (digest) snprintf(u->digest, sizeof u->digest, "%s", digest);
+    int rc = file_mkdirs(dir, err);
+    if (rc == 0) rc = open_part(u, offset, why, err);
+    free(dir);
+    if (rc == 0) return u;
+    upload_close(u);
+    return NULL;
+}
+
+int upload_add(struct upload *u, const void *data, size_t n, enum upload_error *why, struct err *err) {
+    const char *p = data;
+    if (u->total && u->received + n > u->total) {
+        *why = UPLOAD_REJECTED;
+        return err_set(err, "the body is longer than announced");
+    }
+    while (n > 0) {
+        ssize_t w = write(u->fd, p, n);
+        if (w < 0 && errno == EINTR) continue;
+        if (w < 0) {
+            fail_io(why, err, u->part);
+            if (*why == UPLOAD_FULL) unlink(u->part); /* frees the space */
+            return -1;
+        }
+        p += w;
+        n -= (size_t)w;
+        u->received += (uint64_t)w;
+    }
+    return 0;
+}
+
+uint64_t upload_received(const struct upload *u) { return u->received; }
+bool upload_is_complete(const struct upload *u) { return u->total && u->received == u->total; }
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at) {
+    (void)st;
+    (void)type;
+    (void)at;
+    remove(path);
+    return 0;
+}
+
+static void remove_folder(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+
+void upload_close(struct upload *u) {
+    if (!u) return;
+    if (!u->keep && u->fd >= 0) unlink(u->part);
+    if (u->fd >= 0) close(u->fd);
+    free(u->part);
+    free(u->folder);
+    free(u);
+}
+
+/* ---- unpacking */
+
+struct unpack {
+    const char *folder;
+    char *path; /* of the open file */
+    int fd;
+    enum upload_error *why;
+};
+
+static int unpack_file(void *context, const char *path, uint64_t bytes, struct err *err) {
+    (void)bytes;
+    struct unpack *p = context;
+    p->path = file_join(p->folder, path);
+    char *dir = xstrndup(p->path, (size_t)(strrchr(p->path, '/') - p->path));
+    int rc = file_mkdirs(dir, err);
+    free(dir);
+    if (rc < 0) return -1;
+    p->fd = open(p->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (p->fd >= 0) return 0;
+    if (errno == EEXIST || errno == EISDIR || errno == ENOTDIR) {
+        *p->why = UPLOAD_REJECTED;
+        return err_set(err, "%s is twice in the upload", path);
+    }
+    return fail_io(p->why, err, p->path);
+}
+
+static int unpack_data(void *context, const void *data, size_t n, struct err *err) {
+    struct unpack *p = context;
+    const char *at = data;
+    while (n > 0) {
+        ssize_t w = write(p->fd, at, n);
+        if (w < 0 && errno == EINTR) continue;
+        if (w < 0) return fail_io(p->why, err, p->path);
+        at += w;
+        n -= (size_t)w;
+    }
+    return 0;
+}
+
+static int unpack_end(void *context, struct err *err) {
+    struct unpack *p = context;
+    int rc = fsync(p->fd) == 0 ? 0 : fail_io(p->why, err, p->path);
+    close(p->fd);
+    p->fd = -1;
+    free(p->path);
+    p->path = NULL;
+    return rc;
+}
+
+/* Reads the stored stream once: unpacks it and computes its digest. */
+static int unpack_part(struct upload *u, struct tar_reader *r, char digest[65], enum upload_error *why,
+                       struct err *err) {
+    struct sha256 s;
+    size_t cap = 1 << 20;
+    char *buffer = xmalloc(cap);
+    ssize_t n = 0;
+    int rc = 0;
+    sha256_start(&s);
+    for (off_t at = 0; rc == 0 && (n = pread(u->fd, buffer, cap, at)) > 0; at += n) {
+        sha256_add(&s, buffer, (size_t)n);
+        rc = tar_reader_feed(r, buffer, (size_t)n, err);
+    }
+    if (rc == 0 && n < 0) rc = fail_io(why, err, u->part);
+    sha256_hex(&s, digest);
+    free(buffer);
+    return rc == 0 ? tar_reader_finish(r, err) : rc;
+}
+
+static int sync_folder(const char *path, enum upload_error *why, struct err *err) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd >= 0 && fsync(fd) == 0 ? 0 : fail_io(why, err, path);
+    if (fd >= 0) close(fd);
+    return rc;
+}
+
+static int sync_entry(const char *path, const struct stat *st, int type, struct FTW *at) {
+    (void)st;
+    (void)at;
+    struct err ignored;
+    enum upload_error why;
+    return type == FTW_DP ? sync_folder(path, &why, &ignored) : 0;
+}
+
+/* The digest is written last: a folder with it is complete. */
+static int seal(struct upload *u, const char *digest, enum upload_error *why, struct err *err) {
+    char *metrics = file_join(u->folder, "metrics.json"), *mark = file_join(u->folder, RECORD_UPLOAD);
+    struct saved_metrics *m = saved_metrics_load(metrics, err);
+    int rc = m ? 0 : -1;
+    if (rc < 0) *why = UPLOAD_REJECTED;
+    saved_metrics_close(m);
+    if (rc == 0 && file_write_atomic(mark, digest, 64, err) < 0) {
+        *why = errno == ENOSPC ? UPLOAD_FULL : UPLOAD_FAILED;
+        rc = -1;
+    }
+    if (rc == 0 && nftw(u->folder, sync_entry, 16, FTW_DEPTH | FTW_PHYS) != 0) {
+        *why = UPLOAD_FAILED;
+        rc = err_set(err, "writing to the disk failed: %s", strerror(errno));
+    }
+    free(metrics);
+    free(mark);
+    return rc;
+}
+
+/* Gives the folder its final name: the name of the top folder, or with a part of the digest if that is taken.
+ * *name: the caller frees it. */
+static int publish(const struct upload *u, const struct history *h, const char *top, const char *digest,
+                   char **name, enum upload_error *why, struct err *err) {
+    char *names[] = { xstrdup(top), xasprintf("%s-%.8s", top, digest), xasprintf("%s-%s", top, digest) };
+    int rc = -1;
+    *name = NULL;
+    for (size_t i = 0; rc < 0 && i < COUNTOF(names); i++) {
+        char *to = file_join(h->root, names[i]);
+        rc = renameat2(AT_FDCWD, u->folder, AT_FDCWD, to, RENAME_NOREPLACE);
+        if (rc == 0) *name = xstrdup(names[i]);
+        free(to);
+        if (rc < 0 && errno != EEXIST) break;
+    }
+    if (rc < 0) fail_io(why, err, u->folder);
+    for (size_t i = 0; i < COUNTOF(names); i++) free(names[i]);
+    return rc < 0 ? -1 : sync_folder(h->root, why, err);
+}
+
+/* A run that is already there with the same content. */
+static int find_stored(struct history *h, const char *digest, char **name, struct err *err) {
+    struct history_run run = { 0 };
+    int found = history_find_digest(h, digest, &run, err);
+    if (found == 1) *name = xstrdup(run.name);
+    history_run_free(&run);
+    return found;
+}
+
+/* Fills *folder_name; or *existing, if the digest was not known before and a run has the same content. */
+static int unpack_and_publish(struct upload *u, struct history *h, char **folder_name, char **existing,
+                              enum upload_error *why, struct err *err) {
+    char digest[65];
+    struct unpack p = { .folder = u->folder, .fd = -1, .why = why };
+    struct tar_sink sink = { unpack_file, unpack_data, unpack_end, &p };
+    struct tar_reader r;
+    *why = UPLOAD_REJECTED; /* unless a write fails */
+    remove_folder(u->folder);
+    tar_reader_init(&r, &sink);
+    int rc = unpack_part(u, &r, digest, why, err);
+    if (p.fd >= 0) close(p.fd);
+    free(p.path);
+    if (rc == 0 && u->digest[0] && strcmp(u->digest, digest) != 0)
+        rc = err_set(err, "the digest of the received bytes is %s; send the run again", digest);
+    if (rc == 0) rc = seal(u, digest, why, err);
+    int found = rc == 0 && !u->digest[0] ? find_stored(h, digest, existing, err) : 0;
+    if (found < 0) rc = -1;
+    if (rc == 0 && found == 0) rc = publish(u, h, r.top, digest, folder_name, why, err);
+    tar_reader_free(&r);
+    if (rc < 0 || found) {
+        remove_folder(u->folder);
+        if (*why != UPLOAD_FAILED) u->keep = false;
+    }
+    return rc;
+}
+
+int upload_store(struct upload *u, struct history *h, char **name, enum upload_error *why, struct err *err) {
+    char *folder = NULL;
+    *name = NULL;
+    *why = UPLOAD_FAILED;
+    int found = u->digest[0] ? find_stored(h, u->digest, name, err) : 0;
+    if (found == 0) {
+        if (unpack_and_publish(u, h, &folder, name, why, err) < 0) return -1;
+        *why = UPLOAD_FAILED;
+        u->keep = false; /* the run is safe now */
+        if (!folder) return 0;
+        int rc = history_index_folder(h, folder, name, err);
+        free(folder);
+        return rc < 0 ? -1 : 1;
+    }
+    if (found == 1) u->keep = false;
+    return found == 1 ? 0 : -1;
+}
+
+void upload_clean(const struct history *h) {
+    char *dir = file_join(h->root, UPLOADS);
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        if (e->d_name[0] == '.' || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) continue;
+        if (time(NULL) - st.st_mtim.tv_sec < KEEP_S) continue;
+        char *path = file_join(dir, e->d_name);
+        remove_folder(path);
+        free(path);
+    }
+    if (d) closedir(d);
+    free(dir);
+}
