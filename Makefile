@@ -221,7 +221,8 @@ test-build: all $(B)/tests/cuda_check $(unit_bins) $(test_programs) $(mock_bins)
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
-# ---- long tests: not part of CI. LONG_TRIALS trials of 15 real processes, about half a second each; LONG_JOBS at once
+# ---- long tests: not part of CI. LONG_TRIALS trials of equal sides and a quarter as many slowed
+# ones; 10 real processes per trial, about a second each; LONG_JOBS at once
 LONG_TRIALS ?= 40
 LONG_JOBS ?= 1
 test-long: all

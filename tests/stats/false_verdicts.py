@@ -2,15 +2,17 @@
 """How often is `inferprof compare` wrong about equal sides, and how often does it see a known slowdown?
 
     false_verdicts.py INFERPROF                 simulated processes, fixed seeds (seconds; part of `make test`)
+    false_verdicts.py INFERPROF --power         slowdowns seen by noise between processes, simulated (a minute)
     false_verdicts.py INFERPROF --real N        N trials with real processes of the embedded model (`make test-long`)
     false_verdicts.py INFERPROF --files FILE... metrics.json files of single processes, in the order in which they ran
 
 A verdict counts as false if any row of the table says faster, slower, better or worse although both sides are the
 same binary.
-A trial of --real starts 15 processes on its own cores, one after the other, five times ABS: A and B are equal, and in
-S the engine waits after every pass until it has taken 5% longer (INFERPROF_TEST_SLOWDOWN=1.05). A against B is one
-comparison of equal sides, A against S one of a known slowdown. No process is in two trials. --jobs N runs N trials at
-once on disjoint sets of cores; --seconds ends early, with the trials that are complete. Needs the program and Python.
+A trial of --real starts 10 processes with one thread each on its own core, one after the other, in the order ABBAABBAAB.
+N trials compare equal sides. --slowed M (default: N / 4) more trials run before them. In these, side B is slowed: the
+engine waits after every pass until it has taken 5% longer (INFERPROF_TEST_SLOWDOWN=1.05). No process is in two trials.
+--jobs J runs J trials of equal sides at once on disjoint cores. A quarter of J slowed trials run at once, because the
+promise about them is for an idle machine. --seconds ends early, with the trials that are complete.
 The slowdown of simulated processes and of --files is made by multiplying every time of side B (rates: dividing) by
 1.05. --files assigns the processes to the sides in three ways: interleaved (ABAB...), in blocks (AAAAABBBBB, as two
 calls of `profile processes=5` do), and drawn at random from all.
@@ -21,6 +23,8 @@ import json
 import os
 import platform
 import random
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -33,6 +37,7 @@ CLAIMS = {"faster", "slower", "better", "worse"}
 LIMIT = 0.05      # false verdicts per table
 POWER = 0.80      # slowdowns of 5% that must be seen, if the machine is idle
 SLOWDOWN = 1.05
+REPEATS, NEW_TOKENS = 21, 32  # of a real process: about a second on an idle core
 
 
 class Bench:
@@ -118,8 +123,8 @@ PROMPT = ('{"id":"one","prompt":"The quick brown fox jumps over the lazy dog and
           'far into the woods."}\n')
 
 
-def profile(program, work, name, threads, slowdown):
-    """One process of the embedded model on the cores of this thread: the parts of its metrics that compare reads.
+def profile(program, work, name, slowdown):
+    """One process of the embedded model on the core of this thread: the parts of its metrics that compare reads.
 
     On the CPU, also on a machine with a GPU, which `device=auto` would take: the slowdown is made in CPU passes.
     """
@@ -127,84 +132,123 @@ def profile(program, work, name, threads, slowdown):
     environment = {k: v for k, v in os.environ.items() if k != "INFERPROF_TEST_SLOWDOWN"}
     if slowdown > 1:
         environment["INFERPROF_TEST_SLOWDOWN"] = str(slowdown)
-    subprocess.run([program, "profile", "-q", "device=cpu", "dataset=prompts", f"dataset.prompts={prompts}", "repeats=7",
-                    "infer.max_new_tokens=16", "peak.tflops=0.1", "peak.gbps=10", "profiling=min",
-                    f"engine.threads={threads}", f"output.dir={work}/runs",
-                    f"output.run_id={name}", "output.predictions=false"],
+    subprocess.run([program, "profile", "-q", "device=cpu", "dataset=prompts", f"dataset.prompts={prompts}",
+                    f"repeats={REPEATS}", f"infer.max_new_tokens={NEW_TOKENS}", "peak.tflops=0.1", "peak.gbps=10",
+                    "profiling=min", "engine.threads=1", f"output.dir={work}/runs", f"output.run_id={name}",
+                    "output.predictions=false"],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=environment)
-    m = json.loads((Path(work) / "runs" / name / "metrics.json").read_text())
+    run = Path(work) / "runs" / name
+    m = json.loads((run / "metrics.json").read_text())
+    shutil.rmtree(run)
     return {k: m[k] for k in ("schema", "run", "stages", "figures")}
 
 
-def run_trial(program, work, trial, cores, deadline):
-    """Three lists of five processes: A, B, and S with the slowdown. None: no time left."""
-    sides = {"a": [], "b": [], "s": []}
+def run_trial(program, work, label, slowdown, deadline):
+    """Two lists of five processes, A and B. None: no time left."""
+    sides = {"a": [], "b": []}
     for k in range(5):
-        for side, processes in sides.items():
+        for side in "ab" if k % 2 == 0 else "ba":  # a steady drift of the machine's speed then favours no side
             if time.monotonic() > deadline:
                 return None
-            processes.append(profile(program, work, f"t{trial}{side}{k}", len(cores), SLOWDOWN if side == "s" else 1))
+            sides[side].append(profile(program, work, f"{label}{side}{k}", slowdown if side == "b" else 1))
     return sides
 
 
-def run_trials(program, work, trials, jobs, deadline):
-    """Runs trials on disjoint sets of cores until all are done or the time is over."""
+def usable_cores():
+    """Usable hardware threads: first one per core, then their siblings, which share the units of a core."""
+    usable, first, rest = sorted(os.sched_getaffinity(0)), [], []
+    for cpu in usable:
+        try:
+            siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
+        except OSError:
+            siblings = str(cpu)
+        (first if int(re.split("[,-]", siblings)[0]) == cpu else rest).append(cpu)
+    return first + rest, len(first)
+
+
+def run_trials(program, work, kind, trials, jobs, deadline, slowdown=1.0):
+    """Runs trials on disjoint cores until all are done or the time is over."""
     (Path(work) / "prompts.jsonl").write_text(PROMPT)
-    usable = sorted(os.sched_getaffinity(0))
-    each = max(1, min(2, len(usable) // jobs))
     done, waiting, lock = [], iter(range(trials)), threading.Lock()
 
-    def stream(cores):
-        os.sched_setaffinity(0, cores)  # of this thread; its processes inherit it
+    def stream(core):
+        os.sched_setaffinity(0, [core])  # of this thread; its processes inherit it
         while True:
             with lock:
                 trial = next(waiting, None)
-            sides = run_trial(program, work, trial, cores, deadline) if trial is not None else None
+            sides = None if trial is None else run_trial(program, work, f"{kind}{trial}", slowdown, deadline)
             if sides is None:
                 return
             with lock:
                 done.append(sides)
                 if sys.stderr.isatty() or len(done) % 20 == 0:
-                    print(f"{len(done)} of {trials} trials", file=sys.stderr)
-    streams = [threading.Thread(target=stream, args=(usable[i * each:(i + 1) * each],)) for i in range(jobs)]
+                    print(f"{len(done)} of {trials} {kind} trials", file=sys.stderr)
+    streams = [threading.Thread(target=stream, args=(core,)) for core in usable_cores()[0][:jobs]]
     for s in streams:
         s.start()
     for s in streams:
         s.join()
-    return done, each
+    return done
 
 
-def stage_medians(processes, name):
+def stage_repeats(processes, name):
     rows = [s["repeats_ms"] for m in processes for s in m["stages"] if s["name"] == name]
-    return [statistics.median(x for x in r if x) for r in rows]
+    return [[x for x in r if x] for r in rows]
 
 
-def real_trials(bench, trials, jobs, seconds):
-    load = os.getloadavg()[0]
-    started = time.monotonic()
-    done, each = run_trials(bench.program, bench.work, trials, jobs, started + seconds)
-    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
-    print(f"{cpu}, {len(os.sched_getaffinity(0))} cores, load {load:.1f} before; {jobs} jobs on {each} cores each; "
-          f"{len(done)} of {trials} trials of 15 processes in {time.monotonic() - started:.0f} s")
-    if not done:
-        return False
+def cv(values):
+    return statistics.stdev(values) / statistics.mean(values)
+
+
+def print_noise(kind, done):
+    """Noise within and between the processes of one side, and the ratio of the sides."""
     for stage in "prefill", "decode":
-        cv = statistics.mean(statistics.stdev(m) / statistics.mean(m) for m in (stage_medians(t["a"], stage) for t in done))
-        ratio = statistics.median(statistics.median(stage_medians(t["s"], stage)) / statistics.median(stage_medians(t["a"], stage))
-                                  for t in done)
-        print(f"{stage}: medians of the processes of a side vary by {cv:.1%} (mean CV); the slowed side takes {ratio:.4f} times as long")
-    false = seen = 0
-    which = {}
-    for t in done:
-        paths = {side: [bench.write(m) for m in processes] for side, processes in t.items()}
-        wrong = claims(bench.verdicts(paths["a"], paths["b"]))
-        false += bool(wrong)
-        for name in wrong:
-            which[name] = which.get(name, 0) + 1
-        seen += "decode" in claims(bench.verdicts(paths["a"], paths["s"]))
-    print("rows of the false verdicts:", which or "none")
-    ok = rate("real: false verdicts of disjoint sides, 5 processes per side", false, len(done), limit=LIMIT)
-    return ok & rate("real: slowdowns of 5% seen in decode, 5 processes per side", seen, len(done), least=POWER)
+        sides = [[stage_repeats(t[side], stage) for side in "ab"] for t in done]
+        medians = [[[statistics.median(r) for r in side] for side in t] for t in sides]
+        within = statistics.median(cv(r) for t in sides for side in t for r in side)
+        between = statistics.median(cv(side) for t in medians for side in t)
+        ratio = statistics.median(statistics.median(b) / statistics.median(a) for a, b in medians)
+        print(f"{kind}, {stage}: CV of the repeats of a process {within:.2%}, of the medians of the processes of a side "
+              f"{between:.2%} (medians over the trials); B takes {ratio:.4f} times as long as A")
+
+
+def real_trials(bench, trials, slowed, jobs, seconds):
+    load, (cores, physical) = os.getloadavg()[0], usable_cores()
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
+    print(f"{cpu}, {len(cores)} usable hardware threads of {physical} cores, load {load:.1f} before; processes with "
+          f"{REPEATS} repeats of {NEW_TOKENS} new tokens, 5 per side")
+    started, results = time.monotonic(), {}
+    for kind, n, at_once, slowdown in (("slowed", slowed, max(1, jobs // 4), SLOWDOWN), ("equal", trials, jobs, 1.0)):
+        begin = time.monotonic()
+        results[kind] = run_trials(bench.program, bench.work, kind, n, at_once, started + seconds, slowdown)
+        print(f"{kind}: {len(results[kind])} of {n} trials, {at_once} at once, {time.monotonic() - begin:.0f} s")
+        if results[kind]:
+            print_noise(kind, results[kind])
+    rows = {kind: [claims(bench.verdicts(*([bench.write(m) for m in t[side]] for side in "ab"))) for t in done]
+            for kind, done in results.items()}
+    which = sorted(name for r in rows["equal"] for name in r)
+    print("rows of the false verdicts:", {name: which.count(name) for name in which} or "none")
+    ok = bool(rows["equal"]) and rate("real: false verdicts of equal sides", sum(map(bool, rows["equal"])), len(rows["equal"]),
+                                      limit=LIMIT)
+    if slowed:
+        seen = sum("decode" in r for r in rows["slowed"])
+        ok &= bool(rows["slowed"]) and rate("real: slowdowns of 5% seen in decode", seen, len(rows["slowed"]), least=POWER)
+    return ok
+
+
+def power_table(bench, trials):
+    """Slowdowns of 5% seen in decode, by the CV of the medians of the processes and their number."""
+    for processes in 5, 8, 10:
+        for noise in 0.005, 0.01, 0.015, 0.02, 0.025, 0.03:
+            rng = random.Random(3)
+            # half of the variance is common to all rows of a process; repeats as noisy as the processes
+            made = lambda: simulated(rng, noise * 0.75, noise, 0.0)
+            sides = lambda factor: [bench.write(slower(made(), factor)) for _ in range(processes)]
+            seen = sum("decode" in claims(bench.verdicts(sides(1), sides(SLOWDOWN))) for _ in range(trials))
+            medians = [statistics.median(stage_repeats([made()], "decode")[0]) for _ in range(2000)]
+            rate(f"simulated, {processes} processes per side, CV of their medians {cv(medians):.1%}: slowdowns of 5% seen",
+                 seen, trials)
+    return True
 
 
 def from_files(bench, files, trials):
@@ -212,8 +256,7 @@ def from_files(bench, files, trials):
     strip = [{k: m[k] for k in ("schema", "run", "stages", "figures")} for m in load]
     paths, slow = [bench.write(m) for m in strip], [bench.write(slower(m, SLOWDOWN)) for m in strip]
     medians = [statistics.median(x for x in m["stages"][0]["repeats_ms"] if x) for m in strip]
-    cv = statistics.stdev(medians) / statistics.mean(medians)
-    print(f"{len(files)} processes; {strip[0]['stages'][0]['name']} varies by {cv:.1%} (CV) between processes")
+    print(f"{len(files)} processes; {strip[0]['stages'][0]['name']} varies by {cv(medians):.1%} (CV) between processes")
     n, rng, ok = len(files), random.Random(11), True
     starts = range(0, 10 * min(trials, n // 10), 10)  # no process is in two trials, except those at random
     orders = {"interleaved": [[s + k for k in range(10)] for s in starts],
@@ -238,7 +281,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inferprof")
     parser.add_argument("--real", type=int, metavar="N")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trials at once, each on its own cores")
+    parser.add_argument("--power", action="store_true")
+    parser.add_argument("--slowed", type=int, metavar="M", help="slowed trials (default: a quarter of N)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="J", help="trials at once, each on its own core")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no process after this time")
     parser.add_argument("--files", nargs="+", metavar="FILE")
     parser.add_argument("--trials", type=int, default=200)
@@ -251,7 +296,9 @@ def main():
         if o.files:
             ok = from_files(bench, o.files, o.trials)
         elif o.real:
-            ok = real_trials(bench, o.real, o.jobs, o.seconds)
+            ok = real_trials(bench, o.real, (o.real + 3) // 4 if o.slowed is None else o.slowed, o.jobs, o.seconds)
+        elif o.power:
+            ok = power_table(bench, o.trials)
         else:
             ok = simulate(bench, o.trials)
     sys.exit(0 if ok else 1)
