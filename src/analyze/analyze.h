@@ -96,7 +96,8 @@ struct analyze_input {
     bool no_presets;
     bool no_steps; /* treat a trace without stages as one stage instead of looking for steps */
     double peak_flops_per_s, peak_bytes_per_s; /* per device; NaN or 0: unknown */
-    const char *peak_source;                   /* "datasheet, dense bf16", "calibrated", "user" */
+    double read_bytes_per_s; /* read bandwidth that `calibrate` measured; NaN or 0: unknown */
+    const char *peak_source; /* "datasheet, dense bf16", "calibrated", "user" */
     /* row of the table of GPUs, for the peaks of other types; NULL: unknown */
     const struct llm_gpu *gpu;
     const char *model; /* name, for texts; NULL */
@@ -264,6 +265,7 @@ struct analysis_stage {
     /* Fractions; distance = time / roofline time. Each is the median over the repeats of the ratio with
      * the repeat's own cost. */
     double mfu, mbu, distance;
+    double mbu_read; /* the same as mbu, but with the read bandwidth that `calibrate` measured on this GPU */
     /* model work of the recorded request / its recorded time; comparable with counters */
     double recorded_mfu, recorded_mbu;
 

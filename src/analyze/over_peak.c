@@ -173,7 +173,7 @@ static const char *list_add(struct context *c, const char *list, const char *nam
 
 static void explain_stage(struct context *c, struct analysis_stage *s) {
     struct ratios r = { .distance = s->distance<1, .compute = s->mfu> 1 || s->recorded_mfu > 1,
-                        .memory = s->mbu > 1 || s->recorded_mbu > 1,
+                        .memory = s->mbu > 1 || s->recorded_mbu > 1 || s->mbu_read > 1,
                         .list = "",
                         .step_bytes = s->step_bytes,
                         .on_cpu = s->on_cpu || (c->a->cpu_only && !c->in->gpu),
@@ -184,7 +184,10 @@ static void explain_stage(struct context *c, struct analysis_stage *s) {
     if (s->mfu > 1) r.list = list_add(c, r.list, "MFU", 100 * s->mfu, "%");
     if (s->mbu > 1) r.list = list_add(c, r.list, "MBU", 100 * s->mbu, "%");
     if (r.compute && !(s->mfu > 1)) r.list = list_add(c, r.list, "recorded MFU", 100 * s->recorded_mfu, "%");
-    if (r.memory && !(s->mbu > 1)) r.list = list_add(c, r.list, "recorded MBU", 100 * s->recorded_mbu, "%");
+    if (s->recorded_mbu > 1 && !(s->mbu > 1))
+        r.list = list_add(c, r.list, "recorded MBU", 100 * s->recorded_mbu, "%");
+    if (s->mbu_read > 1)
+        r.list = list_add(c, r.list, "MBU of the measured read bandwidth", 100 * s->mbu_read, "%");
     s->over = explain(c, &r);
 }
 

@@ -295,6 +295,7 @@ static void set_utilization(struct context *c, struct analysis_stage *s) {
     s->mbu = s->bytes / (seconds * s->peak_bytes_per_s);
     s->distance = s->floor_ms > 0 ? s->time_ms / s->floor_ms : NAN;
     if (work && s->timing_ms.n) set_ratios_of_repeats(c, s);
+    if (c->in->read_bytes_per_s > 0) s->mbu_read = s->mbu * s->peak_bytes_per_s / c->in->read_bytes_per_s;
 }
 
 /* Prefill plus decode. The image stages are parts of prefill. */

@@ -21,7 +21,7 @@ struct calibrate_opts {
 
 static const struct opt options[] = {
     { 0, "cached", OPT_FLAG, offsetof(struct calibrate_opts, cached), NULL,
-      "print the cached peaks of the CPU; measure only if there are none", NULL },
+      "print cached peaks; measure the CPU only if there are none", NULL },
     { 0, "cached-cpu", OPT_FLAG, offsetof(struct calibrate_opts, cached_cpu), NULL,
       "the same for the CPU, but measure the GPUs", NULL },
     { 0, "json", OPT_FLAG, offsetof(struct calibrate_opts, json), NULL, "print JSON", NULL },
@@ -86,7 +86,7 @@ static void print_json(const struct cpu_peak *p, const struct gpu_peaks *gpus, c
     jsonw_object(&j);
     jsonw_kstr(&j, "schema", SCHEMA_CALIBRATE);
     cpu_json(&j, p);
-    if (gpus) gpus_json(&j, gpus, gpu_problem);
+    gpus_json(&j, gpus, gpu_problem);
     jsonw_end(&j);
     jsonw_finish(&j);
     fputs(out.buf, stdout);
@@ -112,12 +112,30 @@ static void print_cpu(const struct cpu_peak *p) {
     free(path);
 }
 
-static void print_gpus(const struct gpu_peaks *gpus, const char *problem) {
+static void print_kept(const struct gpu_peaks *gpus) {
+    char *path = gpu_peak_cache_path();
+    bool stable = false;
+    for (size_t i = 0; i < gpus->n; i++) {
+        stable |= gpu_peak_is_stable(&gpus->v[i]);
+        if (gpus->v[i].nreads && !gpu_peak_is_stable(&gpus->v[i]))
+            log_warn(
+                "%s is busy: the best two rounds differ by %.1f%%. Its bandwidth may be too low and is not "
+                "cached; try again when it is idle",
+                gpus->v[i].name, gpus->v[i].spread * 100);
+    }
+    if (stable && gpu_peaks_keep(gpus))
+        printf("cached in %s: reports show it beside the datasheet's bandwidth\n", path);
+    else if (stable)
+        log_warn("not cached: %s cannot be written", path ? path : "neither XDG_CACHE_HOME nor HOME is set");
+    free(path);
+}
+
+static void print_gpus(const struct gpu_peaks *gpus, const char *problem, bool cached) {
     char bytes[32], rate[32];
     if (problem) printf("GPU: not measured: %s\n", problem);
     for (size_t i = 0; i < gpus->n; i++) {
         const struct gpu_peak *p = &gpus->v[i];
-        printf("%s\n", p->name);
+        printf("%s%s\n", p->name, cached ? " (from the cache)" : "");
         if (*p->problem) printf("  not measured: %s\n", p->problem);
         for (size_t k = 0; k < p->nreads; k++)
             printf("  reading %-5s %-12s%s/s\n", p->reads[k].bytes <= p->l2_bytes ? "L2," : "DRAM,",
@@ -130,6 +148,7 @@ static void print_gpus(const struct gpu_peaks *gpus, const char *problem) {
             printf("  not in the table of GPUs; set peak.gbps=%.0f to use the measured bandwidth\n",
                    p->bytes_per_s / 1e9);
     }
+    if (!cached) print_kept(gpus);
 }
 
 static int run_calibrate(const void *opts, int argc, char **argv) {
@@ -144,14 +163,18 @@ static int run_calibrate(const void *opts, int argc, char **argv) {
         log_warn("this machine is busy: the threads got %.0f%% of their cores, the best rounds differ by "
                  "%.1f%%. The peaks may be too low and are not cached; try again when it is idle",
                  p.cpu_share * 100, p.spread * 100);
-    bool measure_gpus = !o->cached;
-    const char *gpu_problem = measure_gpus && gpu_peaks_measure(&gpus, &gpu_err) < 0 ? gpu_err.msg : NULL;
+    const char *gpu_problem = NULL;
+    if (o->cached)
+        gpu_peaks_cached(&gpus);
+    else if (gpu_peaks_measure(&gpus, &gpu_err) < 0)
+        gpu_problem = gpu_err.msg;
     if (o->json) {
-        print_json(&p, measure_gpus ? &gpus : NULL, gpu_problem);
+        if (!o->cached) gpu_peaks_keep(&gpus);
+        print_json(&p, &gpus, gpu_problem);
         return EXIT_DONE;
     }
     print_cpu(&p);
-    if (measure_gpus) print_gpus(&gpus, gpu_problem);
+    print_gpus(&gpus, gpu_problem, o->cached);
     return EXIT_DONE;
 }
 
@@ -163,8 +186,8 @@ const struct command cmd_calibrate = {
         "Measures a single-precision matrix product, and reading working sets from 256 KiB to 512 MiB, "
         "on all usable\ncores, in CPU time: the best of three to nine rounds, until two agree. On a "
         "busy machine it warns and does not\ncache the result. `profile` runs this once "
-        "automatically. On GPUs it reads buffers in and beyond the L2 cache;\nreports use the peaks "
-        "of the table of `inferprof static` unless peak.gbps is given.",
+        "automatically. On GPUs it reads buffers in and beyond the L2 cache\nand caches the bandwidth: "
+        "later reports show it beside that of the table of `inferprof static`.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct calibrate_opts),

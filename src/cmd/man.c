@@ -45,7 +45,7 @@ static const struct man_item man_items[] = {
     { MAN_ENVIRONMENT, "profile|static", "MFU_PEAK_TFLOPS",
       "Dense peak of the device in TFLOP/s. Replaces the value of the device table." },
     { MAN_ENVIRONMENT, "profile|calibrate", "XDG_CACHE_HOME",
-      "Folder of the cache for measured CPU peaks. Default: `~/.cache`." },
+      "Folder of the cache for measured peaks. Default: `~/.cache`." },
     { MAN_ENVIRONMENT, "profile", "HF_HUB_CACHE, HF_HOME",
       "Folder of downloaded models (`HF_HOME/hub`), for models given as `ORG/NAME`. Default: "
       "`~/.cache/huggingface/hub`." },

@@ -88,6 +88,17 @@ static void draw_roof(const struct plane *p, double peak_flops, double peak_byte
     svg_text(out, px(p, mid) - 8, py(p, mid * peak_bytes) - 6, SVG_END, "ink", label);
 }
 
+/* The memory roof at the read bandwidth that `calibrate` measured, below that of the datasheet. */
+static void draw_read_roof(const struct plane *p, double peak_flops, double read_bytes, struct strbuf *out) {
+    if (!(peak_flops > 0 && read_bytes > 0)) return;
+    double from = fmax(pow(10, p->x0), pow(10, p->y0) / read_bytes), ridge = peak_flops / read_bytes;
+    struct svg_path path;
+    svg_path_open(&path, out, "roof dashed");
+    svg_path_to(&path, px(p, from), py(p, from * read_bytes));
+    svg_path_to(&path, px(p, ridge), py(p, peak_flops));
+    svg_path_close(&path);
+}
+
 /* The labels placed so far. A new label moves down until it overlaps none of them. */
 struct labels {
     struct {
@@ -145,6 +156,7 @@ bool chart_roofline(const struct view *v, const struct chart_form *form, struct 
                out);
     draw_axes(&p, out);
     draw_roof(&p, peak_flops, peak_bytes, out);
+    draw_read_roof(&p, peak_flops, v->run->peak.read_bytes_per_s, out);
     for (size_t i = 0; i < v->a->nroofline; i++)
         if (v->a->roofline[i].stage == ANALYSIS_NONE && drawable(&v->a->roofline[i]))
             longest = fmax(longest, v->a->roofline[i].time_ns);

@@ -10,7 +10,7 @@ static const char alone_css[] =
     ".r10{fill:#7f3d41}.r11{fill:#ffa2d8}.r12{fill:#77777f}"
     "svg{background:#fff}text{font:12px "
     "system-ui,sans-serif;fill:#63636b}.ink{fill:#1d1d20}.axis{stroke:#e4e2dd}"
-    ".roof{stroke:#1d1d20;stroke-width:1.6;fill:none}.line{stroke:#3450b8;stroke-width:1.4;fill:none}"
+    ".roof{stroke:#1d1d20;stroke-width:1.6;fill:none}.dashed{stroke-dasharray:5 4}.line{stroke:#3450b8;stroke-width:1.4;fill:none}"
     ".line2{stroke:#8f8f98;stroke-width:1.2;fill:none}.dot{fill:#3450b8;fill-opacity:.28;stroke:#3450b8}"
     ".stage{fill:#1d1d20;stroke:#fff;stroke-width:1.5}.mark{fill:#9a5b00;fill-opacity:.25}.busy{fill:#3450b8}"
     ".idle{fill:#d5d2cb}.track{fill:#efede9}.tick{fill:#1d1d20}"

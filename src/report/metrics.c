@@ -64,6 +64,7 @@ static void write_device(struct jsonw *j, const struct view *v) {
     jsonw_kstr(j, "name", view_device(v));
     jsonw_knum(j, "peak_flop_per_s", view_peak_flops(v));
     jsonw_knum(j, "peak_byte_per_s", view_peak_bytes(v));
+    jsonw_knum(j, "read_byte_per_s", v->run->peak.read_bytes_per_s > 0 ? v->run->peak.read_bytes_per_s : NAN);
     jsonw_kstr(j, "peak_type", v->run->peak.type);
     jsonw_kstr(j, "peak_source", view_peak_source(v));
     if (v->run->peak.levels.n) {

@@ -83,6 +83,7 @@ static const struct column columns[] = {
       .at = { .md = 70, .terminal = 70, .summary = 50 } },
     { "mbu", "MBU", COLUMN_PERCENT, S(mbu), .data = CSV | JSON,
       .at = { .md = 80, .terminal = 80, .summary = 60 } },
+    { "mbu_read", .source = S(mbu_read), .data = CSV | JSON },
     { "reason", .source = S(over.text), .data = CSV | JSON },
     { "hard_bound_ms", .source = S(hard_bound_ms), .data = CSV | JSON },
     { "peak_flop_per_s", .source = S(peak_flops_per_s), .data = JSON },

@@ -87,6 +87,24 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
     strbuf_addch(out, '.');
 }
 
+/* The read bandwidth that `calibrate` measured on this GPU, and the share of it that each stage reaches. */
+static void add_read_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out) {
+    double read = v->run->peak.read_bytes_per_s;
+    if (!(read > 0)) return;
+    strbuf_addf(out, "Reading measured by inferprof calibrate: %s/s (%s of the peak).", text_bytes(read).s,
+                text_percent(read / view_peak_bytes(v)).s);
+    const char *before = " MBU of it: ";
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct analysis_stage *s = v->stages[i];
+        if (!isfinite(s->mbu_read) || s->parent_name) continue;
+        strbuf_addstr(out, before);
+        form->text(out, s->name);
+        strbuf_addf(out, " %s", text_percent(s->mbu_read).s);
+        before = ", ";
+    }
+    if (*before == ',') strbuf_addch(out, '.');
+}
+
 void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out) {
     bool any = false;
     for (size_t i = 0; i < v->nstages; i++) {
@@ -100,6 +118,7 @@ void story_bandwidth(const struct view *v, const struct story_form *form, struct
         any = true;
     }
     if (any) strbuf_addf(out, "; DRAM %s/s.", text_bytes(view_peak_bytes(v)).s);
+    if (!any) add_read_bandwidth(v, form, out);
 }
 
 const char *story_no_finding(const struct view *v) {

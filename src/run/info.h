@@ -42,6 +42,7 @@ struct run_peak {
     const char *type;   /* "bf16 dense" */
     const char *source; /* such as "datasheet", "measured" or "given by peak.tflops" */
     double flops_per_s, bytes_per_s;
+    double read_bytes_per_s;  /* read bandwidth of a GPU that `calibrate` measured; 0 or NaN: not measured */
     struct llm_levels levels; /* bandwidth by working-set size; n 0: only one bandwidth is known */
 };
 

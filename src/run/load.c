@@ -96,6 +96,7 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
         snprintf(r->no_peaks, sizeof r->no_peaks, NO_PEAKS "%.280s.", err.msg);
         strlist_add(&r->problems, "%s", r->no_peaks);
     }
+    input->read_bytes_per_s = kept->read_bytes_per_s;
     if (known) {
         input->peak_flops_per_s = kept->flops_per_s;
         input->peak_bytes_per_s = kept->bytes_per_s;

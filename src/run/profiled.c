@@ -58,6 +58,7 @@ static void fill_analysis(struct profiled_run *r, const struct profiled_session 
                                        .one_run = true,
                                        .peak_flops_per_s = session->peak->peak.flop_per_s,
                                        .peak_bytes_per_s = session->peak->peak.bytes_per_s,
+                                       .read_bytes_per_s = session->peak->read_bytes_per_s,
                                        .peak_source = session->peak->source,
                                        .gpu = session->peak->gpu,
                                        .model = session->plan->model_name };
@@ -173,6 +174,7 @@ void profiled_run_open(struct profiled_run *r, const struct profiled_session *se
                                       .source = session->peak->source,
                                       .flops_per_s = session->peak->peak.flop_per_s,
                                       .bytes_per_s = session->peak->peak.bytes_per_s,
+                                      .read_bytes_per_s = session->peak->read_bytes_per_s,
                                       .levels = session->peak->levels };
     fill_model_facts(r, session);
     profiled_fill_stages(r, session);

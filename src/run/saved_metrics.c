@@ -275,6 +275,7 @@ void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
     in->peak.source = jsonr_text(device, "peak_source");
     in->peak.flops_per_s = jsonr_number(device, "peak_flop_per_s");
     in->peak.bytes_per_s = jsonr_number(device, "peak_byte_per_s");
+    in->peak.read_bytes_per_s = jsonr_number(device, "read_byte_per_s");
     for (size_t i = 0; i < run_model_fields_n; i++) {
         const struct run_model_field *f = &run_model_fields[i];
         void *to = (char *)&in->facts + f->offset;

@@ -15,11 +15,11 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
-#include "base/jsonr.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "session/cpu_caches.h"
 #include "session/cpu_peak_kernels.h"
+#include "session/peak_cache.h"
 
 /* Matrix product of one thread: A [M][K] and B [K][N] packed into panels. A is 192 x 256 floats (192 KiB,
  * fits the L2 cache), one panel of B is 256 x 32 (32 KiB, fits the L1 cache). */
@@ -239,16 +239,17 @@ static int measure_apart(struct cpu_peak *out, struct err *err) {
 /* ---- Cache file: {"cpus": [{...}, ...]}, one entry per CPU model and number of cores. Entries of older
  * versions have no "levels". */
 
-char *cpu_peak_cache_path(void) {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (xdg && xdg[0] == '/') return xasprintf("%s/inferprof/cpu-peak.json", xdg);
-    return home && home[0] ? xasprintf("%s/.cache/inferprof/cpu-peak.json", home) : NULL;
-}
+char *cpu_peak_cache_path(void) { return peak_cache_path("cpu-peak.json"); }
 
-static bool same_cpu(const json_t *row, const char *cpu, unsigned threads) {
+static bool is_row_of(const json_t *row, const char *cpu, unsigned threads) {
     const char *name = json_string_value(json_object_get(row, "cpu"));
     return name && strcmp(name, cpu) == 0 &&
            json_integer_value(json_object_get(row, "threads")) == (json_int_t)threads;
+}
+
+static bool same_cpu(const json_t *old, const json_t *row) {
+    return is_row_of(old, json_string_value(json_object_get(row, "cpu")),
+                     (unsigned)json_integer_value(json_object_get(row, "threads")));
 }
 
 /* Leaves `out` empty if a row is not valid. */
@@ -278,15 +279,14 @@ static json_t *levels_json(const struct llm_levels *levels) {
 }
 
 static bool from_cache(const char *path, struct cpu_peak *out) {
-    struct err err;
-    json_t *root = path ? jsonr_load_path(path, 1u << 20, &err) : NULL, *row;
+    json_t *root = peak_cache_load(path), *row;
     const json_t *rows = json_object_get(root, "cpus");
     size_t i;
     bool found = false;
     json_array_foreach(rows, i, row) {
         double f = json_number_value(json_object_get(row, "flops_per_s"));
         double b = json_number_value(json_object_get(row, "bytes_per_s"));
-        if (!same_cpu(row, out->cpu, out->threads) || !(f > 0) || !(b > 0)) continue;
+        if (!is_row_of(row, out->cpu, out->threads) || !(f > 0) || !(b > 0)) continue;
         const char *kernel = json_string_value(json_object_get(row, "kernel"));
         out->flops_per_s = f;
         out->bytes_per_s = b;
@@ -300,29 +300,12 @@ static bool from_cache(const char *path, struct cpu_peak *out) {
 }
 
 bool cpu_peak_keep(const char *path, const struct cpu_peak *p) {
-    struct err err;
-    bool done = false;
     if (!path || !cpu_peak_is_stable(p)) return false;
-    json_t *root = file_exists(path) ? jsonr_load_path(path, 1u << 20, &err) : NULL, *row;
-    json_t *rows = json_object_get(root, "cpus"), *kept = json_array(), *out = json_object();
-    size_t i;
-    json_array_foreach(rows, i, row) {
-        if (!same_cpu(row, p->cpu, p->threads)) json_array_append(kept, row);
-    }
-    json_array_append_new(kept,
-                          json_pack("{s:s, s:i, s:f, s:f, s:s, s:I, s:o}", "cpu", p->cpu, "threads",
-                                    (int)p->threads, "flops_per_s", p->flops_per_s, "bytes_per_s",
-                                    p->bytes_per_s, "kernel", p->kernel, "measured_wall_ns",
-                                    (json_int_t)p->measured_wall_ns, "levels", levels_json(&p->levels)));
-    json_object_set_new(out, "cpus", kept);
-    char *text = json_dumps(out, JSON_INDENT(1)),
-         *dir = xstrndup(path, strlen(path) - strlen(file_basename(path)));
-    if (text && file_mkdirs(dir, &err) == 0) done = file_write_atomic(path, text, strlen(text), &err) == 0;
-    free(dir);
-    free(text);
-    json_decref(out);
-    json_decref(root);
-    return done;
+    json_t *row =
+        json_pack("{s:s, s:i, s:f, s:f, s:s, s:I, s:o}", "cpu", p->cpu, "threads", (int)p->threads,
+                  "flops_per_s", p->flops_per_s, "bytes_per_s", p->bytes_per_s, "kernel", p->kernel,
+                  "measured_wall_ns", (json_int_t)p->measured_wall_ns, "levels", levels_json(&p->levels));
+    return peak_cache_replace(path, "cpus", row, same_cpu);
 }
 
 bool cpu_peak_cached(struct cpu_peak *out) {

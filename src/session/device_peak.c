@@ -9,6 +9,7 @@
 #include "llm/gpus.h"
 #include "llm/static.h"
 #include "session/cpu_peak.h"
+#include "session/gpu_peak.h"
 
 static void find_gpu_peak(const struct profile_plan *p, struct device_peak *out) {
     const char *name = p->s.hardware.gpu ? p->s.hardware.gpu : p->device.name;
@@ -17,6 +18,7 @@ static void find_gpu_peak(const struct profile_plan *p, struct device_peak *out)
     const struct llm_gpu *g = llm_gpu_find(name, &err);
     snprintf(out->device, sizeof out->device, "%s", p->device.cuda ? p->device.name : name);
     snprintf(out->type, sizeof out->type, "%s dense", llm_dtype_name(type));
+    if (p->device.cuda) out->read_bytes_per_s = gpu_peak_cached(p->device.name);
     if (!g) {
         log_warn("no peaks for MFU and MBU: %s; give peak.tflops=N peak.gbps=N", err.msg);
         return;
@@ -92,7 +94,7 @@ static double peak_from_environment(const char *name) {
 }
 
 void device_peak_find(const struct profile_plan *p, struct device_peak *out) {
-    *out = (struct device_peak){ .peak = { NAN, NAN } };
+    *out = (struct device_peak){ .peak = { NAN, NAN }, .read_bytes_per_s = NAN };
     bool given = !isnan(p->s.peak.tflops) && !isnan(p->s.peak.gbps);
     if (p->device.cuda || p->s.hardware.gpu)
         find_gpu_peak(p, out);

@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "driver/cuda.h"
 #include "session/gpu_peak_ptx.h"
+#include "session/peak_cache.h"
 
 #define OLDEST_CUDA 11000 /* has every function that is called here */
 #define BLOCK_THREADS 256u
@@ -66,14 +67,19 @@ static int time_launch(struct bench *b, double bytes, uint32_t passes, float *ms
     return check(b, cu->event_elapsed(ms, b->start, b->end), "cuEventElapsedTime", err);
 }
 
-static int measure_size(struct bench *b, struct gpu_read *r, struct err *err) {
+/* spread: 1 - second best / best round. */
+static int measure_size(struct bench *b, struct gpu_read *r, double *spread, struct err *err) {
+    double second = NAN;
     uint32_t passes = (uint32_t)fmax(1, PASS_BYTES / r->bytes);
     for (int i = 0; i < ROUNDS; i++) {
         float ms = 0;
         if (time_launch(b, r->bytes, passes, &ms, err) < 0) return -1;
         if (!(ms > 0)) return err_set(err, "the GPU's clock measured no time for reading");
-        r->bytes_per_s = fmax(r->bytes_per_s, r->bytes * passes / (ms * 1e-3));
+        double rate = r->bytes * passes / (ms * 1e-3);
+        if (i > 0) second = fmax(second, fmin(rate, r->bytes_per_s));
+        r->bytes_per_s = fmax(r->bytes_per_s, rate);
     }
+    *spread = 1 - second / r->bytes_per_s;
     return 0;
 }
 
@@ -128,7 +134,7 @@ static void measure_device(const struct driver *cuda, int ordinal, struct gpu_pe
     if (rc == 0)
         rc = check(&b, cuda->device_name(p->name, sizeof p->name, b.device), "cuDeviceGetName", &err);
     if (rc == 0) rc = prepare(&b, p, &err);
-    for (size_t i = 0; rc == 0 && i < p->nreads; i++) rc = measure_size(&b, &p->reads[i], &err);
+    for (size_t i = 0; rc == 0 && i < p->nreads; i++) rc = measure_size(&b, &p->reads[i], &p->spread, &err);
     release(&b);
     if (rc < 0) {
         p->nreads = 0;
@@ -202,4 +208,72 @@ int gpu_peaks_measure(struct gpu_peaks *out, struct err *err) {
     }
     *out = a.peaks;
     return 0;
+}
+
+/* ---- Cache file: {"gpus": [{"name", "l2_bytes", "reads": [{"bytes", "bytes_per_s"}]}, ...]} */
+
+char *gpu_peak_cache_path(void) { return peak_cache_path("gpu-peak.json"); }
+
+static bool same_gpu(const json_t *old, const json_t *row) {
+    const char *a = json_string_value(json_object_get(old, "name")),
+               *b = json_string_value(json_object_get(row, "name"));
+    return a && b && strcmp(a, b) == 0;
+}
+
+static json_t *gpu_json(const struct gpu_peak *p) {
+    json_t *reads = json_array();
+    for (size_t i = 0; i < p->nreads; i++)
+        json_array_append_new(reads, json_pack("{s:f, s:f}", "bytes", p->reads[i].bytes, "bytes_per_s",
+                                               p->reads[i].bytes_per_s));
+    return json_pack("{s:s, s:f, s:o}", "name", p->name, "l2_bytes", p->l2_bytes, "reads", reads);
+}
+
+/* Returns false if the row is not valid. */
+static bool read_gpu(const json_t *row, struct gpu_peak *out) {
+    const char *name = json_string_value(json_object_get(row, "name"));
+    const json_t *reads = json_object_get(row, "reads");
+    *out = (struct gpu_peak){ .l2_bytes = json_number_value(json_object_get(row, "l2_bytes")) };
+    if (!name || !json_array_size(reads) || json_array_size(reads) > GPU_PEAK_SIZES) return false;
+    snprintf(out->name, sizeof out->name, "%s", name);
+    for (size_t i = 0; i < json_array_size(reads); i++) {
+        const json_t *r = json_array_get(reads, i);
+        out->reads[i] = (struct gpu_read){ json_number_value(json_object_get(r, "bytes")),
+                                           json_number_value(json_object_get(r, "bytes_per_s")) };
+        if (!(out->reads[i].bytes > 0) || !(out->reads[i].bytes_per_s > 0)) return false;
+    }
+    out->nreads = json_array_size(reads);
+    out->bytes_per_s = out->reads[out->nreads - 1].bytes_per_s;
+    return true;
+}
+
+bool gpu_peak_is_stable(const struct gpu_peak *p) { return p->nreads && p->spread <= 0.05; }
+
+bool gpu_peaks_keep(const struct gpu_peaks *gpus) {
+    char *path = gpu_peak_cache_path();
+    bool done = path != NULL;
+    for (size_t i = 0; i < gpus->n; i++)
+        if (gpu_peak_is_stable(&gpus->v[i]))
+            done &= peak_cache_replace(path, "gpus", gpu_json(&gpus->v[i]), same_gpu);
+    free(path);
+    return done;
+}
+
+void gpu_peaks_cached(struct gpu_peaks *out) {
+    char *path = gpu_peak_cache_path();
+    json_t *root = peak_cache_load(path), *row;
+    size_t i;
+    *out = (struct gpu_peaks){ 0 };
+    json_array_foreach(json_object_get(root, "gpus"), i, row) {
+        if (out->n < GPU_PEAK_DEVICES && read_gpu(row, &out->v[out->n])) out->n++;
+    }
+    json_decref(root);
+    free(path);
+}
+
+double gpu_peak_cached(const char *name) {
+    struct gpu_peaks gpus;
+    gpu_peaks_cached(&gpus);
+    for (size_t i = 0; i < gpus.n; i++)
+        if (strcmp(gpus.v[i].name, name) == 0) return gpus.v[i].bytes_per_s;
+    return NAN;
 }

@@ -4,6 +4,7 @@
 #ifndef SESSION_GPU_PEAK_H
 #define SESSION_GPU_PEAK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -21,6 +22,7 @@ struct gpu_peak {
     struct gpu_read reads[GPU_PEAK_SIZES];
     size_t nreads;
     double bytes_per_s; /* bandwidth of the largest size; NaN: not measured */
+    double spread;      /* 1 - second best / best round of the largest size */
     char problem[256];  /* why it was not measured; "" */
 };
 struct gpu_peaks {
@@ -31,5 +33,15 @@ struct gpu_peaks {
 /* Measures all GPUs that CUDA reports. Returns -1 if there is none or the driver does not work; err says
  * what is missing. A GPU that cannot be measured has a problem instead of figures. */
 int gpu_peaks_measure(struct gpu_peaks *out, struct err *err);
+
+/* Cache file $XDG_CACHE_HOME/inferprof/gpu-peak.json, one row per name of a GPU: reports print the measured read
+ * bandwidth beside that of the datasheet. */
+char *gpu_peak_cache_path(void); /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
+/* True if the best two rounds agree within 5%: no other program used the GPU. */
+bool gpu_peak_is_stable(const struct gpu_peak *p);
+/* Stores the stable measurements. Returns false if the file cannot be written. */
+bool gpu_peaks_keep(const struct gpu_peaks *gpus);
+double gpu_peak_cached(const char *name);     /* bytes/s of reading DRAM; NaN: this GPU was not measured */
+void gpu_peaks_cached(struct gpu_peaks *out); /* all rows of the cache file */
 
 #endif

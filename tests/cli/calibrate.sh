@@ -20,6 +20,23 @@ assert [r["bytes"] > gpu["l2_bytes"] for r in gpu["reads"]] == [False, True, Tru
 assert abs(gpu["reads"][0]["bytes_per_s"] / 8e12 - 1) < 0.01 and abs(gpu["read_bytes_per_s"] / 4e12 - 1) < 0.01, gpu
 END
 
+run env LD_LIBRARY_PATH="$mock" "$INFERPROF" calibrate --cached
+expect "--cached prints the GPU without measuring it" 0 out '^NVIDIA Mock 9000 .from the cache.$' out 'reading DRAM, +[0-9.]+ GB +4.00 TB/s'
+run env CUDA_VISIBLE_DEVICES=0 LD_LIBRARY_PATH="$mock" "$INFERPROF" calibrate --cached-cpu
+expect "a measurement names its cache file" 0 out "^cached in $XDG_CACHE_HOME/inferprof/gpu-peak.json"
+check "a second measurement replaces the row" python3 -c '
+import json, sys
+rows = json.load(open(sys.argv[1]))["gpus"]
+assert [r["name"] for r in rows] == ["NVIDIA Mock 9000"] and len(rows[0]["reads"]) == 4, rows' "$XDG_CACHE_HOME/inferprof/gpu-peak.json"
+run env CUDA_VISIBLE_DEVICES=0 LD_LIBRARY_PATH="$mock" XDG_CACHE_HOME=/proc/none "$INFERPROF" calibrate
+expect "a cache file that cannot be written is named" 0 err 'not cached: /proc/none/inferprof/gpu-peak.json cannot be written'
+for text in '{' '[]' '{"gpus":[{"name":"NVIDIA Mock 9000","reads":[{"bytes":1,"bytes_per_s":-4}]}]}' '{"gpus":{"name":3}}'; do
+    echo "$text" >"$XDG_CACHE_HOME/inferprof/gpu-peak.json"
+    run "$INFERPROF" calibrate --cached
+    expect "a broken cache file has no GPU: $text" 0
+    check "no GPU is printed: $text" lacks 'NVIDIA' "$work/out"
+done
+
 # gpu_fails FUNCTION PATTERN NAME: that function of the driver fails
 gpu_fails() {
     run env CUDA_VISIBLE_DEVICES=0 LD_LIBRARY_PATH="$mock" MOCK_CUDA_FAILS="$1" "$INFERPROF" calibrate --cached-cpu

@@ -244,6 +244,23 @@ LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engin
 expect "a run with short repeats succeeds" 0
 check "repeats shorter than the counter's update interval have no energy" \
     json_is "$dir/metrics.json" '"joules_per_new_token" in [f["key"] for f in d["figures"]]' False
+# ---- the read bandwidth that `calibrate` measured: a second roof beside the given one. The mock reads 4 TB/s
+run env XDG_CACHE_HOME="$work/cache" LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$INFERPROF" calibrate --json
+expect "calibrate measures the mock GPU" 0
+XDG_CACHE_HOME=$work/cache LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engine.devices='[cpu, cuda]' device=cuda:0 \
+    peak.tflops=100 peak.gbps=5000
+expect "profile shows the measured read bandwidth beside the peak" 0 \
+    out '^Reading measured by inferprof calibrate: 4.00 TB/s .80.0% of the peak.. MBU of it: prefill '
+check "each stage has its MBU of the measured bandwidth" python3 - "$dir/metrics.json" <<'END'
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert abs(run["device"]["read_byte_per_s"] / 4e12 - 1) < 0.01 and run["device"]["peak_byte_per_s"] == 5e12, run["device"]
+stages = [s for s in run["stages"] if s["mbu"] is not None]
+assert {s["name"] for s in stages} >= {"prefill", "decode"}, stages
+assert all(abs(s["mbu_read"] / (s["mbu"] * 5e12 / run["device"]["read_byte_per_s"]) - 1) < 1e-9 for s in stages), stages
+END
+check "the measured roof is in the chart" grep -q 'roof dashed' "$dir/charts/roofline.svg"
+same_report "a second report keeps the measured read bandwidth" "$dir"
 printf '#!/bin/sh\nfor i in 1 2; do "%s" nothreads -- "%s" push=r pop; done\nexec "%s" "$@"\n' "$PWD/$BUILD/tests/guests/sandbox" "$mock/mock_app" \
     "$fake" >"$work/unrecorded.sh" && chmod +x "$work/unrecorded.sh"
 LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engine.devices='[cpu, cuda]' device=cuda:0 \
