@@ -25,7 +25,7 @@ class Refusal(Exception):
 
 
 def import_libraries():
-    global torch, transformers, stages
+    global torch, transformers, stages, routing
     try:
         import torch
         import transformers
@@ -33,6 +33,7 @@ def import_libraries():
         raise Refusal(f"{sys.executable}: {e}; install torch and transformers for this Python, or set another Python with "
                       "engine.python=/path/to/python3") from e
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import routing
     import stages
 
 
@@ -397,6 +398,8 @@ def infer(model, request):
     batch, prompt_tokens = inputs["input_ids"].shape
     steps = stages.Steps(clock, marks, prompt_tokens, batch)
     parts = stages.SubStages(model.model, model.stage_modules, model.device, marks)
+    # hooks would split compiled code
+    routed = None if model.compiled else routing.Routing(model.model, steps)
     ready = clock.now()
     ranges = stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values()),
                                   int(request.get("operator_layers") or stages.OPERATOR_LAYERS), bool(model.compiled))
@@ -408,8 +411,13 @@ def infer(model, request):
             steps.end()
     finally:
         parts.close()
+        if routed:
+            routed.close()
     ids = out[0, prompt_tokens:].tolist()
     reply = reply_of(model, request, steps, parts, ids, prompt_tokens, (ready - began) * 1e3)
+    experts = routed.counts(len(steps.moments) - 2) if routed else None
+    if experts:
+        reply["experts_read"] = experts
     sequences = model.sequences_of(request)
     if sequences:
         made = count_new(model, out[:, prompt_tokens:].tolist())

@@ -174,8 +174,8 @@ static const struct pass {
     /* input.costs, input.llm at stages.tokens_* -> costs */
     { analyze_costs, true },
     /* costs, timings.work, stages.time_ms, peaks -> stages.flops .bytes .floor_ms .hard_bound_ms
-     * .peak_flops_per_s .peak_bytes_per_s .step_bytes .mfu .mbu .mbu_read .distance .recorded_mfu .recorded_mbu,
-     * model_mfu, model_mbu */
+     * .peak_flops_per_s .peak_bytes_per_s .step_bytes .mfu .mbu .mbu_read .distance .recorded_mfu
+     * .recorded_mbu, model_mfu, model_mbu */
     { analyze_utilization, true },
     /* input.timings -> stability */
     { analyze_stability, true },

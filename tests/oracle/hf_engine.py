@@ -110,6 +110,36 @@ def text_models(engine):
     assert engine.ask({"op": "warmup", "prompt_ids": prompt, "max_new_tokens": 2, "rounds": 2})["rounds"] == 2
 
 
+def routed_experts(model, sequences, prompt_tokens):
+    """Different experts per routed layer, of prefill and as the mean of the decode steps: from the router logits of one pass over
+    the finished sequences, [sequences, tokens]."""
+    with torch.no_grad():
+        logits = model(sequences, output_router_logits=True).router_logits
+    k, (n, length) = model.config.num_experts_per_tok, sequences.shape
+    chosen = [x.reshape(n, length, -1).topk(k).indices for x in logits]  # per layer: [sequences, tokens, k]
+    prefill = [len(c[:, :prompt_tokens].unique()) for c in chosen]
+    decode = [len(c[:, t].unique()) for t in range(prompt_tokens, length - 1) for c in chosen]
+    return sum(prefill) / len(prefill), sum(decode) / len(decode)
+
+
+def experts(engine):
+    """The engine reports the experts that its tokens were routed to."""
+    path = os.path.join(folder, "qwen2_moe")
+    model = transformers.AutoModelForCausalLM.from_pretrained(path).eval()
+    prompts = [list(range(5, 13)), list(range(100, 108))]
+    engine.load(path)
+    for ids in (prompts[0], prompts):
+        got = engine.infer(prompt_ids=ids, max_new_tokens=9)
+        made = [s["ids"] for s in got["sequences"]] if ids is prompts else [got["ids"]]
+        rows = torch.tensor([p + m for p, m in zip(prompts, made)])
+        want = routed_experts(model, rows, len(prompts[0]))
+        said = got["experts_read"]
+        assert abs(said["prefill"] - want[0]) < 1e-9 and abs(said["decode"] - want[1]) < 1e-9, (said, want)
+    assert 2 < said["decode"] <= 4, said  # two sequences share some of their two experts each
+    engine.load(os.path.join(folder, "llama"))
+    assert "experts_read" not in engine.infer(prompt_ids=prompts[0], max_new_tokens=2), "this model has no experts"
+
+
 def replayed_steps(engine):
     """Decode steps on fixed buffers, over requests of different lengths."""
     prompt, path = list(range(5, 25)), os.path.join(folder, "llama")
@@ -149,6 +179,7 @@ def deepseek_ocr(engine):
         a, b = engine.infer(**request), engine.infer(**request)
         assert a["ids"] == b["ids"] and a["prompt_tokens"] == batch * (1 + 73 + len("\nFree OCR.")), a
         assert set(a["stages"]) == {"sam", "clip", "projector"} and sum(a["stages"].values()) < a["prefill_ms"]
+        assert a["experts_read"]["decode"] == 2 and 2 < a["experts_read"]["prefill"] <= 8, a["experts_read"]
         answers.append(a["ids"])
     assert answers[0] == answers[1], answers
     must_say(engine.infer(**{**request, "prompt": "<image><image>"}), "2 <image> marks")
@@ -208,7 +239,7 @@ def vision_model(engine):
 
 engine = Engine()
 # remote_code is last: older versions of transformers use its class for every later model of that config
-for part in (bad_requests, text_models, replayed_steps, end_tokens, deepseek_ocr, vision_model, remote_code):
+for part in (bad_requests, text_models, experts, replayed_steps, end_tokens, deepseek_ocr, vision_model, remote_code):
     part(engine)
 engine.end()
 print("ok")
