@@ -1,10 +1,11 @@
 /* The time of stages. Every nanosecond of a device's timeline belongs to one stage, to the row between steps,
  * or is unrecorded (docs/analysis.md). Work means kernels, copies and memsets.
  *   busy: belongs to the stage that launched the running work; while n pieces of work run, each gets 1/n.
- *   idle: belongs to the stage that is open at that moment on the thread that launched the next work. After
- *         the last work, the thread that launched the last work is used.
- *   unrecorded: the next work had been launched and waited for longer than a launch takes (UNRECORDED_DELAYS
- *         medians), or nothing was recorded at that time (outside of windows). */
+ *   idle: until the next work is launched, belongs to the stage that is open at that moment on the thread
+ *         that launches it. From the launch on, belongs to the stage of the launch: its range may have closed.
+ *         After the last work, the thread that launched the last work is used.
+ *   unrecorded: the next work waited after its launch call for longer than a launch takes
+ *         (UNRECORDED_DELAYS medians), or nothing was recorded at that time (outside of windows). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,15 @@ static void end_work_until(struct time_walk *w, uint64_t time_ns) {
     }
 }
 
+static uint32_t occurrence_of_work(const struct context *c, const struct work *w) {
+    uint32_t launch = work_launch(c->tl, w), range = work_range(c->tl, w);
+    if (w->is_kernel) return c->kernel_occurrence[w->index];
+    if (c->a->stages[0].implicit) return 0;
+    if (c->copy_occurrence) return c->copy_occurrence[w->index];
+    if (launch != TIMELINE_NONE) return c->launch_occurrence[launch];
+    return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
+}
+
 /* ---- idle time */
 
 /* The thread whose open stage receives the idle time. */
@@ -128,12 +138,32 @@ static void give_idle(struct time_walk *w, uint32_t occurrence, uint64_t from, u
     } while (o != ANALYSIS_NONE);
 }
 
-static void split_idle(struct time_walk *w, uint64_t from, uint64_t to, struct idle_thread t,
-                       const struct idle_verdict *v) {
-    for (uint64_t at = from, stage_until, captured_to, until; at < to; at = until) {
-        uint32_t o = open_stage_at(w->open, t.thread, t.process, at, &stage_until);
-        bool captured = captured_until(w->c->tl, t.process, at, &captured_to);
-        until = MIN(to, MIN(stage_until, captured_to));
+/* Idle time of [from, to). From launched_ns on it belongs to the occurrence `owner`, before to the one that
+ * is open at each moment on the thread. */
+struct idle_span {
+    uint64_t from, to, launched_ns;
+    struct idle_thread thread;
+    uint32_t owner;
+};
+
+/* The occurrence at that moment, and the end of the part that belongs to it. */
+static uint32_t idle_owner_at(const struct time_walk *w, const struct idle_span *s, uint64_t at,
+                              uint64_t *until) {
+    if (at >= s->launched_ns) {
+        *until = s->to;
+        return s->owner;
+    }
+    uint32_t o = open_stage_at(w->open, s->thread.thread, s->thread.process, at, until);
+    if (*until < s->launched_ns) return o;
+    *until = o == s->owner ? s->to : s->launched_ns; /* one part, so that a gap counts once */
+    return o;
+}
+
+static void split_idle(struct time_walk *w, const struct idle_span *s, const struct idle_verdict *v) {
+    for (uint64_t at = s->from, stage_until, captured_to, until; at < s->to; at = until) {
+        uint32_t o = idle_owner_at(w, s, at, &stage_until);
+        bool captured = captured_until(w->c->tl, s->thread.process, at, &captured_to);
+        until = MIN(s->to, MIN(stage_until, captured_to));
         if (captured)
             give_idle(w, o, at, until, v);
         else
@@ -146,26 +176,21 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
     const struct timeline *tl = w->c->tl;
     uint32_t launch = work_launch(tl, next);
     struct idle_verdict v = idle_classify(w->idle, from, to, launch, next->lane == w->frontier_lane);
+    struct idle_span s = { from, to, to, thread_of(tl, next), occurrence_of_work(w->c, next) };
     if (launch != TIMELINE_NONE && !tl->devices[w->device].is_cpu) {
-        uint64_t launched = MAX(tl->launches.end_ns[launch], from);
-        if (to > launched && (double)(to - launched) > w->out->unrecorded_limit_ns) {
-            w->out->unrecorded_ns += (double)(to - launched);
-            to = launched;
+        uint64_t returned = MAX(tl->launches.end_ns[launch], from);
+        s.launched_ns = MIN(to, MAX(tl->launches.start_ns[launch], from));
+        /* A long call keeps the device idle (loading a module). A long wait after it does not, and then the
+         * device was busy during the call too. */
+        if (to > returned && (double)(to - returned) > w->out->unrecorded_limit_ns) {
+            w->out->unrecorded_ns += (double)(to - s.launched_ns);
+            s.to = s.launched_ns;
         }
     }
-    split_idle(w, from, to, thread_of(tl, next), &v);
+    split_idle(w, &s, &v);
 }
 
 /* ---- the device */
-
-static uint32_t occurrence_of_work(const struct context *c, const struct work *w) {
-    uint32_t launch = work_launch(c->tl, w), range = work_range(c->tl, w);
-    if (w->is_kernel) return c->kernel_occurrence[w->index];
-    if (c->a->stages[0].implicit) return 0;
-    if (c->copy_occurrence) return c->copy_occurrence[w->index];
-    if (launch != TIMELINE_NONE) return c->launch_occurrence[launch];
-    return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
-}
 
 /* Sets the limit from the median delay between the end of a launch call and the start of its kernel, over
  * kernels that were launched while the device had no work. */
@@ -315,7 +340,8 @@ static void walk_work(struct time_walk *w, struct bounds b) {
     launched = launched && !c->tl->devices[w->device].is_cpu;
     enum analysis_idle_cause cause = launched ? ANALYSIS_IDLE_NO_WORK : ANALYSIS_IDLE_UNKNOWN;
     struct idle_verdict v = { cause, cause, UINT64_MAX, false };
-    if (b.end_ns > w->frontier_ns) split_idle(w, w->frontier_ns, b.end_ns, last, &v);
+    struct idle_span end = { w->frontier_ns, b.end_ns, b.end_ns, last, ANALYSIS_NONE };
+    if (b.end_ns > w->frontier_ns) split_idle(w, &end, &v);
     w->out->work_ns = (double)work.total_ns;
     w->out->timeline_ns = (double)(MAX(b.end_ns, w->frontier_ns) - b.start_ns);
 }

@@ -18,13 +18,15 @@ headline() {
 import json, sys
 path, _, name, steps, ms, busy, tokens = sys.argv[1:]
 stage, = [s for s in json.load(open(path))["stages"] if s["name"] == name]
-got = (stage["trace"]["occurrences"], round(stage["time_ms"], 2), round(100 * stage["gpu_busy_share"], 1), stage["tokens"])
+got = (stage["trace"]["occurrences"], round(stage["time_ms"], 2), round(100 * stage["gpu_busy_share"], 2), stage["tokens"])
 assert got == (int(steps), float(ms), float(busy), json.loads(tokens)), got
 END
 }
-headline hta_ns_resolution_v100 step 5 96.51 97.9 null      # asynchronous: ranges close before their kernels run
-headline tl_vllm_prefill_b200 prefill 1 87.41 13.3 888      # its copy on the GPU is not a second step
-headline tl_vllm_decode_full_mi300 decode 1 11.26 95.2 32   # the range closes before the graph's kernels begin
+headline hta_ns_resolution_v100 step 5 96.70 97.71 null     # asynchronous: ranges close before their kernels run
+headline tl_vllm_prefill_b200 prefill 1 87.41 13.27 888     # its copy on the GPU is not a second step
+headline tl_vllm_decode_full_mi300 decode 1 11.28 95.04 32  # the range closes before the graph's kernels begin
+headline tl_vllm_prefilldecode_piecewise mixed 1 158.68 98.37 8192  # capture begins while unrecorded kernels run
+headline tl_timesformer_h100 step 1 382.54 41.42 null       # its copy on the GPU is not a second step
 
 check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 for f in tests/data/nsys/*.sqlite.gz; do

@@ -195,12 +195,14 @@ class Partition:
         for w, launch in zip(self.works, self.launches):
             if w.start > frontier:
                 end = w.start
+                launched = max(launch.start, frontier) if launch else end
+                launched = min(launched, end)
+                if launch and end - max(launch.end, frontier) > self.limit:
+                    self.unrecorded += end - launched
+                    end = launched
+                self.give_idle(frontier, launched, launch.thread if launch else None)
                 if launch:
-                    launched = max(launch.end, frontier)
-                    if end - launched > self.limit:
-                        self.unrecorded += end - launched
-                        end = launched
-                self.give_idle(frontier, end, launch.thread if launch else None)
+                    self.idle[self.open_at(launch.thread, launch.start)] += end - launched
             frontier = max(frontier, w.end)
         last = self.launches[-1]
         self.give_idle(frontier, max(frontier, self.t.end), last.thread if last else None)

@@ -121,16 +121,50 @@ TEST(a_launched_kernel_that_waits_for_long_is_not_idle_time) {
     struct analysis a;
     scene_start(&s);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
-    scene_kernel(&s, "k", 1, 0, 5 * US, 7, 2 * MS, 3 * MS);
+    scene_kernel(&s, "k", 1, 8 * US, 13 * US, 7, 2 * MS, 3 * MS);
     scene_kernel(&s, "k", 1, 3100 * US, 3110 * US, 7, 3116 * US, 4 * MS); /* a launch takes 6 us */
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
     const struct analysis_stage *d = scene_stage(&a, "decode");
     CHECK_NEAR(a.devices[0].launch_delay_ns, 6e3, 0);
     CHECK_NEAR(a.devices[0].unrecorded_limit_ns, 60e3, 0);
-    CHECK_NEAR(a.devices[0].unrecorded_ns, 1995e3, 0);
-    CHECK_NEAR(d->idle_ns, 5e3 + 116e3, 0);
+    CHECK_NEAR(a.devices[0].unrecorded_ns, 1992e3, 0); /* from the launch call on */
+    CHECK_NEAR(d->idle_ns, 8e3 + 116e3, 0);
     CHECK_NEAR(d->gpu_busy_ns + d->idle_ns + a.devices[0].unrecorded_ns, 4e6, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The first launch of a module takes long, and the device waits for it. */
+TEST(a_long_launch_call_is_idle_time) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
+    scene_kernel(&s, "k", 1, 0, 2 * MS, 7, 2006 * US, 4 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(a.devices[0].unrecorded_ns, 0, 0);
+    CHECK_NEAR(scene_stage(&a, "decode")->idle_ns, 2006e3, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* A program runs ahead: the range of a step has closed when its kernels run. The gap between them belongs to
+ * the step that launched the second one, and not to the next step, whose range is open at that time. */
+TEST(a_gap_before_a_kernel_that_was_launched_earlier_belongs_to_its_step) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "prefill", 1, 0, 50 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 60 * US, 400 * US);
+    scene_kernel(&s, "k", 1, 0, 5 * US, 7, 10 * US, 200 * US);
+    scene_kernel(&s, "k", 1, 20 * US, 25 * US, 7, 203 * US, 300 * US);
+    scene_kernel(&s, "k", 1, 350 * US, 353 * US, 7, 360 * US, 400 * US);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(on(&a, "prefill", 0)->idle_ns, 10e3 + 3e3, 0);
+    CHECK_NEAR(on(&a, "decode", 0)->idle_ns, 60e3, 0);
     analysis_free(&a);
     timeline_close(tl);
 }
