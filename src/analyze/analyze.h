@@ -295,6 +295,7 @@ struct analysis_occurrence { /* sorted by start */
     /* devices with work of this occurrence; 0: its time is that of the range, unless it has idle time */
     uint32_t devices;
     double tokens_in, tokens_out; /* NaN: unknown */
+    double keys;                  /* keys that its sequences attend to, from the label; NaN: unknown */
     const char *doubt;            /* why a recognised step is not certain; NULL: it is certain */
 };
 

@@ -1,5 +1,6 @@
 /* The cost per GPU of the input's model in the stages of the trace: the model's formulas with the trace's
- * token counts, divided by the number of GPUs that share the model. Assumes one sequence at a time. */
+ * token counts, divided by the number of GPUs that share the model. Steps with labels of a server have the
+ * number of sequences of the label; otherwise there is one sequence at a time. */
 #include <math.h>
 #include <string.h>
 
@@ -116,6 +117,77 @@ static size_t recognised_rows(const struct context *c, const struct llm_model *m
     return 2;
 }
 
+/* ---- steps with labels of a server: each has its own number of sequences and tokens */
+
+static bool has_labels(const struct analysis_stage *s) {
+    return s && s->token_source && strcmp(s->token_source, "range labels") == 0;
+}
+
+/* Keys per sequence of a decode step whose label has none: the mean prompt and half of the tokens that a request
+ * generates, if the trace has the prefills; 0: unknown. */
+static double usual_context(const struct analysis *a) {
+    const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
+    if (!prefill || !(prefill->tokens_out > 0) || !(prefill->tokens_in > 0)) return 0;
+    double generated = decode && decode->tokens_out > 0 ? decode->tokens_out / prefill->tokens_out : 0;
+    return prefill->tokens_in / prefill->tokens_out + generated / 2 + 1;
+}
+
+/* Adds the cost of one step. A step generates one token per sequence. Returns false if the number of
+ * sequences, of tokens or of keys is unknown. */
+static bool add_step(const struct context *c, const struct llm_model *m, const struct analysis_occurrence *o,
+                     struct split split, struct llm_cost *sum) {
+    struct llm_setup setup = { .peak = model_peak(c, m) };
+    bool decode = strcmp(c->a->stages[o->stage].name, "decode") == 0;
+    double batch = o->tokens_out, each = o->tokens_in / batch;
+    double keys = o->keys > 0 ? o->keys / batch : decode ? usual_context(c->a) : each;
+    if (o->unfinished || !(batch >= 1) || !(each >= 1) || !(keys >= each)) return false;
+    uint64_t n = (uint64_t)llround(batch), tokens = (uint64_t)llround(each);
+    struct llm_cost cost = llm_cost_prefill(m, &setup, n, tokens, (uint64_t)llround(keys) - tokens);
+    if (decode && tokens == 1) cost = llm_cost_decode(m, &setup, n, (uint64_t)llround(keys));
+    cost = share_of_gpu(m, &setup, cost, n * tokens, 1, split);
+    llm_cost_add(sum, &cost);
+    return true;
+}
+
+/* Mean cost of the steps of a stage. Returns false if it is unknown. */
+static bool labelled_cost(struct context *c, const struct llm_model *m, const struct analysis_stage *s,
+                          struct split split, struct analyze_cost *out) {
+    const struct analysis *a = c->a;
+    struct llm_cost sum = { 0 };
+    double n = 0;
+    for (size_t i = 0; i < a->noccurrences; i++)
+        if (&a->stages[a->occurrences[i].stage] == s) n += add_step(c, m, &a->occurrences[i], split, &sum);
+    if (!n) {
+        analysis_note(
+            c, ANALYSIS_WARNING,
+            "%s: no MFU, MBU or roofline time: the labels of its steps do not contain the number of "
+            "sequences, tokens and keys, and the trace contains no prompts of known length",
+            s->name);
+        return false;
+    }
+    *out = (struct analyze_cost){ .stage = s->name,
+                                  .flops = sum.flops / n,
+                                  .bytes = sum.bytes / n,
+                                  .floor_ns = sum.floor_s * 1e9 / n,
+                                  .peak_flops_per_s = sum.flops / sum.compute_s,
+                                  .step_bytes = sum.bytes / n,
+                                  .experts_assumed = m->text.experts > 0 };
+    return true;
+}
+
+static size_t labelled_rows(struct context *c, const struct llm_model *m, struct split split,
+                            struct analyze_cost *out) {
+    static const char *const names[] = { "prefill", "decode" };
+    size_t n = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const struct analysis_stage *s = find_stage(c->a, names[i]);
+        if (has_labels(s) && labelled_cost(c, m, s, split, &out[n])) n++;
+    }
+    return n;
+}
+
+/* ---- all other programs */
+
 static size_t model_rows(const struct context *c, const struct llm_model *m, struct split split,
                          struct analyze_cost *out) {
     const struct analysis *a = c->a;
@@ -183,8 +255,10 @@ void analyze_costs(struct context *c) {
         return;
     }
     struct analyze_cost *rows = analysis_alloc(c, 2, sizeof *rows);
+    bool labelled = has_labels(find_stage(a, "prefill")) || has_labels(find_stage(a, "decode"));
     size_t n = !m->decodes     ? 0
                : a->recognised ? recognised_rows(c, m, split_of(&split), rows)
+               : labelled      ? labelled_rows(c, m, split_of(&split), rows)
                                : model_rows(c, m, split_of(&split), rows);
     if (!n) {
         a->no_model_costs = m->decodes

@@ -33,6 +33,7 @@ static void set(struct stage_match *m, const char *stage, double tokens_in, doub
     m->nested_only = m->guessed = false;
     m->tokens_in = tokens_in;
     m->tokens_out = tokens_out;
+    m->keys = NAN;
 }
 
 /* Returns the number after `key`, or NaN: label_number("step[DECODE bs=64 ...]", "bs=") is 64. */
@@ -45,15 +46,18 @@ static double label_number(const char *label, const char *key) {
     return end == at || !isfinite(v) || v < 0 ? NAN : v;
 }
 
-/* Parsed from "context_2(1030)" or "context_2(sq1030sk...)": the number of requests and of their tokens. */
+/* Parsed from "context_2(1030)" or "context_2(sq1030sk1800...)": the number of requests, of their tokens and
+ * of the keys that these attend to. */
 struct vllm_part {
-    double requests, tokens;
+    double requests, tokens, keys;
 };
 static struct vllm_part vllm_part(const char *label, const char *key) {
-    struct vllm_part p = { label_number(label, key), NAN };
+    struct vllm_part p = { label_number(label, key), NAN, NAN };
     const char *open = strstr(label, key);
     open = open ? strchr(open, '(') : NULL;
-    if (open) p.tokens = label_number(open, strncmp(open, "(sq", 3) == 0 ? "(sq" : "(");
+    bool has_keys = open && strncmp(open, "(sq", 3) == 0;
+    if (open) p.tokens = label_number(open, has_keys ? "(sq" : "(");
+    if (has_keys) p.keys = label_number(open, "sk");
     return p;
 }
 
@@ -71,6 +75,7 @@ static bool match_vllm(const char *name, struct stage_match *m) {
         set(m, "decode", generation.tokens, generation.requests);
     else
         set(m, "mixed", context.tokens + generation.tokens, context.requests + generation.requests);
+    m->keys = generation.requests == 0 ? context.keys : context.requests == 0 ? generation.keys : NAN;
     return true;
 }
 
@@ -98,6 +103,8 @@ static bool match_sglang(const char *name, struct stage_match *m) {
         }
         if (isnan(tokens) && strcmp(modes[i].stage, "decode") == 0) tokens = batch;
         set(m, modes[i].stage, tokens, modes[i].makes_tokens ? batch : NAN);
+        double c = label_number(name, " c_sk="), g = label_number(name, " g_sk=");
+        m->keys = isnan(c) ? g : isnan(g) ? c : c + g;
         return true;
     }
     return false;

@@ -12,9 +12,9 @@ struct stage_match {
     bool nested_only; /* a stage only inside another stage */
     /* A preset recognised the name. Neither a rule nor the program marks the range as a stage. */
     bool guessed;
-    double tokens_in,
-        /* token counts in the label: tokens read and tokens generated in the step; NaN: not in the label */
-        tokens_out;
+    /* Counts in the label; NaN: not in the label. Tokens that the step reads and generates, and keys that its
+     * sequences attend to, summed over the sequences. */
+    double tokens_in, tokens_out, keys;
 };
 
 /* Returns true if a range with this name and category is an occurrence of a stage. */

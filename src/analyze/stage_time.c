@@ -2,7 +2,7 @@
  * or is unrecorded (docs/analysis.md). Work means kernels, copies and memsets.
  *   busy: belongs to the stage that launched the running work; while n pieces of work run, each gets 1/n.
  *   idle: until the next work is launched, belongs to the stage that is open at that moment on the thread
- *         that launches it. From the launch on, belongs to the stage of the launch: its range may have closed.
+ *         that launches it. From the launch on, belongs to the stage of the launch.
  *         After the last work, the thread that launched the last work is used.
  *   unrecorded: the next work waited after its launch call for longer than a launch takes
  *         (UNRECORDED_DELAYS medians), or nothing was recorded at that time (outside of windows). */

@@ -99,7 +99,8 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
                                      .start_ns = whole ? tl->start_ns : tl->ranges.start_ns[range],
                                      .end_ns = whole ? tl->end_ns : tl->ranges.end_ns[range],
                                      .tokens_in = m ? m->tokens_in : NAN,
-                                     .tokens_out = m ? m->tokens_out : NAN };
+                                     .tokens_out = m ? m->tokens_out : NAN,
+                                     .keys = m ? m->keys : NAN };
     o.process = o.thread == TIMELINE_NONE ? TIMELINE_NONE : tl->threads[o.thread].process;
     o.wall_end_ns = o.end_ns;
     o.unfinished = !whole && tl->ranges.flags[range] & TRACE_RANGE_OPEN;

@@ -253,13 +253,6 @@ static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     s->experts_assumed = cost->experts_assumed;
     s->level = cost->level;
     if (cost->experts_read > 0) s->experts_read = cost->experts_read;
-    if (cost->per_token && s->token_source && strcmp(s->token_source, "range labels") == 0 && out_each > 1) {
-        s->bytes = s->floor_ms = NAN; /* a batch reads the weights once, not once per token */
-        analysis_note(
-            c, ANALYSIS_INFO,
-            "%s: one step generates %.1f tokens, so bytes and roofline time of a single token do not apply",
-            s->path, out_each);
-    }
     double seconds = s->timing_ms.n ? traced_time(s) * 1e-9 : stage_seconds(s);
     if (!(seconds > 0)) return;
     s->recorded_mfu = s->flops / (seconds * s->peak_flops_per_s);

@@ -18,19 +18,21 @@ TEST(stage_rules_globs_match_whole_names) {
 TEST(stage_rules_read_the_step_labels_of_servers) {
     static const struct {
         const char *label, *stage;
-        double tokens_in, tokens_out;
+        double tokens_in, tokens_out, keys;
     } rows[] = {
-        { "execute_context_2(1030)_generation_0(0)", "prefill", 1030, 2 },
-        { "execute_context_0(0)_generation_64(64)", "decode", 64, 64 },
-        { "execute_context_1(512)_generation_7(7)", "mixed", 519, 8 },
+        { "execute_context_2(1030)_generation_0(0)", "prefill", 1030, 2, NAN },
+        { "execute_context_1(888_788544)_generation_0(0)", "prefill", 888, 1, NAN },
+        { "execute_9_context_1(sq512sk700sqsq1sqsk1)_generation_0(sq0sk0sqsq0sqsk0)", "prefill", 512, 1, 700 },
+        { "execute_context_0(0)_generation_64(64)", "decode", 64, 64, NAN },
+        { "execute_context_1(512)_generation_7(7)", "mixed", 519, 8, NAN },
         { "execute_9_context_1(sq512sk512sqsq262144sqsk262144)_generation_8(sq8sk9000sqsq8sqsk9000)", "mixed",
-          520, 9 },
-        { "execute_4_context_0(sq0sk0sqsq0sqsk0)_generation_4(sq4sk88sqsq4sqsk88)", "decode", 4, 4 },
-        { "step[DECODE bs=64 g_sq=64 g_sqsq=64 g_sqsk=100032 g_sk=100032]", "decode", 64, 64 },
-        { "step[DECODE bs=32]", "decode", 32, 32 },
-        { "step[EXTEND bs=1 toks=1025 c_sq=1025]", "prefill", 1025, 1 },
-        { "step[MIXED bs=3 c_sq=10 g_sq=2]", "mixed", 12, 3 },
-        { "step[TARGET_VERIFY bs=4 toks=16]", "verify", 16, NAN },
+          520, 9, NAN },
+        { "execute_4_context_0(sq0sk0sqsq0sqsk0)_generation_4(sq4sk88sqsq4sqsk88)", "decode", 4, 4, 88 },
+        { "step[DECODE bs=64 g_sq=64 g_sqsq=64 g_sqsk=100032 g_sk=100032]", "decode", 64, 64, 100032 },
+        { "step[DECODE bs=32]", "decode", 32, 32, NAN },
+        { "step[EXTEND bs=1 toks=1025 c_sq=1025]", "prefill", 1025, 1, NAN },
+        { "step[MIXED bs=3 c_sq=10 g_sq=2]", "mixed", 12, 3, NAN },
+        { "step[TARGET_VERIFY bs=4 toks=16]", "verify", 16, NAN, NAN },
     };
     struct stage_match m;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -38,6 +40,7 @@ TEST(stage_rules_read_the_step_labels_of_servers) {
         CHECK_STR(m.stage, rows[i].stage);
         CHECK_NEAR(m.tokens_in, rows[i].tokens_in, 0);
         CHECK_NEAR(m.tokens_out, rows[i].tokens_out, 0);
+        CHECK_NEAR(m.keys, rows[i].keys, 0);
     }
     CHECK(!stage_rules_match(NULL, "execute_model", TRACE_CATEGORY_USER, &m));
     CHECK(!stage_rules_match(NULL, "step[", TRACE_CATEGORY_USER, &m));
