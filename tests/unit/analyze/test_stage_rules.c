@@ -22,7 +22,8 @@ TEST(stage_rules_read_the_step_labels_of_servers) {
     } rows[] = {
         { "execute_context_2(1030)_generation_0(0)", "prefill", 1030, 2, NAN },
         { "execute_context_1(888_788544)_generation_0(0)", "prefill", 888, 1, NAN },
-        { "execute_9_context_1(sq512sk700sqsq1sqsk1)_generation_0(sq0sk0sqsq0sqsk0)", "prefill", 512, 1, 700 },
+        { "execute_9_context_1(sq512sk700sqsq1sqsk1)_generation_0(sq0sk0sqsq0sqsk0)", "prefill", 512, 1,
+          700 },
         { "execute_context_0(0)_generation_64(64)", "decode", 64, 64, NAN },
         { "execute_context_1(512)_generation_7(7)", "mixed", 519, 8, NAN },
         { "execute_9_context_1(sq512sk512sqsq262144sqsk262144)_generation_8(sq8sk9000sqsq8sqsk9000)", "mixed",
