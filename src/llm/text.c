@@ -290,29 +290,28 @@ static const char *activation_named(const char *name) {
     return name ? "other" : NULL;
 }
 
-/* Features that only the engine needs: they change no cost. */
+/* Reads a cap: NAN if it is null, and `fallback` if it is missing. */
+static double read_cap(struct llm_fields *f, const char *name, double fallback) {
+    if (fields_has(f, name)) return fields_positive(f, name, NAN);
+    return fields_find(f, name, NULL) ? NAN : fallback;
+}
+
+/* Reads the features that only the engine needs, because they do not change the cost. gemma2 has caps by
+ * default, gemma3 has none. */
 static void read_arithmetic(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     uint32_t traits = fam->traits;
-    bool gemma_caps = (traits & TEXT_GEMMA) && (traits & TEXT_SANDWICH);
+    bool scaled_scores = (traits & TEXT_GEMMA) && (traits & TEXT_SANDWICH), capped = !(traits & TEXT_QK_NORM);
     t->expert_bias = traits & TEXT_EXPERT_BIAS;
     t->shared_gate = traits & TEXT_SHARED_GATE;
     t->correction_bias = traits & TEXT_CORRECTION_BIAS;
     t->fused_projections = traits & TEXT_FUSED;
     t->sinks = traits & TEXT_SINKS;
     t->clamped_glu = traits & TEXT_CLAMPED_GLU;
-    t->glu_limit = fields_positive(f, "swiglu_limit", 7.0);
     t->scaled_embedding = t->norm_plus_one = traits & TEXT_GEMMA;
-    t->score_dim = gemma_caps ? fields_positive(f, "query_pre_attn_scalar", 256) : NAN;
-    bool capped = gemma_caps && !(traits & TEXT_QK_NORM); /* gemma2's defaults; gemma3 has none */
-    t->attention_softcap = fields_has(f, "attn_logit_softcapping")
-                               ? fields_positive(f, "attn_logit_softcapping", NAN)
-                           : capped && !fields_find(f, "attn_logit_softcapping", NULL) ? 50
-                                                                                       : NAN;
-    t->logit_softcap = fields_has(f, "final_logit_softcapping")
-                           ? fields_positive(f, "final_logit_softcapping", NAN)
-                       : capped && !fields_find(f, "final_logit_softcapping", NULL) ? 30
-                                                                                    : NAN;
-    if (!gemma_caps) t->attention_softcap = t->logit_softcap = NAN;
+    t->glu_limit = t->clamped_glu ? fields_positive(f, "swiglu_limit", 7.0) : NAN;
+    t->score_dim = scaled_scores ? fields_positive(f, "query_pre_attn_scalar", 256) : NAN;
+    t->attention_softcap = scaled_scores ? read_cap(f, "attn_logit_softcapping", capped ? 50 : NAN) : NAN;
+    t->logit_softcap = scaled_scores ? read_cap(f, "final_logit_softcapping", capped ? 30 : NAN) : NAN;
 }
 
 int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied) {
