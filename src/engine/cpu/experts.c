@@ -104,7 +104,7 @@ static void keep_best_groups(const struct routing *r, float *p) {
         int best = -1;
         for (int g = 0; g < r->groups; g++)
             if (!kept[g] && (best < 0 || score[g] > score[best])) best = g;
-        kept[best] = true;
+        if (best >= 0) kept[best] = true;
     }
     for (int i = 0; i < r->n; i++)
         if (!kept[MIN(i / size, r->groups - 1)]) p[i] = -INFINITY;
