@@ -34,17 +34,19 @@ static struct split split_of(const struct rank_split *r) {
 static struct llm_cost share_of_gpu(const struct llm_model *m, const struct llm_setup *setup,
                                     struct llm_cost all, uint64_t tokens, double steps, struct split split) {
     struct llm_pass pass = llm_pass_decoder(setup, 1, tokens, 0);
-    double flops = 0, bytes = 0, floor_s = 0;
+    double flops = 0, bytes = 0, floor_s = 0, compute_s = 0;
     for (size_t i = 0; i < m->nops; i++) {
         if (m->ops[i].kind != LLM_OP_EXPERTS || m->ops[i].stage != LLM_STAGE_DECODER) continue;
         struct llm_cost c = llm_cost_op(m, setup, &m->ops[i], &pass);
         flops += c.flops * steps;
         bytes += c.bytes * steps;
         floor_s += c.floor_s * steps;
+        compute_s += c.compute_s * steps;
     }
     all.flops = (all.flops - flops) * split.dense + flops * split.experts;
     all.bytes = (all.bytes - bytes) * split.dense + bytes * split.experts;
     all.floor_s = (all.floor_s - floor_s) * split.dense + floor_s * split.experts;
+    all.compute_s = (all.compute_s - compute_s) * split.dense + compute_s * split.experts;
     return all;
 }
 
