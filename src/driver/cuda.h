@@ -34,7 +34,11 @@ enum {
     CU_CAPTURE_THREAD_LOCAL = 1,
     CU_HOST_PORTABLE_MAPPED = 3,
     CU_LAUNCH_CLUSTER = 4,
-    CU_LAUNCH_DEPENDENT = 6
+    CU_LAUNCH_DEPENDENT = 6,
+    CU_MAP_F16 = 6,
+    CU_MAP_BF16 = 9,
+    CU_MAP_SWIZZLE_128 = 3,
+    CU_MAP_PROMOTE_128 = 2
 };
 
 struct cu_attribute {
@@ -102,6 +106,9 @@ struct cu_launch {
     X(event_record, cuEventRecord, (cu_event event, cu_stream stream))                                       \
     X(event_wait, cuEventSynchronize, (cu_event event))                                                      \
     X(event_elapsed, cuEventElapsedTime, (float *ms, cu_event start, cu_event end))                          \
+    X(tensor_map, cuTensorMapEncodeTiled,                                                                    \
+      (void *map, int type, uint32_t rank, void *data, const uint64_t *sizes, const uint64_t *strides,       \
+       const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))    \
     X(error_name, cuGetErrorName, (int error, const char **name))                                            \
     X(error_text, cuGetErrorString, (int error, const char **text))
 

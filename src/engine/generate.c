@@ -221,14 +221,14 @@ static bool embed_prompts(struct job *j) {
     return true;
 }
 
-/* Prefills all prompts, DECODER_CHUNK rows at a time. Afterwards, row i of the logits belongs to sequence
- * i. Returns false if the request was cancelled. */
+/* Prefills all prompts, as many rows at a time as the decoder takes. Afterwards, row i of the logits belongs
+ * to sequence i. Returns false if the request was cancelled. */
 static bool run_prompts(struct job *j) {
     struct decoder *d = j->e->decoder;
     size_t complete = 0; /* prompts */
     if (!embed_prompts(j)) return false;
-    for (size_t at = 0; at < j->tokens; at += DECODER_CHUNK) {
-        size_t rows = MIN((size_t)DECODER_CHUNK, j->tokens - at);
+    for (size_t at = 0; at < j->tokens; at += (size_t)d->chunk) {
+        size_t rows = MIN((size_t)d->chunk, j->tokens - at);
         begin_work(j, "prompt", at, rows, j->tokens);
         if (is_cancelled(j)) return false;
         struct decoder_pass pass = { j->rows, prompt_segments(j, at, rows) };

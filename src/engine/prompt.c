@@ -9,10 +9,16 @@
 #include "base/vec.h"
 #include "engine/internal.h"
 
+static void *host_alloc(void *context, size_t bytes) { return ops_host_alloc(context, bytes); }
+static void host_free(void *context, void *p) { ops_host_free(context, p); }
+
 static int load_images(struct prompt *j, struct err *err) {
     const struct dsocr_settings *mode = dsocr_mode(j->r->image_mode ? j->r->image_mode : "gundam", err);
     if (!mode) return -1;
     struct dsocr_settings settings = *mode;
+    struct ops *o = j->e->ops;
+    const struct dsocr_memory memory = { host_alloc, host_free, o,
+                                         .bytes = o->backend->upload_bytes != NULL };
     if (j->r->max_tiles > 0) settings.max_tiles = MAX(settings.min_tiles, j->r->max_tiles);
     j->plans = xcalloc(j->r->nimages, sizeof *j->plans);
     j->views = xcalloc(j->r->nimages, sizeof *j->views);
@@ -20,7 +26,7 @@ static int load_images(struct prompt *j, struct err *err) {
         struct image im;
         if (image_load(j->r->images[i], &im, err) < 0) return -1;
         dsocr_plan_make(&settings, im.width, im.height, &j->plans[i]);
-        int rc = dsocr_views_make(&j->plans[i], &im, &j->views[i], err);
+        int rc = dsocr_views_make(&j->plans[i], &im, &memory, &j->views[i], err);
         image_free(&im);
         if (rc < 0) return err_wrap(err, "%s", j->r->images[i]);
         dsocr_drop_blank(&j->plans[i], &j->views[i]);

@@ -65,7 +65,7 @@ static void bench_page(void) {
     for (int i = 0; i < REPEATS; i++) {
         struct dsocr_views views;
         double start = cpu_ms();
-        if (dsocr_views_make(&plan, &page, &views, &err) < 0) die("%s", err.msg);
+        if (dsocr_views_make(&plan, &page, NULL, &views, &err) < 0) die("%s", err.msg);
         double ms = cpu_ms() - start;
         best = ms < best ? ms : best;
         dsocr_views_free(&views);

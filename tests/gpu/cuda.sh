@@ -1,22 +1,78 @@
 #!/bin/sh
-# The native engine on a GPU, compared with the CPU and timed. Needs a GPU and about 2 minutes (4 with PTX).
-#     make STATIC=1 test-build && BUILD=build/static sh tests/gpu/cuda.sh [ptx]
-# Run from the root of the source tree. ptx: also runs the checks with the code for other GPUs, compiled by the driver.
+# The native engine on a GPU, compared with the CPU and timed. Needs a GPU.
+#     make STATIC=1 test-build && BUILD=build/static sh tests/gpu/cuda.sh [SECTION...]
+# Run from the root of the source tree. Without arguments: ops tokens logits long many memory speed. Minutes on an H200
+# machine with 16 cores:
+#     ops        0.2  every operator against the CPU's, with each kind of product
+#     tokens     0.5  64 greedy tokens of every fixture, exact and with bf16 rounding
+#     logits     0.4  logits of layers and encoders of full size
+#     long       0.3  1,000 tokens up to the end of the context, the same twice
+#     many       0.5  10,000 requests: no growth of memory
+#     memory     0.1  a model that is too large is refused before it is loaded
+#     speed      0.8  prompts, pages, decoding
+#     products   0.2  single products and attention
+#     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
+#     sanitizer  3    memcheck, racecheck, initcheck and synccheck of the operators and of two small models
 set -eu
 check=${BUILD:-build}/tests/cuda_check
+models=tests/data/models
 fixtures="llama llama3 mistral qwen2 qwen3 mixtral qwen3_moe deepseek_v2 deepseek_v2_groups dsocr_whole"
-checks() {
-    "$check" ops
-    # shellcheck disable=SC2086
-    INFERPROF_CUDA_MATH=exact "$check" tokens $fixtures
-    # shellcheck disable=SC2086
-    "$check" tokens $fixtures
+sanitizer=${COMPUTE_SANITIZER:-/usr/local/cuda/bin/compute-sanitizer}
+failed=0
+
+run() { # counts failures and goes on
+    echo "-- $*"
+    "$@" || failed=$((failed + 1))
 }
-checks
-"$check" speed tests/data/models/deepseek-ocr.json 951 300
-"$check" speed tests/data/models/deepseek-ocr.json 0 100 samples/page-text.png
-"$check" speed tests/data/models/qwen3-8b.json 512 128
-if [ "${1:-}" = ptx ]; then
-    export CUDA_FORCE_PTX_JIT=1
-    checks
-fi
+section() {
+    case $1 in
+    ops)
+        run "$check" ops
+        run env INFERPROF_CUDA_PRODUCTS=mma "$check" ops
+        ;;
+    tokens)
+        # shellcheck disable=SC2086
+        run env INFERPROF_CUDA_MATH=exact "$check" tokens $fixtures
+        # shellcheck disable=SC2086
+        run "$check" tokens $fixtures
+        ;;
+    logits)
+        run "$check" logits $models/qwen3-8b.json 2 300
+        run "$check" logits $models/deepseek-ocr.json 2 300
+        run "$check" logits $models/deepseek-ocr.json 2 0 samples/page-text.png
+        ;;
+    long) run "$check" long $models/deepseek-ocr.json 7193 1000 ;;
+    many) run "$check" many llama 10000 ;;
+    memory) run "$check" memory $models/qwen2.5-32b-instruct.json 600 ;;
+    speed)
+        run "$check" speed $models/deepseek-ocr.json 951 300
+        run "$check" speed $models/deepseek-ocr.json 0 100 samples/page-text.png
+        run "$check" speed $models/qwen3-8b.json 512 128
+        run "$check" speed $models/qwen3-8b.json 2048 16
+        ;;
+    products) run "$check" products ;;
+    ptx)
+        CUDA_FORCE_PTX_JIT=1
+        export CUDA_FORCE_PTX_JIT
+        for part in ops tokens logits long; do section $part; done
+        unset CUDA_FORCE_PTX_JIT
+        ;;
+    sanitizer)
+        for tool in memcheck racecheck initcheck synccheck; do
+            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
+            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" tokens llama dsocr_whole
+        done
+        ;;
+    *)
+        echo "cuda.sh: no section '$1'" >&2
+        exit 2
+        ;;
+    esac
+}
+[ $# -gt 0 ] || set -- ops tokens logits long many memory speed
+for s in "$@"; do
+    echo "== $s"
+    section "$s"
+done
+echo "$failed failed"
+[ "$failed" -eq 0 ]

@@ -1,7 +1,12 @@
 /* Checks the CUDA backend against the CPU backend on a machine with a GPU, and times it (cuda.sh runs it).
  *     cuda_check ops                          every operator on random and extreme numbers
  *     cuda_check tokens NAME...               64 greedy tokens of the fixtures tests/data/engine/NAME.json
+ *     cuda_check logits CONFIG LAYERS PROMPT [IMAGE]   logits after a prompt, with the first LAYERS layers
  *     cuda_check speed CONFIG PROMPT NEW [IMAGE]     decoding after a prompt of PROMPT ids, synthetic weights
+ *     cuda_check products                     speed of products and attention of the models
+ *     cuda_check long CONFIG PROMPT NEW       the same tokens twice, up to the end of the context
+ *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
+ *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
  * Run from the root of the source tree. Exit status 1: something differs. */
 #include <jansson.h>
 #include <math.h>
@@ -18,7 +23,9 @@
 #include "engine/compute/threads.h"
 #include "engine/cpu/cpu.h"
 #include "engine/cuda/cuda.h"
+#include "driver/cuda.h"
 #include "engine/engine.h"
+#include "engine/internal.h"
 #include "engine/ops/ops.h"
 
 static struct ops *both[2]; /* CPU, CUDA */
@@ -290,7 +297,7 @@ static void do_planes(struct ops *o, struct tensor *const *t) {
 }
 static void do_conv(struct ops *o, struct tensor *const *t) {
     struct conv c = { .w = *of(&now.w, o), .bias = t[1], .c_in = 16, .side = 3, .stride = 2, .pad = 1 };
-    ops_conv(o, "x", &c, view_of(t[0]), 30, 30, view_of(t[3]));
+    ops_conv(o, "x", &c, view_of(t[0]), 2, 20, 20, view_of(t[3]));
 }
 static void check_route(int n, int k, int groups, int kept, bool normalise) {
     enum { M = 50 };
@@ -418,6 +425,26 @@ static size_t equal_tokens(const struct engine_result *a, const struct engine_re
     return i;
 }
 
+/* The difference of the CPU's logits of the two tokens at which the answers part, after the same `same`
+ * tokens; the prompt is ids[n]. */
+static void print_margin(struct engine *cpu, uint32_t *ids, uint32_t n, const struct engine_result *a,
+                         const struct engine_result *b, size_t same) {
+    if (n == 0 || same >= a->ids.n || same >= b->ids.n || n + same > 1024) return;
+    for (size_t i = 0; i < same; i++) ids[n + i] = a->ids.v[i];
+    struct engine_request r = { .ids = ids, .nids = n + same, .max_new_tokens = 1, .ignore_eos = true };
+    struct engine_result out = infer(cpu, &r);
+    double sum = 0, squares = 0, count = cpu->decoder->vocab;
+    for (int i = 0; i < cpu->decoder->vocab; i++) {
+        sum += cpu->logits[i];
+        squares += (double)cpu->logits[i] * cpu->logits[i];
+    }
+    printf(
+        "     token %zu: the CPU's logits of the two differ by %.4f; standard deviation of its logits %.3f\n",
+        same, (double)(cpu->logits[a->ids.v[same]] - cpu->logits[b->ids.v[same]]),
+        sqrt(squares / count - sum / count * (sum / count)));
+    engine_result_free(&out);
+}
+
 static void check_tokens(const char *name) {
     char path[256];
     struct err err;
@@ -461,11 +488,234 @@ static void check_tokens(const char *name) {
         failures += !good;
         printf("%s tokens %-18s %-4s equal to the CPU: graph %zu, operators %zu of %zu; twice the same: %s\n",
                good ? "ok  " : "FAIL", name, types[t], same, by_operators, a.ids.n, repeat ? "yes" : "NO");
+        print_margin(cpu, ids, n, &a, &b, same);
         fflush(stdout);
         engine_result_free(&a), engine_result_free(&b), engine_result_free(&again), engine_result_free(&c);
         engine_close(cpu);
         engine_close(gpu);
     }
+    free(dir);
+    json_decref(root);
+}
+
+/* A request of `prompt` ids, or with an image. */
+static struct engine_request request_of(uint32_t *ids, int prompt, int tokens, const char **image) {
+    for (int i = 0; i < prompt; i++) ids[i] = (uint32_t)(1000 + i * 7 % 10000);
+    if (*image)
+        return (struct engine_request){ .images = image,
+                                        .nimages = 1,
+                                        .max_new_tokens = (uint32_t)tokens,
+                                        .ignore_eos = true,
+                                        .no_repeat_ngram = ENGINE_MODEL_NGRAM };
+    return (struct engine_request){
+        .ids = ids, .nids = (size_t)prompt, .max_new_tokens = (uint32_t)tokens, .ignore_eos = true
+    };
+}
+
+static float margin(const float *v, size_t n, size_t *best) {
+    float first = -INFINITY, second = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i] > first) {
+            second = first;
+            first = v[i];
+            *best = i;
+        } else if (v[i] > second) {
+            second = v[i];
+        }
+    }
+    return first - second;
+}
+
+/* Logits after a prompt on both devices. Weights are bf16, so activations are rounded on the GPU. */
+static void check_logits(const char *config, int layers, int prompt, const char *image) {
+    struct err err;
+    json_t *root = jsonr_load_path(config, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    json_t *text = json_object_get(root, "language_config") ? json_object_get(root, "language_config") : root;
+    json_object_set_new(text, "num_hidden_layers", json_integer(layers));
+    if (json_object_get(root, "num_hidden_layers"))
+        json_object_set_new(root, "num_hidden_layers", json_integer(layers));
+    char *dir = model_folder(root);
+    float *v[2];
+    size_t n = 0, best[2] = { 0, 0 };
+    float margins[2];
+    uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
+    struct engine_request r = request_of(ids, prompt, 1, &image);
+    for (int b = 0; b < 2; b++) {
+        struct engine *e = open_model(dir, "bf16", b ? "cuda:0" : "cpu", 1, prompt + 2048);
+        struct engine_result out = infer(e, &r);
+        n = (size_t)e->decoder->vocab;
+        v[b] = xmalloc(n * sizeof *v[b]);
+        memcpy(v[b], e->logits, n * sizeof *v[b]);
+        margins[b] = margin(v[b], n, &best[b]);
+        engine_result_free(&out);
+        engine_close(e);
+    }
+    char name[160];
+    snprintf(name, sizeof name, "logits %s, %d layers%s", strrchr(config, '/') + 1, layers,
+             image ? ", image" : "");
+    report(name, v[0], v[1], n, 5e-2);
+    printf("     token %zu (margin %.4f) on the CPU, %zu (margin %.4f) on the GPU\n", best[0],
+           (double)margins[0], best[1], (double)margins[1]);
+    free(v[0]), free(v[1]), free(ids), free(dir);
+    json_decref(root);
+}
+
+/* ---- speed of single operators on the GPU */
+static double seconds_of(void (*f)(struct ops *, struct tensor *const *), struct tensor *const *t,
+                         int times) {
+    struct ops *o = both[1];
+    for (int i = 0; i < 3; i++) f(o, t);
+    ops_finish(o);
+    uint64_t start = clock_mono_ns();
+    for (int i = 0; i < times; i++) f(o, t);
+    ops_finish(o);
+    return (double)(clock_mono_ns() - start) / 1e9 / times;
+}
+static void time_linear(int m, int n, int k, bool narrow_out) {
+    struct ops *o = both[1];
+    float *v = numbers((size_t)m * (size_t)k, 1);
+    struct tensor *wide = ops_alloc(o, (size_t)m * (size_t)k, TENSOR_ANY),
+                  *ones = ops_alloc(o, (size_t)k, TENSOR_ZERO);
+    struct tensor *t[] = { ops_alloc_narrow(o, (size_t)m * (size_t)k),
+                           narrow_out ? ops_alloc_narrow(o, (size_t)m * (size_t)n)
+                                      : ops_alloc(o, (size_t)m * (size_t)n, TENSOR_ANY),
+                           NULL };
+    float *w = numbers((size_t)k, 1);
+    ops_upload(o, view_of(wide), v, (size_t)m * (size_t)k);
+    ops_upload(o, view_of(ones), w, (size_t)k);
+    ops_rmsnorm(o, "x", view_of(wide), k, ones, m, k, 1e-6f, view_of(t[0]), k);
+    now.w = weight_make(n, k, DTYPE_BF16);
+    now.m = m, now.n = n, now.k = k, now.add = 0;
+    double s = seconds_of(do_linear, t, 20);
+    printf("product [%d,%d]x[%d,%d] -> %s: %.1f us, %.0f TFLOP/s\n", m, k, n, k, narrow_out ? "bf16" : "f32",
+           s * 1e6, 2.0 * m * n * k / s / 1e12);
+    fflush(stdout);
+    weight_free(&now.w);
+    ops_free(o, wide), ops_free(o, ones), ops_free(o, t[0]), ops_free(o, t[1]);
+    free(v), free(w);
+}
+static void time_qkv(int batch, int n, int heads, int dim, int side) {
+    struct ops *o = both[1];
+    size_t rows = (size_t)batch * (size_t)n, width = (size_t)heads * (size_t)dim,
+           table = (size_t)(2 * MAX(side, 1) - 1) * (size_t)dim;
+    struct tensor *t[] = { ops_alloc_narrow(o, rows * 3 * width), ops_alloc_narrow(o, rows * width),
+                           ops_alloc(o, table, TENSOR_ZERO), ops_alloc(o, table, TENSOR_ZERO) };
+    now.m = batch, now.nq = n, now.heads = heads, now.dim = dim, now.side = side;
+    double s = seconds_of(do_qkv, t, 20), flops = 4.0 * (double)rows * n * (double)width;
+    printf("attention %d x %d, %d heads of %d, side %d: %.1f us, %.0f TFLOP/s\n", batch, n, heads, dim, side,
+           s * 1e6, flops / s / 1e12);
+    fflush(stdout);
+    for (int i = 0; i < 4; i++) ops_free(o, t[i]);
+}
+static void time_operators(void) {
+    time_linear(4096, 4096, 4096, true);
+    time_linear(10584, 2304, 768, true); /* SAM, six tiles and the page */
+    time_linear(4900, 2304, 768, true);
+    time_linear(9600, 3072, 768, true);
+    time_linear(9600, 768, 3072, false);
+    time_linear(4096, 768, 3072, false);
+    time_linear(606, 3072, 1024, true); /* CLIP */
+    time_linear(606, 4096, 1024, true);
+    time_linear(606, 1024, 4096, false);
+    time_linear(257, 4096, 1024, true);
+    time_linear(2048, 12288, 4096, true); /* Qwen3-8B */
+    time_linear(2048, 4096, 12288, false);
+    time_linear(2048, 4096, 4096, false);
+    time_linear(512, 4096, 4096, false);
+    time_qkv(54, 196, 12, 64, 14);
+    time_qkv(25, 196, 12, 64, 14);
+    time_qkv(6, 1600, 12, 64, 40);
+    time_qkv(1, 4096, 12, 64, 64);
+    time_qkv(6, 101, 16, 64, 0);
+    time_qkv(1, 257, 16, 64, 0);
+}
+
+/* ---- long texts, many requests, too large models */
+static void check_long(const char *config, int prompt, int tokens) {
+    struct err err;
+    json_t *root = jsonr_load_path(config, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    char *dir = model_folder(root);
+    const char *image = NULL;
+    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, prompt + tokens - 1);
+    uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
+    struct engine_request r = request_of(ids, prompt, tokens + 10, &image);
+    struct engine_result a = infer(e, &r), b = infer(e, &r);
+    bool good = a.ids.n == (size_t)tokens && a.stop == ENGINE_STOP_CONTEXT && equal_tokens(&a, &b) == a.ids.n;
+    failures += !good;
+    printf("%s %zu tokens after %d, to the end of the context; %zu equal in a second run; %.1f tokens/s\n",
+           good ? "ok  " : "FAIL", a.ids.n, prompt, equal_tokens(&a, &b),
+           (double)(a.ids.n - 1) / a.decode_ms * 1e3);
+    engine_result_free(&a), engine_result_free(&b);
+    engine_close(e);
+    free(ids), free(dir);
+    json_decref(root);
+}
+
+static size_t gpu_free_bytes(void) {
+    struct err err;
+    size_t free_bytes = 0, total = 0;
+    const struct driver *d = driver_load(&err);
+    if (!d || d->mem_info(&free_bytes, &total) != 0) die("the driver does not tell the free memory");
+    return free_bytes;
+}
+static long resident_kb(void) {
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%*d %ld", &pages) != 1) die("/proc/self/statm");
+    fclose(f);
+    return pages * 4;
+}
+static void check_many(const char *name, int requests) {
+    char path[256];
+    struct err err;
+    snprintf(path, sizeof path, "tests/data/engine/%s.json", name);
+    json_t *root = jsonr_load_path(path, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    char *dir = model_folder(json_object_get(root, "config"));
+    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, 0);
+    uint32_t ids[] = { 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+    size_t gpu = 0;
+    long host = 0;
+    for (int i = 0; i < requests; i++) {
+        struct engine_request r = { .ids = ids,
+                                    .nids = (size_t)(1 + i % 12),
+                                    .max_new_tokens = (uint32_t)(1 + i % 7),
+                                    .ignore_eos = true };
+        struct engine_result out = infer(e, &r);
+        engine_result_free(&out);
+        if (i == requests / 10) gpu = gpu_free_bytes(), host = resident_kb();
+    }
+    size_t gpu_now = gpu_free_bytes();
+    long host_now = resident_kb();
+    bool good = gpu_now >= gpu && host_now - host < 4096;
+    failures += !good;
+    printf("%s %d requests: GPU memory grew by %.1f MB, host memory by %ld kB after the first tenth\n",
+           good ? "ok  " : "FAIL", requests, ((double)gpu - (double)gpu_now) / 1e6, host_now - host);
+    engine_close(e);
+    free(dir);
+    json_decref(root);
+}
+
+static void check_memory(const char *config, int layers) {
+    struct err err;
+    json_t *root = jsonr_load_path(config, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    json_object_set_new(root, "num_hidden_layers", json_integer(layers));
+    char *dir = model_folder(root);
+    uint64_t start = clock_mono_ns();
+    struct engine *e = engine_open(&(struct engine_load){ .model = dir,
+                                                          .weights = "synthetic:1",
+                                                          .dtype = "bf16",
+                                                          .device = "cuda:0",
+                                                          .max_context = 1024 },
+                                   &err);
+    bool good = !e && strstr(err.msg, "GB") && strstr(err.msg, "device=cpu");
+    failures += !good;
+    printf("%s refused after %.1f s: %s\n", good ? "ok  " : "FAIL", (double)(clock_mono_ns() - start) / 1e9,
+           e ? "it was loaded" : err.msg);
+    engine_close(e);
     free(dir);
     json_decref(root);
 }
@@ -478,18 +728,12 @@ static void speed(const char *config, int prompt, int tokens, const char *image)
     uint64_t start = clock_mono_ns();
     struct engine *e = open_model(dir, "bf16", "cuda:0", 1, prompt + tokens + 1024);
     printf("load %.1f s\n", (double)(clock_mono_ns() - start) / 1e9);
-    uint32_t *ids = xcalloc((size_t)prompt, sizeof *ids);
-    for (int i = 0; i < prompt; i++) ids[i] = (uint32_t)(1000 + i * 7 % 10000);
-    struct engine_request r = {
-        .ids = ids, .nids = (size_t)prompt, .max_new_tokens = (uint32_t)tokens, .ignore_eos = true
-    };
-    if (image)
-        r = (struct engine_request){ .images = &image,
-                                     .nimages = 1,
-                                     .max_new_tokens = (uint32_t)tokens,
-                                     .ignore_eos = true,
-                                     .no_repeat_ngram = ENGINE_MODEL_NGRAM };
+    uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
+    struct engine_request r = request_of(ids, prompt, tokens, &image);
+    const char *trace = getenv("CUDA_CHECK_TRACE"); /* a file for the operators of the last request */
     for (int i = 0; i < 4; i++) {
+        r.trace = i == 3 ? trace : NULL;
+        r.detail = r.trace ? RECORD_OPERATORS : RECORD_NONE;
         struct engine_result v = infer(e, &r);
         printf("%s: prompt %zu in %.2f ms (sam %.2f clip %.2f projector %.2f); %zu tokens, %.4f ms each, "
                "%.1f tokens/s; "
@@ -508,19 +752,33 @@ static void speed(const char *config, int prompt, int tokens, const char *image)
 
 int main(int argc, char **argv) {
     struct err err;
-    if (argc < 2) die("usage: cuda_check ops | tokens NAME... | speed CONFIG PROMPT NEW [IMAGE]");
-    if (strcmp(argv[1], "ops") == 0) {
+    if (argc < 2)
+        die("usage: cuda_check ops | products | tokens NAME... | logits CONFIG LAYERS PROMPT [IMAGE] | "
+            "speed CONFIG PROMPT NEW [IMAGE] | long CONFIG PROMPT NEW | many NAME REQUESTS | memory CONFIG "
+            "LAYERS");
+    if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0) {
         struct threads *threads = threads_open(0);
         both[0] = cpu_open(threads, NULL);
         both[1] = cuda_open(threads, 0, &err);
         if (!both[1]) die("%s", err.msg);
         printf("%s (%s)\n", ops_name(both[1]), ops_device(both[1]));
-        check_operators();
+        if (strcmp(argv[1], "ops") == 0)
+            check_operators();
+        else
+            time_operators();
         ops_close(both[0]);
         ops_close(both[1]);
         threads_close(threads);
     } else if (strcmp(argv[1], "tokens") == 0) {
         for (int i = 2; i < argc; i++) check_tokens(argv[i]);
+    } else if (strcmp(argv[1], "logits") == 0 && argc >= 5) {
+        check_logits(argv[2], atoi(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL);
+    } else if (strcmp(argv[1], "long") == 0 && argc == 5) {
+        check_long(argv[2], atoi(argv[3]), atoi(argv[4]));
+    } else if (strcmp(argv[1], "many") == 0 && argc == 4) {
+        check_many(argv[2], atoi(argv[3]));
+    } else if (strcmp(argv[1], "memory") == 0 && argc == 4) {
+        check_memory(argv[2], atoi(argv[3]));
     } else if (strcmp(argv[1], "speed") == 0 && argc >= 5) {
         speed(argv[2], atoi(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL);
     }

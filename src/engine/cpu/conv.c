@@ -24,15 +24,22 @@ static void unfold_task(void *job, int oy, int worker) {
         }
 }
 
-const char *cpu_conv(void *context, const struct conv *c, struct view x, int h, int w, struct view y) {
+const char *cpu_conv(void *context, const struct conv *c, struct view x, int views, int h, int w,
+                     struct view y) {
     struct cpu *cpu = context;
+    const char *kernel = NULL;
     struct linear l = { c->w, c->bias };
     int oh = (h + 2 * c->pad - c->side) / c->stride + 1, ow = (w + 2 * c->pad - c->side) / c->stride + 1;
     if (c->side == 1 && c->stride == 1 && c->pad == 0)
-        return cpu_linear(cpu, &l, x, c->c_in, h * w, y, c->w.rows, OPS_SET);
-    struct unfold_job j = { .c = c, .x = view_floats(x), .h = h, .w = w, .out_w = ow };
-    j.out = cpu_unfolded(cpu, (size_t)oh * (size_t)ow * (size_t)c->w.cols);
-    threads_run(cpu->threads, unfold_task, &j, oh);
-    struct tensor unfolded = { j.out, false };
-    return cpu_linear(cpu, &l, view_of(&unfolded), c->w.cols, oh * ow, y, c->w.rows, OPS_SET);
+        return cpu_linear(cpu, &l, x, c->c_in, views * h * w, y, c->w.rows, OPS_SET);
+    for (int i = 0; i < views; i++) {
+        struct view in = view_at(x, (size_t)i * (size_t)h * (size_t)w * (size_t)c->c_in);
+        struct unfold_job j = { .c = c, .x = view_floats(in), .h = h, .w = w, .out_w = ow };
+        j.out = cpu_unfolded(cpu, (size_t)oh * (size_t)ow * (size_t)c->w.cols);
+        threads_run(cpu->threads, unfold_task, &j, oh);
+        struct tensor unfolded = { j.out, false };
+        struct view out = view_at(y, (size_t)i * (size_t)oh * (size_t)ow * (size_t)c->w.rows);
+        kernel = cpu_linear(cpu, &l, view_of(&unfolded), c->w.cols, oh * ow, out, c->w.rows, OPS_SET);
+    }
+    return kernel;
 }

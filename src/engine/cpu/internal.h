@@ -98,7 +98,8 @@ void cpu_glu_numbers(const struct kernels *k, enum ops_glu kind, float *gate, co
 const char *cpu_adjust(void *context, enum ops_adjust kind, float by, struct view x, size_t n);
 const char *cpu_add(void *context, struct view y, struct view x, size_t n);
 const char *cpu_embed(void *context, const struct matrix *table, const uint32_t *ids, int n, struct view out);
-const char *cpu_conv(void *context, const struct conv *c, struct view x, int h, int w, struct view y);
+const char *cpu_conv(void *context, const struct conv *c, struct view x, int views, int h, int w,
+                     struct view y);
 const char *cpu_attention(void *context, const struct attention *a);
 const char *cpu_attention_many(void *context, const struct attention *a, int n);
 const char *cpu_qkv_attention(void *context, const struct qkv_attention *a);

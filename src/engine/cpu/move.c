@@ -1,6 +1,7 @@
 /* Operators that move rows. */
 #include <string.h>
 
+#include "base/util.h"
 #include "engine/cpu/internal.h"
 
 void cpu_copy_rows(void *context, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
@@ -71,10 +72,11 @@ static void window_task(void *job, int task, int worker) {
     (void)worker;
     int m = j->s->window, across = j->s->padded / m, g = j->s->grid;
     size_t width = (size_t)j->s->width;
+    int view = task / (across * across), window = task % (across * across);
     for (int i = 0; i < m * m; i++) {
-        int y = task / across * m + i / m, x = task % across * m + i % m;
+        int y = window / across * m + i / m, x = window % across * m + i % m;
         float *row = j->rows + ((size_t)task * (size_t)(m * m) + (size_t)i) * width;
-        size_t at = ((size_t)y * (size_t)g + (size_t)x) * width;
+        size_t at = (((size_t)view * (size_t)g + (size_t)y) * (size_t)g + (size_t)x) * width;
         bool inside = y < g && x < g;
         if (j->merge) {
             for (size_t c = 0; inside && c < width; c++) j->grid[at + c] += row[c];
@@ -90,7 +92,7 @@ static const char *run_windows(struct cpu *c, const struct windows *s, struct vi
                                bool merge) {
     struct window_job j = { s, view_floats(grid), view_floats(rows), merge };
     int across = s->padded / s->window;
-    threads_run(c->threads, window_task, &j, across * across);
+    threads_run(c->threads, window_task, &j, MAX(s->views, 1) * across * across);
     return "window_copy";
 }
 

@@ -7,47 +7,51 @@ struct choice {
     float weight;
 };
 
-/* Orders n = m k choices by expert, and by token within an expert; one block. first[experts + 1]: rows of each expert;
- * token[row]; row_of[choice]; tiles: [0] how many tiles of 128 rows, then pairs of expert and first row. */
+/* Orders n = m k choices by expert, and by token within an expert; one block of 1024 threads per expert.
+ * first[experts + 1]: rows of each expert; token[row]; row_of[choice]; tiles: [0] how many tiles of 128 rows, then pairs
+ * of expert and first row. */
 KERNEL group_choices(const choice *choices, int n, int k, int experts, int *first, int *token, int *row_of, int *tiles) {
-    __shared__ int count[1024 + 1];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    for (int e = warp; e < experts; e += warps) {
-        int sum = 0;
-        for (int i = lane; i < n; i += 32) sum += choices[i].expert == e;
-#pragma unroll
-        for (int d = 16; d; d >>= 1) sum += __shfl_xor_sync(~0u, sum, d);
-        if (lane == 0) count[e] = sum;
+    __shared__ int count[1024], of_warp[32], base, tile;
+    int e = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int i = threadIdx.x; i < experts; i += 1024) count[i] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += 1024) atomicAdd(&count[choices[i].expert], 1);
+    __syncthreads();
+    if (warp == 0) {
+        int rows = 0, before = 0; /* of the experts before this one */
+        for (int i = lane; i < e; i += 32) rows += count[i], before += (count[i] + 127) / 128;
+        rows = (int)__reduce_add_sync(~0u, (unsigned)rows);
+        before = (int)__reduce_add_sync(~0u, (unsigned)before);
+        if (lane == 0) {
+            first[e] = base = rows;
+            tile = before;
+            if (e == experts - 1) first[experts] = rows + count[e], tiles[0] = before + (count[e] + 127) / 128;
+        }
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-        int at = 0, ntiles = 0;
-        for (int e = 0; e < experts; e++) {
-            int c = count[e];
-            count[e] = first[e] = at;
-            for (int r = 0; r < c; r += 128) {
-                tiles[1 + 2 * ntiles] = e;
-                tiles[2 + 2 * ntiles++] = at + r;
-            }
-            at += c;
-        }
-        first[experts] = at;
-        tiles[0] = ntiles;
+    int at = base, mine = count[e];
+    for (int t = threadIdx.x; t < (mine + 127) / 128; t += 1024) {
+        tiles[1 + 2 * (tile + t)] = e;
+        tiles[2 + 2 * (tile + t)] = at + t * 128;
     }
-    __syncthreads();
-    for (int e = warp; e < experts; e += warps) {
-        int at = count[e];
-        for (int i0 = 0; i0 < n; i0 += 32) {
-            int i = i0 + lane;
-            bool mine = i < n && choices[i].expert == e;
-            unsigned all = __ballot_sync(~0u, mine);
-            if (mine) {
-                int row = at + __popc(all & ((1u << lane) - 1));
-                token[row] = i / k;
-                row_of[i] = row;
-            }
-            at += __popc(all);
+    for (int i0 = 0; i0 < n; i0 += 1024) {
+        int i = i0 + threadIdx.x;
+        bool own = i < n && choices[i].expert == e;
+        unsigned all = __ballot_sync(~0u, own);
+        if (lane == 0) of_warp[warp] = __popc(all);
+        __syncthreads();
+        int before = 0, total = 0;
+        for (int w = 0; w < 32; w++) {
+            if (w == warp) before = total;
+            total += of_warp[w];
         }
+        if (own) {
+            int row = at + before + __popc(all & ((1u << lane) - 1));
+            token[row] = i / k;
+            row_of[i] = row;
+        }
+        at += total;
+        __syncthreads();
     }
 }
 
@@ -61,6 +65,13 @@ __device__ void gather(const float *x, const int *token, int rows, int width, in
             out[(size_t)r * parts * width + c] = hi;
             if (parts == 2) out[((size_t)r * 2 + 1) * width + c] = from_float<T>(v - to_float(hi));
         }
+}
+/* The same for x of 16-bit numbers; width: a multiple of 8. */
+KERNEL gather_narrow(const bf16 *x, const int *token, int rows, int width, bf16 *out) {
+    int c = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
+    if (c >= width) return;
+    for (int r = blockIdx.y; r < rows; r += gridDim.y)
+        *(uint4 *)(out + (size_t)r * width + c) = *(const uint4 *)(x + (size_t)token[r] * width + c);
 }
 /* silu(gate) up in the same form. */
 template <class T>

@@ -1,11 +1,10 @@
-/* y[m, n] = x[m, k] W[n, k]^T (+ bias, + y).
+/* y[m, n] = x[m, k] W[n, k]^T, with the endings of struct gemm_out.
  * gemm_bf16, gemm_f16: tensor cores. x is converted to 16 bits before (convert_*), W is as in the files. A block
  * computes 128 x 128 outputs; blocks of 64 columns of x and W stream through three stages of shared memory.
  * With `parts` 2, x is a sum of two 16-bit numbers, [m][2][k]: twice the work for the accuracy of 16 bits of
  * mantissa.
  * gemm_any_*: float arithmetic for float weights and odd shapes. */
-#include "common.cuh"
-#include "kernel_args.h"
+#include "gemm_tail.cuh"
 
 enum { TILE = 128, DEEP = 64, STAGES = 3 };
 
@@ -44,31 +43,6 @@ KERNEL convert_f16(const float *x, long ldx, int m, int k, int aligned, int part
 }
 
 /* ---- tensor cores */
-__device__ __forceinline__ unsigned shared_address(const void *p) {
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-__device__ __forceinline__ void copy16(unsigned to, const void *from, bool inside) {
-    int bytes = inside ? 16 : 0; /* the rest is filled with zeros */
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
-}
-__device__ __forceinline__ void load_matrix(unsigned a, unsigned (&r)[4]) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(a));
-}
-__device__ __forceinline__ void mma(bf16, float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                 "{%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void mma(__half, float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                 "{%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 /* A tile [128][64] of 16-bit numbers in shared memory: rows of 128 bytes, whose eight pieces of 16 bytes are
  * exchanged by the row number, so that neither copies nor ldmatrix have bank conflicts. */
 __device__ __forceinline__ unsigned tile_at(unsigned base, int row, int piece) {
@@ -102,7 +76,7 @@ template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, i
             unsigned to = base + s % STAGES * STAGE_BYTES;
             int part = s / blocks, at = s % blocks * DEEP;
             copy_tile<S>(to, x + (size_t)part * g.k, (size_t)g.parts * g.k, m0, end, at, g.k);
-            copy_tile<S>(to + S * DEEP * 2, w, (size_t)g.k, n0, g.n, at, g.k);
+            copy_tile<S>(to + S * DEEP * 2, w, (size_t)g.k, n0, g.out.n, at, g.k);
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
@@ -128,16 +102,12 @@ template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, i
         }
     }
 #pragma unroll
-    for (int i = 0; i < I; i++)
-#pragma unroll
-        for (int j = 0; j < J; j++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                int r = m0 + wm + i * 16 + lane / 4 + e / 2 * 8, c = n0 + wn + j * 8 + lane % 4 * 2 + e % 2;
-                if (r >= end || c >= g.n) continue;
-                float *y = g.y + r * g.ldy + c, v = acc[i][j][e] + (g.bias ? g.bias[c] : 0.0f);
-                *y = g.accumulate ? *y + v : v;
-            }
+    for (int i = 0; i < I; i++) {
+        int row = m0 + wm + i * 16 + lane / 4, column = n0 + wn + lane % 4 * 2;
+        add_bias<J>(g.out, &acc[i][0][0], column);
+        activate<J>(g.out, &acc[i][0][0]);
+        store_sums<J>(g.out, &acc[i][0][0], row, end, column);
+    }
 }
 #define GEMM(name, T, S)                                                                                          \
     KERNEL __launch_bounds__(256, 2) name(const __grid_constant__ gemm_args g) {                                  \

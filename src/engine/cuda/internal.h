@@ -11,8 +11,7 @@
 struct tensor {
     cu_ptr data; /* 0: the allocation failed or was not made yet */
     size_t bytes;
-    /* type of a cache's numbers; other tensors contain floats, and a matrix states its own type */
-    enum dtype type;
+    enum dtype type;  /* float, or bf16 for caches and 16-bit activations; a matrix states its own type */
     const void *host; /* wrapped memory; else NULL */
 };
 
@@ -24,16 +23,23 @@ struct tensor {
     X(silu_mul, operators) X(add, operators) TYPED(X, embed, operators) X(rope, operators) \
     X(cache_store_f32, operators) \
     X(cache_store_bf16, operators) X(copy_rows, operators) X(gather_rows, operators) \
-    X(scatter_add, operators) X(planes_last, operators) X(window_copy, operators) X(unfold, operators) \
+    X(scatter_add, operators) X(planes_last, operators) X(window_copy, operators) X(unfold_f32, operators) \
+    X(unfold_f32_bf16, operators) X(unfold_bf16, operators) X(unfold_channels, operators) \
     X(resample_grid, operators) X(resample_rows, operators) X(route, operators) \
-    TYPED(X, few_rows, linear) TYPED(X, experts_up, linear) TYPED(X, experts_down, linear) \
+    X(norm_1024, rows) X(norm_2048, rows) X(norm_8192, rows) X(silu_mul_bf16, rows) \
+    X(place_heads, rows) X(map_bytes, rows) \
+    TYPED(X, few_rows, linear) TYPED(X, one_row, linear) \
+    TYPED(X, experts_up, linear) TYPED(X, experts_down, linear) \
     TYPED(X, latent_query, linear) TYPED(X, latent_value, linear) X(latent_expand, linear) \
     X(convert_bf16, gemm) X(convert_f16, gemm) X(gemm_bf16, gemm) X(gemm_f16, gemm) \
     X(gemm_small_bf16, gemm) X(gemm_small_f16, gemm) \
     TYPED(X, gemm_any, gemm) X(attention_f32, attention) X(attention_bf16, attention) \
-    X(rel_bias, attention) X(flash_64, attention) X(flash_128, attention) X(group_choices, experts) \
-    TYPED(X, gather, experts) TYPED(X, silu_convert, experts) X(combine, experts) \
-    X(gemm_grouped_bf16, gemm) X(gemm_grouped_f16, gemm)
+    X(flash_64, flash) X(flash_128, flash) X(flash_grid_16, flash) X(flash_grid_32, flash) \
+    X(flash_grid_40, flash) X(flash_grid_64, flash) X(flash_grid_80, flash) X(group_choices, experts) \
+    TYPED(X, gather, experts) X(gather_narrow, experts) TYPED(X, silu_convert, experts) X(combine, experts) \
+    X(gemm_grouped_bf16, gemm) X(gemm_grouped_f16, gemm) \
+    X(wgmma_bf16_128, gemm_wgmma) X(wgmma_bf16_256, gemm_wgmma) X(wgmma_f16_128, gemm_wgmma) \
+    X(wgmma_f16_256, gemm_wgmma)
 /* clang-format on */
 enum kernel_id {
 #define X(name, file) KERNEL_##name,
@@ -41,21 +47,20 @@ enum kernel_id {
 #undef X
         KERNEL_COUNT
 };
+/* The files of kernels. */
+#define CUDA_MODULES(X) \
+    X(operators)        \
+    X(rows) X(linear) X(gemm) X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) X(experts)
 enum module_id {
-    MODULE_operators,
-    MODULE_linear,
-    MODULE_gemm,
-    MODULE_attention,
-    MODULE_decode,
-    MODULE_decode_attention,
-    MODULE_experts,
-    MODULE_COUNT
+#define X(file) MODULE_##file,
+    CUDA_MODULES(X)
+#undef X
+        MODULE_COUNT
 };
 
 enum scratch_id {
     SCRATCH_CONVERTED,
     SCRATCH_UNFOLDED,
-    SCRATCH_BIAS,
     SCRATCH_INDEX,
     SCRATCH_HIDDEN,
     SCRATCH_GROUPS,
@@ -70,9 +75,16 @@ struct block { /* of device memory */
     bool used;
 };
 
+struct host_block { /* of pinned host memory */
+    void *data;
+    size_t bytes;
+    bool used;
+};
+
 struct known_experts {
     const struct expert *experts;
     void *there; /* struct expert_pointers [n] */
+    void *maps;  /* struct tensor_map [n][3]; NULL: not made yet */
 };
 
 struct cuda {
@@ -80,6 +92,7 @@ struct cuda {
     int device, sms;
     bool hopper; /* the machine code for Hopper is used: clusters and dependent launches are available */
     bool exact;  /* products have the accuracy of float, at twice the work */
+    bool wgmma;  /* products use Hopper's tensor cores in full; only with `hopper` */
     char name[96], about[96];
     cu_stream stream;
     cu_module modules[MODULE_COUNT];
@@ -96,6 +109,10 @@ struct cuda {
         struct known_experts *v;
         size_t n, cap;
     } known; /* pointers to the experts of each layer, in device memory */
+    struct {
+        struct host_block *v;
+        size_t n, cap;
+    } host;
     cu_ptr arena;
     size_t arena_left, pending; /* pending: bytes of tensors that are wrapped but not committed */
     struct tensor *scratch[SCRATCH_COUNT];
@@ -124,9 +141,35 @@ void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **p
 #define GRID(...) ((struct cuda_grid){ __VA_ARGS__ })
 
 static inline void *pointer_of(const struct tensor *t) { return t ? (void *)(uintptr_t)t->data : NULL; }
-static inline float *view_pointer(struct view v) {
-    return v.tensor ? (float *)(uintptr_t)v.tensor->data + v.at : NULL;
+static inline void *view_address(struct view v) { /* of a tensor of any type */
+    return v.tensor ? (char *)(uintptr_t)v.tensor->data + v.at * dtype_bytes(v.tensor->type) : NULL;
 }
+static inline float *view_pointer(struct view v) { return view_address(v); } /* of a tensor of floats */
+static inline bool is_narrow(struct view v) { return v.tensor && v.tensor->type == DTYPE_BF16; }
+
+enum { CUDA_THREADS = 256, CUDA_FEW_ROWS = 8, GEMM_TILE = 128, GEMM_SHARED = 3 * 2 * GEMM_TILE * 64 * 2 };
+
+static inline size_t cuda_blocks(size_t items) {
+    return MIN((items + CUDA_THREADS - 1) / CUDA_THREADS, (size_t)1 << 16);
+}
+/* Rows are blocks in y, their n numbers are threads of blocks in x. */
+static inline struct cuda_grid cuda_rows_grid(size_t rows, size_t n) {
+    return (struct cuda_grid){ cuda_blocks(n), MIN(rows, (size_t)65535), .threads = CUDA_THREADS };
+}
+static inline enum kernel_id cuda_typed(enum kernel_id f32, enum dtype type) {
+    return (enum kernel_id)((int)f32 + (int)type);
+}
+
+void cuda_copy_in(struct cuda *c, void *to, const void *from, size_t bytes);
+void cuda_copy_out(struct cuda *c, void *to, const void *from, size_t bytes);
+/* x[m, k] as 16-bit numbers [m][parts][k]. */
+void *cuda_converted(struct cuda *c, enum dtype type, struct view x, ptrdiff_t ldx, int m, int k, int parts);
+/* Whether products with weights of this type run on Hopper's tensor cores. */
+bool cuda_has_wgmma(const struct cuda *c, enum dtype type);
+void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, const void *data, int rows,
+                     int cols);
+/* Runs the products of `a`, whose maps and outputs are set. */
+void cuda_run_wgmma(struct cuda *c, enum dtype type, struct wgmma_args *a);
 
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,
                               struct view logits, struct view x, int m, int hidden, struct view y);

@@ -3,12 +3,46 @@
 #ifndef ENGINE_CUDA_KERNEL_ARGS_H
 #define ENGINE_CUDA_KERNEL_ARGS_H
 
+/* Where a product goes: y[row][n] = activation(x w^T + bias), or y += x w^T + bias. */
+enum { ACTIVATE_NONE, ACTIVATE_GELU, ACTIVATE_QUICK_GELU };
+struct gemm_out {
+    const float *bias; /* NULL: none */
+    void *y;
+    long ldy;
+    int n, type; /* type: enum dtype of y */
+    int accumulate, activation;
+    /* Rows of x that are ordered by window go back to their places on the grid (struct windows in ops.h).
+     * window 0: row r goes to row r. */
+    int grid, padded, window;
+};
+
 struct gemm_args {
     const void *x, *w;
-    const float *bias;
-    float *y;
-    long ldy;
-    int m, n, k, parts, accumulate; /* k: a multiple of 8 */
+    struct gemm_out out;
+    int m, k, parts; /* k: a multiple of 8 */
+};
+
+#ifdef __cplusplus
+#define ALIGNED_64 alignas(64)
+#else
+#define ALIGNED_64 _Alignas(64)
+#endif
+/* What the copy engine knows of a matrix: its address, shape and the shape of a tile. */
+struct tensor_map {
+    ALIGNED_64 unsigned long long words[16];
+};
+
+/* Products of x with one to three matrices on Hopper (gemm_wgmma.cu). */
+enum { MOST_MATRICES = 3 };
+struct wgmma_args {
+    struct tensor_map x, w[MOST_MATRICES];
+    struct gemm_out out[MOST_MATRICES];
+    int m, k, matrices;
+    int paired; /* out[0] = silu(x w[0]^T) (x w[1]^T) */
+    /* The experts of a layer: rows of x are ordered by expert. experts NULL: none. */
+    const struct tensor_map *experts; /* [experts][3]: gate, up, down */
+    int which;                        /* 0 gate and up (paired), 2 down */
+    const int *first, *tiles;         /* as in struct grouped_args */
 };
 
 /* Pointers to the experts of a layer, in device memory: the routed ones, then the shared one. */
@@ -40,8 +74,9 @@ struct attention_args {
 
 struct flash_args {
     const void *q, *k, *v; /* bf16 */
-    float *out;
-    const float *bias; /* [batch][head][query][2][side]; NULL: none */
+    void *out;
+    int narrow;                 /* out is bf16, not float */
+    const float *rel_h, *rel_w; /* SAM's tables [2 side - 1][dim]; NULL: no bias */
     long q_row, q_head, q_batch, k_row, k_head, k_batch, v_row, v_head, v_batch, out_row, out_head, out_batch;
     int group, nq, nk, base, window, side, heads;
     float scale;
@@ -54,6 +89,30 @@ struct expert_list {
     float weight[MOST_EXPERTS];
     int first[MOST_EXPERTS + 1]; /* the hidden rows of expert e are first[e] .. first[e + 1] - 1 */
     int n;
+};
+
+struct byte_table {
+    float value[256];
+};
+
+/* ---- rows (rows.cu) */
+
+/* Norms of rows; with `window`, rows of y are ordered by window and rows outside of the grid are zeros. */
+struct norm_args {
+    const float *x, *w, *b; /* b NULL: divided by the root of the mean square, without the mean */
+    void *y;
+    long ldx, ldy;
+    int rows, n, type; /* type: enum dtype of y */
+    float eps;
+    int grid, padded, window;
+};
+
+/* struct place_heads of ops.h; the caches are bf16. */
+struct place_args {
+    const float *q, *k, *v, *q_norm, *k_norm, *cosine, *sine;
+    float eps;
+    int dims, interleaved, n, position, heads, kv_heads, dim, max_context;
+    void *queries, *keys, *values;
 };
 
 /* ---- a decoding step (decode.cu) */
@@ -95,6 +154,10 @@ struct rows_args { /* y = [w0; w1; w2] (norm(x)) + bias */
     unsigned long long *stamp; /* NULL: none; else the time at which the kernel has its inputs */
 };
 
+/* Splits of the keys of a head that have work: with few keys, more splits only give the next kernel more to
+ * add. */
+enum { FEW_SPLITS = 8, FEW_KEYS = 2048 };
+
 struct decode_attention_args {
     struct decode_state *state;
     const float *qkv; /* [heads][dim], [kv_heads][dim] keys, [kv_heads][dim] values */
@@ -104,15 +167,16 @@ struct decode_attention_args {
     int dims, interleaved;
     void *keys, *values; /* [kv_heads][max_context][dim], float or bf16 */
     int heads, kv_heads, max_context, window;
-    int splits;   /* blocks per key head */
+    int splits;   /* blocks per key head; few keys need only the first FEW_SPLITS */
     int cluster;  /* blocks whose sums are added in shared memory: 8 or 1 */
     float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights */
     unsigned long long *stamp;
 };
 
 struct out_args { /* y = x + w (sum of parts) + bias, and the router's sums */
+    const struct decode_state *state;
     const float *x, *parts;
-    int nparts, heads, dim;
+    int splits, cluster, window, heads, dim; /* as in decode_attention_args */
     const void *w;
     const float *bias;
     int rows;

@@ -43,6 +43,51 @@ __device__ void few_rows(const T *w, const float *bias, const float *x, long ldx
             if (lane == 0) y[i * ldy + row] = accumulate ? y[i * ldy + row] + v : v;
         }
 }
+/* A single row: x in shared memory; a warp has two rows of weights, four loads of each in flight. k: a multiple of 8. */
+enum { ONE_ROW_LOADS = 4 };
+template <class T>
+__device__ void one_row(const T *w, const float *bias, const float *x, int n, int k, float *y, int accumulate) {
+    extern __shared__ __align__(16) float row_memory[];
+    int lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
+    for (int i = threadIdx.x; i < k; i += blockDim.x) row_memory[i] = x[i];
+    __syncthreads();
+    for (int r = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 2; r < n; r += warps * 2) {
+        const T *a = w + (size_t)r * k, *b = r + 1 < n ? a + k : a;
+        float sum[2] = { 0, 0 };
+        for (int j0 = lane * 8; j0 < k; j0 += 256 * ONE_ROW_LOADS) {
+            eight<T> va[ONE_ROW_LOADS], vb[ONE_ROW_LOADS];
+#pragma unroll
+            for (int i = 0; i < ONE_ROW_LOADS; i++) {
+                int j = j0 + i * 256;
+                va[i] = j < k ? load8<T>(a + j) : zero8<T>();
+                vb[i] = j < k ? load8<T>(b + j) : zero8<T>();
+            }
+#pragma unroll
+            for (int i = 0; i < ONE_ROW_LOADS; i++) {
+                int j = min(j0 + i * 256, k - 8);
+                float4 lo = *(const float4 *)(row_memory + j), hi = *(const float4 *)(row_memory + j + 4);
+                sum[0] = dot8<T>(va[i], lo, hi, sum[0]);
+                sum[1] = dot8<T>(vb[i], lo, hi, sum[1]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float v = warp_sum(sum[i]);
+            if (lane || r + i >= n) continue;
+            v += bias ? bias[r + i] : 0.0f;
+            y[r + i] = accumulate ? y[r + i] + v : v;
+        }
+    }
+}
+#define ONE(name, T)                                                                                             \
+    KERNEL __launch_bounds__(256, 2) one_row_##name(const T *w, const float *bias, const float *x, int n, int k, \
+                                                    float *y, int accumulate) {                                  \
+        one_row(w, bias, x, n, k, y, accumulate);                                                                \
+    }
+ONE(f32, float)
+ONE(bf16, bf16)
+ONE(f16, __half)
+
 #define FEW(name, T)                                                                                         \
     KERNEL few_rows_##name(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k,     \
                            float *y, long ldy, int accumulate) {                                             \

@@ -11,8 +11,11 @@
 
 #define OLDEST_CUDA 12000 /* the oldest driver that runs the kernels */
 
-static const char *const files[MODULE_COUNT] = { "operators", "linear",           "gemm",   "attention",
-                                                 "decode",    "decode_attention", "experts" };
+static const char *const files[MODULE_COUNT] = {
+#define X(file) #file,
+    CUDA_MODULES(X)
+#undef X
+};
 static const struct {
     const char *name;
     enum module_id module;
@@ -148,16 +151,20 @@ static int load_modules(struct cuda *c) {
             return -1;
     c->d->device_attribute(&optin, CU_ATTR_SHARED_OPTIN, c->device);
     static const enum kernel_id large[] = {
-        KERNEL_gemm_bf16, KERNEL_gemm_f16,      KERNEL_gemm_grouped_bf16, KERNEL_gemm_grouped_f16,
-        KERNEL_flash_64,  KERNEL_rel_bias,      KERNEL_gemm_small_bf16,   KERNEL_gemm_small_f16,
-        KERNEL_flash_128, KERNEL_attention_f32, KERNEL_attention_bf16
+        KERNEL_gemm_bf16,       KERNEL_gemm_f16,       KERNEL_gemm_grouped_bf16, KERNEL_gemm_grouped_f16,
+        KERNEL_gemm_small_bf16, KERNEL_gemm_small_f16, KERNEL_wgmma_bf16_128,    KERNEL_wgmma_bf16_256,
+        KERNEL_wgmma_f16_128,   KERNEL_wgmma_f16_256,  KERNEL_flash_64,          KERNEL_flash_128,
+        KERNEL_flash_grid_16,   KERNEL_flash_grid_32,  KERNEL_flash_grid_40,     KERNEL_flash_grid_64,
+        KERNEL_flash_grid_80,   KERNEL_attention_f32,  KERNEL_attention_bf16
     };
     for (size_t i = 0; i < COUNTOF(large); i++)
         if (!cuda_ok(c, c->d->function_set(c->kernels[large[i]], CU_FUNC_MAX_SHARED, MIN(optin, 200 << 10)),
                      "shared memory"))
             return -1;
     c->d->function_get(&ptx, CU_FUNC_PTX_VERSION, c->kernels[KERNEL_gemm_bf16]);
+    const char *products = getenv("INFERPROF_CUDA_PRODUCTS");
     c->hopper = ptx >= 90;
+    c->wgmma = c->hopper && !(products && strcmp(products, "mma") == 0);
     return 0;
 }
 

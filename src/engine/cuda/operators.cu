@@ -4,14 +4,21 @@
 #define EACH(i, n) \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (size_t)gridDim.x * blockDim.x)
 
-/* ---- norms: one block per row */
-KERNEL rmsnorm(const float *x, long ldx, const float *w, int n, float eps, float *y, long ldy) {
+/* ---- norms: one block per row; rows.cu has faster ones for rows of up to 8192 numbers */
+KERNEL rmsnorm(const float *x, long ldx, const float *w, int n, float eps, void *y, long ldy, int narrow) {
     __shared__ float room[33];
     const float *in = x + blockIdx.x * ldx;
-    float *out = y + blockIdx.x * ldy, sum = 0;
+    float *out = (float *)y + blockIdx.x * ldy, sum = 0;
+    bf16 *out16 = (bf16 *)y + blockIdx.x * ldy;
     for (int i = threadIdx.x; i < n; i += blockDim.x) sum += in[i] * in[i];
     float scale = rsqrtf(block_sum(sum, room) / n + eps);
-    for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = in[i] * scale * w[i];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float v = in[i] * scale * w[i];
+        if (narrow)
+            out16[i] = to_bf16(v);
+        else
+            out[i] = v;
+    }
 }
 
 KERNEL layernorm(const float *x, const float *w, const float *b, int n, float eps, float *y) {
@@ -89,13 +96,13 @@ KERNEL planes_last(float *to, const float *from, int channels, size_t area) {
     EACH(i, area * channels) to[i] = from[i % channels * area + i / channels];
 }
 /* merge 0: rows = grid by windows, zeros outside; 1: grid += rows */
-KERNEL window_copy(float *grid, float *rows, int g, int padded, int window, int width, int merge) {
-    int across = padded / window, cells = window * window;
-    ROWS(r, padded * padded) {
-        int cell = r % cells, w = r / cells;
+KERNEL window_copy(float *grid, float *rows, int g, int padded, int window, int width, int views, int merge) {
+    int across = padded / window, cells = window * window, area = padded * padded;
+    ROWS(r, views * area) {
+        int view = r / area, cell = r % cells, w = (r - view * area) / cells;
         int y = w / across * window + cell / window, x = w % across * window + cell % window;
         bool inside = y < g && x < g;
-        float *row = rows + (size_t)r * width, *there = grid + ((size_t)y * g + x) * width;
+        float *row = rows + (size_t)r * width, *there = grid + (((size_t)view * g + y) * g + x) * width;
         COLUMNS(c, width) {
             if (!merge)
                 row[c] = inside ? there[c] : 0.0f;
@@ -104,19 +111,58 @@ KERNEL window_copy(float *grid, float *rows, int g, int padded, int window, int 
         }
     }
 }
-/* Patches of a convolution: out[pixel][c_in][side][side], zeros outside of the image. */
-KERNEL unfold(const float *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, size_t pixels,
-              float *out) {
+/* Patches of convolutions: out[view][pixel][c_in][side][side], zeros outside of the image. Both are float or bf16. */
+template <class I, class O>
+__device__ void unfold(const I *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area,
+                       int pixels, O *out) {
     int cells = side * side, n = c_in * cells;
-    ROWS(p, (int)pixels) {
-        int y0 = p / out_w * stride - pad, x0 = p % out_w * stride - pad;
+    ROWS(p, pixels) {
+        int view = p / area, at = p - view * area, y0 = at / out_w * stride - pad, x0 = at % out_w * stride - pad;
+        const I *image = x + (size_t)view * h * w * c_in;
         for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
             int cell = i % cells, c = i / cells, yy = y0 + cell / side, xx = x0 + cell % side;
             bool inside = yy >= 0 && yy < h && xx >= 0 && xx < w;
-            out[(size_t)p * n + i] = inside ? x[((size_t)yy * w + xx) * c_in + c] : 0.0f;
+            out[(size_t)p * n + i] = from_float<O>(inside ? to_float(image[((size_t)yy * w + xx) * c_in + c]) : 0.0f);
         }
     }
 }
+/* The same for 16-bit images with a multiple of eight channels: a block per pixel reads its cells whole, and exchanges
+ * cells and channels in shared memory. */
+KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area,
+                       int pixels, bf16 *out) {
+    extern __shared__ __align__(16) bf16 cells_memory[]; /* [cell][c_in] */
+    int cells = side * side, n = c_in * cells, groups = c_in / 8;
+    unsigned magic = 0xffffffffu / cells + 1; /* i / cells for i below 2^16 */
+    for (int p = blockIdx.x; p < pixels; p += gridDim.x) {
+        int view = p / area, at = p - view * area, y0 = at / out_w * stride - pad, x0 = at % out_w * stride - pad;
+        const bf16 *image = x + (size_t)view * h * w * c_in;
+        __syncthreads();
+        for (int i = threadIdx.x; i < cells * groups; i += blockDim.x) {
+            int cell = i / groups, c = (i - cell * groups) * 8, yy = y0 + cell / side, xx = x0 + cell % side;
+            bool inside = yy >= 0 && yy < h && xx >= 0 && xx < w;
+            uint4 v = inside ? *(const uint4 *)(image + ((size_t)yy * w + xx) * c_in + c) : make_uint4(0, 0, 0, 0);
+            *(uint4 *)(cells_memory + cell * c_in + c) = v;
+        }
+        __syncthreads();
+        for (int i = threadIdx.x * 8; i < n; i += blockDim.x * 8) {
+            __align__(16) bf16 v[8];
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                int c = cells == 1 ? i + e : (int)__umulhi(i + e, magic);
+                v[e] = cells_memory[(i + e - c * cells) * c_in + c];
+            }
+            *(uint4 *)(out + (size_t)p * n + i) = *(const uint4 *)v;
+        }
+    }
+}
+#define UNFOLD(name, I, O)                                                                                       \
+    KERNEL unfold_##name(const I *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area, \
+                         int pixels, O *out) {                                                                   \
+        unfold(x, h, w, c_in, side, stride, pad, out_w, area, pixels, out);                                      \
+    }
+UNFOLD(f32, float, float)
+UNFOLD(f32_bf16, float, bf16)
+UNFOLD(bf16, bf16, bf16)
 
 /* ---- position tables resampled to another size */
 __device__ float cubic(float x) {
@@ -144,15 +190,21 @@ __device__ taps taps_of(int i, int from, int to) {
 }
 /* One block per output cell, channels over the threads. */
 KERNEL resample_grid(const float *in, int from, int to, int channels, float *out) {
+    enum { MOST = 64 };
+    __shared__ float wx[MOST], wy[MOST]; /* weights of the taps; wider ones are computed again for each channel */
     taps ty = taps_of(blockIdx.x / to, from, to), tx = taps_of(blockIdx.x % to, from, to);
+    auto weight = [](const taps &t, int i) { return cubic((i - t.centre + 0.5f) / t.wide) * t.inverse; };
+    int i = threadIdx.x;
+    if (i < MOST && tx.lo + i < tx.hi) wx[i] = weight(tx, tx.lo + i);
+    if (i < MOST && ty.lo + i < ty.hi) wy[i] = weight(ty, ty.lo + i);
+    __syncthreads();
     for (int c = threadIdx.x; c < channels; c += blockDim.x) {
         float sum = 0;
         for (int y = ty.lo; y < ty.hi; y++) {
             float row = 0;
             for (int x = tx.lo; x < tx.hi; x++)
-                row += cubic((x - tx.centre + 0.5f) / tx.wide) * tx.inverse *
-                       in[((size_t)y * from + x) * channels + c];
-            sum += cubic((y - ty.centre + 0.5f) / ty.wide) * ty.inverse * row;
+                row += (x - tx.lo < MOST ? wx[x - tx.lo] : weight(tx, x)) * in[((size_t)y * from + x) * channels + c];
+            sum += (y - ty.lo < MOST ? wy[y - ty.lo] : weight(ty, y)) * row;
         }
         out[(size_t)blockIdx.x * channels + c] = sum;
     }

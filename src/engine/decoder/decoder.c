@@ -41,20 +41,25 @@ static void store_in_cache(struct decoder *d, struct tensor *cache, struct view 
                                                   .position = r->position });
 }
 
+/* Whether a pass of n rows has 16-bit activations. */
+static bool is_narrow(const struct decoder *d, int n) { return d->narrow.h && n > d->ops->backend->few_rows; }
+/* The scratch of n rows. */
+static struct view scratch_of(const struct decoder *d, int n, struct tensor *wide, struct tensor *narrow) {
+    return view_of(is_narrow(d, n) ? narrow : wide);
+}
+
 /* Writes queries, keys and values of all rows to d->q, d->k and d->v. */
 static void project_heads(struct decoder *d, const struct decoder_layer *l, int n) {
+    static const char *const names[] = { "q_proj", "k_proj", "v_proj" };
     struct ops *o = d->ops;
-    int q_width = d->heads * d->dim_k, k_width = d->kv_heads * d->dim_k, v_width = d->kv_heads * d->dim_v;
-    struct view h = view_of(d->h), q = view_of(d->q), k = view_of(d->k), v = view_of(d->v);
-    if (n == 1) {
-        struct linear_out out[] = { { &l->q, q }, { &l->k, k }, { &l->v, v } };
+    struct view h = scratch_of(d, n, d->h, d->narrow.h), q = view_of(d->q), k = view_of(d->k);
+    struct linear_out out[] = { { &l->q, q }, { &l->k, k }, { &l->v, view_of(d->v) } };
+    if (n == 1)
         ops_linear_many(o, "qkv_proj", out, 3, h);
-    } else {
-        ops_linear(o, "q_proj", &l->q, h, d->hidden, n, q, q_width, OPS_SET);
-        ops_linear(o, "k_proj", &l->k, h, d->hidden, n, k, k_width, OPS_SET);
-        ops_linear(o, "v_proj", &l->v, h, d->hidden, n, v, v_width, OPS_SET);
-    }
+    else
+        ops_linear_rows(o, "qkv_proj", names, out, 3, h, n);
     float eps = (float)d->c->norm_eps;
+    if (is_narrow(d, n)) return; /* place_narrow() does the rest */
     if (l->q_norm) {
         ops_rmsnorm(o, "q_norm", q, d->dim_k, l->q_norm, n * d->heads, d->dim_k, eps, q, d->dim_k);
         ops_rmsnorm(o, "k_norm", k, d->dim_k, l->k_norm, n * d->kv_heads, d->dim_k, eps, k, d->dim_k);
@@ -82,10 +87,37 @@ static void place_heads(struct decoder *d, const struct decoder_layer *l, struct
     }
 }
 
+/* The same, with norms, in one operator: queries become 16-bit numbers in d->narrow.q. */
+static void place_narrow(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass) {
+    size_t row = 0, q = (size_t)(d->heads * d->dim_k), kv = (size_t)(d->kv_heads * d->dim_k);
+    for (int i = 0; i < pass.n; i++) {
+        const struct decoder_rows *r = &pass.v[i];
+        decoder_fit_rope(d, r);
+        ops_place_heads(d->ops,
+                        &(struct place_heads){ .q = view_at(view_of(d->q), row * q),
+                                               .k = view_at(view_of(d->k), row * kv),
+                                               .v = view_at(view_of(d->v), row * kv),
+                                               .q_norm = l->q_norm,
+                                               .k_norm = l->k_norm,
+                                               .eps = (float)d->c->norm_eps,
+                                               .rope = l->local_rope ? &d->local_rope : &d->rope,
+                                               .n = r->n,
+                                               .position = r->position,
+                                               .heads = d->heads,
+                                               .kv_heads = d->kv_heads,
+                                               .dim = d->dim_k,
+                                               .max_context = d->positions,
+                                               .queries = view_at(view_of(d->narrow.q), row * q),
+                                               .keys = cache_of(d, l->keys, r->sequence, d->dim_k),
+                                               .values = cache_of(d, l->values, r->sequence, d->dim_v) });
+        row += (size_t)r->n;
+    }
+}
+
 /* Describes the attention of a segment, whose first row is `row`, over each head's keys and values in the
  * layer's cache. */
 static struct attention attention_of(const struct decoder *d, const struct decoder_layer *l,
-                                     const struct decoder_rows *r, size_t row) {
+                                     const struct decoder_rows *r, size_t row, int rows) {
     size_t q_row = (size_t)(d->heads * d->dim_k), out_row = (size_t)(d->heads * d->dim_v);
     bool latent = d->c->kv_lora_rank > 0;
     return (struct attention){ .heads = d->heads,
@@ -93,14 +125,14 @@ static struct attention attention_of(const struct decoder *d, const struct decod
                                .dim_k = d->dim_k,
                                .dim_v = d->dim_v,
                                .scale = d->score_scale,
-                               .q = view_at(view_of(d->q), row * q_row),
+                               .q = view_at(scratch_of(d, rows, d->q, d->narrow.q), row * q_row),
                                .q_row = (ptrdiff_t)q_row,
                                .k = latent ? view_of(l->keys) : cache_of(d, l->keys, r->sequence, d->dim_k),
                                .v = latent ? view_of(NULL) : cache_of(d, l->values, r->sequence, d->dim_v),
                                .kv = d->kv,
                                .k_head = (ptrdiff_t)d->positions * d->dim_k,
                                .v_head = (ptrdiff_t)d->positions * d->dim_v,
-                               .out = view_at(view_of(d->mixed), row * out_row),
+                               .out = view_at(scratch_of(d, rows, d->mixed, d->narrow.mixed), row * out_row),
                                .out_row = (ptrdiff_t)out_row,
                                .nq = r->n,
                                .nk = r->position + r->n,
@@ -113,8 +145,9 @@ static struct attention attention_of(const struct decoder *d, const struct decod
 
 static void attend(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass) {
     size_t row = 0;
+    int rows = decoder_pass_rows(pass);
     for (int i = 0; i < pass.n; i++) {
-        d->attentions[i] = attention_of(d, l, &pass.v[i], row);
+        d->attentions[i] = attention_of(d, l, &pass.v[i], row, rows);
         row += (size_t)pass.v[i].n;
     }
     if (d->c->kv_lora_rank)
@@ -142,16 +175,19 @@ void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct 
     struct ops *o = d->ops;
     int n = decoder_pass_rows(pass);
     ops_rmsnorm(o, "input_layernorm", x, d->hidden, l->norm1, n, d->hidden, (float)d->c->norm_eps,
-                view_of(d->h), d->hidden);
-    if (!d->c->kv_lora_rank) {
-        project_heads(d, l, n);
+                scratch_of(d, n, d->h, d->narrow.h), d->hidden);
+    if (!d->c->kv_lora_rank) project_heads(d, l, n);
+    if (is_narrow(d, n))
+        place_narrow(d, l, pass);
+    else if (!d->c->kv_lora_rank)
         place_heads(d, l, pass);
-    }
     attend(d, l, pass);
-    add_block(d, "o_proj", &l->o, view_of(d->mixed), n, "post_attention_layernorm", l->post1, x);
+    add_block(d, "o_proj", &l->o, scratch_of(d, n, d->mixed, d->narrow.mixed), n, "post_attention_layernorm",
+              l->post1, x);
 }
 
 void decoder_experts_reset(struct decoder *d) {
+    d->experts_unknown = false;
     for (int i = 0; d->expert_used && i < d->layers; i++)
         memset(d->expert_used + (size_t)i * ROUTING_MAX_EXPERTS, 0,
                (size_t)d->layer[i].moe.routing.n * sizeof *d->expert_used);
@@ -159,6 +195,7 @@ void decoder_experts_reset(struct decoder *d) {
 
 double decoder_experts_used(const struct decoder *d) {
     size_t used = 0, routed = 0;
+    if (d->experts_unknown) return NAN;
     for (int i = 0; d->expert_used && i < d->layers; i++) {
         routed += d->layer[i].moe.routing.n > 0;
         for (int e = 0; e < d->layer[i].moe.routing.n; e++)
@@ -169,25 +206,24 @@ double decoder_experts_used(const struct decoder *d) {
 
 static void count_experts(struct decoder *d, const struct decoder_layer *l, int n) {
     bool *used = d->expert_used + (size_t)(l - d->layer) * ROUTING_MAX_EXPERTS;
+    d->experts_unknown = d->experts_unknown || d->moe.by_device;
     for (int i = 0; i < n * l->moe.routing.k; i++) used[d->moe.choices[i].expert] = true;
 }
 
 static void feed_forward(struct decoder *d, const struct decoder_layer *l, struct view x, int n) {
     struct ops *o = d->ops;
+    static const char *const names[] = { "gate_proj", "up_proj" };
     const struct expert *e = &l->mlp;
-    int inner = e->gate.w.rows;
-    struct view h = view_of(d->h), gate = view_of(d->gate), up = view_of(d->up);
+    struct view h = scratch_of(d, n, d->h, d->narrow.h), gate = scratch_of(d, n, d->gate, d->narrow.gate);
     ops_rmsnorm(o, l->post2 ? "pre_feedforward_layernorm" : "post_attention_layernorm", x, d->hidden,
                 l->norm2, n, d->hidden, (float)d->c->norm_eps, h, d->hidden);
     if (l->moe.routing.n) {
-        moe_forward(o, &l->moe, h, n, d->hidden, x, &d->moe);
+        moe_forward(o, &l->moe, h, n, d->hidden, x, &d->moe, is_narrow(d, n) ? d->narrow.gate : d->moe.gate);
         count_experts(d, l, n);
     } else if (n == 1 && !e->gate.bias && !l->post2) {
         ops_experts_one(o, "mlp", &e, &(float){ 1.0f }, 1, h, x);
     } else {
-        ops_linear(o, "gate_proj", &e->gate, h, d->hidden, n, gate, inner, OPS_SET);
-        ops_linear(o, "up_proj", &e->up, h, d->hidden, n, up, inner, OPS_SET);
-        ops_glu(o, e->glu, gate, up, (size_t)n * (size_t)inner);
+        ops_swiglu(o, "gate_up_proj", names, e, h, n, gate, view_of(d->up));
         add_block(d, "down_proj", &e->down, gate, n, "post_feedforward_layernorm", l->post2, x);
     }
 }

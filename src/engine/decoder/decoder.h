@@ -26,7 +26,7 @@
 #include "engine/weights/weights.h"
 #include "llm/model.h"
 
-enum { DECODER_CHUNK = 512 }; /* maximum number of rows per forward pass */
+enum { DECODER_CHUNK = 512 }; /* most rows per forward pass, unless the backend prefers more */
 
 struct decoder_layer {
     struct tensor *norm1, *norm2;   /* [hidden]: before attention and before the feed-forward block */
@@ -63,14 +63,20 @@ struct decoder {
     struct rope_table local_rope; /* of sliding-window layers (gemma3); dims 0: the same as `rope` */
     struct rope_filled rope_filled;
     float score_scale;
-    /* Scratch for DECODER_CHUNK rows. */
+    int chunk; /* most rows per forward pass */
+    /* Scratch for `chunk` rows. */
     struct tensor *h, *q, *k, *v, *mixed, *gate, *up, *latent;
+    /* The same as 16-bit numbers, for passes of more rows than the backend's few_rows; NULL: none. */
+    struct {
+        struct tensor *h, *q, *mixed, *gate;
+    } narrow;
     struct moe_scratch moe;
     /* [layers][ROUTING_MAX_EXPERTS] since decoder_experts_reset(); NULL: no layer has routed experts */
     bool *expert_used;
+    bool experts_unknown; /* the routing ran on the device since the reset */
     /* Latent attention: keys and values of one layer for many tokens, and scratch memory for one token. */
     struct tensor *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
-    struct attention *attentions;           /* [DECODER_CHUNK]: scratch for the sequences of a pass */
+    struct attention *attentions;           /* [chunk]: scratch for the sequences of a pass */
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
 };
 
@@ -98,7 +104,7 @@ struct decoder_pass {
 };
 
 void decoder_embed(struct decoder *d, const uint32_t *ids, int n, struct view x); /* x[n, hidden] */
-/* x[rows of all segments, hidden], at most DECODER_CHUNK rows; x becomes the output of the last layer.
+/* x[rows of all segments, hidden], at most d->chunk rows; x becomes the output of the last layer.
  * logits[i, vocab] belongs to the i-th segment with `logits` set. */
 void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits);
 /* Processes n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. For
@@ -107,7 +113,7 @@ void decoder_forward(struct decoder *d, struct view x, int n, int position, stru
 /* Starts counting the experts that tokens are routed to. */
 void decoder_experts_reset(struct decoder *d);
 /* Returns the number of different experts since the reset, as a mean over the routed layers; NaN if the
- * model has none. */
+ * model has none or the routing ran on the device. */
 double decoder_experts_used(const struct decoder *d);
 /* The first half of a layer: x += o(attention(rms(x))), using the cache. */
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,

@@ -67,12 +67,12 @@ static void place_latent(struct decoder *d, const struct latent *s, const struct
 static void expand_latents(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
                            int sequence, int positions) {
     int width = d->heads * (s->nope + s->value);
-    for (int at = 0; at < positions; at += DECODER_CHUNK) {
+    for (int at = 0; at < positions; at += d->chunk) {
         struct latent_rows r = { .rows = view_of(d->v),
                                  .kept = kept_at(d, s, l, sequence, at),
                                  .keys = view_of(d->wide_keys),
                                  .values = view_of(d->wide_values),
-                                 .n = MIN(DECODER_CHUNK, positions - at),
+                                 .n = MIN(d->chunk, positions - at),
                                  .max_context = d->max_context,
                                  .position = at };
         ops_linear(d->ops, "kv_b_proj", &l->kv_b, r.kept, s->rank + s->rope, r.n, r.rows, width, OPS_SET);

@@ -231,9 +231,48 @@ static void load_layer(struct decoder *d, struct weights *w, int i) {
         load_mlp(d, w, i);
 }
 
-/* DECODER_CHUNK rows. */
 static struct tensor *alloc_rows(struct decoder *d, size_t width) {
-    return ops_alloc(d->ops, DECODER_CHUNK * width, TENSOR_ZERO);
+    return ops_alloc(d->ops, (size_t)d->chunk * width, TENSOR_ZERO);
+}
+static struct tensor *alloc_narrow_rows(struct decoder *d, size_t width) {
+    return ops_alloc_narrow(d->ops, (size_t)d->chunk * width);
+}
+
+static bool expert_is(const struct expert *e, enum dtype type) {
+    return e->gate.w.type == type && e->up.w.type == type && e->down.w.type == type && !e->gate.bias &&
+           e->glu == OPS_GLU_SILU && !e->down.bias && e->gate.w.rows % 8 == 0;
+}
+
+static bool layer_is(const struct decoder_layer *l, enum dtype type) {
+    if (l->post1 || l->post2 || l->sinks) return false;
+    if (l->q.w.type != type || l->k.w.type != type || l->v.w.type != type || l->o.w.type != type)
+        return false;
+    if (!l->moe.routing.n) return expert_is(&l->mlp, type);
+    if (l->moe.router.w.type != type || (l->moe.shared.gate.w.rows && !expert_is(&l->moe.shared, type)))
+        return false;
+    for (int i = 0; i < l->moe.routing.n; i++)
+        if (!expert_is(&l->moe.experts[i], type)) return false;
+    return true;
+}
+
+/* Whether the device has kernels for 16-bit activations of this model. */
+static bool can_narrow(const struct decoder *d) {
+    enum dtype type = d->layer[0].o.w.type;
+    if (d->c->kv_lora_rank || d->kv != DTYPE_BF16 || d->dim_k != d->dim_v || d->hidden % 8 ||
+        (d->dim_k != 64 && d->dim_k != 128) || !ops_has_narrow(d->ops, type))
+        return false;
+    for (int i = 0; i < d->layers; i++)
+        if (!layer_is(&d->layer[i], type)) return false;
+    return true;
+}
+
+static void alloc_narrow_scratch(struct decoder *d, const struct moe *routed) {
+    size_t wide = (size_t)(d->heads * d->dim_k), inner = d->c->intermediate;
+    if (routed) inner = MAX(inner, (size_t)routed->shared.gate.w.rows);
+    d->narrow.h = alloc_narrow_rows(d, (size_t)d->hidden);
+    d->narrow.q = alloc_narrow_rows(d, wide);
+    d->narrow.mixed = alloc_narrow_rows(d, wide);
+    d->narrow.gate = alloc_narrow_rows(d, inner);
 }
 
 static void alloc_latent_scratch(struct decoder *d) {
@@ -260,12 +299,13 @@ static void alloc_scratch(struct decoder *d) {
     d->mixed = alloc_rows(d, wide);
     d->gate = alloc_rows(d, c->intermediate);
     d->up = alloc_rows(d, c->intermediate);
-    d->attentions = xcalloc(DECODER_CHUNK, sizeof *d->attentions);
+    d->attentions = xcalloc((size_t)d->chunk, sizeof *d->attentions);
     if (c->kv_lora_rank) alloc_latent_scratch(d);
     const struct moe *routed = NULL; /* sizes of any routed layer; they are all equal */
     for (int i = 0; i < d->layers; i++)
         if (d->layer[i].moe.routing.n) routed = &d->layer[i].moe;
-    if (routed) moe_scratch_init(&d->moe, d->ops, routed, d->hidden, DECODER_CHUNK);
+    if (routed) moe_scratch_init(&d->moe, d->ops, routed, d->hidden, d->chunk);
+    if (can_narrow(d)) alloc_narrow_scratch(d, routed);
     if (routed) d->expert_used = xcalloc((size_t)d->layers * ROUTING_MAX_EXPERTS, sizeof *d->expert_used);
 }
 
@@ -300,6 +340,7 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
     d->dim_v = (int)c->v_head_dim;
     d->vocab = (int)c->vocab;
     d->max_context = max_context;
+    d->chunk = MIN(o->backend->rows ? o->backend->rows : DECODER_CHUNK, MAX(max_context, DECODER_CHUNK));
     d->kv = latent || !o->backend->bf16_cache ? DTYPE_F32 : kv;
     double score_dim = isnan(c->score_dim) ? d->dim_k : c->score_dim;
     d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(score_dim));
@@ -324,6 +365,8 @@ void decoder_close(struct decoder *d) {
     struct tensor *const scratch[] = { d->h,  d->q,      d->k,         d->v,           d->mixed,    d->gate,
                                        d->up, d->latent, d->wide_keys, d->wide_values, d->absorbed, d->sums };
     for (size_t i = 0; i < COUNTOF(scratch); i++) ops_free(d->ops, scratch[i]);
+    struct tensor *const narrow[] = { d->narrow.h, d->narrow.q, d->narrow.mixed, d->narrow.gate };
+    for (size_t i = 0; i < COUNTOF(narrow); i++) ops_free(d->ops, narrow[i]);
     moe_scratch_free(&d->moe, d->ops);
     free(d->expert_used);
     rope_free(&d->rope, d->ops);

@@ -52,14 +52,12 @@ static void forward_one(struct ops *o, const struct moe *e, struct view x, struc
     ops_experts_one(o, "experts", v, weights, n, x, y);
 }
 
-static void run_expert(struct ops *o, const struct expert *e, const char *const names[3], struct view x,
-                       int hidden, int m, const struct moe_scratch *s, struct view y, enum ops_store store) {
-    int inner = e->gate.w.rows;
-    struct view gate = view_of(s->gate), up = view_of(s->up);
-    ops_linear(o, names[0], &e->gate, x, hidden, m, gate, inner, OPS_SET);
-    ops_linear(o, names[1], &e->up, x, hidden, m, up, inner, OPS_SET);
-    ops_glu(o, e->glu, gate, up, (size_t)m * (size_t)inner);
-    ops_linear(o, names[2], &e->down, gate, inner, m, y, hidden, store);
+/* names: of gate, up, down, and of gate and up in one. `gate` and `up` are scratch. */
+static void run_expert(struct ops *o, const struct expert *e, const char *const names[4], struct view x,
+                       int hidden, int m, struct tensor *gate, struct tensor *up, struct view y,
+                       enum ops_store store) {
+    ops_swiglu(o, names[3], names, e, x, m, view_of(gate), view_of(up));
+    ops_linear(o, names[2], &e->down, view_of(gate), e->gate.w.rows, m, y, hidden, store);
 }
 
 /* Sorts s->token and s->weight by expert; the entries of expert e are first[e] .. first[e + 1] - 1. */
@@ -87,26 +85,30 @@ static void open_shared(struct ops *o, const struct moe *e, struct view x, int m
 }
 
 static void add_shared(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
-                       struct moe_scratch *s) {
-    static const char *const names[3] = { "shared.gate_proj", "shared.up_proj", "shared.down_proj" };
+                       struct moe_scratch *s, struct tensor *gate) {
+    static const char *const names[] = { "shared.gate_proj", "shared.up_proj", "shared.down_proj",
+                                         "shared.gate_up_proj" };
     if (!e->shared.gate.w.rows) return;
     if (!e->shared_gate.w.rows) {
-        run_expert(o, &e->shared, names, x, hidden, m, s, y, OPS_ADD);
+        run_expert(o, &e->shared, names, x, hidden, m, gate, s->up, y, OPS_ADD);
         return;
     }
-    run_expert(o, &e->shared, names, x, hidden, m, s, view_of(s->out), OPS_SET);
+    run_expert(o, &e->shared, names, x, hidden, m, gate, s->up, view_of(s->out), OPS_SET);
     ops_scatter_add(o, y, view_of(s->out), s->every, s->opening, m, (size_t)hidden);
 }
 
 void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
-                 struct moe_scratch *s) {
-    static const char *const expert_names[3] = { "expert.gate_proj", "expert.up_proj", "expert.down_proj" };
+                 struct moe_scratch *s, struct tensor *gate) {
+    static const char *const expert_names[] = { "expert.gate_proj", "expert.up_proj", "expert.down_proj",
+                                                "expert.gate_up_proj" };
     const struct routing *r = &e->routing;
     int first[ROUTING_MAX_EXPERTS + 1];
     ops_linear(o, "router", &e->router, x, hidden, m, view_of(s->logits), r->n, OPS_SET);
     open_shared(o, e, x, m, hidden, s);
-    if (m > 1 && ops_experts_many(o, "experts", e->experts, r, view_of(s->logits), x, m, hidden, y)) {
-        add_shared(o, e, x, m, hidden, y, s);
+    s->by_device =
+        m > 1 && ops_experts_many(o, "experts", e->experts, r, view_of(s->logits), x, m, hidden, y);
+    if (s->by_device) {
+        add_shared(o, e, x, m, hidden, y, s, gate);
         return;
     }
     ops_route(o, r, view_of(s->logits), m, s->choices);
@@ -119,8 +121,9 @@ void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int h
         int at = first[i], n = first[i + 1] - at;
         if (n == 0) continue;
         ops_gather_rows(o, view_of(s->rows), x, s->token + at, n, (size_t)hidden);
-        run_expert(o, &e->experts[i], expert_names, view_of(s->rows), hidden, n, s, view_of(s->out), OPS_SET);
+        run_expert(o, &e->experts[i], expert_names, view_of(s->rows), hidden, n, s->gate, s->up,
+                   view_of(s->out), OPS_SET);
         ops_scatter_add(o, y, view_of(s->out), s->token + at, s->weight + at, n, (size_t)hidden);
     }
-    add_shared(o, e, x, m, hidden, y, s);
+    add_shared(o, e, x, m, hidden, y, s, gate);
 }

@@ -22,6 +22,7 @@ struct moe_scratch {
     struct routing_choice *choices; /* [tokens][k] */
     int *token;                     /* [tokens * k], ordered by expert */
     float *weight;                  /* of those */
+    bool by_device;                 /* the device chose in the last call: `choices` are not valid */
     float *opening;                 /* [tokens]: the factor of the shared expert */
     int *every;                     /* [tokens]: 0, 1, 2, ... */
 };
@@ -30,8 +31,9 @@ void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e,
 void moe_scratch_free(struct moe_scratch *s, struct ops *o);
 
 /* y[m, hidden] += experts(x[m, hidden]). Afterwards, s->choices contains the choice of each token, unless
- * the routing ran on the device. */
+ * the routing ran on the device. `gate` is scratch memory for [m, inner of the shared expert], of the type
+ * of x. */
 void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,
-                 struct moe_scratch *s);
+                 struct moe_scratch *s, struct tensor *gate);
 
 #endif

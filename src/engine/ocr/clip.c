@@ -53,20 +53,32 @@ void clip_close(struct clip *c) {
     free(c);
 }
 
-/* Tensors of one forward pass over t = n*n + 1 rows. */
+/* Tensors of one forward pass over sequences of n*n + 1 rows, of all parts. h, mixed and wide are 16-bit
+ * numbers where the device has them. */
 struct pass {
-    int t;
-    struct tensor *x, *h, *mixed; /* [t, width] */
-    struct tensor *wide;          /* [t, 3 width] or [t, inner] */
+    const struct clip_part *part;
+    int parts, rows;
+    struct tensor *x, *h, *mixed; /* [rows, width] */
+    struct tensor *wide;          /* [rows, 3 width] or [rows, inner] */
 };
 
-static void pass_init(struct pass *p, const struct clip *c, struct ops *o, int t) {
-    size_t width = (size_t)c->width, rows = (size_t)t * width, inner = (size_t)c->layer[0].fc1.w.rows;
-    *p = (struct pass){ .t = t,
-                        .x = ops_alloc(o, rows, TENSOR_ANY),
-                        .h = ops_alloc(o, rows, TENSOR_ANY),
-                        .mixed = ops_alloc(o, rows, TENSOR_ANY),
-                        .wide = ops_alloc(o, (size_t)t * MAX(3 * width, inner), TENSOR_ANY) };
+enum { NARROW_DIM = 64 }; /* heads for which attention has 16-bit kernels */
+
+static int part_rows(const struct clip_part *p) { return p->views * (p->n * p->n + 1); }
+
+static void pass_init(struct pass *p, const struct clip *c, struct ops *o, const struct clip_part *part,
+                      int parts) {
+    size_t width = (size_t)c->width, inner = (size_t)c->layer[0].fc1.w.rows;
+    bool narrow =
+        ops_has_narrow(o, c->layer[0].fc1.w.type) && c->width / c->heads == NARROW_DIM && inner % 8 == 0;
+    *p = (struct pass){ .part = part, .parts = parts };
+    for (int i = 0; i < parts; i++) p->rows += part_rows(&part[i]);
+    size_t n = (size_t)p->rows;
+    const size_t sizes[] = { n * width, n * width, n * MAX(3 * width, inner) };
+    struct tensor **const tensors[] = { &p->h, &p->mixed, &p->wide };
+    p->x = ops_alloc(o, n * width, TENSOR_ANY);
+    for (size_t i = 0; i < COUNTOF(sizes); i++)
+        *tensors[i] = narrow ? ops_alloc_narrow(o, sizes[i]) : ops_alloc(o, sizes[i], TENSOR_ANY);
 }
 
 static void pass_free(struct pass *p, struct ops *o) {
@@ -76,43 +88,76 @@ static void pass_free(struct pass *p, struct ops *o) {
     ops_free(o, p->wide);
 }
 
-/* x = [class; features] + positions, n x n features. */
-static void embed_features(const struct clip *c, struct ops *o, struct view features, int n, struct view x,
-                           struct view positions) {
-    size_t width = (size_t)c->width, area = (size_t)n * (size_t)n * width;
-    ops_copy(o, x, view_of(c->class_token), width);
-    ops_copy(o, view_at(x, width), features, area);
+/* x = [class; features] + positions of every view of a part. */
+static void embed_features(const struct clip *c, struct ops *o, const struct clip_part *p,
+                           struct view features, struct view x) {
+    size_t width = (size_t)c->width, area = (size_t)p->n * (size_t)p->n * width, all = area + width;
+    ops_copy_rows(o, x, (ptrdiff_t)all, view_of(c->class_token), 0, p->views, width);
+    ops_copy_rows(o, view_at(x, width), (ptrdiff_t)all, features, (ptrdiff_t)area, p->views, area);
     struct view table = view_of(c->positions);
-    if (n != c->grid) {
-        ops_copy(o, positions, table, width);
-        ops_resample_grid(o, view_at(table, width), c->grid, n, c->width, view_at(positions, width));
-        table = positions;
+    struct tensor *resampled = NULL;
+    if (p->n != c->grid) {
+        resampled = ops_alloc(o, all, TENSOR_ANY);
+        ops_copy(o, view_of(resampled), table, width);
+        ops_resample_grid(o, view_at(table, width), c->grid, p->n, c->width,
+                          view_at(view_of(resampled), width));
+        table = view_of(resampled);
     }
-    ops_add(o, "position_embedding", x, table, area + width);
+    for (size_t i = 0; i < (size_t)p->views; i++)
+        ops_add(o, "position_embedding", view_at(x, i * all), table, all);
+    ops_free(o, resampled);
+}
+
+/* Views attend to their own rows. */
+static void attend(const struct clip *c, struct ops *o, const struct pass *p) {
+    size_t row = 0, width = (size_t)c->width;
+    for (int i = 0; i < p->parts; i++) {
+        struct qkv_attention a = { .qkv = view_at(view_of(p->wide), row * 3 * width),
+                                   .out = view_at(view_of(p->mixed), row * width),
+                                   .batch = p->part[i].views,
+                                   .n = p->part[i].n * p->part[i].n + 1,
+                                   .heads = c->heads,
+                                   .dim = c->width / c->heads };
+        ops_qkv_attention(o, "attention", &a);
+        row += (size_t)part_rows(&p->part[i]);
+    }
 }
 
 static void run_layer(const struct clip *c, struct ops *o, const struct clip_layer *l, const struct pass *p) {
-    int width = c->width, inner = l->fc1.w.rows, t = p->t;
-    struct view x = view_of(p->x), h = view_of(p->h), mixed = view_of(p->mixed), wide = view_of(p->wide);
-    ops_layernorm(o, "layer_norm1", x, l->norm1_w, l->norm1_b, t, width, eps, h);
-    ops_linear(o, "qkv_proj", &l->qkv, h, width, t, wide, 3 * width, OPS_SET);
-    struct qkv_attention a = {
-        .qkv = wide, .out = mixed, .batch = 1, .n = t, .heads = c->heads, .dim = width / c->heads
-    };
-    ops_qkv_attention(o, "attention", &a);
-    ops_linear(o, "out_proj", &l->out, mixed, width, t, x, width, OPS_ADD);
-    ops_layernorm(o, "layer_norm2", x, l->norm2_w, l->norm2_b, t, width, eps, h);
-    ops_linear(o, "fc1", &l->fc1, h, width, t, wide, inner, OPS_SET);
-    ops_activate(o, OPS_QUICK_GELU, wide, (size_t)t * (size_t)inner);
-    ops_linear(o, "fc2", &l->fc2, wide, inner, t, x, width, OPS_ADD);
+    int width = c->width, n = p->rows;
+    struct view x = view_of(p->x), h = view_of(p->h), wide = view_of(p->wide);
+    ops_layernorm(o, "layer_norm1", x, l->norm1_w, l->norm1_b, n, width, eps, h);
+    ops_linear(o, "qkv_proj", &l->qkv, h, width, n, wide, 3 * width, OPS_SET);
+    attend(c, o, p);
+    ops_linear(o, "out_proj", &l->out, view_of(p->mixed), width, n, x, width, OPS_ADD);
+    ops_layernorm(o, "layer_norm2", x, l->norm2_w, l->norm2_b, n, width, eps, h);
+    ops_linear_act(o, "fc1", &l->fc1, h, n, wide, OPS_QUICK_GELU);
+    ops_linear(o, "fc2", &l->fc2, wide, l->fc1.w.rows, n, x, width, OPS_ADD);
 }
 
-void clip_forward(const struct clip *c, struct ops *o, struct view features, int n, struct view out) {
+/* Calls embed_features(), or copies the results without the class tokens, for every part. */
+static void each_part(const struct clip *c, struct ops *o, const struct pass *p, struct view features,
+                      bool embed) {
+    size_t row = 0, at = 0, width = (size_t)c->width;
+    for (int i = 0; i < p->parts; i++) {
+        const struct clip_part *part = &p->part[i];
+        ptrdiff_t area = (ptrdiff_t)part->n * part->n * c->width;
+        struct view x = view_at(view_of(p->x), row * width), here = view_at(features, at);
+        if (embed)
+            embed_features(c, o, part, here, x);
+        else
+            ops_copy_rows(o, here, area, view_at(x, width), area + c->width, part->views, (size_t)area);
+        row += (size_t)part_rows(part);
+        at += (size_t)part->views * (size_t)area;
+    }
+}
+
+void clip_forward(const struct clip *c, struct ops *o, const struct clip_part *parts, int nparts,
+                  struct view features, struct view out) {
     struct pass p;
-    size_t width = (size_t)c->width;
-    pass_init(&p, c, o, n * n + 1);
-    embed_features(c, o, features, n, view_of(p.h), view_of(p.mixed));
-    ops_layernorm(o, "pre_layrnorm", view_of(p.h), c->pre_norm_w, c->pre_norm_b, p.t, c->width, eps,
+    pass_init(&p, c, o, parts, nparts);
+    each_part(c, o, &p, features, true);
+    ops_layernorm(o, "pre_layrnorm", view_of(p.x), c->pre_norm_w, c->pre_norm_b, p.rows, c->width, eps,
                   view_of(p.x));
     for (int i = 0; i < c->layers; i++) {
         record_push(o->rec, RECORD_MODULES, "layer.%d", i);
@@ -120,6 +165,6 @@ void clip_forward(const struct clip *c, struct ops *o, struct view features, int
         record_pop(o->rec, RECORD_MODULES);
         ops_step(o, (1 - SAM_SHARE) / c->layers);
     }
-    ops_copy(o, out, view_at(view_of(p.x), width), (size_t)(p.t - 1) * width); /* without the class token */
+    each_part(c, o, &p, out, false);
     pass_free(&p, o);
 }

@@ -25,7 +25,12 @@ struct clip {
 
 struct clip *clip_open(const struct llm_vision *c, struct weights *w);
 void clip_close(struct clip *c); /* NULL: nothing */
-/* features[n*n, width] -> out[n*n, width]. */
-void clip_forward(const struct clip *c, struct ops *o, struct view features, int n, struct view out);
+/* Views of the same size. */
+struct clip_part {
+    int views, n; /* n x n features each */
+};
+/* features[views of all parts, n*n, width] -> out of the same shape. */
+void clip_forward(const struct clip *c, struct ops *o, const struct clip_part *parts, int nparts,
+                  struct view features, struct view out);
 
 #endif

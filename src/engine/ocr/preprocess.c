@@ -74,9 +74,7 @@ void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, stru
     count_tokens(plan);
 }
 
-/* Converts the 256 values to floats in -1..1, in torchvision's order: divide by 255, subtract 0.5, divide
- * by 0.5. */
-static void fill_scale(float scale[256]) {
+void dsocr_scale(float scale[256]) {
     for (int v = 0; v < 256; v++) scale[v] = ((float)v / 255.0f - 0.5f) / 0.5f;
 }
 
@@ -84,7 +82,7 @@ static void fill_scale(float scale[256]) {
 static void normalise(const struct image *im, int x, int y, int side, float *out) {
     float scale[256];
     size_t plane = (size_t)side * (size_t)side;
-    fill_scale(scale);
+    dsocr_scale(scale);
     for (int row = 0; row < side; row++) {
         const uint8_t *in = im->rgb + ((size_t)(y + row) * (size_t)im->width + (size_t)x) * 3;
         float *r = out + (size_t)row * (size_t)side, *g = r + plane, *b = g + plane;
@@ -96,63 +94,101 @@ static void normalise(const struct image *im, int x, int y, int side, float *out
     }
 }
 
-static float *view_alloc(size_t views, int side, struct err *err) {
-    size_t bytes = views * 3 * (size_t)side * (size_t)side * sizeof(float);
-    float *v = alloc_guard_refuses() ? NULL : malloc(bytes);
-    if (!v) err_set(err, "not enough memory: %zu bytes for %zu views of the image", bytes, views);
-    return v;
+static void *heap_alloc(void *context, size_t bytes) {
+    (void)context;
+    return malloc(bytes);
+}
+static void heap_free(void *context, void *p) {
+    (void)context;
+    free(p);
 }
 
-static int make_tiles(const struct dsocr_plan *plan, const struct image *im, float *out, struct err *err) {
+/* Copies [side][side][3] at (x, y) of the image. */
+static void copy_bytes(const struct image *im, int x, int y, int side, uint8_t *out) {
+    size_t row_bytes = (size_t)side * 3;
+    for (int row = 0; row < side; row++)
+        memcpy(out + (size_t)row * row_bytes,
+               im->rgb + ((size_t)(y + row) * (size_t)im->width + (size_t)x) * 3, row_bytes);
+}
+
+/* Allocates the numbers of `views` views, as floats or bytes. */
+static bool view_alloc(const struct dsocr_views *owner, size_t views, int side, float **floats,
+                       uint8_t **bytes, struct err *err) {
+    bool small = owner->memory.bytes;
+    size_t numbers = views * 3 * (size_t)side * (size_t)side,
+           size = small ? numbers : numbers * sizeof(float);
+    void *v = alloc_guard_refuses() ? NULL : owner->memory.alloc(owner->memory.context, size);
+    if (!v) err_set(err, "not enough memory: %zu bytes for %zu views of the image", size, views);
+    *(small ? (void **)bytes : (void **)floats) = v;
+    return v != NULL;
+}
+
+static int make_tiles(const struct dsocr_plan *plan, const struct image *im, const struct dsocr_views *out,
+                      struct err *err) {
     struct image all;
     int side = plan->tile_side;
+    size_t tile = 3 * (size_t)side * (size_t)side;
     if (image_resize(im, side * plan->grid_w, side * plan->grid_h, &all, err) < 0) return -1;
     for (int i = 0; i < plan->grid_w * plan->grid_h; i++) {
-        normalise(&all, i % plan->grid_w * side, i / plan->grid_w * side, side, out);
-        out += 3 * (size_t)side * (size_t)side;
+        int x = i % plan->grid_w * side, y = i / plan->grid_w * side;
+        if (out->tiles)
+            normalise(&all, x, y, side, out->tiles + (size_t)i * tile);
+        else
+            copy_bytes(&all, x, y, side, out->tiles_bytes + (size_t)i * tile);
     }
     image_free(&all);
     return 0;
 }
 
-int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out,
-                     struct err *err) {
+int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, const struct dsocr_memory *memory,
+                     struct dsocr_views *out, struct err *err) {
+    static const struct dsocr_memory heap = { .alloc = heap_alloc, .free = heap_free };
     struct image view;
-    *out = (struct dsocr_views){ 0 };
+    *out = (struct dsocr_views){ .memory = memory ? *memory : heap };
     int rc = plan->stretch ? image_resize(im, plan->view_side, plan->view_side, &view, err)
                            : image_fit_pad(im, plan->view_side, &view, err);
     if (rc < 0) return -1;
-    out->global = view_alloc(1, plan->view_side, err);
+    bool made = view_alloc(out, 1, plan->view_side, &out->global, &out->global_bytes, err);
     if (out->global) normalise(&view, 0, 0, plan->view_side, out->global);
+    if (out->global_bytes) copy_bytes(&view, 0, 0, plan->view_side, out->global_bytes);
     image_free(&view);
-    if (!out->global) return -1;
-    if (plan->grid_w == 0) return 0;
-    out->tiles = view_alloc((size_t)(plan->grid_w * plan->grid_h), plan->tile_side, err);
-    if (out->tiles && make_tiles(plan, im, out->tiles, err) == 0) return 0;
+    if (made && plan->grid_w == 0) return 0;
+    if (made &&
+        view_alloc(out, (size_t)(plan->grid_w * plan->grid_h), plan->tile_side, &out->tiles,
+                   &out->tiles_bytes, err) &&
+        make_tiles(plan, im, out, err) == 0)
+        return 0;
     dsocr_views_free(out);
     return -1;
 }
 
-static bool sums_to_nothing(const float *x, size_t n) {
+static bool sums_to_nothing(const float *x, const uint8_t *bytes, size_t n) {
+    float scale[256];
     double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += x[i];
+    dsocr_scale(scale);
+    for (size_t i = 0; i < n; i++) sum += x ? x[i] : scale[bytes[i]];
     return sum == 0;
 }
 
 void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v) {
     size_t tile = 3 * (size_t)plan->tile_side * (size_t)plan->tile_side;
     size_t global = 3 * (size_t)plan->view_side * (size_t)plan->view_side;
-    v->blank = sums_to_nothing(v->global, global);
-    if (!v->tiles || !sums_to_nothing(v->tiles, (size_t)(plan->grid_w * plan->grid_h) * tile)) return;
-    free(v->tiles);
+    v->blank = sums_to_nothing(v->global, v->global_bytes, global);
+    if ((!v->tiles && !v->tiles_bytes) ||
+        !sums_to_nothing(v->tiles, v->tiles_bytes, (size_t)(plan->grid_w * plan->grid_h) * tile))
+        return;
+    v->memory.free(v->memory.context, v->tiles);
+    v->memory.free(v->memory.context, v->tiles_bytes);
     v->tiles = NULL;
+    v->tiles_bytes = NULL;
     plan->grid_w = plan->grid_h = 0;
     count_tokens(plan);
 }
 
 void dsocr_views_free(struct dsocr_views *v) {
-    free(v->global);
-    free(v->tiles);
+    void *const all[] = { v->global, v->tiles, v->global_bytes, v->tiles_bytes };
+    for (size_t i = 0; i < COUNTOF(all); i++)
+        if (all[i]) v->memory.free(v->memory.context, all[i]);
     *v = (struct dsocr_views){ 0 };
 }
 

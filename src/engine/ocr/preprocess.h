@@ -41,14 +41,29 @@ void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, stru
 /* Computes the grid of tiles for a width x height image. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h);
 
+/* Where views are kept; NULL: malloc. */
+struct dsocr_memory {
+    void *(*alloc)(void *context, size_t bytes); /* NULL: not enough memory */
+    void (*free)(void *context, void *p);
+    void *context;
+    bool bytes; /* views are bytes instead of floats */
+};
+
 struct dsocr_views {
+    struct dsocr_memory memory;
     float *global; /* [3][view_side][view_side] */
     float *tiles;  /* [grid_h * grid_w][3][tile_side][tile_side], row by row of the grid; NULL: none */
-    bool blank;    /* see dsocr_drop_blank() */
+    /* The same as bytes, [view_side][view_side][3] and [grid_h * grid_w][tile_side][tile_side][3], whose
+     * numbers are in dsocr_scale(). Either these or the floats are made. */
+    uint8_t *global_bytes, *tiles_bytes;
+    bool blank; /* see dsocr_drop_blank() */
 };
+/* The floats of the 256 values of a byte, in -1..1, in torchvision's order: divide by 255, subtract 0.5,
+ * divide by 0.5. */
+void dsocr_scale(float scale[256]);
 /* Fails if the image cannot be resized; `out` is then empty. */
-int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, struct dsocr_views *out,
-                     struct err *err);
+int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, const struct dsocr_memory *memory,
+                     struct dsocr_views *out, struct err *err);
 /* The original code treats views whose values sum to exactly 0 (half black and half white, for example) as
  * absent. This function removes such tiles from the plan; an image with such a global view is skipped
  * (`blank`). */

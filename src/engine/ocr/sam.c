@@ -4,6 +4,7 @@
 
 #include "base/die.h"
 #include "base/util.h"
+#include "engine/ocr/preprocess.h"
 
 static const float eps = 1e-6f;
 #define SAM "model.sam_model"
@@ -75,57 +76,90 @@ void sam_close(struct sam *s) {
 
 int sam_tokens(const struct sam *s, int side) { return side / s->patch / 4; }
 
-/* Tensors of one forward pass over a g x g grid. */
+/* Tensors of one forward pass over `views` grids of g x g. Those that only products read are 16-bit numbers
+ * where the device has them. */
 struct pass {
-    int g, padded;            /* padded: g rounded up to whole windows */
-    struct tensor *x;         /* [g*g, width] */
-    struct tensor *h, *mixed; /* [padded*padded, width] */
-    struct tensor *wide;      /* [padded*padded, 3 width], [g*g, inner] or images of the neck */
+    int views, g, padded;     /* padded: g rounded up to whole windows */
+    struct tensor *x;         /* [views, g*g, width] */
+    struct tensor *h, *mixed; /* [views, padded*padded, width] */
+    struct tensor *wide;      /* [views, padded*padded, 3 width], [views, g*g, inner] or images of the neck */
+    struct tensor *image;     /* images of the neck */
     struct tensor *rel_h, *rel_w;
 };
 
-static void pass_init(struct pass *p, const struct sam *s, struct ops *o, int g) {
-    size_t inner = (size_t)s->block[0].lin1.w.rows, width = (size_t)s->width, n = (size_t)g * (size_t)g;
+enum { NARROW_DIM = 64, NARROW_SIDE = 80 }; /* heads and grids for which attention has 16-bit kernels */
+
+static bool is_narrow(const struct sam *s, const struct ops *o, int g) {
+    const struct linear *l = &s->block[0].lin1;
+    return ops_has_narrow(o, l->w.type) && s->width / s->heads == NARROW_DIM &&
+           MAX(g, s->window) <= NARROW_SIDE && l->w.rows % 8 == 0 && s->neck_width % 8 == 0 &&
+           s->net2.w.rows % 8 == 0;
+}
+
+static void pass_init(struct pass *p, const struct sam *s, struct ops *o, int views, int g) {
+    size_t inner = (size_t)s->block[0].lin1.w.rows, width = (size_t)s->width,
+           n = (size_t)views * (size_t)g * (size_t)g;
+    p->views = views;
     p->g = g;
     p->padded = (g + s->window - 1) / s->window * s->window;
-    size_t padded = (size_t)p->padded * (size_t)p->padded;
-    size_t wide = MAX(MAX(padded * 3 * width, n * inner), n * (size_t)s->neck_width);
+    size_t padded = (size_t)views * (size_t)p->padded * (size_t)p->padded, neck = n * (size_t)s->neck_width;
+    const size_t sizes[] = { MAX(padded * width, neck), MAX(padded * width, n * (size_t)s->net2.w.rows / 4),
+                             MAX(MAX(padded * 3 * width, n * inner), neck) };
+    struct tensor **const tensors[] = { &p->h, &p->mixed, &p->wide };
+    bool narrow = is_narrow(s, o, g);
     p->x = ops_alloc(o, n * width, TENSOR_ANY);
-    p->h = ops_alloc(o, MAX(padded * width, n * (size_t)s->neck_width), TENSOR_ANY);
-    p->mixed = ops_alloc(o, MAX(padded * width, n * (size_t)s->net2.w.rows / 4), TENSOR_ANY);
-    p->wide = ops_alloc(o, wide, TENSOR_ANY);
+    for (size_t i = 0; i < COUNTOF(sizes); i++)
+        *tensors[i] = narrow ? ops_alloc_narrow(o, sizes[i]) : ops_alloc(o, sizes[i], TENSOR_ANY);
+    p->image = ops_alloc(o, neck, TENSOR_ANY);
     p->rel_h = ops_alloc(o, (size_t)(2 * g) * width, TENSOR_ANY);
     p->rel_w = ops_alloc(o, (size_t)(2 * g) * width, TENSOR_ANY);
 }
 
 static void pass_free(struct pass *p, struct ops *o) {
-    struct tensor *const all[] = { p->x, p->h, p->mixed, p->wide, p->rel_h, p->rel_w };
+    struct tensor *const all[] = { p->x, p->h, p->mixed, p->wide, p->image, p->rel_h, p->rel_w };
     for (size_t i = 0; i < COUNTOF(all); i++) ops_free(o, all[i]);
 }
 
-static void embed_patches(const struct sam *s, struct ops *o, struct pass *p, const float *pixels, int side) {
-    size_t area = (size_t)side * (size_t)side, n = (size_t)p->g * (size_t)p->g * (size_t)s->width;
-    struct tensor *image = ops_alloc(o, area * 3, TENSOR_ANY); /* channels last */
-    ops_upload_planes(o, view_of(image), pixels, 3, area);
-    ops_conv(o, "patch_embed", &s->patch_embed, view_of(image), side, side, view_of(p->x));
-    ops_free(o, image);
-    struct tensor *positions = s->positions;
-    if (p->g != s->grid) {
-        ops_resample_grid(o, view_of(s->positions), s->grid, p->g, s->width, view_of(p->wide));
-        positions = p->wide;
+/* Uploads the views to image[views, side, side, 3]. */
+static void upload(struct ops *o, struct sam_pixels pixels, size_t views, size_t area, struct view image) {
+    float scale[256];
+    if (!pixels.planes) {
+        dsocr_scale(scale);
+        o->backend->upload_bytes(o->context, image, pixels.bytes, views * area * 3, scale);
+        return;
     }
-    ops_add(o, "pos_embed", view_of(p->x), view_of(positions), n);
+    for (size_t i = 0; i < views; i++)
+        ops_upload_planes(o, view_at(image, i * area * 3), pixels.planes + i * area * 3, 3, area);
+}
+
+static void embed_patches(const struct sam *s, struct ops *o, struct pass *p, struct sam_pixels pixels,
+                          int side) {
+    size_t area = (size_t)side * (size_t)side, n = (size_t)p->g * (size_t)p->g * (size_t)s->width;
+    struct tensor *image = ops_alloc(o, (size_t)p->views * area * 3, TENSOR_ANY); /* channels last */
+    upload(o, pixels, (size_t)p->views, area, view_of(image));
+    ops_conv(o, "patch_embed", &s->patch_embed, view_of(image), p->views, side, side, view_of(p->x));
+    ops_free(o, image);
+    struct tensor *positions = s->positions, *resampled = NULL;
+    if (p->g != s->grid) {
+        positions = resampled = ops_alloc(o, n, TENSOR_ANY);
+        ops_resample_grid(o, view_of(s->positions), s->grid, p->g, s->width, view_of(positions));
+    }
+    for (size_t i = 0; i < (size_t)p->views; i++)
+        ops_add(o, "pos_embed", view_at(view_of(p->x), i * n), view_of(positions), n);
+    ops_free(o, resampled);
 }
 
 static void attend_windows(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p) {
-    int m = s->window, across = p->padded / m, n = p->padded * p->padded, width = s->width;
-    struct windows shape = { .grid = p->g, .padded = p->padded, .window = m, .width = width };
+    int m = s->window, across = p->padded / m, width = s->width;
+    struct windows shape = {
+        .grid = p->g, .padded = p->padded, .window = m, .width = width, .views = p->views
+    };
     struct view h = view_of(p->h), mixed = view_of(p->mixed), wide = view_of(p->wide);
-    ops_window_partition(o, &shape, h, mixed);
-    ops_linear(o, "qkv", &b->qkv, mixed, width, n, wide, 3 * width, OPS_SET);
+    ops_layernorm_windows(o, "norm1", view_of(p->x), b->norm1_w, b->norm1_b, eps, &shape, h, mixed);
+    ops_linear(o, "qkv", &b->qkv, mixed, width, p->views * p->padded * p->padded, wide, 3 * width, OPS_SET);
     struct qkv_attention a = { .qkv = wide,
                                .out = h,
-                               .batch = across * across,
+                               .batch = p->views * across * across,
                                .n = m * m,
                                .heads = s->heads,
                                .dim = width / s->heads,
@@ -133,15 +167,14 @@ static void attend_windows(const struct sam *s, struct ops *o, const struct sam_
                                .rel_w = view_of(b->rel_w),
                                .side = m };
     ops_qkv_attention(o, "window_attention", &a);
-    ops_linear(o, "proj", &b->proj, h, width, n, mixed, width, OPS_SET);
-    ops_window_merge(o, &shape, mixed, view_of(p->x));
+    ops_linear_merge(o, "proj", &b->proj, h, &shape, mixed, view_of(p->x));
 }
 
 static void attend_globally(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p) {
-    int n = p->g * p->g, width = s->width, dim = width / s->heads;
+    int n = p->g * p->g, width = s->width, dim = width / s->heads, all = p->views * n;
     struct qkv_attention a = { .qkv = view_of(p->wide),
                                .out = view_of(p->mixed),
-                               .batch = 1,
+                               .batch = p->views,
                                .n = n,
                                .heads = s->heads,
                                .dim = dim,
@@ -154,39 +187,39 @@ static void attend_globally(const struct sam *s, struct ops *o, const struct sam
         a.rel_h = view_of(p->rel_h);
         a.rel_w = view_of(p->rel_w);
     }
-    ops_linear(o, "qkv", &b->qkv, view_of(p->h), width, n, a.qkv, 3 * width, OPS_SET);
+    ops_layernorm(o, "norm1", view_of(p->x), b->norm1_w, b->norm1_b, all, width, eps, view_of(p->h));
+    ops_linear(o, "qkv", &b->qkv, view_of(p->h), width, all, a.qkv, 3 * width, OPS_SET);
     ops_qkv_attention(o, "global_attention", &a);
-    ops_linear(o, "proj", &b->proj, a.out, width, n, view_of(p->x), width, OPS_ADD);
+    ops_linear(o, "proj", &b->proj, a.out, width, all, view_of(p->x), width, OPS_ADD);
 }
 
 static void run_block(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p) {
-    int n = p->g * p->g, inner = b->lin1.w.rows;
+    int n = p->views * p->g * p->g;
     struct view x = view_of(p->x), h = view_of(p->h), wide = view_of(p->wide);
-    ops_layernorm(o, "norm1", x, b->norm1_w, b->norm1_b, n, s->width, eps, h);
     if (b->global)
         attend_globally(s, o, b, p);
     else
         attend_windows(s, o, b, p);
     ops_layernorm(o, "norm2", x, b->norm2_w, b->norm2_b, n, s->width, eps, h);
-    ops_linear(o, "lin1", &b->lin1, h, s->width, n, wide, inner, OPS_SET);
-    ops_activate(o, OPS_GELU, wide, (size_t)n * (size_t)inner);
-    ops_linear(o, "lin2", &b->lin2, wide, inner, n, x, s->width, OPS_ADD);
+    ops_linear_act(o, "lin1", &b->lin1, h, n, wide, OPS_GELU);
+    ops_linear(o, "lin2", &b->lin2, wide, b->lin1.w.rows, n, x, s->width, OPS_ADD);
 }
 
 static void run_neck(const struct sam *s, struct ops *o, struct pass *p, struct view out) {
-    int g = p->g, n = g * g, c = s->neck_width;
-    struct view h = view_of(p->h), mixed = view_of(p->mixed), wide = view_of(p->wide);
-    ops_conv(o, "neck.0", &s->neck0, view_of(p->x), g, g, h);
-    ops_layernorm(o, "neck.1", h, s->neck1_w, s->neck1_b, n, c, eps, wide);
-    ops_conv(o, "neck.2", &s->neck2, wide, g, g, h);
-    ops_layernorm(o, "neck.3", h, s->neck3_w, s->neck3_b, n, c, eps, wide);
-    ops_conv(o, "net_2", &s->net2, wide, g, g, mixed);
-    ops_conv(o, "net_3", &s->net3, mixed, (g + 1) / 2, (g + 1) / 2, out);
+    int g = p->g, n = p->views * g * g, c = s->neck_width;
+    struct view image = view_of(p->image), mixed = view_of(p->mixed), wide = view_of(p->wide);
+    ops_conv(o, "neck.0", &s->neck0, view_of(p->x), p->views, g, g, image);
+    ops_layernorm(o, "neck.1", image, s->neck1_w, s->neck1_b, n, c, eps, wide);
+    ops_conv(o, "neck.2", &s->neck2, wide, p->views, g, g, image);
+    ops_layernorm(o, "neck.3", image, s->neck3_w, s->neck3_b, n, c, eps, wide);
+    ops_conv(o, "net_2", &s->net2, wide, p->views, g, g, mixed);
+    ops_conv(o, "net_3", &s->net3, mixed, p->views, (g + 1) / 2, (g + 1) / 2, out);
 }
 
-void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int side, struct view out) {
+void sam_forward(const struct sam *s, struct ops *o, struct sam_pixels pixels, int views, int side,
+                 struct view out) {
     struct pass p;
-    pass_init(&p, s, o, side / s->patch);
+    pass_init(&p, s, o, views, side / s->patch);
     record_push(o->rec, RECORD_MODULES, "patch_embed", -1);
     embed_patches(s, o, &p, pixels, side);
     record_pop(o->rec, RECORD_MODULES);

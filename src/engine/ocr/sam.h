@@ -34,7 +34,13 @@ struct sam {
 struct sam *sam_open(const struct llm_vision *c, struct weights *w);
 void sam_close(struct sam *s);                 /* NULL: nothing */
 int sam_tokens(const struct sam *s, int side); /* tokens per side of the output: side / patch / 4 */
-/* pixels[3, side, side] must be in host memory. */
-void sam_forward(const struct sam *s, struct ops *o, const float *pixels, int side, struct view out);
+/* Views in host memory: planes[views, 3, side, side] or bytes[views, side, side, 3] (dsocr_scale). */
+struct sam_pixels {
+    const float *planes;
+    const uint8_t *bytes; /* if planes is NULL; the backend must have upload_bytes */
+};
+/* out[views, tokens * tokens, out_width] */
+void sam_forward(const struct sam *s, struct ops *o, struct sam_pixels pixels, int views, int side,
+                 struct view out);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/util.h"
 
 struct vision *vision_open(const struct llm_vision *c, int hidden, struct weights *w) {
     struct vision *v = xcalloc(1, sizeof *v);
@@ -43,18 +44,26 @@ static uint64_t stage_end(struct ops *o) {
     return clock_mono_ns();
 }
 
-void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, struct view out,
-                 struct vision_times *times) {
-    int n = sam_tokens(v->sam, side);
-    size_t tokens = (size_t)n * (size_t)n;
+void vision_views(const struct vision *v, struct ops *o, const struct vision_group *g, int groups,
+                  struct view out, struct vision_times *times) {
+    struct clip_part parts[VISION_MOST_GROUPS];
+    size_t first[VISION_MOST_GROUPS], tokens = 0;
+    for (int i = 0; i < groups; i++) {
+        int n = sam_tokens(v->sam, g[i].side);
+        parts[i] = (struct clip_part){ g[i].views, n };
+        first[i] = tokens;
+        tokens += (size_t)g[i].views * (size_t)n * (size_t)n;
+    }
     struct tensor *sam = ops_alloc(o, tokens * (size_t)v->sam->out_width, TENSOR_ANY);
     struct tensor *clip = ops_alloc(o, tokens * (size_t)v->clip->width, TENSOR_ANY);
     uint64_t t0 = clock_mono_ns();
     record_push(o->rec, RECORD_STAGES, "sam", -1);
-    sam_forward(v->sam, o, pixels, side, view_of(sam));
+    for (int i = 0; i < groups; i++)
+        sam_forward(v->sam, o, g[i].pixels, g[i].views, g[i].side,
+                    view_at(view_of(sam), first[i] * (size_t)v->sam->out_width));
     uint64_t t1 = stage_end(o);
     record_push(o->rec, RECORD_STAGES, "clip", -1);
-    clip_forward(v->clip, o, view_of(sam), n, view_of(clip));
+    clip_forward(v->clip, o, parts, groups, view_of(sam), view_of(clip));
     uint64_t t2 = stage_end(o);
     record_push(o->rec, RECORD_STAGES, "projector", -1);
     project_features(v, o, view_of(clip), view_of(sam), (int)tokens, out);
@@ -66,35 +75,57 @@ void vision_view(const struct vision *v, struct ops *o, const float *pixels, int
     ops_free(o, clip);
 }
 
-static struct view row_source(const struct vision *v, const struct dsocr_plan *plan,
-                              const struct dsocr_row *row, struct view global, struct view tiles) {
-    size_t tile_tokens = (size_t)plan->tile_tokens * (size_t)plan->tile_tokens, hidden = (size_t)v->hidden;
-    switch (row->kind) {
-    case DSOCR_ROW_TILE:
-        return view_at(tiles, ((size_t)row->tile * tile_tokens + (size_t)row->token) * hidden);
-    case DSOCR_ROW_GLOBAL: return view_at(global, (size_t)row->token * hidden);
-    case DSOCR_ROW_NEWLINE: return view_of(v->newline);
-    case DSOCR_ROW_SEPARATOR: break;
-    }
-    return view_of(v->separator);
+/* The encoder's rows of all views: the tiles [tile][token], the whole page, a row for the ends of lines, a
+ * row for the end of the image. */
+struct encoded {
+    size_t tile_tokens, page_tokens, page, newline; /* rows per tile and per page; first rows */
+};
+
+static struct encoded encoded_rows(const struct dsocr_plan *plan) {
+    struct encoded e = { .tile_tokens = (size_t)plan->tile_tokens * (size_t)plan->tile_tokens,
+                         .page_tokens = (size_t)plan->view_tokens * (size_t)plan->view_tokens };
+    e.page = (size_t)(plan->grid_w * plan->grid_h) * e.tile_tokens;
+    e.newline = e.page + e.page_tokens;
+    return e;
 }
 
-/* Runs the encoder for every view: tiles into local[tile][token][hidden], the whole page into global. */
+static int row_source(const struct encoded *e, const struct dsocr_row *row) {
+    switch (row->kind) {
+    case DSOCR_ROW_TILE: return (int)((size_t)row->tile * e->tile_tokens) + row->token;
+    case DSOCR_ROW_GLOBAL: return (int)e->page + row->token;
+    case DSOCR_ROW_NEWLINE: return (int)e->newline;
+    case DSOCR_ROW_SEPARATOR: break;
+    }
+    return (int)e->newline + 1;
+}
+
+/* Runs the encoder for all views: together if the device prefers that, otherwise one after the other. */
 static bool run_views(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
-                      const struct dsocr_views *views, struct view local, struct view global,
+                      const struct dsocr_views *views, const struct encoded *e, struct view rows,
                       struct vision_times *times, vision_progress *progress, void *context) {
-    size_t tokens = (size_t)(plan->tile_tokens * plan->tile_tokens);
-    size_t pixels = (size_t)plan->tile_side * (size_t)plan->tile_side * 3;
+    size_t pixels = (size_t)plan->tile_side * (size_t)plan->tile_side * 3, hidden = (size_t)v->hidden;
     int tiles = plan->grid_w * plan->grid_h;
     uint64_t page = (uint64_t)plan->view_side * (uint64_t)plan->view_side,
              all = (uint64_t)tiles * pixels / 3 + page;
+    struct vision_group whole = { { views->global, views->global_bytes }, 1, plan->view_side };
+    if (tiles < o->backend->views) {
+        const struct vision_group both[] = { { { views->tiles, views->tiles_bytes }, tiles, plan->tile_side },
+                                             whole };
+        if (progress && !progress(context, 0, all, all)) return false;
+        vision_views(v, o, tiles ? both : &whole, tiles ? 2 : 1, rows, times);
+        return true;
+    }
     for (int i = 0; i < tiles; i++) {
+        size_t at = (size_t)i * pixels;
+        const struct vision_group tile = { { views->tiles ? views->tiles + at : NULL,
+                                             views->tiles_bytes ? views->tiles_bytes + at : NULL },
+                                           1,
+                                           plan->tile_side };
         if (progress && !progress(context, (uint64_t)i * pixels / 3, pixels / 3, all)) return false;
-        vision_view(v, o, views->tiles + (size_t)i * pixels, plan->tile_side,
-                    view_at(local, (size_t)i * tokens * (size_t)v->hidden), times);
+        vision_views(v, o, &tile, 1, view_at(rows, (size_t)i * e->tile_tokens * hidden), times);
     }
     if (progress && !progress(context, all - page, page, all)) return false;
-    vision_view(v, o, views->global, plan->view_side, global, times);
+    vision_views(v, o, &whole, 1, view_at(rows, e->page * hidden), times);
     return true;
 }
 
@@ -102,18 +133,20 @@ bool vision_image(const struct vision *v, struct ops *o, const struct dsocr_plan
                   const struct dsocr_views *views, struct view rows, struct vision_times *times,
                   vision_progress *progress, void *context) {
     if (views->blank) return true;
-    /* enough rows for either part */
     size_t hidden = (size_t)v->hidden, n = (size_t)plan->image_tokens;
-    struct tensor *global = ops_alloc(o, n * hidden, TENSOR_ANY);
-    struct tensor *local = ops_alloc(o, n * hidden, TENSOR_ANY);
-    bool done = run_views(v, o, plan, views, view_of(local), view_of(global), times, progress, context);
+    struct encoded e = encoded_rows(plan);
+    struct tensor *encoded = ops_alloc(o, (e.newline + 2) * hidden, TENSOR_ANY);
+    struct view all = view_of(encoded);
+    bool done = run_views(v, o, plan, views, &e, all, times, progress, context);
+    ops_copy(o, view_at(all, e.newline * hidden), view_of(v->newline), hidden);
+    ops_copy(o, view_at(all, (e.newline + 1) * hidden), view_of(v->separator), hidden);
     struct dsocr_row *layout = xcalloc(n, sizeof *layout);
+    int *index = xcalloc(n, sizeof *index);
     dsocr_layout(plan, layout);
-    for (size_t i = 0; done && i < n; i++)
-        ops_copy(o, view_at(rows, i * hidden),
-                 row_source(v, plan, &layout[i], view_of(global), view_of(local)), hidden);
-    ops_free(o, global);
-    ops_free(o, local);
+    for (size_t i = 0; i < n; i++) index[i] = row_source(&e, &layout[i]);
+    if (done) ops_gather_rows(o, rows, all, index, (int)n, hidden);
+    ops_free(o, encoded);
+    free(index);
     free(layout);
     return done;
 }

@@ -30,9 +30,15 @@ typedef bool vision_progress(void *context, uint64_t done, uint64_t next, uint64
 struct vision *vision_open(const struct llm_vision *c, int hidden, struct weights *w);
 void vision_close(struct vision *v); /* NULL: nothing */
 
-/* One view [3, side, side] in host memory -> out[(side/64)^2, hidden]. */
-void vision_view(const struct vision *v, struct ops *o, const float *pixels, int side, struct view out,
-                 struct vision_times *times);
+/* Views of the same size, in host memory. */
+struct vision_group {
+    struct sam_pixels pixels;
+    int views, side;
+};
+enum { VISION_MOST_GROUPS = 8 };
+/* The views of up to VISION_MOST_GROUPS groups -> out[views of all groups, (side/64)^2, hidden]. */
+void vision_views(const struct vision *v, struct ops *o, const struct vision_group *g, int groups,
+                  struct view out, struct vision_times *times);
 /* Computes all views of an image in their order in the sequence: rows[plan->image_tokens, hidden]. The
  * rows of a blank image are not changed; they contain the embeddings of the image token. Returns false if
  * progress() returned false; the rows are then incomplete. */

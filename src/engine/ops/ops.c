@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "engine/ops/internal.h"
 
 struct ops *ops_open(const struct ops_backend *backend, void *context) {
     struct ops *o = xcalloc(1, sizeof *o);
@@ -103,8 +104,8 @@ static double bytes_of(enum dtype t, double numbers) {
 }
 static double matrix_bytes(const struct matrix *w) { return bytes_of(w->type, matrix_cells(w)); }
 
-static void record_linear(struct ops *o, uint64_t start, const char *name, const char *kernel,
-                          const struct linear_out *v, int n, int m) {
+void ops_record_linear(struct ops *o, uint64_t start, const char *name, const char *kernel,
+                       const struct linear_out *v, int n, int m) {
     double flops = 0, bytes = 0;
     long out = 0;
     if (!start) return;
@@ -132,22 +133,22 @@ void ops_linear(struct ops *o, const char *name, const struct linear *l, struct 
     if (m <= 0) return;
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->linear(o->context, l, x, ldx, m, y, ldy, store);
-    record_linear(o, start, name, kernel, &(struct linear_out){ l, y }, 1, m);
+    ops_record_linear(o, start, name, kernel, &(struct linear_out){ l, y }, 1, m);
 }
 
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->linear_many(o->context, v, n, x);
-    record_linear(o, start, name, kernel, v, n, 1);
+    ops_record_linear(o, start, name, kernel, v, n, 1);
 }
 
-void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int h, int w,
+void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int views, int h, int w,
               struct view y) {
     uint64_t start = record_op_start(o->rec);
-    const char *kernel = o->backend->conv(o->context, c, x, h, w, y);
+    const char *kernel = o->backend->conv(o->context, c, x, views, h, w, y);
     int oh = (h + 2 * c->pad - c->side) / c->stride + 1, ow = (w + 2 * c->pad - c->side) / c->stride + 1;
     struct linear l = { c->w, c->bias };
-    record_linear(o, start, name, kernel, &(struct linear_out){ &l, y }, 1, oh * ow);
+    ops_record_linear(o, start, name, kernel, &(struct linear_out){ &l, y }, 1, views * oh * ow);
 }
 
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
@@ -193,9 +194,8 @@ bool ops_experts_many(struct ops *o, const char *name, const struct expert *expe
     return true;
 }
 
-/* Records an operator on rows or elements. `floats`: number of floats that it reads and writes. */
-static void record_rows(struct ops *o, uint64_t start, const char *name, const char *kernel, size_t items,
-                        int n, double floats) {
+void ops_record_rows(struct ops *o, uint64_t start, const char *name, const char *kernel, size_t items, int n,
+                     double floats) {
     record_end(o, start,
                &(struct record_op){ .name = name,
                                     .kernel = kernel,
@@ -210,44 +210,44 @@ void ops_rmsnorm(struct ops *o, const char *name, struct view x, ptrdiff_t ldx, 
                  int n, float eps, struct view y, ptrdiff_t ldy) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->rmsnorm(o->context, x, ldx, w, rows, n, eps, y, ldy);
-    record_rows(o, start, name, kernel, (size_t)rows, n, 2.0 * rows * n);
+    ops_record_rows(o, start, name, kernel, (size_t)rows, n, 2.0 * rows * n);
 }
 
 void ops_layernorm(struct ops *o, const char *name, struct view x, struct tensor *w, struct tensor *b,
                    int rows, int n, float eps, struct view y) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->layernorm(o->context, x, w, b, rows, n, eps, y);
-    record_rows(o, start, name, kernel, (size_t)rows, n, 2.0 * rows * n);
+    ops_record_rows(o, start, name, kernel, (size_t)rows, n, 2.0 * rows * n);
 }
 
 void ops_activate(struct ops *o, enum ops_activation a, struct view x, size_t n) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->activate(o->context, a, x, n);
-    record_rows(o, start, a == OPS_GELU ? "gelu" : "quick_gelu", kernel, n, 0, 2.0 * (double)n);
+    ops_record_rows(o, start, a == OPS_GELU ? "gelu" : "quick_gelu", kernel, n, 0, 2.0 * (double)n);
 }
 
 void ops_glu(struct ops *o, enum ops_glu kind, struct view gate, struct view up, size_t n) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->glu(o->context, kind, gate, up, n);
-    record_rows(o, start, kernel, kernel, n, 0, 3.0 * (double)n);
+    ops_record_rows(o, start, kernel, kernel, n, 0, 3.0 * (double)n);
 }
 
 void ops_adjust(struct ops *o, enum ops_adjust kind, float by, struct view x, size_t n) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->adjust(o->context, kind, by, x, n);
-    record_rows(o, start, kind == OPS_SCALE ? "scale" : "softcap", kernel, n, 0, 2.0 * (double)n);
+    ops_record_rows(o, start, kind == OPS_SCALE ? "scale" : "softcap", kernel, n, 0, 2.0 * (double)n);
 }
 
 void ops_add(struct ops *o, const char *name, struct view y, struct view x, size_t n) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->add(o->context, y, x, n);
-    record_rows(o, start, name, kernel, n, 0, 3.0 * (double)n);
+    ops_record_rows(o, start, name, kernel, n, 0, 3.0 * (double)n);
 }
 
 void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, int n, struct view out) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->embed(o->context, table, ids, n, out);
-    record_rows(o, start, "embed_tokens", kernel, (size_t)n, table->cols, 2.0 * n * table->cols);
+    ops_record_rows(o, start, "embed_tokens", kernel, (size_t)n, table->cols, 2.0 * n * table->cols);
 }
 
 /* Number of (query, key) pairs that are computed; a triangle if causal. */
@@ -353,9 +353,9 @@ static void record_windows(struct ops *o, uint64_t start, const char *name, cons
                &(struct record_op){ .name = name,
                                     .kernel = kernel,
                                     .type = DTYPE_F32,
-                                    .m = (long)s->padded * s->padded,
+                                    .m = (long)MAX(s->views, 1) * s->padded * s->padded,
                                     .n = s->width,
-                                    .bytes = 8.0 * s->padded * s->padded * s->width });
+                                    .bytes = 8.0 * MAX(s->views, 1) * s->padded * s->padded * s->width });
 }
 
 void ops_window_partition(struct ops *o, const struct windows *s, struct view grid, struct view rows) {

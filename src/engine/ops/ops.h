@@ -185,6 +185,19 @@ struct latent_rows {
  * windows. */
 struct windows {
     int grid, padded, window, width;
+    int views; /* grids one after the other, in both orders; 0: one */
+};
+
+/* The new queries, keys and values of n rows of a sequence, from `position` on: q[n][heads][dim], k and v
+ * [n][kv_heads][dim]. */
+struct place_heads {
+    struct view q, k, v;
+    struct tensor *q_norm, *k_norm; /* [dim]; NULL: none */
+    float eps;
+    const struct rope_table *rope;
+    int n, position, heads, kv_heads, dim, max_context;
+    struct view queries;      /* [n][heads][dim], 16-bit */
+    struct view keys, values; /* caches [kv_heads][max_context][dim] */
 };
 
 /* ---- the interface of a backend. Recorded operators return the name of the kernel that was used. */
@@ -196,6 +209,27 @@ struct ops_backend {
     void (*set_exact)(void *context, bool exact);
     unsigned extras; /* enum ops_extra */
     bool bf16_cache; /* cache_store and attention accept caches of bf16 */
+    int rows;        /* rows per pass of the decoder; 0: DECODER_CHUNK */
+    int views;       /* the most views of an image per pass; 0: one */
+    int few_rows;    /* products of more rows accept 16-bit activations */
+    /* Optional: activations of 16 bits for products with such weights. alloc_narrow() makes such a tensor;
+     * offsets into it count numbers. */
+    bool (*has_narrow)(void *context, enum dtype weights);
+    struct tensor *(*alloc_narrow)(void *context, size_t numbers);
+    /* Optional: operators in one, see the functions of the same name. They return NULL, having done nothing,
+     * where sizes or types have no such kernel. */
+    const char *(*linear_act)(void *context, const struct linear *l, struct view x, int m, struct view y,
+                              enum ops_activation a);
+    const char *(*linear_rows)(void *context, const struct linear_out *v, int n, struct view x, int m);
+    const char *(*linear_merge)(void *context, const struct linear *l, struct view x, const struct windows *s,
+                                struct view grid);
+    const char *(*layernorm_windows)(void *context, struct view x, struct tensor *w, struct tensor *b,
+                                     float eps, const struct windows *s, struct view rows);
+    const char *(*swiglu)(void *context, const struct expert *e, struct view x, int m, struct view y);
+    void (*place_heads)(void *context, const struct place_heads *p); /* with alloc_narrow */
+    /* Optional: host memory that copies to the device read fastest. */
+    void *(*host_alloc)(void *context, size_t bytes);
+    void (*host_free)(void *context, void *p);
     void (*close)(void *context);
     const char *(*device)(void *context); /* free text for the trace, such as "avx2" */
     const char *(*name)(void *context);   /* name of the device in traces: "cpu", "NVIDIA H200" */
@@ -213,6 +247,9 @@ struct ops_backend {
     int (*check)(void *context, struct err *err);
     void (*upload)(void *context, struct view to, const float *from, size_t n);
     void (*upload_planes)(void *context, struct view to, const float *from, int channels, size_t area);
+    /* Optional: to[i] = table[from[i]] for n bytes. */
+    void (*upload_bytes)(void *context, struct view to, const uint8_t *from, size_t n,
+                         const float table[256]);
     void (*download)(void *context, float *to, struct view from, size_t n);
 
     const char *(*linear)(void *context, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
@@ -234,7 +271,8 @@ struct ops_backend {
     const char *(*add)(void *context, struct view y, struct view x, size_t n);
     const char *(*embed)(void *context, const struct matrix *table, const uint32_t *ids, int n,
                          struct view out);
-    const char *(*conv)(void *context, const struct conv *c, struct view x, int h, int w, struct view y);
+    const char *(*conv)(void *context, const struct conv *c, struct view x, int views, int h, int w,
+                        struct view y);
     const char *(*attention)(void *context, const struct attention *a);
     /* Computes n independent attentions. NULL: ops_attention_many() calls `attention` for each. */
     const char *(*attention_many)(void *context, const struct attention *a, int n);
@@ -335,7 +373,8 @@ void ops_adjust(struct ops *o, enum ops_adjust kind, float by, struct view x, si
 void ops_add(struct ops *o, const char *name, struct view y, struct view x, size_t n);   /* y += x */
 /* out[i] = table[ids[i]] as floats; ids are host memory. */
 void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, int n, struct view out);
-void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int h, int w,
+/* The images x[views][h][w][c_in] become y[views][h'][w'][c_out]. */
+void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int views, int h, int w,
               struct view y);
 void ops_attention(struct ops *o, const char *name, const struct attention *a);
 /* Computes n independent attentions as one operator, for the sequences of a batch. They have the same
@@ -351,7 +390,33 @@ void ops_latent_value(struct ops *o, const struct latent *l, struct view sums, s
 void ops_window_partition(struct ops *o, const struct windows *s, struct view grid, struct view rows);
 void ops_window_merge(struct ops *o, const struct windows *s, struct view rows, struct view grid);
 
+/* ---- operators in one where the backend has that, otherwise one after the other. Rows are contiguous. */
+
+/* y[m, out] = a(x[m, in] W^T + bias) */
+void ops_linear_act(struct ops *o, const char *name, const struct linear *l, struct view x, int m,
+                    struct view y, enum ops_activation a);
+/* Applies n linear layers, with their names, to the same m rows. */
+void ops_linear_rows(struct ops *o, const char *name, const char *const *names, const struct linear_out *v,
+                     int n, struct view x, int m);
+/* grid += l(x), where x is ordered by window. `rows` is scratch of as many rows as x. */
+void ops_linear_merge(struct ops *o, const char *name, const struct linear *l, struct view x,
+                      const struct windows *s, struct view rows, struct view grid);
+/* rows = the norm of x, ordered by window, with zeros outside of the grid. `scratch` is as large as x. */
+void ops_layernorm_windows(struct ops *o, const char *name, struct view x, struct tensor *w, struct tensor *b,
+                           float eps, const struct windows *s, struct view scratch, struct view rows);
+/* gate[m, inner] = silu(e->gate x) (e->up x); `up` is scratch of the same size. */
+void ops_swiglu(struct ops *o, const char *name, const char *const *names, const struct expert *e,
+                struct view x, int m, struct view gate, struct view up);
+
+/* Whether activations of a model with these weights can be 16-bit numbers. */
+bool ops_has_narrow(const struct ops *o, enum dtype weights);
+struct tensor *ops_alloc_narrow(struct ops *o, size_t numbers);
+void *ops_host_alloc(struct ops *o, size_t bytes); /* NULL: not enough memory */
+void ops_host_free(struct ops *o, void *p);
+
 /* The following are not recorded. */
+/* Norms, rotates and stores new heads; only for 16-bit activations. */
+void ops_place_heads(struct ops *o, const struct place_heads *p);
 
 /* Writes the choices of m tokens, k each, to host memory, because the host decides which experts run.
  * Overwrites the logits. If scores are equal, the expert with the lower number comes first. */

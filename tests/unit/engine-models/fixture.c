@@ -54,6 +54,7 @@ static struct engine *open_engine(const struct fixture *f, const char *weights, 
                                   const struct engine_backend *backend) {
     struct err err;
     struct engine *e = engine_open(&(struct engine_load){ .model = f->dir,
+                                                          .device = "cpu",
                                                           .weights = weights,
                                                           .dtype = dtype,
                                                           .threads = 2,

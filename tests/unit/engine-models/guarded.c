@@ -141,8 +141,8 @@ OPERATOR(adjust, (void *context, enum ops_adjust kind, float by, struct view x, 
 OPERATOR(add, (void *context, struct view y, struct view x, size_t n), y, x, n)
 OPERATOR(embed, (void *context, const struct matrix *table, const uint32_t *ids, int n, struct view out),
          table, ids, n, out)
-OPERATOR(conv, (void *context, const struct conv *c, struct view x, int h, int w, struct view y), c, x, h, w,
-         y)
+OPERATOR(conv, (void *context, const struct conv *c, struct view x, int views, int h, int w, struct view y),
+         c, x, views, h, w, y)
 OPERATOR(attention, (void *context, const struct attention *a), a)
 OPERATOR(qkv_attention, (void *context, const struct qkv_attention *a), a)
 OPERATOR(latent_query, (void *context, const struct latent *l, struct view q, struct view out), l, q, out)

@@ -138,9 +138,9 @@ static float *view_outputs(const struct fixture *f, const struct engine_backend 
     *n = sam_floats + clip_floats + row_floats;
     struct tensor *all = fixture_upload(o, NULL, *n);
     struct view sam = view_of(all), clip = view_at(sam, sam_floats), rows = view_at(clip, clip_floats);
-    sam_forward(v->sam, o, pixels, side, sam);
-    clip_forward(v->clip, o, sam, along, clip);
-    vision_view(v, o, pixels, side, rows, &times);
+    sam_forward(v->sam, o, (struct sam_pixels){ .planes = pixels }, 1, side, sam);
+    clip_forward(v->clip, o, &(struct clip_part){ 1, along }, 1, sam, clip);
+    vision_views(v, o, &(struct vision_group){ { .planes = pixels }, 1, side }, 1, rows, &times);
     float *out = xcalloc(*n, sizeof *out);
     ops_download(o, out, view_of(all), *n);
     ops_free(o, all);

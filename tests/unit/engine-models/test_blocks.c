@@ -97,7 +97,8 @@ static void check_experts(const struct fixture *f, struct decoder *d, int portio
     struct tensor *x = fixture_upload(o, rows, n), *y = fixture_upload(o, NULL, n);
     for (int i = 0; i < tokens; i += portion) {
         size_t at = (size_t)i * HIDDEN;
-        moe_forward(o, m, view_at(view_of(x), at), portion, HIDDEN, view_at(view_of(y), at), &d->moe);
+        moe_forward(o, m, view_at(view_of(x), at), portion, HIDDEN, view_at(view_of(y), at), &d->moe,
+                    d->moe.gate);
         memcpy(choices + i * k, d->moe.choices, (size_t)(portion * k) * sizeof *choices);
     }
     fixture_check_tensor(f, "out", o, y, n, most);

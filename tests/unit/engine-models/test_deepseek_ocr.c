@@ -24,11 +24,11 @@ static void check_blocks(const char *name) {
     struct tensor *sam = fixture_upload(o, NULL, sam_floats), *clip = fixture_upload(o, NULL, clip_floats),
                   *rows = fixture_upload(o, NULL, row_floats);
     struct vision_times times = { 0 };
-    sam_forward(v->sam, o, x, side, view_of(sam));
+    sam_forward(v->sam, o, (struct sam_pixels){ .planes = x }, 1, side, view_of(sam));
     fixture_check_tensor(&f, "sam", o, sam, sam_floats, most);
-    clip_forward(v->clip, o, view_of(sam), n, view_of(clip));
+    clip_forward(v->clip, o, &(struct clip_part){ 1, n }, 1, view_of(sam), view_of(clip));
     fixture_check_tensor(&f, "clip", o, clip, clip_floats, most);
-    vision_view(v, o, x, side, view_of(rows), &times);
+    vision_views(v, o, &(struct vision_group){ { .planes = x }, 1, side }, 1, view_of(rows), &times);
     fixture_check_tensor(&f, "view", o, rows, row_floats, most);
     CHECK(times.sam_ns > 0 && times.clip_ns > 0 && times.projector_ns > 0);
     ops_free(o, sam);
@@ -81,7 +81,7 @@ TEST(deepseek_ocr_image_rows_and_logits_agree_with_torch) {
     struct decoder *d = e->decoder;
     if (image_load("tests/data/engine/dsocr_page.png", &im, &err) < 0) fail_msg("%s", err.msg);
     dsocr_plan_make(dsocr_mode("gundam", &err), im.width, im.height, &plan);
-    CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
+    CHECK_INT(dsocr_views_make(&plan, &im, NULL, &views, &err), 0);
     size_t hidden = (size_t)d->hidden, n = (size_t)plan.image_tokens + 1, kept = 0;
     struct ops *o = e->ops;
     struct tensor *rows = fixture_upload(o, NULL, n * hidden), *sample = fixture_upload(o, NULL, n * hidden);

@@ -351,8 +351,8 @@ static void check_gguf(const char *name, const char *arch) {
     char *config = file_join(f.dir, "config.json");
     CHECK_INT(remove(config), 0); /* then the folder is a GGUF model too */
     free(config);
-    struct engine *e =
-        engine_open(&(struct engine_load){ .model = f.dir, .threads = 2, .exact = true }, &err);
+    struct engine *e = engine_open(
+        &(struct engine_load){ .model = f.dir, .device = "cpu", .threads = 2, .exact = true }, &err);
     if (!e) fail_msg("%s", err.msg);
     struct engine_request r = {
         .ids = ids, .nids = n, .max_new_tokens = (uint32_t)steps, .ignore_eos = true

@@ -38,7 +38,7 @@ static void fail_no_more(void) {
 static size_t next_step(size_t n) { return n + 1 + n / 6; }
 
 TEST(loading_without_memory_is_an_error_at_any_allocation) {
-    const struct engine_load load = { .threads = 2, .max_context = 64 };
+    const struct engine_load load = { .device = "cpu", .threads = 2, .max_context = 64 };
     struct engine *e = NULL;
     struct err err;
     size_t n = 1, failed = 0;
@@ -89,7 +89,7 @@ static void check_request(struct engine *e, const struct engine_request *r, size
 TEST(a_request_without_memory_is_an_error_and_the_next_one_is_served) {
     char *dir = test_tmpdir(), *trace = file_join(dir, "t.ipt");
     struct err err;
-    struct engine *e = engine_open(&(struct engine_load){ .threads = 2 }, &err);
+    struct engine *e = engine_open(&(struct engine_load){ .device = "cpu", .threads = 2 }, &err);
     const char *const images[] = { "samples/page-text.png" };
     const struct engine_request page = {
         .images = images, .nimages = 1, .max_new_tokens = 2, .ignore_eos = true, .image_mode = "tiny"

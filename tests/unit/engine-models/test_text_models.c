@@ -221,6 +221,7 @@ TEST(a_cache_of_bf16_agrees_with_floats_up_to_its_rounding) {
     float *logits[3];
     for (int i = 0; i < 3; i++) { /* f32; bf16, whole prompt; bf16, last token decoded */
         struct engine_load load = { .model = f.dir,
+                                    .device = "cpu",
                                     .weights = "synthetic:11",
                                     .dtype = "f32",
                                     .threads = 2,

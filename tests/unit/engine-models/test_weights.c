@@ -176,7 +176,8 @@ static void check_refused(void (*spoil)(struct file *f), const char *type, size_
     char *path = file_join(f.dir, "model.safetensors");
     write_file(&file, 0, file.tensors.n, path, false);
     if (cut) CHECK_INT(truncate(path, (off_t)cut), 0);
-    struct engine *e = engine_open(&(struct engine_load){ .model = f.dir, .threads = 1 }, &err);
+    struct engine *e =
+        engine_open(&(struct engine_load){ .model = f.dir, .device = "cpu", .threads = 1 }, &err);
     CHECK(e == NULL);
     if (!strstr(err.msg, message)) fail_msg("'%s' lacks '%s'", err.msg, message);
     free(path);
@@ -204,7 +205,7 @@ TEST(missing_weights_give_an_error_with_the_alternative) {
     struct fixture f;
     struct err err = { "" };
     fixture_open(&f, "llama");
-    CHECK(engine_open(&(struct engine_load){ .model = f.dir, .threads = 1 }, &err) == NULL);
+    CHECK(engine_open(&(struct engine_load){ .model = f.dir, .device = "cpu", .threads = 1 }, &err) == NULL);
     CHECK(strstr(err.msg, "weights=synthetic:0") != NULL);
     fixture_close(&f);
 }
@@ -213,8 +214,9 @@ static void check_config(const char *config, const char *message) {
     struct err err = { "" };
     char *dir = test_tmpdir();
     write_text(dir, "config.json", config);
-    CHECK(engine_open(&(struct engine_load){ .model = dir, .weights = "synthetic:1", .threads = 1 }, &err) ==
-          NULL);
+    CHECK(engine_open(
+              &(struct engine_load){ .model = dir, .device = "cpu", .weights = "synthetic:1", .threads = 1 },
+              &err) == NULL);
     if (!strstr(err.msg, message)) fail_msg("'%s' lacks '%s'", err.msg, message);
     free(dir);
 }

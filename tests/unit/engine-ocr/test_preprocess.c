@@ -106,6 +106,40 @@ TEST(candidate_grids_are_as_many_as_published) {
     CHECK_INT(six, 13);
 }
 
+static void *take(void *context, size_t bytes) {
+    (void)context;
+    return malloc(bytes);
+}
+static void give(void *context, void *p) {
+    (void)context;
+    free(p);
+}
+static size_t different(const float *planes, const uint8_t *bytes, size_t views, size_t area) {
+    float scale[256];
+    size_t wrong = 0;
+    dsocr_scale(scale);
+    for (size_t v = 0; v < views; v++)
+        for (size_t i = 0; i < area; i++)
+            for (size_t c = 0; c < 3; c++)
+                wrong += planes[(v * 3 + c) * area + i] != scale[bytes[(v * area + i) * 3 + c]];
+    return wrong;
+}
+/* Views as bytes have the same numbers as views of floats. */
+static void check_bytes(const struct dsocr_plan *plan, const struct image *im,
+                        const struct dsocr_views *floats) {
+    const struct dsocr_memory memory = { take, give, NULL, .bytes = true };
+    struct dsocr_views v;
+    struct err err;
+    size_t tiles = (size_t)(plan->grid_w * plan->grid_h),
+           view = (size_t)plan->view_side * (size_t)plan->view_side,
+           tile = (size_t)plan->tile_side * (size_t)plan->tile_side;
+    CHECK_INT(dsocr_views_make(plan, im, &memory, &v, &err), 0);
+    CHECK(!v.global && !v.tiles);
+    CHECK_INT(different(floats->global, v.global_bytes, 1, view), 0);
+    CHECK_INT(different(floats->tiles, v.tiles_bytes, tiles, tile), 0);
+    dsocr_views_free(&v);
+}
+
 TEST(views_equal_the_reference_bit_for_bit) {
     FILE *f = fopen("tests/data/image/views.txt", "r");
     char mode[16];
@@ -121,11 +155,12 @@ TEST(views_equal_the_reference_bit_for_bit) {
         noise_image(width, height, &im);
         dsocr_plan_make(dsocr_mode(mode, &err), width, height, &plan);
         CHECK_INT(plan.grid_w * 100 + plan.grid_h, grid_w * 100 + grid_h);
-        CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
+        CHECK_INT(dsocr_views_make(&plan, &im, NULL, &views, &err), 0);
         size_t view = 3 * (size_t)plan.view_side * (size_t)plan.view_side * sizeof(float);
         size_t tile = 3 * (size_t)plan.tile_side * (size_t)plan.tile_side * sizeof(float);
         CHECK_INT(crc32_update(0, views.global, view), global_crc);
         CHECK_INT(crc32_update(0, views.tiles, tile * (size_t)(grid_w * grid_h)), tiles_crc);
+        check_bytes(&plan, &im, &views);
         dsocr_views_free(&views);
         image_free(&im);
         cases++;
@@ -141,7 +176,7 @@ TEST(padding_is_grey_127) {
     struct dsocr_views views;
     noise_image(64, 4, &im);
     dsocr_plan_make(dsocr_mode("base", &err), 64, 4, &plan);
-    CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
+    CHECK_INT(dsocr_views_make(&plan, &im, NULL, &views, &err), 0);
     CHECK_NEAR(views.global[0], -0.00392157, 1e-8);
     dsocr_views_free(&views);
     image_free(&im);
@@ -168,7 +203,7 @@ TEST(views_whose_sum_is_zero_count_as_absent) {
         image_init(&im, cases[i].side, cases[i].side, 0);
         memset(im.rgb, 255, (size_t)cases[i].white * row);
         dsocr_plan_make(dsocr_mode(cases[i].mode, &err), im.width, im.height, &plan);
-        CHECK_INT(dsocr_views_make(&plan, &im, &views, &err), 0);
+        CHECK_INT(dsocr_views_make(&plan, &im, NULL, &views, &err), 0);
         dsocr_drop_blank(&plan, &views);
         CHECK_INT(plan.image_tokens, cases[i].tokens);
         CHECK_INT(views.blank, cases[i].blank);

@@ -335,7 +335,7 @@ static void check_conv(struct ops *o, const struct kernels *k) {
         struct tensor *weights = wrap(o, w, (size_t)(OUT * IN * side * side) * sizeof *w),
                       *image = upload(o, x, H * W * IN), *out = upload(o, got, (size_t)(oh * ow * OUT));
         struct conv c = { { weights, DTYPE_F32, OUT, IN * side * side }, NULL, IN, side, stride, pad };
-        ops_conv(o, "c", &c, view_of(image), H, W, view_of(out));
+        ops_conv(o, "c", &c, view_of(image), 1, H, W, view_of(out));
         download(o, got, out, (size_t)(oh * ow * OUT));
         ops_free(o, weights);
         ops_free(o, image);

@@ -1,0 +1,197 @@
+/* Products on Hopper's tensor cores: y[m, n] = x[m, k] W[n, k]^T for 16-bit x and W.
+ * A block computes tiles of 128 rows and BN columns, one after the other. Warp group 0 has the copy engine bring tiles of
+ * 64 numbers of k into a ring of stages in shared memory (rows of 128 bytes, whose 16-byte pieces are exchanged by the
+ * row number); groups 1 and 2 multiply 64 rows each. Group 2 starts two steps after group 1, so that one group stores its
+ * sums while the other one uses the tensor cores. Two mbarriers per stage say when it is full and when it is empty. */
+#include "gemm_tail.cuh"
+#include "wgmma.cuh"
+
+enum { GEMM_THREADS = 384, ROWS = 128, DEEP = 64, CONSUMER_WARPS = 8, HALF_BYTES = 128 * 128 };
+
+#if HAS_WGMMA
+/* ---- barriers and copies */
+__device__ __forceinline__ void barrier_init(unsigned bar, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
+}
+__device__ __forceinline__ void barrier_expect(unsigned bar, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(unsigned bar) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+__device__ __forceinline__ void barrier_wait(unsigned bar, int parity) {
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra finished;\n"
+                 "bra again;\n"
+                 "finished:\n"
+                 "}" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+}
+/* 128 rows from `row` on, 64 columns from `column` on. */
+__device__ __forceinline__ void copy_tile(unsigned to, const tensor_map *map, unsigned bar, int column, int row) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(to), "l"(map), "r"(bar), "r"(column), "r"(row)
+                 : "memory");
+}
+
+/* ---- wgmma */
+#define F4(a, i) "+f"(a[i]), "+f"(a[i + 1]), "+f"(a[i + 2]), "+f"(a[i + 3])
+#define F16(a, i) F4(a, i), F4(a, i + 4), F4(a, i + 8), F4(a, i + 12)
+#define F64(a, i) F16(a, i), F16(a, i + 16), F16(a, i + 32), F16(a, i + 48)
+/* sums[64, N] (+)= x[64, 16] w[N, 16]^T; `keep` 0: the old sums do not count. */
+#define WGMMA_128(sums, x, w, keep, type)                                                                        \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                                     \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SUMS_128 "}, %64, %65, p, 1, 1, 0, 0;\n}" \
+                 : F64(sums, 0)                                                                                  \
+                 : "l"(x), "l"(w), "r"(keep))
+#define WGMMA_256(sums, x, w, keep, type)                                                                        \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                                                    \
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" SUMS_256 "}, %128, %129, p, 1, 1, 0, 0;\n}" \
+                 : F64(sums, 0), F64(sums, 64)                                                                   \
+                 : "l"(x), "l"(w), "r"(keep))
+__device__ __forceinline__ void multiply(bf16, float (&sums)[64], u64 x, u64 w, int keep) {
+    WGMMA_128(sums, x, w, keep, "bf16");
+}
+__device__ __forceinline__ void multiply(bf16, float (&sums)[128], u64 x, u64 w, int keep) {
+    WGMMA_256(sums, x, w, keep, "bf16");
+}
+__device__ __forceinline__ void multiply(__half, float (&sums)[64], u64 x, u64 w, int keep) {
+    WGMMA_128(sums, x, w, keep, "f16");
+}
+__device__ __forceinline__ void multiply(__half, float (&sums)[128], u64 x, u64 w, int keep) {
+    WGMMA_256(sums, x, w, keep, "f16");
+}
+
+/* ---- tiles */
+struct tile {
+    int m0, end, n0, matrix; /* rows m0 .. end - 1 count */
+    const tensor_map *w[2];  /* the second one: the second half of the columns */
+    int row[2];              /* first rows of W */
+};
+
+/* Tiles of all blocks, rows first. */
+template <int BN> struct tile_list {
+    const wgmma_args &g;
+    int row_tiles, all;
+    __device__ __forceinline__ tile_list(const wgmma_args &args) : g(args) {
+        row_tiles = g.experts ? g.tiles[0] : (g.m + ROWS - 1) / ROWS;
+        int columns = 0;
+        for (int i = 0; i < (g.paired ? 1 : g.matrices); i++) columns += column_tiles(i);
+        all = row_tiles * columns;
+    }
+    __device__ __forceinline__ int column_tiles(int matrix) const {
+        int width = g.paired ? BN / 2 : BN;
+        return (g.out[matrix].n + width - 1) / width;
+    }
+    __device__ __forceinline__ tile at(int t) const {
+        tile v;
+        int row = t % row_tiles, column = t / row_tiles, expert = 0;
+        v.matrix = 0;
+        while (!g.paired && column >= column_tiles(v.matrix)) column -= column_tiles(v.matrix++);
+        if (g.experts) {
+            expert = g.tiles[1 + 2 * row];
+            v.m0 = g.tiles[2 + 2 * row];
+            v.end = g.first[expert + 1];
+        } else {
+            v.m0 = row * ROWS;
+            v.end = g.m;
+        }
+        const tensor_map *w = g.experts ? g.experts + expert * 3 + g.which : g.w + v.matrix;
+        v.n0 = column * (g.paired ? BN / 2 : BN);
+        v.w[0] = w;
+        v.w[1] = g.paired ? w + 1 : w;
+        v.row[0] = v.n0;
+        v.row[1] = g.paired ? v.n0 : v.n0 + 128;
+        return v;
+    }
+};
+
+/* A place in the ring of stages. */
+template <int STAGES> struct ring {
+    int stage = 0, phase = 0;
+    __device__ __forceinline__ void next() {
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+    }
+};
+
+template <class T, int BN> __device__ void gemm_wgmma(const wgmma_args &g) {
+    constexpr int STAGES = BN == 256 ? 4 : 6, STAGE_BYTES = HALF_BYTES * (1 + BN / 128);
+    extern __shared__ unsigned char memory[];
+    unsigned base = (shared_address(memory) + 1023) & ~1023u, full = base + STAGES * STAGE_BYTES,
+             empty = full + 8 * STAGES;
+    int group = threadIdx.x / 128, steps = (g.k + DEEP - 1) / DEEP;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; s++) {
+            barrier_init(full + 8 * s, 1);
+            barrier_init(empty + 8 * s, CONSUMER_WARPS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    tile_list<BN> list(g);
+    ring<STAGES> at;
+    if (group == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x) return;
+        for (int t = blockIdx.x; t < list.all; t += gridDim.x) {
+            tile v = list.at(t);
+            for (int s = 0; s < steps; s++, at.next()) {
+                unsigned to = base + at.stage * STAGE_BYTES, bar = full + 8 * at.stage;
+                barrier_wait(empty + 8 * at.stage, at.phase ^ 1);
+                barrier_expect(bar, STAGE_BYTES);
+                copy_tile(to, &g.x, bar, s * DEEP, v.m0);
+                copy_tile(to + HALF_BYTES, v.w[0], bar, s * DEEP, v.row[0]);
+                if (BN == 256) copy_tile(to + 2 * HALF_BYTES, v.w[1], bar, s * DEEP, v.row[1]);
+            }
+        }
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    float sums[BN / 2];
+    if (group == 2 && (int)blockIdx.x < list.all) asm volatile("bar.sync 1, 256;" ::: "memory");
+    for (int t = blockIdx.x; t < list.all; t += gridDim.x) {
+        unsigned before = 0; /* the barrier of the previous step's stage */
+        for (int s = 0; s < steps; s++, at.next()) {
+            unsigned x = base + at.stage * STAGE_BYTES + (group - 1) * 64 * 128,
+                     w = base + at.stage * STAGE_BYTES + HALF_BYTES;
+            barrier_wait(full + 8 * at.stage, at.phase);
+            wgmma_fence();
+#pragma unroll
+            for (int k = 0; k < DEEP / 16; k++) multiply(T(), sums, describe(x + k * 32), describe(w + k * 32), s | k);
+            wgmma_commit();
+            wgmma_wait<1>();
+            if (before && lane == 0) barrier_arrive(before);
+            before = empty + 8 * at.stage;
+            if (group == 1 && t == (int)blockIdx.x && s == min(1, steps - 1)) asm volatile("bar.arrive 1, 256;" ::: "memory");
+        }
+        wgmma_wait<0>();
+        if (lane == 0) barrier_arrive(before);
+        tile v = list.at(t);
+        const gemm_out &o = g.out[v.matrix];
+        int row = v.m0 + (group - 1) * 64 + warp * 16 + lane / 4, column = v.n0 + lane % 4 * 2;
+        if (BN == 256 && g.paired) {
+#pragma unroll
+            for (int i = 0; i < BN / 4; i++) sums[i] = silu(sums[i]) * sums[i + BN / 4];
+            store_sums<BN / 16>(o, sums, row, v.end, column);
+        } else {
+            add_bias<BN / 8>(o, sums, column);
+            activate<BN / 8>(o, sums);
+            store_sums<BN / 8>(o, sums, row, v.end, column);
+        }
+    }
+}
+#define GEMM(name, T, BN)                                                                                        \
+    KERNEL __launch_bounds__(GEMM_THREADS, 1) name(const __grid_constant__ wgmma_args g) { gemm_wgmma<T, BN>(g); }
+#else /* other GPUs use gemm.cu */
+#define GEMM(name, T, BN) \
+    KERNEL name(const __grid_constant__ wgmma_args) {}
+#endif
+GEMM(wgmma_bf16_128, bf16, 128)
+GEMM(wgmma_bf16_256, bf16, 256)
+GEMM(wgmma_f16_128, __half, 128)
+GEMM(wgmma_f16_256, __half, 256)
