@@ -124,12 +124,6 @@ __device__ __forceinline__ float block_sum(float v, float *room) {
 
 __device__ __forceinline__ float silu(float v) { return __fdividef(v, 1.0f + __expf(-v)); }
 
-/* Splits with work when a query at `position` has its keys in `splits` splits (kernel_args.h). */
-__device__ __forceinline__ int active_splits(int position, int window, int splits, int few_splits, int few_keys) {
-    int keys = window ? min(position + 1, window) : position + 1;
-    return keys <= few_keys ? min(splits, few_splits) : splits;
-}
-
 /* ---- programmatic dependent launch: only kernels compiled for Hopper have it (driver.c asks which ran) */
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900

@@ -113,13 +113,6 @@ static size_t even_grid(const struct cuda *c, int items) {
     return (size_t)((items + rounds - 1) / rounds);
 }
 
-/* How much of the rounds of all warps has work, if there are `units` of it: less than one round counts as
- * whole, because then every block is running at once. */
-static double round_share(const struct cuda *c, int units) {
-    int warps = 2 * c->sms * WARPS, rounds = (units + warps - 1) / warps;
-    return units <= warps ? 1.0 : (double)units / ((double)rounds * warps);
-}
-
 static void launch_named(struct cuda_decode *d, const char *name, size_t blocks, unsigned shared, int cluster,
                          void *args) {
     struct cuda *c = d->c;
@@ -185,11 +178,9 @@ static void launch_rows(struct cuda_decode *d, int i) {
         a.rows[m] = in[m]->w.rows;
         total += in[m]->w.rows;
     }
-    bool pairs = round_share(d->c, total / 2) >= round_share(d->c, total);
-    int units = pairs ? total / 2 : total;
-    size_t blocks = MIN((size_t)(units + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
-    launch_named(d, kernel_name(name, sizeof name, pairs ? "rows" : "rows1", d->type, piece),
-                 blocks + (i == 0), vector_bytes(n8, piece), 0, &a);
+    size_t blocks = MIN((size_t)(total / 2 + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
+    launch_named(d, kernel_name(name, sizeof name, "rows", d->type, piece), blocks + (i == 0),
+                 vector_bytes(n8, piece), 0, &a);
 }
 
 static void launch_attention(struct cuda_decode *d, int i) {
@@ -226,12 +217,9 @@ static void launch_out(struct cuda_decode *d, int i) {
     const struct decode_layer *l = &p->layer[i];
     char name[64];
     int n8 = p->heads * p->dim / 8, piece = pieces(d->type, n8);
-    struct out_args a = { .state = d->state,
-                          .x = d->x,
+    struct out_args a = { .x = d->x,
                           .parts = d->parts,
-                          .splits = d->splits,
-                          .cluster = d->cluster,
-                          .window = l->window,
+                          .nparts = d->splits / d->cluster,
                           .heads = p->heads,
                           .dim = p->dim,
                           .w = pointer_of(l->o.w.data),
@@ -244,7 +232,7 @@ static void launch_out(struct cuda_decode *d, int i) {
                           .experts = l->router ? l->routing.n : 0,
                           .stamp = stamp_of(d, i, 2) };
     launch_named(d, kernel_name(name, sizeof name, "out", d->type, piece), even_grid(d->c, p->hidden / WARPS),
-                 vector_bytes(n8, piece) + (unsigned)(d->splits / d->cluster * p->heads * 4), 0, &a);
+                 vector_bytes(n8, piece) + (unsigned)(a.nparts * p->heads * 4), 0, &a);
 }
 
 static struct expert_pointers pointers_of(const struct expert *e) {

@@ -142,8 +142,8 @@ __device__ void find_bans(const rows_args &a) {
     }
 }
 
-/* ---- rows: R rows of weights per unit */
-template <class T, int C, int R> __device__ void decode_rows(const rows_args &a) {
+/* ---- rows */
+template <class T, int C> __device__ void decode_rows(const rows_args &a) {
     __shared__ float room[WARPS + 1];
     int n8 = a.k / 8, groups = groups_of<C>(n8), blocks = gridDim.x - (a.embed ? 1 : 0);
     int total = a.rows[0] + a.rows[1] + a.rows[2], first = blockIdx.x * WARPS + threadIdx.x / 32;
@@ -153,13 +153,13 @@ template <class T, int C, int R> __device__ void decode_rows(const rows_args &a)
         find_bans(a);
         return;
     }
-    auto row_of = [&](int u, const T *(&row)[R]) {
-        int r = u * R, m = 0;
+    auto row_of = [&](int u, const T *(&row)[2]) {
+        int r = u * 2, m = 0;
         while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
-#pragma unroll
-        for (int i = 0; i < R; i++) row[i] = (const T *)a.w[m] + (size_t)(r + i) * a.k;
+        row[0] = (const T *)a.w[m] + (size_t)r * a.k;
+        row[1] = row[0] + a.k;
     };
-    stream<T, R, C> s(first, total / R, blocks * WARPS, n8);
+    stream<T, 2, C> s(first, total / 2, blocks * WARPS, n8);
     s.fetch(s.a, row_of);
     s.fetch(s.b, row_of);
     wait_for_previous();
@@ -184,13 +184,13 @@ template <class T, int C, int R> __device__ void decode_rows(const rows_args &a)
     } else {
         scale = norm_into(a.x, a.norm, a.k, a.eps, shared, groups, room, [] {});
     }
-    s.run(first, shared, groups, row_of, [&](int u, float (&sum)[R]) {
+    s.run(first, shared, groups, row_of, [&](int u, float (&sum)[2]) {
         if (s.lane) return;
-        int r = u * R, m = 0;
+        int r = u * 2, m = 0;
         while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
         const float *bias = a.bias[m];
-#pragma unroll
-        for (int i = 0; i < R; i++) a.y[u * R + i] = sum[i] * scale + (bias ? bias[r + i] : 0.0f);
+        *(float2 *)(a.y + u * 2) =
+            make_float2(sum[0] * scale + (bias ? bias[r] : 0.0f), sum[1] * scale + (bias ? bias[r + 1] : 0.0f));
     });
 }
 
@@ -208,26 +208,25 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     wait_for_previous();
     let_next_start();
     stamp(a.stamp);
-    int nparts = active_splits(__ldcg(&a.state->position), a.window, a.splits, FEW_SPLITS, FEW_KEYS) / a.cluster;
     float *factor = shared + groups * 8; /* [nparts][heads] */
     for (int h = threadIdx.x; h < a.heads; h += THREADS) {
         float most = -INFINITY, total = 0;
-        for (int p0 = 0; p0 < nparts; p0 += 2 * ROUNDS) {
+        for (int p0 = 0; p0 < a.nparts; p0 += 2 * ROUNDS) {
             float2 v[2 * ROUNDS]; /* maximum, sum of weights */
 #pragma unroll
             for (int p = 0; p < 2 * ROUNDS; p++)
-                if (p0 + p < nparts)
+                if (p0 + p < a.nparts)
                     v[p] = __ldcg((const float2 *)(a.parts + (size_t)((p0 + p) * a.heads + h) * (a.dim + 4) + a.dim));
 #pragma unroll
             for (int p = 0; p < 2 * ROUNDS; p++) {
-                if (p0 + p >= nparts) break;
+                if (p0 + p >= a.nparts) break;
                 float top = fmaxf(most, v[p].x), base = top == -INFINITY ? 0.0f : top;
                 total = total * __expf(most - base) + v[p].y * __expf(v[p].x - base);
                 most = top;
                 factor[(p0 + p) * a.heads + h] = v[p].x;
             }
         }
-        for (int p = 0; p < nparts; p++) factor[p * a.heads + h] = __expf(factor[p * a.heads + h] - most) / total;
+        for (int p = 0; p < a.nparts; p++) factor[p * a.heads + h] = __expf(factor[p * a.heads + h] - most) / total;
     }
     int quads = a.dim / 4; /* of a head */
     __syncthreads();
@@ -242,7 +241,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
             head[r] = at * 4 < k ? at / quads : -1;
             from[r] = a.parts + (size_t)max(head[r], 0) * (a.dim + 4) + (at - max(head[r], 0) * quads) * 4;
         }
-        for (int p = 0; p < nparts; p++) {
+        for (int p = 0; p < a.nparts; p++) {
             float4 v[ROUNDS];
             size_t part = (size_t)p * a.heads * (a.dim + 4);
 #pragma unroll
@@ -579,10 +578,7 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
 /* ---- the variants: type of the weights, pieces per lane */
 #define STREAMED(T, name, C)                                                                                     \
     KERNEL __launch_bounds__(256, 2) decode_rows_##name##_##C(const __grid_constant__ rows_args a) {             \
-        decode_rows<T, C, 2>(a);                                                                                 \
-    }                                                                                                            \
-    KERNEL __launch_bounds__(256, 2) decode_rows1_##name##_##C(const __grid_constant__ rows_args a) {            \
-        decode_rows<T, C, 1>(a);                                                                                 \
+        decode_rows<T, C>(a);                                                                                    \
     }                                                                                                            \
     KERNEL __launch_bounds__(256, 2) decode_up_##name##_##C(const __grid_constant__ mlp_args a) {                \
         decode_up<T, C>(a);                                                                                      \

@@ -58,12 +58,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
     int sub = threadIdx.x / LANES, lane = threadIdx.x % LANES, group = a.heads / a.kv_heads;
     int position = __ldcg(&a.state->position), n = position + 1;
     int start = a.window ? max(0, n - a.window) : 0, count = n - start;
-    int splits = active_splits(position, a.window, a.splits, FEW_SPLITS, FEW_KEYS);
-    if (split >= splits) { /* all blocks of a cluster together */
-        let_next_start();
-        return;
-    }
-    int k0 = start + (int)((long)split * count / splits), k1 = start + (int)((long)(split + 1) * count / splits);
+    int k0 = start + (int)((long)split * count / a.splits), k1 = start + (int)((long)(split + 1) * count / a.splits);
     T *keys = (T *)a.keys + (size_t)head * a.max_context * D, *values = (T *)a.values + (size_t)head * a.max_context * D;
     eight<T> k[BATCH], v[BATCH];
     auto load = [&](int at) {
@@ -102,13 +97,13 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             for (int d = threadIdx.x % 32; d < D; d += 32) { /* the precision of the cache from now on */
                 T r = from_float<T>(fresh[0][d]);
                 fresh[0][d] = to_float(r);
-                if (split == splits - 1 && g0 == 0) keys[(size_t)position * D + d] = r;
+                if (split == a.splits - 1 && g0 == 0) keys[(size_t)position * D + d] = r;
             }
         }
         for (int i = THREADS - 1 - threadIdx.x; i < D; i += THREADS) { /* other warps than those of the heads */
             T r = from_float<T>(__ldcg(a.qkv + (size_t)(a.heads + a.kv_heads + head) * D + i));
             fresh[1][i] = to_float(r);
-            if (split == splits - 1 && g0 == 0) values[(size_t)position * D + i] = r;
+            if (split == a.splits - 1 && g0 == 0) values[(size_t)position * D + i] = r;
         }
         __syncthreads();
         float top[G], total[G], o[G][8];

@@ -154,10 +154,6 @@ struct rows_args { /* y = [w0; w1; w2] (norm(x)) + bias */
     unsigned long long *stamp; /* NULL: none; else the time at which the kernel has its inputs */
 };
 
-/* Splits of the keys of a head that have work: with few keys, more splits only give the next kernel more to
- * add. */
-enum { FEW_SPLITS = 8, FEW_KEYS = 2048 };
-
 struct decode_attention_args {
     struct decode_state *state;
     const float *qkv; /* [heads][dim], [kv_heads][dim] keys, [kv_heads][dim] values */
@@ -167,16 +163,15 @@ struct decode_attention_args {
     int dims, interleaved;
     void *keys, *values; /* [kv_heads][max_context][dim], float or bf16 */
     int heads, kv_heads, max_context, window;
-    int splits;   /* blocks per key head; few keys need only the first FEW_SPLITS */
+    int splits;   /* blocks per key head */
     int cluster;  /* blocks whose sums are added in shared memory: 8 or 1 */
     float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights */
     unsigned long long *stamp;
 };
 
 struct out_args { /* y = x + w (sum of parts) + bias, and the router's sums */
-    const struct decode_state *state;
     const float *x, *parts;
-    int splits, cluster, window, heads, dim; /* as in decode_attention_args */
+    int nparts, heads, dim;
     const void *w;
     const float *bias;
     int rows;
