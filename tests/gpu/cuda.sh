@@ -3,14 +3,14 @@
 #     make STATIC=1 test-build && BUILD=build/static sh tests/gpu/cuda.sh [SECTION...]
 # Run from the root of the source tree. Without arguments: ops tokens logits long many memory speed. Minutes on an H200
 # machine with 16 cores:
-#     ops        0.2  every operator against the CPU's, with each kind of product
-#     tokens     0.5  64 greedy tokens of every fixture, exact and with bf16 rounding
-#     logits     0.4  logits of layers and encoders of full size
-#     long       0.3  1,000 tokens up to the end of the context, the same twice
-#     many       0.5  10,000 requests: no growth of memory
+#     ops        0.1  every operator against the CPU's, with each kind of product
+#     tokens     0.4  64 greedy tokens of every fixture, exact and with bf16 rounding
+#     logits     0.2  logits of layers and encoders of full size
+#     long       0.1  1,000 tokens up to the end of the context, the same twice
+#     many       0.2  10,000 requests: no growth of memory
 #     memory     0.1  a model that is too large is refused before it is loaded
-#     speed      0.8  prompts, pages, decoding
-#     products   0.2  single products and attention
+#     speed      0.3  prompts, pages, decoding
+#     products   0.1  single products and attention
 #     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
 #     sanitizer  3    memcheck, racecheck, initcheck and synccheck of the operators and of two small models
 set -eu
