@@ -5,7 +5,7 @@ headless Chromium.
 With --run the commands of docs/tutorial.md are executed first, in a temporary folder, and their output is written into
 the page. It takes a few minutes and should be done on an idle machine. --execute only does this, in FOLDER, and needs
 no browser; --pictures then takes the pictures of FOLDER on another machine. Without an option only the pictures of
-docs/examples are taken again."""
+an imported trace are taken again."""
 import os
 import re
 import shlex
@@ -25,9 +25,10 @@ WIDTH, HEIGHT = 1180, 900
 MAX_BYTES = 250_000
 
 # Picture, page, first and last element shown (CSS selectors; None: the top of the page), rows to remove before.
+EXAMPLE_TRACE = "tests/data/kineto/tl_vllm_prefill_b200.json.gz"
 EXAMPLE_SHOTS = [
-    ("report", "docs/examples/qwen3-8b/report.html", None, "#stages .bars", None),
-    ("timeline", "docs/examples/qwen3-8b/report.html", "#timeline", "#timeline", None),
+    ("report", "example/report.html", None, "#stages .bars", None),
+    ("timeline", "example/report.html", "#timeline", "#timeline", None),
 ]
 TUTORIAL_SHOTS = [
     ("tutorial-report", "runs/slow/report.html", None, "#stages .bars", None),
@@ -129,16 +130,16 @@ def take(browser, name, page, first, last, hide):
     return size <= MAX_BYTES
 
 
-def take_all(chromium, work):
-    """Takes the pictures of docs/examples and, unless work is None, of the tutorial's runs in that folder."""
+def take_all(program, chromium, work, with_tutorial):
+    """Takes the pictures of an imported trace and, if asked for, of the tutorial's runs in the folder work."""
+    subprocess.run([program, "import", "-q", os.path.join(ROOT, EXAMPLE_TRACE), "-o", os.path.join(work, "example")],
+                   stdout=subprocess.DEVNULL, check=True)
     with tempfile.TemporaryDirectory(prefix="inferprof-chromium-") as profile:
         browser, small = Browser(chromium, profile), True
         try:
             browser.open_page()
-            for shot in EXAMPLE_SHOTS:
-                small &= take(browser, shot[0], os.path.join(ROOT, shot[1]), *shot[2:])
-            for shot in TUTORIAL_SHOTS if work else []:
-                small &= take(browser, shot[0], os.path.join(work, shot[1]), *shot[2:])
+            for name, page, *what in EXAMPLE_SHOTS + (TUTORIAL_SHOTS if with_tutorial else []):
+                small &= take(browser, name, os.path.join(work, page), *what)
         finally:
             browser.close()
     if not small:
@@ -159,7 +160,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="inferprof-shots-") as work:
         if option == "--run":
             run_tutorial(program, work)
-        take_all(chromium, {None: None, "--run": work}.get(option, folder[0] if folder else None))
+        if option == "--pictures":
+            shutil.copytree(folder[0], work, dirs_exist_ok=True)
+        take_all(program, chromium, work, option is not None)
 
 
 if __name__ == "__main__":
