@@ -61,7 +61,8 @@ static const struct man_item man_items[] = {
       "Set by inferprof to load the collector. A value that is already set is kept, and the collector is not "
       "loaded through it." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_ISA",
-      "Instruction set of the native engine: `portable`, `avx2` or `avx512`. Default: the best one that the "
+      "Instruction set of the native engine: `portable`, `avx2`, `avx512`, `avx512vnni`, `avx512bf16` or "
+      "`amx`. Default: the best one that the "
       "CPU supports." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_MATH",
       "\"exact\": on a GPU, activations have the precision of two bf16 numbers, at twice the work." },

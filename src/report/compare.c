@@ -130,9 +130,11 @@ static const char *keep(struct comparison *c, const char *fmt, ...) {
     return c->texts.v[c->texts.n - 1];
 }
 
-static const char *env_value(const struct saved_metrics *m, const char *key) {
+/* Returns the value of the row with the same group and key; NULL: there is none. */
+static const char *env_value(const struct saved_metrics *m, const struct run_kv *row) {
     for (size_t i = 0; i < m->nenv; i++)
-        if (strcmp(m->env[i].key, key) == 0) return m->env[i].value;
+        if (strcmp(m->env[i].key, row->key) == 0 && compare_same(m->env[i].group, row->group))
+            return m->env[i].value;
     return NULL;
 }
 
@@ -179,12 +181,12 @@ static void compare_environment(const struct saved_metrics *a, const struct save
     compare_subject(a, b, c);
     compare_tokens(jsonr_array(a->root, "stages"), jsonr_array(b->root, "stages"), c);
     for (size_t i = 0; i < a->nenv; i++) {
-        const char *other = env_value(b, a->env[i].key);
+        const char *other = env_value(b, &a->env[i]);
         if (!compare_same(a->env[i].value, other))
             vec_push(&c->env, ((struct compare_env){ a->env[i].key, a->env[i].value, other }));
     }
     for (size_t i = 0; i < b->nenv; i++)
-        if (!env_value(a, b->env[i].key) && b->env[i].value)
+        if (!env_value(a, &b->env[i]) && b->env[i].value)
             vec_push(&c->env, ((struct compare_env){ b->env[i].key, NULL, b->env[i].value }));
 }
 

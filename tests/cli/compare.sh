@@ -14,7 +14,8 @@ metrics() {
             {"key":"joules_per_new_token","name":"Energy per new token","unit":"J/token","larger_is_better":false,"repeats":[$2]}],
  "kernels":[{"short_name":"gemv","category":"GEMV","owned_ns":1000000,"calls":10}],
  "operators":[{"name":"aten::mm","total_ns":2000000,"calls":10}],
- "environment":[{"group":"GPU","key":"Driver","value":"$3"},{"key":"OS","value":"Debian 12"}]}
+ "environment":[{"group":"GPU","key":"Driver","value":"$3"},{"key":"OS","value":"Debian 12"},
+  {"group":"Model","key":"weights","value":"1 GB"},{"group":"Engine","key":"weights","value":"random"}]}
 END
 }
 metrics "$work/a.json" "630,631,629,630,632" 580.1
@@ -39,6 +40,7 @@ expect "a slower stage is reported with its interval and the smallest believable
     out "^decode .*\+5\.[0-9]+% +\+4\.[0-9]+% to \+5\.[0-9]+% +0\.[0-9]+% +5 / 5 +25 / 25 +slower" \
     out "^prefill .*no difference shown" out "^Driver +580.1 +580.2" out "^A +run-580.1 and 4 more runs"
 check "an equal environment value is not listed" lacks Debian "$work/out"
+check "rows of two groups with the same name are not compared with each other" lacks weights "$work/out"
 # Kernels of three runs per side, of which one was not recorded; the finding is in two of three runs of A.
 kernels() { # FILE NS FINDINGS: empty NS: not recorded
     sed "s|^ \"kernels\".*|\"kernels\":[${2:+{\"short_name\":\"gemv\",\"category\":\"GEMV\",\"owned_ns\":$2,\"calls\":10\}}],\"findings\":[$3],|;s|^ \"operators\".*|\"operators\":[],|" \
