@@ -1,0 +1,71 @@
+/* A running request; shared by the files that serve it: generate.c, job_tokens.c, job_prefill.c and
+ * job_decode.c. */
+#ifndef ENGINE_JOB_H
+#define ENGINE_JOB_H
+
+#include "base/clock.h"
+#include "engine/internal.h"
+#include "engine/prompt.h"
+#include "engine/sampling/ngram.h"
+
+/* One sequence of a running request. */
+struct sequence {
+    struct prompt prompt;
+    struct engine_result *out;
+    struct sampler *sampler;
+    struct ngram *ngram;
+    struct token_stream stream;
+    uint64_t request; /* number of the request in the trace */
+    bool more;        /* not yet stopped */
+};
+
+/* The state of a running request. */
+struct job {
+    struct engine *e;
+    const struct engine_request *r;
+    struct engine_result *out; /* [n] */
+    struct sequence *v;        /* [n] */
+    int n;
+    size_t tokens;             /* of all prompts */
+    struct tensor *x;          /* [tokens, hidden] */
+    struct decoder_rows *rows; /* [n]: the segments of the next pass */
+    uint32_t *ids;             /* [n]: the tokens of the next step */
+    struct recorder *rec;
+    struct vision_times times;
+    /* number of tensors that belong to the engine; later ones belong to the request. 0: not known yet */
+    size_t own_tensors;
+    struct err *err;
+    int rc;
+    struct { /* progress of the current work, in pixels of views or tokens of the prompt */
+        const char *what;
+        double done;
+        uint64_t unit, total; /* unit: size of the current view or part */
+    } progress;
+};
+
+static inline double job_ms_since(uint64_t start_ns) { return (double)(clock_mono_ns() - start_ns) / 1e6; }
+
+/* ---- job_tokens.c */
+int job_ngram_size(const struct job *j); /* 0: no rule */
+/* Writes the ids that the rule with a window does not ban. Returns their number, at most 2. */
+size_t job_allowed_cells(const struct job *j, uint32_t *cells);
+void job_make_samplers(struct job *j, struct sequence *s, uint64_t index);
+bool job_is_cancelled(const struct job *j);
+void job_report_progress(const struct job *j, const char *what, uint64_t done, uint64_t total);
+void job_emit_text(const struct job *j, const struct sequence *s, size_t from);
+/* Appends the token to the result of its sequence. */
+void job_take_token(struct job *j, struct sequence *s, uint32_t id);
+/* Downloads one row of logits and picks the sequence's next token. */
+void job_sample_row(struct job *j, struct sequence *s, int row);
+/* Ends a pass that began at start_ns and returns its time. With a slowdown, waits until it has taken that
+ * many times as long: tests of `compare` need a known slowdown. */
+double job_end_pass(const struct engine *e, uint64_t start_ns);
+/* Sets the time of a step's tokens. stepped[n]: sequences with a new token; NULL: all of them. */
+void job_stamp_tokens(struct job *j, const bool *stepped, double ms);
+
+/* ---- job_prefill.c, job_decode.c. They return false if the request was cancelled. */
+bool job_prefill(struct job *j, double *ms);
+bool job_any_more(const struct job *j); /* whether a sequence has not stopped yet */
+bool job_decode(struct job *j);
+
+#endif

@@ -1,0 +1,107 @@
+/* The answers of a request: steps by operators, or whole steps on the device. */
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "engine/decoder/steps.h"
+#include "engine/job.h"
+
+/* Decodes one token of every sequence that has not stopped. */
+static void decode_step(struct job *j, bool *stepped) {
+    struct engine *e = j->e;
+    uint64_t start = clock_mono_ns();
+    int n = 0;
+    for (int i = 0; i < j->n; i++) {
+        const struct sequence *s = &j->v[i];
+        stepped[i] = s->more;
+        if (!s->more) continue;
+        j->ids[n] = s->out->ids.v[s->out->ids.n - 1];
+        j->rows[n] = (struct decoder_rows){
+            .sequence = i, .position = (int)(s->prompt.ids.n + s->out->ids.n) - 1, .n = 1, .logits = true
+        };
+        n++;
+    }
+    decoder_embed(e->decoder, j->ids, n, view_of(e->rows));
+    decoder_forward_rows(e->decoder, view_of(e->rows), (struct decoder_pass){ j->rows, n },
+                         view_of(e->device_logits));
+    for (int i = 0; i < n; i++) job_sample_row(j, &j->v[j->rows[i].sequence], i);
+    job_stamp_tokens(j, stepped, job_end_pass(e, start));
+}
+
+bool job_any_more(const struct job *j) {
+    for (int i = 0; i < j->n; i++)
+        if (j->v[i].more) return true;
+    return false;
+}
+
+/* Returns false if the request was cancelled. */
+static bool decode_by_operators(struct job *j) {
+    bool *stepped = xcalloc((size_t)j->n, sizeof *stepped), cancelled = false;
+    uint64_t start = clock_mono_ns();
+    record_push(j->rec, RECORD_STAGES, "decode", -1);
+    double experts = 0, steps = 0;
+    while (job_any_more(j) && !cancelled) {
+        decoder_experts_reset(j->e->decoder);
+        decode_step(j, stepped);
+        experts += decoder_experts_used(j->e->decoder);
+        steps++;
+        cancelled = job_is_cancelled(j);
+    }
+    record_pop(j->rec, RECORD_STAGES);
+    for (int i = 0; i < j->n; i++) j->v[i].out->decode_ms = job_ms_since(start);
+    for (int i = 0; i < j->n; i++) j->v[i].out->decode_experts = experts / steps;
+    free(stepped);
+    return !cancelled || !job_any_more(j);
+}
+
+/* ---- decoding steps on the device: one sequence, greedy sampling, no records of single operators */
+static bool has_steps(const struct job *j) {
+    return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0) && j->r->detail < RECORD_OPERATORS;
+}
+
+static void begin_steps(struct job *j) {
+    const struct sequence *s = &j->v[0];
+    struct token_ids all = { 0 };
+    uint32_t allow[DECODE_MOST_ALLOWED];
+    for (size_t i = 0; i < s->prompt.ids.n; i++) vec_push(&all, s->prompt.ids.v[i]);
+    vec_push(&all, s->out->ids.v[0]);
+    decoder_steps_begin(j->e->steps,
+                        &(struct decode_start){ .ids = all.v,
+                                                .n = (int)all.n,
+                                                .no_repeat = job_ngram_size(j),
+                                                .window = (int)MIN(j->r->ngram_window, (uint32_t)INT32_MAX),
+                                                .first = j->r->ngram_window ? (int)s->prompt.ids.n : 0,
+                                                .allow = allow,
+                                                .nallow = (int)job_allowed_cells(j, allow) });
+    free(all.v);
+}
+
+/* The device runs at most STEPS_AHEAD steps ahead of the host. Steps after the last token are discarded.
+ * Returns false if the request was cancelled. */
+static bool decode_on_device(struct job *j) {
+    enum { STEPS_AHEAD = 4 };
+    struct sequence *s = &j->v[0];
+    uint64_t start = clock_mono_ns(), step = start;
+    size_t room = (size_t)j->e->decoder->positions + 1 - s->prompt.ids.n, submitted = 1;
+    size_t most = MIN((size_t)j->r->max_new_tokens, room);
+    bool cancelled = false;
+    uint32_t id;
+    record_push(j->rec, RECORD_STAGES, "decode", -1);
+    begin_steps(j);
+    while (s->more && !cancelled) {
+        for (; submitted < most && submitted < s->out->ids.n + STEPS_AHEAD; submitted++)
+            decoder_steps_submit(j->e->steps, 1);
+        if (!decoder_steps_take(j->e->steps, &id)) break; /* generate() reports why */
+        record_tokens(j->rec, s->request, 1, 1);
+        job_take_token(j, s, id);
+        job_stamp_tokens(j, NULL, job_end_pass(j->e, step));
+        step = clock_mono_ns();
+        cancelled = job_is_cancelled(j);
+    }
+    record_pop(j->rec, RECORD_STAGES);
+    s->out->decode_ms = job_ms_since(start);
+    return !cancelled || !s->more;
+}
+
+bool job_decode(struct job *j) { return has_steps(j) ? decode_on_device(j) : decode_by_operators(j); }
