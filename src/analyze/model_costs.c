@@ -125,8 +125,8 @@ static bool has_labels(const struct analysis_stage *s) {
     return s && s->token_source && strcmp(s->token_source, "range labels") == 0;
 }
 
-/* Keys per sequence of a decode step whose label has none: the mean prompt and half of the tokens that a
- * request generates, if the trace has the prefills; 0: unknown. */
+/* Returns the keys per sequence of a decode step whose label has none: the mean prompt and half of the
+ * tokens that a request generates, if the trace contains the prefills. 0: unknown. */
 static double usual_context(const struct analysis *a) {
     const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
     if (!prefill || !(prefill->tokens_out > 0) || !(prefill->tokens_in > 0)) return 0;
@@ -151,7 +151,7 @@ static bool add_step(const struct context *c, const struct llm_model *m, const s
     return true;
 }
 
-/* Mean cost of the steps of a stage. Returns false if it is unknown. */
+/* Computes the mean cost of the steps of a stage. Returns false if it is unknown. */
 static bool labelled_cost(struct context *c, const struct llm_model *m, const struct analysis_stage *s,
                           struct split split, struct analyze_cost *out) {
     const struct analysis *a = c->a;

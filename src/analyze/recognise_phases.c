@@ -76,7 +76,7 @@ void recognise_phases(const struct timeline *tl, struct recognition *r) {
         steady = MIN(steady, r->steps[i].start_ns);
         end = MAX(end, MAX(r->steps[i].end_ns, r->steps[i].gpu_end_ns));
     }
-    /* replays whose kernels were not recorded: the same work went on */
+    /* replays whose kernels were not recorded continue the same work */
     if (tl->replays.n && end) end = MAX(end, tl->replays.end_ns[tl->replays.n - 1]);
     p->steady_from_ns = steady;
     p->steady_to_ns = end;

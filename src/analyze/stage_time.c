@@ -138,15 +138,15 @@ static void give_idle(struct time_walk *w, uint32_t occurrence, uint64_t from, u
     } while (o != ANALYSIS_NONE);
 }
 
-/* Idle time of [from, to). From launched_ns on it belongs to the occurrence `owner`, before to the one that
- * is open at each moment on the thread. */
+/* Accounts for the idle time [from, to). From launched_ns on it belongs to the occurrence `owner`; before,
+ * it belongs to the occurrence that is open on the thread at that moment. */
 struct idle_span {
     uint64_t from, to, launched_ns;
     struct idle_thread thread;
     uint32_t owner;
 };
 
-/* The occurrence at that moment, and the end of the part that belongs to it. */
+/* Returns the occurrence at that moment, and the end of the part that belongs to it. */
 static uint32_t idle_owner_at(const struct time_walk *w, const struct idle_span *s, uint64_t at,
                               uint64_t *until) {
     if (at >= s->launched_ns) {
@@ -155,7 +155,7 @@ static uint32_t idle_owner_at(const struct time_walk *w, const struct idle_span 
     }
     uint32_t o = open_stage_at(w->open, s->thread.thread, s->thread.process, at, until);
     if (*until < s->launched_ns) return o;
-    *until = o == s->owner ? s->to : s->launched_ns; /* one part, so that a gap counts once */
+    *until = o == s->owner ? s->to : s->launched_ns; /* a single part, so that a gap is counted once */
     return o;
 }
 
@@ -180,8 +180,8 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
     if (launch != TIMELINE_NONE && !tl->devices[w->device].is_cpu) {
         uint64_t returned = MAX(tl->launches.end_ns[launch], from);
         s.launched_ns = MIN(to, MAX(tl->launches.start_ns[launch], from));
-        /* A long call keeps the device idle (loading a module). A long wait after it does not, and then the
-         * device was busy during the call too. */
+        /* A long call, such as loading a module, keeps the device idle. If there was a long wait after the
+         * call, the device had unrecorded work, also during the call. */
         if (to > returned && (double)(to - returned) > w->out->unrecorded_limit_ns) {
             w->out->unrecorded_ns += (double)(to - s.launched_ns);
             s.to = s.launched_ns;

@@ -43,7 +43,7 @@ static int by_value(const void *a, const void *b) {
     return x->at < y->at ? -1 : 1;
 }
 
-/* Normal scores of the ranks of v; equal values get the mean of their scores. */
+/* Computes the normal scores of the ranks of v; equal values get the mean of their scores. */
 static void normal_scores(const double *v, size_t n, double *scores) {
     struct ranked *sorted = xcalloc(n, sizeof *sorted);
     for (size_t i = 0; i < n; i++) sorted[i] = (struct ranked){ v[i], i };
@@ -59,8 +59,8 @@ static void normal_scores(const double *v, size_t n, double *scores) {
     free(sorted);
 }
 
-/* The division with the largest statistic: |sum of the scores before k| in standard deviations of a random
- * order. Returns k; *score: the statistic. */
+/* Finds the division k with the largest statistic: |sum of the scores before k| in standard deviations of
+ * a random order. Returns k; *score is the statistic. */
 static size_t best_division(const double *v, size_t n, double *score) {
     double *scores = xcalloc(n, sizeof *scores), sum = 0, squares = 0;
     size_t best = 0;

@@ -119,7 +119,7 @@ static const struct command *pick(int argc, char **argv, int *used) {
     return c;
 }
 
-/* True if the reader of standard output has closed the pipe, as `| head` does. */
+/* Returns true if the reader of standard output has closed the pipe, as `| head` does. */
 static bool reader_is_gone(void) {
     struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
     return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
@@ -197,7 +197,7 @@ static int run_bare(int argc, char **argv) {
     return status;
 }
 
-/* Number of leading words that are -q or -v, and that a command follows: `inferprof -q report DIR`. */
+/* Returns the number of -q and -v words before the command, as in `inferprof -q report DIR`. */
 static int leading_options(int argc, char **argv, struct global_opts *g) {
     int n = 0;
     for (; n < argc && argv[n][0] == '-'; n++) {

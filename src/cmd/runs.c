@@ -126,7 +126,7 @@ static void print_page_json(const struct history_page *page) {
     strbuf_free(&out);
 }
 
-/* Rows whose folder changed or disappeared since the index was written are read again. */
+/* Reads rows again whose folder changed or disappeared since the index was written. */
 static int list_verified(struct history *h, const struct history_filter *f, struct history_page *page,
                          struct err *err) {
     bool outdated = false;

@@ -119,7 +119,7 @@ __attribute__((cold, noinline)) static void report_end(uint32_t id, const struct
     host_leave(saved_errno);
 }
 
-/* While kernels are not recorded because enough replays of each graph were (replays.h). */
+/* Used while kernels are not recorded because enough replays of each graph were recorded (replays.h). */
 __attribute__((cold, noinline)) static void report_start(uint32_t id, const struct cupti_callback_data *d) {
     int saved_errno;
     if (!host_enter(&saved_errno)) return;

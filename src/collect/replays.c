@@ -18,7 +18,8 @@
 /* Later replays of a graph are recorded too, because kernels take longer with a longer context. */
 #define BURST_REPLAYS 8u
 #define BURST_EVERY 1024u
-/* An updated graph may run other kernels: a burst, but not more often than once per so many replays. */
+/* An updated graph may run other kernels, so a few replays are recorded again, at most once per this many
+ * replays. */
 #define UPDATE_EVERY 256u
 /* The window is closed after this many replays in a row that were not needed. It then does not close between
  * two graphs of a step that both need more replays. */

@@ -11,7 +11,7 @@
 void window_start(void);
 void window_tick(uint64_t mono_ns); /* call every few ms if window_needs_ticks() */
 bool window_needs_ticks(void);
-/* true if no kernels are recorded now, and all earlier ones were delivered */
+/* returns true if no kernels are being recorded and all earlier ones were delivered */
 bool window_is_idle(void);
 unsigned window_tick_ms(void);               /* time until the next tick */
 bool window_is_partial(void);                /* true if kernels are captured in windows, not all the time */

@@ -48,7 +48,7 @@ void db_result_free(struct db_result *r);
 struct database *database_open(const char *url, struct err *err);
 void database_close(struct database *db); /* NULL is fine */
 bool database_is_postgres(const struct database *db);
-/* The URL without its password, for messages. The caller frees it. */
+/* Returns the URL without its password, for messages. The caller frees it. */
 char *database_shown_url(const char *url);
 
 /* Runs one statement. `args` and `result` may be NULL. After the server closed the connection, the first

@@ -128,7 +128,8 @@ static int postgres_script(void *connection, const char *sql, struct err *err) {
     return finish_command(p, pq.exec(p->connection, sql), err);
 }
 
-/* Prepares the statement unless the connection has it. `name`: of the statement on the server. */
+/* Prepares the statement unless the connection already has it. `name` is the name of the statement on the
+ * server. */
 static int prepare(struct postgres *p, const char *sql, char name[32], struct err *err) {
     uint64_t hash = hash_bytes(sql, strlen(sql));
     size_t slot = hash % STATEMENTS;

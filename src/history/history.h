@@ -39,15 +39,15 @@ struct history_counts {
 };
 int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
                     struct err *err);
-/* Indexes one folder under the root, given by its path relative to the root. *name: of the run, as it is
- * in the database; may be NULL; the caller frees it. */
+/* Indexes one folder under the root, given by its path relative to the root. *name is the name of the run
+ * in the database; it may be NULL; the caller frees it. */
 int history_index_folder(struct history *h, const char *path, char **name, struct err *err);
 
 /* Adds a number that grows with every change of the runs. */
 int64_t history_revision(struct history *h, struct err *err); /* -1: err */
 int history_bump_revision(struct history *h, struct err *err);
 
-/* The folder of a run of this store. The caller frees it. */
+/* Returns the folder of a run of this store. The caller frees it. */
 char *history_folder(const struct history *h, const char *path);
 
 #endif

@@ -12,7 +12,7 @@ struct history_run {
     bool incomplete, unstable;
     bool missing; /* its folder is not there */
     bool here;    /* its folder is under this root, not in another store */
-    /* of the filter's stage; NaN without one */
+    /* value of the filter's stage; NaN: the filter has no stage */
     double stage_time_ms, stage_ci95_low_ms, stage_ci95_high_ms, stage_time_per_token_ms, stage_tokens_per_s,
         stage_mfu, stage_mbu, stage_distance;
     struct strlist tags;
@@ -88,7 +88,7 @@ struct history_points {
 struct history_trend {
     const char *model, *device, *engine; /* "" : runs without one */
     const char *stage;                   /* NULL: `metric` is the key of a figure */
-    const char *metric; /* of a stage: time, time_per_token, tokens_per_s, mfu, mbu, distance */
+    const char *metric; /* metric of a stage: time, time_per_token, tokens_per_s, mfu, mbu, distance */
     size_t limit;       /* the last so many runs */
 };
 int history_trend(struct history *h, const struct history_trend *t, struct history_points *out,
@@ -111,7 +111,7 @@ int history_findings(struct history *h, const char *model, const char *device, c
 void history_findings_free(struct history_findings *list);
 
 struct history_machine {
-    char *host, *device, *version; /* version: of inferprof in the last run */
+    char *host, *device, *version; /* version is that of inferprof in the last run */
     char *last_run;
     int64_t runs, last_ns;
 };
@@ -122,7 +122,7 @@ struct history_machines {
 int history_machines(struct history *h, struct history_machines *out, struct err *err);
 void history_machines_free(struct history_machines *list);
 
-/* "7d", "24h", "30m", "2026-11-01" or "2026-11-01T12:00:00Z" (UTC) to Unix ns. */
+/* Converts "7d", "24h", "30m", "2026-11-01" or "2026-11-01T12:00:00Z" (UTC) to Unix ns. */
 int history_parse_time(const char *text, int64_t now_ns, int64_t *out_ns, struct err *err);
 
 #endif

@@ -12,10 +12,10 @@
 #include "base/vec.h"
 #include "run/saved_metrics.h"
 
-#define TEXT_BYTES 4000 /* longer texts are cut: they come from files of other people */
+#define TEXT_BYTES 4000 /* longer texts are truncated, because they come from untrusted files */
 #define ROWS 500        /* per table and run */
 
-/* Copies at most TEXT_BYTES, and never part of a character. */
+/* Copies at most TEXT_BYTES bytes, and only whole characters. */
 static char *copy_text(const char *text) {
     if (!text) return NULL;
     size_t n = strlen(text);

@@ -71,9 +71,10 @@ struct run_record {
 int run_record_read(struct run_record *r, const char *dir, struct err *err);
 void run_record_free(struct run_record *r);
 
-/* True if the folder looks like a run: it has metrics.json, the marker of an unfinished run, or trace/. */
+/* Returns true if the folder looks like a run: it has metrics.json, the marker of an unfinished run, or
+ * trace/. */
 bool run_record_is_run(const char *dir);
-/* Modification time and size of its metrics.json; 0 if there is none. */
+/* Returns the modification time and size of its metrics.json; 0 if there is none. */
 void run_record_stamp(const char *dir, int64_t *mtime_ns, int64_t *bytes);
 
 /* A tag is 1 to 64 letters, digits, or one of "._:+/-"; it starts with a letter or digit. */

@@ -140,7 +140,8 @@ static int store_folder(struct refresh *f, const char *path, int64_t mtime_ns) {
                           &args, NULL, f->err);
 }
 
-/* The name of an entry as a path relative to the root; NULL: hidden, or not text. Caller frees. */
+/* Returns the name of an entry as a path relative to the root; NULL if it is hidden or not valid text. The
+ * caller frees it. */
 static char *entry_path(const char *folder, const struct dirent *e) {
     if (e->d_name[0] == '.' || !utf8_valid(e->d_name, strlen(e->d_name))) return NULL;
     if (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN) return NULL;

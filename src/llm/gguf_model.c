@@ -161,7 +161,7 @@ static void put_latent(struct source *s) {
         put_u64(s, "v_head_dim", value);
 }
 
-/* A list of floats from a tensor, for example the divisors of longrope. */
+/* Reads a list of floats from a tensor, for example the divisors of longrope. */
 static json_t *tensor_list(const struct gguf *g, const char *name) {
     const struct gguf_tensor *t = gguf_find(g, name);
     json_t *out = json_array();
@@ -174,7 +174,7 @@ static json_t *tensor_list(const struct gguf *g, const char *name) {
     return out;
 }
 
-/* Files of phi3 hold the divisors of the frequencies as tensors. */
+/* Files of phi3 contain the divisors of the frequencies as tensors. */
 static void put_longrope(struct source *s, json_t *scaling) {
     double factor;
     json_object_set_new(scaling, "rope_type", json_string("longrope"));

@@ -221,7 +221,8 @@ static enum llm_rope_kind rope_kind(const char *name) {
     return LLM_ROPE_OTHER;
 }
 
-/* Divisors of the frequencies, one per pair. Other lists are ignored: the engine refuses the model then. */
+/* Reads the divisors of the frequencies, one per pair. Other lists are ignored, and the engine then
+ * refuses the model. */
 static void read_rope_factors(struct llm_rope *r, struct llm_fields *f) {
     const json_t *shorts = fields_list(f, "short_factor"), *longs = fields_list(f, "long_factor");
     size_t n = r->dims / 2;

@@ -5,7 +5,7 @@
 
 const char *glossary_help(const char *heading); /* NULL: not in the glossary */
 
-/* Terms of the legend: those that a reader of the summary needs first. */
+/* The terms that a reader of the summary needs first. */
 struct glossary_term {
     const char *term, *help;
 };

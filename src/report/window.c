@@ -25,7 +25,7 @@ struct slice {
     uint64_t start_ns, end_ns;
     uint32_t name, owner, detail; /* INTERN_NONE: none */
     int category;                 /* -1: none */
-    uint64_t queued_ns;           /* from the launch call to the start; 0: unknown */
+    uint64_t queued_ns;           /* time from the launch call to the start; 0: unknown */
     int launch_track;             /* the track of the launching thread; -1: not drawn */
 };
 

@@ -22,7 +22,7 @@ bool api_find_run(struct request *q, struct history *h, const char *name, struct
 /* Opens a file of a run folder for reading. The path comes from a client: it must be a safe relative path,
  * and links are not followed. */
 int api_open_artifact(const struct history *h, const struct history_run *run, const char *path);
-/* True for a whole number from least to most. */
+/* Returns true for a whole number from least to most. */
 bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);
 
 /* api_upload.c */
@@ -48,7 +48,7 @@ struct compare_inputs;
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
 void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
 
-/* The metric of a trend, from the URL. */
+/* Reads the metric of a trend from the URL. */
 bool api_read_trend(struct request *q, struct history_trend *t);
 
 #endif

@@ -189,7 +189,7 @@ void api_delete_run(struct request *q) {
 
 /* ---- tags */
 
-/* The texts of an array of a JSON object. Returns false if it has other values. */
+/* Reads the texts of an array in a JSON object. Returns false if it has other values. */
 static bool read_tags(const json_t *root, const char *key, struct strlist *out) {
     const json_t *list = json_object_get(root, key);
     if (!list) return true;

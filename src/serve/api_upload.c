@@ -27,7 +27,7 @@ static void upload_problem(struct request *q, struct history *h, enum upload_err
 
 static void close_upload(void *context) { upload_close(context); }
 
-/* Answers with the run. 201: new; 200: it was there. */
+/* Answers with the run. Status 201: it is new; 200: it already existed. */
 static void answer_run(struct request *q, struct history *h, const char *name, unsigned status) {
     struct history_run run;
     struct jsonw j;

@@ -97,7 +97,7 @@ uint16_t http_port(const struct http *http) { return http->port; }
 
 void http_add_header(struct request *q, const char *name, const char *value) {
     strbuf_addf(&q->headers, "%s: ", name);
-    for (const char *p = value; *p; p++) /* a value must not end the line */
+    for (const char *p = value; *p; p++) /* a value must not contain a line break */
         if ((unsigned char)*p >= ' ' && *p != 0x7f) strbuf_addch(&q->headers, *p);
     strbuf_addch(&q->headers, '\n');
 }
@@ -351,7 +351,7 @@ static bool match_path(const char *pattern, char *path, const char **arguments) 
     return *pattern == '\0' && *path == '\0';
 }
 
-/* Returns the route; NULL: none. *allowed: the methods of other routes with this path. */
+/* Returns the route; NULL: none. *allowed lists the methods of other routes with this path. */
 static const struct http_route *find_route(struct request *q, struct strbuf *allowed) {
     const struct http_options *o = &q->http->o;
     const char *method = strcmp(q->method, "HEAD") == 0 ? "GET" : q->method;

@@ -54,7 +54,7 @@ struct request {
     uint64_t started_ns;
     struct strbuf body;
     void *context;                       /* of the handler */
-    void (*free_context)(void *context); /* called when the connection ends, also after a lost connection */
+    void (*free_context)(void *context); /* called when the connection ends or is lost */
 
     /* the response; status 0: none yet */
     unsigned status;
@@ -68,7 +68,7 @@ struct request {
     bool no_store;
 };
 
-/* Arguments of the URL; NULL: not given. */
+/* Returns an argument of the URL; NULL: not given. */
 const char *http_query(const struct request *q, const char *name);
 /* Values of an argument that may be given several times. Returns their number. */
 size_t http_query_all(const struct request *q, const char *name, const char **v, size_t cap);

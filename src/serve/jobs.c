@@ -30,7 +30,7 @@
 
 #define JOBS HISTORY_PRIVATE "/jobs"
 #define POLL_NS 200000000
-#define KILL_NS 15000000000 /* after a cancelled job was asked to stop */
+#define KILL_NS 15000000000 /* time limit after a cancelled job was asked to stop */
 #define MAX_ATTEMPTS 2      /* a job that the server's end interrupted starts again once */
 
 struct running {

@@ -137,7 +137,7 @@ static long request(struct push *p, const char *path, struct sending *s, uint64_
     return status;
 }
 
-/* The message of an error answer, or what libcurl says. */
+/* Sets the error to the message of the answer, or to that of libcurl. */
 static int answer_failed(const struct push *p, long status, struct err *err) {
     struct err ignored;
     json_t *root = jsonr_load_text(p->answer.buf, p->answer.len, "answer", &ignored);

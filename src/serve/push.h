@@ -12,9 +12,9 @@
 
 struct push;
 struct push_result {
-    char *name;     /* of the run on the server; the caller frees it */
+    char *name;     /* name of the run on the server; the caller frees it */
     bool existed;   /* the server had a run with the same content */
-    uint64_t bytes; /* of the stream; 0 if it existed */
+    uint64_t bytes; /* size of the stream; 0 if the run existed */
 };
 
 struct push *push_open(const char *url, const char *token, struct err *err);

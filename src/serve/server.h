@@ -29,7 +29,7 @@ struct jobs;
 struct server {
     struct server_options o;
     struct http *http;
-    bool loopback;     /* listens only for programs of this machine */
+    bool loopback;     /* the server listens only for programs of this machine */
     struct jobs *jobs; /* NULL: not allowed */
     pthread_mutex_t lock;
     struct {

@@ -43,7 +43,7 @@ int tar_reader_feed(struct tar_reader *r, const void *data, size_t n, struct err
 int tar_reader_finish(struct tar_reader *r, struct err *err); /* fails if the stream ended early */
 void tar_reader_free(struct tar_reader *r);
 
-/* True for a relative path of at most 255 bytes without hidden or empty components, and without control
+/* Returns true for a relative path of at most 255 bytes without hidden or empty components, control
  * characters or backslashes. */
 bool tar_path_is_safe(const char *path);
 

@@ -42,7 +42,8 @@ static bool path_is_safe(const char *path, bool hidden) {
 
 bool tar_path_is_safe(const char *path) { return path_is_safe(path, false); }
 
-/* An octal number, or a big-endian number if the highest bit is set (GNU). UINT64_MAX: not a number. */
+/* Parses an octal number, or a big-endian number if the highest bit is set (GNU). UINT64_MAX: not a
+ * number. */
 static uint64_t parse_number(const unsigned char *field, size_t n) {
     uint64_t v = 0;
     size_t i = 0;

@@ -125,7 +125,7 @@ static void make_header(const struct tar_writer *w, const struct tar_entry *e, u
     memcpy(h + 116, "0000000", 8);
     snprintf(number, sizeof number, "%011llo", (unsigned long long)e->bytes);
     memcpy(h + 124, number, 12);
-    memcpy(h + 136, "00000000000", 12); /* time: the digest must not depend on it */
+    memcpy(h + 136, "00000000000", 12); /* the time is 0, because the digest must not depend on it */
     memset(h + 148, ' ', 8);
     h[156] = '0';
     memcpy(h + 257, "ustar\00000", 8);

@@ -264,7 +264,7 @@ static int publish(const struct upload *u, const struct history *h, const char *
     return rc < 0 ? -1 : sync_folder(h->root, why, err);
 }
 
-/* A run that is already there with the same content. */
+/* Finds a run with the same content. */
 static int find_stored(struct history *h, const char *digest, char **name, struct err *err) {
     struct history_run run = { 0 };
     int found = history_find_digest(h, digest, &run, err);

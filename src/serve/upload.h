@@ -27,12 +27,12 @@ struct upload *upload_open(const struct history *h, const char *digest, uint64_t
 int upload_add(struct upload *u, const void *data, size_t n, enum upload_error *why, struct err *err);
 uint64_t upload_received(const struct upload *u);
 bool upload_is_complete(const struct upload *u); /* false if `total` is unknown */
-/* Returns 1 if the run is new, 0 if a run with the same content was there. *name: of the run; the caller
- * frees it. */
+/* Returns 1 if the run is new, 0 if a run with the same content existed. *name is the name of the run; the
+ * caller frees it. */
 int upload_store(struct upload *u, struct history *h, char **name, enum upload_error *why, struct err *err);
 void upload_close(struct upload *u); /* NULL is fine */
 
-/* Bytes stored of an unfinished upload; 0: none. */
+/* Returns the number of bytes stored of an unfinished upload; 0: none. */
 uint64_t upload_stored(const struct history *h, const char *digest);
 bool upload_digest_valid(const char *digest); /* 64 hexadecimal digits, lower case */
 /* Removes uploads that were not continued for a day. */

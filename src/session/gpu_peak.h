@@ -37,11 +37,12 @@ int gpu_peaks_measure(struct gpu_peaks *out, struct err *err);
 /* Cache file $XDG_CACHE_HOME/inferprof/gpu-peak.json, one row per name of a GPU: reports print the measured
  * read bandwidth beside that of the datasheet. */
 char *gpu_peak_cache_path(void); /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
-/* True if the best two rounds agree within 5%: no other program used the GPU. */
+/* Returns true if the best two rounds agree within 5%, so that no other program used the GPU. */
 bool gpu_peak_is_stable(const struct gpu_peak *p);
 /* Stores the stable measurements. Returns false if the file cannot be written. */
 bool gpu_peaks_keep(const struct gpu_peaks *gpus);
-double gpu_peak_cached(const char *name);     /* bytes/s of reading DRAM; NaN: this GPU was not measured */
+/* returns the bytes/s of reading DRAM; NaN: this GPU was not measured */
+double gpu_peak_cached(const char *name);
 void gpu_peaks_cached(struct gpu_peaks *out); /* all rows of the cache file */
 
 #endif

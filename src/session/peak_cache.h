@@ -6,10 +6,11 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Path of a cache file, for example "cpu-peak.json". The caller frees it. NULL: neither XDG_CACHE_HOME nor
- * HOME is set. */
+/* Returns the path of a cache file, for example "cpu-peak.json". The caller frees it. NULL: neither
+ * XDG_CACHE_HOME nor HOME is set. */
 char *peak_cache_path(const char *file);
-/* The whole file; NULL if it does not exist or is not valid. The caller releases it with json_decref. */
+/* Returns the whole file; NULL if it does not exist or is not valid. The caller releases it with
+ * json_decref. */
 json_t *peak_cache_load(const char *path);
 /* Writes `row` to the list and removes the rows for which same(old, row) is true. Takes ownership of row.
  * Returns false if the file cannot be written. */

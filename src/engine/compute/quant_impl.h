@@ -161,7 +161,7 @@ static void widen_bytes(float *out, const uint8_t *in, enum dtype t, size_t n) {
         widen_##name(out + i_ * info.numbers, p);                     \
     return;
 
-/* n numbers, whole blocks. F8_E4M3 and I8: without their scales. */
+/* Converts n numbers, which are whole blocks. F8_E4M3 and I8 are converted without their scales. */
 static void widen_blocks(float *out, const void *in, enum dtype t, size_t n) {
     struct dtype_info info = dtype_info(t);
     const uint8_t *p = in;

@@ -16,7 +16,7 @@ struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, in
     return out;
 }
 
-/* The scales of a row, one per scale_cols columns. */
+/* Returns the scales of a row, one per scale_cols columns. */
 static const float *row_scales(const struct matrix *w, size_t row) {
     size_t across = (size_t)(w->cols + w->scale_cols - 1) / (size_t)w->scale_cols;
     return tensor_floats(w->scale) + (row + (size_t)w->first_row) / (size_t)w->scale_rows * across;
@@ -30,7 +30,7 @@ void cpu_widen(const struct cpu *c, const struct matrix *w, size_t row, size_t c
     for (size_t i = 0; i < n; i++) out[i] *= scales[(column + i) / across];
 }
 
-/* The products of rows whose numbers have separate scales: one sum per block of columns. */
+/* Computes products of rows whose numbers have separate scales: one sum per block of columns. */
 static void scaled_dots(const struct cpu *c, const struct matrix *w, size_t row, int rows, const float *x,
                         ptrdiff_t ldx, int m, float *y, ptrdiff_t ldy) {
     float part[4];

@@ -1,4 +1,4 @@
-/* Whether the decoder and the backend support a model. */
+/* Checks whether the decoder and the backend support a model. */
 #include <math.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static bool is_supported_activation(const char *name) {
     return false;
 }
 
-/* The features that the model needs from the backend, and what they are called in messages. */
+/* The features that a model may need from the backend, and their names in messages. */
 static unsigned extras_of(const struct llm_text *c, struct strbuf *names) {
     const struct {
         bool needed;

@@ -10,7 +10,7 @@
 
 /* One matrix [rows][cols] of a stored tensor. */
 struct weight_source {
-    const void *data, *more; /* more: the second tensor, see below */
+    const void *data, *more; /* `more` is the second tensor, see below */
     enum dtype type, more_type;
     int rows, cols;
     int first, step; /* row r is the stored row or column first + r step */

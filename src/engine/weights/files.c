@@ -135,8 +135,8 @@ static int wrong_ggml_type(const struct weight_files *f, const struct gguf_tenso
                    gguf_file(f->gguf, t->file), t->name, ggml_type_info(t->type).name);
 }
 
-/* Newer files of DeepSeek hold kv_b as two tensors: keys [heads][rank][nope] and values [heads][value][rank],
- * each with the innermost size first. */
+/* Newer files of DeepSeek contain kv_b as two tensors: keys [heads][rank][nope] and values
+ * [heads][value][rank], each with the innermost size first. */
 static int find_halves(const struct weight_files *f, const struct gguf_place *p, int rows, int cols,
                        struct weight_view *out, struct err *err) {
     const struct gguf_tensor *k = p->halves[0], *v = p->halves[1];
@@ -190,7 +190,7 @@ bool weight_files_has(const struct weight_files *f, const char *name) {
 
 /* ---- safetensors */
 
-/* The bytes of a tensor. NULL: the file shrank after its header was read. */
+/* Returns the bytes of a tensor; NULL if the file shrank after its header was read. */
 static const void *tensor_data(const struct weight_files *f, const struct safetensors_tensor *t,
                                struct err *err) {
     const struct mapping *m = &f->maps[t->file];
@@ -206,7 +206,7 @@ static int wrong_type(const struct weight_files *f, const struct safetensors_ten
                    safetensors_file(f->heads, t->file), t->name, llm_dtype_name(t->dtype));
 }
 
-/* The tensor whose name is `name` without its last `drop` characters, and with `ending`. */
+/* Finds the tensor whose name is `name` without its last `drop` characters, plus `ending`. */
 static const struct safetensors_tensor *find_beside(const struct weight_files *f, const char *name,
                                                     size_t drop, const char *ending) {
     char other[300];
@@ -214,8 +214,8 @@ static const struct safetensors_tensor *find_beside(const struct weight_files *f
     return safetensors_find(f->heads, other);
 }
 
-/* How many numbers share a scale, from the shape of the scales: one per tensor, per row, or per block of
- * 128 x 128. False: another shape. */
+/* Determines how many numbers share a scale from the shape of the scales: one per tensor, per row, or per
+ * block of 128 x 128. Returns false for other shapes. */
 static bool scale_blocks(const struct safetensors_tensor *s, int rows, int cols, struct weight_view *out) {
     enum { BLOCK = 128 };
     uint64_t down = ((uint64_t)rows + BLOCK - 1) / BLOCK, across = ((uint64_t)cols + BLOCK - 1) / BLOCK;
@@ -257,7 +257,7 @@ static int find_scales(const struct weight_files *f, const struct safetensors_te
  * "P.experts.gate_up_proj" [experts][in][2 out], or of its MXFP4 form "..._blocks" [experts][2 out][in / 32]
  * [16] and "..._scales"; gate and up alternate. Biases are "..._bias" [experts][2 out]. */
 struct stacked {
-    char name[280]; /* of the stacked tensor, without ending */
+    char name[280]; /* name of the stacked tensor, without its ending */
     uint64_t expert;
     int first, step;
     bool bias;
@@ -310,7 +310,7 @@ static int find_mxfp4(const struct weight_files *f, const struct stacked *s, int
     return 0;
 }
 
-/* 1: found; 0: no such tensor; -1: see err. */
+/* Returns 1 if found, 0 if there is no such tensor, -1 on errors (see err). */
 static int find_stacked(const struct weight_files *f, const char *name, int rows, int cols,
                         struct weight_view *out, struct err *err) {
     struct stacked s;

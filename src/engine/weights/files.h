@@ -10,7 +10,7 @@
 #include "engine/weights/convert.h"
 
 struct weight_view {
-    const void *data; /* into the mapping; NULL: see `convert` */
+    const void *data; /* points into the mapping; NULL: see `convert` */
     enum dtype type;
     /* NULL: the tensor is used in place. Otherwise it becomes numbers of `type`. */
     weight_convert *convert;

@@ -81,7 +81,7 @@ static void place_expert(struct gguf_place *p, const struct gguf *g, int layer, 
     p->slice = (int)expert;
 }
 
-/* Keys and values of kv_b as tensors of their own. */
+/* Names of the keys and values of kv_b if they are separate tensors. */
 static void place_halves(struct gguf_place *p, const struct gguf *g, int layer) {
     char name[64];
     snprintf(name, sizeof name, "blk.%d.attn_v_b.weight", layer);

@@ -21,7 +21,7 @@ struct pending {
     void *data;
     enum dtype type;
     size_t n;
-    uint32_t first; /* index of its first number in the stream */
+    uint32_t first; /* index of the tensor's first number in the stream */
     struct weights_stream stream;
 };
 
@@ -104,7 +104,7 @@ static void *slab_alloc(struct weights *w, size_t bytes) {
     return p;
 }
 
-/* Numbers first .. first + n - 1 of a synthetic tensor. */
+/* Generates the numbers first .. first + n - 1 of a synthetic tensor. */
 static void *generate_later(struct weights *w, size_t n, size_t first, enum dtype type, const char *name,
                             float scale, float offset) {
     if (w->failed) return NULL;
@@ -137,7 +137,7 @@ static struct tensor *wrap_data(struct weights *w, const void *data, size_t byte
     return t;
 }
 
-/* The scales of a matrix, as floats. */
+/* Returns the scales of a matrix as floats. */
 static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
     size_t n = (size_t)v->scales;
     float *scales = slab_alloc(w, n * sizeof *scales);
@@ -150,7 +150,7 @@ static void add_scales(struct weights *w, const struct weight_view *v, int first
     m->first_row = first;
 }
 
-/* A copy in the layout that the engine reads. All rows are converted, and the wanted ones returned. */
+/* Makes a copy in the layout that the engine reads. Converts all rows and returns the requested ones. */
 static const void *convert_rows(struct weights *w, const struct weight_view *v, int first,
                                 const struct matrix *m) {
     size_t rows = (size_t)MAX(v->source.rows, 1), cols = (size_t)m->cols;
@@ -160,7 +160,7 @@ static const void *convert_rows(struct weights *w, const struct weight_view *v, 
     return copy + (size_t)first * dtype_size(v->type, cols);
 }
 
-/* The stored numbers of rows [first, first + rows); NULL: w->failed. */
+/* Returns the stored numbers of rows [first, first + rows); NULL: w->failed is set. */
 static const void *file_rows(struct weights *w, const char *name, int all_rows, int first, struct matrix *m) {
     struct weight_view v;
     size_t cols = (size_t)m->cols;
