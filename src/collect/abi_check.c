@@ -30,6 +30,9 @@ SAME(offsetof(struct cupti_callback_data, context_uid), offsetof(CUpti_CallbackD
 SAME(offsetof(struct cupti_callback_data, correlation), offsetof(CUpti_CallbackData, correlationId));
 #define X(class_, name, id) SAME(id, CUPTI_DRIVER_TRACE_CBID_##name);
 CALLS_12_0(X)
+#if CUPTI_API_VERSION >= 22
+CALLS_12_3(X)
+#endif
 #if CUPTI_API_VERSION >= 26
 CALLS_12_8(X)
 #endif

@@ -118,6 +118,20 @@ void attach_try_detach(uint32_t context, uint32_t stream) {
     pthread_mutex_unlock(&state.lock);
 }
 
+bool attach_can_detach_graphs(void) {
+    return cupti.finalize && cupti.version >= MIN_DETACH_VERSION && settings.launches &&
+           !settings.whole_graphs && !atomic_load(&state.detach_slow) && !atomic_load(&state.detach_failed);
+}
+
+bool attach_detach_graphs(bool (*prepare)(void)) {
+    if (!attach_can_detach_graphs() || pthread_mutex_trylock(&state.lock) != 0) return false;
+    atomic_store(&state.attached, false);
+    bool done = atomic_load(&state.users) == 0 && prepare() && detach_now();
+    if (!done) atomic_store(&state.attached, true);
+    pthread_mutex_unlock(&state.lock);
+    return done;
+}
+
 enum attach_state attach_reattach(void) {
     if (pthread_mutex_trylock(&state.lock) != 0) return ATTACH_BUSY;
     atomic_store(&state.detach_requested, false);

@@ -8,8 +8,12 @@
  * while no thread of the collector is inside CUPTI. It also waits until the GPU is idle. The program must not
  * have to wait because of that, in particular not for a kernel that itself waits for the program. CUPTI is
  * therefore detached only right after the program has synchronised with its only stream, and only if every
- * launch since the attach has its kernel record. It is never detached if the program uses CUDA graphs: with
- * CUPTI 13.0.1 a graph launched just before the detach failed, and graphs need few launches anyway.
+ * launch since the attach has its kernel record.
+ *
+ * CUDA graphs: with CUPTI 13.0.1 a graph fails if it is launched after kernel records were disabled, and CUPTI
+ * is then detached. attach_try_detach() therefore never detaches if graphs were launched.
+ * attach_detach_graphs() disables kernel records and detaches within one call (replays.h). While CUPTI is
+ * attached, even with everything disabled, each launch of a graph takes 0.2 to 0.4 us longer per kernel.
  *
  * Threads: attach_try_detach() and attach_note_graph_launch() run in CUPTI callbacks on the program's
  * threads; the rest runs on the background thread, except where noted. None of them waits for a lock. */
@@ -33,6 +37,10 @@ void attach_window_closed(void);
 /* Requests a detach at the next safe moment. Call after a flush, with kernel records switched off. Returns
  * false if records are still missing: call again later. */
 bool attach_request_detach(void);
+/* For programs with CUDA graphs: detaches at the end of a synchronisation. `prepare` flushes and disables
+ * records; it returns false if work is still running. Returns true if CUPTI was detached. */
+bool attach_can_detach_graphs(void);
+bool attach_detach_graphs(bool (*prepare)(void));
 void attach_note_graph_launch(void);
 /* Call this when the program has just synchronised with this stream. Detaches if that was requested and is
  * safe. */

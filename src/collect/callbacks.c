@@ -76,7 +76,7 @@ __attribute__((cold, noinline)) static void put_other_call(struct thread_state *
         put_launch(t, c);
     else if (call_waits(class))
         put_sync(t, class, &c);
-    if (replays_are_sampled()) replays_recorded_call_ended(c.id, c.d);
+    if (replays_are_sampled()) replays_recorded_call_ended(t, c.id, c.d);
     errno = saved_errno;
 }
 
@@ -132,7 +132,7 @@ __attribute__((cold, noinline)) static void report_unrecorded(uint32_t id,
     int saved_errno;
     if (!host_enter(&saved_errno)) return;
     struct thread_state *t = thread_self();
-    if (t) replays_call_ended(id, d, t->tid, *d->correlation_data);
+    if (t) replays_call_ended(t, id, d, *d->correlation_data);
     host_leave(saved_errno);
 }
 
@@ -253,7 +253,7 @@ bool callbacks_start(void) {
 static bool is_watched(enum call_class class) {
     if (class == CALL_NONE || settings.empty) return false;
     if (call_submits_work(class)) return settings.launches;
-    if (class == CALL_GRAPH_MADE || class == CALL_GRAPH_UPDATED) return replays_are_sampled();
+    if (class >= CALL_GRAPH_MADE) return replays_are_sampled();
     bool allows_detach = class == CALL_SYNC_STREAM || class == CALL_SYNC_CONTEXT;
     return settings.syncs || (allows_detach && attach_needs_syncs());
 }

@@ -106,9 +106,18 @@
     X(GRAPH_MADE, cuGraphInstantiateWithParams, 656)      \
     X(GRAPH_MADE, cuGraphInstantiateWithParams_ptsz, 657) \
     X(GRAPH_UPDATED, cuGraphExecUpdate, 561)              \
-    X(GRAPH_UPDATED, cuGraphExecUpdate_v2, 696)
+    X(GRAPH_UPDATED, cuGraphExecUpdate_v2, 696)           \
+    X(CAPTURE_BEGINS, cuStreamBeginCapture, 495)          \
+    X(CAPTURE_BEGINS, cuStreamBeginCapture_ptsz, 496)     \
+    X(CAPTURE_BEGINS, cuStreamBeginCapture_v2, 539)       \
+    X(CAPTURE_BEGINS, cuStreamBeginCapture_v2_ptsz, 540)  \
+    X(CAPTURE_ENDS, cuStreamEndCapture, 497)              \
+    X(CAPTURE_ENDS, cuStreamEndCapture_ptsz, 498)
 /* These calls are newer than the oldest supported CUPTI. An older library returns an error for them, which
  * is ignored. */
+#define CALLS_12_3(X)                                   \
+    X(CAPTURE_BEGINS, cuStreamBeginCaptureToGraph, 720) \
+    X(CAPTURE_BEGINS, cuStreamBeginCaptureToGraph_ptsz, 721)
 #define CALLS_12_8(X)                     \
     X(COPY, cuMemcpyBatchAsync, 776)      \
     X(COPY, cuMemcpyBatchAsync_ptsz, 777) \
@@ -126,7 +135,7 @@
     X(COPY, cuMemcpy3DWithAttributesAsync, 839)    \
     X(COPY, cuMemcpy3DWithAttributesAsync_ptsz, 840)
 
-#define CALLS(X) CALLS_12_0(X) CALLS_12_8(X) CALLS_13_0(X) CALLS_13_1(X)
+#define CALLS(X) CALLS_12_0(X) CALLS_12_3(X) CALLS_12_8(X) CALLS_13_0(X) CALLS_13_1(X)
 
 #define CALL_ID(class_, name, id_) CALL_##name = id_,
 enum call_id { CALLS(CALL_ID) };
@@ -141,7 +150,9 @@ enum call_class {
     CALL_SYNC_WAIT,
     CALL_SYNC_CONTEXT,
     CALL_GRAPH_MADE,
-    CALL_GRAPH_UPDATED
+    CALL_GRAPH_UPDATED,
+    CALL_CAPTURE_BEGINS,
+    CALL_CAPTURE_ENDS
 };
 #define CALLS_MAX_ID 1024
 

@@ -47,7 +47,9 @@ struct batch {
     uint64_t lost[TRACE_KIND_END];
 };
 
-static struct { atomic_ullong kernels, graph_kernels, copies, untrusted, early, unknown, outside; } totals;
+static struct {
+    atomic_ullong kernels, graph_kernels, copies, graph_copies, untrusted, early, unknown, outside;
+} totals;
 
 static void batch_write(struct batch *b) {
     trace_writer_kernel(b->w, b->kernels, b->nkernels);
@@ -131,6 +133,7 @@ static void read_copy(struct batch *b, const uint8_t *r, const struct layout_cop
         .copy_kind = kind,
     };
     b->counts.copies++;
+    b->counts.graph_copies += c->graph_node != 0;
     devices_note_stream(c->device, c->context, c->stream);
 }
 
@@ -182,6 +185,7 @@ static void batch_add_totals(struct batch *b, uint64_t dropped) {
     atomic_fetch_add(&totals.kernels, b->counts.kernels);
     atomic_fetch_add(&totals.graph_kernels, b->counts.graph_kernels);
     atomic_fetch_add(&totals.copies, b->counts.copies);
+    atomic_fetch_add(&totals.graph_copies, b->counts.graph_copies);
     atomic_fetch_add(&totals.untrusted, b->counts.untrusted);
     atomic_fetch_add(&totals.early, b->counts.early);
     atomic_fetch_add(&totals.unknown, b->counts.unknown);
@@ -226,6 +230,7 @@ struct record_counts records_counts(void) {
         .kernels = atomic_load(&totals.kernels),
         .graph_kernels = atomic_load(&totals.graph_kernels),
         .copies = atomic_load(&totals.copies),
+        .graph_copies = atomic_load(&totals.graph_copies),
         .untrusted = atomic_load(&totals.untrusted),
         .early = atomic_load(&totals.early),
         .unknown = atomic_load(&totals.unknown),

@@ -11,7 +11,7 @@
 #include "trace/writer.h"
 
 struct record_counts {
-    uint64_t kernels, graph_kernels, copies;
+    uint64_t kernels, graph_kernels, copies, graph_copies;
     /* discarded: timestamps are zero or reversed, or more than 100 us before the launch */
     uint64_t untrusted;
     uint64_t early;   /* kept despite a start 1 to 100 us before the launch: clock error */

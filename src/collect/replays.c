@@ -1,5 +1,6 @@
 #include "collect/replays.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "collect/calls.h"
 #include "collect/cupti.h"
 #include "collect/output.h"
+#include "collect/records.h"
 #include "collect/thread.h"
 #include "collect/window.h"
 
@@ -23,7 +25,7 @@
 #define UPDATE_EVERY 256u
 /* The window is closed after this many replays in a row that were not needed. It then does not close between
  * two graphs of a step that both need more replays. */
-#define CALM_REPLAYS 2u
+#define CALM_REPLAYS 1u
 /* If a program launches more kernels than this between two replays, most of its work is outside of graphs,
  * and everything is recorded. */
 #define MAX_EAGER 128u
@@ -41,6 +43,12 @@ static struct {
     _Atomic uint64_t eager_mark;  /* kernel launches up to the last replay */
     /* kernel launches between two replays: usual maximum in the window, and now, outside of windows */
     atomic_uint usual_eager, eager;
+    atomic_uint burst; /* replays to record after CUPTI was attached again */
+    /* the thread and the stream that launched all graphs so far; 0: none yet */
+    _Atomic uintptr_t thread, stream;
+    atomic_bool several; /* several threads or streams launch graphs */
+    /* since the attach: graph launches, calls that were captured into graphs, and totals at the attach */
+    _Atomic uint64_t graph_launches, captured, attach_calls, attach_records;
 } state;
 
 bool replays_are_sampled(void) {
@@ -52,6 +60,12 @@ static void *first_parameter(const struct cupti_callback_data *d) {
     void *value = NULL;
     if (d->params) memcpy(&value, d->params, sizeof value);
     return value;
+}
+
+static void *second_parameter(const struct cupti_callback_data *d) {
+    void *values[2] = { NULL, NULL };
+    if (d->params) memcpy(values, d->params, sizeof values);
+    return values[1];
 }
 
 /* The first parameter of cuGraphInstantiate...() is a pointer to the new handle. */
@@ -114,9 +128,55 @@ static void graph_updated(void *exec) {
         atomic_store(&g->wanted, recorded + BURST_REPLAYS);
 }
 
-static void note_graph_change(enum call_class class, const struct cupti_callback_data *d) {
+/* Calls of other threads may be captured too. They then count as launched work without a record, and CUPTI
+ * is not detached. */
+static void note_capture(struct thread_state *t, bool begins) {
+    uint64_t calls = atomic_load_explicit(&t->calls, memory_order_relaxed);
+    if (!begins && t->capturing) atomic_fetch_add(&state.captured, calls - t->capture_calls);
+    t->capturing = begins;
+    t->capture_calls = calls;
+}
+
+static void note_graph_change(struct thread_state *t, enum call_class class,
+                              const struct cupti_callback_data *d) {
     if (class == CALL_GRAPH_MADE) graph_made(new_graph(d));
     if (class == CALL_GRAPH_UPDATED) graph_updated(first_parameter(d));
+    if (class == CALL_CAPTURE_BEGINS || class == CALL_CAPTURE_ENDS)
+        note_capture(t, class == CALL_CAPTURE_BEGINS);
+}
+
+static void note_launcher(_Atomic uintptr_t *only, uintptr_t now) {
+    uintptr_t none = 0;
+    if (!atomic_compare_exchange_strong(only, &none, now) && none != now) atomic_store(&state.several, true);
+}
+
+/* ---- detaching */
+static uint64_t eager_records(void) {
+    struct record_counts c = records_counts();
+    return c.kernels - c.graph_kernels + c.copies - c.graph_copies + c.untrusted;
+}
+
+bool replays_work_is_done(void) {
+    uint64_t calls = thread_recorded_calls() - atomic_load(&state.attach_calls) -
+                     atomic_load(&state.graph_launches) - atomic_load(&state.captured);
+    return eager_records() - atomic_load(&state.attach_records) == calls;
+}
+
+void replays_resumed(void) {
+    atomic_store(&state.burst, BURST_REPLAYS);
+    atomic_store(&state.calm, 0);
+    atomic_store(&state.graph_launches, 0);
+    atomic_store(&state.captured, 0);
+    atomic_store(&state.attach_calls, thread_recorded_calls());
+    atomic_store(&state.attach_records, eager_records());
+}
+
+/* The stream is compared by its handle, because cuGraphLaunch() and cuStreamSynchronize() both have one. */
+static void try_detach(enum call_class class, const struct cupti_callback_data *d) {
+    bool same =
+        class == CALL_SYNC_CONTEXT ||
+        (class == CALL_SYNC_STREAM && (uintptr_t)first_parameter(d) + 1 == atomic_load(&state.stream));
+    if (same && !atomic_load(&state.several)) window_try_detach();
 }
 
 /* ---- outside of windows */
@@ -145,26 +205,41 @@ void replays_call_starts(uint32_t id, const struct cupti_callback_data *d) {
     if (needed) window_replays(true);
 }
 
-void replays_call_ended(uint32_t id, const struct cupti_callback_data *d, uint32_t tid, uint64_t start_ns) {
-    note_graph_change(call_class(id), d);
-    if (!call_launches_graph(id)) return;
+void replays_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d,
+                        uint64_t start_ns) {
+    enum call_class class = call_class(id);
+    note_graph_change(t, class, d);
+    if (!call_launches_graph(id)) {
+        try_detach(class, d);
+        return;
+    }
     struct graph *g = find_graph(first_parameter(d), true);
     atomic_store(&state.eager, 0);
     count_replay(g, false);
-    write_replay(g, d, tid, start_ns);
+    note_launcher(&state.thread, (uintptr_t)pthread_self());
+    note_launcher(&state.stream, (uintptr_t)second_parameter(d) + 1);
+    write_replay(g, d, t->tid, start_ns);
 }
 
 /* ---- in windows */
+static bool burst_is_on(void) {
+    unsigned left = atomic_load(&state.burst);
+    return left > 0 && atomic_compare_exchange_strong(&state.burst, &left, left - 1);
+}
+
 static uint64_t eager_launches(void) { return thread_recorded_calls() - atomic_load(&state.other_calls); }
 
-void replays_recorded_call_ended(uint32_t id, const struct cupti_callback_data *d) {
+void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
-    note_graph_change(class, d);
+    note_graph_change(t, class, d);
     if (class != CALL_COPY && !call_launches_graph(id)) return;
     atomic_fetch_add(&state.other_calls, 1);
     if (class == CALL_COPY) return;
     struct graph *g = find_graph(first_parameter(d), true);
-    bool needed = is_wanted(g);
+    bool needed = is_wanted(g) || burst_is_on();
+    atomic_fetch_add(&state.graph_launches, 1);
+    note_launcher(&state.thread, (uintptr_t)pthread_self());
+    note_launcher(&state.stream, (uintptr_t)second_parameter(d) + 1);
     uint64_t launches = eager_launches(), eager = launches - atomic_exchange(&state.eager_mark, launches);
     count_replay(g, true);
     if (needed || eager > MAX_EAGER) {

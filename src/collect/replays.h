@@ -11,16 +11,23 @@
 #include <stdint.h>
 
 struct cupti_callback_data;
+struct thread_state;
 
 bool replays_are_sampled(void); /* according to the settings */
 /* An unrecorded call starts. Opens a capture window if its kernels are needed: a graph with too few recorded
  * replays, or more kernels outside of graphs than the program usually launches between two replays. */
 void replays_call_starts(uint32_t id, const struct cupti_callback_data *d);
-/* An unrecorded call has ended. Counts replays; start_ns 0: unknown. */
-void replays_call_ended(uint32_t id, const struct cupti_callback_data *d, uint32_t tid, uint64_t start_ns);
+/* An unrecorded call has ended. Counts replays; start_ns 0: unknown. Detaches CUPTI if the call was a
+ * synchronisation after which that is safe. */
+void replays_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d,
+                        uint64_t start_ns);
 /* A recorded graph launch, copy, or creation of a graph has ended. Closes the window if no more replays are
  * needed. */
-void replays_recorded_call_ended(uint32_t id, const struct cupti_callback_data *d);
+void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d);
+/* True if all work that the program has launched since the attach is done, and CUPTI has delivered its
+ * records. Call this after a flush, right after the program has synchronised with the stream of its graphs. */
+bool replays_work_is_done(void);
+void replays_resumed(void); /* CUPTI was attached again: a few replays are recorded */
 void replays_after_fork(void);
 
 #endif

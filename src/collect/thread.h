@@ -39,6 +39,8 @@ struct thread_state {
     atomic_flag draining; /* a thread is draining the ring */
     atomic_bool in_use;   /* false: the thread has ended, and a new thread may reuse the state */
     struct thread_state *next;
+    uint64_t capture_calls; /* `calls` when a stream capture began */
+    bool capturing;         /* its launches are captured into a graph and do not run */
     /* held while the fields below are used; the owner of the state never waits for it */
     atomic_flag ranges_busy;
     atomic_uint nopen;                       /* open ranges */

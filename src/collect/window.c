@@ -17,6 +17,7 @@
 #include "collect/host.h"
 #include "collect/output.h"
 #include "collect/records.h"
+#include "collect/replays.h"
 
 /* How long kernel records stay enabled after a window, so that its last kernels can finish: a fixed time
  * if launches are not recorded, otherwise an upper limit (is_drained()). */
@@ -25,6 +26,10 @@
 #define TICK_MS 5u
 /* interval while kernel records are about to be disabled because enough replays were recorded */
 #define DRAIN_TICK_MS 1u
+/* Time from a detach, after enough replays of each graph were recorded, to the next attach. A cycle costs the
+ * program about 12 ms: 3 ms to detach, 4 ms to attach, and the overhead of 10 recorded replays. */
+#define RESUME_NS 2000000000u
+#define SYNC_TRIES 5u   /* synchronisations at which a detach is tried; each try flushes CUPTI */
 #define DETACH_TRIES 20 /* attempts are a few ms apart, because records may still be pending */
 
 static struct {
@@ -32,15 +37,20 @@ static struct {
     atomic_int ranges;           /* open ranges that match */
     atomic_bool time_ok;         /* the delay is over and the duration is not */
     atomic_bool budget_ok;
-    atomic_bool replays_done;  /* enough replays of the program's graphs were recorded */
-    atomic_bool sampled;       /* replays_done was set at least once */
-    uint64_t from_wall_ns;     /* time of window_start() */
-    atomic_bool on;            /* a window is open */
-    pthread_mutex_t switching; /* held while a window is opened or closed */
-    atomic_bool draining;      /* the window is closed, but kernels are still being recorded */
-    atomic_bool detaching;     /* kernels are no longer recorded, and CUPTI should be detached */
-    unsigned detach_tries;     /* left */
-    bool watched;              /* callbacks were enabled for the budget */
+    atomic_bool replays_done; /* enough replays of the program's graphs were recorded */
+    atomic_bool sampled;      /* replays_done was set at least once */
+    uint64_t from_wall_ns;    /* time of window_start() */
+    /* Tries left to detach CUPTI at a synchronisation, after window_replays() has closed the window. Kernel
+     * records stay enabled until then: a graph that is launched after they were disabled fails when CUPTI is
+     * detached. */
+    atomic_uint sync_tries;
+    _Atomic uint64_t resume_ns; /* when to attach again after such a detach; 0: not detached */
+    atomic_bool on;             /* a window is open */
+    pthread_mutex_t switching;  /* held while a window is opened or closed */
+    atomic_bool draining;       /* the window is closed, but kernels are still being recorded */
+    atomic_bool detaching;      /* kernels are no longer recorded, and CUPTI should be detached */
+    unsigned detach_tries;      /* left */
+    bool watched;               /* callbacks were enabled for the budget */
     /* end of the last window, and record_counts.outside at that time */
     uint64_t closed_mono_ns, closed_outside;
     uint64_t start_mono_ns;  /* --delay and --duration are relative to this time */
@@ -85,6 +95,8 @@ static void write_window_end(void) { write_times("capture.window", win.window_wa
  * another stream are counted as lost.) Waiting has a cost only for programs that launch more kernels, and
  * these kernels end the wait. */
 static bool is_drained(uint64_t now) {
+    if (atomic_load(&win.sync_tries) && now - win.closed_mono_ns < DRAIN_MAX_NS) return false;
+    atomic_store(&win.sync_tries, 0);
     if (!settings.launches) return now - win.closed_mono_ns >= DRAIN_NS;
     return records_counts().outside > win.closed_outside || now - win.closed_mono_ns >= DRAIN_MAX_NS;
 }
@@ -135,6 +147,7 @@ static void open_window(void) {
     atomic_store(&win.detaching, false);
     if (!atomic_exchange(&win.draining, false)) activity_capture(true);
     write_window_start();
+    atomic_store(&win.sync_tries, 0);
     callbacks_count(false);
     callbacks_capture(true);
 }
@@ -147,6 +160,7 @@ static void close_window(uint64_t now) {
     win.closed_outside = records_counts().outside;
     atomic_store(&win.draining, true);
     if (atomic_load(&win.replays_done)) {
+        atomic_store(&win.sync_tries, attach_can_detach_graphs() ? SYNC_TRIES : 0);
         callbacks_count(true);
         background_wake();
     }
@@ -253,8 +267,40 @@ void window_replays(bool on) {
     apply_state();
 }
 
+/* No graph may be launched between disabling kernel records and the detach. The calling thread is the only
+ * one that launches graphs. */
+static bool disable_kernels_when_done(void) {
+    cupti.flush_all(FLUSH_FORCED);
+    if (!replays_work_is_done()) return false;
+    activity_capture(false);
+    return true;
+}
+
+void window_try_detach(void) {
+    if (!atomic_load(&win.sync_tries) || pthread_mutex_trylock(&win.switching) != 0) return;
+    unsigned tries = atomic_load(&win.sync_tries);
+    if (tries && atomic_load(&win.draining)) {
+        bool done = attach_detach_graphs(disable_kernels_when_done);
+        atomic_store(&win.sync_tries, done ? 0 : tries - 1);
+        if (done) {
+            atomic_store(&win.draining, false);
+            atomic_store(&win.resume_ns, clock_mono_ns() + RESUME_NS);
+        }
+    }
+    pthread_mutex_unlock(&win.switching);
+}
+
+static void resume_after_detach(uint64_t now) {
+    uint64_t at = atomic_load(&win.resume_ns);
+    if (!at || now < at) return;
+    atomic_store(&win.resume_ns, 0);
+    replays_resumed();
+    window_replays(true);
+}
+
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
+    resume_after_detach(now);
     update_time(now);
     update_budget();
     apply_state();
@@ -297,6 +343,8 @@ void window_after_fork(void) {
     atomic_store(&win.budget_ok, false);
     atomic_store(&win.replays_done, false);
     atomic_store(&win.sampled, false);
+    atomic_store(&win.sync_tries, 0);
+    atomic_store(&win.resume_ns, 0);
     atomic_store(&win.on, false);
     atomic_store(&win.draining, false);
     atomic_store(&win.detaching, false);

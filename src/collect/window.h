@@ -21,6 +21,9 @@ bool window_matches(const char *range_name); /* returns true if this range opens
 void window_range(int by, uint64_t wall_ns);
 /* Opens or closes the window according to replays.h. Any thread; does not wait. */
 void window_replays(bool on);
+/* Call this at the end of a CUDA call in which the program has waited for its graphs. Detaches CUPTI if the
+ * window was closed by window_replays() and all work is done. */
+void window_try_detach(void);
 void window_finish(void);
 void window_after_fork(void);
 

@@ -64,8 +64,9 @@ static atomic_bool held;      /* another tool is subscribed */
 /* Static TLS. TLS that is allocated at first use confuses LeakSanitizer: it guesses the size of such blocks,
  * and failed when one started 16 bytes after a page boundary. */
 #define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
-THREAD_LOCAL bool has_waited;                      /* inside the end callback of a synchronisation */
-static atomic_bool graphs;                         /* a graph was launched */
+THREAD_LOCAL bool has_waited; /* inside the end callback of a synchronisation */
+/* a graph was launched after kernel records were disabled */
+static atomic_bool late_graph, kernels_seen;
 static atomic_bool watched, fragile, kernels_dead; /* a call has a callback; see the faults above */
 static atomic_uint device;                         /* as the program numbers it; its context is device + 1 */
 
@@ -170,12 +171,13 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
 }
 
 /* Detaches. Aborts unless called where it is safe in a real program: at the end of a synchronisation (the
- * real function waits for the GPU), and without graphs (the real function breaks them). Like the real one,
+ * real function waits for the GPU), and without a graph launch since kernel records were disabled (the real
+ * function breaks such graphs). Like the real one,
  * it loses a buffer and restarts the correlation ids. */
 EXPORT int cuptiFinalize(void);
 int cuptiFinalize(void) {
     size_t max_records;
-    if (!has_waited || graphs) abort();
+    if (!has_waited || late_graph) abort();
     if (has_fault("clings")) return 1;
     pthread_mutex_lock(&lock);
     if (!buffer && request) request(&buffer, &buffer_bytes, &max_records);
@@ -204,6 +206,10 @@ int cuptiActivityEnable(int kind) {
     if (kind == KIND_CONCURRENT_KERNEL && kernels_dead) return 0;
     if (kind == KIND_CONCURRENT_KERNEL && has_fault("fragile") && !watched) fragile = true;
     enabled_kinds[kind] = 1;
+    if (kind == KIND_CONCURRENT_KERNEL) {
+        kernels_seen = true;
+        late_graph = false;
+    }
     return 0;
 }
 static size_t record_bytes(uint32_t kind);
@@ -454,7 +460,7 @@ static void work_records(enum mock_work work, const char *name, uint32_t correla
 EXPORT void mock_work(enum mock_work work, const char *name, uint32_t stream);
 void mock_work(enum mock_work work, const char *name, uint32_t stream) {
     const struct pair *p = &pairs[work];
-    if (work == MOCK_GRAPH) graphs = true;
+    if (work == MOCK_GRAPH && !enabled_kinds[KIND_CONCURRENT_KERNEL] && kernels_seen) late_graph = true;
     uint32_t correlation = ids_stuck ? 1 : atomic_fetch_add(&correlations, 1) + 1;
     void *params[2] = { (void *)(uintptr_t)stream, NULL };
     if (work == MOCK_GRAPH) {
