@@ -11,6 +11,7 @@
 #include "collect/output.h"
 #include "collect/pool.h"
 #include "collect/records.h"
+#include "collect/replays.h"
 #include "collect/thread.h"
 
 /* Version of CUPTI in CUDA 12.6. Older versions crashed on graphs after a second attach. */
@@ -71,7 +72,7 @@ const char *attach_no_detach_reason(void) {
                : "the program never synchronised with its stream while every launch had its kernel record";
 }
 
-bool attach_needs_syncs(void) { return settings.budget_ppm || settings.duration_us; }
+bool attach_needs_syncs(void) { return settings.budget_ppm || settings.duration_us || replays_are_sampled(); }
 
 void attach_window_closed(void) { callbacks_report_ends(!no_detach_reason()); }
 

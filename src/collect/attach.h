@@ -10,8 +10,8 @@
  * therefore detached only right after the program has synchronised with its only stream, and only if every
  * launch since the attach has its kernel record.
  *
- * CUDA graphs: with CUPTI 13.0.1 a graph fails if it is launched after kernel records were disabled, and CUPTI
- * is then detached. attach_try_detach() therefore never detaches if graphs were launched.
+ * CUDA graphs: with CUPTI 13.0.1 a graph fails if it is launched after kernel records were disabled, and
+ * CUPTI is then detached. attach_try_detach() therefore never detaches if graphs were launched.
  * attach_detach_graphs() disables kernel records and detaches within one call (replays.h). While CUPTI is
  * attached, even with everything disabled, each launch of a graph takes 0.2 to 0.4 us longer per kernel.
  *

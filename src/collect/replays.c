@@ -23,9 +23,9 @@
 /* An updated graph may run other kernels, so a few replays are recorded again, at most once per this many
  * replays. */
 #define UPDATE_EVERY 256u
-/* The window is closed after this many replays in a row that were not needed. It then does not close between
- * two graphs of a step that both need more replays. */
-#define CALM_REPLAYS 1u
+/* The window is closed at the first synchronisation after the last replay that was needed, or after this many
+ * further replays. */
+#define MAX_UNNEEDED 4u
 /* If a program launches more kernels than this between two replays, most of its work is outside of graphs,
  * and everything is recorded. */
 #define MAX_EAGER 128u
@@ -38,7 +38,7 @@ struct graph {
 
 static struct {
     struct graph graphs[MAX_GRAPHS];
-    atomic_uint calm;             /* replays in a row that were not needed */
+    atomic_uint unneeded;         /* replays since the last one that was needed, including that one */
     _Atomic uint64_t other_calls; /* recorded calls that are not kernel launches */
     _Atomic uint64_t eager_mark;  /* kernel launches up to the last replay */
     /* kernel launches between two replays: usual maximum in the window, and now, outside of windows */
@@ -164,7 +164,7 @@ bool replays_work_is_done(void) {
 
 void replays_resumed(void) {
     atomic_store(&state.burst, BURST_REPLAYS);
-    atomic_store(&state.calm, 0);
+    atomic_store(&state.unneeded, 0);
     atomic_store(&state.graph_launches, 0);
     atomic_store(&state.captured, 0);
     atomic_store(&state.attach_calls, thread_recorded_calls());
@@ -229,29 +229,40 @@ static bool burst_is_on(void) {
 
 static uint64_t eager_launches(void) { return thread_recorded_calls() - atomic_load(&state.other_calls); }
 
+static void close_window(void) {
+    atomic_store(&state.unneeded, 0);
+    atomic_store(&state.eager, 0);
+    window_replays(false);
+}
+
+/* Returns true if more replays of this or another graph of the step should be recorded. */
+static bool note_recorded_replay(struct graph *g) {
+    uint64_t launches = eager_launches(), eager = launches - atomic_exchange(&state.eager_mark, launches);
+    unsigned usual = atomic_load(&state.usual_eager) / 8 * 7;
+    bool burst = burst_is_on();
+    count_replay(g, true);
+    atomic_store(&state.usual_eager, (unsigned)MAX(MIN(eager, MAX_EAGER), usual));
+    return is_wanted(g) || burst || eager > MAX_EAGER;
+}
+
+/* The window closes when the program waits for the last replay, so that it contains the whole step. */
 void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
     note_graph_change(t, class, d);
-    if (class != CALL_COPY && !call_launches_graph(id)) return;
+    if (call_waits(class) && atomic_load(&state.unneeded)) {
+        close_window();
+        try_detach(class, d);
+    }
+    if (class == CALL_COPY) atomic_fetch_add(&state.other_calls, 1);
+    if (!call_launches_graph(id)) return;
     atomic_fetch_add(&state.other_calls, 1);
-    if (class == CALL_COPY) return;
-    struct graph *g = find_graph(first_parameter(d), true);
-    bool needed = is_wanted(g) || burst_is_on();
     atomic_fetch_add(&state.graph_launches, 1);
     note_launcher(&state.thread, (uintptr_t)pthread_self());
     note_launcher(&state.stream, (uintptr_t)second_parameter(d) + 1);
-    uint64_t launches = eager_launches(), eager = launches - atomic_exchange(&state.eager_mark, launches);
-    count_replay(g, true);
-    if (needed || eager > MAX_EAGER) {
-        atomic_store(&state.calm, 0);
-        atomic_store(&state.usual_eager, 0);
-        return;
-    }
-    if (eager > atomic_load(&state.usual_eager)) atomic_store(&state.usual_eager, (unsigned)eager);
-    if (atomic_fetch_add(&state.calm, 1) + 1 < CALM_REPLAYS) return;
-    atomic_store(&state.calm, 0);
-    atomic_store(&state.eager, 0);
-    window_replays(false);
+    if (note_recorded_replay(find_graph(first_parameter(d), true)))
+        atomic_store(&state.unneeded, 0);
+    else if (atomic_fetch_add(&state.unneeded, 1) + 1 >= MAX_UNNEEDED)
+        close_window();
 }
 
 void replays_after_fork(void) { memset(&state, 0, sizeof state); }

@@ -25,7 +25,7 @@ void replays_call_ended(struct thread_state *t, uint32_t id, const struct cupti_
  * needed. */
 void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d);
 /* True if all work that the program has launched since the attach is done, and CUPTI has delivered its
- * records. Call this after a flush, right after the program has synchronised with the stream of its graphs. */
+ * records. Call this after a flush, when the program has just synchronised with the stream of its graphs. */
 bool replays_work_is_done(void);
 void replays_resumed(void); /* CUPTI was attached again: a few replays are recorded */
 void replays_after_fork(void);

@@ -75,29 +75,33 @@ record INFERPROF_COLLECT_WHAT=kernels,launches,nvtx,whole-graphs "$app" init ker
 expect_trace "whole graphs: one record per graph launch, other kernels as usual" "len(kernel)" 15 "len(launch)" 15 "orphans()" 0 \
     "sum(k['name'] == 'CUDA graph 5' and k['graph'] == 5 and k['graph_node'] == 0 for k in kernel)" 10
 
-# Each graph launch has 16 kernels. The sleep lets the collector disable kernel records.
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graphs=200
-expect_trace "after 50 replays of a graph, its kernels are no longer recorded; further replays are counted" "len(launch)" 51 "len(kernel)" 816 \
-    "len(replay)" 209 "set(r['graph'] for r in replay) == set(k['graph'] for k in kernel)" True "inside()" True "len(windows())" 1 "len(lost)" 0
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graph-made=3 graphs=100 graph=0 graphs=10
-expect_trace "a new graph is recorded again" "[sum(k['graph'] == g for k in kernel) for g in (5, 8)]" "[816, 816]" "len(replay)" 68 "orphans()" 0
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graphs=10 kernels=500 graphs=10
+# Each graph launch has 16 kernels. On two streams CUPTI stays attached; the sleep lets the collector disable kernel records.
+replays() { record INFERPROF_COLLECT_REPLAYS=50 "$app" init "$@"; }
+replays graphs=50 syncs=1 sleep=50 graphs=200
+expect_trace "after 50 replays of a graph, its kernels are no longer recorded; further replays are counted" "len(launch)" 50 "len(kernel)" 800 \
+    "len(replay)" 200 "set(r['graph'] for r in replay) == set(k['graph'] for k in kernel)" True "inside()" True "len(windows())" 1 "len(lost)" 0
+replays graphs=100 sleep=50 graphs=100
+expect_trace "the same for a program that does not wait" "len(launch)" 53 "len(kernel)" 848 "len(replay)" 147 "inside()" True
+replays graphs=50 syncs=1 sleep=50 graph-made=3 graphs=50 syncs=1 graph=0 graphs=10
+expect_trace "a new graph is recorded again" "[sum(k['graph'] == g for k in kernel) for g in (5, 8)]" "[800, 800]" "len(replay)" 10 "orphans()" 0
+replays graphs=50 syncs=1 sleep=50 graphs=10 kernels=500 graphs=10
 expect_trace "kernels outside of graphs are recorded again, from the first one on" "sum(not k['graph'] for k in kernel)" 500 "inside()" True
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graphs=3000 sleep=50 graphs=10
-expect_trace "a few later replays are recorded" "51 < len([l for l in launch if l['api'] == 'cuGraphLaunch']) < 120" True "len(windows()) >= 2" True "inside()" True
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init graphs=60 sleep=50 graphs=300 graph-updated=0 graphs=100
-expect_trace "an updated graph is recorded again, briefly" "51 < len(launch) < 70" True "inside()" True
+replays graphs=50 syncs=1 sleep=50 graphs=3000 sleep=50 graphs=10
+expect_trace "a few later replays are recorded" "50 < len(launch) < 120" True "len(windows()) >= 2" True "inside()" True
+replays graphs=50 syncs=1 sleep=50 graphs=300 graph-updated=0 graphs=100
+expect_trace "an updated graph is recorded again, briefly" "50 < len(launch) < 70" True "inside()" True
 # The mock aborts the program if CUPTI is detached after a graph was launched while kernel records were disabled.
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init streams=1 kernels=300 copies=5 graphs=60 syncs=1 graphs=500 kernels=100 syncs=1
-expect_trace "CUPTI is detached when the program waits for its graph, after 50 replays" "counts['left']" 1 "len(kernel)" 1116 "len(replay)" 9 "inside()" True "orphans()" 0
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init streams=1 graphs=60 syncs=1 graphs=500 sleep=2300 graphs=5 syncs=1 graphs=50 syncs=1 graphs=500
-expect_trace "it is attached again after 2 s for a few replays" "counts['left']" 2 "len(windows())" 2 "51 < len(launch) < 70" True "inside()" True "orphans()" 0
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init streams=2 graphs=60 syncs=2 graphs=100 syncs=2
-expect_trace "CUPTI is not detached if graphs run on several streams" "counts['left']" 0 "len(kernel)" 816 "inside()" True
-record INFERPROF_COLLECT_REPLAYS=50 "$app" init kernels=2000 graphs=20 kernels=2000
+replays streams=1 kernels=300 copies=5 graphs=50 syncs=1 graphs=500 kernels=100 syncs=1
+expect_trace "CUPTI is detached when the program waits for its graph, after 50 replays" "counts['left']" 1 "len(kernel)" 1100 "len(replay)" 0 "inside()" True "orphans()" 0
+replays streams=1 graphs=50 syncs=1 graphs=500 sleep=2300 graphs=10 syncs=1 graphs=500
+expect_trace "it is attached again after 2 s for a few replays" "counts['left']" 2 "len(windows())" 2 "len(launch)" 60 "inside()" True "orphans()" 0
+replays streams=2 graphs=50 syncs=2 graphs=100 syncs=2
+expect_trace "CUPTI is not detached if graphs run on several streams" "counts['left']" 0 "len(kernel)" 800 "inside()" True
+replays kernels=2000 graphs=20 kernels=2000
 expect_trace "a program with few replays is recorded as a whole" "len(kernel)" 4320 "len(replay)" 0 "len(windows())" 0
-record INFERPROF_COLLECT_REPLAYS=5 "$app" init graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 \
-    kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200 graphs=1 kernels=200
+set -- # 200 kernels between two replays
+while [ $# -lt 20 ]; do set -- "$@" graphs=1 kernels=200; done
+record INFERPROF_COLLECT_REPLAYS=5 "$app" init "$@"
 expect_trace "a program that works mostly outside of graphs is recorded as a whole" "len(kernel)" 2160 "len(replay)" 0
 
 record "$app" nvtx push=left-open
