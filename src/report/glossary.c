@@ -17,7 +17,7 @@ static const struct glossary_term legend[] = {
     { "MBU", MBU },
     { "roofline time", ROOFLINE },
     { "distance", "time divided by the roofline time; 1x is the limit of the hardware" },
-    { "GPU busy", BUSY },
+    { "busy", BUSY },
     { "timed, recorded",
       "timed: repeats without recording, the source of latencies. Recorded: one run under the "
       "collector, the source of shares, kernels and idle time" },

@@ -261,6 +261,30 @@ assert all(abs(s["mbu_read"] / (s["mbu"] * 5e12 / run["device"]["read_byte_per_s
 END
 check "the measured roof is in the chart" grep -q 'roof dashed' "$dir/charts/roofline.svg"
 same_report "a second report keeps the measured read bandwidth" "$dir"
+# ---- quantised weights: products with them use the peak that their type has on the GPU
+mkdir -p "$work/fp8"
+python3 -c 'import json, sys
+config = json.load(open("tests/data/models/llama-3.1-8b-instruct.json"))
+config["quantization_config"] = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+json.dump(config, open(sys.argv[1], "w"))' "$work/fp8/config.json"
+for gpu in h100 a100; do
+    rm -f "$work/state"
+    run env LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$INFERPROF" profile --conf-dir "$work/conf" engine=fake dataset=prompts \
+        dataset.prompts="$work/data/p.jsonl" repeats=2 infer.max_new_tokens=5 output.dir="$work/runs" output.run_id="fp8-$gpu" \
+        "engine.command=[$fake, $work/state]" engine.devices='[cpu, cuda]' device=cuda:0 "hardware.gpu=$gpu" model=llama \
+        "model.path=$work/fp8" model.weights=synthetic:0
+    expect "fp8 weights run with the peaks of $gpu" 0 out 'fp8 weights: dense'
+done
+check "MFU uses the fp8 peak for the quantised products of an H100, and the bf16 peak of an A100, which has no fp8 units" python3 - "$work/runs" <<'END'
+import json, sys
+for gpu, low, high in (("h100", 1.7 * 989.4e12, 2 * 989.5e12), ("a100", 311e12, 313e12)):
+    run = json.load(open(f"{sys.argv[1]}/fp8-{gpu}/metrics.json"))
+    for s in run["stages"]:
+        if s["name"] not in ("prefill", "decode"):
+            continue
+        assert low < s["peak_flop_per_s"] < high, (gpu, s["name"], s["peak_flop_per_s"])
+        assert abs(s["mfu"] / (s["flops"] / (s["time_ms"] / 1e3 * s["peak_flop_per_s"])) - 1) < 0.05, (gpu, s)
+END
 printf '#!/bin/sh\nfor i in 1 2; do "%s" nothreads -- "%s" push=r pop; done\nexec "%s" "$@"\n' "$PWD/$BUILD/tests/guests/sandbox" "$mock/mock_app" \
     "$fake" >"$work/unrecorded.sh" && chmod +x "$work/unrecorded.sh"
 LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engine.devices='[cpu, cuda]' device=cuda:0 \
