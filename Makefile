@@ -225,8 +225,11 @@ test: test-build
 # ones; 10 real processes per trial, about a second each; LONG_JOBS at once
 LONG_TRIALS ?= 40
 LONG_JOBS ?= 1
-test-long: all
+test-long: all $(B)/tests/unit-base
 	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_TRIALS) --jobs $(LONG_JOBS)
+	CHANGE_POINT_SERIES=1000 $(B)/tests/unit-base '*alarm*'
+	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" BUILD='$(B)' INFERPROF='$(CURDIR)/$(B)/inferprof' SERVE_KILLS=1000 \
+	    python3 tests/serve/safety.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
 
 # ---- benchmarks: they print numbers and never fail on them
 bench_bins := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))

@@ -5,10 +5,9 @@
  * Method: hierarchical division, as in E-divisive (Matteson and James, "A nonparametric approach for multiple
  * change point analysis of multivariate data", JASA 109, 2014), which Hunter and Apache Otava apply to
  * performance data (Fleming et al., "Hunter: using change point detection to hunt for performance
- * regressions", ICPE 2023). The distance between the two parts of a division is measured on normal scores of
- * the ranks (Lombard, "Rank tests for changepoint problems", Biometrika 74, 1987) instead of the energy
- * distance with permutations: its distribution without a change does not depend on the distribution of the
- * measurements, so outliers do no harm, critical values are constants, and the result is deterministic. */
+ * regressions", ICPE 2023). As in Hunter, a t statistic replaces the energy distance and its permutations, so
+ * the result is deterministic. Values are first divided by the noise, estimated from successive differences,
+ * and limited to 3 times the noise, so a single outlier has little weight. */
 #ifndef BASE_CHANGE_POINTS_H
 #define BASE_CHANGE_POINTS_H
 
@@ -21,7 +20,7 @@ struct change_point {
     size_t at;            /* index of the first value of the new level */
     double before, after; /* medians of the levels */
     double change;        /* after / before - 1 */
-    double score;         /* largest standardised rank statistic */
+    double score;         /* t statistic of the division */
 };
 
 /* Fills at most `cap` change points in order of `at`; returns their number. NaN values are skipped: they are

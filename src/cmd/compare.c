@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
 #include "base/util.h"
@@ -15,7 +16,8 @@
 #include "report/text.h"
 
 struct compare_opts {
-    bool json, markdown, runs;
+    bool json, markdown, runs, junit, github, bencher;
+    const char *mlflow; /* run id of MLflow */
     double fail_above;
 };
 
@@ -91,7 +93,15 @@ static int print_comparison(const struct side *a, const struct side *b, const st
     struct comparison c;
     struct strbuf out = STRBUF_INIT;
     compare_sides(&(struct compare_side){ a->v, a->n }, &(struct compare_side){ b->v, b->n }, &c);
-    if (o->json)
+    if (o->junit)
+        compare_junit(&c, o->fail_above / 100, &out);
+    else if (o->github)
+        compare_github(&c, &out);
+    else if (o->bencher)
+        compare_bencher(&c, &out);
+    else if (o->mlflow)
+        compare_mlflow(&c, o->mlflow, clock_wall_ns() / 1000000, &out);
+    else if (o->json)
         compare_json(&c, &out);
     else
         compare_text(&c, o->markdown ? COMPARE_MARKDOWN : COMPARE_TEXT, &out);
@@ -123,7 +133,10 @@ static int run(const void *opts, int argc, char **argv) {
     const struct compare_opts *o = opts;
     struct split s;
     struct err err;
-    if (o->json && o->markdown) return command_usage("compare: --json and --markdown exclude each other");
+    if (o->json + o->markdown + o->junit + o->github + o->bencher + (o->mlflow != NULL) > 1)
+        return command_usage(
+            "compare: --json, --markdown, --junit, --github, --bencher and --mlflow exclude each "
+            "other");
     if (!split_operands(o->runs, (size_t)argc, argv, &s))
         return command_usage(o->runs ? "compare: expected --runs A... -- B..."
                                      : "compare: expected A B, or --runs A... -- B... for several runs per "
@@ -145,6 +158,14 @@ static const struct opt options[] = {
     { 0, "json", OPT_FLAG, offsetof(struct compare_opts, json), NULL, "print JSON", NULL },
     { 0, "markdown", OPT_FLAG, offsetof(struct compare_opts, markdown), NULL,
       "print Markdown, for a merge request", NULL },
+    { 0, "junit", OPT_FLAG, offsetof(struct compare_opts, junit), NULL,
+      "print JUnit XML: a stage that is slower is a failed test", NULL },
+    { 0, "github", OPT_FLAG, offsetof(struct compare_opts, github), NULL,
+      "print Markdown for a comment on a pull request, with the details folded", NULL },
+    { 0, "bencher", OPT_FLAG, offsetof(struct compare_opts, bencher), NULL,
+      "print the values of B in Bencher's metric format", NULL },
+    { 0, "mlflow", OPT_STR, offsetof(struct compare_opts, mlflow), "RUN_ID",
+      "print the body of MLflow's runs/log-batch for this run", NULL },
     { 0, "fail-above", OPT_DOUBLE, offsetof(struct compare_opts, fail_above), "PCT",
       "exit with status 3 if a stage of B is significantly slower than in A by more than this", "0.." },
 };

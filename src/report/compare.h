@@ -101,4 +101,11 @@ enum compare_form { COMPARE_TEXT, COMPARE_MARKDOWN };
 void compare_text(const struct comparison *c, enum compare_form form, struct strbuf *out);
 void compare_json(const struct comparison *c, struct strbuf *out);
 
+/* Formats of other tools. `allowed`: as in compare_regression; NaN: any significant slowdown is a failure. */
+void compare_junit(const struct comparison *c, double allowed, struct strbuf *out);
+void compare_github(const struct comparison *c, struct strbuf *out);
+void compare_bencher(const struct comparison *c, struct strbuf *out);
+void compare_mlflow(const struct comparison *c, const char *run_id, uint64_t timestamp_ms,
+                    struct strbuf *out);
+
 #endif

@@ -54,10 +54,8 @@ static bool read_order(struct request *q, struct history_filter *f) {
         http_problem(q, 400, "sort must be one of %s", history_sort_keys());
         return false;
     }
-    if (f->sort && !f->stage && opt_is_choice("time|distance", f->sort)) {
-        http_problem(q, 400, "sorting by %s needs a stage", f->sort);
-        return false;
-    }
+    if (f->sort && !f->stage && opt_is_choice("time|distance", f->sort))
+        f->stage = "decode"; /* only stages have it */
     f->reverse = order && strcmp(order, "reverse") == 0;
     return true;
 }

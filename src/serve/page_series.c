@@ -136,9 +136,10 @@ static void show_trend(struct request *q, const struct history_trend *t, const s
         part_trend_chart(out, points, changes, n, 1072, "wide");
         part_trend_chart(out, points, changes, n, 340, "narrow");
         strbuf_addstr(
-            out, "</div>\n<div class=\"key\"><span><i class=\"c0\"></i>median of a run, with its 95% interval"
-                 "</span><span><i class=\"k-level\"></i>level between change points</span><span><i "
-                 "class=\"k-worse\"></i>slower</span><span><i class=\"k-better\"></i>faster</span></div>\n");
+            out,
+            "</div>\n<div class=\"key\"><span><i class=\"k-point\"></i>median of a run, with its 95% interval"
+            "</span><span><i class=\"k-level\"></i>level between change points</span><span><i "
+            "class=\"k-worse\"></i>slower</span><span><i class=\"k-better\"></i>faster</span></div>\n");
         add_changes(out, points, changes, n);
         add_points_table(out, points);
     } else

@@ -162,3 +162,20 @@ expect "a trace is compared by the median of its steps" 0 out "^decode +ms +10\.
 
 # ---- level and power, on simulated processes
 check "compare holds its level and sees a slowdown of 5%" python3 tests/stats/false_verdicts.py "$INFERPROF" --trials 100
+
+# ---- formats of other tools
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --junit --runs $(all A) -- $(all B)
+expect "--junit fails the slower stage" 0 out '<testsuite .*failures="[1-9]' out 'name="decode"><failure message="decode: A 630'
+check "--junit is XML" python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$work/out"
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --github --runs $(all A) -- $(all B)
+expect "--github starts with the verdict" 0 out '^### inferprof: :small_red_triangle: 1 stage slower' out '<details>'
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --bencher --runs $(all A) -- $(all B)
+check "--bencher has the values of B in ns" json_is "$work/out" 'round(d["decode"]["latency"]["value"] / 1e6), d["decode"]["latency"]["lower_value"] < d["decode"]["latency"]["upper_value"]' "(662, True)"
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --mlflow abc --runs $(all A) -- $(all B)
+check "--mlflow is a batch of metrics" json_is "$work/out" 'd["run_id"], [m["key"] for m in d["metrics"]][:2]' "('abc', ['prefill', 'prefill.change'])"
+run "$INFERPROF" compare --json --junit "$work/a.json" "$work/b.json"
+expect "two formats exclude each other" 2 err 'exclude each other'

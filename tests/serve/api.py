@@ -35,8 +35,8 @@ status, headers, packed = s.ask("GET", "/api/v1/runs", headers={"Accept-Encoding
 check("answers are compressed", headers["Content-Encoding"] == "gzip" and json.loads(gzip.decompress(packed))["total"] == 31)
 status, _, d = s.get("/api/v1/runs", model="llama", stage="decode", sort="time_per_token", limit=1)
 check("the list is sorted by a figure of a stage", d["runs"][0]["stage"]["time_ms"] == 640, d)
-bad = [s.get("/api/v1/runs", **a)[0] for a in ({"limit": "0"}, {"limit": "x"}, {"sort": "nothing"}, {"since": "soon"}, {"cursor": "1.zz"}, {"sort": "time"})]
-check("arguments that are not valid are rejected", bad == [400] * 6, bad)
+bad = [s.get("/api/v1/runs", **a)[0] for a in ({"limit": "0"}, {"limit": "x"}, {"sort": "nothing"}, {"since": "soon"}, {"cursor": "1.zz"})]
+check("arguments that are not valid are rejected", bad == [400] * 5, bad)
 status, headers, d = s.get("/api/v1/runs/none")
 check("an error follows RFC 9457", status == 404 and headers["Content-Type"] == "application/problem+json" and d["status"] == 404 and d["detail"], d)
 status, headers, _ = s.ask("PATCH", "/api/v1/runs")

@@ -1,0 +1,159 @@
+/* Simulated series with fixed seeds. A run has 5 processes, as compare recommends; a process has 1% noise; the
+ * value of a run is the median of its processes. The server looks after every run. */
+#include "base/change_points.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "base/util.h"
+#include "unit/test.h"
+
+#define PROCESSES 5
+#define NOISE 0.01
+#define BEFORE 25 /* runs before the step */
+#define SERIES_RUNS 30
+
+/* Marsaglia's xorshift, and the polar method for normal numbers. */
+static uint64_t random_state;
+static double uniform(void) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (double)(random_state >> 11) / 9007199254740992.0;
+}
+
+static double normal(void) {
+    double u, v, s;
+    do {
+        u = 2 * uniform() - 1;
+        v = 2 * uniform() - 1;
+        s = u * u + v * v;
+    } while (s >= 1 || s == 0);
+    return u * sqrt(-2 * log(s) / s);
+}
+
+struct conditions {
+    double drift;    /* relative change per run */
+    double outliers; /* share of runs that take 5% to 25% longer */
+    double missing;  /* share of runs without a value */
+    size_t processes;
+};
+
+static double run_value(const struct conditions *c, double level, size_t run) {
+    double v[16];
+    for (size_t i = 0; i < c->processes; i++)
+        v[i] = level * (1 + c->drift * (double)run) * (1 + NOISE * normal());
+    double value = stats_of(v, c->processes).median;
+    if (uniform() < c->outliers) value *= 1.05 + 0.2 * uniform();
+    return uniform() < c->missing ? NAN : value;
+}
+
+/* Index of the first look with a change point at or after `from`; 0: none. */
+static size_t first_alarm(const double *v, size_t n, size_t from) {
+    struct change_point points[16];
+    for (size_t looked = MAX(from, (size_t)6); looked <= n; looked++)
+        if (change_points(v, looked, points, COUNTOF(points))) return looked;
+    return 0;
+}
+
+static size_t false_alarms(const struct conditions *c, size_t series) {
+    size_t alarms = 0;
+    random_state = 88172645463325252u;
+    for (size_t s = 0; s < series; s++) {
+        double v[SERIES_RUNS];
+        for (size_t i = 0; i < SERIES_RUNS; i++) v[i] = run_value(c, 100, i);
+        alarms += first_alarm(v, SERIES_RUNS, 6) > 0;
+    }
+    return alarms;
+}
+
+/* Steps of 2% that are flagged within 5 runs with a value. */
+static size_t steps_found(const struct conditions *c, size_t series) {
+    size_t found = 0;
+    random_state = 2463534242u;
+    for (size_t s = 0; s < series; s++) {
+        double v[BEFORE + 40];
+        size_t n = 0, after = 0;
+        for (; n < BEFORE; n++) v[n] = run_value(c, 100, n);
+        for (; after < 5 && n < COUNTOF(v); n++) {
+            v[n] = run_value(c, 102, n);
+            after += isfinite(v[n]);
+        }
+        found += first_alarm(v, n, BEFORE + 1) > 0;
+    }
+    return found;
+}
+
+static size_t series_count(void) {
+    return getenv("CHANGE_POINT_SERIES") ? strtoul(getenv("CHANGE_POINT_SERIES"), NULL, 10) : 200;
+}
+
+/* Limits in thousandths of the series. */
+static void check_conditions(const char *name, const struct conditions *c, size_t least_found,
+                             size_t most_alarms) {
+    size_t series = series_count(), found = steps_found(c, series), alarms = false_alarms(c, series);
+    fprintf(stderr, "%s: %zu of %zu steps found within 5 runs, %zu of %zu series with a false alarm\n", name,
+            found, series, alarms, series);
+    CHECK(found * 1000 >= series * least_found);
+    CHECK(alarms * 1000 <= series * most_alarms);
+}
+
+TEST(a_step_of_2_percent_is_found_within_5_runs_and_false_alarms_are_rare) {
+    check_conditions("plain", &(struct conditions){ .processes = PROCESSES }, 950, 10);
+}
+
+TEST(outliers_do_not_hide_a_step_and_are_no_change_points) {
+    check_conditions("outliers", &(struct conditions){ .processes = PROCESSES, .outliers = 0.03 }, 800, 20);
+}
+
+TEST(missing_runs_do_not_hide_a_step) {
+    check_conditions("missing", &(struct conditions){ .processes = PROCESSES, .missing = 0.2 }, 950, 10);
+}
+
+TEST(a_slow_drift_is_no_change_point) {
+    check_conditions("drift", &(struct conditions){ .processes = PROCESSES, .drift = 0.0001 }, 950, 20);
+}
+
+/* With 1% noise between whole runs, 5 runs of a 2% step have too little information: a test that knows the
+ * noise and has 100 runs before the step finds 79% at this rate of false alarms. */
+TEST(noise_between_whole_runs_limits_what_5_runs_can_show) {
+    struct conditions c = { .processes = 1 };
+    check_conditions("1 process per run", &c, 250, 12);
+}
+
+TEST(the_change_point_is_the_first_run_of_the_new_level) {
+    double v[40];
+    struct change_point points[4];
+    random_state = 42;
+    for (size_t i = 0; i < 40; i++) v[i] = (i < 17 ? 100 : 110) * (1 + 0.002 * normal());
+    v[3] = NAN;
+    CHECK_INT(change_points(v, 40, points, COUNTOF(points)), 1);
+    CHECK_INT(points[0].at, 17);
+    CHECK_NEAR(points[0].before, 100, 0.5);
+    CHECK_NEAR(points[0].change, 0.10, 0.005);
+}
+
+TEST(several_changes_of_a_long_series_are_found_once_each) {
+    double v[200];
+    struct change_point points[16];
+    random_state = 7;
+    for (size_t i = 0; i < 200; i++)
+        v[i] = (i < 50 ? 100 : i < 110 ? 104 : i < 160 ? 97 : 100) * (1 + 0.003 * normal());
+    size_t n = change_points(v, 200, points, COUNTOF(points));
+    CHECK_INT(n, 3);
+    CHECK_INT(points[0].at, 50);
+    CHECK_INT(points[1].at, 110);
+    CHECK_INT(points[2].at, 160);
+}
+
+TEST(constant_and_short_series_have_no_change_points) {
+    double v[30];
+    struct change_point points[4];
+    for (size_t i = 0; i < 30; i++) v[i] = 5;
+    CHECK_INT(change_points(v, 30, points, COUNTOF(points)), 0);
+    for (size_t i = 0; i < 8; i++) v[i] = i < 4 ? 1 : 2;
+    CHECK_INT(change_points(v, 8, points, COUNTOF(points)), 0);
+    CHECK_INT(change_points(v, 0, points, COUNTOF(points)), 0);
+}
