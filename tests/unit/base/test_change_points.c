@@ -1,5 +1,5 @@
-/* Simulated series with fixed seeds. A run has 5 processes, as compare recommends; a process has 1% noise; the
- * value of a run is the median of its processes. The server looks after every run. */
+/* Simulated series with fixed seeds. A run has 5 processes, as compare recommends; a process has 1% noise;
+ * the value of a run is the median of its processes. The server looks after every run. */
 #include "base/change_points.h"
 
 #include <math.h>
