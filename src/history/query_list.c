@@ -14,7 +14,7 @@
 
 /* A sort key. Numbers: runs without a value are left out. */
 static const struct sort_key {
-    const char *key, *column, *stage_column; /* NULL: needs a stage, or has no value per stage */
+    const char *key, *column, *stage_column; /* NULL: the key needs a stage, or has no value per stage */
     bool text, ascending;
 } sort_keys[] = {
     { "started", "r.started_ns", NULL, false, false },

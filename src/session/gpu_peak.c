@@ -14,7 +14,7 @@
 #include "session/gpu_peak_ptx.h"
 #include "session/peak_cache.h"
 
-#define OLDEST_CUDA 11000 /* has every function that is called here */
+#define OLDEST_CUDA 11000 /* the oldest version with all functions that this file calls */
 #define BLOCK_THREADS 256u
 #define BLOCKS_PER_SM 6u /* all blocks are resident: the kernel needs 40 of 65,536 registers per thread */
 #define ROUNDS 5

@@ -92,7 +92,7 @@ struct cuda {
     int device, sms;
     bool hopper; /* the machine code for Hopper is used: clusters and dependent launches are available */
     bool exact;  /* products have the accuracy of float, at twice the work */
-    bool wgmma;  /* products use Hopper's tensor cores in full; only with `hopper` */
+    bool wgmma;  /* products use the full rate of Hopper's tensor cores; requires `hopper` */
     char name[96], about[96];
     cu_stream stream;
     cu_module modules[MODULE_COUNT];
@@ -164,7 +164,7 @@ void cuda_copy_in(struct cuda *c, void *to, const void *from, size_t bytes);
 void cuda_copy_out(struct cuda *c, void *to, const void *from, size_t bytes);
 /* x[m, k] as 16-bit numbers [m][parts][k]. */
 void *cuda_converted(struct cuda *c, enum dtype type, struct view x, ptrdiff_t ldx, int m, int k, int parts);
-/* Whether products with weights of this type run on Hopper's tensor cores. */
+/* Returns true if products with weights of this type run on Hopper's tensor cores. */
 bool cuda_has_wgmma(const struct cuda *c, enum dtype type);
 void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, const void *data, int rows,
                      int cols);

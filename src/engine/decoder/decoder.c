@@ -41,7 +41,7 @@ static void store_in_cache(struct decoder *d, struct tensor *cache, struct view 
                                                   .position = r->position });
 }
 
-/* Whether a pass of n rows has 16-bit activations. */
+/* Returns true if a pass of n rows has 16-bit activations. */
 static bool is_narrow(const struct decoder *d, int n) { return d->narrow.h && n > d->ops->backend->few_rows; }
 /* The scratch of n rows. */
 static struct view scratch_of(const struct decoder *d, int n, struct tensor *wide, struct tensor *narrow) {

@@ -255,7 +255,7 @@ static bool layer_is(const struct decoder_layer *l, enum dtype type) {
     return true;
 }
 
-/* Whether the device has kernels for 16-bit activations of this model. */
+/* Returns true if the device has kernels for 16-bit activations of this model. */
 static bool can_narrow(const struct decoder *d) {
     enum dtype type = d->layer[0].o.w.type;
     if (d->c->kv_lora_rank || d->kv != DTYPE_BF16 || d->dim_k != d->dim_v || d->hidden % 8 ||
