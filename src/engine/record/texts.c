@@ -58,8 +58,9 @@ static struct record_text *place(struct record_texts *t, const struct record_tex
     return &t->slot[i];
 }
 
-/* Returns true for a decoding step, whose number of keys grows by one per token. Each number would add a text and
- * a table row, so the shape shows the number rounded up to a power of two. FLOPs and bytes are exact. */
+/* Returns true for a decoding step, whose number of keys grows by one per token. Each number would add a
+ * text and a table row, so the shape shows the number rounded up to a power of two. FLOPs and bytes are
+ * exact. */
 static bool has_growing_keys(const struct record_op *op) {
     return strcmp(op->kernel, "attention_decode") == 0;
 }
