@@ -42,6 +42,7 @@ Architecture: $arch
 Maintainer: $maintainer
 Installed-Size: $(du -sk "$root" | cut -f 1)
 Depends: $depends
+Recommends: libmicrohttpd12, libpq5, libcurl3-gnutls
 Suggests: python3
 Section: devel
 Priority: optional
