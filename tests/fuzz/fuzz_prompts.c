@@ -14,6 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct strbuf yaml = STRBUF_INIT;
     s.dataset.name = s.dataset.kind = "prompts";
     s.dataset.prompts = f.path;
+    s.dataset.sampling.num_samples_per_epoch = -1; /* all */
+    s.dataset.sampling.num_epochs = 1;
     dataset_open(&d, &s, &problems);
     if (d.n) {
         dataset_order(&d, &s, 3);
