@@ -44,6 +44,8 @@ static bool has_amx(void) { return false; }
 /* Intel's CPUs multiply as many floats as bf16 numbers per cycle, and rounding costs extra: prefill was
  * 25% slower. Only AMX is faster there. */
 static bool prefers_avx512bf16(void) { return has_avx512bf16() && __builtin_cpu_is("amd"); }
+/* $INFERPROF_ISA selects AMX. It becomes the default when its tests have passed on a CPU that has it. */
+static bool prefers_amx(void) { return false; }
 #endif
 static bool always(void) { return true; }
 
@@ -53,7 +55,7 @@ static const struct {
     bool (*usable)(void), (*preferred)(void);
 } choices[] = {
 #if defined(__x86_64__)
-    { &kernels_amx, has_amx, has_amx },
+    { &kernels_amx, has_amx, prefers_amx },
     { &kernels_avx512bf16, has_avx512bf16, prefers_avx512bf16 },
     { &kernels_avx512vnni, has_avx512vnni, has_avx512vnni },
     { &kernels_avx512, has_avx512, has_avx512 },
