@@ -104,6 +104,9 @@ struct analyze_input {
     /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
      * `timings`. Ignored if the trace has no token counts. */
     const struct llm_model *llm;
+    /* Where `llm` comes from if the program's own files describe it: "the file /models/a.gguf, mapped". It is
+     * then used only if the trace agrees with it. NULL: the user gave it. */
+    const char *llm_from;
     /* Number of GPUs that share `llm`: tensor parallel (tp), pipeline parallel (pp), expert parallel (ep).
      * 0: not given. The cost per GPU is its share. */
     uint64_t tp, pp, ep;

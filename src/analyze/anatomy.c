@@ -78,10 +78,12 @@ static struct anatomy_kernel *read_kernels(const struct context *c, const struct
     for (size_t i = 0; i < s->count; i++) {
         const struct recognised_work *w = &c->a->recognition.work[s->first + i];
         uint32_t shape = w->is_kernel ? c->tl->kernels.shape[w->index] : 0;
-        k[i] = (struct anatomy_kernel){ .name = w->is_kernel ? timeline_text(c->tl, c->tl->shapes[shape].name)
-                                                             : "",
-                                        .category = w->is_kernel ? c->shape_category[shape] : 0,
-                                        .is_kernel = w->is_kernel };
+        k[i] = (struct anatomy_kernel){
+            .name = w->is_kernel ? timeline_text(c->tl, c->tl->shapes[shape].name) : "",
+            .short_name = w->is_kernel ? c->a->kernels[c->a->shape_kernel[shape]].short_name : "",
+            .category = w->is_kernel ? c->shape_category[shape] : 0,
+            .is_kernel = w->is_kernel
+        };
     }
     return k;
 }
@@ -177,26 +179,81 @@ static enum kernel_role role_of_op(const struct llm_op *op) {
     return ROLE_END;
 }
 
-/* Computes the bytes of each role in one decode step; NaN if the model or the context is unknown. */
-static void model_bytes(const struct context *c, double requests, double *bytes) {
-    const struct llm_model *m = c->in->llm;
-    double context = NAN;
-    for (int r = 0; r < ROLE_END; r++) bytes[r] = NAN;
-    for (size_t i = 0; i < c->a->nstages; i++) {
-        const struct analysis_stage *s = &c->a->stages[i];
-        if (strcmp(s->name, "prefill") == 0 && s->tokens_in > 0 && s->tokens_out > 0)
-            context = s->tokens_in / s->tokens_out;
+struct role_cost { /* of one decode step; NaN: unknown */
+    double bytes, floor_ns;
+};
+
+static double mean_context(const struct context *c) {
+    const struct recognition *r = &c->a->recognition;
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < r->nsteps; i++) {
+        double context = recognised_context(c->a, &r->steps[i]);
+        if (r->steps[i].kind != STEP_DECODE || r->steps[i].warm_up || isnan(context)) continue;
+        sum += context;
+        n++;
     }
+    return n > 0 ? sum / n : NAN;
+}
+
+/* If the kernels of two roles look the same, the role that was found has the costs of both. */
+static void join_roles(struct role_cost *cost, const struct role_sums *sums) {
+    static const enum kernel_role pairs[][2] = { { ROLE_SHARED_EXPERTS, ROLE_EXPERTS },
+                                                 { ROLE_ROUTER, ROLE_EXPERTS } };
+    for (size_t i = 0; i < COUNTOF(pairs); i++) {
+        struct role_cost *from = &cost[pairs[i][0]], *to = &cost[pairs[i][1]];
+        if (sums[pairs[i][0]].calls > 0 || isnan(from->bytes) || isnan(to->bytes)) continue;
+        to->bytes += from->bytes;
+        to->floor_ns += from->floor_ns;
+        *from = (struct role_cost){ NAN, NAN };
+    }
+}
+
+/* Least bytes and roofline time of each role in one decode step. */
+static void model_cost(const struct context *c, double requests, const struct role_sums *sums,
+                       struct role_cost *out) {
+    const struct llm_model *m = c->in->llm;
+    double context = mean_context(c);
+    for (int r = 0; r < ROLE_END; r++) out[r] = (struct role_cost){ NAN, NAN };
     if (!m || !m->decodes || isnan(requests) || isnan(context) || c->a->no_model_costs) return;
-    struct llm_setup setup = { .peak = { c->a->peak_flops_per_s, c->a->peak_bytes_per_s } };
-    struct llm_pass pass =
-        llm_pass_decoder(&setup, (uint64_t)requests, (uint64_t)requests, (uint64_t)context);
+    struct llm_setup setup = { .peak = model_peak(c, m) };
+    struct llm_pass pass = llm_pass_decoder(&setup, (uint64_t)requests, 1, (uint64_t)fmax(context - 1, 0));
     for (size_t i = 0; i < m->nops; i++) {
         enum kernel_role role = role_of_op(&m->ops[i]);
-        if (m->ops[i].stage != 0 || role == ROLE_END || m->ops[i].idle) continue;
+        if (m->ops[i].stage != LLM_STAGE_DECODER || role == ROLE_END || m->ops[i].idle) continue;
         struct llm_cost cost = llm_cost_op(m, &setup, &m->ops[i], &pass);
-        bytes[role] = (isnan(bytes[role]) ? 0 : bytes[role]) + cost.bytes;
+        if (isnan(out[role].bytes)) out[role] = (struct role_cost){ 0, 0 };
+        out[role].bytes += cost.bytes;
+        out[role].floor_ns += cost.floor_s * 1e9;
     }
+    join_roles(out, sums);
+}
+
+#define COUNTED_SHARE 0.8 /* of the busy time must have counters to add up the bytes of a step */
+#define AGREEMENT 0.3     /* largest difference between the model's bytes and those of the counters */
+#define CACHE_TIMES 4.0   /* a smaller model may stay in the L2 cache: then DRAM moves less */
+
+static void check_bytes(struct context *c, const struct role_sums *sums, const struct role_cost *cost) {
+    struct anatomy *a = c->a->anatomy;
+    double busy = 0, counted = 0, n = (double)a->steps, cache = 0;
+    a->model_bytes = a->dram_bytes = 0;
+    for (int r = 0; r < ROLE_END; r++) {
+        busy += sums[r].ns;
+        counted += sums[r].dram_ns;
+        a->dram_bytes += sums[r].dram_pct_ns / 100 * 1e-9 * c->a->peak_bytes_per_s / n;
+        if (isfinite(cost[r].bytes)) a->model_bytes += cost[r].bytes;
+    }
+    for (size_t i = 0; i < c->tl->ndevices; i++) cache = fmax(cache, (double)c->tl->devices[i].l2_bytes);
+    if (!(a->model_bytes > 0)) a->model_bytes = NAN;
+    if (!(counted > COUNTED_SHARE * busy)) a->dram_bytes = NAN;
+    if (isnan(a->model_bytes) || isnan(a->dram_bytes) || a->model_bytes < CACHE_TIMES * cache) return;
+    double ratio = a->dram_bytes / a->model_bytes;
+    bool agrees = fabs(ratio - 1) <= AGREEMENT;
+    analysis_note(c, agrees ? ANALYSIS_INFO : ANALYSIS_WARNING,
+                  "a decode step moves %.3g GB by the DRAM counters, and at least %.3g GB by the model: %s",
+                  a->dram_bytes * 1e-9, a->model_bytes * 1e-9,
+                  agrees      ? "they agree"
+                  : ratio < 1 ? "this may not be the model that ran, or not all of its weights are used"
+                              : "weights are read more than once, or more is moved than weights and cache");
 }
 
 static int by_time(const void *a, const void *b) {
@@ -207,8 +264,10 @@ static int by_time(const void *a, const void *b) {
 
 static void set_roles(struct context *c, const struct role_sums *sums) {
     struct anatomy *a = c->a->anatomy;
-    double bytes[ROLE_END], busy = 0, n = (double)a->steps;
-    model_bytes(c, a->requests, bytes);
+    struct role_cost cost[ROLE_END];
+    double busy = 0, n = (double)a->steps;
+    model_cost(c, a->requests, sums, cost);
+    check_bytes(c, sums, cost);
     for (int r = 0; r < ROLE_END; r++) {
         const struct role_sums *s = &sums[r];
         if (!(s->calls > 0)) continue;
@@ -216,7 +275,9 @@ static void set_roles(struct context *c, const struct role_sums *sums) {
                                     .ns = s->ns / n,
                                     .calls = s->calls / n,
                                     .single_block_calls = s->single / n,
-                                    .bytes = bytes[r] };
+                                    .bytes = cost[r].bytes,
+                                    .floor_ns = cost[r].floor_ns };
+        row.distance = row.ns / row.floor_ns;
         row.bytes_per_s = row.bytes / row.ns * 1e9;
         row.roof = row.bytes_per_s / c->a->peak_bytes_per_s;
         row.dram_pct = s->dram_ns > 0.5 * s->ns ? s->dram_pct_ns / s->dram_ns : NAN;
@@ -233,6 +294,8 @@ static void set_roles(struct context *c, const struct role_sums *sums) {
                                                        .bytes = NAN,
                                                        .bytes_per_s = NAN,
                                                        .roof = NAN,
+                                                       .floor_ns = NAN,
+                                                       .distance = NAN,
                                                        .dram_pct = NAN,
                                                        .idle = true };
     qsort(a->roles, a->nroles, sizeof *a->roles, by_time);

@@ -53,6 +53,7 @@ struct anatomy_role {
     double single_block_calls; /* calls with a grid of one block */
     double bytes;              /* minimum number of bytes per step, from the model; NaN: unknown */
     double bytes_per_s, roof;  /* bytes / ns, and its ratio to the peak; NaN: unknown */
+    double floor_ns, distance; /* roofline time of its operators in the model; ns / floor_ns. NaN */
     /* DRAM activity in percent of the peak, measured by counters, mean over its kernels; NaN: unknown */
     double dram_pct;
     bool idle;
@@ -69,6 +70,8 @@ struct anatomy {
     size_t of;       /* decode steps in all */
     uint32_t layers;
     double span_ns; /* of the parts */
+    /* Per step: the least the model must move, and what the counters saw. NaN: unknown. */
+    double model_bytes, dram_bytes;
 };
 
 #endif

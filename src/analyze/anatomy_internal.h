@@ -6,7 +6,7 @@
 #include "analyze/kernel_name.h"
 
 struct anatomy_kernel { /* a kernel or copy, in order of start */
-    const char *name;
+    const char *name, *short_name;
     uint8_t category; /* enum kernel_category */
     uint8_t role;     /* enum kernel_role */
     uint32_t layer;

@@ -81,6 +81,20 @@ static void roles_before(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
+/* Shared experts may follow the experts: from the first product of another kernel after the last product of
+ * the experts' kernel. Returns `end` if there are none. */
+static size_t shared_after(const struct anatomy_kernel *k, size_t route, size_t end) {
+    size_t first = end, last = end;
+    for (size_t i = route; i < end; i++) {
+        if (!is_product(&k[i]) || helps_product(&k[i])) continue;
+        if (first == end) first = i;
+        if (strcmp(k[first].short_name, k[i].short_name) == 0) last = i;
+    }
+    for (size_t i = last; i < end; i++)
+        if (i > last && is_product(&k[i]) && !helps_product(&k[i])) return i;
+    return end;
+}
+
 /* Assigns roles after attention: the output projection, then MLP, or router and experts. */
 static void roles_after(struct anatomy_kernel *k, size_t first, size_t end) {
     size_t output = end, route = end, router = end, last = first, ffn_first = end;
@@ -96,9 +110,10 @@ static void roles_after(struct anatomy_kernel *k, size_t first, size_t end) {
     for (size_t i = end; i-- > first && output != end;)
         if (i > output && i != router && is_product(&k[i]) && !helps_product(&k[i])) ffn_first = i;
     if (route == end) ffn_first = MIN(ffn_first, router);
+    size_t shared = route == end ? end : shared_after(k, route, end);
     for (size_t i = first; i < end; i++) {
         if (k[i].role != ROLE_OTHER) continue;
-        uint8_t ffn = route == end ? ROLE_MLP : i < route ? ROLE_SHARED_EXPERTS : ROLE_EXPERTS;
+        uint8_t ffn = route == end ? ROLE_MLP : i < route || i >= shared ? ROLE_SHARED_EXPERTS : ROLE_EXPERTS;
         if (output == end) continue;
         if (i <= output || (i == output + 1 && helps_product(&k[i])))
             k[i].role = ROLE_OUTPUT;
@@ -136,9 +151,25 @@ static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size
     return lead;
 }
 
+/* The last layer has as many products after its attention as the one before, but may have other kernels, such
+ * as the choice of the rows to sample. It ends at the next norm or product after them. */
+static size_t last_layer_end(const struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers,
+                             size_t lead) {
+    size_t products = 0, end;
+    for (size_t i = anchor[layers - 2]; i < anchor[layers - 1] - lead; i++)
+        products += is_product(&k[i]) && !helps_product(&k[i]);
+    for (end = anchor[layers - 1]; end < n && products; end++)
+        products -= is_product(&k[end]) && !helps_product(&k[end]);
+    if (products) return MIN(n, 2 * anchor[layers - 1] - anchor[layers - 2] - lead);
+    while (end < n && k[end].is_kernel && !is_category(&k[end], KERNEL_CATEGORY_NORM) &&
+           (!is_product(&k[end]) || helps_product(&k[end])))
+        end++;
+    return end;
+}
+
 void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers) {
-    size_t lead = layers ? lead_of(k, anchor, layers) : 0,
-           period = layers > 1 ? anchor[layers - 1] - anchor[layers - 2] : 0;
+    size_t lead = layers ? lead_of(k, anchor, layers) : 0;
+    size_t last_end = layers > 1 ? last_layer_end(k, n, anchor, layers, lead) : layers ? anchor[0] - lead : 0;
     for (size_t i = 0; i < n; i++) {
         k[i].role = ROLE_OTHER;
         k[i].layer = ANATOMY_NO_LAYER;
@@ -146,7 +177,7 @@ void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anch
     }
     mark_norms(k, 0, n);
     for (size_t l = 0; l < layers; l++) {
-        size_t first = anchor[l] - lead, end = l + 1 < layers ? anchor[l + 1] - lead : MIN(n, first + period);
+        size_t first = anchor[l] - lead, end = l + 1 < layers ? anchor[l + 1] - lead : last_end;
         for (size_t i = first; i < end; i++) k[i].layer = (uint32_t)l;
         roles_before(k, first, anchor[l]);
         roles_after(k, anchor[l], end);

@@ -160,6 +160,10 @@ bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
 /* The same; the result is valid until *until_ns. */
 bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
 
+/* model_costs.c: the peaks of the model's own types; the context of a decode step, NaN: unknown. */
+struct llm_peak model_peak(const struct context *c, const struct llm_model *m);
+double recognised_context(const struct analysis *a, const struct recognised_step *s);
+
 /* type_peak.c: returns the peak for products of a type. LLM_DTYPE_UNKNOWN: the main peak. */
 double type_peak(const struct context *c, enum llm_dtype type);
 /* Returns the type that the kernel computes with: TF32 instead of F32 if its name contains it. */

@@ -70,53 +70,75 @@ static struct analyze_cost decode_cost(const struct llm_model *m, const struct l
 }
 
 /* Returns the peaks of the model's own types. */
-static struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
+struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
     struct llm_peak peak = { type_peak(c, m->dtype), c->a->peak_bytes_per_s, 0 };
     if (c->in->gpu && m->pack.type)
         peak.quantized_flop_per_s = llm_gpu_peak(c->in->gpu, m->pack.type, m->pack.activations).flop_per_s;
     return peak;
 }
 
-/* Recognised steps have their own numbers of tokens and requests. Prompts have their mean length. Contexts
- * of decode have the mean length of a prompt plus half of the tokens that a request generates. */
+/* Context of decode steps whose own is unknown: an average prompt and half of what a request generates. NaN:
+ * no prompt was seen. */
+static double usual_context(const struct analysis *a) {
+    const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
+    if (!prefill || !(prefill->tokens_out > 0)) return NAN;
+    double generated = decode && decode->tokens_out > 0 ? decode->tokens_out / prefill->tokens_out : 0;
+    return prefill->tokens_in / prefill->tokens_out + generated / 2 + 1;
+}
+
+double recognised_context(const struct analysis *a, const struct recognised_step *s) {
+    double middle = (s->context_least + s->context_most) / 2, usual = usual_context(a);
+    if (isfinite(s->context)) return s->context;
+    return isfinite(middle) && !(usual >= s->context_least && usual <= s->context_most) ? middle : usual;
+}
+
+struct kind_cost { /* of the steps of a kind */
+    struct llm_cost cost;
+    double steps, tokens;
+};
+
+static void add_step_cost(const struct context *c, const struct llm_model *m, struct split split,
+                          const struct recognised_step *s, struct kind_cost *sum) {
+    struct llm_setup setup = { .peak = model_peak(c, m) };
+    double context = recognised_context(c->a, s);
+    uint64_t batch = (uint64_t)s->requests, each = (uint64_t)(s->tokens / s->requests);
+    if (s->kind == STEP_DECODE && isnan(context)) return;
+    struct llm_cost cost = s->kind == STEP_DECODE
+                               ? llm_cost_decode(m, &setup, batch, (uint64_t)llround(fmax(context, 1)))
+                               : llm_cost_prefill(m, &setup, batch, each, 0);
+    cost = share_of_gpu(m, &setup, cost, s->kind == STEP_DECODE ? batch : batch * each, 1, split);
+    llm_cost_add(&sum->cost, &cost);
+    sum->steps++;
+    sum->tokens += s->requests;
+}
+
+/* Recognised steps have their own tokens and requests. */
 static size_t recognised_rows(const struct context *c, const struct llm_model *m, struct split split,
                               struct analyze_cost *out) {
     const struct analysis *a = c->a;
-    struct llm_setup setup = { .peak = model_peak(c, m) };
-    const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
-    struct llm_cost read = { 0 }, made = { 0 };
-    if (!prefill || !(prefill->tokens_out > 0)) return 0;
-    double prompt = prefill->tokens_in / prefill->tokens_out,
-           generated = decode ? decode->tokens_out / prefill->tokens_out : 0;
-    uint64_t context = (uint64_t)llround(prompt + generated / 2 + 1);
+    struct kind_cost prefill = { 0 }, decode = { 0 };
+    size_t n = 0;
     for (size_t i = 0; i < a->recognition.nsteps; i++) {
         const struct recognised_step *s = &a->recognition.steps[i];
-        if (s->warm_up || isnan(s->tokens) || isnan(s->requests)) continue;
-        uint64_t batch = (uint64_t)s->requests, each = (uint64_t)(s->tokens / s->requests);
-        struct llm_cost cost;
-        if (s->kind == STEP_PREFILL) {
-            cost =
-                share_of_gpu(m, &setup, llm_cost_prefill(m, &setup, batch, each, 0), batch * each, 1, split);
-            llm_cost_add(&read, &cost);
-        } else if (s->kind == STEP_DECODE) {
-            cost = share_of_gpu(m, &setup, llm_cost_decode(m, &setup, batch, context), batch, 1, split);
-            llm_cost_add(&made, &cost);
-        }
+        if (s->warm_up || !(s->tokens >= 1) || !(s->requests >= 1)) continue;
+        if (s->kind == STEP_PREFILL) add_step_cost(c, m, split, s, &prefill);
+        if (s->kind == STEP_DECODE) add_step_cost(c, m, split, s, &decode);
     }
-    double n = (double)prefill->occurrences, tokens = decode ? decode->tokens_out : 0;
-    out[0] = (struct analyze_cost){ .stage = "prefill",
-                                    .flops = read.flops / n,
-                                    .bytes = read.bytes / n,
-                                    .floor_ns = read.floor_s * 1e9 / n,
-                                    .peak_flops_per_s = read.flops / read.compute_s };
-    if (!(tokens >= 1)) return 1;
-    out[1] = (struct analyze_cost){ .stage = "decode",
-                                    .per_token = true,
-                                    .flops = made.flops / tokens,
-                                    .bytes = made.bytes / tokens,
-                                    .floor_ns = made.floor_s * 1e9 / tokens,
-                                    .peak_flops_per_s = made.flops / made.compute_s };
-    return 2;
+    if (prefill.steps > 0)
+        out[n++] = (struct analyze_cost){ .stage = "prefill",
+                                          .flops = prefill.cost.flops / prefill.steps,
+                                          .bytes = prefill.cost.bytes / prefill.steps,
+                                          .floor_ns = prefill.cost.floor_s * 1e9 / prefill.steps,
+                                          .peak_flops_per_s = prefill.cost.flops / prefill.cost.compute_s };
+    if (decode.tokens > 0)
+        out[n++] = (struct analyze_cost){ .stage = "decode",
+                                          .per_token = true,
+                                          .flops = decode.cost.flops / decode.tokens,
+                                          .bytes = decode.cost.bytes / decode.tokens,
+                                          .floor_ns = decode.cost.floor_s * 1e9 / decode.tokens,
+                                          .peak_flops_per_s = decode.cost.flops / decode.cost.compute_s,
+                                          .step_bytes = decode.cost.bytes / decode.steps };
+    return n;
 }
 
 /* ---- steps with labels of a server: each has its own number of sequences and tokens */
@@ -243,6 +265,17 @@ static const char *find_split(struct context *c, struct rank_split *out) {
                    "--tp, --pp or --ep";
 }
 
+/* Why a model that was found in the program's files is not the one that ran; NULL: it agrees. */
+static const char *disagrees(struct context *c, const struct llm_model *m) {
+    const struct recognition *r = &c->a->recognition;
+    if (!c->in->llm_from || !r->nsteps) return NULL;
+    if (!r->llm) return "the trace does not look like that of a language model";
+    if (r->layers && m->decodes && r->layers != m->text.layers)
+        return analysis_text(c, "the model has %u layers, but the steps of the trace have %u: give --model",
+                             m->text.layers, r->layers);
+    return NULL;
+}
+
 void analyze_costs(struct context *c) {
     struct analysis *a = c->a;
     const struct llm_model *m = c->in->llm;
@@ -251,7 +284,8 @@ void analyze_costs(struct context *c) {
     a->model = c->in->model;
     if (!m) return;
     struct rank_split split;
-    a->no_model_costs = find_split(c, &split);
+    a->no_model_costs = disagrees(c, m);
+    if (!a->no_model_costs) a->no_model_costs = find_split(c, &split);
     if (a->no_model_costs) {
         analysis_note(c, ANALYSIS_WARNING, "no MFU, MBU or roofline time: %s", a->no_model_costs);
         return;
@@ -272,4 +306,7 @@ void analyze_costs(struct context *c) {
     a->ncosts = n;
     a->costs_replaced = true;
     a->model = m->name;
+    if (c->in->llm_from)
+        analysis_note(c, ANALYSIS_INFO, "the model is %s, by the files that the program used: %s", m->name,
+                      c->in->llm_from);
 }

@@ -114,11 +114,19 @@ static void add_steps(struct building *b, struct group *g) {
     size_t first = r->nsteps;
     struct recognised_step *kinds = xcalloc(g->npasses + 1, sizeof *kinds);
     bool llm = recognise_rows(g, kinds);
-    if (!llm) recognise_cut_copies(g);
+    if (llm)
+        recognise_context(g, kinds);
+    else
+        recognise_cut_copies(g);
     r->steps = vec_fit(r->steps, r->nsteps + g->npasses, &b->steps_cap, sizeof *r->steps);
     for (size_t i = 0; i < g->npasses; i++) {
         const struct pass *p = &g->passes[i];
-        struct recognised_step s = { .certain = true, .tokens = NAN, .requests = NAN };
+        struct recognised_step s = { .certain = true,
+                                     .tokens = NAN,
+                                     .requests = NAN,
+                                     .context = NAN,
+                                     .context_least = NAN,
+                                     .context_most = NAN };
         if (llm) s = kinds[i];
         s.device = g->device;
         s.process = g->process;

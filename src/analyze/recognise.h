@@ -20,9 +20,11 @@ const char *step_kind_name(enum step_kind kind); /* "step", "prefill", ... */
 
 struct recognised_step {
     enum step_kind kind;
-    bool certain;              /* kind, tokens and requests are supported by agreeing evidence */
-    const char *doubt;         /* why the step is not certain; NULL: it is certain */
-    double tokens, requests;   /* rows of the forward pass, and rows that were sampled; NaN: unknown */
+    bool certain;            /* kind, tokens and requests are supported by agreeing evidence */
+    const char *doubt;       /* why the step is not certain; NULL: it is certain */
+    double tokens, requests; /* rows of the forward pass, and rows that were sampled; NaN: unknown */
+    /* Keys per query of a decode step with one request, and limits by kernels and copies. NaN: unknown */
+    double context, context_least, context_most;
     uint32_t device, process;  /* of the timeline */
     uint32_t thread;           /* thread that launched the step; TIMELINE_NONE: unknown */
     uint64_t start_ns, end_ns; /* host time, from its first call to the first call of the next step */

@@ -48,6 +48,30 @@ static void find_anchors(const struct group *g, enum kernel_category attention, 
     }
 }
 
+static int by_size(const void *a, const void *b) {
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+static size_t median_of(size_t *v, size_t n) {
+    if (!n) return SIZE_MAX;
+    qsort(v, n, sizeof *v, by_size);
+    return v[n / 2];
+}
+
+/* Median number of products between the attention of two layers. */
+static size_t products_per_layer(const struct group *g, const struct positions *anchors) {
+    size_t *v = xmalloc((anchors->n + 1) * sizeof *v), n = 0;
+    for (size_t a = 0; a + 1 < anchors->n; a++) {
+        v[n] = 0;
+        for (size_t i = anchors->v[a]; i < anchors->v[a + 1]; i++) v[n] += is_product(&g->items[i]);
+        n++;
+    }
+    size_t median = median_of(v, n);
+    free(v);
+    return median;
+}
+
 /* For programs without attention kernels, such as those of XLA: finds one write into the cache per layer. */
 static void find_updates(const struct group *g, struct positions *out) {
     out->n = 0;
@@ -55,11 +79,26 @@ static void find_updates(const struct group *g, struct positions *out) {
         if (g->items[i].is_kernel && g->shapes[g->items[i].shape].cache_update) vec_push(out, i);
 }
 
+/* A lookup of ids comes before the first products of a pass, so that fewer products follow before the next
+ * layer's attention than a layer has. Other lookups pick rows inside a layer: those of experts, or those that
+ * are sampled. */
+static void mark_lookups(struct group *g, const struct positions *anchors) {
+    size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
+    for (size_t i = g->n; i-- > 0;) {
+        if (next && anchors->v[next - 1] == i) {
+            next--;
+            products = 0;
+        }
+        if (is_product(&g->items[i])) products++;
+        g->items[i].looks_up_ids = is_category(&g->items[i], KERNEL_CATEGORY_EMBEDDING) && products < usual;
+    }
+}
+
 /* Returns true if a pass would be cut before item i. */
 static bool cuts_at(const struct group *g, size_t i, enum cut_kind kind) {
     const struct item *it = &g->items[i], *before = i ? &g->items[i - 1] : NULL;
     switch (kind) {
-    case CUT_EMBEDDING: return is_category(it, KERNEL_CATEGORY_EMBEDDING);
+    case CUT_EMBEDDING: return it->looks_up_ids;
     case CUT_SAMPLING: return before && is_category(before, KERNEL_CATEGORY_SAMPLING);
     case CUT_TO_HOST: return before && is_copy(before, TRACE_COPY_DTOH);
     case CUT_GRAPH:
@@ -169,17 +208,6 @@ static size_t border(const struct group *g, const struct choice *c, size_t lo, s
     return limit;
 }
 
-static int by_size(const void *a, const void *b) {
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return (x > y) - (x < y);
-}
-
-static size_t median_of(size_t *v, size_t n) {
-    if (!n) return SIZE_MAX;
-    qsort(v, n, sizeof *v, by_size);
-    return v[n / 2];
-}
-
 /* Returns the first copy to the host after a token was sampled; SIZE_MAX: none. */
 static size_t read_back(const struct group *g, size_t from) {
     bool sampled = false;
@@ -223,6 +251,46 @@ static void add_pass(struct group *g, size_t *cap, size_t first, size_t end, con
     g->passes[g->npasses++] = p;
 }
 
+/* Bytes of the copy to the host that ends the pass; 0: it ends otherwise. */
+static uint64_t last_copied(const struct group *g, const struct pass *p) {
+    const struct item *it = &g->items[p->end - 1];
+    return p->end > p->first && is_copy(it, TRACE_COPY_DTOH) ? it->bytes : 0;
+}
+
+static bool samples(const struct group *g, const struct pass *p) {
+    for (size_t i = p->last_anchor; i < p->end; i++)
+        if (is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING)) return true;
+    return false;
+}
+
+/* How many passes from `first` on are parts of one: together they have the usual number of layers, and all
+ * but the last end with the same copy to the host, of another size than the last one. llama.cpp reads the
+ * routing of each layer of a prompt back. 1: the pass is whole. */
+static size_t parts_of_pass(const struct group *g, size_t first, uint32_t layers) {
+    uint32_t sum = g->passes[first].layers;
+    uint64_t inner = last_copied(g, &g->passes[first]);
+    for (size_t i = first; sum < layers && i + 1 < g->npasses; i++) {
+        if (!inner || last_copied(g, &g->passes[i]) != inner || samples(g, &g->passes[i])) return 1;
+        sum += g->passes[i + 1].layers;
+        if (sum == layers && last_copied(g, &g->passes[i + 1]) != inner) return i + 2 - first;
+    }
+    return 1;
+}
+
+static void merge_parts(struct group *g, uint32_t layers) {
+    size_t kept = 0;
+    for (size_t i = 0; i < g->npasses;) {
+        size_t n = parts_of_pass(g, i, layers);
+        struct pass p = g->passes[i], last = g->passes[i + n - 1];
+        p.end = last.end;
+        p.last_anchor = last.last_anchor;
+        p.layers = n > 1 ? layers : p.layers;
+        g->passes[kept++] = p;
+        i += n;
+    }
+    g->npasses = kept;
+}
+
 static void make_passes(struct group *g, const struct positions *anchors, const struct choice *c) {
     size_t cap = 0, first = 0, first_anchor = 0;
     for (size_t a = 0; a < anchors->n; a++) {
@@ -233,6 +301,7 @@ static void make_passes(struct group *g, const struct positions *anchors, const 
         first = at;
         first_anchor = a + 1;
     }
+    merge_parts(g, c->layers);
     if (g->npasses) trim_ends(g);
 }
 
@@ -310,6 +379,7 @@ void recognise_cut(struct group *g) {
         if (!anchors.n) find_updates(g, &anchors);
         g->by_softmax = anchors.n > 0;
     }
+    mark_lookups(g, &anchors);
     struct choice c = choose_cuts(g, &anchors);
     if (c.layers && c.score >= LEAST_TRUSTED) {
         g->layers = c.layers;

@@ -38,6 +38,7 @@ struct item { /* a kernel or copy */
     uint8_t copy;     /* enum trace_copy_kind, for a copy */
     bool is_kernel;
     bool in_graph;
+    bool looks_up_ids; /* a kernel that reads the embedding of token ids */
 };
 
 /* A forward pass: the items [first, end). Its first and its last layer begin at the given items. */
@@ -66,6 +67,8 @@ void recognise_cut_copies(struct group *g);
 /* recognise_rows.c: sets kind, tokens and requests of the steps; steps[i] belongs to passes[i]. Returns
  * true if the program is a language model. */
 bool recognise_rows(const struct group *g, struct recognised_step *steps);
+/* recognise_context.c: context lengths of the decode steps, after their kinds are known */
+void recognise_context(const struct group *g, struct recognised_step *steps);
 /* recognise_phases.c */
 void recognise_warm_up(struct recognition *r);
 void recognise_phases(const struct timeline *tl, struct recognition *r);

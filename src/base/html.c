@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/utf8.h"
 
 void html_escape(struct strbuf *out, const char *s) {
@@ -42,15 +43,12 @@ void html_script_json(struct strbuf *out, const char *json, size_t n) {
 }
 
 void html_base64(struct strbuf *out, const void *data, size_t n) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t w = (uint32_t)p[i] << 16;
-        if (i + 1 < n) w |= (uint32_t)p[i + 1] << 8;
-        if (i + 2 < n) w |= p[i + 2];
-        strbuf_addch(out, digits[w >> 18]);
-        strbuf_addch(out, digits[w >> 12 & 63]);
-        strbuf_addch(out, i + 1 < n ? digits[w >> 6 & 63] : '=');
-        strbuf_addch(out, i + 2 < n ? digits[w & 63] : '=');
+    enum { PIECE = 768 * 3 }; /* whole groups of three bytes: no padding inside */
+    char text[PIECE / 3 * 4];
+    for (const char *p = data; n;) {
+        size_t part = n < PIECE ? n : PIECE;
+        strbuf_add(out, text, base64_encode(p, part, text));
+        p += part;
+        n -= part;
     }
 }

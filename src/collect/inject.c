@@ -34,6 +34,7 @@
 #include "collect/gemm.h"
 #include "collect/host.h"
 #include "collect/layout.h"
+#include "collect/model_files.h"
 #include "collect/nvtx.h"
 #include "collect/nvtx_ranges.h"
 #include "collect/output.h"
@@ -50,6 +51,7 @@
  * hangs. */
 #define FLUSH_PERCENT 60 /* part of wait_ms for CUPTI's last records */
 #define LOCK_PERCENT 80  /* part of wait_ms for locks that other threads hold */
+#define FILES_PERCENT 10 /* part of wait_ms for a scan for model files that is under way */
 #define STUCK_LOCK_MS 50 /* time for locks if this thread itself may hold one */
 #define MIN_CALLS 100    /* minimum number of calls for a warning about missing records */
 
@@ -122,6 +124,7 @@ static void end_trace(uint64_t until_ns) {
         report_problem(
             "the last kernels may be missing: CUPTI did not deliver them within %llu ms of the program's end",
             (unsigned long long)(flush_ns / 1000000));
+    model_files_stop(MIN(until_ns, clock_mono_ns() + settings_wait_ns(&settings, FILES_PERCENT)));
     thread_drain_rest();
     nvtx_ranges_finish();
     thread_each(write_thread_name);
@@ -150,25 +153,11 @@ static void forget_gpu(void) { atomic_store(&gpu_on, false); }
  * state. CUDA does not work in the child of a process that used it; NVTX does. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
-        host_after_fork,
-        service_after_fork,
-        output_after_fork,
-        background_after_fork,
-        thread_after_fork,
-        nvtx_after_fork,
-        attach_after_fork,
-        window_after_fork,
-        budget_after_fork,
-        records_after_fork,
-        pool_after_fork,
-        activity_after_fork,
-        devices_after_fork,
-        clocks_after_fork,
-        call_clock_after_fork,
-        gemm_after_fork,
-        raw_after_fork,
-        replays_after_fork,
-        forget_gpu,
+        host_after_fork,    service_after_fork, output_after_fork,      background_after_fork,
+        thread_after_fork,  nvtx_after_fork,    attach_after_fork,      window_after_fork,
+        budget_after_fork,  records_after_fork, pool_after_fork,        activity_after_fork,
+        devices_after_fork, clocks_after_fork,  call_clock_after_fork,  gemm_after_fork,
+        raw_after_fork,     replays_after_fork, model_files_after_fork, forget_gpu,
     };
     int saved_errno = errno;
     for (size_t i = 0; i < COUNTOF(modules); i++) modules[i]();
@@ -219,6 +208,7 @@ static void collector_start_gpu(void) {
         report_problem("no kernels were recorded: no thread could be started for CUPTI");
         return;
     }
+    model_files_start();
     bool any = settings.kernels || settings.copies || settings.launches || settings.syncs;
     if (!any || !cupti_load()) return;
     describe_cupti();

@@ -31,6 +31,7 @@ struct part {
     const uint8_t *data;
     size_t bytes;
     bool mapped;
+    uint64_t head_of; /* only the head of a file of this size is in `data`; 0: the whole file is */
 };
 
 struct value_list { /* sorted by key after reading */
@@ -316,6 +317,15 @@ static int read_alignment(struct parse *p) {
     return 0;
 }
 
+/* Of a head without data: what can be checked is that no tensor is larger than the file. */
+static int check_sizes(struct parse *p, size_t first) {
+    for (size_t i = first; i < p->g->tensors.n; i++)
+        if (p->g->tensors.v[i].bytes > p->part->head_of)
+            return err_set(p->err, "%s: tensor \"%.200s\" is larger than the file", p->part->path,
+                           p->g->tensors.v[i].name);
+    return 0;
+}
+
 static int read_tensor_infos(struct parse *p, uint64_t count) {
     struct gguf *g = p->g;
     size_t first = g->tensors.n;
@@ -330,6 +340,7 @@ static int read_tensor_infos(struct parse *p, uint64_t count) {
         if (t.name) vec_push(&g->tensors, t);
         if (rc < 0) return -1;
     }
+    if (p->part->head_of) return check_sizes(p, first);
     if (place_tensors(p, first) < 0) return -1;
     return check_overlap(p, first);
 }
@@ -494,6 +505,26 @@ struct gguf *gguf_parse(const void *data, size_t n, const char *what, struct err
     return NULL;
 }
 
+static int add_head(struct gguf *g, const struct gguf_head *h, struct err *err) {
+    struct value_list own = { 0 }, *values = g->parts.n == 0 ? &g->values : &own;
+    struct part part = {
+        .path = xstrdup(h->path), .data = h->data, .bytes = h->bytes, .head_of = MAX(h->file_bytes, 1)
+    };
+    vec_push(&g->parts, part);
+    int rc = read_part(g, values, err);
+    free_values(&own);
+    return rc;
+}
+
+struct gguf *gguf_parse_heads(const struct gguf_head *heads, size_t n, struct err *err) {
+    struct gguf *g = xcalloc(1, sizeof *g);
+    int rc = n ? 0 : err_set(err, "no GGUF file was recorded");
+    for (size_t i = 0; i < n && rc == 0; i++) rc = add_head(g, &heads[i], err);
+    if (rc == 0 && index_tensors(g, err) == 0) return g;
+    gguf_close(g);
+    return NULL;
+}
+
 /* ---- Access */
 uint32_t gguf_version(const struct gguf *g) { return g->version; }
 size_t gguf_files(const struct gguf *g) { return g->parts.n; }
@@ -517,7 +548,7 @@ const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name) {
 }
 
 const void *gguf_data(const struct gguf *g, const struct gguf_tensor *t) {
-    return g->parts.v[t->file].data + t->offset;
+    return g->parts.v[t->file].head_of ? NULL : g->parts.v[t->file].data + t->offset;
 }
 
 size_t gguf_values(const struct gguf *g) { return g->values.n; }

@@ -68,6 +68,15 @@ struct gguf *gguf_open(const char *path, struct err *err); /* NULL: see err */
 char *gguf_in_folder(const char *path);
 /* Reads one file from memory, which must stay valid as long as the handle. `what` is its name in messages. */
 struct gguf *gguf_parse(const void *data, size_t n, const char *what, struct err *err);
+/* The heads of one or more files without their data, as the collector records them. `data` must stay valid as
+ * long as the handle. Tensors have no data, and their offsets are relative to the data of their file. */
+struct gguf_head {
+    const char *path;
+    const void *data;
+    size_t bytes;
+    uint64_t file_bytes; /* of the whole file: no tensor may be larger */
+};
+struct gguf *gguf_parse_heads(const struct gguf_head *heads, size_t n, struct err *err);
 void gguf_close(struct gguf *g); /* accepts NULL */
 
 uint32_t gguf_version(const struct gguf *g);
@@ -78,7 +87,7 @@ const char *gguf_file(const struct gguf *g, uint32_t file); /* path of a file; N
 size_t gguf_count(const struct gguf *g);
 const struct gguf_tensor *gguf_at(const struct gguf *g, size_t i); /* NULL: out of range */
 const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name);
-const void *gguf_data(const struct gguf *g, const struct gguf_tensor *t);
+const void *gguf_data(const struct gguf *g, const struct gguf_tensor *t); /* NULL: only the head is known */
 
 /* ---- Metadata of the first part. The typed readers return false if the key is missing or has another
  * kind. */

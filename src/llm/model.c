@@ -584,6 +584,19 @@ static struct llm_model *load_gguf(const char *path, const struct llm_load *how,
     return m;
 }
 
+struct llm_model *llm_model_of_heads(const struct gguf_head *heads, size_t n, const struct llm_load *how,
+                                     struct err *err) {
+    struct gguf *g = gguf_parse_heads(heads, n, err);
+    struct llm_model *m = g ? llm_model_of_gguf(g, heads[0].path, how, err) : NULL;
+    struct bytes title;
+    if (m && gguf_str(g, "general.name", &title) && bytes_left(&title))
+        m->name = xstrndup((const char *)title.p, bytes_left(&title));
+    else if (m)
+        m->name = xstrdup(file_basename(heads[0].path));
+    gguf_close(g);
+    return m;
+}
+
 static struct llm_model *load_config(const char *path, const struct llm_load *how, struct err *err) {
     char *config = config_path(path);
     json_t *root = jsonr_load_path(config, CONFIG_BYTES_MAX, err), *quant = load_quant_file(config);

@@ -264,6 +264,10 @@ struct llm_model *llm_model_load(const char *path, const struct llm_load *how, s
 /* The same from text in memory; `what` is its name in messages. */
 struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, const struct llm_load *how,
                                   struct err *err);
+struct gguf_head;
+/* The same from the heads of GGUF files; the first one has the metadata. */
+struct llm_model *llm_model_of_heads(const struct gguf_head *heads, size_t n, const struct llm_load *how,
+                                     struct err *err);
 void llm_model_free(struct llm_model *m);
 
 uint64_t llm_op_params(const struct llm_op *op);     /* parameters, all layers and experts; 0 if tied */

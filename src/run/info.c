@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/util.h"
+#include "llm/model.h"
 
 #define TEXT_FIELD(name) \
     { #name, offsetof(struct run_model, name), true }
@@ -30,6 +31,27 @@ const struct run_model_field run_model_fields[] = {
     NUMBER_FIELD(context),
 };
 const size_t run_model_fields_n = COUNTOF(run_model_fields);
+
+static double known(uint64_t v) { return v ? (double)v : NAN; }
+
+void run_model_facts(const struct llm_model *m, struct run_model *out) {
+    out->family = m->family;
+    out->architecture = m->architecture ? m->architecture : m->model_type;
+    if (!out->dtype) out->dtype = llm_dtype_name(m->dtype);
+    out->quantization = m->quantization;
+    out->parameters = (double)m->params.total;
+    out->active_parameters = (double)(m->decodes ? m->params.active : m->params.total);
+    out->weight_bytes = llm_weight_bytes(m);
+    if (!m->decodes) return;
+    out->layers = m->text.layers;
+    out->hidden_size = (double)m->text.hidden;
+    out->heads = (double)m->text.heads;
+    out->kv_heads = (double)m->text.kv_heads;
+    out->vocab_size = (double)m->text.vocab;
+    out->experts = known(m->text.experts);
+    out->experts_per_token = known(m->text.experts_per_token);
+    if (m->text.max_positions) out->context = (double)m->text.max_positions;
+}
 
 void run_info_init(struct run_info *in) {
     memset(in, 0, sizeof *in);

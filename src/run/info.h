@@ -111,6 +111,9 @@ struct run_info {
     size_t top; /* maximum rows of operators.md and kernels.md; 0: 50 */
 };
 
+struct llm_model;
+/* Fills what the model's config or file contains. Keeps a type that is set already; leaves costs_from. */
+void run_model_facts(const struct llm_model *m, struct run_model *out);
 void run_info_init(struct run_info *in); /* all unknown */
 /* Statistics over the repeats; the CV is computed within each input. */
 struct stats run_figure_stats(const struct run_info *in, const struct run_figure *f);

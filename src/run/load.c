@@ -123,6 +123,28 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     kept->source = input->peak_source;
 }
 
+/* The model of the program's own weight files, unless the user gave one. */
+static void find_model(struct loaded_run *r, const struct run_options *o) {
+    if (!r->timeline || r->input.one_run || o->model) return;
+    r->model = trace_model_find(r->timeline);
+    const struct trace_model *m = &r->model;
+    if (m->problem)
+        strlist_add(&r->problems, "The model of %s cannot be used: %s. Use report --model.", m->path,
+                    m->problem);
+    if (!m->model) return;
+    r->model_from = m->files > 1 ? xasprintf("%zu files of %s, %s", m->files, m->path, m->how)
+                                 : xasprintf("%s, %s", m->path, m->how);
+    r->input.llm = m->model;
+    r->input.llm_from = r->model_from;
+}
+
+/* What the report says about the model, if its costs are used. */
+static void describe_model(struct loaded_run *r) {
+    if (!r->input.llm || r->input.one_run || r->analysis.model != r->input.llm->name) return;
+    run_model_facts(r->input.llm, &r->info.facts);
+    r->info.facts.costs_from = r->input.llm_from ? "files of the program" : "given by the user";
+}
+
 /* Cuts loading, warm-up and the end off the trace of a program that marks no stages; they are reported
  * separately. */
 static void cut_to_steady(struct loaded_run *r, const struct run_options *o) {
@@ -155,8 +177,10 @@ static void analyze(struct loaded_run *r, const struct run_options *o) {
     if (r->timeline && input.one_run && !o->whole &&
         analyze_request_window(r->timeline, &input, &from_ns, &to_ns))
         timeline_cut(r->timeline, from_ns, to_ns);
+    find_model(r, o);
     cut_to_steady(r, o);
     analyze_run(r->timeline, &r->input, &r->analysis);
+    describe_model(r);
     r->info.analysis = &r->analysis;
     r->info.timeline = r->timeline;
 }
@@ -261,6 +285,8 @@ void run_unload(struct loaded_run *r) {
     timeline_close(r->timeline);
     saved_metrics_close(r->saved);
     ncu_profiles_close(r->profiles);
+    trace_model_free(&r->model);
+    free(r->model_from);
     strlist_free(&r->paths);
     strlist_free(&r->problems);
     strlist_free(&r->env_texts);

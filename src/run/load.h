@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "base/strlist.h"
 #include "run/info.h"
+#include "run/trace_model.h"
 
 struct loaded_run {
     struct run_info info;
@@ -21,6 +22,8 @@ struct loaded_run {
     /* private: owns the data that the fields above point to */
     struct analyze_input input;
     struct recognised_phases phases;
+    struct trace_model model; /* from the files that the program used */
+    char *model_from;
     struct strlist paths, problems, env_texts;
     /* the problem that explains why the peaks of the GPU are unknown; "": they are known, or there is no
      * GPU */

@@ -108,8 +108,6 @@ static void fill_answers(struct profiled_run *r, const struct profiled_session *
     r->info.answers_total = r->info.nanswers;
 }
 
-static double known(uint64_t v) { return v ? (double)v : NAN; }
-
 static void fill_model_facts(struct profiled_run *r, const struct profiled_session *session) {
     const struct llm_model *m = session->plan->model;
     const struct engine_info *e = session->result->loaded ? &session->result->info : NULL;
@@ -123,23 +121,8 @@ static void fill_model_facts(struct profiled_run *r, const struct profiled_sessi
         f->context = e->max_context;
     }
     if (!m) return;
-    f->family = m->family;
-    f->architecture = m->architecture ? m->architecture : m->model_type;
-    if (!f->dtype) f->dtype = llm_dtype_name(m->dtype);
-    f->quantization = m->quantization;
+    run_model_facts(m, f);
     f->costs_from = m->assumed ? "assumed family" : "config of the model";
-    f->parameters = (double)m->params.total;
-    f->active_parameters = (double)(m->decodes ? m->params.active : m->params.total);
-    f->weight_bytes = llm_weight_bytes(m);
-    if (!m->decodes) return;
-    f->layers = m->text.layers;
-    f->hidden_size = (double)m->text.hidden;
-    f->heads = (double)m->text.heads;
-    f->kv_heads = (double)m->text.kv_heads;
-    f->vocab_size = (double)m->text.vocab;
-    f->experts = known(m->text.experts);
-    f->experts_per_token = known(m->text.experts_per_token);
-    if (m->text.max_positions) f->context = (double)m->text.max_positions;
 }
 
 static void set_problems(struct profiled_run *r) {

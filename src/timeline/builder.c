@@ -346,3 +346,18 @@ void timeline_builder_replay(struct timeline_builder *b, const struct trace_repl
         c->thread[i] = build_thread(b, r->thread);
     }
 }
+
+void timeline_builder_model_file(struct timeline_builder *b, const struct trace_model_file *r, size_t n) {
+    struct model_file_columns *c = &b->model_files;
+    uint32_t process = take_records(b, TRACE_MODEL_FILE, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        size_t i = c->n++;
+        struct trace_model_file *f = &c->v[i];
+        *f = *r;
+        f->path = text_or_none(b, r->path);
+        f->format = text_or_none(b, r->format);
+        f->text = text_or_none(b, r->text);
+        c->time_ns[i] = r->time_ns;
+        c->process[i] = process;
+    }
+}

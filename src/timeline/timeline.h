@@ -132,6 +132,10 @@ struct timeline_metric_set {
     C(uint64_t, end_ns)                                                          \
     C(uint32_t, graph) /* as in the kernels of its other launches; 0: unknown */ \
     C(uint32_t, thread)
+#define TIMELINE_MODEL_FILE_COLUMNS(C, O, B)                         \
+    C(uint64_t, time_ns)                                             \
+    C(struct trace_model_file, v) /* its texts are timeline texts */ \
+    C(uint32_t, process)
 
 /* X(record kind, its name, name of its columns in struct timeline) */
 #define TIMELINE_KINDS(X)       \
@@ -144,7 +148,8 @@ struct timeline_metric_set {
     X(POWER, power, powers)     \
     X(GEMM, gemm, gemms)        \
     X(TOKEN, token, tokens)     \
-    X(REPLAY, replay, replays)
+    X(REPLAY, replay, replays)  \
+    X(MODEL_FILE, model_file, model_files)
 
 /* Declares struct timeline_kernels { size_t n; const uint64_t *start_ns; ... }; and so on. */
 #define TIMELINE_DECLARE(type, name) const type *name;

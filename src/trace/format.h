@@ -13,17 +13,18 @@
 
 /* Kinds of events: X(ID, name, number on disk). Each has a struct trace_NAME and a list TRACE_ID_FIELDS.
  * Numbers are never reused; a new kind gets the next number, at the end. */
-#define TRACE_EVENTS(X)  \
-    X(RANGE, range, 3)   \
-    X(LAUNCH, launch, 4) \
-    X(KERNEL, kernel, 5) \
-    X(COPY, copy, 6)     \
-    X(SYNC, sync, 7)     \
-    X(SAMPLE, sample, 8) \
-    X(POWER, power, 9)   \
-    X(GEMM, gemm, 10)    \
-    X(TOKEN, token, 11)  \
-    X(REPLAY, replay, 13)
+#define TRACE_EVENTS(X)   \
+    X(RANGE, range, 3)    \
+    X(LAUNCH, launch, 4)  \
+    X(KERNEL, kernel, 5)  \
+    X(COPY, copy, 6)      \
+    X(SYNC, sync, 7)      \
+    X(SAMPLE, sample, 8)  \
+    X(POWER, power, 9)    \
+    X(GEMM, gemm, 10)     \
+    X(TOKEN, token, 11)   \
+    X(REPLAY, replay, 13) \
+    X(MODEL_FILE, model_file, 14)
 /* All kinds with fields: the events, and two kinds that describe the file itself. */
 #define TRACE_RECORDS(X) \
     X(META, meta, 1)     \
@@ -36,7 +37,7 @@
 
 /* TRACE_KIND_END is one past the largest number. A smaller value does not compile (format.c). */
 #define X(ID, name, number) TRACE_##ID = number,
-enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 14 };
+enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 15 };
 #undef X
 
 enum trace_field_type {
@@ -99,6 +100,13 @@ enum trace_range_flags {
     TRACE_RANGE_MARK = 1, /* an instant: end == start */
     TRACE_RANGE_FREE = 2, /* range of a start/end pair: need not nest, may end on another thread */
     TRACE_RANGE_OPEN = 4, /* was still open when the writer closed the file; end is that time */
+};
+enum trace_model_flags {
+    TRACE_MODEL_OPEN = 1,       /* a descriptor of the program */
+    TRACE_MODEL_MAPPED = 2,     /* in its memory map */
+    TRACE_MODEL_ARGUMENT = 4,   /* named by an argument, or in a folder that is */
+    TRACE_MODEL_DELETED = 8,    /* had no name any more */
+    TRACE_MODEL_INCOMPLETE = 16 /* the description is too long: tensors are missing, or all of it */
 };
 #define TRACE_UNKNOWN_U32 UINT32_MAX /* in power records */
 #define TRACE_SAMPLE_VALUES 16
@@ -212,6 +220,18 @@ enum trace_range_flags {
     F(kind, SEQ, correlation, 3)                                         \
     F(kind, U32, graph, 4) /* as in the kernels of its other launches */ \
     F(kind, U32, thread, 5)
+/* A file with weights, or the config.json that belongs to one. A long text takes several records, which
+ * differ only in `part` and `text`. GGUF: base64 of the file's head without long values; others: JSON. */
+#define TRACE_MODEL_FILE_FIELDS(F, kind)                                      \
+    F(kind, TIME, time_ns, 1)                                                 \
+    F(kind, U64, file_bytes, 2) /* size of the file, or of its mapped part */ \
+    F(kind, U64, text_bytes, 3) /* size of all parts, before base64 */        \
+    F(kind, U32, file, 4)       /* number of the file, from 0 */              \
+    F(kind, U32, part, 5)       /* from 0 */                                  \
+    F(kind, U32, flags, 6)      /* enum trace_model_flags */                  \
+    F(kind, STR, path, 7)                                                     \
+    F(kind, STR, format, 8) /* "gguf", "safetensors", "config.json" */        \
+    F(kind, STR, text, 9)
 #define TRACE_LOST_FIELDS(F, kind)                   \
     F(kind, U64, count, 1)                           \
     F(kind, U32, lost_kind, 2) /* enum trace_kind */ \

@@ -307,6 +307,47 @@ record INFERPROF_COLLECT_BUDGET_PPM=lots INFERPROF_COLLECT_BUGDET=2 INFERPROF_CO
 expect_trace "invalid settings are reported" "len(kernel)" 10 "problem('INFERPROF_COLLECT_BUDGET_PPM=lots is invalid')" True \
     "problem('unknown variable INFERPROF_COLLECT_BUGDET')" True "problem(\"'dreams' is not one of\")" True
 
+# ---- files with weights: path, size and description, never contents. The paths are in variables, so that they are no arguments
+m=$(realpath "$work")/models
+mkdir -p "$m/hf" "$m/cache/models--org--tiny/blobs" "$m/cache/models--org--tiny/snapshots/1a2b"
+python3 tests/tools/make_gguf.py qwen3 Q8_0 "$m/a.gguf"
+python3 tests/tools/make_gguf.py llama F16 "$m/split" 3
+printf 'x%.0s' $(seq 200) >"$m/other.gguf"
+cp "$m/a.gguf" "$m/a.bin"
+python3 - "$m" <<'END'
+import json, struct, sys
+head = json.dumps({"lm_head.weight": {"dtype": "BF16", "shape": [4, 8], "data_offsets": [0, 64]}}).encode()
+for name in ("hf/model.safetensors", "cache/models--org--tiny/blobs/" + "0123456789abcdef" * 4):
+    open(f"{sys.argv[1]}/{name}", "wb").write(struct.pack("<Q", len(head)) + head + b"SECRETWEIGHTS".ljust(64))
+for folder in ("hf", "cache/models--org--tiny/snapshots/1a2b"):
+    open(f"{sys.argv[1]}/{folder}/config.json", "w").write('{"model_type": "llama"}')
+END
+files="sorted(set((f['path'].rsplit('/', 1)[1], f.get('format', ''), f.get('flags', 0)) for f in model_file))"
+record A="$m/a.gguf" "$app" init open=A sleep=200 close kernels=10
+expect_trace "a GGUF file that was closed before the first kernel is recorded" "$files" "[('a.gguf', 'gguf', 1)]" \
+    "model_file[0]['file_bytes']" "$(stat -c %s "$m/a.gguf")" "model_file[0]['text_bytes'] < 4000" True
+record A="$m/a.gguf" "$app" open=A map=A init kernels=10 sleep=100
+expect_trace "an open and mapped file is recorded once" "len(model_file)" 1
+cp "$m/a.gguf" "$m/gone.gguf"
+record A="$m/gone.gguf" "$app" map=A unlink=A init kernels=10 sleep=300
+expect_trace "a mapped file that was deleted is recorded from memory" "$files" "[('gone.gguf', 'gguf', 10)]" \
+    "model_file[0]['text_bytes'] < 4000" True
+cp "$m/a.gguf" "$m/gone.gguf"
+record A="$m/gone.gguf" "$app" open=A unlink=A init kernels=10 sleep=100
+expect_trace "an open file that was deleted is recorded" "$files" "[('gone.gguf', 'gguf', 9)]"
+record A="$m/split-00001-of-00003.gguf" B="$m/split-00002-of-00003.gguf" C="$m/split-00003-of-00003.gguf" "$app" map=A map=B map=C init kernels=10 sleep=300
+expect_trace "all parts of a split model are recorded" "len(set(f['path'] for f in model_file))" 3
+record A="$m/hf/model.safetensors" "$app" open=A init kernels=10 sleep=100
+expect_trace "a safetensors file is recorded with its config" "$files" "[('config.json', 'config.json', 0), ('model.safetensors', 'safetensors', 1)]" \
+    "any('SECRET' in f['text'] for f in model_file)" False
+record A="$m/cache/models--org--tiny/blobs/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" "$app" open=A init kernels=10 sleep=100
+expect_trace "a file of Hugging Face's cache is recorded with its config" "sorted(f['format'] for f in model_file)" "['config.json', 'safetensors']"
+record A="$m/a.bin" B="$m/other.gguf" "$app" open=A open=B init kernels=10 sleep=100
+expect_trace "files without weights, or with other names, are not recorded" "len(model_file)" 0
+record "$app" init say="$m/a.gguf" kernels=10 sleep=100
+: >"$work/out" # the argument is printed
+expect_trace "a file that an argument names is recorded" "$files" "[('a.gguf', 'gguf', 4)]"
+
 # ---- tapes: CUPTI's buffers recorded on a real GPU
 for tape in tests/mock/tapes/*.gz; do
     [ -f "$tape" ] || continue

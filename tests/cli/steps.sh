@@ -55,3 +55,52 @@ done
 
 run "$INFERPROF" report --whole-trace -o "$work/whole" "$work/llama"
 expect "--whole-trace takes the trace as one stage" 0 out '^whole trace takes'
+
+# the model: from a file that the program had open, in another trace of the same job. The weights are 5.9 GB of holes.
+python3 tests/tools/make_gguf.py dsocr BF16 "$work/dsocr.gguf"
+mkdir -p "$work/model"
+env A="$work/dsocr.gguf" LD_LIBRARY_PATH="$PWD/$BUILD/tests/mock" CUDA_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/model" \
+    "$BUILD/tests/mock/mock_app" open=A init sleep=200
+rm "$work/dsocr.gguf" # the trace is enough
+run "$INFERPROF" report -o "$work/known" "$work"/llama/trace/*.ipt "$work"/model/*.ipt
+expect "the model of the program's file gives floors" 0 out 'the roofline time'
+check "model, floors and roles are as computed by hand" python3 - "$work/known" <<'END'
+import json, sys
+m = json.load(open(sys.argv[1] + "/metrics.json"))
+f = m["model"]
+assert (f["architecture"], f["layers"], f["hidden_size"], f["vocab_size"], f["experts"], f["experts_per_token"], f["costs_from"]) == \
+    ("deepseek2-ocr", 12, 1280, 129280, 64, 6, "files of the program"), f
+assert f["parameters"] == 2934734080 and f["weight_bytes"] == 5871334400, f
+h, head = 1280, 129280 * 1280 * 2
+experts, shared, mlp, qkv, output = 11 * 6 * 3 * h * 896 * 2, 11 * 3 * h * 1792 * 2, 3 * h * 6848 * 2, 12 * 3 * h * h * 2, 12 * h * h * 2
+router = 11 * 64 * h * 4
+roles = {r["role"]: r for r in m["recognition"]["anatomy"]["roles"]}
+for role, want in (("LM head", head), ("QKV", qkv), ("output projection", output)):
+    assert abs(roles[role]["bytes"] / want - 1) < 0.01, (role, roles[role]["bytes"], want)
+r = roles["LM head"]
+assert abs(r["roof"] - r["bytes"] / (r["ns_per_token"] * 1e-9) / 4.8e12) < 1e-6 and 0.27 < r["roof"] < 0.32, r
+assert abs(r["distance"] - r["ns_per_token"] / r["floor_ns"]) < 1e-9 and abs(r["floor_ns"] - r["bytes"] / 4.8e3) < 1, r
+decode = next(s for s in m["stages"] if s["name"] == "decode")
+need = head + qkv + output + mlp + experts + shared + router
+assert 1 < decode["bytes"] / need < 1.03, (decode["bytes"], need)  # and norms, the cache and a row of the embedding
+assert abs(decode["floor_ms"] / (decode["bytes"] / 4.8e9) - 1) < 0.02, decode
+assert any("by the files that the program used" in n["text"] for n in m["notes"]), m["notes"]
+found = [x for x in json.load(open(sys.argv[1] + "/findings.json"))["findings"] if x["title"].startswith("LM head: ")]
+assert len(found) == 1 and "of the DRAM peak; at 85% it would take 81.1 us" in found[0]["title"], found
+saved = r["ns_per_token"] * 1e-6 * (1 - r["roof"] / 0.85)
+assert abs(found[0]["saving_ms"] - saved) < 1e-6 and saved < decode["time_ms"], (found, saved)
+END
+python3 tests/tools/make_gguf.py qwen3-8b BF16 "$work/other.gguf"
+run "$INFERPROF" report --model "$work/other.gguf" -o "$work/other" "$work"/llama/trace/*.ipt "$work"/model/*.ipt
+check "--model replaces the model of the trace" grep -q '"architecture": "qwen3"' "$work/other/metrics.json"
+mkdir -p "$work/model2"
+env A="$work/other.gguf" LD_LIBRARY_PATH="$PWD/$BUILD/tests/mock" CUDA_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/model2" \
+    "$BUILD/tests/mock/mock_app" open=A init sleep=200
+run "$INFERPROF" report -o "$work/wrong" "$work"/llama/trace/*.ipt "$work"/model2/*.ipt
+check "a model with another number of layers is not used" grep -q 'the model has 36 layers, but the steps of the trace have 12' "$work/wrong/metrics.json"
+run "$INFERPROF" report -o "$work/loop2" "$work"/loop/trace/*.ipt "$work"/model/*.ipt
+check "a loop that opens a model gets no floors and no model" python3 - "$work/loop2/metrics.json" <<'END'
+import json, sys
+m = json.load(open(sys.argv[1]))
+assert m["model"]["layers"] is None and all(s["floor_ms"] is None and s["mfu"] is None for s in m["stages"]), m["stages"]
+END

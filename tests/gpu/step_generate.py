@@ -2,7 +2,8 @@
 
     inferprof run -- python3 tests/gpu/step_generate.py CONFIG.json MODE TRUTH.jsonl [KEY=VALUE...]
 
-MODE: dynamic (the default cache), static (static cache, not compiled) or compiled (static cache, torch.compile as generate chooses).
+MODE: dynamic (the default cache), static (static cache, not compiled), compiled (static cache, torch.compile as generate chooses),
+or saved (the default cache; the weights are loaded from a folder of safetensors, to the CPU first).
 KEY=VALUE changes the configuration: num_hidden_layers=4. The weights are random.
 """
 import json
@@ -23,10 +24,16 @@ def main():
         doc.update((k, json.loads(v)) for k, v in (a.split("=") for a in sys.argv[4:]))
         json.dump(doc, open(os.path.join(folder, "config.json"), "w"))
         config = AutoConfig.from_pretrained(folder)
-    with torch.device("cuda"):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+    if mode == "saved":
+        folder = tempfile.TemporaryDirectory()
+        AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(folder.name)
+        model = AutoModelForCausalLM.from_pretrained(folder.name, dtype=torch.bfloat16).eval().cuda()
+    else:
+        with torch.device("cuda"):
+            model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
     model.generation_config.eos_token_id = None
-    more = {} if mode == "dynamic" else dict(cache_implementation="static", disable_compile=mode == "static")
+    static = dict(cache_implementation="static", disable_compile=mode == "static")
+    more = {} if mode in ("dynamic", "saved") else static
     log = open(truth, "w")
     for batch, prompt, new in CALLS:
         ids = torch.randint(3, 1000, (batch, prompt), device="cuda")

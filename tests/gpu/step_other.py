@@ -1,6 +1,6 @@
 """Programs without a language model: inferprof must claim no tokens, layers or model for them.
 
-    inferprof run -- python3 tests/gpu/step_other.py cupy|image|train|sort
+    inferprof run -- python3 tests/gpu/step_other.py cupy|image|train|sort|products
 """
 import sys
 
@@ -48,4 +48,15 @@ def run_sort():
         x = torch.sin(x) + 0.1
 
 
-{"cupy": run_cupy, "image": run_image, "train": run_train, "sort": run_sort}[sys.argv[1]]()
+def run_products():
+    """Matrix products of the sizes of a decoder, without attention; the result is read every time."""
+    import torch
+    up, down = torch.randn(4096, 11008, device="cuda", dtype=torch.bfloat16), torch.randn(11008, 4096, device="cuda", dtype=torch.bfloat16)
+    x = torch.randn(1, 4096, device="cuda", dtype=torch.bfloat16)
+    for _ in range(100):
+        for _ in range(8):
+            x = torch.nn.functional.rms_norm(torch.nn.functional.silu(x @ up) @ down, (4096,))
+        print(int(x.argmax()), end=" ")
+
+
+{"products": run_products, "cupy": run_cupy, "image": run_image, "train": run_train, "sort": run_sort}[sys.argv[1]]()

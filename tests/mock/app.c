@@ -17,11 +17,14 @@
  *     await release      waits until CUPTI is disabling kernels (fault slowoff); lets it go on
  *     fork               a child process with a range
  *     leave=NAME         a thread opens a range and ends
+ *     open=VAR map=VAR close unlink=VAR                       the path is in the variable VAR: opens
+ *                        or maps the file, closes the opened one, deletes it
  *     exec=A,B,..        restarts itself with these arguments
  *     dlclose            closes the collector library
  *     sleep=MS say=TEXT  TEXT goes to standard output; nothing else is printed
  *     exit=N _exit=N kill segv abort                          ends the process */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -29,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -292,6 +296,29 @@ static bool graph_verb(const char *verb, const char *value) {
     return false;
 }
 
+/* The paths are not arguments, because the collector looks at arguments too. */
+static bool file_verb(const char *verb, const char *variable) {
+    static int fd = -1;
+    const char *path = getenv(variable);
+    if (strcmp(verb, "open") == 0) {
+        fd = open(path ? path : "", O_RDONLY);
+        if (fd < 0) exit(94);
+    } else if (strcmp(verb, "map") == 0) {
+        int mapped = open(path ? path : "", O_RDONLY);
+        off_t bytes = lseek(mapped, 0, SEEK_END);
+        if (mapped < 0 || mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, mapped, 0) == MAP_FAILED)
+            exit(94);
+        close(mapped);
+    } else if (strcmp(verb, "close") == 0) {
+        close(fd);
+    } else if (strcmp(verb, "unlink") == 0) {
+        unlink(path ? path : "");
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool process_verb(const char *verb, char *value, char *self) {
     if (strcmp(verb, "init") == 0)
         init();
@@ -333,7 +360,7 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         char *value = argv[i] + strcspn(argv[i], "=");
         if (*value) *value++ = '\0';
-        if (!work_verb(argv[i], value) && !graph_verb(argv[i], value) &&
+        if (!work_verb(argv[i], value) && !graph_verb(argv[i], value) && !file_verb(argv[i], value) &&
             !process_verb(argv[i], value, argv[0]) && !end_verb(argv[i], value) &&
             !nvtx_verb(argv[i], value)) {
             fprintf(stderr, "mock_app: unknown argument '%s'\n", argv[i]);

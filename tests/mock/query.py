@@ -1,6 +1,6 @@
 """query.py DUMP [EXPRESSION VALUE]...: checks expressions over the records of `inferprof trace dump --json`.
 
-An expression may use: kernel, launch, range_, copy, sync, token, gemm, lost, power (lists of records), meta (key -> list
+An expression may use: kernel, launch, range_, copy, sync, token, gemm, lost, power, model_file (lists of records), meta (key -> list
 of values), counts (collector.counts), and the functions below. Prints the first difference and exits 1.
 """
 import json
@@ -8,7 +8,7 @@ import sys
 
 
 def main():
-    records = {k: [] for k in "kernel launch range copy sync token gemm lost power meta sample replay".split()}
+    records = {k: [] for k in "kernel launch range copy sync token gemm lost power meta sample replay model_file".split()}
     with open(sys.argv[1]) as f:
         for line in f:
             r = json.loads(line)
