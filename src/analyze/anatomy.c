@@ -73,6 +73,10 @@ static uint64_t work_end(const struct timeline *tl, const struct recognised_work
     return w->is_kernel ? tl->kernels.end_ns[w->index] : tl->copies.end_ns[w->index];
 }
 
+static uint64_t shape_blocks(const struct timeline_shape *s) {
+    return (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
+}
+
 static struct anatomy_kernel *read_kernels(const struct context *c, const struct recognised_step *s) {
     struct anatomy_kernel *k = xcalloc(s->count + 1, sizeof *k);
     for (size_t i = 0; i < s->count; i++) {
@@ -82,9 +86,11 @@ static struct anatomy_kernel *read_kernels(const struct context *c, const struct
             .name = w->is_kernel ? timeline_text(c->tl, c->tl->shapes[shape].name) : "",
             .short_name = w->is_kernel ? c->a->kernels[c->a->shape_kernel[shape]].short_name : "",
             .category = w->is_kernel ? c->shape_category[shape] : 0,
+            .blocks = w->is_kernel ? shape_blocks(&c->tl->shapes[shape]) : 0,
             .is_kernel = w->is_kernel
         };
     }
+    anatomy_read_xla(k, s->count);
     return k;
 }
 

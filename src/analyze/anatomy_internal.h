@@ -7,6 +7,7 @@
 
 struct anatomy_kernel { /* a kernel or copy, in order of start */
     const char *name, *short_name;
+    uint64_t blocks;  /* of its grid */
     uint8_t category; /* enum kernel_category */
     uint8_t role;     /* enum kernel_role */
     uint32_t layer;
@@ -15,5 +16,8 @@ struct anatomy_kernel { /* a kernel or copy, in order of start */
 
 /* anchor[layers]: the first attention kernel of each layer. */
 void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers);
+
+/* Sets the categories of a decode step of XLA, in which names do not say them. Other steps stay as they are. */
+void anatomy_read_xla(struct anatomy_kernel *k, size_t n);
 
 #endif

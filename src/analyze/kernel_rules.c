@@ -40,6 +40,19 @@ static const struct rule {
 
     { "spin_kernel", ANY, C(WAIT) },
 
+    /* the native engine (src/engine/cuda) */
+    { "^decode_rows_", ANY, C(GEMV) },
+    { "^decode_up_", ANY, C(GEMV) },
+    { "^decode_out_", ANY, C(GEMV) },
+    { "^decode_down_", ANY, C(GEMV) },
+    { "^decode_head_", ANY, C(GEMV) },
+    { "=flash_64", ANY, C(ATTENTION) },
+    { "=flash_128", ANY, C(ATTENTION) },
+    { "^cache_store_", ANY, C(KV_CACHE) },
+    { "=rope", ANY, C(ROPE) },
+    { "=route", ANY, C(MOE) },
+    { "=group_choices", ANY, C(MOE) },
+
     /* attention and its cache */
     { "~ck_tile*fmha", L(ROCM), C(ATTENTION) },
     { "create_flashinfer_kv_indices", L(SGLANG), C(KV_CACHE) },

@@ -57,7 +57,7 @@ void recognise_context(const struct group *g, struct recognised_step *steps) {
         s->context = s->context_least = s->context_most = NAN;
         if (s->kind == STEP_PREFILL && s->requests == 1) last = s->tokens;
         if (s->kind != STEP_DECODE || !(s->requests >= 1)) {
-            if (s->kind != STEP_PREFILL || s->requests != 1) last = NAN;
+            if ((s->kind != STEP_PREFILL || s->requests != 1) && s->kind != STEP_ENCODE) last = NAN;
             continue;
         }
         struct limits l = limits_of(g, &g->passes[i], (uint32_t)s->tokens);

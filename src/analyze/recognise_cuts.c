@@ -17,6 +17,7 @@ static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampl
 
 #define TRUSTED 0.9 /* minimum share of the layers that are in passes of the usual length */
 #define LEAST_TRUSTED 0.5
+#define SIMILAR 0.05 /* kinds of places with almost the same share are all used */
 #define LARGE_COPY_BYTES (1u << 20)
 #define MAX_LAYERS 512
 #define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from the work before it */
@@ -80,17 +81,21 @@ static void find_updates(const struct group *g, struct positions *out) {
 }
 
 /* A lookup of ids comes before the first products of a pass, so that fewer products follow before the next
- * layer's attention than a layer has. Other lookups pick rows inside a layer: those of experts, or those that
- * are sampled. */
+ * layer's attention than a layer has, and nothing is sampled before it. Other lookups pick rows: those of
+ * experts, or those that are sampled. */
 static void mark_lookups(struct group *g, const struct positions *anchors) {
     size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
+    bool sampled = false;
     for (size_t i = g->n; i-- > 0;) {
         if (next && anchors->v[next - 1] == i) {
             next--;
             products = 0;
+            sampled = false;
         }
         if (is_product(&g->items[i])) products++;
-        g->items[i].looks_up_ids = is_category(&g->items[i], KERNEL_CATEGORY_EMBEDDING) && products < usual;
+        sampled |= is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING);
+        g->items[i].looks_up_ids =
+            is_category(&g->items[i], KERNEL_CATEGORY_EMBEDDING) && products < usual && !sampled;
     }
 }
 
@@ -167,7 +172,8 @@ static struct choice choose_cuts(const struct group *g, const struct positions *
         }
     }
     for (int k = 0; k < CUT_KINDS; k++)
-        c.use[k] = layers[k] == c.layers && score[k] >= MIN(TRUSTED, c.score) && score[k] >= LEAST_TRUSTED;
+        c.use[k] =
+            layers[k] == c.layers && score[k] >= MIN(TRUSTED, c.score) - SIMILAR && score[k] >= LEAST_TRUSTED;
     free(parts.v);
     return c;
 }
@@ -182,10 +188,14 @@ static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_
  * SIZE_MAX: there is no cut between them. */
 static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
     size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
-    bool any = false;
+    bool any = false, leaves_graph = c->use[CUT_GRAPH] && g->items[lo].in_graph && !g->items[hi].in_graph;
     for (size_t i = lo + 1; i <= hi; i++) {
+        /* A prompt may follow a graph without a graph of its own; then it begins with the lookup of ids. */
+        bool lookup = cuts_at(g, i, CUT_EMBEDDING) &&
+                      (c->use[CUT_EMBEDDING] || (leaves_graph && !g->items[i].in_graph));
+        any |= lookup;
         for (int k = 0; k < CUT_KINDS && !any; k++) any = c->use[k] && cuts_pass(g, i, k, lo);
-        if (c->use[CUT_EMBEDDING] && i < hi && cuts_at(g, i, CUT_EMBEDDING)) limit = i;
+        if (lookup && i < hi) limit = i;
         if (i < hi && is_copy(&g->items[i], TRACE_COPY_DTOH)) last_home = i;
         if (limit == SIZE_MAX && c->use[CUT_GRAPH] && !c->use[CUT_SAMPLING] && !c->use[CUT_TO_HOST] &&
             cuts_pass(g, i, CUT_GRAPH, lo))
@@ -243,12 +253,36 @@ static void trim_ends(struct group *g) {
         last->end = last->last_anchor + after;
 }
 
-/* Layers in excess of the usual number belong to another network that ran first, such as an image encoder.
- * They become a separate pass. */
-static void add_pass(struct group *g, size_t *cap, size_t first, size_t end, const size_t *anchor, size_t n) {
-    struct pass p = { first, end, anchor[0], anchor[n - 1], (uint32_t)n };
+static void add_pass(struct group *g, size_t *cap, size_t first, size_t end, const size_t *anchor, size_t n,
+                     bool encoder) {
+    struct pass p = { first, end, anchor[0], anchor[n - 1], (uint32_t)n, encoder };
     g->passes = vec_fit(g->passes, g->npasses + 1, cap, sizeof *g->passes);
     g->passes[g->npasses++] = p;
+}
+
+/* Where the decoder begins whose first attention kernel is item `to`: at its lookup of ids, else at the norm
+ * before its first product. SIZE_MAX: neither is there. */
+static size_t decoder_start(const struct group *g, size_t from, size_t to) {
+    bool product = false;
+    for (size_t i = to; i-- > from;)
+        if (g->items[i].looks_up_ids) return i;
+    for (size_t i = to; i-- > from;) {
+        product |= is_product(&g->items[i]);
+        if (product && is_category(&g->items[i], KERNEL_CATEGORY_NORM)) return i;
+    }
+    return SIZE_MAX;
+}
+
+/* An image encoder may run before the decoder in the same pass: the pass then has more layers than usual, the
+ * last of which are equal, and the attention of the others has other grids or kernels. Returns the item at
+ * which the decoder begins; SIZE_MAX: there is no encoder. */
+static size_t encoder_end(const struct group *g, const size_t *anchor, size_t n, uint32_t layers) {
+    if (n <= layers) return SIZE_MAX;
+    size_t encoder = n - layers;
+    uint32_t shape = g->items[anchor[encoder]].shape;
+    for (size_t i = 0; i < n; i++)
+        if ((g->items[anchor[i]].shape == shape) != (i >= encoder)) return SIZE_MAX;
+    return decoder_start(g, anchor[encoder - 1], anchor[encoder]);
 }
 
 /* Bytes of the copy to the host that ends the pass; 0: it ends otherwise. */
@@ -291,17 +325,46 @@ static void merge_parts(struct group *g, uint32_t layers) {
     g->npasses = kept;
 }
 
+/* An encoder that was cut off is followed by a pass of the decoder, keeps no cache, samples nothing, and its
+ * attention does not occur in passes of the usual number of layers. */
+static void mark_encoders(struct group *g, uint32_t layers) {
+    bool *usual = xcalloc(g->tl->nshapes + 1, sizeof *usual);
+    for (size_t i = 0; i < g->npasses; i++)
+        for (size_t k = g->passes[i].first_anchor; k <= g->passes[i].last_anchor; k++)
+            if (g->passes[i].layers == layers && is_category(&g->items[k], KERNEL_CATEGORY_ATTENTION))
+                usual[g->items[k].shape] = true;
+    for (size_t i = 0; i + 1 < g->npasses; i++) {
+        struct pass *p = &g->passes[i];
+        bool encoder = p->layers != layers && g->passes[i + 1].layers == layers && !samples(g, p);
+        for (size_t k = p->first_anchor; k < p->end && encoder; k++)
+            encoder = !is_copy(&g->items[k], TRACE_COPY_DTOH) &&
+                      !is_category(&g->items[k], KERNEL_CATEGORY_KV_CACHE) &&
+                      !(is_category(&g->items[k], KERNEL_CATEGORY_ATTENTION) && usual[g->items[k].shape]);
+        p->encoder |= encoder;
+    }
+    free(usual);
+}
+
 static void make_passes(struct group *g, const struct positions *anchors, const struct choice *c) {
     size_t cap = 0, first = 0, first_anchor = 0;
     for (size_t a = 0; a < anchors->n; a++) {
         bool last = a + 1 == anchors->n;
         size_t at = last ? g->n : border(g, c, anchors->v[a], anchors->v[a + 1]);
         if (at == SIZE_MAX) continue;
-        add_pass(g, &cap, first, at, anchors->v + first_anchor, a + 1 - first_anchor);
+        const size_t *anchor = anchors->v + first_anchor;
+        size_t n = a + 1 - first_anchor, decoder = encoder_end(g, anchor, n, c->layers);
+        if (decoder != SIZE_MAX) {
+            add_pass(g, &cap, first, decoder, anchor, n - c->layers, true);
+            first = decoder;
+            anchor += n - c->layers;
+            n = c->layers;
+        }
+        add_pass(g, &cap, first, at, anchor, n, false);
         first = at;
         first_anchor = a + 1;
     }
     merge_parts(g, c->layers);
+    mark_encoders(g, c->layers);
     if (g->npasses) trim_ends(g);
 }
 
@@ -349,7 +412,8 @@ void recognise_cut_copies(struct group *g) {
     for (size_t i = 0; i < g->n; i++) {
         kernels += g->items[i].is_kernel;
         if (!is_copy(&g->items[i], TRACE_COPY_DTOH) || !kernels) continue;
-        vec_push(&parts, ((struct pass){ first, i + 1, first, i, 0 }));
+        vec_push(&parts,
+                 ((struct pass){ .first = first, .end = i + 1, .first_anchor = first, .last_anchor = i }));
         first = i + 1;
         kernels = 0;
     }

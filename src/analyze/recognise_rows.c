@@ -30,7 +30,13 @@ static uint8_t row_source_of(const char *name, uint8_t category) {
     switch (category) {
     case KERNEL_CATEGORY_NORM:
         return has_any(name, other_norms, COUNTOF(other_norms)) ? ROWS_NONE : ROWS_NORM;
-    case KERNEL_CATEGORY_EMBEDDING: return has(name, "vectorized_gather_kernel") ? ROWS_EMBEDDING : ROWS_NONE;
+    case KERNEL_CATEGORY_EMBEDDING:
+        return has(name, "vectorized_gather_kernel") || strncmp(name, "embed_", 6) == 0 ? ROWS_EMBEDDING
+                                                                                        : ROWS_NONE;
+    case KERNEL_CATEGORY_GEMV: /* the native engine's products of a decode step have one row */
+        return strncmp(name, "decode_rows_", 12) == 0   ? ROWS_NORM
+               : strncmp(name, "decode_down_", 12) == 0 ? ROWS_ACTIVATION
+                                                        : ROWS_NONE;
     case KERNEL_CATEGORY_ROPE: return has(name, "rotary_embedding_kernel") ? ROWS_ROPE : ROWS_NONE;
     case KERNEL_CATEGORY_KV_CACHE:
         return has(name, "reshape_and_cache") || has(name, "store_kvcache") ? ROWS_KV : ROWS_NONE;
@@ -56,6 +62,7 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
                                      .rows_each = MAX(tl->shapes[i].block[1], 1),
                                      .cache_update = has(name, "dynamic_update_slice"),
                                      .training = has_any(name, training, COUNTOF(training)) };
+        if (category == KERNEL_CATEGORY_GEMV) f[i].rows = 1;
         f[i].decode_only = category == KERNEL_CATEGORY_ATTENTION &&
                            (has(name, "paged_attention") || has(name, "Decode") || has(name, "decode"));
     }
@@ -412,6 +419,14 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
     }
 }
 
+/* Rows of an encoder are patches of images. */
+static void set_encoder(const struct evidence *e, struct recognised_step *s) {
+    s->tokens = e->tokens ? e->tokens : NAN;
+    s->requests = NAN;
+    s->graph = e->graph;
+    set_kind(s, STEP_ENCODE, e->tokens ? NULL : no_rows);
+}
+
 static void second_round(const struct group *g, const struct pass *p, const bool *in_decode, bool any_decode,
                          struct recognised_step *s) {
     bool some, all;
@@ -468,6 +483,10 @@ bool recognise_rows(const struct group *g, struct recognised_step *steps) {
     uint64_t row_bytes = logits_row_bytes(g, e);
     for (size_t i = 0; i < g->npasses && g->layers; i++) {
         const struct pass *p = &g->passes[i];
+        if (p->encoder) {
+            set_encoder(&e[i], &steps[i]);
+            continue;
+        }
         read_requests(g, p, row_bytes, &e[i]);
         first_round(&e[i], &steps[i]);
         for (size_t k = p->first_anchor; k < p->end && steps[i].kind == STEP_DECODE; k++)
@@ -478,7 +497,7 @@ bool recognise_rows(const struct group *g, struct recognised_step *steps) {
     }
     for (size_t i = 0; i < g->npasses; i++) {
         second_round(g, &g->passes[i], in_decode, any_decode, &steps[i]);
-        if (g->passes[i].layers != g->layers && steps[i].kind != STEP_OTHER)
+        if (g->passes[i].layers != g->layers && steps[i].kind != STEP_OTHER && !g->passes[i].encoder)
             set_kind(&steps[i], steps[i].kind, "it has another number of layers than most steps");
     }
     bool llm = is_language_model(g, steps);

@@ -26,7 +26,7 @@ static const char alone_css[] =
 
 const struct chart charts[] = {
     { "stages", chart_stages }, { "roofline", chart_roofline }, { "kernels", chart_kernels },
-    { "power", chart_power },   { "anatomy", chart_anatomy },
+    { "power", chart_power },   { "anatomy", chart_anatomy },   { "batch", chart_batch },
 };
 const size_t charts_n = COUNTOF(charts);
 

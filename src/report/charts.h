@@ -15,6 +15,7 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
 bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_power(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_kernels(const struct view *v, const struct chart_form *form, struct strbuf *out);
+bool chart_batch(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_anatomy(const struct view *v, const struct chart_form *form, struct strbuf *out);
 
 bool chart_power_of(const struct analysis_power *p, const struct chart_form *form, struct strbuf *out);

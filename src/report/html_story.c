@@ -245,6 +245,10 @@ void html_understood(const struct view *v, struct strbuf *out) {
     part(&t, "Phases", "Verdict, shares and findings are about the steady work only.", out);
     rows_kinds_md(v, &t);
     part(&t, "Recognised steps", "Every step is in steps.csv.", out);
+    if (v->a->recognition.llm) {
+        strbuf_addstr(out, "<h3>Batch over time</h3>\n");
+        html_chart(v, chart_batch, out);
+    }
     if (v->a->anatomy) {
         rows_anatomy_note(v, &anatomy);
         strbuf_addstr(out, "<h3>The anatomy of a token</h3>\n");

@@ -8,7 +8,7 @@ scene() {
     rm -rf "${work:?}/$1"
     "$INFERPROF" import -o "$work/$1" "$work/$1.json" >"$work/$1.out" 2>&1
 }
-for program in server mixed padded; do
+for program in server mixed padded vision; do
     for seed in 1 2; do
         scene $program $seed 80
         check "steps of $program with seed $seed are certain and exact" python3 tests/tools/compare_steps.py "$work/$program" "$work/$program.truth"

@@ -12,7 +12,7 @@ import sys
 
 
 def same(step, true):
-    return step["kind"] == true["kind"] and all(step[k] and float(step[k]) == true[k] for k in ("tokens", "requests"))
+    return step["kind"] == true["kind"] and all((float(step[k]) if step[k] else None) == true[k] for k in ("tokens", "requests"))
 
 
 def main():

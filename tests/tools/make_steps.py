@@ -7,6 +7,7 @@ server   prompts and decode steps alternate, batch and lengths change; ids go to
 mixed    prompts and generated tokens share steps
 padded   decode steps replay graphs for 1, 2, 4, 8 or 16 requests, the batch is padded
 unified  as mixed, but one attention kernel serves both, so that steps with both look like prompts
+vision   as server, but each prompt begins with an image: an encoder of 6 layers runs before the lookup of ids
 loop     matrix products and a norm, read back every time: no language model
 train    a transformer with a backward pass
 
@@ -22,6 +23,7 @@ ROPE = "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)"
 KV = "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>(...)"
 PREFILL = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 64, 4>>(Flash_fwd_params)"
 DECODE = "void flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 64, 4>>(Flash_fwd_params)"
+VISION = "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>(Flash_fwd_params)"
 UNIFIED = "kernel_unified_attention_2d"
 ACT = "void vllm::act_and_mul_kernel<c10::BFloat16>(c10::BFloat16*, c10::BFloat16 const*, int)"
 GATHER = "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, long, bool)"
@@ -179,6 +181,15 @@ def server(t, truth, mode="server"):
         attention = [(PREFILL, (n // 64 + 1, 1, 8)) for n in new] + ([(DECODE, (1, 4, 8 * old))] if old else [])
         if mode == "unified":
             attention = [(UNIFIED, (tokens // 16 + requests, 8))]
+        if mode == "vision" and new:
+            patches = 256 * len(new)
+            t.copy("HtoD", 588 * 4 * patches)
+            image = []
+            for _ in range(6):
+                image += [(NORM, (patches,), 3), (GEMM, (132,), 8), (VISION, (2, 16, len(new)), 9), (GEMM, (64,), 6), (NORM, (patches,), 3),
+                          (GEMM, (132,), 9), (GEMM, (132,), 9)]
+            t.launch(image + [(GEMM, (64,), 7)])
+            truth("encode", patches, None)
         body = [(GATHER, (rows, 2), 3)] + layers(rows, attention) + [(NORM, (rows,), 3)]
         if graph:
             t.replay(body + [(GEMM, (132,), 90), (ARGMAX, (rows,), 9)])
@@ -214,7 +225,7 @@ def main():
     def truth(kind, tokens, requests):
         lines.append(json.dumps(dict(kind=kind, tokens=tokens, requests=requests)))
 
-    if scene in ("server", "mixed", "padded", "unified"):
+    if scene in ("server", "mixed", "padded", "unified", "vision"):
         server(t, truth, scene)
     else:
         {"llama": llama, "loop": loop, "train": train}[scene](t, truth)
