@@ -46,6 +46,7 @@ static const struct rule {
     { "^decode_out_", ANY, C(GEMV) },
     { "^decode_down_", ANY, C(GEMV) },
     { "^decode_head_", ANY, C(GEMV) },
+    { "^few_rows_", ANY, C(GEMM) },
     { "=flash_64", ANY, C(ATTENTION) },
     { "=flash_128", ANY, C(ATTENTION) },
     { "^cache_store_", ANY, C(KV_CACHE) },
