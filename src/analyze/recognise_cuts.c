@@ -188,11 +188,14 @@ static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_
  * SIZE_MAX: there is no cut between them. */
 static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
     size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
-    bool any = false, leaves_graph = c->use[CUT_GRAPH] && g->items[lo].in_graph && !g->items[hi].in_graph;
+    /* A prompt may follow a graph, or another prompt, without a graph of its own. It begins with the lookup of
+     * ids, with no product between that and the result of the step before. */
+    bool any = false, eager = c->use[CUT_GRAPH] && !g->items[hi].in_graph, left = g->items[lo].in_graph;
     for (size_t i = lo + 1; i <= hi; i++) {
-        /* A prompt may follow a graph without a graph of its own; then it begins with the lookup of ids. */
+        if (is_copy(&g->items[i], TRACE_COPY_DTOH)) left = true;
+        if (is_product(&g->items[i]) && !g->items[i].in_graph) left = false;
         bool lookup = cuts_at(g, i, CUT_EMBEDDING) &&
-                      (c->use[CUT_EMBEDDING] || (leaves_graph && !g->items[i].in_graph));
+                      (c->use[CUT_EMBEDDING] || (eager && left && !g->items[i].in_graph));
         any |= lookup;
         for (int k = 0; k < CUT_KINDS && !any; k++) any = c->use[k] && cuts_pass(g, i, k, lo);
         if (lookup && i < hi) limit = i;
@@ -228,6 +231,20 @@ static size_t read_back(const struct group *g, size_t from) {
     return SIZE_MAX;
 }
 
+/* Where the pass with its first layer at `anchor` looks up its ids, with the copies of ids before that; `anchor`
+ * if it does not. */
+static size_t input_start(const struct group *g, size_t anchor) {
+    size_t at = anchor;
+    for (size_t i = anchor; i-- > 0 && at == anchor;) {
+        if (is_copy(&g->items[i], TRACE_COPY_HTOD) && g->items[i].bytes >= LARGE_COPY_BYTES) break;
+        if (g->items[i].looks_up_ids) at = i;
+    }
+    while (at != anchor && at && is_copy(&g->items[at - 1], TRACE_COPY_HTOD) &&
+           g->items[at - 1].bytes < LARGE_COPY_BYTES)
+        at--;
+    return at;
+}
+
 /* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
  * the number in the other passes. */
 static void trim_ends(struct group *g) {
@@ -239,7 +256,10 @@ static void trim_ends(struct group *g) {
     for (size_t i = 0; i + 1 < n; i++) v[k++] = g->passes[i].end - g->passes[i].last_anchor;
     size_t after = median_of(v, k);
     free(v);
-    if (before != SIZE_MAX) first->first = first->first_anchor > before ? first->first_anchor - before : 0;
+    if (before != SIZE_MAX) {
+        first->first = first->first_anchor > before ? first->first_anchor - before : 0;
+        first->first = MIN(first->first, input_start(g, first->first_anchor));
+    }
     for (size_t i = first->first_anchor; before == SIZE_MAX && i > first->first; i--) {
         const struct item *it = &g->items[i - 1];
         if ((!it->is_kernel && it->bytes >= LARGE_COPY_BYTES && it->copy == TRACE_COPY_HTOD) ||
@@ -273,6 +293,15 @@ static size_t decoder_start(const struct group *g, size_t from, size_t to) {
     return SIZE_MAX;
 }
 
+/* An encoder keeps no cache and copies nothing to the host. */
+static bool may_encode(const struct group *g, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++)
+        if (is_copy(&g->items[i], TRACE_COPY_DTOH) || is_category(&g->items[i], KERNEL_CATEGORY_KV_CACHE) ||
+            is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING))
+            return false;
+    return true;
+}
+
 /* An image encoder may run before the decoder in the same pass: the pass then has more layers than usual, the
  * last of which are equal, and the attention of the others has other grids or kernels. Returns the item at
  * which the decoder begins; SIZE_MAX: there is no encoder. */
@@ -282,7 +311,8 @@ static size_t encoder_end(const struct group *g, const size_t *anchor, size_t n,
     uint32_t shape = g->items[anchor[encoder]].shape;
     for (size_t i = 0; i < n; i++)
         if ((g->items[anchor[i]].shape == shape) != (i >= encoder)) return SIZE_MAX;
-    return decoder_start(g, anchor[encoder - 1], anchor[encoder]);
+    size_t start = decoder_start(g, anchor[encoder - 1], anchor[encoder]);
+    return start != SIZE_MAX && may_encode(g, anchor[0], start) ? start : SIZE_MAX;
 }
 
 /* Bytes of the copy to the host that ends the pass; 0: it ends otherwise. */
@@ -325,8 +355,8 @@ static void merge_parts(struct group *g, uint32_t layers) {
     g->npasses = kept;
 }
 
-/* An encoder that was cut off is followed by a pass of the decoder, keeps no cache, samples nothing, and its
- * attention does not occur in passes of the usual number of layers. */
+/* An encoder that was cut off is followed by a pass of the decoder, and its attention does not occur in passes
+ * of the usual number of layers. */
 static void mark_encoders(struct group *g, uint32_t layers) {
     bool *usual = xcalloc(g->tl->nshapes + 1, sizeof *usual);
     for (size_t i = 0; i < g->npasses; i++)
@@ -335,11 +365,10 @@ static void mark_encoders(struct group *g, uint32_t layers) {
                 usual[g->items[k].shape] = true;
     for (size_t i = 0; i + 1 < g->npasses; i++) {
         struct pass *p = &g->passes[i];
-        bool encoder = p->layers != layers && g->passes[i + 1].layers == layers && !samples(g, p);
+        bool encoder = p->layers != layers && g->passes[i + 1].layers == layers &&
+                       may_encode(g, p->first_anchor, p->end);
         for (size_t k = p->first_anchor; k < p->end && encoder; k++)
-            encoder = !is_copy(&g->items[k], TRACE_COPY_DTOH) &&
-                      !is_category(&g->items[k], KERNEL_CATEGORY_KV_CACHE) &&
-                      !(is_category(&g->items[k], KERNEL_CATEGORY_ATTENTION) && usual[g->items[k].shape]);
+            encoder = !(is_category(&g->items[k], KERNEL_CATEGORY_ATTENTION) && usual[g->items[k].shape]);
         p->encoder |= encoder;
     }
     free(usual);

@@ -261,7 +261,8 @@ static void read_tokens(const struct group *g, const struct pass *p, struct evid
     agree += t && ids_copied_in(g, p->first, p->first_anchor, t);
     e->one_copied = ids_copied_in(g, p->first, p->first_anchor, 1);
     e->tokens = t;
-    e->tokens_certain = t && !contradict && (agree || norm.count >= 2 * p->layers - 1);
+    bool one_query = t == 1 && e->decode_attention; /* the attention kernel is made for it */
+    e->tokens_certain = t && !contradict && (agree || one_query || norm.count >= 2 * p->layers - 1);
 }
 
 /* Returns the blocks of the proportional grid per token. They come from passes with a known number of
