@@ -77,11 +77,11 @@ struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
     return peak;
 }
 
-/* Context of decode steps whose own is unknown: an average prompt and half of what a request generates. NaN:
- * no prompt was seen. */
+/* Keys per sequence of a decode step whose own number is unknown: the mean prompt and half of the tokens that
+ * a request generates. NaN: the trace has no prompts. */
 static double usual_context(const struct analysis *a) {
     const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
-    if (!prefill || !(prefill->tokens_out > 0)) return NAN;
+    if (!prefill || !(prefill->tokens_out > 0) || !(prefill->tokens_in > 0)) return NAN;
     double generated = decode && decode->tokens_out > 0 ? decode->tokens_out / prefill->tokens_out : 0;
     return prefill->tokens_in / prefill->tokens_out + generated / 2 + 1;
 }
@@ -145,15 +145,6 @@ static size_t recognised_rows(const struct context *c, const struct llm_model *m
 
 static bool has_labels(const struct analysis_stage *s) {
     return s && s->token_source && strcmp(s->token_source, "range labels") == 0;
-}
-
-/* Returns the keys per sequence of a decode step whose label has none: the mean prompt and half of the
- * tokens that a request generates, if the trace contains the prefills. 0: unknown. */
-static double usual_context(const struct analysis *a) {
-    const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
-    if (!prefill || !(prefill->tokens_out > 0) || !(prefill->tokens_in > 0)) return 0;
-    double generated = decode && decode->tokens_out > 0 ? decode->tokens_out / prefill->tokens_out : 0;
-    return prefill->tokens_in / prefill->tokens_out + generated / 2 + 1;
 }
 
 /* Adds the cost of one step. A step generates one token per sequence. Returns false if the number of
