@@ -188,8 +188,8 @@ static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_
  * SIZE_MAX: there is no cut between them. */
 static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
     size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
-    /* A prompt may follow a graph, or another prompt, without a graph of its own. It begins with the lookup of
-     * ids, with no product between that and the result of the step before. */
+    /* A prompt may follow a graph, or another prompt, without a graph of its own. It begins with the lookup
+     * of ids, with no product between that and the result of the previous step. */
     bool any = false, eager = c->use[CUT_GRAPH] && !g->items[hi].in_graph, left = g->items[lo].in_graph;
     for (size_t i = lo + 1; i <= hi; i++) {
         if (is_copy(&g->items[i], TRACE_COPY_DTOH)) left = true;
@@ -231,8 +231,8 @@ static size_t read_back(const struct group *g, size_t from) {
     return SIZE_MAX;
 }
 
-/* Where the pass with its first layer at `anchor` looks up its ids, with the copies of ids before that; `anchor`
- * if it does not. */
+/* Returns where the pass with its first layer at `anchor` looks up its ids, including the copies of ids
+ * before that. Returns `anchor` if it looks up none. */
 static size_t input_start(const struct group *g, size_t anchor) {
     size_t at = anchor;
     for (size_t i = anchor; i-- > 0 && at == anchor;) {
@@ -355,8 +355,8 @@ static void merge_parts(struct group *g, uint32_t layers) {
     g->npasses = kept;
 }
 
-/* An encoder that was cut off is followed by a pass of the decoder, and its attention does not occur in passes
- * of the usual number of layers. */
+/* A pass is an encoder if a pass of the decoder follows it, and its attention does not occur in passes with
+ * the usual number of layers. */
 static void mark_encoders(struct group *g, uint32_t layers) {
     bool *usual = xcalloc(g->tl->nshapes + 1, sizeof *usual);
     for (size_t i = 0; i < g->npasses; i++)
