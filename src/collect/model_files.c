@@ -75,11 +75,8 @@ static bool is_hash_name(const char *name, size_t n) {
 
 /* Other files are not opened: that could have side effects, for example on leases. */
 static bool may_hold_weights(const char *path) {
-    static const char *const elsewhere[] = { "/dev/", "/proc/", "/sys/" };
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strlen(name);
-    for (size_t i = 0; i < COUNTOF(elsewhere); i++)
-        if (strncmp(path, elsewhere[i], strlen(elsewhere[i])) == 0) return false;
     return ends_with(name, n, ".gguf") || ends_with(name, n, ".safetensors") || is_hash_name(name, n);
 }
 
