@@ -1,6 +1,6 @@
 #!/bin/bash
 # programs.sh: programs that know nothing of inferprof, and the native engine without its records; 4 minutes. Compares what `report`
-# recognises with what the programs print or log. LLAMA: a folder with llama-bench (README of tests/gpu). Traces, truth and reports
+# recognises with what the programs print or log. LLAMA: a folder with llama-bench and its libraries. Traces, truth and reports
 # go to $OUT/programs-*.tar.gz, the tables to $OUT/programs.txt.
 set -u
 # shellcheck source=tests/gpu/lib.sh disable=SC1091
