@@ -344,7 +344,7 @@ record A="$m/cache/models--org--tiny/blobs/0123456789abcdef0123456789abcdef01234
 expect_trace "a file of Hugging Face's cache is recorded with its config" "sorted(f['format'] for f in model_file)" "['config.json', 'safetensors']"
 record A="$m/a.bin" B="$m/other.gguf" "$app" open=A open=B init kernels=10 sleep=100
 expect_trace "files without weights, or with other names, are not recorded" "len(model_file)" 0
-record "$app" init say="$m/a.gguf" kernels=10 sleep=100
+record "$app" say="$m/a.gguf" init kernels=10 sleep=100
 : >"$work/out" # the argument is printed
 expect_trace "a file that an argument names is recorded" "$files" "[('a.gguf', 'gguf', 4)]"
 
