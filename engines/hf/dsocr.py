@@ -16,7 +16,47 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 IMAGE_ID = 128815
 
 
-class SamAttention(nn.Module):
+# ---- attention: q, k, v [batch, heads, tokens, head size]
+
+def sdpa_attention(q, k, v, mask=None, causal=False):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+
+
+def eager_attention(q, k, v, mask=None, causal=False):
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(hidden, -math.inf)
+    return scores.softmax(-1, dtype=torch.float32).to(q.dtype) @ v
+
+
+def flash_attention(q, k, v, mask=None, causal=False):
+    """FlashAttention has no bias, which the attention of SAM needs."""
+    if mask is not None:
+        return sdpa_attention(q, k, v, mask)
+    from flash_attn import flash_attn_func
+    return flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal).transpose(1, 2)
+
+
+ATTENTION = {None: sdpa_attention, "sdpa": sdpa_attention, "eager": eager_attention, "flash_attention_2": flash_attention}
+
+
+def attention_named(name):
+    """Raises ValueError for an unknown name, and ImportError if the package is missing."""
+    if name not in ATTENTION:
+        raise ValueError(f"attn_implementation '{name}': expected auto, sdpa, eager or flash_attention_2")
+    if name == "flash_attention_2":
+        import flash_attn  # noqa: F401
+    return ATTENTION[name]
+
+
+class Attends(nn.Module):
+    attend = staticmethod(sdpa_attention)  # replaced in the whole model by its attn_implementation
+
+
+class SamAttention(Attends):
     def __init__(self, dim, heads, side):
         super().__init__()
         self.heads = heads
@@ -40,7 +80,7 @@ class SamAttention(nn.Module):
         bias_h = torch.einsum("bnhwc,hkc->bnhwk", grid, self.table(self.rel_pos_h, side))
         bias_w = torch.einsum("bnhwc,wkc->bnhwk", grid, self.table(self.rel_pos_w, side))
         bias = (bias_h[..., :, None] + bias_w[..., None, :]).reshape(b, self.heads, n, n)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        out = self.attend(q, k, v, mask=bias)
         return self.proj(out.transpose(1, 2).reshape(b, side, side, dim))
 
 
@@ -102,7 +142,7 @@ class Sam(nn.Module):
         return self.net_3(self.net_2(self.neck(x.permute(0, 3, 1, 2))))
 
 
-class ClipLayer(nn.Module):
+class ClipLayer(Attends):
     def __init__(self, dim, heads):
         super().__init__()
         self.heads = heads
@@ -114,7 +154,7 @@ class ClipLayer(nn.Module):
     def forward(self, x):  # [B, T, dim]
         b, t, dim = x.shape
         qkv = self.self_attn["qkv_proj"](self.layer_norm1(x)).reshape(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(*qkv).transpose(1, 2).reshape(b, t, dim)
+        y = self.attend(*qkv).transpose(1, 2).reshape(b, t, dim)
         x = x + self.self_attn["out_proj"](y)
         y = self.mlp["fc1"](self.layer_norm2(x))
         return x + self.mlp["fc2"](y * torch.sigmoid(1.702 * y))
@@ -198,7 +238,7 @@ def rotate(x, cos, sin):
     return x * cos + torch.cat([-b, a], dim=-1) * sin
 
 
-class Layer(nn.Module):
+class Layer(Attends):
     def __init__(self, c, index):
         super().__init__()
         d = c.hidden_size
@@ -213,7 +253,7 @@ class Layer(nn.Module):
         q, k, v = (self.self_attn[n](x).reshape(b, t, self.heads, self.head_dim).transpose(1, 2)
                    for n in ("q_proj", "k_proj", "v_proj"))
         k, v = cache.update(rotate(k, cos, sin), v, self.index)
-        y = F.scaled_dot_product_attention(rotate(q, cos, sin), k, v, is_causal=t > 1)
+        y = self.attend(rotate(q, cos, sin), k, v, causal=t > 1)
         return self.self_attn["o_proj"](y.transpose(1, 2).reshape(b, t, d))
 
     def forward(self, x, cos, sin, cache):
@@ -231,7 +271,7 @@ class DsocrForCausalLM(PreTrainedModel, GenerationMixin):
     main_input_name = "input_ids"
     _no_split_modules = ["Layer"]
 
-    def __init__(self, config):
+    def __init__(self, config, attend=sdpa_attention):
         super().__init__(config)
         c, vision = config, config.vision_width
         self.sam_model = Sam(vision["sam"])
@@ -243,6 +283,9 @@ class DsocrForCausalLM(PreTrainedModel, GenerationMixin):
         self.layers = nn.ModuleList(Layer(c, i) for i in range(c.num_hidden_layers))
         self.norm = RmsNorm(c.hidden_size, c.rms_norm_eps)
         self.lm_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False)
+        for module in self.modules():
+            if isinstance(module, Attends):
+                module.attend = attend
 
     def _init_weights(self, module):
         pass  # the worker fills the weights
@@ -309,18 +352,20 @@ def config_from_json(raw):
                        tie_word_embeddings=False)
 
 
-# ---- pages to views: a padded view of 1024 x 1024, and tiles of 640 x 640
+# ---- pages to views: a view of the whole page, and tiles
+
+# base_size (the view if the page is cropped), image_size (a tile, or the only view), crop_mode
 
 MODES = {"tiny": (512, 512, False), "small": (640, 640, False), "base": (1024, 1024, False), "large": (1280, 1280, False),
          "gundam": (1024, 640, True)}
 
 
-def tile_grid(width, height, max_tiles):
+def tile_grid(width, height, max_tiles, side):
     best, best_d = (1, 1), math.inf
     cells = [(w, h) for w in range(1, max_tiles + 1) for h in range(1, max_tiles + 1) if 2 <= w * h <= max_tiles]
     for w, h in sorted(cells, key=lambda c: c[0] * c[1]):
         d = abs(width / height - w / h)
-        if d < best_d or (d == best_d and width * height > 0.5 * 640 * 640 * w * h):
+        if d < best_d or (d == best_d and width * height > 0.5 * side * side * w * h):
             best, best_d = (w, h), d
     return best
 
@@ -331,22 +376,36 @@ def tensor_of(image, device, dtype):
     return ((x.permute(2, 0, 1).float() / 255 - 0.5) / 0.5).to(dtype)
 
 
-def views_of(path, mode, max_tiles, device, dtype):
-    """Returns (global view [1,3,S,S], tiles [n,3,640,640] or None, grid (w, h))."""
-    from PIL import Image, ImageOps
+def sizes_of(options):
+    """(base_size, image_size, crop_mode) of a request's `image`: those of the mode, or its own."""
+    mode = options.get("mode") or "gundam"
+    if mode not in MODES:
+        raise ValueError(f"unknown image mode '{mode}': expected one of " + ", ".join(MODES))
     base, size, crop = MODES[mode]
+    base, size = int(options.get("base_size") or base), int(options.get("image_size") or size)
+    for name, side in (("base_size", base), ("image_size", size)):
+        if side % 64 or not 64 <= side <= 4096:
+            raise ValueError(f"{name}={side}: expected a multiple of 64 from 64 to 4096")
+    return base, size, crop if options.get("crop_mode") is None else bool(options["crop_mode"])
+
+
+def views_of(path, sizes, max_tiles, device, dtype):
+    """Returns (global view [1,3,S,S], tiles [n,3,T,T] or None, grid (w, h))."""
+    from PIL import Image, ImageOps
+    base, size, crop = sizes
     with Image.open(path) as opened:
         image = ImageOps.exif_transpose(opened).convert("RGB")
     if not crop and size <= 640:
         view = image.resize((size, size), Image.BICUBIC)
     else:
-        view = ImageOps.pad(image, (base, base), Image.BICUBIC, color=(127, 127, 127))
+        side = base if crop else size
+        view = ImageOps.pad(image, (side, side), Image.BICUBIC, color=(127, 127, 127))
     tiles, grid = None, (0, 0)
-    if crop and (image.width > 640 or image.height > 640):
-        w, h = grid = tile_grid(image.width, image.height, max_tiles)
-        sheet = image.resize((640 * w, 640 * h), Image.BICUBIC)
-        boxes = [(640 * (i % w), 640 * (i // w)) for i in range(w * h)]
-        tiles = torch.stack([tensor_of(sheet.crop((x, y, x + 640, y + 640)), device, dtype) for x, y in boxes])
+    if crop and (image.width > size or image.height > size):
+        w, h = grid = tile_grid(image.width, image.height, max_tiles, size)
+        sheet = image.resize((size * w, size * h), Image.BICUBIC)
+        boxes = [(size * (i % w), size * (i // w)) for i in range(w * h)]
+        tiles = torch.stack([tensor_of(sheet.crop((x, y, x + size, y + size)), device, dtype) for x, y in boxes])
     return tensor_of(view, device, dtype)[None], tiles, grid
 
 
@@ -354,4 +413,5 @@ def rows_of(view, tiles, grid):
     """Returns the number of sequence positions of these views."""
     n = view.shape[-1] // 64
     w, h = grid
-    return n * (n + 1) + 1 + (10 * h * (10 * w + 1) if tiles is not None else 0)
+    t = tiles.shape[-1] // 64 if tiles is not None else 0
+    return n * (n + 1) + 1 + t * h * (t * w + 1 if t else 0)

@@ -33,26 +33,76 @@ class FixedCache:
         return self.cache
 
 
+class HostRope:
+    """A rotary embedding that chooses its frequencies on the host by the position (longrope, dynamic). Such a choice cannot be
+    recorded, so the embedding runs before each replay, and the recorded step reads its result from fixed buffers."""
+
+    def __init__(self, module):
+        self.forward, self.x, self.results = module.forward, None, None
+        module.forward = functools.wraps(self.forward)(lambda *args, **kwargs: self.call(*args, **kwargs))
+
+    def call(self, x, *args, **kwargs):
+        if self.results is not None:
+            return self.results
+        self.x = x
+        return self.forward(x, *args, **kwargs)
+
+    def prepare(self, positions):
+        made = self.forward(self.x, positions)
+        if self.results is None:
+            self.results = tuple(m.clone() for m in made)
+        for place, m in zip(self.results, made):
+            place.copy_(m)
+
+
+def host_ropes(model):
+    return [HostRope(m) for m in model.modules() if getattr(m, "rope_type", "default") in ("longrope", "dynamic")]
+
+
+def positions_of(kwargs, cache):
+    """The positions of the step's tokens, [batch, 1]."""
+    if kwargs.get("position_ids") is not None:
+        return kwargs["position_ids"]
+    if kwargs.get("cache_position") is not None:
+        return kwargs["cache_position"][None]
+    ids = kwargs["input_ids"]
+    return torch.full(ids.shape, int(cache.get_seq_length()), dtype=torch.long, device=ids.device)
+
+
 class StepGraph:
     def __init__(self, model):
         self.forward = model.forward
+        self.ropes = host_ropes(model)
         self.key = self.graph = self.inputs = self.output = None
         self.seen = 0
         self.cuda = next(model.parameters()).is_cuda
         model.forward = functools.wraps(self.forward)(lambda *args, **kwargs: self.call(args, kwargs))
 
+    def use_ropes_normally(self):
+        for rope in self.ropes:
+            rope.results = None
+
     def call(self, args, kwargs):
         ids = kwargs.get("input_ids")
         if args or ids is None or ids.shape[-1] != 1 or kwargs.get("past_key_values") is None:
-            return self.forward(*args, **kwargs)
+            kept = [rope.results for rope in self.ropes]
+            self.use_ropes_normally()
+            try:
+                return self.forward(*args, **kwargs)
+            finally:
+                for rope, results in zip(self.ropes, kept):
+                    rope.results = results
         cache = kwargs.pop("past_key_values")
         leaves, spec = pytree.tree_flatten(kwargs)
         key = (id(cache), spec, *(tuple(x.shape) if torch.is_tensor(x) else x for x in leaves))
         if key != self.key:
             self.key, self.seen, self.graph = key, 0, None
+            self.use_ropes_normally()
         if self.graph is None and self.seen < WARM_STEPS:
             self.seen += 1
             return self.forward(**kwargs, past_key_values=cache)
+        for rope in self.ropes:
+            rope.prepare(positions_of(kwargs, cache))
         if self.graph is None:
             self.record(leaves, spec, cache)
         for place, x in zip(self.inputs, leaves):

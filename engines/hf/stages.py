@@ -3,12 +3,14 @@
 A generation is split at the moments when logits appear: everything before the first is prefill, and each later one ends a
 decode step. In timing runs the device is synchronised at these moments only. Sub-stages are timed by CUDA events on the
 stream, which are read at the end: waiting for the device inside of prefill would slow it. With detail on, the stages also
-become NVTX ranges and the tokens NVTX marks, in the syntax of the collector ("inferprof:stage prefill", docs/run.md).
+become NVTX ranges and the tokens NVTX marks (docs/run.md).
 """
 import contextlib
 import time
 
 import torch
+
+import domain
 
 try:
     from transformers import LogitsProcessor
@@ -16,14 +18,14 @@ except ImportError:  # worker.py reports the missing package
     LogitsProcessor = object
 
 
+CATEGORIES = {"stage": domain.STAGE, "user": domain.USER}
 REQUEST = "inferprof request"  # the range that the collector captures (conf/engine/hf.yaml)
 
-# Number of decode steps whose operators are recorded with sizes. Later steps have the same operators.
-SHAPED_STEPS = 1
+# Number of decode steps in which the operators of all layers are recorded, with sizes. Later steps have the same operators.
+FULL_STEPS = 1
 
-# Later steps record the operators of one layer in this many, a different one in each step. Recording all of them
-# doubles the time of a step, and the layers are alike.
-OPERATOR_LAYERS = 8
+# Elsewhere, the operators of one layer in so many are recorded: recording all of them doubles the time of a step.
+OPERATOR_LAYERS = 16
 
 
 class Clock:
@@ -73,25 +75,45 @@ class EventStamps:
 
 
 class Marks:
-    """NVTX ranges and token marks, if on. torch supports neither domains nor payloads, so the text contains everything."""
+    """NVTX ranges and token marks, if on. Stages are ranges of the domain "inferprof" with plain names (domain.py). Modules and
+    operators use torch's binding, which is faster, but supports neither domains nor payloads: the text holds everything."""
 
     def __init__(self, on):
         self.on = on and torch.cuda.is_available()
+        self.domain = domain.find() if self.on else None
+        self.in_domain = []  # of each open range
 
     def push(self, kind, name):
-        if self.on:
-            torch.cuda.nvtx.range_push(f"inferprof:{kind} {name}")
+        if not self.on:
+            return
+        use_domain = self.domain is not None and kind in CATEGORIES
+        if use_domain:
+            self.domain.push(CATEGORIES[kind], name)
+        else:
+            torch.cuda.nvtx.range_push(name if kind == "user" else f"inferprof:{kind} {name}")
+        self.in_domain.append(use_domain)
+
+    def pop(self):
+        if self.on and self.in_domain:
+            self.domain.pop() if self.in_domain.pop() else torch.cuda.nvtx.range_pop()
 
     def push_text(self, text):
         torch.cuda.nvtx.range_push(text)
+
+    def pop_text(self):
+        torch.cuda.nvtx.range_pop()
 
     def tokens(self, what, count):
         if self.on:
             torch.cuda.nvtx.mark(f"inferprof:{what} {count}")
 
-    def pop(self):
-        if self.on:
-            torch.cuda.nvtx.range_pop()
+    @contextlib.contextmanager
+    def range(self, kind, name):
+        self.push(kind, name)
+        try:
+            yield
+        finally:
+            self.pop()
 
 
 class Steps(LogitsProcessor):
@@ -101,12 +123,7 @@ class Steps(LogitsProcessor):
         self.clock, self.marks = clock, marks
         self.prompt_tokens, self.batch = prompt_tokens, batch
         self.moments = []  # seconds: the start, then one per token
-        self.actions = {}
         self.each = None  # called when a decode step begins
-
-    def at(self, step, action):
-        """Calls action when the given decode step, counted from 0, begins."""
-        self.actions[step] = action
 
     def begin(self):
         self.clock.now()
@@ -122,7 +139,6 @@ class Steps(LogitsProcessor):
         if len(self.moments) == 2:
             self.marks.push("stage", "decode")  # one range for all steps, so that a request has one decode
         self.marks.push("module", "step")
-        self.actions.get(len(self.moments) - 2, lambda: None)()
         if self.each:
             self.each()
         return scores
@@ -138,35 +154,60 @@ class Steps(LogitsProcessor):
         return [(b - a) * 1e3 for a, b in zip(self.moments, self.moments[1:])]
 
 
+def find_modules(model, names):
+    """{stage: module} of {stage: module path}, for example {"vision": "model.visual"}, and why the others are missing. Looked up once
+    per model: it takes milliseconds for thousands of modules."""
+    found, problems = {}, []
+    modules = dict(model.named_modules()) if names else {}
+    for stage, path in names.items():
+        if path in modules:
+            found[stage] = modules[path]
+        else:
+            problems.append(f"stage '{stage}' is not timed: the model has no module '{path}'; its top modules are "
+                            + ", ".join(n for n in modules if n.count(".") <= 1 and n)[:400])
+    return found, problems
+
+
 class SubStages:
-    """Forward hooks on the modules of the sub-stages, given as {stage: module path}, for example {"vision": "model.visual"}.
+    """Forward hooks on the modules of the sub-stages, given as {stage: module}.
 
     If a hook cannot be placed or fails, only its sub-stage has no time; `problems` contains the reason."""
 
-    def __init__(self, model, names, device, marks):
-        self.marks, self.problems = marks, []
+    def __init__(self, modules, device, marks, problems=()):
+        self.marks, self.problems = marks, list(problems)
         self.stamps = EventStamps(device) if device.type == "cuda" else HostStamps()
-        self.spans, self.started, self.handles = {}, {}, []
-        modules = dict(model.named_modules()) if names else {}
-        for stage, path in names.items():
-            if path not in modules:
-                self.problems.append(f"stage '{stage}' is not timed: the model has no module '{path}'; its top modules are "
-                                     + ", ".join(n for n in modules if n.count(".") <= 1 and n)[:400])
-                continue
-            self.handles.append(modules[path].register_forward_pre_hook(self._before(stage)))
-            self.handles.append(modules[path].register_forward_hook(self._after(stage)))
+        self.spans, self.started, self.handles, self.failed = {}, {}, [], set()
+        for stage, module in modules.items():
+            try:
+                placed = [module.register_forward_pre_hook(self._before(stage)), module.register_forward_hook(self._after(stage))]
+            except Exception as e:  # a compiled or scripted module can refuse hooks
+                self._give_up(stage, e)
+            else:
+                self.handles += placed
+
+    def _give_up(self, stage, e):
+        if stage not in self.failed:
+            self.problems.append(f"stage '{stage}' is not timed: {type(e).__name__}: {e}")
+        self.failed.add(stage)
+        self.spans.pop(stage, None)
 
     def _before(self, stage):
         def hook(module, args):
             self.marks.push("stage", stage)
-            self.started[stage] = self.stamps.stamp()
+            try:
+                self.started[stage] = self.stamps.stamp()
+            except Exception as e:
+                self._give_up(stage, e)
         return hook
 
     def _after(self, stage):
         def hook(module, args, output):
             start = self.started.pop(stage, None)
-            if start is not None:
-                self.spans.setdefault(stage, []).append((start, self.stamps.stamp()))
+            try:
+                if start is not None and stage not in self.failed:
+                    self.spans.setdefault(stage, []).append((start, self.stamps.stamp()))
+            except Exception as e:
+                self._give_up(stage, e)
             self.marks.pop()
         return hook
 
@@ -180,13 +221,24 @@ class SubStages:
 
 
 @contextlib.contextmanager
-def module_ranges(model, marks, skip, leaves):
-    """An NVTX range around every module's forward, named by its path. Modules in `skip` already have a stage range."""
-    handles = []
+def module_ranges(model, marks, skip, leaves, wanted=lambda: True):
+    """An NVTX range around every module's forward, named by its path, while `wanted()`. Modules in `skip` already have a stage
+    range."""
+    handles, pushed = [], []
+
+    def enter(name):
+        pushed.append(wanted())
+        if pushed[-1]:
+            marks.push("module", name)
+
+    def leave():
+        if pushed.pop():
+            marks.pop()
+
     for name, module in model.named_modules():
         if name and name not in skip and (leaves or next(module.children(), None) is not None):
-            handles.append(module.register_forward_pre_hook(lambda m, a, n=name: marks.push("module", n)))
-            handles.append(module.register_forward_hook(lambda m, a, o: marks.pop()))
+            handles.append(module.register_forward_pre_hook(lambda m, a, n=name: enter(n)))
+            handles.append(module.register_forward_hook(lambda m, a, o: leave()))
     try:
         yield
     finally:
@@ -195,18 +247,20 @@ def module_ranges(model, marks, skip, leaves):
 
 
 @contextlib.contextmanager
-def detail_ranges(model, detail, shapes, steps, skip, every_layer=OPERATOR_LAYERS, compiled=False):
-    """Ranges below the stages. detail none or stages: no ranges; modules: per module; operators: per operator, and per module that
-    has modules in it (other modules consist of one or a few operators). Compiled code has no operators of its own in Python, so
-    torch's own ranges are used there."""
+def detail_ranges(model, detail, shapes, steps, skip, every_layer=OPERATOR_LAYERS, compiled=False, stacks=False):
+    """Ranges below the stages; gives a note for the report, or None. detail none or stages: no ranges; modules: per module; operators:
+    per operator, and per module that has modules in it (the other modules are one operator, or a few). Compiled code has no operators
+    of its own in Python, so that torch's own ranges are used there."""
     if not steps.marks.on or detail in ("none", "stages"):
-        yield
+        yield None
         return
-    ranges = contextlib.nullcontext()
-    if detail == "operators" and compiled:
-        ranges = torch.autograd.profiler.emit_nvtx(record_shapes=shapes)
-    elif detail == "operators":
+    if detail == "operators" and not compiled:
         import operators
-        ranges = operators.recorded(model, steps.marks, shapes, steps, SHAPED_STEPS, every_layer)
+        recording = operators.Recording(model, steps.marks, shapes, steps, FULL_STEPS, every_layer, stacks)
+        # the hooks of modules come first: a layer's own range is pushed before its operators are switched off
+        with module_ranges(model, steps.marks, skip, False, recording.records_inside), recording:
+            yield recording.note()
+        return
+    ranges = torch.autograd.profiler.emit_nvtx(record_shapes=shapes) if detail == "operators" else contextlib.nullcontext()
     with module_ranges(model, steps.marks, skip, leaves=detail == "modules"), ranges:
-        yield
+        yield None

@@ -8,6 +8,7 @@ the answer, which is the same as without inferprof. A logits processor separates
 import contextlib
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -139,7 +140,8 @@ class Model:
         declared = self.raw.get("torch_dtype") or self.raw.get("dtype") or text.get("torch_dtype") or text.get("dtype") or "bfloat16"
         self.dtype = getattr(torch, DTYPES.get(dtype, dtype if dtype != "auto" else str(declared).replace("torch.", "")))
         self.weights = request.get("weights", "auto")
-        self.attention = request.get("attn_implementation")
+        self.notes = []
+        self.attention = self.pick_attention(request.get("attn_implementation") or "auto")
         self.trust = bool(request.get("trust_remote_code"))
         self.batch = int(request.get("batch") or 1)
         self.device_map = request.get("device_map")
@@ -149,8 +151,10 @@ class Model:
         self.tokenizer = self.processor = None
         given = request.get("stages")  # {}: no sub-stages
         self.stage_modules = dict(given if given is not None else dsocr_stages(self.remote_dsocr) if self.dsocr else {})
-        self.model = self.build_dsocr() if self.dsocr and not self.trust else self.build_auto()
+        self.model = self.build_dsocr() if self.dsocr and not self.trust else self.build_with_fallback()
         self.model.eval()
+        self.found_stages, problems = stages.find_modules(self.model, self.stage_modules)
+        self.notes += problems
         self.eos = self.model.generation_config.eos_token_id
         self.load_tokenizer()
         self.compiled = request.get("compile") or None
@@ -159,6 +163,28 @@ class Model:
             if not hasattr(transformers, "CompileConfig"):  # older versions do not compile in generate()
                 self.model.forward = torch.compile(self.model.forward, mode=self.compiled)
         self.fixed_cache = self.record_steps() if request.get("cuda_graphs") else None
+
+    def pick_attention(self, asked):
+        """`auto`: FlashAttention 2 if its package is installed and supports the device and the type, else the model's default."""
+        self.attention_auto = asked == "auto"
+        if not self.attention_auto:
+            return asked
+        usable = self.device.type == "cuda" and self.dtype in (torch.float16, torch.bfloat16)
+        return "flash_attention_2" if usable and importlib.util.find_spec("flash_attn") else None
+
+    def build_with_fallback(self):
+        """A model that does not support FlashAttention 2 gets its default instead, if it was not asked for by name."""
+        if not (self.attention_auto and self.attention):
+            return self.build_auto()
+        try:
+            return self.build_auto()
+        except Refusal as e:
+            if "lash" not in str(e):
+                raise
+            self.notes.append(f"attn_implementation=auto: FlashAttention 2 is installed, but the model did not load with it ({e}); its "
+                              "default was used")
+            self.attention = None
+            return self.build_auto()
 
     def record_steps(self):
         if self.compiled:
@@ -182,11 +208,15 @@ class Model:
     def build_dsocr(self):
         import dsocr
         seed = self.synthetic_seed()
+        try:
+            attend = dsocr.attention_named(self.attention)
+        except (ImportError, ValueError) as e:
+            raise Refusal(f"{self.path}: {e}; {self.load_remedy(e, f'FlashAttention: {e}')}") from e
         with torch.device(self.device):
             default = torch.get_default_dtype()
             torch.set_default_dtype(self.dtype)
             try:
-                model = dsocr.DsocrForCausalLM(dsocr.config_from_json(self.raw))
+                model = dsocr.DsocrForCausalLM(dsocr.config_from_json(self.raw), attend)
             finally:
                 torch.set_default_dtype(default)
         if seed is None:
@@ -271,7 +301,8 @@ class Model:
     def dsocr_inputs(self, request):
         import dsocr
         options = request.get("image") or {}
-        images = [dsocr.views_of(p, options.get("mode") or "gundam", int(options.get("max_tiles") or 9), self.device, self.dtype)
+        sizes = dsocr.sizes_of(options)
+        images = [dsocr.views_of(p, sizes, int(options.get("max_tiles") or 9), self.device, self.dtype)
                   for p in request.get("inputs") or []]
         prompt = request.get("prompt")
         prompt = "<image>\nFree OCR." if prompt is None else prompt
@@ -328,6 +359,19 @@ class Model:
             raise Refusal(f"a batch is a list of 1 to {MAX_BATCH} non-empty lists of ids, without inputs")
         return ids
 
+    def inputs_without_processor(self, prompt, images):
+        """Image tokens and pixels from the config alone, with the preprocessing of the model's family."""
+        import vision
+        try:
+            ids, pixels = vision.inputs_of(self.model.config, self.text_ids(prompt.replace("<image>", "")), images)
+        except vision.Unknown as e:
+            raise Refusal(f"{self.path}: images need the model's processor, but preprocessor_config.json is missing, and {e}") from e
+        made = self.text_inputs(ids)
+        for name, x in pixels.items():
+            x = x.to(self.device, self.dtype if x.is_floating_point() else x.dtype)
+            made[name] = torch.cat([x] * self.batch) if self.batch > 1 else x
+        return made
+
     def inputs(self, request):
         sequences = self.sequences_of(request)
         if sequences:
@@ -340,10 +384,12 @@ class Model:
             return self.dsocr_inputs(request)
         prompt = request.get("prompt") or "Hello"
         if request.get("inputs"):
-            if not self.processor:
+            if not self.processor and "vision_config" not in self.raw:
                 raise Refusal(f"{self.path}: images need the model's processor, but preprocessor_config.json is missing")
             from PIL import Image
             images = [Image.open(p).convert("RGB") for p in request["inputs"]]
+            if not self.processor:
+                return self.inputs_without_processor(prompt, images)
             made = self.processor(text=[prompt] * self.batch, images=images * self.batch, return_tensors="pt")
             return {k: v.to(self.device) for k, v in made.items()}
         ids = self.text_ids(prompt)
@@ -394,17 +440,20 @@ def infer(model, request):
     clock, marks = stages.Clock(model.device), stages.Marks(detail != "none")
     if model.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(model.device)
-    inputs = model.inputs(request)
+    with marks.range("user", "tokenizer"):
+        inputs = model.inputs(request)
     batch, prompt_tokens = inputs["input_ids"].shape
     steps = stages.Steps(clock, marks, prompt_tokens, batch)
-    parts = stages.SubStages(model.model, model.stage_modules, model.device, marks)
+    parts = stages.SubStages(model.found_stages, model.device, marks, model.notes)
     # hooks would split compiled code
     routed = None if model.compiled else routing.Routing(model.model, steps)
     ready = clock.now()
     ranges = stages.detail_ranges(model.model, detail, shapes, steps, set(model.stage_modules.values()),
-                                  int(request.get("operator_layers") or stages.OPERATOR_LAYERS), bool(model.compiled))
+                                  int(request.get("operator_layers") or stages.OPERATOR_LAYERS), bool(model.compiled),
+                                  bool(request.get("with_stack")))
+    recording = memory_recording(model) if request.get("profile_memory") else None
     try:
-        with torch.no_grad(), model.autocast(), ranges:
+        with torch.no_grad(), model.autocast(), ranges as note:
             steps.begin()
             out = model.model.generate(**inputs, **generate_options(model, request, prompt_tokens),
                                        logits_processor=transformers.LogitsProcessorList([steps]))
@@ -413,8 +462,13 @@ def infer(model, request):
         parts.close()
         if routed:
             routed.close()
+        used = recording.result() if recording else None
     ids = out[0, prompt_tokens:].tolist()
     reply = reply_of(model, request, steps, parts, ids, prompt_tokens, (ready - began) * 1e3)
+    if note:
+        reply["notes"] = [*reply["notes"], note]
+    if used:
+        reply["memory"] = used
     experts = routed.counts(len(steps.moments) - 2) if routed else None
     if experts:
         reply["experts_read"] = experts
@@ -425,6 +479,11 @@ def infer(model, request):
                  "text": model.tokenizer.decode(m, skip_special_tokens=False) if model.tokenizer else ""} for s, m in zip(sequences, made)]
         reply.update(batch=batch, prompt_tokens=sum(len(s) for s in sequences), new_tokens=sum(len(m) for m in made), sequences=each)
     return reply
+
+
+def memory_recording(model):
+    import memory
+    return memory.Recording(model.model, model.device, model.fixed_cache.cache if model.fixed_cache else None)
 
 
 def count_new(model, rows):

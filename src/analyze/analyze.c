@@ -151,6 +151,8 @@ static const struct pass {
     { analyze_operator_work, false },
     /* ranges, c.range_gpu_ns .range_flops .range_bytes -> operators, operators_by_shape, c.range_total_ns */
     { analyze_operators_finish, false },
+    /* GEMM records, shapes of operators, c.range_flops .range_compute_ns .range_total_ns -> gemms */
+    { analyze_gemm_table, false },
     /* kernels in launch order -> c.stage_chain_ns, c.stage_chain_kernels */
     { analyze_chains, false },
     /* token records, labels of ranges, input.tokens -> occurrences.tokens_*, stages.tokens_* .token_ns */
@@ -164,6 +166,10 @@ static const struct pass {
     { analyze_replays, false },
     /* power samples, occurrences, occurrences.device_bits -> powers, stages.joules .watts */
     { analyze_power, false },
+    /* ranges, kernels -> calls */
+    { analyze_call_tree, false },
+    /* memory records, occurrences -> memories */
+    { analyze_memory, false },
     /* all of the above -> conservation, lost_share, stages.idle_known .idle_refused, notes */
     { analyze_provenance, false },
     /* input.timings, stages.wall_total_ns .tokens_* -> stages.time_ms .timing_ms .tokens .tokens_per_s,

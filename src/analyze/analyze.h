@@ -354,6 +354,18 @@ struct analysis_kernel {
     double work_ns;      /* mean duration of the calls whose FLOPs are known */
     double compute_ns;   /* FLOPs of one call at the peak of its type */
 };
+/* Matrix products of the same sizes, types, algorithm and stage. Sorted by total_ns */
+struct analysis_gemm {
+    uint64_t m, n, k, batch;
+    const char *types;     /* "bf16,bf16->bf16 compute f32", "bf16,bf16"; NULL: not recorded */
+    const char *algorithm; /* as logged by the library, else the short name of the kernel; NULL */
+    const char *source;    /* source of the sizes: "gemm records", "operator shapes", "engine" */
+    uint32_t stage;        /* ANALYSIS_NONE: outside of stages */
+    uint64_t calls;
+    double total_ns;   /* time of their kernels; on a CPU: time of the operators */
+    double flops;      /* of all calls */
+    double compute_ns; /* FLOPs of all calls at the peak of their type; NaN: the peak is unknown */
+};
 struct analysis_group { /* kernels of a category or a library; sorted by owned_ns */
     int id;             /* a value of enum kernel_category or enum kernel_library */
     const char *name;
@@ -409,6 +421,34 @@ struct analysis_power { /* one per device */
     double throttled_ns;
     const char *throttled_by; /* "power cap, thermal"; NULL */
     double idle_joules;       /* energy consumed while no kernel ran */
+};
+
+/* A call path: a range, a Python frame or a kernel below its caller. Row 0 is the root. Callers come before
+ * the rows they call. */
+struct analysis_call {
+    const char *name;
+    uint32_t parent, depth; /* of the root: 0 */
+    bool kernel;
+    uint64_t calls;
+    /* of this row itself; a kernel has only device time, the others have only host time */
+    double host_ns, device_ns;
+    double host_total_ns, device_total_ns; /* with all rows below it */
+};
+
+/* Memory at one moment. */
+struct analysis_memory_point {
+    uint64_t time_ns;
+    double total; /* bytes */
+    double bytes[TRACE_MEMORY_KIND_END];
+};
+struct analysis_memory { /* one per device with records of memory, and one for host memory */
+    uint32_t device;     /* ANALYSIS_NONE: host memory */
+    size_t records;
+    const struct analysis_memory_point *series; /* at most 2,000 points, which include the peak */
+    size_t n;
+    struct analysis_memory_point peak;
+    /* [nstages]: the peak while the stage was open; total NaN: no record before its end */
+    struct analysis_memory_point *stages;
 };
 
 struct analysis_stability {
@@ -508,16 +548,20 @@ struct analysis {
     struct analysis_occurrence *occurrences;
     struct analysis_operator *operators, *operators_by_shape;
     struct analysis_kernel *kernels;
+    struct analysis_gemm *gemms; /* only of calls whose sizes were recorded */
     struct analysis_group *categories, *libraries;
     struct analysis_device *devices;             /* same order as timeline.devices */
     struct analysis_stage_device *stage_devices; /* [nstages x ndevices] */
     struct analysis_point *roofline;
     struct analysis_power *powers;
+    struct analysis_memory *memories;
+    struct analysis_call *calls;
+    bool calls_have_frames; /* operators have recorded Python frames */
     struct analysis_stability *stability;
     struct analysis_finding *findings;
     struct analysis_note *notes;
-    size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ncategories, nlibraries,
-        ndevices, nroofline, npowers, nstability, nfindings, nnotes;
+    size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ngemms, nmemories, ncalls,
+        ncategories, nlibraries, ndevices, nroofline, npowers, nstability, nfindings, nnotes;
     struct analysis_conservation conservation;
     struct analysis_graph *graphs; /* empty if the kernels of all replays were recorded */
     size_t ngraphs;

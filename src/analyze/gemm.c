@@ -33,23 +33,30 @@ static enum llm_dtype gemm_type(const char *types) {
     return element_type(types, strcspn(types, ","));
 }
 
+double gemm_flops(const struct trace_gemm *g) {
+    return 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)MAX(g->batch, 1);
+}
+
+double gemm_compute_ns(const struct context *c, const struct trace_gemm *g, const char *kernel_name) {
+    enum llm_dtype type = gemm_type(timeline_text(c->tl, g->types));
+    return gemm_flops(g) / type_peak(c, type_in_kernel(type, kernel_name)) * 1e9;
+}
+
 struct gemm_sums {
     double flops, bytes, ns, compute_ns, calls;
 };
 
 static void add_gemm(struct context *c, const struct trace_gemm *g, const char *kernel, double ns,
                      struct gemm_sums *s) {
-    const char *types = timeline_text(c->tl, g->types);
-    double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k * (double)MAX(g->batch, 1);
-    s->flops += flops;
-    s->bytes += gemm_bytes(g, types);
+    s->flops += gemm_flops(g);
+    s->bytes += gemm_bytes(g, timeline_text(c->tl, g->types));
     s->ns += ns;
-    s->compute_ns += flops / type_peak(c, type_in_kernel(gemm_type(types), kernel)) * 1e9;
+    s->compute_ns += gemm_compute_ns(c, g, kernel);
     s->calls++;
 }
 
-/* [launches.n]: GEMM record of each launch; TIMELINE_NONE: none. Both lists are sorted by start. */
-static uint32_t *gemm_of_launch(const struct context *c) {
+/* Launches and GEMM records are sorted by start. */
+uint32_t *gemm_of_launch(const struct context *c) {
     const struct timeline *tl = c->tl;
     uint32_t *of = xmalloc(tl->launches.n * sizeof *of),
              *waiting = xmalloc((tl->nthreads + 1) * sizeof *waiting);

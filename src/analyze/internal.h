@@ -103,12 +103,15 @@ void analyze_kernels_finish(struct context *c);   /* kernels.c */
 void analyze_gemms(struct context *c);            /* gemm.c */
 void analyze_operator_work(struct context *c);    /* operator_work.c */
 void analyze_operators_finish(struct context *c); /* operators.c */
+void analyze_gemm_table(struct context *c);       /* gemm_table.c */
 void analyze_chains(struct context *c);           /* chains.c */
 void analyze_tokens(struct context *c);           /* tokens.c */
 void analyze_stages_finish(struct context *c);    /* stages.c */
 void analyze_captured(struct context *c);         /* captured.c */
 void analyze_replays(struct context *c);          /* replays.c */
 void analyze_power(struct context *c);            /* power.c */
+void analyze_call_tree(struct context *c);        /* call_tree.c */
+void analyze_memory(struct context *c);           /* memory.c */
 void analyze_provenance(struct context *c);       /* provenance.c */
 void analyze_times(struct context *c);            /* utilization.c */
 void analyze_busy(struct context *c);             /* utilization.c */
@@ -154,6 +157,12 @@ void idle_close(struct idle_walk *w);
 /* stream_capture.c: returns [launches.n] flags of the launches that were captured into a graph and did not
  * run. The caller frees them. */
 bool *stream_captures(const struct timeline *tl);
+
+/* gemm.c: [launches.n] the GEMM record of each launch; TIMELINE_NONE: none. The caller frees it. */
+uint32_t *gemm_of_launch(const struct context *c);
+/* The time of the record's FLOPs at the peak of its type, ns; NaN: the peak is unknown. */
+double gemm_compute_ns(const struct context *c, const struct trace_gemm *g, const char *kernel_name);
+double gemm_flops(const struct trace_gemm *g);
 
 /* captured.c: returns true if kernels launched at that time were recorded. */
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #define LISTS_MAX 8
 #define FLAGS_MAX 8
 #define SPATIAL_MAX 3
+#define SIZE_LIMIT 9007199254740992.0 /* 2^53; larger sizes are damage */
 
 struct tensor {
     double dims[DIMS_MAX];
@@ -127,22 +129,34 @@ struct work {
     double flops, bytes;
 };
 
+struct sizes {
+    double m, n, k, batch;
+};
+
 /* a [..., M, K] times b [..., K, N], or b [N, K] if `transposed`. The leading dimensions are broadcast. A
  * vector counts as a matrix with one row or column. */
-static bool product(const struct tensor *a, const struct tensor *b, bool transposed, struct work *w) {
+static bool product_sizes(const struct tensor *a, const struct tensor *b, bool transposed, struct sizes *s) {
     if (!a->ndims || !b->ndims) return false;
-    double m = a->ndims > 1 ? a->dims[a->ndims - 2] : 1, k = a->dims[a->ndims - 1],
-           kb = b->dims[b->ndims > 1 ? b->ndims - (transposed ? 1 : 2) : 0],
-           n = b->ndims > 1 ? b->dims[b->ndims - (transposed ? 2 : 1)] : 1, batch = 1;
-    if (k != kb) return false;
+    double kb = b->dims[b->ndims > 1 ? b->ndims - (transposed ? 1 : 2) : 0];
+    s->m = a->ndims > 1 ? a->dims[a->ndims - 2] : 1;
+    s->k = a->dims[a->ndims - 1];
+    s->n = b->ndims > 1 ? b->dims[b->ndims - (transposed ? 2 : 1)] : 1;
+    s->batch = 1;
+    if (s->k != kb) return false;
     for (size_t i = 0; i + 2 < MAX(a->ndims, b->ndims); i++) { /* from the innermost outwards */
         double da = i + 2 < a->ndims ? a->dims[a->ndims - 3 - i] : 1,
                db = i + 2 < b->ndims ? b->dims[b->ndims - 3 - i] : 1;
         if (da != db && da != 1 && db != 1) return false;
-        batch *= MAX(da, db);
+        s->batch *= MAX(da, db);
     }
-    w->flops = 2 * batch * m * n * k;
-    w->bytes = bytes_of(a) + bytes_of(b) + batch * m * n * type_of(a);
+    return true;
+}
+
+static bool product(const struct tensor *a, const struct tensor *b, bool transposed, struct work *w) {
+    struct sizes s;
+    if (!product_sizes(a, b, transposed, &s)) return false;
+    w->flops = 2 * s.batch * s.m * s.n * s.k;
+    w->bytes = bytes_of(a) + bytes_of(b) + s.batch * s.m * s.n * type_of(a);
     return true;
 }
 
@@ -317,4 +331,39 @@ bool operator_shapes_work(const char *name, const char *detail, struct operator_
         return true;
     }
     return false;
+}
+
+/* The first operand of a product, and whether the second one is transposed. False: no product. */
+static bool product_arguments(const char *name, const char *detail, size_t *first, bool *transposed) {
+    *first = 0;
+    *transposed = strncmp(detail, "x[", 2) == 0 && strstr(detail, " w[");
+    if (*transposed) return true;
+    for (size_t i = 0; i < COUNTOF(operators); i++) {
+        if (strcmp(operators[i].name, name) != 0) continue;
+        *first = operators[i].count == count_addmm;
+        *transposed = operators[i].count == count_linear;
+        return *first || *transposed || operators[i].count == count_mm ||
+               operators[i].count == count_scaled_mm;
+    }
+    return false;
+}
+
+bool operator_shapes_gemm(const char *name, const char *detail, struct operator_gemm *out) {
+    size_t first;
+    bool transposed;
+    struct call c;
+    struct sizes s;
+    if (!product_arguments(name, detail, &first, &transposed) || !read_call(detail, &c)) return false;
+    if (c.ntensors < first + 2) return false;
+    const struct tensor *a = &c.tensors[first], *b = a + 1;
+    if (!product_sizes(a, b, transposed, &s) || !(s.m * s.n * s.k * s.batch > 0)) return false;
+    if (b->ndims < 3) { /* the same matrix for every row of a: libraries run it as one product */
+        s.m *= s.batch;
+        s.batch = 1;
+    }
+    if (fmax(fmax(s.m, s.n), fmax(s.k, s.batch)) > SIZE_LIMIT) return false;
+    *out = (struct operator_gemm){ .m = s.m, .n = s.n, .k = s.k, .batch = s.batch };
+    if (a->type && b->type)
+        snprintf(out->types, sizeof out->types, "%s,%s", llm_dtype_name(a->type), llm_dtype_name(b->type));
+    return true;
 }

@@ -23,6 +23,9 @@ static char *default_output(const struct loaded_run *r, const char *format, cons
     static const char *const endings[][2] = { { "perfetto", "perfetto-trace" },
                                               { "chrome", "chrome.json" },
                                               { "csv", "csv" },
+                                              { "speedscope", "speedscope.json" },
+                                              { "collapsed", "collapsed.txt" },
+                                              { "pprof", "pprof.pb" },
                                               { "sqlite", "sqlite" } };
     const char *ending = format;
     for (size_t i = 0; i < COUNTOF(endings); i++)
@@ -94,6 +97,9 @@ static int run(const void *opts, int argc, char **argv) {
         return command_usage("export: %s", err.msg);
     if (is_stdout(o->output) && strcmp(o->format, "csv") == 0)
         return command_usage("export: csv is a folder of files; --output - is for the other formats");
+    if (o->window && export_is_stacks(o->format))
+        return command_usage(
+            "export: --window cannot be used with --format %s, which adds up the whole trace", o->format);
     const struct run_options all = { .whole = true };
     int rc = run_load(&r, (const char *const *)argv, (size_t)argc, &all, &err);
     if (rc == 0) {
@@ -117,10 +123,14 @@ static const struct export_opts defaults = { .format = "perfetto" };
 const struct command cmd_export = {
     .name = "export",
     .args = "RUN_DIR|FILE.ipt...",
-    .summary = "write the trace for other tools: Perfetto, Chrome JSON, CSV, Nsight-shaped SQLite",
-    .details = "perfetto opens in ui.perfetto.dev; chrome in chrome://tracing and all tools that read "
-               "PyTorch's traces; sqlite has\n"
-               "the tables and columns of an Nsight Systems export. Prints the path of the written file.",
+    .summary =
+        "write the trace for other tools: Perfetto, Chrome JSON, CSV, Nsight-shaped SQLite, flame graphs",
+    .details =
+        "perfetto opens in ui.perfetto.dev; chrome in chrome://tracing and all tools that read "
+        "PyTorch's traces; sqlite has\n"
+        "the tables and columns of an Nsight Systems export. speedscope, collapsed and pprof add up call "
+        "paths (ranges, Python\n"
+        "frames, kernels) for flame graphs. Prints the path of the written file.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -41,7 +41,7 @@ struct run_opts {
     struct opt_list stages;
     double delay_s, duration_s, budget_pct;
     uint64_t max_size, memory, power_ms, counter_us;
-    bool gemm_shapes, counters, report;
+    bool gemm_shapes, allocations, counters, report;
     struct tools_opts tools;
 };
 static const struct run_opts defaults = {
@@ -76,6 +76,8 @@ static const struct opt options[] = {
         "sample|node|graph"),
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
         "record M, N, K, types and algorithm of each cuBLAS GEMM", NULL),
+    ROW(0, "allocations", OPT_FLAG, allocations, NULL,
+        "record allocations of device memory (cudaMalloc, cuMemAlloc and others)", NULL),
     ROW(0, "max-size", OPT_BYTES, max_size, "BYTES", "maximum size of a process's trace", NULL),
     ROW(0, "memory", OPT_BYTES, memory, "BYTES", "memory of the collector per process (64MiB)", NULL),
     ROW(0, "power-interval", OPT_UINT, power_ms, "MS", "NVML sampling interval (100); 0: no sampling",
@@ -182,6 +184,7 @@ static unsigned inject_flags(const struct run_opts *o) {
                     : strcmp(o->preset, "max") == 0 ? INJECT_MAX
                                                     : INJECT_DEFAULT;
     if (o->gemm_shapes) what |= INJECT_GEMMS;
+    if (o->allocations) what |= INJECT_ALLOCATIONS;
     if (strcmp(o->graphs, "graph") == 0 && what & INJECT_KERNELS) what |= INJECT_WHOLE_GRAPHS;
     return what;
 }

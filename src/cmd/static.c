@@ -179,7 +179,7 @@ static int parse_workload(const struct static_opts *o, struct llm_workload *w, s
                                 .text_tokens = o->text_tokens,
                                 .new_tokens = o->new_tokens,
                                 .context = o->context,
-                                .image_opts = { o->image_mode, o->max_tiles },
+                                .image_opts = { .mode = o->image_mode, .max_tiles = o->max_tiles },
                                 .head_all = strcmp(o->lm_head, "all") == 0 };
     if (parse_images(o, w, err) < 0 || parse_dtype("--kv-dtype", o->kv_dtype, &w->kv, err) < 0) return -1;
     if (o->prompt_tokens && o->text_tokens)

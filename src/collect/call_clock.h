@@ -22,10 +22,11 @@ struct call_clock {
 };
 enum call_flags {
     CALLS_RECORDED = 1,
-    CALLS_TAPED = 2,       /* calls are copied to the tape of raw.h */
-    CALLS_COUNT_FIRST = 4, /* count the next unrecorded call, regardless of its id */
-    CALLS_REPORTED = 8,    /* the ends of unrecorded calls are reported to attach.h */
-    CALLS_COUNTED = 16,    /* unrecorded calls are reported to replays.h */
+    CALLS_TAPED = 2,        /* calls are copied to the tape of raw.h */
+    CALLS_COUNT_FIRST = 4,  /* count the next unrecorded call, regardless of its id */
+    CALLS_REPORTED = 8,     /* the ends of unrecorded calls are reported to attach.h */
+    CALLS_COUNTED = 16,     /* unrecorded calls are reported to replays.h */
+    CALLS_ALLOCATIONS = 32, /* allocations and frees of device memory are recorded */
 };
 extern struct call_clock call_clock;
 

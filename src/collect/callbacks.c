@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "collect/attach.h"
 #include "collect/call_clock.h"
@@ -191,6 +192,71 @@ __attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cup
     h->depth = 0;
 }
 
+/* ---- allocations: recorded inside and outside of capture windows, so that the total is right */
+
+static uint32_t device_of(const struct cupti_callback_data *d) {
+    uint32_t id = 0;
+    if (!cupti.device_id || !attach_enter()) return 0;
+    if (cupti.device_id(d->context, &id) != CUPTI_OK) id = 0;
+    attach_exit();
+    return id;
+}
+
+/* The parameters of all allocating calls begin with these two. */
+struct alloc_params {
+    const uint64_t *address;
+    uint64_t bytes;
+};
+
+static bool read_allocation(enum call_class class, const struct cupti_callback_data *d,
+                            struct trace_memory *out) {
+    struct alloc_params p;
+    if (!d->params) return false;
+    if (class == CALL_FREE) {
+        memcpy(&out->address, d->params, sizeof out->address);
+        out->action = TRACE_MEMORY_FREE;
+        return out->address != 0;
+    }
+    memcpy(&p, d->params, sizeof p);
+    if (!p.address) return false;
+    out->address = *p.address;
+    out->bytes = p.bytes;
+    out->action = TRACE_MEMORY_ALLOC;
+    return true;
+}
+
+static bool succeeded(const struct cupti_callback_data *d) {
+    int32_t result = 0;
+    if (d->result) memcpy(&result, d->result, sizeof result);
+    return result == 0;
+}
+
+__attribute__((cold, noinline)) static void put_allocation(uint32_t id, enum call_class class,
+                                                           const struct cupti_callback_data *d) {
+    int saved_errno;
+    struct trace_memory m = { .time_ns = clock_wall_ns() };
+    if (!succeeded(d) || !read_allocation(class, d, &m) || !host_enter(&saved_errno)) return;
+    struct trace_writer *w = output_take();
+    if (w) {
+        m.device = device_of(d);
+        m.thread = thread_id();
+        m.allocator = trace_writer_str(w, call_name(id));
+        trace_writer_memory(w, &m, 1);
+        output_give();
+    } else {
+        output_lost(TRACE_MEMORY, TRACE_LOST_MEMORY, 1);
+    }
+    host_leave(saved_errno);
+}
+
+/* Returns true if the call only changes memory. */
+__attribute__((cold, noinline)) static bool on_memory_call(uint32_t id, const struct cupti_callback_data *d) {
+    enum call_class class = call_class(id);
+    if (!call_changes_memory(class)) return false;
+    if (d->site == SITE_EXIT) put_allocation(id, class, d);
+    return true;
+}
+
 static void on_callback(void *user, int domain, uint32_t id, const void *data) {
     const struct cupti_callback_data *d = data;
     (void)user;
@@ -198,6 +264,7 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
         devices_request(); /* a context was created */
         return;
     }
+    if (has_flag(CALLS_ALLOCATIONS) && on_memory_call(id, d)) return;
     if (!d->correlation_data) return;
     if (d->site == SITE_ENTER)
         on_call_enter(id, d);
@@ -229,6 +296,16 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
     return 0;
 }
 
+static bool enabled[CALLS_MAX_ID];
+
+static void watch_allocations(void) {
+    if (!settings.allocations) return;
+    atomic_fetch_or(&call_clock.flags, CALLS_ALLOCATIONS);
+    for (uint32_t id = 0; id < CALLS_MAX_ID; id++)
+        if (call_changes_memory(call_class(id)))
+            enabled[id] = cupti.enable_callback(1, subscriber, DOMAIN_DRIVER, id) == CUPTI_OK;
+}
+
 bool callbacks_start(void) {
     if (raw_on()) atomic_fetch_or(&call_clock.flags, CALLS_TAPED);
     int rc = cupti.subscribe(&subscriber, on_callback, NULL);
@@ -247,18 +324,18 @@ bool callbacks_start(void) {
     }
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CONTEXT_CREATED);
     cupti.enable_callback(1, subscriber, DOMAIN_RESOURCE, RESOURCE_CU_INIT_FINISHED);
+    watch_allocations();
     return true;
 }
 
 static bool is_watched(enum call_class class) {
     if (class == CALL_NONE || settings.empty) return false;
     if (call_submits_work(class)) return settings.launches;
+    if (call_changes_memory(class)) return settings.allocations;
     if (class >= CALL_GRAPH_MADE) return replays_are_sampled();
     bool allows_detach = class == CALL_SYNC_STREAM || class == CALL_SYNC_CONTEXT;
     return settings.syncs || (allows_detach && attach_needs_syncs());
 }
-
-static bool enabled[CALLS_MAX_ID];
 
 static void switch_callbacks(bool on) {
     for (uint32_t id = 0; subscriber && id < CALLS_MAX_ID; id++) {

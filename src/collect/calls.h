@@ -112,7 +112,18 @@
     X(CAPTURE_BEGINS, cuStreamBeginCapture_v2, 539)       \
     X(CAPTURE_BEGINS, cuStreamBeginCapture_v2_ptsz, 540)  \
     X(CAPTURE_ENDS, cuStreamEndCapture, 497)              \
-    X(CAPTURE_ENDS, cuStreamEndCapture_ptsz, 498)
+    X(CAPTURE_ENDS, cuStreamEndCapture_ptsz, 498)         \
+    X(ALLOC, cuMemAlloc_v2, 243)                          \
+    X(ALLOC, cuMemAllocManaged, 371)                      \
+    X(ALLOC, cuMemCreate, 549)                            \
+    X(ALLOC, cuMemAllocAsync, 598)                        \
+    X(ALLOC, cuMemAllocAsync_ptsz, 599)                   \
+    X(ALLOC, cuMemAllocFromPoolAsync, 611)                \
+    X(ALLOC, cuMemAllocFromPoolAsync_ptsz, 612)           \
+    X(FREE, cuMemFree_v2, 245)                            \
+    X(FREE, cuMemRelease, 550)                            \
+    X(FREE, cuMemFreeAsync, 600)                          \
+    X(FREE, cuMemFreeAsync_ptsz, 601)
 /* These calls are newer than the oldest supported CUPTI. An older library returns an error for them, which
  * is ignored. */
 #define CALLS_12_3(X)                                   \
@@ -149,6 +160,8 @@ enum call_class {
     CALL_SYNC_EVENT,
     CALL_SYNC_WAIT,
     CALL_SYNC_CONTEXT,
+    CALL_ALLOC, /* parameters: where to store the address (or handle), and the size in bytes */
+    CALL_FREE,  /* first parameter: the address, or handle */
     CALL_GRAPH_MADE,
     CALL_GRAPH_UPDATED,
     CALL_CAPTURE_BEGINS,
@@ -168,6 +181,7 @@ static inline bool call_launches_graph(uint32_t id) {
 static inline bool call_waits(enum call_class c) {
     return c == CALL_SYNC_STREAM || c == CALL_SYNC_EVENT || c == CALL_SYNC_WAIT || c == CALL_SYNC_CONTEXT;
 }
+static inline bool call_changes_memory(enum call_class c) { return c == CALL_ALLOC || c == CALL_FREE; }
 static inline bool call_submits_work(enum call_class c) { return c == CALL_LAUNCH || c == CALL_COPY; }
 
 #endif

@@ -34,6 +34,7 @@ static const struct {
     ROW(finalize, "cuptiFinalize", false),
     ROW(stream_id, "cuptiGetStreamIdEx", false),
     ROW(graph_id, "cuptiGetGraphExecId", false),
+    ROW(device_id, "cuptiGetDeviceId", false),
 };
 
 static const char *const sonames[] = { "libcupti.so.13", "libcupti.so.12" }; /* newest first */

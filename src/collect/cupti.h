@@ -26,6 +26,7 @@ struct cupti_api {
     int (*finalize)(void);                                 /* may be NULL */
     int (*stream_id)(void *, void *, uint8_t, uint32_t *); /* may be NULL */
     int (*graph_id)(void *, uint32_t *);                   /* may be NULL */
+    int (*device_id)(void *, uint32_t *);                  /* may be NULL */
 };
 extern struct cupti_api cupti; /* library is NULL until cupti_load() succeeded */
 

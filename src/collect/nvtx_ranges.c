@@ -27,6 +27,7 @@ static void name_range(struct open_range *r, const struct nvtx_event *e, struct 
     }
     r->name = trace_writer_string(w, e->text, t.name_len);
     r->detail = t.detail_len ? trace_writer_string(w, t.detail, t.detail_len) : 0;
+    r->stack = t.stack ? trace_writer_str(w, t.stack) : 0;
     r->op = true;
 }
 
@@ -55,6 +56,7 @@ static void write_range(struct trace_writer *w, const struct open_range *r, uint
         .flops = (double)NAN,
         .bytes = (double)NAN,
         .payload = r->payload,
+        .stack = r->stack,
     };
     trace_writer_range(w, &out, 1);
 }

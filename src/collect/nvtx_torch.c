@@ -22,17 +22,20 @@ static bool skip_number(const char **at, const char *prefix) {
     return true;
 }
 
-/* Skips ", sizes = [[2, 3], []]": balanced brackets around characters that occur in lists of numbers. */
+/* Skips ", sizes = [[2, 3]bf16, []]": balanced brackets around numbers. The name of a type may follow a
+ * list. */
 static bool skip_list(const char **at, const char *prefix) {
     const char *p = *at;
     unsigned depth = 0;
     if (!skip(&p, prefix) || *p != '[') return false;
-    size_t n = strspn(p, "0123456789-, ()[]");
-    for (const char *end = p + n; p < end; p++) {
+    for (; *p && strchr("0123456789-, ()[]", *p); p++) {
         if (*p == '[') depth++;
-        if (*p != ']' || --depth > 0) continue;
-        *at = p + 1;
-        return true;
+        if (*p != ']') continue;
+        if (--depth == 0) {
+            *at = p + 1;
+            return true;
+        }
+        p += strspn(p + 1, "abcdefghijklmnopqrstuvwxyz0123456789");
     }
     return false;
 }
@@ -51,5 +54,9 @@ bool torch_name_split(const char *text, struct torch_name *out) {
         out->detail_len = (size_t)(at - out->detail);
     }
     skip_list(&at, ", input_op_ids = ");
+    if (skip(&at, ", stack = ")) {
+        out->stack = at;
+        return true;
+    }
     return *at == '\0';
 }

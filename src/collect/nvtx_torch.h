@@ -1,7 +1,7 @@
 /* Splits the range names of PyTorch's emit_nvtx. They contain a number per call, so every name is unique:
  *     aten::mm, seq = 12, op_id = 1014, sizes = [[501, 4096], [4096, 4096]], input_op_ids = [(1012,0)]
  * The order of the fields is fixed. All fields after the name are optional, but at least one of seq and
- * op_id is present. */
+ * op_id is present. inferprof's engine hf adds the types of the tensors and ", stack = FRAME;FRAME". */
 #ifndef COLLECT_NVTX_TORCH_H
 #define COLLECT_NVTX_TORCH_H
 
@@ -13,6 +13,7 @@ struct torch_name {
     size_t name_len;    /* length of the name at the start: "aten::mm" */
     const char *detail; /* "sizes = [[501, 4096], [4096, 4096]]"; not terminated */
     size_t detail_len;  /* 0: no sizes */
+    const char *stack;  /* call path up to the end of the text; NULL: none */
 };
 
 /* Returns false if the whole text does not have that format; it must then be used unchanged. */

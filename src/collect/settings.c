@@ -82,6 +82,7 @@ static bool *flag_of(struct settings *s, const char *word, size_t len) {
                   { "syncs", &s->syncs },
                   { "nvtx", &s->nvtx },
                   { "gemms", &s->gemms },
+                  { "allocations", &s->allocations },
                   { "whole-graphs", &s->whole_graphs },
                   { "empty", &s->empty },
                   { "passing", &s->passing } };
@@ -99,8 +100,8 @@ void settings_set_what(struct settings *s, const char *words, void (*warn)(const
         if (flag)
             *flag = true;
         else if (len && !(len == 4 && strncmp(p, "none", 4) == 0))
-            warn(PREFIX
-                 "WHAT: '%.*s' is not one of kernels, copies, launches, syncs, nvtx, gemms, whole-graphs",
+            warn(PREFIX "WHAT: '%.*s' is not one of kernels, copies, launches, syncs, nvtx, gemms, "
+                        "allocations, whole-graphs",
                  (int)len, p);
         p += len;
     }

@@ -16,6 +16,7 @@ struct settings {
     char what[128];
     /* from `what` */
     bool kernels, copies, launches, syncs, nvtx, gemms;
+    bool allocations;  /* of device memory; cannot be switched off again */
     bool whole_graphs; /* one record per launch of a CUDA graph instead of one per kernel */
     bool empty;        /* discard records without reading them, to measure CUPTI's own overhead */
     bool passing;      /* watch calls but do not record them, as between windows */

@@ -22,6 +22,7 @@ struct open_range {
     uint32_t own;    /* enum nvtx_own; 0: none */
     uint32_t name;   /* string id in the open file */
     uint32_t detail; /* string id, for operators; 0: none */
+    uint32_t stack;  /* string id of the call path, for operators; 0: none */
     bool op;         /* an operator of PyTorch */
     bool windowed;   /* matches --range, so it keeps the capture window open */
     double payload;  /* NaN: none */

@@ -19,8 +19,8 @@ struct settings {
         bool ocr;                       /* answers may contain boxes and Markdown */
         const struct conf_node *stages; /* map of stage to module, or NULL */
         struct {
-            const char *mode;
-            int64_t max_tiles;
+            const char *mode, *crop_mode; /* crop_mode: "true", "false", or NULL */
+            int64_t max_tiles, base_size, image_size;
         } preprocess;
     } model;
     struct {
@@ -48,7 +48,7 @@ struct settings {
     struct {
         const char *preset, *detail;
         int64_t warmup_rounds, rep_max_new_tokens, counter_interval_us, top_k;
-        bool warmup_synthetic, record_shapes, counters, gemm_shapes;
+        bool warmup_synthetic, record_shapes, counters, gemm_shapes, profile_memory, with_stack;
         const struct conf_node *activities;
     } profiling;
     struct {

@@ -68,10 +68,13 @@ struct engine_request {
     struct sampler_settings sampling;
     int no_repeat_ngram; /* 0: off; ENGINE_MODEL_NGRAM */
     uint32_t ngram_window;
-    const char *image_mode; /* NULL: gundam */
-    int max_tiles;          /* 0: default of the mode */
+    const char *image_mode;    /* NULL: gundam */
+    int max_tiles;             /* 0: default of the mode */
+    int base_size, image_size; /* sides in pixels, multiples of 64; 0: those of the mode */
+    int crop;                  /* cut the page into tiles: 1 yes, -1 no, 0 as in the mode */
     enum record_detail detail;
     const char *trace; /* file for the records; NULL: none */
+    bool memory;       /* record totals of memory by kind */
     bool no_shapes;    /* record operators without their shapes */
     /* Called with new text that consists of whole characters; may be NULL. */
     void (*on_text)(void *context, const char *text, size_t n);

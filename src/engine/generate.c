@@ -55,14 +55,15 @@ static int open_record(struct job *j, struct err *err) {
                                 .device = ops_name(j->e->ops),
                                 .isa = ops_device(j->e->ops),
                                 .units = ops_units(j->e->ops),
+                                .memory = r->memory,
                                 .no_shapes = r->no_shapes };
     j->rec = record_open(r->trace, r->detail, &info, err);
-    j->e->ops->rec = j->rec;
+    ops_record(j->e->ops, j->rec);
     return j->rec ? 0 : -1;
 }
 
 static int close_record(struct job *j, struct err *err) {
-    j->e->ops->rec = NULL;
+    ops_record(j->e->ops, NULL);
     struct recorder *rec = j->rec;
     j->rec = NULL;
     return record_close(rec, err) < 0 ? err_wrap(err, "%s", j->r->trace) : 0;

@@ -19,6 +19,7 @@ static int load_images(struct prompt *j, struct err *err) {
     struct ops *o = j->e->ops;
     const struct dsocr_memory memory = { host_alloc, host_free, o,
                                          .bytes = o->backend->upload_bytes != NULL };
+    if (dsocr_set_sizes(&settings, j->r->base_size, j->r->image_size, j->r->crop, err) < 0) return -1;
     if (j->r->max_tiles > 0) settings.max_tiles = MAX(settings.min_tiles, j->r->max_tiles);
     j->plans = xcalloc(j->r->nimages, sizeof *j->plans);
     j->views = xcalloc(j->r->nimages, sizeof *j->views);

@@ -173,10 +173,28 @@ static void on_end(struct importer *im, const struct kineto_event *ev, bool asyn
     emit_record(im, &r);
 }
 
+/* An allocation or a free of PyTorch's allocator, which also logs its total. Frees have negative bytes. */
+static bool on_memory(struct importer *im, const struct kineto_event *ev, uint64_t at) {
+    struct kineto_args a;
+    if (ev->name.n != strlen("[memory]") || !span_starts(ev->name, "[memory]")) return false;
+    kineto_args_parse(ev->args, &a);
+    if (a.total_bytes == KINETO_UNKNOWN || a.device_type == KINETO_UNKNOWN) return false;
+    struct trace_memory m = { .time_ns = at,
+                              .address = a.address == KINETO_UNKNOWN ? 0 : a.address,
+                              .bytes = a.total_bytes,
+                              .device = a.device_type == 0 ? TRACE_UNKNOWN_U32 : sink_u32(a.device),
+                              .thread = kineto_thread(im->sink, ev),
+                              .action = TRACE_MEMORY_TOTAL,
+                              .allocator = sink_text(im->sink, "torch", 5) };
+    sink_memory(im->sink, &m);
+    return true;
+}
+
 static void on_instant(struct importer *im, const struct kineto_event *ev) {
     uint64_t at;
     if (!time_of(im, ev, &at)) return;
     im->sink->events[SINK_EVENT_INSTANT]++;
+    if (on_memory(im, ev, at)) return;
     struct trace_range r = {
         .start_ns = at,
         .end_ns = at,

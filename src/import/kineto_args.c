@@ -27,7 +27,11 @@ static enum member member_of(struct kineto_args *a, const char *key, size_t n, u
 #define IS(text) (memcmp(key, text, sizeof text - 1) == 0)
 #define NUMBER(field) (*number = &a->field, MEMBER_NUMBER)
     switch (n) {
-    case 4: return IS("grid") ? MEMBER_GRID : IS("kind") ? MEMBER_KIND : MEMBER_OTHER;
+    case 4:
+        return IS("grid")   ? MEMBER_GRID
+               : IS("kind") ? MEMBER_KIND
+               : IS("Addr") ? NUMBER(address)
+                            : MEMBER_OTHER;
     case 5: return IS("block") ? MEMBER_BLOCK : IS("bytes") ? NUMBER(bytes) : MEMBER_OTHER;
     case 6: return IS("device") ? NUMBER(device) : IS("stream") ? NUMBER(stream) : MEMBER_OTHER;
     case 7: return IS("context") ? NUMBER(context) : MEMBER_OTHER;
@@ -36,7 +40,11 @@ static enum member member_of(struct kineto_args *a, const char *key, size_t n, u
         return IS("Input Dims") || IS("Input dims") ? MEMBER_DIMS
                : IS("Input type")                   ? MEMBER_TYPES
                                                     : MEMBER_OTHER;
-    case 11: return IS("correlation") ? NUMBER(correlation) : MEMBER_OTHER;
+    case 9: return IS("Device Id") ? NUMBER(device) : MEMBER_OTHER;
+    case 11:
+        return IS("correlation")   ? NUMBER(correlation)
+               : IS("Device Type") ? NUMBER(device_type)
+                                   : MEMBER_OTHER;
     case 13:
         return IS("shared memory")   ? NUMBER(smem_bytes)
                : IS("graph node id") ? NUMBER(graph_node)
@@ -44,7 +52,10 @@ static enum member member_of(struct kineto_args *a, const char *key, size_t n, u
                                      : MEMBER_OTHER;
     case 14:
         return IS("cuda_sync_kind") ? MEMBER_KIND : IS("correlation_id") ? NUMBER(correlation) : MEMBER_OTHER;
-    case 15: return IS("Concrete Inputs") ? MEMBER_VALUES : MEMBER_OTHER;
+    case 15:
+        return IS("Concrete Inputs")   ? MEMBER_VALUES
+               : IS("Total Allocated") ? NUMBER(total_bytes)
+                                       : MEMBER_OTHER;
     case 20: return IS("registers per thread") ? NUMBER(registers) : MEMBER_OTHER;
     default: return MEMBER_OTHER;
     }
@@ -117,6 +128,7 @@ static void parse_slow(struct span args, struct kineto_args *out) {
 static void start_args(struct kineto_args *out) {
     memset(out, 0, sizeof *out);
     out->device = out->stream = out->context = out->correlation = out->bytes = KINETO_UNKNOWN;
+    out->device_type = out->address = out->total_bytes = KINETO_UNKNOWN;
     out->registers = out->smem_bytes = out->graph = out->graph_node = KINETO_UNKNOWN;
     out->dims = out->types = out->values = out->kind = (struct span){ "", 0 };
     out->valid = true;

@@ -7,7 +7,6 @@
 #include "base/util.h"
 
 #define SIDE_MAX 100000
-#define OCR_TILE 640 /* fixed in the reference code, which ignores image_size */
 
 /* ---- Operator counts per view */
 
@@ -81,30 +80,48 @@ void llm_image_grid(uint64_t width, uint64_t height, uint64_t tile, uint64_t min
 /* ---- Preprocessing rules */
 static const struct ocr_mode {
     const char *name;
-    uint64_t base;
+    uint64_t base, image;
     bool tiles;
 } ocr_modes[] = {
-    { "gundam", 1024, true }, { "tiny", 512, false },   { "small", 640, false },
-    { "base", 1024, false },  { "large", 1280, false },
+    { "gundam", 1024, 640, true }, { "tiny", 512, 512, false },    { "small", 640, 640, false },
+    { "base", 1024, 1024, false }, { "large", 1280, 1280, false },
 };
 
-static int plan_ocr(const struct llm_model *m, uint64_t width, uint64_t height,
-                    const struct llm_image_opts *o, struct llm_image_plan *p, struct err *err) {
+static int check_side(const char *name, uint64_t side, struct err *err) {
+    if (side >= 64 && side <= 4096 && side % 64 == 0) return 0;
+    return err_set(err, "%s=%" PRIu64 ": expected a multiple of 64 from 64 to 4096", name, side);
+}
+
+/* The sizes of the mode, with those of the options in their place. */
+static int ocr_sizes(const struct llm_image_opts *o, struct ocr_mode *out, struct err *err) {
     const struct ocr_mode *mode = o->mode ? NULL : &ocr_modes[0];
     for (size_t i = 0; o->mode && i < COUNTOF(ocr_modes); i++)
         if (strcmp(o->mode, ocr_modes[i].name) == 0) mode = &ocr_modes[i];
     if (!mode) return err_set(err, "image mode '%s' is not one of gundam, tiny, small, base, large", o->mode);
-    uint64_t n = mode->base / 64; /* tokens per side: 16-pixel patches, then downsampled by 4 */
-    add_view(p, mode->base, mode->base, 1);
-    count_ocr(&m->vision, mode->base, 1, &p->counts);
+    *out = *mode;
+    if (o->base_size) out->base = o->base_size;
+    if (o->image_size) out->image = o->image_size;
+    if (o->crop != LLM_CROP_MODE) out->tiles = o->crop == LLM_CROP_ON;
+    if (check_side("base_size", out->base, err) < 0) return -1;
+    return check_side("image_size", out->image, err);
+}
+
+static int plan_ocr(const struct llm_model *m, uint64_t width, uint64_t height,
+                    const struct llm_image_opts *o, struct llm_image_plan *p, struct err *err) {
+    struct ocr_mode mode = ocr_modes[0];
+    if (ocr_sizes(o, &mode, err) < 0) return -1;
+    uint64_t side = mode.tiles ? mode.base : mode.image;
+    uint64_t n = side / 64; /* tokens per side: 16-pixel patches, then downsampled by 4 */
+    add_view(p, side, side, 1);
+    count_ocr(&m->vision, side, 1, &p->counts);
     p->tokens = n * (n + 1) + 1; /* one newline token per row, and one separator */
-    if (!mode->tiles || (width <= OCR_TILE && height <= OCR_TILE)) return 0;
-    uint64_t max = o->max_tiles ? o->max_tiles : m->vision.max_tiles, w, h, k = OCR_TILE / 64;
-    llm_image_grid(width, height, OCR_TILE, 2, MAX(2, max), &w, &h);
+    if (!mode.tiles || (width <= mode.image && height <= mode.image)) return 0;
+    uint64_t max = o->max_tiles ? o->max_tiles : m->vision.max_tiles, w, h, k = mode.image / 64;
+    llm_image_grid(width, height, mode.image, 2, MAX(2, max), &w, &h);
     p->grid_width = w;
     p->grid_height = h;
-    add_view(p, OCR_TILE, OCR_TILE, w * h);
-    count_ocr(&m->vision, OCR_TILE, (double)(w * h), &p->counts);
+    add_view(p, mode.image, mode.image, w * h);
+    count_ocr(&m->vision, mode.image, (double)(w * h), &p->counts);
     p->tokens += k * h * (k * w + 1);
     return 0;
 }
@@ -168,7 +185,8 @@ int llm_image_plan(const struct llm_model *m, uint64_t width, uint64_t height,
     if (!width || !height || width > SIDE_MAX || height > SIDE_MAX)
         return err_set(err, "image %" PRIu64 "x%" PRIu64 ": sides must be from 1 to %d pixels", width, height,
                        SIDE_MAX);
-    if (opts->mode && m->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
+    if ((opts->mode || opts->base_size || opts->image_size || opts->crop != LLM_CROP_MODE) &&
+        m->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
         return err_set(err, "image modes are only supported by deepseek_ocr, not by %s", m->family);
     if (opts->max_tiles && !m->vision.max_tiles)
         return err_set(err, "%s does not use tiles: remove --max-tiles", m->vision.family);

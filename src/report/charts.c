@@ -14,7 +14,7 @@ static const char alone_css[] =
     "4}.line{stroke:#3450b8;stroke-width:1.4;fill:none}"
     ".line2{stroke:#8f8f98;stroke-width:1.2;fill:none}.dot{fill:#3450b8;fill-opacity:.28;stroke:#3450b8}"
     ".stage{fill:#1d1d20;stroke:#fff;stroke-width:1.5}.mark{fill:#9a5b00;fill-opacity:.25}.busy{fill:#3450b8}"
-    ".idle{fill:#d5d2cb}.track{fill:#efede9}.tick{fill:#1d1d20}"
+    ".idle{fill:#d5d2cb}.track{fill:#efede9}.tick{fill:#1d1d20}text.on{fill:#fff;font-size:11px}"
     "@media(prefers-color-scheme:dark){svg{background:#1c1c1f}text{fill:#a5a5ae}.ink{fill:#ececef}"
     ".axis{stroke:#303036}.roof{stroke:#ececef}.line{stroke:#93a8ff}.line2{stroke:#7c7c86}"
     ".dot{fill:#93a8ff;stroke:#93a8ff}.stage{fill:#ececef;stroke:#1c1c1f}.busy{fill:#93a8ff}.idle{fill:#"
@@ -27,6 +27,7 @@ static const char alone_css[] =
 const struct chart charts[] = {
     { "stages", chart_stages }, { "roofline", chart_roofline }, { "kernels", chart_kernels },
     { "power", chart_power },   { "anatomy", chart_anatomy },   { "batch", chart_batch },
+    { "memory", chart_memory }, { "flame", chart_flame },
 };
 const size_t charts_n = COUNTOF(charts);
 

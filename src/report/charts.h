@@ -18,6 +18,10 @@ bool chart_kernels(const struct view *v, const struct chart_form *form, struct s
 bool chart_batch(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_anatomy(const struct view *v, const struct chart_form *form, struct strbuf *out);
 
+bool chart_flame(const struct view *v, const struct chart_form *form, struct strbuf *out);
+bool chart_memory(const struct view *v, const struct chart_form *form, struct strbuf *out);
+bool chart_memory_of(const struct analysis_memory *m, const struct chart_form *form, struct strbuf *out);
+
 bool chart_power_of(const struct analysis_power *p, const struct chart_form *form, struct strbuf *out);
 /* Opens the SVG, with the colours of the page if it is a standalone file. Close it with svg_close(). */
 void chart_open(const struct chart_form *form, double height, const char *title, struct strbuf *out);

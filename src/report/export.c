@@ -169,10 +169,18 @@ int export_window(struct export_job *x, const char *text, struct err *err) {
     return 0;
 }
 
+bool export_is_stacks(const char *format) {
+    return strcmp(format, "speedscope") == 0 || strcmp(format, "collapsed") == 0 ||
+           strcmp(format, "pprof") == 0;
+}
+
 int export_write(struct export_job *x, const char *format, const char *path, struct err *err) {
     if (strcmp(format, "perfetto") == 0) return export_perfetto(x, path, err);
     if (strcmp(format, "chrome") == 0) return export_chrome(x, path, err);
     if (strcmp(format, "csv") == 0) return export_csv(x, path, err);
     if (strcmp(format, "sqlite") == 0) return export_sqlite(x, path, err);
+    if (strcmp(format, "speedscope") == 0) return export_speedscope(x, path, err);
+    if (strcmp(format, "collapsed") == 0) return export_collapsed(x, path, err);
+    if (strcmp(format, "pprof") == 0) return export_pprof(x, path, err);
     return err_set(err, "unknown format '%s'; expected one of %s", format, EXPORT_FORMATS);
 }

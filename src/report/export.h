@@ -1,6 +1,6 @@
 /* Writes a timeline in formats of other tools: Perfetto's protobuf, Chrome's trace events (as PyTorch's
- * profiler writes them), CSV files, and an SQLite database with the tables and columns of an Nsight Systems
- * export.
+ * profiler writes them), CSV files, an SQLite database with the tables and columns of an Nsight Systems
+ * export, and call paths for flame graphs.
  *     struct export_job x;
  *     export_open(&x, timeline, analysis);
  *     if (export_window(&x, "decode:0..3", &err) < 0) ...           -- without this call: the whole timeline
@@ -21,7 +21,8 @@ struct export_job {
     uint64_t written;          /* number of records */
 };
 
-#define EXPORT_FORMATS "perfetto|chrome|csv|sqlite"
+#define EXPORT_FORMATS "perfetto|chrome|csv|sqlite|speedscope|collapsed|pprof"
+bool export_is_stacks(const char *format); /* sums over the whole trace, without times: no window */
 
 void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a);
 void export_close(struct export_job *x);
@@ -45,6 +46,9 @@ int export_perfetto(struct export_job *x, const char *path, struct err *err);
 int export_chrome(struct export_job *x, const char *path, struct err *err);
 int export_csv(struct export_job *x, const char *dir, struct err *err);
 int export_sqlite(struct export_job *x, const char *path, struct err *err);
+int export_speedscope(struct export_job *x, const char *path, struct err *err);
+int export_collapsed(struct export_job *x, const char *path, struct err *err);
+int export_pprof(struct export_job *x, const char *path, struct err *err);
 
 /* ---- for the writers */
 static inline bool export_has(const struct export_job *x, uint64_t start_ns, uint64_t end_ns) {

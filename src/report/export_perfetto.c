@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/die.h"
 #include "base/file.h"
 #include "base/intern.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "report/export_records.h"
+#include "report/protobuf.h"
 
 /* Field numbers of perfetto/trace/{trace_packet,track_event,track_descriptor,interned_data}.proto */
 enum {
@@ -78,40 +78,17 @@ struct perfetto {
     uint64_t counters;
 };
 
-static void key(struct strbuf *s, uint32_t field, uint32_t wire) {
-    uint8_t b[10];
-    strbuf_add(s, b, (size_t)(bytes_put_varint(b, (uint64_t)field << 3 | wire) - b));
-}
-static void put_u64(struct strbuf *s, uint32_t field, uint64_t v) {
-    uint8_t b[10];
-    key(s, field, 0);
-    strbuf_add(s, b, (size_t)(bytes_put_varint(b, v) - b));
-}
-static void put_fixed(struct strbuf *s, uint32_t field, const void *eight) {
-    key(s, field, 1);
-    strbuf_add(s, eight, 8);
-}
-static void put_bytes(struct strbuf *s, uint32_t field, const void *data, size_t n) {
-    uint8_t b[10];
-    key(s, field, 2);
-    strbuf_add(s, b, (size_t)(bytes_put_varint(b, n) - b));
-    strbuf_add(s, data, n);
-}
-static void put_text(struct strbuf *s, uint32_t field, const char *text) {
-    put_bytes(s, field, text, strlen(text));
-}
-
 static void packet_end(struct perfetto *p) {
-    put_u64(&p->packet, PACKET_SEQUENCE, 1);
+    protobuf_u64(&p->packet, PACKET_SEQUENCE, 1);
     struct strbuf framed = STRBUF_INIT;
-    put_bytes(&framed, TRACE_PACKET, p->packet.buf, p->packet.len);
+    protobuf_bytes(&framed, TRACE_PACKET, p->packet.buf, p->packet.len);
     fwrite(framed.buf, 1, framed.len, p->out);
     strbuf_free(&framed);
     strbuf_reset(&p->packet);
 }
 
 static void start_state(struct perfetto *p) {
-    put_u64(&p->packet, PACKET_FLAGS, STATE_CLEARED);
+    protobuf_u64(&p->packet, PACKET_FLAGS, STATE_CLEARED);
     packet_end(p);
 }
 
@@ -120,39 +97,39 @@ static uint64_t name_iid(struct perfetto *p, const char *name) {
     uint32_t before = intern_count(p->names), id = intern_str(p->names, name);
     if (id < before) return (uint64_t)id + 1;
     strbuf_reset(&p->part);
-    put_u64(&p->part, NAME_IID, (uint64_t)id + 1);
-    put_text(&p->part, NAME_TEXT, name);
+    protobuf_u64(&p->part, NAME_IID, (uint64_t)id + 1);
+    protobuf_text(&p->part, NAME_TEXT, name);
     struct strbuf data = STRBUF_INIT;
-    put_bytes(&data, INTERNED_EVENT_NAMES, p->part.buf, p->part.len);
-    put_bytes(&p->packet, PACKET_INTERNED, data.buf, data.len);
-    put_u64(&p->packet, PACKET_FLAGS, STATE_NEEDED);
+    protobuf_bytes(&data, INTERNED_EVENT_NAMES, p->part.buf, p->part.len);
+    protobuf_bytes(&p->packet, PACKET_INTERNED, data.buf, data.len);
+    protobuf_u64(&p->packet, PACKET_FLAGS, STATE_NEEDED);
     strbuf_free(&data);
     packet_end(p);
     return (uint64_t)id + 1;
 }
 
 static void event_end(struct perfetto *p, uint64_t at) {
-    put_u64(&p->packet, PACKET_TIMESTAMP, at);
-    put_bytes(&p->packet, PACKET_TRACK_EVENT, p->event.buf, p->event.len);
-    put_u64(&p->packet, PACKET_FLAGS, STATE_NEEDED);
+    protobuf_u64(&p->packet, PACKET_TIMESTAMP, at);
+    protobuf_bytes(&p->packet, PACKET_TRACK_EVENT, p->event.buf, p->event.len);
+    protobuf_u64(&p->packet, PACKET_FLAGS, STATE_NEEDED);
     packet_end(p);
     strbuf_reset(&p->event);
 }
 
 static void begin_slice(struct perfetto *p, uint64_t track, const struct slice *s) {
     uint64_t iid = name_iid(p, s->name);
-    put_u64(&p->event, EVENT_TYPE, SLICE_BEGIN);
-    put_u64(&p->event, EVENT_TRACK, track);
-    put_u64(&p->event, EVENT_NAME_IID, iid);
-    put_text(&p->event, EVENT_CATEGORY, s->category);
-    if (s->flow) put_fixed(&p->event, EVENT_FLOW, &s->flow);
+    protobuf_u64(&p->event, EVENT_TYPE, SLICE_BEGIN);
+    protobuf_u64(&p->event, EVENT_TRACK, track);
+    protobuf_u64(&p->event, EVENT_NAME_IID, iid);
+    protobuf_text(&p->event, EVENT_CATEGORY, s->category);
+    if (s->flow) protobuf_fixed(&p->event, EVENT_FLOW, &s->flow);
     event_end(p, s->start_ns);
     p->x->written++;
 }
 
 static void end_slice(struct perfetto *p, uint64_t track, uint64_t at) {
-    put_u64(&p->event, EVENT_TYPE, SLICE_END);
-    put_u64(&p->event, EVENT_TRACK, track);
+    protobuf_u64(&p->event, EVENT_TYPE, SLICE_END);
+    protobuf_u64(&p->event, EVENT_TRACK, track);
     event_end(p, at);
 }
 
@@ -160,11 +137,11 @@ static void end_slice(struct perfetto *p, uint64_t track, uint64_t at) {
 static void track(struct perfetto *p, uint64_t uuid, uint64_t parent, const char *name,
                   uint32_t extra_field) {
     struct strbuf d = STRBUF_INIT;
-    put_u64(&d, TRACK_UUID, uuid);
-    if (name) put_text(&d, TRACK_NAME, name);
-    if (parent) put_u64(&d, TRACK_PARENT, parent);
-    if (extra_field) put_bytes(&d, extra_field, p->part.buf, p->part.len);
-    put_bytes(&p->packet, PACKET_TRACK, d.buf, d.len);
+    protobuf_u64(&d, TRACK_UUID, uuid);
+    if (name) protobuf_text(&d, TRACK_NAME, name);
+    if (parent) protobuf_u64(&d, TRACK_PARENT, parent);
+    if (extra_field) protobuf_bytes(&d, extra_field, p->part.buf, p->part.len);
+    protobuf_bytes(&p->packet, PACKET_TRACK, d.buf, d.len);
     strbuf_free(&d);
     packet_end(p);
     strbuf_reset(&p->part);
@@ -241,8 +218,8 @@ static void stages(struct perfetto *p) {
 static void processes(struct perfetto *p) {
     for (uint32_t i = 0; i < p->x->tl->nprocesses; i++) {
         strbuf_reset(&p->part);
-        put_u64(&p->part, PROCESS_PID, export_pid(p->x, i));
-        put_text(&p->part, PROCESS_NAME, timeline_text(p->x->tl, p->x->tl->processes[i].command));
+        protobuf_u64(&p->part, PROCESS_PID, export_pid(p->x, i));
+        protobuf_text(&p->part, PROCESS_NAME, timeline_text(p->x->tl, p->x->tl->processes[i].command));
         track(p, UUID_PROCESS + i, 0, NULL, TRACK_PROCESS);
     }
 }
@@ -273,9 +250,9 @@ static void threads(struct perfetto *p) {
         const char *name = timeline_text(tl, tl->threads[i].name);
         uint64_t process = UUID_PROCESS + tl->threads[i].process;
         strbuf_reset(&p->part);
-        put_u64(&p->part, THREAD_PID, export_pid(p->x, tl->threads[i].process));
-        put_u64(&p->part, THREAD_TID, tl->threads[i].tid);
-        if (*name) put_text(&p->part, THREAD_NAME, name);
+        protobuf_u64(&p->part, THREAD_PID, export_pid(p->x, tl->threads[i].process));
+        protobuf_u64(&p->part, THREAD_TID, tl->threads[i].tid);
+        if (*name) protobuf_text(&p->part, THREAD_NAME, name);
         track(p, UUID_THREAD + i, process, NULL, TRACK_THREAD);
         flush_slices(p, UUID_THREAD + i, process, *name ? name : "crossing ranges", true);
     }
@@ -319,16 +296,16 @@ static void lanes(struct perfetto *p) {
 static uint64_t counter_track(struct perfetto *p, uint32_t device, const char *name, const char *unit) {
     uint64_t id = UUID_COUNTER + p->counters++;
     strbuf_reset(&p->part);
-    put_text(&p->part, COUNTER_UNIT_NAME, unit);
+    protobuf_text(&p->part, COUNTER_UNIT_NAME, unit);
     track(p, id, device < p->x->tl->ndevices ? UUID_DEVICE + device : 0, name, TRACK_COUNTER);
     return id;
 }
 
 static void add_count(struct perfetto *p, uint64_t track_id, uint64_t at, double value) {
     if (!isfinite(value)) return;
-    put_u64(&p->event, EVENT_TYPE, COUNTER);
-    put_u64(&p->event, EVENT_TRACK, track_id);
-    put_fixed(&p->event, EVENT_DOUBLE_COUNTER, &value);
+    protobuf_u64(&p->event, EVENT_TYPE, COUNTER);
+    protobuf_u64(&p->event, EVENT_TRACK, track_id);
+    protobuf_fixed(&p->event, EVENT_DOUBLE_COUNTER, &value);
     event_end(p, at);
     p->x->written++;
 }

@@ -121,6 +121,9 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
         { "timeline", "Timeline", timeline },
         { "kernels", "Kernels", html_has_kernels(v) },
         { "operators", "Operators", html_has_operators(v) },
+        { "gemms", "Products", v->a && v->a->ngemms },
+        { "flame", "Call paths", has_chart(v, chart_flame) },
+        { "memory", "Memory", v->a && v->a->nmemories },
         { "power", "Power", has_chart(v, chart_power) },
         { "environment", "Environment", true },
     };
@@ -191,6 +194,40 @@ static void section_power(const struct view *v, struct strbuf *out) {
     html_section_end(out);
 }
 
+static void section_flame(const struct view *v, struct strbuf *out) {
+    if (!has_chart(v, chart_flame)) return;
+    html_section(
+        out, "flame", "Call paths",
+        "Time by call path: callers above, as wide as the time of everything they called. Kernels are at "
+        "the bottom. Point at a box for its name and time.");
+    strbuf_addstr(out, "<div class=\"chart flame\">\n");
+    chart_flame(v, &(struct chart_form){ 1072, "", false }, out);
+    strbuf_addstr(out,
+                  "</div>\n<p class=\"small soft\">For other viewers: <code>inferprof export RUN --format "
+                  "speedscope</code> (or collapsed, pprof).</p>\n");
+    html_section_end(out);
+}
+
+static void section_memory(const struct view *v, struct strbuf *out) {
+    struct table t;
+    if (!v->a || v->a->nmemories == 0) return;
+    html_section(
+        out, "memory", "Memory",
+        "Memory over time, and its peaks. The peak of a stage is the largest total while the stage was "
+        "open on the host.");
+    for (size_t i = 0; i < v->a->nmemories; i++) {
+        strbuf_addstr(out, "<h3>");
+        html_escape(out, rows_memory_device(v, &v->a->memories[i]));
+        strbuf_addstr(out, "</h3>\n<div class=\"chart\">\n");
+        chart_memory_of(&v->a->memories[i], &(struct chart_form){ 1072, "wide", false }, out);
+        chart_memory_of(&v->a->memories[i], &(struct chart_form){ 340, "narrow", false }, out);
+        strbuf_addstr(out, "</div>\n");
+    }
+    rows_memory_md(v, &t);
+    html_table(out, &t);
+    html_section_end(out);
+}
+
 static void page_scripts(struct strbuf *out) {
     static const char *const files[] = { "web/tables.js", "web/timeline.js" };
     for (size_t i = 0; i < COUNTOF(files); i++) {
@@ -216,6 +253,9 @@ void report_html(const struct view *v, struct strbuf *out) {
     section_timeline(&timeline, out);
     html_kernels(v, out);
     html_operators(v, out);
+    html_gemms(v, out);
+    section_flame(v, out);
+    section_memory(v, out);
     section_power(v, out);
     html_provenance(v, out);
     strbuf_addstr(out, "</main>\n<footer>Written by inferprof ");

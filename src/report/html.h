@@ -18,6 +18,7 @@ void html_understood(const struct view *v, struct strbuf *out);
 void html_idle(const struct view *v, struct strbuf *out);
 void html_kernels(const struct view *v, struct strbuf *out);
 void html_operators(const struct view *v, struct strbuf *out);
+void html_gemms(const struct view *v, struct strbuf *out);
 void html_provenance(const struct view *v, struct strbuf *out);
 
 void html_section(struct strbuf *out, const char *id, const char *heading, const char *lede); /* opens */

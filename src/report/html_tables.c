@@ -5,6 +5,7 @@
 
 #include "base/html.h"
 #include "base/util.h"
+#include "report/gemm_columns.h"
 #include "report/html.h"
 #include "report/kernel_columns.h"
 #include "report/operator_columns.h"
@@ -103,6 +104,19 @@ void html_operators(const struct view *v, struct strbuf *out) {
                  MAX_TABLE_ROWS);
     rows_operators_csv(v, &t);
     download(v, out, "operators.csv", &t);
+    html_section_end(out);
+}
+
+void html_gemms(const struct view *v, struct strbuf *out) {
+    struct table t;
+    if (!v->a || !v->a->ngemms) return;
+    html_section(out, "gemms", "Matrix products",
+                 "Products whose sizes were recorded, by time. Small M, or sizes that are no multiple of the "
+                 "kernel's tile, keep the share of the peak low.");
+    limit_note(out, v->a->ngemms, "products", "gemms.csv");
+    html_columns(out, "gemms", gemm_columns, COUNTOF(gemm_columns), v, rows_gemm_items(v), MAX_TABLE_ROWS);
+    rows_gemms_csv(v, &t);
+    download(v, out, "gemms.csv", &t);
     html_section_end(out);
 }
 

@@ -307,6 +307,10 @@ void report_markdown(const struct view *v, struct strbuf *out) {
     profiles(v, out);
     rows_operators_md(v, 20, &t);
     section(v, out, "Operators", &t);
+    rows_gemms_md(v, 15, &t);
+    markdown_section(out, "Matrix products", &t);
+    rows_memory_md(v, &t);
+    markdown_section(out, "Memory", &t);
     rows_power_md(v, &t);
     markdown_section(out, "Power and clocks", &t);
     rows_stability_md(v, &t);

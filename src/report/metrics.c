@@ -5,6 +5,7 @@
 #include "base/jsonw.h"
 #include "base/schema.h"
 #include "base/util.h"
+#include "report/gemm_columns.h"
 #include "report/kernel_columns.h"
 #include "report/metrics.h"
 #include "report/operator_columns.h"
@@ -13,9 +14,10 @@
 #include "report/stage_columns.h"
 #include "run/saved_metrics.h"
 
-/* The full lists are in kernels.csv and operators.csv. */
+/* The full lists are in kernels.csv, operators.csv and gemms.csv. */
 #define MAX_KERNELS 2000
 #define MAX_OPERATORS 2000
+#define MAX_GEMMS 500
 
 static void write_stats(struct jsonw *j, const char *key, const struct stats *s, const char *unit) {
     jsonw_kobject(j, key);
@@ -321,8 +323,10 @@ static void write_trace(struct jsonw *j, const struct view *v) {
     write_kernels(j, v);
 #define ARRAY(array, n) ((struct column_items){ a->array, a->n, sizeof *a->array })
     columns_json_array("operators", operator_columns, v, ARRAY(operators, noperators), MAX_OPERATORS, j);
+    columns_json_array("gemms", gemm_columns, v, ARRAY(gemms, ngemms), MAX_GEMMS, j);
     columns_json_array("categories", &rows_group_columns, v, ARRAY(categories, ncategories), SIZE_MAX, j);
     columns_json_array("libraries", &rows_group_columns, v, ARRAY(libraries, nlibraries), SIZE_MAX, j);
+    rows_memory_json(v, j);
     columns_json_array("power", &rows_power_columns, v, ARRAY(powers, npowers), SIZE_MAX, j);
     columns_json_array("devices", &rows_device_columns, v, ARRAY(devices, ndevices), SIZE_MAX, j);
     columns_json_array("stability", &rows_stability_columns, v, ARRAY(stability, nstability), SIZE_MAX, j);

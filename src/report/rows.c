@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/util.h"
+#include "report/gemm_columns.h"
 #include "report/kernel_columns.h"
 #include "report/operator_columns.h"
 #include "report/stage_columns.h"
@@ -120,6 +121,18 @@ void rows_operators_csv(const struct view *v, struct table *t) {
         const struct analysis_operator *o = &v->a->operators_by_shape[i];
         if (o->detail && *o->detail) column_set_cells(&set, &(struct column_row){ v, o, i }, t);
     }
+}
+
+struct column_items rows_gemm_items(const struct view *v) {
+    if (!v->a) return (struct column_items){ 0 };
+    return (struct column_items){ v->a->gemms, v->a->ngemms, sizeof *v->a->gemms };
+}
+void rows_gemms_md(const struct view *v, size_t limit, struct table *t) {
+    columns_table(gemm_columns, COUNTOF(gemm_columns), COLUMN_DOC_MARKDOWN, v,
+                  first_items(rows_gemm_items(v), limit), t);
+}
+void rows_gemms_csv(const struct view *v, struct table *t) {
+    columns_table(gemm_columns, COUNTOF(gemm_columns), COLUMN_DOC_CSV, v, rows_gemm_items(v), t);
 }
 
 /* ---- statistics over the repeats */

@@ -23,6 +23,15 @@ void rows_kernels_csv(const struct view *v, struct table *t);
 void rows_operators_by_total_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_csv(const struct view *v, struct table *t);
+/* Matrix products whose sizes were recorded. */
+struct column_items rows_gemm_items(const struct view *v);
+void rows_gemms_md(const struct view *v, size_t limit, struct table *t);
+void rows_gemms_csv(const struct view *v, struct table *t);
+/* Memory: peaks by stage and kind; the series over time. */
+void rows_memory_md(const struct view *v, struct table *t);
+void rows_memory_csv(const struct view *v, struct table *t);
+void rows_memory_json(const struct view *v, struct jsonw *j); /* "memory": [...] */
+const char *rows_memory_device(const struct view *v, const struct analysis_memory *m);
 void rows_aggregates_md(const struct view *v, struct table *t); /* statistics over the repeats */
 void rows_mfu_md(const struct view *v, struct table *t);
 /* The timeline of each device: its stages, the time between steps, the unrecorded time. */

@@ -78,12 +78,16 @@ int report_write_all(const char *dir, const struct view *v, struct err *err) {
     if (rc == 0) rc = write_csv(dir, "stages.csv", v, rows_stages_csv, err);
     if (rc == 0) rc = write_csv(dir, "kernels.csv", v, rows_kernels_csv, err);
     if (rc == 0) rc = write_csv(dir, "operators.csv", v, rows_operators_csv, err);
+    if (rc == 0 && v->a && v->a->ngemms) rc = write_csv(dir, "gemms.csv", v, rows_gemms_csv, err);
+    if (rc == 0 && v->a && v->a->nmemories) rc = write_csv(dir, "memory.csv", v, rows_memory_csv, err);
     if (rc == 0 && v->a && v->a->recognition.nsteps) rc = write_csv(dir, "steps.csv", v, rows_steps_csv, err);
     if (rc == 0 && v->a && v->a->anatomy) rc = write_csv(dir, "anatomy.csv", v, rows_anatomy_csv, err);
     if (rc == 0) rc = write_list(dir, "kernels.md", "Kernels", v, rows_kernels_md, NULL, err);
     if (rc == 0)
         rc = write_list(dir, "operators.md", "Operators", v, rows_operators_md, rows_operators_by_total_md,
                         err);
+    if (rc == 0 && v->a && v->a->ngemms)
+        rc = write_list(dir, "gemms.md", "Matrix products", v, rows_gemms_md, NULL, err);
     if (rc == 0) rc = write_charts(dir, v, err);
     if (rc == 0) rc = write_document(dir, "report.md", v, report_markdown, err);
     if (rc == 0) rc = write_document(dir, "stakeholder_summary.md", v, report_summary, err);

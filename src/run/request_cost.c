@@ -9,10 +9,18 @@
 #include "base/util.h"
 #include "engine/image/image.h"
 
+static uint64_t size_or_default(int64_t value) { return value > 0 ? (uint64_t)value : 0; }
+
 struct request_image *request_images(const struct profile_plan *p) {
     struct request_image *images = xcalloc(p->dataset.n + 1, sizeof *images);
-    struct llm_image_opts opts = { .mode = p->s.model.preprocess.mode };
-    if (p->s.model.preprocess.max_tiles > 0) opts.max_tiles = (uint64_t)p->s.model.preprocess.max_tiles;
+    const char *crop = p->s.model.preprocess.crop_mode;
+    struct llm_image_opts opts = { .mode = p->s.model.preprocess.mode,
+                                   .max_tiles = size_or_default(p->s.model.preprocess.max_tiles),
+                                   .base_size = size_or_default(p->s.model.preprocess.base_size),
+                                   .image_size = size_or_default(p->s.model.preprocess.image_size),
+                                   .crop = !crop                       ? LLM_CROP_MODE
+                                           : strcmp(crop, "true") == 0 ? LLM_CROP_ON
+                                                                       : LLM_CROP_OFF };
     for (size_t i = 0; i < p->dataset.n; i++) {
         const struct dataset_item *it = &p->dataset.v[i];
         struct image im;

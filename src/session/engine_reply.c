@@ -144,6 +144,49 @@ static void read_lists(json_t *root, struct engine_answer *out) {
     }
 }
 
+/* The kind of each column of the points; TRACE_MEMORY_KIND_END: unknown name, ignored. */
+static size_t read_memory_kinds(const json_t *memory, unsigned *kinds, size_t cap) {
+    static const char *const names[] = { [TRACE_MEMORY_OTHER] = "other",
+                                         [TRACE_MEMORY_WEIGHTS] = "weights",
+                                         [TRACE_MEMORY_KV_CACHE] = "kv_cache",
+                                         [TRACE_MEMORY_ACTIVATIONS] = "activations",
+                                         [TRACE_MEMORY_WORKSPACE] = "workspace" };
+    const json_t *list = json_object_get(memory, "kinds");
+    size_t n = json_array_size(list) < cap ? json_array_size(list) : cap;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        kinds[i] = 0;
+        while (kinds[i] < TRACE_MEMORY_KIND_END && (!name || strcmp(names[kinds[i]], name) != 0)) kinds[i]++;
+    }
+    return n;
+}
+
+#define MAX_MEMORY_POINTS 100000u
+#define MAX_MEMORY_COLUMNS 16u
+
+/* "memory": { "device": 0, "kinds": ["weights", ...], "points": [[unix time in ns, bytes, ...], ...] }, or
+ * "note" with the reason why there is none. */
+static void read_memory(const json_t *memory, struct engine_answer *out) {
+    unsigned kinds[MAX_MEMORY_COLUMNS];
+    const json_t *note = json_object_get(memory, "note"), *point;
+    size_t n = read_memory_kinds(memory, kinds, MAX_MEMORY_COLUMNS), i;
+    if (json_is_string(note) && out->notes.n < MAX_NOTES)
+        vec_push(&out->notes, xstrdup(json_string_value(note)));
+    double device = number_of(memory, "device");
+    out->memory.device = device >= 0 && device < 1024 ? (uint32_t)device : 0;
+    json_array_foreach(json_object_get(memory, "points"), i, point) {
+        const json_t *time = json_array_get(point, 0);
+        if (!json_is_integer(time) || json_integer_value(time) < 0 || out->memory.n >= MAX_MEMORY_POINTS)
+            continue;
+        struct engine_memory_point p = { .time_ns = (uint64_t)json_integer_value(time) };
+        for (size_t k = 0; k < n; k++) {
+            double bytes = json_number_value(json_array_get(point, k + 1));
+            if (kinds[k] < TRACE_MEMORY_KIND_END && bytes >= 0 && bytes < 1e18) p.bytes[kinds[k]] += bytes;
+        }
+        vec_push(&out->memory, p);
+    }
+}
+
 enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, struct engine_answer *out,
                                        struct err *err) {
     enum engine_verdict verdict;
@@ -171,6 +214,7 @@ enum engine_verdict engine_reply_infer(const char *line, size_t n, uint64_t id, 
     };
     if (!(out->batch >= 1)) out->batch = 1;
     read_lists(root, out);
+    read_memory(json_object_get(root, "memory"), out);
     json_decref(root);
     return ENGINE_GOOD;
 }
@@ -180,6 +224,7 @@ void engine_answer_free(struct engine_answer *a) {
     free(a->stages.v);
     for (size_t i = 0; i < a->notes.n; i++) free(a->notes.v[i]);
     free(a->notes.v);
+    free(a->memory.v);
     free(a->token_ms.v);
     free(a->ids.v);
     free(a->text);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "trace/format.h"
 
 struct engine_stage_ms {
     char *name;
@@ -53,6 +54,15 @@ struct engine_answer {
         char **v;
         size_t n, cap;
     } notes; /* messages of the engine about this request */
+    /* device memory over time, if profile_memory was requested */
+    struct {
+        struct engine_memory_point {
+            uint64_t time_ns; /* unix time */
+            double bytes[TRACE_MEMORY_KIND_END];
+        } * v;
+        size_t n, cap;
+        uint32_t device;
+    } memory;
     char *text, *stop;
 };
 

@@ -29,6 +29,7 @@ static const struct {
     { INJECT_SYNCS, "syncs" },
     { INJECT_NVTX, "nvtx" },
     { INJECT_GEMMS, "gemms" },
+    { INJECT_ALLOCATIONS, "allocations" },
     { INJECT_WHOLE_GRAPHS, "whole-graphs" },
 };
 

@@ -22,6 +22,7 @@ enum inject_what {
     INJECT_NVTX = 16,
     INJECT_GEMMS = 32,
     INJECT_WHOLE_GRAPHS = 64, /* one record per CUDA graph launch instead of one per kernel */
+    INJECT_ALLOCATIONS = 128, /* of device memory */
     INJECT_MIN = INJECT_NVTX,
     INJECT_DEFAULT = INJECT_KERNELS | INJECT_COPIES | INJECT_LAUNCHES | INJECT_SYNCS | INJECT_NVTX,
     INJECT_MAX = INJECT_DEFAULT | INJECT_GEMMS,

@@ -69,6 +69,10 @@ static json_t *image_json(const struct settings *s) {
     json_t *o = json_object();
     set_text(o, "mode", s->model.preprocess.mode);
     if (s->model.preprocess.max_tiles > 0) set_int(o, "max_tiles", s->model.preprocess.max_tiles);
+    if (s->model.preprocess.base_size > 0) set_int(o, "base_size", s->model.preprocess.base_size);
+    if (s->model.preprocess.image_size > 0) set_int(o, "image_size", s->model.preprocess.image_size);
+    const char *crop = s->model.preprocess.crop_mode;
+    if (crop) json_object_set_new(o, "crop_mode", json_boolean(strcmp(crop, "true") == 0));
     return o;
 }
 
@@ -88,7 +92,11 @@ json_t *request_infer(const struct settings *s, const struct dataset_item *item,
     json_object_set_new(r, "image", image_json(s));
     set_text(r, "detail", detail);
     set_text(r, "trace", trace);
-    if (trace) json_object_set_new(r, "record_shapes", json_boolean(s->profiling.record_shapes));
+    if (trace) {
+        json_object_set_new(r, "record_shapes", json_boolean(s->profiling.record_shapes));
+        if (s->profiling.profile_memory) json_object_set_new(r, "profile_memory", json_true());
+        if (s->profiling.with_stack) json_object_set_new(r, "with_stack", json_true());
+    }
     return with_extra(r, s->engine.infer);
 }
 

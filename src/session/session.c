@@ -3,6 +3,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 #include "session/nvml.h"
 #include "session/nvml_meter.h"
 #include "session/requests.h"
+#include "trace/writer.h"
 
 /* An error message of the engine; each is listed once. */
 struct failure {
@@ -338,17 +340,56 @@ static void stop_watchers(struct watchers *w) {
     if (w->power && nvml_sampler_stop(w->power, &err) < 0) log_warn("power samples: %s", err.msg);
 }
 
+/* Modules and operators are activities of the CPU. */
+static const char *recorded_detail(const struct settings *s) {
+    for (size_t i = 0; i < s->profiling.activities->n; i++)
+        if (strcmp(s->profiling.activities->v[i]->text, "cpu") == 0) return s->profiling.detail;
+    return "stages";
+}
+
+/* Writes the memory that the engine reported as a trace. */
+static void write_memory(struct run *r, const struct engine_answer *a) {
+    struct err err;
+    if (!a->memory.n) return;
+    char *path = xasprintf("%s/memory.ipt", r->plan->trace_dir);
+    struct trace_writer *w = trace_writer_open(path, NULL, &err);
+    trace_writer_meta(w, "clock", "unix");
+    trace_writer_meta(w, "source", "engine memory");
+    char key[48];
+    snprintf(key, sizeof key, "device.%u.name", a->memory.device);
+    trace_writer_meta(w, key, "%s", r->plan->device->name);
+    snprintf(key, sizeof key, "device.%u.uuid", a->memory.device);
+    if (*r->plan->device->id) trace_writer_meta(w, key, "%s", r->plan->device->id);
+    uint32_t allocator = trace_writer_str(w, "engine");
+    for (size_t i = 0; w && i < a->memory.n; i++)
+        for (unsigned k = 0; k < TRACE_MEMORY_KIND_END; k++) {
+            double bytes = a->memory.v[i].bytes[k];
+            if (i ? bytes == a->memory.v[i - 1].bytes[k] : bytes == 0) continue;
+            struct trace_memory m = { .time_ns = a->memory.v[i].time_ns,
+                                      .bytes = (uint64_t)bytes,
+                                      .device = a->memory.device,
+                                      .memory_kind = k,
+                                      .action = TRACE_MEMORY_TOTAL,
+                                      .allocator = allocator };
+            trace_writer_memory(w, &m, 1);
+        }
+    if (!w || trace_writer_close(w, &err) < 0)
+        strlist_add(&r->out->problems, "The memory of the run was not written: %s", err.msg);
+    free(path);
+}
+
 static void run_representative(struct run *r) {
     const struct dataset *d = r->plan->dataset;
     const struct dataset_item *it = &d->v[d->order.v[0]];
     char *trace = xasprintf("%s/engine.ipt", r->plan->trace_dir);
     struct watchers watchers = start_watchers(r);
-    log_debug("representative run: %s, detail %s", it->name, r->s->profiling.detail);
+    log_debug("representative run: %s, detail %s", it->name, recorded_detail(r->s));
     r->out->representative.item = d->order.v[0];
     infer(r, &r->out->representative,
-          request_infer(r->s, it, recorded_tokens(r, it), r->s->profiling.detail, trace),
+          request_infer(r->s, it, recorded_tokens(r, it), recorded_detail(r->s), trace),
           "the representative run");
     stop_watchers(&watchers);
+    write_memory(r, &r->out->representative.answer);
     free(trace);
 }
 
@@ -484,7 +525,7 @@ void session_replay(const struct session_plan *plan, const char *trace, struct s
         if (plan->synthetic_page && item.path) item.path = (char *)(uintptr_t)plan->synthetic_page;
         add_line(lines, request_warmup(r.s, &item, r.s->profiling.warmup_rounds), "warmup");
     }
-    add_line(lines, request_infer(r.s, it, recorded_tokens(&r, it), r.s->profiling.detail, trace), "infer");
+    add_line(lines, request_infer(r.s, it, recorded_tokens(&r, it), recorded_detail(r.s), trace), "infer");
     add_line(lines, json_object(), "bye");
     make_env(&r, false);
     for (size_t i = 0; i < r.env.n && r.env.v[i]; i++) strlist_add(env, "%s", r.env.v[i]);

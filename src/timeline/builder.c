@@ -160,6 +160,7 @@ static void add_range(struct timeline_builder *b, const struct trace_range *r) {
     c->name[i] = text_or_none(b, r->name);
     c->domain[i] = text_or_none(b, r->domain);
     c->detail[i] = text_or_none(b, r->detail);
+    c->stack[i] = text_or_none(b, r->stack);
     c->depth[i] = (uint16_t)MIN(r->depth, UINT16_MAX);
     c->category[i] = (uint8_t)(r->category < TRACE_CATEGORY_END ? r->category : TRACE_CATEGORY_USER);
     c->flags[i] = (uint8_t)r->flags;
@@ -359,5 +360,21 @@ void timeline_builder_model_file(struct timeline_builder *b, const struct trace_
         f->text = text_or_none(b, r->text);
         c->time_ns[i] = r->time_ns;
         c->process[i] = process;
+    }
+}
+
+void timeline_builder_memory(struct timeline_builder *b, const struct trace_memory *r, size_t n) {
+    struct memory_columns *c = &b->memories;
+    uint32_t process = take_records(b, TRACE_MEMORY, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        if (r->memory_kind >= TRACE_MEMORY_KIND_END || r->action >= TRACE_MEMORY_ACTION_END) continue;
+        size_t i = c->n++;
+        c->time_ns[i] = r->time_ns;
+        c->address[i] = r->address;
+        c->bytes[i] = r->bytes;
+        c->device[i] = r->device == TRACE_UNKNOWN_U32 ? TIMELINE_NONE : build_device(b, process, r->device);
+        c->process[i] = process;
+        c->kind[i] = (uint8_t)r->memory_kind;
+        c->action[i] = (uint8_t)r->action;
     }
 }

@@ -84,6 +84,7 @@ struct timeline_metric_set {
     C(uint32_t, name)   /* this column and the next two are texts */                        \
     C(uint32_t, domain)                                                                     \
     C(uint32_t, detail)                                                                     \
+    C(uint32_t, stack)   /* text: call path, outermost first */                             \
     C(uint8_t, category) /* enum trace_range_category */                                    \
     C(uint8_t, flags)    /* enum trace_range_flags */                                       \
     O(double, flops)                                                                        \
@@ -136,20 +137,29 @@ struct timeline_metric_set {
     C(uint64_t, time_ns)                                             \
     C(struct trace_model_file, v) /* its texts are timeline texts */ \
     C(uint32_t, process)
+#define TIMELINE_MEMORY_COLUMNS(C, O, B)                 \
+    C(uint64_t, time_ns)                                 \
+    C(uint64_t, address)                                 \
+    C(uint64_t, bytes)                                   \
+    C(uint32_t, device) /* TIMELINE_NONE: host memory */ \
+    C(uint32_t, process)                                 \
+    C(uint8_t, kind)   /* enum trace_memory_kind */      \
+    C(uint8_t, action) /* enum trace_memory_action */
 
 /* X(record kind, its name, name of its columns in struct timeline) */
-#define TIMELINE_KINDS(X)       \
-    X(KERNEL, kernel, kernels)  \
-    X(COPY, copy, copies)       \
-    X(LAUNCH, launch, launches) \
-    X(RANGE, range, ranges)     \
-    X(SYNC, sync, syncs)        \
-    X(SAMPLE, sample, samples)  \
-    X(POWER, power, powers)     \
-    X(GEMM, gemm, gemms)        \
-    X(TOKEN, token, tokens)     \
-    X(REPLAY, replay, replays)  \
-    X(MODEL_FILE, model_file, model_files)
+#define TIMELINE_KINDS(X)                  \
+    X(KERNEL, kernel, kernels)             \
+    X(COPY, copy, copies)                  \
+    X(LAUNCH, launch, launches)            \
+    X(RANGE, range, ranges)                \
+    X(SYNC, sync, syncs)                   \
+    X(SAMPLE, sample, samples)             \
+    X(POWER, power, powers)                \
+    X(GEMM, gemm, gemms)                   \
+    X(TOKEN, token, tokens)                \
+    X(REPLAY, replay, replays)             \
+    X(MODEL_FILE, model_file, model_files) \
+    X(MEMORY, memory, memories)
 
 /* Declares struct timeline_kernels { size_t n; const uint64_t *start_ns; ... }; and so on. */
 #define TIMELINE_DECLARE(type, name) const type *name;

@@ -26,6 +26,8 @@ static const char *const kind_names[TRACE_KIND_END] = { TRACE_KINDS(X) };
 static const char *const category_names[] = { TRACE_RANGE_CATEGORIES(X) };
 static const char *const sync_names[] = { TRACE_SYNC_KINDS(X) };
 static const char *const token_names[] = { TRACE_TOKEN_KINDS(X) };
+static const char *const memory_kind_names[] = { TRACE_MEMORY_KINDS(X) };
+static const char *const memory_action_names[] = { TRACE_MEMORY_ACTIONS(X) };
 static const char *const reason_names[] = { TRACE_LOST_REASONS(X) };
 #undef X
 #define X(ID, name, description) name,
@@ -42,4 +44,6 @@ const char *trace_copy_kind_name(unsigned copy_kind) { return NAME(copy_names, c
 const char *trace_copy_kind_description(unsigned copy_kind) { return NAME(copy_descriptions, copy_kind); }
 const char *trace_sync_kind_name(unsigned sync_kind) { return NAME(sync_names, sync_kind); }
 const char *trace_token_kind_name(unsigned token_kind) { return NAME(token_names, token_kind); }
+const char *trace_memory_kind_name(unsigned memory_kind) { return NAME(memory_kind_names, memory_kind); }
+const char *trace_memory_action_name(unsigned action) { return NAME(memory_action_names, action); }
 const char *trace_lost_reason_name(unsigned reason) { return NAME(reason_names, reason); }

@@ -13,18 +13,19 @@
 
 /* Kinds of events: X(ID, name, number on disk). Each has a struct trace_NAME and a list TRACE_ID_FIELDS.
  * Numbers are never reused; a new kind gets the next number, at the end. */
-#define TRACE_EVENTS(X)   \
-    X(RANGE, range, 3)    \
-    X(LAUNCH, launch, 4)  \
-    X(KERNEL, kernel, 5)  \
-    X(COPY, copy, 6)      \
-    X(SYNC, sync, 7)      \
-    X(SAMPLE, sample, 8)  \
-    X(POWER, power, 9)    \
-    X(GEMM, gemm, 10)     \
-    X(TOKEN, token, 11)   \
-    X(REPLAY, replay, 13) \
-    X(MODEL_FILE, model_file, 14)
+#define TRACE_EVENTS(X)           \
+    X(RANGE, range, 3)            \
+    X(LAUNCH, launch, 4)          \
+    X(KERNEL, kernel, 5)          \
+    X(COPY, copy, 6)              \
+    X(SYNC, sync, 7)              \
+    X(SAMPLE, sample, 8)          \
+    X(POWER, power, 9)            \
+    X(GEMM, gemm, 10)             \
+    X(TOKEN, token, 11)           \
+    X(REPLAY, replay, 13)         \
+    X(MODEL_FILE, model_file, 14) \
+    X(MEMORY, memory, 15)
 /* All kinds with fields: the events, and two kinds that describe the file itself. */
 #define TRACE_RECORDS(X) \
     X(META, meta, 1)     \
@@ -37,7 +38,7 @@
 
 /* TRACE_KIND_END is one past the largest number. A smaller value does not compile (format.c). */
 #define X(ID, name, number) TRACE_##ID = number,
-enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 15 };
+enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 16 };
 #undef X
 
 enum trace_field_type {
@@ -65,6 +66,17 @@ enum trace_field_type {
 #define TRACE_TOKEN_KINDS(X) \
     X(CONSUMED, "read")      \
     X(MADE, "made")
+/* What memory is used for. */
+#define TRACE_MEMORY_KINDS(X)          \
+    X(OTHER, "other") /* or unknown */ \
+    X(WEIGHTS, "weights")              \
+    X(KV_CACHE, "KV cache")            \
+    X(ACTIVATIONS, "activations")      \
+    X(WORKSPACE, "workspace")
+#define TRACE_MEMORY_ACTIONS(X)                                                   \
+    X(ALLOC, "alloc") /* `bytes` at `address` were allocated */                   \
+    X(FREE, "free")   /* `address` was freed; bytes 0: those of its allocation */ \
+    X(TOTAL, "total") /* the kind has `bytes` in all from now on */
 #define TRACE_LOST_REASONS(X)                                                             \
     X(MEMORY, "memory")       /* the writer could not keep up within its memory */        \
     X(DISK, "disk")           /* disk full, size limit reached, or the write failed */    \
@@ -88,6 +100,10 @@ enum trace_sync_kind { TRACE_SYNC_KINDS(X) TRACE_SYNC_KIND_END };
 #undef X
 #define X(ID, name) TRACE_TOKEN_##ID,
 enum trace_token_kind { TRACE_TOKEN_KINDS(X) TRACE_TOKEN_KIND_END };
+#undef X
+#define X(ID, name) TRACE_MEMORY_##ID,
+enum trace_memory_kind { TRACE_MEMORY_KINDS(X) TRACE_MEMORY_KIND_END };
+enum trace_memory_action { TRACE_MEMORY_ACTIONS(X) TRACE_MEMORY_ACTION_END };
 #undef X
 #define X(ID, name) TRACE_LOST_##ID,
 enum trace_lost_reason { TRACE_LOST_REASONS(X) TRACE_LOST_REASON_END };
@@ -130,7 +146,8 @@ enum trace_model_flags {
     F(kind, STR, detail, 9) /* shapes and types of an operator: "x[1,512,1280]bf16 w[...]" */   \
     F(kind, F64, flops, 10) /* FLOPs counted by the engine; NaN: unknown */                     \
     F(kind, F64, bytes, 11)                                                                     \
-    F(kind, F64, payload, 12) /* NVTX payload; NaN: none */
+    F(kind, F64, payload, 12) /* NVTX payload; NaN: none */                                     \
+    F(kind, STR, stack, 13)   /* call path, outermost first: "run.py:main:3;model.py:forward:71" */
 #define TRACE_LAUNCH_FIELDS(F, kind) \
     F(kind, TIME, start_ns, 1)       \
     F(kind, AFTER, end_ns, 2)        \
@@ -232,6 +249,15 @@ enum trace_model_flags {
     F(kind, STR, path, 7)                                                     \
     F(kind, STR, format, 8) /* "gguf", "safetensors", "config.json" */        \
     F(kind, STR, text, 9)
+#define TRACE_MEMORY_FIELDS(F, kind)                             \
+    F(kind, TIME, time_ns, 1)                                    \
+    F(kind, SEQ, address, 2) /* 0: unknown */                    \
+    F(kind, U64, bytes, 3)                                       \
+    F(kind, U32, device, 4) /* TRACE_UNKNOWN_U32: host memory */ \
+    F(kind, U32, thread, 5)                                      \
+    F(kind, U32, memory_kind, 6) /* enum trace_memory_kind */    \
+    F(kind, U32, action, 7)      /* enum trace_memory_action */  \
+    F(kind, STR, allocator, 8)   /* "cuMemAlloc_v2", "torch" */
 #define TRACE_LOST_FIELDS(F, kind)                   \
     F(kind, U64, count, 1)                           \
     F(kind, U32, lost_kind, 2) /* enum trace_kind */ \
@@ -284,6 +310,8 @@ const char *trace_copy_kind_name(unsigned copy_kind);        /* "HtoD" */
 const char *trace_copy_kind_description(unsigned copy_kind); /* "copy host to device" */
 const char *trace_sync_kind_name(unsigned sync_kind);
 const char *trace_token_kind_name(unsigned token_kind);
+const char *trace_memory_kind_name(unsigned memory_kind);
+const char *trace_memory_action_name(unsigned action);
 const char *trace_lost_reason_name(unsigned reason);
 
 /* Returns the value of a field; doubles as their bits. */

@@ -232,6 +232,162 @@ echo '{"prompt_ids": [5, "x"]}' >"$work/data/ids.jsonl"
 profile_fake "" dataset.prompts="$work/data/ids.jsonl"
 expect "wrong prompt_ids are an error with file and line" 1 err 'ids.jsonl:1: expected an object with'
 
+# ---- matrix products
+run "$INFERPROF" import tests/data/kineto/tl_qwen1.5_0.5b_h100.json.gz --report -o "$work/gemms"
+expect "GEMM table: a trace with shapes is imported" 0
+check "GEMM table: M, N, K, batch, calls and time agree with TraceLens" python3 - "$work/gemms" <<'END_OF_CODE'
+import ast, collections, csv, re, sys
+theirs, ours = collections.defaultdict(lambda: [0, 0.0]), collections.defaultdict(lambda: [0, 0.0])
+for r in csv.DictReader(open("tests/data/kineto/tracelens_GEMM.csv")):
+    if r["trace"] != "tl_qwen1.5_0.5b_h100":
+        continue
+    kernels = ast.literal_eval(re.sub(r"np\.float64\(([^)]*)\)", r"\1", r["kernel_details__summarize_kernel_stats"]))
+    row = theirs[tuple(int(r["param: " + p]) for p in "BMNK")]
+    row[0] += int(r["name_count"])
+    row[1] += sum(k["total_duration_us"] for k in kernels if "Memset" not in k["name"])
+for r in csv.DictReader(open(sys.argv[1] + "/gemms.csv")):
+    row = ours[tuple(int(r[p]) for p in ("batch", "m", "n", "k"))]
+    row[0] += int(r["calls"])
+    row[1] += float(r["total_ns"]) / 1e3
+    assert r["types"] and r["algorithm"] and float(r["flop_per_s"]) > 0, r
+assert len(theirs) >= 3 and all(ours[s][0] == n and abs(ours[s][1] / us - 1) < 0.01 for s, (n, us) in theirs.items()), (theirs, ours)
+END_OF_CODE
+check "GEMM table in report.html" grep -q '<h2[^>]*>Matrix products' "$work/gemms/report.html"
+check "GEMM table in gemms.md" grep -q '| step | 8,944 | 2,816 | 1,024 | 1 | bf16,bf16 |' "$work/gemms/gemms.md"
+native
+check "GEMM table of the native engine" grep -q '^| sam | 1,024 | 512 | 128 | 1 | fp32,bf16 | gemm' "$dir/gemms.md"
+
+# ---- memory
+check "a run without profile_memory has no memory table" test ! -e "$dir/memory.csv"
+native profiling.profile_memory=true
+check "profile_memory: peak by stage and kind of the native engine" python3 - "$dir" <<'END_OF_CODE'
+import csv, json, sys
+rows = {r["stage"]: r for r in json.load(open(sys.argv[1] + "/metrics.json"))["memory"]}
+assert {"whole trace", "prefill", "prefill/sam", "decode"} <= set(rows), rows
+kinds = ("weights_bytes", "kv_cache_bytes", "activations_bytes", "workspace_bytes")
+for r in rows.values():
+    assert r["bytes"] == sum(r[k] for k in kinds) and r["weights_bytes"] > 0 and r["kv_cache_bytes"] > 0, r
+assert rows["prefill/sam"]["activations_bytes"] > rows["decode"]["activations_bytes"], rows
+series = [float(r["bytes"]) for r in csv.DictReader(open(sys.argv[1] + "/memory.csv"))]
+assert len(series) > 10 and max(series) == rows["whole trace"]["bytes"], (len(series), max(series))
+END_OF_CODE
+check "profile_memory: table and chart in the report" sh -c \
+    "grep -q '^## Memory' '$dir/report.md' && grep -q '<h2>Memory' '$dir/report.html' && test -s '$dir/charts/memory.svg'"
+check "[memory] events of an imported Kineto trace: the allocator's peak" python3 - "$work/gemms" <<'END_OF_CODE'
+import gzip, json, sys
+events = json.load(gzip.open("tests/data/kineto/tl_qwen1.5_0.5b_h100.json.gz"))["traceEvents"]
+peak = max(e["args"]["Total Allocated"] for e in events if e.get("name") == "[memory]" and e["args"]["Device Type"] == 1)
+rows = json.load(open(sys.argv[1] + "/metrics.json"))["memory"]
+assert [r["bytes"] for r in rows if r["stage"] == "whole trace" and r["device"] != "host memory"] == [peak], (peak, rows)
+END_OF_CODE
+mock=$PWD/$BUILD/tests/mock
+LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" run "$INFERPROF" run --allocations -o "$work/allocations" -- \
+    "$mock/mock_app" init alloc=1000 push=prefill alloc=500 kernels=10 free pop push=decode alloc=300 kernels=10 pop sleep=150
+expect "run --allocations: a program that allocates device memory" 0
+check "run --allocations: the peak of the program and of its stages" python3 - "$work/allocations" <<'END_OF_CODE'
+import json, sys
+rows = {r["stage"]: r["bytes"] for r in json.load(open(sys.argv[1] + "/metrics.json"))["memory"]}
+assert rows == {"whole trace": 1500, "prefill": 1500, "decode": 1300}, rows
+END_OF_CODE
+
+# ---- call paths
+for format in speedscope collapsed pprof; do
+    run "$INFERPROF" export "$work/gemms" --format "$format"
+    expect "export --format $format" 0 out "trace.$format"
+done
+check "call paths add up to the time of the kernels, and contain Python frames" python3 - "$work/gemms" <<'END_OF_CODE'
+import gzip, json, sys
+events = json.load(gzip.open("tests/data/kineto/tl_qwen1.5_0.5b_h100.json.gz"))["traceEvents"]
+kernels = sum(round(e["dur"] * 1000) for e in events if e.get("cat") == "kernel")
+scope = json.load(open(sys.argv[1] + "/trace.speedscope.json"))
+device = next(p for p in scope["profiles"] if p["name"] == "device time")
+assert abs(sum(device["weights"]) / kernels - 1) < 1e-4 and device["endValue"] == sum(device["weights"]), kernels
+frames = [f["name"] for f in scope["shared"]["frames"]]
+assert any("modeling_qwen2.py" in f for f in frames) and "aten::mm" in frames, frames[:50]
+lines = open(sys.argv[1] + "/trace.collapsed.txt").read().splitlines()
+assert sum(int(l.rsplit(" ", 1)[1]) for l in lines) == sum(device["weights"])
+assert any("modeling_qwen2.py" in l and ";aten::mm;" in l for l in lines)
+
+
+def fields(data):  # the fields of a protobuf message
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+    while at < len(data):
+        key = varint()
+        value = varint()
+        if key & 7 == 2:
+            at += value
+            value = data[at - value:at]
+        yield key >> 3, value
+
+
+def varints(data):
+    out, value, shift = [], 0, 0
+    for byte in data:
+        value |= (byte & 127) << shift
+        shift = shift + 7 if byte > 127 else 0
+        if byte < 128:
+            out.append(value)
+            value = 0
+    return out
+
+
+profile = list(fields(open(sys.argv[1] + "/trace.pprof.pb", "rb").read()))
+texts = [v.decode() for f, v in profile if f == 6]
+assert texts[0] == "" and {"host", "device", "nanoseconds", "aten::mm"} <= set(texts)
+values = [varints(dict(fields(v))[2]) for f, v in profile if f == 2]
+assert sum(v[2] for v in values) == sum(device["weights"]), "device time of pprof"
+END_OF_CODE
+check "a flame graph in report.html" grep -q '<h2>Call paths.*' "$work/gemms/report.html"
+run "$INFERPROF" export "$work/gemms" --format pprof --window step
+expect "--window is refused for call paths" 2 err 'cannot be used with --format pprof'
+cat >"$work/stack.py" <<'END_OF_CODE'
+import sys
+sys.path[:0] = ["python", "engines/hf"]
+import domain
+from inferprof import _nvtx
+client, own = _nvtx.client(), domain.find()
+own.push(domain.STAGE, "prefill")
+client.push(b"aten::mm, op_id = 0, sizes = [[2, 3]f32, [3, 4]f32], stack = run.py:main:3;model.py:forward:7")
+client.pop()
+own.push(domain.USER, "tokenizer")
+own.pop()
+own.pop()
+END_OF_CODE
+run "$INFERPROF" run --no-report -o "$work/stacks" -- python3 "$work/stack.py"
+run "$INFERPROF" trace dump -k range "$work"/stacks/trace/*.ipt
+expect "stages have plain names in the NVTX domain inferprof; there is a tokenizer range" 0 \
+    out 'category=1 domain="inferprof" name="prefill"' out 'domain="inferprof" name="tokenizer"'
+expect "with_stack: the Python frames of an operator are recorded" 0 out 'name="aten::mm" .*stack="run.py:main:3;model.py:forward:7"'
+run "$INFERPROF" export "$work"/stacks/trace/*.ipt --format collapsed -o "$work/stacks.txt"
+check "with_stack: the call path is stage, frames, operator" grep -q '^prefill;run.py:main:3;model.py:forward:7;aten::mm [0-9]' "$work/stacks.txt"
+
+# ---- activities, preprocessing
+native "profiling.activities=[cuda]"
+check "activities without cpu: no operators and modules" sh -c "! grep -q gemm '$dir/operators.md' && ! test -e '$dir/gemms.md'"
+native model.preprocess.base_size=512 model.preprocess.image_size=384 model.preprocess.crop_mode=true
+expect "base_size, image_size and crop_mode replace those of the mode" 0
+check "the cost of free sizes: tokens of the request agree with the plan" python3 - "$dir" <<'END_OF_CODE'
+import json, sys
+static = json.load(open(sys.argv[1] + "/static_compute.json"))
+text = open(sys.argv[1] + "/predictions.jsonl").readline()
+tokens = json.loads(text)["prompt_tokens"]
+# view 8 x 9 + 1; a page of the samples is cut into w x h tiles of 6 x 6 tokens
+assert tokens > 8 * 9 + 1 and any(abs(tokens - 73 - 6 * h * (6 * w + 1)) < 40 for w in range(1, 10) for h in range(1, 10)), tokens
+END_OF_CODE
+native model.preprocess.image_size=100
+expect "a size that is no multiple of 64 is an error" 1 err 'image_size=100: expected a multiple of 64'
+
 # ---- familiar spellings
 run "$INFERPROF" profile --show-config --model-path /m --input-dir /in --repeats 7 --device cpu
 expect "--model-path, --input-dir, --repeats, --device" 0 out '^repeats: 7 ' out '^device: cpu ' out '^  path: /m ' out '^  root: /in ' out '^  name: images '

@@ -61,14 +61,14 @@ def main():
     seconds = float(sys.argv[4]) if len(sys.argv) > 4 else 20
     model = worker.Model({"model": folder, "weights": "synthetic:0", "device": "cuda:0", "dtype": "bf16"})
     request = {"prompt": "<image>\nFree OCR.", "inputs": [page], "max_new_tokens": 2, "ignore_eos": True}
-    inputs, named = model.inputs(request), dict(model.stage_modules)
+    inputs, named, found = model.inputs(request), dict(model.stage_modules), dict(model.found_stages)
     model.inputs = lambda _: dict(inputs)
     bounds = Bounds(worker.stages.Steps)
     worker.stages.Steps = bounds.steps
     agree = []
 
     def prefill(on):
-        model.stage_modules = named if on else {}
+        model.found_stages = found if on else {}
         reply = worker.infer(model, request)
         ms = bounds.start.elapsed_time(bounds.end)
         if on:

@@ -11,6 +11,7 @@
  *     device=N           works on device N from now on
  *     graph=N            later graph launches are of graph N; graph-made=N and graph-updated=N: it is
  *                        created or updated
+ *     alloc=BYTES free   allocates device memory; frees the newest block
  *     streams=N          later work is spread over N streams (2)
  *     takeover           registers other CUPTI buffers, as another tool would
  *     hold               another tool subscribes to CUPTI as soon as it is free
@@ -46,6 +47,7 @@ static mock_takeover_fn takeover_fn, hold_fn;
 static mock_await_fn await_fn, release_fn;
 static mock_device_fn device_fn;
 static mock_graph_fn graph_fn;
+static mock_memory_fn memory_fn;
 
 static void *symbol(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
 
@@ -58,6 +60,8 @@ static void init(void) {
         dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD); /* loaded only if the collector is active */
     f = symbol(cupti, "mock_work");
     memcpy(&work_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_memory");
+    memcpy(&memory_fn, &f, sizeof f);
     f = symbol(cupti, "mock_tape");
     memcpy(&tape_fn, &f, sizeof f);
     f = symbol(cupti, "mock_takeover");
@@ -319,11 +323,23 @@ static bool file_verb(const char *verb, const char *variable) {
     return true;
 }
 
+/* Blocks are a stack; addresses are reused. */
+static void change_memory(uint64_t bytes) {
+    static uint64_t blocks;
+    if (!memory_fn) return;
+    if (bytes)
+        memory_fn(0x7f0000000000u + 4096 * blocks++, bytes);
+    else if (blocks)
+        memory_fn(0x7f0000000000u + 4096 * --blocks, 0);
+}
+
 static bool process_verb(const char *verb, char *value, char *self) {
     if (strcmp(verb, "init") == 0)
         init();
     else if (strcmp(verb, "threads") == 0)
         threads(value);
+    else if (strcmp(verb, "alloc") == 0 || strcmp(verb, "free") == 0)
+        change_memory(*verb == 'a' ? strtoull(value, NULL, 10) : 0);
     else if (strcmp(verb, "tape") == 0) {
         if (tape_fn && tape_fn(value) < 0) exit(92);
     } else if (strcmp(verb, "takeover") == 0) {

@@ -474,6 +474,19 @@ void mock_work(enum mock_work work, const char *name, uint32_t stream) {
     call(DOMAIN_RUNTIME, p->runtime, SITE_EXIT, p->runtime_name, correlation, params);
 }
 
+EXPORT void mock_memory(uint64_t address, uint64_t bytes);
+void mock_memory(uint64_t address, uint64_t bytes) {
+    uint32_t correlation = atomic_fetch_add(&correlations, 1) + 1;
+    struct {
+        const uint64_t *address;
+        uint64_t bytes;
+    } alloc = { &address, bytes };
+    const void *params = bytes ? (const void *)&alloc : &address;
+    uint32_t id = bytes ? 243 : 245;
+    call(DOMAIN_DRIVER, id, SITE_ENTER, bytes ? "cuMemAlloc_v2" : "cuMemFree_v2", correlation, params);
+    call(DOMAIN_DRIVER, id, SITE_EXIT, bytes ? "cuMemAlloc_v2" : "cuMemFree_v2", correlation, params);
+}
+
 static void other_request(uint8_t **b, size_t *n, size_t *max) {
     *b = malloc(*n = 65536);
     *max = 0;

@@ -237,9 +237,56 @@ def vision_model(engine):
         assert 0 < got["stages"]["vision"] < got["prefill_ms"], got
 
 
+def long_positions(engine):
+    """A rotary embedding that looks at positions on the host is computed before each replayed step."""
+    path = models.write(folder, "phi3", models.PHI3_LONGROPE)
+    torch.manual_seed(0)
+    plain_model(path)
+    answers = []
+    for graphs in (False, True):
+        loaded = engine.load(path, cuda_graphs=graphs)
+        assert loaded.get("model"), loaded
+        answers.append([engine.infer(prompt_ids=list(range(5, 5 + n)), max_new_tokens=12).get("ids") for n in (9, 20, 9)])
+    assert answers[0] == answers[1] and answers[0][0], answers
+
+
+def attention_of_ocr(engine):
+    """attn_implementation reaches DeepSeek-OCR, and base_size, image_size and crop_mode its preprocessing."""
+    page = os.path.join(folder, "page-tall.png")
+    Image.effect_noise((700, 900), 50).convert("RGB").save(page)
+    path = models.write(folder, "ocr", models.OCR)
+    request = dict(inputs=[page], prompt="<image>x", max_new_tokens=4)
+    answers = []
+    for how in ("sdpa", "eager", "auto"):
+        loaded = engine.load(path, weights="synthetic:3", attn_implementation=how)
+        assert loaded["model"]["attention"] == (None if how == "auto" else how), loaded
+        answers.append(engine.infer(image={"mode": "tiny"}, **request)["ids"])
+    assert answers[0] == answers[1] == answers[2], answers
+    must_say(engine.load(path, weights="synthetic:3", attn_implementation="magic"), "magic", "attn_implementation=sdpa")
+    engine.load(path, weights="synthetic:3")
+    sizes = {"base_size": 512, "image_size": 384, "crop_mode": True}
+    for image, rows in ((sizes, 8 * 9 + 1 + 6 * 3 * (6 * 2 + 1)), ({"image_size": 320, "crop_mode": False}, 5 * 6 + 1)):
+        got = engine.infer(image=image, **request)
+        assert got["prompt_tokens"] == 1 + rows + 1, (image, rows, got)
+    must_say(engine.infer(image={"image_size": 100}, **request), "image_size=100", "multiple of 64")
+
+
+def vision_without_processor(engine):
+    """A vision model that is only a config gets the preprocessing of its family."""
+    page = os.path.join(folder, "small.png")
+    Image.effect_noise((60, 90), 50).convert("RGB").save(page)
+    for name, config, tokens in (("bare_llava", models.llava_config(), 4), ("bare_qwen", models.QWEN2_VL, 2 * 3 + 2)):
+        path = models.write(folder, name, config)
+        loaded = engine.load(path, weights="synthetic:0")
+        assert loaded.get("model"), loaded
+        got = engine.infer(inputs=[page], prompt="ab", max_new_tokens=3)
+        assert got.get("prompt_tokens") == tokens + 2 and got["new_tokens"] == 3, got
+
+
 engine = Engine()
 # remote_code is last: older versions of transformers use its class for every later model of that config
-for part in (bad_requests, text_models, experts, replayed_steps, end_tokens, deepseek_ocr, vision_model, remote_code):
+for part in (bad_requests, text_models, experts, replayed_steps, end_tokens, deepseek_ocr, attention_of_ocr, long_positions, vision_model,
+             vision_without_processor, remote_code):
     part(engine)
 engine.end()
 print("ok")

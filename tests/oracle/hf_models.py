@@ -11,6 +11,15 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_s
          "max_position_embeddings": 512}
 QWEN2_MOE = {**LLAMA, "model_type": "qwen2_moe", "architectures": ["Qwen2MoeForCausalLM"], "moe_intermediate_size": 32,
              "shared_expert_intermediate_size": 64, "num_experts": 8, "num_experts_per_tok": 2}
+PHI3_LONGROPE = {**LLAMA, "model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "num_key_value_heads": 4, "pad_token_id": 0,
+                 "original_max_position_embeddings": 16, "max_position_embeddings": 64, "rope_theta": 10000.0,
+                 "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1.5] * 8}}
+QWEN2_VL = {"model_type": "qwen2_vl", "architectures": ["Qwen2VLForConditionalGeneration"], "hidden_size": 64, "intermediate_size": 128,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 300, "torch_dtype": "float32",
+            "max_position_embeddings": 512, "image_token_id": 290, "video_token_id": 291, "vision_start_token_id": 292,
+            "vision_end_token_id": 293, "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]},
+            "vision_config": {"depth": 2, "embed_dim": 32, "hidden_size": 64, "num_heads": 2, "mlp_ratio": 2, "patch_size": 14,
+                              "spatial_merge_size": 2, "temporal_patch_size": 2}}
 OCR = {"model_type": "deepseek_vl_v2", "architectures": ["DeepseekOCRForCausalLM"], "torch_dtype": "float32",
        "language_config": {"hidden_size": 64, "intermediate_size": 128, "moe_intermediate_size": 32, "num_hidden_layers": 3,
                            "num_attention_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 2, "vocab_size": 400},
@@ -122,11 +131,14 @@ def llava(folder):
                                             num_additional_image_tokens=1)
     path = os.path.join(folder, "llava")
     processor.save_pretrained(path)
+    return write(folder, "llava", llava_config())
+
+
+def llava_config():
     vision = {"model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
               "num_attention_heads": 2, "image_size": 28, "patch_size": 14, "projection_dim": 32}
-    return write(folder, "llava", {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "vision_config": vision,
-                                   "text_config": LLAMA, "image_token_index": 3, "vision_feature_layer": -2,
-                                   "image_seq_length": 4, "torch_dtype": "float32"})
+    return {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "vision_config": vision,
+            "text_config": LLAMA, "image_token_index": 3, "vision_feature_layer": -2, "image_seq_length": 4, "torch_dtype": "float32"}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """hf_ranges.py ENGINES: tests which ranges are pushed around operators and modules, and that sub-stages survive missing modules."""
+import re
 import sys
 
 import torch
@@ -44,16 +45,18 @@ class Marks:
     def pop(self):
         self.depth -= 1
 
+    pop_text = pop
 
-def request(detail, shapes, on=True, every=1, fail=False):
+
+def request(detail, shapes, on=True, every=1, fail=False, stacks=False):
     """The texts of each token's ranges: prefill first."""
     model, marks, x = Model(), Marks(on), torch.ones(4)
     steps = stages.Steps(stages.Clock(torch.device("cpu")), marks, 1, 1)
     seen = []
     try:
-        with torch.no_grad(), stages.detail_ranges(model, detail, shapes, steps, set(), every):
+        with torch.no_grad(), stages.detail_ranges(model, detail, shapes, steps, set(), every, stacks=stacks):
             steps.begin()
-            for _ in range(1 + stages.SHAPED_STEPS + 4):
+            for _ in range(1 + stages.FULL_STEPS + 4):
                 marks.texts.clear()
                 model(x)
                 seen.append([t for t in marks.texts if not t.startswith("stage") and t != "module step"])
@@ -77,20 +80,46 @@ def names(texts):
 each = ["aten::linear", "aten::silu", "aten::index", "aten::mul"]
 full = request("operators", True)
 assert all(names(t) == 4 * each + ["aten::softmax"] for t in full), full[0]
-sized = ["sizes = [[1, 4], [4, 4], [4]]" in " ".join(t) for t in full]
-assert sized == [True] * (1 + stages.SHAPED_STEPS) + [False] * 4, sized
+sized = ["sizes = [[1, 4]f32, [4, 4]f32, [4]f32]" in " ".join(t) for t in full]
+assert sized == [True] * (1 + stages.FULL_STEPS) + [False] * 4, sized
 assert [t for t in full[0] if t.startswith("module")] == [f"module layers.{i}{s}" for i in range(4) for s in ("", ".inner")]
 assert not any("sizes" in t for s in request("operators", False) for t in s)
 some = request("operators", True, every=2)
-assert [len(names(t)) for t in some] == [17] * (1 + stages.SHAPED_STEPS) + [9] * 4, [len(names(t)) for t in some]
+assert [len(names(t)) for t in some] == [9] + [17] * stages.FULL_STEPS + [9] * 4, [len(names(t)) for t in some]
+modules = [t for t in some[0] if t.startswith("module")]
+assert modules == ["module layers.0", "module layers.1", "module layers.1.inner", "module layers.2", "module layers.3",
+                   "module layers.3.inner"], modules
 assert names(request("modules", True)[0]) == [] and "module layers.0.inner.0" in request("modules", True)[0]
 assert request("stages", True)[0] == [] and request("operators", True, on=False)[0] == []
 request("operators", True, every=2, fail=True)
+paths = [t for t in request("operators", True, stacks=True)[0] if t.startswith("aten::silu")]
+assert paths and all(re.search(r"hf_ranges.py:forward:\d+;[^;]*hf_ranges.py:forward:\d+$", t.split(", stack = ")[1]) for t in paths), paths
 
 model, marks = Model(), Marks()
-parts = stages.SubStages(model, {"first": "layers.0", "missing": "no.such"}, torch.device("cpu"), marks)
+found, problems = stages.find_modules(model, {"first": "layers.0", "missing": "no.such"})
+parts = stages.SubStages(found, torch.device("cpu"), marks, problems)
 model(torch.ones(4))
 parts.close()
 assert list(parts.ms()) == ["first"] and 0 < parts.ms()["first"] < 1e3, parts.ms()
 assert len(parts.problems) == 1 and "no module 'no.such'" in parts.problems[0], parts.problems
+
+
+class Refuses(torch.nn.Module):
+    def register_forward_hook(self, *args, **kwargs):
+        raise RuntimeError("no hooks here")
+
+
+parts = stages.SubStages({"bad": Refuses(), **found}, torch.device("cpu"), marks)
+model(torch.ones(4))
+parts.close()
+assert list(parts.ms()) == ["first"] and parts.problems == ["stage 'bad' is not timed: RuntimeError: no hooks here"], parts.problems
+
+import memory  # noqa: E402
+
+points = memory.split([(10, 5), (20, 20), (30, -5), (40, 3)], 100, 80, [(15, 4), (35, 8)])
+assert points == [[10, 80, 0, 5, 20], [20, 80, 4, 21, 20], [30, 80, 4, 16, 20], [40, 80, 8, 15, 20]], points
+many = [[i, 1, 0, i % 977, 0] for i in range(100000)]
+thin = memory.thin(many, 1000)
+assert len(thin) <= 1001 and max(sum(p[1:]) for p in thin) == 977 and thin[-1] == many[-1], len(thin)
+assert memory.tensor_bytes([(torch.ones(4), torch.ones(2))], set()) == 24
 print("ok")

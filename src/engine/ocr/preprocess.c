@@ -34,6 +34,20 @@ const struct dsocr_settings *dsocr_mode(const char *name, struct err *err) {
     return NULL;
 }
 
+static int set_side(int *side, const char *name, int value, struct err *err) {
+    if (value == 0) return 0;
+    if (value < 64 || value > 4096 || value % 64)
+        return err_set(err, "%s=%d: expected a multiple of 64 from 64 to 4096", name, value);
+    *side = value;
+    return 0;
+}
+
+int dsocr_set_sizes(struct dsocr_settings *s, int base_side, int image_side, int crop, struct err *err) {
+    if (crop) s->crop = crop > 0;
+    if (set_side(&s->base_side, "base_size", base_side, err) < 0) return -1;
+    return set_side(&s->image_side, "image_size", image_side, err);
+}
+
 /* Compares all grids of min..max tiles by increasing area and chooses the one with the nearest aspect
  * ratio. Of two equally near grids, the larger one is chosen only if the image has more than half of its
  * pixels. Uses doubles like the original, so that ties are exact. */

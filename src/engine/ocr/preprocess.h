@@ -27,6 +27,10 @@ struct dsocr_settings {
 /* Modes: tiny, small, base, large, gundam (the default). NULL: no such mode, err lists the modes. */
 const struct dsocr_settings *dsocr_mode(const char *name, struct err *err);
 
+/* Replaces sizes of a mode; 0 keeps them. crop: 1 on, -1 off, 0 as in the mode. Fails for sides that are no
+ * multiple of 64. */
+int dsocr_set_sizes(struct dsocr_settings *s, int base_side, int image_side, int crop, struct err *err);
+
 struct dsocr_plan {
     int width, height; /* of the image */
     int view_side;     /* global view */

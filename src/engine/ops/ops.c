@@ -22,6 +22,7 @@ void ops_close(struct ops *o) {
     ops_free_since(o, 0);
     o->backend->close(o->context);
     free(o->live.v);
+    free(o->sizes.v);
     free(o);
 }
 
@@ -35,41 +36,76 @@ void ops_set_exact(struct ops *o, bool exact) {
 }
 
 /* ---- memory */
-static struct tensor *keep_tensor(struct ops *o, struct tensor *t) {
+static void change_memory(struct ops *o, enum trace_memory_kind kind, uint64_t bytes, bool freed) {
+    o->memory_bytes[kind] = freed ? o->memory_bytes[kind] - bytes : o->memory_bytes[kind] + bytes;
+    record_memory(o->rec, kind, o->memory_bytes[kind]);
+}
+
+void ops_record(struct ops *o, struct recorder *rec) {
+    o->rec = rec;
+    for (unsigned k = 0; rec && k < TRACE_MEMORY_KIND_END; k++)
+        if (o->memory_bytes[k]) record_memory(rec, (enum trace_memory_kind)k, o->memory_bytes[k]);
+}
+
+/* Reserves before the tensor is allocated, so that running out of memory here loses no tensor. */
+static void reserve_tensor(struct ops *o) {
+    vec_reserve(&o->live, o->live.n + 1);
+    vec_reserve(&o->sizes, o->sizes.n + 1);
+}
+
+static struct tensor *keep_tensor(struct ops *o, struct tensor *t, size_t bytes,
+                                  enum trace_memory_kind kind) {
     o->live.v[o->live.n++] = t;
+    o->sizes.v[o->sizes.n++] = (struct ops_memory){ bytes, kind };
+    change_memory(o, kind, bytes, false);
     return t;
 }
 
 struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content) {
-    vec_reserve(&o->live, o->live.n + 1);
-    return keep_tensor(o, o->backend->alloc(o->context, floats, content));
+    reserve_tensor(o);
+    return keep_tensor(o, o->backend->alloc(o->context, floats, content), floats * sizeof(float),
+                       o->rec ? TRACE_MEMORY_ACTIVATIONS : TRACE_MEMORY_WORKSPACE);
 }
 
 struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes) {
-    vec_reserve(&o->live, o->live.n + 1);
-    return keep_tensor(o, o->backend->wrap(o->context, host, bytes));
+    reserve_tensor(o);
+    return keep_tensor(o, o->backend->wrap(o->context, host, bytes), bytes, TRACE_MEMORY_WEIGHTS);
 }
 
 void ops_commit(struct ops *o, struct tensor *t) { o->backend->commit(o->context, t); }
+
+static void forget_tensor(struct ops *o, size_t i) {
+    struct ops_memory size = o->sizes.v[i];
+    memmove(&o->live.v[i], &o->live.v[i + 1], (o->live.n - i - 1) * sizeof *o->live.v);
+    memmove(&o->sizes.v[i], &o->sizes.v[i + 1], (o->sizes.n - i - 1) * sizeof *o->sizes.v);
+    o->live.n--;
+    o->sizes.n--;
+    change_memory(o, size.kind, size.bytes, true);
+}
 
 void ops_free(struct ops *o, struct tensor *t) {
     if (!t) return;
     size_t i = o->live.n;
     while (i > 0 && o->live.v[i - 1] != t) i--; /* most often the last */
     if (i == 0) die("a tensor was freed twice");
-    memmove(&o->live.v[i - 1], &o->live.v[i], (o->live.n - i) * sizeof *o->live.v);
-    o->live.n--;
+    forget_tensor(o, i - 1);
     o->backend->free(o->context, t);
 }
 
 void ops_free_since(struct ops *o, size_t mark) {
-    while (o->live.n > mark) o->backend->free(o->context, o->live.v[--o->live.n]);
+    while (o->live.n > mark) {
+        struct tensor *t = o->live.v[o->live.n - 1];
+        forget_tensor(o, o->live.n - 1);
+        o->backend->free(o->context, t);
+    }
 }
 
 struct tensor *ops_alloc_cache(struct ops *o, size_t numbers, enum dtype type) {
-    vec_reserve(&o->live, o->live.n + 1);
-    if (o->backend->alloc_cache) return keep_tensor(o, o->backend->alloc_cache(o->context, numbers, type));
-    return ops_alloc(o, (numbers * dtype_bytes(type) + sizeof(float) - 1) / sizeof(float), TENSOR_ZERO);
+    size_t bytes = numbers * dtype_bytes(type), floats = (bytes + sizeof(float) - 1) / sizeof(float);
+    reserve_tensor(o);
+    struct tensor *t = o->backend->alloc_cache ? o->backend->alloc_cache(o->context, numbers, type)
+                                               : o->backend->alloc(o->context, floats, TENSOR_ZERO);
+    return keep_tensor(o, t, bytes, TRACE_MEMORY_KV_CACHE);
 }
 
 int ops_check(struct ops *o, struct err *err) {

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "engine/compute/dtype.h"
 #include "engine/record/record.h"
+#include "trace/format.h"
 
 /* ---- memory */
 struct tensor; /* memory of a backend; each backend defines its own struct */
@@ -312,6 +313,14 @@ struct ops {
         struct tensor **v;
         size_t n, cap;
     } live; /* tensors that were not freed, oldest first */
+    struct {
+        struct ops_memory {
+            uint64_t bytes;
+            enum trace_memory_kind kind;
+        } * v;
+        size_t n, cap;
+    } sizes;                                      /* of the live tensors, in the same order */
+    uint64_t memory_bytes[TRACE_MEMORY_KIND_END]; /* of the live tensors */
 };
 
 struct ops *ops_open(const struct ops_backend *backend, void *context);
@@ -320,6 +329,9 @@ const char *ops_device(const struct ops *o);
 const char *ops_name(const struct ops *o);
 int ops_units(const struct ops *o);
 void ops_finish(struct ops *o);
+/* Starts (NULL: ends) the recording of a request. Tensors allocated from now on are activations; those
+ * allocated before are workspace. */
+void ops_record(struct ops *o, struct recorder *rec);
 void ops_set_exact(struct ops *o,
                    bool exact); /* the default is false; ignored if the backend has no set_exact */
 

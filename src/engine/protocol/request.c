@@ -150,7 +150,8 @@ static int parse_prompt(struct protocol_request *r, struct err *err) {
 
 static int parse_inputs(struct protocol_request *r, struct err *err) {
     const json_t *inputs, *image;
-    int64_t tiles = 0;
+    int64_t tiles = 0, base = 0, side = 0;
+    bool crop = false;
     if (get_array(r->root, "inputs", &inputs, err) < 0 || get_object(r->root, "image", &image, err) < 0)
         return -1;
     r->images = xcalloc(json_array_size(inputs) + 1, sizeof *r->images);
@@ -161,9 +162,15 @@ static int parse_inputs(struct protocol_request *r, struct err *err) {
     r->infer.images = r->images;
     r->infer.nimages = json_array_size(inputs);
     if (get_str(image, "mode", &r->infer.image_mode, err) < 0 ||
-        get_int(image, "max_tiles", 0, 64, &tiles, err) < 0)
+        get_int(image, "max_tiles", 0, 64, &tiles, err) < 0 ||
+        get_int(image, "base_size", 64, 4096, &base, err) < 0 ||
+        get_int(image, "image_size", 64, 4096, &side, err) < 0 ||
+        get_bool(image, "crop_mode", &crop, err) < 0)
         return -1;
     r->infer.max_tiles = (int)tiles;
+    r->infer.base_size = (int)base;
+    r->infer.image_size = (int)side;
+    if (json_is_boolean(json_object_get(image, "crop_mode"))) r->infer.crop = crop ? 1 : -1;
     return 0;
 }
 
@@ -171,7 +178,8 @@ static int parse_detail(struct protocol_request *r, struct err *err) {
     const char *detail = "none";
     bool shapes = true;
     if (get_str(r->root, "detail", &detail, err) < 0 || get_str(r->root, "trace", &r->infer.trace, err) < 0 ||
-        get_bool(r->root, "record_shapes", &shapes, err) < 0)
+        get_bool(r->root, "record_shapes", &shapes, err) < 0 ||
+        get_bool(r->root, "profile_memory", &r->infer.memory, err) < 0)
         return -1;
     r->infer.no_shapes = !shapes;
     for (size_t i = 0; i < COUNTOF(detail_names); i++)

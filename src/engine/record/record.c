@@ -23,14 +23,15 @@ struct event {
     uint64_t start, end; /* timestamps in ticks; for tokens, `end` is the request */
     const char *name, *kernel;
     double flops, bytes;
-    /* For ranges, m is the index. For tokens, m is the count, and n is nonzero if they were generated. */
+    /* For ranges, m is the index. For tokens, m is the count, and n is nonzero if they were generated. For
+     * memory, m is the kind and `end` is the bytes. */
     int32_t m, n, k;
     uint8_t type, depth;
     uint8_t kind;  /* enum event_kind */
     uint8_t in_ns; /* start is in nanoseconds, because it is before the last flush */
 };
 _Static_assert(sizeof(struct event) == CACHE_LINE, "one cache line per event");
-enum event_kind { EVENT_OP, EVENT_MODULE, EVENT_STAGE, EVENT_TOKENS };
+enum event_kind { EVENT_OP, EVENT_MODULE, EVENT_STAGE, EVENT_TOKENS, EVENT_MEMORY };
 
 struct open_range {
     uint64_t start;
@@ -55,7 +56,10 @@ struct recorder {
     struct trace_launch launches[EVENTS];
     struct trace_kernel kernels[EVENTS];
     struct trace_token tokens[EVENTS];
-    size_t nranges, nops, ntokens;
+    struct trace_memory memories[EVENTS];
+    size_t nranges, nops, ntokens, nmemories;
+    bool memory;
+    uint32_t allocator;
 };
 
 static void write_meta(struct recorder *r, const struct record_info *info) {
@@ -75,6 +79,8 @@ static void write_meta(struct recorder *r, const struct record_info *info) {
 static void fill_constants(struct recorder *r, const struct record_info *info) {
     uint32_t api = trace_writer_str(r->writer, "threads_run");
     r->domain = trace_writer_str(r->writer, "inferprof");
+    r->allocator = trace_writer_str(r->writer, "engine");
+    r->memory = info->memory;
     for (size_t i = 0; i < EVENTS; i++) {
         r->launches[i] = (struct trace_launch){ .thread = r->thread, .api = api };
         r->kernels[i] = (struct trace_kernel){ .grid_x = (uint32_t)info->units,
@@ -150,6 +156,15 @@ static void add_event(struct recorder *r, const struct event *e, const struct ti
                                   .thread = r->thread };
         return;
     }
+    if (e->kind == EVENT_MEMORY) {
+        r->memories[r->nmemories++] = (struct trace_memory){ .time_ns = start_ns,
+                                                             .bytes = e->end,
+                                                             .thread = r->thread,
+                                                             .memory_kind = (uint32_t)e->m,
+                                                             .action = TRACE_MEMORY_TOTAL,
+                                                             .allocator = r->allocator };
+        return;
+    }
     uint64_t end_ns = ticks_ns(span, e->end);
     struct trace_range *range = &r->ranges[r->nranges++];
     *range = (struct trace_range){ .start_ns = start_ns,
@@ -181,8 +196,9 @@ static void flush_events(struct recorder *r) {
     trace_writer_launch(r->writer, r->launches, r->nops);
     trace_writer_kernel(r->writer, r->kernels, r->nops);
     trace_writer_token(r->writer, r->tokens, r->ntokens);
+    trace_writer_memory(r->writer, r->memories, r->nmemories);
     r->nevents = 0;
-    r->nranges = r->nops = r->ntokens = 0;
+    r->nranges = r->nops = r->ntokens = r->nmemories = 0;
 }
 
 int record_close(struct recorder *r, struct err *err) {
@@ -259,4 +275,11 @@ void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int mad
                                     .m = (int32_t)count,
                                     .n = made,
                                     .kind = EVENT_TOKENS });
+}
+
+void record_memory(struct recorder *r, enum trace_memory_kind kind, uint64_t bytes) {
+    if (!r || !r->writer || !r->memory) return;
+    add_pending(r,
+                &(struct event){
+                    .start = ticks_now(&r->clock), .end = bytes, .m = (int32_t)kind, .kind = EVENT_MEMORY });
 }

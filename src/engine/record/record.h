@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "engine/compute/dtype.h"
+#include "trace/format.h"
 
 enum record_detail { RECORD_NONE, RECORD_STAGES, RECORD_MODULES, RECORD_OPERATORS };
 
@@ -22,6 +23,7 @@ struct record_info {
     const char *device; /* "cpu", "NVIDIA H200" */
     const char *isa;    /* free text about the device, such as "avx2" */
     int units;          /* threads of a CPU, multiprocessors of a GPU */
+    bool memory;        /* record totals of memory, see record_memory() */
     bool no_shapes;     /* operators with the same name share their texts, regardless of shapes */
 };
 
@@ -49,6 +51,8 @@ uint64_t record_ticks(const struct recorder *r);
 static inline uint64_t record_op_start(const struct recorder *r) { return r ? record_ticks(r) : 0; }
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op);
 
+/* The kind has `bytes` in all from now on. Does nothing unless record_info.memory is set. */
+void record_memory(struct recorder *r, enum trace_memory_kind kind, uint64_t bytes);
 void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int made); /* made 0: consumed */
 
 #endif

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analyze/operator_shapes.h"
@@ -146,6 +147,54 @@ TEST(operator_work_goes_to_the_innermost_operator_and_its_dominant_kernel) {
     CHECK(isnan(kernel_row(&a, "half_two")->flops));
     CHECK_INT(a.nroofline, 3); /* gemm, addmm, bmm */
     for (size_t i = 0; i < a.nroofline; i++) CHECK_STR(a.roofline[i].source, "operator shapes");
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+static const char *gemm_text(const char *name, const char *detail) {
+    static char text[96];
+    struct operator_gemm g;
+    if (!operator_shapes_gemm(name, detail, &g)) return "none";
+    snprintf(text, sizeof text, "%.0f %.0f %.0f x%.0f %s", g.m, g.n, g.k, g.batch, g.types);
+    return text;
+}
+
+TEST(operator_shapes_give_the_sizes_of_products) {
+    CHECK_STR(gemm_text("aten::mm", "[8944,1024]bf16 [1024,2816]bf16"), "8944 2816 1024 x1 bf16,bf16");
+    CHECK_STR(gemm_text("aten::addmm", "[7]bf16 [3,5]bf16 [5,7]bf16"), "3 7 5 x1 bf16,bf16");
+    CHECK_STR(gemm_text("aten::linear", "sizes = [[2, 3, 5]f16, [7, 5]f16]"), "6 7 5 x1 fp16,fp16");
+    CHECK_STR(gemm_text("aten::bmm", "[4,3,5]f16 [4,5,7]f16"), "3 7 5 x4 fp16,fp16");
+    CHECK_STR(gemm_text("aten::mm", "sizes = [[2, 3], [3, 4]]"), "2 4 3 x1 ");
+    CHECK_STR(gemm_text("q_proj", "x[512,1280]f32 w[640,1280]bf16"), "512 640 1280 x1 fp32,bf16");
+    CHECK_STR(gemm_text("aten::mm", "[2,3]f16 [4,5]f16"), "none");
+    CHECK_STR(gemm_text("aten::mm", "[1e300,3]f16 [3,5]f16"), "none");
+    CHECK_STR(gemm_text("aten::mm", "[0,3]f16 [3,5]f16"), "none");
+    CHECK_STR(gemm_text("aten::conv2d", "[1,3,8,8]f16 [4,3,2,2]f16; [1,1] [0,0] [1,1]"), "none");
+    CHECK_STR(gemm_text("attention", "q[1,2]f32 kv[3,2]f32"), "none");
+}
+
+TEST(gemm_table_counts_each_product_once) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_operator(&s, "aten::linear", "[3,5]bf16 [7,5]bf16", 1, 0, 1000);
+    scene_operator(&s, "aten::addmm", "[7]bf16 [3,5]bf16 [5,7]bf16", 1, 100, 900);
+    scene_kernel(&s, "gemm", 1, 200, 300, 7, 1000, 10000);
+    scene_kernel(&s, "splitKreduce", 1, 400, 500, 7, 10000, 11000);
+    scene_operator(&s, "aten::mm", "[3,5]bf16 [5,7]bf16", 1, 2000, 3000);
+    scene_kernel(&s, "gemm", 1, 2100, 2200, 7, 12000, 13000);
+    scene_operator(&s, "aten::mm", "[3,5]bf16 [5,7]bf16", 1, 4000, 5000); /* its kernel is not recorded */
+    struct timeline *tl = timeline_builder_finish(s.b);
+    struct analyze_input in = { .peak_flops_per_s = 210e9, .peak_bytes_per_s = 1e9 };
+    analyze_run(tl, &in, &a);
+    CHECK_INT(a.ngemms, 1); /* linear calls addmm, and mm has the same sizes and the same kernel */
+    CHECK_INT(a.gemms[0].m * 10000 + a.gemms[0].n * 100 + a.gemms[0].k, 30705);
+    CHECK_INT(a.gemms[0].calls, 2);
+    CHECK_NEAR(a.gemms[0].total_ns, 11000, 0);
+    CHECK_NEAR(a.gemms[0].flops, 420, 0);
+    CHECK_NEAR(a.gemms[0].compute_ns, 2, 1e-9);
+    CHECK_STR(a.gemms[0].algorithm, "gemm");
+    CHECK_STR(a.gemms[0].types, "bf16,bf16");
     analysis_free(&a);
     timeline_close(tl);
 }

@@ -6,8 +6,8 @@ static const char *split(const char *text) {
     static char shown[600];
     struct torch_name t;
     if (!torch_name_split(text, &t)) return "-";
-    snprintf(shown, sizeof shown, "%.*s|%.*s", (int)t.name_len, text, (int)t.detail_len,
-             t.detail ? t.detail : "");
+    snprintf(shown, sizeof shown, "%.*s|%.*s%s%s", (int)t.name_len, text, (int)t.detail_len,
+             t.detail ? t.detail : "", t.stack ? "|" : "", t.stack ? t.stack : "");
     return shown;
 }
 
@@ -15,6 +15,10 @@ TEST(call_numbers_are_dropped_and_shapes_kept) {
     CHECK_STR(split("aten::mm, op_id = 1014, sizes = [[501, 4096], [4096, 4096]], input_op_ids = [(1012,0), "
                     "(1008,0)]"),
               "aten::mm|sizes = [[501, 4096], [4096, 4096]]");
+    CHECK_STR(split("aten::mm, op_id = 0, sizes = [[2, 3]bf16, [3, 4]bf16, []]"),
+              "aten::mm|sizes = [[2, 3]bf16, [3, 4]bf16, []]");
+    CHECK_STR(split("aten::mm, op_id = 0, sizes = [[2]f32], stack = run.py:main:3;model.py:forward:71"),
+              "aten::mm|sizes = [[2]f32]|run.py:main:3;model.py:forward:71");
     CHECK_STR(split("aten::mm, seq = 12, op_id = 1014, sizes = [[], [2]]"), "aten::mm|sizes = [[], [2]]");
     CHECK_STR(split("aten::empty, op_id = 7"), "aten::empty|");
     CHECK_STR(split("AddmmBackward0, seq = 3"), "AddmmBackward0|");

@@ -1,0 +1,132 @@
+/* Call paths: ranges as they nest on their threads, the Python frames of operators, and the kernels that
+ * were launched. The path of an operator with recorded frames is its stage, then the frames: these replace
+ * the ranges of modules. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define MAX_NODES (1u << 20) /* more paths are counted for their parents */
+#define MAX_DEPTH 200
+
+/* The second number of a node's key is a text with one of these bits. */
+#define KEY_FRAME 0x80000000u
+#define KEY_KERNEL 0x40000000u
+
+struct tree_builder {
+    struct context *c;
+    struct intern *node_ids, *names, *stack_ids;
+    struct {
+        struct analysis_call *v;
+        size_t n, cap;
+    } nodes;
+    struct {
+        uint32_t *v; /* node of the innermost frame, per (parent, stack) */
+        size_t n, cap;
+    } stacks;
+    uint32_t *range_node;  /* [ranges.n] */
+    uint32_t *kernel_name; /* [nkernels]: id in `names` */
+    bool frames;
+};
+
+static uint32_t child_of(struct tree_builder *b, uint32_t parent, uint32_t key_text, const char *name) {
+    if (b->nodes.v[parent].depth >= MAX_DEPTH) return parent;
+    uint32_t key[2] = { parent, key_text };
+    if (b->nodes.n >= MAX_NODES) return parent;
+    uint32_t id = intern_id(b->node_ids, (const char *)key, sizeof key) + 1; /* node 0 is the root */
+    if (id == b->nodes.n)
+        vec_push(&b->nodes, ((struct analysis_call){
+                                .parent = parent, .name = name, .depth = b->nodes.v[parent].depth + 1 }));
+    return id;
+}
+
+/* "run.py:main:3;model.py:forward:71", outermost first */
+static uint32_t add_frames(struct tree_builder *b, uint32_t parent, uint32_t stack) {
+    uint32_t key[2] = { parent, stack }, id = intern_id(b->stack_ids, (const char *)key, sizeof key);
+    if (id < b->stacks.n) return b->stacks.v[id];
+    uint32_t node = parent;
+    for (const char *p = timeline_text(b->c->tl, stack); *p;) {
+        size_t len = strcspn(p, ";");
+        uint32_t name = intern_id(b->names, p, len);
+        if (len)
+            node = child_of(b, node, KEY_FRAME | name,
+                            analysis_text(b->c, "%.*s", (int)MIN(len, (size_t)500), p));
+        p += len + (p[len] == ';');
+    }
+    vec_push(&b->stacks, node);
+    b->frames = true;
+    return node;
+}
+
+/* The node of the nearest stage around the range; the root without one. */
+static uint32_t stage_node(const struct tree_builder *b, uint32_t range) {
+    const struct timeline_ranges *r = &b->c->tl->ranges;
+    while (range != TIMELINE_NONE && r->category[range] != TRACE_CATEGORY_STAGE) range = r->parent[range];
+    return range == TIMELINE_NONE ? 0 : b->range_node[range];
+}
+
+static void add_range(struct tree_builder *b, size_t i) {
+    const struct timeline_ranges *r = &b->c->tl->ranges;
+    uint32_t parent = r->parent[i] == TIMELINE_NONE ? 0 : b->range_node[r->parent[i]];
+    b->range_node[i] = parent;
+    if (r->flags[i] & (TRACE_RANGE_MARK | TRACE_RANGE_FREE)) return;
+    if (r->stack[i]) parent = add_frames(b, stage_node(b, r->parent[i]), r->stack[i]);
+    uint32_t node = child_of(b, parent, r->name[i], timeline_text(b->c->tl, r->name[i]));
+    b->range_node[i] = node;
+    double ns = (double)(r->end_ns[i] - r->start_ns[i]);
+    b->nodes.v[node].calls++;
+    b->nodes.v[node].host_ns += ns;
+    if (r->parent[i] != TIMELINE_NONE) b->nodes.v[b->range_node[r->parent[i]]].host_ns -= ns;
+}
+
+static void add_kernel(struct tree_builder *b, size_t i) {
+    const struct timeline_kernels *k = &b->c->tl->kernels;
+    uint32_t row = b->c->a->shape_kernel[k->shape[i]];
+    uint32_t parent = k->range[i] == TIMELINE_NONE ? 0 : b->range_node[k->range[i]];
+    uint32_t node = child_of(b, parent, KEY_KERNEL | b->kernel_name[row], b->c->a->kernels[row].short_name);
+    b->nodes.v[node].calls++;
+    b->nodes.v[node].kernel = true;
+    b->nodes.v[node].device_ns += (double)(k->end_ns[i] - k->start_ns[i]);
+}
+
+/* Adds the children's times to their parents. Parents have lower indices. */
+static void sum_up(struct tree_builder *b) {
+    for (size_t i = 0; i < b->nodes.n; i++) {
+        struct analysis_call *node = &b->nodes.v[i];
+        node->host_ns = fmax(0, node->host_ns); /* a range that crosses its parent's end */
+        node->host_total_ns = node->host_ns;
+        node->device_total_ns = node->device_ns;
+    }
+    for (size_t i = b->nodes.n; i-- > 1;) {
+        struct analysis_call *parent = &b->nodes.v[b->nodes.v[i].parent];
+        parent->host_total_ns += b->nodes.v[i].host_total_ns;
+        parent->device_total_ns += b->nodes.v[i].device_total_ns;
+    }
+}
+
+void analyze_call_tree(struct context *c) {
+    const struct timeline *tl = c->tl;
+    struct tree_builder b = {
+        .c = c, .node_ids = intern_open(), .names = intern_open(), .stack_ids = intern_open()
+    };
+    vec_push(&b.nodes, ((struct analysis_call){ .name = "all" }));
+    b.range_node = xcalloc(tl->ranges.n + 1, sizeof *b.range_node);
+    b.kernel_name = xcalloc(c->a->nkernels + 1, sizeof *b.kernel_name);
+    for (size_t i = 0; i < c->a->nkernels; i++)
+        b.kernel_name[i] = intern_str(b.names, c->a->kernels[i].short_name);
+    for (size_t i = 0; i < tl->ranges.n; i++) add_range(&b, i);
+    for (size_t i = 0; i < tl->kernels.n; i++) add_kernel(&b, i);
+    sum_up(&b);
+    c->a->calls = analysis_keep(c, b.nodes.v);
+    c->a->ncalls = b.nodes.n;
+    c->a->calls_have_frames = b.frames;
+    free(b.range_node);
+    free(b.kernel_name);
+    free(b.stacks.v);
+    intern_close(b.node_ids);
+    intern_close(b.names);
+    intern_close(b.stack_ids);
+}

@@ -1,0 +1,10 @@
+/* The columns of the table of matrix products. The items are struct analysis_gemm. */
+#ifndef REPORT_GEMM_COLUMNS_H
+#define REPORT_GEMM_COLUMNS_H
+
+#include "report/columns.h"
+#include "report/view.h"
+
+extern const struct column_group gemm_columns[1];
+
+#endif
