@@ -24,7 +24,10 @@
 
 char *tool_find(const char *name) {
     static const char *const places[] = { "/usr/local/cuda/bin/%s", "/opt/nvidia/nsight-*/*/%s",
-                                          "/opt/nvidia/nsight-*/*/bin/%s" };
+                                          "/opt/nvidia/nsight-*/*/bin/%s",
+                                          /* Nsight Compute contains a part of Nsight Systems */
+                                          "/usr/local/cuda*/nsight-*/host/target-linux-x64/%s",
+                                          "/opt/nvidia/nsight-*/*/host/target-linux-x64/%s" };
     char *found = program_find(name);
     for (size_t i = 0; !found && i < COUNTOF(places); i++) {
         char pattern[128];

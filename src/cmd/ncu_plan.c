@@ -98,10 +98,9 @@ static void make_regex(const struct analysis *a, struct ncu_plan *p) {
 }
 
 /* ncu's syntax for push/pop ranges is "domain@name/"; start/end ranges have no slash. */
-static char *range_filter(const struct analysis *a, uint32_t range, const char *before) {
+static char *range_filter(const struct analysis *a, uint32_t range, const char *domain, const char *before) {
     static const char special[] = "@,[]/*+\\";
     const struct timeline_ranges *r = &a->timeline->ranges;
-    const char *domain = timeline_text(a->timeline, r->domain[range]);
     struct strbuf out = STRBUF_INIT;
     if (*domain) {
         add_escaped(&out, domain, special);
@@ -113,11 +112,13 @@ static char *range_filter(const struct analysis *a, uint32_t range, const char *
     return strbuf_detach(&out);
 }
 
-/* Engines prefix the text of a range with its kind ("inferprof:stage prefill"). The collector stores only the
- * name, but ncu compares the whole text, so both forms are generated. */
+/* Engines that cannot use an NVTX domain prefix the text of a range with its kind ("inferprof:stage
+ * prefill") in the default domain. The collector stores only the name, but ncu compares the whole text, and
+ * an engine may have a domain under one tool and none under another. Therefore both forms are generated. */
 static void make_range(const struct analysis *a, uint32_t range, struct ncu_plan *p) {
-    p->range = range_filter(a, range, "");
-    p->marked_range = range_filter(a, range, "inferprof:stage ");
+    const char *domain = timeline_text(a->timeline, a->timeline->ranges.domain[range]);
+    p->range = range_filter(a, range, domain, "");
+    p->marked_range = range_filter(a, range, "", "inferprof:stage ");
 }
 
 /* ---- where in the run */
