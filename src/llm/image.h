@@ -32,7 +32,8 @@ enum llm_crop { LLM_CROP_MODE, LLM_CROP_ON, LLM_CROP_OFF }; /* LLM_CROP_MODE: as
 struct llm_image_opts {
     const char *mode;   /* DeepSeek-OCR: tiny, small, base, large, gundam (NULL: gundam) */
     uint64_t max_tiles; /* 0: default of the model */
-    /* DeepSeek-OCR: sides of the view of a cropped page, and of a tile or the only view; 0: those of the mode */
+    /* DeepSeek-OCR: side of the view of a cropped page; side of a tile, or of the only view. 0: as in the
+     * mode */
     uint64_t base_size, image_size;
     enum llm_crop crop;
 };

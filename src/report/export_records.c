@@ -201,6 +201,13 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(gemm, types, "types", "typesId", NULL, EXPORT_NAME, TEXT(tl->gemms.v[i].types)) \
     X(gemm, layout, "layout", "layoutId", NULL, EXPORT_NAME, TEXT(tl->gemms.v[i].layout)) \
     X(gemm, algorithm, "algorithm", "algorithmId", NULL, EXPORT_NAME, TEXT(tl->gemms.v[i].algorithm))
+#define MEMORY_COLUMNS(X) \
+    X(memory, time, "time_ns", NULL, NULL, EXPORT_TIME, U(tl->memories.time_ns[i])) \
+    X(memory, device, "device", NULL, NULL, EXPORT_VALUE, tl->memories.device[i] == TIMELINE_NONE ? NONE : U(tl->devices[tl->memories.device[i]].index)) \
+    X(memory, kind, "kind", NULL, NULL, EXPORT_VALUE, S(trace_memory_kind_name(tl->memories.kind[i]))) \
+    X(memory, action, "action", NULL, NULL, EXPORT_VALUE, S(trace_memory_action_name(tl->memories.action[i]))) \
+    X(memory, bytes, "bytes", NULL, NULL, EXPORT_VALUE, U(tl->memories.bytes[i])) \
+    X(memory, address, "address", NULL, NULL, EXPORT_VALUE, U(tl->memories.address[i]))
 #define DEVICE_COLUMNS(X) \
     X(device, id, NULL, "id", "id", EXPORT_VALUE, U(i)) \
     X(device, name, NULL, "name", "name", EXPORT_VALUE, TEXT(tl->devices[i].name)) \
@@ -242,6 +249,7 @@ DEFINE(POWER, power_columns)
 DEFINE(SAMPLE, sample_columns)
 DEFINE(TOKEN, token_columns)
 DEFINE(GEMM, gemm_columns)
+DEFINE(MEMORY, memory_columns)
 DEFINE(DEVICE, device_columns)
 
 /* ---- tables */
@@ -256,6 +264,7 @@ WITHIN(has_power, powers.time_ns[i], powers.time_ns[i])
 WITHIN(has_sample, samples.start_ns[i], samples.end_ns[i])
 WITHIN(has_token, tokens.time_ns[i], tokens.time_ns[i])
 WITHIN(has_gemm, gemms.v[i].start_ns, gemms.v[i].start_ns)
+WITHIN(has_memory, memories.time_ns[i], memories.time_ns[i])
 static bool has_memset(const struct export_job *x, size_t i) {
     return x->tl->copies.kind[i] == TRACE_COPY_MEMSET && has_copy(x, i);
 }
@@ -307,6 +316,7 @@ const struct export_table export_tables[] = {
     TABLE("power.csv", "INFERPROF_POWER", power_columns, powers.n, has_power),
     TABLE("tokens.csv", "INFERPROF_TOKENS", token_columns, tokens.n, has_token),
     TABLE("gemms.csv", "INFERPROF_GEMMS", gemm_columns, gemms.n, has_gemm),
+    TABLE("memory.csv", NULL, memory_columns, memories.n, has_memory),
 };
 const size_t export_ntables = COUNTOF(export_tables);
 
