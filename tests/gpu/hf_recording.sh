@@ -3,7 +3,7 @@
 # engine (4 minutes). `stages`: hf_stages.py. The models run with the default preset: prefill and decode of the recorded request over
 # the timed repeats are in $OUT/NAME.overhead. `thin` records the operators of one layer in four. `tools`: --ncu and --nsys, with memory and call paths.
 set -u
-# shellcheck source=tests/gpu/lib.sh
+# shellcheck source=tests/gpu/lib.sh disable=SC1091
 . "$(dirname "$0")/lib.sh"
 find_collector
 new=${NEW:-64} keep_trace=(--exclude=trace)
