@@ -62,10 +62,11 @@ static const struct man_item man_items[] = {
       "loaded through it." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_ISA",
       "Instruction set of the native engine: `portable`, `avx2`, `avx512`, `avx512vnni`, `avx512bf16` or "
-      "`amx`. Default: the best one that the "
-      "CPU supports." },
+      "`amx`. Default: the fastest one for the CPU; `amx` only on request." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_MATH",
       "\"exact\": on a GPU, activations have the precision of two bf16 numbers, at twice the work." },
+    { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_PRODUCTS",
+      "`mma`: on a Hopper GPU, use the matrix products that are made for older GPUs." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_STAMPS",
       "1: on a GPU, print the time of each kind of kernel in the last decoding step." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_TEST_SLOWDOWN",

@@ -203,6 +203,9 @@ static void describe_cupti(void) {
 
 static void collector_start_gpu(void) {
     if (!atomic_load(&active)) return;
+    /* After a fork, the first record opens the file, and records of other threads are lost until then. Our
+     * own threads must not be first. */
+    if (output_take()) output_give();
     devices_request();
     if (!background_start()) {
         report_problem("no kernels were recorded: no thread could be started for CUPTI");
