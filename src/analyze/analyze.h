@@ -36,8 +36,8 @@ struct analyze_cost {
     double flops, bytes; /* NaN: unknown */
     /* roofline time: sum over operators of max(compute time, memory time); NaN: unknown */
     double floor_ns;
-    /* Peaks that apply to this work; 0 or NaN: those of the device. FLOP/s: the mean over its operators, each
-     * with the peak of its type. */
+    /* Peaks that apply to this work; 0 or NaN: the peaks of the device apply. The peak FLOP/s is the mean
+     * over the operators, each with the peak of its type. */
     double peak_flops_per_s, peak_bytes_per_s;
     /* memory level of this bandwidth, such as "L3, 32 MiB"; NULL: the device has only one level */
     const char *level;
@@ -104,8 +104,8 @@ struct analyze_input {
     /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
      * `timings`. Ignored if the trace has no token counts. */
     const struct llm_model *llm;
-    /* Where `llm` comes from if the program's own files describe it: "the file /models/a.gguf, mapped". It is
-     * then used only if the trace agrees with it. NULL: the user gave it. */
+    /* Where `llm` comes from if the program's own files describe it: "the file /models/a.gguf, mapped". The
+     * model is then used only if the trace agrees with it. NULL: the user gave it. */
     const char *llm_from;
     /* Number of GPUs that share `llm`: tensor parallel (tp), pipeline parallel (pp), expert parallel (ep).
      * 0: not given. The cost per GPU is its share. */
@@ -180,8 +180,8 @@ struct analysis_stage_device {
     uint64_t steps; /* occurrences of the stage in processes that use the device */
 };
 
-/* A stage, as seen in the trace, in the timed repeats and by the model. Sums are over all occurrences in
- * the trace, 0 if there are none. */
+/* A stage, as seen in the trace, in the timed repeats and by the model. Sums are over all occurrences in the
+ * trace; 0 if the trace has no occurrence. */
 struct analysis_stage {
     const char *name;        /* "sam"; "between steps"; "whole trace" */
     const char *path;        /* "prefill/sam" */
@@ -195,8 +195,8 @@ struct analysis_stage {
 
     /* ---- the trace: stages.c, calls.c, walk.c, queue.c */
     uint64_t occurrences; /* 0: only timed */
-    /* Statistics over occurrences. wall_ns: busy plus idle time, the mean over the devices with work of
-     * the occurrence; for an occurrence without work, the duration of its range. */
+    /* Statistics over occurrences. wall_ns is busy plus idle time: the mean over the devices on which the
+     * occurrence has work. Without work, it is the duration of the range. */
     struct stats wall_ns, busy_ns;
     /* Duration of the range; time from the launch call of the first kernel to its start; time from the
      * start of the first kernel to the end of the last. */
@@ -242,7 +242,7 @@ struct analysis_stage {
     double launches_per_token;
     double kernel_mean_ns; /* mean duration of its kernels */
 
-    /* median over the repeats with the recorded input; over all repeats if there are none */
+    /* median over the repeats with the recorded input; over all repeats if no repeat has that input */
     double same_input_ms;
     double same_input_floor_ms;
     double overhead_ratio; /* wall time in the trace / median of the timed repeats */
@@ -261,12 +261,12 @@ struct analysis_stage {
     double tokens_per_s;
     double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
     double hard_bound_ms;          /* the larger of all FLOPs at the peak and all bytes at the bandwidth */
-    /* peaks that apply to the stage: those of its cost, else those of the device */
+    /* peaks that apply to the stage: the peaks of its cost, else of the device */
     double peak_flops_per_s, peak_bytes_per_s;
     double step_bytes;   /* bytes that one pass over the weights reads */
     double experts_read; /* experts read per routed layer and pass, counted by the engine */
-    /* Fractions; distance = time / roofline time. Each is the median over the repeats of the ratio with
-     * the repeat's own cost. */
+    /* Fractions; distance = time / roofline time. Each is a median over the repeats. The ratio of a repeat
+     * uses the cost of its own input. */
     double mfu, mbu, distance;
     double mbu_read; /* the same as mbu, but with the read bandwidth that `calibrate` measured on this GPU */
     /* model work of the recorded request / its recorded time; comparable with counters */
@@ -295,7 +295,7 @@ struct analysis_occurrence { /* sorted by start */
      * is not used for figures per token. */
     bool unfinished;
     uint64_t device_bits; /* bit d: it has kernels on device d; devices above 63 are not represented */
-    /* devices with work of this occurrence; 0: its time is that of the range, unless it has idle time */
+    /* devices on which it has work; 0: its time is the duration of its range, unless it has idle time */
     uint32_t devices;
     double tokens_in, tokens_out; /* NaN: unknown */
     double keys;                  /* keys that its sequences attend to, from the label; NaN: unknown */
@@ -321,7 +321,7 @@ struct analysis_operator {
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* summed */
-    double compute_ns;   /* FLOPs of the calls at the peak of the type of each */
+    double compute_ns;   /* time that the FLOPs of all calls take, each call at the peak of its type */
 };
 
 enum analysis_limiter { /* what limits the theoretical occupancy */
@@ -352,7 +352,7 @@ struct analysis_kernel {
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* per call */
     double work_ns;      /* mean duration of the calls whose FLOPs are known */
-    double compute_ns;   /* FLOPs of one call at the peak of its type */
+    double compute_ns;   /* time that the FLOPs of one call take at the peak of its type */
 };
 /* Matrix products of the same sizes, types, algorithm and stage. Sorted by total_ns */
 struct analysis_gemm {
@@ -362,9 +362,10 @@ struct analysis_gemm {
     const char *source;    /* source of the sizes: "gemm records", "operator shapes", "engine" */
     uint32_t stage;        /* ANALYSIS_NONE: outside of stages */
     uint64_t calls;
-    double total_ns;   /* time of their kernels; on a CPU: time of the operators */
-    double flops;      /* of all calls */
-    double compute_ns; /* FLOPs of all calls at the peak of their type; NaN: the peak is unknown */
+    double total_ns; /* time of their kernels; on a CPU: time of the operators */
+    double flops;    /* of all calls */
+    /* time that the FLOPs of all calls take at the peak of their type; NaN: the peak is unknown */
+    double compute_ns;
 };
 struct analysis_group { /* kernels of a category or a library; sorted by owned_ns */
     int id;             /* a value of enum kernel_category or enum kernel_library */
@@ -466,7 +467,7 @@ struct analysis_stability {
 
 enum analysis_confidence { ANALYSIS_LOW, ANALYSIS_MEDIUM, ANALYSIS_HIGH };
 const char *analysis_confidence_name(enum analysis_confidence c);
-struct analysis_finding { /* sorted by saving_ms, largest first; informative ones (NaN) last */
+struct analysis_finding { /* sorted by saving_ms, largest first; informative findings (NaN) come last */
     const char *rule;     /* "launch-bound": a stable id for scripts */
     const char *title;    /* "Decode is launch-bound: the GPU waits 451 ms of 630 ms" */
     const char *evidence; /* the numbers */
@@ -497,8 +498,7 @@ struct analysis_step_kind { /* recognised steps of one kind */
     const char *worst_why; /* how the slowest step differs; NULL: no visible difference */
 };
 
-struct
-    analysis_graph { /* a CUDA graph with replays whose kernels were not recorded, or recorded beside one */
+struct analysis_graph { /* a CUDA graph; listed only if some replays in the trace have no recorded kernels */
     uint32_t process, graph;
     uint64_t recorded; /* replays with kernels */
     uint64_t counted;  /* replays without */
@@ -536,7 +536,7 @@ struct analysis {
     double model_mbu;
     struct analysis_over model_over;
     bool cpu_only; /* all kernels ran on a CPU device, or there are no kernels */
-    /* The costs that were used: those of the input, or computed from its model. */
+    /* The costs that were used: given in the input, or computed from its model. */
     const struct analyze_cost *costs;
     size_t ncosts;
     bool costs_replaced;        /* costs computed from the input's `llm` replaced the input's costs */
@@ -548,7 +548,7 @@ struct analysis {
     struct analysis_occurrence *occurrences;
     struct analysis_operator *operators, *operators_by_shape;
     struct analysis_kernel *kernels;
-    struct analysis_gemm *gemms; /* only of calls whose sizes were recorded */
+    struct analysis_gemm *gemms; /* only calls whose sizes were recorded */
     struct analysis_group *categories, *libraries;
     struct analysis_device *devices;             /* same order as timeline.devices */
     struct analysis_stage_device *stage_devices; /* [nstages x ndevices] */
@@ -571,7 +571,7 @@ struct analysis {
     bool recognised;
     struct analysis_step_kind *step_kinds;
     size_t nstep_kinds;
-    struct anatomy *anatomy;            /* anatomy of a decode step; NULL: none was recognised */
+    struct anatomy *anatomy;            /* anatomy of a decode step; NULL: no decode step was recognised */
     struct recognised_phases phases;    /* phases of the whole trace; all 0: no steps were recognised */
     struct analysis_counters *counters; /* hardware counters per stage and kernel; NULL: no samples */
     struct analysis_profiles *profiles; /* Nsight Compute's measurements per kernel; NULL: none */
@@ -604,7 +604,7 @@ static inline double analysis_stage_tokens(const struct analysis_stage *s) {
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
 void analysis_free(struct analysis *a); /* also accepts a zeroed struct; `a` may be reused afterwards */
 
-/* Means over the devices that ran kernels; NaN: no device did. */
+/* Means over the devices that ran kernels; NaN: no device ran kernels. */
 struct analysis_timeline {
     size_t devices;
     double timeline_ns, between_ns, between_busy_ns, unrecorded_ns;
@@ -617,8 +617,8 @@ struct analysis_timeline analysis_timeline(const struct analysis *a);
 bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
                             uint64_t *to_ns);
 
-/* Finds the steady work of a program that marks no stages, and the phases around it. Returns false if its
- * steps were not recognised. Called before the analysis, for timeline_cut(); `phases` is an input of the
+/* Finds the steady work of a program that marks no stages, and the phases around it. Returns false if no
+ * steps were recognised. Called before the analysis, for timeline_cut(); `phases` is an input of the
  * analysis. */
 bool analyze_steady_window(const struct timeline *tl, const struct analyze_input *input,
                            struct recognised_phases *phases);

@@ -64,7 +64,7 @@ static size_t usual_steps(const struct context *c, struct candidate **out, size_
     return best;
 }
 
-/* ---- roles of its kernels */
+/* ---- roles of the kernels in the median step */
 
 static uint64_t work_start(const struct timeline *tl, const struct recognised_work *w) {
     return w->is_kernel ? tl->kernels.start_ns[w->index] : tl->copies.start_ns[w->index];
@@ -201,7 +201,7 @@ static double mean_context(const struct context *c) {
     return n > 0 ? sum / n : NAN;
 }
 
-/* If the kernels of two roles look the same, the role that was found has the costs of both. */
+/* If the kernels of two roles look the same, the role that was found gets the costs of both. */
 static void join_roles(struct role_cost *cost, const struct role_sums *sums) {
     static const enum kernel_role pairs[][2] = { { ROLE_SHARED_EXPERTS, ROLE_EXPERTS },
                                                  { ROLE_ROUTER, ROLE_EXPERTS } };
@@ -214,7 +214,7 @@ static void join_roles(struct role_cost *cost, const struct role_sums *sums) {
     }
 }
 
-/* Least bytes and roofline time of each role in one decode step. */
+/* Computes the minimum number of bytes and the roofline time of each role in one decode step. */
 static void model_cost(const struct context *c, double requests, const struct role_sums *sums,
                        struct role_cost *out) {
     const struct llm_model *m = c->in->llm;
@@ -234,9 +234,10 @@ static void model_cost(const struct context *c, double requests, const struct ro
     join_roles(out, sums);
 }
 
-#define COUNTED_SHARE 0.8 /* of the busy time must have counters to add up the bytes of a step */
-#define AGREEMENT 0.3     /* largest difference between the model's bytes and those of the counters */
-#define CACHE_TIMES 4.0   /* a smaller model may stay in the L2 cache: then DRAM moves less */
+#define COUNTED_SHARE 0.8 /* minimum share of the busy time with counters, to add up the bytes of a step */
+#define AGREEMENT 0.3     /* largest relative difference between the bytes by the model and by the counters */
+/* in L2 cache sizes: a smaller model may stay in the cache, so DRAM moves fewer bytes */
+#define CACHE_TIMES 4.0
 
 static void check_bytes(struct context *c, const struct role_sums *sums, const struct role_cost *cost) {
     struct anatomy *a = c->a->anatomy;

@@ -67,10 +67,10 @@ struct anatomy {
     double step_ns;  /* mean over `steps` */
     double requests; /* of the median step */
     size_t steps;    /* number of steps with the same kernels as the median step */
-    size_t of;       /* decode steps in all */
+    size_t of;       /* number of all decode steps */
     uint32_t layers;
     double span_ns; /* of the parts */
-    /* Per step: the least the model must move, and what the counters saw. NaN: unknown. */
+    /* Bytes per step: the minimum by the model, and the number measured by counters. NaN: unknown. */
     double model_bytes, dram_bytes;
 };
 

@@ -17,8 +17,8 @@ struct anatomy_kernel { /* a kernel or copy, in order of start */
 /* anchor[layers]: the first attention kernel of each layer. */
 void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers);
 
-/* Sets the categories of the kernels in a decode step of XLA, whose names do not contain them. Does nothing
- * for other programs. */
+/* Sets the categories of the kernels in a decode step of XLA. The names of these kernels do not show the
+ * category. Does nothing for other programs. */
 void anatomy_read_xla(struct anatomy_kernel *k, size_t n);
 
 #endif

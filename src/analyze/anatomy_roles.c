@@ -32,7 +32,7 @@ static bool routes(const struct anatomy_kernel *k) {
            (k->is_kernel && strstr(k->name, "argsort"));
 }
 
-/* Categories that say it all. */
+/* Sets the role if the category alone determines it. Returns false for other categories. */
 static bool plain_role(const struct anatomy_kernel *k, uint8_t *role) {
     if (!k->is_kernel)
         *role = ROLE_COPY;
@@ -81,8 +81,8 @@ static void roles_before(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* Shared experts may follow the experts: from the first product of another kernel after the last product of
- * the experts' kernel. Returns `end` if there are none. */
+/* Returns the first product of the shared experts, which may follow the experts; `end` if there are no shared
+ * experts. Their products run in another kernel than the products of the experts. */
 static size_t shared_after(const struct anatomy_kernel *k, size_t route, size_t end) {
     size_t first = end, last = end;
     for (size_t i = route; i < end; i++) {
@@ -141,8 +141,8 @@ static void roles_of_head(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* Returns the number of kernels between the start of a layer and its attention: as many as are equal in
- * the first two layers. */
+/* Returns the number of kernels between the start of a layer and its attention. It is the number of kernels
+ * before attention that have the same categories in the first two layers. */
 static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size_t n) {
     size_t lead = 0, most = n > 1 ? MIN(anchor[0], anchor[1] - anchor[0] - 1) : anchor[0];
     while (n > 1 && lead < most && k[anchor[0] - lead - 1].is_kernel == k[anchor[1] - lead - 1].is_kernel &&
@@ -151,8 +151,9 @@ static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size
     return lead;
 }
 
-/* The last layer has as many products after its attention as the one before, but may have other kernels, such
- * as the choice of the rows to sample. It ends at the next norm or product after them. */
+/* Returns the end of the last layer. After its attention, this layer has as many products as the previous
+ * layer, but it may have other kernels, such as the choice of the rows to sample. It ends at the next norm or
+ * product after these products. */
 static size_t last_layer_end(const struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers,
                              size_t lead) {
     size_t products = 0, end;

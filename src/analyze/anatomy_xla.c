@@ -1,6 +1,6 @@
-/* XLA's generated kernels have no names that say what they do. In a decode step they follow a fixed order:
- * the write into the KV cache, then attention as four reductions (scores, maximum, sum, values). All other
- * reductions of more than one block are matrix-vector products, and those of one block are norms. */
+/* The names of XLA's generated kernels do not describe their work. In a decode step they follow a fixed
+ * order: the write into the KV cache, then attention as four reductions (scores, maximum, sum, values). Other
+ * reductions are matrix-vector products (several blocks) or norms (one block). */
 #include <string.h>
 
 #include "analyze/anatomy_internal.h"
@@ -25,13 +25,14 @@ static bool is_xla_step(const struct anatomy_kernel *k, size_t n) {
     return writes;
 }
 
-/* Multiplies the weights with the vector, before the reduction that adds up the products. */
+/* Returns true if the kernel multiplies the weights with the vector, before the reduction that adds up the
+ * products. */
 static bool prepares_product(const struct anatomy_kernel *k, size_t i, size_t n) {
     return i + 1 < n && k[i].is_kernel && strstr(k[i].name, "multiply") && k[i].blocks > 1 &&
            k[i + 1].is_kernel && k[i + 1].category == KERNEL_CATEGORY_REDUCTION && k[i + 1].blocks > 1;
 }
 
-/* Reductions after the last matrix product choose the token. */
+/* Returns the last matrix product, or n. Reductions after this product choose the token. */
 static size_t last_product(const struct anatomy_kernel *k, size_t n) {
     size_t last = n;
     for (size_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* Call paths: ranges as they nest on their threads, the Python frames of operators, and the kernels that
- * were launched. The path of an operator with recorded frames is its stage, then the frames: these replace
+/* Call paths: ranges as they nest on their threads, the Python frames of operators, and the kernels that were
+ * launched. The path of an operator with recorded frames is its stage, then the frames. The frames replace
  * the ranges of modules. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define MAX_NODES (1u << 20) /* more paths are counted for their parents */
+#define MAX_NODES (1u << 20) /* the time of further paths is added to their parents */
 #define MAX_DEPTH 200
 
 /* The second number of a node's key is a text with one of these bits. */
@@ -43,7 +43,7 @@ static uint32_t child_of(struct tree_builder *b, uint32_t parent, uint32_t key_t
     return id;
 }
 
-/* "run.py:main:3;model.py:forward:71", outermost first */
+/* Adds the frames of a stack: "run.py:main:3;model.py:forward:71", outermost first. */
 static uint32_t add_frames(struct tree_builder *b, uint32_t parent, uint32_t stack) {
     uint32_t key[2] = { parent, stack }, id = intern_id(b->stack_ids, (const char *)key, sizeof key);
     if (id < b->stacks.n) return b->stacks.v[id];
@@ -61,7 +61,7 @@ static uint32_t add_frames(struct tree_builder *b, uint32_t parent, uint32_t sta
     return node;
 }
 
-/* The node of the nearest stage around the range; the root without one. */
+/* Returns the node of the nearest stage around the range, or the root if there is no stage. */
 static uint32_t stage_node(const struct tree_builder *b, uint32_t range) {
     const struct timeline_ranges *r = &b->c->tl->ranges;
     while (range != TIMELINE_NONE && r->category[range] != TRACE_CATEGORY_STAGE) range = r->parent[range];
@@ -96,7 +96,7 @@ static void add_kernel(struct tree_builder *b, size_t i) {
 static void sum_up(struct tree_builder *b) {
     for (size_t i = 0; i < b->nodes.n; i++) {
         struct analysis_call *node = &b->nodes.v[i];
-        node->host_ns = fmax(0, node->host_ns); /* a range that crosses its parent's end */
+        node->host_ns = fmax(0, node->host_ns); /* negative if a child ends after its parent */
         node->host_total_ns = node->host_ns;
         node->device_total_ns = node->device_ns;
     }

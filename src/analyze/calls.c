@@ -43,7 +43,8 @@ static uint32_t *last_met(const struct context *c) {
     return last;
 }
 
-/* Launches after `last_met` have no kernel because recording ended. */
+/* Counts a launch in all occurrences around it. A launch after `last_met` has no kernel because recording
+ * ended. */
 static void count_in_occurrences(struct context *c, size_t launch, uint32_t last_met) {
     const struct timeline_launches *l = &c->tl->launches;
     bool cut_off = !l->kernels[launch] && launch > last_met && l->kernels[last_met];

@@ -7,8 +7,8 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* Returns the index of the first window of the process that ends after `time_ns`, or the index at which it
- * would be inserted. */
+/* Returns the index of the first window of the process that ends after `time_ns`, or the index at which such
+ * a window would be inserted. */
 static size_t window_after(const struct timeline *tl, uint32_t process, uint64_t time_ns) {
     size_t lo = 0, hi = tl->nwindows;
     while (lo < hi) {
@@ -54,8 +54,8 @@ bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_n
     return inside;
 }
 
-/* Returns the share over the processes that recorded in windows. The other processes recorded all the
- * time. */
+/* Returns the share of the time that windows cover, over the processes that recorded in windows. The other
+ * processes recorded all the time. */
 static double captured_share(const struct timeline *tl) {
     double captured = 0, all = 0;
     for (uint32_t p = 0; p < tl->nprocesses; p++) {

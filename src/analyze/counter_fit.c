@@ -286,8 +286,8 @@ static void errors(struct fit *f, double *variance) {
     free(doubt);
 }
 
-/* If a rate is constrained to zero, the fit gives no error. Then the spread between samples, divided by
- * the exposure, is used. */
+/* Returns the standard error of a rate. The fit gives no error for a rate that is constrained to zero; the
+ * spread between samples, divided by the exposure, is used instead. */
 static double error_of(double variance, double sigma, double exposure) {
     return isnan(variance) ? sigma / sqrt(MAX(exposure, 1)) : sqrt(variance);
 }

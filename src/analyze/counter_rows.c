@@ -94,7 +94,7 @@ static uint64_t next_change(const struct sweep *w, uint64_t limit) {
     return limit;
 }
 
-/* Splits [from, to) between the running kernels. If there are none, the time counts as idle. */
+/* Splits [from, to) between the running kernels. If no kernel runs, the time counts as idle. */
 static void share_out(struct sweep *w, uint64_t from, uint64_t to) {
     for (uint64_t now = from; now < to;) {
         end_kernels(w, now);

@@ -26,7 +26,7 @@
 #define NEAR_LOW 0.85
 #define NEAR_HIGH 1.05
 
-/* Prefixes of metric names: those of the counter sampler, then those of Nsight Systems. */
+/* Prefixes of metric names: first the names of the counter sampler, then the names of Nsight Systems. */
 static const struct {
     const char *name, *prefix[4];
 } slots[COUNTER_SLOTS] = {
@@ -173,8 +173,8 @@ static enum counter_bound bound_of(const double *v) {
     return isnan(dram) || isnan(v[COUNTER_TENSOR]) ? COUNTER_BOUND_UNKNOWN : COUNTER_BOUND_LATENCY;
 }
 
-/* The quality of a percentage depends on its own error. The clock hardly varies, so its fit is mostly
- * noise; it is reported only for rows of quality "good". */
+/* The quality of a percentage depends on its own error. The clock hardly varies, so its fit is mostly noise.
+ * The clock is therefore reported only for rows of quality "good". */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
     /* A kernel uses at least one multiprocessor. A lower value means that the fit attributed its share to

@@ -68,7 +68,7 @@ struct analysis_counters {
 };
 
 void counters_free(struct analysis_counters *c); /* NULL is fine */
-/* A kernel class has one row per stage; returns the row with the most exposure, or NULL. */
+/* Returns the row of a kernel class with the most exposure, or NULL. A kernel class has one row per stage. */
 const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel);
 
 #endif

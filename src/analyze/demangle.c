@@ -48,7 +48,7 @@ char *demangle(const char *name) {
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* Parses a length followed by an identifier of that length, as in "6kentry". Returns the length, or 0 if
- * there is none at p. */
+ * there is no such identifier at p. */
 static size_t mangled_word(const char *p, const char **word) {
     char *end;
     if (!isdigit((unsigned char)*p)) return 0;

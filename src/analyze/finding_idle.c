@@ -8,14 +8,14 @@
 #include "base/util.h"
 
 #define LONGEST_STEP_GAP_NS 100000000 /* after a longer gap, the program was waiting for a request */
-/* The host can launch the next kernel while a longer one runs, unless it stalls. */
+/* While a longer kernel runs, the host can launch the next one, unless the host stalls. */
 #define SHORT_KERNEL_NS 50000.0
 
 static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause cause) {
     return f->s->idle.ns[cause] * 1e-6 / f->shares * f->idle_scale;
 }
 
-/* Returns a note for stages that took longer in the recorded run than in the timed one. */
+/* Returns a note for stages that took longer in the recorded run than in the timed run. */
 static const char *scaled_from(struct context *c, const struct finding_scope *f, double recorded_ms) {
     if (f->idle_scale > 0.99) return "";
     return analysis_text(c, "; scaled to the timed run from %s in the recorded run, which took %.2fx as long",

@@ -60,7 +60,8 @@ static const char *roof_advice(bool memory, bool on_gpu) {
                  "attention, less work outside the matrix products; see the kernels furthest from the roof.";
 }
 
-/* Real kernels reach about 1.25 times the roofline time. */
+/* A stage below this multiple of its roofline time counts as being at the roof. Good kernels reach about
+ * 1.25. */
 #define NEAR_THE_ROOF 1.25
 /* Returns the scope with the times of the stage table, over all inputs. The other findings are about the
  * recorded request. */

@@ -27,7 +27,7 @@ static double gemm_bytes(const struct trace_gemm *g, const char *types) {
 }
 
 /* Returns the type of the operands, such as "bf16" for "bf16,bf16->bf16 compute f32"; TF32 if the library
- * computes in it. */
+ * computes in TF32. */
 static enum llm_dtype gemm_type(const char *types) {
     if (strstr(types, "tf32")) return LLM_TF32;
     return element_type(types, strcspn(types, ","));
@@ -55,7 +55,7 @@ static void add_gemm(struct context *c, const struct trace_gemm *g, const char *
     s->calls++;
 }
 
-/* Launches and GEMM records are sorted by start. */
+/* Finds the GEMM record of each launch. Launches and GEMM records are sorted by start. */
 uint32_t *gemm_of_launch(const struct context *c) {
     const struct timeline *tl = c->tl;
     uint32_t *of = xmalloc(tl->launches.n * sizeof *of),

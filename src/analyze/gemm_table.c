@@ -30,11 +30,11 @@ struct gemm_builder {
         size_t n, cap;
     } shapes;
     uint32_t *range_shape;    /* [ranges.n]: index into shapes; TIMELINE_NONE: no product */
-    uint32_t *longest_kernel; /* [ranges.n]: of the kernels in a product's range; TIMELINE_NONE: none */
-    uint8_t *recorded;        /* [ranges.n]: 1 if a kernel in it has a GEMM record */
+    uint32_t *longest_kernel; /* [ranges.n]: longest kernel of a product; TIMELINE_NONE: no kernel */
+    uint8_t *recorded;        /* [ranges.n]: 1 if a kernel in the range has a GEMM record */
 };
 
-/* Returns the row with the key of `like`, whose sums are 0 if it is new. */
+/* Returns the row with the key of `like`. The sums of a new row are 0. */
 static struct analysis_gemm *find_row(struct gemm_builder *b, const struct analysis_gemm *like) {
     struct {
         uint64_t m, n, k, batch;
@@ -70,7 +70,7 @@ static const char *text_or_null(const struct timeline *tl, uint32_t text) {
     return text ? timeline_text(tl, text) : NULL;
 }
 
-/* The shape of a range with known FLOPs; TIMELINE_NONE if it is no product. */
+/* Returns the shape of a range with known FLOPs; TIMELINE_NONE if the range is not a product. */
 static uint32_t shape_of_range(struct gemm_builder *b, size_t i) {
     const struct timeline_ranges *r = &b->c->tl->ranges;
     if (!r->detail[i] || !isfinite(b->c->range_flops[i])) return TIMELINE_NONE;
@@ -89,7 +89,8 @@ static uint32_t shape_of_range(struct gemm_builder *b, size_t i) {
     return id;
 }
 
-/* Finds the product that each kernel belongs to: its innermost range, or one around it. */
+/* Finds the longest kernel of each product. A kernel belongs to the innermost range around it that is a
+ * product. */
 static void assign_kernels(struct gemm_builder *b) {
     const struct timeline *tl = b->c->tl;
     for (size_t i = 0; i < tl->kernels.n; i++) {

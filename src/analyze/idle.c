@@ -14,7 +14,8 @@
 
 #define LATENCY_NS \
     20000 /* Longer than any GPU needs from a launch call, or from the end of a kernel, to the next start. */
-#define QUIET_NS 200000 /* a host that is launching needs 2 to 50 us per call, including Python */
+/* a longer time without launches means no work: a launching host needs 2 to 50 us per call */
+#define QUIET_NS 200000
 
 struct idle_walk {
     const struct context *c;

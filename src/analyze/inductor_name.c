@@ -55,8 +55,8 @@ static size_t move_at(const char *p) {
     return 0;
 }
 
-/* Returns true if `operators`, such as "_to_copy_transpose_view_3", names at least one operator and none
- * that computes. */
+/* Returns true if `operators`, such as "_to_copy_transpose_view_3", names at least one operator, and all
+ * named operators only move or cast data. */
 static bool only_moves(const char *operators) {
     bool any = false;
     for (const char *p = operators; *p;) {

@@ -67,10 +67,11 @@ struct context {
     double *shape_stage_ns;
     double *range_total_ns; /* [ranges.n]: GPU time including nested ranges; set by operators_finish */
     double *range_flops, *range_bytes; /* [ranges.n]: set by operator_work.c; NaN: unknown */
-    double *range_compute_ns;          /* [ranges.n]: the FLOPs at the peak of their type; NaN: unknown */
-    uint8_t *range_counted;            /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
-    uint32_t *previous_launch;         /* [launches.n]: the previous launch of the same thread */
-    struct power_index *power;         /* [ndevices], by power.c */
+    /* [ranges.n]: time that the FLOPs take at the peak of their type; NaN: unknown */
+    double *range_compute_ns;
+    uint8_t *range_counted;    /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
+    uint32_t *previous_launch; /* [launches.n]: the previous launch of the same thread */
+    struct power_index *power; /* [ndevices], by power.c */
     double *stage_chain_ns; /* [nstages] possible saving by fusing chains of element-wise kernels; chains.c */
     uint64_t *stage_chain_kernels;
 };
@@ -160,13 +161,13 @@ bool *stream_captures(const struct timeline *tl);
 
 /* gemm.c: [launches.n] the GEMM record of each launch; TIMELINE_NONE: none. The caller frees it. */
 uint32_t *gemm_of_launch(const struct context *c);
-/* The time of the record's FLOPs at the peak of its type, ns; NaN: the peak is unknown. */
+/* Returns the time in ns that the record's FLOPs take at the peak of its type; NaN: the peak is unknown. */
 double gemm_compute_ns(const struct context *c, const struct trace_gemm *g, const char *kernel_name);
 double gemm_flops(const struct trace_gemm *g);
 
 /* captured.c: returns true if kernels launched at that time were recorded. */
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
-/* The same; the result is valid until *until_ns. */
+/* Does the same as captured_at(). The result is valid until *until_ns. */
 bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
 
 /* model_costs.c: the peaks of the model's own types; the context of a decode step, NaN: unknown. */

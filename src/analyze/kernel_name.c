@@ -90,7 +90,7 @@ static bool ends_with(const char *s, size_t n, const char *end) {
 }
 
 /* Maps a word to an operation: "silu_kernel" -> silu, "MulFunctor" -> mul, "CUDAFunctor_add" -> add,
- * "MeanOps" -> mean. Returns false if the word is none. */
+ * "MeanOps" -> mean. Returns false if the word does not name an operation. */
 static bool operation(const char *word, size_t n, struct strbuf *out) {
     static const char *const ends[] = { "_kernel_cuda",   "_kernel_impl", "_scalar_kernel_impl",
                                         "CUDAKernelImpl", "_functor",     "_kernel",
@@ -126,8 +126,8 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
     return false;
 }
 
-/* Returns the operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first one in its
- * arguments. */
+/* Returns the operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first operation among
+ * its template arguments. */
 static bool wrapped_operation(const char *arguments, struct strbuf *out) {
     for (const char *p = arguments; *p;) {
         if (!is_word(*p)) {
@@ -203,7 +203,8 @@ static void add_shell(struct strbuf *out, const char *function, const char *argu
 static void cut_to(struct strbuf *s, size_t max) {
     if (s->len <= max) return;
     size_t n = max;
-    while (n > max - 4 && ((unsigned char)s->buf[n] & 0xc0) == 0x80) n--; /* no character is longer */
+    /* a UTF-8 character has at most 4 bytes */
+    while (n > max - 4 && ((unsigned char)s->buf[n] & 0xc0) == 0x80) n--;
     s->len = n;
     s->buf[n] = '\0';
 }
@@ -261,7 +262,7 @@ void kernel_name_parse(struct kernel_name *kn, const char *name) {
     free(whole);
 }
 
-/* Returns the length of the cast before a number, as in "(int)4" or "(at::Kind)3"; 0 if there is none at
+/* Returns the length of the cast before a number, as in "(int)4" or "(at::Kind)3"; 0 if there is no cast at
  * p. */
 static size_t cast_length(const char *p) {
     if (*p != '(') return 0;

@@ -51,7 +51,7 @@ enum kernel_profile_match {
 const char *kernel_profile_match_name(enum kernel_profile_match m); /* "name" */
 
 struct analysis_profiles {
-    const struct kernel_profile *profiles; /* those of the input */
+    const struct kernel_profile *profiles; /* the profiles of the input */
     enum kernel_profile_match *matches;    /* [n]: best match of each profile */
     uint32_t *of_kernel;                   /* [nkernels]: index of the profile, or ANALYSIS_NONE */
     size_t n, unmatched;

@@ -370,7 +370,7 @@ static const struct rule {
     { "saxpy", ANY, C(ELEMENTWISE) },
     { "pointwise", ANY, C(ELEMENTWISE) },
 
-    /* rows that set only the library, for kernels that no row above assigned to one */
+    /* rows that set only the library, for kernels without a library so far */
     { "^nvfuser", L(ATEN), C(ELEMENTWISE) },
     { "at_cuda_detail::cub", L(CUB), ANY },
     { "cub::", L(CUB), ANY },

@@ -1,5 +1,6 @@
 /* Memory over time, by kind: allocations and frees are added up, and totals replace the sum of their kind.
- * The peak of a stage is the largest total while it was open on the host, where allocations happen. */
+ * The peak of a stage is the largest total while the stage was open on the host. The host is where
+ * allocations happen. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,8 @@ static void apply_record(struct walk *w, size_t i) {
     struct block *block = take_block(&w->blocks, process, m->address[i]);
     bool alloc = m->action[i] == TRACE_MEMORY_ALLOC;
     double before = w->bytes[process * TRACE_MEMORY_KIND_END + block->kind];
-    set_bytes(w, process, block->kind, fmax(0, before - (double)block->bytes)); /* also a lost free */
+    /* also if the free before this allocation was lost */
+    set_bytes(w, process, block->kind, fmax(0, before - (double)block->bytes));
     block->bytes = alloc ? m->bytes[i] : 0;
     if (!alloc) return;
     block->kind = (uint8_t)kind;
@@ -96,7 +98,7 @@ static double total_of(const struct analysis_memory_point *p) {
     return sum;
 }
 
-/* Records of the same moment give one point. */
+/* Computes the points of a device. Records with the same time give one point. */
 static void walk_device(struct walk *w, uint32_t device) {
     for (size_t i = 0; i < w->m->n; i++) {
         if (w->m->device[i] != device) continue;
@@ -134,13 +136,14 @@ static void find_stage_peaks(struct context *c, const struct walk *w, struct ana
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
         size_t at = first_after(w, o->start_ns);
-        if (at > 0) raise_peak(&out->stages[o->stage], &w->points.v[at - 1]); /* what it began with */
+        /* the memory at the start of the occurrence */
+        if (at > 0) raise_peak(&out->stages[o->stage], &w->points.v[at - 1]);
         for (; at < w->points.n && w->points.v[at].time_ns <= o->end_ns; at++)
             raise_peak(&out->stages[o->stage], &w->points.v[at]);
     }
 }
 
-/* At most MAX_POINTS: of each stretch of time the point with the largest total. */
+/* Keeps at most MAX_POINTS points: for each period, the point with the largest total. */
 static void keep_series(struct context *c, const struct walk *w, struct analysis_memory *out) {
     uint64_t start = w->points.v[0].time_ns, span = w->points.v[w->points.n - 1].time_ns - start + 1;
     struct analysis_memory_point *series = analysis_alloc(c, MAX_POINTS + 1, sizeof *series);

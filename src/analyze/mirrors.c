@@ -1,7 +1,7 @@
 /* torch.profiler repeats annotations on the GPU's track (gpu_user_annotation), from the first to the last
- * kernel that the range launched. For a kernel whose launch is not in the trace, this is the only evidence
- * of its stage. Such a kernel counts in the occurrence whose mirror covers its start, if there is exactly
- * one. */
+ * kernel that the range launched. For a kernel whose launch is not in the trace, this is the only evidence of
+ * its stage. Such a kernel counts in the innermost occurrence whose mirror covers its start, unless two of
+ * these occurrences have the same depth. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define AMBIGUOUS (ANALYSIS_NONE - 1)
 
-/* The mirrors of ranges with one name in one process, or the ranges themselves. */
+/* A mirror, or a range that may have mirrors. */
 struct interval {
     uint64_t start_ns, end_ns;
     uint32_t name, process;

@@ -1,6 +1,6 @@
 /* The cost per GPU of the input's model in the stages of the trace: the model's formulas with the trace's
- * token counts, divided by the number of GPUs that share the model. Steps with labels of a server have the
- * number of sequences of the label; otherwise there is one sequence at a time. */
+ * token counts, divided by the number of GPUs that share the model. A server's label contains the number of
+ * sequences of the step. Without labels, one sequence at a time is assumed. */
 #include <math.h>
 #include <string.h>
 
@@ -77,8 +77,8 @@ struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
     return peak;
 }
 
-/* Keys per sequence of a decode step whose own number is unknown: the mean prompt and half of the tokens that
- * a request generates. NaN: the trace has no prompts. */
+/* Returns the keys per sequence for decode steps with an unknown number of keys: the mean prompt length plus
+ * half of the tokens that a request generates. NaN: the trace has no prompts. */
 static double usual_context(const struct analysis *a) {
     const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
     if (!prefill || !(prefill->tokens_out > 0) || !(prefill->tokens_in > 0)) return NAN;
@@ -92,7 +92,7 @@ double recognised_context(const struct analysis *a, const struct recognised_step
     return isfinite(middle) && !(usual >= s->context_least && usual <= s->context_most) ? middle : usual;
 }
 
-struct kind_cost { /* of the steps of a kind */
+struct kind_cost { /* sums over the steps of one kind */
     struct llm_cost cost;
     double steps, tokens;
 };
@@ -236,8 +236,9 @@ static uint32_t world_size(const struct timeline *tl) {
     return n;
 }
 
-/* GPUs that communicate may share the model, or each may have a complete copy. This is known from the input
- * or from the process groups of the trace. Returns NULL and sets *out, or returns why it is unknown. */
+/* GPUs that communicate may share the model, or each may have a complete copy. The input or the process
+ * groups of the trace determine which case applies. Returns NULL and sets *out, or returns why the case is
+ * unknown. */
 static const char *find_split(struct context *c, struct rank_split *out) {
     const struct analyze_input *in = c->in;
     double communication = 0;
@@ -256,7 +257,7 @@ static const char *find_split(struct context *c, struct rank_split *out) {
                    "--tp, --pp or --ep";
 }
 
-/* Why a model that was found in the program's files is not the one that ran; NULL: it agrees. */
+/* Returns why the model in the program's files cannot be the model that ran; NULL: the trace agrees. */
 static const char *disagrees(struct context *c, const struct llm_model *m) {
     const struct recognition *r = &c->a->recognition;
     if (!c->in->llm_from || !r->nsteps) return NULL;

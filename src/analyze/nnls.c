@@ -93,7 +93,7 @@ static double largest(const double *v, uint32_t n) {
     return most;
 }
 
-/* Counts misplaced unknowns: free and negative, or at 0 although increasing it would improve the solution.
+/* Counts misplaced unknowns: free and negative, or at 0 although a larger value would improve the solution.
  * *last is set to the highest of them. */
 static uint32_t misplaced(struct nnls *s, bool exchange, uint32_t *last) {
     double least = -SLACK * largest(s->x, s->n), flat = -SLACK * largest(s->b, s->n);

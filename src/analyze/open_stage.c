@@ -26,7 +26,7 @@ struct open_stages {
 struct sweep {
     const struct analysis_occurrence *occurrences;
     struct open_list *out;
-    bool only; /* a stage is used only if it is the only open one */
+    bool only; /* a stage is used only if no other stage is open */
     struct {   /* in order of start */
         uint32_t *v;
         size_t n, cap;

@@ -14,7 +14,7 @@
 #define LISTS_MAX 8
 #define FLAGS_MAX 8
 #define SPATIAL_MAX 3
-#define SIZE_LIMIT 9007199254740992.0 /* 2^53; larger sizes are damage */
+#define SIZE_LIMIT 9007199254740992.0 /* 2^53; larger sizes are invalid */
 
 struct tensor {
     double dims[DIMS_MAX];
@@ -37,8 +37,8 @@ struct call {
 
 /* ---- reading the text */
 
-/* Parses "[8944,1024]", also with True and False. Returns the end, or NULL if it is not a flat list of
- * numbers. */
+/* Parses "[8944,1024]", also with True and False. Returns the end of the list, or NULL if the text is not a
+ * flat list of numbers. */
 static const char *read_list(const char *p, double *out, size_t *n) {
     *n = 0;
     for (p++; *p != ']'; p += *p == ',' || *p == ' ') {
@@ -209,8 +209,8 @@ static bool count_conv(const struct call *c, size_t stride, size_t padding, size
 
 /* stride, padding, dilation */
 static bool count_conv_nd(const struct call *c, struct work *w) { return count_conv(c, 0, 1, 2, false, w); }
-/* The same with one more argument: whether it is transposed. Output padding and groups do not matter for
- * the FLOPs. */
+/* The same arguments and a flag for transposed convolution. Output padding and groups do not matter for the
+ * FLOPs. */
 static bool count_convolution(const struct call *c, struct work *w) {
     return c->nflags && count_conv(c, 0, 1, 2, c->flags[0], w);
 }
@@ -219,8 +219,8 @@ static bool count_conv_library(const struct call *c, struct work *w) {
     return count_conv(c, 1, 0, 2, false, w);
 }
 
-/* grad_output [N, K, ...], input, weight. The last list selects the gradients to compute. Each costs as
- * many FLOPs as the forward pass. */
+/* grad_output [N, K, ...], input, weight. The last list selects the gradients to compute. Each gradient costs
+ * as many FLOPs as the forward pass. */
 static bool count_conv_backward(const struct call *c, struct work *w) {
     if (c->ntensors < 3 || !c->nlists || c->list_lens[c->nlists - 1] != 3) return false;
     const struct tensor *grad = &c->tensors[0], *in = &c->tensors[1], *weight = &c->tensors[2];
@@ -333,7 +333,8 @@ bool operator_shapes_work(const char *name, const char *detail, struct operator_
     return false;
 }
 
-/* The first operand of a product, and whether the second one is transposed. False: no product. */
+/* Finds the first operand of a product, and whether the second operand is transposed. Returns false if the
+ * operator is not a product. */
 static bool product_arguments(const char *name, const char *detail, size_t *first, bool *transposed) {
     *first = 0;
     *transposed = strncmp(detail, "x[", 2) == 0 && strstr(detail, " w[");

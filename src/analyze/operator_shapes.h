@@ -24,8 +24,8 @@ struct operator_gemm {
     double m, n, k, batch;
     char types[32]; /* of both operands: "bf16,bf16"; empty: not recorded */
 };
-/* The sizes of a product. Also accepts the native engine's "x[512,1280]f32 w[1280,1280]bf16" for any name.
- * Returns false for other operators. */
+/* Sets *out to the sizes of a product. Also accepts the native engine's "x[512,1280]f32 w[1280,1280]bf16" for
+ * any name. Returns false for other operators. */
 bool operator_shapes_gemm(const char *name, const char *detail, struct operator_gemm *out);
 
 #endif

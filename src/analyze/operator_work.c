@@ -69,8 +69,8 @@ static void count_innermost(struct context *c, uint8_t *counted, uint8_t *types)
     intern_close(cache.ids);
 }
 
-/* Returns of[i]: range i if it is counted, else the nearest counted range around it; TIMELINE_NONE if
- * there is none. */
+/* Returns of[i]: range i if it is counted, else the nearest counted range around it; TIMELINE_NONE if no
+ * counted range is around it. */
 static uint32_t *counted_around(const struct timeline_ranges *r, const uint8_t *counted) {
     uint32_t *of = xmalloc((r->n + 1) * sizeof *of);
     for (size_t i = 0; i < r->n; i++)

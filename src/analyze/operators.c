@@ -109,7 +109,7 @@ static void add_known(double *sum, double value) {
     if (!isnan(value)) *sum = isnan(*sum) ? value : *sum + value;
 }
 
-/* Adds FLOPs and bytes of range i, which took `ns` on the host. */
+/* Adds the FLOPs and bytes of range i. The range took `ns` on the host. */
 static void add_work(const struct context *c, struct analysis_operator *o, size_t i, double ns) {
     if (isnan(c->range_flops[i]) && isnan(c->range_bytes[i])) return;
     add_known(&o->flops, c->range_flops[i]);

@@ -1,5 +1,5 @@
-/* Explains ratios beyond their limit: a distance under 1, or MFU, MBU or a share of the roof over 100%.
- * The reasons are tried in order, and the first one with evidence is used. No other file decides this. */
+/* Explains ratios beyond their limit: a distance under 1, or MFU, MBU or a share of the roof over 100%. The
+ * reasons are tried in order, and the first one with evidence is used. No other file explains ratios. */
 #include <math.h>
 #include <string.h>
 
@@ -14,11 +14,11 @@
 
 /* The ratios of one stage or point. */
 struct ratios {
-    bool distance, compute, memory; /* which are beyond the limit */
+    bool distance, compute, memory; /* true: this ratio is beyond its limit */
     const char *list;               /* "distance 0.47x, MBU 203%" */
     double step_bytes;              /* read by one pass; NaN */
     bool on_cpu, experts_assumed;
-    bool whole_stage; /* a stage with all its operators */
+    bool whole_stage; /* true: the ratios of a stage with all its operators */
     double hard_bound_ms;
 };
 
@@ -43,8 +43,8 @@ static double l2_bytes(const struct context *c) {
     return c->in->gpu && c->in->gpu->l2_mb > 0 ? c->in->gpu->l2_mb * MIB : NAN;
 }
 
-/* Finds the highest clock sampled while a GPU was busy, and the clock of its peak. Returns false if it is
- * not above that clock. */
+/* Finds the highest clock sampled while a GPU was busy, and the clock for which its peak is specified.
+ * Returns false if no sampled clock is above the clock of the peak. */
 static bool clock_above_peak(const struct context *c, double *mhz, double *peak_mhz) {
     for (size_t i = 0; i < c->a->npowers; i++) {
         *mhz = c->a->powers[i].sm_mhz_max;
@@ -203,8 +203,8 @@ static void explain_point(struct context *c, struct analysis_point *p) {
     p->over = explain(c, &r);
 }
 
-/* The model's ratios are means over stages. If one of them is beyond its limit, so is a stage, and its
- * reason is used. */
+/* The model's ratios are means over stages. If such a mean is beyond its limit, a stage is beyond its limit
+ * too. The model gets the reason of that stage. */
 static void explain_model(struct context *c) {
     struct analysis *a = c->a;
     if (!(a->model_mfu > 1) && !(a->model_mbu > 1)) return;

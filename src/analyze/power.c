@@ -1,4 +1,4 @@
-/* Power, clocks and energy: time series for drawing, energy of stages, time at reduced clocks. */
+/* Power, clocks and energy: time series for drawing, energy per stage, and time at reduced clocks. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -219,9 +219,8 @@ static size_t find_edges(const struct context *c, uint32_t device, uint32_t dept
     return n;
 }
 
-/* Splits the energy and the time of a GPU evenly between the occurrences that are open at a moment,
- * because steps of asynchronous programs overlap. `since` is the value of an occurrence that is open from
- * the beginning. */
+/* Splits the energy and the time of a GPU evenly between the open occurrences, because steps of asynchronous
+ * programs overlap. `since` is the share of an occurrence that has been open from the beginning. */
 static void split_energy(const struct context *c, uint32_t device, const struct edge *edges, size_t n,
                          struct share *shares) {
     const struct power_index *x = &c->power[device];

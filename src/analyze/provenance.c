@@ -7,7 +7,7 @@
 
 #define LOST_LIMIT 0.001 /* if a larger share of kernels is missing, idle time may be unrecorded work */
 
-/* share of the launches: with more missing kernels, idle time is not classified */
+/* if a larger share of launches has no kernels, idle time is not classified */
 #define UNMATCHED_LIMIT 0.05
 
 /* Overhead of the collector per launch, measured on an H200 against an unprofiled process. The second

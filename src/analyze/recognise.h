@@ -41,7 +41,7 @@ struct recognised_work {
     bool is_kernel;
 };
 
-/* Phases before and after the steady work. Times are those of the first device. */
+/* Phases before and after the steady work. Times are taken from the first device. */
 struct recognised_phases {
     uint64_t steady_from_ns, steady_to_ns; /* both 0: no steps */
     /* from the start to the last large copy to the device before the steps */
@@ -58,7 +58,7 @@ struct recognition {
     size_t nwork;
     bool llm;        /* the program generates text: its steps have kinds and tokens */
     uint32_t layers; /* of most steps; 0: unknown */
-    /* event at which the steps were cut, such as "token ids copied to the host"; NULL: no steps */
+    /* event that separates the steps, such as "token ids copied to the host"; NULL: no steps */
     const char *boundary;
     struct recognised_phases phases;
 };

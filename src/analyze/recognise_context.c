@@ -1,12 +1,12 @@
 /* Context length of decode steps: counted from the prompt, and limited by sizes that depend on the KV cache
  * and are visible in a trace. Programs that clear the cache without a new prompt (benchmarks) contradict the
- * count; then it starts again at the lower limit. */
+ * count. The count then restarts at the lower limit. */
 #include <math.h>
 #include <string.h>
 
 #include "analyze/recognise_internal.h"
 
-#define GGML_CACHE_STEP 256u /* ggml pads the keys of a step to a multiple of it */
+#define GGML_CACHE_STEP 256u /* ggml pads the number of keys to a multiple of this */
 #define GGML_MASK_BYTES 2u   /* per key and row: fp16 */
 #define VLLM_PARTITION 512u  /* keys per partition of vLLM's paged attention, version 2 */
 
@@ -18,7 +18,8 @@ static bool named(const struct group *g, size_t item, const char *part) {
     return strstr(timeline_text(g->tl, g->tl->shapes[g->items[item].shape].name), part) != NULL;
 }
 
-/* ggml copies the attention mask of a step to the device, after the positions: padded keys times rows. */
+/* Derives limits from the attention mask, which ggml copies to the device after the positions. The mask has
+ * one value per padded key and row. */
 static struct limits from_mask(const struct group *g, const struct pass *p, uint32_t rows) {
     struct limits none = { NAN, NAN };
     const uint64_t unit = (uint64_t)GGML_CACHE_STEP * GGML_MASK_BYTES * rows;

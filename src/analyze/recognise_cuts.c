@@ -17,7 +17,7 @@ static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampl
 
 #define TRUSTED 0.9 /* minimum share of the layers that are in passes of the usual length */
 #define LEAST_TRUSTED 0.5
-#define SIMILAR 0.05 /* kinds of places with almost the same share are all used */
+#define SIMILAR 0.05 /* kinds of cuts with almost the same share are all used */
 #define LARGE_COPY_BYTES (1u << 20)
 #define MAX_LAYERS 512
 #define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from the work before it */
@@ -60,7 +60,7 @@ static size_t median_of(size_t *v, size_t n) {
     return v[n / 2];
 }
 
-/* Median number of products between the attention of two layers. */
+/* Returns the median number of products between the attention kernels of two layers. */
 static size_t products_per_layer(const struct group *g, const struct positions *anchors) {
     size_t *v = xmalloc((anchors->n + 1) * sizeof *v), n = 0;
     for (size_t a = 0; a + 1 < anchors->n; a++) {
@@ -73,16 +73,17 @@ static size_t products_per_layer(const struct group *g, const struct positions *
     return median;
 }
 
-/* For programs without attention kernels, such as those of XLA: finds one write into the cache per layer. */
+/* Finds one write into the cache per layer. Used for programs without attention kernels, such as XLA
+ * programs. */
 static void find_updates(const struct group *g, struct positions *out) {
     out->n = 0;
     for (size_t i = 0; i < g->n; i++)
         if (g->items[i].is_kernel && g->shapes[g->items[i].shape].cache_update) vec_push(out, i);
 }
 
-/* A lookup of ids comes before the first products of a pass, so that fewer products follow before the next
- * layer's attention than a layer has, and nothing is sampled before it. Other lookups pick rows: those of
- * experts, or those that are sampled. */
+/* A lookup of ids comes before the first product of a pass. So there are fewer products between the lookup
+ * and the next attention kernel than in a layer, and no sampling. Other lookups select the rows of experts or
+ * the rows to sample. */
 static void mark_lookups(struct group *g, const struct positions *anchors) {
     size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
     bool sampled = false;
@@ -137,8 +138,8 @@ static void layers_between(const struct group *g, const struct positions *anchor
     if (layers) vec_push(out, layers);
 }
 
-/* Returns the number of layers per part that covers most layers, at least 2. *score is the share of layers
- * that it covers. */
+/* Returns the number of layers per part that covers the most layers; 0 if no part has at least 2 layers.
+ * *score is the share of all layers in parts of this length. */
 static uint32_t usual_layers(const struct positions *parts, size_t anchors, double *score) {
     size_t count[MAX_LAYERS + 1] = { 0 };
     uint32_t best = 0;
@@ -178,8 +179,8 @@ static struct choice choose_cuts(const struct group *g, const struct positions *
     return c;
 }
 
-/* A graph is cut only where another one is launched, because its kernels may alternate with kernels of
- * other streams. */
+/* Returns true if the pass ends before item i. With CUT_GRAPH, item i must belong to another graph launch
+ * than the last layer: kernels of one graph may alternate with kernels of other streams. */
 static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_t last_anchor) {
     return cuts_at(g, i, kind) && (kind != CUT_GRAPH || g->items[i].launch != g->items[last_anchor].launch);
 }
@@ -189,7 +190,7 @@ static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_
 static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
     size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
     /* A prompt may follow a graph, or another prompt, without a graph of its own. It begins with the lookup
-     * of ids, with no product between that and the result of the previous step. */
+     * of ids, and no product runs between this lookup and the result of the previous step. */
     bool any = false, eager = c->use[CUT_GRAPH] && !g->items[hi].in_graph, left = g->items[lo].in_graph;
     for (size_t i = lo + 1; i <= hi; i++) {
         if (is_copy(&g->items[i], TRACE_COPY_DTOH)) left = true;
@@ -231,8 +232,8 @@ static size_t read_back(const struct group *g, size_t from) {
     return SIZE_MAX;
 }
 
-/* Returns where the pass with its first layer at `anchor` looks up its ids, including the copies of ids
- * before that. Returns `anchor` if it looks up none. */
+/* Returns the item at which the pass looks up its ids, or the first of the copies of ids before the lookup.
+ * `anchor` is the first layer of the pass. Returns `anchor` if the pass looks up no ids. */
 static size_t input_start(const struct group *g, size_t anchor) {
     size_t at = anchor;
     for (size_t i = anchor; i-- > 0 && at == anchor;) {
@@ -280,8 +281,8 @@ static void add_pass(struct group *g, size_t *cap, size_t first, size_t end, con
     g->passes[g->npasses++] = p;
 }
 
-/* Where the decoder begins whose first attention kernel is item `to`: at its lookup of ids, else at the norm
- * before its first product. SIZE_MAX: neither is there. */
+/* Returns the item at which the decoder begins: its lookup of ids, else the norm before its first product.
+ * SIZE_MAX: not found. Item `to` is the first attention kernel of the decoder. */
 static size_t decoder_start(const struct group *g, size_t from, size_t to) {
     bool product = false;
     for (size_t i = to; i-- > from;)
@@ -293,7 +294,8 @@ static size_t decoder_start(const struct group *g, size_t from, size_t to) {
     return SIZE_MAX;
 }
 
-/* An encoder keeps no cache and copies nothing to the host. */
+/* Returns true if the items may belong to an encoder: it has no cache, samples nothing and copies nothing to
+ * the host. */
 static bool may_encode(const struct group *g, size_t from, size_t to) {
     for (size_t i = from; i < to; i++)
         if (is_copy(&g->items[i], TRACE_COPY_DTOH) || is_category(&g->items[i], KERNEL_CATEGORY_KV_CACHE) ||
@@ -302,9 +304,9 @@ static bool may_encode(const struct group *g, size_t from, size_t to) {
     return true;
 }
 
-/* An image encoder may run before the decoder in the same pass: the pass then has more layers than usual, the
- * last of which are equal, and the attention of the others has other grids or kernels. Returns the item at
- * which the decoder begins; SIZE_MAX: there is no encoder. */
+/* An image encoder may run before the decoder in the same pass. The pass then has more layers than usual. The
+ * last layers have the same attention kernel and grid, and the layers before them have others. Returns the
+ * item at which the decoder begins; SIZE_MAX: there is no encoder. */
 static size_t encoder_end(const struct group *g, const size_t *anchor, size_t n, uint32_t layers) {
     if (n <= layers) return SIZE_MAX;
     size_t encoder = n - layers;
@@ -315,7 +317,7 @@ static size_t encoder_end(const struct group *g, const size_t *anchor, size_t n,
     return start != SIZE_MAX && may_encode(g, anchor[0], start) ? start : SIZE_MAX;
 }
 
-/* Bytes of the copy to the host that ends the pass; 0: it ends otherwise. */
+/* Returns the bytes of the copy to the host that ends the pass; 0 if the pass ends with other work. */
 static uint64_t last_copied(const struct group *g, const struct pass *p) {
     const struct item *it = &g->items[p->end - 1];
     return p->end > p->first && is_copy(it, TRACE_COPY_DTOH) ? it->bytes : 0;
@@ -327,9 +329,10 @@ static bool samples(const struct group *g, const struct pass *p) {
     return false;
 }
 
-/* How many passes from `first` on are parts of one: together they have the usual number of layers, and all
- * but the last end with the same copy to the host, of another size than the last one. llama.cpp reads the
- * routing of each layer of a prompt back. 1: the pass is whole. */
+/* Returns the number of passes from `first` on that are parts of one pass; 1: the pass is complete. The parts
+ * together have the usual number of layers. All parts except the last end with copies of one size to the
+ * host, and the last part ends differently. This happens because llama.cpp reads back the routing of each
+ * layer of a prompt. */
 static size_t parts_of_pass(const struct group *g, size_t first, uint32_t layers) {
     uint32_t sum = g->passes[first].layers;
     uint64_t inner = last_copied(g, &g->passes[first]);

@@ -45,7 +45,7 @@ struct item { /* a kernel or copy */
 struct pass {
     size_t first, end, first_anchor, last_anchor;
     uint32_t layers;
-    bool encoder; /* of images, before the decoder */
+    bool encoder; /* an image encoder, which runs before the decoder */
 };
 
 struct group { /* one process on one device */

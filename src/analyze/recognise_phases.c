@@ -16,7 +16,7 @@ static double per_kernel_ns(const struct recognised_step *s) {
     return s->count ? (double)(s->end_ns - s->start_ns) / (double)s->count : 0;
 }
 
-/* Returns the median over the steps of a kind; NaN if there are too few. */
+/* Returns the median time per kernel over the steps of a kind; NaN if there are too few steps. */
 static double usual_ns(const struct recognition *r, enum step_kind kind) {
     double *v = xmalloc((r->nsteps + 1) * sizeof *v);
     size_t n = 0;

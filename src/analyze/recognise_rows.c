@@ -1,6 +1,6 @@
 /* Determines tokens and requests of a forward pass from grids with one block per row, from sizes of small
  * copies, and from attention kernels for one query per request. A number is certain if two sources of
- * different kinds agree and none contradicts. */
+ * different kinds agree and no source contradicts them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,8 +149,8 @@ static bool ids_moved(const struct group *g, const struct pass *p, uint32_t rows
     return false;
 }
 
-/* Returns the elements of one row of activations, from copies of all rows on the device, one or more per
- * layer; 0: unknown. */
+/* Returns the number of elements in one row of activations; 0: unknown. It is computed from copies of all
+ * rows on the device, which occur at least once per layer. */
 static uint64_t row_elements(const struct group *g, const struct pass *p, uint32_t tokens) {
     uint64_t bytes = 0, seen = 0;
     for (size_t i = p->first_anchor; i < p->last_anchor && tokens; i++) {
@@ -201,7 +201,7 @@ static bool batched_by(const struct group *g, const struct pass *p, uint32_t req
 struct evidence {
     uint32_t tokens, requests; /* 0: unknown */
     bool tokens_certain, requests_certain;
-    bool decode_attention; /* every attention kernel is one for a single query per request */
+    bool decode_attention; /* every attention kernel is made for a single query per request */
     bool graph, padded;    /* padded: the graph has more rows than there are requests */
     struct rows mean;      /* rows of a norm written as a mean; count 0: none */
     uint32_t relative;     /* size of a grid that is proportional to the tokens; 0: none */
@@ -221,7 +221,7 @@ static void read_attention(const struct group *g, const struct pass *p, struct e
     e->graph = n ? graph == n : g->items[p->first_anchor].in_graph;
 }
 
-/* A mean over rows has `each` rows per block. */
+/* Returns true if a grid of r.value blocks, with `each` rows per block, fits this number of tokens. */
 static bool rows_fit(struct rows r, uint32_t tokens) {
     return tokens <= (uint64_t)r.value * r.each && (uint64_t)(r.value - 1) * r.each < tokens;
 }
@@ -261,12 +261,12 @@ static void read_tokens(const struct group *g, const struct pass *p, struct evid
     agree += t && ids_copied_in(g, p->first, p->first_anchor, t);
     e->one_copied = ids_copied_in(g, p->first, p->first_anchor, 1);
     e->tokens = t;
-    bool one_query = t == 1 && e->decode_attention; /* the attention kernel is made for it */
+    bool one_query = t == 1 && e->decode_attention; /* the attention kernel is made for one query */
     e->tokens_certain = t && !contradict && (agree || one_query || norm.count >= 2 * p->layers - 1);
 }
 
-/* Returns the blocks of the proportional grid per token. They come from passes with a known number of
- * tokens, else from the smallest pass if ids of one row were copied to the device for it. 0: unknown. */
+/* Returns the blocks of the proportional grid per token. They come from passes with a known number of tokens,
+ * else from the smallest pass, if the ids of one row were copied to the device in that pass. 0: unknown. */
 static uint32_t blocks_per_token(const struct group *g, const struct evidence *e) {
     uint32_t unit = 0, least = UINT32_MAX;
     bool one_copied = true;
@@ -296,7 +296,8 @@ static void read_relative(const struct group *g, struct evidence *e) {
     }
 }
 
-/* row_bytes: size of the logits of one row if the program copies them to the host; 0: it does not. */
+/* row_bytes: size of the logits of one row if the program copies them to the host; 0: the program does not
+ * copy logits. */
 static void read_requests(const struct group *g, const struct pass *p, uint64_t row_bytes,
                           struct evidence *e) {
     uint64_t home = copied_home(g, p);
@@ -348,7 +349,8 @@ static void set_kind(struct recognised_step *s, enum step_kind kind, const char 
     s->certain = !doubt;
 }
 
-/* Counts the attention kernels of a pass that passes with one row per request use as well. */
+/* Sets *some (*all) to true if some (all) attention kernels of the pass also occur in passes with one row per
+ * request. */
 static void attention_overlap(const struct group *g, const struct pass *p, const bool *in_decode, bool *some,
                               bool *all) {
     *some = false;
@@ -375,7 +377,7 @@ static bool both_attentions(const struct group *g, const struct pass *p) {
 }
 
 /* Returns true if all requests of the pass have the same number of tokens. Then the attention grid has one
- * row of blocks per request, and a block has a power of two of queries. */
+ * row of blocks per request, and the number of queries per block is a power of two. */
 static bool uniform_prompts(const struct group *g, const struct pass *p, uint32_t tokens, uint32_t requests) {
     if (tokens % requests) return false;
     const uint32_t *grid = g->tl->shapes[g->items[p->first_anchor].shape].grid;
@@ -393,8 +395,8 @@ static const char no_requests[] = "the number of requests could not be read";
 static const char weak_rows[] = "only one source gives the number of tokens";
 static const char weak_requests[] = "only one source gives the number of requests";
 
-/* Uses only tokens and requests. Passes that may contain both prompts and generated tokens are classified
- * in the second round, which uses the attention kernels of decode. */
+/* Classifies a pass by its tokens and requests only. Passes that may contain both prompts and generated
+ * tokens are classified in the second round, which uses the attention kernels of decode. */
 static void first_round(const struct evidence *e, struct recognised_step *s) {
     uint32_t t = e->tokens, r = e->requests;
     s->graph = e->graph;
@@ -420,7 +422,7 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
     }
 }
 
-/* Rows of an encoder are patches of images. */
+/* Describes the pass of an encoder, whose rows are patches of images. */
 static void set_encoder(const struct evidence *e, struct recognised_step *s) {
     s->tokens = e->tokens ? e->tokens : NAN;
     s->requests = NAN;
@@ -457,8 +459,8 @@ static bool is_language_model(const struct group *g, const struct recognised_ste
     return !training && g->layers >= 2 && (position || (lookup && decode));
 }
 
-/* Returns the bytes that the program copies to the host per sampled row (logits or an id): the size that
- * all passes with one row share. 0: it copies something else. */
+/* Returns the bytes that the program copies to the host per sampled row (logits or an id): the size that all
+ * passes with one row share. 0: the program copies something else. */
 static uint64_t logits_row_bytes(const struct group *g, const struct evidence *e) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < g->npasses; i++) {

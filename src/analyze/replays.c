@@ -34,8 +34,8 @@ static void count_recorded(const struct timeline *tl, struct graph_rows *rows) {
     free(seen);
 }
 
-/* Collects the times from one replay to the next of the same graph and thread, without another replay or a
- * window in between. */
+/* Returns the median time from one replay to the next replay of the same graph and thread, without another
+ * replay or a window between them; NaN: unknown. */
 static double period(const struct timeline *tl, const struct analysis_graph *g) {
     const struct timeline_replays *r = &tl->replays;
     double *v = xmalloc((r->n + 1) * sizeof *v);

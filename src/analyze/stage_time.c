@@ -224,8 +224,8 @@ static void extend_bounds(struct bounds *b, uint64_t start_ns, uint64_t end_ns) 
     b->end_ns = MAX(b->end_ns, end_ns);
 }
 
-/* Returns true for ranges of a profiler about itself or about the device. They are not records of the
- * program, and neither are marks, which profilers set when they start. */
+/* Returns true for ranges in which a profiler describes itself or the device. Such ranges are not records of
+ * the program. Neither are marks, because profilers set marks when they start. */
 static bool is_recorders(const char *domain) {
     return strcmp(domain, "Trace") == 0 || strcmp(domain, "overhead") == 0 || analysis_is_mirror(domain);
 }

@@ -126,8 +126,8 @@ static bool is_module(const struct context *c, const struct building *b, uint32_
 
 bool analysis_is_mirror(const char *domain) { return strcmp(domain, "gpu_user_annotation") == 0; }
 
-/* Returns the occurrence, or the nearest one around it that is still open at that time: a range that began
- * in a stage may end after it. */
+/* Returns the occurrence, or the nearest occurrence around it that is still open at that time. A range that
+ * began in a stage may end after the stage. */
 static uint32_t still_open(const struct analysis_occurrence *v, uint32_t occurrence, uint64_t time_ns) {
     while (occurrence != ANALYSIS_NONE && v[occurrence].end_ns < time_ns) occurrence = v[occurrence].parent;
     return occurrence;
@@ -195,7 +195,7 @@ static uint32_t timing_parent(const struct building *b, const struct analyze_tim
     return ANALYSIS_NONE;
 }
 
-/* Returns false if the timing has no values, like that of an image stage in a run without images. */
+/* Returns false if the timing has no values, as for an image stage in a run without images. */
 static bool timing_has_values(const struct analyze_timing *t) {
     return stats_of(t->ms, t->n).n || (t->work && !(isnan(t->work->floor_ms) && isnan(t->work->flops)));
 }
@@ -246,7 +246,7 @@ static void order_stages(struct context *c, struct building *b) {
 
 /* Threads that never mark a stage (autograd, workers) are assigned to the stage that is open in their
  * process, if there is exactly one. Lists the outermost occurrences of each process, sorted by start, with
- * the latest end of the preceding ones. */
+ * the latest end of the preceding occurrences. */
 struct process_stages {
     struct {
         uint32_t occurrence;
@@ -370,8 +370,8 @@ static void alloc_scratch(struct context *c) {
         c->shape_stage_ns = xcalloc(c->tl->nshapes * a->nstages, sizeof *c->shape_stage_ns);
 }
 
-/* Creates rows and occurrences for the stages marked in the trace. Returns true if it marks none, so that
- * the whole trace is one stage. */
+/* Creates rows and occurrences for the stages marked in the trace. Returns true if the trace marks no stage;
+ * the whole trace is then one stage. */
 static bool find_traced_stages(struct context *c, struct building *b) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct match_cache cache = { 0 };

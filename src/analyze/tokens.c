@@ -40,7 +40,7 @@ static uint32_t occurrence_at(const struct context *c, const struct open_occurre
 /* Drops occurrences that have ended, except the last 16: a token may still belong to one of them. */
 static void drop_ended(const struct context *c, struct open_occurrences *open, uint64_t time_ns) {
     size_t kept = 0;
-    if (open->n < 64) return; /* too few to be worth it */
+    if (open->n < 64) return; /* a short list is not worth the time */
     for (size_t i = 0; i < open->n; i++)
         if (c->a->occurrences[open->v[i]].end_ns >= time_ns || i + 16 >= open->n)
             open->v[kept++] = open->v[i];
@@ -95,8 +95,8 @@ struct intervals {
     size_t n, cap;
 };
 
-/* Intervals within an occurrence; the interval of the first token begins at the start of the occurrence. A
- * record of several tokens counts as one interval with their mean. */
+/* Computes the intervals between the tokens of an occurrence. The interval of the first token begins at the
+ * start of the occurrence. A record of several tokens counts as one interval with their mean. */
 static void token_intervals(struct context *c, const uint32_t *owner, struct intervals *by_stage) {
     const struct timeline_tokens *t = &c->tl->tokens;
     struct made *made = xmalloc((t->n + 1) * sizeof *made);
@@ -125,7 +125,7 @@ static void step_intervals(struct context *c, struct intervals *by_stage) {
     }
 }
 
-/* Takes the token counts from the engine's answer if the trace has none. */
+/* Takes the token counts from the engine's answer if the trace has no token counts. */
 static void take_engine_tokens(const struct context *c, struct analysis_stage *s) {
     for (size_t i = 0; i < c->in->ntokens && !s->token_source; i++) {
         const struct analyze_tokens *t = &c->in->tokens[i];

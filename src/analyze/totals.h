@@ -14,7 +14,7 @@ struct totals_range {
     uint64_t self_ns; /* time excluding children of the same kind on the same thread */
     /* device work launched while the range was open on its thread; counted once if nested in itself */
     uint64_t device_ns;
-    uint64_t self_device_ns; /* device work whose innermost range of this kind was this one */
+    uint64_t self_device_ns; /* device work for which this was the innermost range of its kind */
 };
 struct totals_ranges {
     struct totals_range *v; /* sorted by total_ns, then name */

@@ -30,7 +30,7 @@ static void count_copies(struct sums *s, const struct timeline *tl) {
     sums_add_event(s, "memset", memsets);
 }
 
-/* Returns how many ranges it counted. */
+/* Returns the number of counted ranges. */
 static uint64_t count_ranges(struct sums *s, const struct timeline *tl) {
     uint64_t n[TOTALS_RANGE_ANNOTATION + 1] = { 0 };
     for (size_t i = 0; i < tl->ranges.n; i++)

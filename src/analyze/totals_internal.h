@@ -14,7 +14,7 @@ enum totals_range_kind {
 };
 enum totals_range_kind totals_range_kind(const struct timeline *tl, size_t range);
 
-/* One pass per question. */
+/* One function per table of the totals. */
 void totals_kernels(struct analysis_totals *t, const struct analysis *a);
 void totals_counts(struct analysis_totals *t, const struct analysis *a); /* events and problems */
 void totals_ranges(struct analysis_totals *t, const struct analysis *a); /* operators and annotations */

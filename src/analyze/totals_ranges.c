@@ -10,8 +10,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Returns true for ranges that users mark: torch's user_annotation and NVTX ranges. A profiler's ranges
- * about itself and the Python stack do not count. */
+/* Returns true for ranges that users mark: torch's user_annotation and NVTX ranges. Ranges in which a
+ * profiler describes itself, and ranges of the Python stack, do not count. */
 static bool marked_by_people(const char *domain) {
     static const char *const others[] = { "python_function", "overhead", "Trace", "gpu_user_annotation" };
     for (size_t i = 0; i < COUNTOF(others); i++)

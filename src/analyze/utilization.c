@@ -36,7 +36,7 @@ static bool repeat_counts(const struct analyze_timing *t, size_t repeat) {
     return !(t->failed && t->failed[repeat]) && !isnan(t->ms[repeat]);
 }
 
-/* Statistics over the repeats that did not fail, of the times or of another column of the timing. */
+/* Returns statistics of the values over the repeats that did not fail. */
 static struct stats timing_stats(struct context *c, const struct analyze_timing *t, const double *values) {
     double *v = analysis_alloc(c, t->n, sizeof *v);
     size_t n = 0;
@@ -45,17 +45,16 @@ static struct stats timing_stats(struct context *c, const struct analyze_timing 
     return stats_of_sorting(v, n);
 }
 
-/* Returns the median over the repeats of the time per unit of work in ms; NaN if no repeat has a value.
- * Rates are computed as its inverse, so that they agree with the median time if all repeats do the same
- * work. */
+/* Returns the median over the repeats of the time per unit of work in ms; NaN if no repeat has a value. Rates
+ * are the inverse of this median, so they agree with the median time if all repeats do the same work. */
 static double ms_per_unit(struct context *c, const struct analyze_timing *t, const double *work) {
     double *ratio = analysis_alloc(c, t->n, sizeof *ratio);
     for (size_t i = 0; i < t->n; i++) ratio[i] = work[i] > 0 ? t->ms[i] / work[i] : NAN;
     return timing_stats(c, t, ratio).median;
 }
 
-/* Returns the median over the repeats with the input of the recorded request; over all repeats if there
- * are none. */
+/* Returns the median over the repeats with the input of the recorded request; over all repeats if no repeat
+ * has that input. */
 static double same_input_median(struct context *c, const struct analyze_timing *t, const double *values) {
     double *v = analysis_alloc(c, t->n, sizeof *v);
     for (size_t i = 0; i < t->n; i++) v[i] = !t->input || t->input[i] == t->recorded_input ? values[i] : NAN;
@@ -65,7 +64,7 @@ static double same_input_median(struct context *c, const struct analyze_timing *
 
 /* ---- time and tokens */
 
-/* The first finite value. */
+/* Returns the first value if it is finite, else the second. */
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
 /* Returns the recorded time of one request in ns; NaN if the trace does not contain the stage. If only a
@@ -291,7 +290,7 @@ static void set_utilization(struct context *c, struct analysis_stage *s) {
     if (c->in->read_bytes_per_s > 0) s->mbu_read = s->mbu * s->peak_bytes_per_s / c->in->read_bytes_per_s;
 }
 
-/* Prefill plus decode. The image stages are parts of prefill. */
+/* Computes MFU and MBU over the top-level stages (prefill and decode). Image stages are parts of prefill. */
 static void set_model_utilization(struct analysis *a) {
     double mfu_seconds = 0, flops_seconds = 0, mbu_seconds = 0, timed_seconds = 0;
     for (size_t i = 0; i < a->nstages; i++) {

@@ -106,7 +106,7 @@ static void set_failed(struct evaluators *e, const struct err *err) {
 }
 
 /* Called with the lock held. Evaluates and empties the image without the lock; writes its samples with the
- * lock, after those of all earlier images. */
+ * lock, after the samples of all earlier images. */
 static void process_image(struct evaluator *me, struct image *image) {
     struct evaluators *e = me->all;
     struct err err;

@@ -3,7 +3,7 @@
  * threads if each has its own host object.)
  *     struct evaluators e = { .api = ..., };
  *     evaluators_open(&e, ...);
- *     struct image *i = evaluators_take_empty(&e); -- waits for one
+ *     struct image *i = evaluators_take_empty(&e); -- waits for an empty image
  *     decode into i->data, i->n = how many;
  *     evaluators_submit(&e, i);                    -- also returns an image without samples
  *     evaluators_wait(&e);                         -- until all images are empty again

@@ -130,8 +130,8 @@ static void release_counters(struct sampler *s) {
     s->sampling = NULL;
 }
 
-/* For a backlog that CUPTI cannot decode: those samples are lost, and sampling is restarted. In tests,
- * starting again with the old handle failed, so the counters are released and acquired again. */
+/* Discards a backlog that CUPTI cannot decode and restarts sampling. The samples in the backlog are lost. In
+ * tests, starting again with the old handle failed, so the counters are released and acquired again. */
 static int restart_sampling(struct sampler *s, bool *more, struct err *err) {
     s->overflows++;
     trace_writer_lost(s->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, 1);
@@ -147,7 +147,7 @@ static int restart_sampling(struct sampler *s, bool *more, struct err *err) {
     return atomic_load(s->stop) ? 0 : -1;
 }
 
-/* Returns CUPTI's code. */
+/* Decodes samples into the image. Returns CUPTI's result code. */
 static int decode_samples(struct sampler *s, struct image *image, bool *more) {
     struct pm_decode d = PM_SIZED(struct pm_decode);
     d.size = offsetof(struct pm_decode, overflow) + sizeof d.overflow;

@@ -30,7 +30,8 @@ struct sampler {
 };
 
 int sampler_open(struct sampler *s, struct err *err); /* configures and starts sampling */
-int sampler_loop(struct sampler *s, struct err *err); /* until *stop, then drains */
+/* samples until *stop is set, then drains the hardware buffer */
+int sampler_loop(struct sampler *s, struct err *err);
 void sampler_close(struct sampler *s);
 
 #endif

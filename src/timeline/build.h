@@ -103,7 +103,7 @@ struct timeline_builder {
 };
 
 /* columns.c */
-/* Returns the columns of a record kind; count 0 if the timeline has none for it. */
+/* Returns the columns of a record kind; count is 0 if the timeline has no columns for this kind. */
 struct columns build_columns(struct timeline_builder *b, enum trace_kind kind);
 void columns_reserve(struct columns *c, size_t more);
 void columns_free(struct columns *c);

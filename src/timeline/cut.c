@@ -47,7 +47,7 @@ static void forget_ranges(uint32_t *range, size_t n) {
     for (size_t i = 0; i < n; i++) range[i] = TIMELINE_NONE;
 }
 
-/* Work whose launch is dropped has no launch afterwards. */
+/* Drops launches outside of the window. Work of a dropped launch has no launch afterwards. */
 static void cut_launches(struct timeline_builder *b, struct window w) {
     struct launch_columns *l = &b->launches;
     struct columns c = build_columns(b, TRACE_LAUNCH);
@@ -68,7 +68,7 @@ static void cut_launches(struct timeline_builder *b, struct window w) {
 
 /* The remaining shapes keep their order. */
 static void drop_unused_shapes(struct timeline_builder *b) {
-    uint32_t *now = xcalloc(b->shapes.n + 1, sizeof *now); /* first: is it used? */
+    uint32_t *now = xcalloc(b->shapes.n + 1, sizeof *now); /* first 1 for used shapes, then the new index */
     size_t n = 0;
     for (size_t i = 0; i < b->kernels.n; i++) now[b->kernels.shape[i]] = 1;
     for (size_t i = 0; i < b->shapes.n; i++) {
@@ -81,7 +81,7 @@ static void drop_unused_shapes(struct timeline_builder *b) {
     free(now);
 }
 
-/* Launch counts stay those of the whole file, because they determine how its kernels are matched to
+/* Launch counts remain the counts of the whole file, because they determine how its kernels are matched to
  * ranges. */
 static void count_kernels_again(struct timeline_builder *b) {
     b->tl.unmatched_kernels = 0;

@@ -1,4 +1,4 @@
-/* Reads processes, threads, streams and devices from meta records, and merges those that appear in several
+/* Reads processes, threads, streams and devices from meta records, and merges entries that appear in several
  * files. */
 #include <math.h>
 #include <stdlib.h>
@@ -123,7 +123,7 @@ void build_process_meta(struct timeline_builder *b) {
 
 /* ---- one device in several files */
 
-/* Writes a text that is equal for equal devices. Without uuid and host, a device is never merged with one
+/* Writes a text that is equal for equal devices. A device without uuid and host is never merged with a device
  * of another file. */
 static void device_key(const struct timeline_builder *b, size_t device, struct strbuf *key) {
     const struct timeline_device *d = &b->devices.v[device];
@@ -197,7 +197,7 @@ void build_merge_devices(struct timeline_builder *b) {
     free(now);
 }
 
-/* ---- several files of one process, such as those of the collector and of the engine, share their threads */
+/* ---- several files of one process (from the collector and the engine) share their threads */
 
 static void group_processes(struct timeline_builder *b) {
     b->process_group = xmalloc((b->processes.n + 1) * sizeof *b->process_group);

@@ -61,7 +61,8 @@ void build_slice_devices(struct timeline_builder *b) {
     }
 }
 
-/* For ranges with equal starts: the longer one first, then the one with the lower recorded depth. */
+/* Orders ranges with equal starts: the longer range first; if equally long, the range with the lower recorded
+ * depth first. */
 static int range_order(const void *a, const void *b, void *ranges) {
     const struct range_columns *r = ranges;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;

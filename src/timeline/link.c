@@ -1,5 +1,5 @@
 /* Links device work to the API call that launched it, by correlation id, within one process. Ids usually
- * ascend on both sides, so a search starts where the previous one ended. */
+ * ascend on both sides, so a search starts where the previous search ended. */
 #include <stdlib.h>
 
 #include "base/util.h"

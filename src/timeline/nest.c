@@ -1,4 +1,4 @@
-/* Finds the innermost range at a time: of all ranges open on a thread, it is the one that started last.
+/* Finds the innermost range at a time: of all ranges that are open on a thread, the range that started last.
  * Ranges and events are sorted by start, so one sweep with one stack per thread is sufficient. Ranges may
  * cross: a range that has ended stays on the stack until all ranges above it have ended. */
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void sweep_open(struct sweep *s, uint32_t *parent) {
     const struct range_columns *r = &s->b->ranges;
     uint32_t i = (uint32_t)s->next++;
     struct open_ranges *stack = &s->stacks[stack_of(s, r->thread[i])];
-    /* A range that ends where this one starts is closed, unless this one is an instant. */
+    /* Closes ranges that end where the new range starts, unless the new range is an instant. */
     uint64_t start = r->start_ns[i];
     drop_ended(stack, r->end_ns, start + (r->end_ns[i] > start));
     if (parent) parent[i] = stack->n ? stack->v[stack->n - 1] : TIMELINE_NONE;

@@ -258,7 +258,7 @@ struct timeline *timeline_load(const char *const *paths, size_t n, struct err *e
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */
-/* Returns the first value in any process; NULL if there is none. */
+/* Returns the first value in any process; NULL if no process has the key. */
 const char *timeline_meta_value(const struct timeline *tl, const char *key);
 
 /* ---- Building a timeline in memory. Used by the loader, file by file, and by tests.

@@ -42,8 +42,8 @@ enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 16 };
 #undef X
 
 enum trace_field_type {
-    TRACE_FIELD_TIME,  /* uint64_t ns, stored as the difference to the previous record */
-    TRACE_FIELD_AFTER, /* uint64_t ns, stored as the difference to the field before it (a duration) */
+    TRACE_FIELD_TIME,  /* uint64_t ns, stored as the difference from the previous record */
+    TRACE_FIELD_AFTER, /* uint64_t ns, stored as the difference from the field before it (a duration) */
     TRACE_FIELD_SEQ,   /* uint64_t that usually ascends */
     TRACE_FIELD_U64,
     TRACE_FIELD_U32,
@@ -73,10 +73,10 @@ enum trace_field_type {
     X(KV_CACHE, "KV cache")            \
     X(ACTIVATIONS, "activations")      \
     X(WORKSPACE, "workspace")
-#define TRACE_MEMORY_ACTIONS(X)                                                   \
-    X(ALLOC, "alloc") /* `bytes` at `address` were allocated */                   \
-    X(FREE, "free")   /* `address` was freed; bytes 0: those of its allocation */ \
-    X(TOTAL, "total") /* the kind has `bytes` in all from now on */
+#define TRACE_MEMORY_ACTIONS(X)                                        \
+    X(ALLOC, "alloc") /* `bytes` at `address` were allocated */        \
+    X(FREE, "free")   /* `address` was freed; bytes 0: as allocated */ \
+    X(TOTAL, "total") /* this kind of memory has `bytes` in total from now on */
 #define TRACE_LOST_REASONS(X)                                                             \
     X(MEMORY, "memory")       /* the writer could not keep up within its memory */        \
     X(DISK, "disk")           /* disk full, size limit reached, or the write failed */    \
@@ -118,11 +118,11 @@ enum trace_range_flags {
     TRACE_RANGE_OPEN = 4, /* was still open when the writer closed the file; end is that time */
 };
 enum trace_model_flags {
-    TRACE_MODEL_OPEN = 1,       /* a descriptor of the program */
-    TRACE_MODEL_MAPPED = 2,     /* in its memory map */
-    TRACE_MODEL_ARGUMENT = 4,   /* named by an argument, or in a folder that is */
-    TRACE_MODEL_DELETED = 8,    /* had no name any more */
-    TRACE_MODEL_INCOMPLETE = 16 /* the description is too long: tensors are missing, or all of it */
+    TRACE_MODEL_OPEN = 1,       /* the program has an open descriptor of the file */
+    TRACE_MODEL_MAPPED = 2,     /* the program has mapped the file */
+    TRACE_MODEL_ARGUMENT = 4,   /* an argument names the file or its folder */
+    TRACE_MODEL_DELETED = 8,    /* the file had been deleted */
+    TRACE_MODEL_INCOMPLETE = 16 /* the description was too long: some tensors or all of it are missing */
 };
 #define TRACE_UNKNOWN_U32 UINT32_MAX /* in power records */
 #define TRACE_SAMPLE_VALUES 16

@@ -42,8 +42,8 @@ struct trace_file_header {
 };
 _Static_assert(sizeof(struct trace_file_header) == TRACE_FILE_HEADER_BYTES, "file header is 32 bytes");
 
-/* The checksum includes the file id. A chunk of another trace that is embedded in this one as text therefore
- * fails the check. */
+/* The checksum includes the file id. If a text in this trace contains a chunk of another trace, that chunk
+ * therefore fails the check. */
 static inline uint32_t trace_chunk_crc(const struct trace_chunk_header *h, const void *payload,
                                        uint64_t file_id) {
     uint32_t crc = crc32_update(0, &file_id, sizeof file_id);
@@ -55,7 +55,7 @@ static inline uint32_t trace_chunk_crc(const struct trace_chunk_header *h, const
 enum trace_encoding {
     TRACE_ENC_CONST,  /* one varint, the value of every record */
     TRACE_ENC_VARINT, /* one varint per value */
-    /* zigzag varint of the difference to the previous value; the first value is relative to 0 */
+    /* zigzag varint of the difference from the previous value; the first value is relative to 0 */
     TRACE_ENC_DELTA,
     TRACE_ENC_STRIDE, /* the first value as varint, then the constant difference as zigzag varint */
     TRACE_ENC_DICT, /* number of values - 1 (1 byte), the values as varints, then one index byte per record */

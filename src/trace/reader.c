@@ -63,7 +63,8 @@ static const char *header_fault(const struct trace_chunk_header *h, uint64_t lef
     return NULL;
 }
 
-/* Returns NULL if there is an intact chunk at `offset`, with its payload in scratch; otherwise the fault. */
+/* Reads the chunk at `offset`, with its payload into scratch. Returns NULL if the chunk is intact, otherwise
+ * a text that describes the fault. */
 static const char *check_chunk(struct trace_reader *r, uint64_t offset, struct trace_chunk_header *h) {
     uint64_t left = r->summary.file_bytes - offset;
     if (left < sizeof *h) return "file ends inside a chunk header";
@@ -76,7 +77,7 @@ static const char *check_chunk(struct trace_reader *r, uint64_t offset, struct t
                : "checksum of a chunk does not match";
 }
 
-/* Returns the next offset at or after `offset` with a sync word; file_bytes if there is none. */
+/* Returns the next offset at or after `offset` with a sync word; file_bytes if there is no sync word. */
 static uint64_t find_sync(struct trace_reader *r, uint64_t offset) {
     uint8_t window[SCAN_BYTES];
     const uint32_t word = TRACE_SYNC_WORD;

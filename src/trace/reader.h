@@ -76,8 +76,8 @@ const char *trace_reader_string(const struct trace_reader *r, uint32_t id, size_
 /* returns one past the largest string number */
 uint32_t trace_reader_string_end(const struct trace_reader *r);
 uint64_t trace_reader_string_bytes(const struct trace_reader *r); /* size of the string chunks on disk */
-/* Returns the value of the first meta record with this key; NULL if none. trace_reader_meta_at returns the
- * i-th record. */
+/* Returns the value of the first meta record with this key; NULL if there is no such record.
+ * trace_reader_meta_at returns the i-th record. */
 const char *trace_reader_meta(const struct trace_reader *r, const char *key);
 bool trace_reader_meta_at(const struct trace_reader *r, size_t i, const char **key, const char **value);
 

@@ -7,7 +7,7 @@
 
 #include "base/strlist.h"
 
-/* Appends the paths; those of a folder are sorted by name. Returns false for a folder without traces. */
+/* Appends the paths; paths from a folder are sorted by name. Returns false for a folder without traces. */
 bool trace_files_add(struct strlist *paths, const char *operand);
 
 #endif

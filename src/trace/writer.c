@@ -469,8 +469,8 @@ int trace_writer_close(struct trace_writer *w, struct err *err) {
     return 0;
 }
 
-/* The writer's thread does not exist in the child, and neither do threads that may hold locks. So this
- * frees only resources of the file. The rest is copy-on-write memory shared with the parent. */
+/* In the child, neither the writer's thread nor threads that may hold locks exist. Therefore this function
+ * frees only the resources of the file. The rest is copy-on-write memory shared with the parent. */
 void trace_writer_abandon(struct trace_writer *w) {
     if (w) writer_file_close(&w->file);
 }

@@ -44,8 +44,8 @@ static bool is_same_file(const struct writer_file *f, int fd) {
     return fd >= 0 && fstat(fd, &s) == 0 && s.st_dev == f->device && s.st_ino == f->inode;
 }
 
-/* Returns the descriptor after checking it; -1: it no longer refers to our file, and neither does the
- * path. */
+/* Returns the descriptor of our file, reopened by its path if necessary; -1 if neither the descriptor nor the
+ * path refers to our file. */
 static int own_fd(struct writer_file *f) {
     if (is_same_file(f, f->fd)) return f->fd;
     f->fd = f->path ? open_high(f->path, O_NOFOLLOW) : -1;
