@@ -17,7 +17,7 @@ bool alloc_guard_run(void (*call)(void *context), void *context, size_t *bytes);
 /* Reports a failed allocation: ends the guarded call or the program. */
 _Noreturn void alloc_failed(size_t bytes);
 
-/* Between these two calls no guard applies. For code that other threads wait for. */
+/* Between these two calls no guard applies. Use them for code that other threads wait for. */
 struct alloc_guard;
 struct alloc_guard *alloc_guard_suspend(void);
 void alloc_guard_resume(struct alloc_guard *g);

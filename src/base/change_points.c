@@ -10,14 +10,14 @@
 
 #define LEAST_CHANGE 0.002 /* smaller changes are never reported, as in difference.c */
 
-/* Values further from the median than this many standard deviations of the noise are limited to it. */
+/* Distances from the median are limited to this many standard deviations of the noise. */
 #define CLIP 3.0
-/* The variance within the parts is at least this, in units of the noise. */
+/* Lower limit of the variance within the parts, in units of the noise. */
 #define LEAST_VARIANCE 0.25
 
-/* Critical values of the largest statistic over all divisions of n values, for an error of 0.08% per look.
- * From 20,000 simulated series of normal values. A series of 30 runs that is looked at after every run then
- * has a false change point in about 0.7% of cases. */
+/* Critical values of the largest statistic over all divisions of n values, for a false positive rate of 0.08%
+ * per test. From 20,000 simulated series of normal values. A series of 30 runs that is tested after every run
+ * then has a false change point in about 0.7% of cases. */
 static const struct {
     size_t n;
     double value;
@@ -46,16 +46,16 @@ static double noise_of(const double *v, size_t n) {
     return noise;
 }
 
-/* Values in units of the noise, relative to the median, limited to CLIP. */
+/* Converts the values to units of the noise, relative to the median and limited to CLIP. */
 static void scale_values(const double *v, size_t n, double *out) {
     double noise = noise_of(v, n), median = stats_of(v, n).median;
-    /* Values with at most a few different numbers have no measurable noise: use a tiny share of the level. */
+    /* If most neighbours are equal, the noise cannot be measured: use a tiny share of the level. */
     noise = fmax(noise, fabs(median) * 1e-6);
     for (size_t i = 0; i < n; i++) out[i] = noise > 0 ? fmax(-CLIP, fmin(CLIP, (v[i] - median) / noise)) : 0;
 }
 
-/* The division with the largest t statistic of two samples with equal variance. Returns k, the length of the
- * first part; *score: the statistic. */
+/* Finds the division with the largest t statistic of two samples with equal variance. Returns k, the length
+ * of the first part; *score: the statistic. */
 static size_t best_division(const double *v, size_t n, double *score) {
     double *scaled = xcalloc(n, sizeof *scaled), sum = 0, total = 0, squares = 0;
     size_t best = 0;
@@ -100,7 +100,8 @@ static void divide(const double *v, size_t from, size_t to, struct found *found)
     divide(v, from + k, to, found);
 }
 
-/* Windows overlap by half. A change point of the next window is dropped if it is near the last one. */
+/* Windows overlap by half. A change point of the next window is dropped if it is near the last change
+ * point. */
 static void search_windows(const double *v, size_t n, struct found *out) {
     size_t last_end = 0;
     for (size_t from = 0; from == 0 || from + CHANGE_WINDOW / 2 < n; from += CHANGE_WINDOW / 2) {

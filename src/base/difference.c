@@ -12,7 +12,7 @@
 #define LEVEL 0.05
 /* Smaller changes are not reported, because even a rebuild of the same source changes times by more. */
 #define LEAST 0.002
-#define MAX_SPLITS 20000  /* if there are more splits than this, as many random splits are used instead */
+#define MAX_SPLITS 20000  /* if there are more splits, this many random splits are used instead */
 #define RESOLUTION 0.0005 /* on a log scale; a smaller spread between two processes is coincidence */
 
 /* Returns the number of ways to choose k of n, at most `limit`. */
@@ -24,7 +24,7 @@ static double choose(size_t n, size_t k, double limit) {
 
 bool difference_can_test(size_t na, size_t nb) {
     if (na < 1 || nb < 1 || na + nb < 4) return false;
-    /* With sides of equal size, the mirrored split is as extreme. */
+    /* With sides of equal size, the mirrored split is equally extreme. */
     double splits = choose(na + nb, na, 1e9), equal = na == nb ? 2 : 1;
     return equal / splits <= LEVEL;
 }
@@ -92,7 +92,7 @@ static double largest_statistic(const struct test *t) {
 }
 
 /* Advances to the next subset of na in lexicographic order; the rest follows in order. Returns false after
- * the last. */
+ * the last subset. */
 static bool next_split(struct test *t) {
     size_t k = t->na, i = k;
     while (i > 0 && t->order[i - 1] == t->n - k + i - 1) i--;
@@ -158,7 +158,7 @@ static bool is_far_apart(const struct difference_row *r) {
     return apart && fabs(log1p(r->change)) > log1p(DIFFERENCE_FLOOR);
 }
 
-/* Repeats within one process do not show how processes differ. If they vary themselves, the machine is
+/* Repeats within one process do not show how processes differ. If the repeats vary too, the machine is
  * loaded, and the load can change between two processes by any amount. */
 static void judge_untested(struct difference_row *r) {
     bool steady = r->a_cv <= DIFFERENCE_UNSTABLE_CV && r->b_cv <= DIFFERENCE_UNSTABLE_CV && !r->unstable;

@@ -6,7 +6,7 @@
  * the sides' medians of log(value), divided by its standard error. The critical value is the 95% quantile of
  * the largest statistic over all rows (Westfall and Young), so that a table of equal sides contains any false
  * difference in at most 5% of cases. Holm's correction of exact p-values would require more than 5 processes
- * per side from 7 rows on: the smallest p-value of 5 against 5 processes is 2/252.
+ * per side for 7 or more rows: the smallest p-value of 5 against 5 processes is 2/252.
  *     struct difference_row rows[2] = { { .a = a0, .b = b0 }, { .a = a1, .b = b1 } };
  *     difference_test(rows, 2, 5, 5); */
 #ifndef BASE_DIFFERENCE_H
@@ -31,7 +31,7 @@ enum difference_verdict {
 };
 
 struct difference_row {
-    const double *a, *b; /* [na], [nb]: one value per process; NaN: this process has none */
+    const double *a, *b; /* [na], [nb]: one value per process; NaN: this process has no value */
     /* Lowest and highest single repeat of each side, for sides that are too small to test; NaN: computed
      * from the processes. */
     double a_min, a_max, b_min, b_max;

@@ -19,8 +19,8 @@ void escape_markdown(struct strbuf *out, const char *text);
 /* Adds a code block of several lines, fenced with more backticks than the text contains. */
 void escape_markdown_block(struct strbuf *out, const char *language, const char *text, size_t n);
 
-/* Adds one field by RFC 4180. Spreadsheets run fields that start with = + - or @ as formulas, so these get
- * an apostrophe; signed numbers are kept. */
+/* Adds one field by RFC 4180. Spreadsheets run fields that start with = + - or @ as formulas, so such fields
+ * get an apostrophe; signed numbers are kept. */
 void escape_csv(struct strbuf *out, const char *text);
 
 /* For messages: replaces unsafe characters except line breaks and tabs. The text keeps its length or gets

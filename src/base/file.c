@@ -84,8 +84,8 @@ static int make_temporary(const char *prefix, bool folder, char **path, int *scr
         uint64_t random;
         if (getrandom(&random, sizeof random, 0) != sizeof random) random = clock_mono_ns() + (uint64_t)i;
         *path = xasprintf("%s%08" PRIx32, prefix, (uint32_t)(random ^ random >> 32));
-        /* Registered before it exists, because a signal between the two calls would leave the file behind.
-         * The check prevents deleting a file of another program with this name. */
+        /* The path is registered before the file exists, because a signal between the two calls would leave
+         * the file behind. The check prevents deleting a file of another program with this name. */
         bool taken = file_exists(*path);
         *scratch = taken ? -1 : scratch_add(*path);
         int made = taken ? -1 : create_new(*path, folder), why = taken ? EEXIST : errno;

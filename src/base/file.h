@@ -20,7 +20,7 @@ int file_open_regular(const char *path, struct err *err);
 /* Fails if renaming a finished file onto `path` would replace a device, pipe or socket. */
 int file_may_replace(const char *path, struct err *err);
 
-/* Creates PATH.tmp.<random>, which a signal deletes (scratch.h), with the user's umask. Returns the
+/* Creates PATH.tmp.<random> with the user's umask. A signal deletes the file (scratch.h). Returns the
  * descriptor, or -1 with errno set. The caller frees *temporary and ends *scratch with scratch_forget. */
 int file_make_temporary(const char *path, char **temporary, int *scratch);
 /* The same for a folder $TMPDIR/PREFIX-<random> that only the user can read. Returns 0 or -1. */

@@ -23,7 +23,7 @@ static bool is_trusted_owner(uid_t owner, uid_t program_owner) {
     return owner == 0 || owner == geteuid() || owner == program_owner;
 }
 
-/* Returns the reason why this file or folder cannot be trusted; NULL: it can. */
+/* Returns the reason why this file or folder cannot be trusted; NULL: it is trusted. */
 static const char *distrust_of(const char *path, uid_t program_owner) {
     struct stat st;
     if (stat(path, &st) < 0) return "cannot be examined";

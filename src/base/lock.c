@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 
-#define SLICE_NS 20000000 /* checked at this interval, because the limit may be set while a thread waits */
+#define SLICE_NS 20000000 /* the limit is checked at this interval: it may be set while a thread waits */
 
 bool lock_wait(pthread_mutex_t *m, const lock_limit *limit) {
     for (;;) {

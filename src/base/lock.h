@@ -14,7 +14,7 @@ typedef atomic_uint_fast64_t lock_limit;
 
 bool lock_wait(pthread_mutex_t *m, const lock_limit *limit); /* the slow part of lock_take() */
 
-/* Returns false if the lock was not taken and the limit has passed. */
+/* Returns false if the lock could not be taken before the limit. */
 static inline bool lock_take(pthread_mutex_t *m, const lock_limit *limit) {
     return pthread_mutex_trylock(m) == 0 || lock_wait(m, limit);
 }

@@ -14,7 +14,7 @@ enum log_level log_get_level(void);
 int log_open_file(const char *path, struct err *err); /* the file receives all levels, with timestamps */
 void log_close_file(void);
 bool log_is_terminal(void); /* true if stderr is a terminal that can redraw a line */
-bool log_use_color(int fd); /* fd is a terminal that can, and NO_COLOR is not set */
+bool log_use_color(int fd); /* true if fd is a terminal that supports color and NO_COLOR is not set */
 
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)

@@ -19,7 +19,7 @@ int own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int rc = create(thread, stack_bytes, run, arg);
-    /* The thread-local variables of the program's libraries may need more than this stack. */
+    /* The thread-local variables of the program's libraries may need more space than this stack has. */
     for (size_t bytes = stack_bytes * 4; rc == EINVAL && bytes <= (size_t)64 << 20; bytes *= 4)
         rc = create(thread, bytes, run, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -10,8 +10,8 @@
  * execute permission. The caller frees the path; NULL: not found. */
 char *program_find(const char *name);
 
-/* Returns our environment with the "NAME=VALUE" strings of `set` (NULL-terminated array; may be NULL),
- * which replace variables of the same name. Of equal names the last one is used. The caller frees the
+/* Returns our environment with the "NAME=VALUE" strings of `set` (NULL-terminated array; may be NULL), which
+ * replace variables of the same name. If a name occurs twice, the last value is used. The caller frees the
  * array; the strings are borrowed. */
 char **program_environment(const char *const *set);
 

@@ -1,5 +1,5 @@
 /* Names of the JSON documents that inferprof writes: "inferprof.DOCUMENT/VERSION", in their member `schema`.
- * The version grows when a member is removed or changes its meaning, not when one is added.
+ * The version grows when a member is removed or changes its meaning, not when a member is added.
  * schemas/DOCUMENT.schema.json describes each document; docs/json.md lists them. */
 #pragma once
 
@@ -18,5 +18,6 @@
 #define SCHEMA_STATS "inferprof.stats/1"
 #define SCHEMA_TRACE_INFO "inferprof.trace_info/1"
 
-/* The version in `text` if it names the document of `schema` (one of the names above); otherwise 0. */
+/* Returns the version in `text` if it names the same document as `schema` (one of the names above); otherwise
+ * 0. */
 unsigned schema_version(const char *text, const char *schema);

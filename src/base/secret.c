@@ -311,8 +311,8 @@ static char *mask_word(char *word, char *end, enum pending *next) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/* Finds the end of a shell word, which may contain blanks inside quotes. A quote without a closing one is
- * an ordinary character. */
+/* Finds the end of a shell word, which may contain blanks inside quotes. A quote that is not closed is an
+ * ordinary character. */
 static char *word_end(char *p) {
     while (*p && !is_blank(*p)) {
         char *close = *p == '\'' || *p == '"' ? strchr(p + 1, *p) : NULL;

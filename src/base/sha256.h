@@ -15,7 +15,7 @@ struct sha256 {
 
 void sha256_start(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *data, size_t n);
-void sha256_hex(struct sha256 *s, char out[65]); /* finishes */
+void sha256_hex(struct sha256 *s, char out[65]); /* finishes the hash */
 int sha256_file(const char *path, char out[65], uint64_t *bytes, struct err *err);
 
 #endif

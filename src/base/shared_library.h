@@ -1,5 +1,5 @@
-/* Libraries that only some commands need, opened when they are needed, so that the other commands start
- * without them and without their dependencies. The functions are rows of a table:
+/* Loads libraries that only some commands need. They are opened on first use, so that other commands start
+ * without these libraries and their dependencies. The functions are rows of a table:
  *     static struct { __typeof__(PQclear) *clear; } api;
  *     static const struct library_function rows[] = { { "PQclear", &api.clear } };
  *     if (library_load("libpq.so.5", "libpq5", rows, COUNTOF(rows), &err) < 0) ...

@@ -1,4 +1,4 @@
-/* Suggests a name ("did you mean ..."): finds the nearest one in a list. */
+/* Suggests a name ("did you mean ..."): finds the nearest name in a list. */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
 

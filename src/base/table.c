@@ -123,8 +123,9 @@ static void cut_first_column(char **cells, size_t nc, size_t width) {
     }
 }
 
-/* Leaves out the last columns until the line fits, with the first column at its minimum. *line: the width of
- * all columns, replaced by the width of those that stay. Returns their number. */
+/* Omits the last columns until the line fits with the first column at its minimum width. *line: the width of
+ * all columns; it is replaced by the width of the remaining columns. Returns the number of remaining
+ * columns. */
 static size_t fitting_columns(const struct table *t, const size_t *widths, size_t *line) {
     size_t shown = t->heads.n, saved = widths[0] - MIN(widths[0], FIRST_COLUMN_MIN);
     while (shown > COLUMNS_MIN && *line - saved > t->text_line_width) *line -= widths[--shown] + 2;

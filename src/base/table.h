@@ -28,7 +28,7 @@ struct table {
     } aligns;
     size_t text_max_width; /* terminal cells wider than this are truncated with an ellipsis; 0: never */
     /* If a line would be longer, the first column is truncated (to at least 16 columns) and the last columns
-     * are left out; at least two stay. 0: never */
+     * are omitted; at least two columns remain. 0: never */
     size_t text_line_width;
 };
 

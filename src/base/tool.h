@@ -28,8 +28,8 @@ int tool_run(const struct tool_run *t, struct err *err);
  * be started, fails, times out or prints nothing. argv[0] is a path. */
 int tool_ask(char *const *argv, double limit_s, struct strbuf *out, struct err *err);
 
-/* Appends the most useful line of a log: the first with "==ERROR==" or "error:", otherwise the last. Appends
- * nothing if there is no log. */
+/* Appends the most useful line of a log: the first line with "==ERROR==" or "error:", otherwise the last
+ * line. Appends nothing if there is no log. */
 void tool_last_words(const char *log, struct strbuf *out);
 
 #endif

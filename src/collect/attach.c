@@ -86,7 +86,7 @@ bool attach_request_detach(void) {
 
 void attach_note_graph_launch(void) { atomic_store(&state.graph_seen, true); }
 
-/* Returns false if CUPTI is still attached, with its subscription. */
+/* Returns false if CUPTI could not be detached. Its subscription then still exists. */
 static bool detach_now(void) {
     uint64_t before = clock_mono_ns();
     int rc = cupti.finalize();
@@ -104,9 +104,8 @@ static bool detach_now(void) {
     return true;
 }
 
-/* `attached` is cleared before `users` is read. A thread that enters later sees that it is cleared and
- * leaves again. A thread that entered earlier is counted in `users`, and the next synchronisation tries
- * again. */
+/* `attached` is cleared before `users` is read. A thread that enters later sees the cleared flag and leaves
+ * again. A thread that entered earlier is counted in `users`, and the next synchronisation tries again. */
 void attach_try_detach(uint32_t context, uint32_t stream) {
     if (!atomic_load(&state.detach_requested) || pthread_mutex_trylock(&state.lock) != 0) return;
     if (atomic_load(&state.detach_requested) && !no_detach_reason() &&

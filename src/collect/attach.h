@@ -5,18 +5,19 @@
  * windows of --budget and after the last window of --duration, and attached again for the next window.
  *
  * When it is safe: cuptiFinalize() must run at the end of a CUDA call, on the thread that made the call,
- * while no thread of the collector is inside CUPTI. It also waits until the GPU is idle. The program must not
- * have to wait because of that, in particular not for a kernel that itself waits for the program. CUPTI is
- * therefore detached only right after the program has synchronised with its only stream, and only if every
- * launch since the attach has its kernel record.
+ * while no thread of the collector is inside CUPTI. It also waits until the GPU is idle. This wait must not
+ * delay the program, in particular if a kernel itself waits for the program. CUPTI is therefore detached only
+ * right after the program has synchronised with its only stream, and only if every launch since the attach
+ * has its kernel record.
  *
- * CUDA graphs: with CUPTI 13.0.1 a graph fails if it is launched after kernel records were disabled, and
- * CUPTI is then detached. attach_try_detach() therefore never detaches if graphs were launched.
+ * CUDA graphs: with CUPTI 13.0.1, a graph that is launched after kernel records were disabled fails when
+ * CUPTI is detached. attach_try_detach() therefore never detaches if graphs were launched.
  * attach_detach_graphs() disables kernel records and detaches within one call (replays.h). While CUPTI is
  * attached, even with everything disabled, each launch of a graph takes 0.2 to 0.4 us longer per kernel.
  *
  * Threads: attach_try_detach() and attach_note_graph_launch() run in CUPTI callbacks on the program's
- * threads; the rest runs on the background thread, except where noted. None of them waits for a lock. */
+ * threads; the other functions run on the background thread, except where noted. No function waits for a
+ * lock. */
 #ifndef COLLECT_ATTACH_H
 #define COLLECT_ATTACH_H
 
@@ -42,8 +43,8 @@ bool attach_request_detach(void);
 bool attach_can_detach_graphs(void);
 bool attach_detach_graphs(bool (*prepare)(void));
 void attach_note_graph_launch(void);
-/* Call this when the program has just synchronised with this stream. Detaches if that was requested and is
- * safe. */
+/* Call this when the program has just synchronised with this stream. Detaches CUPTI if a detach was requested
+ * and is safe. */
 void attach_try_detach(uint32_t context, uint32_t stream);
 /* Call this before a window opens: attaches again if detached, then calls attach_enter(). ATTACH_BUSY: a
  * detach is in progress, try again later. Only ATTACH_READY requires attach_exit(). */

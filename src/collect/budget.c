@@ -13,7 +13,7 @@
 
 /* Costs measured on an H200 against a process without CUPTI (docs/overhead.md), rounded up so that the
  * overhead stays below the budget. The costs per call apply if a launch takes LAUNCH_NS. If launches take
- * longer, because the processor is slower or busier, they are scaled up. */
+ * longer, because the processor is slower or busier, the costs are scaled up. */
 #define LAUNCH_NS 5500.0
 /* A longer launch waited for space in the GPU's queue, so it does not show the processor's speed. */
 #define MAX_LAUNCH_NS 50000

@@ -95,8 +95,8 @@ static bool has_flag(enum call_flags flag) {
     return atomic_load_explicit(&call_clock.flags, memory_order_relaxed) & flag;
 }
 
-/* Unrecorded calls are estimated by sampling: one in UNRECORDED_SHARE, chosen by a hash of its id, and the
- * very first. The others access no further memory. */
+/* The number of unrecorded calls is estimated by sampling. The very first call is counted, and one call in
+ * UNRECORDED_SHARE, chosen by a hash of its id. The other calls access no further memory. */
 static bool is_counted_sample(uint32_t correlation) {
     return correlation * 2654435769u / (UINT32_MAX / UNRECORDED_SHARE + 1) == 0;
 }
@@ -138,8 +138,8 @@ __attribute__((cold, noinline)) static void report_unrecorded(uint32_t id,
 }
 
 /* CUPTI keeps *correlation_data from the start to the end of the call. It contains the start time, or 0 if
- * the call is not recorded. A signal handler may interrupt this function and make CUDA calls: it holds no
- * lock and uses nothing of its thread. */
+ * the call is not recorded. A signal handler may interrupt this function and make CUDA calls. Therefore this
+ * function holds no lock and uses no thread state. */
 static void on_call_enter(uint32_t id, const struct cupti_callback_data *d) {
     uint64_t now = 0;
     if (has_flag(CALLS_COUNTED)) {
@@ -168,8 +168,8 @@ __attribute__((cold, noinline)) static void refuse_call(uint32_t id) {
     if (call_submits_work(call_class(id))) output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, 1);
 }
 
-/* A call that was in progress when its callback was enabled has no start time and is not recorded.
- * noinline: the start of a call then saves no registers. */
+/* A call that was in progress when its callback was enabled has no start time and is not recorded. The
+ * function is noinline, so that the code for the start of a call saves no registers. */
 __attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cupti_callback_data *d) {
     if (!*d->correlation_data || !records_has_call(d->correlation)) {
         if (is_counted_sample(d->correlation) || has_flag(CALLS_COUNT_FIRST)) count_unrecorded();
@@ -202,7 +202,7 @@ static uint32_t device_of(const struct cupti_callback_data *d) {
     return id;
 }
 
-/* The parameters of all allocating calls begin with these two. */
+/* The parameters of all allocating calls begin with these two fields. */
 struct alloc_params {
     const uint64_t *address;
     uint64_t bytes;
@@ -249,7 +249,7 @@ __attribute__((cold, noinline)) static void put_allocation(uint32_t id, enum cal
     host_leave(saved_errno);
 }
 
-/* Returns true if the call only changes memory. */
+/* Handles a call that allocates or frees device memory. Returns false for other calls. */
 __attribute__((cold, noinline)) static bool on_memory_call(uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
     if (!call_changes_memory(class)) return false;

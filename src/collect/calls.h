@@ -1,9 +1,8 @@
 /* The CUDA calls that are watched: calls that submit work to the GPU, calls that wait for it, and calls that
- * create CUDA graphs. Only
- * driver calls are watched: every relevant runtime call makes one, with the same correlation id. Programs
- * make about ten small runtime calls per launch, and CUPTI slows down each of them while any runtime call
- * is watched. The numbers are CUPTI's callback ids, which never change once assigned; abi_check.c compares
- * them with CUPTI's headers. */
+ * create CUDA graphs. Only driver calls are watched: every relevant runtime call makes a driver call with the
+ * same correlation id. Programs make about ten small runtime calls per launch, and CUPTI slows down each of
+ * them while any runtime call is watched. The numbers are CUPTI's callback ids, which never change once
+ * assigned; abi_check.c compares them with CUPTI's headers. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
 

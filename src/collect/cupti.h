@@ -1,5 +1,5 @@
-/* Loads libcupti at run time: the copy that the program has already loaded, if any (PyTorch ships its
- * own), otherwise the one that matches the loaded CUDA runtime. Called once, from cuInit(). */
+/* Loads libcupti at run time: the copy that the program has already loaded, if any (PyTorch ships its own),
+ * otherwise the copy that matches the loaded CUDA runtime. Called once, from cuInit(). */
 #ifndef COLLECT_CUPTI_H
 #define COLLECT_CUPTI_H
 

@@ -63,7 +63,8 @@ void gemm_capture(bool on) {
     apply_mask();
 }
 
-/* By default the logger also writes to the program's standard output, so /dev/null is set first. */
+/* By default the logger also writes to the program's standard output, so its output file is set to /dev/null
+ * first. */
 static int attach_logger(void *library) {
     int (*open_file)(const char *), (*set_callback)(cublaslt_logger), (*mask)(int);
     void *f[] = { dlsym(library, "cublasLtLoggerOpenFile"), dlsym(library, "cublasLtLoggerSetCallback"),

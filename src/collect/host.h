@@ -15,7 +15,8 @@
 
 #include "base/lock.h"
 
-/* The state of a thread, in one variable: finding a thread-local variable takes a call. */
+/* The state of a thread. It is one variable, because each access to a thread-local variable takes a function
+ * call. */
 struct thread_state;
 struct host_thread {
     struct thread_state *state; /* thread.h; NULL: not registered yet */
@@ -24,10 +25,11 @@ struct host_thread {
 extern __thread struct host_thread host_thread;
 extern lock_limit host_locks; /* deadline of all locks of the collector; set when the process ends */
 
-void host_start(void); /* remembers the process */
+void host_start(void); /* stores the identity of this process */
 /* Returns false in a copy of the process that after_fork() did not handle. Costs one load. */
 bool host_is_our_process(void);
-/* The same, but also false in a child that shares our memory (vfork). Makes a system call. */
+/* Like host_is_our_process(), but also returns false in a child that shares our memory (vfork). Makes a
+ * system call. */
 bool host_is_exactly_our_process(void);
 bool host_enter(int *saved_errno); /* returns false if not entered: the caller must return at once */
 void host_leave(int saved_errno);

@@ -133,9 +133,9 @@ static void end_trace(uint64_t until_ns) {
     output_close(until_ns);
 }
 
-/* Runs at exit, on the thread that called it. If a signal handler called exit() while our own code ran on
- * this thread, the interrupted frame never continues and its locks stay held, so waiting for them is
- * limited to a short time. */
+/* Runs at exit, on the thread that called exit(). If a signal handler called exit() while our own code ran on
+ * this thread, the interrupted frame never continues and its locks stay held, so waiting for them is limited
+ * to a short time. */
 static void collector_end(void) {
     int saved_errno = errno;
     uint64_t now = clock_mono_ns();
@@ -149,8 +149,8 @@ static void collector_end(void) {
 
 static void forget_gpu(void) { atomic_store(&gpu_on, false); }
 
-/* In the child, no state of the parent's trace is kept. This list includes every file with per-process
- * state. CUDA does not work in the child of a process that used it; NVTX does. */
+/* In the child, no state of the parent's trace is kept. This list includes every file with per-process state.
+ * NVTX works in the child. CUDA does not work there if the parent has used it. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
         host_after_fork,    service_after_fork, output_after_fork,      background_after_fork,

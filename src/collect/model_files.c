@@ -28,7 +28,7 @@
 #define MS UINT64_C(1000000)
 #define INTERVAL_LEAST (10 * MS)
 #define INTERVAL_MOST (2000 * MS)
-#define INTERVAL_PART 50 /* the interval is this part of the time since the start */
+#define INTERVAL_PART 50 /* the interval is the time since the start divided by this */
 #define MAPS_EVERY 5     /* the memory map is long: it is read in every fifth scan */
 #define COST_PART 50     /* a scan is followed by a pause of at least this many times its duration */
 #define FILES_MAX 256    /* files per process, recorded or rejected */
@@ -80,7 +80,7 @@ static bool may_hold_weights(const char *path) {
     return ends_with(name, n, ".gguf") || ends_with(name, n, ".safetensors") || is_hash_name(name, n);
 }
 
-/* Returns true the first time. False also if the list is full. */
+/* Returns true if the path is new. Returns false if the path is known or the list is full. */
 static bool note_path(struct scan *s, const char *path) {
     uint64_t hash = hash_bytes(path, strlen(path));
     for (unsigned i = 0; i < s->nseen; i++)
@@ -94,7 +94,7 @@ static bool note_path(struct scan *s, const char *path) {
 
 static void put_part(struct trace_writer *w, struct trace_model_file *r, const uint8_t *data, size_t n,
                      bool binary) {
-    static char text[PART_BYTES / 3 * 4]; /* only this thread uses it */
+    static char text[PART_BYTES / 3 * 4]; /* used by the scan thread only */
     r->text = !n       ? 0
               : binary ? trace_writer_string(w, text, base64_encode(data, n, text))
                        : trace_writer_string(w, (const char *)data, n);
@@ -223,7 +223,7 @@ static void scan_argument(struct scan *s, const char *word) {
 }
 
 static void scan_arguments(struct scan *s) {
-    static char text[ARGUMENT_BYTES]; /* only this thread uses it */
+    static char text[ARGUMENT_BYTES]; /* used by the scan thread only */
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) close(fd);
@@ -235,7 +235,7 @@ static void scan_arguments(struct scan *s) {
 
 static void scan_descriptors(struct scan *s) {
     char link[40], path[PATH_MAX];
-    DIR *d = opendir("/proc/self/fd"); /* of the program's first thread, which has the program's table */
+    DIR *d = opendir("/proc/self/fd"); /* the table of the first thread, which is the program's table */
     if (!d) return;
     struct dirent *e;
     for (unsigned i = 0; i < DESCRIPTORS_MAX && (e = readdir(d)) != NULL; i++) {
@@ -265,8 +265,8 @@ static uint64_t read_hex(const char **p) {
     }
 }
 
-/* The file has no name any more: its first bytes are read from the mapping, without a fault if the program
- * unmaps it at the same time. */
+/* Records a mapped file that was deleted. Its first bytes are read through /proc/self/mem, which does not
+ * fault if the program unmaps the file at the same time. */
 static void record_mapping(struct scan *s, const char *path, uint64_t from, uint64_t to) {
     struct model_source source = { .base = from, .size = to - from };
     source.fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
@@ -296,7 +296,7 @@ static void scan_mapping(struct scan *s, char *line) {
 }
 
 static void scan_map(struct scan *s) {
-    static char text[32768]; /* only this thread uses it */
+    static char text[32768]; /* used by the scan thread only */
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     size_t have = 0;
     for (ssize_t n; fd >= 0 && (n = read(fd, text + have, sizeof text - 1 - have)) > 0;) {
@@ -338,7 +338,7 @@ static void scan_until_stopped(struct scan *s) {
 static void *scanner_main(void *arg) {
     (void)arg;
     own_thread_name("inferprof-files");
-    /* Without a table of our own, closing a file would release the program's locks on it. */
+    /* Without our own descriptor table, closing a file would release the program's locks on that file. */
     if (private_fds()) {
         static struct scan s; /* the thread is started once per process */
         void *head = mmap(NULL, MODEL_HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

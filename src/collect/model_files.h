@@ -1,7 +1,7 @@
 /* Records which weight files of models the program uses (GGUF and safetensors): path, size and description
  * (model_head.h), and the config.json that belongs to them. The files are found in the program's arguments,
- * descriptors and memory map, on a thread of our own with its own descriptor table. It looks every 10 ms at
- * first, later less often, at most every 2 s, and spends at most 2% of a core. */
+ * descriptors and memory map, on a thread of our own with its own descriptor table. The thread scans every 10
+ * ms at first, and less often later, usually at least every 2 s. It uses at most 2% of a core. */
 #ifndef COLLECT_MODEL_FILES_H
 #define COLLECT_MODEL_FILES_H
 

@@ -128,7 +128,7 @@ static bool copy_text(struct stream *s, struct sink *k, bool *kept) {
     return copy_bytes(s, k, (size_t)n);
 }
 
-/* One key with its value. The sink is reset if the value is skipped. */
+/* Copies one key and its value to the sink. If the value is skipped, the key is removed again. */
 static bool copy_value(struct stream *s, struct sink *k, uint64_t *kept_count) {
     static const char vocabulary[] = "tokenizer.";
     size_t before = k->n;

@@ -10,7 +10,7 @@
 
 #define MODEL_HEAD_BYTES ((size_t)1 << 20) /* longest description that is kept */
 
-/* A file, or a part of our own memory that maps one from its first byte. */
+/* A file, or a part of our own memory into which a file is mapped from its first byte. */
 struct model_source {
     int fd;        /* of the file, or of /proc/self/mem */
     uint64_t base; /* offset of the file's first byte in fd */

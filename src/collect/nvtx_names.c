@@ -33,8 +33,8 @@ static uint32_t find_text(enum nvtx_table table, const char *text) {
     return 0;
 }
 
-/* Registration is rare, so a linear search is sufficient. Strings are not searched: a program registers
- * each one once, and two numbers for the same text are harmless. */
+/* Registration is rare, so a linear search is sufficient. Strings are not searched: a program registers each
+ * string once, and two numbers for the same text are harmless. */
 uint32_t nvtx_name_add(enum nvtx_table table, const char *text) {
     if (!lock_take(&lock, &host_locks)) return 0;
     uint32_t number = table == NVTX_STRINGS ? 0 : find_text(table, text);

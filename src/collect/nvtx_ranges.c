@@ -283,7 +283,7 @@ static void write_open_ranges(struct thread_state *t) {
     output_give();
 }
 
-/* The window no longer stays open because of these ranges. */
+/* Writes the open ranges of a thread that ends. These ranges no longer keep the window open. */
 static void end_ranges_of_thread(struct thread_state *t) {
     write_open_ranges(t);
     for (unsigned i = 0, n = atomic_load(&t->nopen); i < n; i++)

@@ -19,12 +19,12 @@ struct nvtx_event {
 };
 
 int nvtx_range_push(const struct nvtx_event *e);       /* depth; -1: not recorded */
-int nvtx_range_pop(uint32_t domain);                   /* depth; -1: none was open */
+int nvtx_range_pop(uint32_t domain);                   /* depth; -1: no range was open */
 uint64_t nvtx_range_start(const struct nvtx_event *e); /* id; 0: not recorded */
 void nvtx_range_end(uint64_t id);
 void nvtx_range_mark(const struct nvtx_event *e);
 
-void nvtx_ranges_start(void);  /* before the first event */
+void nvtx_ranges_start(void);  /* call before the first event */
 void nvtx_ranges_finish(void); /* service thread: writes the ranges that are still open */
 void nvtx_ranges_after_fork(void);
 

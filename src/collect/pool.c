@@ -40,7 +40,8 @@ static struct slot *slot_make(size_t bytes) {
     return &pool.slots[pool.n++];
 }
 
-/* Returns a free buffer of this size, or a new one if there are fewer than `limit`. NULL: none left. */
+/* Returns a free buffer of this size, or a new one if there are fewer than `limit`. NULL: no buffer is
+ * left. */
 static struct slot *slot_find(size_t bytes, unsigned limit) {
     unsigned count = 0;
     for (struct slot *p = pool.slots; p < pool.slots + pool.n; p++) {

@@ -1,7 +1,7 @@
 /* The buffers provided to CUPTI: a quarter of the collector's memory, first large ones, then small ones.
- * CUPTI keeps a buffer until it is flushed, even if it is full, so the pool must contain as many buffers
- * as fill up within a flush period. Called on CUPTI's threads and on the program's threads, inside buffer
- * callbacks. */
+ * CUPTI keeps a buffer until the next flush, even if the buffer is full, so the pool must contain as many
+ * buffers as fill up within a flush period. Called on CUPTI's threads and on the program's threads, inside
+ * buffer callbacks. */
 #ifndef COLLECT_POOL_H
 #define COLLECT_POOL_H
 

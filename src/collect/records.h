@@ -19,7 +19,7 @@ struct record_counts {
     uint64_t outside; /* discarded: launched while no capture window was open */
 };
 
-void records_start(void); /* before the first buffer */
+void records_start(void); /* call before the first buffer */
 /* Reads a buffer returned by CUPTI. `dropped`: number of records that CUPTI dropped since the last buffer. */
 void records_read(struct trace_writer *w, uint8_t *buffer, size_t valid, uint64_t dropped);
 /* Counts the records of a buffer as lost because no file is open. */
@@ -41,7 +41,7 @@ static inline bool records_has_call(uint32_t correlation) {
 }
 /* Call this before a reattach, because CUPTI may restart its ids at 1. */
 void records_reset_calls(void);
-struct record_counts records_counts(void); /* so far */
+struct record_counts records_counts(void); /* totals so far */
 void records_after_fork(void);
 
 #endif

@@ -38,10 +38,10 @@ struct graph {
 
 static struct {
     struct graph graphs[MAX_GRAPHS];
-    atomic_uint unneeded;         /* replays since the last one that was needed, including that one */
+    atomic_uint unneeded;         /* replays since the last needed replay, which is included */
     _Atomic uint64_t other_calls; /* recorded calls that are not kernel launches */
     _Atomic uint64_t eager_mark;  /* kernel launches up to the last replay */
-    /* kernel launches between two replays: usual maximum in the window, and now, outside of windows */
+    /* kernel launches between two replays: usual maximum in windows, and current number outside of windows */
     atomic_uint usual_eager, eager;
     atomic_uint burst; /* replays to record after CUPTI was attached again */
     /* the thread and the stream that launched all graphs so far; 0: none yet */
@@ -128,8 +128,8 @@ static void graph_updated(void *exec) {
         atomic_store(&g->wanted, recorded + BURST_REPLAYS);
 }
 
-/* Calls of other threads may be captured too. They then count as launched work without a record, and CUPTI
- * is not detached. */
+/* Calls of other threads may be captured too. Such calls then count as launched work without a record, and
+ * CUPTI is not detached. */
 static void note_capture(struct thread_state *t, bool begins) {
     uint64_t calls = atomic_load_explicit(&t->calls, memory_order_relaxed);
     if (!begins && t->capturing) atomic_fetch_add(&state.captured, calls - t->capture_calls);
@@ -171,7 +171,8 @@ void replays_resumed(void) {
     atomic_store(&state.attach_records, eager_records());
 }
 
-/* The stream is compared by its handle, because cuGraphLaunch() and cuStreamSynchronize() both have one. */
+/* The stream is compared by its handle, because cuGraphLaunch() and cuStreamSynchronize() both have the
+ * handle as a parameter. */
 static void try_detach(enum call_class class, const struct cupti_callback_data *d) {
     bool same =
         class == CALL_SYNC_CONTEXT ||

@@ -1,7 +1,8 @@
-/* The collector's service thread, one per process: opens the trace and closes it at the end. Neither may
- * run on a thread of the program: its stack may be too small, and the end must be bounded even if the
- * thread that calls exit() was interrupted inside our own code. If the system supports it, the thread has
- * its own descriptor table, which it shares with the writer's thread. It never calls CUPTI or the driver. */
+/* The collector's service thread, one per process: opens the trace and closes it at the end. Neither job may
+ * run on a thread of the program: the stack of that thread may be too small, and the end must be bounded even
+ * if the thread that calls exit() was interrupted inside our own code. If the system supports it, the thread
+ * has its own descriptor table, which it shares with the writer's thread. It never calls CUPTI or the
+ * driver. */
 #ifndef COLLECT_SERVICE_H
 #define COLLECT_SERVICE_H
 

@@ -106,7 +106,7 @@ static void on_thread_end(void *arg) {
     struct thread_state *t = arg;
     int saved_errno;
     if (!host_enter(&saved_errno)) return;
-    if (thread_take_ranges(t)) { /* otherwise the process is ending and another thread is writing them */
+    if (thread_take_ranges(t)) { /* otherwise the process ends and another thread writes the ranges */
         if (thread_end_ranges) thread_end_ranges(t);
         atomic_store(&t->nopen, 0);
         t->too_deep = 0;
@@ -166,7 +166,8 @@ void thread_drain_all(void) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) thread_drain(t);
 }
 
-/* Repeats `step` until it succeeds or the deadline of the process's locks. Returns true on success. */
+/* Repeats `step` until it succeeds or the deadline of the collector's locks has passed. Returns true on
+ * success. */
 static bool try_until_limit(bool (*step)(struct thread_state *), struct thread_state *t) {
     while (!step(t)) {
         uint64_t limit = atomic_load(&host_locks);

@@ -13,7 +13,7 @@
 #include "trace/format.h"
 
 #define THREAD_RING 1024    /* entries of a ring; a larger batch has less overhead per launch */
-#define THREAD_MAX_OPEN 256 /* open NVTX ranges per thread; deeper ones are counted as lost */
+#define THREAD_MAX_OPEN 256 /* open NVTX ranges per thread; deeper ranges are counted as lost */
 
 struct open_range {
     uint64_t start_ns;
@@ -91,7 +91,7 @@ void thread_each_open(thread_visit visit);
 extern thread_visit thread_end_ranges;
 uint64_t thread_unrecorded_calls(void);        /* returns the sum over all threads so far */
 uint64_t thread_recorded_calls(void);          /* returns the sum over all threads so far */
-void thread_each(void (*visit)(uint32_t tid)); /* live threads */
+void thread_each(void (*visit)(uint32_t tid)); /* calls `visit` for each live thread */
 /* Call this in the child after a fork: only this thread exists, and pending launches belong to the parent. */
 void thread_after_fork(void);
 

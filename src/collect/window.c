@@ -49,7 +49,7 @@ static struct {
     pthread_mutex_t switching;  /* held while a window is opened or closed */
     atomic_bool draining;       /* the window is closed, but kernels are still being recorded */
     atomic_bool detaching;      /* kernels are no longer recorded, and CUPTI should be detached */
-    unsigned detach_tries;      /* left */
+    unsigned detach_tries;      /* tries left */
     bool watched;               /* callbacks were enabled for the budget */
     /* end of the last window, and record_counts.outside at that time */
     uint64_t closed_mono_ns, closed_outside;
@@ -71,7 +71,8 @@ static bool has_window_options(void) {
 
 bool window_is_partial(void) { return has_window_options() || atomic_load(&win.sampled); }
 
-/* A window is written when it opens, in case the program crashes during it, and again with its end. */
+/* A window is written when it opens, in case the program crashes before the window ends, and again when it
+ * ends. */
 static void write_times(const char *key, uint64_t from_ns, uint64_t to_ns) {
     struct trace_writer *w = window_is_partial() ? output_take() : NULL;
     if (!w) return;
@@ -113,7 +114,7 @@ static void apply_state(void);
 static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)) {
     if (!atomic_load(due) || !attach_enter()) return;
     cupti.flush_all(how);
-    if (pthread_mutex_trylock(&win.switching) == 0) { /* otherwise at the next tick */
+    if (pthread_mutex_trylock(&win.switching) == 0) { /* otherwise try again at the next tick */
         if (atomic_load(due)) step();
         pthread_mutex_unlock(&win.switching);
     }
@@ -121,9 +122,9 @@ static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)
     apply_state();
 }
 
-/* If kernel records are disabled too early, CUPTI delivers the last kernels without timestamps. They are
- * therefore disabled on the background thread, after a flush. Kernels launched in between are discarded
- * (record_counts.outside). */
+/* If kernel records are disabled too early, CUPTI delivers the last kernels without timestamps. Kernel
+ * records are therefore disabled on the background thread, after a flush. Kernels launched in between are
+ * discarded (record_counts.outside). */
 static void stop_kernels(void) {
     uint64_t before = clock_mono_ns();
     if (!is_drained(before)) return;

@@ -16,7 +16,7 @@ bool window_is_idle(void);
 unsigned window_tick_ms(void);               /* time until the next tick */
 bool window_is_partial(void);                /* true if kernels are captured in windows, not all the time */
 bool window_matches(const char *range_name); /* returns true if this range opens the window */
-/* Called when a matching range started (`by` +1) or ended (-1) at that time. Usually opens or closes the
+/* Called when a matching range started (`by` +1) or ended (-1) at `wall_ns`. Usually opens or closes the
  * window before it returns, so that the whole range is inside the window. */
 void window_range(int by, uint64_t wall_ns);
 /* Opens or closes the window according to replays.h. Any thread; does not wait. */

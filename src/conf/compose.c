@@ -293,7 +293,8 @@ static int apply_value(struct conf *c, const struct conf_override *o, struct err
     return v ? conf_put(c->root, o->key, v, err) : -1;
 }
 
-/* Rejects spellings of Hydra projects that have no counterpart of the same form here. */
+/* Rejects overrides that other Hydra projects use but this program does not accept. The error message
+ * contains the replacement. */
 static int refuse_familiar(const struct conf_override *o, struct err *err) {
     static const struct {
         const char *key, *write;

@@ -87,7 +87,7 @@ void conf_remove(struct conf_node *parent, const struct conf_node *child) {
     }
 }
 
-/* Replaces `old` by the child, which gets its position and key. Frees `old`. */
+/* Replaces the child `old` by `with`, which gets the position and key of `old`. Frees `old`. */
 static void replace(struct conf_node *parent, struct conf_node *old, struct conf_node *with) {
     for (size_t i = 0; i < parent->n; i++) {
         if (parent->v[i] != old) continue;

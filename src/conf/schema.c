@@ -207,7 +207,7 @@ static const char *nearest(const char *key) {
     struct suggest whole, last;
     suggest_start(&whole, key);
     for (size_t i = 0; i < COUNTOF(rows); i++) suggest_try(&whole, rows[i].key);
-    /* If only the group matches and the last part differs, it is not a good suggestion. */
+    /* A key of the same group with a different last part is not a good suggestion. */
     if (whole.best && whole.best_distance <= MAX(strlen(last_word(key)) / 3, 1)) return whole.best;
     whole.best = NULL;
     suggest_start(&last, last_word(key));

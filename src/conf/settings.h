@@ -1,5 +1,5 @@
 /* The settings of `inferprof profile` as a C struct. schema.c binds every key to a field. Texts and lists
- * point into the configuration tree and are valid as long as the tree. NULL or NaN: not set. */
+ * point into the configuration tree and are valid as long as the tree exists. NULL or NaN: not set. */
 #ifndef CONF_SETTINGS_H
 #define CONF_SETTINGS_H
 

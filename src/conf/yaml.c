@@ -251,7 +251,7 @@ static void end_line(const struct conf_node *n, enum conf_yaml_style style, size
 static void write_children(const struct conf_node *n, enum conf_yaml_style style, size_t indent,
                            struct strbuf *out);
 
-/* After "key:" or "-". */
+/* Writes the value that follows "key:" or "-". */
 static void write_value(const struct conf_node *n, enum conf_yaml_style style, size_t indent, size_t from,
                         struct strbuf *out) {
     if (n->kind != CONF_SCALAR && n->n) {

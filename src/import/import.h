@@ -16,7 +16,7 @@
 #define IMPORT_HEAD_BYTES 65536                        /* bytes examined, after decompression */
 extern const struct import_format import_trace_format; /* our own .ipt */
 const struct import_format *import_detect(const char *path, struct err *err); /* NULL: see err */
-/* The same from the name and the first bytes, which must be followed by a NUL. NULL: unknown. */
+/* Detects the format from the name and the first bytes, which must be followed by a NUL. NULL: unknown. */
 const struct import_format *import_detect_head(const char *path, const char *head, size_t n);
 
 struct import_options {

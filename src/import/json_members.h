@@ -1,6 +1,6 @@
-/* Fast iterator over the members of an object in memory, as spans. Used for the events of a trace. Handles
- * only the simple case; anything else (escapes in a key, comments, a missing colon) returns JSON_MEMBERS_ODD,
- * and the caller parses the object again with json_pull.
+/* Fast iterator over the members of a JSON object in memory. It returns members as spans. Used for the events
+ * of a trace. Handles only the simple case; anything else (escapes in a key, comments, a missing colon)
+ * returns JSON_MEMBERS_ODD, and the caller parses the object again with json_pull.
  *     struct json_members m = { text, text + len };
  *     while ((rc = json_members_next(&m)) == JSON_MEMBERS_ONE)
  *         use(m.key, m.key_len, m.kind, m.value, m.value_len); */

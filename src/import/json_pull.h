@@ -31,7 +31,8 @@ enum json_token {
     JSON_NULL,
 };
 
-/* Copies up to cap bytes to buf. Returns 0 at the end or on failure; the source can tell which. */
+/* Copies up to cap bytes to buf. Returns 0 at the end or on failure. The source stores which of the two
+ * occurred. */
 typedef size_t json_fill_fn(void *source, char *buf, size_t cap);
 
 struct json_pull {

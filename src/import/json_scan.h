@@ -1,8 +1,8 @@
 /* Finds the end of a JSON object or array without parsing its contents: 64 bytes per step (AVX2 if the
  * processor supports it, SSE2 on other x86-64, plain C elsewhere). Resumable, so a value may span windows.
  *     struct json_skip s = JSON_SKIP_START;          -- the bytes begin at the opening bracket
- *     size_t used = json_skip(&s, p, n);             -- s.depth == 0: it ended `used` bytes in
- * Brackets are counted, not matched by type; the parser of the value checks that. */
+ *     size_t used = json_skip(&s, p, n);             -- s.depth == 0: it ended after `used` bytes
+ * Brackets are counted, not matched by type; the parser of the value checks the types. */
 #ifndef IMPORT_JSON_SCAN_H
 #define IMPORT_JSON_SCAN_H
 

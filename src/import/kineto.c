@@ -28,7 +28,7 @@ struct importer {
     struct json_pull *j;
     struct kineto_scratch scratch;
     struct kineto_open open; /* begin events that have no end event yet */
-    /* calls and device work without a correlation id; a later flow event may contain it */
+    /* calls and device work without a correlation id; a later flow event may contain the id */
     struct kineto_open unlinked;
     struct kineto_maker maker;
     struct strbuf text; /* reused */
@@ -91,8 +91,8 @@ static uint64_t place_key(const struct kineto_event *ev) {
     return hash_u64(hash_u64(ev->pid.key) ^ ev->tid.key) ^ hash_u64((uint64_t)ev->ts_ns);
 }
 
-/* Kineto writes the flow after its event. Records without a correlation id therefore wait for one until the
- * end of the file. */
+/* Kineto writes the flow after its event. Records without a correlation id therefore wait for a flow until
+ * the end of the file. */
 static void emit_or_wait(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
     const uint64_t *correlation = correlation_in(r);
     if (!correlation || *correlation || !kineto_open_push(&im->unlinked, place_key(ev), r))
@@ -270,8 +270,8 @@ static void on_event(struct importer *im, const struct kineto_event *ev) {
 
 /* ---- File */
 
-/* Returns true if the event has a second "ph": a quote or bracket is missing, so it includes the following
- * events. */
+/* Returns true if the event has a second "ph". In that case a quote or bracket is missing, and the event
+ * includes the following events. */
 static bool looks_lost(const char *p, size_t n) {
     const char *first = memmem(p, n, "\"ph\"", 4);
     if (!first) return false;
@@ -381,7 +381,7 @@ static void write_info(struct importer *im) {
             sink_meta(im->sink, "process.command", "%s", im->processes.v[i].name);
     if (info->pid != UINT64_MAX) sink_meta(im->sink, "process.pid", "%llu", (unsigned long long)info->pid);
     if (info->world_size >= 0) sink_meta(im->sink, "world_size", "%lld", (long long)info->world_size);
-    /* Without a base, a first time after 2001 means that times are since the epoch. */
+    /* Without a base, a first time after 2001 means that times are relative to the epoch. */
     bool based = im->base_ns != 0 || info->late_base || im->sink->first_ns > 1000000000ull * 1000000000ull;
     sink_meta(im->sink, "clock", "%s", based && im->sink->first_ns != UINT64_MAX ? "unix" : "relative");
     if (info->late_base)

@@ -100,8 +100,8 @@ static void take_member(struct kineto_args *a, const struct json_members *m) {
     }
 }
 
-/* Keys with escapes are never among the keys that are used, but the fast iterator stops at them. The rest
- * is parsed with json_pull. */
+/* Parses the whole object with json_pull. Used if the fast iterator stops, for example at a key that contains
+ * an escape. */
 static void parse_slow(struct span args, struct kineto_args *out) {
     struct json_pull j;
     enum json_token tok;
@@ -221,7 +221,7 @@ void kineto_args_values(struct span values, struct strbuf *out) {
     if (!values.n || json_pull_next(&j) != JSON_ARRAY) return;
     strbuf_addch(out, ';');
     while ((tok = json_pull_raw(&j)) > JSON_END && tok != JSON_ARRAY_END) {
-        if (tok != JSON_STRING || !j.len) continue; /* tensors are empty */
+        if (tok != JSON_STRING || !j.len) continue; /* tensors are empty strings */
         strbuf_addch(out, ' ');
         add_tight(out, j.text, j.len);
     }

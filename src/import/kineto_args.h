@@ -22,14 +22,14 @@ struct kineto_args {
 };
 void kineto_args_parse(struct span args, struct kineto_args *out);
 
-/* Gets the text of `key` in an object; returns false if there is none. For metadata events. */
+/* Gets the text of `key` in an object. Returns false if the object has no such text. For metadata events. */
 bool kineto_args_text(struct span args, const char *key, struct strbuf *out);
 
 /* Formats dims and types as "[16,559]i64 [151936,1024]bf16"; omits scalars. */
 void kineto_args_detail(struct span dims, struct span types, struct strbuf *out);
 
-/* Appends the inputs that are not tensors, "; [2,2] [1,1] False 1"; nothing if the file does not contain
- * them. */
+/* Appends the inputs that are not tensors, such as "; [2,2] [1,1] False 1". Appends nothing if the file does
+ * not contain them. */
 void kineto_args_values(struct span values, struct strbuf *out);
 
 /* For counter events: joins the names with ';' and gets up to `max` values. Returns the count. */

@@ -151,7 +151,7 @@ static void take_job(struct sink *sink, struct kineto_info *info, const char *te
     }
 }
 
-/* Version numbers: 12040 is 12.4. */
+/* Converts a version number: 12040 becomes 12.4. */
 static void take_version(struct sink *sink, const char *key, const char *text, size_t len) {
     uint64_t v;
     if (json_to_u64(text, len, &v) && v >= 1000 && v < 1000000)

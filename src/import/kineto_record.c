@@ -44,7 +44,8 @@ enum trace_sync_kind kineto_sync_kind(struct span name) {
     return TRACE_SYNC_UNKNOWN;
 }
 
-/* Returns device or stream: from args, otherwise from the event's pid and tid. */
+/* Returns `a` if it is known, otherwise `b`. The device and the stream are in args, or else in the event's
+ * pid and tid. */
 static uint32_t first_known(uint64_t a, uint64_t b) {
     return a != KINETO_UNKNOWN ? sink_u32(a) : sink_u32(b);
 }

@@ -245,8 +245,8 @@ int ncu_read(struct ncu *n, const char *path, struct err *err) {
 
 /* ---- Evaluation */
 
-/* NVIDIA's speed-of-light rule: 60% of a peak counts as well utilised. If both values are below, the
- * kernel is latency-bound. */
+/* NVIDIA's speed-of-light rule: 60% of a peak counts as well utilised. If both values are lower, the kernel
+ * is latency-bound. */
 const char *ncu_bound(const struct ncu_launch *k) {
     double sm = k->value[NCU_SM],
            memory = fmax(k->value[NCU_MEMORY], k->value[NCU_DRAM]); /* fmax ignores NaN */
@@ -299,8 +299,8 @@ static void mean_add(struct mean *m, double v) {
 }
 static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
 
-/* Returns the mean over those of v[0..n) in which a metric was measured; for stalls, over launches with
- * the same source as the first. */
+/* Averages the launches v[0..n). Each metric is averaged over the launches in which it was measured. Stalls
+ * are averaged over the launches with the first known stall source. */
 static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
     struct ncu_launch out = v[0];
     struct mean values[NCU_METRIC_END] = { 0 }, stalls[NCU_STALL_END] = { 0 };

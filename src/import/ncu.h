@@ -86,8 +86,8 @@ void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t to
               struct strbuf *out);
 
 int ncu_write_run(const struct ncu *n, const char *run_dir, struct err *err); /* run_dir/ncu.json */
-/* Converts CSV files of ncu to RUN/ncu.json, which reports of the run show with its kernels. One call per
- * run: replaces the file of an earlier call. */
+/* Converts CSV files of ncu to RUN/ncu.json, which reports of the run show with its kernels. Call it once per
+ * run, because it replaces the file of an earlier call. */
 int ncu_into_run(const char *const *csv_paths, size_t n, const char *run_dir, struct err *err);
 
 #endif

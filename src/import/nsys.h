@@ -14,7 +14,7 @@ extern const struct import_format nsys_sqlite_format, nsys_report_format; /* nsy
 int nsys_import(const char *path, const char *name, struct sink *sink, struct err *err);
 int nsys_import_db(struct sqlite3 *db, const char *name, struct sink *sink, struct err *err);
 /* Runs `nsys export` on a .nsys-rep; its output goes to the log. Returns -1 on failure (see err), usually
- * because nsys is not installed. *interrupted: the signal received meanwhile, which stopped nsys; 0: none. */
+ * because nsys is not installed. *interrupted: the signal that stopped nsys; 0: none. */
 int nsys_export_report(const char *path, const char *database, const char *log, int *interrupted,
                        struct err *err);
 

@@ -35,7 +35,7 @@ static void temp_file_remove(struct temp_file *h) {
     free(h->path);
 }
 
-/* SQLite needs a seekable file, so a compressed one is first unpacked next to the trace. */
+/* SQLite needs a seekable file, so a compressed file is first unpacked next to the trace. */
 static int inflate_to(struct import_job *job, struct source *from, const char *to, struct err *err) {
     struct file_atomic f;
     struct stat st;

@@ -73,8 +73,8 @@ enum sink_problem {
 #undef X
         SINK_PROBLEM_END
 };
-const char *sink_problem_name(unsigned problem);  /* NULL: no such */
-const char *sink_problem_words(const char *name); /* NULL: no such */
+const char *sink_problem_name(unsigned problem);  /* NULL: no such problem */
+const char *sink_problem_words(const char *name); /* NULL: no such problem */
 
 #define SINK_BATCH 256
 

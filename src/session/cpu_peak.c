@@ -33,13 +33,13 @@
 #define SWEEP_SIZES 12
 #define MEASURE_SECONDS 0.12
 #define CACHE_SECONDS 0.05 /* time for each size except the largest */
-/* If the rate of a size is within this factor of the rate of the largest size, it is read from DRAM,
- * regardless of the caches that a virtual machine reports. */
+/* A size counts as DRAM if its rate is within this factor of the rate of the largest size, regardless of the
+ * caches that a virtual machine reports. */
 #define DRAM_LIKE 1.25
 #define CLOCK_BYTES ((size_t)4 << 20) /* minimum number of bytes read between two readings of the clock */
 #define MIN_ROUNDS 3
 #define MAX_ROUNDS 9
-/* Idle machines have 0.01 to 0.03; with other load on the memory bus it is 0.1 or more. */
+/* The spread is 0.01 to 0.03 on idle machines, and 0.1 or more with other load on the memory bus. */
 #define STABLE_SPREAD 0.05
 #define STABLE_SHARE 0.9 /* idle machines: above 0.98 */
 #define MAX_THREADS 1024u
@@ -216,7 +216,7 @@ static int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *er
     return 0;
 }
 
-/* Runs in a child process, so that the memory and threads do not stay in this one. */
+/* Runs in a child process, so that the memory and threads do not stay in this process. */
 static int measure_apart(struct cpu_peak *out, struct err *err) {
     int fds[2];
     if (pipe(fds) < 0) return err_set(err, "measuring the CPU: %s", strerror(errno));

@@ -39,7 +39,8 @@ typedef uint64_t words8 __attribute__((vector_size(64), aligned(8)));
     for (size_t i = 0; i < each; i++) sum ^= s0[i];                                                     \
     return sum;
 
-/* With -std=c11 gcc does not fuse multiplication and addition by default; the peak requires it. */
+/* With -std=c11 gcc does not fuse multiplication and addition by default, but the peak requires fused
+ * operations. */
 #define FAST __attribute__((optimize("O3", "unroll-loops", "fp-contract=fast")))
 #ifdef __clang__
 #undef FAST

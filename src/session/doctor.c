@@ -82,7 +82,8 @@ static void check_cpu(struct doctor *d) {
     strbuf_free(&features);
 }
 
-/* Lists the largest working set of each level. */
+/* Adds the row of the cached CPU peaks. For each memory level it shows the bandwidth of the largest working
+ * set. */
 static void check_peaks(struct doctor *d) {
     struct cpu_peak p;
     struct strbuf line = STRBUF_INIT;

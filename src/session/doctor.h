@@ -25,7 +25,7 @@ struct doctor {
 };
 
 void doctor_examine(struct doctor *d, const char *output_dir);
-bool doctor_native_works(const struct doctor *d); /* true if no needed check is missing */
+bool doctor_native_works(const struct doctor *d); /* true if no needed check has the status "missing" */
 void doctor_free(struct doctor *d);
 const char *doctor_status_name(enum doctor_status s); /* "OK", "limited", "missing" */
 

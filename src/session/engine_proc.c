@@ -215,7 +215,8 @@ enum engine_io engine_proc_exchange(struct engine_proc *p, const char *line, siz
 
 static void pause_ms(long ms) { nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL); }
 
-/* Keeps reading its stderr, so that it cannot block on a full pipe. */
+/* Waits up to limit_s until the engine exits. Keeps reading its stderr, so that the engine cannot block on a
+ * full pipe. */
 static bool wait_end(struct engine_proc *p, double limit_s, int *status) {
     uint64_t deadline = clock_mono_ns() + (uint64_t)(limit_s * 1e9);
     for (;;) {

@@ -33,8 +33,8 @@ enum engine_io engine_proc_exchange(struct engine_proc *p, const char *line, siz
                                     struct strbuf *reply);
 /* returns the end of its stderr; may be "" */
 const char *engine_proc_last_words(const struct engine_proc *p);
-/* Closes its stdin, waits up to grace_s, then kills the process group. Appends "exit status 1" or "signal 11
- * (...)" to `how`. */
+/* Closes the stdin of the engine, waits up to grace_s, then kills the process group. Appends "exit status 1"
+ * or "signal 11 (...)" to `how`. */
 void engine_proc_stop(struct engine_proc *p, double grace_s, struct strbuf *how);
 
 #endif

@@ -12,7 +12,7 @@
 #define MAX_STAGES 256u
 #define MAX_NOTES 16u
 
-/* Engine text is used in messages: makes it one printable line of limited length. */
+/* Adds text of the engine to a message, as one printable line of limited length. */
 static void add_short(struct strbuf *out, const char *text, size_t n) {
     size_t cut = n > 160 ? 160 : n;
     strbuf_add_printable(out, text, cut);
@@ -144,7 +144,8 @@ static void read_lists(json_t *root, struct engine_answer *out) {
     }
 }
 
-/* The kind of each column of the points; TRACE_MEMORY_KIND_END: unknown name, ignored. */
+/* Reads the kind of each column of "points". TRACE_MEMORY_KIND_END: the name is unknown and the column is
+ * ignored. */
 static size_t read_memory_kinds(const json_t *memory, unsigned *kinds, size_t cap) {
     static const char *const names[] = { [TRACE_MEMORY_OTHER] = "other",
                                          [TRACE_MEMORY_WEIGHTS] = "weights",
@@ -165,7 +166,7 @@ static size_t read_memory_kinds(const json_t *memory, unsigned *kinds, size_t ca
 #define MAX_MEMORY_COLUMNS 16u
 
 /* "memory": { "device": 0, "kinds": ["weights", ...], "points": [[unix time in ns, bytes, ...], ...] }, or
- * "note" with the reason why there is none. */
+ * "note" with the reason why there are no points. */
 static void read_memory(const json_t *memory, struct engine_answer *out) {
     unsigned kinds[MAX_MEMORY_COLUMNS];
     const json_t *note = json_object_get(memory, "note"), *point;

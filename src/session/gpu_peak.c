@@ -54,7 +54,7 @@ static int choose_sizes(const struct bench *b, struct gpu_peak *p, struct err *e
     return 0;
 }
 
-/* Time of one launch, ms. */
+/* Measures the time of one launch in ms. */
 static int time_launch(struct bench *b, double bytes, uint32_t passes, float *ms, struct err *err) {
     const struct driver *cu = b->cuda;
     uint32_t rounds = (uint32_t)(bytes / b->round_bytes + 0.5);
@@ -67,7 +67,7 @@ static int time_launch(struct bench *b, double bytes, uint32_t passes, float *ms
     return check(b, cu->event_elapsed(ms, b->start, b->end), "cuEventElapsedTime", err);
 }
 
-/* spread: 1 - second best / best round. */
+/* Measures one size in several rounds. *spread: 1 - second best / best round. */
 static int measure_size(struct bench *b, struct gpu_read *r, double *spread, struct err *err) {
     double second = NAN;
     uint32_t passes = (uint32_t)fmax(1, PASS_BYTES / r->bytes);
@@ -156,7 +156,7 @@ static int measure_all(struct gpu_peaks *out, struct err *err) {
     return 0;
 }
 
-/* What the child sends. */
+/* The message that the child sends. */
 struct answer {
     struct gpu_peaks peaks;
     struct err err;

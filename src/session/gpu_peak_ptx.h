@@ -1,7 +1,7 @@
-/* A kernel that reads memory, as PTX, which the driver compiles for any GPU since compute capability 8.0. One
- * round reads 4 x 16 bytes per thread, `stride` bytes apart; the addresses of a warp are consecutive. The sum
- * of the values is stored only if it has a value that zeroed memory cannot produce, so that the compiler
- * cannot remove the reads.
+/* A kernel that reads memory, as PTX, which the driver compiles for any GPU of compute capability 8.0 or
+ * higher. One round reads 4 x 16 bytes per thread, `stride` bytes apart; the addresses of a warp are
+ * consecutive. The sum of the values is stored only if it has a value that zeroed memory cannot produce, so
+ * that the compiler cannot remove the reads.
  *     inferprof_read(data, out, rounds, passes)    -- reads rounds * 64 bytes per thread, `passes` times */
 #ifndef SESSION_GPU_PEAK_PTX_H
 #define SESSION_GPU_PEAK_PTX_H

@@ -44,7 +44,7 @@ static char *main_commit(const char *model) {
     return commit;
 }
 
-/* Returns any snapshot with a config.json, for caches in which main has none. */
+/* Returns any snapshot with a config.json, for caches without the snapshot of the branch main. */
 static char *any_snapshot(const char *snapshots) {
     DIR *d = opendir(snapshots);
     const struct dirent *e;

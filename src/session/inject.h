@@ -1,5 +1,5 @@
-/* Environment variables that make a program load the collector: those read by CUDA and NVTX, and the
- * collector's settings. Children of the program inherit them.
+/* Environment variables that make a program load the collector: the variables that CUDA and NVTX read, and
+ * the collector's settings. Children of the program inherit them.
  *     struct inject_env env;
  *     if (inject_env_make(&env, &options, &err) < 0) ...
  *     spawn_options.set = env.set;
@@ -50,9 +50,9 @@ void inject_env_free(struct inject_env *env);
 /* Returns the process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt
  * (after exec). The host name may contain dashes. Returns 0 for other files. */
 long inject_trace_pid(const char *file_name);
-/* Adds the reasons why processes have no trace: the collector writes a file <host>-<pid>.problem for each, or
- * sends a message if it cannot start a thread.
- * A reason shared by several processes is added once. */
+/* Adds the reasons why processes have no trace: the collector writes a file <host>-<pid>.problem for each
+ * process, or sends a message if it cannot start a thread. A reason shared by several processes is added
+ * once. */
 void inject_add_problems(const char *trace_dir, struct strlist *problems);
 /* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or in ../lib/inferprof. The caller frees
  * the path. NULL: not found, and err lists the searched folders. */

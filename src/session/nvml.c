@@ -45,8 +45,8 @@ static void sample_gpu(const struct nvml_sampler *s, unsigned i) {
     trace_writer_power(s->writer, &p, 1);
 }
 
-/* Waits for the next sample; returns true to stop. Uses a fixed time grid, so that slow queries do not shift
- * it. */
+/* Waits until the time of the next sample. Returns true if sampling must stop. The caller passes times on a
+ * fixed grid, so that slow queries do not delay the later samples. */
 static bool wait_until(struct nvml_sampler *s, uint64_t mono_ns) {
     struct timespec t = { (time_t)(mono_ns / 1000000000u), (long)(mono_ns % 1000000000u) };
     pthread_mutex_lock(&s->lock);

@@ -13,13 +13,13 @@ struct profile_folder {
     uint64_t started_wall_ns;
 };
 
-/* Creates the folder, opens the log in it, and extracts and hashes the inputs. Must be freed also after an
- * error. */
+/* Creates the folder, opens the log in it, and extracts and hashes the inputs. profile_folder_free() is
+ * required even after an error. */
 int profile_folder_open(struct profile_folder *f, struct profile_plan *p, struct err *err);
 void profile_folder_free(struct profile_folder *f);
 
-/* Writes the configuration and environment of the run. Called before the run starts, so that they exist
- * even if it is killed. Adds the device to the environment. */
+/* Writes the configuration and environment of the run. Called before the run starts, so that the files exist
+ * even if the run is killed. Adds the device to the environment. */
 int profile_folder_write_inputs(const struct profile_folder *f, const struct profile_plan *p,
                                 const char *config_yaml, struct env *env, struct err *err);
 /* Rewrites env.json with information that is known only after the engine has run. */

@@ -19,7 +19,7 @@ struct profile_plan {
     bool has_nvml;
     struct device_choice device;
     struct dataset dataset;
-    struct llm_model *model; /* NULL: its costs are unknown; model_note contains the reason */
+    struct llm_model *model; /* NULL: the costs of the model are unknown; model_note contains the reason */
     struct err model_note;
     char *model_name; /* for titles and folders */
     char **argv;      /* command line of the engine, NULL-terminated */
@@ -27,7 +27,7 @@ struct profile_plan {
 
 /* Fills the plan from the configuration; adds to problems. */
 void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *problems);
-/* Makes the checks that take seconds, for --dry-run: the imports of engine hf's Python. */
+/* Runs the checks that take seconds, for --dry-run: imports the Python packages that engine hf needs. */
 void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems);
 void profile_plan_close(struct profile_plan *p);
 void profile_plan_text(const struct profile_plan *p, struct strbuf *out); /* --dry-run */

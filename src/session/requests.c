@@ -25,7 +25,7 @@ static json_t *to_json(const struct conf_node *n) {
     return json_string(n->text);
 }
 
-/* Fields from the configuration come last, so they override others. */
+/* Fields from the configuration come last, so they override other fields. */
 static json_t *with_extra(json_t *request, const struct conf_node *extra) {
     json_t *more = extra ? to_json(extra) : NULL;
     if (more) json_object_update(request, more);

@@ -23,10 +23,10 @@
 #include "session/requests.h"
 #include "trace/writer.h"
 
-/* An error message of the engine; each is listed once. */
+/* An error message of the engine. Each message is listed once. */
 struct failure {
     char *message;
-    size_t requests; /* that failed with it */
+    size_t requests; /* number of requests that failed with it */
     size_t problem;  /* its index in the list of problems */
 };
 
@@ -340,7 +340,8 @@ static void stop_watchers(struct watchers *w) {
     if (w->power && nvml_sampler_stop(w->power, &err) < 0) log_warn("power samples: %s", err.msg);
 }
 
-/* Modules and operators are activities of the CPU. */
+/* Returns the detail to record. Modules and operators are CPU activities: without "cpu", only stages are
+ * recorded. */
 static const char *recorded_detail(const struct settings *s) {
     for (size_t i = 0; i < s->profiling.activities->n; i++)
         if (strcmp(s->profiling.activities->v[i]->text, "cpu") == 0) return s->profiling.detail;

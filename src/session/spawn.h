@@ -5,9 +5,9 @@
  *     o.argv = argv;
  *     if (spawn_start(&s, &o, &err) < 0) ...          -- also if exec fails
  *     int status = spawn_wait(&s);                    -- like a shell: 128 + n after signal n
- * Between start and wait, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are blocked in the calling
- * thread, and wait forwards them. The terminal sends Ctrl-C to the program directly, so it is not
- * forwarded. */
+ * Between spawn_start() and spawn_wait(), SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are blocked
+ * in the calling thread; spawn_wait() forwards them. The terminal sends Ctrl-C to the program directly, so it
+ * is not forwarded. */
 #ifndef SESSION_SPAWN_H
 #define SESSION_SPAWN_H
 
