@@ -45,14 +45,15 @@ extern const size_t commands_n;
 int command_main(int argc, char **argv);
 const struct command *command_find(const char *name); /* NULL: not found */
 const struct opt *command_global_options(size_t *n);  /* options that every command accepts, like --help */
-int command_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* prints; EXIT_MISUSED */
-int command_fail(const struct err *err);                                       /* prints; EXIT_FAILED */
-struct view;                                                                   /* of report/view.h */
-/* The summary of a run, as wide and as coloured as the terminal at fd allows. */
+int command_usage(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2))); /* prints the message; returns EXIT_MISUSED */
+int command_fail(const struct err *err);   /* prints the error; returns EXIT_FAILED */
+struct view;                               /* of report/view.h */
+/* Writes the summary of a run. Its width and colours depend on the terminal at fd. */
 void command_screen(const struct view *v, int fd, struct strbuf *out);
 size_t command_width(int fd);    /* width of the terminal at fd, at most 160; 100: not a terminal */
 size_t command_line_width(void); /* width of stdout if it is a terminal; otherwise 0: no limit */
-void command_hint(struct err *err, const char *remedy); /* adds "; remedy" */
+void command_hint(struct err *err, const char *remedy); /* appends "; " and the remedy to the message */
 /* Prints "no traces in FOLDER" and returns EXIT_FAILED. */
 int command_no_traces(const char *folder);
 

@@ -44,7 +44,7 @@ static int copy_to_stdout(const char *path, struct err *err) {
     return 0; /* errors of stdout are reported when the command ends */
 }
 
-/* The writers need a file to replace: writes a temporary one first. */
+/* The writers write only to files. Therefore writes a temporary file, and copies it to stdout. */
 static int export_to_stdout(struct export_job *x, const char *format, struct err *err) {
     char *dir;
     int scratch, file_scratch;

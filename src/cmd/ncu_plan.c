@@ -28,7 +28,7 @@ static struct ncu_plan *plan_of(struct ncu_plans *p, const char *stage) {
     return &p->v[p->n - 1];
 }
 
-/* Returns true if the occurrence belongs to the stage or to one nested in it. */
+/* Returns true if the occurrence belongs to the stage or to a stage nested in it. */
 static bool in_stage(const struct analysis *a, uint32_t occurrence, const char *stage) {
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent)
         if (same_text(stage_name(a, a->occurrences[o].stage), stage)) return true;
@@ -124,7 +124,7 @@ static void make_range(const struct analysis *a, uint32_t range, struct ncu_plan
 /* ---- where in the run */
 
 struct passing { /* a launch that passes ncu's filters */
-    /* times of the launch call and of the kernel's start; nodes of a graph have one call in common */
+    /* times of the launch call and of the kernel's start; the nodes of a graph share one call */
     uint64_t at_ns, start_ns;
     uint32_t row, occurrence;
 };
@@ -156,7 +156,7 @@ static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     return ANALYSIS_NONE;
 }
 
-/* Returns true if the launch is in a range that ncu's filter cannot distinguish from the chosen one. */
+/* Returns true if the launch is in a range that ncu's filter cannot distinguish from the chosen range. */
 static bool in_range(const struct analysis *a, uint32_t chosen, uint32_t occurrence) {
     const struct timeline_ranges *r = &a->timeline->ranges;
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent) {

@@ -236,7 +236,7 @@ static unsigned count_writers(const struct run *r) {
     return n;
 }
 
-/* Waits briefly for workers of the program that outlive it; some never end. */
+/* Waits briefly for workers that outlive the program. Some workers never end. */
 static void wait_for_workers(struct run *r) {
     unsigned n = count_writers(r);
     for (unsigned waited = 0; n && waited < WAIT_FOR_WORKERS_MS; waited += 50) {

@@ -24,7 +24,7 @@ struct run_report {
     struct loaded_run run;
     size_t files;                     /* number of process traces */
     size_t on_screen;                 /* number of problems (the first ones) that the printed summary shows */
-    uint64_t kernels, ranges, tokens; /* number of records in them */
+    uint64_t kernels, ranges, tokens; /* number of records in the traces */
 };
 
 /* Reads and analyses <dir>/trace, once. Returns 0 also if there are no traces; `loaded` is then false. */

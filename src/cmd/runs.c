@@ -126,7 +126,7 @@ static void print_page_json(const struct history_page *page) {
     strbuf_free(&out);
 }
 
-/* Reads rows again whose folder changed or disappeared since the index was written. */
+/* Lists runs. If a folder changed or disappeared after the index was written, reads the list again. */
 static int list_verified(struct history *h, const struct history_filter *f, struct history_page *page,
                          struct err *err) {
     bool outdated = false;

@@ -11,7 +11,8 @@ struct stage_option {
     size_t n, cap;
 };
 
-/* Returns -1 if one is not NAME=GLOB. The result must be freed in any case; its globs point into the list. */
+/* Returns -1 if a value is not NAME=GLOB. The result must be freed in any case; its globs point into the
+ * list. */
 int stage_option_parse(const struct opt_list *in, struct stage_option *out, struct err *err);
 void stage_option_free(struct stage_option *rules);
 

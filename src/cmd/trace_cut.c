@@ -17,8 +17,7 @@ struct cut_opts {
     bool anonymous;
 };
 
-/* The range may be in any of the files; the same time span is used for all. The last range with the name is
- * used. */
+/* Finds the last range with the given name in any of the files. Its time span is used for all files. */
 static int find_stretch(const struct cut_opts *o, const struct strlist *paths, struct trace_cut *out,
                         struct err *err) {
     bool found = false;
@@ -40,7 +39,8 @@ static int find_stretch(const struct cut_opts *o, const struct strlist *paths, s
     return 0;
 }
 
-/* Returns the file name of the new trace. Traces of the collector are named HOST-PID.ipt. */
+/* Returns the file name of the new trace. Traces of the collector are named HOST-PID.ipt; an anonymous trace
+ * has no host in its name. */
 static const char *name_of(const char *path, const struct trace_reader *r, bool anonymous) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *host = trace_reader_meta(r, "host");

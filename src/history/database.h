@@ -51,14 +51,14 @@ bool database_is_postgres(const struct database *db);
 /* Returns the URL without its password, for messages. The caller frees it. */
 char *database_shown_url(const char *url);
 
-/* Runs one statement. `args` and `result` may be NULL. After the server closed the connection, the first
+/* Runs one statement. `args` and `result` may be NULL. If the server closed the connection, the next
  * statement outside of a transaction connects again. */
 int database_query(struct database *db, const char *sql, const struct db_args *args, struct db_result *result,
                    struct err *err);
 /* Runs several statements separated by semicolons, without parameters. */
 int database_script(struct database *db, const char *sql, struct err *err);
 
-/* A transaction that writes. Writers of one SQLite file wait for each other, at most 20 s. */
+/* Starts a transaction that writes. Writers of one SQLite file wait for each other, at most 20 s. */
 int database_begin(struct database *db, struct err *err);
 int database_commit(struct database *db, struct err *err);
 void database_rollback(struct database *db);

@@ -100,7 +100,7 @@ static void ignore_notice(void *arg, const PGresult *result) {
 
 static void *postgres_open(const char *url, struct err *err) {
     if (load_once(err) < 0) return NULL;
-    /* Later keywords are defaults: the parameters of the URL replace them. */
+    /* libpq uses the last value of a keyword. The URL is last, so its parameters replace these defaults. */
     const char *keys[] = { "connect_timeout", "fallback_application_name", "client_encoding", "dbname",
                            NULL };
     const char *values[] = { "10", "inferprof", "UTF8", url, NULL };
@@ -137,7 +137,7 @@ static int prepare(struct postgres *p, const char *sql, char name[32], struct er
     if (!kept) p->kept[slot].generation++;
     snprintf(name, 32, "s%zu_%u", slot, p->kept[slot].generation);
     if (kept) return 0;
-    if (p->kept[slot].sql) { /* the server would keep the replaced statement until the connection ends */
+    if (p->kept[slot].sql) { /* otherwise the server keeps the replaced statement until the connection ends */
         char drop[64];
         snprintf(drop, sizeof drop, "DEALLOCATE s%zu_%u", slot, p->kept[slot].generation - 1);
         pq.clear(pq.exec(p->connection, drop));

@@ -67,7 +67,7 @@ static void *sqlite_open(const char *url, struct err *err) {
     return NULL;
 }
 
-/* A statement that another one with the same hash slot replaces is prepared again. */
+/* Returns the prepared statement of this SQL text. It replaces another statement in the same hash slot. */
 static sqlite3_stmt *prepare(struct sqlite *s, const char *sql) {
     uint64_t hash = hash_bytes(sql, strlen(sql));
     size_t slot = hash % STATEMENTS;
@@ -97,7 +97,7 @@ static void bind_args(sqlite3_stmt *statement, const struct db_args *args) {
     }
 }
 
-/* SQLite itself prints a number with 15 digits only. */
+/* Prints floating-point numbers with 17 digits. SQLite itself would print only 15. */
 static char *cell_text(sqlite3_stmt *statement, int column) {
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_NULL: return NULL;

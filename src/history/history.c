@@ -25,7 +25,8 @@ static char *read_store(const char *path) {
     return store;
 }
 
-/* Two processes may create the file at once: the name is linked, not renamed, so the first one wins. */
+/* Two processes may create the file at the same time. The file is linked, not renamed, so the first process
+ * wins. */
 static int create_store(const char *path, struct err *err) {
     unsigned char bytes[16];
     char text[34];

@@ -1,5 +1,5 @@
-/* The runs under a folder, and the database that makes them searchable. The folders are the truth: the
- * database can be rebuilt from them at any time.
+/* The runs under a folder, and the database that makes them searchable. The folders are the source of truth:
+ * the database can be rebuilt from them at any time.
  *     struct history *h = history_open("runs", NULL, &err);      -- NULL: runs/.inferprof/index.sqlite
  *     history_refresh(h, HISTORY_CHANGED, &counts, &err);
  *     ...                                                        -- query.h
@@ -39,11 +39,11 @@ struct history_counts {
 };
 int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
                     struct err *err);
-/* Indexes one folder under the root, given by its path relative to the root. *name is the name of the run
- * in the database; it may be NULL; the caller frees it. */
+/* Indexes one folder under the root, given by its path relative to the root. *name is set to the name of the
+ * run in the database; the caller frees it. `name` may be NULL. */
 int history_index_folder(struct history *h, const char *path, char **name, struct err *err);
 
-/* Adds a number that grows with every change of the runs. */
+/* Returns a number that grows with every change of the runs. */
 int64_t history_revision(struct history *h, struct err *err); /* -1: err */
 int history_bump_revision(struct history *h, struct err *err);
 

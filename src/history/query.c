@@ -215,7 +215,8 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
     return remove(path) < 0 && errno != ENOENT ? -1 : 0;
 }
 
-/* Renames the folder first: no other process sees it half deleted. Returns 0 if it is not there. */
+/* Renames the folder first, so that no other process sees a half-deleted folder. Returns 0 if the folder does
+ * not exist. */
 static int delete_folder(struct history *h, const struct history_run *run, struct err *err) {
     char *trash = file_join(h->root, HISTORY_PRIVATE "/trash");
     char *to = xasprintf("%s/%d-%" PRIu64, trash, (int)getpid(), clock_mono_ns());

@@ -1,4 +1,4 @@
-/* Questions to the database of runs. Unknown doubles are NaN, unknown texts NULL. */
+/* Queries of the database of runs. Unknown doubles are NaN, unknown texts NULL. */
 #ifndef HISTORY_QUERY_H
 #define HISTORY_QUERY_H
 
@@ -10,7 +10,7 @@ struct history_run {
     char *name, *store, *path, *digest, *title, *model, *device, *engine, *host, *version, *command;
     double repeats, failed_repeats, mfu, mbu, time_to_first_token_ms, time_per_token_ms, tokens_per_s;
     bool incomplete, unstable;
-    bool missing; /* its folder is not there */
+    bool missing; /* its folder does not exist */
     bool here;    /* its folder is under this root, not in another store */
     /* value of the filter's stage; NaN: the filter has no stage */
     double stage_time_ms, stage_ci95_low_ms, stage_ci95_high_ms, stage_time_per_token_ms, stage_tokens_per_s,
@@ -44,12 +44,13 @@ int history_list(struct history *h, const struct history_filter *filter, struct 
 void history_page_free(struct history_page *page);
 const char *history_sort_keys(void); /* "started|name|..." */
 
-/* Finds a run by its name. Returns 1, 0 if there is none, -1 on failure. */
+/* Finds a run by its name. Returns 1; 0: there is no such run; -1: failure. */
 int history_find(struct history *h, const char *name, struct history_run *run, struct err *err);
-/* The same; the start of a name is enough if only one run has it. -1 also if several match. */
+/* The same, but the start of a name is enough if only one run has it. Returns -1 also if several runs match.
+ * */
 int history_find_start(struct history *h, const char *name, struct history_run *run, struct err *err);
 int history_find_digest(struct history *h, const char *digest, struct history_run *run, struct err *err);
-/* Stages, figures, kernels, findings, environment and tags of a run. */
+/* Reads stages, figures, kernels, findings, environment and tags of a run. */
 int history_details(struct history *h, int64_t id, struct run_record *out, struct err *err);
 
 /* Adds and removes tags in the folder and in the database. */
@@ -86,10 +87,10 @@ struct history_points {
     bool larger_is_better;
 };
 struct history_trend {
-    const char *model, *device, *engine; /* "" : runs without one */
+    const char *model, *device, *engine; /* "": only runs without this value */
     const char *stage;                   /* NULL: `metric` is the key of a figure */
     const char *metric; /* metric of a stage: time, time_per_token, tokens_per_s, mfu, mbu, distance */
-    size_t limit;       /* the last so many runs */
+    size_t limit;       /* maximum number of runs; the newest are used */
 };
 int history_trend(struct history *h, const struct history_trend *t, struct history_points *out,
                   struct err *err);
@@ -111,7 +112,7 @@ int history_findings(struct history *h, const char *model, const char *device, c
 void history_findings_free(struct history_findings *list);
 
 struct history_machine {
-    char *host, *device, *version; /* version is that of inferprof in the last run */
+    char *host, *device, *version; /* version: of inferprof, in the last run */
     char *last_run;
     int64_t runs, last_ns;
 };

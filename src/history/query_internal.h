@@ -9,12 +9,12 @@
 struct query {
     struct strbuf sql;
     struct db_args args;
-    struct strlist texts; /* parameters that the filter does not own */
+    struct strlist texts; /* parameters that are owned by this query, not by the filter */
 };
 void query_free(struct query *q);
 
 extern const char *const query_run_columns; /* of "runs r" */
-/* Takes the texts of a row with these columns, and of a stage if more columns follow. */
+/* Moves a row with these columns to *run, and the values of a stage if more columns follow. */
 void query_take_run(const struct history *h, struct db_result *r, size_t row, struct history_run *run);
 
 #endif

@@ -12,7 +12,7 @@
 #include "history/query.h"
 #include "history/query_internal.h"
 
-/* A sort key. Numbers: runs without a value are left out. */
+/* A sort key. If the key is a number, runs without a value are omitted. */
 static const struct sort_key {
     const char *key, *column, *stage_column; /* NULL: the key needs a stage, or has no value per stage */
     bool text, ascending;

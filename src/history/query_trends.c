@@ -1,4 +1,4 @@
-/* Questions over many runs: series, values over time, findings over time, machines. */
+/* Queries over many runs: series, values over time, findings over time, machines. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static size_t find_metric(const char *metric) {
 
 bool history_stage_metric(const char *metric) { return find_metric(metric) < COUNTOF(stage_metrics); }
 
-/* "" stands for runs without a value. */
+/* Adds "column = value". The value "" selects the runs without a value. */
 static void add_equal(struct query *q, const char *column, const char *value) {
     if (!*value) {
         strbuf_addf(&q->sql, " AND %s IS NULL", column);

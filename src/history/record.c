@@ -30,7 +30,7 @@ static char *member_text(const json_t *o, const char *key) { return copy_text(js
 
 static bool member_true(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
-/* Times and counts cannot be negative or infinite. */
+/* Returns a time or a count; NaN if it is negative, infinite or missing. */
 static double member_positive(const json_t *o, const char *key) {
     double v = jsonr_number(o, key);
     return isfinite(v) && v >= 0 ? v : NAN;
@@ -127,7 +127,7 @@ static double figure_median(const struct run_record *r, const char *key) {
     return NAN;
 }
 
-/* The main figures. A run without timed repeats has them only from its stage "decode". */
+/* Derives the main figures. Without timed repeats, they come from the stage "decode". */
 static void derive_figures(struct run_record *r) {
     r->time_to_first_token_ms = figure_median(r, "time_to_first_token");
     r->time_per_token_ms = figure_median(r, "time_per_token");
@@ -188,7 +188,7 @@ bool run_record_is_run(const char *dir) {
     return has_file(dir, "metrics.json") || has_file(dir, "INCOMPLETE") || has_file(dir, "trace");
 }
 
-/* The digest is 64 hexadecimal digits. */
+/* Reads the digest of an upload, 64 hexadecimal digits. */
 static void read_digest(struct run_record *r, const char *dir) {
     struct strbuf text = STRBUF_INIT;
     struct err ignored;

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/strlist.h"
 
-#define RECORD_KERNELS 20       /* kernel classes with most time that are kept */
+#define RECORD_KERNELS 20       /* number of kernel classes that are kept, those with the most time */
 #define RECORD_TAGS ".tags"     /* file with one tag per line */
 #define RECORD_UPLOAD ".upload" /* file with the digest of the upload */
 
@@ -74,12 +74,13 @@ void run_record_free(struct run_record *r);
 /* Returns true if the folder looks like a run: it has metrics.json, the marker of an unfinished run, or
  * trace/. */
 bool run_record_is_run(const char *dir);
-/* Returns the modification time and size of its metrics.json; 0 if there is none. */
+/* Returns the modification time and the size of metrics.json; 0 if the folder has no metrics.json. */
 void run_record_stamp(const char *dir, int64_t *mtime_ns, int64_t *bytes);
 
 /* A tag is 1 to 64 letters, digits, or one of "._:+/-"; it starts with a letter or digit. */
 bool run_tag_valid(const char *tag);
-/* Adds and removes tags in the folder's own file. Names that are already there, or not there, are ignored. */
+/* Adds and removes tags in the file RECORD_TAGS of the folder. Existing tags are not added again; removing a
+ * tag that does not exist is not an error. */
 int run_tags_change(const char *dir, const char *const *add, size_t nadd, const char *const *remove,
                     size_t nremove, struct err *err);
 

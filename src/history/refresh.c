@@ -70,7 +70,7 @@ static int load_known(struct refresh *f) {
     return 0;
 }
 
-/* Every change is written inside a transaction of up to BATCH runs. */
+/* Starts a transaction unless one is open. A transaction has up to BATCH runs. */
 static int open_batch(struct refresh *f) {
     if (f->in_batch++ > 0) return 0;
     return database_begin(f->h->db, f->err);
@@ -184,7 +184,7 @@ static int visit_folder(struct refresh *f, const char *path, int depth) {
     return rc;
 }
 
-/* Runs directly in `folder` that were not found in it are missing. */
+/* Marks the runs directly in `folder` as missing that were not found in it. */
 static int find_missing(struct refresh *f, const char *folder) {
     size_t n = strlen(folder);
     int rc = 0;
@@ -236,7 +236,7 @@ static int visit_all_folders(struct refresh *f, const struct db_result *folders)
     return 0;
 }
 
-/* Runs that were unfinished when they were read change without a change of the folder above them. */
+/* Checks unfinished runs again: they change without a change of the folder above them. */
 static int revisit_unfinished(struct refresh *f) {
     struct db_args args = { 0 };
     struct db_result r;

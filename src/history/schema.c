@@ -107,7 +107,8 @@ static int migrate(struct database *db, struct err *err) {
 
 static int create_version_table(struct database *db, struct err *err) {
     if (database_begin(db, err) < 0) return -1;
-    /* Concurrent CREATE TABLE IF NOT EXISTS of PostgreSQL can fail; the lock number is arbitrary. */
+    /* In PostgreSQL, CREATE TABLE IF NOT EXISTS can fail if two processes run it at once. Therefore a
+     * lock is taken first. The number of the lock is arbitrary. */
     if ((database_is_postgres(db) &&
          database_query(db, "SELECT pg_advisory_xact_lock(7227450)", NULL, NULL, err) < 0) ||
         database_query(db, "CREATE TABLE IF NOT EXISTS inferprof_schema (version BIGINT NOT NULL)", NULL,

@@ -85,7 +85,7 @@ static void draw_labels(const struct anatomy_rows *rows, const struct chart_form
         snprintf(label, sizeof label, "layer %zu", r);
         svg_text(out, LEFT - 6, y + 11, SVG_END, "", r == 0 ? "input" : r == rows->n - 1 ? "head" : label);
         svg_line(out, LEFT, y + 14, form->width, y + 14, "axis");
-        if (rows->end[r] - rows->begin[r] > rows->widest) /* goes on to the right */
+        if (rows->end[r] - rows->begin[r] > rows->widest) /* the row continues beyond the right edge */
             svg_text(out, form->width - 4, y + 11, SVG_END, "",
                      text_ms((rows->end[r] - rows->begin[r]) * 1e-6).s);
     }

@@ -1,4 +1,5 @@
-/* The batch over time: requests per step as a line, and prompts as marks with the height of their tokens. */
+/* The batch over time: requests per step as a line, and prompts as marks. The height of a mark is the number
+ * of tokens. */
 #include <math.h>
 
 #include "base/svg.h"
@@ -10,10 +11,10 @@
 #define LEFT 46.0
 #define BOTTOM 22.0
 #define TOP 22.0
-#define POINTS_MAX 2000 /* more steps are drawn as the largest batch of several */
+#define POINTS_MAX 2000 /* with more steps, a point is the largest batch of several steps */
 
 struct batch_scale {
-    double from_ns, to_ns, requests, tokens; /* the largest of each */
+    double from_ns, to_ns, requests, tokens; /* requests, tokens: the largest of any step */
 };
 
 static struct batch_scale scale_of(const struct recognition *r) {

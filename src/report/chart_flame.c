@@ -89,7 +89,7 @@ bool chart_flame(const struct view *v, const struct chart_form *form, struct str
         f.next[i] = f.first[a->calls[i].parent];
         f.first[a->calls[i].parent] = (uint32_t)i;
     }
-    draw_below(&f, 0, 0, 0, NULL); /* counts the rows */
+    draw_below(&f, 0, 0, 0, NULL); /* without output: only counts the rows */
     if (f.rows) {
         chart_open(form, f.rows * ROW, f.device ? "Device time by call path" : "Host time by call path", out);
         draw_below(&f, 0, 0, 0, out);

@@ -88,7 +88,7 @@ static void draw_roof(const struct plane *p, double peak_flops, double peak_byte
     svg_text(out, px(p, mid) - 8, py(p, mid * peak_bytes) - 6, SVG_END, "ink", label);
 }
 
-/* The memory roof at the read bandwidth that `calibrate` measured, below that of the datasheet. */
+/* Draws the memory roof for the read bandwidth that `calibrate` measured, below the roof of the datasheet. */
 static void draw_read_roof(const struct plane *p, double peak_flops, double read_bytes, struct strbuf *out) {
     if (!(peak_flops > 0 && read_bytes > 0)) return;
     double from = fmax(pow(10, p->x0), pow(10, p->y0) / read_bytes), ridge = peak_flops / read_bytes;

@@ -14,7 +14,7 @@ static double longest_stage(const struct view *v) {
     return most;
 }
 
-/* Returns true if a label needs space for the reason of its ratio. */
+/* Returns true if the ratio of a stage has a reason, because its label then needs more space. */
 static bool has_reason(const struct view *v) {
     for (size_t i = 0; i < v->nstages; i++)
         if (v->stages[i]->over.brief) return true;

@@ -22,7 +22,7 @@ enum column_type {
     COLUMN_NONE, /* unknown */
     COLUMN_F64,
     COLUMN_U64,
-    COLUMN_U32, /* of fields only */
+    COLUMN_U32, /* only for values of fields */
     COLUMN_BOOL,
     COLUMN_STR,
     COLUMN_DIMS, /* uint32_t[3], unknown if the first is 0; "8x1x1" in CSV, [8, 1, 1] in JSON */

@@ -159,7 +159,8 @@ static void compare_subject(const struct saved_metrics *a, const struct saved_me
     }
 }
 
-/* A stage that processed a different number of tokens is not faster or slower because of that. */
+/* Finds stages that processed different numbers of tokens. The difference of their times does not mean that
+ * they became faster or slower. */
 static void compare_tokens(const json_t *a, const json_t *b, struct comparison *c) {
     for (size_t i = 0; i < json_array_size(a); i++) {
         const char *name = jsonr_text(json_array_get(a, i), "name");
@@ -250,7 +251,7 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
     vec_push(&c->promises, p);
 }
 
-/* Runs only if both sides have findings: a run without a trace has none, which does not mean that they
+/* Compares only if both sides have findings: a run without a trace has none, which does not mean that they
  * were fixed. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,
                              struct comparison *c) {

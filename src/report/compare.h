@@ -20,9 +20,9 @@ enum compare_verdict {
     COMPARE_ONLY_A,
     COMPARE_ONLY_B,
     COMPARE_UNKNOWN,     /* one side has no value */
-    COMPARE_SAME,        /* tested; no difference shown */
+    COMPARE_SAME,        /* tested; no significant difference */
     COMPARE_FASTER,      /* significantly faster; for figures that are not times: better */
-    COMPARE_SLOWER,      /* shown; worse */
+    COMPARE_SLOWER,      /* significantly slower; for figures that are not times: worse */
     COMPARE_CANNOT_TELL, /* too few processes, or unstable; see `reason` */
 };
 struct compare_row { /* a stage or a figure */
@@ -31,7 +31,7 @@ struct compare_row { /* a stage or a figure */
     double change;    /* b / a - 1 */
     double low, high; /* 95% interval of the change, valid for all rows together; NaN: not tested */
     double believable, p;
-    size_t a_repeats, b_repeats, a_processes, b_processes; /* with a value */
+    size_t a_repeats, b_repeats, a_processes, b_processes; /* numbers of repeats and processes with a value */
     bool unstable;
     enum compare_verdict verdict;
     const char *reason; /* reason for COMPARE_CANNOT_TELL; else NULL */
@@ -39,15 +39,15 @@ struct compare_row { /* a stage or a figure */
 /* Returns the verdict without the reason, such as "slower" or "cannot tell". */
 const char *compare_verdict_name(const struct compare_row *r);
 
-/* Kernels of one class, or an operator: sums over the trace, means over the recorded runs of a side. */
+/* Kernels of one class, or an operator: the sum over a trace, averaged over the recorded runs of a side. */
 struct compare_work {
     char *name;
     const char *category;
-    double a_ns, b_ns, a_calls, b_calls; /* NaN: in no run of this side */
+    double a_ns, b_ns, a_calls, b_calls; /* NaN: does not occur on this side */
     double change_ns;
 };
 struct compare_env {
-    const char *key, *a, *b; /* NULL: not there */
+    const char *key, *a, *b; /* NULL: this side has no value */
 };
 
 /* A finding of A that B does not have: its predicted saving (upper bound; median over the runs of A) and

@@ -161,7 +161,7 @@ static const struct column_group env_group = { .columns = env_columns, .n = COUN
 static void print_table(struct table *t, enum compare_form form, const char *heading, struct strbuf *out) {
     if (table_rows(t)) {
         strbuf_addf(out, form == COMPARE_MARKDOWN ? "## %s\n\n" : "%s\n", heading);
-        t->text_max_width = 60; /* the longest verdict has 55 */
+        t->text_max_width = 60; /* the longest verdict has 55 characters */
         if (form == COMPARE_MARKDOWN)
             table_markdown(t, out);
         else

@@ -54,7 +54,7 @@ struct values {
 /* The data of a row on one side. */
 struct sample {
     double *medians; /* [processes], owned; NaN: the process has no value */
-    size_t n;        /* values */
+    size_t n;        /* number of values */
     size_t with;     /* processes with a value */
     double min, max, cv;
 };

@@ -22,16 +22,17 @@ struct export_job {
 };
 
 #define EXPORT_FORMATS "perfetto|chrome|csv|sqlite|speedscope|collapsed|pprof"
-bool export_is_stacks(const char *format); /* sums over the whole trace, without times: no window */
+bool export_is_stacks(
+    const char *format); /* true for formats with sums over the whole trace, which cannot have a window */
 
 void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a);
 void export_close(struct export_job *x);
 
-/* "STAGE": its typical occurrence. "STAGE:2..5": occurrences 2 to 5, counted from 0. "STAGE:10ms..25ms":
- * that time range, relative to the start of its first occurrence. */
+/* Sets the window. "STAGE": its typical occurrence. "STAGE:2..5": occurrences 2 to 5, counted from 0.
+ * "STAGE:10ms..25ms": that time range, relative to the start of its first occurrence. */
 int export_window(struct export_job *x, const char *text, struct err *err);
 
-/* Parses the text without a trace. Returns -1 if it is invalid. */
+/* A parsed window. export_window_parse() needs no trace and returns -1 if the text is invalid. */
 struct export_stretch {
     size_t stage_len; /* length of the stage name at the start of the text */
     bool bounded, is_time;
@@ -57,7 +58,7 @@ static inline bool export_has(const struct export_job *x, uint64_t start_ns, uin
 static inline bool export_has_launch(const struct export_job *x, size_t i) {
     return !x->has_launch || x->has_launch[i];
 }
-uint32_t export_pid(const struct export_job *x, uint32_t process); /* unknown: 1, 2, 3 ... */
+uint32_t export_pid(const struct export_job *x, uint32_t process); /* if the id is unknown: 1, 2, 3 ... */
 /* returns the name that other tools use, such as "HtoD" or "Memset" */
 const char *export_copy_name(unsigned copy_kind);
 const char *export_kernel_name(const struct export_job *x, size_t kernel); /* demangled */

@@ -54,6 +54,6 @@ extern const struct export_series export_power_series[2];
 uint64_t export_global_pid(const struct export_job *x, uint32_t process);
 uint64_t export_global_tid(const struct export_job *x, uint32_t thread);
 uint64_t export_metric_type(uint32_t set, uint32_t device);
-bool export_is_driver_call(const char *api); /* of the driver API, not of the runtime API */
+bool export_is_driver_call(const char *api); /* true for the driver API, false for the runtime API */
 
 #endif

@@ -145,7 +145,7 @@ enum {
     FUNCTION_ID = 1,
     FUNCTION_NAME = 2
 };
-/* The first texts; then one per row of the call paths. */
+/* Indices of the fixed texts. The names of the call path rows follow. */
 enum { TEXT_EMPTY, TEXT_CALLS, TEXT_COUNT, TEXT_HOST, TEXT_DEVICE, TEXT_NS, TEXT_FIRST_ROW };
 
 static void pprof_type(struct strbuf *s, uint64_t name, uint64_t unit) {
@@ -156,7 +156,8 @@ static void pprof_type(struct strbuf *s, uint64_t name, uint64_t unit) {
     strbuf_free(&part);
 }
 
-/* Locations: the innermost first. Ids must not be 0, and the root (row 0) is never a location. */
+/* Writes one sample. Its locations start with the innermost call. Ids must not be 0, and the root (row 0) is
+ * never a location. */
 static void pprof_sample(struct strbuf *s, const struct analysis *a, size_t row) {
     struct strbuf part = STRBUF_INIT, list = STRBUF_INIT;
     struct path p;

@@ -23,7 +23,7 @@ static const struct glossary_term legend[] = {
       "collector, the source of shares, kernels and idle time" },
 };
 
-/* Sorted by table of the page. Headings in microseconds end in "us" here. */
+/* Grouped by the tables of the page. Headings in microseconds end in "us" here. */
 static const struct glossary_term terms[] = {
     { "MFU", MFU },
     { "MBU", MBU },

@@ -21,7 +21,8 @@ void html_operators(const struct view *v, struct strbuf *out);
 void html_gemms(const struct view *v, struct strbuf *out);
 void html_provenance(const struct view *v, struct strbuf *out);
 
-void html_section(struct strbuf *out, const char *id, const char *heading, const char *lede); /* opens */
+void html_section(struct strbuf *out, const char *id, const char *heading,
+                  const char *lede); /* opens a section */
 void html_section_end(struct strbuf *out);
 /* Writes a sortable table with at most `limit` rows; `what` names the rows. */
 void html_columns(struct strbuf *out, const char *what, const struct column_group *groups, size_t ngroups,

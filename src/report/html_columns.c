@@ -60,7 +60,7 @@ static void write_share(struct strbuf *out, double fraction, double most) {
     strbuf_addstr(out, "</td>");
 }
 
-/* One or two lines. */
+/* Writes a cell of one or two lines. */
 static void write_cell(struct strbuf *out, const struct column *c, const struct column_row *r,
                        const char *shown, const char *below) {
     struct strbuf tooltip = STRBUF_INIT;

@@ -233,7 +233,7 @@ void html_stages(const struct view *v, struct strbuf *out) {
     html_section_end(out);
 }
 
-/* Writes phases, steps and the anatomy of a token of programs without annotations. */
+/* For programs without annotations: writes the recognised phases and steps, and the anatomy of a token. */
 void html_understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT, anatomy = STRBUF_INIT;
     struct table t;

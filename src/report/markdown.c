@@ -162,7 +162,7 @@ static bool has_chart(const struct view *v, const struct chart *c) {
     return drawn;
 }
 
-/* Writes phases, steps and the anatomy of a token of programs without annotations. */
+/* For programs without annotations: writes the recognised phases and steps, and the anatomy of a token. */
 static void understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     struct table t;

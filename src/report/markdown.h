@@ -12,7 +12,7 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out);
 void markdown_section_always(struct strbuf *out, const char *heading, struct table *t);
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out);
 
-/* Writes the bandwidth of each stage if there are several, and the reasons of ratios beyond their limits. */
+/* Writes the bandwidth of each stage if there are several, and the reason of each ratio beyond its limit. */
 void markdown_over(const struct view *v, struct strbuf *out);
 
 #endif

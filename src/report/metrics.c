@@ -116,7 +116,7 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_end(j);
 }
 
-/* Writes the time of a stage on each device where it has any. */
+/* Writes the time of a stage on each device that has a time for it. */
 static void write_device_time(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     jsonw_karray(j, "device_time");
     for (size_t d = 0; d < a->ndevices && a->stage_devices; d++) {

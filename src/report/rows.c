@@ -148,7 +148,7 @@ static void show_interval(const struct column_row *r, struct strbuf *out) {
         strbuf_addf(out, "%s to %s", text_ms_number(s->ci95_low).s, text_ms_number(s->ci95_high).s);
 }
 
-/* Sums of rates mean nothing. */
+/* Returns the sum of times or tokens. Rates must not be added, so their sum is unknown. */
 static struct column_value get_total(const struct column_row *r) {
     const struct aggregate *a = r->item;
     bool sums = a->unit && (strcmp(a->unit, "ms") == 0 || strcmp(a->unit, "tokens") == 0);

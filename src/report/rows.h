@@ -14,7 +14,7 @@ void rows_substages_md(const struct view *v, struct table *t); /* may have no ro
 extern const char rows_no_model_note[]; /* explains how to get roofline times, MFU and MBU */
 void rows_stages_csv(const struct view *v, struct table *t);
 void rows_stages_terminal(const struct view *v, size_t limit, struct table *t);
-struct column_items rows_kernel_items(const struct view *v); /* none without a trace */
+struct column_items rows_kernel_items(const struct view *v); /* empty without a trace */
 struct column_items rows_operator_items(const struct view *v);
 void rows_kernels(const struct view *v, enum column_document document, size_t limit, struct table *t);
 void rows_kernels_md(const struct view *v, size_t limit, struct table *t);
@@ -56,8 +56,9 @@ void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out);
 void rows_anatomy_note(const struct view *v, struct strbuf *out);
 struct column_items rows_anatomy_items(const struct view *v);
 extern const struct column_group rows_anatomy_columns;
-void rows_kinds_md(const struct view *v, struct table *t);            /* recognised steps by kind */
-void rows_recognition_note(const struct view *v, struct strbuf *out); /* how the program was understood */
+void rows_kinds_md(const struct view *v, struct table *t); /* recognised steps by kind */
+void rows_recognition_note(const struct view *v,
+                           struct strbuf *out); /* which stages and steps were recognised */
 struct column_items rows_kind_items(const struct view *v);
 extern const struct column_group rows_kind_columns;
 void rows_steps_csv(const struct view *v, struct table *t); /* recognised steps */

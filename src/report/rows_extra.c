@@ -31,7 +31,7 @@ void rows_idle_md(const struct view *v, struct table *t) {
 struct timeline_part {
     uint32_t device;
     const char *name;
-    uint64_t steps; /* 0: it has none */
+    uint64_t steps; /* 0: the part has no steps */
     double time_ns, busy_ns, timeline_ns;
 };
 struct timeline_parts {

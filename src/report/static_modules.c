@@ -15,7 +15,7 @@
 /* One operator, or the sum over a module. */
 struct static_row {
     const char *stage, *module, *op; /* op: NULL for a module */
-    uint64_t layers;                 /* that have it */
+    uint64_t layers;                 /* number of layers that contain it */
     double params;
     double prefill_flops, prefill_bytes; /* all layers, one request */
     double step_flops, step_bytes;       /* all layers, one decode step */
@@ -28,7 +28,7 @@ struct static_rows {
     double prefill_flops, activation_bytes[LLM_STAGES_MAX];
 };
 
-/* Returns prefill and image stages as one pass; an operator uses only its own counts. */
+/* Returns prefill and the image stages as one pass. Each operator uses only its own counts. */
 static struct llm_pass prefill_pass(const struct static_compute *s, const struct llm_setup *setup) {
     struct llm_pass p =
         llm_pass_decoder(setup, (uint64_t)s->request.batch, (uint64_t)s->request.prompt_tokens, 0);
@@ -65,7 +65,7 @@ static int by_prefill_flops(const void *a, const void *b) {
     return strcmp(x->module, y->module);
 }
 
-/* Returns the numbers per row that the operator writes. */
+/* Returns how many numbers the operator writes per row. */
 static double output_width(const struct llm_op *op) {
     if (op->kind == LLM_OP_ATTENTION) return (double)(op->heads * op->v_dim);
     return (double)(op->kind == LLM_OP_NORM ? op->in : op->out * MAX(op->topk, 1));

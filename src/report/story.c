@@ -87,7 +87,8 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
     strbuf_addch(out, '.');
 }
 
-/* The read bandwidth that `calibrate` measured on this GPU, and the share of it that each stage reaches. */
+/* Adds the read bandwidth that `calibrate` measured on this GPU, and the share of it that each stage reaches.
+ * */
 static void add_read_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out) {
     double read = v->run->peak.read_bytes_per_s;
     if (!(read > 0)) return;

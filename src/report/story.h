@@ -5,7 +5,7 @@
 #include "report/view.h"
 
 struct story_form {
-    void (*text)(struct strbuf *out, const char *foreign); /* escapes */
+    void (*text)(struct strbuf *out, const char *foreign); /* appends the text, escaped */
     const char *strong, *end_strong;
 };
 extern const struct story_form story_html, story_markdown, story_plain;

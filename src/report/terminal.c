@@ -16,7 +16,7 @@
 #define YELLOW "\033[33m"
 #define PLAIN "\033[0m"
 
-/* Adds `text` in a color or weight, if the screen has any. */
+/* Adds `text` in a color or weight, if the screen supports it. */
 static void styled(const struct report_screen *screen, struct strbuf *out, const char *style,
                    const char *text) {
     strbuf_addf(out, "%s%s%s", screen->color ? style : "", text, screen->color ? PLAIN : "");
@@ -154,7 +154,7 @@ static void peaks(const struct view *v, const struct report_screen *screen, stru
     strbuf_free(&line);
 }
 
-/* How a program without annotations was understood. */
+/* Writes which stages and steps were recognised in a program without annotations. */
 static void understood(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     rows_recognition_note(v, &note);

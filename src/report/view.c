@@ -29,7 +29,7 @@ void view_free(struct view *v) {
     v->nstages = 0;
 }
 
-/* Returns the median over the repeats of the figure, summed within a repeat; NaN: not in this run. */
+/* Returns the median of the figure over the repeats; NaN: the run does not have this figure. */
 static double figure_median(const struct view *v, const char *key) {
     for (size_t i = 0; i < v->run->nfigures; i++)
         if (strcmp(v->run->figures[i].key, key) == 0)

@@ -17,7 +17,7 @@
 #include "report/text.h"
 
 #define MAX_ROWS 14   /* rows per track; deeper slices are counted but not drawn */
-#define MAX_TRACKS 12 /* streams, and threads */
+#define MAX_TRACKS 12 /* maximum for streams, and for threads */
 #define MAX_NAME 120
 #define MAX_POINTS 2000 /* per counter */
 

@@ -71,7 +71,7 @@ static int write_charts(const char *dir, const struct view *v, struct err *err) 
     return rc;
 }
 
-/* Writes numbers first, because they are the most important files if the disk fills up. */
+/* Writes the files with numbers first, because they are the most important ones if the disk fills up. */
 int report_write_all(const char *dir, const struct view *v, struct err *err) {
     int rc = write_document(dir, "metrics.json", v, report_metrics_json, err);
     if (rc == 0) rc = write_document(dir, "findings.json", v, metrics_findings_json, err);

@@ -29,7 +29,7 @@ struct run_figure {
 struct run_repeat {
     uint32_t process; /* engine process of the repeat, starting at 1: repeats of one process are correlated */
     uint32_t input;   /* index of the repeat's input, starting at 0 */
-    const char *name; /* of the input; NULL */
+    const char *name; /* of the input; NULL: unknown */
 };
 
 struct run_kv {
@@ -62,7 +62,7 @@ struct run_model_field {
 extern const struct run_model_field run_model_fields[];
 extern const size_t run_model_fields_n;
 
-/* Context length of the decode FLOPs, in tokens of one sequence. */
+/* Context length used for the decode FLOPs, in tokens of one sequence. */
 struct run_context {
     const char *mode; /* "auto", "max", "fixed"; NULL: unknown */
     double tokens;    /* median over the repeats */
@@ -77,9 +77,9 @@ struct run_answer {
 #define RUN_ANSWERS_MAX 20
 
 struct run_info {
-    const char *run_id, *title; /* title is such as "DeepSeek-OCR (bf16) on NVIDIA H200" */
+    const char *run_id, *title; /* title: such as "DeepSeek-OCR (bf16) on NVIDIA H200" */
     const char *model, *engine; /* NULL: the run is of another program, or was imported */
-    const char *command;        /* repeats this run */
+    const char *command;        /* command line that repeats this run */
     const char *version;        /* of inferprof */
     uint64_t started_wall_ns;   /* 0: unknown */
     bool incomplete;            /* the run ended early; `problems` contains the reason */
@@ -112,7 +112,8 @@ struct run_info {
 };
 
 struct llm_model;
-/* Fills what the model's config or file contains. Keeps a type that is set already; leaves costs_from. */
+/* Fills in the facts from the config or file of the model. Does not change costs_from, or a type that is
+ * already set. */
 void run_model_facts(const struct llm_model *m, struct run_model *out);
 void run_info_init(struct run_info *in); /* all unknown */
 /* Statistics over the repeats; the CV is computed within each input. */

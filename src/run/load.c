@@ -84,8 +84,8 @@ static bool trace_is_of_cpu(const struct timeline *tl) {
     return true;
 }
 
-/* Finds the device's peaks: in the options, else in metrics.json, else in the table of GPUs, else they are
- * unknown. */
+/* Finds the peaks of the device in the options, else in metrics.json, else in the table of GPUs. Otherwise
+ * they are unknown. */
 static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
     struct err err;
     struct run_peak *kept = &r->info.peak;
@@ -123,7 +123,7 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     kept->source = input->peak_source;
 }
 
-/* The model of the program's own weight files, unless the user gave one. */
+/* Uses the model of the program's own weight files, unless the user gave a model. */
 static void find_model(struct loaded_run *r, const struct run_options *o) {
     if (!r->timeline || r->input.one_run || o->model) return;
     r->model = trace_model_find(r->timeline);
@@ -138,7 +138,7 @@ static void find_model(struct loaded_run *r, const struct run_options *o) {
     r->input.llm_from = r->model_from;
 }
 
-/* What the report says about the model, if its costs are used. */
+/* Fills in the facts about the model for the report, if the costs of this model are used. */
 static void describe_model(struct loaded_run *r) {
     if (!r->input.llm || r->input.one_run || r->analysis.model != r->input.llm->name) return;
     run_model_facts(r->input.llm, &r->info.facts);

@@ -158,7 +158,7 @@ static void stems_free(struct stems *s) {
 
 /* ---- pictures: optional; a failure only omits the picture */
 
-/* Returns the first successful repeat of the input, else the first failed one; NULL: none was run. */
+/* Returns the first successful repeat of the input, else the first failed repeat; NULL: no repeat was run. */
 static const struct session_repeat *answer_for(const struct session_result *res, size_t item) {
     const struct session_repeat *best = NULL;
     for (size_t i = 0; i < res->nrepeats; i++) {

@@ -32,7 +32,7 @@ struct profiled_run {
     struct run_info info;
     struct analyze_timing *timings; /* [nstages] */
     struct analyze_work *works;     /* [nstages], of the timings */
-    /* [nstages]: cost from the last repeat that has one; used to determine the bounding roof */
+    /* [nstages]: cost of the last repeat with a known cost; used to determine the bounding roof */
     struct llm_cost *timed_costs;
     size_t nstages;
     struct run_figure *figures;

@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "run/profiled_internal.h"
 
-/* [repeats], caller frees. */
+/* Returns one value per repeat. The caller frees the array. */
 static double *over_repeats(const struct profiled_session *session,
                             double (*of)(const struct engine_answer *a)) {
     const struct session_result *res = session->result;
@@ -29,7 +29,7 @@ static double prefill_rate(const struct engine_answer *a) {
 }
 static double new_tokens(const struct engine_answer *a) { return a->new_tokens; }
 static double prompt_tokens(const struct engine_answer *a) { return a->prompt_tokens; }
-/* Returns the time of all sub-stages of prefill, which belong to the image side; NaN: there are none. */
+/* Returns the total time of the sub-stages of prefill, which process images; NaN: there are none. */
 static double vision_ms(const struct engine_answer *a) {
     double sum = a->stages.n ? 0 : NAN;
     for (size_t i = 0; i < a->stages.n; i++) sum += a->stages.v[i].ms;

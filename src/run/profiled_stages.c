@@ -82,8 +82,8 @@ static double step_bytes(const struct profiled_session *s, const struct session_
     return c.bytes / request_passes(stage, &rep->answer);
 }
 
-/* Returns the level of the smallest working set of all requests. There is one level per stage, and it is
- * never too slow. */
+/* Returns the memory level for the smallest working set of all requests. A stage has only one level, and its
+ * bandwidth is never too low. */
 static const struct llm_level *stage_level(const struct profiled_session *s, const char *stage) {
     double least = step_bytes(s, &s->result->representative, stage);
     for (size_t i = 0; i < s->result->nrepeats; i++)
@@ -94,7 +94,7 @@ static const struct llm_level *stage_level(const struct profiled_session *s, con
 /* The model's cost of a stage in each repeat, with the repeat's own input and token counts. */
 struct repeat_costs {
     double *flops, *bytes, *floor_ms; /* [repeats] */
-    struct llm_cost last;             /* which roof bounds it */
+    struct llm_cost last;             /* determines which roof bounds the stage */
     bool known;
 };
 
@@ -138,7 +138,7 @@ static double representative_ratio(const struct profiled_session *session, const
     return isfinite(ratio) ? ratio : NAN;
 }
 
-/* Returns true for prefill, which reads tokens. Other stages generate tokens or have none. */
+/* Returns true for prefill, which reads tokens. Other stages generate tokens or process no tokens. */
 static bool reads_tokens(const char *stage) { return strcmp(stage, "prefill") == 0; }
 
 static bool is_top_level(const char *stage) {

@@ -5,7 +5,7 @@
 #include "base/die.h"
 #include "base/jsonr.h"
 
-/* Ignores rows without a stage. */
+/* Reads the cost of a stage. Ignores a row without a stage. */
 
 static void read_cost(struct saved_input *k, const json_t *o) {
     const char *stage = jsonr_text(o, "stage");

@@ -28,7 +28,7 @@ struct saved_metrics {
     size_t nrepeats;
     /* Input of the analysis; NULL: there was no trace, or an older version wrote the file. */
     struct saved_input *kept;
-    /* The same data as far as it is stored with the stages: timed stages, and stages with a cost. */
+    /* The part of this input that is stored with the stages: timed stages, and stages with a cost. */
     struct analyze_timing *timings;
     struct analyze_work *works; /* [ntimings] */
     uint32_t *inputs;           /* [nrepeats]: inputs of the repeats, for the timings */

@@ -85,7 +85,7 @@ static void free_files(struct recorded_files *files) {
 
 static size_t folder_bytes(const char *path) { return (size_t)(file_basename(path) - path); }
 
-/* Length of the name without "-00001-of-00003.gguf". */
+/* Returns the length of the name without "-00001-of-00003.gguf". */
 static size_t stem_bytes(const char *path) {
     static const char shape[] = "-ddddd-of-ddddd.gguf";
     size_t n = strlen(path), k = sizeof shape - 1;
@@ -106,7 +106,8 @@ static bool same_model(const struct recorded_file *a, const struct recorded_file
            same_prefix(a->path, stem_bytes(a->path), b->path, stem_bytes(b->path));
 }
 
-/* The config is in the folder of the weights or, in a cache, in snapshots/REVISION beside blobs/. */
+/* Returns true if the config is in the folder of the weights or, in a cache, in snapshots/REVISION next to
+ * the folder blobs/ of the weights. */
 static bool config_belongs(const char *config, const char *weights) {
     static const char blobs[] = "/blobs/", snapshots[] = "/snapshots/";
     size_t n = folder_bytes(weights), k = folder_bytes(config);
@@ -128,7 +129,7 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const struct gguf_head *)a)->path, ((const struct gguf_head *)b)->path);
 }
 
-/* All parts of the model of files[first], each path once. */
+/* Loads all parts of the model to which files[first] belongs. Each path is used once. */
 static struct llm_model *load_gguf(const struct recorded_files *files, size_t first, struct trace_model *m,
                                    struct err *err) {
     struct gguf_head *heads = xcalloc(files->n + 1, sizeof *heads);
@@ -196,7 +197,8 @@ static const char *how_used(uint32_t flags) {
     return flags & TRACE_MODEL_MAPPED ? "mapped" : "named by an argument";
 }
 
-/* Weights of a usable model; files that were only named count half. */
+/* Rates a candidate by the size of its weights. Files that the program only named count half. A model that
+ * cannot decode gets 0. */
 static double worth(const struct trace_model *m) {
     double bytes = m->model->decodes ? llm_weight_bytes(m->model) : 0;
     return m->how && strcmp(m->how, "named by an argument") == 0 ? bytes / 2 : bytes;
@@ -214,7 +216,7 @@ static struct trace_model load_candidate(const struct recorded_files *files, siz
     return m;
 }
 
-/* The first file of its model: later ones of the same are parts of it. */
+/* Returns true for the first file of a model. Later files of the same model are parts of it. */
 static bool is_first(const struct recorded_files *files, size_t i) {
     if (is_format(&files->v[i], "safetensors")) return false;
     for (size_t k = 0; k < i; k++)

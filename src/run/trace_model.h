@@ -12,7 +12,7 @@
 
 struct trace_model {
     struct llm_model *model; /* NULL: none was recorded, or `problem` says why it cannot be used */
-    char *path;              /* of the file; for safetensors of their config.json */
+    char *path;              /* path of the file; for safetensors, of their config.json */
     const char *how;         /* how the program used it: "open", "mapped", "named by an argument" */
     size_t files;            /* weight files of this model */
     double file_bytes;       /* their size */

@@ -15,14 +15,15 @@ void api_get_findings(struct request *q);
 void api_list_artifacts(struct request *q);
 void api_get_artifact(struct request *q);
 void api_get_report(struct request *q);
-/* Reads the filters of a list from the URL. Answers with 400 and returns false if one is not valid. */
+/* Reads the filters of a list from the URL. If a filter is not valid, answers with 400 and returns false. */
 bool api_read_filter(struct request *q, struct history_filter *f);
-/* Finds the run of the URL. Answers with 404 or 503 and returns false if there is none. */
+/* Finds the run that the URL names. Otherwise answers with 404 (no such run) or 503 and returns false. */
 bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run);
-/* Opens a file of a run folder for reading. The path comes from a client: it must be a safe relative path,
- * and links are not followed. */
+/* Opens a file of a run folder for reading; -1: there is no such file. The path comes from a client and must
+ * be a safe relative path. Symbolic links are not followed. */
 int api_open_artifact(const struct history *h, const struct history_run *run, const char *path);
-/* Returns true for a whole number from least to most. */
+/* Reads an optional argument of the URL, a whole number from `least` to `most`. If it is not valid, answers
+ * with 400 and returns false. */
 bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);
 
 /* api_upload.c */
@@ -44,7 +45,8 @@ void api_openapi(struct request *q);
 
 struct comparison;
 struct compare_inputs;
-/* Compares the runs named by the arguments `a` and `b` of the URL. NULL: the request was answered. */
+/* Compares the runs named by the arguments `a` and `b` of the URL. Returns NULL if it has answered with an
+ * error. */
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
 void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
 

@@ -55,12 +55,13 @@ static bool read_order(struct request *q, struct history_filter *f) {
         return false;
     }
     if (f->sort && !f->stage && opt_is_choice("time|distance", f->sort))
-        f->stage = "decode"; /* only stages have it */
+        f->stage = "decode"; /* only stages have this value */
     f->reverse = order && strcmp(order, "reverse") == 0;
     return true;
 }
 
-/* An empty field of a form is no condition. */
+/* Returns an argument of the URL. An empty argument, such as an unused field of a form, counts as not given.
+ * */
 static const char *query_text(const struct request *q, const char *name) {
     const char *text = http_query(q, name);
     return text && *text ? text : NULL;
@@ -187,7 +188,7 @@ void api_delete_run(struct request *q) {
 
 /* ---- tags */
 
-/* Reads the texts of an array in a JSON object. Returns false if it has other values. */
+/* Reads the texts of an array in a JSON object. Returns false if the array contains other values. */
 static bool read_tags(const json_t *root, const char *key, struct strlist *out) {
     const json_t *list = json_object_get(root, key);
     if (!list) return true;
@@ -254,7 +255,8 @@ int api_open_artifact(const struct history *h, const struct history_run *run, co
     while (fd >= 0 && *path) {
         size_t n = strcspn(path, "/");
         char *name = xstrndup(path, n);
-        int flags = path[n] ? O_PATH | O_DIRECTORY : O_RDONLY | O_NONBLOCK; /* never waits for a pipe */
+        int flags = path[n] ? O_PATH | O_DIRECTORY
+                            : O_RDONLY | O_NONBLOCK; /* O_NONBLOCK: opening a pipe must not block */
         int next = openat(fd, name, flags | O_NOFOLLOW | O_CLOEXEC);
         free(name);
         close(fd);
@@ -341,7 +343,8 @@ void api_list_artifacts(struct request *q) {
     request_done(q, h);
 }
 
-/* Files of other people are never shown as pages of this server, except the report, in a sandbox. */
+/* Returns the content type of a file of a run. It is never HTML, because the file may be an untrusted upload.
+ * Only the report is served as HTML, in a sandbox. */
 static const char *artifact_type(const char *path) {
     static const struct {
         const char *ending, *type;
@@ -386,8 +389,8 @@ void api_get_artifact(struct request *q) {
     request_done(q, h);
 }
 
-/* report.html of a run contains scripts and comes from others: the sandbox gives it an origin of its own, and
- * it can neither read our pages nor use the network. */
+/* report.html contains scripts and may be an untrusted upload. The sandbox gives it an origin of its own: it
+ * can neither read our pages nor use the network. */
 void api_get_report(struct request *q) {
     struct history *h = request_history(q);
     if (!h) return;

@@ -1,4 +1,4 @@
-/* Answers over several runs, and about the server itself. */
+/* Requests about several runs, and about the server itself. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,7 +28,7 @@
 #define CACHE_BYTES (48u << 20)
 #define TICK_NS 250000000 /* pause between pieces of a stream */
 #define RATE_SLOTS 1024
-#define RATE_BURST_S 4.0 /* seconds of requests that a client may send at once */
+#define RATE_BURST_S 4.0 /* a client may send the requests of this many seconds at once */
 
 struct counter {
     atomic_ulong requests, errors, microseconds;
@@ -47,7 +47,7 @@ struct http {
     struct http_cache *cache;
     struct counter *counters; /* [nroutes + 1]: the last one counts unknown URLs */
     atomic_ulong refused;
-    pthread_mutex_t lock; /* of `rates` and `waiting` */
+    pthread_mutex_t lock; /* protects `rates` and `waiting` */
     struct rate rates[RATE_SLOTS];
     struct {
         struct MHD_Connection **v;
@@ -333,7 +333,7 @@ static void *ticker_main(void *context) {
 
 /* ---- routing */
 
-/* Matches "/a/{b}" with "/a/x". The path is changed: its segments become the arguments. */
+/* Matches "/a/{b}" with "/a/x". Modifies the path: the arguments point to its segments. */
 static bool match_path(const char *pattern, char *path, const char **arguments) {
     size_t n = 0;
     while (*pattern == '/' && *path == '/') {
@@ -351,7 +351,8 @@ static bool match_path(const char *pattern, char *path, const char **arguments) 
     return *pattern == '\0' && *path == '\0';
 }
 
-/* Returns the route; NULL: none. *allowed lists the methods of other routes with this path. */
+/* Returns the route of the request; NULL: not found. *allowed lists the methods of other routes with this
+ * path. */
 static const struct http_route *find_route(struct request *q, struct strbuf *allowed) {
     const struct http_options *o = &q->http->o;
     const char *method = strcmp(q->method, "HEAD") == 0 ? "GET" : q->method;
@@ -390,7 +391,8 @@ static const char *client_address(const struct request *q, char *out, size_t cap
     return out;
 }
 
-/* A bucket of tokens per client address; addresses that share a slot share their tokens. */
+/* Limits the request rate with one token bucket per client address. Addresses in the same slot share a
+ * bucket. */
 static bool within_rate(struct request *q) {
     struct http *http = q->http;
     char address[64];
@@ -410,7 +412,7 @@ static bool within_rate(struct request *q) {
     return within;
 }
 
-/* Checks that do not need the body. */
+/* Makes the checks that do not need the body of the request. */
 static void check_request(struct request *q) {
     struct strbuf allowed = STRBUF_INIT;
     bool valid = utf8_valid(q->path, strlen(q->path));
@@ -443,7 +445,7 @@ static void cache_key(const struct request *q, struct strbuf *key) {
     mhd.values(q->connection, MHD_GET_ARGUMENT_KIND, add_key, key);
 }
 
-/* Entity tags may be listed with commas, and marked as weak. */
+/* Returns true if the header If-None-Match, which may list several tags, contains the tag of the answer. */
 static bool tag_matches(const struct request *q) {
     const char *wanted = http_header(q, "If-None-Match");
     return wanted && q->etag[0] && (strstr(wanted, q->etag) || strcmp(wanted, "*") == 0);
@@ -527,7 +529,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         check_request(q);
         if (!q->status) check_length(q);
         if (!q->status && q->route->begin) q->route->begin(q);
-        return q->status ? send_response(q) : MHD_YES; /* before the body: the connection is closed */
+        return q->status ? send_response(q) : MHD_YES; /* an answer before the body closes the connection */
     }
     if (*bytes) {
         receive(q, data, *bytes);

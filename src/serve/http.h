@@ -32,9 +32,9 @@ struct http_route {
     const char *method;
     const char *path; /* "/api/v1/runs/{run}"; a segment in braces is an argument */
     enum http_role role;
-    http_handler *handle; /* after the whole body */
+    http_handler *handle; /* called after the whole body was received */
     enum http_body body;
-    http_handler *begin; /* streams: before the body; may already answer */
+    http_handler *begin; /* streams: called before the body; may already answer */
     void (*receive)(struct request *q, const char *data, size_t n);
     bool cached; /* the answer depends only on the URL and on the revision of the database */
     bool page;   /* errors are shown as HTML */
@@ -56,13 +56,13 @@ struct request {
     void *context;                       /* of the handler */
     void (*free_context)(void *context); /* called when the connection ends or is lost */
 
-    /* the response; status 0: none yet */
+    /* the response; status 0: not answered yet */
     unsigned status;
     const char *type;
     struct strbuf out;
     int fd; /* a file as body; -1: `out` */
     uint64_t fd_bytes;
-    struct http_stream *stream; /* a body without end; NULL: none */
+    struct http_stream *stream; /* source of a body of unknown length; NULL: none */
     struct strbuf headers;      /* "Name: value\n" lines */
     char etag[80];
     bool no_store;
@@ -70,7 +70,7 @@ struct request {
 
 /* Returns an argument of the URL; NULL: not given. */
 const char *http_query(const struct request *q, const char *name);
-/* Values of an argument that may be given several times. Returns their number. */
+/* Gets all values of an argument that may be given several times. Returns their number. */
 size_t http_query_all(const struct request *q, const char *name, const char **v, size_t cap);
 const char *http_header(const struct request *q, const char *name);
 const char *http_cookie(const struct request *q, const char *name);
@@ -78,7 +78,7 @@ const char *http_cookie(const struct request *q, const char *name);
 void http_add_header(struct request *q, const char *name, const char *value);
 void http_json(struct request *q, unsigned status, const char *text);
 void http_redirect(struct request *q, const char *location);
-/* An error by RFC 9457; pages show the same text as HTML. */
+/* Answers with an error in the format of RFC 9457. Pages show the same text as HTML. */
 void http_problem(struct request *q, unsigned status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -100,7 +100,7 @@ struct http_options {
     void *user; /* http_user() */
     /* Determines q->role. Fills the response if the client must not continue. */
     void (*authorize)(struct request *q);
-    /* The revision that cached answers depend on; -1: unknown, do not cache. */
+    /* Returns the revision that cached answers depend on; -1: unknown, do not cache. */
     int64_t (*revision)(void *user);
     /* Writes an error page. */
     void (*error_page)(struct request *q, unsigned status, const char *title, const char *detail);
@@ -111,7 +111,7 @@ struct http *http_start(const struct http_options *options, struct err *err);
 void http_stop(struct http *http);
 uint16_t http_port(const struct http *http);
 void *http_user(const struct request *q);
-/* Counters in Prometheus format. */
+/* Writes the counters in Prometheus format. */
 void http_metrics(const struct http *http, struct strbuf *out);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/die.h"
 #include "base/hash.h"
 
-#define SLOTS 1024 /* an answer replaces another one in the same slot */
+#define SLOTS 1024 /* a new answer replaces the old answer in its slot */
 
 struct http_cache {
     pthread_mutex_t lock;

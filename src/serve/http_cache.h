@@ -1,4 +1,4 @@
-/* Answers that were computed before: kept until the revision of the database changes. Thread-safe. */
+/* Keeps computed answers until the revision of the database changes. Thread-safe. */
 #ifndef SERVE_HTTP_CACHE_H
 #define SERVE_HTTP_CACHE_H
 
@@ -11,7 +11,8 @@
 struct http_cache;
 struct http_cache *http_cache_open(size_t max_bytes);
 void http_cache_close(struct http_cache *c);
-/* Appends the body kept for this key and revision. *type is the type of the body, a string constant. */
+/* Appends the body kept for this key and revision; false: not found. *type is the type of the body, a string
+ * constant. */
 bool http_cache_get(struct http_cache *c, const char *key, int64_t revision, struct strbuf *out,
                     const char **type);
 void http_cache_put(struct http_cache *c, const char *key, int64_t revision, const void *body, size_t n,

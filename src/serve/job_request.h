@@ -1,4 +1,4 @@
-/* The request of a profiling job: which members it may have, and the command it becomes. */
+/* The request of a profiling job: its allowed members, and the conversion to a command line. */
 #ifndef SERVE_JOB_REQUEST_H
 #define SERVE_JOB_REQUEST_H
 
@@ -8,9 +8,11 @@
 #include "base/jsonw.h"
 #include "base/strlist.h"
 
-/* Checks names, types and ranges. Paths must be inside one of the roots, also after links are followed. */
+/* Checks names, types and ranges. Paths must be inside one of the roots, also after symbolic links are
+ * resolved. */
 int job_check(const json_t *root, const char *const *roots, size_t nroots, struct err *err);
-/* Appends the words of the command after the program's name. `request` passed job_check. */
+/* Appends the arguments of the command, without the name of the program. `request` must have passed
+ * job_check. */
 void job_command(const char *request, const char *out_dir, const char *run_id, struct strlist *words);
 /* Writes the members of the request. */
 void job_write_request(struct jsonw *j, const json_t *root);

@@ -30,14 +30,14 @@
 
 #define JOBS HISTORY_PRIVATE "/jobs"
 #define POLL_NS 200000000
-#define KILL_NS 15000000000 /* time limit after a cancelled job was asked to stop */
-#define MAX_ATTEMPTS 2      /* a job that the server's end interrupted starts again once */
+#define KILL_NS 15000000000 /* a cancelled job that has not ended after this time is killed */
+#define MAX_ATTEMPTS 2      /* a job is restarted once if the server stopped during the job */
 
 struct running {
     int64_t id;
     char *run_id, *device;
     pid_t pid;
-    uint64_t asked_ns; /* when it was asked to stop; 0: it was not */
+    uint64_t asked_ns; /* time at which the job was asked to stop; 0: not asked */
 };
 
 struct jobs {
@@ -47,7 +47,7 @@ struct jobs {
     struct {
         struct running *v;
         size_t n, cap;
-    } running; /* only the thread uses it */
+    } running; /* used only by `thread` */
     atomic_bool stopping;
 };
 
@@ -217,7 +217,7 @@ static void *jobs_main(void *context) {
     return NULL;
 }
 
-/* Jobs that the end of a server interrupted. */
+/* Queues the jobs again that were running when the server stopped. A job that was already restarted fails. */
 static int requeue(struct history *h, struct err *err) {
     struct db_args args = { 0 };
     db_text(&args, h->store);
@@ -422,7 +422,7 @@ void api_get_profile(struct request *q) {
     request_done(q, h);
 }
 
-/* A queued job ends at once; a running one is asked to stop and writes its report. */
+/* A queued job is cancelled at once. A running job is asked to stop and writes its report before it ends. */
 void api_cancel_profile(struct request *q) {
     struct db_args args = { 0 };
     struct err err;
@@ -447,7 +447,7 @@ void api_cancel_profile(struct request *q) {
 struct events {
     struct server *s;
     char *run_id;
-    char last[24]; /* state that was sent */
+    char last[24]; /* the last state that was sent */
     long position; /* in the log */
 };
 
@@ -461,7 +461,7 @@ static bool state_has_ended(const char *state) {
     return strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
 }
 
-/* New complete lines of the log. A line of the terminal's progress display ends with a carriage return. */
+/* Sends the new complete lines of the log. A line of a progress display ends with a carriage return. */
 static void add_log(struct events *e, const struct history *h, struct strbuf *out) {
     char *path = job_log_path(h, e->run_id), line[2048];
     FILE *f = fopen(path, "re");

@@ -7,9 +7,10 @@
 struct server;
 struct jobs;
 
-/* Starts the thread that runs the jobs. Jobs that were running when the server stopped start again once. */
+/* Starts the thread that runs the jobs. Jobs that were running when the server stopped are restarted once. */
 struct jobs *jobs_start(struct server *s, struct err *err);
-void jobs_stop(struct jobs *jobs); /* accepts NULL; stops running jobs, which continue at the next start */
+void jobs_stop(
+    struct jobs *jobs); /* accepts NULL; stops running jobs, which are restarted at the next start */
 
 /* Handlers. */
 void api_post_profile(struct request *q);

@@ -119,7 +119,7 @@ static void find_range(struct chart *c) {
     c->high += margin;
 }
 
-/* Steps of 1, 2 or 5 times a power of ten. */
+/* Returns the distance of the grid lines: 1, 2 or 5 times a power of ten. */
 static double grid_step(double range) {
     double power = pow(10, floor(log10(range / 4)));
     double steps = range / 4 / power;

@@ -11,14 +11,15 @@ void part_cell(struct strbuf *out, const char *text);
 void part_number(struct strbuf *out, const char *text);   /* right-aligned */
 void part_run_cell(struct strbuf *out, const char *name); /* a link to the run */
 void part_link(struct strbuf *out, const char *path, const char *const *pairs, const char *text);
-/* "?key=value&..." of NULL-terminated pairs; NULL values are left out. Escaped for an attribute. */
+/* Appends "?key=value&...", escaped for an attribute. The list of pairs ends with NULL. Pairs with the value
+ * NULL are omitted. */
 void part_query(struct strbuf *out, const char *const *pairs);
 void part_date(struct strbuf *out, int64_t ns); /* a table cell */
 /* An option list: <select name=...>. */
 void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values, size_t n,
                  const char *selected, const char *any);
 void part_series_title(struct strbuf *out, const char *model, const char *device, const char *engine);
-/* The values of a series as a line with change points, 1072 or 340 units wide. */
+/* Draws the values of a series as a line with change points, 1072 or 340 units wide. */
 struct change_point;
 void part_trend_chart(struct strbuf *out, const struct history_points *points,
                       const struct change_point *changes, size_t nchanges, double width,

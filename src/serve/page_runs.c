@@ -41,7 +41,7 @@ static void add_search(struct strbuf *out, const struct history_filter *f,
     strbuf_addstr(out, "\"></label>\n<button>Show</button></form>\n");
 }
 
-/* A heading that sorts the list on the server. */
+/* Adds a column heading with a link that sorts the list by this column. */
 static void add_heading(struct strbuf *out, const struct history_filter *f, const char *key, const char *text,
                         bool number) {
     const char *sort = f->sort ? f->sort : "started";

@@ -148,7 +148,7 @@ static void show_trend(struct request *q, const struct history_trend *t, const s
     free(values);
 }
 
-/* Stages of the newest run of the series. */
+/* Reads the stages of the newest run of the series. */
 static int read_stages(struct history *h, const struct history_trend *t, struct run_record *r,
                        struct err *err) {
     struct history_filter f = { .model = *t->model ? t->model : NULL,
@@ -169,7 +169,7 @@ static const char *pick_stage(const struct run_record *r) {
     return r->stages.n ? r->stages.v[0].name : "decode";
 }
 
-/* Without a series in the URL, the one with the newest run is shown. */
+/* If the URL names no series, the series with the newest run is shown. */
 static void choose_series(struct request *q, const struct history_series_list *series,
                           struct history_trend *t) {
     if (http_query(q, "model") || http_query(q, "device") || !series->n) return;

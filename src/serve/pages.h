@@ -12,7 +12,7 @@ void page_asset(struct request *q); /* style sheets and scripts */
 void page_login(struct request *q);
 void page_login_post(struct request *q);
 void page_home(struct request *q);
-/* "/runs/NAME" with the name encoded */
+/* Appends "/runs/NAME", with the name encoded for a URL. */
 void page_run_link(struct strbuf *out, const char *name);
 /* Appends text encoded for a part of a URL. */
 void page_url(struct strbuf *out, const char *text);

@@ -115,7 +115,8 @@ static long request(struct push *p, const char *path, struct sending *s, uint64_
     curl.set(p->easy, CURLOPT_ERRORBUFFER, p->error);
     curl.set(p->easy, CURLOPT_NOSIGNAL, 1L);
     curl.set(p->easy, CURLOPT_CONNECTTIMEOUT, 10L);
-    curl.set(p->easy, CURLOPT_LOW_SPEED_LIMIT, 1L); /* a silent server ends the request after a minute */
+    curl.set(p->easy, CURLOPT_LOW_SPEED_LIMIT,
+             1L); /* the request fails if the server is silent for a minute */
     curl.set(p->easy, CURLOPT_LOW_SPEED_TIME, 60L);
     curl.set(p->easy, CURLOPT_WRITEFUNCTION, take_answer);
     curl.set(p->easy, CURLOPT_WRITEDATA, p);
@@ -137,7 +138,7 @@ static long request(struct push *p, const char *path, struct sending *s, uint64_
     return status;
 }
 
-/* Sets the error to the message of the answer, or to that of libcurl. */
+/* Sets the error to the message of the answer or, without an answer, to the message of libcurl. */
 static int answer_failed(const struct push *p, long status, struct err *err) {
     struct err ignored;
     json_t *root = jsonr_load_text(p->answer.buf, p->answer.len, "answer", &ignored);
@@ -166,8 +167,8 @@ static uint64_t received_bytes(const struct push *p, uint64_t total) {
     return n > 0 && n < (double)total ? (uint64_t)n : 0;
 }
 
-/* One try: asks how much the server has, and sends the rest. Returns 1 when the run is stored, 0 to try
- * again, -1 if another try would fail in the same way. */
+/* Makes one attempt: asks how many bytes the server has stored, and sends the rest. Returns 1 if the run is
+ * stored, 0 if another attempt may succeed, -1 if another attempt would fail in the same way. */
 static int try_once(struct push *p, struct sending *s, const char *path, struct push_result *result,
                     struct err *err) {
     uint64_t total = tar_writer_bytes(s->writer);

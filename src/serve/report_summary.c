@@ -1,4 +1,4 @@
-/* GET /api/v1/reports/{run_id}: the summary of a run by the names of the original HTTP contract. */
+/* GET /api/v1/reports/{run_id}: the summary of a run, with the names of the original HTTP contract. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +15,14 @@
 
 #define TOP_OPERATORS 20
 
-/* Names of the contract, and where metrics.json has the values. */
+/* Names of the contract, and the members of metrics.json that contain the values. */
 static const struct {
     const char *name, *object, *key;
 } numbers[] = {
     { "mfu_model_level", "model", "mfu" },
     { "mbu_model_level", "model", "mbu" },
 };
-/* An operator: name, source, and the factor to milliseconds. */
+/* Numbers of an operator: name, key in metrics.json, and the factor to the unit in the name. */
 static const struct {
     const char *name, *key;
     double scale;
@@ -68,7 +68,7 @@ static void write_numbers_of(struct jsonw *j, const char *name, const json_t *ob
     jsonw_end(j);
 }
 
-/* Members with a mean and a deviation. */
+/* Writes the members that have a mean and a deviation. */
 static void write_aggregates(struct jsonw *j, const json_t *object) {
     const char *key;
     json_t *value;

@@ -16,7 +16,7 @@
 #include "serve/upload.h"
 
 #define REFRESH_S 5
-#define TOKENS_NS 2000000000 /* tokens are read again after this time */
+#define TOKENS_NS 2000000000 /* the list of tokens is read again after this time */
 
 struct history *server_take(struct server *s, struct err *err) {
     struct history *h = NULL;
@@ -85,8 +85,8 @@ static const char *request_token(const struct request *q) {
     return http_cookie(q, "inferprof_token");
 }
 
-/* Host names by which a program of this machine reaches a server on the loopback address. Other names come
- * from web pages that try to reach it through their own name (DNS rebinding). */
+/* Returns true for the host names by which programs on this machine reach a server on the loopback address. A
+ * web page of another site would send the host name of that site (DNS rebinding). */
 static bool host_is_local(const char *host) {
     static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -96,7 +96,7 @@ static bool host_is_local(const char *host) {
     return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.:") == strlen(host);
 }
 
-/* A request that changes something must come from our own pages, or from a program that is not a browser. */
+/* A request that modifies data must come from our own pages, or from a client that sends no Origin. */
 static bool origin_is_ours(const struct request *q) {
     const char *origin = http_header(q, "Origin"), *host = http_header(q, "Host");
     if (!origin) return true;

@@ -29,8 +29,8 @@ struct jobs;
 struct server {
     struct server_options o;
     struct http *http;
-    bool loopback;     /* the server listens only for programs of this machine */
-    struct jobs *jobs; /* NULL: not allowed */
+    bool loopback;     /* the server accepts only connections from this machine */
+    struct jobs *jobs; /* NULL: jobs are not allowed */
     pthread_mutex_t lock;
     struct {
         struct history **v;
@@ -46,7 +46,7 @@ struct server {
 struct server *server_start(const struct server_options *options, struct err *err);
 void server_stop(struct server *s);
 
-/* A connection to the database for one request. */
+/* Takes a connection to the database for one request. */
 struct history *server_take(struct server *s, struct err *err); /* NULL: err */
 void server_give(struct server *s, struct history *h);
 

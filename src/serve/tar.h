@@ -34,7 +34,7 @@ struct tar_reader {
     uint64_t left, padding; /* of the current entry */
     int kind;
     struct strbuf long_name; /* from a GNU or pax header before the entry */
-    struct strbuf extended;  /* contents of such a header */
+    struct strbuf extended;  /* contents of a GNU or pax header */
     size_t files;
     bool ended, failed;
 };
@@ -50,7 +50,7 @@ bool tar_path_is_safe(const char *path);
 /* ---- writing: the stream of a folder, read at any position */
 
 struct tar_writer;
-/* Lists the regular files. Hidden files and links are left out. */
+/* Lists the regular files of the folder. Hidden files and links are skipped. */
 struct tar_writer *tar_writer_open(const char *dir, const char *top, struct err *err);
 void tar_writer_close(struct tar_writer *w);
 uint64_t tar_writer_bytes(const struct tar_writer *w);

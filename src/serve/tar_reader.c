@@ -63,7 +63,7 @@ static uint64_t parse_number(const unsigned char *field, size_t n) {
     return i < n && field[i] != ' ' && field[i] != '\0' ? UINT64_MAX : v;
 }
 
-/* The checksum counts its own field as spaces. */
+/* For the checksum, the bytes of the checksum field count as spaces. */
 static bool checksum_matches(const unsigned char *h) {
     uint64_t sum = 0;
     for (size_t i = 0; i < BLOCK; i++) sum += i >= 148 && i < 156 ? ' ' : h[i];
@@ -87,7 +87,7 @@ static int fail_at(struct tar_reader *r, struct err *err, const char *what) {
                    (unsigned long long)r->position);
 }
 
-/* Splits the top folder from the path. Every entry must be below the same one. */
+/* Splits the top folder from the path. All entries must have the same top folder. */
 static int accept_path(struct tar_reader *r, struct strbuf *path, const char **rest, struct err *err) {
     while (path->len > 0 && path->buf[path->len - 1] == '/') path->buf[--path->len] = '\0';
     const char *p = path->buf;

@@ -29,7 +29,7 @@ struct tar_writer {
         size_t n, cap;
     } entries;
     uint64_t bytes;
-    size_t open_entry; /* whose file `fd` is */
+    size_t open_entry; /* index of the entry that `fd` reads */
     int fd;            /* -1: none */
 };
 
@@ -58,7 +58,7 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const struct tar_entry *)a)->path, ((const struct tar_entry *)b)->path);
 }
 
-/* ustar stores up to 100 bytes of the path, and up to 155 bytes before a slash in front of them. */
+/* ustar splits a path of over 100 bytes at a slash: at most 155 bytes before it, at most 100 after it. */
 static int split_path(const char *path, size_t *prefix) {
     size_t n = strlen(path);
     *prefix = 0;

@@ -26,9 +26,9 @@
 
 struct upload {
     char *part;   /* the file with the stream */
-    char *folder; /* where it is unpacked */
+    char *folder; /* the folder into which the stream is unpacked */
     char digest[65];
-    bool keep; /* the part stays for a later continuation */
+    bool keep; /* keep the part, so that the upload can be continued */
     int fd;
     uint64_t received, total;
 };
@@ -62,7 +62,8 @@ static int open_part(struct upload *u, uint64_t offset, enum upload_error *why, 
         *why = UPLOAD_BUSY;
         return err_set(err, "another client sends this run; try again later");
     }
-    if (fstat(u->fd, &st) < 0 || st.st_nlink == 0) { /* deleted by its last owner before the lock */
+    if (fstat(u->fd, &st) < 0 ||
+        st.st_nlink == 0) { /* the previous owner deleted it before we got the lock */
         *why = UPLOAD_BUSY;
         return err_set(err, "the upload was just finished by another client; try again");
     }
@@ -225,7 +226,7 @@ static int sync_entry(const char *path, const struct stat *st, int type, struct 
     return type == FTW_DP ? sync_folder(path, &why, &ignored) : 0;
 }
 
-/* The digest is written last: a folder with it is complete. */
+/* Checks metrics.json, writes the digest as the last file, and writes all files to the disk (fsync). */
 static int seal(struct upload *u, const char *digest, enum upload_error *why, struct err *err) {
     char *metrics = file_join(u->folder, "metrics.json"), *mark = file_join(u->folder, RECORD_UPLOAD);
     struct saved_metrics *m = saved_metrics_load(metrics, err);
@@ -245,8 +246,8 @@ static int seal(struct upload *u, const char *digest, enum upload_error *why, st
     return rc;
 }
 
-/* Gives the folder its final name: the name of the top folder, or with a part of the digest if that is taken.
- * *name: the caller frees it. */
+/* Gives the folder its final name: the name of the top folder. If this name is taken, the start of the digest
+ * is appended. The caller frees *name. */
 static int publish(const struct upload *u, const struct history *h, const char *top, const char *digest,
                    char **name, enum upload_error *why, struct err *err) {
     char *names[] = { xstrdup(top), xasprintf("%s-%.8s", top, digest), xasprintf("%s-%s", top, digest) };
@@ -273,14 +274,15 @@ static int find_stored(struct history *h, const char *digest, char **name, struc
     return found;
 }
 
-/* Fills *folder_name; or *existing, if the digest was not known before and a run has the same content. */
+/* Sets *folder_name. If the client sent no digest and a run with the same content exists, sets *existing
+ * instead. */
 static int unpack_and_publish(struct upload *u, struct history *h, char **folder_name, char **existing,
                               enum upload_error *why, struct err *err) {
     char digest[65];
     struct unpack p = { .folder = u->folder, .fd = -1, .why = why };
     struct tar_sink sink = { unpack_file, unpack_data, unpack_end, &p };
     struct tar_reader r;
-    *why = UPLOAD_REJECTED; /* unless a write fails */
+    *why = UPLOAD_REJECTED; /* replaced if a write fails */
     remove_folder(u->folder);
     tar_reader_init(&r, &sink);
     int rc = unpack_part(u, &r, digest, why, err);

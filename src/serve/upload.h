@@ -1,6 +1,6 @@
 /* Stores an uploaded run. The stream goes to a file first; when it is complete and its digest is right, it is
- * unpacked into a new folder, written to the disk (fsync) and renamed into the root folder. Nothing is
- * acknowledged before that, and no partial run is ever visible.
+ * unpacked into a new folder, written to the disk (fsync) and renamed into the root folder. The run is
+ * acknowledged only after that, and a partial run is never visible.
  *     struct upload *u = upload_open(h, digest, offset, total, &err);
  *     upload_add(u, data, n, &err);
  *     if (upload_is_complete(u)) upload_store(u, h, &name, &err);
@@ -17,7 +17,7 @@ enum upload_error {
     UPLOAD_FAILED,  /* disk or database */
     UPLOAD_FULL,    /* no space on the disk */
     UPLOAD_BUSY,    /* another client sends the same run */
-    UPLOAD_OFFSET,  /* `offset` is not where the stored part ends */
+    UPLOAD_OFFSET,  /* `offset` is larger than the stored part */
     UPLOAD_REJECTED /* not a run, or the digest is wrong: the stored part was deleted */
 };
 
@@ -32,7 +32,7 @@ bool upload_is_complete(const struct upload *u); /* false if `total` is unknown 
 int upload_store(struct upload *u, struct history *h, char **name, enum upload_error *why, struct err *err);
 void upload_close(struct upload *u); /* NULL is fine */
 
-/* Returns the number of bytes stored of an unfinished upload; 0: none. */
+/* Returns how many bytes of an unfinished upload are stored; 0: none. */
 uint64_t upload_stored(const struct history *h, const char *digest);
 bool upload_digest_valid(const char *digest); /* 64 hexadecimal digits, lower case */
 /* Removes uploads that were not continued for a day. */
