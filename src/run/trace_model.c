@@ -59,8 +59,8 @@ static struct recorded_files read_files(const struct timeline *tl) {
     if (m->n) qsort(order, m->n, sizeof *order, by_file_and_part);
     for (size_t k = 0; k < m->n; k++) {
         const struct trace_model_file *r = &m->v[order[k][3]];
-        struct recorded_file *f = out.n ? &out.v[out.n - 1] : NULL;
-        if (!f || f->process != order[k][0] || f->number != r->file) {
+        const struct recorded_file *last = out.n ? &out.v[out.n - 1] : NULL;
+        if (!last || last->process != order[k][0] || last->number != r->file)
             vec_push(&out, ((struct recorded_file){ .path = timeline_text(tl, r->path),
                                                     .format = timeline_text(tl, r->format),
                                                     .process = order[k][0],
@@ -68,9 +68,7 @@ static struct recorded_files read_files(const struct timeline *tl) {
                                                     .flags = r->flags,
                                                     .file_bytes = r->file_bytes,
                                                     .text = STRBUF_INIT }));
-            f = &out.v[out.n - 1];
-        }
-        add_text(f, timeline_text(tl, r->text));
+        add_text(&out.v[out.n - 1], timeline_text(tl, r->text));
     }
     free(order);
     return out;
