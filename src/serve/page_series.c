@@ -428,10 +428,10 @@ void page_compare(struct request *q) {
     page_open(q, "Compare", "runs");
     strbuf_addstr(out, "<div class=\"head\"><h1>Compare</h1><p class=\"soft\">A: ");
     html_escape(out, text_or_dash(c.a_name));
-    strbuf_addf(out, c.a_runs > 1 ? " and %zu more" : "", c.a_runs - 1);
+    if (c.a_runs > 1) strbuf_addf(out, " and %zu more", c.a_runs - 1);
     strbuf_addstr(out, " · B: ");
     html_escape(out, text_or_dash(c.b_name));
-    strbuf_addf(out, c.b_runs > 1 ? " and %zu more" : "", c.b_runs - 1);
+    if (c.b_runs > 1) strbuf_addf(out, " and %zu more", c.b_runs - 1);
     strbuf_addstr(out, "</p></div>\n");
     if (c.other_subject) strbuf_addstr(out, "<p class=\"notice\">The model, engine or device differs.</p>\n");
     if (c.other_work)
