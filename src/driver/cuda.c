@@ -17,7 +17,7 @@ static const struct {
 #undef X
 };
 
-/* Fills the table. RTLD_GLOBAL, as if the program was linked with the library. */
+/* Fills the table. RTLD_GLOBAL makes the symbols visible as if the program were linked with the library. */
 static bool find_symbols(void) {
     static void *library;
     if (library) return true;

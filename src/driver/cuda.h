@@ -125,7 +125,8 @@ struct driver {
 const struct driver *driver_load(struct err *err);
 /* Fails if the driver does not support this CUDA version. `who` is the part of the program that needs it. */
 int driver_require(const struct driver *d, int version, const char *who, struct err *err);
-/* Returns the name of a function above that the driver lacks; NULL: it has all of them. */
+/* Returns the name of the first function above that the driver lacks; NULL if the driver has all
+ * functions. */
 const char *driver_missing(const struct driver *d);
 /* Sets err to "WHAT: <message of the driver>" and returns -1. */
 int driver_error(const struct driver *d, int error, const char *what, struct err *err);

@@ -1,4 +1,4 @@
-/* Compares cuda.h of this folder with NVIDIA's cuda.h at compile time if that is installed. Produces no
+/* Compares our cuda.h with NVIDIA's cuda.h at compile time if NVIDIA's header is installed. Produces no
  * code. */
 #include "driver/cuda.h"
 

@@ -12,7 +12,7 @@
 
 struct engine_backend {
     const char *name; /* name of the backend's devices: "cpu", "cuda" */
-    /* the backend can have several devices, "cuda:0" and "cuda:1"; "cuda" is the first one */
+    /* the backend can have several devices: "cuda:0", "cuda:1"; "cuda" means "cuda:0" */
     bool numbered;
     /* Opens device `index` (0 if not numbered). Threads are borrowed until ops_close(). NULL: see err. */
     struct ops *(*open)(struct threads *threads, int index, struct err *err);
@@ -25,8 +25,8 @@ struct engine_device {
     char label[32]; /* "cpu", "cuda:0" */
 };
 
-/* Name of the default device: the first GPU, or the CPU if there is none. Used for `device` NULL or
- * "auto". */
+/* Returns the name of the default device: the first GPU, or the CPU if there is no GPU. Used for `device`
+ * NULL or "auto". */
 const char *engine_default_device(void);
 int engine_device_find(const char *device, struct engine_device *out, struct err *err);
 

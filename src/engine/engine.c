@@ -125,8 +125,8 @@ static int open_gguf_tokenizer(struct engine *e, const char *path, struct err *e
     return rc;
 }
 
-/* Opens the tokenizer of the folder or file. Without one, opens the built-in tokenizer if the model's
- * vocabulary contains all of its ids. */
+/* Opens the tokenizer of the folder or file. If there is no tokenizer, opens the built-in one if the
+ * model's vocabulary contains all of its ids. */
 static int open_tokenizer(struct engine *e, const struct engine_load *l, struct err *err) {
     if (is_gguf(l)) {
         int rc = open_gguf_tokenizer(e, l->model, err);
@@ -161,8 +161,8 @@ static int open_device(struct engine *e, const struct engine_load *l, struct err
     return e->ops ? 0 : -1;
 }
 
-/* A model that is being loaded. It owns everything loaded so far, so that nothing leaks if memory runs
- * out. */
+/* A model that is being loaded. The struct owns everything loaded so far, so that nothing leaks if memory
+ * runs out. */
 struct loading {
     const struct engine_load *l;
     struct err *err;

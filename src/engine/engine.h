@@ -20,7 +20,7 @@
 #include "engine/sampling/sampler.h"
 #include "engine/tokenizer/tokenizer.h"
 
-/* Progress: "weights" in bytes, "vision" in pixels, "prompt" and "tokens" in tokens. */
+/* Reports progress: "weights" in bytes, "vision" in pixels, "prompt" and "tokens" in tokens. */
 typedef void engine_progress(void *context, const char *what, uint64_t done, uint64_t total);
 
 struct engine_load {
@@ -44,7 +44,7 @@ struct engine *engine_open(const struct engine_load *load, struct err *err); /* 
 void engine_close(struct engine *e);                                         /* NULL: nothing */
 
 const char *engine_device(const struct engine *e); /* "cpu", "cuda:0"; for e NULL, the default device */
-/* Returns free text about the device, such as "avx2"; about the CPU if e is NULL. */
+/* Returns free text about the device, such as "avx2". If e is NULL, the text is about the CPU. */
 const char *engine_isa(const struct engine *e);
 int engine_threads(const struct engine *e);
 /* lists the stages in order; returns their number */
@@ -70,8 +70,8 @@ struct engine_request {
     uint32_t ngram_window;
     const char *image_mode;    /* NULL: gundam */
     int max_tiles;             /* 0: default of the mode */
-    int base_size, image_size; /* sides in pixels, multiples of 64; 0: those of the mode */
-    int crop;                  /* cut the page into tiles: 1 yes, -1 no, 0 as in the mode */
+    int base_size, image_size; /* sides in pixels, multiples of 64; 0: the sides of the mode */
+    int crop;                  /* cut the page into tiles: 1: yes, -1: no, 0: as in the mode */
     enum record_detail detail;
     const char *trace; /* file for the records; NULL: none */
     bool memory;       /* record totals of memory by kind */
@@ -87,12 +87,12 @@ struct engine_request {
 enum engine_stop { ENGINE_STOP_EOS, ENGINE_STOP_LENGTH, ENGINE_STOP_CONTEXT };
 const char *engine_stop_name(enum engine_stop s);
 
-/* The result of one sequence. In a batch, prefill_ms, decode_ms and ttft_ms are those of the whole batch,
- * and token_ms are those of the batch's steps. */
+/* The result of one sequence. In a batch, prefill_ms, decode_ms and ttft_ms are times of the whole batch,
+ * and token_ms are times of the batch's steps. */
 struct engine_result {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
-    /* Number of different experts per routed layer: over the whole prompt, and the mean over the decode
-     * steps. NaN: none. */
+    /* Number of different experts per routed layer, over the whole prompt and as a mean over the decode
+     * steps. NaN: the model has no experts, or the number is unknown. */
     double prefill_experts, decode_experts;
     double sam_ms, clip_ms, projector_ms; /* NaN: the request had no image */
     size_t prompt_tokens;

@@ -93,9 +93,9 @@ static void result_init(struct engine_result *out, uint32_t max_new, int max_con
     vec_reserve(&out->ids, room);
 }
 
-/* Allocates memory for n sequences: logits, rows of a step, and a cache with the positions that they can
- * reach. A single sequence gets the whole context, so that requests of different length can use the same
- * cache. */
+/* Allocates memory for the sequences of the job: logits, rows of a step, and a cache for all positions
+ * that they can reach. A single sequence gets the whole context, so that requests of different length can
+ * use the same cache. */
 static int reserve_batch(struct job *j, struct err *err) {
     struct engine *e = j->e;
     struct decoder *d = e->decoder;
@@ -106,7 +106,7 @@ static int reserve_batch(struct job *j, struct err *err) {
     if (j->n <= e->batch) return 0;
     ops_free(e->ops, e->device_logits);
     ops_free(e->ops, e->rows);
-    e->device_logits = e->rows = NULL; /* if memory runs out here */
+    e->device_logits = e->rows = NULL; /* keeps the engine consistent if an allocation below fails */
     e->batch = 0;
     e->device_logits = ops_alloc(e->ops, n * (size_t)d->vocab, TENSOR_ZERO);
     e->rows = ops_alloc(e->ops, n * (size_t)d->hidden, TENSOR_ZERO);
@@ -164,7 +164,8 @@ static void guarded_close(void *context) {
     close_record(context, &ignored);
 }
 
-/* Restores the state before the request, so that the engine can serve the next one. */
+/* Ends a request that ran out of memory: frees what it allocated, so that the engine can serve the next
+ * request, and sets err. */
 static int out_of_memory(struct job *j, size_t bytes) {
     struct ops *o = j->e->ops;
     size_t again;

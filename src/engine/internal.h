@@ -18,7 +18,8 @@ struct engine {
     struct decoder_steps *steps; /* NULL: decoding calls the operators */
     struct vision *vision;       /* NULL: text only */
     struct tokenizer *tokenizer;
-    struct err no_tokenizer;      /* why the vocabulary of a GGUF file cannot be used; msg "": it can */
+    /* why the vocabulary of a GGUF file is not supported; msg "": it is supported */
+    struct err no_tokenizer;
     char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */
     uint32_t bos, image_token;    /* TOKENIZER_NONE: none */
     int batch;                    /* number of sequences for which the fields below have space */

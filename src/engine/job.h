@@ -32,7 +32,7 @@ struct job {
     uint32_t *ids;             /* [n]: the tokens of the next step */
     struct recorder *rec;
     struct vision_times times;
-    /* number of tensors that belong to the engine; later ones belong to the request. 0: not known yet */
+    /* number of tensors that belong to the engine; later tensors belong to the request. 0: not known yet */
     size_t own_tensors;
     struct err *err;
     int rc;
@@ -47,7 +47,7 @@ static inline double job_ms_since(uint64_t start_ns) { return (double)(clock_mon
 
 /* ---- job_tokens.c */
 int job_ngram_size(const struct job *j); /* 0: no rule */
-/* Writes the ids that the rule with a window does not ban. Returns their number, at most 2. */
+/* Writes the ids that the n-gram rule never bans if it has a window. Returns their number, at most 2. */
 size_t job_allowed_cells(const struct job *j, uint32_t *cells);
 void job_make_samplers(struct job *j, struct sequence *s, uint64_t index);
 bool job_is_cancelled(const struct job *j);
@@ -57,15 +57,15 @@ void job_emit_text(const struct job *j, const struct sequence *s, size_t from);
 void job_take_token(struct job *j, struct sequence *s, uint32_t id);
 /* Downloads one row of logits and picks the sequence's next token. */
 void job_sample_row(struct job *j, struct sequence *s, int row);
-/* Ends a pass that began at start_ns and returns its time. With a slowdown, waits until it has taken that
- * many times as long: tests of `compare` need a known slowdown. */
+/* Ends a pass that began at start_ns and returns its time. With a slowdown factor, first waits until the
+ * pass has taken that many times as long. Tests of `compare` need a known slowdown. */
 double job_end_pass(const struct engine *e, uint64_t start_ns);
 /* Sets the time of a step's tokens. stepped[n]: sequences with a new token; NULL: all of them. */
 void job_stamp_tokens(struct job *j, const bool *stepped, double ms);
 
 /* ---- job_prefill.c, job_decode.c. They return false if the request was cancelled. */
 bool job_prefill(struct job *j, double *ms);
-bool job_any_more(const struct job *j); /* whether a sequence has not stopped yet */
+bool job_any_more(const struct job *j); /* true if at least one sequence has not stopped yet */
 bool job_decode(struct job *j);
 
 #endif

@@ -1,4 +1,4 @@
-/* The answers of a request: steps by operators, or whole steps on the device. */
+/* Decodes the answers of a request: step by step with operators, or with whole steps on the device. */
 #include <stdlib.h>
 
 #include "base/die.h"

@@ -1,4 +1,4 @@
-/* The prompts of a request: embeddings, images, the decoder's passes. */
+/* Processes the prompts of a request: embeddings, images, the decoder's passes. */
 #include "base/util.h"
 #include "engine/job.h"
 

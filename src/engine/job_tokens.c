@@ -9,7 +9,7 @@ int job_ngram_size(const struct job *j) {
     return MAX(n, 0);
 }
 
-/* Table cells may repeat. */
+/* The tags of table cells may repeat. */
 size_t job_allowed_cells(const struct job *j, uint32_t *cells) {
     static const char *const names[] = { "<td>", "</td>" };
     size_t n = 0;

@@ -17,14 +17,15 @@ struct llm_levels {
     size_t n;                           /* 0: only one bandwidth is known */
 };
 
-/* Returns the measurement that applies to a working set: the largest one whose size is not larger, else
- * the smallest. The true bandwidth is between it and the next one, so times computed from it are never too
- * long. The rate is at least that of every larger size. NULL: no levels, or the working set is unknown. */
+/* Returns the measurement for a working set: the largest measured size that is not larger than the working
+ * set, or else the smallest size. The true bandwidth is between this measurement and the next one, so
+ * times computed from it are never too long. Its rate is at least the rate of every larger size. Returns
+ * NULL if there are no levels or the working set is unknown. */
 const struct llm_level *llm_level_for(const struct llm_levels *levels, double working_set_bytes);
-/* "L3, 32 MiB"; returns buf. */
+/* Writes text such as "L3, 32 MiB" to buf and returns buf. */
 const char *llm_level_text(const struct llm_level *level, char *buf, size_t cap);
-/* Makes the rates decrease with the size, as with every cache. A rate below that of a larger size was
- * disturbed. */
+/* Raises each rate at least to the rate of the next larger size. A lower rate means that the measurement
+ * was disturbed, because smaller working sets are never slower. */
 void llm_levels_settle(struct llm_levels *levels);
 
 #endif

@@ -59,7 +59,7 @@ static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
     return 0;
 }
 
-/* Counts every weight once; for experts and tables, only the parts that the rows use. */
+/* Counts every weight once. Of experts and tables, counts only the parts that the rows use. */
 static double weight_bytes(const struct llm_setup *s, const struct llm_op *op, double rows) {
     double one = op->instance_bytes;
     if (op->idle || rows == 0) return 0;
@@ -70,8 +70,8 @@ static double weight_bytes(const struct llm_setup *s, const struct llm_op *op, d
     return one * (double)op->count;
 }
 
-/* Reads the cache of past tokens and writes the cache of new tokens. A sliding window limits both to its
- * width. */
+/* Adds the bytes for reading the cache of past tokens and writing the cache of new tokens. A sliding
+ * window limits both to its width. */
 static void add_kv(const struct llm_op *op, const struct llm_pass *p, double width, struct llm_cost *c) {
     double numbers = (double)op->kv * (double)op->count * (double)p->batch * width;
     double past = (double)p->past, fresh = (double)p->tokens;
@@ -196,8 +196,8 @@ static void scale_cost(struct llm_cost *c, double by) {
     for (size_t i = 0; i < COUNTOF(v); i++) *v[i] *= by;
 }
 
-/* Within a range of steps in which no window becomes full, FLOPs and bytes grow linearly, so the mean of the
- * two ends is exact. */
+/* Adds the cost of a run of steps in which no window becomes full. FLOPs and bytes then grow linearly, so
+ * the mean of the first and the last step is exact. */
 static void add_run(const struct llm_model *m, const struct llm_setup *s, uint64_t batch, uint64_t first,
                     uint64_t steps, struct llm_cost *sum) {
     struct llm_cost a = llm_cost_decode(m, s, batch, first),
@@ -231,8 +231,8 @@ double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t 
     return sum * llm_dtype_bytes(llm_kv_dtype(m, kv));
 }
 
-/* Returns the sum of the outputs of all operators in op's module and stage, for one layer; they are live
- * at the same time. */
+/* Returns the sum of the outputs of all operators in op's module and stage, for one layer. These outputs
+ * are in memory at the same time. */
 static double module_outputs(const struct llm_model *m, const struct llm_op *op,
                              const struct llm_pass *pass) {
     double sum = 0;

@@ -26,7 +26,7 @@ struct llm_setup {
     struct llm_peak peak;
     enum llm_dtype kv; /* LLM_DTYPE_UNKNOWN: compute type of the model */
     bool head_all;     /* true: logits for every prompt row; false: for the last row only */
-    /* Number of different experts of a layer that a pass reads, counted by the engine; 0: the expected
+    /* Number of different experts that a pass reads per layer, counted by the engine; 0: the expected
      * number under even routing. */
     double experts_read;
 };
@@ -34,18 +34,18 @@ struct llm_setup {
 struct llm_cost {
     double flops;                /* sum of linear, attention and head */
     double linear_flops;         /* matmul and convolution, without the head */
-    double full_attention_flops; /* not part of `flops`: attention including masked pairs */
+    double full_attention_flops; /* attention including masked pairs; not part of `flops` */
     double attention_flops;      /* scores and values */
     double head_flops;           /* lm_head */
     double bytes;                /* sum of weights, cache reads, cache writes and I/O */
-    double weight_bytes;         /* every weight used, once */
+    double weight_bytes;         /* every used weight, counted once */
     double kv_read_bytes, kv_write_bytes;
     double io_bytes; /* bytes of the stage's inputs and outputs */
     double floor_s;  /* roofline time: sum over operators of max(compute, memory); NAN: unknown peak */
     /* sums of compute time and of memory time; the larger one is the hard bound */
     double compute_s, memory_s;
     double weights_s, weights_compute_bound_s; /* floor_s and compute_bound_s without attention */
-    double compute_bound_s;                    /* part of floor_s from compute-bound operators */
+    double compute_bound_s;                    /* the part of floor_s that compute-bound operators take */
 };
 
 /* Cost of the decoder for `tokens` new tokens of each of `batch` sequences with `past` tokens in the
@@ -66,11 +66,12 @@ double llm_cost_hard_bound_s(const struct llm_cost *c);       /* NAN: a peak is 
 const char *llm_cost_bound(const struct llm_cost *c);         /* "compute", "memory"; NULL: unknown */
 const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same without attention */
 
-/* A pass: the row and pair counts of all operators. llm_cost_op computes the cost of one operator. */
+/* A pass: the row and pair counts of all operators. llm_cost_op() computes the cost of one operator in the
+ * pass. */
 struct llm_pass {
     struct llm_counts counts;
     uint64_t batch, tokens, past; /* decoder */
-    /* per sequence: pairs of image tokens with later tokens that they attend to */
+    /* additional pairs per sequence, because image tokens also attend to later image tokens */
     double extra_pairs;
 };
 struct llm_pass llm_pass_decoder(const struct llm_setup *s, uint64_t batch, uint64_t tokens, uint64_t past);
@@ -84,7 +85,7 @@ double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t 
 /* Estimated peak activation bytes of a stage: the rows in use at the same time in its widest module. Not a
  * bound. */
 double llm_activation_bytes(const struct llm_model *m, int stage, const struct llm_pass *pass);
-/* Type of the KV cache: `override`, or the model's type if that is LLM_DTYPE_UNKNOWN. */
+/* Returns the type of the KV cache: `override`, or the model's type if `override` is LLM_DTYPE_UNKNOWN. */
 enum llm_dtype llm_kv_dtype(const struct llm_model *m, enum llm_dtype override);
 
 #endif

@@ -29,7 +29,7 @@ enum llm_dtype {
  * LLM_DTYPE_UNKNOWN for other names. */
 enum llm_dtype llm_dtype_parse(const char *text);
 const char *llm_dtype_name(enum llm_dtype t); /* "bf16" */
-/* Returns bytes per number, including scales, such as 0.53125 for mxfp4; NAN: unknown. */
+/* Returns the bytes per number, including scales: 0.53125 for mxfp4, for example. NAN: unknown. */
 double llm_dtype_bytes(enum llm_dtype t);
 
 #endif

@@ -5,8 +5,8 @@
 #include "base/strbuf.h"
 #include "base/util.h"
 
-/* Defaults are those of the configuration classes in Hugging Face transformers. Released config files were
- * written by these classes, and nested sections omit values equal to the default. */
+/* Defaults are the values of the configuration classes in Hugging Face transformers. These classes wrote
+ * the released config files, and nested sections omit values that are equal to the default. */
 static const struct text_family text_families[] = {
     { .name = "llama",
       .model_types = "|llama|",
@@ -518,8 +518,8 @@ static bool in_list(const char *list, const char *word) {
     return false;
 }
 
-/* A known architecture takes precedence over model_type: two different models have the type "deepseek_vl_v2".
- * The type is used only if the config has no architecture. */
+/* A known architecture takes precedence over model_type, because two different models have the type
+ * "deepseek_vl_v2". The type is used only if the config has no architecture. */
 #define FIND(table)                                                                                    \
     for (size_t i = 0; i < COUNTOF(table); i++)                                                        \
         if (in_list((table)[i].architectures, architecture)) return &(table)[i];                       \

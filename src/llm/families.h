@@ -1,5 +1,5 @@
-/* Supported model families, one row each: how to recognise it, the defaults for missing config keys, and its
- * special features. Internal to src/llm. */
+/* Supported model families, one row per family: how to recognise the family, its defaults for missing
+ * config keys, and its special features. Internal to src/llm. */
 #ifndef LLM_FAMILIES_H
 #define LLM_FAMILIES_H
 
@@ -12,7 +12,7 @@ enum text_trait {
     TEXT_TIED = 1 << 0,              /* tie_word_embeddings is true by default */
     TEXT_QKV_BIAS = 1 << 1,          /* always */
     TEXT_BIAS_DEFAULT = 1 << 2,      /* attention_bias is true by default (q, k, v and o) */
-    TEXT_NO_ATTENTION_BIAS = 1 << 3, /* the key is ignored */
+    TEXT_NO_ATTENTION_BIAS = 1 << 3, /* the key attention_bias is ignored */
     TEXT_ALL_BIAS = 1 << 4,          /* bias in every linear layer except the head */
     TEXT_LAYER_NORM = 1 << 5,
     TEXT_PLAIN_MLP = 1 << 6,
@@ -60,12 +60,13 @@ enum vision_trait {
     VISION_POSITIONS = 1 << 4,
     VISION_RMS_NORM = 1 << 5,
     VISION_GATED = 1 << 6,
-    VISION_QKV_BIAS = 1 << 7, /* default, unless set in the config */
+    VISION_QKV_BIAS = 1 << 7, /* qkv has a bias by default; the config can override this */
     VISION_LAYER_SCALE = 1 << 8,
     VISION_POOLER = 1 << 9, /* a dense layer on the class token */
     VISION_HEAD = 1 << 10,  /* attention pooling of siglip, unless vision_use_head is false */
     VISION_WINDOWS = 1 << 11,
-    VISION_QWEN_NAMES = 1 << 12,  /* embed_dim is the tower's width, hidden_size the decoder's */
+    /* embed_dim is the width of the tower, hidden_size the width of the decoder */
+    VISION_QWEN_NAMES = 1 << 12,
     VISION_QK_NORM_KEY = 1 << 13, /* qk_normalization / use_qk_norm in the config */
     VISION_CLASSIFIER = 1 << 14,  /* a final linear layer if the config has labels */
 };
@@ -87,7 +88,7 @@ enum projector_kind {
     PROJECTOR_DUAL,      /* clip: one matrix per side, into the common space */
 };
 
-/* Multi-part models: the default decoder and tower, used if the config does not name them. */
+/* Multi-part models. The default decoder and tower are used if the config does not name others. */
 struct joint_family {
     const char *name, *model_types, *architectures;
     const char *text, *vision;

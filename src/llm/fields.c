@@ -59,8 +59,8 @@ bool fields_has(const struct llm_fields *f, const char *names) {
     return v && !json_is_null(v);
 }
 
-/* Returns "text_config.hidden_size", with the first of the names. Alternates between two buffers, so that
- * a message can use two labels. */
+/* Returns a label such as "text_config.hidden_size", with the first of the names. Alternates between two
+ * buffers, so that a message can use two labels. */
 static const char *label(const struct llm_fields *f, const char *name) {
     static _Thread_local char text[2][128];
     static _Thread_local unsigned turn;
@@ -84,7 +84,7 @@ static uint64_t bad_value(struct llm_fields *f, const char *name, const json_t *
     return 1;
 }
 
-/* Accepts whole numbers written as 4096.0. Returns -1 if not a whole number. */
+/* Accepts whole numbers, also if written as 4096.0. Returns -1 for other values. */
 static int as_whole_number(const json_t *v, int64_t *out) {
     if (json_is_integer(v)) {
         *out = json_integer_value(v);
@@ -177,7 +177,8 @@ bool fields_bool(struct llm_fields *f, const char *names, bool fallback) {
     return json_is_true(v);
 }
 
-/* Returns the value of a key if present and not null; fails if it does not have the expected type. */
+/* Returns the value of a key if it is present and not null. Fails if the value does not have the expected
+ * type. */
 static const json_t *get_of_type(struct llm_fields *f, const char *names, bool (*is_kind)(const json_t *),
                                  const char *expected) {
     const char *name = names;
@@ -205,7 +206,7 @@ const json_t *fields_section(struct llm_fields *f, const char *names) {
     return get_of_type(f, names, is_section, "an object");
 }
 
-/* Some files use -1 for "none". */
+/* Accepts -1, because some files use it for "none". */
 static bool is_one_id(const json_t *v) {
     return json_is_integer(v) && json_integer_value(v) >= -1 && json_integer_value(v) < UINT32_MAX;
 }

@@ -35,8 +35,8 @@ struct llm_fields {
 
 void notes_add(struct llm_notes *notes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Returns the value of the first name ("a|b|c") that is present; *name is that name. An explicit null
- * counts as present. */
+/* Returns the value of the first name ("a|b|c") that is present, and sets *name to that name. An explicit
+ * null counts as present. */
 const json_t *fields_find(const struct llm_fields *f, const char *names, const char **name);
 bool fields_has(const struct llm_fields *f, const char *names); /* present and not null */
 
@@ -45,7 +45,7 @@ bool fields_has(const struct llm_fields *f, const char *names); /* present and n
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 /* The same for the edge of a square, which may also be written as [448, 448]. */
 uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
-/* The same, but returns 0 for missing and null, without a note; the caller handles absence. */
+/* The same, but returns 0 without a note if the field is missing or null. */
 uint64_t fields_uint_if_set(struct llm_fields *f, const char *names, uint64_t max);
 /* The same for fields in which 0, null and missing all mean "none": accepts 0 and adds no note. */
 uint64_t fields_uint_or_none(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);

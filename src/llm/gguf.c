@@ -31,7 +31,7 @@ struct part {
     const uint8_t *data;
     size_t bytes;
     bool mapped;
-    uint64_t head_of; /* only the head of a file of this size is in `data`; 0: the whole file is */
+    uint64_t head_of; /* `data` is only the head of a file of this size; 0: `data` is the whole file */
 };
 
 struct value_list { /* sorted by key after reading */
@@ -45,7 +45,7 @@ struct gguf {
         struct part *v;
         size_t n, cap;
     } parts;
-    struct value_list values; /* of the first part */
+    struct value_list values; /* metadata of the first part */
     struct {
         struct gguf_tensor *v;
         size_t n, cap;
@@ -317,7 +317,8 @@ static int read_alignment(struct parse *p) {
     return 0;
 }
 
-/* Of a head without data: what can be checked is that no tensor is larger than the file. */
+/* Checks the tensors of a head without data. Only their sizes can be checked: no tensor may be larger than
+ * the file. */
 static int check_sizes(struct parse *p, size_t first) {
     for (size_t i = first; i < p->g->tensors.n; i++)
         if (p->g->tensors.v[i].bytes > p->part->head_of)
@@ -393,7 +394,7 @@ static int index_tensors(struct gguf *g, struct err *err) {
 static int map_part(struct gguf *g, const char *path, struct err *err) {
     struct part part = { 0 };
     struct stat st;
-    /* O_NONBLOCK: do not wait for the writer of a pipe */
+    /* O_NONBLOCK: if the path is a pipe, do not wait for a writer */
     int rc = -1, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0) {
         err_set(err, "%s: %s", path, strerror(errno));

@@ -63,18 +63,18 @@ struct gguf_value {
 
 struct gguf;
 struct gguf *gguf_open(const char *path, struct err *err); /* NULL: see err */
-/* If `path` is a folder without config.json that contains exactly one model as GGUF, returns the path of that
- * file, or of its first part; otherwise a copy of `path`. The caller frees it. */
+/* If `path` is a folder without config.json that contains exactly one GGUF model, returns the path of the
+ * model's file or of its first part. Otherwise returns a copy of `path`. The caller frees the result. */
 char *gguf_in_folder(const char *path);
 /* Reads one file from memory, which must stay valid as long as the handle. `what` is its name in messages. */
 struct gguf *gguf_parse(const void *data, size_t n, const char *what, struct err *err);
-/* The heads of one or more files without their data, as the collector records them. `data` must stay valid as
- * long as the handle. Tensors have no data, and their offsets are relative to the data of their file. */
+/* The head of a file without its data, as the collector records it. `data` must stay valid as long as the
+ * handle. Tensors have no data, and their offsets are relative to the data of their file. */
 struct gguf_head {
     const char *path;
     const void *data;
     size_t bytes;
-    uint64_t file_bytes; /* of the whole file: no tensor may be larger */
+    uint64_t file_bytes; /* size of the whole file: no tensor may be larger */
 };
 struct gguf *gguf_parse_heads(const struct gguf_head *heads, size_t n, struct err *err);
 void gguf_close(struct gguf *g); /* accepts NULL */

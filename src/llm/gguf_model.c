@@ -21,7 +21,7 @@ struct source {
     json_t *config;
 };
 
-/* Reads the value of "<arch>.<key>". Some files have one value per layer; then the largest is used. */
+/* Reads the value of "<arch>.<key>". If a file has one value per layer, uses the largest value. */
 static bool arch_u64(const struct source *s, const char *key, uint64_t *out) {
     char name[160];
     uint64_t v, most = 0;
@@ -67,8 +67,8 @@ static void copy_bool(struct source *s, const char *key, const char *field) {
     if (gguf_bool(s->g, name, &v)) put_bool(s, field, v);
 }
 
-/* Returns size `dim` of the tensor in the first layer that has it, because some models have no experts in
- * their first layers. 0: no such tensor. */
+/* Returns size `dim` of a tensor, from the first layer that has this tensor, because some models have no
+ * experts in their first layers. Returns 0 if no layer has the tensor. */
 static uint64_t tensor_dim(const struct gguf *g, const char *base, int dim) {
     size_t n = strlen(base);
     for (size_t i = 0; i < gguf_count(g); i++) {
@@ -142,7 +142,8 @@ static void put_experts(struct source *s) {
     copy_bool(s, "expert_weights_norm", "norm_topk_prob");
 }
 
-/* Latent attention: in newer files, the head sizes without the latent are in keys with "_mla". */
+/* Sets the fields of latent attention. In newer files, the head sizes without the latent are in keys with
+ * "_mla". */
 static void put_latent(struct source *s) {
     uint64_t latent, key, rope, value;
     if (!arch_u64(s, "attention.kv_lora_rank", &latent)) {
@@ -198,7 +199,8 @@ static void put_rope(struct source *s) {
     if (named)
         json_object_set_new(scaling, "rope_type", json_stringn((const char *)kind.p, bytes_left(&kind)));
     if (longrope) put_longrope(s, scaling);
-    if (arch_f64(s, "rope.scaling.yarn_log_multiplier", &factor) && factor > 0) { /* a tenth of mscale */
+    /* the file contains a tenth of mscale */
+    if (arch_f64(s, "rope.scaling.yarn_log_multiplier", &factor) && factor > 0) {
         json_object_set_new(scaling, "mscale", json_real(10 * factor));
         json_object_set_new(scaling, "mscale_all_dim", json_real(10 * factor));
     }
@@ -210,8 +212,8 @@ static void put_rope(struct source *s) {
     json_object_set_new(s->config, "rope_scaling", scaling);
 }
 
-/* Soft caps, and the divisor of the scores of gemma: the head size, except in the models with 27 billion
- * parameters, which are recognised by their number of layers. */
+/* Sets the soft caps of gemma and the divisor of its scores. The divisor is the head size, except in the
+ * models with 27 billion parameters. These are recognised by their number of layers. */
 static void put_gemma(struct source *s) {
     uint64_t layers = 0, dim = 0, hidden = 0, heads = 0;
     if (strncmp(s->arch, "gemma", 5) != 0) return;
@@ -288,7 +290,7 @@ static int read_arch(struct source *s, const char *what, struct err *err) {
 /* ---- Tensors to operators */
 
 /* Names of tensors of a layer (after "blk.N.") and of the model, and the operators whose weights they
- * contain. If a tensor contains several weights, it is divided by their sizes. */
+ * contain. If a tensor contains the weights of several operators, its bytes are divided by their sizes. */
 static const struct tensor_row {
     const char *base, *ops; /* "a|b" */
 } tensor_rows[] = {
@@ -315,7 +317,7 @@ static const struct tensor_row {
     { "attn_sinks", "attention|attention_window" },
     { "post_attention_norm", "post_attention_norm" },
     { "attn_post_norm", "post_attention_norm" },
-    { "ffn_norm", "pre_mlp_norm|post_attention_norm" }, /* the first that exists */
+    { "ffn_norm", "pre_mlp_norm|post_attention_norm" }, /* uses the first operator that exists */
     { "post_ffw_norm", "post_mlp_norm" },
     { "ffn_post_norm", "post_mlp_norm" },
     { "ffn_gate", "gate_proj" },
@@ -339,8 +341,8 @@ int gguf_layer_of(const char *tensor) {
     return n < LLM_LAYERS_MAX ? (int)n : -1;
 }
 
-/* "blk.3.ffn_gate.7.weight" becomes "ffn_gate_exps": older files have one tensor per expert instead of one
- * for all. */
+/* Writes the name without layer and ending. "blk.3.ffn_gate.7.weight" becomes "ffn_gate_exps", because
+ * older files have one tensor per expert instead of one tensor for all experts. */
 static void base_of(const char *tensor, char *out, size_t cap) {
     const char *p = tensor;
     if (gguf_layer_of(tensor) >= 0) p = strchr(tensor + 4, '.');
@@ -442,7 +444,7 @@ static void set_op_bytes(struct assignment *a, struct llm_notes *notes) {
         if (m->ops[i].tied && m->ops[0].weight) m->ops[i].weight = m->ops[0].weight;
 }
 
-/* Describes the types with most bytes, and chooses the type of the products. */
+/* Describes the types that take most bytes, and chooses the type of the products. */
 static void set_types(struct llm_model *m, const struct gguf *g, struct llm_notes *notes) {
     double bytes[GGML_TYPES_END] = { 0 }, all = 0;
     struct strbuf s = STRBUF_INIT;

@@ -100,10 +100,11 @@ static const struct llm_gpu gpus[] = {
     { "B200",                    37,    75,  1100,   2250,   2250,   4500,   4500,    9000,   7700, 180,   126, 1965, 1856, 1000, 148, "10.0",   SRC_B200 },
     { "GB200",                   40,    80,  1250,   2500,   2500,   5000,   5000,   10000,   8000, 186,   126,    0, 2062, 1200, 148, "10.0",   SRC_GB200 },
     { "B300",                  1.25,    75,  1125,   2250,   2250,   4500,      0,   13125,   8000, 288,     0,    0,    0, 1400,   0, "10.3",   SRC_B300 },
-    /* AMD, checked against: rocm.docs.amd.com reference/gpu-specs (CUs, L2) and gpu-arch/mi250 (per GCD: 104 CUs,
-     * 1.7 GHz, 1.6 TB/s; the package has 362.1 and 383.0 TFLOP/s in 16 bits); docs.vultr.com inference-cookbook/rocm
-     * (MI300X 5.3 TB/s; MI325X 6.0 TB/s, 1,307 TFLOP/s); AMD at ISSCC and Hot Chips 2025 (MI355X: 256 CUs of 8,192 fp8
-     * FLOP per clock at 2.4 GHz, MI350X at 2.2 GHz, 8 TB/s, 1,400 and 1,000 W). */
+    /* AMD, checked against: rocm.docs.amd.com reference/gpu-specs (CUs, L2) and gpu-arch/mi250 (per GCD:
+     * 104 CUs, 1.7 GHz, 1.6 TB/s; the package has 362.1 and 383.0 TFLOP/s in 16 bits); docs.vultr.com
+     * inference-cookbook/rocm (MI300X 5.3 TB/s; MI325X 6.0 TB/s, 1,307 TFLOP/s); AMD at ISSCC and Hot
+     * Chips 2025 (MI355X: 256 CUs of 8,192 fp8 FLOP per clock at 2.4 GHz, MI350X at 2.2 GHz, 8 TB/s, 1,400
+     * and 1,000 W). */
     { "MI210",                 45.3,  45.3,     0,    181,    181,      0,    181,       0, 1638.4,  64,     8, 1700, 1700,  300, 104, "gfx90a", SRC_MI210 },
     { "MI250 GCD",            45.25, 45.25,     0, 181.05, 181.05,      0, 181.05,       0, 1638.4,  64,     8, 1700, 1700,    0, 104, "gfx90a", SRC_MI250 },
     { "MI250X GCD",           47.85, 47.85,     0,  191.5,  191.5,      0,  191.5,       0, 1638.4,  64,     8, 1700, 1700,    0, 110, "gfx90a", SRC_MI250X },
@@ -194,7 +195,7 @@ static double tflops_of(const struct llm_gpu *g, enum llm_dtype t) {
     case LLM_FP4:
     case LLM_MXFP4:
     case LLM_NVFP4: return g->fp4;
-    default: return 0; /* int4: no GPU of the table has units for it */
+    default: return 0; /* int4: no GPU in the table has int4 units */
     }
 }
 
@@ -236,7 +237,7 @@ static void simplify(const char *text, char *out, size_t cap) {
     }
 }
 
-/* "rtx5090" is the same as "rtx 5090". */
+/* Compares names without their spaces: "rtx5090" is the same as "rtx 5090". */
 static bool same_without_spaces(const char *a, const char *b) {
     for (;;) {
         while (*a == ' ') a++;
@@ -252,8 +253,8 @@ static bool has_word(const char *text, const char *word, size_t n) {
     return false;
 }
 
-/* Returns the number of words in `words` if `text` contains all of them, otherwise -1. "sxm" also matches sxm4
- * and sxm5. */
+/* Returns the number of words in `words` if `text` contains all of them, otherwise -1. "sxm" also matches
+ * sxm4 and sxm5. */
 static int words_in(const char *words, const char *text) {
     int n = 0;
     for (const char *p = words; *p;) {
@@ -287,8 +288,8 @@ static const struct llm_gpu *find_alias(const char *key) {
     return NULL;
 }
 
-/* Returns true for "1g" in "MIG 1g.5gb" and for "10c" in "GRID A100-10C": gigabytes and the vGPU series
- * (A, B, C, Q). */
+/* Returns true for a word that marks a part of a card: "mig", "vgpu" or "grid", "1g" in "MIG 1g.5gb", or
+ * "10c" in "GRID A100-10C" (gigabytes and the vGPU series). */
 static bool is_slice_word(const char *word, size_t n) {
     static const char *const names[] = { "mig", "vgpu", "grid" };
     for (size_t i = 0; i < COUNTOF(names); i++)
@@ -297,8 +298,8 @@ static bool is_slice_word(const char *word, size_t n) {
     return digits > 0 && digits + 1 == n && strchr("gabcq", word[n - 1]);
 }
 
-/* Returns true for a part of a card: a MIG instance or a vGPU. It does not reach the peaks of the card,
- * and its own peaks cannot be derived from the name. */
+/* Returns true for a part of a card: a MIG instance or a vGPU. A part does not reach the peaks of the
+ * card, and its own peaks cannot be derived from the name. */
 static bool is_slice(const char *key) {
     for (const char *p = key; *p;) {
         size_t n = strcspn(p, " ");
@@ -308,7 +309,8 @@ static bool is_slice(const char *key) {
     return false;
 }
 
-/* A laptop version or a Ti is a different device, although its name contains the same words. */
+/* Returns true if the key contains a variant word, such as "laptop" or "ti", that the name lacks. The
+ * device is then a different one, although the other words match. */
 static bool other_variant(const char *key, const char *name) {
     static const char *const words[] = { "laptop", "mobile", "max", "ti", "super", "d", "server" };
     for (size_t i = 0; i < COUNTOF(words); i++)
@@ -318,7 +320,7 @@ static bool other_variant(const char *key, const char *name) {
 }
 
 /* Finds a row whose name contains all words of the key, or whose words are all in the key. The match with
- * the most words wins; of equal matches, the first row. */
+ * the most words wins. If matches are equal, the first row wins. */
 static const struct llm_gpu *find_by_words(const char *key) {
     const struct llm_gpu *best = NULL;
     int most = 0;

@@ -22,8 +22,8 @@ static void count_tower(const struct llm_model *m, uint64_t cols, uint64_t rows,
     c->pairs[LLM_PAIRS_POOL] += n * t;
 }
 
-/* Counts the pairs of windows of w by w merged tokens over the merged grid. Windows at the edge are
- * smaller, not padded. */
+/* Counts the query-key pairs inside all windows of w x w merged tokens. Windows at the edge of the grid
+ * are smaller, not padded. */
 static double window_pairs(uint64_t cols, uint64_t rows, uint64_t w, double patches_per_token) {
     double sum = 0;
     for (uint64_t y = 0; y < rows; y += w)
@@ -34,8 +34,8 @@ static double window_pairs(uint64_t cols, uint64_t rows, uint64_t w, double patc
     return sum;
 }
 
-/* A square view of DeepSeek-OCR with `side` pixels: SAM has (side/16)^2 patches, CLIP a 16th of that plus a
- * class token. */
+/* Adds `n` square views of DeepSeek-OCR with `side` pixels. SAM has (side/16)^2 patches; CLIP has a 16th
+ * of that number, plus a class token. */
 static void count_ocr(const struct llm_vision *v, uint64_t side, double n, struct llm_counts *c) {
     double g = (double)(side / v->sam.patch), w = v->sam.window;
     double windows = ceil(g / w), padded = windows * w, tokens = floor(g / 4) * floor(g / 4);
@@ -92,7 +92,7 @@ static int check_side(const char *name, uint64_t side, struct err *err) {
     return err_set(err, "%s=%" PRIu64 ": expected a multiple of 64 from 64 to 4096", name, side);
 }
 
-/* The sizes of the mode, with those of the options in their place. */
+/* Gets the sizes of the mode. Sizes in the options replace them. */
 static int ocr_sizes(const struct llm_image_opts *o, struct ocr_mode *out, struct err *err) {
     const struct ocr_mode *mode = o->mode ? NULL : &ocr_modes[0];
     for (size_t i = 0; o->mode && i < COUNTOF(ocr_modes); i++)

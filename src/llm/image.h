@@ -32,8 +32,8 @@ enum llm_crop { LLM_CROP_MODE, LLM_CROP_ON, LLM_CROP_OFF }; /* LLM_CROP_MODE: as
 struct llm_image_opts {
     const char *mode;   /* DeepSeek-OCR: tiny, small, base, large, gundam (NULL: gundam) */
     uint64_t max_tiles; /* 0: default of the model */
-    /* DeepSeek-OCR: side of the view of a cropped page; side of a tile, or of the only view. 0: as in the
-     * mode */
+    /* DeepSeek-OCR. base_size: side of the global view of a cropped page. image_size: side of a tile, or
+     * of the only view. 0: as in the mode */
     uint64_t base_size, image_size;
     enum llm_crop crop;
 };
@@ -41,7 +41,8 @@ struct llm_image_opts {
 int llm_image_plan(const struct llm_model *m, uint64_t width, uint64_t height,
                    const struct llm_image_opts *opts, struct llm_image_plan *plan, struct err *err);
 
-/* Finds the tile grid (DeepSeek-OCR: min 2; internvl: min 1) with the aspect ratio nearest to the image. */
+/* Finds the tile grid whose aspect ratio is nearest to the image (DeepSeek-OCR: min 2 tiles; internvl: min
+ * 1). */
 void llm_image_grid(uint64_t width, uint64_t height, uint64_t tile, uint64_t min, uint64_t max,
                     uint64_t *grid_width, uint64_t *grid_height);
 

@@ -191,7 +191,8 @@ static int read_text(struct reading *r, const struct text_family *fam, bool tied
     return text_read(&r->m->text, fam, &f, section == NULL, tied);
 }
 
-/* A nested section may have its own family: llava contains a llama or a mistral. */
+/* Returns the family of the text section. A nested section may have its own family: llava contains a llama
+ * or a mistral. */
 static const struct text_family *text_family_of(struct reading *r, const char *usual) {
     const char *prefix, *type = NULL, *architecture = NULL;
     const json_t *section = text_section(r->root, &prefix);
@@ -486,7 +487,7 @@ static char *folder_of(const char *path) {
     return base == path ? xstrdup(".") : xstrndup(path, (size_t)(base - path));
 }
 
-/* A config.json gets the name of its folder, any other file its own name. */
+/* Returns the name of a model: the name of the folder for a config.json, otherwise the name of the file. */
 static char *name_of(const char *config) {
     const char *base = file_basename(config);
     if (strcmp(base, "config.json") != 0) return xstrndup(base, file_stem_bytes(base, ".json"));
@@ -510,7 +511,7 @@ static const json_t *pixels_of(const json_t *root, const char *key, const char *
     return v && !json_is_null(v) ? v : json_object_get(json_object_get(root, "size"), edge);
 }
 
-/* Reads the processor's limits if its config is in the same folder (qwen2_vl). */
+/* Reads the pixel limits of the image processor if its config is in the same folder (qwen2_vl). */
 static void read_processor(struct llm_model *m, const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "preprocessor_config.json");
     if (m->vision.max_pixels && file_exists(path)) {
@@ -532,8 +533,8 @@ static void read_processor(struct llm_model *m, const char *config) {
     free(path);
 }
 
-/* Reads the end tokens of generation_config.json, if that file is in the same folder and lists some. Chat
- * models list the end of a turn there, and only the end of a text in config.json. */
+/* Reads the end tokens of generation_config.json if that file is in the same folder and lists end tokens.
+ * Chat models list the end of a turn there; their config.json has only the end of a text. */
 static int read_generation(struct llm_model *m, const char *config, struct err *err) {
     char *folder = folder_of(config), *path = file_join(folder, "generation_config.json");
     bool own_folder = strcmp(file_basename(config), "config.json") == 0;
@@ -564,7 +565,8 @@ static char *config_path(const char *path) {
     return xstrdup(path);
 }
 
-/* Older ModelOpt checkpoints have the quantisation only in hf_quant_config.json. NULL: no such file. */
+/* Older ModelOpt checkpoints describe the quantisation only in hf_quant_config.json. Returns NULL if there
+ * is no such file. */
 static json_t *load_quant_file(const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "hf_quant_config.json");
     struct err ignored;

@@ -42,7 +42,7 @@ struct llm_rope {
     double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale, mscale_all_dim,
         attention_factor;            /* or NAN */
     bool interleaved;                /* pairs are neighbours, as in GGUF files of the llama architecture */
-    bool whole_dimensions;           /* yarn: round its two bounds outwards ("truncate") */
+    bool whole_dimensions;           /* yarn: round the two bounds outwards ("truncate") */
     uint64_t original_max_positions; /* 0: not given */
     uint64_t max_positions;          /* of the model */
     /* longrope: divisors of the frequencies for texts up to original_max_positions, and for longer ones */
@@ -83,7 +83,7 @@ struct llm_text {
     uint64_t q_lora_rank, kv_lora_rank, qk_nope_dim, qk_rope_dim;
 
     int64_t bos_id; /* the first id of a list; -1: not given */
-    /* tokens that end a generation; those of generation_config.json take precedence */
+    /* tokens that end a generation; the tokens of generation_config.json take precedence */
     uint32_t eos_ids[LLM_EOS_MAX];
     uint32_t neos;
     bool tied_head; /* lm_head is the embedding matrix */
@@ -91,7 +91,7 @@ struct llm_text {
     bool layer_norm;        /* LayerNorm with bias; otherwise RMSNorm */
     bool gated_mlp;         /* gate, up, down; otherwise fc1, fc2 */
     bool qk_norm;           /* per-head norm of queries and keys */
-    bool sandwich_norms;    /* also a norm after attention and MLP (gemma2, gemma3) */
+    bool sandwich_norms;    /* additional norms after attention and after the MLP (gemma2, gemma3) */
     bool learned_positions; /* gpt2 */
     bool parallel_residual; /* gpt_neox */
     bool fused_projections; /* q, k and v are one matrix, gate and up another (phi3) */
@@ -100,7 +100,8 @@ struct llm_text {
     bool scaled_embedding;  /* embeddings are multiplied by sqrt(hidden) (gemma) */
     bool norm_plus_one;     /* the factor of a norm is 1 + weight (gemma) */
     double glu_limit;
-    double score_dim;                        /* scores are divided by its root; NAN: head_dim */
+    /* scores are divided by the square root of this value; NAN: head_dim */
+    double score_dim;
     double attention_softcap, logit_softcap; /* x becomes cap tanh(x / cap); NAN: no cap */
 };
 
@@ -154,7 +155,7 @@ double llm_pack_bytes(const struct llm_pack *p, uint64_t in, uint64_t out);
 /* ---- Operators */
 enum llm_op_kind {
     LLM_OP_LINEAR,    /* weight [out, in] applied to every row */
-    LLM_OP_EXPERTS,   /* `experts` such weights; each row uses `topk` of them */
+    LLM_OP_EXPERTS,   /* `experts` weights [out, in]; each row uses `topk` of them */
     LLM_OP_CONV,      /* weight [out, in], in = channels * kernel area; a row is an output position */
     LLM_OP_ATTENTION, /* scores and values; no weights */
     LLM_OP_EMBEDDING, /* weight [in, out]; each row reads one line */
@@ -219,7 +220,7 @@ struct llm_params {
     uint64_t embedding;    /* input table; also the head if tied */
     uint64_t head;         /* 0 if tied */
     uint64_t active;       /* parameters used per token: decoder and head, one row of the embedding table */
-    uint64_t active_inner; /* the same, excluding the head */
+    uint64_t active_inner; /* like `active`, without the head */
 };
 
 struct llm_model {
@@ -227,7 +228,7 @@ struct llm_model {
     char *model_type, *architecture;
     const char *family;   /* "deepseek_ocr" */
     const char *assumed;  /* family given by --assume; NULL: recognised */
-    enum llm_dtype dtype; /* of weights and arithmetic */
+    enum llm_dtype dtype; /* type of weights and arithmetic */
     struct llm_pack pack; /* layout of quantised weights; pack.type LLM_DTYPE_UNKNOWN: none */
     char *quantization;   /* "mxfp4 (experts)"; NULL: none */
     struct llm_text text;
@@ -258,22 +259,23 @@ struct llm_load {
 
 #define LLM_STAGE_DECODER 0
 
-/* `path`: a config.json, a folder with one, a .safetensors file next to one, a .gguf file, or a folder with
- * one. */
+/* `path`: a config.json, a folder with a config.json, a .safetensors file next to a config.json, a .gguf
+ * file, or a folder with a .gguf file. */
 struct llm_model *llm_model_load(const char *path, const struct llm_load *how, struct err *err);
-/* The same from text in memory; `what` is its name in messages. */
+/* Like llm_model_load(), but reads a config.json in memory; `what` is its name in messages. */
 struct llm_model *llm_model_parse(const char *text, size_t n, const char *what, const struct llm_load *how,
                                   struct err *err);
 struct gguf_head;
-/* The same from the heads of GGUF files; the first one has the metadata. */
+/* Like llm_model_load(), but reads the heads of GGUF files; the first head contains the metadata. */
 struct llm_model *llm_model_of_heads(const struct gguf_head *heads, size_t n, const struct llm_load *how,
                                      struct err *err);
 void llm_model_free(struct llm_model *m);
 
-uint64_t llm_op_params(const struct llm_op *op);     /* parameters, all layers and experts; 0 if tied */
+uint64_t llm_op_params(const struct llm_op *op);     /* parameters in all layers and experts; 0 if tied */
 double llm_op_weight_bytes(const struct llm_op *op); /* their bytes */
 uint64_t llm_module_params(const struct llm_model *m, const char *module);
-double llm_weight_bytes(const struct llm_model *m);                          /* of the whole model */
+/* bytes of all weights of the model */
+double llm_weight_bytes(const struct llm_model *m);
 double llm_kv_bytes_per_token(const struct llm_model *m, enum llm_dtype kv); /* all layers */
 const char *llm_families(void); /* "llama, mistral, ...": supported families */
 bool llm_family_known(const char *name);

@@ -27,7 +27,7 @@ struct oprow {
     uint8_t io;
     uint32_t vector_when;  /* the vector exists if all these bits are set; 0: always */
     uint32_t when, unless; /* the row is used if all of `when` and none of `unless` are set */
-    /* OPROW_QUANT_*: the weight has the quantised type if the quantisation includes this scope */
+    /* OPROW_QUANT_*: the weight is quantised if the quantisation includes this scope */
     uint8_t quant;
     bool tied, idle;
 };

@@ -70,7 +70,8 @@ static const struct llm_pack pack_nvfp4 = { .type = LLM_NVFP4,
                                             .matrix_bits = 64,
                                             .activations = true };
 
-/* weight_block_size [rows, columns] with an fp32 scale per block; without it one fp32 scale per matrix. */
+/* Reads weight_block_size [rows, columns]: there is one fp32 scale per block. If the key is missing, there
+ * is one fp32 scale per matrix. */
 static bool read_fp8(const json_t *c, struct llm_quant *q) {
     const json_t *block = json_object_get(c, "weight_block_size");
     q->pack = (struct llm_pack){ .type = LLM_FP8, .bits = 8, .activations = true };
@@ -100,7 +101,8 @@ static bool read_mxfp4(const json_t *c, struct llm_quant *q) {
     return true;
 }
 
-/* Groups of inputs with an fp16 scale and a zero point as wide as a weight. */
+/* Reads a layout with groups of inputs. Each group has an fp16 scale and a zero point with as many bits as
+ * a weight. */
 static bool read_groups(const json_t *c, struct llm_quant *q, bool column_index) {
     uint32_t bits = size_of(json_object_get(c, "bits"), size_of(json_object_get(c, "w_bit"), 4, 8), 8);
     q->pack =
@@ -118,8 +120,8 @@ static bool read_groups(const json_t *c, struct llm_quant *q, bool column_index)
 static bool read_gptq(const json_t *c, struct llm_quant *q) { return read_groups(c, q, true); }
 static bool read_awq(const json_t *c, struct llm_quant *q) { return read_groups(c, q, false); }
 
-/* 4-bit weights have one fp32 scale per 64 weights. With double quantisation that scale has 8 bits, and there
- * is one fp32 number per 256 scales. 8-bit weights have one fp32 scale per output. */
+/* 4-bit weights have one fp32 scale per 64 weights. With double quantisation, each scale has 8 bits, and
+ * there is one fp32 number per 256 scales. 8-bit weights have one fp32 scale per output. */
 static bool read_bitsandbytes(const json_t *c, struct llm_quant *q) {
     bool four = is_true(c, "load_in_4bit"), twice = is_true(c, "bnb_4bit_use_double_quant");
     if (!four && !is_true(c, "load_in_8bit")) return false;
@@ -141,8 +143,8 @@ static enum llm_dtype number_type(uint32_t bits, bool is_float, uint32_t group) 
     return !is_float ? LLM_INT4 : group == 32 ? LLM_MXFP4 : LLM_NVFP4;
 }
 
-/* The first group of config_groups: {weights: {num_bits, type, strategy, group_size, ...}}. Scales are
- * 16-bit, packed integers also store the shape of the matrix (two 64-bit numbers). */
+/* Reads the first group of config_groups: {weights: {num_bits, type, strategy, group_size, ...}}. Scales
+ * have 16 bits. Packed integers also store the shape of the matrix (two 64-bit numbers). */
 static bool read_group_config(const json_t *c, struct llm_quant *q) {
     void *first = json_object_iter((json_t *)json_object_get(c, "config_groups"));
     const json_t *group = first ? json_object_iter_value(first) : NULL,
@@ -225,7 +227,7 @@ char *quant_describe(const struct llm_quant *q) {
     strbuf_addstr(&s, llm_dtype_name(p->type));
     if (p->type == LLM_INT4 && p->bits != 4) strbuf_addf(&s, " with %u bits", p->bits);
     if (p->type == LLM_MXFP4 || p->type == LLM_NVFP4)
-        ; /* the group size is part of the format */
+        ; /* the format defines the group size */
     else if (p->block_in && p->block_out > 1)
         strbuf_addf(&s, " in %ux%u blocks", p->block_out, p->block_in);
     else if (p->block_in)
@@ -268,11 +270,11 @@ static const struct module_path {
     { "lm_head", "lm_head" },
 };
 
-/* Maximum number of steps of one match. A pattern that needs more does not match, so that malicious input
- * cannot take long. */
+/* Maximum number of steps of one match. A pattern that needs more steps does not match, so that malicious
+ * input cannot take long. */
 #define MATCH_STEPS 20000
 
-/* Returns true if `name` begins with the pattern and the match ends at the end or at a dot. */
+/* Returns true if the pattern matches the beginning of `name`, up to a dot or the end. */
 static bool glob_here(const char *p, const char *name, int *steps) {
     for (; *p; p++, name++) {
         if (--*steps < 0) return false;
@@ -288,7 +290,8 @@ static bool glob_here(const char *p, const char *name, int *steps) {
     return *name == '\0' || *name == '.';
 }
 
-/* "mlp.gate" and "model.layers.*.mlp" match whole components, anywhere in the name. */
+/* Returns true if the pattern matches whole components anywhere in the name. Examples of patterns:
+ * "mlp.gate", "model.layers.*.mlp". */
 static bool glob_matches(const char *pattern, const char *name) {
     int steps = MATCH_STEPS;
     for (const char *p = name; *p; p++)
@@ -483,7 +486,8 @@ static uint32_t ratio_of(uint64_t size, uint64_t parts) {
     return each > 1 && each <= UINT32_MAX ? (uint32_t)each : 1;
 }
 
-/* In GPTQ's layout qweight is [in / 8, out] and there is a g_idx; in AWQ's layout it is [in, out / 8]. */
+/* Finds the layout of grouped weights. GPTQ: qweight is [in / 8, out], and there is a g_idx. AWQ: qweight
+ * is [in, out / 8]. */
 static bool pack_of_groups(const struct safetensors *st, const struct safetensors_tensor *t,
                            struct llm_pack *p) {
     const struct safetensors_tensor *scales = sibling(st, t->name, ".qweight", ".scales"),
@@ -502,7 +506,8 @@ static bool pack_of_groups(const struct safetensors *st, const struct safetensor
     return true;
 }
 
-/* 8-bit weights with weight_scale_inv (blocks) or weight_scale (per channel or tensor). */
+/* Finds the layout of 8-bit weights with weight_scale_inv (per block) or weight_scale (per channel or
+ * tensor). */
 static void pack_of_bytes(const struct safetensors *st, const struct safetensors_tensor *t,
                           struct llm_pack *p) {
     const struct safetensors_tensor *scale = sibling(st, t->name, ".weight", ".weight_scale_inv");

@@ -60,7 +60,7 @@ static void add_counts(struct llm_counts *sum, const struct llm_counts *c, doubl
 static int plan_images(struct llm_static *r, struct err *err) {
     struct llm_workload *w = &r->work;
     if (!r->model->decodes && r->model->vision.rule &&
-        w->nimages == 0) { /* a model with only a tower needs an image */
+        w->nimages == 0) { /* a model without a decoder needs an image */
         w->nimages = 1;
         w->images[0].width = w->images[0].height = r->model->vision.tower.image_size;
     }
@@ -77,8 +77,8 @@ static int plan_images(struct llm_static *r, struct err *err) {
     return 0;
 }
 
-/* prompt_tokens is the decoder's input. If it is smaller than the image tokens, it is used as the number of
- * text tokens. */
+/* prompt_tokens is the number of all tokens of the prompt. If it is smaller than the number of image
+ * tokens, it is used as the number of text tokens, with a warning. */
 static void settle_prompt(struct llm_static *r, struct llm_notes *warnings) {
     struct llm_workload *w = &r->work;
     if (w->prompt_tokens == 0) {
@@ -248,8 +248,8 @@ static bool is_scale(const char *name) {
     return has_ending(name, endings, COUNTOF(endings));
 }
 
-/* Returns the number of parameters of a tensor. Packed types have several per stored number. 0: not a
- * parameter. */
+/* Returns the number of parameters of a tensor. Packed types store several parameters per number. Returns
+ * 0 if the tensor does not contain parameters. */
 static uint64_t params_of(const struct safetensors_tensor *t, const struct llm_pack *pack) {
     static const char *const packed[] = { ".qweight", ".weight_packed", "_blocks", ".weight" };
     if (is_scale(t->name)) return 0;
@@ -259,7 +259,8 @@ static uint64_t params_of(const struct safetensors_tensor *t, const struct llm_p
     return has_ending(t->name, packed, COUNTOF(packed)) ? t->bytes * 8 / pack->bits : 0;
 }
 
-/* Warns if config and files differ in bytes by more than padding and tensors for other purposes. */
+/* Warns if the files and the config differ by more than 0.5% of the bytes. The files may or may not
+ * contain layers for multi-token prediction. */
 static void compare_bytes(const struct llm_static *r, struct llm_notes *warnings) {
     double expected = r->weight_bytes, other = r->weight_bytes + r->model->mtp.bytes, got = r->files.bytes;
     if (fabs(got / expected - 1) <= 0.005 || fabs(got / other - 1) <= 0.005) return;

@@ -19,7 +19,7 @@
 struct llm_workload {
     uint64_t batch;
     uint64_t prompt_tokens; /* whole prompt with image tokens; 0: image tokens + text_tokens */
-    uint64_t text_tokens;   /* prompt tokens in addition to the images */
+    uint64_t text_tokens;   /* prompt tokens that are not image tokens */
     uint64_t new_tokens;
     uint64_t context; /* keys of the reported decode step; 0: prompt + 1 */
     struct {
@@ -59,7 +59,7 @@ struct llm_static {
     struct llm_cost prefill;                /* vision and decoder */
     struct llm_cost decode;                 /* one step of the whole batch at work.context */
     struct llm_cost generation;             /* all decode steps */
-    uint64_t decode_steps;                  /* new_tokens - 1: prefill generates the first */
+    uint64_t decode_steps;                  /* new_tokens - 1, because prefill generates the first token */
 
     /* KV cache bytes per token of one sequence; KV cache bytes of the whole batch at the end */
     double kv_bytes_per_token, kv_bytes_at_end;
@@ -70,7 +70,7 @@ struct llm_static {
         uint64_t tensors, params;
         uint64_t by_dtype[LLM_DTYPES];
         double bytes;
-        /* GGUF only: numbers by type, and bytes by layer and type; the first row is for tensors outside of
+        /* GGUF only: numbers by type, and bytes by layer and type. The first row is for tensors outside of
          * layers. */
         uint64_t by_ggml[GGML_TYPES_END];
         double (*layer_bytes)[GGML_TYPES_END];
@@ -82,8 +82,8 @@ struct llm_static {
 
 int llm_static_eval(const struct llm_model *m, const struct llm_workload *w, const struct llm_device *d,
                     struct llm_static *r, struct err *err);
-/* Evaluates the same model, images and device with another batch, prompt or context: costs and memory only,
- * no notes. `r` owns nothing. For sweeps: takes microseconds per point. */
+/* Evaluates the same model, images and device with another batch, prompt or context. Computes costs and
+ * memory only, no notes. `r` owns nothing. For sweeps: takes microseconds per point. */
 void llm_static_vary(const struct llm_static *base, uint64_t batch, uint64_t prompt_tokens, uint64_t context,
                      struct llm_static *r);
 /* Adds the data of the weight files' headers, with a warning for every mismatch. */
@@ -91,11 +91,11 @@ void llm_static_add_files(struct llm_static *r, const struct safetensors *st);
 void llm_static_add_gguf(struct llm_static *r, const struct gguf *g);
 void llm_static_free(struct llm_static *r);
 
-/* Returns 1: fits, 0: does not fit, -1: memory size unknown. */
+/* Returns 1 if the model fits in memory, 0 if it does not, -1 if the memory size is unknown. */
 int llm_static_fits(const struct llm_static *r);
 double llm_static_tokens_per_s(const struct llm_static *r); /* decode at the roofline; NAN: unknown */
 
-/* fields only, into an open object */
+/* writes the fields into an open object */
 void llm_static_json_fields(const struct llm_static *r, struct jsonw *j);
 enum llm_print { LLM_PRINT_TEXT, LLM_PRINT_MARKDOWN };
 void llm_static_text(const struct llm_static *r, enum llm_print how, bool operators, struct strbuf *out);

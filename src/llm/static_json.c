@@ -254,7 +254,7 @@ static void write_stages(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
-/* Writes the stages in the form of a run's static_compute.json, in which `stages` is a list. */
+/* Writes one stage in the form of a run's static_compute.json, in which `stages` is a list. */
 static void write_list_row(const char *name, const char *parent, double tokens, const struct llm_cost *c,
                            struct jsonw *j) {
     jsonw_object(j);

@@ -292,7 +292,7 @@ static void add_layer_row(const struct llm_static *r, struct table *t, uint32_t 
     }
 }
 
-/* Writes one row per run of layers with the same bytes of every type. */
+/* Writes one row per run of consecutive layers that have the same bytes of every type. */
 static void add_layers(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
     const size_t row_bytes = sizeof r->files.layer_bytes[0];
     struct table t;

@@ -13,7 +13,7 @@
 #include "base/util.h"
 
 #define POINTS_MAX 1000000
-#define TABLE_ROWS 24 /* a longer sweep prints about this many rows; JSON contains all */
+#define TABLE_ROWS 24 /* a sweep with more points prints about this many rows; JSON contains all points */
 
 static const char *const names[] = { "batch", "prompt", "context" };
 
@@ -185,7 +185,8 @@ static void add_point_row(struct table *t, const struct llm_sweep_point *p) {
     table_cell(t, "%s", p->fits < 0 ? "\xe2\x80\x93" : p->fits ? "yes" : "no");
 }
 
-/* Long sweeps show the ends, the crossover points and rows at logarithmic distances. */
+/* Returns true if row i is printed. Long sweeps show the ends, the crossover points and rows at
+ * logarithmic distances. */
 static bool shown(const struct llm_sweep *s, size_t i, double *next) {
     uint64_t v = s->points[i].value;
     bool special = i == 0 || i + 1 == s->npoints || v == s->prefill_turn || v == s->decode_turn ||

@@ -27,9 +27,9 @@ struct llm_sweep {
     double factor;
     struct llm_sweep_point *points;
     size_t npoints;
-    /* crossover: first compute-bound value after memory-bound ones; 0: none */
+    /* crossover: first compute-bound value after memory-bound values; 0: none */
     uint64_t prefill_turn, decode_turn, weights_turn;
-    uint64_t largest_fit; /* 0: none, or memory unknown */
+    uint64_t largest_fit; /* 0: no value fits, or the memory size is unknown */
 };
 
 int llm_sweep_parse(const char *text, struct llm_sweep *s,

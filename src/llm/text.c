@@ -53,8 +53,8 @@ static void read_heads(struct llm_text *t, const struct text_family *fam, struct
     t->v_head_dim = t->head_dim;
 }
 
-/* Both use_mla: false (DeepSeek-OCR) and a null kv_lora_rank mean plain heads. The other MLA fields are
- * then ignored. */
+/* Reads the fields of MLA. Both use_mla: false (DeepSeek-OCR) and a null kv_lora_rank mean plain heads;
+ * the other MLA fields are then ignored. */
 static void read_mla(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     if (!(fam->traits & TEXT_MLA) || !fields_bool(f, "use_mla", true)) return;
     t->kv_lora_rank = fields_uint_or_none(f, "kv_lora_rank", fam->kv_lora, SIZE_LIMIT);
@@ -159,7 +159,8 @@ static void place_experts(struct llm_text *t, const struct text_family *fam, str
 /* ---- Sliding windows */
 static bool is_sliding(const char *type) { return strstr(type, "sliding") != NULL; }
 
-/* layer_types: one text per layer. Types other than full and sliding count as full attention, with a note. */
+/* Checks layer_types, a list with one text per layer. Types other than full and sliding count as full
+ * attention, with a note. */
 static void check_types(const struct llm_text *t, const json_t *types, struct llm_fields *f) {
     if (json_array_size(types) < t->layers)
         fields_fail(f, "%slayer_types lists %zu layers; there are %u", f->prefix, json_array_size(types),
@@ -221,8 +222,8 @@ static enum llm_rope_kind rope_kind(const char *name) {
     return LLM_ROPE_OTHER;
 }
 
-/* Reads the divisors of the frequencies, one per pair. Other lists are ignored, and the engine then
- * refuses the model. */
+/* Reads the divisors of the frequencies, one per pair. A list of another length is ignored, and the engine
+ * then refuses the model. */
 static void read_rope_factors(struct llm_rope *r, struct llm_fields *f) {
     const json_t *shorts = fields_list(f, "short_factor"), *longs = fields_list(f, "long_factor");
     size_t n = r->dims / 2;
@@ -235,8 +236,8 @@ static void read_rope_factors(struct llm_rope *r, struct llm_fields *f) {
     r->factors = (uint32_t)n;
 }
 
-/* rope_scaling (older files) or rope_parameters (newer files; also contains the base, per layer type in
- * gemma3). */
+/* Reads rope_scaling (older files) or rope_parameters (newer files). rope_parameters also contains the
+ * base; in gemma3, it has one section per layer type. */
 static void read_rope(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     struct llm_rope *r = &t->rope;
     const json_t *scaling = fields_section(f, "rope_parameters|rope_scaling");
@@ -282,7 +283,7 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     f->failed = f->failed || in.failed || local.failed;
 }
 
-/* Returns a static copy of the name: the text in the config is freed with the config. */
+/* Returns the name as a static string, because the text in the config is freed with the config. */
 static const char *activation_named(const char *name) {
     static const char *const names[] = { "silu",       "swish", "gelu", "gelu_new", "gelu_pytorch_tanh",
                                          "quick_gelu", "relu" };
@@ -291,14 +292,14 @@ static const char *activation_named(const char *name) {
     return name ? "other" : NULL;
 }
 
-/* Reads a cap: NAN if it is null, and `fallback` if it is missing. */
+/* Reads a soft cap. Returns NAN if the field is null, and `fallback` if it is missing. */
 static double read_cap(struct llm_fields *f, const char *name, double fallback) {
     if (fields_has(f, name)) return fields_positive(f, name, NAN);
     return fields_find(f, name, NULL) ? NAN : fallback;
 }
 
-/* Reads the features that only the engine needs, because they do not change the cost. gemma2 has caps by
- * default, gemma3 has none. */
+/* Reads the features that only the engine needs; they do not change the cost. gemma2 has soft caps by
+ * default, gemma3 does not. */
 static void read_arithmetic(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
     uint32_t traits = fam->traits;
     bool scaled_scores = (traits & TEXT_GEMMA) && (traits & TEXT_SANDWICH), capped = !(traits & TEXT_QK_NORM);

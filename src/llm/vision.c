@@ -8,7 +8,7 @@
 #define SIZE_LIMIT (1u << 20)
 #define TOWER_LAYERS_MAX (sizeof(((struct llm_tower *)0)->is_global) / sizeof(bool))
 
-/* All layers are windowed except those listed as global in the config. */
+/* Reads the list of global layers. All other layers use windows. */
 static void read_global_layers(struct llm_tower *t, struct llm_fields *f, const char *key,
                                const int *fallback, size_t nfallback) {
     const json_t *list = fields_list(f, key);
@@ -81,7 +81,7 @@ int vision_read(struct llm_vision *v, const struct vision_family *fam, struct ll
     return f->failed ? -1 : 0;
 }
 
-/* ---- DeepSeek-OCR: SAM, then CLIP, as sections of vision_config.width named after their sizes */
+/* ---- DeepSeek-OCR: SAM, then CLIP. Each has a section in vision_config.width, named after its size. */
 static void ocr_tower(struct llm_tower *t, struct llm_fields *f, const char *key,
                       const struct llm_tower *usual) {
     struct llm_fields in = *f;

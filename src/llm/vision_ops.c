@@ -43,7 +43,8 @@ enum condition {
     HAS_POOL_HEAD = 1 << 10,
     HAS_QK_NORM = 1 << 11,
     HAS_CLASSIFIER = 1 << 12,
-    HAS_SAM_FIRST = 1 << 13, /* patches come from another tower: its own embedding is unused */
+    /* another tower makes the patches, so the patch embedding of this tower is unused */
+    HAS_SAM_FIRST = 1 << 13,
     HAS_MASK_TOKEN = 1 << 14,
 };
 
@@ -102,7 +103,7 @@ static const struct oprow vit[] = {
 #define SAM_CORE(n, r, p, v, c) \
     ROW(n, LLM_OP_ATTENTION, r, NONE, NONE, c, .pairs = p, .heads = HEADS, .qk_dim = HEAD, .v_dim = v)
 
-/* Windowed layers also project the padding, because it is added before the qkv layer. */
+/* Operators of sam. Windowed layers also project the padding, because it is added before the qkv layer. */
 static const struct oprow sam[] = {
     ROW("patch_embed", LLM_OP_CONV, LLM_ROWS_PATCHES, PATCH_IN, HIDDEN, ONE, .vector = HIDDEN,
         .io = PATCH_IN),

@@ -1,5 +1,6 @@
-/* The bf16 tile with AMX, part of bf16_impl.h: C is 32 features x 32 tokens in four tiles of 16 x 16 sums.
- * One step multiplies 16 words, or 32 numbers, of each row. Tiles 0 to 3 are C, 4 and 5 A, 6 and 7 B. */
+/* Multiplies bf16 tiles with AMX; part of bf16_impl.h. C is 32 features x 32 tokens in four tiles of 16 x
+ * 16 sums. One step multiplies 16 words, or 32 numbers, of each row. Tiles 0 to 3 hold C, tiles 4 and 5
+ * hold A, tiles 6 and 7 hold B. */
 enum { AMX_ROWS = 32, AMX_SIDE = 16 };
 
 struct amx_config {
@@ -10,8 +11,8 @@ struct amx_config {
 
 static _Thread_local bool amx_ready;
 
-/* Some compilers do not know that tile instructions read and write memory: all stores before this are done,
- * and loads after it are not moved up. */
+/* Compiler barrier. Some compilers do not know that tile instructions read and write memory. The compiler
+ * must finish all stores before this point and must not move loads from after it to before it. */
 static inline void amx_memory(void) { __asm__ volatile("" ::: "memory"); }
 
 static void amx_begin(void) {
@@ -30,7 +31,7 @@ static void amx_end(void) {
     amx_ready = false;
 }
 
-/* One step. Distances between rows are in words. */
+/* Multiplies one step. Distances between rows are in words. */
 static inline __attribute__((always_inline)) void amx_step(const uint32_t *a, ptrdiff_t a_row,
                                                            const uint32_t *b, ptrdiff_t ldb) {
     _tile_loadd(6, b, ldb * 4);
@@ -43,7 +44,7 @@ static inline __attribute__((always_inline)) void amx_step(const uint32_t *a, pt
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* The last k words, k < 16: the rest of the step is zeros. */
+/* Multiplies the last k words, k < 16. The rest of the step is filled with zeros. */
 static void amx_last_step(int k, const uint32_t *a, ptrdiff_t a_row, const uint32_t *b, ptrdiff_t ldb) {
     uint32_t a_rest[AMX_ROWS * AMX_SIDE] = { 0 }, b_rest[AMX_SIDE * 2 * AMX_SIDE] = { 0 };
     for (int i = 0; i < AMX_ROWS; i++) memcpy(a_rest + i * AMX_SIDE, a + i * a_row, (size_t)k * 4);

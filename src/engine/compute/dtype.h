@@ -67,7 +67,7 @@ static inline uint16_t bf16_from_float(float f) {
     uint32_t u = float_bits(f);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
-/* Denormals, infinities and NaN included. */
+/* Handles denormals, infinities and NaN. */
 static inline float f16_to_float(uint16_t h) {
     uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
     float f = bits_float(magnitude) * 0x1p112f;

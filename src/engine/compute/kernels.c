@@ -30,7 +30,7 @@ static bool has_avx512bf16(void) {
     return has_avx512vnni() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
 }
 #if defined(__linux__)
-/* Linux gives a process the tile registers on request. */
+/* A process must request the tile registers from Linux before it uses them. */
 static bool has_amx(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d;
@@ -41,8 +41,8 @@ static bool has_amx(void) {
 static bool has_amx(void) { return false; }
 #endif
 
-/* Intel's CPUs multiply as many floats as bf16 numbers per cycle, and rounding costs extra: prefill was
- * 25% slower. Only AMX is faster there. */
+/* Intel CPUs multiply as many floats as bf16 numbers per cycle, and rounding to bf16 costs extra time:
+ * prefill was 25% slower. On these CPUs, only AMX makes bf16 faster. */
 static bool prefers_avx512bf16(void) { return has_avx512bf16() && __builtin_cpu_is("amd"); }
 /* $INFERPROF_ISA selects AMX. It becomes the default when its tests have passed on a CPU that has it. */
 static bool prefers_amx(void) { return false; }

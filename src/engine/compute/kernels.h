@@ -30,9 +30,9 @@ struct kernels {
      * a may be read up to row mr_bf16 - 1, and C must have space for all of these rows. */
     void (*tile_bf16)(int k, const uint32_t *a, ptrdiff_t a_row, int rows, const uint32_t *b, ptrdiff_t ldb,
                       float *c, ptrdiff_t ldc, bool add);
-    void (*tile_bf16_end)(void); /* after the last tile of a thread's task; NULL: nothing to do */
+    void (*tile_bf16_end)(void); /* call after the last tile of a thread's task; NULL: no call needed */
     int mr_bf16;
-    bool fast_bf16; /* tile_bf16 uses instructions for bf16; otherwise it only serves tests */
+    bool fast_bf16; /* true: tile_bf16 uses bf16 instructions; false: it is slow and only for tests */
     void (*narrow)(uint16_t *out, const float *in, size_t n); /* to bf16: nearest, ties to even */
     /* y[j*ldy + r] = W[r] . x[j] for r < rows, j < m (m <= 4); W row-major [rows][cols] of type t. */
     void (*dots)(const void *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx, int m,

@@ -1,6 +1,6 @@
 /* Products of quantised weights with activations that were rounded to 8 bits, 32 numbers per scale, in
- * integer arithmetic. Included by kernels_impl.h. The weights of a group of 32 are q, unsigned, and w = a
- * q + b, so
+ * integer arithmetic. Included by kernels_impl.h. A group of 32 weights is stored as unsigned
+ * integers q with w = a q + b. Therefore
  *     sum w x = a d sum(q x8) + b d sum(x8)           d: the scale of the group's x8
  * where sum(x8) is stored with x8. Q8_0 is signed and has b = 0. Q6_K has two scales per group. */
 #if defined(__AVX2__)
@@ -20,7 +20,7 @@ static inline quants q_nibbles(const uint8_t *p) {
     __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     return q_low(_mm256_set_m128i(_mm_srli_epi16(v, 4), v));
 }
-/* 16 for each set bit of 32. */
+/* Returns 32 bytes: byte i is 16 if bit i is set, otherwise 0. */
 static inline quants q_mask(const uint8_t *p) {
     uint32_t bits;
     memcpy(&bits, p, 4);
@@ -35,7 +35,7 @@ static inline quants q_shifted(quants v, int shift, int mask) {
     __m256i bits = _mm256_srl_epi16(v, _mm_cvtsi32_si128(shift));
     return _mm256_slli_epi16(_mm256_and_si256(bits, _mm256_set1_epi8((char)mask)), 4);
 }
-/* fp4_doubled + 12 of each nibble. */
+/* Converts each nibble to fp4_doubled[nibble] + 12, which is not negative. */
 static inline quants q_fp4(quants nibbles) {
     const __m256i table =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
@@ -61,7 +61,7 @@ static inline qsum q_dot_signed(qsum acc, float f, quants q, const int8_t *x) {
     __m256i v = q_bytes((const uint8_t *)x);
     return q_scaled(acc, f, dot_bytes(_mm256_sign_epi8(q, q), _mm256_sign_epi8(v, q)));
 }
-/* Numbers 0..15 times s0, 16..31 times s1. */
+/* The products of numbers 0..15 are multiplied by s0, those of numbers 16..31 by s1. */
 static inline qsum q_dot_two(qsum acc, float f, quants q, const int8_t *x, int s0, int s1) {
     __m256i pairs = _mm256_maddubs_epi16(q, q_bytes((const uint8_t *)x));
     __m256i scales = _mm256_set_m128i(_mm_set1_epi16((short)s1), _mm_set1_epi16((short)s0));
@@ -129,7 +129,7 @@ static void k_quantize(struct q8_rows *out, const float *x, int n) {
     }
 }
 
-/* ---- each function returns q, a and b of the 32 numbers of group g of a block */
+/* ---- each function returns the integers q of group g of a block (32 numbers), and their a and b */
 static inline quants group_q4_0(const uint8_t *b, int g, float *scale, float *offset) {
     (void)g;
     *scale = half_at(b);

@@ -138,8 +138,8 @@ static void widen_q6_k(float *out, const uint8_t *b) {
 typedef uint8_t vb __attribute__((vector_size(LANES)));
 typedef int8_t vsb __attribute__((vector_size(LANES)));
 
-/* 1 sign, 4 exponent and 3 fraction bits: moved to their places in a float and multiplied by 2^120, which is
- * also correct for denormals. There are no infinities; 0x7f is NaN. */
+/* The format has 1 sign, 4 exponent and 3 fraction bits. They are moved to their places in a float, which
+ * is then multiplied by 2^120. This is also correct for denormals. There are no infinities; 0x7f is NaN. */
 static inline vf f8_floats(vu u) {
     vu magnitude = u & 0x7f, nan = (vu)(magnitude == 0x7f) & 0x7fc00000u;
     return (vf)((vu)((vf)(magnitude << 20) * all(0x1p120f)) | nan | (u & 0x80) << 24);

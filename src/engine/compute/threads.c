@@ -19,10 +19,10 @@ struct worker {
     int index;
 };
 
-/* A thread takes a task of the round by adding one to `ticket`, which contains the round (16 bits), the
- * number of tasks (24) and the next task (24). All are in one word, so that a worker that wakes up after
- * the end of its round detects this, and the caller never waits for a worker without a task. On a busy
- * machine a round may be slow, but it does not hang. */
+/* A thread takes a task by adding one to `ticket`. This word contains the number of the round (16 bits),
+ * the number of tasks (24) and the next task (24). Because all three are in one word, a worker that wakes
+ * up late sees that its round is over, and the caller only waits for workers that took a task. On a busy
+ * machine a round may be slow, but it cannot hang. */
 #define TASK_BITS 24
 #define TASK_MASK ((1u << TASK_BITS) - 1)
 #define ROUND_OF(ticket) ((unsigned)((ticket) >> 2 * TASK_BITS))
@@ -32,11 +32,12 @@ struct threads {
     struct worker workers[MAX_THREADS];
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    /* The job of the round: written before the ticket, read by threads that took one of its tasks. */
+    /* The job of the round. Written before the ticket, and read only by threads that took a task of this
+     * round. */
     threads_fn *fn;
     void *job;
     atomic_uint_least64_t ticket;
-    atomic_int done;     /* tasks of the round */
+    atomic_int done;     /* finished tasks of the round */
     atomic_int sleepers; /* workers waiting on `wake` */
     atomic_bool quit;
 };
@@ -54,14 +55,15 @@ static void run_tasks(struct threads *t, int worker) {
         uint64_t ticket = atomic_fetch_add_explicit(&t->ticket, 1, memory_order_acq_rel);
         uint32_t task = ticket & TASK_MASK, ntasks = ticket >> TASK_BITS & TASK_MASK;
         if (task >= ntasks) return;
-        t->fn(t->job, (int)task, worker); /* the caller waits until this task is counted */
+        /* until `done` counts this task, the caller waits and `job` stays valid */
+        t->fn(t->job, (int)task, worker);
         atomic_fetch_add_explicit(&t->done, 1, memory_order_release);
     }
 }
 
-/* Waits for a round other than `seen`. A worker counts itself as sleeping before its last check, and the
- * caller publishes the round before it checks for sleeping workers, so one of them always notices the
- * other. */
+/* Waits for a round other than `seen`. A worker counts itself as sleeping before its last check for a new
+ * round. The caller publishes the round before it checks for sleeping workers. So either the worker sees
+ * the round, or the caller sees the worker. */
 static unsigned await_round(struct threads *t, unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
         unsigned now = ROUND_OF(atomic_load_explicit(&t->ticket, memory_order_acquire));
@@ -99,7 +101,7 @@ struct threads *threads_open(int count) {
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->wake, NULL);
     t->count = 1;
-    /* continue with fewer threads than requested if one cannot be started */
+    /* if a thread cannot be started, continue with fewer threads */
     for (int i = 1; i < count; i++) {
         t->workers[i] = (struct worker){ .pool = t, .index = i };
         if (pthread_create(&t->workers[i].thread, NULL, worker_main, &t->workers[i]) != 0) break;

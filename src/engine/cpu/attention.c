@@ -1,11 +1,11 @@
-/* Attention in tiles of nr queries: the queries of a tile are the vector lanes, so that the softmax over
- * keys needs no sums across lanes. At any time, each thread keeps only the scores of one tile, [keys][nr]. */
+/* Attention in tiles of nr queries. The queries of a tile are the vector lanes, so that the softmax over
+ * keys needs no sums across lanes. Each thread keeps the scores of one tile only, [keys][nr]. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/cpu/internal.h"
 
-enum { KEY_BLOCK = 256 }; /* keys per step: their values fit in the cache */
+enum { KEY_BLOCK = 256 }; /* keys per step, so that their values fit in the cache */
 
 /* One head of one sequence. */
 struct head {
@@ -105,16 +105,17 @@ static void head_tile(const struct head *h, int q0, float *own) {
     k->scale_bias(s, keys, h->scale, rows, cols, h->side);
     if (h->softcap > 0) k->softcap(s, h->softcap, (size_t)keys * (size_t)nr);
     if (h->base >= 0) mask_scores(h, s, q0, k0, keys);
-    for (int l = 0; h->sink && l < nr; l++) s[keys * nr + l] = *h->sink; /* the score after the keys */
+    /* the sink's score comes after the scores of the keys */
+    for (int l = 0; h->sink && l < nr; l++) s[keys * nr + l] = *h->sink;
     k->softmax_lanes(s, keys + (h->sink != NULL), inv);
     sum_values(h, s, k0, keys, lanes, o, ldo);
     for (int l = 0; l < lanes; l++)
         for (int d = 0; d < h->dim_v; d++) h->out[(q0 + l) * h->out_row + d] = o[l * ldo + d] * inv[l];
 }
 
-/* ---- one query: all heads that share a key-value head are computed together, so that its keys and values
- * are read once. Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed in blocks of
- * keys, which are converted to floats first if the cache is bf16. */
+/* ---- one query. All heads that share a key-value head are computed together, so that its keys and values
+ * are read only once. Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed block by
+ * block. If the cache is bf16, each block is converted to floats first. */
 struct group {
     const struct kernels *k;
     int heads, dim_k, dim_v, first, keys; /* keys [first, first + keys) */
@@ -307,8 +308,8 @@ static const char *attend_wide(struct cpu *c, const struct attention *a) {
     return cpu_attention_many(c, &floats, 1);
 }
 
-/* Returns the heads per task of a single query: all heads that share keys, or fewer if there would be too
- * few tasks. */
+/* Returns the heads per task for a single query: all heads that share keys, or fewer heads if there would
+ * be too few tasks. */
 static int group_heads(const struct cpu *c, const struct attention *a, int n) {
     int group = a->heads / a->kv_heads;
     while (group > 1 && n * a->heads / group < threads_count(c->threads)) group = group % 2 ? 1 : group / 2;

@@ -1,16 +1,16 @@
 /* The backend for the CPU, which is the reference for other backends. Tensors are host memory, and weights
  * are used in place. Every operator divides its work among the threads. Scratch memory grows to the size
- * for the largest call and stays allocated, so repeating a call allocates nothing. */
+ * that the largest call needs and stays allocated, so repeating a call allocates nothing. */
 #ifndef ENGINE_CPU_CPU_H
 #define ENGINE_CPU_CPU_H
 
 #include "engine/compute/threads.h"
 #include "engine/ops/ops.h"
 
-/* Threads are borrowed until ops_close(). isa: "portable", "avx2", ... (kernels.h); NULL: $INFERPROF_ISA or
- * the best one. Returns NULL if this machine does not support it. */
+/* Threads are borrowed until ops_close(). isa: "portable", "avx2", ... (kernels.h); NULL: $INFERPROF_ISA
+ * or the best instruction set. Returns NULL if this machine does not support the instruction set. */
 struct ops *cpu_open(struct threads *threads, const char *isa);
-/* Multiplies bf16 numbers also where the CPU has no instructions for that. For tests. */
+/* Enables bf16 products even if the CPU has no bf16 instructions. For tests. */
 void cpu_test_bf16(struct ops *o);
 /* Current size of the scratch memory in bytes. For tests. */
 size_t cpu_scratch_bytes(const struct ops *o);

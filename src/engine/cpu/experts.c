@@ -15,7 +15,7 @@ struct experts_job {
     struct parts parts;
 };
 
-/* y[i] += bias[i]; bias NULL: nothing */
+/* y[i] += bias[i]; does nothing if bias is NULL */
 static void add_bias(const struct cpu *c, float *y, const struct tensor *bias, size_t from, int n) {
     if (bias) c->k->add(y, tensor_floats(bias) + from, (size_t)n);
 }
@@ -83,8 +83,8 @@ const char *cpu_experts_one(void *context, const struct expert *const *experts, 
 
 /* ---- routing */
 
-/* Returns the score of a group: that of its best expert, or the sum of its best two if the router has a
- * correction. */
+/* Returns the score of a group: the score of its best expert, or the sum of its two best scores if the
+ * router has a correction. */
 static float group_score(const struct routing *r, const float *p, int size) {
     float first = -INFINITY, second = -INFINITY;
     for (int i = 0; i < size; i++) {
@@ -110,7 +110,7 @@ static void keep_best_groups(const struct routing *r, float *p) {
         if (!kept[MIN(i / size, r->groups - 1)]) p[i] = -INFINITY;
 }
 
-/* Replaces the logits p by probabilities, and `choice` by the scores that decide. */
+/* Replaces the logits p by probabilities. Sets `choice` to the scores by which experts are chosen. */
 static void route_scores(const struct kernels *k, const struct routing *r, float *p, float *choice) {
     const float *correction = tensor_floats(r->correction);
     if (r->sigmoid)

@@ -20,12 +20,12 @@ struct scratch {
 struct cpu {
     const struct kernels *k;
     struct threads *threads; /* borrowed */
-    struct scratch shared;   /* of one operator, for all threads */
-    struct scratch unfolded; /* of a convolution: its matrix product uses `shared` */
-    struct scratch rounded;  /* activations of one operator in 8 bits */
-    bool exact;              /* float arithmetic, also for quantised and bf16 weights */
-    bool test_bf16;          /* bf16 products also without instructions for them; for tests */
-    struct scratch indices;  /* host numbers of one operator */
+    struct scratch shared;   /* used by one operator at a time, shared by all threads */
+    struct scratch unfolded; /* unfolded patches of a convolution, whose matrix product uses `shared` */
+    struct scratch rounded;  /* activations of one operator, rounded to 8 bits */
+    bool exact;              /* use float arithmetic even for quantised and bf16 weights */
+    bool test_bf16;          /* use bf16 products even without bf16 instructions; for tests */
+    struct scratch indices;  /* integers that one operator needs in host memory */
     struct scratch *own;     /* one per thread */
 };
 

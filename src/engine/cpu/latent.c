@@ -1,4 +1,4 @@
-/* Latent attention: products of one token with parts of kv_b, and the keys and values of many positions. */
+/* Latent attention. For one token: products with parts of kv_b. For many positions: their keys and values. */
 #include <string.h>
 
 #include "engine/cpu/internal.h"
@@ -53,7 +53,8 @@ const char *cpu_latent_value(void *context, const struct latent *l, struct view 
     return run_latent(context, l, sums, out, value_task);
 }
 
-/* Copies one position's row [heads][nope + value] and its rotated part into every head's key and value. */
+/* Copies the row [heads][nope + value] of one position, and its rotated part, into the keys and values of
+ * all heads. */
 static void expand_position(const struct latent *l, const struct latent_rows *r, const float *row,
                             const float *rotated, int position) {
     size_t nope = (size_t)l->nope, value = (size_t)l->value, dim = nope + (size_t)l->rope;

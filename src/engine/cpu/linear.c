@@ -1,13 +1,13 @@
-/* Linear layers, y = x W^T + bias. For up to FEW_ROWS rows, dot products with the weights in place; for
- * more rows, a blocked matrix product. */
+/* Linear layers, y = x W^T + bias. Up to FEW_ROWS rows use dot products with the weights in place; more
+ * rows use a blocked matrix product. */
 #include <string.h>
 
 #include "engine/cpu/internal.h"
 
-/* Block sizes of large products in bytes, so that they apply to tiles of any width. The columns of a panel
- * stay in the first-level cache while the weights of a block are read. The weights, and the sums of the
- * PART_TOKENS tokens of a task, stay in the second-level cache. All features of these tokens are computed
- * before the next tokens, so that the tokens stay in the last-level cache. */
+/* Block sizes of large products. They are in bytes, so that they apply to tiles of any width. The columns
+ * of a panel stay in the first-level cache while the weights of a block are read. The weights of a task
+ * and the sums of its PART_TOKENS tokens stay in the second-level cache. All features of these tokens are
+ * computed before the next tokens, so that the tokens stay in the last-level cache. */
 enum { BLOCK_NUMBERS = 256 }; /* the largest block of a quantised type */
 enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
 
@@ -66,9 +66,9 @@ static void run_few(struct cpu *c, struct few_job *j) {
 
 /* ---- many rows: x is packed into panels of nr tokens, [in][nr] each. A task takes a block of output
  * features, converts their weights to float once and multiplies them with every panel. Tokens are the
- * vector lanes, so weights are only broadcast and need no transposition.
- * With instructions for bf16, weights and activations are pairs of bf16 numbers instead: panels are
- * [in / 2][nr] words, and "columns" below are such words. Exact products do not use them. */
+ * vector lanes, so weights are only broadcast and need no transposition. If the CPU has bf16 instructions,
+ * weights and activations are pairs of bf16 numbers instead: panels are [in / 2][nr] words, and "columns"
+ * below means these words. Exact products always use floats. */
 struct gemm_job {
     const struct cpu *c;
     const struct linear *l;
@@ -76,7 +76,7 @@ struct gemm_job {
     float *panels, *y;
     ptrdiff_t ldx, ldy;
     int m, npanels;
-    int block, nblocks; /* features per task, and number of such blocks */
+    int block, nblocks; /* features per block, and number of blocks */
     int split, part;    /* number of parts of the panels, and panels in the largest part */
     int columns;        /* per step */
     bool pairs;         /* columns are pairs of bf16 numbers */
@@ -84,7 +84,7 @@ struct gemm_job {
     enum ops_store store;
 };
 
-/* f16 weights have more bits than bf16, so they stay floats. */
+/* f16 weights have more fraction bits than bf16, so they are multiplied as floats. */
 static bool uses_pairs(const struct cpu *c, const struct matrix *w) {
     return !c->exact && (c->k->fast_bf16 || c->test_bf16) && w->cols % 2 == 0 && w->type != DTYPE_F32 &&
            w->type != DTYPE_F16;
@@ -99,7 +99,7 @@ static void pack_task(void *job, int task, int worker) {
         k->pack(panel, j->x + row * j->ldx, j->ldx, rows, j->in);
         return;
     }
-    for (int i = 0; i < rows; i++) /* pack() moves words of any kind */
+    for (int i = 0; i < rows; i++) /* pack() copies 32-bit words, whatever they contain */
         k->narrow((uint16_t *)(void *)(words + (ptrdiff_t)i * j->in), j->x + (row + i) * j->ldx,
                   2 * (size_t)j->in);
     k->pack(panel, words, j->in, rows, j->in);
@@ -113,7 +113,7 @@ static void prefetch_next_panel(const struct gemm_job *j, const float *b, int co
     for (int i = from; i < MIN(to, floats); i += 16) __builtin_prefetch(next + i);
 }
 
-/* The same as pairs of bf16 numbers. Quantised weights become floats first. */
+/* Like widen_block(), but writes pairs of bf16 numbers. Quantised weights become floats first. */
 static void pair_block(const struct gemm_job *j, int f0, int features, int column, int columns, float *wide) {
     const struct matrix *w = &j->l->w;
     size_t n = 2 * (size_t)columns;
@@ -128,8 +128,8 @@ static void pair_block(const struct gemm_job *j, int f0, int features, int colum
     }
 }
 
-/* Copies the weights of a block's columns as contiguous floats. Rows of a wide matrix are pages apart, and
- * accessing them in place costs more than this copy. */
+/* Copies the weights of a block of columns as contiguous floats. The rows of a wide matrix are several
+ * pages apart, so reading them in place costs more than this copy. */
 static void widen_block(const struct gemm_job *j, int f0, int features, int column, int columns,
                         float *wide) {
     const struct matrix *w = &j->l->w;
@@ -178,7 +178,8 @@ static void gemm_task(void *job, int task, int worker) {
                   MIN(k->nr, j->m - p * k->nr), features, j->bias ? j->bias + f0 : NULL, j->store == OPS_ADD);
 }
 
-/* Chooses the features per task: as many as fit in a block, or fewer if there would be too few tasks. */
+/* Chooses the features per task: as many as fit in a block, or fewer features if there would be too few
+ * tasks. */
 static void plan_gemm(struct gemm_job *j) {
     const struct kernels *k = j->c->k;
     int threads = threads_count(j->c->threads), out = j->l->w.rows;

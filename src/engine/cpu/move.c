@@ -30,7 +30,7 @@ void cpu_scatter_add(void *context, struct view to, struct view from, const int 
 struct store_job {
     const struct cpu *c;
     const struct cache_rows *rows;
-    struct parts parts; /* of the new rows */
+    struct parts parts; /* divides the new rows among tasks */
 };
 
 static void store_row(const struct kernels *k, char *to, enum dtype type, const float *from, size_t n) {
@@ -66,7 +66,8 @@ struct window_job {
     bool merge;
 };
 
-/* Processes one window: copies its rows from the grid, with zeros outside of it, or adds them to the grid. */
+/* Processes one window: copies its rows from the grid, or adds them to the grid. Copied rows outside of
+ * the grid are zeros. */
 static void window_task(void *job, int task, int worker) {
     const struct window_job *j = job;
     (void)worker;

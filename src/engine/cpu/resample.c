@@ -46,7 +46,7 @@ static void taps_free(struct taps *t) {
     free(t->weight);
 }
 
-/* out[to][inner] = taps applied along the first side of in[from][inner]. */
+/* out[to][inner] = in[from][inner] with the taps applied along the first dimension. */
 static void resample_axis(const struct taps *t, const float *in, int to, size_t inner, float *out) {
     for (int i = 0; i < to; i++) {
         float *y = out + (size_t)i * inner;

@@ -1,4 +1,4 @@
-/* Attention: on tensor cores (flash.cu) where sizes and types allow, otherwise in float arithmetic. */
+/* Attention. Uses tensor cores (flash.cu) if they support the sizes and types, otherwise float arithmetic. */
 #include <math.h>
 
 #include "base/util.h"
@@ -9,7 +9,7 @@ static bool has_flash(const struct cuda *c, int dim_k, int dim_v, int nq) {
            nq >= 16;
 }
 
-/* Kernels for SAM's bias: the widest grid of each, and keys per tile. */
+/* Kernels with SAM's bias. For each kernel: the largest side of the grid, and the keys per tile. */
 enum { FLASH_MOST_SIDE = 80, QUERIES = 64 };
 static const struct {
     int side, keys;

@@ -161,7 +161,7 @@ static void tensor_download(void *context, float *to, struct view from, size_t n
     cuda_copy_out(context, to, view_pointer(from), n * sizeof *to);
 }
 
-/* ---- pinned host memory: kept and used again, because allocating it takes long */
+/* ---- pinned host memory. Freed blocks are kept for reuse, because allocating pinned memory takes long. */
 static void *host_alloc(void *context, size_t bytes) {
     struct cuda *c = context;
     struct host_block fresh = { .bytes = bytes, .used = true };
@@ -176,7 +176,7 @@ static void *host_alloc(void *context, size_t bytes) {
     return fresh.data;
 }
 
-/* Copies from the block may still run. */
+/* Waits first, because the device may still copy from the block. */
 static void host_free(void *context, void *p) {
     struct cuda *c = context;
     if (!p) return;

@@ -1,6 +1,6 @@
 /* Decoding steps as one CUDA graph: the kernels of decode.cu for every layer, captured once per loaded
- * model. Token, position and the rules for the next token are in device memory, so the same graph runs
- * every step, and the host may submit steps before it knows the tokens. */
+ * model. The token, its position and the rules for the next token are in device memory. Therefore the same
+ * graph runs every step, and the host can submit steps before it has the tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
 
 struct cuda_decode {
     struct cuda *c;
-    struct decode_plan plan; /* its pointers are only used while the graph is built */
+    struct decode_plan plan; /* its pointers are valid only while the graph is built */
     enum dtype type;
     cu_exec exec;
     int splits, cluster, taken;
@@ -26,7 +26,7 @@ struct cuda_decode {
     struct decode_rules *rules;
     float *x, *x2, *qkv, *parts, *h, *logits;
     long long *router; /* [layers][experts] */
-    int experts;       /* most of a layer */
+    int experts;       /* largest number of experts in a layer */
     int *sequence, *ban_list;
     unsigned *ban_bits;
     unsigned long long *stamps; /* [layers * 5 + 2]; NULL: none */
@@ -106,8 +106,8 @@ static unsigned vector_bytes(int n8, int piece) {
     int step = piece * 32;
     return (unsigned)((n8 + step - 1) / step * step * 32);
 }
-/* Returns the number of blocks for `items` of eight warps each: at most two per multiprocessor, all with
- * the same number of rounds. */
+/* Returns the number of blocks, of eight warps each, for `items`: at most two blocks per multiprocessor,
+ * all with the same number of rounds. */
 static size_t even_grid(const struct cuda *c, int items) {
     int most = 2 * c->sms, rounds = (items + most - 1) / most;
     return (size_t)((items + rounds - 1) / rounds);
@@ -333,7 +333,8 @@ static void capture(struct cuda_decode *d) {
     free(pointers);
 }
 
-/* Prints the time per kind of kernel in the last step: from its stamp to the next kernel's stamp. */
+/* Prints the time per kind of kernel in the last step. A kernel's time is from its stamp to the stamp of
+ * the next kernel. */
 static void print_stamps(const struct cuda_decode *d) {
     static const char *const names[] = { "rows", "attention", "out", "up", "down", "head" };
     size_t n = (size_t)d->plan.layers * 5 + 2;
@@ -394,7 +395,7 @@ static void decode_begin(void *decode, const struct decode_start *s) {
     put(d, d->state, &state, sizeof state);
     put(d, d->rules, &rules, sizeof rules);
     put(d, d->sequence, s->ids, (size_t)s->n * sizeof *s->ids);
-    if (!d->c->failed) /* a request that ended early may have left banned ids */
+    if (!d->c->failed) /* a request that ended early may not have cleared its banned ids */
         cuda_ok(d->c,
                 d->c->d->set_words((cu_ptr)(uintptr_t)d->ban_bits, 0, (size_t)d->plan.vocab / 32 + 1,
                                    d->c->stream),

@@ -1,4 +1,5 @@
-/* Experts of many tokens, without the host: routing, sorting by expert, products of all experts at once. */
+/* Experts of many tokens, entirely on the device: routing, sorting by expert, and the products of all
+ * experts at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static struct known_experts *known(struct cuda *c, const struct expert *experts,
     return &c->known.v[c->known.n - 1];
 }
 
-/* Descriptions of the experts' matrices for the copy engine: struct tensor_map [n][3]. */
+/* Returns descriptions of the experts' matrices for the copy engine: struct tensor_map [n][3]. */
 static const void *maps_of(struct cuda *c, const struct expert *experts, int n) {
     struct known_experts *k = known(c, experts, n);
     if (k->maps) return k->maps;
@@ -89,7 +90,7 @@ static void product(struct call *a, int which, const void *x, int n, int k, floa
                 params);
 }
 
-/* x of every row as 16-bit numbers. */
+/* Returns the rows of x in the order of the experts, as 16-bit numbers. */
 static void *gather(struct call *a, struct view x) {
     size_t wide = (size_t)MAX(a->hidden, a->inner);
     void *narrow = cuda_scratch(a->c, SCRATCH_CONVERTED, (size_t)a->rows * wide * (size_t)a->parts * 2),
@@ -105,7 +106,7 @@ static void *gather(struct call *a, struct view x) {
     return narrow;
 }
 
-/* Three products and the activation between them; the results are rows of `out`. */
+/* Computes three products and the activation between them, and writes the results to the rows of `out`. */
 static void run_products(struct call *a, void *narrow, float *out) {
     float *up = cuda_scratch(a->c, SCRATCH_UP, (size_t)a->rows * (size_t)a->inner * sizeof *up);
     void *activated[] = { &out, &up, &a->rows, &a->inner, &a->parts, &narrow };
@@ -116,7 +117,8 @@ static void run_products(struct call *a, void *narrow, float *out) {
     product(a, 2, narrow, a->hidden, a->inner, out);
 }
 
-/* The same on Hopper: gate, up and the activation are one launch, down is the other. */
+/* The same on Hopper with two launches: gate, up and the activation are the first one, down is the second
+ * one. */
 static void run_wgmma_products(struct call *a, const void *maps, void *narrow, float *out) {
     void *h = cuda_scratch(a->c, SCRATCH_UP, (size_t)a->rows * (size_t)a->inner * 2);
     struct wgmma_args g = { .m = a->rows, .experts = maps, .first = a->first, .tiles = a->tiles };

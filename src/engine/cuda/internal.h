@@ -11,7 +11,8 @@
 struct tensor {
     cu_ptr data; /* 0: the allocation failed or was not made yet */
     size_t bytes;
-    enum dtype type;  /* float, or bf16 for caches and 16-bit activations; a matrix states its own type */
+    /* float, or bf16 for caches and 16-bit activations; for weights, see the type in struct matrix */
+    enum dtype type;
     const void *host; /* wrapped memory; else NULL */
 };
 
@@ -75,7 +76,7 @@ struct block { /* of device memory */
     bool used;
 };
 
-struct host_block { /* of pinned host memory */
+struct host_block { /* a block of pinned host memory */
     void *data;
     size_t bytes;
     bool used;
@@ -152,7 +153,7 @@ enum { CUDA_THREADS = 256, CUDA_FEW_ROWS = 8, GEMM_TILE = 128, GEMM_SHARED = 3 *
 static inline size_t cuda_blocks(size_t items) {
     return MIN((items + CUDA_THREADS - 1) / CUDA_THREADS, (size_t)1 << 16);
 }
-/* Rows are blocks in y, their n numbers are threads of blocks in x. */
+/* One row per block in y; the n numbers of a row are divided among the threads of the blocks in x. */
 static inline struct cuda_grid cuda_rows_grid(size_t rows, size_t n) {
     return (struct cuda_grid){ cuda_blocks(n), MIN(rows, (size_t)65535), .threads = CUDA_THREADS };
 }
@@ -162,7 +163,7 @@ static inline enum kernel_id cuda_typed(enum kernel_id f32, enum dtype type) {
 
 void cuda_copy_in(struct cuda *c, void *to, const void *from, size_t bytes);
 void cuda_copy_out(struct cuda *c, void *to, const void *from, size_t bytes);
-/* x[m, k] as 16-bit numbers [m][parts][k]. */
+/* Converts x[m, k] to 16-bit numbers [m][parts][k]. */
 void *cuda_converted(struct cuda *c, enum dtype type, struct view x, ptrdiff_t ldx, int m, int k, int parts);
 /* Returns true if products with weights of this type run on Hopper's tensor cores. */
 bool cuda_has_wgmma(const struct cuda *c, enum dtype type);

@@ -43,7 +43,7 @@ bool cuda_ok(struct cuda *c, int rc, const char *what) {
     return false;
 }
 
-/* ---- memory: freed blocks are kept and reused; this is safe because the stream runs in order */
+/* ---- memory. Freed blocks are kept and reused. This is safe because the stream runs in order. */
 static size_t rounded(size_t bytes) {
     size_t to = bytes < (1u << 20) ? 512 : 1u << 20;
     return (MAX(bytes, (size_t)1) + to - 1) / to * to;
@@ -110,7 +110,7 @@ static int not_built(struct err *err) {
                    "toolkit (nvcc) and build again, or use device=cpu");
 }
 
-/* Returns NULL if the driver cannot run the kernels; err says how to continue. */
+/* Returns NULL if the driver cannot run the kernels; err says what the user can do. */
 static const struct driver *load_driver(struct err *err) {
     struct err why;
     const struct driver *d = driver_load(&why);

@@ -11,7 +11,8 @@ static void run_few(struct cuda *c, const struct linear *l, float *x, ptrdiff_t 
                 (struct cuda_grid){ ((size_t)n + 7) / 8, .threads = CUDA_THREADS }, params);
 }
 
-/* One row and many features, such as those of the head. */
+/* Multiplies one row with a matrix of many features, such as the head. Returns false if the sizes are not
+ * supported. */
 static bool run_one(struct cuda *c, const struct linear *l, float *x, float *y, int add) {
     enum { MOST_COLUMNS = 10 << 10, LEAST_ROWS = 4096 };
     void *w = pointer_of(l->w.data), *bias = pointer_of(l->bias);
@@ -59,7 +60,7 @@ void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, co
             "describing a matrix");
 }
 
-/* Tiles of all matrices with columns of `width`. */
+/* Counts the tiles of all matrices if a tile has `width` columns. */
 static size_t count_tiles(const struct wgmma_args *a, int width) {
     size_t rows = ((size_t)a->m + GEMM_TILE - 1) / GEMM_TILE, columns = 0;
     for (int i = 0; i < (a->paired ? 1 : a->matrices); i++)
@@ -67,8 +68,8 @@ static size_t count_tiles(const struct wgmma_args *a, int width) {
     return rows * columns;
 }
 
-/* A tile of 256 columns takes a little less time than two of 128, but the last round of blocks may have
- * few. */
+/* A tile of 256 columns takes a little less time than two tiles of 128. But with wide tiles, the last
+ * round may leave more multiprocessors without work. */
 static bool prefers_wide(const struct cuda *c, const struct wgmma_args *a) {
     size_t sms = (size_t)c->sms, wide = (count_tiles(a, 256) + sms - 1) / sms,
            slim = (count_tiles(a, 128) + sms - 1) / sms;
@@ -89,7 +90,7 @@ void cuda_run_wgmma(struct cuda *c, enum dtype type, struct wgmma_args *a) {
                 params);
 }
 
-/* Linear layers of the same rows. */
+/* Linear layers that are applied to the same rows. */
 struct product {
     const struct linear *l[MOST_MATRICES];
     struct gemm_out out[MOST_MATRICES];
@@ -134,7 +135,7 @@ static void run_mma(struct cuda *c, const struct product *p) {
                            .k = l->w.cols,
                            .parts = c->exact && l->w.type == DTYPE_BF16 ? 2 : 1 };
     a.x = input_of(c, p, a.parts);
-    /* Tiles of 128 x 128, or of 64 x 64 where those would leave multiprocessors without work. */
+    /* Tiles are 128 x 128, or 64 x 64 if large tiles would leave multiprocessors without work. */
     size_t m = (size_t)p->m, n = (size_t)l->w.rows;
     bool small = (m + 127) / 128 * ((n + 127) / 128) * 4 < (size_t)c->sms * 3;
     size_t tile = small ? 64 : 128;
@@ -222,7 +223,7 @@ const char *cuda_linear_rows(void *context, const struct linear_out *v, int n, s
     return run_product(c, &p);
 }
 
-/* Without Hopper's kernel: two products, whose results are multiplied then. */
+/* Used without Hopper's kernel: computes gate and up as two products, then combines them with silu. */
 static void swiglu_in_steps(struct cuda *c, struct product *p, struct view y) {
     size_t n = (size_t)p->m * (size_t)p->l[0]->w.rows;
     void *gate = view_address(y), *up = cuda_scratch(c, SCRATCH_UP, n * 2);

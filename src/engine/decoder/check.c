@@ -48,7 +48,7 @@ static bool is_supported_activation(const char *name) {
     return false;
 }
 
-/* The features that a model may need from the backend, and their names in messages. */
+/* Returns the features that the model needs from the backend, and appends their names to `names`. */
 static unsigned extras_of(const struct llm_text *c, struct strbuf *names) {
     const struct {
         bool needed;

@@ -43,7 +43,7 @@ static void store_in_cache(struct decoder *d, struct tensor *cache, struct view 
 
 /* Returns true if a pass of n rows has 16-bit activations. */
 static bool is_narrow(const struct decoder *d, int n) { return d->narrow.h && n > d->ops->backend->few_rows; }
-/* The scratch of n rows. */
+/* Returns the scratch tensor for a pass of n rows: `narrow` or `wide`. */
 static struct view scratch_of(const struct decoder *d, int n, struct tensor *wide, struct tensor *narrow) {
     return view_of(is_narrow(d, n) ? narrow : wide);
 }
@@ -87,7 +87,7 @@ static void place_heads(struct decoder *d, const struct decoder_layer *l, struct
     }
 }
 
-/* The same, with norms, in one operator: queries become 16-bit numbers in d->narrow.q. */
+/* Does the same, including norms, in one operator. Queries become 16-bit numbers in d->narrow.q. */
 static void place_narrow(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass) {
     size_t row = 0, q = (size_t)(d->heads * d->dim_k), kv = (size_t)(d->kv_heads * d->dim_k);
     for (int i = 0; i < pass.n; i++) {
@@ -114,8 +114,8 @@ static void place_narrow(struct decoder *d, const struct decoder_layer *l, struc
     }
 }
 
-/* Describes the attention of a segment, whose first row is `row`, over each head's keys and values in the
- * layer's cache. */
+/* Describes the attention of a segment that starts at row `row`. The keys and values of each head are in
+ * the layer's cache. */
 static struct attention attention_of(const struct decoder *d, const struct decoder_layer *l,
                                      const struct decoder_rows *r, size_t row, int rows) {
     size_t q_row = (size_t)(d->heads * d->dim_k), out_row = (size_t)(d->heads * d->dim_v);
@@ -156,7 +156,7 @@ static void attend(struct decoder *d, const struct decoder_layer *l, struct deco
         ops_attention_many(d->ops, "attention", d->attentions, pass.n);
 }
 
-/* x += post(result of a block), where the block is `last` applied to `from`; post NULL: no norm. */
+/* x += post(last(from)). `last` is the last layer of the block; post NULL: no norm. */
 static void add_block(struct decoder *d, const char *name, const struct linear *last, struct view from, int n,
                       const char *post_name, struct tensor *post, struct view x) {
     struct view h = view_of(d->h);

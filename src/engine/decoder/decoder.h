@@ -29,8 +29,9 @@
 enum { DECODER_CHUNK = 512 }; /* most rows per forward pass, unless the backend prefers more */
 
 struct decoder_layer {
-    struct tensor *norm1, *norm2;   /* [hidden]: before attention and before the feed-forward block */
-    struct tensor *post1, *post2;   /* [hidden]: of their outputs (gemma2, gemma3); else NULL */
+    struct tensor *norm1, *norm2; /* [hidden]: before attention and before the feed-forward block */
+    /* [hidden]: norms after attention and after the feed-forward block (gemma2, gemma3); else NULL */
+    struct tensor *post1, *post2;
     struct linear q, k, v, o;       /* [heads*dim, hidden], [kv*dim, hidden] twice, [hidden, heads*v_dim] */
     struct tensor *q_norm, *k_norm; /* [dim], Qwen3; else NULL */
     struct tensor *sinks;           /* [heads], gpt_oss; else NULL */
@@ -40,8 +41,8 @@ struct decoder_layer {
     struct tensor *q_a_norm, *kv_a_norm;
     struct expert mlp; /* dense layers */
     struct moe moe;    /* moe.routing.n 0: dense */
-    /* The cache: [sequences][kv_heads][positions][dim_k] and [..][dim_v]. Latent attention:
-     * [sequences][positions][rank + rope], and NULL. */
+    /* The cache: keys are [sequences][kv_heads][positions][dim_k], values [..][dim_v]. With latent
+     * attention, keys are [sequences][positions][rank + rope], and values are NULL. */
     struct tensor *keys, *values;
     int window;
     bool local_rope; /* rotates by decoder.local_rope */
@@ -60,20 +61,22 @@ struct decoder {
     struct tensor *norm;
     struct decoder_layer *layer;
     struct rope_table rope;
-    struct rope_table local_rope; /* of sliding-window layers (gemma3); dims 0: the same as `rope` */
+    struct rope_table local_rope; /* for sliding-window layers (gemma3); dims 0: these layers use `rope` */
     struct rope_filled rope_filled;
     float score_scale;
     int chunk; /* most rows per forward pass */
     /* Scratch for `chunk` rows. */
     struct tensor *h, *q, *k, *v, *mixed, *gate, *up, *latent;
-    /* The same as 16-bit numbers, for passes of more rows than the backend's few_rows; NULL: none. */
+    /* The same as 16-bit numbers, for passes with more rows than the backend's few_rows. NULL if not
+     * supported. */
     struct {
         struct tensor *h, *q, *mixed, *gate;
     } narrow;
     struct moe_scratch moe;
     /* [layers][ROUTING_MAX_EXPERTS] since decoder_experts_reset(); NULL: no layer has routed experts */
     bool *expert_used;
-    bool experts_unknown; /* the routing ran on the device since the reset */
+    /* true: the routing ran on the device since the reset, so expert_used is incomplete */
+    bool experts_unknown;
     /* Latent attention: keys and values of one layer for many tokens, and scratch memory for one token. */
     struct tensor *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
     struct attention *attentions;           /* [chunk]: scratch for the sequences of a pass */
@@ -96,7 +99,7 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
 struct decoder_rows {
     int sequence, position, n;
     bool logits; /* compute the logits of the last of these rows */
-    int length;  /* tokens of the text that is being processed, with later segments; 0: position + n */
+    int length;  /* length of the whole text in tokens, including later segments; 0: position + n */
 };
 struct decoder_pass {
     const struct decoder_rows *v;
@@ -112,14 +115,15 @@ void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass 
 void decoder_forward(struct decoder *d, struct view x, int n, int position, struct tensor *logits);
 /* Starts counting the experts that tokens are routed to. */
 void decoder_experts_reset(struct decoder *d);
-/* Returns the number of different experts since the reset, as a mean over the routed layers; NaN if the
- * model has none or the routing ran on the device. */
+/* Returns the number of different experts used since the reset, as a mean over the routed layers. Returns
+ * NaN if the model has no experts or the routing ran on the device. */
 double decoder_experts_used(const struct decoder *d);
 /* The first half of a layer: x += o(attention(rms(x))), using the cache. */
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
                        struct decoder_pass pass);
 
-/* Before a segment is rotated: fits the table of rotary positions to the length of its text. */
+/* Fits the table of rotary positions to the length of a segment's text. Call before the segment is
+ * rotated. */
 void decoder_fit_rope(struct decoder *d, const struct decoder_rows *r);
 
 static inline int decoder_pass_rows(struct decoder_pass pass) {

@@ -2,7 +2,7 @@
 
 #include "base/util.h"
 
-/* The norms inside latent attention use this eps; the config value applies to the other norms only. */
+/* The norms inside latent attention use this eps. The eps of the config applies to the other norms only. */
 static const float latent_eps = 1e-6f;
 
 static struct latent latent_of(const struct decoder *d, const struct decoder_layer *l) {
@@ -63,7 +63,7 @@ static void place_latent(struct decoder *d, const struct latent *s, const struct
     ops_copy(o, kept_at(d, s, l, r->sequence, r->position), kept, (size_t)r->n * row);
 }
 
-/* For many tokens: computes the layer's keys and values of all positions of the sequence so far. */
+/* Computes the layer's keys and values for all positions of the sequence so far. Used for many tokens. */
 static void expand_latents(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
                            int sequence, int positions) {
     int width = d->heads * (s->nope + s->value);

@@ -21,7 +21,7 @@ static enum weights_fill norm_fill(const struct decoder *d) {
     return d->c->norm_plus_one ? WEIGHTS_NORM_MINUS_ONE : WEIGHTS_NORM;
 }
 
-/* Rows [first, first + rows) of a matrix of all_rows rows. */
+/* Loads the rows [first, first + rows) of a matrix of all_rows rows. */
 static struct linear load_part(struct weights *w, int all_rows, int first, int rows, int in, int layer,
                                const char *name) {
     return (struct linear){ .w = weights_rows(w, all_rows, first, rows, in, LAYERS ".%d.%s.weight", layer,
@@ -78,7 +78,7 @@ static struct expert load_expert(struct weights *w, int hidden, int inner, bool 
                             load_linear(w, hidden, inner, bias, prefix, layer, n[2]) };
 }
 
-/* Names of the tensors of a routed layer. The first row is the one of all other families. */
+/* Names of the tensors of a routed layer. Families without their own row use the first row. */
 static const struct moe_names {
     const char *family, *router, *experts[3], *shared[3];
 } moe_names[] = {
@@ -177,7 +177,7 @@ static void load_norms(struct decoder *d, struct weights *w, int i) {
     l->post2 = weights_vector(w, d->hidden, fill, LAYERS ".%d.post_feedforward_layernorm.weight", i);
 }
 
-/* Number of floats per position in a layer's keys and values. */
+/* Returns the number of floats per position in a layer's keys; *values is the number in its values. */
 static size_t cache_row(const struct decoder *d, size_t *values) {
     *values = d->c->kv_lora_rank ? 0 : (size_t)d->kv_heads * (size_t)d->dim_v;
     return d->c->kv_lora_rank ? d->c->kv_lora_rank + d->c->qk_rope_dim
@@ -203,7 +203,7 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
                        "%.1f GB of memory: use a smaller batch or context",
                        sequences, positions, bytes / 1e9, memory / 1e9);
     free_cache(d);
-    d->sequences = 0; /* if memory runs out here */
+    d->sequences = 0; /* keeps the decoder consistent if an allocation below fails */
     for (int i = 0; i < d->layers; i++) {
         d->layer[i].keys = ops_alloc_cache(d->ops, n * keys, d->kv);
         if (values) d->layer[i].values = ops_alloc_cache(d->ops, n * values, d->kv);
@@ -301,7 +301,7 @@ static void alloc_scratch(struct decoder *d) {
     d->up = alloc_rows(d, c->intermediate);
     d->attentions = xcalloc((size_t)d->chunk, sizeof *d->attentions);
     if (c->kv_lora_rank) alloc_latent_scratch(d);
-    const struct moe *routed = NULL; /* sizes of any routed layer; they are all equal */
+    const struct moe *routed = NULL; /* any routed layer; all have the same sizes */
     for (int i = 0; i < d->layers; i++)
         if (d->layer[i].moe.routing.n) routed = &d->layer[i].moe;
     if (routed) moe_scratch_init(&d->moe, d->ops, routed, d->hidden, d->chunk);

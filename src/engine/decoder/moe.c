@@ -52,7 +52,7 @@ static void forward_one(struct ops *o, const struct moe *e, struct view x, struc
     ops_experts_one(o, "experts", v, weights, n, x, y);
 }
 
-/* names: of gate, up, down, and of gate and up in one. `gate` and `up` are scratch. */
+/* names[4]: of gate, of up, of down, and of gate and up as one operator. `gate` and `up` are scratch. */
 static void run_expert(struct ops *o, const struct expert *e, const char *const names[4], struct view x,
                        int hidden, int m, struct tensor *gate, struct tensor *up, struct view y,
                        enum ops_store store) {
@@ -74,7 +74,7 @@ static void sort_by_expert(const struct routing *r, struct moe_scratch *s, int m
     }
 }
 
-/* Computes the factor of the shared expert for each token on the host. */
+/* Computes the factor of the shared expert for each token. Downloads the logits to the host. */
 static void open_shared(struct ops *o, const struct moe *e, struct view x, int m, int hidden,
                         struct moe_scratch *s) {
     if (!e->shared_gate.w.rows) return;

@@ -22,7 +22,7 @@ struct moe_scratch {
     struct routing_choice *choices; /* [tokens][k] */
     int *token;                     /* [tokens * k], ordered by expert */
     float *weight;                  /* of those */
-    bool by_device;                 /* the device chose in the last call: `choices` are not valid */
+    bool by_device;                 /* the last call routed on the device, so `choices` are not valid */
     float *opening;                 /* [tokens]: the factor of the shared expert */
     int *every;                     /* [tokens]: 0, 1, 2, ... */
 };

@@ -86,8 +86,8 @@ struct llm_rope rope_local(const struct llm_rope *c) {
     return out;
 }
 
-/* Returns the number that selects the frequencies of a text: the factor of the base (dynamic), or 1 for
- * the long divisors (longrope). */
+/* Returns the number that selects the frequencies for a text. dynamic: the factor of the base. longrope: 1
+ * for the long divisors. */
 static double length_scale(const struct llm_rope *c, int length) {
     double trained = (double)c->max_positions, factor = value_or(c->factor, 1);
     if (c->kind == LLM_ROPE_LONGROPE) return (uint64_t)length > c->original_max_positions ? 1 : 0;

@@ -14,23 +14,23 @@
 int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, bool interleaved, int positions,
               const float *factors, struct err *err);
 void rope_free(struct rope_table *t, struct ops *o);
-/* The same model's rule for sliding-window layers: local_theta, no scaling. */
+/* Returns the rule for the sliding-window layers of the same model: local_theta, no scaling. */
 struct llm_rope rope_local(const struct llm_rope *c);
 
-/* With the types dynamic and longrope the frequencies depend on the length of the text. This is the part of
- * a table that was computed last. */
+/* With the types dynamic and longrope, the frequencies depend on the length of the text. This struct
+ * describes the part of a table that was computed last. */
 struct rope_filled {
     int position, n;
     double scale;
 };
-/* Computes the rows [position, position + n) of the table again if a text of `length` tokens requires other
- * frequencies than those computed last. */
+/* Computes the rows [position, position + n) of the table again if a text of `length` tokens requires
+ * other frequencies than the last computed ones. */
 void rope_fit(struct rope_table *t, struct ops *o, const struct llm_rope *c, struct rope_filled *filled,
               int position, int n, int length);
-bool rope_fits_length(const struct llm_rope *c); /* the type is one of these two */
-/* Positions that the model supports: with dynamic, `factor` times those that it was trained with. */
+bool rope_fits_length(const struct llm_rope *c); /* true for the types dynamic and longrope */
+/* Returns the number of positions that the model supports. For dynamic, this is `factor` times `trained`. */
 uint64_t rope_positions(const struct llm_rope *c, uint64_t trained);
-/* The factor for the scores of latent attention in addition to 1/sqrt(head_dim): mscale with YaRN,
+/* Returns the factor for the scores of latent attention in addition to 1/sqrt(head_dim): mscale with YaRN,
  * otherwise 1. */
 double rope_score_scale(const struct llm_rope *c);
 

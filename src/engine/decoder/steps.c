@@ -53,7 +53,7 @@ static void *open_state(struct decoder *d, const struct ops_decode_calls *calls)
     return state;
 }
 
-/* Features that whole steps lack on every backend. */
+/* Returns true if the model needs a feature that no backend supports in whole steps. */
 static bool needs_operators(const struct llm_text *c) {
     return c->shared_gate || c->sandwich_norms || c->scaled_embedding || c->sinks || c->sigmoid_scores ||
            rope_fits_length(&c->rope) || c->rope.local_plain;
@@ -76,7 +76,7 @@ void decoder_steps_close(struct decoder_steps *s) {
 }
 
 void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start) {
-    /* a batch was served in between: the cache was allocated again */
+    /* the cache was allocated again, because a batch was served in between */
     if (s->reserved != s->decoder->reserved) {
         s->calls->close(s->state);
         s->state = open_state(s->decoder, s->calls);

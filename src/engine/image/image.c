@@ -43,7 +43,7 @@ void image_crop(const struct image *in, int x, int y, int width, int height, str
                in->rgb + ((size_t)(y + row) * (size_t)in->width + (size_t)x) * 3, (size_t)width * 3);
 }
 
-/* Returns the index in the stored image of pixel (x, y) of the upright image, for orientations 2..8. */
+/* Returns the index of pixel (x, y) of the upright image in the stored image, for orientations 2..8. */
 static size_t stored_at(int orientation, int width, int height, int x, int y) {
     bool swap = orientation >= 5; /* rows and columns are exchanged */
     int u = swap ? y : x, v = swap ? x : y;

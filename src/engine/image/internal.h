@@ -23,7 +23,8 @@ int image_decode_limited(const struct image_file *f, struct image *out, struct e
 int image_alloc(struct image *im, uint32_t width, uint32_t height, const struct image_file *f,
                 struct err *err);
 
-/* Returns the orientation in an EXIF block (a TIFF file without the "Exif" marker); 1 if it is invalid. */
+/* Returns the orientation in an EXIF block (a TIFF file without the "Exif" marker), or 1 if the block is
+ * invalid. */
 int exif_orientation(const uint8_t *tiff, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* JPEG with libjpeg-turbo. Its errors longjmp, so memory that must be freed is referenced from the
- * caller's frame. */
+/* JPEG with libjpeg-turbo. It reports errors with longjmp(), so memory that must be freed is referenced
+ * from the caller's frame. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "engine/image/internal.h"
 
-#define MAX_SCANS 200 /* a progressive file has about ten; thousands would only serve to exhaust CPU time */
+#define MAX_SCANS 200 /* a progressive file has about ten scans; thousands would exhaust CPU time */
 #define EXIF_MARK "Exif\0\0"
 #define EXIF_MARK_BYTES 6u
 
@@ -39,7 +39,7 @@ static void leave(j_common_ptr jpeg) {
     longjmp(e->leave, 1);
 }
 
-/* Damaged data is decoded as far as possible; a truncated file is an error. */
+/* Ignores damaged data, so that decoding continues. A truncated file is an error. */
 static void message(j_common_ptr jpeg, int level) {
     struct on_error *e = (struct on_error *)jpeg->err;
     if (level >= 0 || jpeg->err->msg_code != JWRN_JPEG_EOF) return;

@@ -1,6 +1,6 @@
-/* Pillow's 8-bit resampling (up to Pillow 12), bit for bit: weights in double, rounded to 22 fractional
- * bits; first the horizontal pass, stored as bytes, then the vertical one. An axis whose size does not
- * change is skipped. */
+/* Pillow's 8-bit resampling (up to Pillow 12), bit for bit. Weights are computed in double and rounded to
+ * 22 fractional bits. The horizontal pass comes first and stores bytes; then comes the vertical pass. An
+ * axis whose size does not change is skipped. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -40,7 +40,8 @@ struct clip *clip_open(const struct llm_vision *v, struct weights *w) {
     c->positions = weights_vector(w, (1 + c->grid * c->grid) * c->width, WEIGHTS_ROWS,
                                   CLIP ".embeddings.position_embedding.weight");
     c->pre_norm_w =
-        weights_vector(w, c->width, WEIGHTS_NORM, CLIP ".pre_layrnorm.weight"); /* sic, in the files */
+        /* the files contain this spelling */
+        weights_vector(w, c->width, WEIGHTS_NORM, CLIP ".pre_layrnorm.weight");
     c->pre_norm_b = weights_vector(w, c->width, WEIGHTS_BIAS, CLIP ".pre_layrnorm.bias");
     c->layer = xcalloc((size_t)c->layers, sizeof *c->layer);
     for (int i = 0; i < c->layers; i++) load_layer(c, w, i, (int)t->intermediate);
@@ -53,8 +54,8 @@ void clip_close(struct clip *c) {
     free(c);
 }
 
-/* Tensors of one forward pass over sequences of n*n + 1 rows, of all parts. h, mixed and wide are 16-bit
- * numbers where the device has them. */
+/* Tensors of one forward pass over the views of all parts; a view has n*n + 1 rows. h, mixed and wide are
+ * 16-bit numbers if the device supports them. */
 struct pass {
     const struct clip_part *part;
     int parts, rows;
@@ -62,7 +63,7 @@ struct pass {
     struct tensor *wide;          /* [rows, 3 width] or [rows, inner] */
 };
 
-enum { NARROW_DIM = 64 }; /* heads for which attention has 16-bit kernels */
+enum { NARROW_DIM = 64 }; /* size of heads for which attention has 16-bit kernels */
 
 static int part_rows(const struct clip_part *p) { return p->views * (p->n * p->n + 1); }
 
@@ -88,7 +89,7 @@ static void pass_free(struct pass *p, struct ops *o) {
     ops_free(o, p->wide);
 }
 
-/* x = [class; features] + positions of every view of a part. */
+/* x = [class; features] + positions, for every view of a part. */
 static void embed_features(const struct clip *c, struct ops *o, const struct clip_part *p,
                            struct view features, struct view x) {
     size_t width = (size_t)c->width, area = (size_t)p->n * (size_t)p->n * width, all = area + width;
@@ -108,7 +109,7 @@ static void embed_features(const struct clip *c, struct ops *o, const struct cli
     ops_free(o, resampled);
 }
 
-/* Views attend to their own rows. */
+/* Each view attends only to its own rows. */
 static void attend(const struct clip *c, struct ops *o, const struct pass *p) {
     size_t row = 0, width = (size_t)c->width;
     for (int i = 0; i < p->parts; i++) {
@@ -135,7 +136,8 @@ static void run_layer(const struct clip *c, struct ops *o, const struct clip_lay
     ops_linear(o, "fc2", &l->fc2, wide, l->fc1.w.rows, n, x, width, OPS_ADD);
 }
 
-/* Calls embed_features(), or copies the results without the class tokens, for every part. */
+/* For every part: calls embed_features() if `embed` is set, otherwise copies the results without the class
+ * tokens. */
 static void each_part(const struct clip *c, struct ops *o, const struct pass *p, struct view features,
                       bool embed) {
     size_t row = 0, at = 0, width = (size_t)c->width;

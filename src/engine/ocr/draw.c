@@ -90,7 +90,7 @@ static void label_pixel(void *context, int x, int y) {
 
 static void draw_label(struct image *im, const struct dsocr_box *box, const char *text, struct colour c) {
     struct label l = { im, box->x1, MAX(0, box->y1 - LABEL_ABOVE), c };
-    size_t n = strnlen(text, 256); /* truncate: a malformed label may include half of the page */
+    size_t n = strnlen(text, 256); /* truncated, because a malformed label may contain half of the page */
     int width = font_width(text, n) * LABEL_SCALE;
     const struct colour white = { 255, 255, 255 };
     if (width == 0 || l.x >= im->width || l.y >= im->height) return;

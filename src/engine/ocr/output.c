@@ -87,8 +87,8 @@ static const char *find_text(const char *p, const char *end, const char *what) {
     return memmem(p, (size_t)(end - p), what, strlen(what));
 }
 
-/* Finds the shortest label and the shortest coordinates that complete a group, like a lazy regex; a label
- * may include an unfinished group. NULL: no more groups. */
+/* Finds the next group: the shortest label and the shortest coordinates that complete it, like a lazy
+ * regex. A label may include an unfinished group. Returns NULL if there are no more groups. */
 static const char *next_group(const struct dsocr_output *o, const char *from, int width, int height,
                               struct dsocr_group *g) {
     const char *end = o->text + o->len, *start = find_text(from, end, REF);
@@ -128,7 +128,8 @@ void dsocr_output_free(struct dsocr_output *o) {
     *o = (struct dsocr_output){ 0 };
 }
 
-/* ---- result.mmd. Images are numbered by group; groups with equal text are replaced together. */
+/* ---- result.mmd. Each image group gets the next number. If several groups have the same text, all of
+ * them get the link of the first one. */
 void dsocr_output_markdown(const struct dsocr_output *o, struct strbuf *out) {
     struct strbuf text = STRBUF_INIT;
     strbuf_add(&text, o->text, o->len);

@@ -11,7 +11,7 @@
 #include "engine/tokenizer/unicode.h"
 
 #define PATCH_SIDE 16
-#define PATCHES_A_TOKEN 4 /* per side: two convolutions of stride 2 */
+#define PATCHES_A_TOKEN 4 /* patches along a side of a token: two convolutions of stride 2 */
 #define IMAGE_MARK "<image>"
 
 static const struct {
@@ -48,9 +48,9 @@ int dsocr_set_sizes(struct dsocr_settings *s, int base_side, int image_side, int
     return set_side(&s->image_side, "image_size", image_side, err);
 }
 
-/* Compares all grids of min..max tiles by increasing area and chooses the one with the nearest aspect
- * ratio. Of two equally near grids, the larger one is chosen only if the image has more than half of its
- * pixels. Uses doubles like the original, so that ties are exact. */
+/* Compares all grids of min..max tiles by increasing area and chooses the grid with the nearest aspect
+ * ratio. If two grids are equally near, the larger one is chosen only if the image has more than half of
+ * its pixels. Uses doubles like the original, so that ties are exact. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h) {
     double shape = (double)width / height, best = INFINITY;
     double tile_area = (double)s->image_side * s->image_side;
@@ -92,7 +92,7 @@ void dsocr_scale(float scale[256]) {
     for (int v = 0; v < 256; v++) scale[v] = ((float)v / 255.0f - 0.5f) / 0.5f;
 }
 
-/* Converts [side][side][3] at (x, y) of the image to [3][side][side]. */
+/* Converts the square [side][side][3] at (x, y) of the image to [3][side][side]. */
 static void normalise(const struct image *im, int x, int y, int side, float *out) {
     float scale[256];
     size_t plane = (size_t)side * (size_t)side;
@@ -117,7 +117,7 @@ static void heap_free(void *context, void *p) {
     free(p);
 }
 
-/* Copies [side][side][3] at (x, y) of the image. */
+/* Copies the square [side][side][3] at (x, y) of the image. */
 static void copy_bytes(const struct image *im, int x, int y, int side, uint8_t *out) {
     size_t row_bytes = (size_t)side * 3;
     for (int row = 0; row < side; row++)

@@ -27,8 +27,8 @@ struct dsocr_settings {
 /* Modes: tiny, small, base, large, gundam (the default). NULL: no such mode, err lists the modes. */
 const struct dsocr_settings *dsocr_mode(const char *name, struct err *err);
 
-/* Replaces sizes of a mode; 0 keeps them. crop: 1 on, -1 off, 0 as in the mode. Fails for sides that are no
- * multiple of 64. */
+/* Replaces the sizes of a mode; 0 keeps a size. crop: 1 on, -1 off, 0 as in the mode. Fails if a side is
+ * not a multiple of 64. */
 int dsocr_set_sizes(struct dsocr_settings *s, int base_side, int image_side, int crop, struct err *err);
 
 struct dsocr_plan {
@@ -45,7 +45,7 @@ void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, stru
 /* Computes the grid of tiles for a width x height image. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h);
 
-/* Where views are kept; NULL: malloc. */
+/* Allocator for views; NULL: malloc. */
 struct dsocr_memory {
     void *(*alloc)(void *context, size_t bytes); /* NULL: not enough memory */
     void (*free)(void *context, void *p);
@@ -57,13 +57,13 @@ struct dsocr_views {
     struct dsocr_memory memory;
     float *global; /* [3][view_side][view_side] */
     float *tiles;  /* [grid_h * grid_w][3][tile_side][tile_side], row by row of the grid; NULL: none */
-    /* The same as bytes, [view_side][view_side][3] and [grid_h * grid_w][tile_side][tile_side][3], whose
-     * numbers are in dsocr_scale(). Either these or the floats are made. */
+    /* The same as bytes, [view_side][view_side][3] and [grid_h * grid_w][tile_side][tile_side][3];
+     * dsocr_scale() converts a byte to its float. Only one of the two forms is set: floats or bytes. */
     uint8_t *global_bytes, *tiles_bytes;
     bool blank; /* see dsocr_drop_blank() */
 };
-/* The floats of the 256 values of a byte, in -1..1, in torchvision's order: divide by 255, subtract 0.5,
- * divide by 0.5. */
+/* Writes the float in -1..1 for each of the 256 byte values. Calculates in torchvision's order: divide by
+ * 255, subtract 0.5, divide by 0.5. */
 void dsocr_scale(float scale[256]);
 /* Fails if the image cannot be resized; `out` is then empty. */
 int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, const struct dsocr_memory *memory,

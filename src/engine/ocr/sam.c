@@ -76,8 +76,8 @@ void sam_close(struct sam *s) {
 
 int sam_tokens(const struct sam *s, int side) { return side / s->patch / 4; }
 
-/* Tensors of one forward pass over `views` grids of g x g. Those that only products read are 16-bit numbers
- * where the device has them. */
+/* Tensors of one forward pass over `views` grids of g x g. Tensors that only products read are 16-bit
+ * numbers if the device supports them. */
 struct pass {
     int views, g, padded;     /* padded: g rounded up to whole windows */
     struct tensor *x;         /* [views, g*g, width] */
@@ -87,7 +87,8 @@ struct pass {
     struct tensor *rel_h, *rel_w;
 };
 
-enum { NARROW_DIM = 64, NARROW_SIDE = 80 }; /* heads and grids for which attention has 16-bit kernels */
+/* sizes of heads and grids for which attention has 16-bit kernels */
+enum { NARROW_DIM = 64, NARROW_SIDE = 80 };
 
 static bool is_narrow(const struct sam *s, const struct ops *o, int g) {
     const struct linear *l = &s->block[0].lin1;

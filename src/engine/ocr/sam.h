@@ -18,7 +18,7 @@
 struct sam_block {
     struct tensor *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */
     struct linear qkv, proj, lin1, lin2;
-    /* [2 side - 1, head_dim], where side is that of the window or of the table's grid */
+    /* [2 side - 1, head_dim]; `side` is the side of the window, or of the table's grid for global blocks */
     struct tensor *rel_h, *rel_w;
     bool global;
 };

@@ -15,7 +15,8 @@ struct vision *vision_open(const struct llm_vision *c, int hidden, struct weight
         weights_matrix(w, hidden, v->clip->width + v->sam->out_width, "model.projector.layers.weight");
     v->projector.bias = weights_vector(w, hidden, WEIGHTS_BIAS, "model.projector.layers.bias");
     v->newline = weights_vector(w, hidden, WEIGHTS_ROWS, "model.image_newline");
-    v->separator = weights_vector(w, hidden, WEIGHTS_ROWS, "model.view_seperator"); /* sic, in the files */
+    /* the files contain this spelling */
+    v->separator = weights_vector(w, hidden, WEIGHTS_ROWS, "model.view_seperator");
     return v;
 }
 
@@ -75,10 +76,11 @@ void vision_views(const struct vision *v, struct ops *o, const struct vision_gro
     ops_free(o, clip);
 }
 
-/* The encoder's rows of all views: the tiles [tile][token], the whole page, a row for the ends of lines, a
- * row for the end of the image. */
+/* Layout of the encoder's output for all views: the rows of the tiles [tile][token], the rows of the whole
+ * page, one row for line ends, one row for the end of the image. */
 struct encoded {
-    size_t tile_tokens, page_tokens, page, newline; /* rows per tile and per page; first rows */
+    /* rows per tile and per page; first row of the page; row for line ends */
+    size_t tile_tokens, page_tokens, page, newline;
 };
 
 static struct encoded encoded_rows(const struct dsocr_plan *plan) {
@@ -99,7 +101,7 @@ static int row_source(const struct encoded *e, const struct dsocr_row *row) {
     return (int)e->newline + 1;
 }
 
-/* Runs the encoder for all views: together if the device prefers that, otherwise one after the other. */
+/* Runs the encoder for all views: together if the device prefers that, otherwise one view after the other. */
 static bool run_views(const struct vision *v, struct ops *o, const struct dsocr_plan *plan,
                       const struct dsocr_views *views, const struct encoded *e, struct view rows,
                       struct vision_times *times, vision_progress *progress, void *context) {

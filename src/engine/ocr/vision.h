@@ -36,7 +36,7 @@ struct vision_group {
     int views, side;
 };
 enum { VISION_MOST_GROUPS = 8 };
-/* The views of up to VISION_MOST_GROUPS groups -> out[views of all groups, (side/64)^2, hidden]. */
+/* Encodes the views of up to VISION_MOST_GROUPS groups to out[views of all groups, (side/64)^2, hidden]. */
 void vision_views(const struct vision *v, struct ops *o, const struct vision_group *g, int groups,
                   struct view out, struct vision_times *times);
 /* Computes all views of an image in their order in the sequence: rows[plan->image_tokens, hidden]. The

@@ -37,7 +37,8 @@ struct decode_plan {
     int layers;
 };
 
-/* A sequence: its tokens so far. The cache contains the keys and values of all but the last token. */
+/* The tokens of a sequence so far. The cache contains the keys and values of all tokens except the last
+ * one. */
 struct decode_start {
     const uint32_t *ids;
     int n;
@@ -50,7 +51,8 @@ struct decode_start {
 enum { DECODE_MOST_ALLOWED = 4 };
 
 struct ops_decode_calls {
-    void *(*open)(void *context, const struct decode_plan *plan); /* NULL: not for this model */
+    /* returns NULL if this model is not supported */
+    void *(*open)(void *context, const struct decode_plan *plan);
     void (*close)(void *decode);
     void (*begin)(void *decode, const struct decode_start *start);
     void (*submit)(void *decode, int steps);

@@ -1,4 +1,4 @@
-/* Operators in one, where the backend has them; 16-bit activations. */
+/* Fused operators, if the backend has them; 16-bit activations. */
 #include <stdlib.h>
 
 #include "base/util.h"

@@ -1,4 +1,4 @@
-/* Calls the backend and records the operator: times, shapes, FLOPs and bytes. */
+/* Calls the backend and records each operator: times, shapes, FLOPs and bytes. */
 #include "engine/ops/ops.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ void ops_record(struct ops *o, struct recorder *rec) {
         if (o->memory_bytes[k]) record_memory(rec, (enum trace_memory_kind)k, o->memory_bytes[k]);
 }
 
-/* Reserves before the tensor is allocated, so that running out of memory here loses no tensor. */
+/* Reserves list space before the tensor is allocated, so that no tensor leaks if memory runs out here. */
 static void reserve_tensor(struct ops *o) {
     vec_reserve(&o->live, o->live.n + 1);
     vec_reserve(&o->sizes, o->sizes.n + 1);
@@ -86,7 +86,7 @@ static void forget_tensor(struct ops *o, size_t i) {
 void ops_free(struct ops *o, struct tensor *t) {
     if (!t) return;
     size_t i = o->live.n;
-    while (i > 0 && o->live.v[i - 1] != t) i--; /* most often the last */
+    while (i > 0 && o->live.v[i - 1] != t) i--; /* usually `t` is the last tensor */
     if (i == 0) die("a tensor was freed twice");
     forget_tensor(o, i - 1);
     o->backend->free(o->context, t);
@@ -286,7 +286,7 @@ void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, i
     ops_record_rows(o, start, "embed_tokens", kernel, (size_t)n, table->cols, 2.0 * n * table->cols);
 }
 
-/* Number of (query, key) pairs that are computed; a triangle if causal. */
+/* Returns the number of computed (query, key) pairs; with causal attention, pairs form a triangle. */
 static double attention_pairs(const struct attention *a) {
     double n = 0;
     if (a->base < 0) return (double)a->nq * a->nk;

@@ -55,7 +55,7 @@ struct linear {
 /* ---- arguments of operators with many parameters */
 enum ops_store { OPS_SET, OPS_ADD };
 enum ops_activation { OPS_GELU, OPS_QUICK_GELU };
-/* How a feed-forward block combines gate and up. */
+/* How a feed-forward block combines the outputs of gate and up. */
 enum ops_glu {
     OPS_GLU_SILU,      /* silu(gate) up */
     OPS_GLU_GELU,      /* gelu(gate) up */
@@ -64,7 +64,7 @@ enum ops_glu {
 };
 enum ops_adjust { OPS_SCALE /* x by */, OPS_SOFTCAP /* by tanh(x / by) */ };
 
-/* Features that a backend may lack. A model that needs one of them is refused then. */
+/* Optional features of a backend. A model is refused if it needs a feature that the backend lacks. */
 enum ops_extra {
     OPS_EXTRA_GLU = 1 << 0,         /* every enum ops_glu; otherwise only silu */
     OPS_EXTRA_ADJUST = 1 << 1,      /* ops_adjust() */
@@ -109,12 +109,13 @@ struct attention {
     struct view out; /* [nq][out_row], head h at h * dim_v */
     ptrdiff_t out_row;
     int nq, nk;
-    /* maximum number of keys in later calls, for which scratch memory is allocated in advance; 0: nk */
+    /* maximum number of keys in later calls; scratch memory is allocated for this number; 0: nk */
     int room;
-    int base;             /* query i attends to keys 0 .. base + i; -1: all */
-    int window;           /* maximum number of keys per query, the most recent ones; 0: all */
-    float softcap;        /* scaled scores become softcap tanh(score / softcap); 0: no cap */
-    struct tensor *sinks; /* [heads]: one more score per query, without a value; NULL: none */
+    int base;      /* query i attends to keys 0 .. base + i; -1: all */
+    int window;    /* maximum number of keys per query, the most recent ones; 0: all */
+    float softcap; /* scaled scores become softcap tanh(score / softcap); 0: no cap */
+    /* [heads]: extra score per query that takes part in the softmax but has no value row; NULL: none */
+    struct tensor *sinks;
     /* SAM's bias: keys and queries are on a side x side grid, and q . rel_h[qy - ky + side - 1] is added
      * to the score (likewise for w). Tables are [2 side - 1][dim_k], shared by the heads; tensor NULL: no
      * bias. */
@@ -137,8 +138,8 @@ struct routing {
     int groups, groups_kept; /* only experts of the best groups are eligible; 0 or 1: no groups */
     bool normalise;          /* divide the chosen probabilities by their sum */
     float scale;             /* factor for the weights */
-    /* Probabilities are sigmoids instead of a softmax. `correction` [n] is added for the choice only; the
-     * score of a group is then the sum of its best two. NULL: none. */
+    /* true: probabilities are sigmoids instead of a softmax. `correction` [n] is added only to choose
+     * experts; the score of a group is then the sum of its two best scores. NULL: no correction. */
     bool sigmoid;
     struct tensor *correction;
 };
@@ -186,7 +187,7 @@ struct latent_rows {
  * windows. */
 struct windows {
     int grid, padded, window, width;
-    int views; /* grids one after the other, in both orders; 0: one */
+    int views; /* number of grids, stored one after the other in both layouts; 0: one */
 };
 
 /* The new queries, keys and values of n rows of a sequence, from `position` on: q[n][heads][dim], k and v
@@ -211,14 +212,14 @@ struct ops_backend {
     unsigned extras; /* enum ops_extra */
     bool bf16_cache; /* cache_store and attention accept caches of bf16 */
     int rows;        /* rows per pass of the decoder; 0: DECODER_CHUNK */
-    int views;       /* the most views of an image per pass; 0: one */
-    int few_rows;    /* products of more rows accept 16-bit activations */
-    /* Optional: activations of 16 bits for products with such weights. alloc_narrow() makes such a tensor;
-     * offsets into it count numbers. */
+    int views;       /* maximum number of image views per pass; 0: one */
+    int few_rows;    /* products of more rows than this accept 16-bit activations */
+    /* Optional: has_narrow() returns true if products with weights of this type accept 16-bit activations.
+     * alloc_narrow() allocates a tensor of 16-bit numbers; offsets into it count numbers. */
     bool (*has_narrow)(void *context, enum dtype weights);
     struct tensor *(*alloc_narrow)(void *context, size_t numbers);
-    /* Optional: operators in one, see the functions of the same name. They return NULL, having done nothing,
-     * where sizes or types have no such kernel. */
+    /* Optional: fused operators, described at the ops_ functions of the same name. They do nothing and
+     * return NULL if there is no kernel for these sizes or types. */
     const char *(*linear_act)(void *context, const struct linear *l, struct view x, int m, struct view y,
                               enum ops_activation a);
     const char *(*linear_rows)(void *context, const struct linear_out *v, int n, struct view x, int m);
@@ -228,7 +229,7 @@ struct ops_backend {
                                      float eps, const struct windows *s, struct view rows);
     const char *(*swiglu)(void *context, const struct expert *e, struct view x, int m, struct view y);
     void (*place_heads)(void *context, const struct place_heads *p); /* with alloc_narrow */
-    /* Optional: host memory that copies to the device read fastest. */
+    /* Optional: host memory from which copies to the device are fastest. */
     void *(*host_alloc)(void *context, size_t bytes);
     void (*host_free)(void *context, void *p);
     void (*close)(void *context);
@@ -319,8 +320,8 @@ struct ops {
             enum trace_memory_kind kind;
         } * v;
         size_t n, cap;
-    } sizes;                                      /* of the live tensors, in the same order */
-    uint64_t memory_bytes[TRACE_MEMORY_KIND_END]; /* of the live tensors */
+    } sizes;                                      /* sizes of the live tensors, in the same order */
+    uint64_t memory_bytes[TRACE_MEMORY_KIND_END]; /* bytes of the live tensors by kind */
 };
 
 struct ops *ops_open(const struct ops_backend *backend, void *context);
@@ -329,8 +330,8 @@ const char *ops_device(const struct ops *o);
 const char *ops_name(const struct ops *o);
 int ops_units(const struct ops *o);
 void ops_finish(struct ops *o);
-/* Starts (NULL: ends) the recording of a request. Tensors allocated from now on are activations; those
- * allocated before are workspace. */
+/* Starts the recording of a request; NULL ends it. Tensors allocated from now on count as activations,
+ * earlier tensors as workspace. */
 void ops_record(struct ops *o, struct recorder *rec);
 void ops_set_exact(struct ops *o,
                    bool exact); /* the default is false; ignored if the backend has no set_exact */
@@ -342,8 +343,7 @@ static inline void ops_step(struct ops *o, double part) {
 
 struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content);
 /* Makes a tensor from host memory, which must stay valid as long as the tensor. The CPU backend uses that
- * memory directly. Call ops_commit() when the memory has its final contents; a device backend copies it
- * then. */
+ * memory directly. Call ops_commit() when the contents are final; a device backend then copies them. */
 struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes);
 void ops_commit(struct ops *o, struct tensor *t);
 void ops_free(struct ops *o, struct tensor *t); /* NULL: nothing */
@@ -361,8 +361,8 @@ void ops_linear(struct ops *o, const char *name, const struct linear *l, struct 
                 struct view y, ptrdiff_t ldy, enum ops_store store);
 /* Applies n linear layers to the same single row x. */
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
-/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). Takes most of the
- * decoding time; makes two passes over the weights. */
+/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). Makes two passes over
+ * the weights. This operator takes most of the decoding time. */
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
 
@@ -394,15 +394,16 @@ void ops_attention(struct ops *o, const char *name, const struct attention *a);
 void ops_attention_many(struct ops *o, const char *name, const struct attention *a, int n);
 void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a);
 
-/* out[head] = [U^T q_nope | q_rope], and out[head] = V sums[head], where U and V are the rows of kv_b. */
+/* The first function computes out[head] = [U^T q_nope | q_rope], the second one out[head] = V sums[head].
+ * U and V are the rows of kv_b. */
 void ops_latent_query(struct ops *o, const struct latent *l, struct view q, struct view out);
 void ops_latent_value(struct ops *o, const struct latent *l, struct view sums, struct view out);
-/* The first copies the grid to rows ordered by window, with zeros outside of the grid. The second adds the
- * rows back to the grid. */
+/* The first function copies the grid to rows ordered by window, with zeros outside of the grid. The second
+ * function adds the rows back to the grid. */
 void ops_window_partition(struct ops *o, const struct windows *s, struct view grid, struct view rows);
 void ops_window_merge(struct ops *o, const struct windows *s, struct view rows, struct view grid);
 
-/* ---- operators in one where the backend has that, otherwise one after the other. Rows are contiguous. */
+/* ---- fused operators. If the backend lacks one, its parts run one after the other. Rows are contiguous. */
 
 /* y[m, out] = a(x[m, in] W^T + bias) */
 void ops_linear_act(struct ops *o, const char *name, const struct linear *l, struct view x, int m,
@@ -420,13 +421,13 @@ void ops_layernorm_windows(struct ops *o, const char *name, struct view x, struc
 void ops_swiglu(struct ops *o, const char *name, const char *const *names, const struct expert *e,
                 struct view x, int m, struct view gate, struct view up);
 
-/* Whether activations of a model with these weights can be 16-bit numbers. */
+/* Returns true if activations of a model with these weights can be 16-bit numbers. */
 bool ops_has_narrow(const struct ops *o, enum dtype weights);
 struct tensor *ops_alloc_narrow(struct ops *o, size_t numbers);
 void *ops_host_alloc(struct ops *o, size_t bytes); /* NULL: not enough memory */
 void ops_host_free(struct ops *o, void *p);
 
-/* The following are not recorded. */
+/* ---- the following operators are not recorded */
 /* Norms, rotates and stores new heads; only for 16-bit activations. */
 void ops_place_heads(struct ops *o, const struct place_heads *p);
 
@@ -436,13 +437,14 @@ void ops_route(struct ops *o, const struct routing *r, struct view logits, int m
 void ops_rope(struct ops *o, const struct rope_table *t, const struct rope_rows *r);
 void ops_cache_store(struct ops *o, const struct cache_rows *c);
 void ops_latent_expand(struct ops *o, const struct latent *l, const struct latent_rows *r);
-/* Copies `rows` rows of n floats; ldt and ldf are the distances between rows. */
+/* Copies `rows` rows of n floats; ldt and ldf are the distances between rows of `to` and `from`. */
 void ops_copy_rows(struct ops *o, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
                    size_t n);
 static inline void ops_copy(struct ops *o, struct view to, struct view from, size_t n) {
     ops_copy_rows(o, to, 0, from, 0, 1, n);
 }
-/* to[i] = from[index[i]], and to[index[i]] += weights[i] from[i]; index and weights are host memory. */
+/* The first function computes to[i] = from[index[i]], the second one to[index[i]] += weights[i] from[i].
+ * index and weights are host memory. */
 void ops_gather_rows(struct ops *o, struct view to, struct view from, const int *index, int n, size_t width);
 void ops_scatter_add(struct ops *o, struct view to, struct view from, const int *index, const float *weights,
                      int n, size_t width);

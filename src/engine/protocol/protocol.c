@@ -43,7 +43,7 @@ static void begin(struct jsonw *j, struct strbuf *out, const struct protocol_req
     jsonw_kstr(j, "op", r->op_name);
 }
 
-/* Ends the object; the request's id, unchanged, is the last field. */
+/* Ends the object. Its last field is the request's id, unchanged. */
 static void end(struct jsonw *j, struct strbuf *out, const struct protocol_request *r) {
     jsonw_end(j);
     jsonw_finish(j);
@@ -172,7 +172,7 @@ static int do_load(struct protocol *p, const struct protocol_request *r, struct 
     return 0;
 }
 
-/* poll() reports a closed pipe or socket without writing to it. */
+/* poll() detects a closed pipe or socket without writing to it. */
 static bool has_reader(void *context) {
     struct pollfd f = { .fd = ((const struct protocol *)context)->reply_fd };
     return poll(&f, 1, 0) <= 0 || !(f.revents & (POLLERR | POLLHUP));
@@ -193,7 +193,7 @@ static void results_free(struct protocol *p) {
     p->results.n = 0;
 }
 
-/* Serves the request once, into p->results. */
+/* Serves the request once and stores the results in p->results. */
 static int infer_once(struct protocol *p, const struct engine_request *infer, struct err *err) {
     p->results.v = xcalloc(infer->nbatch ? infer->nbatch : 1, sizeof *p->results.v);
     if (engine_infer(p->engine, infer, p->results.v, err) < 0) return -1;
@@ -243,7 +243,8 @@ static int serve_request(struct protocol *p, const struct protocol_request *r, s
     return r->op == PROTOCOL_INFER ? do_infer(p, r, out, err) : do_warmup(p, r, out, err);
 }
 
-/* A request that is being served. It owns its memory, so that nothing leaks if memory runs out. */
+/* A request that is being served. The struct owns all memory of the request, so that nothing leaks if
+ * memory runs out. */
 struct serving {
     struct protocol *p;
     const char *line;
@@ -273,8 +274,8 @@ bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf
     return more;
 }
 
-/* Reads a line without its newline. Returns 0 at the end of input, -1 if the line is too long (the rest of
- * it is skipped). */
+/* Reads a line without its newline. Returns 0 at the end of input, and -1 if the line is too long. The
+ * rest of a long line is skipped. */
 static int read_line(FILE *in, struct strbuf *line) {
     int c, rc = 1;
     strbuf_reset(line);

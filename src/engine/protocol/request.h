@@ -13,7 +13,7 @@ enum protocol_op { PROTOCOL_HELLO, PROTOCOL_LOAD, PROTOCOL_WARMUP, PROTOCOL_INFE
 
 struct protocol_request {
     json_t *root;        /* owns every string below */
-    const char *op_name; /* NULL: the line contained none */
+    const char *op_name; /* NULL: the line has no "op" */
     const json_t *id;    /* NULL: none */
     enum protocol_op op;
     struct engine_load load;
@@ -24,8 +24,8 @@ struct protocol_request {
     const char **images;
 };
 
-/* Returns -1 on errors, see err; op_name and id are set if the line contains them. The result must be
- * freed in any case. */
+/* Returns -1 on errors (see err); op_name and id are set if the line contains them. The caller must free
+ * the result, also on errors. */
 int protocol_request_parse(struct protocol_request *r, const char *line, size_t n, struct err *err);
 void protocol_request_free(struct protocol_request *r);
 

@@ -15,10 +15,10 @@
 
 enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
 
-/* One finished range, operator or token. An operator reads megabytes of weights, so memory that recording
- * uses is evicted from the caches before the next operator, and each cache line costs more than all
- * instructions together. Therefore an event is one cache line, with the cheapest clock; names, numbers and
- * the writer's locks are handled later, for many events at once. */
+/* One finished range, operator or token. An operator reads megabytes of weights, which evict the
+ * recorder's memory from the caches. Loading a cache line again costs more than all instructions of the
+ * recorder. Therefore an event is one cache line with the cheapest clock. Names, numbers and the writer's
+ * locks are handled later, for many events at once. */
 struct event {
     uint64_t start, end; /* timestamps in ticks; for tokens, `end` is the request */
     const char *name, *kernel;
@@ -28,7 +28,7 @@ struct event {
     int32_t m, n, k;
     uint8_t type, depth;
     uint8_t kind;  /* enum event_kind */
-    uint8_t in_ns; /* start is in nanoseconds, because it is before the last flush */
+    uint8_t in_ns; /* start is in nanoseconds, because the range began before the last flush */
 };
 _Static_assert(sizeof(struct event) == CACHE_LINE, "one cache line per event");
 enum event_kind { EVENT_OP, EVENT_MODULE, EVENT_STAGE, EVENT_TOKENS, EVENT_MEMORY };
@@ -99,7 +99,8 @@ static struct recorder *record_alloc(const char *path, const struct record_info 
     r->texts = record_texts_open(info->no_shapes);
     if (!alloc_guard_refuses() &&
         posix_memalign((void **)&r->events, CACHE_LINE, EVENTS * sizeof *r->events) == 0) {
-        memset(r->events, 0, EVENTS * sizeof *r->events); /* causes page faults now, not during an operator */
+        /* so that page faults happen now, not during an operator */
+        memset(r->events, 0, EVENTS * sizeof *r->events);
         return r;
     }
     record_texts_close(r->texts);

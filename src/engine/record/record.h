@@ -28,13 +28,13 @@ struct record_info {
 };
 
 struct recorder;
-/* path NULL: NVTX only. */
+/* path NULL: writes only to NVTX. */
 struct recorder *record_open(const char *path, enum record_detail detail, const struct record_info *info,
                              struct err *err);
 int record_close(struct recorder *r, struct err *err); /* -1: the file is incomplete */
 
-/* Opens a range of that level, if the recorder's detail includes it. `index` replaces %d in the name:
- * "layer.%d.attn"; -1: none. */
+/* Opens a range of that level if the recorder's detail includes the level. `index` replaces %d in the name
+ * ("layer.%d.attn"); -1: no index. */
 void record_push(struct recorder *r, enum record_detail level, const char *name, int index);
 void record_pop(struct recorder *r, enum record_detail level);
 
@@ -51,7 +51,8 @@ uint64_t record_ticks(const struct recorder *r);
 static inline uint64_t record_op_start(const struct recorder *r) { return r ? record_ticks(r) : 0; }
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op);
 
-/* The kind has `bytes` in all from now on. Does nothing unless record_info.memory is set. */
+/* Records that the total memory of this kind is now `bytes`. Does nothing unless record_info.memory is
+ * set. */
 void record_memory(struct recorder *r, enum trace_memory_kind kind, uint64_t bytes);
 void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int made); /* made 0: consumed */
 

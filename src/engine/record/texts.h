@@ -15,7 +15,7 @@
 #include "trace/writer.h"
 
 struct record_text {
-    const char *name_at, *kernel_at; /* the key consists of these two, shape and type */
+    const char *name_at, *kernel_at; /* the key consists of these two addresses, the shape and the type */
     long m, n, k;
     enum dtype type;
     uint32_t name, detail, kernel; /* string ids of the trace */
@@ -23,7 +23,7 @@ struct record_text {
 
 struct record_texts;
 struct record_texts *record_texts_open(bool no_shapes); /* no_shapes: operators have no detail text */
-/* call before any text is made; w is borrowed */
+/* call before the first find; w is borrowed */
 void record_texts_attach(struct record_texts *t, struct trace_writer *w);
 void record_texts_close(struct record_texts *t);
 const struct record_text *record_texts_find(struct record_texts *t, const struct record_op *op);

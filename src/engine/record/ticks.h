@@ -26,7 +26,7 @@ struct ticks_span {
 
 void ticks_init(struct ticks *t);
 struct ticks_span ticks_span(struct ticks *t);
-uint64_t ticks_ns(const struct ticks_span *s, uint64_t ticks); /* never outside the span */
+uint64_t ticks_ns(const struct ticks_span *s, uint64_t ticks); /* the result is always within the span */
 
 static inline uint64_t ticks_now(const struct ticks *t) {
     return t->counter ? counter_now() : clock_wall_ns();

@@ -1,6 +1,6 @@
-/* Every (n-1)-gram of the sequence is in a hash table; positions with the same hash are chained from the
- * newest to the oldest. To find the banned ids of a step, one walk follows the chain of the last n-1
- * tokens. */
+/* A hash table contains every (n-1)-gram of the sequence. Positions with the same hash are chained from
+ * the newest to the oldest. To find the banned ids of a step, ngram_ban() follows the chain of the last
+ * n-1 tokens. */
 #include "engine/sampling/ngram.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ struct ngram {
         size_t n, cap;
     } ids;
     struct
-    { /* link.v[i]: the next older position with the hash of the gram that ends before token i, or NONE */
+    { /* link.v[i]: next older position whose gram has the same hash as the gram before token i; NONE: end */
         uint32_t *v;
         size_t n, cap;
     } link;
@@ -94,7 +94,7 @@ void ngram_reserve(struct ngram *g, size_t tokens) {
     grow_buckets(g, tokens);
 }
 
-/* A gram is inserted when the token after it is known, because that is the token it bans. */
+/* A gram is inserted when the next token is known, because the gram bans that token. */
 void ngram_push(struct ngram *g, uint32_t id) {
     if (g->n == 0) return;
     size_t at = g->ids.n;

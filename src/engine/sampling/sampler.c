@@ -23,7 +23,8 @@ uint32_t sampler_argmax(const float *logits, size_t vocab) {
     uint32_t best = 0;
     float most = -INFINITY;
     for (size_t i = 0; i < vocab; i++) {
-        if (logits[i] > most) { /* the comparison is false for NaN; of equal logits the lowest id is chosen */
+        /* the comparison is false for NaN; if logits are equal, the lowest id is chosen */
+        if (logits[i] > most) {
             most = logits[i];
             best = (uint32_t)i;
         }
@@ -58,7 +59,7 @@ static uint64_t next_u64(struct sampler *s) {
 
 static double next_unit(struct sampler *s) { return (double)(next_u64(s) >> 11) * 0x1p-53; }
 
-/* Orders candidates: the more likely one first; of equal ones, the lower id first. */
+/* Orders candidates: the more likely candidate first; if both are equally likely, the lower id first. */
 static bool before(const struct candidate *a, const struct candidate *b) {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
@@ -109,8 +110,8 @@ static double weight_sum(const struct candidate *v, size_t n) {
     return sum;
 }
 
-/* Returns how many of the most likely candidates (the last `taken` of the pool) are needed to reach that
- * total weight. */
+/* Returns how many of the most likely candidates (the last `taken` of the pool) are needed to reach the
+ * requested total weight. */
 static size_t trim(const struct sampler *s, size_t end, size_t taken, double reach) {
     double sum = 0;
     size_t keep = 0;

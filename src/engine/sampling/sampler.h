@@ -1,8 +1,8 @@
-/* Chooses the next token from logits. Greedy: the largest logit, the lowest id among equals. Sampling:
- * divides by the temperature, keeps the top_k largest (lowest ids among equals), then the smallest set of
- * those whose probabilities add up to top_p, and draws with its own generator. The same seed and the same
- * logits give the same tokens on any machine. NaN counts as -inf; if no logit is finite, the lowest id is
- * chosen. Nothing is allocated per token. */
+/* Chooses the next token from logits. Greedy: chooses the largest logit. Sampling: divides by the
+ * temperature, keeps the top_k largest logits, then keeps the smallest set of these tokens whose
+ * probabilities add up to top_p, and draws with its own generator. If logits are equal, lower ids take
+ * precedence. The same seed and the same logits give the same tokens on any machine. NaN counts as -inf;
+ * if no logit is finite, the lowest id is chosen. Nothing is allocated per token. */
 #ifndef ENGINE_SAMPLING_SAMPLER_H
 #define ENGINE_SAMPLING_SAMPLER_H
 
@@ -12,7 +12,7 @@
 struct sampler_settings {
     double temperature; /* 0 or less: greedy */
     uint32_t top_k;     /* 0: all */
-    double top_p;       /* 0 or less, 1 or more: all */
+    double top_p;       /* 0 or less, or 1 or more: all tokens */
     uint64_t seed;
 };
 
@@ -21,7 +21,7 @@ uint32_t sampler_argmax(const float *logits, size_t vocab);
 struct sampler;
 struct sampler *sampler_open(const struct sampler_settings *s, size_t vocab);
 void sampler_close(struct sampler *s);
-void sampler_reset(struct sampler *s); /* back to the seed */
+void sampler_reset(struct sampler *s); /* restarts the generator from the seed */
 uint32_t sampler_pick(struct sampler *s, const float *logits);
 
 #endif

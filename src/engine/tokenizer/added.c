@@ -44,8 +44,8 @@ void tok_matcher_ready(struct tok_matcher *m) {
             die("\\w: %s", err.msg);
 }
 
-/* Returns the first pattern of [lo, hi) whose byte at `depth` is at least c. All of them are equal up to
- * that byte. */
+/* Returns the first pattern of [lo, hi) whose byte at `depth` is at least c. All patterns in [lo, hi) are
+ * equal before that byte. */
 static size_t lower_bound(const struct tok_matcher *m, size_t lo, size_t hi, size_t depth, unsigned c) {
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
@@ -59,14 +59,14 @@ static size_t lower_bound(const struct tok_matcher *m, size_t lo, size_t hi, siz
     return lo;
 }
 
-/* Patterns are sorted, so patterns that match the text so far are adjacent. The range is narrowed byte by
- * byte. */
+/* Finds the longest pattern at the start of the text. Patterns are sorted, so the patterns that match so
+ * far are adjacent. Their range is narrowed byte by byte. */
 static const struct tok_pattern *longest_at(const struct tok_matcher *m, const char *p, const char *end) {
     const struct tok_pattern *best = NULL;
     size_t lo = 0, hi = m->n;
     for (size_t depth = 0; lo < hi; depth++) {
         if (m->v[lo].len == depth)
-            best = &m->v[lo]; /* of patterns with this prefix, the shortest comes first */
+            best = &m->v[lo]; /* the shortest of the patterns with this prefix comes first */
         if (p + depth == end) break;
         unsigned c = (unsigned char)p[depth];
         lo = lower_bound(m, lo, hi, depth, c);

@@ -19,7 +19,7 @@ struct tok_added_list {
 };
 void tok_added_list_free(struct tok_added_list *l);
 
-/* Finds the tokens with one of the added patterns. */
+/* Finds added tokens in a text by their patterns. */
 struct tok_matcher {
     struct tok_pattern {
         char *text;
@@ -28,7 +28,7 @@ struct tok_matcher {
     } * v;
     size_t n, cap;
     bool starts[256];       /* true if a pattern begins with that byte */
-    struct tok_regex *word; /* regex \w if there is a single_word token; otherwise NULL */
+    struct tok_regex *word; /* regex \w if any token is a single_word token; otherwise NULL */
 };
 void tok_matcher_add(struct tok_matcher *m, const char *pattern, size_t n, const struct tok_added *token);
 void tok_matcher_ready(struct tok_matcher *m); /* call after the last tok_matcher_add() */

@@ -14,7 +14,7 @@
 
 #define CACHE_WORDS 65536u
 #define CACHE_WORD_BYTES 64u /* limit in bytes; longer words rarely repeat */
-/* ids of characters below this limit are in a table, which includes the whole byte alphabet */
+/* a table contains the ids of characters below this limit, which include the whole byte alphabet */
 #define SMALL_CHARS 0x200u
 
 struct merge {
@@ -24,7 +24,7 @@ struct merge {
 
 struct symbol {
     uint32_t id;
-    uint32_t prev, next; /* NONE at the ends */
+    uint32_t prev, next; /* NONE at the ends of the word */
 };
 
 struct candidate {
@@ -38,7 +38,7 @@ struct candidate {
 struct tok_bpe {
     struct intern *texts;
     struct token_ids id_of;   /* by text number */
-    struct token_ids text_of; /* by id; NONE: no token */
+    struct token_ids text_of; /* index by id; NONE: no token has this id */
     struct {
         struct merge *slots;
         size_t cap, n; /* cap is a power of two */
@@ -212,8 +212,8 @@ static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const cha
     return tok_bpe_find(b, *text, *n);
 }
 
-/* An unknown token is not emitted at once, because the next character may be unknown too (fuse_unk). Byte
- * fallback does not emit it either. */
+/* The unknown token is not emitted at once, because the next character may be unknown too (fuse_unk).
+ * Characters that byte fallback handles do not emit it. */
 static void start_symbols(struct tok_bpe *b, const char *word, size_t n) {
     bool unknown = false;
     const char *end = word + n;

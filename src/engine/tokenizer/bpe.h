@@ -1,5 +1,6 @@
 /* Byte-pair encoding of one word: converts characters to ids, then merges the adjacent pair with the
- * lowest rank (the leftmost of equals) until no pair has a merge. Results are cached by word. */
+ * lowest rank until no pair has a merge. If ranks are equal, the leftmost pair is merged first. Results
+ * are cached by word. */
 #ifndef ENGINE_TOKENIZER_BPE_H
 #define ENGINE_TOKENIZER_BPE_H
 
@@ -19,7 +20,7 @@ void tok_bpe_close(struct tok_bpe *b);
 /* Build in this order: tokens, then settings, then merges by increasing rank. */
 int tok_bpe_add_token(struct tok_bpe *b, const char *text, size_t n, uint32_t id, struct err *err);
 struct tok_bpe_settings {
-    const char *unk_token; /* NULL: characters without a token are dropped */
+    const char *unk_token; /* NULL: unknown characters are dropped */
     const char *prefix;    /* prefix of pieces that continue a word; "": none */
     const char *suffix;    /* suffix of the last piece of a word */
     bool fuse_unk;         /* consecutive unknown characters become one token */

@@ -3,10 +3,10 @@
 #include "base/utf8.h"
 #include "engine/tokenizer/internal.h"
 
-/* ---- any bytes to characters */
+/* ---- conversion of any bytes to characters */
 
-/* Returns the length of the character that begins with [p, p+n); 0 if these bytes cannot begin one. `*bad`
- * is then the number of bytes that one U+FFFD replaces (the longest valid beginning). */
+/* Returns the length of the character that begins with the bytes [p, p+n), or 0 if no character can begin
+ * with them. *bad is then the number of bytes that one U+FFFD replaces (the longest valid beginning). */
 static size_t char_needs(const unsigned char *p, size_t n, size_t *bad) {
     unsigned c = p[0];
     size_t need = c < 0x80                ? 1
@@ -37,7 +37,8 @@ static void put_char(struct token_stream *s, const char *p, size_t n, struct str
     strbuf_add(out, p, n);
 }
 
-/* Moves all complete characters out of `held`; bytes that cannot form one become U+FFFD. */
+/* Moves all complete characters from `held` to the output. Bytes that cannot form a character become
+ * U+FFFD. */
 static void emit_complete(struct token_stream *s, bool all, struct strbuf *out) {
     size_t done = 0;
     while (done < s->nheld) {
@@ -93,7 +94,7 @@ static void put_replaced(struct token_stream *s, const char *p, size_t n, struct
     strbuf_free(&text);
 }
 
-/* In the first token, the marker is dropped instead of replaced by a space. */
+/* The marker becomes a space. In the first token, it is dropped unless keep_first is set. */
 static void put_metaspace(struct token_stream *s, const char *p, size_t n, struct strbuf *out) {
     const struct tok_decoder *d = &s->t->decoder;
     struct tok_replace r = d->replace[0];
@@ -112,7 +113,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* Returns the byte of a token like <0xE4>; -1: not such a token. */
+/* Returns the byte of a token such as <0xE4>; -1 for other tokens. */
 static int fallback_byte(const struct tok_decoder *d, const char *text, size_t n) {
     if (!d->byte_fallback || n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
     int high = hex_digit(text[3]), low = hex_digit(text[4]);
@@ -149,7 +150,7 @@ void token_stream_init(struct token_stream *s, const struct tokenizer *t, enum t
     *s = (struct token_stream){ .t = t, .skip = skip, .strip_left = t->decoder.strip_count };
 }
 
-/* Returns NULL if there is no such token, or if it is a special token to be skipped. */
+/* Returns the text of a token, or NULL if the token does not exist or is a special token to be skipped. */
 static const char *token_text(const struct token_stream *s, uint32_t id, size_t *n, bool *added) {
     const struct tok_added *a = tok_find_added(s->t, id);
     *added = a != NULL;
@@ -169,7 +170,7 @@ void token_stream_next(struct token_stream *s, uint32_t id, struct strbuf *out) 
 
 void token_stream_finish(struct token_stream *s, struct strbuf *out) { emit_complete(s, true, out); }
 
-/* If a sequence of fallback bytes as a whole is not valid UTF-8, each byte becomes U+FFFD. */
+/* Writes a sequence of fallback bytes. If the whole sequence is not valid UTF-8, each byte becomes U+FFFD. */
 static void put_run(struct token_stream *s, struct strbuf *run, struct strbuf *out) {
     bool good = utf8_valid(run->buf, run->len);
     if (good) put_text(s, run->buf, run->len, out);

@@ -1,7 +1,7 @@
 /* Makes a tokenizer from the vocabulary of a GGUF file. "gpt2" has merges, and tokenizer.ggml.pre names
  * the regular expression that splits text. "llama" is SentencePiece: two neighbours merge if their
- * concatenation is a token, and the pair with the highest score merges first. This is equivalent to a list
- * of merges with all pairs that form a token, ordered by its score. */
+ * concatenation is a token, and the pair whose token has the highest score merges first. This is
+ * equivalent to a list of all pairs that form a token, ordered by the token's score. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,7 @@ static int add_tokens(struct tokenizer *t, const struct gguf *g, struct err *err
     return tok_index_added(t, err);
 }
 
-/* ---- parts written as in a tokenizer.json */
+/* ---- parts that are the same as in a tokenizer.json */
 static int load_steps(const char *json, const char *where, struct tok_steps *out, struct err *err) {
     json_t *root = jsonr_load_text(json, strlen(json), where, err);
     int rc = root ? tok_load_steps(root, where, out, err) : -1;

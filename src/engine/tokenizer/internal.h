@@ -38,18 +38,18 @@ struct tokenizer {
     struct tok_pieces pieces, work;
 };
 
-/* Reads the parsed file into `t`, which must be zeroed. The caller closes it in any case. */
+/* Reads the parsed file into `t`, which must come from tok_new(). The caller closes `t`, also on failure. */
 struct json_t;
 int tok_load(struct tokenizer *t, struct json_t *root, struct err *err);
 int tok_load_steps(struct json_t *node, const char *where, struct tok_steps *out, struct err *err);
 /* Appends an added token. If the vocabulary contains its text, the id in the vocabulary takes precedence.
- * Call tok_index_added() after the last one. */
+ * Call tok_index_added() after the last added token. */
 void tok_add_added(struct tokenizer *t, struct tok_added a, const char *text, size_t n);
 int tok_index_added(struct tokenizer *t, struct err *err);
 struct tokenizer *tok_new(void);                /* empty; tokenizer_close() frees it */
-const char *tok_json_type(struct json_t *node); /* its "type"; "" for none */
+const char *tok_json_type(struct json_t *node); /* returns its "type"; "" if it has no type */
 int tok_load_decoder(struct json_t *node, struct tok_decoder *out, struct err *err);
 
-const struct tok_added *tok_find_added(const struct tokenizer *t, uint32_t id); /* NULL: not one */
+const struct tok_added *tok_find_added(const struct tokenizer *t, uint32_t id); /* NULL: not an added token */
 
 #endif

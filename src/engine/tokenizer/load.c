@@ -98,7 +98,7 @@ static int load_added_one(struct tokenizer *t, json_t *node, size_t number, stru
     return 0;
 }
 
-/* Tokens that are searched in normalised text are themselves normalised. */
+/* Adds a token that is searched in normalised text. Therefore the token itself is normalised first. */
 static int add_cooked(struct tokenizer *t, const struct tok_added *a, struct err *err) {
     tok_pieces_clear(&t->pieces);
     tok_pieces_add(&t->pieces, a->text, a->len, true);
@@ -119,7 +119,8 @@ static int load_added(struct tokenizer *t, json_t *list, struct err *err) {
 }
 
 int tok_index_added(struct tokenizer *t, struct err *err) {
-    for (size_t i = 0; i < t->added.n; i++) { /* the list has its final address */
+    /* the list no longer grows, so addresses of its elements stay valid */
+    for (size_t i = 0; i < t->added.n; i++) {
         const struct tok_added *a = &t->added.v[i];
         if (!a->normalized) {
             tok_matcher_add(&t->raw, a->text, a->len, a);

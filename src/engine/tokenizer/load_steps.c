@@ -1,5 +1,5 @@
 /* Converts the normalizer, pre_tokenizer and decoder of a tokenizer.json to primitive steps. Unsupported
- * kinds are an error, because ignoring one would silently change the ids. */
+ * kinds are an error, because ignoring a step would silently change the ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ static int add_pattern_split(struct loader *l, const char *pattern, enum tok_spl
     return add_split(l, tok_regex_open(pattern, strlen(pattern), l->err), split, invert);
 }
 
-/* Parses {"Regex": "..."} or {"String": "..."}; NULL: see err. */
+/* Parses {"Regex": "..."} or {"String": "..."}. Returns NULL on errors, see err. */
 static struct tok_regex *load_pattern(struct loader *l, json_t *node) {
     json_t *pattern = json_object_get(node, "pattern");
     json_t *regex = json_object_get(pattern, "Regex"), *text = json_object_get(pattern, "String");
@@ -123,7 +123,7 @@ static const char *mark_of(json_t *node) {
     return mark && mark[0] ? mark : DEFAULT_MARK;
 }
 
-/* Returns always, never or first; files before 2024 have add_prefix_space instead. */
+/* Returns "always", "never" or "first". Files before 2024 have add_prefix_space instead. */
 static const char *scheme_of(json_t *node) {
     const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
     if (scheme) return scheme;

@@ -10,7 +10,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-/* Limit in steps: far more than any real pre-tokenizer needs, and well under a second. */
+/* Limit in steps. It is far more than any real pre-tokenizer needs, and takes well under a second. */
 #define MATCH_LIMIT 2000000u
 #define JIT_STACK_BYTES (1u << 20)
 
@@ -39,7 +39,7 @@ static int refuse(const struct translation *t, const char *what, struct err *err
                    (int)(t->end - t->p > 20 ? 20 : t->end - t->p), t->p);
 }
 
-/* Translates one escape; *p is at the letter after the backslash. */
+/* Translates one escape sequence. *p is at the letter after the backslash. */
 static int translate_escape(struct translation *t, struct err *err) {
     char c = *t->p++;
     const char *set = c == 's' || c == 'S'   ? SPACES

@@ -64,8 +64,8 @@ static int find_spans(struct tok_regex *re, const char *text, size_t n, bool inv
     return rc;
 }
 
-/* From the left: a match is joined with the piece before it, unless that is a match too. Contiguous:
- * neighbours of the same kind are joined. */
+/* Joins spans from the left. A match is joined with the piece before it, unless that piece is a match too.
+ * With TOK_SPLIT_CONTIGUOUS, neighbours of the same kind are joined. */
 static void join(struct spans *s, enum tok_split split) {
     size_t n = 0;
     bool previous = false;
@@ -82,9 +82,9 @@ static void join(struct spans *s, enum tok_split split) {
     s->n = n;
 }
 
-/* From the right: a match is joined with the piece after it, unless that is a match too. */
+/* Joins spans from the right. A match is joined with the piece after it, unless that piece is a match too. */
 static void join_next(struct spans *s) {
-    size_t n = s->n; /* the result is at [n, s->n) */
+    size_t n = s->n; /* the result is built at [n, s->n) */
     bool previous = false;
     for (size_t i = s->n; i-- > 0;) {
         struct span x = s->v[i];
@@ -113,7 +113,7 @@ static int split_piece(const struct tok_step *step, const char *text, const stru
     return 0;
 }
 
-/* ---- steps from one piece to one piece */
+/* ---- steps that convert one piece to one piece */
 static int replace(const struct tok_step *step, const char *text, size_t n, struct strbuf *out,
                    struct err *err) {
     struct tok_match m = { 0 };

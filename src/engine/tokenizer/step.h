@@ -23,7 +23,7 @@ enum tok_split { /* handling of the matches */
                  TOK_SPLIT_REMOVED,
                  TOK_SPLIT_MERGED_WITH_PREVIOUS,
                  TOK_SPLIT_MERGED_WITH_NEXT,
-                 TOK_SPLIT_CONTIGUOUS, /* adjacent pieces are joined if both or neither are matches */
+                 TOK_SPLIT_CONTIGUOUS, /* adjacent matches are joined, and so are adjacent gaps */
 };
 
 struct tok_step {
@@ -32,7 +32,7 @@ struct tok_step {
     char *text;
     size_t len;
     enum tok_split split;
-    bool invert;      /* gaps are the matches */
+    bool invert;      /* the gaps between matches count as the matches */
     bool left, right; /* of TOK_STEP_STRIP */
 };
 
@@ -45,8 +45,8 @@ void tok_steps_free(struct tok_steps *s);
 int tok_steps_run(const struct tok_steps *s, struct tok_pieces *pieces, struct tok_pieces *work,
                   struct err *err);
 
-/* The GPT-2 alphabet: bytes 33..126, 161..172 and 174..255 map to themselves, the others in order to
- * U+0100 and up. */
+/* The GPT-2 alphabet. Bytes 33..126, 161..172 and 174..255 map to the same code point. The other bytes
+ * map, in order, to U+0100 and up. */
 uint32_t tok_byte_to_char(uint8_t byte);
 int tok_char_to_byte(uint32_t c); /* -1: not in the alphabet */
 

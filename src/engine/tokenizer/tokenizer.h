@@ -48,14 +48,14 @@ void tokenizer_close(struct tokenizer *t);
 int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, enum tokenizer_special special,
                      struct token_ids *ids, struct err *err);
 
-/* Appends the text of ids: always UTF-8; ids without a token are ignored. Only tests call it; it is the
- * reference for the stream below. */
+/* Appends the text of ids, which is always valid UTF-8. Ids without a token are ignored. Only tests call
+ * this function; it is the reference for the stream below. */
 void tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t n, enum tokenizer_skip skip,
                       struct strbuf *out);
 
 uint32_t tokenizer_size(const struct tokenizer *t);                    /* largest id + 1 */
 uint32_t tokenizer_find(const struct tokenizer *t, const char *token); /* TOKENIZER_NONE: not found */
-/* Returns the token as written in the file; NULL if there is none. For tests. */
+/* Returns the token as written in the file, or NULL if no token has this id. For tests. */
 const char *tokenizer_token(const struct tokenizer *t, uint32_t id);
 
 /* Decodes token by token; appends whole characters only.

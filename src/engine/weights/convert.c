@@ -6,7 +6,8 @@
 #include "base/die.h"
 #include "engine/compute/kernels.h"
 
-/* 16 bytes with the numbers 2 b and 2 b + 1 in byte b become 16 bytes with the numbers b and b + 16. */
+/* Reorders 16 bytes. Before, byte b contains the numbers 2 b and 2 b + 1. Afterwards, it contains the
+ * numbers b and b + 16. */
 static void reorder_nibbles(uint8_t *out, const uint8_t *in) {
     for (int b = 0; b < 16; b++) {
         int low = in[b / 2] >> (b % 2 * 4) & 15, high = in[8 + b / 2] >> (b % 2 * 4) & 15;

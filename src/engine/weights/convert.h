@@ -1,5 +1,5 @@
-/* Tensors that are stored in another layout than the engine reads: they are copied and converted when a model
- * is loaded. All other tensors are used in place. */
+/* Converts tensors whose stored layout differs from the layout that the engine reads. They are copied when
+ * a model is loaded. All other tensors are used in place. */
 #ifndef ENGINE_WEIGHTS_CONVERT_H
 #define ENGINE_WEIGHTS_CONVERT_H
 
@@ -15,17 +15,17 @@ struct weight_source {
     int rows, cols;
     int first, step; /* row r is the stored row or column first + r step */
     size_t width;    /* stored numbers per row */
-    int heads, nope; /* key and value halves of kv_b */
+    int heads, nope; /* convert_latent: sizes of kv_b */
 };
 
 typedef void weight_convert(const struct weight_source *s, void *out);
 
-/* MXFP4 of safetensors: data[rows][cols / 32][16] are nibbles in the order of the numbers, and
- * more[rows][cols / 32] exponents. They become blocks of DTYPE_MXFP4. */
+/* MXFP4 of safetensors: data[rows][cols / 32][16] contains nibbles in the order of the numbers, and
+ * more[rows][cols / 32] contains exponents. They become blocks of DTYPE_MXFP4. */
 weight_convert convert_mxfp4;
-/* A transposed matrix: data[cols][width], of which column first + r step is row r. The type stays. */
+/* A transposed matrix data[cols][width]: row r is its column first + r step. The type does not change. */
 weight_convert convert_transposed;
-/* Every step-th number of a vector. The type stays. */
+/* Selects every step-th number of a vector. The type does not change. */
 weight_convert convert_every;
 /* kv_b of latent attention from its halves: data[heads][cols][nope] and
  * more[heads][rows / heads - nope][cols] become floats [heads][rows / heads][cols]. */

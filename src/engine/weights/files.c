@@ -135,8 +135,8 @@ static int wrong_ggml_type(const struct weight_files *f, const struct gguf_tenso
                    gguf_file(f->gguf, t->file), t->name, ggml_type_info(t->type).name);
 }
 
-/* Newer files of DeepSeek contain kv_b as two tensors: keys [heads][rank][nope] and values
- * [heads][value][rank], each with the innermost size first. */
+/* Newer GGUF files of DeepSeek models contain kv_b as two tensors: keys [heads][rank][nope] and values
+ * [heads][value][rank]. GGUF lists the innermost size first. */
 static int find_halves(const struct weight_files *f, const struct gguf_place *p, int rows, int cols,
                        struct weight_view *out, struct err *err) {
     const struct gguf_tensor *k = p->halves[0], *v = p->halves[1];
@@ -206,7 +206,7 @@ static int wrong_type(const struct weight_files *f, const struct safetensors_ten
                    safetensors_file(f->heads, t->file), t->name, llm_dtype_name(t->dtype));
 }
 
-/* Finds the tensor whose name is `name` without its last `drop` characters, plus `ending`. */
+/* Finds the tensor with this name: `name` without its last `drop` characters, plus `ending`. */
 static const struct safetensors_tensor *find_beside(const struct weight_files *f, const char *name,
                                                     size_t drop, const char *ending) {
     char other[300];
@@ -231,8 +231,8 @@ static bool scale_blocks(const struct safetensors_tensor *s, int rows, int cols,
     return s->numbers == (uint64_t)rows && s->shape[0] == (uint64_t)rows;
 }
 
-/* "x.weight" has "x.weight_scale" or "x.weight_scale_inv", which both are factors, or "x.SCB" in units of
- * 1/127. */
+/* Finds the scales of "x.weight": "x.weight_scale" or "x.weight_scale_inv", which both contain factors, or
+ * "x.SCB", which is in units of 1/127. */
 static int find_scales(const struct weight_files *f, const struct safetensors_tensor *t, int rows, int cols,
                        struct weight_view *out, struct err *err) {
     const char *file = safetensors_file(f->heads, t->file);

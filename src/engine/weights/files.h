@@ -1,5 +1,5 @@
 /* Maps the safetensors files of a model folder, or a GGUF file with its parts. Finds tensors by name and
- * checks their shapes. Names are those of safetensors files; gguf_names.h translates them. */
+ * checks their shapes. Callers use the names of safetensors files; gguf_names.h translates them. */
 #ifndef ENGINE_WEIGHTS_FILES_H
 #define ENGINE_WEIGHTS_FILES_H
 
@@ -19,15 +19,15 @@ struct weight_view {
     const void *scale;
     enum dtype scale_type;
     int scales, scale_rows, scale_cols;
-    float scale_factor; /* of the stored scales */
+    float scale_factor; /* multiplies the stored scales */
 };
 
 struct weight_files;
 /* `path`: a folder with safetensors files, or a .gguf file. */
 struct weight_files *weight_files_open(const char *path, struct err *err);
 void weight_files_close(struct weight_files *f); /* NULL: nothing */
-/* Finds a tensor; rows 0 means a flat tensor of cols numbers. Returns -1 if it is missing, has another
- * size or an unsupported type. */
+/* Finds a tensor; rows 0 means a flat tensor of cols numbers. Returns -1 if the tensor is missing, or has
+ * another size or an unsupported type. */
 int weight_files_find(const struct weight_files *f, const char *name, int rows, int cols,
                       struct weight_view *out, struct err *err);
 

@@ -6,8 +6,8 @@
 
 #include "base/util.h"
 
-/* Translation of the parts of a name. The first row whose tensor is in the file is used; a part inside a
- * layer has no surrounding dots. */
+/* Translations of the parts of a name. The first row whose tensor is in the file is used. A part inside a
+ * layer has no dots around it. */
 static const struct name_row {
     const char *ours, *theirs;
 } model_names[] = {
@@ -81,7 +81,7 @@ static void place_expert(struct gguf_place *p, const struct gguf *g, int layer, 
     p->slice = (int)expert;
 }
 
-/* Names of the keys and values of kv_b if they are separate tensors. */
+/* Finds the keys and values of kv_b if they are separate tensors. */
 static void place_halves(struct gguf_place *p, const struct gguf *g, int layer) {
     char name[64];
     snprintf(name, sizeof name, "blk.%d.attn_v_b.weight", layer);
@@ -91,7 +91,7 @@ static void place_halves(struct gguf_place *p, const struct gguf *g, int layer) 
     snprintf(p->name, sizeof p->name, "%s", name);
 }
 
-/* Names without ".weight" in safetensors files, and with another ending in GGUF files. */
+/* Names that have no ".weight" in safetensors files and another ending in GGUF files. */
 static const struct name_row whole_names[] = {
     { "self_attn.sinks", "attn_sinks.weight" },
     { "mlp.gate.e_score_correction_bias", "exp_probs_b.bias" },
@@ -139,7 +139,7 @@ struct gguf_place gguf_place_of(const struct gguf *g, const char *name) {
     }
     const char *theirs = translate(model_names, COUNTOF(model_names), name, stem);
     if (theirs) snprintf(p.name, sizeof p.name, "%s%s", theirs, name + stem);
-    /* any other name is already one of the GGUF file, such as rope_freqs.weight */
+    /* all other names are names of the GGUF file, such as rope_freqs.weight */
     p.tensor = gguf_find(g, p.name);
     return p;
 }

@@ -4,7 +4,8 @@
 
 #include "engine/weights/weights.h"
 
-/* FNV-1a of the name, mixed with the seed: two words that differ between tensors. */
+/* Hashes the name with FNV-1a and mixes it with the seed. The result is two words that differ between
+ * tensors. */
 struct weights_stream weights_stream_make(uint64_t seed, const char *name, float scale, float offset) {
     uint64_t h = 0xcbf29ce484222325u;
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 0x100000001b3u;

@@ -47,7 +47,7 @@ struct weights {
         } * v;
         size_t n, cap;
     } slabs;
-    size_t used; /* of the last slab */
+    size_t used; /* used bytes of the last slab */
     uint64_t parameters, bytes;
     unsigned types; /* bit set of the types of all matrices */
 };
@@ -104,7 +104,7 @@ static void *slab_alloc(struct weights *w, size_t bytes) {
     return p;
 }
 
-/* Generates the numbers first .. first + n - 1 of a synthetic tensor. */
+/* Allocates the numbers first .. first + n - 1 of a synthetic tensor, which weights_finish() generates. */
 static void *generate_later(struct weights *w, size_t n, size_t first, enum dtype type, const char *name,
                             float scale, float offset) {
     if (w->failed) return NULL;
@@ -122,7 +122,7 @@ static void count_tensor(struct weights *w, size_t n, enum dtype type) {
     w->bytes += dtype_size(type, n);
 }
 
-/* A tensor of a file is used in place, unless its address is not aligned for its type. */
+/* Returns the data of a tensor in place, or an aligned copy if the address is not aligned for its type. */
 static const void *aligned_data(struct weights *w, const struct weight_view *v, size_t n) {
     size_t bytes = dtype_size(v->type, n);
     if (!dtype_is_float(v->type) || (uintptr_t)v->data % dtype_bytes(v->type) == 0) return v->data;
@@ -137,7 +137,7 @@ static struct tensor *wrap_data(struct weights *w, const void *data, size_t byte
     return t;
 }
 
-/* Returns the scales of a matrix as floats. */
+/* Adds the scales of a matrix as floats. */
 static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
     size_t n = (size_t)v->scales;
     float *scales = slab_alloc(w, n * sizeof *scales);
@@ -150,7 +150,8 @@ static void add_scales(struct weights *w, const struct weight_view *v, int first
     m->first_row = first;
 }
 
-/* Makes a copy in the layout that the engine reads. Converts all rows and returns the requested ones. */
+/* Converts a tensor to the layout that the engine reads. Converts all rows and returns the address of row
+ * `first`. */
 static const void *convert_rows(struct weights *w, const struct weight_view *v, int first,
                                 const struct matrix *m) {
     size_t rows = (size_t)MAX(v->source.rows, 1), cols = (size_t)m->cols;
@@ -255,7 +256,7 @@ struct fill_job {
     void *context;
     uint64_t total;
     atomic_uint_least64_t done;
-    size_t *first_task; /* of each pending tensor */
+    size_t *first_task; /* first task of each pending tensor */
 };
 
 static void fill_tensor(const struct kernels *k, const struct pending *p, size_t from, size_t to) {

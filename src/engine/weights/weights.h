@@ -16,8 +16,8 @@
 #include "engine/ops/ops.h"
 
 struct weights;
-/* Opens the .safetensors files of a folder (those that its index lists, or all), or a .gguf file with its
- * parts. NULL: see err. */
+/* Opens the .safetensors files of a folder, or a .gguf file with its parts. If the folder has an index,
+ * only the files in the index are opened. NULL: see err. */
 struct weights *weights_open_files(struct ops *o, const char *path, struct err *err);
 /* Generates reproducible random numbers: element i of a tensor depends only on the seed, the tensor's name
  * and i. They are uniform; matrices have variance 1/columns, so that activations keep their magnitude.
@@ -25,10 +25,11 @@ struct weights *weights_open_files(struct ops *o, const char *path, struct err *
 struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type);
 void weights_close(struct weights *w); /* NULL is ignored */
 
-/* Contents of a vector; used for synthetic ones, except WEIGHTS_NORM_MINUS_ONE. */
+/* Contents of a vector. Only synthetic vectors use the range; WEIGHTS_NORM_MINUS_ONE also applies to
+ * files. */
 enum weights_fill {
     WEIGHTS_NORM,           /* 1 +- 0.1 */
-    WEIGHTS_NORM_MINUS_ONE, /* the same; safetensors files hold the numbers minus 1 (gemma) */
+    WEIGHTS_NORM_MINUS_ONE, /* like WEIGHTS_NORM; safetensors files contain the numbers minus 1 (gemma) */
     WEIGHTS_BIAS,           /* +- 0.1 */
     WEIGHTS_ROWS            /* +- 1 */
 };
@@ -37,7 +38,8 @@ enum weights_fill {
  * accepted if its first dimension is `rows` or its last is `cols`. */
 struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Rows [first, first + rows) of a matrix of all_rows rows, for files that store several matrices as one. */
+/* Requests the rows [first, first + rows) of a matrix of all_rows rows, for files that store several
+ * matrices as one. */
 struct matrix weights_rows(struct weights *w, int all_rows, int first, int rows, int cols, const char *fmt,
                            ...) __attribute__((format(printf, 6, 7)));
 /* Requests a small tensor, as floats. */
@@ -48,10 +50,11 @@ struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, 
 bool weights_optional(const struct weights *w, const char *name, float *out, int n);
 
 typedef void weights_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
-/* Generates the synthetic tensors. Returns -1 and the first error since the weights were opened. */
+/* Generates the synthetic tensors. Returns -1 if any call since the weights were opened failed; err is the
+ * first error. */
 int weights_finish(struct weights *w, struct threads *threads, weights_progress *progress, void *context,
                    struct err *err);
-uint64_t weights_parameters(const struct weights *w); /* of the requested tensors */
+uint64_t weights_parameters(const struct weights *w); /* total of the requested tensors */
 uint64_t weights_bytes(const struct weights *w);
 const char *weights_types(const struct weights *w); /* "bf16"; "mixed" */
 
