@@ -177,7 +177,7 @@ void analyze_gemm_table(struct context *c) {
     assign_kernels(&b);
     add_records(&b);
     add_operators(&b);
-    qsort(b.rows.v, b.rows.n, sizeof *b.rows.v, by_time);
+    if (b.rows.n) qsort(b.rows.v, b.rows.n, sizeof *b.rows.v, by_time);
     c->a->gemms = analysis_keep(c, b.rows.v);
     c->a->ngemms = b.rows.n;
     free(b.range_shape);

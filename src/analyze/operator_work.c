@@ -50,7 +50,8 @@ static bool work_from_shapes(struct context *c, struct shape_cache *cache, size_
     return !isnan(c->range_flops[i]);
 }
 
-/* Sets counted[i] to 1 if the FLOPs of the range come from its shapes. Children come after their parents. */
+/* Sets the FLOPs and bytes of ranges. counted[i] becomes 1 if they come from the shapes of range i. A range
+ * that contains a counted range is not counted. Children follow their parents, so the loop runs backwards. */
 static void count_innermost(struct context *c, uint8_t *counted, uint8_t *types) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct shape_cache cache = { .ids = intern_open() };

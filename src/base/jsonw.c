@@ -27,8 +27,8 @@ static void next_item(struct jsonw *j) {
     write_newline(j);
 }
 
-/* Checks and writes the text before a value: a key in objects, a comma in arrays, nothing at the top
- * level. */
+/* Call before each value. In arrays, writes the comma. In objects, checks that a key was written. At the top
+ * level, checks that this is the first value. */
 static void before_value(struct jsonw *j) {
     if (j->depth == 0) {
         if (j->done) die("jsonw: a second top-level value");

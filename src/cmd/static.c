@@ -348,8 +348,8 @@ static int print_result(const struct static_opts *o, const struct llm_static *r,
     return rc;
 }
 
-/* Opens the headers of weight files next to the config, if any. A damaged file is only a warning, because the
- * config is sufficient. NULL: none. */
+/* Opens the headers of the model's .safetensors files. `path` is a .safetensors file or a folder. NULL: none,
+ * or damaged. A damaged file causes only a warning, because the config is sufficient. */
 static struct safetensors *open_weights(const char *path) {
     struct err err;
     bool is_file = file_has_ending(path, ".safetensors");

@@ -14,8 +14,8 @@ __thread struct host_thread host_thread;
 lock_limit host_locks;
 
 static struct {
-    /* Points to a 1 that the kernel clears in every copy of the process. NULL: not supported, or not
-     * started. */
+    /* Points to a byte that is 1 in this process. The Linux kernel sets it to 0 in forked children
+     * (MADV_WIPEONFORK). NULL: not supported, or not started. */
     _Atomic(atomic_uchar *) mark;
     atomic_int pid; /* 0: not started */
 } process;

@@ -173,7 +173,7 @@ static bool fits(const struct stack *s, const struct slice *one, bool nest) {
 static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
     struct stack *stacks = xcalloc(FURTHER_TRACKS, sizeof *stacks);
     stacks[0].used = true;
-    qsort(p->slices.v, p->slices.n, sizeof *p->slices.v, by_start);
+    if (p->slices.n) qsort(p->slices.v, p->slices.n, sizeof *p->slices.v, by_start);
     for (size_t i = 0; i < p->slices.n; i++) {
         const struct slice *s = &p->slices.v[i];
         for (size_t t = 0; t < FURTHER_TRACKS; t++) {

@@ -314,7 +314,7 @@ const char *trace_memory_kind_name(unsigned memory_kind);
 const char *trace_memory_action_name(unsigned action);
 const char *trace_lost_reason_name(unsigned reason);
 
-/* Returns the value of a field; doubles as their bits. */
+/* Returns the value of a field. For a double, returns its bit pattern. */
 static inline uint64_t trace_field_get(const void *record, const struct trace_field *f) {
     const char *p = (const char *)record + f->offset;
     if (f->type == TRACE_FIELD_U32 || f->type == TRACE_FIELD_STR) return *(const uint32_t *)(const void *)p;

@@ -11,7 +11,7 @@ struct amx_config {
 
 static _Thread_local bool amx_ready;
 
-/* Compiler barrier. Some compilers do not know that tile instructions read and write memory. The compiler
+/* Compiler barrier. Some compilers assume that tile instructions do not access memory. The compiler
  * must finish all stores before this point and must not move loads from after it to before it. */
 static inline void amx_memory(void) { __asm__ volatile("" ::: "memory"); }
 

@@ -428,7 +428,7 @@ void *ops_host_alloc(struct ops *o, size_t bytes); /* NULL: not enough memory */
 void ops_host_free(struct ops *o, void *p);
 
 /* ---- the following operators are not recorded */
-/* Norms, rotates and stores new heads; only for 16-bit activations. */
+/* Normalises, rotates and stores new heads; only for 16-bit activations. */
 void ops_place_heads(struct ops *o, const struct place_heads *p);
 
 /* Writes the choices of m tokens, k each, to host memory, because the host decides which experts run.
