@@ -93,7 +93,7 @@ expect_trace "an updated graph is recorded again, briefly" "50 < len(launch) < 7
 # The mock aborts the program if CUPTI is detached after a graph was launched while kernel records were disabled.
 replays streams=1 kernels=300 copies=5 graphs=50 syncs=1 graphs=500 kernels=100 syncs=1
 expect_trace "CUPTI is detached when the program waits for its graph, after 50 replays" "counts['left']" 1 "len(kernel)" 1100 "len(replay)" 0 "inside()" True "orphans()" 0
-replays streams=1 graphs=50 syncs=1 graphs=500 sleep=2300 graphs=10 syncs=1 graphs=500
+replays streams=1 graphs=50 syncs=1 graphs=500 sleep=3500 graphs=10 syncs=1 graphs=500
 expect_trace "it is attached again after 2 s for a few replays" "counts['left']" 2 "len(windows())" 2 "len(launch)" 60 "inside()" True "orphans()" 0
 replays streams=2 graphs=50 syncs=2 graphs=100 syncs=2
 expect_trace "CUPTI is not detached if graphs run on several streams" "counts['left']" 0 "len(kernel)" 800 "inside()" True
