@@ -6,6 +6,7 @@
 #include "base/svg.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "report/chart_labels.h"
 #include "report/charts.h"
 #include "report/text.h"
 
@@ -99,30 +100,8 @@ static void draw_read_roof(const struct plane *p, double peak_flops, double read
     svg_path_close(&path);
 }
 
-/* The labels placed so far. A new label moves down until it overlaps none of them. */
-struct labels {
-    struct {
-        double x0, x1, y;
-    } v[16];
-    size_t n;
-};
-
-static double free_place(struct labels *l, double x0, double x1, double y) {
-    for (size_t i = 0; i < l->n; i++)
-        if (x0 < l->v[i].x1 && x1 > l->v[i].x0 && fabs(y - l->v[i].y) < 13) {
-            y = l->v[i].y + 13;
-            i = (size_t)-1;
-        }
-    if (l->n < COUNTOF(l->v)) {
-        l->v[l->n].x0 = x0;
-        l->v[l->n].x1 = x1;
-        l->v[l->n++].y = y;
-    }
-    return y;
-}
-
 static void draw_point(const struct plane *p, const struct analysis_point *at, double longest,
-                       struct labels *labels, struct strbuf *out) {
+                       struct chart_labels *labels, struct strbuf *out) {
     bool stage = at->stage != ANALYSIS_NONE;
     double x = px(p, at->intensity), y = py(p, at->flop_per_s);
     double r = stage ? 5 : 3 + 11 * sqrt(fmax(0, at->time_ns) / longest);
@@ -138,13 +117,13 @@ static void draw_point(const struct plane *p, const struct analysis_point *at, d
     snprintf(label, sizeof label, "%.40s, %s%s%s", at->label, text_percent(at->attained).s, over ? ": " : "",
              over ? at->over.brief : "");
     double wide = 6.6 * (double)strlen(label), from = flip ? x - 9 - wide : x + 9;
-    svg_text(out, flip ? x - 9 : x + 9, free_place(labels, from, from + wide, y + 4),
+    svg_text(out, flip ? x - 9 : x + 9, chart_labels_place(labels, from, from + wide, y + 4),
              flip ? SVG_END : SVG_START, "ink", label);
 }
 
 bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out) {
     struct plane p;
-    struct labels labels = { .n = 0 };
+    struct chart_labels labels = { .n = 0 };
     double peak_flops = view_peak_flops(v), peak_bytes = view_peak_bytes(v), longest = 1;
     if (!v->a || !fit(&p, v->a, peak_flops, peak_bytes)) return false;
     double height = form->width > 600 ? 420 : 330;

@@ -10,13 +10,14 @@
     "memory bandwidth utilisation: bytes that the model must read, per second, as a share of the peak " \
     "bandwidth"
 #define ROOFLINE "sum over operators of the larger of FLOPs / peak and bytes / bandwidth"
+#define DISTANCE "time divided by the roofline time; 1x is the limit of the hardware"
 #define BUSY "share of the time in which at least one kernel of the stage runs"
 
 static const struct glossary_term legend[] = {
     { "MFU", MFU },
     { "MBU", MBU },
     { "roofline time", ROOFLINE },
-    { "distance", "time divided by the roofline time; 1x is the limit of the hardware" },
+    { "distance", DISTANCE },
     { "busy", BUSY },
     { "timed, recorded",
       "timed: repeats without recording, the source of latencies. Recorded: one run under the "
@@ -30,7 +31,7 @@ static const struct glossary_term terms[] = {
     { "MFU (recorded)", MFU ", in the recorded run" },
     { "MBU (recorded)", MBU ", in the recorded run" },
     { "roofline ms", ROOFLINE },
-    { "distance", "time divided by the roofline time; 1x is the limit of the hardware" },
+    { "distance", DISTANCE },
     { "busy", BUSY },
     { "GPU busy", BUSY },
     { "GPU idle", "share of the time without a running kernel" },

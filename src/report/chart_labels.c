@@ -1,0 +1,27 @@
+#include "report/chart_labels.h"
+
+#include <math.h>
+
+#include "base/util.h"
+
+/* The step is larger than the distance that counts as overlap: with equal values, rounding can place a label just
+ * inside the one it avoids, again and again. */
+#define STEP 13.0
+#define OVERLAP 12.5
+
+double chart_labels_place(struct chart_labels *l, double x0, double x1, double y) {
+    for (size_t i = 0; i < l->n;) {
+        if (x0 < l->v[i].x1 && x1 > l->v[i].x0 && fabs(y - l->v[i].y) < OVERLAP) {
+            y = l->v[i].y + STEP;
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    if (l->n < COUNTOF(l->v)) {
+        l->v[l->n].x0 = x0;
+        l->v[l->n].x1 = x1;
+        l->v[l->n++].y = y;
+    }
+    return y;
+}

@@ -1,0 +1,17 @@
+#ifndef REPORT_CHART_LABELS_H
+#define REPORT_CHART_LABELS_H
+
+#include <stddef.h>
+
+/* The labels placed so far in one chart, in pixels; y is the baseline and grows downwards. */
+struct chart_labels {
+    struct {
+        double x0, x1, y;
+    } v[16];
+    size_t n;
+};
+
+/* Returns the baseline for a label from x0 to x1: y, or the first place below it where no other label is. */
+double chart_labels_place(struct chart_labels *l, double x0, double x1, double y);
+
+#endif
