@@ -39,6 +39,9 @@ struct history_page {
     char *next;    /* cursor of the next page; NULL: this is the last one */
     int64_t total; /* -1: not counted */
 };
+/* Returns -1 if the cursor was not made for this order. history_list() checks it too; a server checks it
+ * first, to tell a wrong request from a failing database. */
+int history_check_cursor(const struct history_filter *filter, struct err *err);
 int history_list(struct history *h, const struct history_filter *filter, struct history_page *page,
                  struct err *err);
 void history_page_free(struct history_page *page);

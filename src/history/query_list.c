@@ -163,6 +163,16 @@ static int parse_cursor(const char *cursor, const struct sort_key *key, int64_t 
     return err_set(err, "the cursor is not valid; start again without one");
 }
 
+int history_check_cursor(const struct history_filter *filter, struct err *err) {
+    const char *column;
+    int64_t id;
+    char *value;
+    const struct sort_key *key = find_sort(filter, &column, err);
+    if (!key || parse_cursor(filter->cursor, key, &id, &value, err) < 0) return -1;
+    free(value);
+    return 0;
+}
+
 static int add_order(struct query *q, const struct history_filter *f, const struct sort_key *key,
                      const char *column, size_t limit, struct err *err) {
     bool ascending = key->ascending != f->reverse;

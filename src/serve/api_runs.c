@@ -60,6 +60,13 @@ static bool read_order(struct request *q, struct history_filter *f) {
     return true;
 }
 
+static bool check_cursor(struct request *q, const struct history_filter *f) {
+    struct err err;
+    if (!f->cursor || history_check_cursor(f, &err) == 0) return true;
+    http_problem(q, 400, "%s", err.msg);
+    return false;
+}
+
 /* Returns an argument of the URL. An empty argument, such as an unused field of a form, counts as not given.
  * */
 static const char *query_text(const struct request *q, const char *name) {
@@ -81,7 +88,8 @@ bool api_read_filter(struct request *q, struct history_filter *f) {
                                   .limit = 50,
                                   .count = true };
     return read_time(q, "since", &f->since_ns) && read_time(q, "until", &f->until_ns) &&
-           api_read_count(q, "limit", 1, HISTORY_LIMIT_MAX, &f->limit) && read_order(q, f);
+           api_read_count(q, "limit", 1, HISTORY_LIMIT_MAX, &f->limit) && read_order(q, f) &&
+           check_cursor(q, f);
 }
 
 bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run) {
@@ -105,12 +113,9 @@ void api_list_runs(struct request *q) {
     if (!api_read_filter(q, &f)) return;
     struct history *h = request_history(q);
     if (!h) return;
-    if (history_list(h, &f, &page, &err) < 0) {
-        if (strstr(err.msg, "cursor"))
-            http_problem(q, 400, "%s", err.msg);
-        else
-            request_database_failed(q, &err);
-    } else {
+    if (history_list(h, &f, &page, &err) < 0)
+        request_database_failed(q, &err);
+    else {
         http_json(q, 200, "");
         jsonw_start(&j, &q->out, JSONW_COMPACT);
         run_json_page(&j, &page);

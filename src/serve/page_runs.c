@@ -136,12 +136,9 @@ void page_runs(struct request *q) {
     if (!api_read_filter(q, &f)) return;
     struct history *h = request_history(q);
     if (!h) return;
-    if (history_list(h, &f, &page, &err) < 0) {
-        if (strstr(err.msg, "cursor"))
-            http_problem(q, 400, "%s", err.msg);
-        else
-            request_database_failed(q, &err);
-    } else {
+    if (history_list(h, &f, &page, &err) < 0)
+        request_database_failed(q, &err);
+    else {
         if (history_series(h, &series, &err) < 0) series = (struct history_series_list){ 0 };
         page_open(q, "Runs", "runs");
         strbuf_addf(&q->out, "<div class=\"head\"><h1>Runs</h1><p class=\"soft\">%s runs%s</p></div>\n",

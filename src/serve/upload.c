@@ -28,7 +28,7 @@ struct upload {
     char *part;   /* the file with the stream */
     char *folder; /* the folder into which the stream is unpacked */
     char digest[65];
-    bool keep; /* keep the part, so that the upload can be continued */
+    bool keep; /* the part stays, so that the upload can be continued */
     int fd;
     uint64_t received, total;
 };
@@ -133,6 +133,12 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 }
 
 static void remove_folder(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+
+/* Deletes the stored stream. This happens before the client gets its answer, so that nothing is left after it. */
+static void discard_part(struct upload *u) {
+    u->keep = false;
+    unlink(u->part);
+}
 
 void upload_close(struct upload *u) {
     if (!u) return;
@@ -297,7 +303,7 @@ static int unpack_and_publish(struct upload *u, struct history *h, char **folder
     tar_reader_free(&r);
     if (rc < 0 || found) {
         remove_folder(u->folder);
-        if (*why != UPLOAD_FAILED) u->keep = false;
+        if (*why != UPLOAD_FAILED) discard_part(u);
     }
     return rc;
 }
@@ -310,13 +316,13 @@ int upload_store(struct upload *u, struct history *h, char **name, enum upload_e
     if (found == 0) {
         if (unpack_and_publish(u, h, &folder, name, why, err) < 0) return -1;
         *why = UPLOAD_FAILED;
-        u->keep = false; /* the run is safe now */
+        discard_part(u); /* the run is safe now */
         if (!folder) return 0;
         int rc = history_index_folder(h, folder, name, err);
         free(folder);
         return rc < 0 ? -1 : 1;
     }
-    if (found == 1) u->keep = false;
+    if (found == 1) discard_part(u);
     return found == 1 ? 0 : -1;
 }
 
