@@ -419,7 +419,7 @@
     setTimeout(() => clearInterval(timer), 30000);
   }
 
-  // A canvas prints in the colors of the screen, and blank in some browsers: print a picture in light colors.
+  // Some browsers print a canvas blank: print a picture of it.
   const picture = document.createElement('img');
   picture.className = 'print';
   picture.alt = 'Timeline';

@@ -105,7 +105,9 @@ static void divide(const double *v, size_t from, size_t to, struct found *found)
 static void search_windows(const double *v, size_t n, struct found *out) {
     size_t last_end = 0;
     for (size_t from = 0; from == 0 || from + CHANGE_WINDOW / 2 < n; from += CHANGE_WINDOW / 2) {
-        struct found window = { xcalloc(n, sizeof(size_t)), 0, n, xcalloc(n, sizeof(double)) };
+        size_t places[CHANGE_WINDOW];
+        double scores[CHANGE_WINDOW];
+        struct found window = { places, 0, CHANGE_WINDOW, scores };
         divide(v, from, MIN(n, from + CHANGE_WINDOW), &window);
         for (size_t i = 0; i < window.n; i++) {
             if (out->n && window.v[i] < out->v[out->n - 1] + CHANGE_LEAST_RUNS + 2) continue;
@@ -114,8 +116,6 @@ static void search_windows(const double *v, size_t n, struct found *out) {
                 out->v[out->n++] = window.v[i];
             }
         }
-        free(window.v);
-        free(window.scores);
         if (out->n) last_end = out->v[out->n - 1];
     }
 }
