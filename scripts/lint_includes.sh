@@ -16,11 +16,12 @@ allowed() {
     engine) echo "base trace llm driver engine" ;;
     session) echo "base trace conf llm driver session" ;;
     analyze) echo "base trace timeline llm analyze" ;;
-    run) echo "base trace timeline llm conf engine session analyze run" ;;
-    report) echo "base trace timeline llm analyze run report" ;;
+    ranks) echo "base trace timeline llm analyze ranks" ;;
+    run) echo "base trace timeline llm conf engine session analyze ranks run" ;;
+    report) echo "base trace timeline llm analyze ranks run report" ;;
     history) echo "base run history" ;;
     serve) echo "base session run report history serve" ;;
-    cmd) echo "base trace timeline llm conf import engine session analyze run report history serve cmd gen" ;;
+    cmd) echo "base trace timeline llm conf import engine session analyze ranks run report history serve cmd gen" ;;
     main) echo "base cmd" ;;
     *) echo "" ;;
     esac

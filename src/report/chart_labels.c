@@ -4,8 +4,8 @@
 
 #include "base/util.h"
 
-/* The step is larger than the distance that counts as overlap: with equal values, rounding can place a label just
- * inside the one it avoids, again and again. */
+/* The step is larger than the distance that counts as overlap: with equal values, rounding can place a label
+ * just inside the one it avoids, again and again. */
 #define STEP 13.0
 #define OVERLAP 12.5
 

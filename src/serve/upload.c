@@ -134,7 +134,8 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 
 static void remove_folder(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
 
-/* Deletes the stored stream. This happens before the client gets its answer, so that nothing is left after it. */
+/* Deletes the stored stream. This happens before the client gets its answer, so that nothing is left after
+ * it. */
 static void discard_part(struct upload *u) {
     u->keep = false;
     unlink(u->part);

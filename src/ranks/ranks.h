@@ -1,0 +1,277 @@
+/* A job of several ranks: who took part, how their clocks relate, and where the time of each rank went.
+ *     struct rank_job job;
+ *     if (rank_job_load(&job, operands, n, NULL, &err) < 0) ...        -- run folders, traces or digests
+ *     for (size_t r = 0; r < job.nranks; r++) use(rank_job_cell(&job, r, stage)->time.compute_ns);
+ *     rank_job_free(&job);
+ * Each rank is first reduced to a digest (digest.h): one rank at a time per worker thread, so memory does
+ * not grow with the number of traces. Times are in ns. Unknown values
+ * are NaN, NULL or RANK_NONE, never 0. Definitions of all figures: docs/ranks.md.
+ *
+ * The time of a device (docs/analysis.md, "Time of a stage") is divided by what runs at each moment:
+ *     compute    at least one kernel that does not communicate
+ *     exposed    at least one communication kernel and no other kernel
+ *     copy       only copies and memsets
+ *     idle       nothing
+ *     unrecorded the trace cannot tell (known per rank, not per stage)
+ * so compute + exposed + copy + idle of all top-level stages + unrecorded = timeline.
+ * Exposed communication is divided further: a rank waits from the start of its communication kernel until
+ * the last rank of the communicator has started the same collective; from then on, bytes move. */
+#ifndef RANKS_RANKS_H
+#define RANKS_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/analyze.h"
+#include "base/err.h"
+#include "base/stats.h"
+
+#define RANK_NONE UINT32_MAX
+#define RANK_STEPS_MAX 256 /* step rows per stage; longer jobs have several steps per row */
+
+/* ---- Clocks */
+
+/* How the clock of a rank was compared with the clock of the job:
+ *     REFERENCE    its node's clock is the clock of the job (the node of the lowest rank)
+ *     COLLECTIVES  fitted to the matched ends of collectives
+ *     WALL         no collective connects the nodes; the wall clocks are taken as they are
+ *     RELATIVE     the file has no wall clock and no matched collective: it cannot be aligned */
+#define RANK_CLOCK_SOURCES(X)     \
+    X(REFERENCE, "reference")     \
+    X(COLLECTIVES, "collectives") \
+    X(WALL, "wall clock")         \
+    X(RELATIVE, "relative clock")
+enum rank_clock_source {
+#define X(id, name) RANK_CLOCK_##id,
+    RANK_CLOCK_SOURCES(X)
+#undef X
+        RANK_CLOCK_SOURCES_END
+};
+const char *rank_clock_source_name(enum rank_clock_source source);
+
+/* A part of the fit. A clock that was stepped or changed its rate has several segments. */
+struct rank_clock_segment {
+    uint64_t from_ns; /* first time on the rank's own clock for which the segment holds */
+    uint64_t at_ns;   /* a time on the rank's own clock, near the middle of the segment */
+    double offset_ns; /* own clock minus job clock at `at_ns` */
+    double drift;     /* change of the offset per ns of the own clock; 1e-6 is 1 us per second */
+    double error_ns;  /* remaining error of the offset; NaN: unknown */
+    size_t points;    /* matched collectives */
+};
+/* One clock: usually of a node. Ranks of a node that proved to have different clocks have one clock each. */
+struct rank_clock {
+    enum rank_clock_source source;
+    uint32_t node;
+    struct rank_clock_segment *segments; /* sorted by from_ns; at least one */
+    size_t nsegments;
+    /* Largest error over the segments: the robust standard deviation of the residuals, or the 95% interval
+     * of the fit if that is wider. NaN: unknown (wall clock). 0 for the reference. */
+    double error_ns;
+    size_t outliers; /* collectives whose ends are further than 6 standard deviations from the fit */
+};
+/* Converts a time of this clock to the clock of the job. */
+uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns);
+
+/* ---- Ranks */
+
+/*  COMPLETE  its trace was closed and covers the job
+ *  DIED      its trace was not closed: the process was killed, or it crashed
+ *  LATE      its first record is later than the first step of the other ranks
+ *  MISSING   the world size includes it, but there is no trace */
+#define RANK_STATES(X)      \
+    X(COMPLETE, "complete") \
+    X(DIED, "died")         \
+    X(LATE, "late")         \
+    X(MISSING, "missing")
+enum rank_state {
+#define X(id, name) RANK_STATE_##id,
+    RANK_STATES(X)
+#undef X
+        RANK_STATE_END
+};
+const char *rank_state_name(enum rank_state state);
+
+/* Time of a rank in a stage, or of a whole rank. */
+struct rank_time {
+    double compute_ns, exposed_ns, copy_ns, idle_ns;
+    /* exposed_ns = wait_ns + move_ns. Both NaN if no collective of the stage could be matched. */
+    double wait_ns, move_ns;
+    /* Share of exposed_ns whose collectives were matched and kept, 0..1. The division of the rest is
+     * estimated from this part. NaN: there is no exposed time. */
+    double matched_share;
+    double hidden_ns; /* communication that overlaps other kernels; included in compute_ns */
+};
+
+struct rank_row {
+    uint32_t rank;
+    enum rank_state state;
+    uint32_t local_rank, pid;   /* RANK_NONE: unknown */
+    uint32_t node, clock;       /* rows of rank_job.nodes and .clocks; RANK_NONE: missing rank */
+    const char *device;         /* name of its GPU, several are joined by ", "; NULL */
+    const char *device_uuid;    /* NULL */
+    const char *trace;          /* path of its trace; several files: the first; NULL: only a digest */
+    const char *digest;         /* path of its digest; NULL: computed from the trace */
+    uint64_t first_ns, last_ns; /* first and last record, on the job's clock; 0: unknown */
+    uint64_t kernels, launches, collectives, lost_records;
+    struct rank_time time; /* sums over its devices */
+    double timeline_ns;    /* of its devices; compute + exposed + copy + idle + unrecorded */
+    double unrecorded_ns;
+    double late_ns;         /* mean time of its arrival after the first rank's, over matched collectives */
+    uint64_t last_arrivals; /* matched collectives in which it started last */
+    double sm_mhz_mean;     /* while busy; NaN: no power records */
+    double throttled_ns;    /* time with reduced clocks while busy; NaN */
+    double joules;          /* NaN */
+};
+
+/* A node: ranks with the same host name (or the same node id of the launcher). */
+struct rank_node {
+    const char *name;
+    size_t ranks, present; /* ranks that are expected (RANK_NONE if unknown), and ranks with data */
+};
+
+/* ---- Stages and steps */
+
+struct rank_stage {
+    const char *name, *path; /* as in struct analysis_stage */
+    uint32_t parent;         /* row; RANK_NONE: top level */
+    bool outside, implicit;
+    size_t present; /* ranks that have the stage */
+};
+
+/* A rank in a stage: sums over all occurrences in its trace. */
+struct rank_cell {
+    bool present; /* false: the rank is missing or has no occurrence */
+    uint64_t occurrences, kernels, launches;
+    double tokens_in, tokens_out; /* NaN: unknown */
+    struct rank_time time;
+    double wall_ns; /* compute + exposed + copy + idle */
+    double idle_cause_ns[ANALYSIS_IDLE_CAUSES];
+    double category_ns[KERNEL_CATEGORY_END]; /* owned kernel time by category */
+};
+
+/* One step, or a block of consecutive steps, of a stage. Floats keep 1,024 ranks small. */
+struct rank_step_cell {
+    float wall_ns, compute_ns, exposed_ns, wait_ns; /* means per step; NaN: unknown */
+    float tokens;                                   /* read or generated, whichever is more; NaN */
+};
+struct rank_steps { /* of one stage */
+    uint32_t stage;
+    uint32_t steps_per_row;       /* 1, 2, 4, ... */
+    size_t nrows;                 /* at most RANK_STEPS_MAX */
+    struct rank_step_cell *cells; /* [nrows x nranks] */
+};
+
+/* ---- Collectives */
+
+struct rank_communicator {
+    uint64_t id;      /* as recorded; equal on all its ranks */
+    const char *name; /* of the process group, if recorded; NULL */
+    uint32_t *ranks;  /* ranks of the job that used it, ascending */
+    size_t nranks;
+    uint32_t size; /* number of its ranks, as recorded; 0: unknown. Larger than nranks: some are missing */
+    bool from_kernels; /* no collective records: matched by the order of communication kernels */
+    uint32_t nodes;    /* number of nodes that its ranks span */
+};
+/* Collectives of one communicator, operation and size. Sorted by exposed_ns. */
+struct rank_collective {
+    uint32_t communicator;
+    const char *operation; /* "all_reduce" */
+    const char *type;      /* "bf16"; NULL: unknown */
+    uint64_t bytes;        /* payload per rank, as recorded by NCCL (count x element size); 0: unknown */
+    uint64_t calls;        /* over all ranks */
+    uint64_t matched;      /* collectives matched over the ranks that have data */
+    /* Over matched collectives. Moving: last start to last end. Skew: first start to last start. */
+    struct stats move_ns, skew_ns;
+    double exposed_ns, wait_ns; /* sums over ranks */
+    /* Bytes per second over the median of move_ns: algorithm bandwidth, and bus bandwidth as nccl-tests
+     * defines it. NaN: the size or the operation is unknown. */
+    double algorithm_bytes_per_s, bus_bytes_per_s;
+};
+
+/* ---- Straggler */
+
+#define RANK_REASONS(X)                    \
+    X(UNKNOWN, "unknown")                  \
+    X(SLOWER_KERNELS, "slower kernels")    \
+    X(THROTTLED, "throttled clocks")       \
+    X(LATER_LAUNCHES, "later launches")    \
+    X(MORE_TOKENS, "more tokens")          \
+    X(MORE_WORK, "more or larger kernels") \
+    X(EXPERTS, "more work in its experts")
+enum rank_reason {
+#define X(id, name) RANK_REASON_##id,
+    RANK_REASONS(X)
+#undef X
+        RANK_REASON_END
+};
+const char *rank_reason_name(enum rank_reason reason);
+
+/* The rank for which the others wait. */
+struct rank_straggler {
+    uint32_t rank;           /* RANK_NONE: no rank stands out */
+    uint32_t stage;          /* row of the stage in which it loses most */
+    enum rank_reason reason; /* UNKNOWN: the evidence does not name one; shown as a dash */
+    const char *evidence;    /* the figures behind the reason, one sentence; NULL */
+    double last_share;       /* share of the matched collectives in which it arrived last, 0..1 */
+    double wait_caused_ns;   /* sum over the other ranks of their waiting in these collectives */
+    double behind_ns;        /* mean arrival after the median rank, per collective */
+};
+
+/* ---- The job */
+
+struct rank_job {
+    uint32_t world_size;    /* as recorded; RANK_NONE: unknown */
+    const char *id;         /* job id of the launcher; NULL */
+    struct rank_row *ranks; /* sorted by rank; includes missing ranks */
+    size_t nranks, present; /* rows, and rows with data */
+    size_t died, late, missing;
+    struct rank_node *nodes;
+    size_t nnodes;
+    struct rank_clock *clocks;
+    size_t nclocks;
+    double clock_error_ns; /* largest error over all clocks; NaN: unknown */
+    struct rank_stage *stages;
+    size_t nstages;
+    struct rank_cell *cells;  /* [nranks x nstages] */
+    struct rank_steps *steps; /* stages with at least two steps */
+    size_t nsteps;
+    struct rank_communicator *communicators;
+    size_t ncommunicators;
+    struct rank_collective *collectives;
+    size_t ncollectives;
+    uint64_t matched; /* matched collectives */
+    struct rank_straggler straggler;
+    /* Sums over the ranks that have data. */
+    struct rank_time time;
+    double timeline_ns, unrecorded_ns;
+    uint64_t first_ns, last_ns;  /* on the job's clock */
+    const char *const *problems; /* texts for the user: missing, dead and late ranks, clocks, conflicts */
+    size_t nproblems;
+    void *owner; /* private */
+};
+
+struct rank_options {
+    const struct analyze_rule *rules; /* map ranges to stages, as for `report` */
+    size_t nrules;
+    bool no_steps;    /* treat a trace without stages as one stage instead of looking for steps */
+    unsigned threads; /* 0: one per processor */
+};
+
+/* An operand is a run folder, a folder of traces or digests, an .ipt file or a digest file. Returns -1 if
+ * the operands are not one job (the message names both files) or if none could be read. Digests are used
+ * instead of the traces of their ranks. */
+int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
+                  const struct rank_options *options, struct err *err);
+void rank_job_free(struct rank_job *job); /* also accepts a zeroed struct */
+
+static inline const struct rank_cell *rank_job_cell(const struct rank_job *j, size_t rank_row, size_t stage) {
+    return &j->cells[rank_row * j->nstages + stage];
+}
+const struct rank_row *rank_job_find(const struct rank_job *job, uint32_t rank); /* NULL: no such rank */
+
+/* Rows of the slowest, the median and the fastest rank with data, for drawing. By the arrival at collectives
+ * (latest is slowest), else by compute time. Returns the number of different rows, at most 3. */
+size_t rank_job_choose(const struct rank_job *job, size_t rows[3]);
+
+#endif
