@@ -1,11 +1,21 @@
 #!/bin/bash
-# all.sh: runs all GPU tests in sequence (about 16 minutes on an H200). The latest results are in docs/overhead.md,
-# docs/counters.md and docs/engine-hf.md.
+# all.sh [SECTION...]: runs the GPU tests in sequence, or only the sections named. Minutes on an H200:
+#     calibrate 1, record 1.5, run_all 8, run_cmd 1, counters_smoke 0.5, counters_ncu 2: docs/overhead.md, docs/counters.md
+#     hf_smoke 1, hf_profile 3, hf_recording 4, hf_foreign 1: docs/engine-hf.md
+#     steps 4, programs 4: docs/foreign-programs.md. LLAMA=FOLDER: programs also runs llama-bench from this folder.
+#     cuda 1.5: docs/engine.md; needs the tests (make STATIC=1 test-build)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+if [ $# -eq 0 ]; then
+    set -- calibrate record run_all run_cmd counters_smoke counters_ncu hf_smoke hf_profile hf_recording hf_foreign steps programs cuda
+fi
 failed=0
-for part in calibrate record run_all run_cmd counters_smoke counters_ncu hf_smoke hf_profile hf_foreign; do
-    echo "===== $part"
-    bash "tests/gpu/$part.sh" || failed=1
+for section; do
+    if [ ! -f "tests/gpu/$section.sh" ]; then
+        echo "all.sh: there is no section $section" >&2
+        exit 2
+    fi
+    echo "===== $section"
+    bash "tests/gpu/$section.sh" || failed=1
 done
 exit $failed
