@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "import/kineto_args.h"
+#include "import/kineto_collective.h"
 #include "import/kineto_event.h"
 #include "import/kineto_head.h"
 #include "import/kineto_open.h"
@@ -123,6 +124,20 @@ static bool time_of(struct importer *im, const struct kineto_event *ev, uint64_t
     return true;
 }
 
+static void add_collective(struct importer *im, const struct kineto_event *ev, uint64_t start_ns,
+                           uint64_t end_ns) {
+    struct trace_collective c;
+    if (!kineto_collective(im->sink, ev, &c)) return;
+    bool kernel = c.flags & TRACE_COLLECTIVE_FROM_KERNEL;
+    c.start_ns = c.kernel_start_ns = c.kernel_end_ns = start_ns;
+    c.end_ns = end_ns;
+    if (kernel) {
+        c.kernel_end_ns = end_ns;
+        c.flags |= TRACE_COLLECTIVE_KERNEL_TIMES | TRACE_COLLECTIVE_GPU_CLOCK;
+    }
+    sink_collective(im->sink, &c);
+}
+
 static void on_complete(struct importer *im, const struct kineto_event *ev) {
     struct kineto_record r;
     uint64_t start;
@@ -139,6 +154,7 @@ static void on_complete(struct importer *im, const struct kineto_event *ev) {
     r.range.start_ns = start; /* the first two fields of every kind */
     r.range.end_ns = start + (uint64_t)ev->dur_ns;
     emit_or_wait(im, ev, &r);
+    add_collective(im, ev, start, r.range.end_ns);
     if (r.kind == TRACE_LAUNCH) note_sync_call(im, ev, &r.launch);
 }
 

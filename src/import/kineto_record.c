@@ -173,7 +173,7 @@ static void make_range(struct kineto_maker *mk, const struct kineto_event *ev, s
         .flags = on_thread ? 0 : TRACE_RANGE_FREE,
         .domain = sink_text(mk->sink, ev->cat.p, ev->cat.n),
         .name = sink_text(mk->sink, ev->name.p, ev->name.n),
-        .detail = op ? detail_of(mk, ev) : 0,
+        .detail = op || span_starts(ev->name, "nccl:") ? detail_of(mk, ev) : 0,
         .flops = NAN,
         .bytes = NAN,
         .payload = NAN,

@@ -35,6 +35,10 @@ size_t export_count(const struct export_table *t, const struct timeline *tl) {
 #define NONE ((struct column_value){ .type = COLUMN_NONE })
 
 static struct column_value known(uint32_t v) { return v == TRACE_UNKNOWN_U32 ? NONE : U(v); }
+static struct column_value known_u64(uint64_t v) { return v == TRACE_UNKNOWN_U64 ? NONE : U(v); }
+static struct column_value kernel_time(const struct timeline *tl, size_t i, uint64_t ns) {
+    return tl->collectives.v[i].flags & TRACE_COLLECTIVE_KERNEL_TIMES ? U(ns) : NONE;
+}
 static struct column_value range_name(const struct timeline *tl, uint32_t range) {
     return S(range == TIMELINE_NONE ? "" : timeline_text(tl, tl->ranges.name[range]));
 }
@@ -208,6 +212,27 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(memory, action, "action", NULL, NULL, EXPORT_VALUE, S(trace_memory_action_name(tl->memories.action[i]))) \
     X(memory, bytes, "bytes", NULL, NULL, EXPORT_VALUE, U(tl->memories.bytes[i])) \
     X(memory, address, "address", NULL, NULL, EXPORT_VALUE, U(tl->memories.address[i]))
+#define COLLECTIVE_COLUMNS(X) \
+    X(collective, start, "start_ns", NULL, NULL, EXPORT_TIME, U(tl->collectives.start_ns[i])) \
+    X(collective, end, "end_ns", NULL, NULL, EXPORT_VALUE, U(tl->collectives.end_ns[i])) \
+    X(collective, kernel_start, "kernel_start_ns", NULL, NULL, EXPORT_VALUE, kernel_time(tl, i, tl->collectives.v[i].kernel_start_ns)) \
+    X(collective, kernel_end, "kernel_end_ns", NULL, NULL, EXPORT_VALUE, kernel_time(tl, i, tl->collectives.v[i].kernel_end_ns)) \
+    X(collective, pid, "pid", NULL, NULL, EXPORT_VALUE, U(export_pid(x, tl->collectives.process[i]))) \
+    X(collective, process_rank, "process_rank", NULL, NULL, EXPORT_VALUE, known(tl->processes[tl->collectives.process[i]].rank)) \
+    X(collective, op, "op", NULL, NULL, EXPORT_VALUE, S(trace_collective_op_name(tl->collectives.v[i].op))) \
+    X(collective, communicator, "communicator", NULL, NULL, EXPORT_VALUE, known_u64(tl->collectives.v[i].communicator)) \
+    X(collective, communicator_name, "communicator_name", NULL, NULL, EXPORT_VALUE, TEXT(tl->collectives.v[i].communicator_name)) \
+    X(collective, sequence, "sequence", NULL, NULL, EXPORT_VALUE, known_u64(tl->collectives.v[i].sequence)) \
+    X(collective, rank, "rank", NULL, NULL, EXPORT_VALUE, known(tl->collectives.v[i].rank)) \
+    X(collective, size, "size", NULL, NULL, EXPORT_VALUE, known(tl->collectives.v[i].size)) \
+    X(collective, root, "root", NULL, NULL, EXPORT_VALUE, known(tl->collectives.v[i].root)) \
+    X(collective, peer, "peer", NULL, NULL, EXPORT_VALUE, known(tl->collectives.v[i].peer)) \
+    X(collective, bytes, "bytes", NULL, NULL, EXPORT_VALUE, known_u64(tl->collectives.v[i].bytes)) \
+    X(collective, count, "count", NULL, NULL, EXPORT_VALUE, known_u64(tl->collectives.v[i].count)) \
+    X(collective, data_type, "data_type", NULL, NULL, EXPORT_VALUE, TEXT(tl->collectives.v[i].data_type)) \
+    X(collective, algorithm, "algorithm", NULL, NULL, EXPORT_VALUE, TEXT(tl->collectives.v[i].algorithm)) \
+    X(collective, protocol, "protocol", NULL, NULL, EXPORT_VALUE, TEXT(tl->collectives.v[i].protocol)) \
+    X(collective, channels, "channels", NULL, NULL, EXPORT_VALUE, known(tl->collectives.v[i].channels))
 #define DEVICE_COLUMNS(X) \
     X(device, id, NULL, "id", "id", EXPORT_VALUE, U(i)) \
     X(device, name, NULL, "name", "name", EXPORT_VALUE, TEXT(tl->devices[i].name)) \
@@ -250,6 +275,7 @@ DEFINE(SAMPLE, sample_columns)
 DEFINE(TOKEN, token_columns)
 DEFINE(GEMM, gemm_columns)
 DEFINE(MEMORY, memory_columns)
+DEFINE(COLLECTIVE, collective_columns)
 DEFINE(DEVICE, device_columns)
 
 /* ---- tables */
@@ -264,6 +290,7 @@ WITHIN(has_power, powers.time_ns[i], powers.time_ns[i])
 WITHIN(has_sample, samples.start_ns[i], samples.end_ns[i])
 WITHIN(has_token, tokens.time_ns[i], tokens.time_ns[i])
 WITHIN(has_gemm, gemms.v[i].start_ns, gemms.v[i].start_ns)
+WITHIN(has_collective, collectives.start_ns[i], collectives.end_ns[i])
 WITHIN(has_memory, memories.time_ns[i], memories.time_ns[i])
 static bool has_memset(const struct export_job *x, size_t i) {
     return x->tl->copies.kind[i] == TRACE_COPY_MEMSET && has_copy(x, i);
@@ -316,6 +343,7 @@ const struct export_table export_tables[] = {
     TABLE("power.csv", "INFERPROF_POWER", power_columns, powers.n, has_power),
     TABLE("tokens.csv", "INFERPROF_TOKENS", token_columns, tokens.n, has_token),
     TABLE("gemms.csv", "INFERPROF_GEMMS", gemm_columns, gemms.n, has_gemm),
+    TABLE("collectives.csv", NULL, collective_columns, collectives.n, has_collective),
     TABLE("memory.csv", NULL, memory_columns, memories.n, has_memory),
 };
 const size_t export_ntables = COUNTOF(export_tables);

@@ -137,5 +137,7 @@ void build_publish(struct timeline_builder *b);
 /* nest.c: finds the parents of ranges, and the ranges of launches, kernels, copies and syncs. Called after
  * sorting. */
 void build_nest(struct timeline_builder *b);
+/* collectives.c: completes the table of collectives. Called after nesting. */
+void build_collectives(struct timeline_builder *b);
 
 #endif

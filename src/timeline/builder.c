@@ -42,6 +42,9 @@ void timeline_builder_process(struct timeline_builder *b, const char *path) {
                                                         .pid = TIMELINE_NONE,
                                                         .rank = TIMELINE_NONE,
                                                         .world_size = TIMELINE_NONE,
+                                                        .local_rank = TIMELINE_NONE,
+                                                        .local_size = TIMELINE_NONE,
+                                                        .node_rank = TIMELINE_NONE,
                                                         .finished = true }));
 }
 
@@ -376,5 +379,28 @@ void timeline_builder_memory(struct timeline_builder *b, const struct trace_memo
         c->process[i] = process;
         c->kind[i] = (uint8_t)r->memory_kind;
         c->action[i] = (uint8_t)r->action;
+    }
+}
+
+void timeline_builder_collective(struct timeline_builder *b, const struct trace_collective *r, size_t n) {
+    struct collective_columns *c = &b->collectives;
+    uint32_t process = take_records(b, TRACE_COLLECTIVE, n);
+    for (size_t j = 0; j < n; j++, r++) {
+        if (!check_times(b, r->start_ns, r->end_ns)) continue;
+        size_t i = c->n++;
+        struct trace_collective *v = &c->v[i];
+        *v = *r;
+        if (v->op >= TRACE_OP_END) v->op = TRACE_OP_UNKNOWN;
+        if (v->kernel_end_ns < v->kernel_start_ns) v->flags &= ~(uint32_t)TRACE_COLLECTIVE_KERNEL_TIMES;
+        v->communicator_name = text_or_none(b, r->communicator_name);
+        v->name = text_or_none(b, r->name);
+        v->data_type = text_or_none(b, r->data_type);
+        v->algorithm = text_or_none(b, r->algorithm);
+        v->protocol = text_or_none(b, r->protocol);
+        c->start_ns[i] = r->start_ns;
+        c->end_ns[i] = r->end_ns;
+        c->process[i] = process;
+        c->thread[i] = r->thread == TRACE_UNKNOWN_U32 ? TIMELINE_NONE : build_thread(b, r->thread);
+        c->launch[i] = c->range[i] = c->kernel[i] = TIMELINE_NONE;
     }
 }

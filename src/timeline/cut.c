@@ -34,12 +34,17 @@ static void cut_kind(struct timeline_builder *b, enum trace_kind kind, struct wi
 /* Counts the dropped kernels, because the analysis reports them. */
 static void cut_kernels(struct timeline_builder *b, struct window w) {
     struct kernel_columns *k = &b->kernels;
+    uint32_t *now = xmalloc((k->n + 1) * sizeof *now), kept = 0;
     for (size_t i = 0; i < k->n; i++) {
-        if (k->start_ns[i] >= w.from_ns && k->start_ns[i] < w.to_ns) continue;
+        bool inside = k->start_ns[i] >= w.from_ns && k->start_ns[i] < w.to_ns;
+        now[i] = inside ? kept++ : TIMELINE_NONE;
+        if (inside) continue;
         b->tl.cut_kernels++;
         b->tl.cut_ns += (double)(k->end_ns[i] - k->start_ns[i]);
     }
     cut_kind(b, TRACE_KERNEL, w, false);
+    build_renumber(b, "kernel", now);
+    free(now);
 }
 
 /* Clears the ranges; build_nest() will set them again. */
@@ -59,6 +64,7 @@ static void cut_launches(struct timeline_builder *b, struct window w) {
     build_renumber(b, "launch", now);
     forget_ranges(b->kernels.range, b->kernels.n);
     forget_ranges(b->copies.range, b->copies.n);
+    forget_ranges(b->collectives.range, b->collectives.n);
     for (size_t i = 0; i < l->n; i++) l->kernels[i] = 0;
     for (size_t i = 0; i < b->kernels.n; i++)
         if (b->kernels.launch[i] != TIMELINE_NONE) l->kernels[b->kernels.launch[i]]++;
@@ -105,6 +111,7 @@ void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns) {
     cut_kind(b, TRACE_SYNC, w, false);
     cut_kind(b, TRACE_GEMM, w, false);
     cut_kind(b, TRACE_COPY, w, false);
+    cut_kind(b, TRACE_COLLECTIVE, w, false);
     cut_kernels(b, w);
     cut_launches(b, w);
     drop_unused_shapes(b);

@@ -87,6 +87,11 @@ static void set_process(struct timeline_builder *b, struct timeline_process *p, 
     if (strcmp(key, "process.pid") == 0) p->pid = parse_u32(value);
     if (strcmp(key, "rank") == 0) p->rank = parse_u32(value);
     if (strcmp(key, "world_size") == 0) p->world_size = parse_u32(value);
+    if (strcmp(key, "local_rank") == 0) p->local_rank = parse_u32(value);
+    if (strcmp(key, "local_size") == 0) p->local_size = parse_u32(value);
+    if (strcmp(key, "node_rank") == 0) p->node_rank = parse_u32(value);
+    if (strcmp(key, "node") == 0) p->node = m->value;
+    if (strcmp(key, "launcher") == 0) p->launcher = m->value;
     if (strcmp(key, "host") == 0) p->host = m->value;
     if (strcmp(key, "process.command") == 0) p->command = m->value;
     if (strcmp(key, "source") == 0) p->source = m->value;

@@ -223,6 +223,7 @@ struct timeline *timeline_builder_finish(struct timeline_builder *b) {
     sort_ranges(b);
     sort_others(b);
     build_nest(b);
+    build_collectives(b);
     drop_scaffolding(b);
     build_publish(b);
     sum_processes(b);

@@ -100,6 +100,10 @@ static void nest_device_work(struct timeline_builder *b, const bool *has_launche
         if (k->launch[i] != TIMELINE_NONE) k->range[i] = b->launches.range[k->launch[i]];
     for (size_t i = 0; i < c->n; i++)
         if (c->launch[i] != TIMELINE_NONE) c->range[i] = b->launches.range[c->launch[i]];
+    for (size_t i = 0; i < b->collectives.n; i++) {
+        uint32_t launch = b->collectives.launch[i];
+        if (launch != TIMELINE_NONE) b->collectives.range[i] = b->launches.range[launch];
+    }
     for (size_t d = 0; containment && d < b->devices.n; d++) {
         const struct timeline_device *v = &b->devices.v[d];
         nest_contained(b, has_launches, k->start_ns, k->lane, k->range, v->first_kernel, v->kernel_count);

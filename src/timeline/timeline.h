@@ -145,6 +145,19 @@ struct timeline_metric_set {
     C(uint32_t, process)                                 \
     C(uint8_t, kind)   /* enum trace_memory_kind */      \
     C(uint8_t, action) /* enum trace_memory_action */
+/* Collectives, sends and receives: the one table for all sources (NCCL's profiler interface, PyTorch, names
+ * of kernels and NVTX ranges). `v` is the record, with unknown values as in trace/format.h. Its texts are
+ * timeline texts. Its start_ns and end_ns equal the columns. A collective without its own kernel times has
+ * those of `kernel`. Match ranks by v.communicator, v.sequence and v.op. */
+#define TIMELINE_COLLECTIVE_COLUMNS(C, O, B)         \
+    C(uint64_t, start_ns)                            \
+    C(uint64_t, end_ns)                              \
+    C(struct trace_collective, v)                    \
+    C(uint32_t, process)                             \
+    C(uint32_t, thread) /* TIMELINE_NONE: unknown */ \
+    C(uint32_t, launch) /* of the kernel */          \
+    C(uint32_t, range)                               \
+    C(uint32_t, kernel) /* index of its kernel, the first one of several; TIMELINE_NONE: unknown */
 
 /* X(record kind, its name, name of its columns in struct timeline) */
 #define TIMELINE_KINDS(X)                  \
@@ -159,7 +172,8 @@ struct timeline_metric_set {
     X(TOKEN, token, tokens)                \
     X(REPLAY, replay, replays)             \
     X(MODEL_FILE, model_file, model_files) \
-    X(MEMORY, memory, memories)
+    X(MEMORY, memory, memories)            \
+    X(COLLECTIVE, collective, collectives)
 
 /* Declares struct timeline_kernels { size_t n; const uint64_t *start_ns; ... }; and so on. */
 #define TIMELINE_DECLARE(type, name) const type *name;
@@ -195,8 +209,10 @@ struct timeline_thread {
 };
 struct timeline_process {
     uint32_t path;                  /* text: the file */
-    uint32_t pid, rank, world_size; /* TIMELINE_NONE: unknown */
+    uint32_t pid, rank, world_size; /* TIMELINE_NONE: unknown, also in the next line */
+    uint32_t local_rank, local_size, node_rank;
     uint32_t host, command, source; /* texts */
+    uint32_t node, launcher;        /* texts: name of the node in the job; "torchrun", "slurm"; 0: unknown */
     bool finished;                  /* the writer closed the file */
     bool relative_clock;            /* its times cannot be compared with other files */
     bool has_launches;              /* false: its kernels are matched to ranges by time only */

@@ -28,6 +28,7 @@ static const char *const sync_names[] = { TRACE_SYNC_KINDS(X) };
 static const char *const token_names[] = { TRACE_TOKEN_KINDS(X) };
 static const char *const memory_kind_names[] = { TRACE_MEMORY_KINDS(X) };
 static const char *const memory_action_names[] = { TRACE_MEMORY_ACTIONS(X) };
+static const char *const op_names[] = { TRACE_COLLECTIVE_OPS(X) };
 static const char *const reason_names[] = { TRACE_LOST_REASONS(X) };
 #undef X
 #define X(ID, name, description) name,
@@ -47,3 +48,4 @@ const char *trace_token_kind_name(unsigned token_kind) { return NAME(token_names
 const char *trace_memory_kind_name(unsigned memory_kind) { return NAME(memory_kind_names, memory_kind); }
 const char *trace_memory_action_name(unsigned action) { return NAME(memory_action_names, action); }
 const char *trace_lost_reason_name(unsigned reason) { return NAME(reason_names, reason); }
+const char *trace_collective_op_name(unsigned op) { return NAME(op_names, op); }

@@ -25,7 +25,8 @@
     X(TOKEN, token, 11)           \
     X(REPLAY, replay, 13)         \
     X(MODEL_FILE, model_file, 14) \
-    X(MEMORY, memory, 15)
+    X(MEMORY, memory, 15)         \
+    X(COLLECTIVE, collective, 16)
 /* All kinds with fields: the events, and two kinds that describe the file itself. */
 #define TRACE_RECORDS(X) \
     X(META, meta, 1)     \
@@ -38,7 +39,7 @@
 
 /* TRACE_KIND_END is one past the largest number. A smaller value does not compile (format.c). */
 #define X(ID, name, number) TRACE_##ID = number,
-enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 16 };
+enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 17 };
 #undef X
 
 enum trace_field_type {
@@ -77,6 +78,21 @@ enum trace_field_type {
     X(ALLOC, "alloc") /* `bytes` at `address` were allocated */        \
     X(FREE, "free")   /* `address` was freed; bytes 0: as allocated */ \
     X(TOTAL, "total") /* this kind of memory has `bytes` in total from now on */
+/* Operations between ranks. trace_collective_op_of() finds the operation in the names of NCCL and PyTorch. */
+#define TRACE_COLLECTIVE_OPS(X)                                                 \
+    X(UNKNOWN, "unknown")                                                       \
+    X(ALL_REDUCE, "all_reduce")                                                 \
+    X(ALL_GATHER, "all_gather")                                                 \
+    X(REDUCE_SCATTER, "reduce_scatter")                                         \
+    X(BROADCAST, "broadcast")                                                   \
+    X(REDUCE, "reduce")                                                         \
+    X(ALL_TO_ALL, "all_to_all")                                                 \
+    X(GATHER, "gather")                                                         \
+    X(SCATTER, "scatter")                                                       \
+    X(SEND, "send")                                                             \
+    X(RECV, "recv")                                                             \
+    X(SEND_RECV, "send_recv") /* a kernel that does both, directions unknown */ \
+    X(BARRIER, "barrier")
 #define TRACE_LOST_REASONS(X)                                                             \
     X(MEMORY, "memory")       /* the writer could not keep up within its memory */        \
     X(DISK, "disk")           /* disk full, size limit reached, or the write failed */    \
@@ -105,6 +121,9 @@ enum trace_token_kind { TRACE_TOKEN_KINDS(X) TRACE_TOKEN_KIND_END };
 enum trace_memory_kind { TRACE_MEMORY_KINDS(X) TRACE_MEMORY_KIND_END };
 enum trace_memory_action { TRACE_MEMORY_ACTIONS(X) TRACE_MEMORY_ACTION_END };
 #undef X
+#define X(ID, name) TRACE_OP_##ID,
+enum trace_collective_op { TRACE_COLLECTIVE_OPS(X) TRACE_OP_END };
+#undef X
 #define X(ID, name) TRACE_LOST_##ID,
 enum trace_lost_reason { TRACE_LOST_REASONS(X) TRACE_LOST_REASON_END };
 #undef X
@@ -124,7 +143,16 @@ enum trace_model_flags {
     TRACE_MODEL_DELETED = 8,    /* the file had been deleted */
     TRACE_MODEL_INCOMPLETE = 16 /* the description was too long: some tensors or all of it are missing */
 };
-#define TRACE_UNKNOWN_U32 UINT32_MAX /* in power records */
+enum trace_collective_flags {
+    TRACE_COLLECTIVE_KERNEL_TIMES = 1, /* kernel_start_ns and kernel_end_ns are known */
+    TRACE_COLLECTIVE_GPU_CLOCK = 2,    /* they are GPU timestamps, shifted to the clock of the file */
+    TRACE_COLLECTIVE_OPEN = 4,         /* no end was reported; end_ns is the last known time */
+    TRACE_COLLECTIVE_COUNTED = 8,      /* NCCL gave no sequence number: the n-th of its kind in the trace */
+    TRACE_COLLECTIVE_FROM_KERNEL = 16, /* read from a kernel: start_ns and end_ns are the kernel's times */
+    TRACE_COLLECTIVE_CAPTURED = 32,    /* captured into a CUDA graph: replays are not recorded */
+};
+#define TRACE_UNKNOWN_U32 UINT32_MAX /* in power and collective records */
+#define TRACE_UNKNOWN_U64 UINT64_MAX /* in collective records */
 #define TRACE_SAMPLE_VALUES 16
 
 #define TRACE_META_COMMAND "process.command" /* meta key of the command line; its secrets are masked */
@@ -258,6 +286,35 @@ enum trace_model_flags {
     F(kind, U32, memory_kind, 6) /* enum trace_memory_kind */    \
     F(kind, U32, action, 7)      /* enum trace_memory_action */  \
     F(kind, STR, allocator, 8)   /* "cuMemAlloc_v2", "torch" */
+/* One collective, send or receive of one rank, from the NCCL profiler interface or from PyTorch. The host
+ * times are those of the call: NCCL returns before the data has moved. The kernel times are the first start
+ * and the last end over all channels. Unknown numbers are TRACE_UNKNOWN_U64 or TRACE_UNKNOWN_U32, unknown
+ * texts are 0. Records of different ranks belong together if `communicator`, `sequence` and `op` are equal;
+ * a send belongs to the receive with the same sequence, where `peer` of one is `rank` of the other. */
+#define TRACE_COLLECTIVE_FIELDS(F, kind)                                                                  \
+    F(kind, TIME, start_ns, 1)                                                                            \
+    F(kind, AFTER, end_ns, 2)                                                                             \
+    F(kind, TIME, kernel_start_ns, 3) /* equal to start_ns without the flag KERNEL_TIMES */               \
+    F(kind, AFTER, kernel_end_ns, 4)                                                                      \
+    F(kind, SEQ, sequence, 5)     /* of the operation in its communicator; unknown: U64 */                \
+    F(kind, SEQ, correlation, 6)  /* of the launch; 0: unknown */                                         \
+    F(kind, U64, communicator, 7) /* equal on all of its ranks; unknown: U64 */                           \
+    F(kind, U64, bytes, 8)        /* data of this rank: count x size of data_type; unknown: U64 */        \
+    F(kind, U64, count, 9)   /* elements, sent by this rank, received for reduce-scatter; unknown: U64 */ \
+    F(kind, U32, op, 10)     /* enum trace_collective_op */                                               \
+    F(kind, U32, flags, 11)  /* enum trace_collective_flags */                                            \
+    F(kind, U32, thread, 12) /* that made the call; unknown: U32, as in all fields below */               \
+    F(kind, U32, rank, 13)   /* in the communicator */                                                    \
+    F(kind, U32, size, 14)   /* ranks in the communicator */                                              \
+    F(kind, U32, root, 15)   /* of broadcast, reduce, gather and scatter */                               \
+    F(kind, U32, peer, 16)   /* of send and recv, in the communicator */                                  \
+    F(kind, U32, channels, 17)                                                                            \
+    F(kind, U32, nodes, 18) /* of the communicator */                                                     \
+    F(kind, STR, communicator_name, 19)                                                                   \
+    F(kind, STR, name, 20)      /* the operation as reported: "AllReduce" */                              \
+    F(kind, STR, data_type, 21) /* "bf16", as in the details of operators */                              \
+    F(kind, STR, algorithm, 22) /* "RING" */                                                              \
+    F(kind, STR, protocol, 23)  /* "SIMPLE" */
 #define TRACE_LOST_FIELDS(F, kind)                   \
     F(kind, U64, count, 1)                           \
     F(kind, U32, lost_kind, 2) /* enum trace_kind */ \
@@ -313,6 +370,18 @@ const char *trace_token_kind_name(unsigned token_kind);
 const char *trace_memory_kind_name(unsigned memory_kind);
 const char *trace_memory_action_name(unsigned action);
 const char *trace_lost_reason_name(unsigned reason);
+const char *trace_collective_op_name(unsigned op); /* "all_reduce" */
+
+/* Returns the operation in a name of NCCL or PyTorch: "AllReduce", "nccl:_all_gather_base",
+ * "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(...)", "allreduce_coalesced". */
+enum trace_collective_op trace_collective_op_of(const char *name, size_t len);
+/* Returns the short name of an element type of NCCL or PyTorch ("ncclBfloat16", "BFloat16" -> "bf16") and
+ * its size in bytes; NULL and 0 if the name is unknown. */
+const char *trace_collective_type_of(const char *name, size_t len, uint32_t *bytes);
+/* Returns the id of a process group that is known by its name and its list of ranks only. */
+uint64_t trace_communicator_of(const char *name, const char *ranks);
+/* Returns a record in which all fields are unknown and all times are start_ns. */
+struct trace_collective trace_collective_unknown(uint64_t start_ns);
 
 /* Returns the value of a field. For a double, returns its bit pattern. */
 static inline uint64_t trace_field_get(const void *record, const struct trace_field *f) {
