@@ -1,18 +1,28 @@
 #!/usr/bin/env python3
 """Time from the start of the engine's process to the first token, and the memory that it takes then, on one model file.
 
-    tests/bench/startup.py [--inferprof build/inferprof] [--runs 5] MODEL
+    tests/bench/startup.py [--inferprof build/inferprof] [--runs 5] [--max-context 0] MODEL
 
-The first run brings the file into the page cache and does not count. RssAnon is the memory of the process itself, RssFile the
-mapped part of the files: weights that were copied would be in RssAnon."""
+A file is first removed from the page cache. The first run reads it again, through the engine's mapping, and does not count: a
+file that was just written is in the cache in small pages, which take longer to map. RssAnon is the memory of the process itself,
+RssFile the mapped part of the files: weights that were copied would be in RssAnon."""
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import time
 
 
-def one(binary, path):
+def evict(path):
+    """Only clean pages leave the cache, so the file is written to the disk first."""
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+
+def one(binary, path, max_context):
     start = time.monotonic()
     p = subprocess.Popen([binary, "engine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -24,7 +34,7 @@ def one(binary, path):
             raise SystemExit(reply["error"])
         return reply
 
-    load = ask({"op": "load", "model": path, "max_context": 512})
+    load = ask({"op": "load", "model": path, "max_context": max_context})
     first = ask({"op": "infer", "prompt_ids": [1], "max_new_tokens": 1, "ignore_eos": True})
     passed = time.monotonic() - start
     with open("/proc/%d/status" % p.pid, encoding="ascii") as f:
@@ -39,10 +49,13 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--inferprof", default="build/inferprof")
     p.add_argument("--runs", type=int, default=5)
+    p.add_argument("--max-context", type=int, default=0, help="0: the engine's default")
     p.add_argument("model")
     o = p.parse_args()
-    one(o.inferprof, o.model)
-    runs = [one(o.inferprof, o.model) for _ in range(o.runs)]
+    if os.path.isfile(o.model):
+        evict(o.model)
+    one(o.inferprof, o.model, o.max_context)
+    runs = [one(o.inferprof, o.model, o.max_context) for _ in range(o.runs)]
     names = ("start to first token", "load", "first token of the first request", "of the second request")
     print(", ".join("%s %.1f ms" % (n, statistics.median(r[i] for r in runs)) for i, n in enumerate(names)))
     print("RssAnon %.0f MiB, RssFile %.0f MiB" % (runs[-1][4]["RssAnon"], runs[-1][4]["RssFile"]))

@@ -131,17 +131,22 @@ static int check_rope(const struct llm_rope *c, struct err *err) {
 static void fill_rows(struct rope_table *t, struct ops *o, const struct llm_rope *c, const float *factors,
                       int first, int n, double scale) {
     size_t half = c->dims / 2, numbers = (size_t)n * half;
-    double amplitude = rope_amplitude(c);
+    float amplitude = (float)rope_amplitude(c);
     float *cosine = xcalloc(numbers, sizeof *cosine), *sine = xcalloc(numbers, sizeof *sine);
+    float *frequency = xcalloc(half, sizeof *frequency);
     for (size_t i = 0; i < half; i++) {
         double exact = rope_frequency(c, (int)i, scale);
-        float f = (float)(factors ? exact / (double)factors[i] : exact); /* angles in float, as in training */
-        for (int p = 0; p < n; p++) {
-            double angle = (double)((float)(first + p) * f);
-            cosine[(size_t)p * half + i] = (float)(cos(angle) * amplitude);
-            sine[(size_t)p * half + i] = (float)(sin(angle) * amplitude);
-        }
+        frequency[i] = (float)(factors ? exact / (double)factors[i] : exact);
     }
+    /* Angles are floats, as in training. The float functions are four times as fast as the double ones,
+     * and a table of 8192 positions is a large part of the time to load a mapped model. */
+    for (size_t p = 0; p < (size_t)n; p++)
+        for (size_t i = 0; i < half; i++) {
+            float angle = (float)(first + (int)p) * frequency[i];
+            cosine[p * half + i] = cosf(angle) * amplitude;
+            sine[p * half + i] = sinf(angle) * amplitude;
+        }
+    free(frequency);
     ops_upload(o, view_at(view_of(t->cosine), (size_t)first * half), cosine, numbers);
     ops_upload(o, view_at(view_of(t->sine), (size_t)first * half), sine, numbers);
     free(cosine);
