@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Writes GGUF files of the shape of Qwen3-0.6B with random weights and no vocabulary, for tests/bench/llama_bench.py.
 
-    tests/bench/make_gguf.py FOLDER [bf16] [f16] [f32] [q8_0] [q4_k_m]
+    tests/bench/make_gguf.py [--layers N] FOLDER [bf16] [f16] [f32] [q8_0] [q4_k_m]
 
-Needs only Python: each tensor repeats a tile of random numbers, which costs as much as other numbers. Q4_K_M is the mixture of
+With fewer than the 28 layers the vocabulary shrinks in proportion, so that the layers' share of the work stays the same. Needs
+only Python: each tensor repeats a tile of random numbers, which costs as much as other numbers. Q4_K_M is the mixture of
 llama.cpp: Q6_K for the embedding, and for the values and the down projection of half of the layers."""
 import os
 import random
 import struct
 import sys
 
-LAYERS, HIDDEN, HEADS, KV, DIM, INNER, VOCAB = 28, 1024, 16, 8, 128, 3072, 151936
+ALL_LAYERS, HIDDEN, HEADS, KV, DIM, INNER, ALL_VOCAB = 28, 1024, 16, 8, 128, 3072, 151936
 F32, F16, BF16, Q8_0, Q4_K, Q6_K = 0, 1, 30, 8, 12, 14
 BLOCKS = {F32: (1, 4), F16: (1, 2), BF16: (1, 2), Q8_0: (32, 34), Q4_K: (256, 144), Q6_K: (256, 210)}
 KINDS = {"bf16": (BF16, 32), "f16": (F16, 1), "f32": (F32, 0), "q8_0": (Q8_0, 7), "q4_k_m": (Q4_K, 15)}
@@ -41,15 +42,19 @@ def text(s):
     return struct.pack("<Q", len(s)) + s.encode()
 
 
-def metadata(file_type):
+def vocabulary(layers):
+    return ALL_VOCAB * layers // ALL_LAYERS // 32 * 32
+
+
+def metadata(file_type, layers):
     u32, f32 = 4, 6
     rows = [("general.architecture", None, "qwen3"), ("general.name", None, "random"), ("tokenizer.ggml.model", None, "none"),
-            ("general.file_type", u32, file_type), ("qwen3.block_count", u32, LAYERS), ("qwen3.embedding_length", u32, HIDDEN),
+            ("general.file_type", u32, file_type), ("qwen3.block_count", u32, layers), ("qwen3.embedding_length", u32, HIDDEN),
             ("qwen3.context_length", u32, 8192), ("qwen3.feed_forward_length", u32, INNER), ("qwen3.attention.head_count", u32, HEADS),
             ("qwen3.attention.head_count_kv", u32, KV), ("qwen3.attention.key_length", u32, DIM),
             ("qwen3.attention.value_length", u32, DIM), ("qwen3.rope.dimension_count", u32, DIM),
             ("qwen3.attention.layer_norm_rms_epsilon", f32, 1e-6), ("qwen3.rope.freq_base", f32, 1e6),
-            ("qwen3.vocab_size", u32, VOCAB)]
+            ("qwen3.vocab_size", u32, vocabulary(layers))]
     out = b""
     for key, kind, value in rows:
         out += text(key)
@@ -57,12 +62,12 @@ def metadata(file_type):
     return out, len(rows)
 
 
-def tensors(main):
+def tensors(main, layers):
     """(name, type, dimensions, innermost first)"""
     better = Q6_K if main == Q4_K else main
-    out = [("token_embd.weight", better, (HIDDEN, VOCAB)), ("output_norm.weight", F32, (HIDDEN,))]
-    for i in range(LAYERS):
-        more = i < LAYERS // 8 or i >= 7 * LAYERS // 8 or (i - LAYERS // 8) % 3 == 2
+    out = [("token_embd.weight", better, (HIDDEN, vocabulary(layers))), ("output_norm.weight", F32, (HIDDEN,))]
+    for i in range(layers):
+        more = i < layers // 8 or i >= 7 * layers // 8 or (i - layers // 8) % 3 == 2
         p = "blk.%d." % i
         out += [(p + "attn_norm.weight", F32, (HIDDEN,)), (p + "ffn_norm.weight", F32, (HIDDEN,)),
                 (p + "attn_q_norm.weight", F32, (DIM,)), (p + "attn_k_norm.weight", F32, (DIM,)),
@@ -81,9 +86,9 @@ def size_of(kind, dims):
     return n // BLOCKS[kind][0] * BLOCKS[kind][1]
 
 
-def write(path, main, file_type):
-    data, count = metadata(file_type)
-    list_, at, info = tensors(main), 0, b""
+def write(path, main, file_type, layers):
+    data, count = metadata(file_type, layers)
+    list_, at, info = tensors(main, layers), 0, b""
     for name, kind, dims in list_:
         info += text(name) + struct.pack("<I%dQIQ" % len(dims), len(dims), *dims, kind, at)
         at += -(-size_of(kind, dims) // ALIGN) * ALIGN
@@ -100,11 +105,27 @@ def write(path, main, file_type):
             f.write(body[:size] + b"\0" * (-size % ALIGN))
 
 
+def name_of(kind, layers):
+    return "qwen3-0.6b-%s.gguf" % kind if layers == ALL_LAYERS else "qwen3-0.6b-%d-layers-%s.gguf" % (layers, kind)
+
+
+def make(folder, kind, layers=ALL_LAYERS):
+    """Writes the file unless it exists; returns its path."""
+    path = os.path.join(folder, name_of(kind, layers))
+    if not os.path.exists(path):
+        write(path + ".part", *KINDS[kind], layers)
+        os.rename(path + ".part", path)
+    return path
+
+
 def main():
-    if len(sys.argv) < 2 or any(k not in KINDS for k in sys.argv[2:]):
+    arguments, layers = sys.argv[1:], ALL_LAYERS
+    if arguments[:1] == ["--layers"] and len(arguments) > 1:
+        layers, arguments = int(arguments[1]), arguments[2:]
+    if not arguments or layers < 1 or any(k not in KINDS for k in arguments[1:]):
         sys.exit(__doc__)
-    for kind in sys.argv[2:] or KINDS:
-        write(os.path.join(sys.argv[1], "qwen3-0.6b-%s.gguf" % kind), *KINDS[kind])
+    for kind in arguments[1:] or KINDS:
+        make(arguments[0], kind, layers)
 
 
 if __name__ == "__main__":
