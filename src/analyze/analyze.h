@@ -385,7 +385,9 @@ struct analysis_device {
     /* A longer wait after the launch call counts as unrecorded time. The limit is derived from the median
      * launch delay; NaN: no kernel was launched while the device was idle. */
     double unrecorded_limit_ns, launch_delay_ns;
-    double busy_ns, span_ns, copy_ns; /* union of kernels; first start to last end; union of copies */
+    /* busy_ns: union of the kernels. span_ns: from the first start to the last end of a kernel. copy_ns:
+     * union of the copies. */
+    double busy_ns, span_ns, copy_ns;
     /* Union of communication kernels, and the part of it that overlaps other kernels. */
     double communication_ns, communication_hidden_ns;
 };
@@ -431,9 +433,10 @@ struct analysis_call {
     uint32_t parent, depth; /* of the root: 0 */
     bool kernel;
     uint64_t calls;
-    /* of this row itself; a kernel has only device time, the others have only host time */
+    /* time of this row without the rows below it; a kernel has only device time, all other rows have only
+     * host time */
     double host_ns, device_ns;
-    double host_total_ns, device_total_ns; /* with all rows below it */
+    double host_total_ns, device_total_ns; /* time of this row and of all rows below it */
 };
 
 /* Memory at one moment. */
@@ -461,7 +464,7 @@ struct analysis_stability {
      * n < 4 */
     double drift_percent;
     bool drift_shown; /* true if the 95% interval of the slope excludes 0 */
-    size_t outliers;  /* repeats too far from the median of their input */
+    size_t outliers;  /* number of repeats that are too far from the median of their input */
     bool unstable;    /* CV over 5% */
 };
 

@@ -185,7 +185,7 @@ static enum kernel_role role_of_op(const struct llm_op *op) {
     return ROLE_END;
 }
 
-struct role_cost { /* of one decode step; NaN: unknown */
+struct role_cost { /* cost of one role in one decode step; NaN: unknown */
     double bytes, floor_ns;
 };
 
@@ -236,7 +236,7 @@ static void model_cost(const struct context *c, double requests, const struct ro
 
 #define COUNTED_SHARE 0.8 /* minimum share of the busy time with counters, to add up the bytes of a step */
 #define AGREEMENT 0.3     /* largest relative difference between the bytes by the model and by the counters */
-/* in L2 cache sizes: a smaller model may stay in the cache, so DRAM moves fewer bytes */
+/* A model that is smaller than this many L2 caches may stay in the cache, and DRAM then moves fewer bytes. */
 #define CACHE_TIMES 4.0
 
 static void check_bytes(struct context *c, const struct role_sums *sums, const struct role_cost *cost) {

@@ -53,7 +53,8 @@ struct anatomy_role {
     double single_block_calls; /* calls with a grid of one block */
     double bytes;              /* minimum number of bytes per step, from the model; NaN: unknown */
     double bytes_per_s, roof;  /* bytes / ns, and its ratio to the peak; NaN: unknown */
-    double floor_ns, distance; /* roofline time of its operators in the model; ns / floor_ns. NaN */
+    /* floor_ns: roofline time of its operators in the model. distance: ns / floor_ns. NaN: unknown */
+    double floor_ns, distance;
     /* DRAM activity in percent of the peak, measured by counters, mean over its kernels; NaN: unknown */
     double dram_pct;
     bool idle;

@@ -9,7 +9,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define MAX_NODES (1u << 20) /* the time of further paths is added to their parents */
+/* if there are more nodes, the time of further paths is added to their parents */
+#define MAX_NODES (1u << 20)
 #define MAX_DEPTH 200
 
 /* The second number of a node's key is a text with one of these bits. */
@@ -96,7 +97,7 @@ static void add_kernel(struct tree_builder *b, size_t i) {
 static void sum_up(struct tree_builder *b) {
     for (size_t i = 0; i < b->nodes.n; i++) {
         struct analysis_call *node = &b->nodes.v[i];
-        node->host_ns = fmax(0, node->host_ns); /* negative if a child ends after its parent */
+        node->host_ns = fmax(0, node->host_ns); /* the sum is negative if a child ends after its parent */
         node->host_total_ns = node->host_ns;
         node->device_total_ns = node->device_ns;
     }

@@ -5,7 +5,7 @@
 #include "analyze/internal.h"
 #include "base/die.h"
 
-/* Returns the innermost occurrence of a range. */
+/* Returns the innermost occurrence that contains the range. */
 static uint32_t occurrence_of(const struct context *c, uint32_t range) {
     if (c->a->stages[0].implicit) return 0;
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
@@ -25,8 +25,8 @@ static void count_launch(struct context *c, size_t i, uint32_t row, double inter
     if (interval_ns > 0) stream_stats_add(&w->launch_interval, interval_ns);
 }
 
-/* Visits the rows of a record's stages from the innermost outwards; the outside row for records in no
- * stage. */
+/* Visits the stage rows of a record, from the innermost to the outermost. A record in no stage has only
+ * the outside row. */
 #define FOR_ROWS(c, occurrence, row)                                                           \
     for (uint32_t o_ = (occurrence),                                                           \
                   row = o_ == ANALYSIS_NONE ? (c)->outside : (c)->a->occurrences[o_].stage;    \

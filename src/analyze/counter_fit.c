@@ -17,7 +17,8 @@
  * difference. */
 #define EDGE_RIDGE 1e-3
 #define ROBUST_ROUNDS 3
-#define DEVIATIONS 8.0   /* an outlier is this many deviations off and outside of the range of all classes */
+/* a value is an outlier if it is this many deviations off and outside of the range of all classes */
+#define DEVIATIONS 8.0
 #define RIDGE 1e-6       /* in samples; makes the system solvable if two classes always run together */
 #define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
 /* Clock difference: the samples are shifted in time against the kernels until the fit is best. */
@@ -26,7 +27,7 @@
 #define LAG_WORTH 0.98    /* a lag is used only if it reduces the sum of squares to this fraction */
 #define LAG_SAMPLES 20000 /* samples used for the search */
 #define LAG_SLACK_NS 50000000u
-#define LAG_DOUBT_NS 500 /* error of the lag in experiments; it differs between kernels */
+#define LAG_DOUBT_NS 500 /* uncertainty of the lag, from experiments; the lag differs between kernels */
 #define BUSY 0.05        /* a sample counts for the residuals if kernels cover at least this fraction of it */
 
 /* ---- classes to unknowns */
@@ -112,7 +113,7 @@ static void rename_terms(struct counter_rows *rows, const struct naming *names) 
 /* ---- normal equations */
 
 struct fit {
-    const struct counter_rows *rows, *moved; /* moved: the rows for a slightly longer lag */
+    const struct counter_rows *rows, *moved; /* moved: the same rows, computed with a slightly longer lag */
     const struct counter_fit_input *in;
     struct nnls eq;
     /* [n][n]: sum over all rows with weight 1; sum weighted by squared residuals; inverse of the matrix */
@@ -134,7 +135,7 @@ static void add_row(const struct fit *f, size_t row, double w, double *g) {
         double wa = w * a->fraction;
         for (const struct counter_term *c = a; c < end; c++) {
             uint32_t low = MIN(a->unknown, c->unknown), high = MAX(a->unknown, c->unknown);
-            /* two terms of one (shared) unknown: both products go to the diagonal */
+            /* two terms share one unknown: both products are added to the diagonal */
             double twice = low == high && a != c ? 2 : 1;
             g[(size_t)low * f->eq.n + high] += twice * wa * c->fraction;
         }

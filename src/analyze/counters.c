@@ -18,7 +18,7 @@
 #define FAIR_ERROR 8.0
 /* estimates for shorter kernels depend on the lag between the two clocks, so they are never "good" */
 #define SHORT_NS 3000.0
-#define LEAST_SM_PCT 0.2 /* percentage if only one of 500 multiprocessors is active */
+#define LEAST_SM_PCT 0.2 /* value of COUNTER_SM if only one of 500 multiprocessors is active */
 /* Thresholds that decide which resource bounds a kernel. */
 #define COMPUTE_PCT 60.0
 #define MEMORY_PCT 60.0

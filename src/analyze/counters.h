@@ -37,7 +37,7 @@ struct counter_row {
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
     double dram_pct, dram_bytes_per_s; /* reads plus writes; NaN: not measured, or the peak is unknown */
     double tensor_at_peak_pct;         /* tensor activity in percent of the peak at the actual clock */
-    /* The larger of the DRAM and tensor pipe percentages of the roofline peaks. */
+    /* The larger of two percentages: DRAM traffic and tensor activity, each relative to its roofline peak. */
     double roof_pct;
     enum counter_quality quality;
     enum counter_bound bound;

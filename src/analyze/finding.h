@@ -15,8 +15,8 @@ struct finding_scope {
     /* time of the stage in the timed repeats, else in the trace; savings are percentages of it */
     double wall_ms;
     double traced_wall_ms, busy_ms, floor_ms; /* floor_ms: NaN if unknown */
-    /* The part of the recorded idle time that fits into the timed run: recording slows down the host, not
-     * the GPU. */
+    /* Share of the recorded idle time that fits into the timed run. Recording slows down the host but not
+     * the GPU, so the recorded idle time is too long. */
     double idle_scale;
 };
 struct finding_rule {

@@ -29,7 +29,7 @@ static const char *advice(double modelled_pct, double measured_pct, bool memory)
                     "the wrong model file.";
 }
 
-/* Reports memory bandwidth or arithmetic, whichever difference is larger in percentage points. */
+/* Reports the resource with the larger difference in percentage points: memory bandwidth or arithmetic. */
 void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct counter_means *m = f->s->counters;
     if (!m || !(m->covered >= ENOUGH_COVERED)) return;

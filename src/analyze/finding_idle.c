@@ -7,7 +7,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define LONGEST_STEP_GAP_NS 100000000 /* after a longer gap, the program was waiting for a request */
+#define LONGEST_STEP_GAP_NS 100000000 /* in a longer gap, the program was waiting for a request */
 /* While a longer kernel runs, the host can launch the next one, unless the host stalls. */
 #define SHORT_KERNEL_NS 50000.0
 

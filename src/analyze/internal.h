@@ -21,7 +21,7 @@ struct stage_scratch {
     double queue_depth_sum;
     uint64_t queue_seen, queue_empty;
     double kernel_sum_ns; /* sum of durations, not of owned time */
-    /* graph_nodes: kernels of graphs that were recorded one by one */
+    /* graph_nodes: kernels of graphs that were recorded kernel by kernel */
     uint64_t unmatched_launches, graph_nodes;
     double tokens_out_each; /* tokens generated per request; NaN */
 };
@@ -170,7 +170,8 @@ bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
 /* Does the same as captured_at(). The result is valid until *until_ns. */
 bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
 
-/* model_costs.c: the peaks of the model's own types; the context of a decode step, NaN: unknown. */
+/* model_costs.c: model_peak() returns the peaks of the model's own types, recognised_context() the context
+ * of a decode step (NaN: unknown). */
 struct llm_peak model_peak(const struct context *c, const struct llm_model *m);
 double recognised_context(const struct analysis *a, const struct recognised_step *s);
 

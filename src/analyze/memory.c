@@ -1,6 +1,6 @@
 /* Memory over time, by kind: allocations and frees are added up, and totals replace the sum of their kind.
- * The peak of a stage is the largest total while the stage was open on the host. The host is where
- * allocations happen. */
+ * The peak of a stage is the largest total while the stage was open on the host, because allocations are
+ * host calls. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void apply_record(struct walk *w, size_t i) {
     struct block *block = take_block(&w->blocks, process, m->address[i]);
     bool alloc = m->action[i] == TRACE_MEMORY_ALLOC;
     double before = w->bytes[process * TRACE_MEMORY_KIND_END + block->kind];
-    /* also if the free before this allocation was lost */
+    /* subtracts the old size even on an allocation, because the record of the free may be lost */
     set_bytes(w, process, block->kind, fmax(0, before - (double)block->bytes));
     block->bytes = alloc ? m->bytes[i] : 0;
     if (!alloc) return;

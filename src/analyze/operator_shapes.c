@@ -30,7 +30,8 @@ struct call {
     double lists[LISTS_MAX][DIMS_MAX];
     size_t list_lens[LISTS_MAX];
     bool flags[FLAGS_MAX]; /* values of True and False arguments, in order */
-    double mask_type;      /* the number after the first fraction, which is the dropout; NaN: none */
+    /* custom_mask_type: the number after the dropout, which is the first fraction; NaN: none */
+    double mask_type;
     size_t ntensors, nlists, nflags;
     bool has_values; /* the file contains arguments that are not tensors */
 };
@@ -209,8 +210,8 @@ static bool count_conv(const struct call *c, size_t stride, size_t padding, size
 
 /* stride, padding, dilation */
 static bool count_conv_nd(const struct call *c, struct work *w) { return count_conv(c, 0, 1, 2, false, w); }
-/* The same arguments and a flag for transposed convolution. Output padding and groups do not matter for the
- * FLOPs. */
+/* The arguments of count_conv() and a flag for transposed convolution. Output padding and groups do not
+ * matter for the FLOPs. */
 static bool count_convolution(const struct call *c, struct work *w) {
     return c->nflags && count_conv(c, 0, 1, 2, c->flags[0], w);
 }
@@ -358,7 +359,7 @@ bool operator_shapes_gemm(const char *name, const char *detail, struct operator_
     if (c.ntensors < first + 2) return false;
     const struct tensor *a = &c.tensors[first], *b = a + 1;
     if (!product_sizes(a, b, transposed, &s) || !(s.m * s.n * s.k * s.batch > 0)) return false;
-    if (b->ndims < 3) { /* the same matrix for every row of a: libraries run it as one product */
+    if (b->ndims < 3) { /* b is the same for all leading dimensions of a, so libraries run a single product */
         s.m *= s.batch;
         s.batch = 1;
     }

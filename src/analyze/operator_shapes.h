@@ -22,7 +22,7 @@ bool operator_shapes_work(const char *name, const char *detail, struct operator_
 /* A matrix product [m, k] x [k, n], `batch` times. */
 struct operator_gemm {
     double m, n, k, batch;
-    char types[32]; /* of both operands: "bf16,bf16"; empty: not recorded */
+    char types[32]; /* types of both operands: "bf16,bf16"; empty: not recorded */
 };
 /* Sets *out to the sizes of a product. Also accepts the native engine's "x[512,1280]f32 w[1280,1280]bf16" for
  * any name. Returns false for other operators. */

@@ -1,7 +1,7 @@
 /* FLOPs and bytes of operators and of their kernels: the engine's own count if the trace has one, else
- * computed from the shapes of PyTorch's operators. If an operator calls another counted one (aten::linear
- * calls aten::addmm), only the inner one is counted. On a GPU, a call counts only if its kernels are in
- * the trace. */
+ * computed from the shapes of PyTorch's operators. If a counted operator calls another counted operator
+ * (aten::linear calls aten::addmm), only the inner operator is counted. On a GPU, a call counts only if
+ * its kernels are in the trace. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

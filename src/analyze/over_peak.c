@@ -16,9 +16,9 @@
 struct ratios {
     bool distance, compute, memory; /* true: this ratio is beyond its limit */
     const char *list;               /* "distance 0.47x, MBU 203%" */
-    double step_bytes;              /* read by one pass; NaN */
+    double step_bytes;              /* bytes that one pass reads; NaN: unknown */
     bool on_cpu, experts_assumed;
-    bool whole_stage; /* true: the ratios of a stage with all its operators */
+    bool whole_stage; /* true: a stage with all its operators; false: a single kernel or operator */
     double hard_bound_ms;
 };
 
@@ -35,7 +35,7 @@ static bool source_says(const struct context *c, const char *words) {
     return c->a->peak_source && strstr(c->a->peak_source, words);
 }
 
-/* Returns the L2 cache size of the trace's GPU, else that of the table; NaN: unknown. */
+/* Returns the L2 cache size of the GPU: from the trace, else from the table of GPUs. NaN: unknown. */
 static double l2_bytes(const struct context *c) {
     for (size_t i = 0; c->tl && i < c->tl->ndevices; i++)
         if (!c->tl->devices[i].is_cpu && c->tl->devices[i].l2_bytes > 0)

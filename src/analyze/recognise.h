@@ -23,7 +23,8 @@ struct recognised_step {
     bool certain;            /* kind, tokens and requests are supported by agreeing evidence */
     const char *doubt;       /* why the step is not certain; NULL: it is certain */
     double tokens, requests; /* rows of the forward pass, and rows that were sampled; NaN: unknown */
-    /* Keys per query of a decode step with one request, and limits by kernels and copies. NaN: unknown */
+    /* Keys per query of a decode step with one request, and the limits derived from kernels and copies.
+     * NaN: unknown */
     double context, context_least, context_most;
     uint32_t device, process;  /* of the timeline */
     uint32_t thread;           /* thread that launched the step; TIMELINE_NONE: unknown */

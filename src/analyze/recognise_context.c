@@ -7,7 +7,7 @@
 #include "analyze/recognise_internal.h"
 
 #define GGML_CACHE_STEP 256u /* ggml pads the number of keys to a multiple of this */
-#define GGML_MASK_BYTES 2u   /* per key and row: fp16 */
+#define GGML_MASK_BYTES 2u   /* bytes per key and row (fp16) */
 #define VLLM_PARTITION 512u  /* keys per partition of vLLM's paged attention, version 2 */
 
 struct limits {

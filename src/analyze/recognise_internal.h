@@ -27,7 +27,7 @@ struct shape_facts {
     bool training;      /* backward pass or optimiser */
     bool cache_update;  /* XLA writes into a buffer at an offset: a KV cache */
     uint32_t rows;      /* grid.x; 0: unknown */
-    uint32_t rows_each; /* rows per block at most */
+    uint32_t rows_each; /* largest number of rows per block */
 };
 struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *shape_category);
 

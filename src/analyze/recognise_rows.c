@@ -73,7 +73,7 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
 
 struct rows { /* a value and its number of occurrences */
     uint32_t value, count;
-    uint32_t each; /* rows per block at most */
+    uint32_t each; /* largest number of rows per block */
 };
 
 static int by_value(const void *a, const void *b) {
@@ -409,7 +409,8 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
         set_kind(s, STEP_OTHER, no_rows);
     } else if (!r) {
         set_kind(s, STEP_OTHER, no_requests);
-    } else if (!t || e->padded) { /* programs use graphs of unknown size for decode */
+    } else if (!t || e->padded) {
+        /* a graph of unknown size counts as decode, because programs use such graphs only for decode */
         s->tokens = r;
         set_kind(s, STEP_DECODE, e->requests_certain ? NULL : weak_requests);
     } else if (r > t) {

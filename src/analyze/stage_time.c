@@ -5,7 +5,8 @@
  *         that launches it. From the launch on, belongs to the stage of the launch.
  *         After the last work, the thread that launched the last work is used.
  *   unrecorded: the next work waited after its launch call for longer than a launch takes
- *         (UNRECORDED_DELAYS medians), or nothing was recorded at that time (outside of windows). */
+ *         (UNRECORDED_DELAYS medians), or nothing was recorded at that time (outside of windows).
+ * This walk is separate from walk.c, which divides time between kernels only: see there. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

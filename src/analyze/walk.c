@@ -3,7 +3,12 @@
  *
  * Sharing: while n kernels run, each owns 1/n of the time. `v` is the time that a kernel running from the
  * beginning would own, so a kernel owns v at its end minus v at its start. One pass is sufficient for any
- * overlap. */
+ * overlap.
+ *
+ * stage_time.c walks over the same device a second time, because it divides time differently: it shares time
+ * between kernels, copies and memsets. A kernel that overlaps a copy owns all of its time here, so that the
+ * kernel tables add up to the kernel time, but only half of it there, so that the stages add up to the
+ * timeline. The two walks share the heap (end_heap.h) and the union (interval_union.h). */
 #include <math.h>
 #include <stdlib.h>
 

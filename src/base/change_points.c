@@ -36,8 +36,9 @@ static double critical_value(size_t n) {
     return critical_values[i - 1].value + share * (critical_values[i].value - critical_values[i - 1].value);
 }
 
-/* Standard deviation of the noise: from the median of the absolute differences of neighbours, which a change
- * of level hardly affects. 0.9539 is that median for normal values with a deviation of 1. */
+/* Returns the standard deviation of the noise, estimated from the median of the absolute differences of
+ * neighbours. A change of level hardly affects this median, which is 0.9539 for normal values with a
+ * deviation of 1. */
 static double noise_of(const double *v, size_t n) {
     double *differences = xcalloc(n, sizeof *differences);
     for (size_t i = 1; i < n; i++) differences[i - 1] = fabs(v[i] - v[i - 1]);

@@ -4,7 +4,8 @@
 
 #include "base/clock.h"
 
-#define SLICE_NS 20000000 /* the limit is checked at this interval: it may be set while a thread waits */
+/* waiting threads check the limit at this interval, because it may be set while they wait */
+#define SLICE_NS 20000000
 
 bool lock_wait(pthread_mutex_t *m, const lock_limit *limit) {
     for (;;) {

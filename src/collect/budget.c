@@ -22,7 +22,8 @@
 #define UNRECORDED_COST_NS 400.0
 /* per kernel launched just after a window, in addition to its call's cost; measured: 850 */
 #define OUTSIDE_COST_NS 900.0
-/* Per kernel of a graph. Measured: 900 if the program waits for the end of each replay, 160 back to back. */
+/* Per kernel of a graph. Measured: 900 if the program waits for the end of each replay, 160 if it launches
+ * replays back to back. */
 #define GRAPH_KERNEL_COST_NS 1000.0
 /* A detach and reattach take about 12 ms; a launch-bound window of this length costs 20 ms. */
 #define MIN_WINDOW_NS 100000000u

@@ -104,7 +104,7 @@ static bool skip_strings(struct stream *s, uint64_t count) {
     return true;
 }
 
-/* *kept: the array was copied. */
+/* Sets *kept to true if the array was copied. */
 static bool copy_array(struct stream *s, struct sink *k, bool vocabulary, bool *kept) {
     uint32_t kind;
     uint64_t count;

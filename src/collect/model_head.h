@@ -12,7 +12,7 @@
 
 /* A file, or a part of our own memory into which a file is mapped from its first byte. */
 struct model_source {
-    int fd;        /* of the file, or of /proc/self/mem */
+    int fd;        /* descriptor of the file, or of /proc/self/mem */
     uint64_t base; /* offset of the file's first byte in fd */
     uint64_t size; /* bytes that may be read */
 };

@@ -16,11 +16,11 @@ struct settings {
     char what[128];
     /* from `what` */
     bool kernels, copies, launches, syncs, nvtx, gemms;
-    bool allocations;  /* of device memory; cannot be switched off again */
+    bool allocations;  /* record allocations of device memory; cannot be switched off again */
     bool whole_graphs; /* one record per launch of a CUDA graph instead of one per kernel */
     bool empty;        /* discard records without reading them, to measure CUPTI's own overhead */
     bool passing;      /* watch calls but do not record them, as between windows */
-    bool arms;         /* for overhead measurements: the words after a range's name replace `what` */
+    bool arms;         /* for overhead measurements: words after the name of a range replace `what` */
     uint64_t memory_bytes, max_file_bytes, buffer_bytes, flush_ms;
     uint64_t wait_ms;                           /* maximum time that the program waits for the collector */
     uint64_t start_mono_ns;                     /* start time of the program; 0: unknown */

@@ -71,7 +71,7 @@ struct engine_request {
     const char *image_mode;    /* NULL: gundam */
     int max_tiles;             /* 0: default of the mode */
     int base_size, image_size; /* sides in pixels, multiples of 64; 0: the sides of the mode */
-    int crop;                  /* cut the page into tiles: 1: yes, -1: no, 0: as in the mode */
+    int crop;                  /* whether to cut the page into tiles: 1: yes, -1: no, 0: as in the mode */
     enum record_detail detail;
     const char *trace; /* file for the records; NULL: none */
     bool memory;       /* record totals of memory by kind */

@@ -16,7 +16,8 @@ struct llm_sweep_point {
     double tokens_per_s;        /* for the whole batch */
     double prefill_mfu, prefill_mbu, decode_mfu, decode_mbu; /* 0..1, at the roofline time */
     const char *prefill_bound, *decode_bound;
-    const char *weights_bound; /* decode without attention (the cache grows with the batch) */
+    /* resource that limits decode without attention (the cache grows with the batch) */
+    const char *weights_bound;
     double memory_bytes;
     int fits; /* as llm_static_fits() */
 };

@@ -146,7 +146,7 @@ static void bencher_rows(const struct compare_row *v, size_t n, struct jsonw *j)
         jsonw_kobject(j, name);
         jsonw_kobject(j, measure_name(&v[i]));
         jsonw_knum(j, "value", v[i].b * measure_scale(&v[i]));
-        if (isfinite(v[i].low)) { /* the interval of B, from that of the change */
+        if (isfinite(v[i].low)) { /* the interval of B, computed from the interval of the change */
             jsonw_knum(j, "lower_value", v[i].a * (1 + v[i].low) * measure_scale(&v[i]));
             jsonw_knum(j, "upper_value", v[i].a * (1 + v[i].high) * measure_scale(&v[i]));
         }

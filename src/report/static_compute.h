@@ -19,7 +19,7 @@ struct static_compute {
     size_t nstages;
     struct {                            /* the recorded request; prompt_tokens NaN: it failed */
         double prompt_tokens, batch;    /* of one sequence; sequences */
-        const struct llm_counts *image; /* of one sequence; NULL: none */
+        const struct llm_counts *image; /* image counts of one sequence; NULL: no image */
     } request;
 };
 

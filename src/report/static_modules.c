@@ -19,7 +19,7 @@ struct static_row {
     double params;
     double prefill_flops, prefill_bytes; /* all layers, one request */
     double step_flops, step_bytes;       /* all layers, one decode step */
-    double output_bytes;                 /* of one layer in prefill */
+    double output_bytes;                 /* size of the output of one layer in prefill */
 };
 
 struct static_rows {

@@ -13,7 +13,7 @@ struct stats_device {
     const char *name; /* NULL: unknown */
     uint64_t kernels, copies;
     double timeline_ms, span_ms, busy_ms, kernel_busy_ms, idle_ms, between_ms, unrecorded_ms;
-    double busy_share; /* of busy and idle time */
+    double busy_share; /* busy time / (busy time + idle time) */
 };
 struct stats_kernel {
     const char *name;

@@ -215,7 +215,7 @@ DEFINE_DOTS(dots_f32, float, load, DTYPE_F32)
 DEFINE_DOTS(dots_bf16, uint16_t, load_bf16, DTYPE_BF16)
 DEFINE_DOTS(dots_f16, uint16_t, load_f16, DTYPE_F16)
 
-/* Converts up to 256 numbers of a row of blocks to floats at a time. */
+/* Converts a row of blocks to floats, up to 256 numbers at a time. */
 static void dots_blocks(const uint8_t *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx,
                         int m, float *y, ptrdiff_t ldy) {
     enum { WIDE = 256 };

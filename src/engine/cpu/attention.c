@@ -12,7 +12,7 @@ struct head {
     const struct kernels *k;
     int dim_k, dim_v, nq, nk, base, window, side;
     float scale, softcap;
-    const float *sink; /* of this head; NULL: none */
+    const float *sink; /* the sink of this head; NULL: none */
     const float *q, *key, *value, *rel_h, *rel_w;
     float *out;
     ptrdiff_t q_row, v_row, out_row;

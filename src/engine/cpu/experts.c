@@ -1,4 +1,5 @@
-/* Routing of tokens to experts, and the experts of one token: all gate and up rows, then all down rows. */
+/* Routes tokens to experts, and runs the experts of one token: first all gate and up rows, then all down
+ * rows. */
 #include <math.h>
 
 #include "engine/cpu/internal.h"

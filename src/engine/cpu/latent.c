@@ -1,4 +1,5 @@
-/* Latent attention. For one token: products with parts of kv_b. For many positions: their keys and values. */
+/* Latent attention. One token is multiplied with parts of kv_b. For many positions, keys and values are
+ * computed. */
 #include <string.h>
 
 #include "engine/cpu/internal.h"

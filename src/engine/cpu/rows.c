@@ -22,7 +22,7 @@ static void rows_task(void *job, int task, int worker) {
     j->run(j, parts_start(&j->parts, task), parts_end(&j->parts, task));
 }
 
-/* `least`: minimum number of items per task. */
+/* `least`: the smallest number of items per task. */
 static void run_rows(struct cpu *c, struct rows_job *j, size_t items, size_t least) {
     j->c = c;
     j->k = c->k;

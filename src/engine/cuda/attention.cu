@@ -1,5 +1,5 @@
-/* Attention over many keys: softmax(scale q k^T + bias) v.
- * Float arithmetic, any sizes; a warp, or eight, per query and head. flash.cu has the kernels for tensor cores. */
+/* Attention over many keys: softmax(scale q k^T + bias) v, in float arithmetic and for any size. One or
+ * eight warps compute one query of one head. flash.cu has the kernels for tensor cores. */
 #include "common.cuh"
 #include "kernel_args.h"
 
@@ -16,8 +16,9 @@ __device__ __forceinline__ float dot_any(const float *q, const bf16 *k, int n) {
     return s;
 }
 
-/* Keys of a block of 32 are the lanes; then the numbers of a value are. Shared memory: per warp q[dim_k] and
- * bias[2 side]; with eight warps per query also the sums of each, [8][dim_v + 2]. */
+/* The lanes of a warp are first the keys of a block of 32, then the numbers of a value. Shared memory
+ * holds q[dim_k] and bias[2 side] per warp. With eight warps per query it also holds the sums of each
+ * warp, [8][dim_v + 2]. */
 template <class T> __device__ void attention(const attention_args &a) {
     extern __shared__ float memory[];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, own = a.dim_k + 2 * a.side;

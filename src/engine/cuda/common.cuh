@@ -1,4 +1,4 @@
-/* What the kernels share: number types, loads of eight numbers, sums over a warp and a block. */
+/* Shared by the kernels: number types, loads of eight numbers, sums over a warp and over a block. */
 #ifndef ENGINE_CUDA_COMMON_CUH
 #define ENGINE_CUDA_COMMON_CUH
 
@@ -15,7 +15,7 @@ __device__ __forceinline__ float to_float(float v) { return v; }
 __device__ __forceinline__ float to_float(bf16 v) { return __uint_as_float((unsigned)v << 16); }
 __device__ __forceinline__ float to_float(__half v) { return __half2float(v); }
 
-/* Round to nearest, ties to even; NaN stays NaN. */
+/* Rounds to nearest, ties to even. NaN stays NaN. */
 __device__ __forceinline__ bf16 to_bf16(float f) {
     unsigned u = __float_as_uint(f);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (bf16)0x7fc0;
@@ -28,7 +28,7 @@ template <> __device__ __forceinline__ __half from_float<__half>(float f) {
     return __float2half_rn(fminf(fmaxf(f, -65504.0f), 65504.0f));
 }
 
-/* Eight numbers as loaded: 16 bytes of a 16-bit type, 32 bytes of float. */
+/* Eight numbers in registers: 16 bytes if T is a 16-bit type, 32 bytes if T is float. */
 template <class T> struct eight {
     uint4 v;
 };
@@ -36,7 +36,7 @@ template <> struct eight<float> {
     float4 a, b;
 };
 
-/* Weights are read once per step: they need no place in the first-level cache. */
+/* Bypasses the first-level cache, because every weight is read only once per step. */
 __device__ __forceinline__ uint4 load_stream(const void *p) {
     uint4 v;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -99,7 +99,7 @@ __device__ __forceinline__ float dot8(const eight<T> &w, const float4 &lo, const
     return sum;
 }
 
-/* ---- sums. Every lane or thread gets the same result. */
+/* ---- sums; every lane or thread gets the same result */
 __device__ __forceinline__ float warp_sum(float v) {
 #pragma unroll
     for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
@@ -110,11 +110,11 @@ __device__ __forceinline__ float warp_max(float v) {
     for (int d = 16; d; d >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, d));
     return v;
 }
-/* Blocks of up to 1024 threads; `room` has 33 floats of shared memory. */
+/* For blocks of up to 1024 threads. `room` has 33 floats of shared memory. */
 __device__ __forceinline__ float block_sum(float v, float *room) {
     int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
     v = warp_sum(v);
-    __syncthreads(); /* room may still be read */
+    __syncthreads(); /* other threads may still read `room` */
     if (threadIdx.x % 32 == 0) room[warp] = v;
     __syncthreads();
     v = 0;
@@ -124,7 +124,8 @@ __device__ __forceinline__ float block_sum(float v, float *room) {
 
 __device__ __forceinline__ float silu(float v) { return __fdividef(v, 1.0f + __expf(-v)); }
 
-/* ---- programmatic dependent launch: only kernels compiled for Hopper have it (driver.c asks which ran) */
+/* ---- programmatic dependent launch. Only kernels compiled for Hopper have it; memory.c finds out which
+ * were loaded. */
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -5,29 +5,30 @@
  *     up         chooses the experts; silu(gate) up
  *     down       x += down
  *     head       logits, the next token
- * Every kernel reads its first weights before it waits for the previous kernel (programmatic dependent launch): weights
- * and, since each kernel lets the next one start only after its own wait, the results of the kernel before the previous
- * one. Results of other blocks are read around the first-level cache (__ldcg). Sums have a fixed order, or are sums of
- * integers, so the same input gives the same bits. */
+ * With programmatic dependent launch, a kernel reads its first weights before it waits for the previous
+ * kernel. It may also read the results of the kernel before the previous one, because each kernel lets the
+ * next one start only after its own wait. Results of other blocks bypass the first-level cache (__ldcg).
+ * Sums have a fixed order or are sums of integers, so the same input gives the same bits. */
 #include "common.cuh"
 #include "kernel_args.h"
 
 enum { THREADS = 256, WARPS = 8 };
 
-/* The time at which a kernel has its inputs, for measurements. */
+/* Writes the time at which a kernel has its inputs, for measurements. */
 __device__ __forceinline__ void stamp(u64 *to) {
     if (to && blockIdx.x == 0 && threadIdx.x == 0) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(*to));
 }
 extern __shared__ __align__(16) float shared[];
 
-/* A vector of n numbers in shared memory, padded with zeros: the first four numbers of each eight are in the first half,
- * so that 16-byte reads of neighbouring lanes have no bank conflicts. `groups`: of eight, with padding. */
+/* Position of element i of a vector of n numbers in shared memory, padded with zeros. The first four
+ * numbers of each group of eight are in the first half, so that 16-byte reads of neighbouring lanes have
+ * no bank conflicts. `groups`: number of groups of eight, with padding. */
 __device__ __forceinline__ int place(int i, int groups) {
     return (i & 4 ? groups * 4 : 0) + (i >> 3) * 4 + (i & 3);
 }
 template <int C> __device__ __forceinline__ int groups_of(int n8) { return (n8 + C * 32 - 1) / (C * 32) * C * 32; }
 
-/* R rows of weights, C pieces of eight numbers per lane each. */
+/* R rows of weights; each lane has C pieces of eight numbers per row. */
 template <class T, int R, int C> struct piece {
     eight<T> w[R][C];
     __device__ __forceinline__ void load(const T *const (&row)[R], int chunk, int lane, int n8) {
@@ -49,7 +50,7 @@ template <class T, int R, int C> struct piece {
     }
 };
 
-/* The units of a warp (unit = R rows of n8 * 8 weights), two pieces in flight. */
+/* The units of a warp (a unit is R rows of n8 * 8 weights), with two pieces in flight. */
 template <class T, int R, int C> struct stream {
     piece<T, R, C> a, b;
     int unit, chunk, units, step, chunks, n8, lane; /* of the next load */
@@ -63,7 +64,7 @@ template <class T, int R, int C> struct stream {
         p.load(row, chunk, lane, n8);
         if (++chunk == chunks) chunk = 0, unit += step;
     }
-    /* x is in shared memory; done(unit, sums) gets the sums of all lanes. */
+    /* x is in shared memory. done(unit, sums) is called with the sums over all lanes. */
     template <class F, class G>
     __device__ __forceinline__ void run(int first, const float *x, int groups, const F &row_of, const G &done) {
         int u = first, c = 0;
@@ -89,16 +90,16 @@ template <class T, int R, int C> struct stream {
     }
 };
 
-enum { ROUNDS = 4 }; /* of loads in flight when a vector is copied to shared memory */
+enum { ROUNDS = 4 }; /* loads in flight while a vector is copied to shared memory */
 
-/* x times the norm's weights into shared memory; returns 1 / sqrt(mean(x^2) + eps). `room`: 9 floats. `between` runs
- * before the barrier. */
+/* Writes x times the norm's weights to shared memory and returns 1 / sqrt(mean(x^2) + eps). `room`: 9
+ * floats. `between` runs before the barrier. */
 template <class F>
 __device__ __forceinline__ float norm_into(const float *x, const float *g, int n, float eps, float *to, int groups,
                                            float *room, const F &between) {
     float sum = 0;
     for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4 * ROUNDS) {
-        float4 v[ROUNDS], w[ROUNDS]; /* all loads before the first use */
+        float4 v[ROUNDS], w[ROUNDS]; /* issue all loads before the first use */
 #pragma unroll
         for (int r = 0; r < ROUNDS; r++) {
             int at = i + r * THREADS * 4;
@@ -194,7 +195,7 @@ template <class T, int C> __device__ void decode_rows(const rows_args &a) {
     });
 }
 
-/* ---- out: one row per warp, so eight rows per block at a time */
+/* ---- out: one row per warp, so a block computes eight rows at a time */
 template <class T, int C> __device__ void decode_out(const out_args &a) {
     __shared__ float fresh[WARPS];
     int k = a.heads * a.dim, n8 = k / 8, groups = groups_of<C>(n8), warp = threadIdx.x / 32;
@@ -203,7 +204,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     stream<T, 1, C> s(first, a.rows, gridDim.x * WARPS, n8);
     s.fetch(s.a, row_of);
     s.fetch(s.b, row_of);
-    eight<T> router = zero8<T>(); /* of the first rows and the first experts */
+    eight<T> router = zero8<T>(); /* weights of the first rows and the first experts */
     if (a.router && e < a.experts) router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
     wait_for_previous();
     let_next_start();
@@ -260,7 +261,8 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     }
     __syncthreads();
     bool again = false;
-    for (int u = first; u - warp < a.rows; u += gridDim.x * WARPS) { /* all warps of a block together */
+    /* all warps of a block iterate together */
+    for (int u = first; u - warp < a.rows; u += gridDim.x * WARPS) {
         float sum[1] = { 0 }, before = s.lane == 0 && u < a.rows ? __ldcg(a.x + u) : 0.0f;
         int chunks = s.chunks;
         for (int c = 0; u < a.rows && c < chunks; c++) {
@@ -301,8 +303,8 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
 /* ---- experts */
 enum { FEW_EXPERTS = 128, PER_LANE = FEW_EXPERTS / 32 };
 
-/* The logits of a layer, before the division by the norm, over the lanes of a warp: in registers for the first
- * FEW_EXPERTS experts, from memory for the rest. */
+/* The logits of a layer before the division by the norm, distributed over the lanes of a warp: in
+ * registers for the first FEW_EXPERTS experts, in memory for the rest. */
 struct router_logits {
     const long long *from;
     int n, lane;
@@ -318,7 +320,7 @@ struct router_logits {
     __device__ __forceinline__ static float number(long long v) {
         return (float)((double)v * 2.3283064365386963e-10); /* 2^-32 */
     }
-    /* f(expert, logit) for the experts of this lane */
+    /* calls f(expert, logit) for the experts of this lane */
     template <class F> __device__ __forceinline__ void each(const F &f) const {
 #pragma unroll
         for (int i = 0; i < PER_LANE; i++)
@@ -332,10 +334,10 @@ __device__ __forceinline__ unsigned ordered(float v) { /* larger numbers have la
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* The k largest; equal ones: the lower number first. chosen[] gets their numbers, value[] their logits. Returns the
- * largest logit. */
+/* Chooses the k experts with the largest logits; of equal ones, the lower number comes first. Writes their
+ * numbers to chosen[] and their logits to value[]. Returns the largest logit. */
 __device__ __forceinline__ float choose_experts(const router_logits &l, int k, int *chosen, float *value) {
-    unsigned key[PER_LANE], last = ~0u; /* of the experts in registers; 0: taken */
+    unsigned key[PER_LANE], last = ~0u; /* keys of the experts in registers; 0: already chosen */
     int last_expert = -1;
     float most = -INFINITY;
 #pragma unroll
@@ -346,7 +348,8 @@ __device__ __forceinline__ float choose_experts(const router_logits &l, int k, i
 #pragma unroll
         for (int i = PER_LANE - 1; i >= 0; i--)
             if (key[i] && key[i] >= best) best = key[i], expert = l.lane + i * 32;
-        for (int e = l.lane + FEW_EXPERTS; e < l.n; e += 32) { /* not taken: after the last one in the order */
+        /* not chosen yet: ordered after the last chosen one */
+        for (int e = l.lane + FEW_EXPERTS; e < l.n; e += 32) {
             unsigned u = ordered(router_logits::number(__ldcg(l.from + e)));
             if ((u < last || (u == last && e > last_expert)) && u > best) best = u, expert = e;
         }
@@ -375,7 +378,8 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     unsigned magic = 0xffffffffu / a.inner + 1; /* u / inner for u below 2^16 */
     bool small = units < 1 << 16;
     int first = blockIdx.x + gridDim.x * (threadIdx.x / 32); /* neighbouring rows in different blocks */
-    /* The parts of the shared expert come first: they are known before the choice. A dense block is such a part. */
+    /* The parts of the shared expert come first, because they do not depend on the choice. A dense block
+     * is treated as such a part. */
     auto row_of = [&](int u, const T *(&row)[2]) {
         if (u < early) {
             row[0] = shared_gate + (size_t)u * a.hidden;
@@ -420,14 +424,14 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     });
 }
 
-/* The down rows of all slots are one row of (k + shared) * inner weights. */
+/* The down rows of all slots form one row of (k + shared) * inner weights. */
 template <class T, int C> __device__ void decode_down(const mlp_args &a) {
     __shared__ float room[WARPS + 1], weight[MOST_CHOSEN + 64];
     __shared__ int chosen[MOST_CHOSEN];
     __shared__ const T *base[MOST_CHOSEN + 64];
     int slots = a.k + a.shared, n8 = slots * (a.inner / 8), inner8 = a.inner / 8, groups = groups_of<C>(n8);
     int lane = threadIdx.x % 32, first = blockIdx.x * WARPS + threadIdx.x / 32;
-    if (a.experts) { /* from the kernel before the previous one */
+    if (a.experts) { /* results of the kernel before the previous one */
         float sum = 0;
         for (int i = threadIdx.x; i < a.hidden; i += THREADS) sum += __ldcg(a.x + i) * __ldcg(a.x + i);
         sum = warp_sum(sum);
@@ -575,7 +579,7 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
     }
 }
 
-/* ---- the variants: type of the weights, pieces per lane */
+/* ---- variants by type of the weights and pieces per lane */
 #define STREAMED(T, name, C)                                                                                     \
     KERNEL __launch_bounds__(256, 2) decode_rows_##name##_##C(const __grid_constant__ rows_args a) {             \
         decode_rows<T, C>(a);                                                                                    \

@@ -1,6 +1,6 @@
-/* Attention of a decoding step (decode.cu): norms and rotation of the new query and key, which goes into the cache with
- * its value; then attention with the keys split over blocks. On Hopper the sums of eight blocks are added through their
- * shared memory, so that the next kernel reads an eighth of them. */
+/* Attention of a decoding step (decode.cu): applies norms and rotation to the new query and key, stores
+ * key and value in the cache, then computes attention with the keys split over blocks. On Hopper, eight
+ * blocks add their sums through shared memory, so that the next kernel reads an eighth of them. */
 #include "common.cuh"
 #include "kernel_args.h"
 
@@ -19,12 +19,12 @@ __device__ __forceinline__ void cluster_barrier() {
 }
 #endif
 
-/* What a new query or key needs besides itself, in shared memory: rotation of its position, weights of its norm. */
+/* Data for a new query or key in shared memory: the rotation of its position and the weights of its norm. */
 template <int D> struct head_tables {
     float cosine[D / 2], sine[D / 2], q_norm[D], k_norm[D];
 };
 
-/* A head of D numbers by one warp: its norm if there is one, rotation, then `scale`. */
+/* One warp processes a head of D numbers: norm if there is one, rotation, then `scale`. */
 template <int D>
 __device__ __forceinline__ void prepare_head(const decode_attention_args &a, const head_tables<D> &t, const float *from,
                                              const float *norm, float scale, float *to) {
@@ -65,7 +65,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
 #pragma unroll
         for (int j = 0; j < BATCH; j++) {
             int key = at + sub + j * SUBS;
-            bool there = key < k1 && key < position; /* the newest is not in the cache yet */
+            bool there = key < k1 && key < position; /* the newest key is not in the cache yet */
             k[j] = there ? load8<T>(keys + (size_t)key * D + lane * 8) : zero8<T>();
             v[j] = there ? load8<T>(values + (size_t)key * D + lane * 8) : zero8<T>();
         }
@@ -94,13 +94,14 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             prepare_head<D>(a, tables, a.qkv + (size_t)(a.heads + head) * D, a.k_norm ? tables.k_norm : nullptr, 1.0f,
                             fresh[0]);
             __syncwarp();
-            for (int d = threadIdx.x % 32; d < D; d += 32) { /* the precision of the cache from now on */
+            for (int d = threadIdx.x % 32; d < D; d += 32) { /* rounds to the precision of the cache */
                 T r = from_float<T>(fresh[0][d]);
                 fresh[0][d] = to_float(r);
                 if (split == a.splits - 1 && g0 == 0) keys[(size_t)position * D + d] = r;
             }
         }
-        for (int i = THREADS - 1 - threadIdx.x; i < D; i += THREADS) { /* other warps than those of the heads */
+        /* uses the warps that do not process heads */
+        for (int i = THREADS - 1 - threadIdx.x; i < D; i += THREADS) {
             T r = from_float<T>(__ldcg(a.qkv + (size_t)(a.heads + a.kv_heads + head) * D + i));
             fresh[1][i] = to_float(r);
             if (split == a.splits - 1 && g0 == 0) values[(size_t)position * D + i] = r;
@@ -196,7 +197,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             if (d == 0) all_top[g] = most, all_total[g] = z;
         }
 #if __CUDA_ARCH__ >= 900
-        if (a.cluster == 8) { /* each block of the cluster adds a part of the numbers of all eight */
+        if (a.cluster == 8) { /* each block of the cluster adds a part of the numbers of all eight blocks */
             cluster_barrier();
             int rank = split % 8;
             for (int i = threadIdx.x; i < G * D / 8; i += THREADS) {
@@ -217,7 +218,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
                     if (d == 0) to[D] = most, to[D + 1] = z;
                 }
             }
-            cluster_barrier(); /* others may still read this block's sums */
+            cluster_barrier(); /* other blocks may still read this block's sums */
             continue;
         }
 #endif

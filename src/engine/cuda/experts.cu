@@ -1,5 +1,5 @@
-/* Experts of many tokens: choices are ordered by expert, so that the products of all experts are one launch each
- * (gemm_grouped in gemm.cu). */
+/* Experts of many tokens. Choices are ordered by expert, so that one launch computes the product of all
+ * experts (gemm_grouped in gemm.cu). */
 #include "common.cuh"
 
 struct choice {
@@ -7,9 +7,9 @@ struct choice {
     float weight;
 };
 
-/* Orders n = m k choices by expert, and by token within an expert; one block of 1024 threads per expert.
- * first[experts + 1]: rows of each expert; token[row]; row_of[choice]; tiles: [0] how many tiles of 128 rows, then pairs
- * of expert and first row. */
+/* Orders the n = m k choices by expert, and by token within an expert. One block of 1024 threads handles
+ * one expert. Writes first[experts + 1], the first row of each expert; token[row]; row_of[choice]; and
+ * tiles: the number of tiles of 128 rows in [0], then one pair (expert, first row) per tile. */
 KERNEL group_choices(const choice *choices, int n, int k, int experts, int *first, int *token, int *row_of, int *tiles) {
     __shared__ int count[1024], of_warp[32], base, tile;
     int e = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -18,7 +18,7 @@ KERNEL group_choices(const choice *choices, int n, int k, int experts, int *firs
     for (int i = threadIdx.x; i < n; i += 1024) atomicAdd(&count[choices[i].expert], 1);
     __syncthreads();
     if (warp == 0) {
-        int rows = 0, before = 0; /* of the experts before this one */
+        int rows = 0, before = 0; /* rows and tiles of the experts before this one */
         for (int i = lane; i < e; i += 32) rows += count[i], before += (count[i] + 127) / 128;
         rows = (int)__reduce_add_sync(~0u, (unsigned)rows);
         before = (int)__reduce_add_sync(~0u, (unsigned)before);
@@ -55,7 +55,7 @@ KERNEL group_choices(const choice *choices, int n, int k, int experts, int *firs
     }
 }
 
-/* x of every row as 16-bit numbers, [rows][parts][width]; blockIdx.y is the row. */
+/* Writes x of every row as 16-bit numbers, [rows][parts][width]. blockIdx.y is the row. */
 template <class T>
 __device__ void gather(const float *x, const int *token, int rows, int width, int parts, T *out) {
     for (int r = blockIdx.y; r < rows; r += gridDim.y)
@@ -66,14 +66,14 @@ __device__ void gather(const float *x, const int *token, int rows, int width, in
             if (parts == 2) out[((size_t)r * 2 + 1) * width + c] = from_float<T>(v - to_float(hi));
         }
 }
-/* The same for x of 16-bit numbers; width: a multiple of 8. */
+/* Does the same for x of 16-bit numbers. `width` is a multiple of 8. */
 KERNEL gather_narrow(const bf16 *x, const int *token, int rows, int width, bf16 *out) {
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
     if (c >= width) return;
     for (int r = blockIdx.y; r < rows; r += gridDim.y)
         *(uint4 *)(out + (size_t)r * width + c) = *(const uint4 *)(x + (size_t)token[r] * width + c);
 }
-/* silu(gate) up in the same form. */
+/* Writes silu(gate) up in the same layout. */
 template <class T>
 __device__ void silu_convert(const float *gate, const float *up, int rows, int width, int parts, T *out) {
     for (int r = blockIdx.y; r < rows; r += gridDim.y)
@@ -96,7 +96,7 @@ TYPE(f32, float)
 TYPE(bf16, bf16)
 TYPE(f16, __half)
 
-/* y[token] += sum over its choices of weight out[row]; blockIdx.y is the token. */
+/* y[token] += sum of weight out[row] over the choices of the token. blockIdx.y is the token. */
 KERNEL combine(const float *out, const choice *choices, const int *row_of, int m, int k, int width, float *y) {
     for (int t = blockIdx.y; t < m; t += gridDim.y)
         for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < width; c += gridDim.x * blockDim.x) {

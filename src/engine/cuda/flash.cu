@@ -1,22 +1,24 @@
-/* Attention on tensor cores for heads of 64 or 128 numbers in bf16; scores exist only in registers. A block has 64
- * queries of one head; keys and values stream through two stages of shared memory.
- * With SAM's bias (W > 0), keys are rows of the grid, padded to W columns: a tile is KEYS / W of these rows. The part of
- * the bias that depends on the column of the key stays in registers; the part that depends on its row is looked up once
- * per tile. Both come from products of the queries with the tables, made by the tensor cores.
- * On Hopper the four warps of a block multiply together (wgmma) and read keys and values from shared memory; elsewhere
- * every warp loads fragments for mma. */
+/* Attention on tensor cores for heads of 64 or 128 numbers in bf16. Scores exist only in registers. A
+ * block handles 64 queries of one head; keys and values stream through two stages of shared memory. With
+ * SAM's bias (W > 0), keys are rows of the grid, padded to W columns, and a tile has KEYS / W of these
+ * rows. The part of the bias that depends on the key's column stays in registers. The part that depends on
+ * the key's row is looked up once per tile. Tensor cores compute both parts as products of the queries
+ * with the tables. On Hopper, the four warps of a block multiply together (wgmma) and read keys and values
+ * from shared memory. On other GPUs, every warp loads fragments for mma. */
 #include "kernel_args.h"
 #include "wgmma.cuh"
 
 enum { QUERIES = 64, THREADS = 128 };
 
-/* Piece of 16 bytes of one of N rows of D numbers. Columns are stored in halves of 64, whose pieces are exchanged by the
- * row number against bank conflicts, as wgmma expects them. */
+/* Returns the address of a 16-byte piece in one of N rows of D numbers. Columns are stored in halves of
+ * 64. The pieces of a half are permuted by the row number, which avoids bank conflicts and is the layout
+ * of wgmma. */
 template <int N> __device__ __forceinline__ unsigned row_at(unsigned base, int row, int piece) {
     return base + piece / 8 * (N * 128) + row * 128 + ((piece % 8 ^ (row & 7)) << 4);
 }
 
-/* N rows of D numbers; row r comes from row source(r), negative: zeros. */
+/* Copies N rows of D numbers. Row r is a copy of row source(r); if source(r) is negative, row r becomes
+ * zeros. */
 template <int D, int N, class F>
 __device__ __forceinline__ void copy_rows(unsigned base, const bf16 *from, long ld, const F &source) {
 #pragma unroll
@@ -26,16 +28,16 @@ __device__ __forceinline__ void copy_rows(unsigned base, const bf16 *from, long 
     }
 }
 
-/* Columns of the product with a table, padded to whole tiles. */
+/* Returns the number of columns of the product with a table, padded to whole tiles. */
 __device__ __forceinline__ int table_columns(int side) { return (2 * side - 1 + 15) / 16 * 16; }
 
-/* to[64][columns + 1] = factor q table^T, for heads of 64 numbers. The table goes through shared memory at `room` as
- * bf16. */
+/* Computes to[64][columns + 1] = factor q table^T for heads of 64 numbers. The table is first copied to
+ * shared memory at `room`, as bf16. */
 template <int D>
 __device__ __forceinline__ void table_product(const unsigned (&fq)[D / 16][4], const float *table, int side, float factor,
                                               unsigned room, float *to) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, columns = table_columns(side), rows = 2 * side - 1;
-    __syncthreads(); /* room and `to` may still be read */
+    __syncthreads(); /* other threads may still read `room` and `to` */
     for (int p = threadIdx.x; p < columns * (D / 8); p += THREADS) {
         int row = p / (D / 8), piece = p % (D / 8);
         float4 a = make_float4(0, 0, 0, 0), b = a;
@@ -80,7 +82,7 @@ __device__ __forceinline__ void scores(float (&s)[40], u64 q, u64 k, int keep) {
                  : S(0), S(4), S(8), S(12), S(16), S(20), S(24), S(28), S(32), S(36)
                  : "l"(q), "l"(k), "r"(keep));
 }
-/* s += p[64, 16] v[16, 64]; p is in registers, v is a tile of rows. */
+/* Computes s += p[64, 16] v[16, 64]. p is in registers, v is a tile of rows in shared memory. */
 __device__ __forceinline__ void weigh(float (&s)[32], const unsigned (&p)[4], u64 v) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" SUMS_64 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
                  : S(0), S(4), S(8), S(12), S(16), S(20), S(24), S(28)
@@ -89,7 +91,7 @@ __device__ __forceinline__ void weigh(float (&s)[32], const unsigned (&p)[4], u6
 #undef S
 #endif
 
-/* s[64, KEYS] = q k^T */
+/* Computes s[64, KEYS] = q k^T. */
 template <int D, int KEYS>
 __device__ __forceinline__ void multiply_keys(float (&s)[KEYS / 2], unsigned sq, unsigned kt,
                                               const unsigned (&fq)[D / 16][4]) {
@@ -116,7 +118,7 @@ __device__ __forceinline__ void multiply_keys(float (&s)[KEYS / 2], unsigned sq,
 #endif
 }
 
-/* o[64, D] += s[64, KEYS] v, 16 keys at a time; s becomes bf16. */
+/* Computes o[64, D] += s[64, KEYS] v, 16 keys at a time. s is rounded to bf16. */
 template <int D, int KEYS>
 __device__ __forceinline__ void multiply_values(float (&o)[D / 64][32], const float (&s)[KEYS / 2], unsigned vt) {
 #if HAS_WGMMA
@@ -152,14 +154,16 @@ __device__ __forceinline__ void multiply_values(float (&o)[D / 64][32], const fl
 }
 
 template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
-    constexpr int TILES = KEYS / 8, GRID_ROWS = W ? KEYS / W : 1; /* tiles of eight keys; rows of the grid */
+    /* TILES: tiles of eight keys. GRID_ROWS: rows of the grid per tile of keys. */
+    constexpr int TILES = KEYS / 8, GRID_ROWS = W ? KEYS / W : 1;
     constexpr unsigned Q_BYTES = QUERIES * D * 2, K_BYTES = KEYS * D * 2;
     extern __shared__ unsigned char flash_memory[];
     const unsigned sq = (shared_address(flash_memory) + 1023) & ~1023u, sk = sq + Q_BYTES, sv = sk + 2 * K_BYTES;
     float *products = (float *)(flash_memory + (sq - shared_address(flash_memory)) + Q_BYTES +
                                 4 * K_BYTES); /* [64][columns + 1], only with a bias */
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.y;
-    int q0 = (gridDim.x - 1 - blockIdx.x) * QUERIES; /* with causal attention the last queries have the most work */
+    /* The last queries come first: with causal attention they have the most work. */
+    int q0 = (gridDim.x - 1 - blockIdx.x) * QUERIES;
     const bf16 *q = (const bf16 *)a.q + blockIdx.z * a.q_batch + head * a.q_head;
     const bf16 *k = (const bf16 *)a.k + blockIdx.z * a.k_batch + head / a.group * a.k_head;
     const bf16 *v = (const bf16 *)a.v + blockIdx.z * a.v_batch + head / a.group * a.v_head;
@@ -199,7 +203,7 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
     }
     int row = warp * 16 + lane / 4; /* and row + 8 */
     float by_column[W ? W / 8 : 1][4];
-    int row_index[2] = { 0, 0 }; /* in `products`: of the first row of the grid */
+    int row_index[2] = { 0, 0 }; /* index in `products` of the first row of the grid */
     if (W) {
         int columns = table_columns(a.side);
         table_product<D>(fq, a.rel_w, a.side, log2e, sk, products);
@@ -226,7 +230,7 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
         async_fence();
         __syncthreads();
         unsigned kt = sk + t % 2 * K_BYTES, vt = sv + t % 2 * K_BYTES;
-        float s[TILES * 4]; /* the layout of mma: four numbers per tile of eight keys */
+        float s[TILES * 4]; /* in the layout of mma: four numbers per tile of eight keys */
         multiply_keys<D, KEYS>(s, sq, kt, fq);
         float top[2] = { most[0], most[1] };
         if (W) {
@@ -320,7 +324,7 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
     KERNEL __launch_bounds__(THREADS, BLOCKS) name(const __grid_constant__ flash_args a) { flash<D, KEYS, W>(a); }
 FLASH(flash_64, 64, 64, 0, 3)
 FLASH(flash_128, 128, 64, 0, 2)
-FLASH(flash_grid_16, 64, 64, 16, 3) /* the number: columns of the grid, at most */
+FLASH(flash_grid_16, 64, 64, 16, 3) /* the number in the name is the maximum number of grid columns */
 FLASH(flash_grid_32, 64, 64, 32, 3)
 FLASH(flash_grid_40, 64, 80, 40, 3)
 FLASH(flash_grid_64, 64, 64, 64, 3)

@@ -1,4 +1,4 @@
-/* Pieces of matrices in shared memory and registers, for the kernels on tensor cores. */
+/* Tiles of matrices in shared memory and registers, for kernels that use tensor cores. */
 #ifndef ENGINE_CUDA_FRAGMENTS_CUH
 #define ENGINE_CUDA_FRAGMENTS_CUH
 
@@ -7,7 +7,7 @@
 __device__ __forceinline__ unsigned shared_address(const void *p) {
     return (unsigned)__cvta_generic_to_shared(p);
 }
-/* Copies 16 bytes; outside of the matrix they become zeros. */
+/* Copies 16 bytes, or writes zeros if the source is outside of the matrix. */
 __device__ __forceinline__ void copy16(unsigned to, const void *from, bool inside) {
     int bytes = inside ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
@@ -37,15 +37,15 @@ __device__ __forceinline__ void mma(__half, float (&d)[4], const unsigned (&a)[4
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* Two floats as bf16, `lo` in the lower half. */
+/* Packs two floats as bf16, `lo` in the lower half. */
 __device__ __forceinline__ unsigned pack2(float lo, float hi) {
     unsigned r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
     return r;
 }
 
-/* Lane q of each four holds columns 2q and 2q + 1 of four tiles of eight columns, packed. Afterwards it holds the eight
- * columns of tile q. */
+/* Before the call, lane q of each group of four lanes holds columns 2q and 2q + 1 of four tiles of eight
+ * columns, packed. After the call, it holds the eight columns of tile q. */
 __device__ __forceinline__ void exchange4(unsigned (&u)[4]) {
     int q = threadIdx.x % 4;
 #pragma unroll

@@ -1,15 +1,14 @@
-/* y[m, n] = x[m, k] W[n, k]^T, with the endings of struct gemm_out.
- * gemm_bf16, gemm_f16: tensor cores. x is converted to 16 bits before (convert_*), W is as in the files. A block
- * computes 128 x 128 outputs; blocks of 64 columns of x and W stream through three stages of shared memory.
- * With `parts` 2, x is a sum of two 16-bit numbers, [m][2][k]: twice the work for the accuracy of 16 bits of
- * mantissa.
- * gemm_any_*: float arithmetic for float weights and odd shapes. */
+/* y[m, n] = x[m, k] W[n, k]^T, stored as struct gemm_out describes. gemm_bf16 and gemm_f16 use tensor
+ * cores. x is first converted to 16 bits (convert_*); W has the type of the file. A block computes 128 x
+ * 128 outputs, and blocks of 64 columns of x and W stream through three stages of shared memory. With
+ * `parts` 2, x is the sum of two 16-bit numbers, [m][2][k]: this doubles the work and gives 16 bits of
+ * mantissa. gemm_any_* use float arithmetic, for float weights and unusual shapes. */
 #include "gemm_tail.cuh"
 
 enum { TILE = 128, DEEP = 64, STAGES = 3 };
 
-/* ---- conversion of x, eight numbers per thread: blockIdx.y is the row. parts 2: [hi | lo] with hi + lo = x up to 16
- * bits */
+/* ---- conversion of x, eight numbers per thread; blockIdx.y is the row. With parts 2 the result is [hi |
+ * lo], and hi + lo equals x up to 16 bits. */
 template <class T>
 __device__ void convert(const float *x, long ldx, int m, int k, int aligned, int parts, T *out) {
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
@@ -43,13 +42,14 @@ KERNEL convert_f16(const float *x, long ldx, int m, int k, int aligned, int part
 }
 
 /* ---- tensor cores */
-/* A tile [128][64] of 16-bit numbers in shared memory: rows of 128 bytes, whose eight pieces of 16 bytes are
- * exchanged by the row number, so that neither copies nor ldmatrix have bank conflicts. */
+/* A tile [128][64] of 16-bit numbers in shared memory. A row has 128 bytes. Its eight 16-byte pieces are
+ * permuted by the row number, so that neither copies nor ldmatrix have bank conflicts. */
 __device__ __forceinline__ unsigned tile_at(unsigned base, int row, int piece) {
     return base + row * 128 + ((piece ^ (row & 7)) << 4);
 }
 
-/* 256 threads copy N rows from `first` on of a matrix with `rows` rows of `width` numbers, from column `at`. */
+/* Copies N rows, starting at row `first` and column `at`, of a matrix with `rows` rows of `width` numbers.
+ * All 256 threads take part. */
 template <int N, class T>
 __device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t ld, int first, int rows, int at,
                                           int width) {
@@ -61,14 +61,15 @@ __device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t l
     }
 }
 
-/* Rows m0 .. m0 + S - 1 of x, but before `end`, and S columns of the product with w; S is 128 or 64. */
+/* Computes rows m0 .. m0 + S - 1 of x (only rows before `end`) times S columns of w. S is 128 or 64. */
 template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, int m0, int end) {
-    constexpr int I = S / 32, J = S / 32, STAGE_BYTES = 2 * S * DEEP * 2; /* tiles of 16 x 8 per warp: I x J */
+    /* a warp computes I x J tiles of 16 x 8 */
+    constexpr int I = S / 32, J = S / 32, STAGE_BYTES = 2 * S * DEEP * 2;
     extern __shared__ __align__(1024) unsigned char memory[];
     unsigned base = shared_address(memory);
     const T *x = (const T *)g.x;
     int n0 = blockIdx.y * S, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int wm = warp % 2 * (S / 2), wn = warp / 2 * (S / 4); /* a warp computes S / 2 x S / 4 */
+    int wm = warp % 2 * (S / 2), wn = warp / 2 * (S / 4); /* a warp computes S / 2 x S / 4 outputs */
     int blocks = (g.k + DEEP - 1) / DEEP, steps = blocks * g.parts;
     float acc[I][J][4] = {};
     auto copy = [&](int s) {
@@ -93,7 +94,7 @@ template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, i
             for (int i = 0; i < I; i++)
                 load_matrix(tile_at(at, wm + i * 16 + lane % 16, kk * 2 + lane / 16), a[i]);
 #pragma unroll
-            for (int i = 0; i < J / 2; i++) /* rows n, n + 8 of W; both halves of k */
+            for (int i = 0; i < J / 2; i++) /* rows n and n + 8 of W, both halves of k */
                 load_matrix(tile_at(bt, wn + i * 16 + lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2), b[i]);
 #pragma unroll
             for (int i = 0; i < I; i++)
@@ -115,7 +116,7 @@ template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, i
     }
 GEMM(gemm_bf16, bf16, 128)
 GEMM(gemm_f16, __half, 128)
-GEMM(gemm_small_bf16, bf16, 64) /* few tiles of 128 x 128: more blocks */
+GEMM(gemm_small_bf16, bf16, 64) /* for few tiles of 128 x 128: smaller tiles give more blocks */
 GEMM(gemm_small_f16, __half, 64)
 
 template <class T> __device__ void gemm_grouped(const grouped_args &a) {

@@ -1,11 +1,11 @@
-/* What both matrix products do with their sums: bias, activation, the place and type of the output. */
+/* The last step of both matrix products: adds the bias, applies the activation, and stores the result. */
 #ifndef ENGINE_CUDA_GEMM_TAIL_CUH
 #define ENGINE_CUDA_GEMM_TAIL_CUH
 
 #include "fragments.cuh"
 #include "kernel_args.h"
 
-/* Row of y for row r of x; -1: none, because the row is outside of the grid. */
+/* Returns the row of y for row r of x; -1 if the row is outside of the grid. */
 __device__ __forceinline__ long output_row(const gemm_out &o, int r) {
     if (!o.window) return r;
     int cells = o.padded * o.padded, view = r / cells, area = o.window * o.window, across = o.padded / o.window;
@@ -14,8 +14,8 @@ __device__ __forceinline__ long output_row(const gemm_out &o, int r) {
     return y < o.grid && x < o.grid ? ((long)view * o.grid + y) * o.grid + x : -1;
 }
 
-/* v Phi(v), with Phi(v) = 1 / (1 + 2^-p(v)) for an odd polynomial p: within 2.6e-5 of the exact gelu, below the rounding
- * of bf16. erff() would take longer than the product of a tile with 768 columns. */
+/* Returns v Phi(v), with Phi(v) = 1 / (1 + 2^-p(v)) and an odd polynomial p. The error is below 2.6e-5,
+ * less than the rounding of bf16. erff() would take longer than the product of a tile with 768 columns. */
 __device__ __forceinline__ float gelu_of(float v) {
     float t = fminf(v * v, 64.0f);
     float p = v * fmaf(t, fmaf(t, -0.0010143193f, 0.1067759f), 2.3011213f);
@@ -23,9 +23,11 @@ __device__ __forceinline__ float gelu_of(float v) {
 }
 __device__ __forceinline__ float quick_gelu_of(float v) { return __fdividef(v, 1.0f + __expf(-1.702f * v)); }
 
-/* Sums of a warp in the layout of mma and wgmma: acc[4 j + e] is row `row` + 8 (e / 2), column `column` + 8 j + e % 2.
- * N: tiles of eight columns; rows from `end` on are not stored. */
-/* Whether all of these columns exist. Then loads need no conditions, and many of them can be in flight. */
+/* The sums of a warp in the layout of mma and wgmma: acc[4 j + e] belongs to row `row` + 8 (e / 2) and
+ * column `column` + 8 j + e % 2. N is the number of tiles of eight columns. Rows from `end` on are not
+ * stored. */
+/* Returns true if all of these columns exist. Loads then need no conditions, so many of them can be in
+ * flight. */
 template <int N> __device__ __forceinline__ bool is_full(const gemm_out &o, int column) {
     return column - threadIdx.x % 4 * 2 + N * 8 <= o.n && o.n % 8 == 0 && o.ldy % 8 == 0;
 }
@@ -65,11 +67,11 @@ __device__ __forceinline__ void store_one(const gemm_out &o, long row, int c, fl
     else
         ((unsigned short *)o.y)[at] = (unsigned short)pack2(v, 0.0f);
 }
-/* y[to] (+)= the sums of row e of the tile, without conditions on columns. */
+/* Stores or adds the sums of row e of the tile to y[to], without conditions on columns. */
 template <int N>
 __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int e, long to, int column) {
     float *y = (float *)o.y + (size_t)to * o.ldy + column;
-    if (o.accumulate) { /* all loads before the first store: they cannot overtake it */
+    if (o.accumulate) { /* All loads come before the first store, because a load cannot overtake a store. */
 #pragma unroll
         for (int j = 0; j < N; j++) {
             float2 old = *(const float2 *)(y + j * 8);
@@ -81,11 +83,11 @@ __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int 
         *(float2 *)(y + j * 8) = make_float2(acc[j * 4 + e * 2], acc[j * 4 + e * 2 + 1]);
 }
 
-/* The same as bf16, for all lanes of a warp; to -1: nothing is stored. */
+/* Does the same as bf16, for all lanes of a warp. Stores nothing if `to` is -1. */
 template <int N>
 __device__ __forceinline__ void store_narrow(const gemm_out &o, const float *acc, int e, long to, int column) {
     unsigned short *y = (unsigned short *)o.y + (size_t)max(to, 0l) * o.ldy;
-    if constexpr (N % 4) { /* too few tiles to exchange */
+    if constexpr (N % 4) { /* there are too few tiles to exchange columns between lanes */
 #pragma unroll
         for (int j = 0; j < N; j++)
             if (to >= 0) *(unsigned *)(y + column + j * 8) = pack2(acc[j * 4 + e * 2], acc[j * 4 + e * 2 + 1]);

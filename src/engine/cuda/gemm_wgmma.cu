@@ -1,8 +1,9 @@
-/* Products on Hopper's tensor cores: y[m, n] = x[m, k] W[n, k]^T for 16-bit x and W.
- * A block computes tiles of 128 rows and BN columns, one after the other. Warp group 0 has the copy engine bring tiles of
- * 64 numbers of k into a ring of stages in shared memory (rows of 128 bytes, whose 16-byte pieces are exchanged by the
- * row number); groups 1 and 2 multiply 64 rows each. Group 2 starts two steps after group 1, so that one group stores its
- * sums while the other one uses the tensor cores. Two mbarriers per stage say when it is full and when it is empty. */
+/* Products on Hopper's tensor cores: y[m, n] = x[m, k] W[n, k]^T for 16-bit x and W. A block computes
+ * tiles of 128 rows and BN columns, one after the other. Warp group 0 starts copies of tiles of 64 numbers
+ * of k into a ring of stages in shared memory (rows of 128 bytes, whose 16-byte pieces are permuted by the
+ * row number). Groups 1 and 2 multiply 64 rows each. Group 2 starts two steps after group 1, so that one
+ * group stores its sums while the other one uses the tensor cores. Two mbarriers per stage signal that it
+ * is full or empty. */
 #include "gemm_tail.cuh"
 #include "wgmma.cuh"
 
@@ -31,7 +32,7 @@ __device__ __forceinline__ void barrier_wait(unsigned bar, int parity) {
                  "r"(parity)
                  : "memory");
 }
-/* 128 rows from `row` on, 64 columns from `column` on. */
+/* Copies 128 rows from `row` on, 64 columns from `column` on. */
 __device__ __forceinline__ void copy_tile(unsigned to, const tensor_map *map, unsigned bar, int column, int row) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
                  ::"r"(to), "l"(map), "r"(bar), "r"(column), "r"(row)
@@ -42,7 +43,7 @@ __device__ __forceinline__ void copy_tile(unsigned to, const tensor_map *map, un
 #define F4(a, i) "+f"(a[i]), "+f"(a[i + 1]), "+f"(a[i + 2]), "+f"(a[i + 3])
 #define F16(a, i) F4(a, i), F4(a, i + 4), F4(a, i + 8), F4(a, i + 12)
 #define F64(a, i) F16(a, i), F16(a, i + 16), F16(a, i + 32), F16(a, i + 48)
-/* sums[64, N] (+)= x[64, 16] w[N, 16]^T; `keep` 0: the old sums do not count. */
+/* sums[64, N] (+)= x[64, 16] w[N, 16]^T; with `keep` 0 the old sums are discarded. */
 #define WGMMA_128(sums, x, w, keep, type)                                                                        \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                                     \
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SUMS_128 "}, %64, %65, p, 1, 1, 0, 0;\n}" \
@@ -69,11 +70,11 @@ __device__ __forceinline__ void multiply(__half, float (&sums)[128], u64 x, u64 
 /* ---- tiles */
 struct tile {
     int m0, end, n0, matrix; /* rows m0 .. end - 1 count */
-    const tensor_map *w[2];  /* the second one: the second half of the columns */
+    const tensor_map *w[2];  /* w[1]: the second half of the columns */
     int row[2];              /* first rows of W */
 };
 
-/* Tiles of all blocks, rows first. */
+/* The tiles of all blocks; rows vary fastest. */
 template <int BN> struct tile_list {
     const wgmma_args &g;
     int row_tiles, all;
@@ -155,7 +156,7 @@ template <class T, int BN> __device__ void gemm_wgmma(const wgmma_args &g) {
     float sums[BN / 2];
     if (group == 2 && (int)blockIdx.x < list.all) asm volatile("bar.sync 1, 256;" ::: "memory");
     for (int t = blockIdx.x; t < list.all; t += gridDim.x) {
-        unsigned before = 0; /* the barrier of the previous step's stage */
+        unsigned before = 0; /* barrier of the stage that the previous step used */
         for (int s = 0; s < steps; s++, at.next()) {
             unsigned x = base + at.stage * STAGE_BYTES + (group - 1) * 64 * 128,
                      w = base + at.stage * STAGE_BYTES + HALF_BYTES;

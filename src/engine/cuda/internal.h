@@ -142,10 +142,11 @@ void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **p
 #define GRID(...) ((struct cuda_grid){ __VA_ARGS__ })
 
 static inline void *pointer_of(const struct tensor *t) { return t ? (void *)(uintptr_t)t->data : NULL; }
-static inline void *view_address(struct view v) { /* of a tensor of any type */
+static inline void *view_address(struct view v) { /* address in a tensor of any type */
     return v.tensor ? (char *)(uintptr_t)v.tensor->data + v.at * dtype_bytes(v.tensor->type) : NULL;
 }
-static inline float *view_pointer(struct view v) { return view_address(v); } /* of a tensor of floats */
+/* address in a tensor of floats */
+static inline float *view_pointer(struct view v) { return view_address(v); }
 static inline bool is_narrow(struct view v) { return v.tensor && v.tensor->type == DTYPE_BF16; }
 
 enum { CUDA_THREADS = 256, CUDA_FEW_ROWS = 8, GEMM_TILE = 128, GEMM_SHARED = 3 * 2 * GEMM_TILE * 64 * 2 };

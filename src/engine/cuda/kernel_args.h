@@ -1,9 +1,9 @@
-/* Parameters of kernels that take many, for the host (C) and the kernels (CUDA). Pointers are addresses in
- * device memory. */
+/* Parameters of kernels that have many parameters, for the host (C) and the kernels (CUDA). Pointers are
+ * addresses in device memory. */
 #ifndef ENGINE_CUDA_KERNEL_ARGS_H
 #define ENGINE_CUDA_KERNEL_ARGS_H
 
-/* Where a product goes: y[row][n] = activation(x w^T + bias), or y += x w^T + bias. */
+/* Output of a product: y[row][n] = activation(x w^T + bias), or y += x w^T + bias. */
 enum { ACTIVATE_NONE, ACTIVATE_GELU, ACTIVATE_QUICK_GELU };
 struct gemm_out {
     const float *bias; /* NULL: none */
@@ -11,8 +11,8 @@ struct gemm_out {
     long ldy;
     int n, type; /* type: enum dtype of y */
     int accumulate, activation;
-    /* Rows of x that are ordered by window go back to their places on the grid (struct windows in ops.h).
-     * window 0: row r goes to row r. */
+    /* If window is not 0, the rows of x are ordered by window, and the output is stored at the row's place
+     * on the grid (struct windows in ops.h). If window is 0, row r of x gives row r of y. */
     int grid, padded, window;
 };
 
@@ -27,7 +27,7 @@ struct gemm_args {
 #else
 #define ALIGNED_64 _Alignas(64)
 #endif
-/* What the copy engine knows of a matrix: its address, shape and the shape of a tile. */
+/* Description of a matrix for the copy engine: its address, its shape and the shape of a tile. */
 struct tensor_map {
     ALIGNED_64 unsigned long long words[16];
 };
@@ -38,25 +38,26 @@ struct wgmma_args {
     struct tensor_map x, w[MOST_MATRICES];
     struct gemm_out out[MOST_MATRICES];
     int m, k, matrices;
-    int paired; /* out[0] = silu(x w[0]^T) (x w[1]^T) */
-    /* The experts of a layer: rows of x are ordered by expert. experts NULL: none. */
+    int paired; /* true: out[0] = silu(x w[0]^T) (x w[1]^T) */
+    /* The experts of a layer. The rows of x are ordered by expert. NULL: no experts. */
     const struct tensor_map *experts; /* [experts][3]: gate, up, down */
-    int which;                        /* 0 gate and up (paired), 2 down */
+    int which;                        /* 0: gate and up (paired); 2: down */
     const int *first, *tiles;         /* as in struct grouped_args */
 };
 
-/* Pointers to the experts of a layer, in device memory: the routed ones, then the shared one. */
+/* Pointers to the matrices of a layer's experts, in device memory. The shared expert comes after the
+ * routed experts. */
 struct expert_pointers {
     const void *gate, *up, *down;
 };
 
-/* The products of all experts at once: rows are ordered by expert. */
+/* The products of all experts of a layer in one launch. Rows are ordered by expert. */
 struct grouped_args {
     struct gemm_args g; /* m: all rows */
     const struct expert_pointers *pointers;
     int which;        /* 0 gate, 1 up, 2 down */
     const int *first; /* [experts + 1] rows */
-    const int *tiles; /* [0]: how many; then pairs of expert and first row */
+    const int *tiles; /* [0]: number of tiles; then one pair (expert, first row) per tile */
 };
 
 struct attention_args {
@@ -64,7 +65,7 @@ struct attention_args {
     const void *k, *v; /* float or bf16 */
     float *out;
     long q_row, k_head, v_head, k_row, v_row, out_row;
-    long q_batch, k_batch, v_batch, out_batch;            /* from one sequence to the next */
+    long q_batch, k_batch, v_batch, out_batch;            /* distance between two sequences, in numbers */
     int heads, group, dim_k, dim_v, nq, nk, base, window; /* group: query heads per key head */
     float scale;
     const float *rel_h, *rel_w; /* tables [2 side - 1][dim_k]; NULL: no bias */
@@ -75,7 +76,7 @@ struct attention_args {
 struct flash_args {
     const void *q, *k, *v; /* bf16 */
     void *out;
-    int narrow;                 /* out is bf16, not float */
+    int narrow;                 /* true: out is bf16; false: float */
     const float *rel_h, *rel_w; /* SAM's tables [2 side - 1][dim]; NULL: no bias */
     long q_row, q_head, q_batch, k_row, k_head, k_batch, v_row, v_head, v_batch, out_row, out_head, out_batch;
     int group, nq, nk, base, window, side, heads;
@@ -97,9 +98,10 @@ struct byte_table {
 
 /* ---- rows (rows.cu) */
 
-/* Norms of rows; with `window`, rows of y are ordered by window and rows outside of the grid are zeros. */
+/* Norms of rows. With `window`, the rows of y are ordered by window, and rows outside of the grid are
+ * zeros. */
 struct norm_args {
-    const float *x, *w, *b; /* b NULL: divided by the root of the mean square, without the mean */
+    const float *x, *w, *b; /* b NULL: RMS norm, which does not subtract the mean */
     void *y;
     long ldx, ldy;
     int rows, n, type; /* type: enum dtype of y */
@@ -107,7 +109,7 @@ struct norm_args {
     int grid, padded, window;
 };
 
-/* struct place_heads of ops.h; the caches are bf16. */
+/* The fields of struct place_heads in ops.h. The caches are bf16. */
 struct place_args {
     const float *q, *k, *v, *q_norm, *k_norm, *cosine, *sine;
     float eps;
@@ -117,19 +119,19 @@ struct place_args {
 
 /* ---- a decoding step (decode.cu) */
 
-/* What changes from step to step, in device memory. */
+/* Data that changes with every step, in device memory. */
 struct decode_state {
-    int token, position; /* the token that is being decoded */
-    int step;            /* tokens made since decode_begin() */
-    int ticket;          /* blocks of the head that are done */
+    int token, position; /* the token that is being decoded, and its position */
+    int step;            /* number of tokens generated since decode_begin() */
+    int ticket;          /* number of blocks of the head that are done */
     int banned;          /* ids in `ban_list` */
     int pad[3];
-    unsigned long long best; /* of the head: score and id */
+    unsigned long long best; /* the best token of the head so far: score and id */
 };
 
-struct decode_rules { /* no n-gram twice (sampling/ngram.h) */
+struct decode_rules { /* prevents repeated n-grams (sampling/ngram.h) */
     int n, window;
-    int first; /* the first position that counts: 0, or the length of the prompt */
+    int first; /* the first position to which the rule applies: 0, or the length of the prompt */
     int nallow;
     int allow[4];
 };
@@ -137,8 +139,8 @@ struct decode_rules { /* no n-gram twice (sampling/ngram.h) */
 struct rows_args { /* y = [w0; w1; w2] (norm(x)) + bias */
     struct decode_state *state;
     const float *x;
-    const void *embed; /* [vocab][k]: x is the row of the token; NULL: x */
-    float *x_out;      /* with embed: x for the following kernels */
+    const void *embed; /* [vocab][k]: x is the row of the token in this table; NULL: x is given */
+    float *x_out;      /* with embed: receives x for the following kernels */
     const float *norm;
     float eps;
     int k, matrices;
@@ -151,7 +153,7 @@ struct rows_args { /* y = [w0; w1; w2] (norm(x)) + bias */
     const struct decode_rules *rules;
     unsigned *ban_bits;
     int *ban_list;
-    unsigned long long *stamp; /* NULL: none; else the time at which the kernel has its inputs */
+    unsigned long long *stamp; /* receives the time at which the kernel has its inputs; NULL: not measured */
 };
 
 struct decode_attention_args {
@@ -164,7 +166,7 @@ struct decode_attention_args {
     void *keys, *values; /* [kv_heads][max_context][dim], float or bf16 */
     int heads, kv_heads, max_context, window;
     int splits;   /* blocks per key head */
-    int cluster;  /* blocks whose sums are added in shared memory: 8 or 1 */
+    int cluster;  /* number of blocks whose sums are added in shared memory: 8 or 1 */
     float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights */
     unsigned long long *stamp;
 };
@@ -177,8 +179,8 @@ struct out_args { /* y = x + w (sum of parts) + bias, and the router's sums */
     int rows;
     float *y;
     const void *router; /* [experts][rows]; NULL: none */
-    const float *norm;  /* of the router's input */
-    long long *logits;  /* [experts], fixed point, before the division by the norm */
+    const float *norm;  /* norm of the router's input */
+    long long *logits;  /* [experts], in fixed point, before the division by the norm */
     int experts;
     unsigned long long *stamp;
 };
@@ -188,14 +190,15 @@ struct mlp_args {
     const float *norm;
     float eps;
     int hidden, inner;
-    int experts, k, shared; /* experts 0: a dense block; shared: parts of `inner` rows of the shared expert */
+    /* experts 0: dense layer. shared: the shared expert has `shared` times `inner` rows */
+    int experts, k, shared;
     int normalise;
     float scale;
     const long long *logits;
     const struct expert_pointers *pointers; /* [experts + 1]; dense: [1] */
     float *h;                               /* [k + shared][inner] */
     float *y;                               /* [hidden] */
-    unsigned long long *stamp;              /* of up, then of down */
+    unsigned long long *stamp;              /* [2]: times of decode_up and decode_down */
 };
 
 struct head_args {
@@ -208,10 +211,10 @@ struct head_args {
     unsigned *ban_bits;
     int *ban_list;
     int *sequence;
-    int *out;          /* in host memory: one token per step */
-    long long *router; /* sums of all layers, cleared for the next step */
+    int *out;          /* host memory; receives one token per step */
+    long long *router; /* sums of all layers; the head clears them for the next step */
     int router_n;
-    unsigned long long *stamp; /* its start, then its end */
+    unsigned long long *stamp; /* [2]: start and end of the head */
 };
 
 #endif

@@ -1,4 +1,5 @@
-/* Linear layers with few rows: every warp computes dot products of one output feature with all rows, in float. */
+/* Linear layers with few rows. Each warp computes the dot products of one output feature with all rows, in
+ * float. */
 #include "common.cuh"
 #include "kernel_args.h"
 
@@ -43,7 +44,8 @@ __device__ void few_rows(const T *w, const float *bias, const float *x, long ldx
             if (lane == 0) y[i * ldy + row] = accumulate ? y[i * ldy + row] + v : v;
         }
 }
-/* A single row: x in shared memory; a warp has two rows of weights, four loads of each in flight. k: a multiple of 8. */
+/* A single row, with x in shared memory. A warp handles two rows of weights and has four loads of each in
+ * flight. k is a multiple of 8. */
 enum { ONE_ROW_LOADS = 4 };
 template <class T>
 __device__ void one_row(const T *w, const float *bias, const float *x, int n, int k, float *y, int accumulate) {
@@ -97,7 +99,7 @@ FEW(f32, float)
 FEW(bf16, bf16)
 FEW(f16, __half)
 
-/* ---- experts of one token. The list of experts is a parameter. */
+/* ---- experts of one token; the list of experts is a kernel parameter */
 template <class T> __device__ void experts_up(const expert_list &e, const float *x, int k, float *h) {
     int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, at = 0;
     if (row >= e.first[e.n]) return;
@@ -169,7 +171,7 @@ LATENT(f32, float)
 LATENT(bf16, bf16)
 LATENT(f16, __half)
 
-/* rows[n][heads][nope + value] and the rotated part of kept[n][rank + rope] into keys and values. */
+/* Copies rows[n][heads][nope + value] and the rotated part of kept[n][rank + rope] into keys and values. */
 KERNEL latent_expand(const float *rows, const float *kept, float *keys, float *values, int n, int heads, int nope,
                      int value, int rank, int rope, int max_context, int position) {
     int width = nope + rope + value;

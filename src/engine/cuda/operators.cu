@@ -1,10 +1,11 @@
-/* Operators on rows and single numbers, moves, routing. One kernel per operator of ops.h; activations are float. */
+/* Operators on rows and single numbers, copies, and routing. One kernel per operator of ops.h. Activations
+ * are float. */
 #include "common.cuh"
 
 #define EACH(i, n) \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (size_t)gridDim.x * blockDim.x)
 
-/* ---- norms: one block per row; rows.cu has faster ones for rows of up to 8192 numbers */
+/* ---- norms: one block per row; rows.cu has faster kernels for rows of up to 8192 numbers */
 KERNEL rmsnorm(const float *x, long ldx, const float *w, int n, float eps, void *y, long ldy, int narrow) {
     __shared__ float room[33];
     const float *in = x + blockIdx.x * ldx;
@@ -79,7 +80,7 @@ KERNEL cache_store_bf16(bf16 *c, const float *r, int n, int heads, int dim, int 
 }
 
 /* ---- moves */
-/* Rows are blocks in y, numbers are threads. */
+/* Loops over rows by the y index of the block. Threads are the numbers of a row. */
 #define ROWS(r, n) for (int r = blockIdx.y; r < (n); r += gridDim.y)
 #define COLUMNS(i, n) for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
 KERNEL copy_rows(float *to, long ldt, const float *from, long ldf, int rows, size_t n) {
@@ -88,14 +89,15 @@ KERNEL copy_rows(float *to, long ldt, const float *from, long ldf, int rows, siz
 KERNEL gather_rows(float *to, const float *from, const int *index, int n, size_t width) {
     ROWS(r, n) COLUMNS(i, width) to[r * width + i] = from[index[r] * width + i];
 }
-/* The rows of one call are different, so no two threads add to one number. */
+/* The row indices of one call are distinct, so no two threads add to the same number. */
 KERNEL scatter_add(float *to, const float *from, const int *index, const float *weights, int n, size_t width) {
     ROWS(r, n) COLUMNS(i, width) to[index[r] * width + i] += weights[r] * from[r * width + i];
 }
 KERNEL planes_last(float *to, const float *from, int channels, size_t area) {
     EACH(i, area * channels) to[i] = from[i % channels * area + i / channels];
 }
-/* merge 0: rows = grid by windows, zeros outside; 1: grid += rows */
+/* merge 0: copies the grid to rows ordered by window, with zeros outside of the grid; 1: adds the rows to
+ * the grid */
 KERNEL window_copy(float *grid, float *rows, int g, int padded, int window, int width, int views, int merge) {
     int across = padded / window, cells = window * window, area = padded * padded;
     ROWS(r, views * area) {
@@ -111,7 +113,8 @@ KERNEL window_copy(float *grid, float *rows, int g, int padded, int window, int 
         }
     }
 }
-/* Patches of convolutions: out[view][pixel][c_in][side][side], zeros outside of the image. Both are float or bf16. */
+/* Unfolds the patches of a convolution: out[view][pixel][c_in][side][side], with zeros outside of the
+ * image. Input and output are float or bf16. */
 template <class I, class O>
 __device__ void unfold(const I *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area,
                        int pixels, O *out) {
@@ -126,8 +129,8 @@ __device__ void unfold(const I *x, int h, int w, int c_in, int side, int stride,
         }
     }
 }
-/* The same for 16-bit images with a multiple of eight channels: a block per pixel reads its cells whole, and exchanges
- * cells and channels in shared memory. */
+/* Does the same for 16-bit images with a multiple of eight channels. One block per pixel reads whole
+ * cells, and exchanges cells and channels in shared memory. */
 KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area,
                        int pixels, bf16 *out) {
     extern __shared__ __align__(16) bf16 cells_memory[]; /* [cell][c_in] */
@@ -191,7 +194,9 @@ __device__ taps taps_of(int i, int from, int to) {
 /* One block per output cell, channels over the threads. */
 KERNEL resample_grid(const float *in, int from, int to, int channels, float *out) {
     enum { MOST = 64 };
-    __shared__ float wx[MOST], wy[MOST]; /* weights of the taps; wider ones are computed again for each channel */
+    /* weights of the taps; if there are more than MOST taps, the weights are computed again for each
+     * channel */
+    __shared__ float wx[MOST], wy[MOST];
     taps ty = taps_of(blockIdx.x / to, from, to), tx = taps_of(blockIdx.x % to, from, to);
     auto weight = [](const taps &t, int i) { return cubic((i - t.centre + 0.5f) / t.wide) * t.inverse; };
     int i = threadIdx.x;
@@ -219,7 +224,7 @@ KERNEL resample_rows(const float *in, int from, int to, int channels, float *out
     }
 }
 
-/* ---- routing: one warp per token; `choices` are pairs of expert and weight, k per token */
+/* ---- routing: one warp per token. `choices` are pairs of expert and weight, k per token. */
 struct choice {
     int expert;
     float weight;
@@ -238,7 +243,7 @@ KERNEL route(float *logits, int n, int k, int groups, int groups_kept, int norma
     sum = warp_sum(sum);
     for (int i = lane; i < n; i += 32) p[i] /= sum;
     __syncwarp();
-    if (groups > 1) { /* the score of a group is the one of its best expert */
+    if (groups > 1) { /* the score of a group is the score of its best expert */
         int size = n / groups;
         for (int i = lane; i < groups; i += 32) kept[i] = 0;
         __syncwarp();
@@ -261,7 +266,7 @@ KERNEL route(float *logits, int n, int k, int groups, int groups_kept, int norma
         for (int i = lane; i < n; i += 32)
             if (p[i] > score) best = i, score = p[i];
         float top = warp_max(score);
-        int mine = score == top ? best : n; /* equal scores: the lower number first */
+        int mine = score == top ? best : n; /* if scores are equal, the lower number comes first */
 #pragma unroll
         for (int d = 16; d; d >>= 1) mine = min(mine, __shfl_xor_sync(~0u, mine, d));
         if (mine == n) mine = 0; /* NaN everywhere */

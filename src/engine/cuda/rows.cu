@@ -1,11 +1,11 @@
-/* Norms of rows that fit into registers, and the steps between projections and attention; results are 16-bit numbers
- * where the next kernel is a product. */
+/* Norms of rows that fit into registers, and the operators between projections and attention. Results are
+ * 16-bit numbers if the next kernel is a product. */
 #include "fragments.cuh"
 #include "kernel_args.h"
 
 enum { THREADS = 256, WARPS = 8 };
 
-/* The row of x for row r of y; -1: none, because it is outside of the grid. */
+/* Returns the row of x for row r of y; -1 if the row is outside of the grid. */
 __device__ __forceinline__ long source_row(const norm_args &a, int r) {
     if (!a.window) return r;
     int cells = a.padded * a.padded, view = r / cells, area = a.window * a.window, across = a.padded / a.window;
@@ -21,7 +21,7 @@ __device__ __forceinline__ void store4(const norm_args &a, size_t at, float4 v) 
         *(uint2 *)((bf16 *)a.y + at) = make_uint2(pack2(v.x, v.y), pack2(v.z, v.w));
 }
 
-/* The sum over the WIDE warps of a row. */
+/* Returns the sum over the WIDE warps of a row. */
 template <int WIDE> __device__ __forceinline__ float row_sum(float v, float (&room)[2][WARPS], int which) {
     v = warp_sum(v);
     if (WIDE == 1) return v;
@@ -34,7 +34,7 @@ template <int WIDE> __device__ __forceinline__ float row_sum(float v, float (&ro
     return v;
 }
 
-/* WIDE warps per row of n <= 128 PER WIDE numbers, n a multiple of 4. */
+/* WIDE warps compute one row of n <= 128 PER WIDE numbers; n is a multiple of 4. */
 template <int PER, int WIDE> __device__ void norm(const norm_args &a) {
     __shared__ float room[2][WARPS];
     int r = blockIdx.x * (WARPS / WIDE) + threadIdx.x / (32 * WIDE), lane = threadIdx.x % (32 * WIDE);
@@ -68,12 +68,12 @@ template <int PER, int WIDE> __device__ void norm(const norm_args &a) {
         store4(a, to + c, from >= 0 ? y : make_float4(0, 0, 0, 0));
     }
 }
-/* The number: the most columns. Blocks have 8, 4 and 1 rows. */
+/* The number in the name is the maximum number of columns. A block has 8, 4 or 1 rows. */
 KERNEL __launch_bounds__(THREADS) norm_1024(const __grid_constant__ norm_args a) { norm<8, 1>(a); }
 KERNEL __launch_bounds__(THREADS) norm_2048(const __grid_constant__ norm_args a) { norm<8, 2>(a); }
 KERNEL __launch_bounds__(THREADS) norm_8192(const __grid_constant__ norm_args a) { norm<8, 8>(a); }
 
-/* gate = silu(gate) up; n: a multiple of 8 */
+/* gate = silu(gate) up; n is a multiple of 8 */
 KERNEL silu_mul_bf16(bf16 *gate, const bf16 *up, size_t n) {
     size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * 8;
     if (i >= n) return;
@@ -102,7 +102,7 @@ KERNEL map_bytes(const unsigned char *bytes, size_t n, float *out, const __grid_
     }
 }
 
-/* ---- new heads: blockIdx.x is the row; a warp per head, first those of the queries, then keys, then values */
+/* ---- new heads: blockIdx.x is the row. One warp per head: first the query heads, then keys, then values. */
 KERNEL place_heads(const __grid_constant__ place_args a) {
     __shared__ float room[WARPS][128];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = blockIdx.x, head = blockIdx.y * WARPS + warp;

@@ -1,4 +1,5 @@
-/* Hopper's products of four warps (wgmma): descriptions of tiles in shared memory, waiting, lists of registers. */
+/* Hopper's matrix products by four warps (wgmma): descriptors of tiles in shared memory, waits, and lists
+ * of registers. */
 #ifndef ENGINE_CUDA_WGMMA_CUH
 #define ENGINE_CUDA_WGMMA_CUH
 
@@ -10,7 +11,8 @@
 #define HAS_WGMMA 0
 #endif
 
-/* Ordinary writes to shared memory by this thread become visible to wgmma of all threads after the next barrier. */
+/* Makes this thread's writes to shared memory visible to the wgmma instructions of all threads after the
+ * next barrier. */
 __device__ __forceinline__ void async_fence() {
 #if HAS_WGMMA
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -18,7 +20,8 @@ __device__ __forceinline__ void async_fence() {
 }
 
 #if HAS_WGMMA
-/* Describes a tile in shared memory: rows of 128 bytes, groups of eight rows 1024 bytes apart, exchanged pieces. */
+/* Returns the descriptor of a tile in shared memory: rows of 128 bytes, groups of eight rows 1024 bytes
+ * apart, permuted pieces. */
 __device__ __forceinline__ u64 describe(unsigned address) {
     return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
@@ -28,7 +31,7 @@ template <int N> __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* The registers %0 ... of sums[64, N]. */
+/* The registers of sums[64, N] for the assembler: %0, %1, ... */
 #define SUMS_64 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"

@@ -86,8 +86,8 @@ struct llm_rope rope_local(const struct llm_rope *c) {
     return out;
 }
 
-/* Returns the number that selects the frequencies for a text. dynamic: the factor of the base. longrope: 1
- * for the long divisors. */
+/* Returns the number that selects the frequencies for a text: for dynamic, the factor of the base; for
+ * longrope, 1 if the long divisors apply. */
 static double length_scale(const struct llm_rope *c, int length) {
     double trained = (double)c->max_positions, factor = value_or(c->factor, 1);
     if (c->kind == LLM_ROPE_LONGROPE) return (uint64_t)length > c->original_max_positions ? 1 : 0;

@@ -136,7 +136,7 @@ static void run_layer(const struct clip *c, struct ops *o, const struct clip_lay
     ops_linear(o, "fc2", &l->fc2, wide, l->fc1.w.rows, n, x, width, OPS_ADD);
 }
 
-/* For every part: calls embed_features() if `embed` is set, otherwise copies the results without the class
+/* For every part, calls embed_features() if `embed` is set. Otherwise copies the results without the class
  * tokens. */
 static void each_part(const struct clip *c, struct ops *o, const struct pass *p, struct view features,
                       bool embed) {

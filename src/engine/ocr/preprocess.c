@@ -11,7 +11,7 @@
 #include "engine/tokenizer/unicode.h"
 
 #define PATCH_SIDE 16
-#define PATCHES_A_TOKEN 4 /* patches along a side of a token: two convolutions of stride 2 */
+#define PATCHES_A_TOKEN 4 /* number of patches along one side of a token: two convolutions of stride 2 */
 #define IMAGE_MARK "<image>"
 
 static const struct {

@@ -20,7 +20,7 @@ struct dsocr_settings {
     int base_side;  /* side of the global view if cropping */
     int image_side; /* side of the only view if not cropping; otherwise the side of a tile */
     bool crop;
-    int stretch_side; /* without cropping: a view up to this side is stretched, a larger one is padded */
+    int stretch_side; /* without cropping, a view up to this side is stretched, and a larger view is padded */
     int min_tiles, max_tiles;
 };
 

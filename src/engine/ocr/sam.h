@@ -13,7 +13,7 @@
 #include "engine/weights/weights.h"
 #include "llm/model.h"
 
-#define SAM_SHARE 0.86 /* SAM's share of the FLOPs of a view; the rest is CLIP */
+#define SAM_SHARE 0.86 /* SAM's share of the FLOPs of a view; the rest are CLIP's */
 
 struct sam_block {
     struct tensor *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */
@@ -37,7 +37,7 @@ int sam_tokens(const struct sam *s, int side); /* tokens per side of the output:
 /* Views in host memory: planes[views, 3, side, side] or bytes[views, side, side, 3] (dsocr_scale). */
 struct sam_pixels {
     const float *planes;
-    const uint8_t *bytes; /* if planes is NULL; the backend must have upload_bytes */
+    const uint8_t *bytes; /* used if planes is NULL; the backend must have upload_bytes */
 };
 /* out[views, tokens * tokens, out_width] */
 void sam_forward(const struct sam *s, struct ops *o, struct sam_pixels pixels, int views, int side,

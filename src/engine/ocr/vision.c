@@ -79,7 +79,8 @@ void vision_views(const struct vision *v, struct ops *o, const struct vision_gro
 /* Layout of the encoder's output for all views: the rows of the tiles [tile][token], the rows of the whole
  * page, one row for line ends, one row for the end of the image. */
 struct encoded {
-    /* rows per tile and per page; first row of the page; row for line ends */
+    /* tile_tokens and page_tokens: rows per tile and per page. page: first row of the page. newline: row
+     * for line ends */
     size_t tile_tokens, page_tokens, page, newline;
 };
 

@@ -42,7 +42,7 @@ struct decode_plan {
 struct decode_start {
     const uint32_t *ids;
     int n;
-    /* see sampling/ngram.h; no_repeat 0: off */
+    /* rule against repeated n-grams (sampling/ngram.h); no_repeat 0: off */
     int no_repeat, window, first; /* first: the first position to which the rule applies */
     const uint32_t *allow;
     int nallow;

@@ -226,7 +226,8 @@ bool ops_experts_many(struct ops *o, const char *name, const struct expert *expe
                                     .n = w->rows,
                                     .k = w->cols,
                                     .flops = 6.0 * m * r->k * matrix_cells(w),
-                                    .bytes = NAN }); /* the number of chosen experts is unknown here */
+                                    /* the number of different experts, and so the bytes, are unknown here */
+                                    .bytes = NAN });
     return true;
 }
 

@@ -102,7 +102,7 @@ struct attention {
     float scale;
     struct view q; /* [nq][q_row], head h at h * dim_k */
     ptrdiff_t q_row;
-    struct view k, v; /* of numbers of type `kv` */
+    struct view k, v; /* views of numbers of type `kv` */
     enum dtype kv;    /* DTYPE_F32, or DTYPE_BF16 if the backend has bf16_cache */
     ptrdiff_t k_head, v_head;
     ptrdiff_t v_row; /* floats from one value row to the next; 0: dim_v */
@@ -128,7 +128,7 @@ struct qkv_attention {
     struct view qkv; /* [batch * n][3][heads][dim], the output of a fused projection */
     struct view out; /* [batch * n][heads * dim] */
     int batch, n, heads, dim;
-    struct view rel_h, rel_w; /* as above; n = side * side */
+    struct view rel_h, rel_w; /* as in struct attention; n = side * side */
     int side;
 };
 

@@ -23,8 +23,9 @@ struct ngram {
         uint32_t *v;
         size_t n, cap;
     } ids;
-    struct
-    { /* link.v[i]: next older position whose gram has the same hash as the gram before token i; NONE: end */
+    /* link.v[i]: the next older position whose gram has the same hash as the gram before token i; NONE:
+     * end of the chain */
+    struct {
         uint32_t *v;
         size_t n, cap;
     } link;

@@ -9,7 +9,7 @@
 struct candidate {
     uint32_t id;
     float logit;
-    double weight; /* exp(scaled logit - largest logit), not normalised */
+    double weight; /* exp(scaled logit - largest scaled logit), not normalised */
 };
 
 struct sampler {

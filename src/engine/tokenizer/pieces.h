@@ -12,7 +12,7 @@
 struct tok_piece {
     size_t start, len; /* position in the list's text */
     uint32_t id;       /* id of an added token; TOKENIZER_NONE: text */
-    bool first;        /* at the start of the input */
+    bool first;        /* the piece is at the start of the input */
 };
 
 struct tok_pieces { /* zeroed, except STRBUF_INIT */

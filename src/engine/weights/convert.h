@@ -13,7 +13,7 @@ struct weight_source {
     const void *data, *more; /* `more` is the second tensor, see below */
     enum dtype type, more_type;
     int rows, cols;
-    int first, step; /* row r is the stored row or column first + r step */
+    int first, step; /* row r is the stored row or column first + r * step */
     size_t width;    /* stored numbers per row */
     int heads, nope; /* convert_latent: sizes of kv_b */
 };
@@ -23,7 +23,7 @@ typedef void weight_convert(const struct weight_source *s, void *out);
 /* MXFP4 of safetensors: data[rows][cols / 32][16] contains nibbles in the order of the numbers, and
  * more[rows][cols / 32] contains exponents. They become blocks of DTYPE_MXFP4. */
 weight_convert convert_mxfp4;
-/* A transposed matrix data[cols][width]: row r is its column first + r step. The type does not change. */
+/* A transposed matrix data[cols][width]: row r is its column first + r * step. The type does not change. */
 weight_convert convert_transposed;
 /* Selects every step-th number of a vector. The type does not change. */
 weight_convert convert_every;

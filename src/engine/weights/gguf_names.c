@@ -91,7 +91,7 @@ static void place_halves(struct gguf_place *p, const struct gguf *g, int layer) 
     snprintf(p->name, sizeof p->name, "%s", name);
 }
 
-/* Names that have no ".weight" in safetensors files and another ending in GGUF files. */
+/* Names that do not end with ".weight" in safetensors files and end differently in GGUF files. */
 static const struct name_row whole_names[] = {
     { "self_attn.sinks", "attn_sinks.weight" },
     { "mlp.gate.e_score_correction_bias", "exp_probs_b.bias" },
