@@ -151,7 +151,7 @@ static void on_complete(struct importer *im, const struct kineto_event *ev) {
         return;
     }
     kineto_make(&im->maker, ev, &r);
-    r.range.start_ns = start; /* the first two fields of every kind */
+    r.range.start_ns = start; /* every kind begins with these two fields */
     r.range.end_ns = start + (uint64_t)ev->dur_ns;
     emit_or_wait(im, ev, &r);
     add_collective(im, ev, start, r.range.end_ns);

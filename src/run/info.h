@@ -29,7 +29,7 @@ struct run_figure {
 struct run_repeat {
     uint32_t process; /* engine process of the repeat, starting at 1: repeats of one process are correlated */
     uint32_t input;   /* index of the repeat's input, starting at 0 */
-    const char *name; /* of the input; NULL: unknown */
+    const char *name; /* name of the input; NULL: unknown */
 };
 
 struct run_kv {

@@ -22,7 +22,7 @@ struct loaded_run {
     /* private: owns the data that the fields above point to */
     struct analyze_input input;
     struct recognised_phases phases;
-    struct trace_model model; /* from the files that the program used */
+    struct trace_model model; /* found in the weight files that the program used */
     char *model_from;
     struct strlist paths, problems, env_texts;
     /* the problem that explains why the peaks of the GPU are unknown; "": they are known, or there is no

@@ -82,8 +82,8 @@ static double step_bytes(const struct profiled_session *s, const struct session_
     return c.bytes / request_passes(stage, &rep->answer);
 }
 
-/* Returns the memory level for the smallest working set of all requests. A stage has only one level, and its
- * bandwidth is never too low. */
+/* Returns the memory level of the smallest working set over all requests. A stage has only one level, so this
+ * choice never gives a bandwidth that is too low. */
 static const struct llm_level *stage_level(const struct profiled_session *s, const char *stage) {
     double least = step_bytes(s, &s->result->representative, stage);
     for (size_t i = 0; i < s->result->nrepeats; i++)
