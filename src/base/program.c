@@ -1,8 +1,10 @@
 #include "base/program.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +52,21 @@ char **program_environment(const char *const *set) {
         if (!is_named(s + 1, *s)) vec_push(&env, (char *)*s);
     vec_push(&env, NULL);
     return env.v;
+}
+
+_Noreturn void program_exec(char *const *argv, char *const *env, int in, int log, int at_end, pid_t parent) {
+    sigset_t none;
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, at_end);
+    if (getppid() != parent) _exit(127); /* the parent ended before prctl: the signal will not come */
+    for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    dup2(in, STDIN_FILENO);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    execve(argv[0], argv, env);
+    _exit(127);
 }
 
 void program_add_end(struct strbuf *out, int wait_status) {

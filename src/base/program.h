@@ -3,6 +3,8 @@
 #ifndef BASE_PROGRAM_H
 #define BASE_PROGRAM_H
 
+#include <sys/types.h>
+
 #include "base/strbuf.h"
 
 /* Returns the file that execvp would run for `name`: `name` itself if it contains a slash, otherwise the
@@ -14,6 +16,11 @@ char *program_find(const char *name);
  * replace variables of the same name. If a name occurs twice, the last value is used. The caller frees the
  * array; the strings are borrowed. */
 char **program_environment(const char *const *set);
+
+/* For a child after fork: runs the program in its own process group, with default signal handlers, `in` as
+ * standard input and `log` as both outputs. The program gets the signal `at_end` when the thread that called
+ * fork ends; `parent` is the process of that thread. Exits with status 127 if the program cannot be run. */
+_Noreturn void program_exec(char *const *argv, char *const *env, int in, int log, int at_end, pid_t parent);
 
 void program_add_end(struct strbuf *out, int wait_status); /* "exit status 3", "signal 9 (Killed)" */
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,22 +37,6 @@ char *tool_find(const char *name) {
         globfree(&g);
     }
     return found;
-}
-
-/* The tool runs in its own process group, so that its children can be killed too. It receives SIGTERM when
- * we exit. */
-static _Noreturn void exec_tool(const struct tool_run *t, char *const *env, int in, int log) {
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    dup2(in, STDIN_FILENO);
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    execve(t->argv[0], t->argv, env);
-    _exit(127);
 }
 
 static bool wait_until_exit(pid_t pid, int *status, double limit_s, bool stop_on_interrupt) {
@@ -95,8 +78,9 @@ int tool_run(const struct tool_run *t, struct err *err) {
         return rc;
     }
     char **env = program_environment(t->set);
-    pid_t pid = fork();
-    if (pid == 0) exec_tool(t, env, in, log);
+    /* The tool runs in its own process group, so that its children can be killed too. */
+    pid_t self = getpid(), pid = fork();
+    if (pid == 0) program_exec(t->argv, env, in, log, SIGTERM, self);
     free(env);
     close(in);
     close(log);

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,42 +73,29 @@ static int set_state(struct history *h, int64_t id, const char *state, const cha
 
 /* ---- starting and ending jobs, in the thread */
 
+/* The job is killed when the server ends, also by SIGKILL: the next server starts the job again, and two jobs
+ * would share the device. */
 static pid_t start_process(const struct history *h, const char *run_id, const char *request,
                            struct err *err) {
     char *log = job_log_path(h, run_id), *program = file_self();
     struct strlist words = { 0 };
-    pid_t pid = -1;
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t none, defaults;
+    int in = open("/dev/null", O_RDONLY | O_CLOEXEC),
+        out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     job_command(request, h->root, run_id, &words);
     char **argv = xcalloc(words.n + 2, sizeof *argv);
     argv[0] = program;
     for (size_t i = 0; i < words.n; i++) argv[i + 1] = words.v[i];
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    posix_spawn_file_actions_adddup2(&files, 1, 2);
-    posix_spawnattr_init(&attributes);
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGINT);
-    sigaddset(&defaults, SIGTERM);
-    sigaddset(&defaults, SIGHUP);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int rc = program ? posix_spawn(&pid, program, &files, &attributes, argv, environ) : ENOENT;
-    if (rc != 0) err_set(err, "cannot start inferprof profile: %s", strerror(rc));
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
+    pid_t self = getpid(), pid = program && in >= 0 && out >= 0 ? fork() : -1;
+    if (pid == 0) program_exec(argv, environ, in, out, SIGKILL, self);
+    if (pid < 0) err_set(err, "cannot start inferprof profile: %s", strerror(errno));
+    if (pid > 0) setpgid(pid, pid);
+    if (in >= 0) close(in);
+    if (out >= 0) close(out);
     free(argv);
     free(program);
     free(log);
     strlist_free(&words);
-    return rc == 0 ? pid : -1;
+    return pid;
 }
 
 static bool device_is_busy(const struct jobs *j, const char *device) {

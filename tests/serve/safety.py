@@ -159,10 +159,23 @@ while time.time() < end and state(second["run_id"]) == "queued":
 third = post(repeats=1, device="cpu", max_new_tokens=2, profiling="min")[2]
 check("a queued job is cancelled at once", s.ask("DELETE", "/api/v1/profiles/" + third["run_id"])[2]["status"] == "cancelled")
 fourth = post(repeats=1, device="cpu", max_new_tokens=2, profiling="min")[2]
-children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(s.process.pid)], capture_output=True, text=True, check=False).stdout.split()
+def descendants(pid):
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+    return [c for child in children for c in [int(child), *descendants(int(child))]]
+def is_running(pid):
+    try:
+        return open(f"/proc/{pid}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+end = time.time() + 30
+while time.time() < end and len(descendants(s.process.pid)) < 2: # profile and its engine
+    time.sleep(0.1)
+processes = descendants(s.process.pid)
 s.stop(signal.SIGKILL)
-for child in children:
-    os.kill(int(child), signal.SIGKILL)
+end = time.time() + 10
+while time.time() < end and any(map(is_running, processes)):
+    time.sleep(0.05)
+check("a job and its engine end with the server", len(processes) >= 2 and not any(map(is_running, processes)), processes)
 s = Server(root_jobs, "--allow-jobs", "--job-root", source)
 time.sleep(1)
 check("the queue survives the end of the server", (state(second["run_id"]), state(fourth["run_id"])) == ("running", "queued"), state(second["run_id"]))
