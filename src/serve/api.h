@@ -22,6 +22,8 @@ bool api_find_run(struct request *q, struct history *h, const char *name, struct
 /* Opens a file of a run folder for reading; -1: there is no such file. The path comes from a client and must
  * be a safe relative path. Symbolic links are not followed. */
 int api_open_artifact(const struct history *h, const struct history_run *run, const char *path);
+/* Answers with the list of the files of a folder. If there is no such folder, the list is empty. */
+void api_answer_artifacts(struct request *q, const char *run, const char *dir);
 /* Reads an optional argument of the URL, a whole number from `least` to `most`. If it is not valid, answers
  * with 400 and returns false. */
 bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);

@@ -325,6 +325,12 @@ static void write_artifacts(struct request *q, const char *run, struct artifact_
     free(files->v);
 }
 
+void api_answer_artifacts(struct request *q, const char *run, const char *dir) {
+    struct artifact_list files = { 0 };
+    list_artifacts(dir, "", 0, &files);
+    write_artifacts(q, run, &files);
+}
+
 static bool folder_is_here(struct request *q, const struct history_run *run) {
     if (run->here && !run->missing) return true;
     http_problem(q, 409, run->here ? "the folder of the run is missing" : "the run is in another store");
@@ -333,14 +339,12 @@ static bool folder_is_here(struct request *q, const struct history_run *run) {
 
 void api_list_artifacts(struct request *q) {
     struct history_run run;
-    struct artifact_list files = { 0 };
     struct history *h = request_history(q);
     if (!h) return;
     if (api_find_run(q, h, q->arguments[0], &run)) {
         if (folder_is_here(q, &run)) {
             char *dir = history_folder(h, run.path);
-            list_artifacts(dir, "", 0, &files);
-            write_artifacts(q, run.name, &files);
+            api_answer_artifacts(q, run.name, dir);
             free(dir);
         }
         history_run_free(&run);

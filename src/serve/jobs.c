@@ -23,6 +23,7 @@
 #include "base/strlist.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "serve/api.h"
 #include "serve/job_request.h"
 #include "serve/run_json.h"
 #include "serve/server.h"
@@ -405,6 +406,25 @@ void api_get_profile(struct request *q) {
     struct history *h = request_history(q);
     if (!h) return;
     answer_job(q, h, q->arguments[0], 200);
+    request_done(q, h);
+}
+
+void api_profile_artifacts(struct request *q) {
+    struct db_result r;
+    struct err err;
+    struct history *h = request_history(q);
+    if (!h) return;
+    if (find_job(h, q->arguments[0], &r, &err) < 0)
+        request_database_failed(q, &err);
+    else if (r.rows == 0)
+        http_problem(q, 404, "no job '%s'", q->arguments[0]);
+    else {
+        char *dir = file_join(h->root, db_cell(&r, 0, 0));
+        api_answer_artifacts(q, db_cell(&r, 0, 0), dir);
+        q->no_store = true;
+        free(dir);
+    }
+    db_result_free(&r);
     request_done(q, h);
 }
 

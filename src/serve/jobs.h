@@ -17,6 +17,7 @@ void api_post_profile(struct request *q);
 void api_list_profiles(struct request *q);
 void api_get_profile(struct request *q);
 void api_cancel_profile(struct request *q);
+void api_profile_artifacts(struct request *q); /* also of a job without a run folder yet */
 void api_profile_events(struct request *q);
 void api_get_report_summary(struct request *q); /* GET /api/v1/reports/{run_id} */
 

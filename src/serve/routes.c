@@ -77,7 +77,7 @@ const struct http_route server_routes[] = {
     GET_ROW(API "/profiles/{run}", api_get_profile),
     { .method = "DELETE", .path = API "/profiles/{run}", .role = HTTP_RUN, .handle = api_cancel_profile },
     GET_ROW(API "/profiles/{run}/events", api_profile_events),
-    GET_ROW(API "/profiles/{run}/artifacts", api_list_artifacts),
+    GET_ROW(API "/profiles/{run}/artifacts", api_profile_artifacts),
     GET_ROW(API "/reports/{run}", api_get_report_summary),
 };
 const size_t server_routes_n = COUNTOF(server_routes);
