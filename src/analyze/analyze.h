@@ -107,9 +107,9 @@ struct analyze_input {
     /* Where `llm` comes from if the program's own files describe it: "the file /models/a.gguf, mapped". The
      * model is then used only if the trace agrees with it. NULL: the user gave it. */
     const char *llm_from;
-    /* Number of GPUs that share `llm`: tensor parallel (tp), pipeline parallel (pp), expert parallel (ep).
-     * 0: not given. The cost per GPU is its share. */
-    uint64_t tp, pp, ep;
+    /* Number of GPUs that share `llm`: tensor parallel (tp), pipeline parallel (pp), expert parallel (ep),
+     * data parallel (dp). 0: not given. The cost per GPU is its part (llm/shard.h). */
+    uint64_t tp, pp, ep, dp;
     const struct kernel_profile *profiles; /* measurements by Nsight Compute; see kernel_profile.h */
     size_t nprofiles;
     /* Number of failed requests, and of all requests. `failure` is the first error message; NULL: none

@@ -1,5 +1,5 @@
 /* The cost per GPU of the input's model in the stages of the trace: the model's formulas with the trace's
- * token counts, divided by the number of GPUs that share the model. A server's label contains the number of
+ * token counts, for the mean GPU of those that share the model. A server's label contains the number of
  * sequences of the step. Without labels, one sequence at a time is assumed. */
 #include <math.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "analyze/rank_groups.h"
 #include "llm/cost.h"
 #include "llm/gpus.h"
+#include "llm/shard.h"
 
 static const struct analysis_stage *find_stage(const struct analysis *a, const char *name) {
     for (size_t i = 0; i < a->nstages; i++)
@@ -19,47 +20,15 @@ static uint64_t per_occurrence(double tokens, const struct analysis_stage *s) {
     return tokens > 0 && s->occurrences ? (uint64_t)(tokens / (double)s->occurrences + 0.5) : 0;
 }
 
-/* A GPU's share of the layers, and its share of the experts. */
-struct split {
-    double dense, experts;
-};
-
-/* Experts are split like the layers unless the number of GPUs that share the experts is known. */
-static struct split split_of(const struct rank_split *r) {
-    double tp = r->tp ? (double)r->tp : 1, pp = r->pp ? (double)r->pp : 1, ep = r->ep ? (double)r->ep : tp;
-    return (struct split){ 1 / (tp * pp), 1 / (ep * pp) };
-}
-
-/* Returns one GPU's part of the cost of `steps` passes of `tokens` tokens each. */
-static struct llm_cost share_of_gpu(const struct llm_model *m, const struct llm_setup *setup,
-                                    struct llm_cost all, uint64_t tokens, double steps, struct split split) {
-    struct llm_pass pass = llm_pass_decoder(setup, 1, tokens, 0);
-    double flops = 0, bytes = 0, floor_s = 0, compute_s = 0;
-    for (size_t i = 0; i < m->nops; i++) {
-        if (m->ops[i].kind != LLM_OP_EXPERTS || m->ops[i].stage != LLM_STAGE_DECODER) continue;
-        struct llm_cost c = llm_cost_op(m, setup, &m->ops[i], &pass);
-        flops += c.flops * steps;
-        bytes += c.bytes * steps;
-        floor_s += c.floor_s * steps;
-        compute_s += c.compute_s * steps;
-    }
-    all.flops = (all.flops - flops) * split.dense + flops * split.experts;
-    all.bytes = (all.bytes - bytes) * split.dense + bytes * split.experts;
-    all.floor_s = (all.floor_s - floor_s) * split.dense + floor_s * split.experts;
-    all.compute_s = (all.compute_s - compute_s) * split.dense + compute_s * split.experts;
-    return all;
-}
-
 /* Returns the cost of decode per token. An occurrence may be a single step. The context grows over all
  * steps of a request, and the number of requests equals the number of prefills. */
-static struct analyze_cost decode_cost(const struct llm_model *m, const struct llm_setup *setup,
+static struct analyze_cost decode_cost(const struct llm_shards *shards, const struct llm_setup *setup,
                                        uint64_t prompt, const struct analysis_stage *decode,
-                                       uint64_t requests, struct split split) {
+                                       uint64_t requests) {
     uint64_t steps = (uint64_t)decode->tokens_out, each = per_occurrence(decode->tokens_out, decode);
     if (each <= 1 && steps > requests) each = steps / requests;
-    struct llm_cost cost = llm_cost_generate(m, setup, 1, prompt + 1, each ? each : 1);
+    struct llm_cost cost = llm_shards_generate(shards, setup, 1, prompt + 1, each ? each : 1);
     double n = each ? (double)each : 1, peak = cost.flops / cost.compute_s;
-    cost = share_of_gpu(m, setup, cost, 1, n, split);
     return (struct analyze_cost){ .stage = "decode",
                                   .per_token = true,
                                   .flops = cost.flops / n,
@@ -97,23 +66,22 @@ struct kind_cost { /* sums over the steps of one kind */
     double steps, tokens;
 };
 
-static void add_step_cost(const struct context *c, const struct llm_model *m, struct split split,
+static void add_step_cost(const struct context *c, const struct llm_shards *shards,
                           const struct recognised_step *s, struct kind_cost *sum) {
-    struct llm_setup setup = { .peak = model_peak(c, m) };
+    struct llm_setup setup = { .peak = model_peak(c, shards->parts[0]) };
     double context = recognised_context(c->a, s);
     uint64_t batch = (uint64_t)s->requests, each = (uint64_t)(s->tokens / s->requests);
     if (s->kind == STEP_DECODE && isnan(context)) return;
     struct llm_cost cost = s->kind == STEP_DECODE
-                               ? llm_cost_decode(m, &setup, batch, (uint64_t)llround(fmax(context, 1)))
-                               : llm_cost_prefill(m, &setup, batch, each, 0);
-    cost = share_of_gpu(m, &setup, cost, s->kind == STEP_DECODE ? batch : batch * each, 1, split);
+                               ? llm_shards_decode(shards, &setup, batch, (uint64_t)llround(fmax(context, 1)))
+                               : llm_shards_prefill(shards, &setup, batch, each, 0);
     llm_cost_add(&sum->cost, &cost);
     sum->steps++;
     sum->tokens += s->requests;
 }
 
 /* Recognised steps have their own tokens and requests. */
-static size_t recognised_rows(const struct context *c, const struct llm_model *m, struct split split,
+static size_t recognised_rows(const struct context *c, const struct llm_shards *shards,
                               struct analyze_cost *out) {
     const struct analysis *a = c->a;
     struct kind_cost prefill = { 0 }, decode = { 0 };
@@ -121,8 +89,8 @@ static size_t recognised_rows(const struct context *c, const struct llm_model *m
     for (size_t i = 0; i < a->recognition.nsteps; i++) {
         const struct recognised_step *s = &a->recognition.steps[i];
         if (s->warm_up || !(s->tokens >= 1) || !(s->requests >= 1)) continue;
-        if (s->kind == STEP_PREFILL) add_step_cost(c, m, split, s, &prefill);
-        if (s->kind == STEP_DECODE) add_step_cost(c, m, split, s, &decode);
+        if (s->kind == STEP_PREFILL) add_step_cost(c, shards, s, &prefill);
+        if (s->kind == STEP_DECODE) add_step_cost(c, shards, s, &decode);
     }
     if (prefill.steps > 0)
         out[n++] = (struct analyze_cost){ .stage = "prefill",
@@ -149,29 +117,27 @@ static bool has_labels(const struct analysis_stage *s) {
 
 /* Adds the cost of one step. A step generates one token per sequence. Returns false if the number of
  * sequences, of tokens or of keys is unknown. */
-static bool add_step(const struct context *c, const struct llm_model *m, const struct analysis_occurrence *o,
-                     struct split split, struct llm_cost *sum) {
-    struct llm_setup setup = { .peak = model_peak(c, m) };
+static bool add_step(const struct context *c, const struct llm_shards *shards,
+                     const struct analysis_occurrence *o, struct llm_cost *sum) {
+    struct llm_setup setup = { .peak = model_peak(c, shards->parts[0]) };
     bool decode = strcmp(c->a->stages[o->stage].name, "decode") == 0;
     double batch = o->tokens_out, each = o->tokens_in / batch;
     double keys = o->keys > 0 ? o->keys / batch : decode ? usual_context(c->a) : each;
     if (o->unfinished || !(batch >= 1) || !(each >= 1) || !(keys >= each)) return false;
     uint64_t n = (uint64_t)llround(batch), tokens = (uint64_t)llround(each);
-    struct llm_cost cost = llm_cost_prefill(m, &setup, n, tokens, (uint64_t)llround(keys) - tokens);
-    if (decode && tokens == 1) cost = llm_cost_decode(m, &setup, n, (uint64_t)llround(keys));
-    cost = share_of_gpu(m, &setup, cost, n * tokens, 1, split);
+    struct llm_cost cost = llm_shards_prefill(shards, &setup, n, tokens, (uint64_t)llround(keys) - tokens);
     llm_cost_add(sum, &cost);
     return true;
 }
 
 /* Computes the mean cost of the steps of a stage. Returns false if it is unknown. */
-static bool labelled_cost(struct context *c, const struct llm_model *m, const struct analysis_stage *s,
-                          struct split split, struct analyze_cost *out) {
+static bool labelled_cost(struct context *c, const struct llm_shards *shards, const struct analysis_stage *s,
+                          struct analyze_cost *out) {
     const struct analysis *a = c->a;
     struct llm_cost sum = { 0 };
     double n = 0;
     for (size_t i = 0; i < a->noccurrences; i++)
-        if (&a->stages[a->occurrences[i].stage] == s) n += add_step(c, m, &a->occurrences[i], split, &sum);
+        if (&a->stages[a->occurrences[i].stage] == s) n += add_step(c, shards, &a->occurrences[i], &sum);
     if (!n) {
         analysis_note(
             c, ANALYSIS_WARNING,
@@ -186,44 +152,41 @@ static bool labelled_cost(struct context *c, const struct llm_model *m, const st
                                   .floor_ns = sum.floor_s * 1e9 / n,
                                   .peak_flops_per_s = sum.flops / sum.compute_s,
                                   .step_bytes = sum.bytes / n,
-                                  .experts_assumed = m->text.experts > 0 };
+                                  .experts_assumed = shards->parts[0]->text.experts > 0 };
     return true;
 }
 
-static size_t labelled_rows(struct context *c, const struct llm_model *m, struct split split,
-                            struct analyze_cost *out) {
+static size_t labelled_rows(struct context *c, const struct llm_shards *shards, struct analyze_cost *out) {
     static const char *const names[] = { "prefill", "decode" };
     size_t n = 0;
     for (size_t i = 0; i < 2; i++) {
         const struct analysis_stage *s = find_stage(c->a, names[i]);
-        if (has_labels(s) && labelled_cost(c, m, s, split, &out[n])) n++;
+        if (has_labels(s) && labelled_cost(c, shards, s, &out[n])) n++;
     }
     return n;
 }
 
 /* ---- all other programs */
 
-static size_t model_rows(const struct context *c, const struct llm_model *m, struct split split,
-                         struct analyze_cost *out) {
+static size_t model_rows(const struct context *c, const struct llm_shards *shards, struct analyze_cost *out) {
     const struct analysis *a = c->a;
-    struct llm_setup setup = { .peak = model_peak(c, m) };
+    struct llm_setup setup = { .peak = model_peak(c, shards->parts[0]) };
     const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
     uint64_t prompt = prefill ? per_occurrence(prefill->tokens_in, prefill) : 0;
     size_t n = 0;
     if (!prompt) return 0;
-    struct llm_cost cost = llm_cost_prefill(m, &setup, 1, prompt, 0);
+    struct llm_cost cost = llm_shards_prefill(shards, &setup, 1, prompt, 0);
     double peak = cost.flops / cost.compute_s;
-    cost = share_of_gpu(m, &setup, cost, prompt, 1, split);
     out[n++] = (struct analyze_cost){ .stage = "prefill",
                                       .flops = cost.flops,
                                       .bytes = cost.bytes,
                                       .floor_ns = cost.floor_s * 1e9,
                                       .peak_flops_per_s = peak,
                                       .step_bytes = cost.bytes,
-                                      .experts_assumed = m->text.experts && prompt > 1 };
+                                      .experts_assumed = shards->parts[0]->text.experts && prompt > 1 };
     if (decode && decode->tokens_out >= 1)
         out[n++] =
-            decode_cost(m, &setup, prompt, decode, prefill->occurrences ? prefill->occurrences : 1, split);
+            decode_cost(shards, &setup, prompt, decode, prefill->occurrences ? prefill->occurrences : 1);
     return n;
 }
 
@@ -243,8 +206,8 @@ static const char *find_split(struct context *c, struct rank_split *out) {
     const struct analyze_input *in = c->in;
     double communication = 0;
     const char *why;
-    *out = (struct rank_split){ in->tp, in->pp, in->ep };
-    if (in->tp || in->pp || in->ep || !c->tl || rank_groups_split(c, out, &why)) return NULL;
+    *out = (struct rank_split){ in->tp, in->pp, in->ep, in->dp };
+    if (in->tp || in->pp || in->ep || in->dp || !c->tl || rank_groups_split(c, out, &why)) return NULL;
     if (why) return why;
     for (size_t i = 0; i < c->a->ndevices; i++) communication += c->a->devices[i].communication_ns;
     uint32_t ranks = world_size(c->tl);
@@ -255,6 +218,13 @@ static const char *find_split(struct context *c, struct rank_split *out) {
                                  ranks)
                  : "GPUs communicate in the trace, which does not contain how they share the model: give "
                    "--tp, --pp or --ep";
+}
+
+/* The data parallel ranks are often not given: the experts' GPUs beyond tp belong to other replicas. */
+static struct llm_layout layout_of(const struct rank_split *r) {
+    struct llm_layout l = llm_layout_of(r->tp, r->pp, r->ep, r->dp);
+    if (!r->dp && l.ep > l.tp) l.dp = (l.ep + l.tp - 1) / l.tp;
+    return l;
 }
 
 /* Returns why the model in the program's files cannot be the model that ran; NULL: the trace agrees. */
@@ -275,19 +245,25 @@ void analyze_costs(struct context *c) {
     a->ncosts = c->in->ncosts;
     a->model = c->in->model;
     if (!m) return;
-    struct rank_split split;
+    struct rank_split split = { 0 };
+    struct err err;
     a->no_model_costs = disagrees(c, m);
     if (!a->no_model_costs) a->no_model_costs = find_split(c, &split);
+    struct llm_layout layout = layout_of(&split);
+    if (!a->no_model_costs && llm_layout_check(m, &layout, &err) < 0)
+        a->no_model_costs = analysis_text(c, "%s", err.msg);
     if (a->no_model_costs) {
         analysis_note(c, ANALYSIS_WARNING, "no MFU, MBU or roofline time: %s", a->no_model_costs);
         return;
     }
     struct analyze_cost *rows = analysis_alloc(c, 2, sizeof *rows);
     bool labelled = has_labels(find_stage(a, "prefill")) || has_labels(find_stage(a, "decode"));
+    struct llm_shards shards = llm_shards_new(m, &layout);
     size_t n = !m->decodes     ? 0
-               : a->recognised ? recognised_rows(c, m, split_of(&split), rows)
-               : labelled      ? labelled_rows(c, m, split_of(&split), rows)
-                               : model_rows(c, m, split_of(&split), rows);
+               : a->recognised ? recognised_rows(c, &shards, rows)
+               : labelled      ? labelled_rows(c, &shards, rows)
+                               : model_rows(c, &shards, rows);
+    llm_shards_free(&shards);
     if (!n) {
         a->no_model_costs = m->decodes
                                 ? "the trace does not contain the number of tokens of prefill and decode"

@@ -110,6 +110,6 @@ bool rank_groups_split(struct context *c, struct rank_split *out, const char **w
         return false;
     }
     *out = (struct rank_split){ MAX(1, sizes[GROUP_TENSOR]), MAX(1, sizes[GROUP_PIPELINE]),
-                                sizes[GROUP_EXPERT] };
+                                sizes[GROUP_EXPERT], sizes[GROUP_DATA] };
     return true;
 }

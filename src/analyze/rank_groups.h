@@ -6,9 +6,9 @@
 #include "analyze/internal.h"
 
 struct rank_split {
-    uint64_t tp, pp,
-        /* tp: GPUs that split a layer; pp: groups of layers; ep: GPUs that share the experts. 0: unknown */
-        ep;
+    /* tp: GPUs that divide a layer; pp: groups of layers; ep: GPUs that share the experts; dp: replicas.
+     * 0: unknown */
+    uint64_t tp, pp, ep, dp;
 };
 
 /* Returns false if the trace names no groups, or if they do not explain the job's number of ranks. *why is

@@ -10,6 +10,7 @@
 #define SCHEMA_ENV "inferprof.env/1"
 #define SCHEMA_FINDINGS "inferprof.findings/2"
 #define SCHEMA_GPUS "inferprof.gpus/1"
+#define SCHEMA_LINKS "inferprof.links/1"
 #define SCHEMA_METRICS "inferprof.metrics/2"
 #define SCHEMA_NCU "inferprof.ncu/1"
 #define SCHEMA_STATIC "inferprof.static/1"

@@ -20,7 +20,7 @@ struct report_opts {
     const char *output, *model;
     struct opt_list stages;
     double peak_tflops, peak_gbps;
-    uint64_t tp, pp, ep;
+    uint64_t tp, pp, ep, dp;
     bool slim, whole_trace;
 };
 
@@ -70,6 +70,7 @@ static int run(const void *opts, int argc, char **argv) {
                                    .tp = o->tp,
                                    .pp = o->pp,
                                    .ep = o->ep,
+                                   .dp = o->dp,
                                    .whole_trace = o->whole_trace,
                                    .peak_flops_per_s = o->peak_tflops * 1e12,
                                    .peak_bytes_per_s = o->peak_gbps * 1e9 };
@@ -93,12 +94,14 @@ static const struct opt options[] = {
     { 'm', "model", OPT_STR, offsetof(struct report_opts, model), "PATH",
       "folder or config.json of the model: adds MFU, MBU, roofline time and distance", NULL },
     { 0, "tp", OPT_UINT, offsetof(struct report_opts, tp), "N",
-      "number of GPUs that split each layer of the model (tensor parallel); costs are divided by it",
-      "1..65536" },
+      "tensor parallel: number of GPUs that divide each layer; costs are those of a GPU's part", "1..65536" },
     { 0, "pp", OPT_UINT, offsetof(struct report_opts, pp), "N",
-      "number of GPU groups with different layers (pipeline parallel)", "1..65536" },
+      "pipeline parallel: number of stages with different layers", "1..4096" },
     { 0, "ep", OPT_UINT, offsetof(struct report_opts, ep), "N",
-      "number of GPUs with different experts (expert parallel; default: same as --tp)", "1..65536" },
+      "expert parallel: number of GPUs with different experts (default: each has a part of all)",
+      "1..65536" },
+    { 0, "dp", OPT_UINT, offsetof(struct report_opts, dp), "N",
+      "data parallel: number of replicas (default: all remaining GPUs)", "1..65536" },
     { 's', "stage", OPT_LIST, offsetof(struct report_opts, stages), "NAME=GLOB",
       "ranges with matching names belong to this stage; may be repeated", NULL },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct report_opts, peak_tflops), "T",

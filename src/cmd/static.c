@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "cmd/command.h"
 #include "cmd/commands.h"
+#include "llm/parallel.h"
 #include "llm/price.h"
 #include "llm/static.h"
 #include "llm/sweep.h"
@@ -24,12 +25,16 @@
 struct static_opts {
     const char *gpu, *dtype, *kv_dtype, *lm_head, *assume, *sweep, *svg, *image_mode;
     struct opt_list images;
+    const char *link, *net;
     uint64_t batch, prompt_tokens, text_tokens, new_tokens, context, max_tiles;
+    uint64_t tp, pp, ep, dp, gpus_per_node;
     double peak_tflops, peak_gbps, price, mfu, mbu;
     bool json, md, operators;
 };
 
-static const struct static_opts static_defaults = { .batch = 1, .new_tokens = 128, .lm_head = "last" };
+static const struct static_opts static_defaults = {
+    .batch = 1, .new_tokens = 128, .lm_head = "last", .gpus_per_node = 8
+};
 
 static const struct opt static_rows[] = {
     { 'g', "gpu", OPT_STR, offsetof(struct static_opts, gpu), "NAME",
@@ -60,6 +65,20 @@ static const struct opt static_rows[] = {
       "dense peak TFLOP/s instead of the table's value; also " PEAK_ENV, ">0" },
     { 0, "peak-gbps", OPT_DOUBLE, offsetof(struct static_opts, peak_gbps), "G",
       "memory bandwidth in GB/s instead of the table's value", ">0" },
+    { 0, "tp", OPT_UINT, offsetof(struct static_opts, tp), "N",
+      "tensor parallel: number of GPUs that divide each layer", "1..65536" },
+    { 0, "pp", OPT_UINT, offsetof(struct static_opts, pp), "N",
+      "pipeline parallel: number of stages with different layers", "1..4096" },
+    { 0, "ep", OPT_UINT, offsetof(struct static_opts, ep), "N",
+      "expert parallel: number of GPUs with different experts", "1..65536" },
+    { 0, "dp", OPT_UINT, offsetof(struct static_opts, dp), "N",
+      "data parallel: number of replicas, each with its own --batch", "1..65536" },
+    { 0, "link", OPT_STR, offsetof(struct static_opts, link), "NAME|GB/s",
+      "link between GPUs of a node (default: the GPU's); 'list' prints the table", NULL },
+    { 0, "net", OPT_STR, offsetof(struct static_opts, net), "NAME|GB/s",
+      "link between nodes, per GPU and direction", NULL },
+    { 0, "gpus-per-node", OPT_UINT, offsetof(struct static_opts, gpus_per_node), "N",
+      "GPUs per node (default: 8)", "1..65536" },
     { 0, "price", OPT_DOUBLE, offsetof(struct static_opts, price), "USD",
       "price of the device per hour, for the cost per million tokens", ">0" },
     { 0, "mfu", OPT_DOUBLE, offsetof(struct static_opts, mfu), "F",
@@ -147,7 +166,42 @@ static int list_gpus(const struct static_opts *o) {
     return EXIT_DONE;
 }
 
+/* ---- --link list */
+static void link_list_json(const void *unused, struct jsonw *j) {
+    (void)unused;
+    jsonw_object(j);
+    jsonw_kstr(j, "schema", SCHEMA_LINKS);
+    jsonw_karray(j, "links");
+    for (size_t i = 0; i < llm_links(); i++) llm_link_json(llm_link_at(i), j);
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+static int list_links(const struct static_opts *o) {
+    struct table t;
+    if (o->json) {
+        print_json(link_list_json, NULL);
+        return EXIT_DONE;
+    }
+    table_init(&t);
+    table_column(&t, "link", TABLE_LEFT);
+    table_column(&t, "GB/s per GPU and direction", TABLE_RIGHT);
+    table_column(&t, "between", TABLE_LEFT);
+    table_column(&t, "source", TABLE_LEFT);
+    for (size_t i = 0; i < llm_links(); i++) {
+        const struct llm_link *l = llm_link_at(i);
+        table_cell(&t, "%s", l->name);
+        table_cell(&t, "%.6g", l->gbytes_per_s);
+        table_cell(&t, "%s", l->network ? "nodes" : "GPUs");
+        table_cell(&t, "%s", l->source);
+    }
+    print_table(&t, o->md);
+    return EXIT_DONE;
+}
+
 /* ---- Options */
+static bool is_parallel(const struct static_opts *o) { return o->tp || o->pp || o->ep || o->dp; }
+
 static int parse_dtype(const char *option, const char *text, enum llm_dtype *out, struct err *err) {
     *out = text ? llm_dtype_parse(text) : LLM_DTYPE_UNKNOWN;
     if (text && (*out == LLM_DTYPE_UNKNOWN || *out >= LLM_I64))
@@ -284,12 +338,17 @@ struct answer {
     const struct llm_static *r;
     const struct llm_sweep *sweep;                /* NULL: none */
     const struct llm_price *roofline, *efficient; /* NULL: none */
+    const struct llm_parallel *parallel;          /* NULL: one GPU */
 };
 
 static void print_result_json(const void *arg, struct jsonw *j) {
     const struct answer *a = arg;
     jsonw_object(j);
     llm_static_json_fields(a->r, j);
+    if (a->parallel) {
+        jsonw_key(j, "parallel");
+        llm_parallel_json(a->r, a->parallel, j);
+    }
     if (a->roofline) {
         jsonw_key(j, "price");
         llm_price_json(a->roofline, a->efficient, j);
@@ -317,16 +376,29 @@ static void print_result_text(const struct static_opts *o, const struct answer *
     struct strbuf out = STRBUF_INIT;
     enum llm_print how = o->md ? LLM_PRINT_MARKDOWN : LLM_PRINT_TEXT;
     llm_static_text(a->r, how, o->operators, &out);
+    if (a->parallel) llm_parallel_text(a->r, a->parallel, how, &out);
     if (a->roofline) llm_price_text(a->roofline, a->efficient, how, &out);
     if (a->sweep) llm_sweep_text(a->sweep, how, &out);
     fputs(out.buf, stdout);
     strbuf_free(&out);
 }
 
-static int print_result(const struct static_opts *o, const struct llm_static *r, struct err *err) {
+/* `given`: storage for links of which the options give the GB/s; must live as long as `p`. */
+static int eval_parallel(const struct static_opts *o, const struct llm_static *r, struct llm_link given[2],
+                         struct llm_parallel *p, struct err *err) {
+    struct llm_topology t = { .layout = llm_layout_of(o->tp, o->pp, o->ep, o->dp),
+                              .gpus_per_node = o->gpus_per_node,
+                              .link = llm_link_of_gpu(r->device->gpu) };
+    if (o->link && !(t.link = llm_link_find(o->link, &given[0], err))) return err_wrap(err, "--link");
+    if (o->net && !(t.net = llm_link_find(o->net, &given[1], err))) return err_wrap(err, "--net");
+    return llm_parallel_eval(r, &t, p, err);
+}
+
+static int print_result(const struct static_opts *o, const struct llm_static *r, const struct llm_parallel *p,
+                        struct err *err) {
     struct llm_sweep sweep;
     struct llm_price roofline, efficient;
-    struct answer a = { .r = r };
+    struct answer a = { .r = r, .parallel = p };
     if (o->price > 0) {
         roofline = llm_price_of(r, o->price, 1, 1);
         efficient = llm_price_of(r, o->price, o->mfu > 0 ? o->mfu : 1, o->mbu > 0 ? o->mbu : 1);
@@ -381,7 +453,11 @@ static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, 
     if (weights->safetensors) llm_static_add_files(&r, weights->safetensors);
     if (weights->gguf) llm_static_add_gguf(&r, weights->gguf);
     for (size_t i = 0; i < r.nwarnings; i++) log_warn("%s", r.warnings[i]);
-    int rc = print_result(o, &r, err);
+    struct llm_parallel parallel = { 0 };
+    struct llm_link given[2];
+    int rc = is_parallel(o) ? eval_parallel(o, &r, given, &parallel, err) : 0;
+    if (rc == 0) rc = print_result(o, &r, is_parallel(o) ? &parallel : NULL, err);
+    llm_parallel_free(&parallel);
     llm_static_free(&r);
     return rc;
 }
@@ -399,6 +475,11 @@ static int check_options(const struct static_opts *o, struct llm_load *how, stru
         return err_set(err, "--image-mode and --max-tiles need an --image");
     if (o->gpu && strcmp(o->gpu, "all") == 0 && o->price > 0)
         return err_set(err, "--price is the price of one device; give one with --gpu");
+    if (is_parallel(o) && ((o->gpu && strcmp(o->gpu, "all") == 0) || o->sweep || o->price > 0))
+        return err_set(err,
+                       "--tp, --pp, --ep and --dp cannot be combined with --gpu all, --sweep or --price");
+    if ((o->link || o->net) && !is_parallel(o))
+        return err_set(err, "--link and --net need --tp, --pp, --ep or --dp");
     if ((o->mfu > 0 || o->mbu > 0) && !(o->price > 0)) return err_set(err, "--mfu and --mbu need a --price");
     if (o->mfu > 1 || o->mbu > 1)
         return err_set(err, "%s is %g; expected a fraction, at most 1", o->mfu > 1 ? "--mfu" : "--mbu",
@@ -418,6 +499,7 @@ static int run_static(const void *opts, int argc, char **argv) {
     struct llm_workload w;
     struct llm_load how = { .assume = o->assume };
     if (o->gpu && strcmp(o->gpu, "list") == 0) return list_gpus(o);
+    if (o->link && strcmp(o->link, "list") == 0) return list_links(o);
     if (argc == 0)
         return command_usage(
             "static: expected a model: a config.json, its folder, a .safetensors or a .gguf file");

@@ -44,13 +44,18 @@ static double full_pairs(const struct llm_op *op, const struct llm_pass *p) {
     return (double)p->batch * (double)p->tokens * (double)(p->past + p->tokens);
 }
 
+static double rows_of(const struct llm_op *op, const struct llm_pass *p) {
+    return p->counts.rows[op->rows] * llm_op_row_scale(op);
+}
+
 static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
-    double rows = p->counts.rows[op->rows];
+    double rows = rows_of(op, p);
     switch (op->kind) {
     case LLM_OP_LINEAR:
     case LLM_OP_CONV: return 2 * rows * (double)op->in * (double)op->out * (double)op->count;
     case LLM_OP_EXPERTS:
-        return 2 * rows * (double)op->topk * (double)op->in * (double)op->out * (double)op->count;
+        return 2 * rows * (double)op->topk * llm_op_expert_share(op) * (double)op->in * (double)op->out *
+               (double)op->count;
     case LLM_OP_ATTENTION: return attention_flops(op, pairs_of(op, p));
     case LLM_OP_EMBEDDING:
     case LLM_OP_NORM:
@@ -67,7 +72,7 @@ static double weight_bytes(const struct llm_setup *s, const struct llm_op *op, d
     if (op->kind == LLM_OP_EXPERTS)
         one *= s->experts_read > 0 ? fmin(s->experts_read, (double)op->experts)
                                    : experts_touched(op->experts, op->topk, rows);
-    return one * (double)op->count;
+    return one * (double)op->count * llm_op_expert_share(op);
 }
 
 /* Adds the bytes for reading the cache of past tokens and writing the cache of new tokens. A sliding
@@ -98,7 +103,7 @@ static void set_floor(const struct llm_op *op, struct llm_cost *c, const struct 
 struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s, const struct llm_op *op,
                             const struct llm_pass *pass) {
     struct llm_cost c = { 0 };
-    double rows = pass->counts.rows[op->rows];
+    double rows = rows_of(op, pass);
     c.flops = op_flops(op, pass);
     *(op->kind == LLM_OP_ATTENTION ? &c.attention_flops
       : op->rows == LLM_ROWS_HEAD  ? &c.head_flops
@@ -186,7 +191,7 @@ struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setu
     return llm_cost_stage(m, s, stage, &p);
 }
 
-static void scale_cost(struct llm_cost *c, double by) {
+void llm_cost_scale(struct llm_cost *c, double by) {
     double *v[] = {
         &c->flops,          &c->linear_flops,    &c->attention_flops, &c->full_attention_flops,
         &c->head_flops,     &c->bytes,           &c->weight_bytes,    &c->kv_read_bytes,
@@ -203,7 +208,7 @@ static void add_run(const struct llm_model *m, const struct llm_setup *s, uint64
     struct llm_cost a = llm_cost_decode(m, s, batch, first),
                     b = llm_cost_decode(m, s, batch, first + steps - 1);
     llm_cost_add(&a, &b);
-    scale_cost(&a, (double)steps / 2);
+    llm_cost_scale(&a, (double)steps / 2);
     llm_cost_add(sum, &a);
 }
 
@@ -240,7 +245,7 @@ static double module_outputs(const struct llm_model *m, const struct llm_op *op,
         const struct llm_op *o = &m->ops[i];
         bool makes = o->kind == LLM_OP_LINEAR || o->kind == LLM_OP_CONV || o->kind == LLM_OP_EXPERTS;
         if (!makes || o->stage != op->stage || strcmp(o->module, op->module) != 0) continue;
-        sum += pass->counts.rows[o->rows] * (double)o->out * (double)MAX(1, o->topk);
+        sum += rows_of(o, pass) * (double)o->out * (double)MAX(1, o->topk) * llm_op_expert_share(o);
     }
     return sum;
 }

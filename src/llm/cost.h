@@ -62,6 +62,7 @@ struct llm_cost llm_cost_generate(const struct llm_model *m, const struct llm_se
 struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setup *s, int stage,
                                 const struct llm_counts *counts);
 void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c);
+void llm_cost_scale(struct llm_cost *c, double by);
 double llm_cost_hard_bound_s(const struct llm_cost *c);       /* NAN: a peak is unknown */
 const char *llm_cost_bound(const struct llm_cost *c);         /* "compute", "memory"; NULL: unknown */
 const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same without attention */

@@ -348,9 +348,12 @@ static uint64_t params_of_op(const struct llm_op *op) {
 
 uint64_t llm_op_params(const struct llm_op *op) { return op->tied ? 0 : params_of_op(op); }
 
+double llm_op_expert_share(const struct llm_op *op) { return op->expert_share > 0 ? op->expert_share : 1; }
+double llm_op_row_scale(const struct llm_op *op) { return op->row_scale > 0 ? op->row_scale : 1; }
+
 double llm_op_weight_bytes(const struct llm_op *op) {
     if (op->tied) return 0;
-    return op->instance_bytes * (double)op->count * (double)MAX(1, op->experts);
+    return op->instance_bytes * (double)op->count * (double)MAX(1, op->experts) * llm_op_expert_share(op);
 }
 
 uint64_t llm_module_params(const struct llm_model *m, const char *module) {

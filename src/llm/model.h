@@ -210,8 +210,11 @@ struct llm_op {
     uint64_t io;                           /* numbers per row read or written at the boundary of the stage */
     enum llm_dtype weight; /* type of the quantised weight; LLM_DTYPE_UNKNOWN: same as the model */
     double instance_bytes; /* bytes per layer and expert: weight, scales, zero points and vectors */
-    bool tied;             /* uses the weight of another operator */
-    bool idle;             /* stored but never used */
+    /* On a GPU that shares the model (shard.h): the fraction of the experts on this GPU, and the rows
+     * that this operator processes per row of the pass. 0: 1. */
+    double expert_share, row_scale;
+    bool tied; /* uses the weight of another operator */
+    bool idle; /* stored but never used */
 };
 
 /* ---- Model */
@@ -271,6 +274,8 @@ struct llm_model *llm_model_of_heads(const struct gguf_head *heads, size_t n, co
                                      struct err *err);
 void llm_model_free(struct llm_model *m);
 
+double llm_op_expert_share(const struct llm_op *op); /* 1 if not set */
+double llm_op_row_scale(const struct llm_op *op);    /* 1 if not set */
 uint64_t llm_op_params(const struct llm_op *op);     /* parameters in all layers and experts; 0 if tied */
 double llm_op_weight_bytes(const struct llm_op *op); /* their bytes */
 uint64_t llm_module_params(const struct llm_model *m, const char *module);

@@ -161,6 +161,7 @@ static void analyze(struct loaded_run *r, const struct run_options *o) {
     if (r->saved) input = saved_metrics_input(r->saved);
     input.llm = o->model;
     input.tp = o->tp;
+    input.dp = o->dp;
     input.pp = o->pp;
     input.ep = o->ep;
     if (o->nrules) {

@@ -43,9 +43,9 @@ struct run_options {
     double peak_flops_per_s, peak_bytes_per_s; /* 0 or NaN: looked up */
     /* replaces the costs stored in the run; must stay valid until run_unload() */
     const struct llm_model *model;
-    uint64_t tp, pp, ep; /* number of GPUs that share the model (see analyze_input); 0: not given */
-    bool whole;          /* include the program's work before and after the recorded request */
-    bool whole_trace;    /* treat a trace without stages as one stage instead of looking for steps */
+    uint64_t tp, pp, ep, dp; /* number of GPUs that share the model (see analyze_input); 0: not given */
+    bool whole;              /* include the program's work before and after the recorded request */
+    bool whole_trace;        /* treat a trace without stages as one stage instead of looking for steps */
     /* the traces are new, so an existing metrics.json in the folder does not describe them */
     bool fresh;
 };

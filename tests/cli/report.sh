@@ -138,9 +138,13 @@ check "the cost per GPU is its share of the model" python3 - "$work/model/metric
 import json, sys
 whole, part = ({s["name"]: s for s in json.load(open(p))["stages"]} for p in sys.argv[1:])
 for name in ("prefill", "decode"):
-    for key in ("flops", "bytes", "floor_ms", "mfu", "mbu"):
+    for key in ("flops", "mfu"):
         assert abs(part[name][key] * 8 / whole[name][key] - 1) < 1e-9, (name, key)
+    for key in ("bytes", "floor_ms", "mbu"):  # every GPU has whole norms, 16 layers of 2 x 2048 numbers
+        assert 1 <= part[name][key] * 8 / whole[name][key] < 1.001, (name, key)
 END
+run "$INFERPROF" report "$work/run" -o "$work/split" --model "$config" --tp 3
+expect "a model that cannot be divided has no costs, and the reason" 0 err '32 attention heads cannot be divided among 3 GPUs'
 run "$INFERPROF" import -q -o "$work/ranks" tests/data/kineto/hta_rank0_a100.json.gz
 run "$INFERPROF" report "$work/ranks" --model "$config"
 expect "the cost of the whole model is not used for one of several ranks" 0 err 'does not contain how they share the model'

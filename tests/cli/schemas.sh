@@ -49,6 +49,8 @@ done
 prints "static --sweep --json" "$INFERPROF" static --json --sweep batch=1..8 --svg s.svg "$models/qwen3-8b.json"
 prints "static --price --json" "$INFERPROF" static --json --gpu h200 --price 3 --mfu 0.4 --mbu 0.6 "$models/qwen3-8b.json"
 prints "static --gpu all --json" "$INFERPROF" static --json --gpu all "$models/qwen3-8b.json"
+prints "static --tp --ep --dp --json" "$INFERPROF" static --json --gpu h200 --tp 2 --pp 2 --ep 4 --dp 2 "$models/qwen3-30b-a3b.json"
+prints "static --link list --json" "$INFERPROF" static --json --link list
 prints "static --gpu list --json" "$INFERPROF" static --json --gpu list
 prints "doctor --json" "$INFERPROF" doctor --json
 prints "profile -p -n -b --json" "$INFERPROF" profile -q -p 8 -n 2 -b 1,2 repeats=1 profiling.warmup_rounds=0 --json

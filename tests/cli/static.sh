@@ -59,6 +59,29 @@ expect "--md prints Markdown tables" 0 out '^# llama-3.1-8b-instruct' out '^\| s
 run "$INFERPROF" static "$models/qwen2.5-32b-instruct.json" --gpu 4090
 expect "a model larger than the GPU's memory does not fit" 0 out 'does NOT fit the 24.0 GB of RTX 4090'
 
+run "$INFERPROF" static --link list
+expect "--link list prints the links and their sources" 0 out '^NVLink 4 +450 +GPUs' out '^InfiniBand NDR +50 +nodes' out 'PCI-SIG'
+run "$INFERPROF" static "$models/llama-3.1-8b-instruct.json" --gpu h100 --tp 8 --pp 2 --net ndr --json
+is "each GPU has its part of the weights" '[s["layers"] for s in d["parallel"]["stages"]]' '[16, 16]'
+is "the job's roofline time includes the links" \
+    'abs(d["parallel"]["job"]["decode_floor_ms"] - sum(s["decode_step"]["roofline_ms"] + s["decode_step"]["communication_ms"] for s in d["parallel"]["stages"])) < 1e-12' True
+# 16 layers: two all-reduces of 4096 numbers per layer over 8 GPUs, and one of the embedding
+is "bytes sent by a GPU of the first stage" 'sum(c["sent_bytes"] for c in d["parallel"]["stages"][0]["decode_step"]["communication"] if c["operation"] == "all-reduce")' \
+    "$((33 * 4096 * 2 * 14 / 8))"
+run "$INFERPROF" static "$models/llama-3.1-8b-instruct.json" --gpu h100 --tp 8 --pp 2
+expect "an unknown network gives no times for the job" 0 out 'link between nodes: unknown' out 'Communication of each GPU per pass'
+run "$INFERPROF" static "$models/llama-3.1-8b-instruct.json" --gpu l40s --tp 2 --json
+is "a GPU with unknown links has no communication time" '[d["parallel"]["link"], d["parallel"]["job"]["decode_floor_ms"]]' '[None, None]'
+run "$INFERPROF" static "$models/llama-3.1-8b-instruct.json" --gpu l40s --tp 2 --link 25 --json
+is "--link accepts GB/s" '[d["parallel"]["link"]["gbytes_per_s"], d["parallel"]["job"]["decode_floor_ms"] > 0]' '[25, True]'
+run "$INFERPROF" static "$models/llama-3.1-8b-instruct.json" --tp 6
+expect "heads that cannot be divided are an error" 1 err '32 attention heads cannot be divided among 6 GPUs'
+run "$INFERPROF" static "$models/qwen3-30b-a3b.json" --gpu h200 --tp 2 --ep 8 --dp 4 --md
+expect "experts over replicas have an all-to-all" 0 out 'all-to-all .experts, dispatch. . ep' out '^## Parallel layout'
+run "$INFERPROF" static "$models/qwen3-8b.json" --tp 2 --sweep batch=1..2
+expect "--tp with --sweep is refused" 2 err 'cannot be combined'
+run "$INFERPROF" static "$models/qwen3-8b.json" --tp 2 --link nvlink77
+expect "an unknown link is an error with a suggestion" 1 err 'did you mean NVLink'
 run "$INFERPROF" static --gpu list
 expect "--gpu list prints the GPU table" 0 out '^H100 SXM .*989\.4' out '^RTX 4090 .*165\.2' out '^B300'
 run "$INFERPROF" static --gpu list --json

@@ -19,22 +19,28 @@ PEAK, BANDWIDTH = 1000e12, 4e12  # FLOP/s and bytes/s, given to the report
 LABEL = re.compile(r"execute_\d+_context_(\d+)\(sq(\d+)sk(\d+)sqsq\d+sqsk\d+\)_generation_(\d+)\(sq(\d+)sk(\d+)sqsq\d+sqsk\d+\)")
 
 
-def operators(c, batch, tokens, keys):
-    """(FLOPs, bytes) of every operator of a pass: `tokens` new tokens per sequence, which has `keys` keys afterwards."""
+def operators(c, batch, tokens, keys, tp):
+    """(FLOPs, bytes) of every operator of a pass on one of `tp` GPUs: `tokens` new tokens per sequence, which has `keys` keys
+    afterwards. Matrices, heads and vocabulary are divided, norms are not."""
+    for flops, size, divided in all_operators(c, batch, tokens, keys):
+        yield (flops / tp, size / tp) if divided else (flops, size)
+
+
+def all_operators(c, batch, tokens, keys):
     hidden, inner, vocab = c["hidden_size"], c["intermediate_size"], c["vocab_size"]
     heads, kv, d = c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"]
     rows, past, size = batch * tokens, keys - tokens, 2
-    yield 0, size * rows * hidden  # embedding: the rows of the tokens
+    yield 0, size * rows * hidden, True  # embedding: the rows of the tokens
     for _ in range(c["num_hidden_layers"]):
         for n in (hidden, d, d, hidden):  # norms: input, queries, keys, after attention
-            yield 0, size * n
+            yield 0, size * n, False
         for inputs, outputs in ((hidden, heads * d), (hidden, kv * d), (hidden, kv * d), (heads * d, hidden),
                                 (hidden, inner), (hidden, inner), (inner, hidden)):
-            yield 2 * rows * inputs * outputs, size * inputs * outputs
+            yield 2 * rows * inputs * outputs, size * inputs * outputs, True
         pairs = sum(past + i for i in range(1, tokens + 1))
-        yield 4 * batch * heads * d * pairs, size * 2 * kv * d * batch * (past + tokens)  # cache read, and written
-    yield 0, size * hidden
-    yield 2 * batch * hidden * vocab, size * hidden * vocab  # the last token of each sequence
+        yield 4 * batch * heads * d * pairs, size * 2 * kv * d * batch * (past + tokens), True  # cache read, and written
+    yield 0, size * hidden, False
+    yield 2 * batch * hidden * vocab, size * hidden * vocab, True  # the last token of each sequence
 
 
 def steps_of(path):
@@ -74,19 +80,20 @@ def run(inferprof, scratch, config, path):
         model = json.load(f)
     steps = {}
     for name, batch, tokens, keys in steps_of(path):
-        steps.setdefault(name, []).append(list(operators(model, batch, tokens // batch, round(keys / batch))))
+        steps.setdefault(name, []).append((batch, tokens // batch, round(keys / batch)))
     folder = os.path.join(scratch, "stage_floor")
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([inferprof, "import", "-q", "-o", folder, path], check=True, stdout=subprocess.DEVNULL)
-    for options, share in ([], 1), (["--tp", "4"], 1 / 4), (["--tp", "2", "--pp", "3"], 1 / 6):
+    for options, tp, pp in ([], 1, 1), (["--tp", "4"], 4, 1), (["--tp", "2", "--pp", "3"], 2, 3):
         subprocess.run([inferprof, "report", "-q", "-o", folder, "--model", config, "--peak-tflops", str(PEAK / 1e12), "--peak-gbps",
                         str(BANDWIDTH / 1e9), *options, folder], check=True, stdout=subprocess.DEVNULL)
         with open(os.path.join(folder, "metrics.json"), encoding="utf-8") as f:
             stages = {s["name"]: s for s in json.load(f)["stages"]}
         with open(os.path.join(folder, "stages.csv"), encoding="utf-8") as f:
             rows = {r["stage"]: r for r in csv.DictReader(f)}
-        for name, costs in steps.items():
-            check(f"{os.path.basename(path)} {' '.join(options)} {name}", stages[name], rows[name], costs, share)
+        for name, passes in steps.items():
+            costs = [list(operators(model, *one, tp)) for one in passes]
+            check(f"{os.path.basename(path)} {' '.join(options)} {name}", stages[name], rows[name], costs, 1 / pp)
     print(f"{os.path.basename(path)}: {', '.join(f'{len(c)} {n}' for n, c in steps.items())}")
 
 

@@ -1,0 +1,76 @@
+/* A model shared by several GPUs: what each GPU holds, computes and sends, and the roofline time with the
+ * links.
+ *     struct llm_topology t = { .layout = llm_layout_of(8, 2, 0, 1), .link = llm_link_of_gpu(gpu) };
+ *     if (llm_parallel_eval(&r, &t, &p, &err) < 0) ...            -- r: result of llm_static_eval()
+ *     llm_parallel_text(&r, &p, how, &out);
+ *     llm_parallel_free(&p);
+ * Communication after a layer is not overlapped with computation in the roofline time, like operators.
+ * GPUs are numbered tp first, then dp, then pp; `--batch` is the batch of one replica. */
+#ifndef LLM_PARALLEL_H
+#define LLM_PARALLEL_H
+
+#include "llm/links.h"
+#include "llm/shard.h"
+#include "llm/static.h"
+
+#define LLM_COMMS_MAX 12
+
+struct llm_topology {
+    struct llm_layout layout;
+    uint64_t gpus_per_node;
+    const struct llm_link *link, *net; /* within a node, between nodes; NULL: unknown */
+};
+
+/* One kind of collective of a GPU in one pass. */
+struct llm_comm {
+    enum llm_collective_kind kind;
+    const char *what;  /* "attention" */
+    const char *group; /* "tp" */
+    uint64_t ranks, count;
+    double bytes;      /* per collective, the size of llm_collective_factor() */
+    double sent_bytes; /* by this GPU in the pass */
+    double seconds;    /* of the pass; NAN: a link is unknown */
+    const char *link;  /* the limiting link; NULL: unknown */
+};
+
+/* One pass (prefill or decode step) of one GPU. */
+struct llm_part_pass {
+    struct llm_cost cost;
+    struct llm_comm comms[LLM_COMMS_MAX];
+    size_t ncomms;
+    double sent_bytes, comm_s;
+    double floor_s; /* cost.floor_s + comm_s */
+};
+
+/* A GPU of one pipeline stage; all GPUs of a stage have the same part. */
+struct llm_part {
+    struct llm_layers layers;
+    uint64_t experts; /* per layer; 0: none */
+    double weight_bytes, kv_bytes, activation_bytes, memory_bytes;
+    struct llm_part_pass prefill, decode;
+};
+
+struct llm_parallel {
+    struct llm_topology topology;
+    uint64_t gpus;
+    struct llm_part *parts; /* topology.layout.pp */
+    /* Of one batch through all stages. The hard bound overlaps everything within a stage. */
+    double prefill_s, decode_s, prefill_bound_s, decode_bound_s;
+    double slowest_decode_s;  /* the stage that limits a full pipeline */
+    double tokens_per_s;      /* of the job, with one batch per replica in flight */
+    double tokens_per_s_full; /* with pp batches per replica in flight; each needs its own KV cache */
+    char **notes;
+    size_t nnotes;
+};
+
+int llm_parallel_eval(const struct llm_static *r, const struct llm_topology *t, struct llm_parallel *p,
+                      struct err *err);
+void llm_parallel_free(struct llm_parallel *p);
+/* 1: every GPU's part fits into its memory; 0: it does not; -1: unknown. */
+int llm_parallel_fits(const struct llm_static *r, const struct llm_parallel *p);
+
+void llm_parallel_text(const struct llm_static *r, const struct llm_parallel *p, enum llm_print how,
+                       struct strbuf *out);
+void llm_parallel_json(const struct llm_static *r, const struct llm_parallel *p, struct jsonw *j);
+
+#endif
