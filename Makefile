@@ -52,7 +52,7 @@ RUNPATH := $(if $(filter 1,$(STATIC)),-Wl$(,)-rpath$(,)'$$ORIGIN/../lib/inferpro
 cli_src := $(filter-out src/collect/% src/counters/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
 cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o) $(B)/obj/gen/embed.o
 # The injected library links only its own files and those of base/ and trace/ that neither exit nor print.
-collect_src := $(wildcard src/collect/*.c) $(addprefix src/base/,base64.c err.c clock.c crc32.c secret.c fixed.c event.c lock.c own_thread.c private_fds.c notice.c) \
+collect_src := $(wildcard src/collect/*.c) $(addprefix src/base/,base64.c err.c clock.c crc32.c secret.c fixed.c event.c lock.c own_thread.c private_fds.c notice.c launcher.c) \
                $(filter-out src/trace/reader%,$(wildcard src/trace/*.c))
 collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
 # The code that runs per launch accesses thread-local variables without a call (TLS descriptors) if the compiler supports it.
@@ -194,11 +194,11 @@ $(M)/mock_app: tests/mock/app.c $(mock_h) | $(B)/deps-build
 
 # ---- programs that mistreat the collector (tests/guests), and a disk that hangs
 G := $(B)/tests/guests
-guest_bins := $(patsubst tests/guests/%.c,$(G)/%,$(filter-out %/guest.c %/stuck.c,$(wildcard tests/guests/*.c))) $(G)/libstuck.so
+guest_bins := $(patsubst tests/guests/%.c,$(G)/%,$(filter-out %/guest.c %/stuck.c %/shift_clock.c,$(wildcard tests/guests/*.c))) $(G)/libstuck.so $(G)/libshift_clock.so
 $(G)/%: tests/guests/%.c tests/guests/guest.c tests/guests/guest.h $(mock_h) | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(G) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl
-$(G)/libstuck.so: tests/guests/stuck.c | $(B)/deps-build
+$(G)/lib%.so: tests/guests/%.c | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(G) && $(CC) $(CPPFLAGS) $(filter-out -fsanitize=%,$(ALL_CFLAGS)) -fPIC -shared -o $@ $< -ldl
 

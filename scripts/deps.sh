@@ -7,7 +7,7 @@ set -eu
 packages() {
     case $1 in
     build) echo gcc g++ make libc6-dev libzstd-dev zlib1g-dev libjansson-dev libpng-dev libjpeg-dev libpcre2-dev libyaml-dev libsqlite3-dev libutf8proc-dev libpq-dev libmicrohttpd-dev libcurl4-gnutls-dev ;;
-    test) echo libcmocka-dev postgresql python3 python3-venv python3-jsonschema groff-base locales fish ;;
+    test) echo libcmocka-dev postgresql python3 python3-venv python3-jsonschema groff-base locales fish openmpi-bin ;;
     browser) echo chromium ;;
     dist) echo patchelf ;;
     packages) echo lintian dpkg-dev python3-venv python3-pandas python3-nbconvert python3-ipykernel ;;

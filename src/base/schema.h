@@ -13,6 +13,7 @@
 #define SCHEMA_LINKS "inferprof.links/1"
 #define SCHEMA_METRICS "inferprof.metrics/2"
 #define SCHEMA_NCU "inferprof.ncu/1"
+#define SCHEMA_RANK "inferprof.rank/1"
 #define SCHEMA_STATIC "inferprof.static/1"
 #define SCHEMA_STATIC_COMPUTE "inferprof.static_compute/1"
 #define SCHEMA_STATIC_GPUS "inferprof.static_gpus/1"

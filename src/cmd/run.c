@@ -12,6 +12,7 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "base/launcher.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/secret.h"
@@ -27,6 +28,7 @@
 #include "session/counters.h"
 #include "session/inject.h"
 #include "session/nvml.h"
+#include "session/rank_folder.h"
 #include "session/run_dir.h"
 #include "session/spawn.h"
 #include "trace/writer.h"
@@ -105,13 +107,16 @@ struct run {
     uint64_t started_ns;
     struct stage_option rules;
     struct strlist problems;
-    size_t nlogged; /* number of problems that were logged before the program started */
+    struct launcher launcher;
+    struct rank_folder ranks; /* dir NULL: this is not one rank of a job that shares the folder */
+    size_t nlogged;           /* number of problems that were logged before the program started */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
 };
 
 static void free_run(struct run *r) {
     stage_option_free(&r->rules);
+    rank_folder_free(&r->ranks);
     free(r->dir);
     free(r->id);
     free(r->trace_dir);
@@ -128,7 +133,35 @@ static bool is_empty_dir(const char *path) {
     return empty;
 }
 
+static bool is_rank(const struct run *r) { return r->ranks.dir != NULL; }
+/* Returns true if this process does what is done once per node. */
+static bool serves_node(const struct run *r) {
+    const struct launcher *l = &r->launcher;
+    return !is_rank(r) || (l->local_rank != LAUNCHER_UNKNOWN ? l->local_rank == 0 : l->rank == 0);
+}
+/* Returns true if this process writes the files that the folder has once. */
+static bool serves_folder(const struct run *r) { return !is_rank(r) || r->ranks.first; }
+
+/* The name of a trace that is written once per node. The caller frees it. */
+static char *node_trace(const struct run *r, const char *what) {
+    char *name = is_rank(r) ? xasprintf("%s-%s.ipt", what, r->launcher.node) : xasprintf("%s.ipt", what);
+    char *path = file_join(r->trace_dir, name);
+    free(name);
+    return path;
+}
+
+static int make_trace_folder(struct run *r, struct err *err) {
+    r->id = xstrdup(file_basename(r->dir));
+    r->trace_dir = file_join(r->dir, "trace");
+    return file_mkdirs(r->trace_dir, err);
+}
+
 static int make_folder(struct run *r, struct err *err) {
+    if (r->o->out && launcher_is_rank(&r->launcher)) {
+        if (rank_folder_join(&r->ranks, r->o->out, &r->launcher, r->command, err) < 0) return -1;
+        r->dir = xstrdup(r->ranks.dir);
+        return make_trace_folder(r, err);
+    }
     char *id = run_dir_default_id(r->started_ns, file_basename(r->argv[0]));
     if (!r->o->out) {
         r->dir = run_dir_create("inferprof-runs", id, err);
@@ -141,15 +174,16 @@ static int make_folder(struct run *r, struct err *err) {
             r->dir = xstrdup(r->o->out);
     }
     free(id);
-    if (!r->dir) return -1;
-    r->id = xstrdup(file_basename(r->dir));
-    r->trace_dir = file_join(r->dir, "trace");
-    return file_mkdirs(r->trace_dir, err);
+    return r->dir ? make_trace_folder(r, err) : -1;
 }
 
 /* Removes the folder if the program was not started. rmdir() fails if the folder contains other files. */
 static void drop_folder(struct run *r) {
     struct err ignored;
+    if (is_rank(r)) {
+        rank_folder_cancel(&r->ranks);
+        return;
+    }
     char *rules = file_join(r->trace_dir, RULES_FILE);
     unlink(rules);
     if (run_dir_complete(r->dir, &ignored) == 0 && rmdir(r->trace_dir) == 0) rmdir(r->dir);
@@ -168,7 +202,7 @@ static void join_command(struct run *r) {
 /* Stores the stage rules in the run folder, so that later reports use them. */
 static void write_rules(const struct run *r) {
     struct err err;
-    if (!r->rules.n) return;
+    if (!r->rules.n || !serves_folder(r)) return;
     char *path = file_join(r->trace_dir, RULES_FILE);
     struct trace_writer *w = trace_writer_open(path, NULL, &err);
     trace_writer_meta(w, "clock", "unix");
@@ -229,7 +263,9 @@ static unsigned count_writers(const struct run *r) {
     unsigned n = 0;
     for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
         long pid = inject_trace_pid(e->d_name);
-        bool alive = pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+        uint32_t rank = is_rank(r) ? r->launcher.rank : LAUNCHER_UNKNOWN;
+        bool alive = pid > 0 && inject_trace_is_local(e->d_name, &r->launcher, rank) &&
+                     (kill((pid_t)pid, 0) == 0 || errno == EPERM);
         n += alive && pid != r->program.pid;
     }
     if (d) closedir(d);
@@ -321,10 +357,10 @@ static bool is_max(const struct run_opts *o) { return strcmp(o->preset, "max") =
  * without counters. */
 static void start_counters(struct run *r) {
     struct err err;
-    if (!r->o->counters && !is_max(r->o)) return;
+    if ((!r->o->counters && !is_max(r->o)) || !serves_node(r)) return;
     unsigned preset_us = is_max(r->o) ? COUNTERS_MAX_US : COUNTERS_DEFAULT_US,
              interval_us = r->o->counter_us == BY_PRESET ? preset_us : (unsigned)r->o->counter_us;
-    char *path = file_join(r->trace_dir, "counters.ipt");
+    char *path = node_trace(r, "counters");
     r->counters = counters_start(path, interval_us, NULL, &err);
     free(path);
     if (r->counters) return;
@@ -336,15 +372,16 @@ static void start_counters(struct run *r) {
 static int run_program(struct run *r, struct err *err) {
     struct nvml_sampler *nvml = NULL;
     struct err nvml_err, late;
-    char *power = file_join(r->trace_dir, "nvml.ipt");
+    char *power = node_trace(r, "nvml");
+    bool sample_power = r->o->power_ms && serves_node(r);
     start_counters(r);
     if (start_program(r, err) < 0) {
         counters_stop(r->counters);
         free(power);
         return -1;
     }
-    if (r->o->power_ms) nvml = nvml_sampler_start(power, (unsigned)r->o->power_ms, &nvml_err);
-    if (r->o->power_ms && !nvml) log_debug("%s", nvml_err.msg);
+    if (sample_power) nvml = nvml_sampler_start(power, (unsigned)r->o->power_ms, &nvml_err);
+    if (sample_power && !nvml) log_debug("%s", nvml_err.msg);
     int status = spawn_wait(&r->program);
     wait_for_workers(r);
     inject_add_problems(r->trace_dir, &r->problems);
@@ -355,11 +392,46 @@ static int run_program(struct run *r, struct err *err) {
 }
 
 static void write_env(const struct run *r, const struct env *env) {
+    if (!serves_folder(r)) return;
     struct strbuf json = STRBUF_INIT;
     struct err err;
     env_json(env, &json);
     if (run_dir_write(r->dir, "env.json", json.buf, json.len, &err) < 0) log_warn("%s", err.msg);
     strbuf_free(&json);
+}
+
+static bool rank_has_trace(const struct run *r) {
+    DIR *d = opendir(r->trace_dir);
+    bool found = false;
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        found |=
+            inject_trace_pid(e->d_name) && inject_trace_is_local(e->d_name, &r->launcher, r->launcher.rank);
+    if (d) closedir(d);
+    return found;
+}
+
+/* Ends a rank that does not write the report. Returns the exit status. */
+static int finish_rank(const struct run *r, int status) {
+    bool nothing = !rank_has_trace(r);
+    struct strbuf how = STRBUF_INIT;
+    program_add_end(&how, r->program.wait_status);
+    if (status != 0) log_warn("rank %u: %s ended with %s", r->launcher.rank, r->argv[0], how.buf);
+    strbuf_free(&how);
+    for (size_t i = r->nlogged; i < r->problems.n; i++)
+        log_warn("rank %u: %s", r->launcher.rank, r->problems.v[i]);
+    if (nothing)
+        log_error("rank %u: nothing was recorded from %s: it did not initialise CUDA or NVTX",
+                  r->launcher.rank, r->argv[0]);
+    return status == 0 && nothing ? EXIT_FAILED : status;
+}
+
+/* Returns true if this process reports the run: always, except for a rank that is not the last one. */
+static bool reports(struct run *r) {
+    struct err err;
+    if (!is_rank(r)) return true;
+    bool last = rank_folder_leave(&r->ranks, r->program.wait_status, &r->problems, &err);
+    if (err.msg[0]) log_warn("rank %u: %s", r->launcher.rank, err.msg);
+    return last;
 }
 
 static int run_and_report(struct run *r) {
@@ -368,6 +440,7 @@ static int run_and_report(struct run *r) {
     struct nvml_inventory *gpus = xcalloc(1, sizeof *gpus);
     int status = EXIT_FAILED;
     r->started_ns = clock_wall_ns();
+    launcher_read(&r->launcher, launcher_env);
     join_command(r);
     if (make_folder(r, &err) < 0) {
         command_fail(&err);
@@ -385,6 +458,10 @@ static int run_and_report(struct run *r) {
     build_info_env(&env);
     env_add(&env, "Run", "command", "%s", r->command);
     write_env(r, &env);
+    if (!reports(r)) {
+        status = finish_rank(r, program);
+        goto done;
+    }
     char *title = xasprintf("%s", r->command);
     struct run_report report = { .dir = r->dir,
                                  .run_id = r->id,
@@ -408,6 +485,12 @@ done:
 }
 
 static const char *find_misuse(const struct run_opts *o) {
+    struct launcher l;
+    launcher_read(&l, launcher_env);
+    if (launcher_is_rank(&l) && !o->out)
+        return "this process is one of several ranks: give --output DIR, the same for all ranks";
+    if (launcher_is_rank(&l) && (o->tools.ncu || o->tools.nsys))
+        return "--ncu and --nsys run the program again, which one rank of a job cannot do alone";
     if (o->counter_us != BY_PRESET && !o->counters && !is_max(o))
         return "--counter-interval requires --counters";
     return tools_misused(&o->tools);
@@ -433,7 +516,9 @@ const struct command cmd_run = {
     .details =
         "The program is not modified: it keeps its standard streams, its signals and its exit status. The\n"
         "collector is loaded through the injection interfaces of CUDA and NVTX. The run folder contains one\n"
-        "trace per process and the report. Exit status: the program's own (128 + n after signal n); 1 if it\n"
+        "trace per process and the report. Started once per rank (mpirun, srun, torchrun), all ranks write\n"
+        "one folder, and the rank that ends last writes the report. Exit status: the program's own (128 + n "
+        "after signal n); 1 if it\n"
         "succeeded but nothing was recorded, the report could not be written, or a requested tool (--ncu,\n"
         "--nsys) has no result.",
     .opts = options,

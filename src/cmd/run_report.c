@@ -16,12 +16,12 @@
 #include "timeline/timeline.h"
 #include "trace/reader_files.h"
 
-/* Counts the traces of processes; nvml.ipt (power) does not count. */
+/* Counts the traces of processes; nvml*.ipt (power) does not count. */
 static size_t count_traces(const char *dir) {
     struct strlist paths = { 0 };
     size_t n = 0;
     trace_files_add(&paths, dir);
-    for (size_t i = 0; i < paths.n; i++) n += strcmp(file_basename(paths.v[i]), "nvml.ipt") != 0;
+    for (size_t i = 0; i < paths.n; i++) n += strncmp(file_basename(paths.v[i]), "nvml", 4) != 0;
     strlist_free(&paths);
     return n;
 }
@@ -44,6 +44,7 @@ int run_report_load(struct run_report *r, struct err *err) {
     r->ranges = tl->ranges.n;
     r->tokens = tl->tokens.n;
     if (*r->run.no_peaks) run_add_problem(&r->problems, r->run.no_peaks);
+    run_rank_problems(&r->run, &r->problems);
     run_trace_problems(tl, &r->problems);
     return 0;
 }

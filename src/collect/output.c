@@ -14,6 +14,7 @@
 
 #include "base/secret.h"
 #include "base/clock.h"
+#include "base/launcher.h"
 #include "base/notice.h"
 #include "base/util.h"
 #include "collect/host.h"
@@ -36,6 +37,7 @@ static struct {
     atomic_uint generation; /* number of files opened by this process */
     atomic_ullong lost[TRACE_KIND_END][TRACE_LOST_REASON_END]; /* losses counted while no file was open */
     pthread_mutex_t lock;                                      /* for `problems` */
+    struct launcher launcher; /* read on a thread of the program, before the file is opened */
     char problems[MAX_PROBLEMS][512];
     unsigned nproblems;
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -46,11 +48,16 @@ static void trace_host(char *host, size_t cap) {
     host[strcspn(host, ". /")] = '\0';
 }
 
-/* <dir>/<host>-<pid>, without an extension. `inferprof run` reads the process id after the last dash. */
+/* <dir>/<host>-<pid>, or <dir>/<node>-rank<N>-<pid> in a job, without an extension. `inferprof run` reads the
+ * process id after the last dash. The rank keeps nodes apart that have the same host name. */
 static void trace_stem(char *path, size_t cap) {
     char host[65];
+    const struct launcher *l = &out.launcher;
     trace_host(host, sizeof host);
-    snprintf(path, cap, "%s/%s-%d", settings.dir, host, (int)getpid());
+    if (l->rank != LAUNCHER_UNKNOWN)
+        snprintf(path, cap, "%s/%s-rank%u-%d", settings.dir, l->node, l->rank, (int)getpid());
+    else
+        snprintf(path, cap, "%s/%s-%d", settings.dir, host, (int)getpid());
 }
 
 /* After exec() the pid is the same: the earlier file is kept, and the next one is <host>-<pid>.2.ipt. */
@@ -94,18 +101,20 @@ static void read_command(char *text, size_t cap) {
 }
 
 static void describe_rank(struct trace_writer *w) {
-    static const char *const names[][2] = { { "rank", "RANK" },
-                                            { "rank", "OMPI_COMM_WORLD_RANK" },
-                                            { "rank", "SLURM_PROCID" },
-                                            { "world_size", "WORLD_SIZE" },
-                                            { "world_size", "OMPI_COMM_WORLD_SIZE" } };
-    const char *last = "";
-    for (size_t i = 0; i < COUNTOF(names); i++) {
-        const char *v = getenv(names[i][1]);
-        if (!v || !*v || strspn(v, "0123456789") != strlen(v) || strcmp(last, names[i][0]) == 0) continue;
-        trace_writer_meta(w, names[i][0], "%s", v);
-        last = names[i][0];
-    }
+    const struct launcher *l = &out.launcher;
+    const struct {
+        const char *key;
+        uint32_t v;
+    } numbers[] = { { "rank", l->rank },
+                    { "world_size", l->world_size },
+                    { "local_rank", l->local_rank },
+                    { "local_size", l->local_size },
+                    { "node_rank", l->node_rank } };
+    for (size_t i = 0; i < COUNTOF(numbers); i++)
+        if (numbers[i].v != LAUNCHER_UNKNOWN) trace_writer_meta(w, numbers[i].key, "%u", numbers[i].v);
+    trace_writer_meta(w, "node", "%s", l->node);
+    if (l->name) trace_writer_meta(w, "launcher", "%s", l->name);
+    if (l->job[0]) trace_writer_meta(w, "job", "%s", l->job);
 }
 
 static void describe_process(struct trace_writer *w) {
@@ -177,6 +186,7 @@ void output_open(uint64_t until_ns) {
 
 /* Waits for the file, but not indefinitely if the disk hangs. */
 static void open_on_service(void) {
+    launcher_read(&out.launcher, launcher_env);
     int rc = service_start();
     if (rc == 0) {
         service_run(SERVICE_OPEN, clock_mono_ns() + settings_wait_ns(&settings, 100));

@@ -14,6 +14,7 @@
 #include "run/ncu_profiles.h"
 #include "run/saved_metrics.h"
 #include "run/trace_facts.h"
+#include "session/rank_folder.h"
 #include "trace/reader_files.h"
 
 /* ---- which files */
@@ -199,6 +200,7 @@ void run_add_profiles(struct loaded_run *r) {
 
 /* ---- other files of the run folder */
 
+#define MISSING_LIST_BYTES 60 /* longer lists of ranks are shortened */
 #define MAX_CONFIG_BYTES (4u << 20)
 
 static void read_config(struct loaded_run *r) {
@@ -239,6 +241,39 @@ static void read_mark(struct loaded_run *r) {
     free(path);
 }
 
+static bool has_rank(uint32_t rank, const void *timeline) {
+    const struct timeline *tl = timeline;
+    for (size_t i = 0; tl && i < tl->nprocesses; i++)
+        if (tl->processes[i].rank == rank) return true;
+    return false;
+}
+
+/* Names ranks that a launcher started, or should have started, but that have no trace. A trace that was
+ * imported alone belongs to a job as well, but its other ranks were left out on purpose. */
+static void add_missing_ranks(const struct timeline *tl, struct strlist *out) {
+    struct strbuf list = STRBUF_INIT;
+    uint32_t world = 0, missing = 0;
+    for (size_t i = 0; tl && i < tl->nprocesses; i++) {
+        const struct timeline_process *p = &tl->processes[i];
+        if (p->launcher && p->rank != TIMELINE_NONE && p->world_size != TIMELINE_NONE)
+            world = MAX(world, p->world_size);
+    }
+    for (uint32_t rank = 0; rank < world; rank++) {
+        if (has_rank(rank, tl)) continue;
+        if (list.len < MISSING_LIST_BYTES) strbuf_addf(&list, "%s%u", missing ? ", " : "", rank);
+        missing++;
+    }
+    if (missing)
+        strlist_add(out, "%u of %u ranks have no trace (%s%s): figures of the job do not include them.",
+                    missing, world, list.buf, list.len < MISSING_LIST_BYTES ? "" : ", ...");
+    strbuf_free(&list);
+}
+
+void run_rank_problems(const struct loaded_run *r, struct strlist *out) {
+    if (r->dir) rank_folder_problems(r->dir, has_rank, r->timeline, out);
+    add_missing_ranks(r->timeline, out);
+}
+
 static void describe_run(struct loaded_run *r, const char *operand) {
     struct run_info *info = &r->info;
     const struct timeline *tl = r->timeline;
@@ -252,6 +287,7 @@ static void describe_run(struct loaded_run *r, const char *operand) {
         if (strncmp(info->problems[i], NO_PEAKS, strlen(NO_PEAKS)) != 0)
             run_add_problem(&r->problems, info->problems[i]);
     read_mark(r);
+    run_rank_problems(r, &r->problems);
     if (tl) run_trace_problems(tl, &r->problems);
     info->problems = (const char *const *)r->problems.v;
     info->nproblems = r->problems.n;

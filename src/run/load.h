@@ -52,6 +52,8 @@ struct run_options {
 
 int run_load(struct loaded_run *r, const char *const *operands, size_t n, const struct run_options *options,
              struct err *err);
+/* Adds what happened to the ranks of a job that share the run folder: failed, running or absent ranks. */
+void run_rank_problems(const struct loaded_run *r, struct strlist *out);
 void run_unload(struct loaded_run *r);
 
 /* Reads the folder's new ncu.json and repeats the analysis of the loaded timeline with it. */

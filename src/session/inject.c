@@ -156,6 +156,19 @@ long inject_trace_pid(const char *file_name) {
     return pid > 0 && *end == '.' ? pid : 0;
 }
 
+bool inject_trace_is_local(const char *file_name, const struct launcher *l, uint32_t rank) {
+    char prefix[96], host[65] = "";
+    if (rank != LAUNCHER_UNKNOWN)
+        snprintf(prefix, sizeof prefix, "%s-rank%u-", l->node, rank);
+    else
+        snprintf(prefix, sizeof prefix, "%s-rank", l->node);
+    if (strncmp(file_name, prefix, strlen(prefix)) == 0) return true;
+    if (rank != LAUNCHER_UNKNOWN || gethostname(host, sizeof host - 1) != 0) return false;
+    host[strcspn(host, ". /")] = '\0';
+    snprintf(prefix, sizeof prefix, "%s-", host);
+    return strncmp(file_name, prefix, strlen(prefix)) == 0;
+}
+
 static int is_problem_file(const struct dirent *e) { return ends_with(e->d_name, ".problem"); }
 
 /* Adds the reason, unless it was already added for another process. */

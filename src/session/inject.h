@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/launcher.h"
 #include "base/strlist.h"
 
 /* Activities to record; each bit is a word of INFERPROF_COLLECT_WHAT. */
@@ -41,7 +42,7 @@ struct inject_options {
 
 struct inject_env {
     char **set;                /* "NAME=VALUE", NULL-terminated */
-    char *kept[2];             /* injection variables that the user had already set; NULL: none */
+    char *kept[2];             /* CUDA and NVTX variables that the user had already set; NULL: none */
     bool cuda_kept, nvtx_kept; /* true: the collector is not loaded through this variable */
 };
 
@@ -50,6 +51,9 @@ void inject_env_free(struct inject_env *env);
 /* Returns the process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt
  * (after exec). The host name may contain dashes. Returns 0 for other files. */
 long inject_trace_pid(const char *file_name);
+/* Returns true if the name of a trace begins with <host>- of this machine, or in a job with <node>-rank<N>-;
+ * `rank` LAUNCHER_UNKNOWN: of any rank. Process ids of other machines say nothing here. */
+bool inject_trace_is_local(const char *file_name, const struct launcher *l, uint32_t rank);
 /* Adds the reasons why processes have no trace: the collector writes a file <host>-<pid>.problem for each
  * process, or sends a message if it cannot start a thread. A reason shared by several processes is added
  * once. */

@@ -51,8 +51,8 @@ static uint32_t string_of(struct cut *c, uint32_t id) {
 }
 
 static bool identifies_machine(const struct cut *c, const struct trace_meta *m) {
-    static const char *const keys[] = { "host",        "process.command", "process.exe", "setting.dir",
-                                        "setting.raw", "setting.cupti",   "cupti.path" };
+    static const char *const keys[] = { "host",        "node",        "process.command", "process.exe",
+                                        "setting.dir", "setting.raw", "setting.cupti",   "cupti.path" };
     const char *key = trace_reader_string(c->in, m->key, NULL);
     for (size_t i = 0; key && i < COUNTOF(keys); i++)
         if (strcmp(key, keys[i]) == 0) return true;

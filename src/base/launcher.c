@@ -1,0 +1,151 @@
+#include "base/launcher.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+/* Up to two variables per value; the first one that is a number is used. A launcher is recognised by `mark`
+ * and by one of its rank variables. The first row that applies is used for all values: launchers nest, as
+ * torchrun inside srun, and the inner one starts the ranks. */
+struct launcher_row {
+    const char *name, *mark;
+    const char *rank[2], *world_size[2], *local_rank[2], *local_size[2], *node_rank[2];
+    const char *restart, *node, *job[2];
+};
+static const struct launcher_row rows[] = {
+    { .name = "user", /* for launchers that are not in this table */
+      .rank = { "INFERPROF_RANK" },
+      .world_size = { "INFERPROF_WORLD_SIZE" },
+      .local_rank = { "INFERPROF_LOCAL_RANK" },
+      .local_size = { "INFERPROF_LOCAL_SIZE" },
+      .node_rank = { "INFERPROF_NODE_RANK" },
+      .job = { "INFERPROF_JOB" } },
+    { .name = "torchrun",
+      .mark = "TORCHELASTIC_RUN_ID",
+      .rank = { "RANK" },
+      .world_size = { "WORLD_SIZE" },
+      .local_rank = { "LOCAL_RANK" },
+      .local_size = { "LOCAL_WORLD_SIZE" },
+      .node_rank = { "GROUP_RANK" },
+      .restart = "TORCHELASTIC_RESTART_COUNT",
+      .job = { "TORCHELASTIC_RUN_ID", "MASTER_PORT" } },
+    { .name = "ray", /* Ray Train and vLLM set RANK in their workers */
+      .mark = "RAY_JOB_ID",
+      .rank = { "RANK" },
+      .world_size = { "WORLD_SIZE" },
+      .local_rank = { "LOCAL_RANK" },
+      .local_size = { "LOCAL_WORLD_SIZE" },
+      .node_rank = { "NODE_RANK" },
+      .job = { "RAY_JOB_ID" } },
+    { .name = "env", /* set by the program itself, by DeepSpeed, Accelerate or Kubernetes operators */
+      .rank = { "RANK" },
+      .world_size = { "WORLD_SIZE" },
+      .local_rank = { "LOCAL_RANK" },
+      .local_size = { "LOCAL_WORLD_SIZE" },
+      .node_rank = { "NODE_RANK", "GROUP_RANK" },
+      .job = { "MASTER_ADDR", "MASTER_PORT" } },
+    { .name = "openmpi",
+      .rank = { "OMPI_COMM_WORLD_RANK" },
+      .world_size = { "OMPI_COMM_WORLD_SIZE" },
+      .local_rank = { "OMPI_COMM_WORLD_LOCAL_RANK" },
+      .local_size = { "OMPI_COMM_WORLD_LOCAL_SIZE" },
+      .job = { "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid" } },
+    { .name = "mvapich",
+      .rank = { "MV2_COMM_WORLD_RANK" },
+      .world_size = { "MV2_COMM_WORLD_SIZE" },
+      .local_rank = { "MV2_COMM_WORLD_LOCAL_RANK" },
+      .local_size = { "MV2_COMM_WORLD_LOCAL_SIZE" },
+      .job = { "PMI_ID" } },
+    { .name = "pmi", /* MPICH and Intel MPI: Hydra sets PMI_*, and MPI_LOCAL* for the place on the node */
+      .rank = { "PMI_RANK" },
+      .world_size = { "PMI_SIZE" },
+      .local_rank = { "MPI_LOCALRANKID", "PMI_LOCAL_RANK" },
+      .local_size = { "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE" },
+      .job = { "PMI_KVS", "PMI_JOBID" } },
+    { .name = "slurm", /* the variables of a step; those of a batch script describe no rank */
+      .mark = "SLURM_STEP_NUM_TASKS",
+      .rank = { "SLURM_PROCID" },
+      .world_size = { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" },
+      .local_rank = { "SLURM_LOCALID" },
+      .local_size = { "SLURM_STEP_TASKS_PER_NODE" },
+      .node_rank = { "SLURM_NODEID" },
+      .node = "SLURMD_NODENAME",
+      .job = { "SLURM_JOB_ID", "SLURM_STEP_ID" } },
+    { .name = "pmix", .rank = { "PMIX_RANK" }, .world_size = { "PMIX_SIZE" }, .job = { "PMIX_NAMESPACE" } },
+};
+
+const char *launcher_env(const char *name) { return getenv(name); }
+
+static uint32_t parse_number(const char *text) {
+    if (!text || !*text || strspn(text, "0123456789") != strlen(text) || strlen(text) > 9)
+        return LAUNCHER_UNKNOWN;
+    return (uint32_t)strtoul(text, NULL, 10);
+}
+
+static uint32_t number_of(const char *const names[2], launcher_get *get) {
+    uint32_t v = names[0] ? parse_number(get(names[0])) : LAUNCHER_UNKNOWN;
+    return v == LAUNCHER_UNKNOWN && names[1] ? parse_number(get(names[1])) : v;
+}
+
+/* Keeps letters, digits, dots, dashes and underscores: the text is used in file names. */
+static void keep_name(char *out, size_t cap, const char *text) {
+    size_t n = 0;
+    for (; *text && n + 1 < cap; text++) {
+        bool plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
+                     (*text >= '0' && *text <= '9') || strchr(".-_", *text);
+        out[n++] = plain ? *text : '_';
+    }
+    out[n] = '\0';
+}
+
+static void read_node(struct launcher *out, const struct launcher_row *row, launcher_get *get) {
+    const char *node = get("INFERPROF_NODE");
+    char host[65] = "";
+    if (!node || !*node) node = row && row->node ? get(row->node) : NULL;
+    if (!node || !*node) {
+        if (gethostname(host, sizeof host) != 0) snprintf(host, sizeof host, "host");
+        host[sizeof host - 1] = '\0';
+        node = host;
+    }
+    keep_name(out->node, sizeof out->node, node);
+}
+
+static void read_job(struct launcher *out, const struct launcher_row *row, launcher_get *get) {
+    char text[128];
+    const char *a = row->job[0] ? get(row->job[0]) : NULL, *b = row->job[1] ? get(row->job[1]) : NULL;
+    snprintf(text, sizeof text, "%s%s%s", a ? a : "", a && b ? "-" : "", b ? b : "");
+    keep_name(out->job, sizeof out->job, text);
+}
+
+static bool applies(const struct launcher_row *row, launcher_get *get) {
+    if (row->mark && !get(row->mark)) return false;
+    return number_of(row->rank, get) != LAUNCHER_UNKNOWN;
+}
+
+void launcher_read(struct launcher *out, launcher_get *get) {
+    const struct launcher_row *row = NULL;
+    for (size_t i = 0; i < COUNTOF(rows) && !row; i++)
+        if (applies(&rows[i], get)) row = &rows[i];
+    *out = (struct launcher){ .rank = LAUNCHER_UNKNOWN,
+                              .world_size = LAUNCHER_UNKNOWN,
+                              .local_rank = LAUNCHER_UNKNOWN,
+                              .local_size = LAUNCHER_UNKNOWN,
+                              .node_rank = LAUNCHER_UNKNOWN };
+    read_node(out, row, get);
+    if (!row) return;
+    out->name = row->name;
+    out->rank = number_of(row->rank, get);
+    out->world_size = number_of(row->world_size, get);
+    out->local_rank = number_of(row->local_rank, get);
+    out->local_size = number_of(row->local_size, get);
+    out->node_rank = number_of(row->node_rank, get);
+    uint32_t restart = row->restart ? parse_number(get(row->restart)) : LAUNCHER_UNKNOWN;
+    out->restart = restart == LAUNCHER_UNKNOWN ? 0 : restart;
+    /* a rank outside of its own world is not a rank: the variables belong to another job */
+    if (out->world_size != LAUNCHER_UNKNOWN && out->rank >= out->world_size)
+        out->rank = out->world_size = LAUNCHER_UNKNOWN;
+    read_job(out, row, get);
+}
