@@ -125,89 +125,90 @@ static void analyze_totals(struct context *c) {
 static const struct pass {
     void (*run)(struct context *c);
     bool without_trace; /* this pass also runs without a timeline */
+    bool brief;         /* this pass also runs if only times and counts are asked for (input.brief) */
 } passes[] = {
     /* shapes -> kernels (one row per shape, unsorted), c.shape_category */
-    { analyze_kernel_names, false },
+    { analyze_kernel_names, false, true },
     /* ranges, rules, timings -> stages (rows), occurrences, c.kernel_occurrence, c.launch_occurrence,
      * scratch */
-    { analyze_stages, true },
+    { analyze_stages, true, true },
     /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch */
-    { analyze_calls, false },
+    { analyze_calls, false, true },
     /* kernels in time order -> devices, stages.gpu_owned_self_ns .category_ns, occurrences.gpu_*,
      * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns */
-    { analyze_devices, false },
+    { analyze_devices, false, true },
     /* kernels and copies in time order, c.launch_occurrence, c.previous_launch -> stage_devices,
      * devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns */
-    { analyze_stage_time, false },
+    { analyze_stage_time, false, true },
     /* launches and kernels -> depth of the launch queue, into c.stage_scratch */
-    { analyze_queue, false },
+    { analyze_queue, false, false },
     /* c.shape_owned_ns, c.shape_stage_ns -> kernels (sorted, with statistics), categories, libraries,
      * shape_kernel */
-    { analyze_kernels_finish, false },
+    { analyze_kernels_finish, false, true },
     /* GEMM records, shape_kernel -> kernels.flops .bytes .work_ns .compute_ns .work_source */
-    { analyze_gemms, false },
+    { analyze_gemms, false, false },
     /* shapes of operators, kernels.flops -> c.range_flops .range_bytes .range_compute_ns .range_counted,
      * kernels.flops .bytes .work_ns .compute_ns .work_source of kernels without GEMM record */
-    { analyze_operator_work, false },
+    { analyze_operator_work, false, false },
     /* ranges, c.range_gpu_ns .range_flops .range_bytes -> operators, operators_by_shape, c.range_total_ns */
-    { analyze_operators_finish, false },
+    { analyze_operators_finish, false, false },
     /* GEMM records, shapes of operators, c.range_flops .range_compute_ns .range_total_ns -> gemms */
-    { analyze_gemm_table, false },
+    { analyze_gemm_table, false, false },
     /* kernels in launch order -> c.stage_chain_ns, c.stage_chain_kernels */
-    { analyze_chains, false },
+    { analyze_chains, false, false },
     /* token records, labels of ranges, input.tokens -> occurrences.tokens_*, stages.tokens_* .token_ns */
-    { analyze_tokens, false },
+    { analyze_tokens, false, true },
     /* occurrences, stage_devices, c.stage_scratch -> stages.wall_ns .busy_ns .gpu_owned_ns .devices .idle,
      * sums over occurrences */
-    { analyze_stages_finish, false },
+    { analyze_stages_finish, false, true },
     /* capture windows, stages.host_ns -> missed, stages.missed */
-    { analyze_captured, false },
+    { analyze_captured, false, true },
     /* replay records, kernels of graphs -> graphs, notes */
-    { analyze_replays, false },
+    { analyze_replays, false, false },
     /* power samples, occurrences, occurrences.device_bits -> powers, stages.joules .watts */
-    { analyze_power, false },
+    { analyze_power, false, true },
     /* ranges, kernels -> calls */
-    { analyze_call_tree, false },
+    { analyze_call_tree, false, false },
     /* memory records, occurrences -> memories */
-    { analyze_memory, false },
+    { analyze_memory, false, false },
     /* all of the above -> conservation, lost_share, stages.idle_known .idle_refused, notes */
-    { analyze_provenance, false },
+    { analyze_provenance, false, false },
     /* input.timings, stages.wall_total_ns .tokens_* -> stages.time_ms .timing_ms .tokens .tokens_per_s,
      * counts per token, c.stage_scratch.tokens_out_each */
-    { analyze_times, true },
+    { analyze_times, true, false },
     /* stages.busy_ns .gpu_busy_ns .time_ms .missed -> stages.busy_ms .busy_share .kernels_each */
-    { analyze_busy, true },
+    { analyze_busy, true, false },
     /* input.costs, input.llm at stages.tokens_* -> costs */
-    { analyze_costs, true },
+    { analyze_costs, true, false },
     /* costs, timings.work, stages.time_ms, peaks -> stages.flops .bytes .floor_ms .hard_bound_ms
      * .peak_flops_per_s .peak_bytes_per_s .step_bytes .mfu .mbu .mbu_read .distance .recorded_mfu
      * .recorded_mbu, model_mfu, model_mbu */
-    { analyze_utilization, true },
+    { analyze_utilization, true, false },
     /* input.timings -> stability */
-    { analyze_stability, true },
+    { analyze_stability, true, false },
     /* counter samples, kernels, stages -> counters, stages.counters */
-    { analyze_counters, false },
+    { analyze_counters, false, false },
     /* recognition, occurrences, stages.token_source -> step_kinds, notes */
-    { analyze_step_kinds, false },
+    { analyze_step_kinds, false, false },
     /* recognition, occurrences, counters, input.llm -> anatomy */
-    { analyze_anatomy, false },
+    { analyze_anatomy, false, false },
     /* input.profiles, kernels -> profiles */
-    { analyze_profiles, false },
+    { analyze_profiles, false, false },
     /* timeline, kernels, devices, if input.totals -> totals */
-    { analyze_totals, false },
+    { analyze_totals, false, false },
     /* stages.flops, kernels.flops, counters, operators.flops, peaks -> roofline */
-    { analyze_roofline, false },
+    { analyze_roofline, false, false },
     /* ratios of stages and of the roofline, powers, peaks -> stages.over, roofline.over, model_over */
-    { analyze_over_peak, true },
+    { analyze_over_peak, true, false },
     /* everything -> findings */
-    { analyze_findings, true },
+    { analyze_findings, true, false },
 };
 
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a) {
     struct context c;
     open_context(&c, tl, input, a);
     for (size_t i = 0; i < COUNTOF(passes); i++)
-        if (tl || passes[i].without_trace) passes[i].run(&c);
+        if ((tl || passes[i].without_trace) && (passes[i].brief || !c.in->brief)) passes[i].run(&c);
     close_context(&c);
 }
 

@@ -117,6 +117,8 @@ struct analyze_input {
     size_t nfailed, nrequests;
     const char *failure;
     const struct recognised_phases *phases; /* result of analyze_steady_window(); NULL: none */
+    /* Compute only stages, occurrences, devices, kernels, tokens and power. For digests of ranks. */
+    bool brief;
     bool totals; /* Also fill analysis.totals. Costs about 40 ns per kernel; reports do not need it. */
 };
 
@@ -175,6 +177,7 @@ struct analysis_idle {
 struct analysis_stage_device {
     double busy_ns, idle_ns; /* includes sub-stages */
     double copy_alone_ns;    /* the part of busy_ns in which only copies ran */
+    double exposed_ns;       /* the part of busy_ns in which communication kernels ran and no other kernel */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
     uint64_t steps; /* occurrences of the stage in processes that use the device */
@@ -287,8 +290,9 @@ struct analysis_occurrence { /* sorted by start */
     uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
     /* start of its first and end of its last kernel; first == 0: no kernel */
     uint64_t gpu_first_ns, gpu_last_ns;
-    uint64_t gpu_launched_ns; /* launch call of its first kernel; 0: unknown */
-    double busy_ns, idle_ns;  /* mean over the devices with work of this occurrence */
+    uint64_t gpu_launched_ns;   /* launch call of its first kernel; 0: unknown */
+    double busy_ns, idle_ns;    /* mean over the devices with work of this occurrence */
+    double copy_ns, exposed_ns; /* the parts of busy_ns with copies alone, and with exposed communication */
     uint32_t kernels;
     uint32_t launches; /* launches of kernels and graphs */
     /* Recording ended during this occurrence: its range was open, or some of its kernels had not run. It

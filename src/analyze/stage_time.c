@@ -4,6 +4,7 @@
  *   idle: until the next work is launched, belongs to the stage that is open at that moment on the thread
  *         that launches it. From the launch on, belongs to the stage of the launch.
  *         After the last work, the thread that launched the last work is used.
+ *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: the next work waited after its launch call for longer than a launch takes
  *         (UNRECORDED_DELAYS medians), or nothing was recorded at that time (outside of windows).
  * This walk is separate from walk.c, which divides time between kernels only: see there. */
@@ -25,7 +26,7 @@
 
 /* Busy and idle time of an occurrence on the current device. */
 struct occurrence_time {
-    double busy_ns, idle_ns;
+    double busy_ns, idle_ns, copy_ns, exposed_ns;
     bool has_work;
 };
 
@@ -36,10 +37,12 @@ struct time_walk {
     struct occurrence_time *times; /* [noccurrences] */
     struct idle_walk *idle;
     uint32_t device;
-    struct end_heap running; /* id: the occurrence */
-    size_t kernels_running;
+    struct end_heap running;               /* id: the occurrence */
+    size_t kernels_running, communicating; /* the latter: communication kernels only */
     double shared_ns;  /* time that work running from the beginning would have received so far */
     double copying_ns; /* the part of shared_ns in which no kernel ran */
+    double
+        exposed_ns; /* the part of shared_ns in which only communication kernels ran, or copies beside them */
     uint64_t now_ns;
     uint64_t frontier_ns; /* latest end of all work so far */
     uint32_t frontier_lane;
@@ -55,7 +58,10 @@ static void advance_to(struct time_walk *w, uint64_t time_ns) {
     if (w->running.n) {
         double each = (double)(time_ns - w->now_ns) / (double)w->running.n;
         w->shared_ns += each;
-        if (!w->kernels_running) w->copying_ns += each;
+        if (!w->kernels_running)
+            w->copying_ns += each;
+        else if (w->kernels_running == w->communicating)
+            w->exposed_ns += each;
     }
     w->now_ns = time_ns;
 }
@@ -63,16 +69,20 @@ static void advance_to(struct time_walk *w, uint64_t time_ns) {
 static void give_busy(struct time_walk *w, const struct running *r) {
     const struct analysis *a = w->c->a;
     double ns = w->shared_ns - r->shared_ns, alone_ns = r->is_kernel ? 0 : w->copying_ns - r->copying_ns;
+    double exposed_ns = w->exposed_ns - r->exposed_ns;
     uint32_t o = r->id;
     do {
         struct analysis_stage_device *row =
             row_on(w, o == ANALYSIS_NONE ? w->c->outside : a->occurrences[o].stage);
         row->busy_ns += ns;
         row->copy_alone_ns += alone_ns;
+        row->exposed_ns += exposed_ns;
         row->kernels += r->is_kernel;
         row->copies += !r->is_kernel;
         if (o == ANALYSIS_NONE) return;
         w->times[o].busy_ns += ns;
+        w->times[o].copy_ns += alone_ns;
+        w->times[o].exposed_ns += exposed_ns;
         w->times[o].has_work = true;
         o = a->occurrences[o].parent;
     } while (o != ANALYSIS_NONE);
@@ -83,9 +93,10 @@ static void end_work_until(struct time_walk *w, uint64_t time_ns) {
         advance_to(w, w->running.v[0].end_ns);
         struct running r = end_heap_pop(&w->running);
         w->kernels_running -= r.is_kernel;
+        w->communicating -= r.communicates;
         give_busy(w, &r);
         /* keeps the sums small to avoid rounding errors */
-        if (!w->running.n) w->shared_ns = w->copying_ns = 0;
+        if (!w->running.n) w->shared_ns = w->copying_ns = w->exposed_ns = 0;
     }
 }
 
@@ -305,6 +316,8 @@ static void close_times(struct time_walk *w) {
         if (t->has_work) {
             double n = o->devices++;
             o->busy_ns = (o->busy_ns * n + t->busy_ns) / (n + 1);
+            o->copy_ns = (o->copy_ns * n + t->copy_ns) / (n + 1);
+            o->exposed_ns = (o->exposed_ns * n + t->exposed_ns) / (n + 1);
             o->idle_ns = n > 0 ? (o->idle_ns * n + t->idle_ns) / (n + 1) : t->idle_ns;
         } else if (!o->devices && !(o->idle_ns > 0)) {
             o->idle_ns = t->idle_ns;
@@ -325,9 +338,17 @@ static void walk_work(struct time_walk *w, struct bounds b) {
         end_work_until(w, k.start_ns);
         if (k.start_ns > w->frontier_ns) end_idleness(w, w->frontier_ns, k.start_ns, &k);
         advance_to(w, k.start_ns);
-        end_heap_push(&w->running, (struct running){ k.end_ns, w->shared_ns, w->copying_ns,
-                                                     occurrence_of_work(c, &k), k.is_kernel });
+        bool communicates =
+            k.is_kernel && c->shape_category[c->tl->kernels.shape[k.index]] == KERNEL_CATEGORY_COMMUNICATION;
+        end_heap_push(&w->running, (struct running){ .end_ns = k.end_ns,
+                                                     .shared_ns = w->shared_ns,
+                                                     .copying_ns = w->copying_ns,
+                                                     .exposed_ns = w->exposed_ns,
+                                                     .id = occurrence_of_work(c, &k),
+                                                     .is_kernel = k.is_kernel,
+                                                     .communicates = communicates });
         w->kernels_running += k.is_kernel;
+        w->communicating += communicates;
         interval_union_add(&work, k.start_ns, k.end_ns);
         idle_started(w->idle, work_launch(c->tl, &k));
         if (k.end_ns >= w->frontier_ns) {

@@ -6,6 +6,7 @@
 #define SCHEMA_BATCHES "inferprof.batches/1"
 #define SCHEMA_CALIBRATE "inferprof.calibrate/1"
 #define SCHEMA_COMPARE "inferprof.compare/2"
+#define SCHEMA_DIGEST "inferprof.digest/1"
 #define SCHEMA_DOCTOR "inferprof.doctor/1"
 #define SCHEMA_ENV "inferprof.env/1"
 #define SCHEMA_FINDINGS "inferprof.findings/2"

@@ -7,11 +7,13 @@
 extern const struct command cmd_calibrate;
 extern const struct command cmd_compare;
 extern const struct command cmd_completion;
+extern const struct command cmd_digest;
 extern const struct command cmd_doctor;
 extern const struct command cmd_engine;
 extern const struct command cmd_export;
 extern const struct command cmd_import;
 extern const struct command cmd_man;
+extern const struct command cmd_merge;
 extern const struct command cmd_profile;
 extern const struct command cmd_push;
 extern const struct command cmd_report;

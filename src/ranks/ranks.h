@@ -119,6 +119,7 @@ struct rank_row {
     double unrecorded_ns;
     double late_ns;         /* mean time of its arrival after the first rank's, over matched collectives */
     uint64_t last_arrivals; /* matched collectives in which it started last */
+    double wait_caused_ns;  /* waiting of the other ranks in these collectives */
     double sm_mhz_mean;     /* while busy; NaN: no power records */
     double throttled_ns;    /* time with reduced clocks while busy; NaN */
     double joules;          /* NaN */
@@ -263,6 +264,9 @@ struct rank_options {
  * instead of the traces of their ranks. */
 int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
                   const struct rank_options *options, struct err *err);
+/* Writes the job into a new folder that `report` reads: DIR/digest/ with one digest per rank, and DIR/trace/
+ * with links to the traces (copies on another file system). Fails if the folder exists and is not empty. */
+int rank_job_save(const struct rank_job *job, const char *dir, struct err *err);
 void rank_job_free(struct rank_job *job); /* also accepts a zeroed struct */
 
 static inline const struct rank_cell *rank_job_cell(const struct rank_job *j, size_t rank_row, size_t stage) {

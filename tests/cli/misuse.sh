@@ -93,5 +93,5 @@ while read -r command; do
         [ $? -eq 2 ] && grep -q -- "--$option needs a value" "$work/err" || bad="$bad '$command --$option'"
     done <"$work/options"
 done <"$work/commands"
-check "--help lists all 23 commands" test "$(wc -l <"$work/commands")" -eq 23
+check "--help lists all 25 commands" test "$(wc -l <"$work/commands")" -eq 25
 check "every command rejects unknown options and missing values" test -z "$bad"

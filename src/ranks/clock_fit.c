@@ -1,0 +1,336 @@
+#include "ranks/clock_fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/stats.h"
+#include "base/util.h"
+
+#define LEAST_POINTS 8      /* shortest piece, and fewest points for a drift */
+#define CLOCK_CLIP 4.0      /* standard deviations; a larger residual counts as this much */
+#define CLOCK_GAIN 12.0     /* standard deviations; protects against pieces that only follow the noise */
+#define LEAST_NOISE_NS 50.0 /* resolution of GPU timestamps; smaller residuals are not evidence */
+#define SEARCH_POINTS 512   /* a longer piece is thinned out while searching */
+#define SEARCH_PLACES 48    /* places at which a division is tried first */
+#define ALL_PAIRS 64        /* a piece of at most this many points uses the slopes of all pairs */
+#define STEP_WINDOW 16      /* points on each side of a possible step */
+#define STEP_SIGMAS 5.0     /* smaller steps are left to the segmentation */
+#define BORDER_POINTS 64    /* a border moves by at most this many points */
+#define OUTLIER 6.0         /* standard deviations */
+#define MAD_TO_SIGMA 1.4826 /* of a normal distribution */
+#define MEDIAN_EXTRA 1.2533 /* standard error of a median over the standard error of a mean */
+
+struct line {
+    double at, offset, slope;
+};
+
+static int by_value(const void *pa, const void *pb) {
+    double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+/* Sorts v. */
+static double median_of(double *v, size_t n) {
+    if (n == 0) return NAN;
+    qsort(v, n, sizeof *v, by_value);
+    return stats_percentile(v, n, 0.5);
+}
+
+static double residual(const struct line *l, const struct clock_point *p) {
+    return p->difference_ns - l->offset - l->slope * (p->reference_ns - l->at);
+}
+
+/* Standard deviation of the noise: each point against the line through its two neighbours. */
+static double noise_of(const struct clock_point *p, size_t n, double *work) {
+    size_t k = 0;
+    for (size_t i = 1; i + 1 < n; i++) {
+        double span = p[i + 1].reference_ns - p[i - 1].reference_ns;
+        double w = span > 0 ? (p[i].reference_ns - p[i - 1].reference_ns) / span : 0.5;
+        double between = (1 - w) * p[i - 1].difference_ns + w * p[i + 1].difference_ns;
+        work[k++] = fabs(p[i].difference_ns - between) / sqrt(1 + w * w + (1 - w) * (1 - w));
+    }
+    double sigma = k ? MAD_TO_SIGMA * median_of(work, k) : 0;
+    return fmax(sigma, LEAST_NOISE_NS);
+}
+
+/* Tukey's resistant line. */
+static struct line resistant_line(const struct clock_point *p, size_t n, double *work) {
+    struct line l = { p[0].reference_ns, 0, 0 };
+    size_t third = n / 3;
+    double t[2], d[2];
+    for (int side = 0; third >= 2 && side < 2; side++) {
+        const struct clock_point *part = side ? p + n - third : p;
+        for (size_t i = 0; i < third; i++) work[i] = part[i].reference_ns;
+        t[side] = median_of(work, third);
+        for (size_t i = 0; i < third; i++) work[i] = part[i].difference_ns;
+        d[side] = median_of(work, third);
+    }
+    if (third >= 2 && t[1] > t[0]) l.slope = (d[1] - d[0]) / (t[1] - t[0]);
+    for (size_t i = 0; i < n; i++) work[i] = residual(&l, &p[i]);
+    l.offset = median_of(work, n);
+    return l;
+}
+
+/* Sum of the limited residuals, in standard deviations. */
+static double cost_of(const struct line *l, const struct clock_point *p, size_t n, double sigma) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += fmin(fabs(residual(l, &p[i])) / sigma, CLOCK_CLIP);
+    return sum;
+}
+
+static double cost_of_best(const struct clock_point *p, size_t n, double sigma, double *work) {
+    struct line l = resistant_line(p, n, work);
+    return cost_of(&l, p, n, sigma);
+}
+
+/* Returns the best place to divide the points, and the gain; 0: too few points. */
+static size_t best_division(const struct clock_point *p, size_t n, double sigma, double *gain, double *work) {
+    double whole = cost_of_best(p, n, sigma, work);
+    size_t best = 0, low = LEAST_POINTS, high = n - LEAST_POINTS;
+    *gain = 0;
+    if (n < 2 * LEAST_POINTS) return 0;
+    for (size_t step = MAX(1, (high - low) / SEARCH_PLACES);; step = MAX(1, step / 4)) {
+        for (size_t at = low; at <= high; at += step) {
+            double cost = cost_of_best(p, at, sigma, work) + cost_of_best(p + at, n - at, sigma, work);
+            if (whole - cost > *gain) {
+                *gain = whole - cost;
+                best = at;
+            }
+        }
+        if (step == 1 || !best) return best;
+        low = best > LEAST_POINTS + step ? best - step : LEAST_POINTS;
+        high = MIN(best + step, n - LEAST_POINTS);
+    }
+}
+
+/* Moves a division that was found among every `stride`-th point to the exact point. */
+static size_t refine_division(const struct clock_point *p, size_t n, size_t at, size_t stride, double sigma,
+                              double *work) {
+    size_t from = at > stride + LEAST_POINTS ? at - stride : LEAST_POINTS;
+    size_t to = MIN(at + stride, n - LEAST_POINTS);
+    struct line left = resistant_line(p, from, work), right = resistant_line(p + to, n - to, work);
+    double best = INFINITY;
+    for (size_t i = from; i <= to; i++) {
+        double cost = cost_of(&left, p + from, i - from, sigma) + cost_of(&right, p + i, to - i, sigma);
+        if (cost < best) {
+            best = cost;
+            at = i;
+        }
+    }
+    return at;
+}
+
+/* Returns the place at which the piece is divided; 0: it is one piece. */
+static size_t divide(const struct clock_point *p, size_t n, double sigma, struct clock_point *thin,
+                     double *work) {
+    size_t stride = (n + SEARCH_POINTS - 1) / SEARCH_POINTS, k = 0;
+    double gain;
+    if (n < 2 * LEAST_POINTS) return 0;
+    for (size_t i = 0; i < n; i += stride) thin[k++] = p[i];
+    size_t at = best_division(thin, k, sigma, &gain, work);
+    if (!at || gain * (double)stride < 3 * log((double)n) + CLOCK_GAIN) return 0;
+    return stride > 1 ? refine_division(p, n, at * stride, stride, sigma, work) : at;
+}
+
+static double theil_sen_slope(const struct clock_point *p, size_t n) {
+    size_t pairs = n <= ALL_PAIRS ? n * (n - 1) / 2 : n / 2, k = 0;
+    double *slopes = xmalloc((pairs + 1) * sizeof *slopes);
+    for (size_t i = 0; i < n; i++) {
+        size_t from = n <= ALL_PAIRS ? i + 1 : i + n / 2, to = n <= ALL_PAIRS ? n : from + 1;
+        for (size_t j = from; j < MIN(to, n) && k < pairs; j++) {
+            double span = p[j].reference_ns - p[i].reference_ns;
+            if (span > 0) slopes[k++] = (p[j].difference_ns - p[i].difference_ns) / span;
+        }
+    }
+    double slope = k ? median_of(slopes, k) : 0;
+    free(slopes);
+    return slope;
+}
+
+/* 95% interval of the fitted line at the end of the piece that is further from its middle. */
+static double fit_interval(const struct clock_point *p, size_t n, double at, double sigma) {
+    double furthest = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        double from = p[i].reference_ns - at;
+        furthest = fmax(furthest, fabs(from));
+        squares += from * from;
+    }
+    double leverage = 1.0 / (double)n + (squares > 0 ? furthest * furthest / squares : 0);
+    return stats_student_t975((double)n - 1) * MEDIAN_EXTRA * sigma * sqrt(leverage);
+}
+
+static struct clock_line fit_piece(const struct clock_point *p, size_t n, double *work) {
+    struct clock_line out = { .n = n, .error_ns = NAN };
+    for (size_t i = 0; i < n; i++) work[i] = p[i].reference_ns;
+    out.at_ns = median_of(work, n);
+    if (n >= LEAST_POINTS) out.drift = theil_sen_slope(p, n);
+    struct line l = { out.at_ns, 0, out.drift };
+    for (size_t i = 0; i < n; i++) work[i] = residual(&l, &p[i]);
+    l.offset = out.offset_ns = median_of(work, n);
+    if (n < 2) return out;
+    for (size_t i = 0; i < n; i++) work[i] = fabs(residual(&l, &p[i]));
+    double sigma = fmax(MAD_TO_SIGMA * median_of(work, n), LEAST_NOISE_NS);
+    out.error_ns = fmax(sigma, fit_interval(p, n, out.at_ns, sigma));
+    for (size_t i = 0; i < n; i++) out.outliers += fabs(residual(&l, &p[i])) > OUTLIER * sigma;
+    return out;
+}
+
+/* ---- Steps: jumps of the clock that are much larger than the noise. */
+
+struct piece {
+    size_t first, n;
+};
+
+/* A slope for short distances. Few of its pairs contain a step. */
+static double local_slope(const struct clock_point *p, size_t n, double *work) {
+    size_t lag = MAX(LEAST_POINTS, n / 32), k = 0;
+    for (size_t i = 0; i + lag < n; i++) {
+        double span = p[i + lag].reference_ns - p[i].reference_ns;
+        if (span > 0) work[k++] = (p[i + lag].difference_ns - p[i].difference_ns) / span;
+    }
+    return k ? median_of(work, k) : 0;
+}
+
+/* Median of n differences from p on, without the drift. */
+static double level_of(const struct clock_point *p, size_t n, double at, double slope) {
+    double v[STEP_WINDOW];
+    for (size_t i = 0; i < n; i++) v[i] = p[i].difference_ns - slope * (p[i].reference_ns - at);
+    return median_of(v, n);
+}
+
+static double jump_at(const struct clock_point *p, size_t i, double slope) {
+    double at = p[i].reference_ns;
+    return level_of(p + i, STEP_WINDOW, at, slope) - level_of(p + i - STEP_WINDOW, STEP_WINDOW, at, slope);
+}
+
+/* Returns the first point after the step near i. */
+static size_t locate_step(const struct clock_point *p, size_t i, double slope, double sigma) {
+    double at = p[i].reference_ns, best = INFINITY;
+    struct line left = { at, level_of(p + i - STEP_WINDOW, STEP_WINDOW, at, slope), slope };
+    struct line right = { at, level_of(p + i, STEP_WINDOW, at, slope), slope };
+    size_t from = i - STEP_WINDOW, found = i;
+    for (size_t b = from; b <= i + STEP_WINDOW; b++) {
+        double cost =
+            cost_of(&left, p + from, b - from, sigma) + cost_of(&right, p + b, i + STEP_WINDOW - b, sigma);
+        if (cost < best) {
+            best = cost;
+            found = b;
+        }
+    }
+    return found;
+}
+
+/* Divides the points at large steps. Returns the number of pieces. */
+static size_t divide_at_steps(const struct clock_point *p, size_t n, double sigma, struct piece *out,
+                              double *work) {
+    size_t pieces = 0, first = 0;
+    double slope = local_slope(p, n, work), highest = 0;
+    size_t peak = 0;
+    for (size_t i = STEP_WINDOW; i + STEP_WINDOW <= n && pieces + 1 < CLOCK_SEGMENTS_MAX / 2; i++) {
+        double jump = fabs(jump_at(p, i, slope));
+        if (jump > highest && jump > STEP_SIGMAS * sigma) {
+            highest = jump;
+            peak = i;
+        }
+        /* the jump is largest at the step and falls on both sides of it */
+        if (!peak || (i < peak + STEP_WINDOW && i + STEP_WINDOW < n)) continue;
+        size_t at = locate_step(p, peak, slope, sigma);
+        if (at > first) {
+            out[pieces++] = (struct piece){ first, at - first };
+            first = at;
+        }
+        highest = 0;
+        peak = 0;
+    }
+    out[pieces++] = (struct piece){ first, n - first };
+    return pieces;
+}
+
+/* ---- Smaller steps and changes of the drift. */
+
+/* Divides a piece as long as that pays. Appends to `out`; returns the new number of pieces. */
+static size_t divide_piece(const struct clock_point *p, struct piece whole, double sigma, struct piece *out,
+                           size_t pieces, struct clock_point *thin, double *work) {
+    struct piece open[CLOCK_SEGMENTS_MAX] = { whole };
+    size_t nopen = 1;
+    while (nopen) {
+        struct piece next = open[--nopen];
+        bool room = pieces + nopen + 1 < CLOCK_SEGMENTS_MAX / 2 && nopen + 2 < CLOCK_SEGMENTS_MAX;
+        size_t at = room ? divide(p + next.first, next.n, sigma, thin, work) : 0;
+        if (!at) {
+            out[pieces++] = next;
+            continue;
+        }
+        /* the earlier part is on top, so that pieces are finished in order */
+        open[nopen++] = (struct piece){ next.first + at, next.n - at };
+        open[nopen++] = (struct piece){ next.first, at };
+    }
+    return pieces;
+}
+
+/* Moves the border between two pieces to where their final lines explain the points best. */
+static void move_border(const struct clock_point *p, struct clock_line *a, struct clock_line *b,
+                        double sigma) {
+    struct line left = { a->at_ns, a->offset_ns, a->drift }, right = { b->at_ns, b->offset_ns, b->drift };
+    size_t from = b->first - MIN(a->n - 1, BORDER_POINTS), to = b->first + MIN(b->n - 1, BORDER_POINTS);
+    double cost = 0, best = 0;
+    size_t at = from;
+    for (size_t i = from; i < to; i++) { /* cost of the border after point i, against the border at `from` */
+        cost += cost_of(&left, p + i, 1, sigma) - cost_of(&right, p + i, 1, sigma);
+        if (cost < best) {
+            best = cost;
+            at = i + 1;
+        }
+    }
+    b->n = b->first + b->n - at;
+    b->first = at;
+    a->n = at - a->first;
+}
+
+static double cost_of_line(const struct clock_point *p, const struct clock_line *l, double sigma) {
+    struct line line = { l->at_ns, l->offset_ns, l->drift };
+    return cost_of(&line, p + l->first, l->n, sigma);
+}
+
+static struct clock_line fit_at(const struct clock_point *p, size_t first, size_t n, double *work) {
+    struct clock_line l = fit_piece(p + first, n, work);
+    l.first = first;
+    return l;
+}
+
+/* Joins neighbours that one line explains as well. Returns the new number of pieces. */
+static size_t join_pieces(const struct clock_point *p, struct clock_line *v, size_t n, double sigma,
+                          double *work) {
+    size_t kept = 1;
+    for (size_t i = 1; i < n; i++) {
+        struct clock_line *last = &v[kept - 1];
+        struct clock_line both = fit_at(p, last->first, last->n + v[i].n, work);
+        double loss =
+            cost_of_line(p, &both, sigma) - cost_of_line(p, last, sigma) - cost_of_line(p, &v[i], sigma);
+        if (loss < 3 * log((double)both.n) + CLOCK_GAIN)
+            *last = both;
+        else
+            v[kept++] = v[i];
+    }
+    return kept;
+}
+
+size_t clock_fit(const struct clock_point *p, size_t n, struct clock_line *out) {
+    struct piece steps[CLOCK_SEGMENTS_MAX], pieces[CLOCK_SEGMENTS_MAX];
+    size_t count = 0;
+    if (!n) return 0;
+    double *work = xmalloc(n * sizeof *work);
+    struct clock_point *thin = xmalloc((MIN(n, SEARCH_POINTS) + 1) * sizeof *thin);
+    double sigma = noise_of(p, n, work);
+    size_t nsteps = divide_at_steps(p, n, sigma, steps, work);
+    for (size_t i = 0; i < nsteps; i++) count = divide_piece(p, steps[i], sigma, pieces, count, thin, work);
+    for (size_t i = 0; i < count; i++) out[i] = fit_at(p, pieces[i].first, pieces[i].n, work);
+    count = join_pieces(p, out, count, sigma, work);
+    for (size_t i = 0; i + 1 < count; i++) move_border(p, &out[i], &out[i + 1], sigma);
+    for (size_t i = 0; i < count; i++) out[i] = fit_at(p, out[i].first, out[i].n, work);
+    free(thin);
+    free(work);
+    return count;
+}

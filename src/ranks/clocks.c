@@ -1,0 +1,270 @@
+#include "ranks/clocks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "base/stats.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "ranks/clock_fit.h"
+#include "ranks/match.h"
+
+#define LEAST_POINTS 2      /* matched collectives for a fit */
+#define SPLIT_LEAST_NS 50e3 /* smaller differences between ranks of a node are not another clock */
+#define SPLIT_POINTS 8      /* matched collectives that prove another clock */
+
+/* ---- conversion */
+
+static double offset_at(const struct rank_clock_segment *s, uint64_t own_ns) {
+    double since = own_ns >= s->at_ns ? (double)(own_ns - s->at_ns) : -(double)(s->at_ns - own_ns);
+    return s->offset_ns + s->drift * since;
+}
+
+static uint64_t shifted(uint64_t own_ns, double offset_ns) {
+    if (!(fabs(offset_ns) < 4e18)) return own_ns; /* no clock is off by 126 years: damaged input */
+    if (offset_ns > (double)own_ns) return 0;
+    return (uint64_t)((int64_t)own_ns - llround(offset_ns));
+}
+
+static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
+
+uint64_t clocks_to_job(const struct rank_clock *c, uint64_t own_ns, uint64_t near_ns) {
+    size_t i = 0;
+    while (i + 1 < c->nsegments && c->segments[i + 1].from_ns <= own_ns) i++;
+    uint64_t best = shifted(own_ns, offset_at(&c->segments[i], own_ns));
+    if (!near_ns) return best;
+    for (size_t k = i > 0 ? i - 1 : 0; k < c->nsegments && k <= i + 1; k++) {
+        uint64_t other = shifted(own_ns, offset_at(&c->segments[k], own_ns));
+        if (distance(other, near_ns) < distance(best, near_ns)) best = other;
+    }
+    return best;
+}
+
+uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns) {
+    return clocks_to_job(c, own_ns, 0);
+}
+
+/* ---- ranks of a node with different clocks */
+
+struct ends {
+    double *v;
+    size_t n, cap;
+};
+
+/* Differences between the ends of a rank and of its neighbour on the same node. */
+static void collect_differences(struct rank_digest *const *digests, size_t n, const uint32_t *group_of,
+                                struct ends *differences) {
+    struct match_walk *w = match_open(digests, n);
+    for (struct match_group g; match_next(w, &g);)
+        for (size_t i = 0; i < g.n; i++) {
+            uint32_t digest = g.members[i].digest, before = i ? g.members[i - 1].digest : UINT32_MAX;
+            if (!i || group_of[before] != group_of[digest] || differences[digest].n >= 4096) continue;
+            vec_push(&differences[digest], (double)((int64_t)(g.members[i].collective->end_ns -
+                                                              g.members[i - 1].collective->end_ns)));
+        }
+    match_close(w);
+}
+
+/* Gives a rank its own clock if its ends differ from its neighbour's on the same node by much more than they
+ * scatter. Returns the number of clocks. */
+static size_t split_groups(struct rank_digest *const *digests, size_t n, uint32_t *group_of, size_t ngroups,
+                           size_t *split) {
+    struct ends *differences = xcalloc(n + 1, sizeof *differences);
+    collect_differences(digests, n, group_of, differences);
+    for (size_t i = 0; i < n; i++) {
+        struct ends *e = &differences[i];
+        struct stats s = stats_of(e->v, e->n);
+        for (size_t k = 0; k < e->n; k++) e->v[k] = fabs(e->v[k] - s.median);
+        double scatter = e->n ? 1.4826 * stats_of_sorting(e->v, e->n).median : 0;
+        if (e->n >= SPLIT_POINTS && fabs(s.median) > fmax(SPLIT_LEAST_NS, 10 * scatter)) {
+            group_of[i] = (uint32_t)ngroups++;
+            ++*split;
+        }
+        free(e->v);
+    }
+    free(differences);
+    return ngroups;
+}
+
+/* ---- fitting */
+
+struct point {
+    struct clock_point p;
+    uint64_t own_ns;
+};
+struct points {
+    struct point *v;
+    size_t n, cap;
+};
+struct fitter {
+    struct rank_digest *const *digests;
+    size_t n;
+    struct rank_clocks *out;
+    uint64_t origin_ns; /* subtracted from times before they become doubles */
+    bool *fitted;       /* [clocks] */
+    uint64_t *seen_in;  /* [clocks]: number of the group that added the last point */
+    uint64_t groups;    /* walked so far */
+};
+
+/* Returns the job time at which a group ended according to the fitted clocks: the median of one value per
+ * clock. 0: no fitted clock takes part. */
+static uint64_t reference_end(const struct fitter *f, const struct match_group *g) {
+    double v[64];
+    uint64_t first = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < g->n && n < COUNTOF(v); i++) {
+        uint32_t clock = f->out->of_digest[g->members[i].digest];
+        if (!f->fitted[clock]) continue;
+        uint64_t end = clocks_to_job(&f->out->v[clock], g->members[i].collective->end_ns, first);
+        if (!first) first = end;
+        v[n++] = (double)(int64_t)(end - first);
+    }
+    return n ? first + (uint64_t)(int64_t)llround(stats_of_sorting(v, n).median) : 0;
+}
+
+/* One point per clock and collective: the median over the clock's ranks that follow each other. */
+static void add_points(struct fitter *f, const struct match_group *g, struct points *points) {
+    uint64_t reference = reference_end(f, g);
+    f->groups++;
+    for (size_t i = 0, next; i < g->n && reference; i = next) {
+        uint32_t clock = f->out->of_digest[g->members[i].digest];
+        uint64_t base = g->members[i].collective->end_ns;
+        double ends[64];
+        size_t n = 0;
+        for (next = i; next < g->n && f->out->of_digest[g->members[next].digest] == clock; next++)
+            if (n < COUNTOF(ends)) ends[n++] = (double)(int64_t)(g->members[next].collective->end_ns - base);
+        if (f->fitted[clock] || f->seen_in[clock] == f->groups) continue;
+        f->seen_in[clock] = f->groups;
+        uint64_t own = base + (uint64_t)(int64_t)llround(stats_of_sorting(ends, n).median);
+        struct point p = {
+            { (double)(int64_t)(reference - f->origin_ns), (double)(int64_t)(own - reference) }, own
+        };
+        vec_push(&points[clock], p);
+    }
+}
+
+static int by_reference(const void *pa, const void *pb) {
+    const struct point *a = pa, *b = pb;
+    return (a->p.reference_ns > b->p.reference_ns) - (a->p.reference_ns < b->p.reference_ns);
+}
+
+/* Turns a piece of the fit, which is a function of the reference time, into a segment over the own time. */
+static struct rank_clock_segment segment_of(const struct fitter *f, const struct clock_line *l) {
+    uint64_t reference = f->origin_ns + (uint64_t)(int64_t)llround(l->at_ns);
+    return (struct rank_clock_segment){
+        .at_ns = reference + (uint64_t)(int64_t)llround(l->offset_ns),
+        .offset_ns = l->offset_ns,
+        .drift = l->drift / (1 + l->drift),
+        .error_ns = l->error_ns,
+        .points = l->n,
+    };
+}
+
+static void set_segments(const struct fitter *f, struct points *p, double parent_error,
+                         struct rank_clock *out) {
+    struct clock_line lines[CLOCK_SEGMENTS_MAX];
+    qsort(p->v, p->n, sizeof *p->v, by_reference);
+    struct clock_point *v = xmalloc(p->n * sizeof *v);
+    for (size_t i = 0; i < p->n; i++) v[i] = p->v[i].p;
+    out->nsegments = clock_fit(v, p->n, lines);
+    free(out->segments);
+    out->segments = xcalloc(out->nsegments + 1, sizeof *out->segments);
+    out->source = RANK_CLOCK_COLLECTIVES;
+    out->error_ns = 0;
+    for (size_t i = 0; i < out->nsegments; i++) {
+        struct rank_clock_segment *s = &out->segments[i];
+        *s = segment_of(f, &lines[i]);
+        s->error_ns = sqrt(s->error_ns * s->error_ns + parent_error * parent_error);
+        if (i) { /* between the last collective before the step and the first one after it */
+            uint64_t before = p->v[lines[i].first - 1].own_ns, after = p->v[lines[i].first].own_ns;
+            s->from_ns = after > before ? before + (after - before) / 2 : after;
+        }
+        /* NaN, the error of a single point, is kept */
+        if (!(s->error_ns <= out->error_ns)) out->error_ns = s->error_ns;
+        out->outliers += lines[i].outliers;
+    }
+    free(v);
+}
+
+/* Fits all clocks that share collectives with fitted clocks. Returns false if there were none. */
+static bool fit_round(struct fitter *f) {
+    struct points *points = xcalloc(f->out->n + 1, sizeof *points);
+    struct match_walk *w = match_open(f->digests, f->n);
+    double parent_error = 0;
+    bool any = false;
+    for (struct match_group g; match_next(w, &g);) add_points(f, &g, points);
+    match_close(w);
+    for (size_t c = 0; c < f->out->n; c++)
+        if (f->fitted[c] && f->out->v[c].error_ns > parent_error) parent_error = f->out->v[c].error_ns;
+    bool *now = xcalloc(f->out->n + 1, sizeof *now);
+    for (size_t c = 0; c < f->out->n; c++) {
+        if (points[c].n >= LEAST_POINTS) {
+            set_segments(f, &points[c], parent_error, &f->out->v[c]);
+            now[c] = any = true;
+        }
+        free(points[c].v);
+    }
+    for (size_t c = 0; c < f->out->n; c++) f->fitted[c] |= now[c];
+    free(now);
+    free(points);
+    return any;
+}
+
+static bool has_unfitted(const struct fitter *f) {
+    for (size_t c = 0; c < f->out->n; c++)
+        if (!f->fitted[c]) return true;
+    return false;
+}
+
+static void start_clock(struct rank_clock *c, uint32_t node, bool relative) {
+    *c = (struct rank_clock){ .source = relative ? RANK_CLOCK_RELATIVE : RANK_CLOCK_WALL,
+                              .node = node,
+                              .segments = xcalloc(1, sizeof *c->segments),
+                              .nsegments = 1,
+                              .error_ns = NAN };
+    c->segments[0].error_ns = NAN;
+}
+
+void clocks_find(struct rank_digest *const *digests, size_t n, const uint32_t *node,
+                 struct rank_clocks *out) {
+    *out = (struct rank_clocks){ .of_digest = xcalloc(n + 1, sizeof *out->of_digest) };
+    size_t groups = 0;
+    for (size_t i = 0; i < n; i++) {
+        /* a file without a wall clock shares its clock with no other file */
+        out->of_digest[i] = digests[i]->relative_clock ? UINT32_MAX : node[i];
+        if (!digests[i]->relative_clock) groups = MAX(groups, (size_t)node[i] + 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (out->of_digest[i] == UINT32_MAX) out->of_digest[i] = (uint32_t)groups++;
+    groups = split_groups(digests, n, out->of_digest, groups, &out->split_nodes);
+    out->n = groups;
+    out->v = xcalloc(groups + 1, sizeof *out->v);
+    for (size_t i = 0; i < n; i++) {
+        struct rank_clock *c = &out->v[out->of_digest[i]];
+        if (!c->nsegments) start_clock(c, node[i], digests[i]->relative_clock);
+    }
+    for (size_t c = 0; c < groups; c++)
+        if (!out->v[c].nsegments) start_clock(&out->v[c], RANK_NONE, false);
+    if (!n) return;
+    struct rank_clock *reference = &out->v[out->of_digest[0]];
+    reference->source = RANK_CLOCK_REFERENCE;
+    reference->error_ns = reference->segments[0].error_ns = 0;
+    struct fitter f = { .digests = digests,
+                        .n = n,
+                        .out = out,
+                        .origin_ns = digests[0]->first_ns,
+                        .fitted = xcalloc(groups + 1, sizeof *f.fitted) };
+    f.fitted[out->of_digest[0]] = true;
+    f.seen_in = xcalloc(groups + 1, sizeof *f.seen_in);
+    while (has_unfitted(&f) && fit_round(&f)) {}
+    free(f.fitted);
+    free(f.seen_in);
+}
+
+void clocks_free(struct rank_clocks *c) {
+    for (size_t i = 0; i < c->n; i++) free(c->v[i].segments);
+    free(c->v);
+    free(c->of_digest);
+    *c = (struct rank_clocks){ 0 };
+}

@@ -1,0 +1,133 @@
+/* The digest of one rank: everything a job needs of it, in a size that does not depend on the number of
+ * kernels. A digest is computed where the trace lies and read by `merge` and `report` instead of the trace.
+ *     struct rank_digest *d = rank_digest_make(paths, n, &limits, &err);
+ *     rank_digest_write(d, path, &err);
+ *     d = rank_digest_read(path, &err);                        -- untrusted: every number is checked
+ *     rank_digest_free(d);
+ * A digest is one JSON document (schemas/digest.schema.json). Times in it are relative to `base_ns`.
+ *
+ * Bounds: at most DIGEST_COLLECTIVES collectives, RANK_STEPS_MAX rows of steps per stage, DIGEST_STAGES
+ * stages and DIGEST_CLASSES kernel classes. If a rank has more collectives, it keeps those whose sequence
+ * number is a multiple of 2^k. All ranks keep the same ones, or one set contains the other. If a stage has
+ * more steps, a row is the sum of 2^k consecutive steps. */
+#ifndef RANKS_DIGEST_H
+#define RANKS_DIGEST_H
+
+#include "ranks/ranks.h"
+
+#define DIGEST_COLLECTIVES 4096
+#define DIGEST_STAGES 64
+#define DIGEST_CLASSES 64
+#define DIGEST_PIECES 8 /* exposed parts kept per collective */
+#define DIGEST_BYTES_MAX (256u << 20)
+
+/* A group of collectives with the same communicator, operation and size. */
+struct digest_operation {
+    uint64_t match;                            /* equal on all ranks that take part; set by digest_finish() */
+    uint64_t communicator;                     /* as recorded */
+    const char *communicator_name, *op, *type; /* NULL: unknown */
+    uint64_t bytes;                            /* 0: unknown */
+    uint32_t size;                             /* ranks in the communicator; 0: unknown */
+    bool pair;                                 /* a send or a receive: two ranks take part */
+    uint32_t from_rank, to_rank;               /* of a pair: ranks in the communicator; RANK_NONE */
+    bool from_kernel;                          /* no collective record: numbered by the order of kernels */
+    bool matchable; /* the sequence number identifies the collective on all ranks */
+    uint64_t calls; /* all of them, also those that were not kept */
+    double exposed_ns, total_ns;
+};
+
+struct digest_collective {
+    uint64_t sequence;
+    uint64_t start_ns, end_ns; /* on the rank's own clock: of its kernel, else of the call */
+    float exposed_ns;          /* NaN: it has no kernel */
+    uint32_t operation;        /* row of `operations` */
+    uint32_t step;             /* number of the occurrence of its stage; RANK_NONE: none */
+    uint32_t first_piece;      /* of its exposed parts, if it is exposed in part */
+    uint16_t stage;            /* row of the top-level stage; DIGEST_NO_STAGE */
+    uint8_t npieces;           /* 0: all of it is exposed, or nothing, or the parts are not known */
+};
+#define DIGEST_NO_STAGE UINT16_MAX
+
+struct digest_piece { /* relative to the start of the collective */
+    uint64_t from_ns, to_ns;
+};
+
+struct digest_stage {
+    const char *name, *path;
+    uint32_t parent; /* row; RANK_NONE */
+    bool outside, implicit;
+    uint64_t occurrences, kernels, launches;
+    double tokens_in, tokens_out;
+    double compute_ns, exposed_ns, copy_ns, idle_ns;
+    double idle_cause_ns[ANALYSIS_IDLE_CAUSES], category_ns[KERNEL_CATEGORY_END];
+    /* Rows of steps; sums over steps_per_row steps, the last row may have fewer. */
+    uint32_t steps_per_row;
+    size_t nrows;
+    struct digest_step *rows;
+};
+struct digest_step {
+    uint64_t start_ns; /* of the first step, own clock */
+    uint32_t steps;
+    double wall_ns, compute_ns, exposed_ns, tokens; /* sums */
+};
+
+struct digest_class { /* kernels of one name and launch geometry; largest total first */
+    const char *name;
+    uint64_t blocks, threads; /* 0: unknown */
+    uint64_t calls;
+    double total_ns;
+    bool communicates;
+};
+
+struct rank_digest {
+    uint32_t rank, world_size, local_rank, node_rank, pid; /* RANK_NONE: unknown */
+    const char *node, *host, *launcher, *job;              /* NULL: unknown */
+    bool finished, relative_clock;
+    const char *device, *device_uuid;                       /* NULL */
+    uint64_t base_ns, first_ns, last_ns, first_step_end_ns; /* own clock; 0: unknown */
+    uint64_t kernels, launches, lost_records, ncollectives_total;
+    double timeline_ns, unrecorded_ns, hidden_ns;
+    double sm_mhz_mean, throttled_ns, joules; /* NaN */
+    struct digest_stage *stages;
+    size_t nstages;
+    struct digest_class *classes;
+    size_t nclasses;
+    struct digest_operation *operations;
+    size_t noperations;
+    /* Sorted by (match, sequence), with the match of their operation. */
+    struct digest_collective *collectives;
+    size_t ncollectives;
+    struct digest_piece *pieces;
+    size_t npieces;
+    uint32_t every;            /* sequence numbers that are multiples of this were kept: 1, 2, 4, ... */
+    const char *const *traces; /* files that it was made from */
+    size_t ntraces;
+    const char *const *problems;
+    size_t nproblems;
+    const char *path; /* the digest file; NULL: made in memory */
+    void *owner;      /* private */
+};
+
+struct digest_limits {
+    const struct rank_options *options; /* NULL: defaults */
+    size_t collectives;                 /* 0: DIGEST_COLLECTIVES */
+};
+
+/* All paths are traces of one rank. */
+struct rank_digest *rank_digest_make(const char *const *paths, size_t n, const struct digest_limits *limits,
+                                     struct err *err);
+int rank_digest_write(const struct rank_digest *d, const char *path, struct err *err);
+struct rank_digest *rank_digest_read(const char *path, struct err *err);
+/* The same from memory, for tests and fuzzing. `what` names the text in messages. */
+struct rank_digest *rank_digest_parse(const char *text, size_t n, const char *what, struct err *err);
+void rank_digest_free(struct rank_digest *d); /* NULL: does nothing */
+
+/* digest_owner.c: memory of a digest. */
+void *digest_alloc(struct rank_digest *d, size_t n, size_t elem_bytes); /* zeroed, at least one element */
+void *digest_keep(struct rank_digest *d, void *block);                  /* freed with the digest */
+const char *digest_text(struct rank_digest *d, const char *text);       /* a copy; NULL for NULL and "" */
+struct rank_digest *digest_new(void);                                   /* all figures unknown */
+/* Sets `match` of all operations and sorts the collectives. */
+void digest_finish(struct rank_digest *d);
+
+#endif

@@ -1,0 +1,242 @@
+#include "ranks/inputs.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "ranks/digest.h"
+#include "trace/reader.h"
+#include "trace/reader_files.h"
+
+/* What the first file with a value said, for comparison with the others. */
+struct agreed {
+    char *value, *file;
+};
+struct finder {
+    struct rank_inputs *in;
+    struct strlist traces, digests;
+    struct agreed world, job;
+    struct err *err;
+};
+
+/* ---- files */
+
+static int by_name(const void *pa, const void *pb) { return strcmp(*(char *const *)pa, *(char *const *)pb); }
+
+/* Returns the number of digests in the folder. */
+static size_t add_digests(struct finder *f, const char *folder) {
+    DIR *dir = opendir(folder);
+    size_t first = f->digests.n;
+    if (!dir) return 0;
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (!file_has_ending(e->d_name, RANK_DIGEST_ENDING)) continue;
+        char *path = file_join(folder, e->d_name);
+        strlist_add(&f->digests, "%s", path);
+        free(path);
+    }
+    closedir(dir);
+    size_t n = f->digests.n - first;
+    if (n) qsort(f->digests.v + first, n, sizeof *f->digests.v, by_name);
+    return n;
+}
+
+static int add_operand(struct finder *f, const char *operand) {
+    if (!file_exists(operand)) return err_set(f->err, "%s: no such folder, trace or digest", operand);
+    if (!file_is_dir(operand)) {
+        strlist_add(file_has_ending(operand, RANK_DIGEST_ENDING) ? &f->digests : &f->traces, "%s", operand);
+        return 0;
+    }
+    char *inside = file_join(operand, RANK_DIGEST_FOLDER);
+    size_t digests = add_digests(f, operand) + add_digests(f, inside);
+    free(inside);
+    if (!trace_files_add(&f->traces, operand) && !digests)
+        return err_set(f->err, "%s: contains neither traces (trace/*.ipt, *.ipt) nor digests (*%s)", operand,
+                       RANK_DIGEST_ENDING);
+    return 0;
+}
+
+/* ---- what they contain */
+
+struct facts {
+    uint32_t rank, world_size;
+    char *job; /* NULL: unknown */
+    bool has_kernels;
+    struct rank_digest *digest; /* NULL: the file is a trace */
+};
+
+static uint32_t number_or_none(const char *text) {
+    char *end;
+    if (!text || !*text) return RANK_NONE;
+    unsigned long v = strtoul(text, &end, 10);
+    return *end || *text == '-' || v >= RANK_NONE ? RANK_NONE : (uint32_t)v;
+}
+
+static int trace_facts(const char *path, struct facts *out, struct err *err) {
+    struct trace_reader *r = trace_reader_open(path, err);
+    if (!r) return -1;
+    *out = (struct facts){ .rank = number_or_none(trace_reader_meta(r, "rank")),
+                           .world_size = number_or_none(trace_reader_meta(r, "world_size")) };
+    const char *job = trace_reader_meta(r, "job");
+    if (job && *job) out->job = xstrdup(job);
+    for (size_t i = 0; i < trace_reader_chunks(r) && !out->has_kernels; i++) {
+        const struct trace_chunk *c = trace_reader_chunk(r, i);
+        out->has_kernels = c->kind == TRACE_KERNEL || c->kind == TRACE_COLLECTIVE;
+    }
+    trace_reader_close(r);
+    return 0;
+}
+
+static int digest_facts(const char *path, struct facts *out, struct err *err) {
+    struct rank_digest *d = rank_digest_read(path, err);
+    if (!d) return -1;
+    *out = (struct facts){ d->rank, d->world_size, d->job ? xstrdup(d->job) : NULL, true, d };
+    return 0;
+}
+
+/* ---- one job */
+
+/* Two files of one job have the same value. */
+static int agree(struct finder *f, struct agreed *a, const char *what, const char *value, const char *file) {
+    if (!a->value) {
+        *a = (struct agreed){ xstrdup(value), xstrdup(file) };
+        return 0;
+    }
+    if (strcmp(a->value, value) == 0) return 0;
+    return err_set(f->err,
+                   "%s has %s %s, but %s has %s %s: these are files of different jobs; give the files of one",
+                   a->file, what, a->value, file, what, value);
+}
+
+static int check_facts(struct finder *f, const struct facts *x, const char *path) {
+    char text[16];
+    if (x->world_size != RANK_NONE) {
+        snprintf(text, sizeof text, "%u", x->world_size);
+        if (agree(f, &f->world, "world size", text, path) < 0) return -1;
+        f->in->world_size = x->world_size;
+        if (x->rank != RANK_NONE && x->rank >= x->world_size)
+            return err_set(f->err, "%s: rank %u of a world of %u ranks; ranks count from 0", path, x->rank,
+                           x->world_size);
+    }
+    return x->job ? agree(f, &f->job, "job", x->job, path) : 0;
+}
+
+static struct rank_input *input_of(struct rank_inputs *in, uint32_t rank) {
+    for (size_t i = in->n; i-- > 0;) /* files are mostly in order of rank */
+        if (in->v[i].rank == rank) return &in->v[i];
+    vec_push(in, ((struct rank_input){ .rank = rank }));
+    return &in->v[in->n - 1];
+}
+
+static int add_trace(struct finder *f, const char *path, const struct facts *x) {
+    struct rank_input *r = input_of(f->in, x->rank);
+    if (r->digest) return 0; /* the digest is used instead */
+    if (x->has_kernels && r->has_kernels && x->rank != RANK_NONE)
+        return err_set(f->err, "two traces of rank %u have GPU work: %s and %s; give only one of them",
+                       x->rank, r->traces.v[0], path);
+    strlist_add(&r->traces, "%s", path);
+    if (x->has_kernels && !r->has_kernels) {
+        char *main_trace = r->traces.v[r->traces.n - 1];
+        r->traces.v[r->traces.n - 1] = r->traces.v[0];
+        r->traces.v[0] = main_trace;
+        r->has_kernels = true;
+    }
+    return 0;
+}
+
+static int add_digest(struct finder *f, const char *path, const struct facts *x) {
+    struct rank_input *r = input_of(f->in, x->rank);
+    if (r->digest)
+        return err_set(f->err, "two digests of rank %u: %s and %s; give only one of them", x->rank, r->digest,
+                       path);
+    r->digest = xstrdup(path);
+    r->loaded = x->digest;
+    r->has_kernels = true;
+    return 0;
+}
+
+static int add_file(struct finder *f, const char *path, bool is_digest) {
+    struct facts x;
+    struct err err;
+    if ((is_digest ? digest_facts : trace_facts)(path, &x, &err) < 0) {
+        strlist_add(&f->in->problems, "%s", err.msg);
+        return 0;
+    }
+    int rc = check_facts(f, &x, path);
+    if (rc == 0) rc = is_digest ? add_digest(f, path, &x) : add_trace(f, path, &x);
+    if (rc < 0) rank_digest_free(x.digest);
+    free(x.job);
+    return rc;
+}
+
+static int by_rank(const void *pa, const void *pb) {
+    const struct rank_input *a = pa, *b = pb;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static void free_input(struct rank_input *r) {
+    strlist_free(&r->traces);
+    free(r->digest);
+    rank_digest_free(r->loaded);
+}
+
+/* A launcher or a helper process has no rank: it is not part of the job. If no file has a rank, a single file
+ * is a job of one rank. */
+static int settle_unranked(struct finder *f) {
+    struct rank_inputs *in = f->in;
+    if (!in->n)
+        return err_set(f->err, "%s",
+                       in->problems.n ? in->problems.v[0] : "no traces or digests in the given folders");
+    struct rank_input *last = &in->v[in->n - 1];
+    if (last->rank != RANK_NONE) return 0;
+    if (in->n == 1 && last->traces.n > 1)
+        return err_set(
+            f->err,
+            "%s and %s do not say which rank they are: record them with a launcher that sets the rank, "
+            "or import each with --rank",
+            last->traces.v[0], last->traces.v[1]);
+    if (in->n == 1) return 0;
+    if (last->has_kernels)
+        strlist_add(&in->problems, "%s: has GPU work but no rank, and is left out of the job",
+                    last->digest ? last->digest : last->traces.v[0]);
+    free_input(last);
+    in->n--;
+    return 0;
+}
+
+static bool is_in_part(const struct rank_filter *filter, size_t i) {
+    return !filter || !filter->parts || i % filter->parts == filter->part;
+}
+
+int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t n,
+                     const struct rank_filter *filter, struct err *err) {
+    struct finder f = { .in = in, .err = err };
+    int rc = 0;
+    *in = (struct rank_inputs){ .world_size = RANK_NONE };
+    for (size_t i = 0; i < n && rc == 0; i++) rc = add_operand(&f, operands[i]);
+    if (filter && filter->traces_only) strlist_free(&f.digests);
+    for (size_t i = 0; i < f.digests.n && rc == 0; i++) rc = add_file(&f, f.digests.v[i], true);
+    for (size_t i = 0; i < f.traces.n && rc == 0; i++)
+        if (is_in_part(filter, i)) rc = add_file(&f, f.traces.v[i], false);
+    if (in->n) qsort(in->v, in->n, sizeof *in->v, by_rank);
+    in->files = f.digests.n + f.traces.n;
+    if (rc == 0 && (in->n || in->problems.n || !in->files || is_in_part(filter, 0))) rc = settle_unranked(&f);
+    strlist_free(&f.traces);
+    strlist_free(&f.digests);
+    free(f.world.value);
+    free(f.world.file);
+    free(f.job.value);
+    free(f.job.file);
+    if (rc < 0) rank_inputs_free(in);
+    return rc;
+}
+
+void rank_inputs_free(struct rank_inputs *in) {
+    for (size_t i = 0; i < in->n; i++) free_input(&in->v[i]);
+    free(in->v);
+    strlist_free(&in->problems);
+    *in = (struct rank_inputs){ 0 };
+}

@@ -1,0 +1,377 @@
+/* Builds a job from the digests of its ranks: ranks, nodes, clocks, stages and sums. */
+#include "ranks/job.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/intern.h"
+#include "base/strbuf.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+static const char *add_text(struct strlist *list, const char *fmt, va_list ap) {
+    struct strbuf s = STRBUF_INIT;
+    strbuf_vaddf(&s, fmt, ap);
+    strlist_add(list, "%s", s.buf ? s.buf : "");
+    strbuf_free(&s);
+    return list->v[list->n - 1];
+}
+
+const char *job_text(struct rank_job *job, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = add_text(&job_owner(job)->texts, fmt, ap);
+    va_end(ap);
+    return text;
+}
+
+void job_problem(struct rank_job *job, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    add_text(&job_owner(job)->problems, fmt, ap);
+    va_end(ap);
+}
+
+/* ---- ranks */
+
+static void set_unknown(struct rank_time *t) {
+    *t = (struct rank_time){ NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
+}
+
+static void add_missing(struct rank_job *job, uint32_t rank) {
+    struct rank_row *row = &job->ranks[job->nranks++];
+    *row = (struct rank_row){ .rank = rank,
+                              .state = RANK_STATE_MISSING,
+                              .local_rank = RANK_NONE,
+                              .pid = RANK_NONE,
+                              .node = RANK_NONE,
+                              .clock = RANK_NONE,
+                              .timeline_ns = NAN,
+                              .unrecorded_ns = NAN,
+                              .late_ns = NAN,
+                              .sm_mhz_mean = NAN,
+                              .throttled_ns = NAN,
+                              .joules = NAN };
+    set_unknown(&row->time);
+    job->missing++;
+}
+
+static void add_present(struct rank_job *job, const struct rank_digest *d, uint32_t node) {
+    struct rank_row *row = &job->ranks[job->nranks++];
+    *row = (struct rank_row){ .rank = d->rank == RANK_NONE ? 0 : d->rank,
+                              .state = d->finished ? RANK_STATE_COMPLETE : RANK_STATE_DIED,
+                              .local_rank = d->local_rank,
+                              .pid = d->pid,
+                              .node = node,
+                              .device = d->device,
+                              .device_uuid = d->device_uuid,
+                              .trace = d->ntraces ? d->traces[0] : NULL,
+                              .digest = d->path,
+                              .kernels = d->kernels,
+                              .launches = d->launches,
+                              .collectives = d->ncollectives_total,
+                              .lost_records = d->lost_records,
+                              .timeline_ns = d->timeline_ns,
+                              .unrecorded_ns = d->unrecorded_ns,
+                              .late_ns = NAN,
+                              .sm_mhz_mean = d->sm_mhz_mean,
+                              .throttled_ns = d->throttled_ns,
+                              .joules = d->joules };
+    job->died += row->state == RANK_STATE_DIED;
+    job->present++;
+}
+
+static void add_ranks(struct rank_job *job) {
+    struct job_owner *o = job_owner(job);
+    uint32_t highest = 0;
+    for (size_t i = 0; i < o->n; i++)
+        if (o->digests[i]->rank != RANK_NONE) highest = MAX(highest, o->digests[i]->rank);
+    /* a world size beyond reason is not allocated: hostile files */
+    size_t world = job->world_size != RANK_NONE && job->world_size <= 1u << 20 ? job->world_size : 0;
+    size_t rows = MAX(world, o->n);
+    job->ranks = xcalloc(rows + o->n + 1, sizeof *job->ranks);
+    uint32_t next = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        uint32_t rank = o->digests[i]->rank == RANK_NONE ? 0 : o->digests[i]->rank;
+        while (world && next < rank && next < world) add_missing(job, next++);
+        o->row_of[i] = (uint32_t)job->nranks;
+        add_present(job, o->digests[i], o->node_of[i]);
+        next = rank + 1;
+    }
+    while (world && next < world) add_missing(job, next++);
+}
+
+/* Ranks with the same node name, else with the same host. */
+static void add_nodes(struct rank_job *job) {
+    struct job_owner *o = job_owner(job);
+    struct intern *names = intern_open();
+    job->nodes = xcalloc(o->n + 1, sizeof *job->nodes);
+    for (size_t i = 0; i < o->n; i++) {
+        const struct rank_digest *d = o->digests[i];
+        const char *name = d->node ? d->node : d->host ? d->host : "unknown";
+        uint32_t node = intern_str(names, name);
+        if (node == job->nnodes) job->nodes[job->nnodes++].name = job_text(job, "%s", name);
+        job->nodes[node].present++;
+        job->nodes[node].ranks = RANK_NONE;
+        o->node_of[i] = node;
+    }
+    intern_close(names);
+}
+
+static void set_clocks(struct rank_job *job) {
+    struct job_owner *o = job_owner(job);
+    clocks_find(o->digests, o->n, o->node_of, &o->clocks);
+    job->clocks = o->clocks.v;
+    job->nclocks = o->clocks.n;
+    job->first_ns = UINT64_MAX;
+    for (size_t i = 0; i < o->n; i++) {
+        const struct rank_digest *d = o->digests[i];
+        struct rank_row *row = &job->ranks[o->row_of[i]];
+        row->clock = o->clocks.of_digest[i];
+        const struct rank_clock *c = &job->clocks[row->clock];
+        row->first_ns = rank_clock_to_job(c, d->first_ns);
+        row->last_ns = rank_clock_to_job(c, d->last_ns);
+        job->first_ns = MIN(job->first_ns, row->first_ns);
+        job->last_ns = MAX(job->last_ns, row->last_ns);
+        /* NaN is kept: one unknown clock makes the largest error unknown */
+        if (!(c->error_ns <= job->clock_error_ns)) job->clock_error_ns = c->error_ns;
+    }
+}
+
+/* A rank is late if its first record comes after the first step of most other ranks. */
+static void find_late(struct rank_job *job) {
+    const struct job_owner *o = job_owner(job);
+    double *ends = xmalloc((o->n + 1) * sizeof *ends);
+    size_t n = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        const struct rank_digest *d = o->digests[i];
+        if (!d->first_step_end_ns) continue;
+        uint64_t end = rank_clock_to_job(&job->clocks[job->ranks[o->row_of[i]].clock], d->first_step_end_ns);
+        ends[n++] = (double)(end - job->first_ns);
+    }
+    double typical = stats_of_sorting(ends, n).median;
+    for (size_t r = 0; r < job->nranks && o->n > 1; r++) {
+        struct rank_row *row = &job->ranks[r];
+        if (row->state != RANK_STATE_COMPLETE || !((double)(row->first_ns - job->first_ns) > typical))
+            continue;
+        row->state = RANK_STATE_LATE;
+        job->late++;
+    }
+    free(ends);
+}
+
+/* ---- stages */
+
+static void add_stage_rows(struct rank_job *job, bool outside) {
+    struct job_owner *o = job_owner(job);
+    for (size_t i = 0; i < o->n; i++)
+        for (size_t s = 0; s < o->digests[i]->nstages; s++) {
+            const struct digest_stage *d = &o->digests[i]->stages[s];
+            size_t row = 0;
+            if (d->outside != outside) continue;
+            while (row < job->nstages && strcmp(job->stages[row].path, d->path) != 0) row++;
+            if (row == job->nstages) {
+                struct rank_stage stage = { .name = d->name,
+                                            .path = d->path,
+                                            .parent = RANK_NONE,
+                                            .outside = d->outside,
+                                            .implicit = d->implicit };
+                if (d->parent != RANK_NONE) stage.parent = o->stage_of[i][d->parent];
+                job->stages = realloc(job->stages, (job->nstages + 1) * sizeof *job->stages);
+                if (!job->stages) die("out of memory");
+                job->stages[job->nstages++] = stage;
+            }
+            job->stages[row].present++;
+            o->stage_of[i][s] = (uint32_t)row;
+        }
+}
+
+static void fill_cell(struct rank_cell *cell, const struct digest_stage *d) {
+    cell->present = true;
+    cell->occurrences = d->occurrences;
+    cell->kernels = d->kernels;
+    cell->launches = d->launches;
+    cell->tokens_in = d->tokens_in;
+    cell->tokens_out = d->tokens_out;
+    cell->time = (struct rank_time){ .compute_ns = d->compute_ns,
+                                     .exposed_ns = d->exposed_ns,
+                                     .copy_ns = d->copy_ns,
+                                     .idle_ns = d->idle_ns,
+                                     .wait_ns = NAN,
+                                     .move_ns = NAN,
+                                     .matched_share = NAN,
+                                     .hidden_ns = NAN };
+    cell->wall_ns = d->compute_ns + d->exposed_ns + d->copy_ns + d->idle_ns;
+    memcpy(cell->idle_cause_ns, d->idle_cause_ns, sizeof cell->idle_cause_ns);
+    memcpy(cell->category_ns, d->category_ns, sizeof cell->category_ns);
+}
+
+static void add_time(struct rank_time *sum, const struct rank_time *t) {
+    sum->compute_ns += t->compute_ns;
+    sum->exposed_ns += t->exposed_ns;
+    sum->copy_ns += t->copy_ns;
+    sum->idle_ns += t->idle_ns;
+}
+
+static void add_cells(struct rank_job *job) {
+    struct job_owner *o = job_owner(job);
+    job->cells = xcalloc(job->nranks * job->nstages + 1, sizeof *job->cells);
+    for (size_t i = 0; i < job->nranks * job->nstages; i++) {
+        set_unknown(&job->cells[i].time);
+        job->cells[i].tokens_in = job->cells[i].tokens_out = job->cells[i].wall_ns = NAN;
+    }
+    for (size_t i = 0; i < o->n; i++) {
+        struct rank_row *row = &job->ranks[o->row_of[i]];
+        row->time = (struct rank_time){
+            .wait_ns = NAN, .move_ns = NAN, .matched_share = NAN, .hidden_ns = o->digests[i]->hidden_ns
+        };
+        for (size_t s = 0; s < o->digests[i]->nstages; s++) {
+            struct rank_cell *cell = &job->cells[o->row_of[i] * job->nstages + o->stage_of[i][s]];
+            fill_cell(cell, &o->digests[i]->stages[s]);
+            if (o->digests[i]->stages[s].parent == RANK_NONE) add_time(&row->time, &cell->time);
+        }
+        add_time(&job->time, &row->time);
+        if (row->timeline_ns > 0) {
+            job->timeline_ns += row->timeline_ns;
+            job->unrecorded_ns += row->unrecorded_ns;
+            job->time.hidden_ns += row->time.hidden_ns;
+        }
+    }
+}
+
+/* ---- texts for the user */
+
+/* "2, 5 and 3 more" */
+static void list_ranks(const struct rank_job *job, enum rank_state state, size_t total, struct strbuf *s) {
+    size_t named = 0;
+    for (size_t r = 0; r < job->nranks && named < 8; r++) {
+        if (job->ranks[r].state != state) continue;
+        strbuf_addf(s, "%s%u", named++ ? ", " : "", job->ranks[r].rank);
+    }
+    if (total > named) strbuf_addf(s, " and %zu more", total - named);
+}
+
+/* `text` has one place for the ranks: "rank 2" or "ranks 2, 5". */
+static void note_ranks(struct rank_job *job, enum rank_state state, size_t total, const char *text) {
+    struct strbuf s = STRBUF_INIT;
+    if (!total) return;
+    strbuf_addstr(&s, total > 1 ? "ranks " : "rank ");
+    list_ranks(job, state, total, &s);
+    job_problem(job, text, s.buf);
+    strbuf_free(&s);
+}
+
+static void note_clocks(struct rank_job *job) {
+    char text[32];
+    size_t wall = 0, relative = 0;
+    for (size_t c = 0; c < job->nclocks; c++) {
+        wall += job->clocks[c].source == RANK_CLOCK_WALL;
+        relative += job->clocks[c].source == RANK_CLOCK_RELATIVE;
+        if (job->clocks[c].nsegments > 1)
+            job_problem(job,
+                        "The clock of node %s was stepped or changed its rate: it was fitted in %zu parts",
+                        job->nodes[job->clocks[c].node].name, job->clocks[c].nsegments);
+        if (job->clocks[c].source == RANK_CLOCK_COLLECTIVES && job->clocks[c].error_ns > 100e3)
+            job_problem(job,
+                        "The clock of node %s is known only to %s: ends of its collectives scatter that much",
+                        job->nodes[job->clocks[c].node].name,
+                        units_duration_ns(job->clocks[c].error_ns, text, sizeof text));
+    }
+    if (wall)
+        job_problem(
+            job,
+            "%zu of %zu clocks could not be compared through collectives: their wall clocks are used, "
+            "with an unknown error",
+            wall, job->nclocks);
+    if (relative)
+        job_problem(job,
+                    "%zu of %zu clocks have no relation to the others: times between these ranks are not "
+                    "comparable",
+                    relative, job->nclocks);
+}
+
+static void add_problems(struct rank_job *job) {
+    struct job_owner *o = job_owner(job);
+    note_ranks(job, RANK_STATE_MISSING, job->missing, "There is no trace of %s: all sums are without it");
+    note_ranks(job, RANK_STATE_DIED, job->died,
+               "The trace of %s was not closed: killed, crashed or still running");
+    note_ranks(job, RANK_STATE_LATE, job->late,
+               "The first record of %s is later than the first step of the others");
+    if (job->world_size == RANK_NONE && o->n > 1)
+        job_problem(job, "The traces do not contain the world size: missing ranks cannot be named");
+    note_clocks(job);
+    for (size_t i = 0; i < o->n; i++)
+        for (size_t k = 0; k < o->digests[i]->nproblems && o->problems.n < 50; k++)
+            job_problem(job, "Rank %u: %s", job->ranks[o->row_of[i]].rank, o->digests[i]->problems[k]);
+}
+
+void rank_time_divide(struct rank_time *t, double wait_ns, double matched_ns) {
+    if (!(t->exposed_ns > 0)) {
+        /* no exposed communication: there is nothing to divide */
+        if (t->exposed_ns <= 0) t->wait_ns = t->move_ns = 0;
+        return;
+    }
+    t->matched_share = fmin(1, matched_ns / t->exposed_ns);
+    if (!(matched_ns > 0)) return;
+    t->wait_ns = t->exposed_ns * fmin(1, wait_ns / matched_ns);
+    t->move_ns = t->exposed_ns - t->wait_ns;
+}
+
+void job_build(struct rank_job *job, struct rank_digest **digests, size_t n, uint32_t world_size) {
+    struct job_owner *o = xcalloc(1, sizeof *o);
+    *job = (struct rank_job){ .world_size = world_size, .owner = o };
+    job->straggler.rank = job->straggler.stage = RANK_NONE;
+    o->digests = digests;
+    o->n = n;
+    o->row_of = xcalloc(n + 1, sizeof *o->row_of);
+    o->node_of = xcalloc(n + 1, sizeof *o->node_of);
+    o->stage_of = xcalloc(n + 1, sizeof *o->stage_of);
+    for (size_t i = 0; i < n; i++) {
+        o->stage_of[i] = xcalloc(digests[i]->nstages + 1, sizeof *o->stage_of[i]);
+        if (!job->id) job->id = digests[i]->job;
+    }
+    add_nodes(job);
+    add_ranks(job);
+    set_clocks(job);
+    find_late(job);
+    add_stage_rows(job, false);
+    add_stage_rows(job, true);
+    add_cells(job);
+    job_add_steps(job);
+    job_add_collectives(job);
+    job_find_straggler(job);
+    add_problems(job);
+    job->problems = (const char *const *)o->problems.v;
+    job->nproblems = o->problems.n;
+}
+
+void rank_job_free(struct rank_job *job) {
+    struct job_owner *o = job_owner(job);
+    if (!o) return;
+    for (size_t i = 0; i < o->n; i++) {
+        rank_digest_free(o->digests[i]);
+        free(o->stage_of[i]);
+    }
+    for (size_t i = 0; i < job->nsteps; i++) free(job->steps[i].cells);
+    for (size_t i = 0; i < job->ncommunicators; i++) free(job->communicators[i].ranks);
+    free(o->digests);
+    free(o->row_of);
+    free(o->node_of);
+    free(o->stage_of);
+    clocks_free(&o->clocks);
+    strlist_free(&o->problems);
+    strlist_free(&o->texts);
+    free(job->ranks);
+    free(job->nodes);
+    free(job->stages);
+    free(job->cells);
+    free(job->steps);
+    free(job->communicators);
+    free(job->collectives);
+    free(o);
+    *job = (struct rank_job){ 0 };
+}

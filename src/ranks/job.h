@@ -1,0 +1,36 @@
+/* Internal to ranks/: building a job from digests. */
+#ifndef RANKS_JOB_H
+#define RANKS_JOB_H
+
+#include "base/strlist.h"
+#include "ranks/clocks.h"
+#include "ranks/digest.h"
+
+/* What the job points to. */
+struct job_owner {
+    struct rank_digest **digests; /* [n], sorted by rank */
+    size_t n;
+    uint32_t *row_of;    /* [n]: row of rank_job.ranks */
+    uint32_t *node_of;   /* [n] */
+    uint32_t **stage_of; /* [n][digest stages]: row of rank_job.stages */
+    struct rank_clocks clocks;
+    struct strlist problems, texts;
+};
+
+static inline struct job_owner *job_owner(const struct rank_job *job) { return job->owner; }
+/* A text that lives as long as the job. */
+const char *job_text(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void job_problem(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Takes over the digests. world_size may be RANK_NONE. */
+void job_build(struct rank_job *job, struct rank_digest **digests, size_t n, uint32_t world_size);
+
+/* The parts of job_build(), in the order of the calls. */
+void job_add_steps(struct rank_job *job);       /* job_steps.c: rows of steps, without waiting */
+void job_add_collectives(struct rank_job *job); /* job_waits.c: matched collectives, waiting and moving */
+void job_find_straggler(struct rank_job *job);  /* straggler.c */
+
+/* wait[i] of how[i] exposed ns were matched; sets wait_ns and move_ns of the time. */
+void rank_time_divide(struct rank_time *t, double wait_ns, double matched_ns);
+
+#endif

@@ -1,0 +1,382 @@
+/* Matched collectives of a job: who arrived when, which part of the exposed communication was waiting, and
+ * how fast the bytes moved. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/stream_stats.h"
+#include "base/die.h"
+#include "base/intern.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "ranks/job.h"
+#include "ranks/match.h"
+
+/* Waiting and matched exposed time. */
+struct waited {
+    double wait_ns, matched_ns;
+};
+struct wait_sums {
+    struct rank_job *job;
+    struct waited *cells;  /* [nranks x nstages] */
+    struct waited *ranks;  /* [nranks] */
+    struct waited *waits;  /* [ncollectives] */
+    struct waited **steps; /* [nsteps][rows x nranks] */
+    uint32_t *steps_of;    /* [nstages]: row of job.steps; RANK_NONE */
+    double *late_ns, *caused_ns;
+    uint64_t *arrivals, *last;        /* [nranks] */
+    uint32_t **row_of;                /* [digests][operations]: row of job.collectives */
+    struct stream_stats *move, *skew; /* [ncollectives] */
+    struct intern *rows, *comms, *texts;
+    size_t cap;
+    uint64_t incomplete; /* groups that lack ranks of their communicator */
+};
+
+/* ---- communicators and rows of collectives */
+
+static uint32_t communicator_row(struct wait_sums *w, const struct digest_operation *op) {
+    struct rank_job *job = w->job;
+    uint32_t id = intern_id(w->comms, (const char *)&op->communicator, sizeof op->communicator);
+    if (id < job->ncommunicators) return id;
+    job->communicators = realloc(job->communicators, (job->ncommunicators + 1) * sizeof *job->communicators);
+    if (!job->communicators) die("out of memory");
+    job->communicators[job->ncommunicators++] = (struct rank_communicator){ .id = op->communicator,
+                                                                            .name = op->communicator_name,
+                                                                            .size = op->size,
+                                                                            .from_kernels = op->from_kernel };
+    return id;
+}
+
+struct row_key {
+    uint64_t bytes;
+    uint32_t communicator, op, type, pad;
+};
+
+static uint32_t text_id(struct wait_sums *w, const char *text) {
+    return intern_str(w->texts, text ? text : "");
+}
+
+static uint32_t collective_row(struct wait_sums *w, const struct digest_operation *op) {
+    struct rank_job *job = w->job;
+    struct row_key key;
+    memset(&key, 0, sizeof key);
+    key.bytes = op->bytes;
+    key.communicator = communicator_row(w, op);
+    key.op = text_id(w, op->op);
+    key.type = text_id(w, op->type);
+    uint32_t id = intern_id(w->rows, (const char *)&key, sizeof key);
+    if (id < job->ncollectives) return id;
+    job->collectives = vec_fit(job->collectives, id + 1, &w->cap, sizeof *job->collectives);
+    job->collectives[job->ncollectives++] = (struct rank_collective){
+        .communicator = key.communicator,
+        .operation = op->op ? op->op : "unknown",
+        .type = op->type,
+        .bytes = op->bytes,
+        .wait_ns = NAN,
+        .algorithm_bytes_per_s = NAN,
+        .bus_bytes_per_s = NAN,
+    };
+    return id;
+}
+
+/* Adds the operations of all digests as rows, so that the walk only looks them up. */
+static void add_rows(struct wait_sums *w) {
+    struct rank_job *job = w->job;
+    const struct job_owner *o = job_owner(job);
+    for (size_t i = 0; i < o->n; i++) {
+        const struct rank_digest *d = o->digests[i];
+        w->row_of[i] = xcalloc(d->noperations + 1, sizeof *w->row_of[i]);
+        for (size_t k = 0; k < d->noperations; k++) {
+            const struct digest_operation *op = &d->operations[k];
+            uint32_t row = w->row_of[i][k] = collective_row(w, op);
+            struct rank_communicator *c = &job->communicators[job->collectives[row].communicator];
+            uint32_t rank = job->ranks[o->row_of[i]].rank;
+            job->collectives[row].calls += op->calls;
+            job->collectives[row].exposed_ns += op->exposed_ns;
+            c->size = MAX(c->size, op->size);
+            if (c->nranks && c->ranks[c->nranks - 1] == rank) continue;
+            c->ranks = realloc(c->ranks, (c->nranks + 1) * sizeof *c->ranks);
+            if (!c->ranks) die("out of memory");
+            c->ranks[c->nranks++] = rank;
+        }
+    }
+    w->move = xcalloc(job->ncollectives + 1, sizeof *w->move);
+    w->skew = xcalloc(job->ncollectives + 1, sizeof *w->skew);
+    w->waits = xcalloc(job->ncollectives + 1, sizeof *w->waits);
+}
+
+static void count_nodes(struct rank_job *job) {
+    bool *used = xcalloc(job->nnodes + 1, sizeof *used);
+    for (size_t i = 0; i < job->ncommunicators; i++) {
+        struct rank_communicator *c = &job->communicators[i];
+        memset(used, 0, job->nnodes * sizeof *used);
+        for (size_t r = 0; r < c->nranks; r++) {
+            const struct rank_row *row = rank_job_find(job, c->ranks[r]);
+            if (!row || row->node == RANK_NONE || used[row->node]) continue;
+            used[row->node] = true;
+            c->nodes++;
+        }
+    }
+    free(used);
+}
+
+/* ---- one matched collective */
+
+/* A rank in the collective, on the clock of the job. */
+struct arrival {
+    uint64_t start_ns, end_ns;
+    uint32_t row;   /* of job.ranks */
+    uint32_t stage; /* row of job.stages; RANK_NONE */
+};
+
+/* Exposed time of the collective before `until_ns`, which is relative to its start. */
+static double exposed_before(const struct rank_digest *d, const struct digest_collective *c,
+                             uint64_t until_ns) {
+    uint64_t length = c->end_ns - c->start_ns;
+    double exposed = (double)c->exposed_ns, ns = 0;
+    if (!(exposed > 0)) return 0;
+    if (until_ns >= length) return exposed;
+    /* All of it is exposed; or it has too many parts, which are then assumed to be spread evenly. */
+    if (!c->npieces) return exposed * (double)until_ns / (double)length;
+    for (size_t i = 0; i < c->npieces; i++) {
+        const struct digest_piece *p = &d->pieces[c->first_piece + i];
+        if (until_ns > p->from_ns) ns += (double)(MIN(until_ns, p->to_ns) - p->from_ns);
+    }
+    return ns;
+}
+
+static void add_waited(struct waited *w, double wait_ns, double exposed_ns) {
+    w->wait_ns += wait_ns;
+    w->matched_ns += exposed_ns;
+}
+
+static void add_to_step(struct wait_sums *w, uint32_t stage, uint32_t step, uint32_t row, double wait_ns,
+                        double exposed_ns) {
+    uint32_t table = stage == RANK_NONE ? RANK_NONE : w->steps_of[stage];
+    if (table == RANK_NONE || step == RANK_NONE) return;
+    const struct rank_steps *s = &w->job->steps[table];
+    size_t at = step / s->steps_per_row;
+    if (at < s->nrows) add_waited(&w->steps[table][at * w->job->nranks + row], wait_ns, exposed_ns);
+}
+
+static void convert_group(struct wait_sums *w, const struct match_group *g, struct arrival *v) {
+    struct rank_job *job = w->job;
+    const struct job_owner *o = job_owner(job);
+    uint64_t near_ns = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        uint32_t digest = g->members[i].digest;
+        const struct digest_collective *c = g->members[i].collective;
+        const struct rank_clock *clock = &job->clocks[o->clocks.of_digest[digest]];
+        uint64_t end = clocks_to_job(clock, c->end_ns, near_ns), length = c->end_ns - c->start_ns;
+        if (!near_ns) near_ns = end;
+        v[i] = (struct arrival){ end > length ? end - length : 0, end, o->row_of[digest],
+                                 c->stage == DIGEST_NO_STAGE ? RANK_NONE : o->stage_of[digest][c->stage] };
+    }
+}
+
+/* The last two arrivals. */
+static size_t find_last(const struct arrival *v, size_t n, uint64_t *first, uint64_t *second) {
+    size_t last = 0;
+    *first = v[0].start_ns;
+    *second = 0;
+    for (size_t i = 0; i < n; i++) {
+        *first = MIN(*first, v[i].start_ns);
+        if (v[i].start_ns > v[last].start_ns) last = i;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (i != last) *second = MAX(*second, v[i].start_ns);
+    return last;
+}
+
+/* A lead that is smaller than the errors of the clocks does not show who was last. */
+static bool is_clearly_last(const struct rank_job *job, const struct arrival *v, size_t n, size_t last,
+                            uint64_t second) {
+    const struct rank_clock *c = &job->clocks[job->ranks[v[last].row].clock];
+    double error = 0, lead = (double)(v[last].start_ns - second);
+    for (size_t i = 0; i < n; i++) {
+        const struct rank_clock *other = &job->clocks[job->ranks[v[i].row].clock];
+        if (other != c) error = fmax(error, isnan(other->error_ns) ? 0 : other->error_ns);
+    }
+    if (error > 0 && !isnan(c->error_ns)) error = fmax(error, c->error_ns);
+    return lead > error;
+}
+
+static void add_group(struct wait_sums *w, const struct match_group *g, struct arrival *v) {
+    struct rank_job *job = w->job;
+    const struct job_owner *o = job_owner(job);
+    const struct digest_operation *op = match_operation(o->digests, &g->members[0]);
+    uint32_t row = w->row_of[g->members[0].digest][g->members[0].collective->operation];
+    uint64_t first, second, last_end = 0;
+    double others_wait = 0;
+    convert_group(w, g, v);
+    size_t last = find_last(v, g->n, &first, &second);
+    uint64_t start = v[last].start_ns;
+    for (size_t i = 0; i < g->n; i++) {
+        const struct digest_collective *c = g->members[i].collective;
+        double wait = exposed_before(o->digests[g->members[i].digest], c, start - v[i].start_ns);
+        double exposed = c->exposed_ns > 0 ? (double)c->exposed_ns : 0;
+        uint32_t r = v[i].row;
+        last_end = MAX(last_end, v[i].end_ns);
+        if (i != last) others_wait += wait;
+        w->late_ns[r] += (double)(v[i].start_ns - first);
+        w->arrivals[r]++;
+        add_waited(&w->ranks[r], wait, exposed);
+        add_waited(&w->waits[row], wait, exposed);
+        if (v[i].stage != RANK_NONE) add_waited(&w->cells[r * job->nstages + v[i].stage], wait, exposed);
+        add_to_step(w, v[i].stage, c->step, r, wait, exposed);
+    }
+    if (is_clearly_last(job, v, g->n, last, second)) {
+        w->last[v[last].row]++;
+        w->caused_ns[v[last].row] += others_wait;
+    }
+    stream_stats_add(&w->skew[row], (double)(start - first));
+    if (last_end > start) stream_stats_add(&w->move[row], (double)(last_end - start));
+    job->collectives[row].matched++;
+    job->matched++;
+    w->incomplete += op->size && !op->pair && g->n < op->size;
+}
+
+/* ---- results */
+
+/* Ratio of bus bandwidth to algorithm bandwidth for n ranks, as nccl-tests defines it; NaN: not defined. The
+ * size that NCCL reports is what one rank contributes, except for all_gather and reduce_scatter: there the
+ * algorithm bandwidth uses the whole buffer. */
+static double bus_factor(const char *op, double n, double *size_factor) {
+    *size_factor = 1;
+    if (strcmp(op, "all_reduce") == 0) return 2 * (n - 1) / n;
+    if (strcmp(op, "all_gather") == 0 || strcmp(op, "reduce_scatter") == 0) {
+        *size_factor = n;
+        return (n - 1) / n;
+    }
+    if (strcmp(op, "all_to_all") == 0) return (n - 1) / n;
+    if (strcmp(op, "broadcast") == 0 || strcmp(op, "reduce") == 0) return 1;
+    if (strcmp(op, "send") == 0 || strcmp(op, "recv") == 0) return 1;
+    return NAN;
+}
+
+static void finish_collective(struct rank_job *job, struct rank_collective *c) {
+    const struct rank_communicator *comm = &job->communicators[c->communicator];
+    double ranks = comm->size ? comm->size : (double)comm->nranks, size_factor;
+    if (!c->bytes || !(c->move_ns.median > 0) || ranks < 2) return;
+    double factor = bus_factor(c->operation, ranks, &size_factor);
+    c->algorithm_bytes_per_s = (double)c->bytes * size_factor / (c->move_ns.median * 1e-9);
+    c->bus_bytes_per_s = c->algorithm_bytes_per_s * factor;
+}
+
+static int by_exposed(const void *pa, const void *pb) {
+    const struct rank_collective *a = pa, *b = pb;
+    if (a->exposed_ns != b->exposed_ns) return a->exposed_ns > b->exposed_ns ? -1 : 1;
+    return (a->calls < b->calls) - (a->calls > b->calls);
+}
+
+static void finish_collectives(struct wait_sums *w) {
+    struct rank_job *job = w->job;
+    for (size_t i = 0; i < job->ncollectives; i++) {
+        struct rank_collective *c = &job->collectives[i];
+        c->move_ns = stream_stats_take(&w->move[i]);
+        c->skew_ns = stream_stats_take(&w->skew[i]);
+        if (w->waits[i].matched_ns > 0)
+            c->wait_ns = c->exposed_ns * fmin(1, w->waits[i].wait_ns / w->waits[i].matched_ns);
+        finish_collective(job, c);
+    }
+    if (job->ncollectives) qsort(job->collectives, job->ncollectives, sizeof *job->collectives, by_exposed);
+}
+
+/* Time of stages below another stage has the division of its top-level stage. */
+static void finish_cells(struct wait_sums *w) {
+    struct rank_job *job = w->job;
+    for (size_t r = 0; r < job->nranks; r++)
+        for (size_t s = 0; s < job->nstages; s++) {
+            size_t top = s;
+            while (job->stages[top].parent != RANK_NONE) top = job->stages[top].parent;
+            const struct waited *x = &w->cells[r * job->nstages + top];
+            struct rank_cell *cell = &job->cells[r * job->nstages + s];
+            if (cell->present) rank_time_divide(&cell->time, x->wait_ns, x->matched_ns);
+        }
+    for (size_t t = 0; t < job->nsteps; t++)
+        for (size_t i = 0; i < job->steps[t].nrows * job->nranks; i++) {
+            struct rank_step_cell *cell = &job->steps[t].cells[i];
+            const struct waited *x = &w->steps[t][i];
+            if (x->matched_ns > 0)
+                cell->wait_ns = (float)((double)cell->exposed_ns * fmin(1, x->wait_ns / x->matched_ns));
+            else if (cell->exposed_ns <= 0)
+                cell->wait_ns = 0;
+        }
+}
+
+/* The waiting of a rank is the sum over its stages; the waiting of the job is the sum over the ranks. */
+static void finish_ranks(struct wait_sums *w) {
+    struct rank_job *job = w->job;
+    double wait = 0, matched = 0, exposed = 0;
+    for (size_t r = 0; r < job->nranks; r++) {
+        struct rank_row *row = &job->ranks[r];
+        if (row->state == RANK_STATE_MISSING) continue;
+        rank_time_divide(&row->time, w->ranks[r].wait_ns, w->ranks[r].matched_ns);
+        if (w->arrivals[r]) row->late_ns = w->late_ns[r] / (double)w->arrivals[r];
+        row->last_arrivals = w->last[r];
+        row->wait_caused_ns = w->caused_ns[r];
+        matched += w->ranks[r].matched_ns;
+        if (row->time.wait_ns >= 0) {
+            wait += row->time.wait_ns;
+            exposed += row->time.exposed_ns;
+        }
+    }
+    job->time.wait_ns = job->time.move_ns = job->time.matched_share = NAN;
+    rank_time_divide(&job->time, exposed > 0 ? wait / exposed * matched : 0, matched);
+}
+
+static void open_sums(struct wait_sums *w, struct rank_job *job) {
+    const struct job_owner *o = job_owner(job);
+    *w = (struct wait_sums){
+        .job = job, .rows = intern_open(), .comms = intern_open(), .texts = intern_open()
+    };
+    w->cells = xcalloc(job->nranks * job->nstages + 1, sizeof *w->cells);
+    w->ranks = xcalloc(job->nranks + 1, sizeof *w->ranks);
+    w->late_ns = xcalloc(job->nranks + 1, sizeof *w->late_ns);
+    w->caused_ns = xcalloc(job->nranks + 1, sizeof *w->caused_ns);
+    w->arrivals = xcalloc(job->nranks + 1, sizeof *w->arrivals);
+    w->last = xcalloc(job->nranks + 1, sizeof *w->last);
+    w->row_of = xcalloc(o->n + 1, sizeof *w->row_of);
+    w->steps = xcalloc(job->nsteps + 1, sizeof *w->steps);
+    w->steps_of = xmalloc((job->nstages + 1) * sizeof *w->steps_of);
+    for (size_t s = 0; s < job->nstages; s++) w->steps_of[s] = RANK_NONE;
+    for (size_t t = 0; t < job->nsteps; t++) {
+        w->steps_of[job->steps[t].stage] = (uint32_t)t;
+        w->steps[t] = xcalloc(job->steps[t].nrows * job->nranks + 1, sizeof *w->steps[t]);
+    }
+}
+
+static void close_sums(struct wait_sums *w) {
+    const struct job_owner *o = job_owner(w->job);
+    for (size_t i = 0; i < o->n; i++) free(w->row_of[i]);
+    for (size_t t = 0; t < w->job->nsteps; t++) free(w->steps[t]);
+    void *blocks[] = { w->cells,  w->ranks, w->late_ns,  w->caused_ns, w->arrivals, w->last,
+                       w->row_of, w->steps, w->steps_of, w->move,      w->skew,     w->waits };
+    for (size_t i = 0; i < COUNTOF(blocks); i++) free(blocks[i]);
+    intern_close(w->rows);
+    intern_close(w->comms);
+    intern_close(w->texts);
+}
+
+void job_add_collectives(struct rank_job *job) {
+    const struct job_owner *o = job_owner(job);
+    struct wait_sums w;
+    open_sums(&w, job);
+    add_rows(&w);
+    count_nodes(job);
+    struct arrival *v = xmalloc((o->n + 1) * sizeof *v);
+    struct match_walk *walk = match_open(o->digests, o->n);
+    for (struct match_group g; match_next(walk, &g);) add_group(&w, &g, v);
+    match_close(walk);
+    free(v);
+    finish_cells(&w);
+    finish_ranks(&w);
+    finish_collectives(&w);
+    if (w.incomplete)
+        job_problem(
+            job,
+            "%llu of %llu matched collectives lack some ranks of their communicator: waiting for these "
+            "ranks counts as moving",
+            (unsigned long long)w.incomplete, (unsigned long long)job->matched);
+    close_sums(&w);
+}

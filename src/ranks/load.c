@@ -1,0 +1,113 @@
+/* Loads a job: reduces the ranks to digests on all processors, then joins them. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "base/util.h"
+#include "ranks/inputs.h"
+#include "ranks/job.h"
+
+/* Collectives kept over all ranks when the traces are read directly: about 170 MB. A rank keeps at most
+ * COLLECTIVES_OF_RANK of them, so that a digest written by `merge` stays below 5 MB. */
+#define COLLECTIVES_IN_MEMORY (4u << 20)
+#define COLLECTIVES_OF_RANK 65536
+
+/* Ranks to reduce, shared by the workers. */
+struct digest_work {
+    struct rank_inputs *in;
+    struct rank_digest **digests; /* [in->n]; NULL: failed */
+    struct digest_limits limits;
+    pthread_mutex_t lock; /* protects the fields below */
+    size_t next, done;
+    struct strlist problems;
+};
+
+/* The traces of a digest in RUN/digest/ are in RUN/trace/. A trace that is not there is not listed. */
+static void resolve_traces(struct rank_digest *d) {
+    const char **found = digest_alloc(d, d->ntraces, sizeof *found);
+    size_t n = 0, folder_bytes = (size_t)(file_basename(d->path) - d->path);
+    for (size_t i = 0; i < d->ntraces; i++) {
+        char *beside = xasprintf("%.*s../trace/%s", (int)folder_bytes, d->path, file_basename(d->traces[i]));
+        if (file_exists(beside))
+            found[n++] = digest_text(d, beside);
+        else if (file_exists(d->traces[i]))
+            found[n++] = d->traces[i];
+        free(beside);
+    }
+    d->traces = found;
+    d->ntraces = n;
+}
+
+static void *reduce_ranks(void *arg) {
+    struct digest_work *w = arg;
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        size_t i = w->next++;
+        pthread_mutex_unlock(&w->lock);
+        if (i >= w->in->n) return NULL;
+        struct rank_input *r = &w->in->v[i];
+        struct err err;
+        struct rank_digest *d = r->loaded;
+        r->loaded = NULL;
+        if (d)
+            resolve_traces(d);
+        else
+            d = rank_digest_make((const char *const *)r->traces.v, r->traces.n, &w->limits, &err);
+        pthread_mutex_lock(&w->lock);
+        w->digests[i] = d;
+        if (!d) strlist_add(&w->problems, "%s", err.msg);
+        progress_update(++w->done);
+        pthread_mutex_unlock(&w->lock);
+    }
+}
+
+static unsigned worker_count(const struct rank_options *o, size_t ranks) {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t n = o && o->threads ? o->threads : processors > 0 ? (size_t)processors : 1;
+    return (unsigned)MAX(1, MIN(n, MIN(ranks, 256)));
+}
+
+/* The calling thread works, too; if no thread can be started, it does everything. */
+static void run_workers(struct digest_work *w, unsigned workers) {
+    pthread_t threads[256];
+    unsigned started = 0;
+    while (started + 1 < workers && pthread_create(&threads[started], NULL, reduce_ranks, w) == 0) started++;
+    reduce_ranks(w);
+    for (unsigned i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
+                  const struct rank_options *options, struct err *err) {
+    struct rank_inputs in;
+    *job = (struct rank_job){ 0 };
+    if (rank_inputs_find(&in, operands, n, NULL, err) < 0) return -1;
+    struct digest_work w = { .in = &in,
+                             .digests = xcalloc(in.n + 1, sizeof *w.digests),
+                             .limits = { options,
+                                         MAX(DIGEST_COLLECTIVES,
+                                             MIN(COLLECTIVES_OF_RANK, COLLECTIVES_IN_MEMORY / in.n)) },
+                             .lock = PTHREAD_MUTEX_INITIALIZER };
+    progress_start("reading ranks", "ranks", in.n);
+    run_workers(&w, worker_count(options, in.n));
+    progress_finish();
+    size_t kept = 0;
+    for (size_t i = 0; i < in.n; i++)
+        if (w.digests[i]) w.digests[kept++] = w.digests[i];
+    int rc = 0;
+    if (kept) {
+        job_build(job, w.digests, kept, in.world_size);
+        for (size_t i = 0; i < in.problems.n; i++) job_problem(job, "%s", in.problems.v[i]);
+        for (size_t i = 0; i < w.problems.n; i++) job_problem(job, "%s", w.problems.v[i]);
+        job->problems = (const char *const *)job_owner(job)->problems.v;
+        job->nproblems = job_owner(job)->problems.n;
+    } else {
+        rc = err_set(err, "%s", w.problems.n ? w.problems.v[0] : "no rank could be read");
+        free(w.digests);
+    }
+    strlist_free(&w.problems);
+    rank_inputs_free(&in);
+    return rc;
+}

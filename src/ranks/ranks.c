@@ -1,0 +1,69 @@
+#include "ranks/ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/util.h"
+
+#define X(id, name) name,
+static const char *const source_names[] = { RANK_CLOCK_SOURCES(X) };
+static const char *const state_names[] = { RANK_STATES(X) };
+static const char *const reason_names[] = { RANK_REASONS(X) };
+#undef X
+
+const char *rank_clock_source_name(enum rank_clock_source source) {
+    return (unsigned)source < COUNTOF(source_names) ? source_names[source] : "";
+}
+
+const char *rank_state_name(enum rank_state state) {
+    return (unsigned)state < COUNTOF(state_names) ? state_names[state] : "";
+}
+
+const char *rank_reason_name(enum rank_reason reason) {
+    return (unsigned)reason < COUNTOF(reason_names) ? reason_names[reason] : "";
+}
+
+const struct rank_row *rank_job_find(const struct rank_job *job, uint32_t rank) {
+    size_t low = 0, high = job->nranks;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (job->ranks[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < job->nranks && job->ranks[low].rank == rank ? &job->ranks[low] : NULL;
+}
+
+/* A rank with its order on the scale of slowness. */
+struct ranked {
+    double slowness;
+    size_t row;
+};
+
+static int by_slowness(const void *pa, const void *pb) {
+    const struct ranked *a = pa, *b = pb;
+    if (a->slowness != b->slowness) return a->slowness > b->slowness ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+size_t rank_job_choose(const struct rank_job *job, size_t rows[3]) {
+    struct ranked *v = calloc(job->nranks + 1, sizeof *v);
+    bool arrivals = true;
+    size_t n = 0;
+    if (!v) return 0;
+    for (size_t r = 0; r < job->nranks; r++)
+        if (job->ranks[r].state != RANK_STATE_MISSING && isnan(job->ranks[r].late_ns)) arrivals = false;
+    for (size_t r = 0; r < job->nranks; r++) {
+        const struct rank_row *row = &job->ranks[r];
+        if (row->state == RANK_STATE_MISSING) continue;
+        double slowness = arrivals ? row->late_ns : row->time.compute_ns;
+        v[n++] = (struct ranked){ isnan(slowness) ? 0 : slowness, r };
+    }
+    if (n) qsort(v, n, sizeof *v, by_slowness);
+    if (n > 0) rows[0] = v[0].row;
+    if (n > 1) rows[n > 2 ? 2 : 1] = v[n - 1].row;
+    if (n > 2) rows[1] = v[n / 2].row;
+    free(v);
+    return MIN(n, 3);
+}

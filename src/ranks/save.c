@@ -1,0 +1,96 @@
+/* Writes a job into a run folder. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/die.h"
+#include "base/file.h"
+#include "base/intern.h"
+#include "ranks/inputs.h"
+#include "ranks/job.h"
+
+static bool is_empty(const char *folder) {
+    DIR *dir = opendir(folder);
+    bool empty = true;
+    if (!dir) return true;
+    for (struct dirent *e; (e = readdir(dir)) && empty;)
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    closedir(dir);
+    return empty;
+}
+
+static int copy_file(const char *from, const char *to, struct err *err) {
+    struct file_atomic out;
+    char block[65536];
+    size_t n;
+    FILE *in = fopen(from, "rb");
+    if (!in) return err_set(err, "%s: %s", from, strerror(errno));
+    int rc = file_atomic_open(&out, to, err);
+    if (rc < 0) {
+        fclose(in);
+        return rc;
+    }
+    while ((n = fread(block, 1, sizeof block, in)) > 0) fwrite(block, 1, n, out.out);
+    if (ferror(in)) {
+        file_atomic_abort(&out);
+        rc = err_set(err, "%s: cannot be read", from);
+    } else {
+        rc = file_atomic_commit(&out, err);
+    }
+    fclose(in);
+    return rc;
+}
+
+/* Two nodes can have files of the same name. */
+static char *trace_name(struct intern *used, const char *path, uint32_t rank) {
+    const char *name = file_basename(path);
+    char *out = intern_find(used, name, strlen(name)) == INTERN_NONE ? xstrdup(name)
+                                                                     : xasprintf("rank%u-%s", rank, name);
+    intern_str(used, out);
+    return out;
+}
+
+static int save_trace(const char *path, const char *to, struct err *err) {
+    if (link(path, to) == 0) return 0;
+    return copy_file(path, to, err);
+}
+
+static int save_rank(struct rank_digest *d, uint32_t rank, const char *digests, const char *traces,
+                     struct intern *used, struct err *err) {
+    char name[48];
+    const char **names = digest_alloc(d, d->ntraces, sizeof *names), *const *paths = d->traces;
+    int rc = 0;
+    for (size_t i = 0; i < d->ntraces && rc == 0; i++) {
+        char *file = trace_name(used, paths[i], rank), *to = file_join(traces, file);
+        names[i] = digest_text(d, file);
+        rc = save_trace(paths[i], to, err);
+        free(file);
+        free(to);
+    }
+    snprintf(name, sizeof name, "rank-%05u%s", rank, RANK_DIGEST_ENDING);
+    char *path = file_join(digests, name);
+    d->traces = names;
+    if (rc == 0) rc = rank_digest_write(d, path, err);
+    d->traces = paths;
+    free(path);
+    return rc;
+}
+
+int rank_job_save(const struct rank_job *job, const char *dir, struct err *err) {
+    const struct job_owner *o = job_owner(job);
+    if (file_exists(dir) && (!file_is_dir(dir) || !is_empty(dir)))
+        return err_set(err, "%s: exists and is not an empty folder; give a new folder", dir);
+    char *digests = file_join(dir, RANK_DIGEST_FOLDER), *traces = file_join(dir, "trace");
+    struct intern *used = intern_open();
+    int rc = file_mkdirs(digests, err) < 0 || file_mkdirs(traces, err) < 0 ? -1 : 0;
+    for (size_t i = 0; i < o->n && rc == 0; i++)
+        rc = save_rank(o->digests[i], job->ranks[o->row_of[i]].rank, digests, traces, used, err);
+    rmdir(traces); /* it stays if it has files */
+    intern_close(used);
+    free(digests);
+    free(traces);
+    return rc;
+}

@@ -1,0 +1,259 @@
+/* Names the rank for which the others wait, and the reason, from what differs between it and the typical
+ * rank. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "ranks/job.h"
+
+#define LEAST_WAIT_SHARE 0.01 /* waiting below this share of the time of all ranks names no straggler */
+#define FAIR_SHARES 2.0       /* it causes at least this many times its share of the waiting */
+#define LEAST_DIFFERENCE 0.02 /* smaller differences to the typical rank are not evidence */
+#define MORE_TOKENS 1.05      /* times the tokens of the typical rank */
+#define SLOWER_SHARE 0.6      /* share of the longer computation that the same kernels explain */
+#define LOWER_CLOCK 0.97      /* of the clock of the typical rank */
+#define LONGER_THROTTLE 0.05  /* of its time, beyond the typical rank */
+
+/* The typical rank: medians over the other ranks. */
+struct typical {
+    double compute_ns, idle_ns, tokens, mhz, throttled, moe_ns;
+    size_t peer; /* digest of the rank with the median computation */
+};
+
+static double tokens_of(const struct rank_job *job, size_t row) {
+    double tokens = NAN;
+    for (size_t s = 0; s < job->nstages; s++) {
+        const struct rank_cell *c = rank_job_cell(job, row, s);
+        double more = fmax(c->tokens_in, c->tokens_out);
+        if (job->stages[s].parent == RANK_NONE && !isnan(more)) tokens = isnan(tokens) ? more : tokens + more;
+    }
+    return tokens;
+}
+
+static double moe_of(const struct rank_job *job, size_t row) {
+    double ns = 0;
+    for (size_t s = 0; s < job->nstages; s++)
+        if (job->stages[s].parent == RANK_NONE && rank_job_cell(job, row, s)->present)
+            ns += rank_job_cell(job, row, s)->category_ns[KERNEL_CATEGORY_MOE];
+    return ns;
+}
+
+static double throttled_share(const struct rank_row *r) { return r->throttled_ns / r->timeline_ns; }
+
+/* Idle time in which the host did not provide work. */
+static double late_launches_of(const struct rank_job *job, size_t row) {
+    double ns = 0;
+    for (size_t s = 0; s < job->nstages; s++) {
+        const struct rank_cell *c = rank_job_cell(job, row, s);
+        if (job->stages[s].parent != RANK_NONE || !c->present) continue;
+        ns += c->idle_cause_ns[ANALYSIS_IDLE_LAUNCH] + c->idle_cause_ns[ANALYSIS_IDLE_SYNC] +
+              c->idle_cause_ns[ANALYSIS_IDLE_NO_WORK] + c->idle_cause_ns[ANALYSIS_IDLE_UNKNOWN];
+    }
+    return ns;
+}
+
+static double median_of(const struct rank_job *job, uint32_t except,
+                        double (*value)(const struct rank_job *, size_t row)) {
+    double *v = xmalloc((job->nranks + 1) * sizeof *v);
+    size_t n = 0;
+    for (size_t r = 0; r < job->nranks; r++)
+        if (job->ranks[r].state != RANK_STATE_MISSING && job->ranks[r].rank != except) v[n++] = value(job, r);
+    double median = stats_of_sorting(v, n).median;
+    free(v);
+    return median;
+}
+
+static double compute_of(const struct rank_job *job, size_t row) { return job->ranks[row].time.compute_ns; }
+static double mhz_of(const struct rank_job *job, size_t row) { return job->ranks[row].sm_mhz_mean; }
+static double throttle_of(const struct rank_job *job, size_t row) {
+    return throttled_share(&job->ranks[row]);
+}
+
+static struct typical typical_of(const struct rank_job *job, uint32_t except) {
+    const struct job_owner *o = job_owner(job);
+    struct typical t = { .compute_ns = median_of(job, except, compute_of),
+                         .idle_ns = median_of(job, except, late_launches_of),
+                         .tokens = median_of(job, except, tokens_of),
+                         .mhz = median_of(job, except, mhz_of),
+                         .throttled = median_of(job, except, throttle_of),
+                         .moe_ns = median_of(job, except, moe_of) };
+    double nearest = INFINITY;
+    for (size_t i = 0; i < o->n; i++) {
+        const struct rank_row *row = &job->ranks[o->row_of[i]];
+        double distance = fabs(row->time.compute_ns - t.compute_ns);
+        if (row->rank == except || !(distance < nearest)) continue;
+        nearest = distance;
+        t.peer = i;
+    }
+    return t;
+}
+
+/* ---- kernels */
+
+static const struct digest_class *find_class(const struct rank_digest *d, const struct digest_class *like) {
+    for (size_t i = 0; i < d->nclasses; i++) {
+        const struct digest_class *c = &d->classes[i];
+        if (c->blocks == like->blocks && c->threads == like->threads && strcmp(c->name, like->name) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+/* Extra time of the kernels that both ranks run with the same launch geometry, and their ratio of
+ * durations. */
+static double slower_kernels(const struct rank_digest *d, const struct rank_digest *peer, double *ratio) {
+    double extra = 0, own = 0, others = 0;
+    for (size_t i = 0; i < d->nclasses; i++) {
+        const struct digest_class *c = &d->classes[i], *p = find_class(peer, c);
+        if (!p || c->communicates || !c->calls || !p->calls) continue;
+        double expected = (double)c->calls * p->total_ns / (double)p->calls;
+        extra += c->total_ns - expected;
+        own += c->total_ns;
+        others += expected;
+    }
+    *ratio = others > 0 ? own / others : NAN;
+    return extra;
+}
+
+/* ---- reasons */
+
+struct suspect {
+    struct rank_job *job;
+    struct rank_straggler *out;
+    size_t row, digest;
+    struct typical t;
+    double steps; /* top-level occurrences */
+};
+
+static void set_reason(struct suspect *s, enum rank_reason reason, const char *evidence) {
+    s->out->reason = reason;
+    s->out->evidence = evidence;
+}
+
+static const char *per_step(const struct suspect *s, double ns, char *out, size_t cap) {
+    return units_duration_ns(s->steps > 0 ? ns / s->steps : ns, out, cap);
+}
+
+static void explain_slower(struct suspect *s, double ratio) {
+    const struct rank_row *r = &s->job->ranks[s->row];
+    double beyond = throttled_share(r) - s->t.throttled;
+    if (beyond > LONGER_THROTTLE || r->sm_mhz_mean < LOWER_CLOCK * s->t.mhz) {
+        set_reason(
+            s, RANK_REASON_THROTTLED,
+            job_text(s->job,
+                     "the same kernels take %.1f%% longer; SM clock %.0f MHz (typical rank: %.0f MHz), "
+                     "throttled for %.1f%% of the time (typical: %.1f%%)",
+                     100 * (ratio - 1), r->sm_mhz_mean, s->t.mhz, 100 * throttled_share(r),
+                     100 * s->t.throttled));
+        return;
+    }
+    set_reason(s, RANK_REASON_SLOWER_KERNELS,
+               job_text(s->job, "the same kernels with the same grids take %.1f%% longer than on rank %u",
+                        100 * (ratio - 1), s->job->ranks[job_owner(s->job)->row_of[s->t.peer]].rank));
+}
+
+static void explain_compute(struct suspect *s, double more_ns) {
+    const struct job_owner *o = job_owner(s->job);
+    double tokens = tokens_of(s->job, s->row), ratio, moe = moe_of(s->job, s->row);
+    double slower = slower_kernels(o->digests[s->digest], o->digests[s->t.peer], &ratio);
+    char own[32], typical[32];
+    per_step(s, compute_of(s->job, s->row), own, sizeof own);
+    per_step(s, s->t.compute_ns, typical, sizeof typical);
+    if (tokens > MORE_TOKENS * s->t.tokens) {
+        set_reason(s, RANK_REASON_MORE_TOKENS,
+                   job_text(s->job, "it processes %.0f tokens, the typical rank %.0f", tokens, s->t.tokens));
+    } else if (slower >= SLOWER_SHARE * more_ns && ratio > 1 + LEAST_DIFFERENCE / 2) {
+        explain_slower(s, ratio);
+    } else if (moe - s->t.moe_ns > SLOWER_SHARE * more_ns) {
+        set_reason(s, RANK_REASON_EXPERTS,
+                   job_text(s->job, "its expert kernels take %.1f%% longer than on the typical rank",
+                            100 * (moe / s->t.moe_ns - 1)));
+    } else if (slower < (1 - SLOWER_SHARE) * more_ns) {
+        set_reason(s, RANK_REASON_MORE_WORK,
+                   job_text(s->job,
+                            "it computes %s per step, the typical rank %s, with more or larger kernels", own,
+                            typical));
+    }
+}
+
+static void find_reason(struct suspect *s) {
+    double more_compute = compute_of(s->job, s->row) - s->t.compute_ns;
+    double more_idle = late_launches_of(s->job, s->row) - s->t.idle_ns;
+    double base = s->t.compute_ns + s->t.idle_ns;
+    if (!(fmax(more_compute, more_idle) > LEAST_DIFFERENCE * base)) return;
+    if (more_compute >= more_idle) {
+        explain_compute(s, more_compute);
+        return;
+    }
+    char own[32], typical[32];
+    set_reason(s, RANK_REASON_LATER_LAUNCHES,
+               job_text(s->job, "its GPU waits %s per step for launches, that of the typical rank %s",
+                        per_step(s, late_launches_of(s->job, s->row), own, sizeof own),
+                        per_step(s, s->t.idle_ns, typical, sizeof typical)));
+}
+
+/* ---- the rank */
+
+static uint32_t worst_stage(const struct rank_job *job, size_t row) {
+    uint32_t worst = RANK_NONE;
+    double most = 0;
+    for (size_t s = 0; s < job->nstages; s++) {
+        double others = 0, n = 0;
+        const struct rank_cell *own = rank_job_cell(job, row, s);
+        if (job->stages[s].parent != RANK_NONE || !own->present) continue;
+        for (size_t r = 0; r < job->nranks; r++) {
+            const struct rank_cell *c = rank_job_cell(job, r, s);
+            if (r == row || !c->present) continue;
+            others += c->time.compute_ns + c->time.idle_ns;
+            n++;
+        }
+        double behind = own->time.compute_ns + own->time.idle_ns - others / n;
+        if (behind > most) {
+            most = behind;
+            worst = (uint32_t)s;
+        }
+    }
+    return worst;
+}
+
+static void describe(struct rank_job *job, size_t row) {
+    const struct job_owner *o = job_owner(job);
+    struct rank_straggler *out = &job->straggler;
+    struct suspect s = { .job = job, .out = out, .row = row };
+    out->rank = job->ranks[row].rank;
+    out->stage = worst_stage(job, row);
+    out->last_share = job->matched ? (double)job->ranks[row].last_arrivals / (double)job->matched : NAN;
+    out->wait_caused_ns = job->ranks[row].wait_caused_ns;
+    for (size_t i = 0; i < o->n; i++)
+        if (o->row_of[i] == row) s.digest = i;
+    for (size_t k = 0; k < job->nstages; k++)
+        if (job->stages[k].parent == RANK_NONE && !job->stages[k].outside)
+            s.steps += (double)rank_job_cell(job, row, k)->occurrences;
+    s.t = typical_of(job, out->rank);
+    double others = 0, n = 0;
+    for (size_t r = 0; r < job->nranks; r++)
+        if (r != row && job->ranks[r].late_ns >= 0) {
+            others += job->ranks[r].late_ns;
+            n++;
+        }
+    out->behind_ns = job->ranks[row].late_ns - others / n;
+    find_reason(&s);
+}
+
+void job_find_straggler(struct rank_job *job) {
+    double caused = 0, all_ns = 0;
+    size_t worst = 0;
+    for (size_t r = 0; r < job->nranks; r++) {
+        caused += job->ranks[r].wait_caused_ns;
+        if (job->ranks[r].wait_caused_ns > job->ranks[worst].wait_caused_ns) worst = r;
+        if (job->ranks[r].timeline_ns > 0) all_ns += job->ranks[r].timeline_ns;
+    }
+    if (job->present < 2 || !(job->time.wait_ns > LEAST_WAIT_SHARE * all_ns)) return;
+    double fair = caused / (double)job->present, own = job->ranks[worst].wait_caused_ns;
+    /* of two ranks, twice the fair share would be all of the waiting */
+    if (!(own > fmin(FAIR_SHARES * fair, 0.75 * caused))) return;
+    describe(job, worst);
+}

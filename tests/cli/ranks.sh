@@ -1,0 +1,102 @@
+#!/bin/sh
+# inferprof digest and merge: simulated jobs with known times and clocks, and inputs that are not one job.
+# shellcheck source=tests/cli/lib.sh
+. tests/cli/lib.sh
+top=$PWD
+make_ranks=$top/$BUILD/tests/make_ranks
+cd "$work" || exit 1
+
+# simulate DIR key=value...
+simulate() { "$make_ranks" "$@" || not_ok "make_ranks $*" "failed"; }
+# merge OPERAND...: into the folder job, without the output of an earlier merge
+merge() {
+    rm -rf job
+    run "$INFERPROF" merge "$@" --output job
+}
+
+# ---- times
+simulate two ranks=8 per_node=4 steps=20 layers=4 offset_ms=50 drift_ppm=30 slow=5 slow_percent=10 hide=0.3
+merge two
+expect "a job on two nodes is merged" 0 out "^8 of 8 ranks on 2 nodes; 180 matched collectives"
+check "computation and exposed communication of every rank are those simulated" \
+    python3 "$top/tests/tools/check_ranks.py" two/truth.json job/digest
+check "digests are valid by their schema" python3 "$top/tests/tools/validate_json.py" job/digest/*.json
+# the sum of waiting over all ranks, in percent of their time, from truth.json
+expect "the slow rank is the straggler, because of its kernels" 0 out "^straggler: rank 5, .*reason: slower kernels" \
+    out "the same kernels with the same grids take [0-9.]+% longer"
+python3 - two/truth.json "$work/out" >"$work/waits" <<'END'
+import json, re, sys
+truth = json.load(open(sys.argv[1]))
+line = [l for l in open(sys.argv[2]) if l.startswith("time of all ranks")][0]
+share = lambda what: float(re.search(what + r" ([0-9.]+)%", line)[1])
+compute, wait, move = share("compute"), share("waiting for other ranks"), share("moving bytes")
+scale = compute / sum(r["compute_ns"] for r in truth)
+want_wait = scale * sum(r["wait_ns"] for r in truth)
+want_move = scale * sum(r["exposed_ns"] - r["wait_ns"] for r in truth)
+print(wait, want_wait, move, want_move)
+sys.exit(0 if abs(wait - want_wait) < 0.15 and abs(move - want_move) < 0.15 else 1)
+END
+check "waiting and moving are those simulated" test $? -eq 0
+check "the clock of the other node is fitted to better than 5 us" python3 - two/truth.json "$work/out" <<'END'
+import json, re, sys
+truth = {r["node"]: r for r in json.load(open(sys.argv[1]))}
+line = [l for l in open(sys.argv[2]) if l.startswith("clock of node1")][0]
+assert "collectives" in line, line
+value, unit, error, error_unit = re.search(r"offset (-?[0-9.]+) (\w+),.*error ([0-9.]+) (\w+)", line).groups()
+scale = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+assert abs(float(value) * scale[unit] - truth[1]["clock_offset_ns"]) < 0.005 * abs(truth[1]["clock_offset_ns"]), line
+assert float(error) * scale[error_unit] < 5000, line
+END
+
+simulate lazy ranks=4 per_node=4 steps=20 lazy=2 lazy_us=40
+merge lazy
+expect "a rank that launches later is named with this reason" 0 out "^straggler: rank 2, .*reason: later launches"
+simulate busy ranks=4 per_node=4 steps=20 busy=1 busy_percent=20
+merge busy
+expect "a rank with more tokens is named with this reason" 0 out "^straggler: rank 1, .*reason: more tokens"
+simulate even ranks=4 per_node=4 steps=20
+merge even
+expect "without a slow rank there is no straggler" 0 out "^4 of 4 ranks on 1 node"
+check "no straggler is printed" lacks straggler "$work/out"
+
+# ---- missing and dead ranks
+simulate hole ranks=4 per_node=2 steps=10 missing=2 killed=1
+merge hole
+expect "missing and dead ranks are named, and the job is merged without them" 0 out "^3 of 4 ranks" \
+    err "There is no trace of rank 2" err "The trace of rank 1 was not closed"
+
+# ---- digests
+run "$INFERPROF" digest two --output parts --part 0/2
+expect "digest reads its part of the traces" 0
+check "half of the ranks are in a part of two" test "$(find parts -name '*.digest.json' | wc -l)" -eq 4
+run "$INFERPROF" digest two --output parts --part 1/2
+check "the other part has the other ranks" test "$(find parts -name '*.digest.json' | wc -l)" -eq 8
+merge two && grep -E "^(8|time|straggler)" "$work/out" >from_traces
+merge parts && grep -E "^(8|time|straggler)" "$work/out" >from_digests
+check "digests give the same figures as traces" diff from_traces from_digests
+run "$INFERPROF" digest two
+expect "digest writes into the run folder by default" 0 out "^two/digest/rank-00007.digest.json: "
+run "$INFERPROF" merge two --output job2
+expect "digests in a folder are used instead of its traces" 0 out "^8 of 8 ranks"
+
+# ---- inputs that are not one job
+simulate other ranks=4 per_node=4 steps=2 seed=2
+merge two other
+expect "different world sizes are refused" 1 err "two/.* has world size 8, but other/.* has world size 4"
+simulate third ranks=8 per_node=4 steps=2 seed=3
+merge two/node0-1000.ipt third/node1-1004.ipt
+expect "different jobs are refused" 1 err "has job simulated-1, but third/.* has job simulated-3"
+cp two/node0-1000.ipt again.ipt
+merge two/node0-1000.ipt again.ipt
+expect "two traces of the same rank are refused" 1 err "two traces of rank 0 have GPU work: two/node0-1000.ipt and again.ipt"
+mkdir -p damaged && cp parts/*.json damaged && printf '{"schema":"inferprof.digest/1","rank":3}' >damaged/rank-00003.digest.json
+merge damaged
+expect "a damaged digest is named and left out" 0 out "^7 of 8 ranks" err "rank-00003.digest.json: damaged digest"
+mkdir -p empty && merge empty
+expect "a folder without traces is refused" 1 err "empty: contains neither traces"
+run "$INFERPROF" merge two --output two
+expect "merge does not write into a folder with files" 1 err "two: exists and is not an empty folder"
+merge nowhere
+expect "a missing operand is named" 1 err "nowhere: no such folder, trace or digest"
+run "$INFERPROF" digest two --part 2/2
+expect "a part that does not exist is misuse" 2 err "is not I/N with I below N"
