@@ -14,6 +14,7 @@
 #define LEAST 0.002
 #define MAX_SPLITS 20000  /* if there are more splits, this many random splits are used instead */
 #define RESOLUTION 0.0005 /* on a log scale; a smaller spread between two processes is coincidence */
+#define BLOCK_LEAST 4     /* processes in the smallest block */
 
 /* Returns the number of ways to choose k of n, at most `limit`. */
 static double choose(size_t n, size_t k, double limit) {
@@ -58,10 +59,14 @@ static double standard_error(const struct side *a, const struct side *b) {
 
 /* ---- all rows */
 
+/* Processes are in the order of their blocks. A split assigns as many processes of each block to side B as
+ * side B really has in that block. */
 struct test {
-    const double *logs; /* [nrows][n]: A's processes, then B's; NaN: no value */
-    size_t nrows, na, n;
-    size_t *order;        /* [n]: the first na are side A */
+    double *logs; /* [nrows][n]; NaN: no value */
+    size_t nrows, n;
+    size_t *ends; /* [nblocks]: end of each block */
+    size_t nblocks;
+    bool *is_b;           /* [n]: the current split */
     double *left, *right; /* [n] each: scratch */
 };
 
@@ -70,12 +75,11 @@ static double statistic(const struct test *t, size_t row, double *difference, do
     const double *x = t->logs + row * t->n;
     size_t nl = 0, nr = 0;
     for (size_t i = 0; i < t->n; i++) {
-        double v = x[t->order[i]];
-        if (isnan(v)) continue;
-        if (i < t->na)
-            t->left[nl++] = v;
+        if (isnan(x[i])) continue;
+        if (t->is_b[i])
+            t->right[nr++] = x[i];
         else
-            t->right[nr++] = v;
+            t->left[nl++] = x[i];
     }
     *difference = *error = NAN;
     if (!nl || !nr || nl + nr < 3) return 0;
@@ -91,41 +95,62 @@ static double largest_statistic(const struct test *t) {
     return most;
 }
 
-/* Advances to the next subset of na in lexicographic order; the rest follows in order. Returns false after
- * the last subset. */
-static bool next_split(struct test *t) {
-    size_t k = t->na, i = k;
-    while (i > 0 && t->order[i - 1] == t->n - k + i - 1) i--;
-    if (i == 0) return false;
-    t->order[i - 1]++;
-    for (size_t j = i; j < k; j++) t->order[j] = t->order[j - 1] + 1;
-    size_t at = k;
-    for (size_t v = 0, j = 0; v < t->n; v++) {
-        while (j < k && t->order[j] < v) j++;
-        if (j >= k || t->order[j] != v) t->order[at++] = v;
-    }
-    return true;
+/* Advances v[0..n), n > 0, to its next arrangement in lexicographic order. After the last one, sets the first
+ * one, in which all true values are at the end, and returns false. */
+static bool next_arrangement(bool *v, size_t n) {
+    size_t at = n, rest = 0; /* rest: true values from `at` on */
+    while (at > 1 && (!v[at - 1] || v[at - 2])) rest += v[--at];
+    bool more = at > 1;
+    if (more)
+        v[at - 2] = true;
+    else
+        rest += v[0];
+    for (size_t i = at - 1; i < n; i++) v[i] = i >= n - rest;
+    return more;
 }
 
-static void random_split(struct test *t, uint64_t draw) {
-    for (size_t i = t->n; i > 1; i--) {
-        size_t j = (size_t)(hash_u64(hash_u64(draw + 0x5eed) ^ i) % i), v = t->order[i - 1];
-        t->order[i - 1] = t->order[j];
-        t->order[j] = v;
-    }
+static bool next_split(const struct test *t) {
+    for (size_t b = 0, from = 0; b < t->nblocks; from = t->ends[b++])
+        if (next_arrangement(t->is_b + from, t->ends[b] - from)) return true;
+    return false;
 }
 
-/* Computes the largest statistic of each split, in descending order. The first split visited is the
- * observed one. */
+static void random_split(const struct test *t, uint64_t draw) {
+    for (size_t b = 0, from = 0; b < t->nblocks; from = t->ends[b++])
+        for (size_t i = t->ends[b]; i > from + 1; i--) {
+            size_t j = from + (size_t)(hash_u64(hash_u64(draw + 0x5eed) ^ i) % (i - from));
+            bool v = t->is_b[i - 1];
+            t->is_b[i - 1] = t->is_b[j];
+            t->is_b[j] = v;
+        }
+}
+
+/* Returns the number of splits, at most a little over `limit`. */
+static double count_splits(const struct test *t, double limit) {
+    double splits = 1;
+    for (size_t b = 0, from = 0; b < t->nblocks && splits <= limit; from = t->ends[b++]) {
+        size_t right = 0;
+        for (size_t i = from; i < t->ends[b]; i++) right += t->is_b[i];
+        splits *= choose(t->ends[b] - from, right, limit);
+    }
+    return splits;
+}
+
+/* Computes the largest statistic of each split, in descending order. Without an exact list of all splits,
+ * the first split is the observed one. Restores the observed split. */
 static size_t all_splits(struct test *t, double *largest) {
-    bool exact = choose(t->n, t->na, MAX_SPLITS) <= MAX_SPLITS;
+    bool exact = count_splits(t, MAX_SPLITS) <= MAX_SPLITS;
+    bool *observed = xmalloc(t->n * sizeof *observed);
     size_t n = 0;
-    for (size_t i = 0; i < t->n; i++) t->order[i] = i;
+    memcpy(observed, t->is_b, t->n * sizeof *observed);
+    if (exact)
+        while (next_split(t)) continue;
     do {
         largest[n++] = largest_statistic(t);
         if (!exact) random_split(t, n);
     } while (exact ? next_split(t) : n < MAX_SPLITS);
-    for (size_t i = 0; i < t->n; i++) t->order[i] = i;
+    memcpy(t->is_b, observed, t->n * sizeof *observed);
+    free(observed);
     for (size_t i = 0; i < n; i++) largest[i] = -largest[i];
     qsort(largest, n, sizeof *largest, ascending);
     for (size_t i = 0; i < n; i++) largest[i] = -largest[i];
@@ -172,11 +197,16 @@ static void judge_unstable(struct difference_row *r) {
     r->believable = fmax(DIFFERENCE_FLOOR, r->believable);
 }
 
-static void prepare_row(struct difference_row *r, size_t na, size_t nb, double *logs) {
+static void set_medians(struct difference_row *r, const struct stats *a, const struct stats *b) {
+    r->a_median = a->median;
+    r->b_median = b->median;
+    r->change = a->n && b->n && a->median > 0 ? b->median / a->median - 1 : NAN;
+    r->unstable = a->cv > DIFFERENCE_UNSTABLE_CV || b->cv > DIFFERENCE_UNSTABLE_CV;
+}
+
+static void prepare_row(struct difference_row *r, size_t na, size_t nb) {
     struct stats a = stats_of(r->a, na), b = stats_of(r->b, nb);
-    r->a_median = a.median;
-    r->b_median = b.median;
-    r->change = a.n && b.n && a.median > 0 ? b.median / a.median - 1 : NAN;
+    set_medians(r, &a, &b);
     r->low = r->high = r->believable = r->p = NAN;
     if (isnan(r->a_min) || isnan(r->a_max)) {
         r->a_min = a.min;
@@ -186,38 +216,122 @@ static void prepare_row(struct difference_row *r, size_t na, size_t nb, double *
         r->b_min = b.min;
         r->b_max = b.max;
     }
-    r->unstable = a.cv > DIFFERENCE_UNSTABLE_CV || b.cv > DIFFERENCE_UNSTABLE_CV;
     bool known = a.n && b.n && a.min > 0 && b.min > 0;
     r->verdict = known ? DIFFERENCE_CANNOT_TELL : DIFFERENCE_UNKNOWN;
-    for (size_t i = 0; i < na + nb; i++) {
-        double v = i < na ? r->a[i] : r->b[i - na];
-        logs[i] = known && isfinite(v) ? log(v) : NAN;
-    }
     if (a.n && b.n && a.min == b.max && a.max == b.min) { /* all values are equal, for example 0 */
         r->verdict = DIFFERENCE_NONE;
         r->change = 0;
     }
 }
 
-void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb) {
-    size_t n = na + nb;
-    double *logs = xcalloc(nrows * n + 1, sizeof *logs), *scratch = xcalloc(2 * n + 1, sizeof *scratch);
-    struct test t = { .logs = logs, .nrows = nrows, .na = na, .n = n, .left = scratch, .right = scratch + n };
-    t.order = xcalloc(n + 1, sizeof *t.order);
-    for (size_t r = 0; r < nrows; r++) prepare_row(&rows[r], na, nb, logs + r * n);
-    if (difference_can_test(na, nb) && nrows) {
-        double *largest = xcalloc(MAX_SPLITS + 1, sizeof *largest);
-        size_t nsplits = all_splits(&t, largest);
-        fill_tested(&t, rows, largest, nsplits);
-        free(largest);
+/* ---- blocks */
+
+/* Sorts the processes by block. Returns their order; the caller frees it. */
+static size_t *order_by_block(struct test *t, size_t na, const uint32_t *block) {
+    size_t *order = xcalloc(t->n + 1, sizeof *order), n = 0;
+    for (uint32_t b = 0; n < t->n; b++) {
+        for (size_t i = 0; i < t->n; i++) {
+            if (block && block[i] != b) continue;
+            t->is_b[n] = i >= na;
+            order[n++] = i;
+        }
+        t->ends[t->nblocks++] = n;
     }
+    return order;
+}
+
+static void fill_logs(struct test *t, const struct difference_row *rows, const size_t *order, size_t na) {
+    for (size_t r = 0; r < t->nrows; r++)
+        for (size_t i = 0; i < t->n; i++) {
+            double v = order[i] < na ? rows[r].a[order[i]] : rows[r].b[order[i] - na];
+            bool known = rows[r].verdict != DIFFERENCE_UNKNOWN && isfinite(v) && v > 0;
+            t->logs[r * t->n + i] = known ? log(v) : NAN;
+        }
+}
+
+/* Returns the mean over [from, to); NaN if the two sides do not have the same number of values, or none. */
+static double balanced_mean(const struct test *t, const double *x, size_t from, size_t to) {
+    size_t n[2] = { 0, 0 };
+    double sum = 0;
+    for (size_t i = from; i < to; i++) {
+        if (isnan(x[i])) continue;
+        n[t->is_b[i]]++;
+        sum += x[i];
+    }
+    return n[0] && n[0] == n[1] ? sum / (double)(n[0] + n[1]) : NAN;
+}
+
+/* Removes the differences between the means of the blocks from a row, and computes its medians again.
+ * Does nothing if a block is not balanced in this row, because its mean then depends on the sides. */
+static void remove_drift(const struct test *t, struct difference_row *row, double *x) {
+    double all = balanced_mean(t, x, 0, t->n);
+    for (size_t b = 0, from = 0; b < t->nblocks; from = t->ends[b++])
+        if (isnan(balanced_mean(t, x, from, t->ends[b]))) return;
+    size_t na = 0, nb = 0;
+    for (size_t b = 0, from = 0; b < t->nblocks; from = t->ends[b++]) {
+        double drift = balanced_mean(t, x, from, t->ends[b]) - all;
+        for (size_t i = from; i < t->ends[b]; i++) {
+            if (isnan(x[i])) continue;
+            x[i] -= drift;
+            if (t->is_b[i])
+                t->right[nb++] = exp(x[i]);
+            else
+                t->left[na++] = exp(x[i]);
+        }
+    }
+    struct stats a = stats_of(t->left, na), b = stats_of(t->right, nb);
+    set_medians(row, &a, &b);
+}
+
+static void test_rows(struct test *t, struct difference_row *rows) {
+    double *largest = xcalloc(MAX_SPLITS + 1, sizeof *largest);
+    if (t->nblocks > 1)
+        for (size_t r = 0; r < t->nrows; r++) remove_drift(t, &rows[r], t->logs + r * t->n);
+    fill_tested(t, rows, largest, all_splits(t, largest));
+    free(largest);
+}
+
+void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block) {
+    size_t n = na + nb;
+    double *scratch = xcalloc(2 * n + 1, sizeof *scratch);
+    struct test t = { .nrows = nrows, .n = n, .left = scratch, .right = scratch + n };
+    t.logs = xcalloc(nrows * n + 1, sizeof *t.logs);
+    t.ends = xcalloc(n + 1, sizeof *t.ends);
+    t.is_b = xcalloc(n + 1, sizeof *t.is_b);
+    for (size_t r = 0; r < nrows; r++) prepare_row(&rows[r], na, nb);
+    size_t *order = order_by_block(&t, na, block);
+    fill_logs(&t, rows, order, na);
+    if (difference_can_test(na, nb) && nrows) test_rows(&t, rows);
     for (size_t r = 0; r < nrows; r++) {
         if (rows[r].verdict == DIFFERENCE_CANNOT_TELL)
             judge_untested(&rows[r]);
         else if (rows[r].verdict == DIFFERENCE_SHOWN && rows[r].unstable)
             judge_unstable(&rows[r]);
     }
-    free(t.order);
+    free(order);
+    free(t.is_b);
+    free(t.ends);
+    free(t.logs);
     free(scratch);
-    free(logs);
+}
+
+size_t difference_blocks(const bool *is_b, size_t n, uint32_t *block) {
+    size_t start = 0, nblocks = 0, excess_b = 0, excess_a = 0;
+    double splits = 1;
+    for (size_t i = 0; i < n; i++) {
+        if (is_b[i])
+            excess_a ? excess_a-- : excess_b++;
+        else
+            excess_b ? excess_b-- : excess_a++;
+        if (excess_a || excess_b || i + 1 - start < BLOCK_LEAST || n - i - 1 < BLOCK_LEAST) continue;
+        splits *= choose(i + 1 - start, (i + 1 - start) / 2, 1e9);
+        for (; start <= i; start++) block[start] = (uint32_t)nblocks;
+        nblocks++;
+    }
+    splits *= choose(n - start, (n - start) / 2, 1e9);
+    for (; start < n; start++) block[start] = (uint32_t)nblocks;
+    nblocks++;
+    bool usable = !excess_a && !excess_b && 2 / splits <= LEVEL;
+    if (!usable) memset(block, 0, n * sizeof *block);
+    return usable ? nblocks : 1;
 }

@@ -7,13 +7,19 @@
  * the largest statistic over all rows (Westfall and Young), so that a table of equal sides contains any false
  * difference in at most 5% of cases. Holm's correction of exact p-values would require more than 5 processes
  * per side for 7 or more rows: the smallest p-value of 5 against 5 processes is 2/252.
+ *
+ * Blocks: if the processes of the two sides alternate in time (ABBAABBAAB), the test can remove the drift of
+ * the machine's speed. Processes that ran near each other form a block with equally many processes of both
+ * sides. The differences between the means of the blocks are removed, and processes are permuted only within
+ * their block, so the test stays exact. Simulated power for a slowdown of 5%: docs/compare.md.
  *     struct difference_row rows[2] = { { .a = a0, .b = b0 }, { .a = a1, .b = b1 } };
- *     difference_test(rows, 2, 5, 5); */
+ *     difference_test(rows, 2, 5, 5, NULL); */
 #ifndef BASE_DIFFERENCE_H
 #define BASE_DIFFERENCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define DIFFERENCE_UNSTABLE_CV 0.05
 /* The smallest change that is reported if there are too few processes to test, or they are unstable. On a
@@ -38,7 +44,7 @@ struct difference_row {
     /* CV of the repeats; NaN: unknown, so a side that is too small to test shows no difference */
     double a_cv, b_cv;
 
-    double a_median, b_median; /* over processes */
+    double a_median, b_median; /* over processes; with blocks, after the removal of the drift */
     double change;             /* b_median / a_median - 1 */
     double low, high;          /* 95% interval of the change, valid for all rows together; NaN: not tested */
     /* smallest change that these processes can show; DIFFERENCE_FLOOR if not tested */
@@ -53,6 +59,12 @@ struct difference_row {
 /* Returns true if na against nb processes can reach a p-value of 5%: 4 against 4, 3 against 5, 1 against
  * 19. */
 bool difference_can_test(size_t na, size_t nb);
-void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb);
+/* block[na + nb]: block of each process of A, then of B; numbers from 0 without gaps. NULL: one block. */
+void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block);
+
+/* Divides processes, in the order in which they ran, into blocks: block[n] receives the block of each process.
+ * is_b[n]: side of each process. Returns the number of blocks. It is 1 if the sides have different sizes, do
+ * not alternate, or if the blocks leave too few splits for a p-value of 5%. */
+size_t difference_blocks(const bool *is_b, size_t n, uint32_t *block);
 
 #endif

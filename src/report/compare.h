@@ -63,6 +63,8 @@ struct comparison {
     const char *a_name, *b_name; /* of the first runs */
     size_t a_runs, b_runs, a_processes, b_processes;
     size_t a_recorded, b_recorded; /* runs with kernels or operators */
+    /* blocks of runs that alternated in time; 1: the sides did not alternate (base/difference.h) */
+    size_t blocks;
     struct {
         struct compare_row *v;
         size_t n, cap;

@@ -224,6 +224,11 @@ void compare_text(const struct comparison *c, enum compare_form form, struct str
                       "A and B use a different model, engine or device. Differences may come from that.\n\n");
     if (c->other_work)
         strbuf_addstr(out, "A and B processed different numbers of tokens. Compare times per token.\n\n");
+    if (c->blocks > 1)
+        strbuf_addf(
+            out,
+            "The runs of A and B alternate. Drift between %zu blocks of neighbouring runs is removed.\n\n",
+            c->blocks);
     print_rows(c, form, out);
     print_items(&promise_group, ITEMS(c->promises), form, "Findings fixed in B", out);
     print_work(c, &kernel_group, ITEMS(c->kernels), "Kernels", form, out);
@@ -250,6 +255,7 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     jsonw_ku64(&j, "b_processes", c->b_processes);
     jsonw_ku64(&j, "a_recorded_runs", c->a_recorded);
     jsonw_ku64(&j, "b_recorded_runs", c->b_recorded);
+    jsonw_ku64(&j, "blocks", c->blocks);
     jsonw_kbool(&j, "other_subject", c->other_subject);
     jsonw_kbool(&j, "other_work", c->other_work);
     json_items(&j, "stages", &row_group, ITEMS(c->stages));

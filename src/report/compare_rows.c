@@ -242,6 +242,51 @@ static void finish_row(struct pending *p, const struct difference_row *d) {
     r->reason = reason_of(r, !isnan(d->p));
 }
 
+/* A process with the start of its run and its number in the run. */
+struct started {
+    uint64_t run_ns;
+    uint32_t number;
+    size_t index; /* processes of A, then of B */
+};
+
+static int by_start(const void *a, const void *b) {
+    const struct started *x = a, *y = b;
+    if (x->run_ns != y->run_ns) return x->run_ns < y->run_ns ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Lists the processes of a side. Returns false if the start of a run is unknown. */
+static bool list_started(const struct compare_side *side, const struct processes *p, size_t first,
+                         struct started *out) {
+    bool known = true;
+    for (size_t i = 0; i < p->n; i++) {
+        const json_t *run = json_object_get(side->runs[p->v[i].run]->root, "run");
+        double ns = jsonr_number(run, "started_unix_ns");
+        known = known && ns > 0;
+        out[i] = (struct started){ ns > 0 ? (uint64_t)ns : 0, p->v[i].number, first + i };
+    }
+    return known;
+}
+
+/* Finds the blocks of processes that ran near each other (base/difference.h). Returns their number. */
+static size_t find_blocks(const struct rows *rows, uint32_t *block) {
+    size_t na = rows->pa.n, n = na + rows->pb.n, nblocks = 1;
+    struct started *v = xcalloc(n + 1, sizeof *v);
+    bool *is_b = xcalloc(n + 1, sizeof *is_b);
+    uint32_t *in_order = xcalloc(n + 1, sizeof *in_order);
+    bool known = list_started(rows->a, &rows->pa, 0, v);
+    if (list_started(rows->b, &rows->pb, na, v + na) && known) {
+        qsort(v, n, sizeof *v, by_start);
+        for (size_t i = 0; i < n; i++) is_b[i] = v[i].index >= na;
+        nblocks = difference_blocks(is_b, n, in_order);
+        for (size_t i = 0; i < n; i++) block[v[i].index] = in_order[i];
+    }
+    free(in_order);
+    free(is_b);
+    free(v);
+    return nblocks;
+}
+
 /* One test over all rows of the table, so that the significance level applies to the whole table. */
 static void judge_rows(struct rows *rows, struct comparison *c) {
     struct difference_row *d = xcalloc(rows->list.n + 1, sizeof *d);
@@ -256,7 +301,10 @@ static void judge_rows(struct rows *rows, struct comparison *c) {
                                         .a_cv = a->cv,
                                         .b_cv = b->cv };
     }
-    difference_test(d, rows->list.n, rows->pa.n, rows->pb.n);
+    uint32_t *block = xcalloc(rows->pa.n + rows->pb.n + 1, sizeof *block);
+    c->blocks = find_blocks(rows, block);
+    difference_test(d, rows->list.n, rows->pa.n, rows->pb.n, block);
+    free(block);
     for (size_t i = 0; i < rows->list.n; i++) {
         finish_row(&rows->list.v[i], &d[i]);
         if (rows->list.v[i].figure)

@@ -41,6 +41,31 @@ expect "a slower stage is reported with its interval and the smallest believable
     out "^prefill .*no difference shown" out "^Driver +580.1 +580.2" out "^A +run-580.1 and 4 more runs"
 check "an equal environment value is not listed" lacks Debian "$work/out"
 check "rows of two groups with the same name are not compared with each other" lacks weights "$work/out"
+# The machine becomes 20% faster after the first four runs; B is slower by 4%.
+# alternating SIDE SCALE STARTS...: five runs that started at these times
+alternating() {
+    name=$1 scale=$2 i=0
+    shift 2
+    for start in "$@"; do
+        i=$((i + 1))
+        metrics "$work/$name$i.json" "$(awk -v s="$scale" -v t="$start" -v i="$i" 'BEGIN { for (k = 0; k < 5; k++) printf "%s%.2f", k ? "," : "", s * (t < 4 ? 1.2 : 1) * (630 + (i * 7 + k) % 5 - 2) }')" 580.1
+        sed "s|\"run\":{|&\"started_unix_ns\":170000000${start}000000000,|" "$work/$name$i.json" >"$work/started" && mv "$work/started" "$work/$name$i.json"
+    done
+}
+alternating D 1 0 3 4 7 8
+alternating E 1.04 1 2 5 6 9
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --json --runs $(all D) -- $(all E)
+expect "runs that alternate are compared" 0
+check "drift between blocks of neighbouring runs is removed" json_is "$work/out" \
+    '[d["blocks"]] + [(r["verdict"], round(r["change"], 2), r["unstable"]) for r in d["stages"] if r["name"] == "decode"]' \
+    "[2, ('slower', 0.04, False)]"
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --runs $(all D) -- $(all E)
+expect "the blocks are named above the table" 0 out "alternate. Drift between 2 blocks of neighbouring runs is removed"
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --json --runs $(all A) -- $(all B)
+check "runs without a start time are one block" json_is "$work/out" 'd["blocks"]' "1"
 # Kernels of three runs per side, of which one was not recorded; the finding is in two of three runs of A.
 kernels() { # FILE NS FINDINGS: empty NS: not recorded
     sed "s|^ \"kernels\".*|\"kernels\":[${2:+{\"short_name\":\"gemv\",\"category\":\"GEMV\",\"owned_ns\":$2,\"calls\":10\}}],\"findings\":[$3],|;s|^ \"operators\".*|\"operators\":[],|" \

@@ -2,7 +2,7 @@
 """How often is `inferprof compare` wrong about equal sides, and how often does it see a known slowdown?
 
     false_verdicts.py INFERPROF                 simulated processes, fixed seeds (seconds; part of `make test`)
-    false_verdicts.py INFERPROF --power         slowdowns seen by noise between processes, simulated (a minute)
+    false_verdicts.py INFERPROF --power         slowdowns seen by noise between processes and by drift, simulated (minutes)
     false_verdicts.py INFERPROF --real N        N trials with real processes of the embedded model (`make test-long`)
     false_verdicts.py INFERPROF --files FILE... metrics.json files of single processes, in the order in which they ran
 
@@ -14,6 +14,8 @@ engine waits after every pass until it has taken 5% longer (INFERPROF_TEST_SLOWD
 --jobs J runs J trials of equal sides at once on disjoint cores. A quarter of J slowed trials run at once, on cores that are
 far apart, because the promise about them is for an idle machine: neighbouring cores of a virtual machine often share the
 units of one core. --seconds ends early, with the trials that are complete. --save FILE keeps the times of all processes.
+--repeats R: timed repeats per process (default 21); shorter processes are closer to each other in time. The results are
+printed twice: as `compare` judges them, with blocks of neighbouring runs, and without the start times of the runs.
 The slowdown of simulated processes and of --files is made by multiplying every time of side B (rates: dividing) by
 1.05. --files assigns the processes to the sides in three ways: interleaved (ABAB...), in blocks (AAAAABBBBB, as two
 calls of `profile processes=5` do), and drawn at random from all.
@@ -21,6 +23,7 @@ The last lines print each rate with its limit; the exit status is 1 if a limit i
 """
 import argparse
 import json
+import math
 import os
 import platform
 import random
@@ -74,15 +77,19 @@ def slower(metrics, factor):
     return m
 
 
-def simulated(rng, spread, noise, bursts):
-    """One process: its own speed, noise over 5 repeats, and bursts of foreign load that slow single repeats."""
-    speed = rng.gauss(1, spread)
+def simulated(rng, spread, noise, bursts, machine=1.0, started=None):
+    """One process: its own speed, noise over 5 repeats, and bursts of foreign load that slow single repeats.
+
+    machine: factor of the machine's speed at that time; started: start of the run, in seconds.
+    """
+    speed = rng.gauss(1, spread) * machine
     rows = {}
     for name, ms in (("prefill", 40.0), ("sam", 16.0), ("decode", 600.0)):
         own = speed * rng.gauss(1, spread / 2)
         rows[name] = [ms * own * rng.gauss(1, noise) * (rng.uniform(1.2, 3) if rng.random() < bursts else 1)
                       for _ in range(5)]
-    return {"schema": "inferprof.metrics/2", "run": {"id": "simulated"},
+    run = {"id": "simulated"} | ({} if started is None else {"started_unix_ns": int(1e18) + started * 10**9})
+    return {"schema": "inferprof.metrics/2", "run": run,
             "stages": [{"name": n, "parent": "prefill" if n == "sam" else None, "repeats_ms": v} for n, v in rows.items()],
             "figures": [{"key": "decode_rate", "name": "Decode rate", "unit": "tok/s", "larger_is_better": True,
                          "repeats": [64e3 / x for x in rows["decode"]]},
@@ -100,8 +107,35 @@ def rate(label, hits, n, limit=None, least=None):
     return ok
 
 
+ORDER = "ABBAABBAAB"
+
+
+def alternating(rng, spread, noise, drift, memory, with_starts):
+    """The processes of two sides in the order ABBAABBAAB on a machine whose speed drifts: an AR(1) series with the
+    deviation `drift` and the correlation `memory` of neighbours. With start times, `compare` can find the blocks."""
+    sides, speed = {"A": [], "B": []}, rng.gauss(0, drift)
+    for i, side in enumerate(ORDER):
+        sides[side].append(simulated(rng, spread, noise, 0.0, math.exp(speed), i if with_starts else None))
+        speed = memory * speed + drift * math.sqrt(1 - memory**2) * rng.gauss(0, 1)
+    return sides["A"], sides["B"]
+
+
+def drift_trials(bench, trials, drift, memory, with_starts, factor):
+    """Tables with a claim: in decode if there is a slowdown, else in any row."""
+    rng, seen = random.Random(5), 0
+    for _ in range(trials):
+        a, b = alternating(rng, 0.0075, 0.01, drift, memory, with_starts)
+        said = claims(bench.verdicts([bench.write(m) for m in a], [bench.write(slower(m, factor)) for m in b]))
+        seen += "decode" in said if factor > 1 else bool(said)
+    return seen
+
+
 def simulate(bench, trials):
     ok = True
+    ok &= rate("simulated, drift of 9%: false verdicts, 5 alternating processes per side",
+               drift_trials(bench, trials, 0.09, 0.99, True, 1.0), trials, limit=LIMIT + 0.025)
+    blocks = drift_trials(bench, trials, 0.09, 0.99, True, SLOWDOWN)
+    ok &= rate("simulated, drift of 9%: slowdowns of 5% seen with blocks", blocks, trials, least=0.75)
     for label, spread, noise, bursts in (("quiet", 0.005, 0.01, 0.0), ("noisy", 0.02, 0.05, 0.1), ("loaded", 0.2, 0.1, 0.3)):
         rng = random.Random(7)
         made = lambda: simulated(rng, spread, noise, bursts)
@@ -124,7 +158,7 @@ PROMPT = ('{"id":"one","prompt":"The quick brown fox jumps over the lazy dog and
           'far into the woods."}\n')
 
 
-def profile(program, work, name, slowdown):
+def profile(program, work, name, slowdown, repeats):
     """One process of the embedded model on the core of this thread: the parts of its metrics that compare reads.
 
     On the CPU, also on a machine with a GPU, which `device=auto` would take: the slowdown is made in CPU passes.
@@ -134,7 +168,7 @@ def profile(program, work, name, slowdown):
     if slowdown > 1:
         environment["INFERPROF_TEST_SLOWDOWN"] = str(slowdown)
     subprocess.run([program, "profile", "-q", "device=cpu", "dataset=prompts", f"dataset.prompts={prompts}",
-                    f"repeats={REPEATS}", f"infer.max_new_tokens={NEW_TOKENS}", "peak.tflops=0.1", "peak.gbps=10",
+                    f"repeats={repeats}", f"infer.max_new_tokens={NEW_TOKENS}", "peak.tflops=0.1", "peak.gbps=10",
                     "profiling=min", "engine.threads=1", f"output.dir={work}/runs", f"output.run_id={name}",
                     "output.predictions=false"],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=environment)
@@ -144,14 +178,14 @@ def profile(program, work, name, slowdown):
     return {k: m[k] for k in ("schema", "run", "stages", "figures")}
 
 
-def run_trial(program, work, label, slowdown, deadline):
+def run_trial(program, work, label, slowdown, deadline, repeats):
     """Two lists of five processes, A and B. None: no time left."""
     sides = {"a": [], "b": []}
     for k in range(5):
-        for side in "ab" if k % 2 == 0 else "ba":  # a steady drift of the machine's speed then favours no side
+        for side in "ab" if k % 2 == 0 else "ba":  # `compare` removes the drift between blocks of neighbouring runs
             if time.monotonic() > deadline:
                 return None
-            sides[side].append(profile(program, work, f"{label}{side}{k}", slowdown if side == "b" else 1))
+            sides[side].append(profile(program, work, f"{label}{side}{k}", slowdown if side == "b" else 1, repeats))
     return sides
 
 
@@ -172,7 +206,7 @@ def spread(cores, n):
     return [cores[i * len(cores) // n] for i in range(n)]
 
 
-def run_trials(program, work, kind, trials, jobs, deadline, slowdown=1.0):
+def run_trials(program, work, kind, trials, jobs, deadline, slowdown, repeats):
     """Runs trials on disjoint cores until all are done or the time is over."""
     (Path(work) / "prompts.jsonl").write_text(PROMPT)
     done, waiting, lock = [], iter(range(trials)), threading.Lock()
@@ -182,7 +216,7 @@ def run_trials(program, work, kind, trials, jobs, deadline, slowdown=1.0):
         while True:
             with lock:
                 trial = next(waiting, None)
-            sides = None if trial is None else run_trial(program, work, f"{kind}{trial}", slowdown, deadline)
+            sides = None if trial is None else run_trial(program, work, f"{kind}{trial}", slowdown, deadline, repeats)
             if sides is None:
                 return
             with lock:
@@ -206,6 +240,22 @@ def cv(values):
     return statistics.stdev(values) / statistics.mean(values)
 
 
+def neighbours(trial, stage):
+    """Pairs of the logarithms of the medians of neighbouring processes, relative to the mean of their own side."""
+    rows = []
+    for side in "ab":
+        logs = [math.log(statistics.median(r)) for r in stage_repeats(trial[side], stage)]
+        rows += [(m["run"]["started_unix_ns"], x - statistics.mean(logs)) for m, x in zip(trial[side], logs)]
+    series = [x for _, x in sorted(rows)]
+    return list(zip(series, series[1:]))
+
+
+def correlation(pairs):
+    """Of values whose mean is 0."""
+    x, y = zip(*pairs)
+    return sum(a * b for a, b in pairs) / math.sqrt(sum(a * a for a in x) * sum(b * b for b in y))
+
+
 def print_noise(kind, done):
     """Noise within and between the processes of one side, and the ratio of the sides."""
     for stage in "prefill", "decode":
@@ -214,8 +264,10 @@ def print_noise(kind, done):
         within = statistics.median(cv(r) for t in sides for side in t for r in side)
         between = statistics.median(cv(side) for t in medians for side in t)
         ratio = statistics.median(statistics.median(b) / statistics.median(a) for a, b in medians)
+        memory = correlation([p for t in done for p in neighbours(t, stage)])
         print(f"{kind}, {stage}: CV of the repeats of a process {within:.2%}, of the medians of the processes of a side "
-              f"{between:.2%} (medians over the trials); B takes {ratio:.4f} times as long as A")
+              f"{between:.2%} (medians over the trials); correlation of neighbouring processes {memory:+.2f}; B takes "
+              f"{ratio:.4f} times as long as A")
 
 
 def save_times(path, results):
@@ -224,28 +276,43 @@ def save_times(path, results):
     Path(path).write_text(json.dumps(times))
 
 
-def real_trials(bench, trials, slowed, jobs, seconds, save):
+def without_start(metrics):
+    run = {k: v for k, v in metrics["run"].items() if k != "started_unix_ns"}
+    return metrics | {"run": run}
+
+
+def claims_of(bench, done, change=lambda m: m):
+    """The rows with a claim, per trial. `change` is applied to the metrics of every process."""
+    return [claims(bench.verdicts(*([bench.write(change(m)) for m in t[side]] for side in "ab"))) for t in done]
+
+
+def real_trials(bench, trials, slowed, jobs, seconds, save, repeats):
     load, (cores, physical) = os.getloadavg()[0], usable_cores()
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     print(f"{cpu}, {len(cores)} usable hardware threads of {physical} cores, load {load:.1f} before; processes with "
-          f"{REPEATS} repeats of {NEW_TOKENS} new tokens, 5 per side")
+          f"{repeats} repeats of {NEW_TOKENS} new tokens, 5 per side")
     started, results = time.monotonic(), {}
     for kind, n, at_once, slowdown in (("slowed", slowed, max(1, jobs // 4), SLOWDOWN), ("equal", trials, jobs, 1.0)):
         begin = time.monotonic()
-        results[kind] = run_trials(bench.program, bench.work, kind, n, at_once, started + seconds, slowdown)
+        results[kind] = run_trials(bench.program, bench.work, kind, n, at_once, started + seconds, slowdown, repeats)
         print(f"{kind}: {len(results[kind])} of {n} trials, {at_once} at once, {time.monotonic() - begin:.0f} s")
         if results[kind]:
             print_noise(kind, results[kind])
     if save:
         save_times(save, results)
-    rows = {kind: [claims(bench.verdicts(*([bench.write(m) for m in t[side]] for side in "ab"))) for t in done]
-            for kind, done in results.items()}
+    rows = {kind: claims_of(bench, done) for kind, done in results.items()}
+    apart = {kind: claims_of(bench, done, without_start) for kind, done in results.items()}
     which = sorted(name for r in rows["equal"] for name in r)
     ok = True
     if trials:
         print("rows of the false verdicts:", {name: which.count(name) for name in which} or "none")
         ok = bool(rows["equal"]) and rate("real: false verdicts of equal sides", sum(map(bool, rows["equal"])), len(rows["equal"]),
                                           limit=LIMIT)
+    if rows["equal"]:
+        rate("real, without blocks: false verdicts of equal sides", sum(map(bool, apart["equal"])), len(apart["equal"]))
+    if rows["slowed"]:
+        rate("real, without blocks: slowdowns of 5% seen in decode", sum("decode" in r for r in apart["slowed"]),
+             len(apart["slowed"]))
     if slowed:
         seen = sum("decode" in r for r in rows["slowed"])
         ok &= bool(rows["slowed"]) and rate("real: slowdowns of 5% seen in decode", seen, len(rows["slowed"]), least=POWER)
@@ -253,7 +320,12 @@ def real_trials(bench, trials, slowed, jobs, seconds, save):
 
 
 def power_table(bench, trials):
-    """Slowdowns of 5% seen in decode, by the CV of the medians of the processes and their number."""
+    """Slowdowns of 5% seen in decode, by the CV of the medians of the processes and their number, and by the drift."""
+    for drift, memory in (0.0, 0.0), (0.03, 0.9), (0.09, 0.999), (0.09, 0.99), (0.09, 0.97), (0.09, 0.9):
+        without, blocks = (drift_trials(bench, trials, drift, memory, starts, SLOWDOWN) for starts in (False, True))
+        false = drift_trials(bench, trials, drift, memory, True, 1.0)
+        print(f"simulated, drift of {drift:.0%}, correlation of neighbours {memory}: slowdowns of 5% seen {without / trials:.1%} "
+              f"without and {blocks / trials:.1%} with blocks; false verdicts with blocks {false / trials:.1%}")
     for processes in 5, 8, 10:
         for noise in 0.005, 0.01, 0.015, 0.02, 0.025, 0.03:
             rng = random.Random(3)
@@ -300,6 +372,7 @@ def main():
     parser.add_argument("--power", action="store_true")
     parser.add_argument("--save", metavar="FILE", help="write the times of all processes of --real")
     parser.add_argument("--slowed", type=int, metavar="M", help="slowed trials (default: a quarter of N)")
+    parser.add_argument("--repeats", type=int, default=REPEATS, metavar="R", help="timed repeats per process")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="trials at once, each on its own core")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no process after this time")
     parser.add_argument("--files", nargs="+", metavar="FILE")
@@ -313,7 +386,8 @@ def main():
         if o.files:
             ok = from_files(bench, o.files, o.trials)
         elif o.real is not None:
-            ok = real_trials(bench, o.real, (o.real + 3) // 4 if o.slowed is None else o.slowed, o.jobs, o.seconds, o.save)
+            ok = real_trials(bench, o.real, (o.real + 3) // 4 if o.slowed is None else o.slowed, o.jobs, o.seconds, o.save,
+                             o.repeats)
         elif o.power:
             ok = power_table(bench, o.trials)
         else:
