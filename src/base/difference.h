@@ -62,9 +62,9 @@ bool difference_can_test(size_t na, size_t nb);
 /* block[na + nb]: block of each process of A, then of B; numbers from 0 without gaps. NULL: one block. */
 void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block);
 
-/* Divides processes, in the order in which they ran, into blocks: block[n] receives the block of each process.
- * is_b[n]: side of each process. Returns the number of blocks. It is 1 if the sides have different sizes, do
- * not alternate, or if the blocks leave too few splits for a p-value of 5%. */
+/* Divides processes, in the order in which they ran, into blocks: block[n] receives the block of each
+ * process. is_b[n]: side of each process. Returns the number of blocks. It is 1 if the sides have different
+ * sizes, do not alternate, or if the blocks leave too few splits for a p-value of 5%. */
 size_t difference_blocks(const bool *is_b, size_t n, uint32_t *block);
 
 #endif

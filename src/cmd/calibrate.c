@@ -23,7 +23,7 @@ static const struct opt options[] = {
     { 0, "cached", OPT_FLAG, offsetof(struct calibrate_opts, cached), NULL,
       "print cached peaks; measure the CPU only if there are none", NULL },
     { 0, "cached-cpu", OPT_FLAG, offsetof(struct calibrate_opts, cached_cpu), NULL,
-      "the same for the CPU, but measure the GPUs", NULL },
+      "print the cached peaks of the CPU, but measure the GPUs", NULL },
     { 0, "json", OPT_FLAG, offsetof(struct calibrate_opts, json), NULL, "print JSON", NULL },
 };
 
@@ -184,10 +184,11 @@ const struct command cmd_calibrate = {
     .summary = "measure the peak performance of this CPU and the read bandwidth of GPUs",
     .details =
         "Measures a single-precision matrix product, and reading working sets from 256 KiB to 512 MiB, "
-        "on all usable\ncores, in CPU time: the best of three to nine rounds, until two agree. On a "
-        "busy machine it warns and does not\ncache the result. `profile` runs this once "
-        "automatically. On GPUs it reads buffers in and beyond the L2 cache\nand caches the bandwidth: "
-        "later reports show it beside that of the table of `inferprof static`.",
+        "on all usable\ncores, in CPU time. Repeats the measurement three to nine times, until the best "
+        "two results agree. On a busy\nmachine it warns and does not cache the result. `profile` "
+        "measures the CPU once automatically. On GPUs it reads\nbuffers that fit into the L2 cache and "
+        "larger ones, and caches the bandwidth: later reports show it beside the\nbandwidth of the "
+        "datasheet.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct calibrate_opts),

@@ -159,7 +159,7 @@ static const struct opt options[] = {
     { 0, "markdown", OPT_FLAG, offsetof(struct compare_opts, markdown), NULL,
       "print Markdown, for a merge request", NULL },
     { 0, "junit", OPT_FLAG, offsetof(struct compare_opts, junit), NULL,
-      "print JUnit XML: a stage that is slower is a failed test", NULL },
+      "print JUnit XML: a slower stage is a failed test", NULL },
     { 0, "github", OPT_FLAG, offsetof(struct compare_opts, github), NULL,
       "print Markdown for a comment on a pull request, with the details folded", NULL },
     { 0, "bencher", OPT_FLAG, offsetof(struct compare_opts, bencher), NULL,
@@ -167,7 +167,8 @@ static const struct opt options[] = {
     { 0, "mlflow", OPT_STR, offsetof(struct compare_opts, mlflow), "RUN_ID",
       "print the body of MLflow's runs/log-batch for this run", NULL },
     { 0, "fail-above", OPT_DOUBLE, offsetof(struct compare_opts, fail_above), "PCT",
-      "exit with status 3 if a stage of B is significantly slower than in A by more than this", "0.." },
+      "exit with status 3 if a stage of B is significantly slower than in A, by more than PCT percent",
+      "0.." },
 };
 
 static const struct compare_opts defaults = { .fail_above = NAN };
@@ -182,7 +183,10 @@ const struct command cmd_compare = {
                "repeats do. A difference\n"
                "is significant if an exact permutation test over the processes of both sides, corrected for "
                "the number of rows, rejects\n"
-               "chance at 95%. This requires 4 processes per side: run 'inferprof profile processes=5'.",
+               "chance at 95%. This requires 4 processes per side: run 'inferprof profile processes=5'. If "
+               "the runs of "
+               "A and B alternate\n"
+               "in time (A B B A ...), the drift of the machine between neighbouring runs is removed.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

@@ -17,7 +17,7 @@ struct doctor_opts {
 static const struct doctor_opts defaults = { .out = "." };
 static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct doctor_opts, out), "DIR",
-      "folder for runs to check (default: current folder)", NULL },
+      "check that runs can be written to this folder (default: current folder)", NULL },
     { 0, "json", OPT_FLAG, offsetof(struct doctor_opts, json), NULL, "print JSON", NULL },
 };
 
@@ -81,7 +81,8 @@ const struct command cmd_doctor = {
     .name = "doctor",
     .args = "",
     .summary = "check what can be profiled on this machine, and how to install missing parts",
-    .details = "Exit status 0 if the native path works: built-in engine, collector and a writable folder.",
+    .details =
+        "The exit status is 0 if the native path works: built-in engine, collector and a writable folder.",
     .opts = options,
     .nopts = COUNTOF(options),
     .defaults = &defaults,

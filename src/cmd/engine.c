@@ -179,7 +179,7 @@ static int run_engine(const void *opts, int argc, char **argv) {
 const struct command cmd_engine = {
     .name = "engine",
     .args = "",
-    .summary = "run a model on the CPU, directly or as a server for `profile`",
+    .summary = "run a model on the CPU or a GPU, directly or as a server for `profile`",
     .details =
         "With --prompt or --image: prints the answer as it is generated, and the speed on standard error.\n"
         "Otherwise: reads one JSON request per line and answers each with one line (docs/engine.md).",

@@ -123,8 +123,8 @@ static const struct export_opts defaults = { .format = "perfetto" };
 const struct command cmd_export = {
     .name = "export",
     .args = "RUN_DIR|FILE.ipt...",
-    .summary =
-        "write the trace for other tools: Perfetto, Chrome JSON, CSV, Nsight-shaped SQLite, flame graphs",
+    .summary = "write a trace in formats of other tools: Perfetto, Chrome JSON, CSV, SQLite like Nsight "
+               "Systems, flame graphs",
     .details =
         "perfetto opens in ui.perfetto.dev; chrome in chrome://tracing and all tools that read "
         "PyTorch's traces; sqlite has\n"

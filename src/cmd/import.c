@@ -342,7 +342,8 @@ static const struct opt options[] = {
       "also write the report (default: yes); --no-report: only traces", NULL },
     { 'n', "top", OPT_UINT, offsetof(struct import_opts, top), "N",
       "maximum kernels in Nsight Compute and summary tables (default: 25)", "1.." },
-    { 'j', "json", OPT_FLAG, offsetof(struct import_opts, json), NULL, "print these tables as JSON", NULL },
+    { 'j', "json", OPT_FLAG, offsetof(struct import_opts, json), NULL,
+      "print the tables of Nsight Compute and of summaries as JSON", NULL },
 };
 static const struct import_opts defaults = { .report = true };
 

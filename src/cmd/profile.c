@@ -66,7 +66,7 @@ static const struct opt options[] = {
     { 'n', "new-tokens", OPT_UINT, offsetof(struct profile_opts, batches.new_tokens), "N",
       "with -p or -b: tokens to generate (128)", "2..10000000" },
     { 'b', "batch", OPT_STR, offsetof(struct profile_opts, batches.batches), "N,...",
-      "measure these batch sizes, as 1,8,32 (1)", NULL },
+      "measure these batch sizes, such as 1,8,32 (1)", NULL },
     { 0, "csv", OPT_FLAG, offsetof(struct profile_opts, batches.csv), NULL, "with -p, -n or -b: print CSV",
       NULL },
     { 0, "json", OPT_FLAG, offsetof(struct profile_opts, batches.json), NULL, "with -p, -n or -b: print JSON",
@@ -516,7 +516,8 @@ const struct command cmd_profile = {
     .args = "[MODEL] [key=value ...]",
     .summary = "run a model on inputs and compare each stage with the hardware limits",
     .details =
-        "Without arguments it profiles the embedded model on the CPU. Settings are group=choice, "
+        "Without arguments it profiles the embedded model, on a GPU if there is one. Settings are "
+        "group=choice, "
         "key.path=value,\n"
         "+key=value and ~key (docs/configuration.md):\n"
         "  inferprof profile model=deepseek_ocr model.path=DIR dataset.root=DIR engine=hf device=cuda:0\n"

@@ -153,31 +153,33 @@ static int run_token(const void *opts, int argc, char **argv) {
 }
 
 #define FIELD_AT(field) offsetof(struct serve_opts, field)
-#define STORE_OPTIONS                                                                                 \
-    { 0, "root", OPT_STR, FIELD_AT(root), "DIR", "the folder with the runs; default: runs", NULL }, { \
-        0, "database", OPT_STR, FIELD_AT(database), "URL",                                            \
-            "postgresql://... or an SQLite file; default: DIR/.inferprof/index.sqlite", NULL          \
+#define STORE_OPTIONS                                                                             \
+    { 0, "root", OPT_STR, FIELD_AT(root), "DIR", "folder with the runs; default: runs", NULL }, { \
+        0, "database", OPT_STR, FIELD_AT(database), "URL",                                        \
+            "postgresql://... or an SQLite file; default: DIR/.inferprof/index.sqlite", NULL      \
     }
 
 static const struct opt serve_options[] = {
     STORE_OPTIONS,
     { 0, "listen", OPT_STR, FIELD_AT(listen), "ADDRESS:PORT",
-      "default: 127.0.0.1:8080; port 0: any; another address than loopback needs tokens", NULL },
+      "address to listen on; default: 127.0.0.1:8080; port 0: any free port; other addresses than loopback "
+      "require tokens",
+      NULL },
     { 0, "max-upload", OPT_BYTES, FIELD_AT(max_upload), "SIZE", "largest run that is accepted; default: 2GiB",
       NULL },
     { 0, "threads", OPT_UINT, FIELD_AT(threads), "N", "threads that answer requests; default: 4", "1..64" },
-    { 0, "connections", OPT_UINT, FIELD_AT(connections), "N", "connections at once; default: 256",
-      "8..10000" },
-    { 0, "rate", OPT_DOUBLE, FIELD_AT(rate), "N", "requests per second and client; default: 0, no limit",
-      "0.." },
+    { 0, "connections", OPT_UINT, FIELD_AT(connections), "N",
+      "maximum number of connections at once; default: 256", "8..10000" },
+    { 0, "rate", OPT_DOUBLE, FIELD_AT(rate), "N",
+      "maximum requests per second and client; default: 0, no limit", "0.." },
     { 0, "allow-jobs", OPT_FLAG, FIELD_AT(allow_jobs), NULL, "accept profiling jobs", NULL },
     { 0, "job-root", OPT_LIST, FIELD_AT(job_roots), "DIR",
       "jobs may read models and inputs in this folder; may be repeated", NULL },
 };
 static const struct opt token_options[] = {
     STORE_OPTIONS,
-    { 0, "role", OPT_CHOICE, FIELD_AT(role), "ROLE", "of the new token; each role includes those before it",
-      "read|write|run" },
+    { 0, "role", OPT_CHOICE, FIELD_AT(role), "ROLE",
+      "role of the new token; each role includes the roles before it", "read|write|run" },
 };
 
 static const struct serve_opts defaults = { .root = "runs",
@@ -190,7 +192,7 @@ static const struct serve_opts defaults = { .root = "runs",
 const struct command cmd_serve = {
     .name = "serve",
     .args = "",
-    .summary = "show the runs of a folder in the browser, and accept runs of other machines",
+    .summary = "serve the runs of a folder to browsers, and accept runs from other machines",
     .opts = serve_options,
     .nopts = COUNTOF(serve_options),
     .defaults = &defaults,

@@ -199,15 +199,15 @@ static int run(const void *opts, int argc, char **argv) {
 
 static const struct opt options[] = {
     { 'j', "json", OPT_FLAG, offsetof(struct stats_opts, json), NULL, "print JSON, with every row", NULL },
-    { 'n', "top", OPT_UINT, offsetof(struct stats_opts, top), "N", "rows per table, without --json (15)",
-      NULL },
+    { 'n', "top", OPT_UINT, offsetof(struct stats_opts, top), "N",
+      "maximum rows per table, without --json (15)", NULL },
 };
 static const struct stats_opts defaults = { .top = 15 };
 
 const struct command cmd_stats = {
     .name = "stats",
     .args = "FILE...",
-    .summary = "plain totals of a trace or of any file that can be imported",
+    .summary = "print plain totals of a trace or of any file that can be imported",
     .details = "FILE is a trace (.ipt), a run folder, torch.profiler JSON, an Nsight Systems SQLite export "
                "or summary CSV, or an Nsight Compute CSV. Several files are treated as the ranks of one job.",
     .opts = options,

@@ -52,7 +52,7 @@ TEST(five_processes_show_a_slowdown_of_5_percent) {
     CHECK(tables_with_a_verdict(200, 5, 0.01, 0.05) >= 160);
 }
 
-/* Tables of processes in the order ABBAABBAAB. The speed of the machine drifts from process to process (AR(1),
+/* Tables of processes in the order ABBAABBAAB. The speed of the machine drifts from process to process (AR1,
  * deviation 9%, correlation 0.99), and every process has noise of its own (1%). Returns the number of tables
  * that show a difference in the first row, or in any row if there is no slowdown. */
 static int drifting_tables_with_a_verdict(int tables, double slowdown, bool use_blocks) {
