@@ -38,7 +38,8 @@ allowed_sub() {
     engine/ops) echo "engine/compute engine/record engine/ops" ;;
     engine/weights) echo "engine/compute engine/ops engine/weights" ;;
     engine/decoder) echo "engine/compute engine/record engine/ops engine/weights engine/decoder" ;;
-    engine/ocr) echo "engine/compute engine/record engine/ops engine/weights engine/image engine/tokenizer engine/ocr" ;;
+    engine/vision) echo "engine/compute engine/record engine/ops engine/weights engine/image engine/tokenizer engine/vision" ;;
+    engine/ocr) echo "engine/compute engine/record engine/ops engine/weights engine/image engine/tokenizer engine/vision engine/ocr" ;;
     engine) (cd "$root" && printf '%s\n' engine engine/*/) | sed -e 's|/$||' -e '/protocol$/d' | tr '\n' ' ' ;;
     engine/protocol) echo "engine engine/record engine/protocol" ;;
     engine/*) echo "engine/compute engine/ops $1" ;; # a backend

@@ -104,9 +104,11 @@ static enum record_detail detail_of(const struct engine_opts *o) {
 
 static void print_speed(const struct engine_result *r) {
     double steps = (double)r->ids.n - 1;
-    if (!isnan(r->sam_ms))
-        log_info("vision: sam %.1f ms, clip %.1f ms, projector %.1f ms", r->sam_ms, r->clip_ms,
-                 r->projector_ms);
+    struct strbuf stages = STRBUF_INIT;
+    for (size_t i = 0; i < r->nstages; i++)
+        strbuf_addf(&stages, "%s%s %.1f ms", i ? ", " : "", r->stage[i], r->stage_ms[i]);
+    if (r->nstages) log_info("vision: %s", stages.buf);
+    strbuf_free(&stages);
     log_info("prefill: %zu tokens in %.1f ms (%.1f tokens/s); first token after %.1f ms", r->prompt_tokens,
              r->prefill_ms, (double)r->prompt_tokens / r->prefill_ms * 1e3, r->ttft_ms);
     if (steps > 0)

@@ -38,10 +38,7 @@ static int read_model(struct engine *e, const struct engine_load *l, struct err 
     if (!e->model->text.family)
         return err_set(err, "%s: this model has no text decoder, so the native engine cannot generate text",
                        l->model);
-    if (e->model->vision.family && e->model->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
-        return err_set(err, "%s: the native engine supports images only for DeepSeek-OCR, not for '%s'",
-                       l->model, e->model->family);
-    return 0;
+    return e->model->vision.family ? vision_check(e->model, e->ops, err) : 0;
 }
 
 static int parse_seed(const char *text, uint64_t *seed, struct err *err) {
@@ -105,7 +102,10 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
         return err_set(err, "kv_dtype '%s': expected bf16 or f32", l->kv_dtype);
     e->decoder = decoder_open(t, e->ops, e->weights, (int)context, kv, err);
     if (!e->decoder) return -1;
-    if (e->model->vision.family) e->vision = vision_open(&e->model->vision, e->decoder->hidden, e->weights);
+    if (e->model->vision.family) {
+        e->vision = vision_open(e->model, e->decoder->hidden, e->weights, err);
+        if (!e->vision) return -1;
+    }
     if (ops_check(e->ops, err) < 0) return -1; /* checks that the weights fit before they are read */
     if (weights_finish(e->weights, e->threads, on_weights, &l, err) < 0) return -1;
     e->logits = xcalloc((size_t)e->decoder->vocab, sizeof *e->logits);
@@ -150,7 +150,6 @@ static int open_tokenizer(struct engine *e, const struct engine_load *l, struct 
 static void find_special_tokens(struct engine *e) {
     const struct llm_text *t = &e->model->text;
     e->bos = t->bos_id < 0 ? TOKENIZER_NONE : (uint32_t)t->bos_id;
-    e->image_token = e->tokenizer ? tokenizer_find(e->tokenizer, "<image>") : TOKENIZER_NONE;
 }
 
 static int open_device(struct engine *e, const struct engine_load *l, struct err *err) {
@@ -223,11 +222,10 @@ const char *engine_isa(const struct engine *e) { return e ? ops_device(e->ops) :
 int engine_threads(const struct engine *e) { return threads_count(e->threads); }
 
 size_t engine_stages(const struct engine *e, const char *out[8]) {
-    static const char *const with_vision[] = { "prefill", "sam", "clip", "projector", "decode" };
-    static const char *const text_only[] = { "prefill", "decode" };
-    const char *const *from = e->vision ? with_vision : text_only;
-    size_t n = e->vision ? COUNTOF(with_vision) : COUNTOF(text_only);
-    for (size_t i = 0; i < n; i++) out[i] = from[i];
+    size_t n = 0;
+    out[n++] = "prefill";
+    n += vision_stages(e->vision, out + n);
+    out[n++] = "decode";
     return n;
 }
 

@@ -52,7 +52,7 @@ size_t engine_stages(const struct engine *e, const char *out[8]);
 /* writes the object "model" of the protocol */
 void engine_describe(const struct engine *e, struct jsonw *j);
 
-enum { ENGINE_MODEL_NGRAM = -1, ENGINE_MAX_BATCH = 256 };
+enum { ENGINE_MODEL_NGRAM = -1, ENGINE_MAX_BATCH = 256, ENGINE_MAX_STAGES = 4 };
 
 struct engine_request {
     const char *prompt; /* NULL: the model's default; not used with ids */
@@ -94,7 +94,10 @@ struct engine_result {
     /* Number of different experts per routed layer, over the whole prompt and as a mean over the decode
      * steps. NaN: the model has no experts, or the number is unknown. */
     double prefill_experts, decode_experts;
-    double sam_ms, clip_ms, projector_ms; /* NaN: the request had no image */
+    /* sub-stages of prefill, summed over images and views; none if the request had no image */
+    const char *stage[ENGINE_MAX_STAGES];
+    double stage_ms[ENGINE_MAX_STAGES];
+    size_t nstages;
     size_t prompt_tokens;
     struct token_ids ids;
     double *token_ms; /* [ids.n] */

@@ -19,9 +19,8 @@ static void take_times(struct job *j, double prefill_ms, double ttft_ms) {
         out->prefill_ms = prefill_ms;
         out->ttft_ms = ttft_ms;
         if (!j->r->nimages) continue;
-        out->sam_ms = (double)j->times.sam_ns / 1e6;
-        out->clip_ms = (double)j->times.clip_ns / 1e6;
-        out->projector_ms = (double)j->times.projector_ns / 1e6;
+        out->nstages = vision_stages(j->e->vision, out->stage);
+        for (size_t k = 0; k < out->nstages; k++) out->stage_ms[k] = (double)j->times.ns[k] / 1e6;
     }
 }
 
@@ -83,12 +82,7 @@ static void job_free(struct job *j) {
 
 static void result_init(struct engine_result *out, uint32_t max_new, int max_context) {
     size_t room = MIN((size_t)max_new, (size_t)max_context + 1) + 1;
-    *out = (struct engine_result){ .text = STRBUF_INIT,
-                                   .sam_ms = NAN,
-                                   .clip_ms = NAN,
-                                   .projector_ms = NAN,
-                                   .prefill_experts = NAN,
-                                   .decode_experts = NAN };
+    *out = (struct engine_result){ .text = STRBUF_INIT, .prefill_experts = NAN, .decode_experts = NAN };
     out->token_ms = xcalloc(room, sizeof *out->token_ms);
     vec_reserve(&out->ids, room);
 }

@@ -5,7 +5,7 @@
 #include "engine/decoder/decoder.h"
 #include "engine/compute/threads.h"
 #include "engine/engine.h"
-#include "engine/ocr/vision.h"
+#include "engine/encoders.h"
 #include "llm/model.h"
 
 struct engine {
@@ -21,7 +21,7 @@ struct engine {
     /* why the vocabulary of a GGUF file is not supported; msg "": it is supported */
     struct err no_tokenizer;
     char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */
-    uint32_t bos, image_token;    /* TOKENIZER_NONE: none */
+    uint32_t bos;                 /* TOKENIZER_NONE: none */
     int batch;                    /* number of sequences for which the fields below have space */
     struct tensor *device_logits; /* [batch][vocab] */
     struct tensor *rows;          /* [batch][hidden]: the tokens being decoded */

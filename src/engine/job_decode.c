@@ -17,9 +17,11 @@ static void decode_step(struct job *j, bool *stepped) {
         stepped[i] = s->more;
         if (!s->more) continue;
         j->ids[n] = s->out->ids.v[s->out->ids.n - 1];
-        j->rows[n] = (struct decoder_rows){
-            .sequence = i, .position = (int)(s->prompt.ids.n + s->out->ids.n) - 1, .n = 1, .logits = true
-        };
+        j->rows[n] = (struct decoder_rows){ .sequence = i,
+                                            .position = (int)(s->prompt.ids.n + s->out->ids.n) - 1,
+                                            .n = 1,
+                                            .logits = true,
+                                            .places = prompt_places(&s->prompt) };
         n++;
     }
     decoder_embed(e->decoder, j->ids, n, view_of(e->rows));

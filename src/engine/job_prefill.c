@@ -33,6 +33,7 @@ static int prompt_segments(struct job *j, size_t at, size_t rows) {
                                                 .position = (int)(from - first),
                                                 .n = (int)(to - from),
                                                 .length = (int)len,
+                                                .places = prompt_places(&j->v[i].prompt),
                                                 .logits = to == first + len };
             n++;
         }
@@ -50,8 +51,9 @@ static bool embed_prompts(struct job *j) {
         struct view x = view_at(view_of(j->x), first * (size_t)d->hidden);
         decoder_embed(d, p->ids.v, (int)p->ids.n, x);
         for (size_t k = 0; k < j->r->nimages; k++)
-            if (!vision_image(e->vision, e->ops, &p->plans[k], &p->views[k],
-                              view_at(x, (size_t)p->starts.v[k] * (size_t)d->hidden), &j->times, on_view, j))
+            if (!e->vision->encoder->encode(e->vision->state, e->ops, &p->images[k],
+                                            view_at(x, (size_t)p->starts.v[k] * (size_t)d->hidden), &j->times,
+                                            on_view, j))
                 return false;
         first += p->ids.n;
     }
@@ -87,6 +89,7 @@ bool job_prefill(struct job *j, double *ms) {
     }
     uint64_t start = clock_mono_ns();
     decoder_experts_reset(j->e->decoder);
+    decoder_forget_places(j->e->decoder);
     bool done = run_prompts(j);
     *ms = job_end_pass(j->e, start);
     for (int i = 0; i < j->n; i++) j->v[i].out->prefill_experts = decoder_experts_used(j->e->decoder);

@@ -5,7 +5,7 @@
 
 int job_ngram_size(const struct job *j) {
     int n = j->r->no_repeat_ngram;
-    if (n == ENGINE_MODEL_NGRAM) n = j->e->vision ? 20 : 0;
+    if (n == ENGINE_MODEL_NGRAM) n = j->e->vision ? j->e->vision->encoder->no_repeat_ngram : 0;
     return MAX(n, 0);
 }
 
@@ -33,7 +33,8 @@ void job_make_samplers(struct job *j, struct sequence *s, uint64_t index) {
         for (size_t i = 0; i < s->prompt.ids.n; i++) ngram_push(s->ngram, s->prompt.ids.v[i]);
     if (e->tokenizer)
         token_stream_init(&s->stream, e->tokenizer,
-                          e->vision ? TOKENIZER_KEEP_SPECIAL : TOKENIZER_SKIP_SPECIAL);
+                          e->vision && e->vision->encoder->keep_special ? TOKENIZER_KEEP_SPECIAL
+                                                                        : TOKENIZER_SKIP_SPECIAL);
 }
 
 /* ---- progress */

@@ -9,50 +9,57 @@
 #include "base/vec.h"
 #include "engine/internal.h"
 
-static void *host_alloc(void *context, size_t bytes) { return ops_host_alloc(context, bytes); }
-static void host_free(void *context, void *p) { ops_host_free(context, p); }
-
 static int load_images(struct prompt *j, struct err *err) {
-    const struct dsocr_settings *mode = dsocr_mode(j->r->image_mode ? j->r->image_mode : "gundam", err);
-    if (!mode) return -1;
-    struct dsocr_settings settings = *mode;
-    struct ops *o = j->e->ops;
-    const struct dsocr_memory memory = { host_alloc, host_free, o,
-                                         .bytes = o->backend->upload_bytes != NULL };
-    if (dsocr_set_sizes(&settings, j->r->base_size, j->r->image_size, j->r->crop, err) < 0) return -1;
-    if (j->r->max_tiles > 0) settings.max_tiles = MAX(settings.min_tiles, j->r->max_tiles);
-    j->plans = xcalloc(j->r->nimages, sizeof *j->plans);
-    j->views = xcalloc(j->r->nimages, sizeof *j->views);
-    for (size_t i = 0; i < j->r->nimages; i++) {
+    const struct engine_request *r = j->r;
+    const struct vision *v = j->e->vision;
+    const struct vision_settings settings = { r->image_mode, r->max_tiles, r->base_size, r->image_size,
+                                              r->crop };
+    bool sized = r->image_mode || r->max_tiles || r->base_size || r->image_size || r->crop;
+    if (sized && j->e->model->vision.rule != LLM_IMAGE_DEEPSEEK_OCR)
+        return err_set(err, "image modes are only supported by deepseek_ocr, not by %s", j->e->model->family);
+    j->images = xcalloc(r->nimages, sizeof *j->images);
+    for (size_t i = 0; i < r->nimages; i++) {
         struct image im;
-        if (image_load(j->r->images[i], &im, err) < 0) return -1;
-        dsocr_plan_make(&settings, im.width, im.height, &j->plans[i]);
-        int rc = dsocr_views_make(&j->plans[i], &im, &memory, &j->views[i], err);
+        if (image_load(r->images[i], &im, err) < 0) return -1;
+        int rc = v->encoder->prepare(v->state, j->e->ops, &settings, &im, &j->images[i], err);
         image_free(&im);
-        if (rc < 0) return err_wrap(err, "%s", j->r->images[i]);
-        dsocr_drop_blank(&j->plans[i], &j->views[i]);
+        if (rc < 0) return err_wrap(err, "%s", r->images[i]);
     }
     return 0;
 }
 
-static int ocr_prompt(struct prompt *j, struct err *err) {
+/* Sets the positions of a text with images: all tokens of an image have the same time, and the text after it
+ * continues behind the largest row or column. */
+static void place_images(struct prompt *j) {
+    struct rope_places *p = &j->places;
+    if (j->e->model->text.rope.kind != LLM_ROPE_MROPE || j->starts.n == 0) return;
+    p->n = (int)j->ids.n;
+    p->v = xcalloc(j->ids.n, sizeof *p->v);
+    int next = 0, token = 0;
+    for (size_t k = 0; k <= j->starts.n; k++) {
+        const struct vision_prepared *image = k < j->starts.n ? &j->images[k] : NULL;
+        int end = image ? (int)j->starts.v[k] : p->n;
+        for (; token < end; token++, next++) p->v[token][0] = p->v[token][1] = p->v[token][2] = next;
+        for (int i = 0; image && i < image->tokens; i++, token++) {
+            p->v[token][0] = next;
+            p->v[token][1] = next + i / image->grid_width;
+            p->v[token][2] = next + i % image->grid_width;
+        }
+        if (image) next += MAX(image->grid_height, image->grid_width);
+    }
+    p->shift = next - p->n;
+}
+
+static int vision_text(struct prompt *j, struct err *err) {
     const struct engine_request *r = j->r;
-    static const char usual[] = "<image>\n<|grounding|>Convert the document to markdown.", bare[] = "Hello";
-    const char *given = r->prompt ? r->prompt : r->nimages ? usual : bare;
-    size_t len = r->prompt ? r->prompt_len : strlen(given);
-    struct strbuf text = STRBUF_INIT;
-    if (r->nimages && !memmem(given, len, "<image>", 7))
-        for (size_t i = 0; i < r->nimages; i++) strbuf_addstr(&text, "<image>\n");
-    strbuf_add(&text, given, len);
-    struct dsocr_prompt p = { .text = text.buf,
-                              .len = text.len,
-                              .bos_id = j->e->bos,
-                              .image_id = j->e->image_token,
-                              .plans = j->plans,
-                              .nplans = r->nimages };
-    int rc = dsocr_prompt_ids(j->e->tokenizer, &p, &j->ids, &j->starts, err);
-    strbuf_free(&text);
-    return rc;
+    const struct vision *v = j->e->vision;
+    const char *given = r->prompt ? r->prompt : r->nimages ? v->encoder->usual_prompt : "Hello";
+    struct vision_prompt p = { .text = given,
+                               .len = r->prompt ? r->prompt_len : strlen(given),
+                               .bos_id = j->e->bos,
+                               .images = j->images,
+                               .nimages = r->nimages };
+    return v->encoder->prompt(v, j->e->tokenizer, &p, &j->ids, &j->starts, err);
 }
 
 static int text_prompt(struct prompt *j, struct err *err) {
@@ -64,18 +71,12 @@ static int text_prompt(struct prompt *j, struct err *err) {
 }
 
 static int fill_prompt(struct prompt *j, struct err *err) {
-    const struct engine_request *r = j->r;
     if (!j->e->tokenizer)
         return j->e->no_tokenizer.msg[0]
                    ? err_set(err, "%s", j->e->no_tokenizer.msg)
                    : err_set(err, "%s has no tokenizer.json: give prompt_ids instead of a prompt",
                              j->e->path);
-    if (r->nimages && !j->e->vision)
-        return err_set(err, "%s does not support images: leave inputs empty", j->e->path);
-    if (r->nimages && load_images(j, err) < 0) return -1;
-    if (r->nimages && j->e->image_token == TOKENIZER_NONE)
-        return err_set(err, "%s: its tokenizer has no <image> token", j->e->path);
-    return j->e->vision ? ocr_prompt(j, err) : text_prompt(j, err);
+    return j->e->vision ? vision_text(j, err) : text_prompt(j, err);
 }
 
 static int check_prompt(const struct prompt *j, struct err *err) {
@@ -93,27 +94,44 @@ static int check_prompt(const struct prompt *j, struct err *err) {
     return 0;
 }
 
+/* With images, the ids contain one image token per image. */
 static int take_ids(struct prompt *j, const uint32_t *ids, size_t n, struct err *err) {
+    const struct llm_vision *v = &j->e->model->vision;
+    uint32_t image_id = v->image_id < 0 ? TOKENIZER_NONE : (uint32_t)v->image_id;
+    if (j->r->nimages && image_id == TOKENIZER_NONE)
+        return err_set(err,
+                       "prompt_ids cannot be combined with inputs for this model: give a prompt instead");
     if (j->r->nimages)
-        return err_set(err, "prompt_ids cannot be combined with inputs: give a prompt instead");
+        return vision_expand_ids(ids, n, image_id, image_id, j->images, j->r->nimages, &j->ids, &j->starts,
+                                 err);
     for (size_t i = 0; i < n; i++) vec_push(&j->ids, ids[i]);
     return 0;
+}
+
+static int fill_ids(struct prompt *j, size_t sequence, struct err *err) {
+    const struct engine_request *r = j->r;
+    if (r->nimages && r->nbatch)
+        return err_set(err, "a batch cannot be combined with inputs: send one request per image");
+    if (r->nimages && !j->e->vision)
+        return err_set(err, "%s does not support images: leave inputs empty", j->e->path);
+    if (r->nimages && load_images(j, err) < 0) return -1;
+    if (r->nbatch) return take_ids(j, r->batch[sequence].v, r->batch[sequence].n, err);
+    return r->nids ? take_ids(j, r->ids, r->nids, err) : fill_prompt(j, err);
 }
 
 int prompt_make(struct prompt *j, struct engine *e, const struct engine_request *r, size_t sequence,
                 struct err *err) {
     *j = (struct prompt){ .e = e, .r = r };
-    int rc = r->nbatch ? take_ids(j, r->batch[sequence].v, r->batch[sequence].n, err)
-             : r->nids ? take_ids(j, r->ids, r->nids, err)
-                       : fill_prompt(j, err);
+    int rc = fill_ids(j, sequence, err);
     if (rc == 0) rc = check_prompt(j, err);
+    if (rc == 0) place_images(j);
     return rc < 0 && r->nbatch > 1 ? err_wrap(err, "sequence %zu", sequence) : rc;
 }
 
 void prompt_free(struct prompt *j) {
-    for (size_t i = 0; j->views && i < j->r->nimages; i++) dsocr_views_free(&j->views[i]);
-    free(j->views);
-    free(j->plans);
+    for (size_t i = 0; j->images && i < j->r->nimages; i++) vision_prepared_free(&j->images[i]);
+    free(j->images);
+    free(j->places.v);
     free(j->ids.v);
     free(j->starts.v);
 }

@@ -1,5 +1,6 @@
 #include "llm/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,6 +244,27 @@ static void read_image_rules(struct llm_vision *v, const struct joint_family *jo
     }
 }
 
+/* Reads the parts of a config that only an engine needs: image token, projector, layer of the features. */
+static void read_engine_fields(struct llm_vision *v, const struct joint_family *joint,
+                               struct llm_fields *top) {
+    static const float mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f },
+                       deviation[3] = { 0.26862954f, 0.26130258f, 0.27577711f }; /* of CLIP */
+    memcpy(v->image_mean, mean, sizeof mean);
+    memcpy(v->image_std, deviation, sizeof deviation);
+    v->image_id = fields_id(top, "image_token_id|image_token_index");
+    if (v->image_id < 0 && joint->rule == LLM_IMAGE_QWEN) v->image_id = 151655;
+    if (joint->projector != PROJECTOR_MLP2) return;
+    if (v->image_id < 0) v->image_id = 32000;
+    v->projector_bias = fields_bool(top, "multimodal_projector_bias", true);
+    v->projector_activation = activation_named(fields_str(top, "projector_hidden_act", "gelu"));
+    const json_t *layer = fields_find(top, "vision_feature_layer", NULL);
+    if (json_array_size(layer) == 1) layer = json_array_get(layer, 0);
+    json_int_t at = layer && !json_is_null(layer) ? json_integer_value(layer) : -2;
+    if (layer && json_is_array(layer)) return;
+    if (at < 0) at += (json_int_t)v->tower.layers + 1;
+    if (at >= 0 && at <= (json_int_t)v->tower.layers) v->feature_layers = (uint32_t)at;
+}
+
 /* Reads the input and output width of the projector. */
 static int projector_sizes(struct reading *r, const struct joint_family *joint, const json_t *vision,
                            struct llm_fields *top, uint64_t *common) {
@@ -289,6 +311,7 @@ static int build_joint(struct reading *r, const struct joint_family *joint, cons
     if (fields_has(&vf, "spatial_merge_size"))
         m->vision.merge = fields_uint(&vf, "spatial_merge_size", 2, 16);
     if ((ocr ? ocr_read(&m->vision, &vf) : vision_read(&m->vision, vision, &vf, false)) < 0) return -1;
+    read_engine_fields(&m->vision, joint, &top);
     if (projector_sizes(r, joint, section, &top, &common) < 0) return -1;
     const char *select = fields_str(&top, "vision_feature_select_strategy", "default");
     if (joint->projector == PROJECTOR_MLP2 && m->vision.class_token && strcmp(select, "full") == 0)
@@ -514,22 +537,40 @@ static const json_t *pixels_of(const json_t *root, const char *key, const char *
     return v && !json_is_null(v) ? v : json_object_get(json_object_get(root, "size"), edge);
 }
 
-/* Reads the pixel limits of the image processor if its config is in the same folder (qwen2_vl). */
+/* Reads three numbers, one per channel. Keeps the values in `out` if the list is missing or invalid. */
+static void read_channels(const json_t *list, bool positive, float out[3]) {
+    float v[3];
+    if (json_array_size(list) != 3) return;
+    for (size_t i = 0; i < 3; i++) {
+        v[i] = (float)json_number_value(json_array_get(list, i));
+        if (!isfinite(v[i]) || (positive && !(v[i] > 0))) return;
+    }
+    memcpy(out, v, sizeof v);
+}
+
+static void read_limits(struct llm_model *m, const json_t *root, const char *path) {
+    const json_t *least = pixels_of(root, "min_pixels", "shortest_edge"),
+                 *most = pixels_of(root, "max_pixels", "longest_edge");
+    json_int_t min = json_integer_value(least), max = json_integer_value(most);
+    if (min > 0 && max >= min) {
+        m->vision.min_pixels = (uint64_t)min;
+        m->vision.max_pixels = (uint64_t)max;
+    } else if (least || most) {
+        add_limits_note(m, path, "min_pixels and max_pixels are not whole numbers with min <= max");
+    }
+}
+
+/* Reads the pixel limits (qwen2_vl), mean and deviation of the image processor if its config is in the same
+ * folder. */
 static void read_processor(struct llm_model *m, const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "preprocessor_config.json");
-    if (m->vision.max_pixels && file_exists(path)) {
+    if (m->vision.rule && file_exists(path)) {
         struct err err;
         json_t *root = jsonr_load_path(path, CONFIG_BYTES_MAX, &err);
-        const json_t *least = pixels_of(root, "min_pixels", "shortest_edge"),
-                     *most = pixels_of(root, "max_pixels", "longest_edge");
-        json_int_t min = json_integer_value(least), max = json_integer_value(most);
-        if (!root)
-            add_limits_note(m, path, err.msg);
-        else if (min > 0 && max >= min) {
-            m->vision.min_pixels = (uint64_t)min;
-            m->vision.max_pixels = (uint64_t)max;
-        } else if (least || most)
-            add_limits_note(m, path, "min_pixels and max_pixels are not whole numbers with min <= max");
+        if (root && m->vision.max_pixels) read_limits(m, root, path);
+        if (!root && m->vision.max_pixels) add_limits_note(m, path, err.msg);
+        read_channels(json_object_get(root, "image_mean"), false, m->vision.image_mean);
+        read_channels(json_object_get(root, "image_std"), true, m->vision.image_std);
         json_decref(root);
     }
     free(folder);

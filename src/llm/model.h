@@ -48,6 +48,8 @@ struct llm_rope {
     /* longrope: divisors of the frequencies for texts up to original_max_positions, and for longer ones */
     float short_factor[LLM_ROPE_PAIRS], long_factor[LLM_ROPE_PAIRS];
     uint32_t factors; /* number of divisors in each list; 0: not given */
+    /* mrope: number of pairs that rotate by the time, the row and the column of a token; all 0: not given */
+    uint32_t sections[3];
     bool local_plain; /* sliding-window layers use local_theta without scaling (gemma3) */
 };
 
@@ -121,6 +123,7 @@ struct llm_tower {
     uint32_t global_layers; /* layers that attend to the whole view; others use windows (sam, qwen2_5_vl) */
     uint32_t window;        /* edge of an attention window: sam in patches, qwen2_5_vl in merged tokens */
     bool is_global[128];    /* by layer */
+    const char *activation; /* "quick_gelu", ...; NULL: not read for this tower */
 };
 
 struct llm_vision {
@@ -135,6 +138,12 @@ struct llm_vision {
     uint64_t min_pixels, max_pixels, max_tiles;
     uint64_t projector_in, projector_out;
     bool image_attends_both_ways; /* tokens of an image attend to each other in both directions (gemma3) */
+    int64_t image_id;             /* the token that stands for a row of an image; -1: not given */
+    /* llava: number of layers before the features; 0: the features of several layers are used */
+    uint32_t feature_layers;
+    const char *projector_activation; /* llava; otherwise NULL */
+    bool projector_bias;
+    float image_mean[3], image_std[3]; /* pixels become (value / 255 - mean) / std */
 };
 
 /* ---- Quantised weights */

@@ -15,6 +15,9 @@ struct llm_model *model_of_config(const json_t *root, const char *what, const st
 int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied);
 void text_ops(struct llm_model *m, const struct text_family *fam, int stage, const struct llm_quant *quant);
 
+/* Returns the name of an activation as a static string: "silu", "gelu", ..., "other"; NULL for NULL. */
+const char *activation_named(const char *name);
+
 int vision_read(struct llm_vision *v, const struct vision_family *fam, struct llm_fields *f, bool own);
 void vision_ops(struct llm_model *m, const struct vision_family *fam, struct llm_fields *f, int stage);
 

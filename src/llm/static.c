@@ -121,8 +121,8 @@ static void assume(struct llm_static *r, struct llm_notes *n) {
         notes_add(
             n, "image weights are read once for all images of the batch; prefill includes the image stages");
     if (m->vision.family && strcmp(m->family, "llava") == 0)
-        notes_add(n, "all layers of the image tower run, as in the reference code, including those after the "
-                     "layer whose features are used");
+        notes_add(n, "layers of the image tower after the one whose features are used are not counted; the "
+                     "reference code runs them too");
     if (r->device->gpu && strstr(r->device->gpu->source, "superchip"))
         notes_add(n, "%s: figures for one GPU", r->device->gpu->name);
 }

@@ -236,6 +236,21 @@ static void read_rope_factors(struct llm_rope *r, struct llm_fields *f) {
     r->factors = (uint32_t)n;
 }
 
+/* Reads the sections of mrope. Newer files have the type "default" with sections. */
+static void read_rope_sections(struct llm_rope *r, struct llm_fields *f) {
+    const json_t *list = fields_list(f, "mrope_section");
+    json_int_t sum = 0;
+    if (json_array_size(list) != 3) return;
+    for (size_t i = 0; i < 3; i++) {
+        json_int_t n = json_integer_value(json_array_get(list, i));
+        if (n < 0 || n > LLM_ROPE_PAIRS) return;
+        sum += n;
+    }
+    if (sum * 2 != (json_int_t)r->dims) return;
+    for (size_t i = 0; i < 3; i++) r->sections[i] = (uint32_t)json_integer_value(json_array_get(list, i));
+    if (r->kind == LLM_ROPE_PLAIN) r->kind = LLM_ROPE_MROPE;
+}
+
 /* Reads rope_scaling (older files) or rope_parameters (newer files). rope_parameters also contains the
  * base; in gemma3, it has one section per layer type. */
 static void read_rope(struct llm_text *t, const struct text_family *fam, struct llm_fields *f) {
@@ -280,11 +295,12 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     double dims = t->kv_lora_rank ? (double)t->qk_rope_dim : (double)t->head_dim * part;
     r->dims = r->kind == LLM_ROPE_NONE || !(dims > 0) ? 0 : (uint32_t)MIN(dims, (double)t->head_dim);
     if (r->kind == LLM_ROPE_LONGROPE) read_rope_factors(r, &in);
+    if (scaled) read_rope_sections(r, &in);
     f->failed = f->failed || in.failed || local.failed;
 }
 
-/* Returns the name as a static string, because the text in the config is freed with the config. */
-static const char *activation_named(const char *name) {
+/* The text in the config is freed with the config. */
+const char *activation_named(const char *name) {
     static const char *const names[] = { "silu",       "swish", "gelu", "gelu_new", "gelu_pytorch_tanh",
                                          "quick_gelu", "relu" };
     for (size_t i = 0; name && i < COUNTOF(names); i++)

@@ -75,6 +75,7 @@ int vision_read(struct llm_vision *v, const struct vision_family *fam, struct ll
     if (!t->channels) t->channels = 3;
     if (fam->image_size) t->image_size = fields_edge(f, "image_size", fam->image_size, 1 << 16);
     t->norm_eps = fields_positive(f, "layer_norm_eps|rms_norm_eps", fam->eps);
+    t->activation = activation_named(fields_str(f, "hidden_act", NULL));
     v->class_token = fam->traits & VISION_CLASS_TOKEN;
     check_heads(t, f);
     if (!f->failed) read_windows(t, fam, f, v->merge);

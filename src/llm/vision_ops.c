@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "base/vec.h"
 #include "llm/oprow.h"
 #include "llm/parts.h"
 
@@ -181,12 +182,32 @@ static uint32_t conditions(const struct vision_family *fam, struct llm_fields *f
     return has;
 }
 
+/* Marks the layers after the one whose features are used as stored but not used. */
+static void set_unused_layers(struct llm_model *m, size_t from) {
+    uint64_t layers = m->vision.tower.layers, used = m->vision.feature_layers;
+    size_t all = m->nops, cap = m->nops;
+    if (used == 0 || used >= layers) return;
+    for (size_t i = from; i < all; i++) {
+        if (m->ops[i].count != layers) continue;
+        struct llm_op rest = m->ops[i];
+        m->ops[i].count = used;
+        rest.count = layers - used;
+        rest.rows = LLM_ROWS_NONE;
+        rest.pairs = LLM_PAIRS_NONE;
+        rest.idle = true;
+        m->ops = vec_fit(m->ops, m->nops + 1, &cap, sizeof *m->ops);
+        m->ops[m->nops++] = rest;
+    }
+}
+
 void vision_ops(struct llm_model *m, const struct vision_family *fam, struct llm_fields *f, int stage) {
     struct opbuild b = { .model = m, .stage = stage, .has = conditions(fam, f, m->architecture) };
     const json_t *labels = fields_find(f, "id2label", NULL);
     fill_numbers(&m->vision.tower, m->vision.class_token, b.numbers);
     b.numbers[LABELS] = json_is_object(labels) && json_object_size(labels) ? json_object_size(labels) : 2;
+    size_t from = m->nops;
     add_rows(&b, vit, COUNTOF(vit), "vision");
+    set_unused_layers(m, from);
 }
 
 void ocr_ops(struct llm_model *m, int sam_stage, int clip_stage) {

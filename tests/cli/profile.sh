@@ -225,6 +225,21 @@ same_report "a second report of the native engine's run changes nothing" "$work/
 check "the report of a CPU run does not mention GPUs, CUDA or launches" lacks '[Gg][Pp][Uu]|[Cc][Uu][Dd][Aa]|[Ll]aunch' "$work/said"
 check "the report of a CPU run has the CPU section" grep -q 'CPU time by category' "$work/said"
 
+# ---- models with images in the native engine; weights are synthetic
+for family in qwen2_5_vl llava; do
+    mkdir -p "$work/$family/images"
+    python3 -c "import json, sys; json.dump(json.load(open(sys.argv[1]))['config'], open(sys.argv[2], 'w'))" \
+        "tests/data/engine/$family.json" "$work/$family/config.json"
+    cp "tests/data/engine/$family.png" "$work/$family/images"
+    config=qwen_vl
+    [ $family = qwen2_5_vl ] || config=$family
+    run "$INFERPROF" profile "model=$config" engine=native device=cpu "model.path=$work/$family" model.weights=synthetic:1 dataset=images \
+        "dataset.root=$work/$family/images" repeats=2 infer.max_new_tokens=4 "output.dir=$work/vision" "output.run_id=$family"
+    expect "profile runs $family with an image" 0 out '^  vision '
+    check "the vision stage of $family has a floor" json_is "$work/vision/$family/metrics.json" \
+        '[s["floor_ms"] > 0 for s in d["stages"] if s["name"] == "vision"]' "[True]"
+done
+
 # ---- energy of the timed repeats, from the GPU's energy counter: the mock's counter grows by 30 mJ per reading
 mock=$PWD/$BUILD/tests/mock
 LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "0=slow" engine.devices='[cpu, cuda]' device=cuda:0

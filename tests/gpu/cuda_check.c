@@ -738,7 +738,7 @@ static void speed(const char *config, int prompt, int tokens, const char *image)
         printf("%s: prompt %zu in %.2f ms (sam %.2f clip %.2f projector %.2f); %zu tokens, %.4f ms each, "
                "%.1f tokens/s; "
                "first %u %u %u\n",
-               config, v.prompt_tokens, v.prefill_ms, v.sam_ms, v.clip_ms, v.projector_ms, v.ids.n,
+               config, v.prompt_tokens, v.prefill_ms, v.stage_ms[0], v.stage_ms[1], v.stage_ms[2], v.ids.n,
                v.decode_ms / (double)(v.ids.n - 1), (double)(v.ids.n - 1) / v.decode_ms * 1e3, v.ids.v[0],
                v.ids.v[1], v.ids.v[2]);
         fflush(stdout);

@@ -91,7 +91,7 @@ TOWERS = [
     ("vit", dict(CLIP_TOWER, model_type="vit", architectures=["ViTForImageClassification"],
                  id2label={str(i): str(i) for i in range(10)}), None),
     ("llava", dict(model_type="llava", architectures=["LlavaForConditionalGeneration"],
-                   tie_word_embeddings=False,
+                   tie_word_embeddings=False, vision_feature_layer=-1,  # all layers count
                    vision_config=dict(CLIP_TOWER, model_type="clip_vision_model"),
                    text_config=dict(TEXT, model_type="llama")), None),
     ("gemma3", dict(model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"], mm_tokens_per_image=4,

@@ -68,7 +68,7 @@ static void project_heads(struct decoder *d, const struct decoder_layer *l, int 
 
 void decoder_fit_rope(struct decoder *d, const struct decoder_rows *r) {
     rope_fit(&d->rope, d->ops, &d->c->rope, &d->rope_filled, r->position, r->n,
-             r->length ? r->length : r->position + r->n);
+             r->length ? r->length : r->position + r->n, r->places);
 }
 
 /* Rotates queries and keys by their positions and stores keys and values in the cache. */

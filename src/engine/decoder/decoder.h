@@ -100,6 +100,7 @@ struct decoder_rows {
     int sequence, position, n;
     bool logits; /* compute the logits of the last of these rows */
     int length;  /* length of the whole text in tokens, including later segments; 0: position + n */
+    const struct rope_places *places; /* rotary positions of a text with images; NULL: position, ... */
 };
 struct decoder_pass {
     const struct decoder_rows *v;
@@ -125,6 +126,9 @@ void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct 
 /* Fits the table of rotary positions to the length of a segment's text. Call before the segment is
  * rotated. */
 void decoder_fit_rope(struct decoder *d, const struct decoder_rows *r);
+
+/* Forgets the positions of the last request; call before a request with other images. */
+static inline void decoder_forget_places(struct decoder *d) { d->rope_filled.n = 0; }
 
 static inline int decoder_pass_rows(struct decoder_pass pass) {
     int rows = 0;

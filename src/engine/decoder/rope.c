@@ -109,10 +109,10 @@ static double rope_frequency(const struct llm_rope *c, int i, double scale) {
 }
 
 static int check_rope(const struct llm_rope *c, struct err *err) {
-    if (c->kind != LLM_ROPE_PLAIN && c->kind != LLM_ROPE_LINEAR && c->kind != LLM_ROPE_LLAMA3 &&
-        c->kind != LLM_ROPE_YARN && !rope_fits_length(c))
+    if (c->kind != LLM_ROPE_PLAIN && c->kind != LLM_ROPE_MROPE && c->kind != LLM_ROPE_LINEAR &&
+        c->kind != LLM_ROPE_LLAMA3 && c->kind != LLM_ROPE_YARN && !rope_fits_length(c))
         return err_set(err, "config.json: this engine supports only the rope types default, linear, dynamic, "
-                            "llama3, yarn and longrope");
+                            "llama3, yarn, longrope and mrope");
     if (c->dims == 0 || c->dims % 2) return err_set(err, "config.json: rotary dimensions must be even");
     if (c->kind == LLM_ROPE_DYNAMIC && c->dims < 4)
         return err_set(err, "config.json: rope type dynamic requires at least 4 rotary dimensions");
@@ -127,9 +127,17 @@ static int check_rope(const struct llm_rope *c, struct err *err) {
     return 0;
 }
 
+/* Returns the position of a token for pair i. */
+static int place_of(const struct llm_rope *c, const struct rope_places *places, int position, size_t i) {
+    if (!places) return position;
+    if (position >= places->n) return position + places->shift;
+    int axis = i < c->sections[0] ? 0 : i < c->sections[0] + c->sections[1] ? 1 : 2;
+    return places->v[position][axis];
+}
+
 /* Writes cos and sin of the positions [first, first + n). */
 static void fill_rows(struct rope_table *t, struct ops *o, const struct llm_rope *c, const float *factors,
-                      int first, int n, double scale) {
+                      int first, int n, double scale, const struct rope_places *places) {
     size_t half = c->dims / 2, numbers = (size_t)n * half;
     float amplitude = (float)rope_amplitude(c);
     float *cosine = xcalloc(numbers, sizeof *cosine), *sine = xcalloc(numbers, sizeof *sine);
@@ -142,7 +150,7 @@ static void fill_rows(struct rope_table *t, struct ops *o, const struct llm_rope
      * and a table of 8192 positions is a large part of the time to load a mapped model. */
     for (size_t p = 0; p < (size_t)n; p++)
         for (size_t i = 0; i < half; i++) {
-            float angle = (float)(first + (int)p) * frequency[i];
+            float angle = (float)place_of(c, places, first + (int)p, i) * frequency[i];
             cosine[p * half + i] = cosf(angle) * amplitude;
             sine[p * half + i] = sinf(angle) * amplitude;
         }
@@ -160,17 +168,18 @@ int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, boo
     *t = (struct rope_table){ .dims = (int)c->dims, .interleaved = interleaved };
     t->cosine = ops_alloc(o, n, TENSOR_ANY);
     t->sine = ops_alloc(o, n, TENSOR_ANY);
-    fill_rows(t, o, c, factors, 0, positions, length_scale(c, 1));
+    fill_rows(t, o, c, factors, 0, positions, length_scale(c, 1), NULL);
     return 0;
 }
 
 void rope_fit(struct rope_table *t, struct ops *o, const struct llm_rope *c, struct rope_filled *filled,
-              int position, int n, int length) {
-    if (!rope_fits_length(c)) return;
-    struct rope_filled wanted = { position, n, length_scale(c, length) };
-    if (filled->n == n && filled->position == position && filled->scale == wanted.scale) return;
-    fill_rows(t, o, c, NULL, position, n, wanted.scale);
-    *filled = wanted;
+              int position, int n, int length, const struct rope_places *places) {
+    if (!rope_fits_length(c) && !places && !filled->moved) return;
+    double scale = length_scale(c, length);
+    if (filled->n == n && filled->position == position && filled->scale == scale && filled->places == places)
+        return;
+    fill_rows(t, o, c, NULL, position, n, scale, places);
+    *filled = (struct rope_filled){ position, n, scale, places, filled->moved || places };
 }
 
 void rope_free(struct rope_table *t, struct ops *o) {

@@ -17,16 +17,25 @@ void rope_free(struct rope_table *t, struct ops *o);
 /* Returns the rule for the sliding-window layers of the same model: local_theta, no scaling. */
 struct llm_rope rope_local(const struct llm_rope *c);
 
-/* With the types dynamic and longrope, the frequencies depend on the length of the text. This struct
- * describes the part of a table that was computed last. */
+/* Positions of a text with images (mrope): token i is at v[i], with time, row and column. Generated tokens
+ * follow at i + shift. */
+struct rope_places {
+    int (*v)[3]; /* [n]; owned by the caller */
+    int n, shift;
+};
+
+/* With the types dynamic and longrope, the frequencies depend on the length of the text, with mrope the
+ * positions depend on its images. This struct describes the part of a table that was computed last. */
 struct rope_filled {
     int position, n;
     double scale;
+    const struct rope_places *places;
+    bool moved; /* a part of the table was computed for a text with images */
 };
 /* Computes the rows [position, position + n) of the table again if a text of `length` tokens requires
- * other frequencies than the last computed ones. */
+ * other frequencies or positions than the last computed ones. places: NULL for a text without images. */
 void rope_fit(struct rope_table *t, struct ops *o, const struct llm_rope *c, struct rope_filled *filled,
-              int position, int n, int length);
+              int position, int n, int length, const struct rope_places *places);
 bool rope_fits_length(const struct llm_rope *c); /* true for the types dynamic and longrope */
 /* Returns the number of positions that the model supports. For dynamic, this is `factor` times `trained`. */
 uint64_t rope_positions(const struct llm_rope *c, uint64_t trained);

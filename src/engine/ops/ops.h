@@ -72,7 +72,8 @@ enum ops_extra {
     OPS_EXTRA_SINKS = 1 << 3,       /* attention.sinks */
     OPS_EXTRA_EXPERT_BIAS = 1 << 4, /* biases of the experts in ops_experts_one() */
     OPS_EXTRA_SIGMOID = 1 << 5,     /* routing.sigmoid and routing.correction */
-    OPS_EXTRAS_ALL = (1 << 6) - 1,
+    OPS_EXTRA_TOWERS = 1 << 6,      /* image towers other than DeepSeek-OCR's */
+    OPS_EXTRAS_ALL = (1 << 7) - 1,
 };
 
 /* A linear layer and the destination of its output. */

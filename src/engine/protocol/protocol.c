@@ -94,11 +94,7 @@ static void reply_hello(const struct protocol *p, struct strbuf *out, const stru
 
 static void add_stages(struct jsonw *j, const struct engine_result *v) {
     jsonw_kobject(j, "stages");
-    if (!isnan(v->sam_ms)) {
-        jsonw_knum(j, "sam", v->sam_ms);
-        jsonw_knum(j, "clip", v->clip_ms);
-        jsonw_knum(j, "projector", v->projector_ms);
-    }
+    for (size_t i = 0; i < v->nstages; i++) jsonw_knum(j, v->stage[i], v->stage_ms[i]);
     jsonw_end(j);
 }
 

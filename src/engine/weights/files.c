@@ -184,8 +184,34 @@ static int find_in_gguf(const struct weight_files *f, const char *name, int rows
 
 bool weight_files_are_gguf(const struct weight_files *f) { return f->gguf != NULL; }
 
+/* Files of models with vision have other prefixes. The first row whose tensor is in the file is used. */
+static const struct {
+    const char *ours, *theirs;
+} prefixes[] = {
+    { "model.", "model.language_model." },
+    { "model.", "language_model.model." },
+    { "lm_head.", "language_model.lm_head." },
+    { "visual.", "model.visual." },
+    { "vision_tower.", "model.vision_tower." },
+    { "vision_tower.vision_model.", "vision_tower." },
+    { "vision_tower.vision_model.", "model.vision_tower." },
+    { "multi_modal_projector.", "model.multi_modal_projector." },
+};
+
+static const struct safetensors_tensor *find_tensor(const struct weight_files *f, const char *name) {
+    const struct safetensors_tensor *t = safetensors_find(f->heads, name);
+    for (size_t i = 0; !t && i < COUNTOF(prefixes); i++) {
+        char other[300];
+        size_t n = strlen(prefixes[i].ours);
+        if (strncmp(name, prefixes[i].ours, n) != 0) continue;
+        snprintf(other, sizeof other, "%s%s", prefixes[i].theirs, name + n);
+        t = safetensors_find(f->heads, other);
+    }
+    return t;
+}
+
 bool weight_files_has(const struct weight_files *f, const char *name) {
-    return f->gguf ? gguf_place_of(f->gguf, name).tensor != NULL : safetensors_find(f->heads, name) != NULL;
+    return f->gguf ? gguf_place_of(f->gguf, name).tensor != NULL : find_tensor(f, name) != NULL;
 }
 
 /* ---- safetensors */
@@ -339,7 +365,7 @@ int weight_files_find(const struct weight_files *f, const char *name, int rows, 
                       struct weight_view *out, struct err *err) {
     *out = (struct weight_view){ 0 };
     if (f->gguf) return find_in_gguf(f, name, rows, cols, out, err);
-    const struct safetensors_tensor *t = safetensors_find(f->heads, name);
+    const struct safetensors_tensor *t = find_tensor(f, name);
     if (!t) {
         int stacked = find_stacked(f, name, rows, cols, out, err);
         if (stacked) return stacked < 0 ? -1 : 0;

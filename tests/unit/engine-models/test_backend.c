@@ -10,7 +10,7 @@
 #include "base/util.h"
 #include "engine/internal.h"
 #include "engine/decoder/decoder.h"
-#include "engine/ocr/vision.h"
+#include "engine/ocr/encoder.h"
 #include "unit/engine-models/fixture.h"
 #include "unit/engine-models/guarded.h"
 #include "unit/test.h"
@@ -129,7 +129,7 @@ TEST(a_backend_refuses_families_for_which_it_lacks_operators) {
 static float *view_outputs(const struct fixture *f, const struct engine_backend *backend, size_t *n) {
     struct engine *e = fixture_engine_on(f, "f32", backend);
     struct ops *o = e->ops;
-    struct vision *v = e->vision;
+    struct dsocr *v = e->vision->state;
     struct vision_times times = { 0 };
     int side = (int)fixture_int(f, "side"), along = sam_tokens(v->sam, side);
     size_t tokens = (size_t)(along * along), sam_floats = tokens * (size_t)v->sam->out_width,
@@ -139,8 +139,8 @@ static float *view_outputs(const struct fixture *f, const struct engine_backend 
     struct tensor *all = fixture_upload(o, NULL, *n);
     struct view sam = view_of(all), clip = view_at(sam, sam_floats), rows = view_at(clip, clip_floats);
     sam_forward(v->sam, o, (struct sam_pixels){ .planes = pixels }, 1, side, sam);
-    clip_forward(v->clip, o, &(struct clip_part){ 1, along }, 1, sam, clip);
-    vision_views(v, o, &(struct vision_group){ { .planes = pixels }, 1, side }, 1, rows, &times);
+    clip_forward(v->clip, o, &(struct clip_part){ 1, along }, 1, sam, clip, 1);
+    dsocr_encode_views(v, o, &(struct dsocr_part){ { .planes = pixels }, 1, side }, 1, rows, &times);
     float *out = xcalloc(*n, sizeof *out);
     ops_download(o, out, view_of(all), *n);
     ops_free(o, all);

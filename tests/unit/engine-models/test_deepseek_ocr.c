@@ -5,7 +5,7 @@
 #include "base/die.h"
 #include "engine/decoder/decoder.h"
 #include "engine/internal.h"
-#include "engine/ocr/vision.h"
+#include "engine/ocr/encoder.h"
 #include "unit/engine-models/fixture.h"
 #include "unit/test.h"
 
@@ -15,7 +15,7 @@ static void check_blocks(const char *name) {
     struct fixture f;
     fixture_open(&f, name);
     struct engine *e = fixture_engine(&f, "f32");
-    struct vision *v = e->vision;
+    struct dsocr *v = e->vision->state;
     int side = (int)fixture_int(&f, "side"), n = sam_tokens(v->sam, side);
     size_t tokens = (size_t)(n * n), sam_floats = tokens * (size_t)v->sam->out_width;
     size_t clip_floats = tokens * (size_t)v->clip->width, row_floats = tokens * (size_t)v->hidden;
@@ -26,11 +26,11 @@ static void check_blocks(const char *name) {
     struct vision_times times = { 0 };
     sam_forward(v->sam, o, (struct sam_pixels){ .planes = x }, 1, side, view_of(sam));
     fixture_check_tensor(&f, "sam", o, sam, sam_floats, most);
-    clip_forward(v->clip, o, &(struct clip_part){ 1, n }, 1, view_of(sam), view_of(clip));
+    clip_forward(v->clip, o, &(struct clip_part){ 1, n }, 1, view_of(sam), view_of(clip), 1);
     fixture_check_tensor(&f, "clip", o, clip, clip_floats, most);
-    vision_views(v, o, &(struct vision_group){ { .planes = x }, 1, side }, 1, view_of(rows), &times);
+    dsocr_encode_views(v, o, &(struct dsocr_part){ { .planes = x }, 1, side }, 1, view_of(rows), &times);
     fixture_check_tensor(&f, "view", o, rows, row_floats, most);
-    CHECK(times.sam_ns > 0 && times.clip_ns > 0 && times.projector_ns > 0);
+    for (int i = 0; i < 3; i++) CHECK(times.ns[i] > 0);
     ops_free(o, sam);
     ops_free(o, clip);
     ops_free(o, rows);
@@ -61,7 +61,9 @@ TEST(deepseek_ocr_reads_a_page_with_tiles_as_torch_does) {
     CHECK_INT(got.prompt_tokens, fixture_int(&f, "prompt_tokens"));
     CHECK_INT(got.ids.n, steps);
     CHECK_MEM(got.ids.v, want, steps * sizeof *want);
-    CHECK(got.sam_ms > 0 && got.clip_ms > 0 && got.prefill_ms >= got.sam_ms + got.clip_ms + got.projector_ms);
+    CHECK_INT(got.nstages, 3);
+    CHECK_STR(got.stage[1], "clip");
+    CHECK(got.prefill_ms >= got.stage_ms[0] + got.stage_ms[1] + got.stage_ms[2]);
     engine_result_free(&got);
     engine_close(e);
     free(want);
@@ -88,7 +90,7 @@ TEST(deepseek_ocr_image_rows_and_logits_agree_with_torch) {
     struct tensor *logits = fixture_upload(o, NULL, (size_t)d->vocab);
     struct view x = view_of(rows);
     decoder_embed(d, &(uint32_t){ 0 }, 1, x);
-    vision_image(e->vision, o, &plan, &views, view_at(x, hidden), &times, NULL, NULL);
+    dsocr_encode_image(e->vision->state, o, &plan, &views, view_at(x, hidden), &times, NULL, NULL);
     for (size_t i = 0; i < n - 1; i += 37, kept++)
         ops_copy(o, view_at(view_of(sample), kept * hidden), view_at(x, (i + 1) * hidden), hidden);
     fixture_check_tensor(&f, "rows", o, sample, kept * hidden, most);

@@ -29,6 +29,8 @@ struct file {
         size_t n, cap;
     } tensors;
     const char *type; /* "F32", "BF16", "F16" */
+    /* prefixes of the decoder and of the head in the file; NULL: as in a text model */
+    const char *model, *head;
 };
 
 static void add(struct file *f, const char *prefix, const char *name, int rows, int cols) {
@@ -81,7 +83,12 @@ static void write_file(const struct file *f, size_t from, size_t to, const char 
         const struct tensor *t = &f->tensors.v[i];
         size_t start = data.len;
         add_numbers(&data, t, f->type);
-        strbuf_addf(&head, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i > from ? "," : "", t->name, f->type);
+        bool inner = f->model && strncmp(t->name, "model.", 6) == 0;
+        strbuf_addf(&head, "%s\"%s%s\":{\"dtype\":\"%s\",\"shape\":[", i > from ? "," : "",
+                    inner      ? f->model
+                    : f->model ? f->head
+                               : "",
+                    t->name + (inner ? 6 : 0), f->type);
         if (t->rows) strbuf_addf(&head, "%d,", t->rows);
         strbuf_addf(&head, "%d],\"data_offsets\":[%zu,%zu]}", t->cols, start, data.len);
     }
@@ -116,9 +123,8 @@ static void tokens(struct engine *e, uint32_t out[16]) {
     engine_close(e);
 }
 
-static void check_type(const char *type, const char *dtype, bool misalign) {
+static void check_file(struct file file, const char *dtype, bool misalign) {
     struct fixture f;
-    struct file file = { .type = type };
     uint32_t made[16], read[16];
     fixture_open(&f, "llama");
     add_llama(&file);
@@ -130,6 +136,16 @@ static void check_type(const char *type, const char *dtype, bool misalign) {
     free(path);
     free(file.tensors.v);
     fixture_close(&f);
+}
+
+static void check_type(const char *type, const char *dtype, bool misalign) {
+    check_file((struct file){ .type = type }, dtype, misalign);
+}
+
+TEST(decoders_of_vision_models_are_found_under_their_prefixes) {
+    check_file((struct file){ .type = "F32", .model = "language_model.model.", .head = "language_model." },
+               "f32", false);
+    check_file((struct file){ .type = "F32", .model = "model.language_model.", .head = "" }, "f32", false);
 }
 
 TEST(weights_of_files_give_the_same_answer_as_synthetic_ones) {

@@ -1,50 +1,55 @@
-#include "engine/ocr/clip.h"
+#include "engine/vision/clip.h"
 
 #include <stdlib.h>
 
 #include "base/die.h"
 #include "base/util.h"
-#include "engine/ocr/sam.h"
 
-static const float eps = 1e-5f;
-#define CLIP "model.vision_model"
-
-static struct linear load_linear(struct weights *w, int out, int in, int layer, const char *name) {
-    return (struct linear){ weights_matrix(w, out, in, CLIP ".transformer.layers.%d.%s.weight", layer, name),
-                            weights_vector(w, out, WEIGHTS_BIAS, CLIP ".transformer.layers.%d.%s.bias", layer,
-                                           name) };
+static struct tensor *load_vector(struct weights *w, const struct clip_names *m, int n,
+                                  enum weights_fill fill, int layer, const char *name) {
+    return weights_vector(w, n, fill, "%s.%s.%d.%s", m->prefix, m->layers, layer, name);
 }
 
-static void load_layer(struct clip *c, struct weights *w, int i, int inner) {
+static struct linear load_linear(struct weights *w, const struct clip_names *m, int out, int in, int layer,
+                                 const char *name) {
+    return (struct linear){
+        weights_matrix(w, out, in, "%s.%s.%d.%s.weight", m->prefix, m->layers, layer, name),
+        weights_vector(w, out, WEIGHTS_BIAS, "%s.%s.%d.%s.bias", m->prefix, m->layers, layer, name)
+    };
+}
+
+static void load_layer(struct clip *c, const struct clip_names *m, struct weights *w, int i, int inner) {
+    static const char *const parts[] = { "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj" };
     struct clip_layer *l = &c->layer[i];
-    l->norm1_w =
-        weights_vector(w, c->width, WEIGHTS_NORM, CLIP ".transformer.layers.%d.layer_norm1.weight", i);
-    l->norm1_b = weights_vector(w, c->width, WEIGHTS_BIAS, CLIP ".transformer.layers.%d.layer_norm1.bias", i);
-    l->norm2_w =
-        weights_vector(w, c->width, WEIGHTS_NORM, CLIP ".transformer.layers.%d.layer_norm2.weight", i);
-    l->norm2_b = weights_vector(w, c->width, WEIGHTS_BIAS, CLIP ".transformer.layers.%d.layer_norm2.bias", i);
-    l->qkv = load_linear(w, 3 * c->width, c->width, i, "self_attn.qkv_proj");
-    l->out = load_linear(w, c->width, c->width, i, "self_attn.out_proj");
-    l->fc1 = load_linear(w, inner, c->width, i, "mlp.fc1");
-    l->fc2 = load_linear(w, c->width, inner, i, "mlp.fc2");
+    l->norm1_w = load_vector(w, m, c->width, WEIGHTS_NORM, i, "layer_norm1.weight");
+    l->norm1_b = load_vector(w, m, c->width, WEIGHTS_BIAS, i, "layer_norm1.bias");
+    l->norm2_w = load_vector(w, m, c->width, WEIGHTS_NORM, i, "layer_norm2.weight");
+    l->norm2_b = load_vector(w, m, c->width, WEIGHTS_BIAS, i, "layer_norm2.bias");
+    for (int k = 0; k < c->matrices; k++)
+        l->qkv[k] = load_linear(w, m, 3 * c->width / c->matrices, c->width, i,
+                                m->fused ? "self_attn.qkv_proj" : parts[k]);
+    l->out = load_linear(w, m, c->width, c->width, i, "self_attn.out_proj");
+    l->fc1 = load_linear(w, m, inner, c->width, i, "mlp.fc1");
+    l->fc2 = load_linear(w, m, c->width, inner, i, "mlp.fc2");
 }
 
-struct clip *clip_open(const struct llm_vision *v, struct weights *w) {
+struct clip *clip_open(const struct llm_vision *v, const struct clip_names *m, struct weights *w) {
     struct clip *c = xcalloc(1, sizeof *c);
     const struct llm_tower *t = &v->tower;
     c->width = (int)t->hidden;
     c->heads = (int)t->heads;
     c->layers = (int)t->layers;
+    c->matrices = m->fused ? 1 : 3;
+    c->eps = (float)t->norm_eps;
     c->grid = (int)(t->image_size / t->patch);
-    c->class_token = weights_vector(w, c->width, WEIGHTS_ROWS, CLIP ".embeddings.class_embedding");
+    c->class_token = weights_vector(w, c->width, WEIGHTS_ROWS, "%s.embeddings.class_embedding", m->prefix);
     c->positions = weights_vector(w, (1 + c->grid * c->grid) * c->width, WEIGHTS_ROWS,
-                                  CLIP ".embeddings.position_embedding.weight");
-    c->pre_norm_w =
-        /* the files contain this spelling */
-        weights_vector(w, c->width, WEIGHTS_NORM, CLIP ".pre_layrnorm.weight");
-    c->pre_norm_b = weights_vector(w, c->width, WEIGHTS_BIAS, CLIP ".pre_layrnorm.bias");
+                                  "%s.embeddings.position_embedding.weight", m->prefix);
+    /* the files contain this spelling */
+    c->pre_norm_w = weights_vector(w, c->width, WEIGHTS_NORM, "%s.pre_layrnorm.weight", m->prefix);
+    c->pre_norm_b = weights_vector(w, c->width, WEIGHTS_BIAS, "%s.pre_layrnorm.bias", m->prefix);
     c->layer = xcalloc((size_t)c->layers, sizeof *c->layer);
-    for (int i = 0; i < c->layers; i++) load_layer(c, w, i, (int)t->intermediate);
+    for (int i = 0; i < c->layers; i++) load_layer(c, m, w, i, (int)t->intermediate);
     return c;
 }
 
@@ -125,10 +130,15 @@ static void attend(const struct clip *c, struct ops *o, const struct pass *p) {
 }
 
 static void run_layer(const struct clip *c, struct ops *o, const struct clip_layer *l, const struct pass *p) {
+    static const char *const fused[] = { "qkv_proj" }, *const parts[] = { "q_proj", "k_proj", "v_proj" };
+    const char *const *names = c->matrices == 1 ? fused : parts;
     int width = c->width, n = p->rows;
+    float eps = c->eps;
     struct view x = view_of(p->x), h = view_of(p->h), wide = view_of(p->wide);
     ops_layernorm(o, "layer_norm1", x, l->norm1_w, l->norm1_b, n, width, eps, h);
-    ops_linear(o, "qkv_proj", &l->qkv, h, width, n, wide, 3 * width, OPS_SET);
+    for (int k = 0; k < c->matrices; k++)
+        ops_linear(o, names[k], &l->qkv[k], h, width, n, view_at(wide, (size_t)(k * width)), 3 * width,
+                   OPS_SET);
     attend(c, o, p);
     ops_linear(o, "out_proj", &l->out, view_of(p->mixed), width, n, x, width, OPS_ADD);
     ops_layernorm(o, "layer_norm2", x, l->norm2_w, l->norm2_b, n, width, eps, h);
@@ -155,17 +165,17 @@ static void each_part(const struct clip *c, struct ops *o, const struct pass *p,
 }
 
 void clip_forward(const struct clip *c, struct ops *o, const struct clip_part *parts, int nparts,
-                  struct view features, struct view out) {
+                  struct view features, struct view out, double share) {
     struct pass p;
     pass_init(&p, c, o, parts, nparts);
     each_part(c, o, &p, features, true);
-    ops_layernorm(o, "pre_layrnorm", view_of(p.x), c->pre_norm_w, c->pre_norm_b, p.rows, c->width, eps,
+    ops_layernorm(o, "pre_layrnorm", view_of(p.x), c->pre_norm_w, c->pre_norm_b, p.rows, c->width, c->eps,
                   view_of(p.x));
     for (int i = 0; i < c->layers; i++) {
         record_push(o->rec, RECORD_MODULES, "layer.%d", i);
         run_layer(c, o, &c->layer[i], &p);
         record_pop(o->rec, RECORD_MODULES);
-        ops_step(o, (1 - SAM_SHARE) / c->layers);
+        ops_step(o, share / c->layers);
     }
     each_part(c, o, &p, out, false);
     pass_free(&p, o);
