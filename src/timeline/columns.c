@@ -109,6 +109,7 @@ void columns_permute(struct columns *c, const uint32_t *order) {
         free(*c->list[i].data);
         *c->list[i].data = fresh;
     }
+    *c->cap = n;
 }
 
 struct keyed {
