@@ -2,13 +2,21 @@
 # `stats` and `import` on real files of other tools. An independent computation in Python checks the numbers.
 . tests/cli/lib.sh
 
-for f in tests/data/kineto/*.json*; do
+# Larger traces are not part of the tree. Those in ../shared/data are checked too, if that folder exists.
+shared() { # FOLDER PATTERN
+    for f in ../shared/data/"$1"/$2; do
+        [ -e "$f" ] && ! [ -e "tests/data/$1/$(basename "$f")" ] && ! [ -e "tests/data/$1/$(basename "$f").gz" ] && echo "$f"
+    done
+}
+# shellcheck disable=SC2046
+for f in tests/data/kineto/*.json* $(shared kineto '*.json*'); do
     run "$INFERPROF" stats --json "$f"
     cp "$work/out" "$work/stats.json"
     expect "stats reads $(basename "$f")" 0
     check "the numbers of $(basename "$f") match the Python oracle" python3 tests/oracle/kineto_stats.py --compare "$work/stats.json" "$f"
 done
-for f in tests/data/kineto/*.json*; do
+# shellcheck disable=SC2046
+for f in tests/data/kineto/*.json* $(shared kineto '*.json*'); do
     check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$f"
 done
 # headline FILE STAGE STEPS MS BUSY_PERCENT TOKENS: what the report says first
@@ -33,7 +41,11 @@ for f in tests/data/nsys/*.sqlite.gz; do
     gunzip -c "$f" >"$work/$(basename "$f" .gz)"
     check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$work/$(basename "$f" .gz)"
 done
-for f in tests/data/nsys/*.sqlite.gz; do
+for f in $(shared nsys '*.sqlite'); do
+    check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$f"
+done
+# shellcheck disable=SC2046
+for f in tests/data/nsys/*.sqlite.gz $(shared nsys '*.sqlite'); do
     run "$INFERPROF" stats --json "$f"
     cp "$work/out" "$work/stats.json"
     expect "stats reads $(basename "$f")" 0
