@@ -1,46 +1,11 @@
 #include "analyze/rank_groups.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/group_name.h"
 #include "base/util.h"
-
-enum group_kind { GROUP_TENSOR, GROUP_PIPELINE, GROUP_EXPERT, GROUP_DATA, GROUP_CONTEXT, GROUP_KINDS };
-static const char *const kind_names[] = { "tp", "pp", "ep", "dp", "cp" };
-
-/* Whole words in the name of a group, as written by Megatron ("TENSOR_MODEL_PARALLEL_GROUP"), torch's
- * DeviceMesh ("mesh_tp") and inference servers. The first matching row is used. */
-static const struct {
-    const char *word;
-    enum group_kind kind;
-} words[] = {
-    { "tensor", GROUP_TENSOR }, { "tp", GROUP_TENSOR },       { "pipeline", GROUP_PIPELINE },
-    { "pp", GROUP_PIPELINE },   { "ep", GROUP_EXPERT },       { "data", GROUP_DATA },
-    { "dp", GROUP_DATA },       { "replicate", GROUP_DATA },  { "shard", GROUP_DATA },
-    { "fsdp", GROUP_DATA },     { "context", GROUP_CONTEXT }, { "cp", GROUP_CONTEXT },
-};
-
-static bool has_word(const char *name, const char *word) {
-    size_t n = strlen(word);
-    for (const char *p = name; *p; p++) {
-        bool starts = p == name || !isalnum((unsigned char)p[-1]);
-        if (starts && strncasecmp(p, word, n) == 0 && !isalnum((unsigned char)p[n])) return true;
-    }
-    return false;
-}
-
-/* Returns GROUP_KINDS for a group that does not show how the model is shared: the default group, or a
- * union of two. */
-static enum group_kind kind_of(const char *name) {
-    if (has_word(name, "and")) return GROUP_KINDS;
-    if (has_word(name, "expert"))
-        return has_word(name, "tensor") || has_word(name, "data") ? GROUP_KINDS : GROUP_EXPERT;
-    for (size_t i = 0; i < COUNTOF(words); i++)
-        if (has_word(name, words[i].word)) return words[i].kind;
-    return GROUP_KINDS;
-}
 
 static const char *process_meta(const struct timeline *tl, uint32_t process, unsigned group,
                                 const char *what) {
@@ -71,7 +36,7 @@ static bool read_groups(const struct timeline *tl, uint32_t process, uint64_t si
     for (unsigned g = 0; (name = process_meta(tl, process, g, "name")); g++) {
         const char *size = process_meta(tl, process, g, "size");
         uint64_t n = size ? strtoull(size, NULL, 10) : 0;
-        enum group_kind kind = kind_of(name);
+        enum group_kind kind = group_kind_of(name);
         if (kind == GROUP_KINDS || !n) continue;
         if (!is_member(process_meta(tl, process, g, "ranks"), tl->processes[process].rank)) continue;
         if (sizes[kind] && sizes[kind] != n) {
@@ -93,7 +58,7 @@ bool rank_groups_split(struct context *c, struct rank_split *out, const char **w
         if (tl->processes[p].world_size != TIMELINE_NONE) ranks = MAX(ranks, tl->processes[p].world_size);
         if (read_groups(tl, p, sizes, &conflict)) continue;
         *why = analysis_text(c, "the trace has %s groups of different sizes: give --tp, --pp or --ep",
-                             kind_names[conflict]);
+                             group_kind_name(conflict));
         return false;
     }
     for (int k = 0; k < GROUP_KINDS; k++) {

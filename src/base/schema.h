@@ -12,6 +12,7 @@
 #define SCHEMA_FINDINGS "inferprof.findings/2"
 #define SCHEMA_GPUS "inferprof.gpus/1"
 #define SCHEMA_LINKS "inferprof.links/1"
+#define SCHEMA_RANKS "inferprof.ranks/1"
 #define SCHEMA_METRICS "inferprof.metrics/2"
 #define SCHEMA_NCU "inferprof.ncu/1"
 #define SCHEMA_RANK "inferprof.rank/1"

@@ -11,6 +11,7 @@
 #include "base/scratch.h"
 #include "base/util.h"
 #include "cmd/commands.h"
+#include "cmd/rank_report.h"
 #include "report/export.h"
 #include "run/load.h"
 #include "report/text.h"
@@ -100,12 +101,16 @@ static int run(const void *opts, int argc, char **argv) {
     if (o->window && export_is_stacks(o->format))
         return command_usage(
             "export: --window cannot be used with --format %s, which adds up the whole trace", o->format);
-    const struct run_options all = { .whole = true };
-    int rc = run_load(&r, (const char *const *)argv, (size_t)argc, &all, &err);
+    struct run_options all = { .whole = true };
+    struct rank_operands job;
+    int rc = rank_operands_open(&job, (const char *const *)argv, (size_t)argc, NULL, &err);
+    if (job.ranks > 1) all.clocks = &job.clocks;
+    if (rc == 0) rc = run_load(&r, (const char *const *)argv, (size_t)argc, &all, &err);
     if (rc == 0) {
         rc = export_run(&r, o, argv[0], &err);
         run_unload(&r);
     }
+    rank_operands_close(&job);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }
 

@@ -11,22 +11,26 @@
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
+#include "cmd/rank_report.h"
 #include "cmd/stage_option.h"
 #include "llm/model.h"
 #include "report/report.h"
 #include "run/load.h"
 
 struct report_opts {
-    const char *output, *model;
+    const char *output, *model, *link, *net;
     struct opt_list stages;
     double peak_tflops, peak_gbps;
     uint64_t tp, pp, ep, dp;
     bool slim, whole_trace;
 };
 
-static char *output_folder(const struct loaded_run *r, const struct report_opts *o, const char *operand) {
+/* A job with larger traces gets the report of its ranks only. Its ranks can be reported one by one. */
+#define JOB_BYTES_MAX (1ull << 30)
+
+static char *output_folder(const char *run_dir, const struct report_opts *o, const char *operand) {
     if (o->output) return xstrdup(o->output);
-    if (r->dir) return xstrdup(r->dir);
+    if (run_dir) return xstrdup(run_dir);
     return xasprintf("%.*s-report", (int)file_stem_bytes(operand, ".ipt"), operand);
 }
 
@@ -34,7 +38,7 @@ static int write_and_print(struct loaded_run *r, const struct report_opts *o, co
                            struct err *err) {
     struct strbuf screen = STRBUF_INIT;
     struct view v;
-    char *dir = output_folder(r, o, operand);
+    char *dir = output_folder(r->dir, o, operand);
     r->info.version = build_version();
     r->info.slim = o->slim;
     view_init(&v, &r->info);
@@ -50,6 +54,34 @@ static int write_and_print(struct loaded_run *r, const struct report_opts *o, co
     }
     view_free(&v);
     strbuf_free(&screen);
+    free(dir);
+    return rc;
+}
+
+/* Writes the report of the ranks if the operands are a job. *done: there is nothing else to report. */
+static int report_ranks(const struct report_opts *o, const struct rank_operands *job,
+                        const struct llm_model *model, const char *operand, bool *done, struct err *err) {
+    if (job->ranks < 2)
+        return o->link || o->net ? err_set(err, "--link and --net need the traces of several ranks") : 0;
+    char *dir = output_folder(file_is_dir(operand) ? operand : NULL, o, operand);
+    struct rank_report_options options = {
+        .model = model,
+        .tp = o->tp,
+        .pp = o->pp,
+        .ep = o->ep,
+        .dp = o->dp,
+        .link = o->link,
+        .net = o->net,
+        .peak_flops_per_s = o->peak_tflops * 1e12,
+        .peak_bytes_per_s = o->peak_gbps * 1e9,
+        .title = file_basename(dir),
+    };
+    int rc = rank_report_run(&job->job, dir, &options, err);
+    *done = job->digests || job->bytes > JOB_BYTES_MAX;
+    if (rc == 0 && *done && !job->digests)
+        log_info(
+            "the traces have %.1f GB: no report.html of all ranks together; report one rank with its file",
+            (double)job->bytes * 1e-9);
     free(dir);
     return rc;
 }
@@ -74,8 +106,15 @@ static int run(const void *opts, int argc, char **argv) {
                                    .whole_trace = o->whole_trace,
                                    .peak_flops_per_s = o->peak_tflops * 1e12,
                                    .peak_bytes_per_s = o->peak_gbps * 1e9 };
-    int rc = o->model && !model ? -1 : run_load(&r, (const char *const *)argv, (size_t)argc, &options, &err);
-    if (rc == 0) {
+    const struct rank_options ranks = { .rules = rules.v, .nrules = rules.n, .no_steps = o->whole_trace };
+    struct rank_operands job = { 0 };
+    bool done = false;
+    int rc = o->model && !model ? -1 : 0;
+    if (rc == 0) rc = rank_operands_open(&job, (const char *const *)argv, (size_t)argc, &ranks, &err);
+    if (rc == 0) rc = report_ranks(o, &job, model, argv[0], &done, &err);
+    if (job.ranks > 1) options.clocks = &job.clocks;
+    if (rc == 0 && !done) rc = run_load(&r, (const char *const *)argv, (size_t)argc, &options, &err);
+    if (rc == 0 && !done) {
         if (model && !r.timeline)
             rc = err_set(&err, "--model: the run has no trace to compare the model with");
         if (rc == 0 && r.analysis.no_model_costs)
@@ -83,6 +122,7 @@ static int run(const void *opts, int argc, char **argv) {
         if (rc == 0) rc = write_and_print(&r, o, argv[0], &err);
         run_unload(&r);
     }
+    rank_operands_close(&job);
     llm_model_free(model);
     stage_option_free(&rules);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
@@ -102,6 +142,10 @@ static const struct opt options[] = {
       "1..65536" },
     { 0, "dp", OPT_UINT, offsetof(struct report_opts, dp), "N",
       "data parallel: number of replicas (default: all remaining GPUs)", "1..65536" },
+    { 0, "link", OPT_STR, offsetof(struct report_opts, link), "NAME|GB/s",
+      "link between GPUs of a node, for jobs of several ranks (default: the GPU's)", NULL },
+    { 0, "net", OPT_STR, offsetof(struct report_opts, net), "NAME|GB/s",
+      "link between nodes, per GPU and direction", NULL },
     { 's', "stage", OPT_LIST, offsetof(struct report_opts, stages), "NAME=GLOB",
       "ranges with matching names belong to this stage; may be repeated", NULL },
     { 0, "peak-tflops", OPT_DOUBLE, offsetof(struct report_opts, peak_tflops), "T",
@@ -120,7 +164,7 @@ const struct command cmd_report = {
     .summary = "report where the time of a trace went, compare it with the roofline, and list what to change",
     .details = "Writes report.html, report.md, stakeholder_summary.md, metrics.json, findings.json, the "
                "tables as CSV and\n"
-               "Markdown, and charts/. Several files of one job are merged.",
+               "Markdown, and charts/. A job of several ranks also gets ranks.html, ranks.md and ranks.json.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct report_opts),

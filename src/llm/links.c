@@ -127,13 +127,25 @@ const struct llm_link *llm_link_of_gpu(const struct llm_gpu *gpu) {
     return NULL;
 }
 
-const char *llm_collective_name(enum llm_collective_kind kind) {
-    static const char *const names[] = {
+static const char *const collective_names[] = {
 #define X(id, name) name,
-        LLM_COLLECTIVES(X)
+    LLM_COLLECTIVES(X)
 #undef X
-    };
-    return kind < LLM_COLLECTIVE_KINDS ? names[kind] : "collective";
+};
+
+const char *llm_collective_name(enum llm_collective_kind kind) {
+    return kind < LLM_COLLECTIVE_KINDS ? collective_names[kind] : "collective";
+}
+
+enum llm_collective_kind llm_collective_of(const char *name) {
+    char key[32], row[32];
+    if (!name) return LLM_COLLECTIVE_KINDS;
+    simplify(name, key, sizeof key);
+    for (size_t i = 0; i < COUNTOF(collective_names); i++) {
+        simplify(collective_names[i], row, sizeof row);
+        if (strcmp(key, row) == 0) return (enum llm_collective_kind)i;
+    }
+    return LLM_COLLECTIVE_KINDS;
 }
 
 double llm_collective_factor(enum llm_collective_kind kind, uint64_t ranks) {

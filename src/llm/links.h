@@ -46,9 +46,12 @@ enum llm_collective_kind {
         LLM_COLLECTIVE_KINDS
 };
 const char *llm_collective_name(enum llm_collective_kind kind);
+/* Accepts "all-reduce" and "all_reduce". Returns LLM_COLLECTIVE_KINDS for other names and NULL. */
+enum llm_collective_kind llm_collective_of(const char *name);
 /* The bus bandwidth divided by the algorithm bandwidth, as defined by nccl-tests (doc/PERFORMANCE.md). The
  * size is that of the whole array: of an all-gather the output, of a reduce-scatter the input, of an
- * all-to-all the send buffer of one rank with its own part. Returns NAN for fewer than 2 ranks. */
+ * all-to-all the send buffer of one rank with its own part. Returns NAN for fewer than 2 ranks and for
+ * LLM_COLLECTIVE_KINDS. */
 double llm_collective_factor(enum llm_collective_kind kind, uint64_t ranks);
 
 void llm_link_json(const struct llm_link *l, struct jsonw *j); /* l may be NULL: writes null */

@@ -9,6 +9,7 @@
 #include "base/intern.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "llm/links.h"
 #include "ranks/job.h"
 #include "ranks/match.h"
 
@@ -242,16 +243,9 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
  * size that NCCL reports is what one rank contributes, except for all_gather and reduce_scatter: there the
  * algorithm bandwidth uses the whole buffer. */
 static double bus_factor(const char *op, double n, double *size_factor) {
-    *size_factor = 1;
-    if (strcmp(op, "all_reduce") == 0) return 2 * (n - 1) / n;
-    if (strcmp(op, "all_gather") == 0 || strcmp(op, "reduce_scatter") == 0) {
-        *size_factor = n;
-        return (n - 1) / n;
-    }
-    if (strcmp(op, "all_to_all") == 0) return (n - 1) / n;
-    if (strcmp(op, "broadcast") == 0 || strcmp(op, "reduce") == 0) return 1;
-    if (strcmp(op, "send") == 0 || strcmp(op, "recv") == 0) return 1;
-    return NAN;
+    enum llm_collective_kind kind = llm_collective_of(op);
+    *size_factor = kind == LLM_ALL_GATHER || kind == LLM_REDUCE_SCATTER ? n : 1;
+    return llm_collective_factor(kind, (uint64_t)n);
 }
 
 static void finish_collective(struct rank_job *job, struct rank_collective *c) {

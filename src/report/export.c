@@ -12,8 +12,20 @@
 #include "base/util.h"
 #include "report/view.h"
 
+#define PIDS_FROM 1000000 /* for processes with repeated ids; GPUs have small numbers in Chrome's format */
+
+/* Processes of different nodes may have the same id. */
+static bool pids_repeat(const struct timeline *tl) {
+    for (size_t i = 0; i < tl->nprocesses; i++)
+        for (size_t k = 0; k < i; k++)
+            if (tl->processes[i].pid == tl->processes[k].pid) return true;
+    return false;
+}
+
 void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a) {
-    *x = (struct export_job){ .tl = tl, .a = a, .from_ns = 0, .to_ns = UINT64_MAX };
+    *x = (struct export_job){
+        .tl = tl, .a = a, .from_ns = 0, .to_ns = UINT64_MAX, .number_pids = pids_repeat(tl)
+    };
 }
 
 void export_close(struct export_job *x) {
@@ -22,8 +34,31 @@ void export_close(struct export_job *x) {
 }
 
 uint32_t export_pid(const struct export_job *x, uint32_t process) {
+    if (x->number_pids) return PIDS_FROM + process;
     if (process >= x->tl->nprocesses || x->tl->processes[process].pid == TIMELINE_NONE) return process + 1;
     return x->tl->processes[process].pid;
+}
+
+const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap) {
+    const struct timeline_process *p = &x->tl->processes[process];
+    const char *command = timeline_text(x->tl, p->command), *node = timeline_text(x->tl, p->node);
+    if (p->rank == TIMELINE_NONE) return command;
+    if (!*node) node = timeline_text(x->tl, p->host);
+    snprintf(buf, cap, "rank %u%s%.60s%s%.160s", p->rank, *node ? " on " : "", node, *command ? ": " : "",
+             command);
+    return buf;
+}
+
+uint32_t export_device_process(const struct export_job *x, uint32_t device) {
+    uint32_t found = TIMELINE_NONE;
+    for (size_t i = 0; i < x->tl->nlanes; i++) {
+        if (x->tl->lanes[i].device != device) continue;
+        if (found != TIMELINE_NONE && found != x->tl->lanes[i].process) return TIMELINE_NONE;
+        found = x->tl->lanes[i].process;
+    }
+    return found < x->tl->nprocesses && x->tl->processes[found].rank != TIMELINE_NONE && x->tl->nprocesses > 1
+               ? found
+               : TIMELINE_NONE;
 }
 
 const char *export_copy_name(unsigned copy_kind) {

@@ -19,6 +19,7 @@ struct export_job {
     uint64_t from_ns, to_ns;   /* records that overlap this window are written */
     unsigned char *has_launch; /* [launches.n]: nonzero if the launch is written; NULL: all are */
     uint64_t written;          /* number of records */
+    bool number_pids;          /* process ids repeat, so processes are numbered */
 };
 
 #define EXPORT_FORMATS "perfetto|chrome|csv|sqlite|speedscope|collapsed|pprof"
@@ -58,7 +59,12 @@ static inline bool export_has(const struct export_job *x, uint64_t start_ns, uin
 static inline bool export_has_launch(const struct export_job *x, size_t i) {
     return !x->has_launch || x->has_launch[i];
 }
-uint32_t export_pid(const struct export_job *x, uint32_t process); /* if the id is unknown: 1, 2, 3 ... */
+uint32_t export_pid(const struct export_job *x,
+                    uint32_t process); /* unknown: 1, 2, ...; repeated: 1000000, ...  */
+/* The command; of a rank "rank 3 on node1: command", written to buf. */
+const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap);
+/* The rank's process that alone uses a device; TIMELINE_NONE: none, or the trace is not of several ranks. */
+uint32_t export_device_process(const struct export_job *x, uint32_t device);
 /* returns the name that other tools use, such as "HtoD" or "Memset" */
 const char *export_copy_name(unsigned copy_kind);
 const char *export_kernel_name(const struct export_job *x, size_t kernel); /* demangled */

@@ -214,11 +214,17 @@ static void names(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
     for (size_t i = 0; i < tl->ndevices; i++) {
         char label[200];
-        snprintf(label, sizeof label, "GPU %zu %.150s", i, timeline_text(tl, tl->devices[i].name));
+        uint32_t process = export_device_process(c->x, (uint32_t)i);
+        char rank[32] = "";
+        if (process != TIMELINE_NONE) snprintf(rank, sizeof rank, "rank %u: ", tl->processes[process].rank);
+        snprintf(label, sizeof label, "%sGPU %zu %.150s", rank, i, timeline_text(tl, tl->devices[i].name));
         name_event(c, "process_name", i, 0, label);
     }
-    for (uint32_t i = 0; i < tl->nprocesses; i++)
-        name_event(c, "process_name", export_pid(c->x, i), 0, timeline_text(tl, tl->processes[i].command));
+    for (uint32_t i = 0; i < tl->nprocesses; i++) {
+        char name[256];
+        name_event(c, "process_name", export_pid(c->x, i), 0,
+                   export_process_name(c->x, i, name, sizeof name));
+    }
     for (size_t i = 0; i < tl->nthreads; i++)
         if (*timeline_text(tl, tl->threads[i].name))
             name_event(c, "thread_name", export_pid(c->x, tl->threads[i].process), tl->threads[i].tid,

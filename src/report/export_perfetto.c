@@ -216,10 +216,11 @@ static void stages(struct perfetto *p) {
 }
 
 static void processes(struct perfetto *p) {
+    char name[256];
     for (uint32_t i = 0; i < p->x->tl->nprocesses; i++) {
         strbuf_reset(&p->part);
         protobuf_u64(&p->part, PROCESS_PID, export_pid(p->x, i));
-        protobuf_text(&p->part, PROCESS_NAME, timeline_text(p->x->tl, p->x->tl->processes[i].command));
+        protobuf_text(&p->part, PROCESS_NAME, export_process_name(p->x, i, name, sizeof name));
         track(p, UUID_PROCESS + i, 0, NULL, TRACK_PROCESS);
     }
 }
@@ -277,8 +278,9 @@ static void lanes(struct perfetto *p) {
     char name[160];
     for (size_t i = 0; i < tl->ndevices; i++) {
         snprintf(name, sizeof name, "GPU %zu %.120s", i, timeline_text(tl, tl->devices[i].name));
+        uint32_t process = export_device_process(p->x, (uint32_t)i);
         strbuf_reset(&p->part);
-        track(p, UUID_DEVICE + i, 0, name, 0);
+        track(p, UUID_DEVICE + i, process == TIMELINE_NONE ? 0 : UUID_PROCESS + process, name, 0);
     }
     for (uint32_t i = 0; i < tl->nlanes; i++) {
         const struct timeline_lane *l = &tl->lanes[i];

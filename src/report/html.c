@@ -85,18 +85,22 @@ static void add_fact(struct strbuf *out, const char *label, const char *value) {
     strbuf_addstr(out, "</span>\n");
 }
 
-static void page_head(const struct view *v, struct strbuf *out) {
+void html_page_start(const char *title, struct strbuf *out) {
     strbuf_addstr(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                        "<meta name=\"referrer\" content=\"no-referrer\">\n"
                        "<link rel=\"icon\" href=\"data:,\">\n<title>");
-    html_escape(out, v->run->title ? v->run->title : "inferprof report");
+    html_escape(out, title ? title : "inferprof report");
     strbuf_addstr(out, "</title>\n<style>\n");
     add_embedded(out, "web/report.css");
     strbuf_addstr(
         out, "</style>\n</head>\n<body>\n<header class=\"top\">\n<div class=\"brand\">inferprof</div>\n<h1>");
-    html_escape(out, text_or_dash(v->run->title));
+    html_escape(out, text_or_dash(title));
     strbuf_addstr(out, "</h1>\n<div class=\"meta\">\n");
+}
+
+static void page_head(const struct view *v, struct strbuf *out) {
+    html_page_start(v->run->title, out);
     add_fact(out, "", v->run->run_id);
     if (v->run->started_wall_ns) add_fact(out, "", text_date(v->run->started_wall_ns).s);
     add_fact(out, "", view_device(v));
@@ -237,6 +241,14 @@ static void page_scripts(struct strbuf *out) {
     }
 }
 
+void html_page_end(const char *version, struct strbuf *out) {
+    strbuf_addstr(out, "</main>\n<footer>Written by inferprof ");
+    html_escape(out, version);
+    strbuf_addstr(out, ". This page is one self-contained file and makes no network requests.</footer>\n");
+    page_scripts(out);
+    strbuf_addstr(out, "</body>\n</html>\n");
+}
+
 void report_html(const struct view *v, struct strbuf *out) {
     struct strbuf timeline = STRBUF_INIT;
     window_json(v, v->run->slim ? WINDOW_SLIM_SLICES : WINDOW_MAX_SLICES, &timeline);
@@ -258,10 +270,6 @@ void report_html(const struct view *v, struct strbuf *out) {
     section_memory(v, out);
     section_power(v, out);
     html_provenance(v, out);
-    strbuf_addstr(out, "</main>\n<footer>Written by inferprof ");
-    html_escape(out, v->run->version);
-    strbuf_addstr(out, ". This page is one self-contained file and makes no network requests.</footer>\n");
-    page_scripts(out);
-    strbuf_addstr(out, "</body>\n</html>\n");
+    html_page_end(v->run->version, out);
     strbuf_free(&timeline);
 }

@@ -21,6 +21,10 @@ void html_operators(const struct view *v, struct strbuf *out);
 void html_gemms(const struct view *v, struct strbuf *out);
 void html_provenance(const struct view *v, struct strbuf *out);
 
+/* Opens a page up to the line of facts under its title; the caller adds <span> elements and closes it with
+ * "</div></header>" and "<main>". */
+void html_page_start(const char *title, struct strbuf *out);
+void html_page_end(const char *version, struct strbuf *out); /* closes <main> and the page */
 void html_section(struct strbuf *out, const char *id, const char *heading,
                   const char *lede); /* opens a section */
 void html_section_end(struct strbuf *out);

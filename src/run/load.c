@@ -304,7 +304,7 @@ int run_load(struct loaded_run *r, const char *const *operands, size_t n, const 
         if (add_operand(r, operands[i], err) < 0) goto failed;
     if (n == 1 && r->dir && !o->fresh && read_saved(r, err) < 0) goto failed;
     if (r->paths.n) {
-        r->timeline = timeline_load((const char *const *)r->paths.v, r->paths.n, err);
+        r->timeline = timeline_load_aligned((const char *const *)r->paths.v, r->paths.n, o->clocks, err);
         if (!r->timeline && !r->saved) goto failed;
         if (!r->timeline) strlist_add(&r->problems, "Cannot read the trace: %s", err->msg);
     }

@@ -44,8 +44,10 @@ struct run_options {
     /* replaces the costs stored in the run; must stay valid until run_unload() */
     const struct llm_model *model;
     uint64_t tp, pp, ep, dp; /* number of GPUs that share the model (see analyze_input); 0: not given */
-    bool whole;              /* include the program's work before and after the recorded request */
-    bool whole_trace;        /* treat a trace without stages as one stage instead of looking for steps */
+    /* clocks of the ranks of a job; NULL: the times of all files are comparable */
+    const struct timeline_clocks *clocks;
+    bool whole;       /* include the program's work before and after the recorded request */
+    bool whole_trace; /* treat a trace without stages as one stage instead of looking for steps */
     /* the traces are new, so an existing metrics.json in the folder does not describe them */
     bool fresh;
 };

@@ -16,6 +16,8 @@ struct loading {
     uint32_t *texts; /* [string_end]: number of the text in the timeline; TIMELINE_NONE: not used yet */
     uint32_t string_end;
     uint64_t missing_texts;
+    const void *clock; /* NULL: times are not converted */
+    uint64_t (*convert)(const void *clock, uint64_t own_ns);
 };
 
 static uint32_t timeline_number(struct loading *l, uint32_t file_text) {
@@ -41,9 +43,24 @@ static void renumber_texts(struct loading *l, const struct trace_batch *batch) {
     }
 }
 
+/* Changes the batch in place. A time of 0 is unknown. */
+static void convert_times(const struct loading *l, const struct trace_batch *batch) {
+    const struct trace_schema *schema = trace_schema(batch->kind);
+    for (size_t f = 0; schema && f < schema->nfields; f++) {
+        if (schema->fields[f].type != TRACE_FIELD_TIME && schema->fields[f].type != TRACE_FIELD_AFTER)
+            continue;
+        char *at = (char *)(uintptr_t)batch->records + schema->fields[f].offset;
+        for (size_t i = 0; i < batch->n; i++, at += schema->record_bytes) {
+            uint64_t *ns = (uint64_t *)(void *)at;
+            if (*ns) *ns = l->convert(l->clock, *ns);
+        }
+    }
+}
+
 static void add_batch(struct loading *l, const struct trace_batch *batch) {
     struct timeline_builder *b = l->b;
     renumber_texts(l, batch);
+    if (l->clock) convert_times(l, batch);
     switch (batch->kind) {
     case TRACE_META:
         for (size_t i = 0; i < batch->n; i++)
@@ -82,11 +99,16 @@ static void report_state(struct loading *l, const char *path) {
                                  (unsigned long long)l->missing_texts);
 }
 
-static int load_file(struct timeline_builder *b, const char *path, struct err *err) {
+static int load_file(struct timeline_builder *b, const char *path, const struct timeline_clocks *clocks,
+                     struct err *err) {
     struct loading l = { .b = b, .r = trace_reader_open(path, err) };
     struct trace_batch batch = { 0 };
     struct err why;
     if (!l.r) return -1;
+    if (clocks) {
+        l.clock = clocks->clock_of(clocks->arg, path);
+        l.convert = clocks->convert;
+    }
     timeline_builder_process(b, path);
     l.string_end = trace_reader_string_end(l.r);
     l.texts = xmalloc(((size_t)l.string_end + 1) * sizeof *l.texts);
@@ -107,12 +129,17 @@ static int load_file(struct timeline_builder *b, const char *path, struct err *e
 }
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err) {
+    return timeline_load_aligned(paths, n, NULL, err);
+}
+
+struct timeline *timeline_load_aligned(const char *const *paths, size_t n,
+                                       const struct timeline_clocks *clocks, struct err *err) {
     struct timeline_builder *b = timeline_builder_open();
     size_t loaded = 0;
     struct err first = { "" }, why;
     if (!n) err_set(&first, "no trace file given");
     for (size_t i = 0; i < n; i++) {
-        if (load_file(b, paths[i], &why) == 0) {
+        if (load_file(b, paths[i], clocks, &why) == 0) {
             loaded++;
             continue;
         }

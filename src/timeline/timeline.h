@@ -268,6 +268,16 @@ struct timeline {
 };
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
+/* Converts the times of files to one clock while they are loaded. `clock_of` returns the clock of a file.
+ * The times of files without a clock (NULL) are not converted. */
+struct timeline_clocks {
+    const void *arg;
+    const void *(*clock_of)(const void *arg, const char *path);
+    uint64_t (*convert)(const void *clock, uint64_t own_ns);
+};
+/* `clocks` may be NULL. */
+struct timeline *timeline_load_aligned(const char *const *paths, size_t n,
+                                       const struct timeline_clocks *clocks, struct err *err);
 /* Keeps the ranges that overlap [from, to) and the launches, kernels, copies, synchronisations and GEMMs
  * that start in it. Other kernels are counted (cut_kernels). Samples, power, tokens and replays are always
  * kept. Must be called while no other code points into the timeline. */

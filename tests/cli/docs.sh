@@ -6,6 +6,7 @@ check "the documents list the options and keys of the program" python3 tests/too
 mkdir -p "$work/examples/runs/ocr/trace"
 "$BUILD/tests/make_trace" "$work/examples/decode.ipt" 64 || exit 1
 "$BUILD/tests/make_run" "$work/examples/runs/ocr/trace/a.ipt" 64 1219 || exit 1
+"$BUILD/tests/make_ranks" "$work/examples/job" ranks=8 per_node=4 layers=6 slow=5 slow_percent=20 move_ns=5000 || exit 1
 # metrics DIR ID DECODE_MS RATES GEMV_NS DRIVER: writes the parts of metrics.json that `compare` reads; 5 processes of 2 repeats
 metrics() {
     mkdir -p "$1"
@@ -23,6 +24,6 @@ END
 metrics "$work/examples/runs/before" 20261114-before 630,631,629,630,632,631,628,630,631,632 101.6,101.4,101.7,101.6,101.3,101.4,101.9,101.6,101.4,101.3 61000000 580.1
 metrics "$work/examples/runs/after" 20261115-after 661,662,660,663,661,660,662,661,664,662 96.8,96.7,97.0,96.5,96.8,97.0,96.7,96.8,96.4,96.7 92000000 580.2
 python3 tests/tools/doc_examples.py "$INFERPROF" "$work/examples" docs/compare.md docs/configuration.md docs/export.md docs/import.md \
-    docs/profile.md docs/report.md docs/static.md docs/stats.md docs/trace.md >"$work/log"
+    docs/profile.md docs/ranks.md docs/report.md docs/static.md docs/stats.md docs/trace.md >"$work/log"
 check "the examples in the documents match the program's output" test $? -eq 0
 sed 's/^/# /' "$work/log"

@@ -1,0 +1,12 @@
+/* What the name of a process group says about its purpose. */
+#ifndef ANALYZE_GROUP_NAME_H
+#define ANALYZE_GROUP_NAME_H
+
+enum group_kind { GROUP_TENSOR, GROUP_PIPELINE, GROUP_EXPERT, GROUP_DATA, GROUP_CONTEXT, GROUP_KINDS };
+
+const char *group_kind_name(enum group_kind kind); /* "tp" */
+/* Returns GROUP_KINDS for a group that does not show how the model is shared: the default group, or a
+ * union of two. */
+enum group_kind group_kind_of(const char *name);
+
+#endif

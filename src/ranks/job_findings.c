@@ -1,0 +1,461 @@
+#include "ranks/job_findings.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/units.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define LEAST_SHARE 0.05        /* of a step: smaller losses are not reported */
+#define SLOW_LINK 0.7           /* of the median of the same collective on other communicators */
+#define LOW_USE 0.5             /* of the link's peak */
+#define REACHABLE 0.8           /* of the link's peak, for large messages */
+#define LARGE_BYTES (16u << 20) /* smaller messages are limited by latency */
+#define SIMILAR 0.8             /* correlation of tokens and compute time */
+
+/* ---- Figures of a stage, per step and by rank; NaN for ranks without the stage */
+struct figures {
+    size_t n;
+    double *v; /* all arrays below are parts of it */
+    double *wall, *compute, *wait, *move, *exposed, *idle, *own;
+};
+
+/* `own` is the time that does not depend on other ranks: everything except communication. */
+static struct figures figures_of(const struct rank_job *job, size_t stage) {
+    size_t n = job->nranks;
+    struct figures f = { .n = n, .v = xcalloc(MAX(1, 7 * n), sizeof *f.v) };
+    double **parts[] = { &f.wall, &f.compute, &f.wait, &f.move, &f.exposed, &f.idle, &f.own };
+    for (size_t k = 0; k < COUNTOF(parts); k++) *parts[k] = f.v + k * n;
+    for (size_t r = 0; r < n; r++) {
+        const struct rank_cell *c = rank_job_cell(job, r, stage);
+        double steps = c->present && c->occurrences ? (double)c->occurrences : NAN;
+        f.wall[r] = c->wall_ns / steps;
+        f.compute[r] = c->time.compute_ns / steps;
+        f.wait[r] = c->time.wait_ns / steps;
+        f.move[r] = c->time.move_ns / steps;
+        f.exposed[r] = c->time.exposed_ns / steps;
+        f.idle[r] = c->time.idle_ns / steps;
+        f.own[r] = (c->time.compute_ns + c->time.copy_ns + c->time.idle_ns) / steps;
+    }
+    return f;
+}
+
+static double median_of(const double *v, size_t n) { return stats_of(v, n).median; }
+
+/* Median over all ranks but one. */
+static double median_of_others(double *v, size_t n, size_t except) {
+    double kept = v[except];
+    v[except] = NAN;
+    double median = median_of(v, n);
+    v[except] = kept;
+    return median;
+}
+
+double rank_step_ns(const struct rank_job *job, size_t stage) {
+    double most = NAN;
+    for (size_t r = 0; r < job->nranks; r++) {
+        const struct rank_cell *c = rank_job_cell(job, r, stage);
+        if (c->present && c->occurrences)
+            most = fmax(isnan(most) ? 0 : most, c->wall_ns / (double)c->occurrences);
+    }
+    return most;
+}
+
+/* ---- Emitting */
+struct search {
+    const struct rank_job *job;
+    const struct rank_layout *layout;
+    const struct rank_links *links;
+    struct rank_findings *out;
+};
+
+static const char *text_ns(double ns, char *buf, size_t cap) { return units_duration_ns(ns, buf, cap); }
+
+/* What the findings so far leave of a step. */
+static double left_ns(const struct search *s, size_t stage, double step_ns) {
+    double left = step_ns;
+    for (size_t i = 0; i < s->out->n; i++)
+        if (s->out->v[i].stage == stage) left -= s->out->v[i].saving_ms * 1e6;
+    return fmax(0, left);
+}
+
+/* Takes over title and evidence. */
+static void emit(struct search *s, struct rank_finding f, double saving_ns) {
+    double step_ns = rank_step_ns(s->job, f.stage);
+    saving_ns = fmin(saving_ns, left_ns(s, f.stage, step_ns));
+    if (!(saving_ns >= LEAST_SHARE * step_ns)) {
+        free(f.title);
+        free(f.evidence);
+        return;
+    }
+    f.saving_ms = saving_ns * 1e-6;
+    f.step_ms = step_ns * 1e-6;
+    f.saving_percent = 100 * saving_ns / step_ns;
+    vec_push(s->out, f);
+}
+
+/* ---- Straggler */
+static const struct reason_text {
+    enum rank_reason reason;
+    const char *rule, *cause, *advice;
+} reason_texts[] = {
+    { RANK_REASON_SLOWER_KERNELS, "slow-gpu", "its kernels are slower",
+      "compare clocks, power limit, temperature and memory errors of this GPU with the others; exclude or "
+      "replace it" },
+    { RANK_REASON_THROTTLED, "slow-gpu", "its clocks are throttled",
+      "check power limit, temperature and cooling of this GPU" },
+    { RANK_REASON_LATER_LAUNCHES, "slow-host", "its host launches later",
+      "look at the host of this rank: other processes on its cores, CPU frequency, NUMA binding, data "
+      "loading" },
+    { RANK_REASON_MORE_TOKENS, "token-imbalance", "it has more tokens",
+      "balance the tokens of the ranks: sort or pack sequences by length, or route requests by tokens" },
+    { RANK_REASON_EXPERTS, "expert-imbalance", "its experts have more work",
+      "balance the experts: place or replicate busy experts, or limit their capacity" },
+    { RANK_REASON_MORE_WORK, "uneven-work", "it has more or larger kernels",
+      "find out why this rank has more work: last pipeline stage, logging, sampling, uneven layers" },
+    { RANK_REASON_UNKNOWN, "straggler", "the reason is unknown",
+      "compare its timeline with that of the median rank" },
+};
+
+static const struct reason_text *text_of(enum rank_reason reason) {
+    for (size_t i = 0; i < COUNTOF(reason_texts); i++)
+        if (reason_texts[i].reason == reason) return &reason_texts[i];
+    return &reason_texts[COUNTOF(reason_texts) - 1];
+}
+
+/* The job gains what the rank needs more than the median rank, but not more than the others wait. */
+static void find_straggler(struct search *s) {
+    const struct rank_straggler *g = &s->job->straggler;
+    char a[32], b[32];
+    const struct rank_row *row = g->rank != RANK_NONE ? rank_job_find(s->job, g->rank) : NULL;
+    if (!row || g->stage >= s->job->nstages) return;
+    size_t r = (size_t)(row - s->job->ranks);
+    struct figures f = figures_of(s->job, g->stage);
+    double extra = f.own[r] - median_of_others(f.own, f.n, r), waits = median_of_others(f.wait, f.n, r);
+    if (isnan(waits)) waits = median_of_others(f.exposed, f.n, r);
+    const struct reason_text *t = text_of(g->reason);
+    struct rank_finding finding = {
+        .rule = t->rule,
+        .title =
+            xasprintf("%s: all ranks wait for rank %u: %s", s->job->stages[g->stage].name, g->rank, t->cause),
+        .evidence =
+            xasprintf("rank %u arrives last at %.0f%% of the collectives; it takes %s per step longer than "
+                      "the median rank, and the others wait %s per step%s%s",
+                      g->rank, 100 * g->last_share, text_ns(extra, a, sizeof a), text_ns(waits, b, sizeof b),
+                      g->evidence ? "; " : "", g->evidence ? g->evidence : ""),
+        .advice = t->advice,
+        .stage = g->stage,
+        .rank = g->rank,
+        .confidence =
+            g->last_share > 0.8 && g->reason != RANK_REASON_UNKNOWN ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
+    };
+    emit(s, finding, fmin(extra, waits));
+    free(f.v);
+}
+
+/* ---- Imbalance */
+
+/* Sums over steps and ranks, for the correlation of tokens and compute time around the mean of a step. */
+struct relation {
+    double tt, cc, tc, tokens, n;
+};
+
+static bool same_group(const struct rank_layout *l, size_t a, size_t b) {
+    return !l->source || l->places[a].pp == l->places[b].pp;
+}
+
+/* Compute time of the slowest rank above the mean, among ranks with the same layers. NaN: no data. */
+static double excess_in_step(const struct rank_layout *l, const struct rank_step_cell *cells, size_t n,
+                             size_t first, struct relation *rel) {
+    double sum = 0, most = 0, tokens = 0;
+    size_t count = 0;
+    for (size_t r = first; r < n; r++) {
+        if (!same_group(l, first, r) || isnan(cells[r].compute_ns)) continue;
+        sum += cells[r].compute_ns;
+        tokens += cells[r].tokens;
+        most = fmax(most, cells[r].compute_ns);
+        count++;
+    }
+    if (count < 2) return NAN;
+    double mean = sum / (double)count, mean_tokens = tokens / (double)count;
+    for (size_t r = first; r < n && !isnan(mean_tokens); r++) {
+        if (!same_group(l, first, r) || isnan(cells[r].compute_ns)) continue;
+        double dt = cells[r].tokens - mean_tokens, dc = cells[r].compute_ns - mean;
+        rel->tt += dt * dt;
+        rel->cc += dc * dc;
+        rel->tc += dt * dc;
+        rel->tokens += cells[r].tokens;
+        rel->n++;
+    }
+    return most - mean;
+}
+
+/* First rank of each group of ranks with the same layers. */
+static bool starts_group(const struct rank_layout *l, size_t r) {
+    for (size_t k = 0; k < r; k++)
+        if (same_group(l, k, r)) return false;
+    return true;
+}
+
+/* Mean over the steps of what the slowest rank needs more than the mean rank. */
+static double mean_excess(const struct search *s, const struct rank_steps *steps, struct relation *rel) {
+    double sum = 0, rows = 0;
+    size_t n = s->job->nranks;
+    for (size_t i = 0; i < steps->nrows; i++) {
+        double most = NAN;
+        for (size_t r = 0; r < n; r++) {
+            if (!starts_group(s->layout, r)) continue;
+            double e = excess_in_step(s->layout, &steps->cells[i * n], n, r, rel);
+            if (!isnan(e)) most = isnan(most) ? e : fmax(most, e);
+        }
+        if (isnan(most)) continue;
+        sum += most;
+        rows++;
+    }
+    return rows > 0 ? sum / rows : NAN;
+}
+
+static bool has_operation(const struct rank_job *job, const char *operation) {
+    for (size_t i = 0; i < job->ncollectives; i++)
+        if (job->collectives[i].operation && strcmp(job->collectives[i].operation, operation) == 0)
+            return true;
+    return false;
+}
+
+static enum rank_reason imbalance_reason(const struct search *s, const struct relation *rel) {
+    double mean = rel->tokens / rel->n, spread = sqrt(rel->tt / rel->n) / mean;
+    if (rel->n > 0 && spread > 0.02 && rel->tc / sqrt(rel->tt * rel->cc) > SIMILAR)
+        return RANK_REASON_MORE_TOKENS;
+    if ((s->layout->source && s->layout->sizes.ep > 1) || has_operation(s->job, "all_to_all"))
+        return RANK_REASON_EXPERTS;
+    return RANK_REASON_UNKNOWN;
+}
+
+static bool has_finding_about_ranks(const struct search *s, uint32_t stage) {
+    for (size_t i = 0; i < s->out->n; i++)
+        if (s->out->v[i].stage == stage && s->out->v[i].rank != RANK_NONE) return true;
+    return false;
+}
+
+static void find_imbalance(struct search *s, const struct rank_steps *steps) {
+    struct relation rel = { 0 };
+    char a[32], b[32];
+    if (has_finding_about_ranks(s, steps->stage)) return;
+    double excess = mean_excess(s, steps, &rel);
+    struct figures f = figures_of(s->job, steps->stage);
+    double waits = median_of(f.wait, f.n), compute = median_of(f.compute, f.n);
+    free(f.v);
+    if (isnan(excess)) return;
+    enum rank_reason reason = imbalance_reason(s, &rel);
+    const char *name = s->job->stages[steps->stage].name;
+    const char *what = reason == RANK_REASON_MORE_TOKENS ? "the tokens of the ranks are uneven"
+                       : reason == RANK_REASON_EXPERTS   ? "the work of the experts is uneven"
+                                                         : "the work of the ranks is uneven";
+    struct rank_finding finding = {
+        .rule = reason == RANK_REASON_UNKNOWN ? "uneven-work" : text_of(reason)->rule,
+        .title = xasprintf("%s: %s", name, what),
+        .evidence =
+            xasprintf("in a step, the slowest rank computes %s longer than the mean rank (median compute "
+                      "time %s); the slowest rank differs between steps",
+                      text_ns(excess, a, sizeof a), text_ns(compute, b, sizeof b)),
+        .advice = reason == RANK_REASON_UNKNOWN
+                      ? "compare the kernels of the slowest and the fastest rank in one step"
+                      : text_of(reason)->advice,
+        .stage = steps->stage,
+        .rank = RANK_NONE,
+        .confidence = reason == RANK_REASON_MORE_TOKENS ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
+    };
+    emit(s, finding, isnan(waits) ? excess : fmin(excess, waits));
+}
+
+/* ---- Pipeline bubbles: a full pipeline would keep the busiest rank busy all the time */
+static void find_bubbles(struct search *s, uint32_t stage) {
+    char a[32], b[32];
+    if (!s->layout->source || s->layout->sizes.pp < 2) return;
+    struct figures f = figures_of(s->job, stage);
+    double busiest = 0, sum = 0, n = 0, step = rank_step_ns(s->job, stage);
+    for (size_t r = 0; r < f.n; r++) {
+        if (isnan(f.wall[r])) continue;
+        double bubble = f.idle[r] + (isnan(f.wait[r]) ? 0 : f.wait[r]);
+        busiest = fmax(busiest, f.wall[r] - bubble);
+        sum += bubble / f.wall[r];
+        n++;
+    }
+    free(f.v);
+    if (n < 2) return;
+    struct rank_finding finding = {
+        .rule = "pipeline-bubbles",
+        .title = xasprintf("%s: pipeline bubbles: GPUs are idle or wait %.0f%% of a step",
+                           s->job->stages[stage].name, 100 * sum / n),
+        .evidence = xasprintf("%" PRIu64 " pipeline stages; the busiest rank works %s of a step of %s",
+                              s->layout->sizes.pp, text_ns(busiest, a, sizeof a), text_ns(step, b, sizeof b)),
+        .advice = "keep more micro-batches in flight (at least as many as stages), interleave stages, or "
+                  "move layers from "
+                  "the busiest stage",
+        .stage = stage,
+        .rank = RANK_NONE,
+        .confidence = ANALYSIS_MEDIUM,
+    };
+    emit(s, finding, step - busiest);
+}
+
+/* ---- Exposed communication */
+static const char *top_operation(const struct rank_job *job) {
+    return job->ncollectives && job->collectives[0].operation ? job->collectives[0].operation
+                                                              : "communication";
+}
+
+/* The rank that arrives last does not wait, so its exposed time is the time to move the bytes. */
+static void find_exposed(struct search *s, uint32_t stage) {
+    char a[32], b[32];
+    struct figures f = figures_of(s->job, stage);
+    double move = median_of(f.move, f.n), step = rank_step_ns(s->job, stage);
+    bool matched = !isnan(move);
+    if (!matched) move = stats_of(f.exposed, f.n).min;
+    free(f.v);
+    if (!(move > 0)) return;
+    struct rank_finding finding = {
+        .rule = "exposed-communication",
+        .title = xasprintf("%s: %s is exposed: %s of a step of %s", s->job->stages[stage].name,
+                           top_operation(s->job), text_ns(move, a, sizeof a), text_ns(step, b, sizeof b)),
+        .evidence = xasprintf(
+            "time in which only communication runs on a GPU%s; waiting for other ranks is not part of it",
+            matched ? ", median over ranks" : ", of the rank with the least (collectives were not matched)"),
+        .advice = "overlap communication with computation, fuse small collectives, reduce the bytes (lower "
+                  "precision, "
+                  "fewer GPUs per tensor group), or use a faster link",
+        .stage = stage,
+        .rank = RANK_NONE,
+        .confidence = matched ? ANALYSIS_HIGH : ANALYSIS_LOW,
+    };
+    emit(s, finding, move);
+}
+
+/* ---- Slow links */
+
+/* Median bus bandwidth of the same operation and size on other communicators of the same span. */
+static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *peers) {
+    const struct rank_collective *c = &job->collectives[row];
+    double *v = xcalloc(job->ncollectives, sizeof *v);
+    *peers = 0;
+    for (size_t i = 0; i < job->ncollectives; i++) {
+        const struct rank_collective *o = &job->collectives[i];
+        bool same = o->operation && c->operation && strcmp(o->operation, c->operation) == 0 &&
+                    o->bytes == c->bytes && o->communicator != c->communicator &&
+                    (job->communicators[o->communicator].nodes > 1) ==
+                        (job->communicators[c->communicator].nodes > 1) &&
+                    job->communicators[o->communicator].nranks == job->communicators[c->communicator].nranks;
+        if (same && o->bus_bytes_per_s > 0) v[(*peers)++] = o->bus_bytes_per_s;
+    }
+    double median = stats_of(v, *peers).median;
+    free(v);
+    return median;
+}
+
+/* The stage with the most exposed communication, for savings of a collective. */
+static uint32_t busiest_stage(const struct rank_job *job) {
+    uint32_t best = RANK_NONE;
+    double most = 0;
+    for (size_t s = 0; s < job->nstages; s++) {
+        double sum = 0;
+        for (size_t r = 0; r < job->nranks; r++) sum += fmax(0, rank_job_cell(job, r, s)->time.exposed_ns);
+        if (job->stages[s].parent != RANK_NONE || !(sum > most)) continue;
+        most = sum;
+        best = (uint32_t)s;
+    }
+    return best;
+}
+
+static char *ranks_text(const struct rank_communicator *c) {
+    if (!c->nranks) return xstrdup("unknown ranks");
+    return xasprintf("ranks %u to %u (%zu)", c->ranks[0], c->ranks[c->nranks - 1], c->nranks);
+}
+
+/* Exposed moving time of a collective per step and rank. */
+static double exposed_move_ns(const struct rank_job *job, const struct rank_collective *c, uint32_t stage) {
+    const struct rank_communicator *comm = &job->communicators[c->communicator];
+    double steps = 0, n = 0, wait = isnan(c->wait_ns) ? 0 : c->wait_ns;
+    for (size_t i = 0; i < comm->nranks; i++) {
+        const struct rank_row *row = rank_job_find(job, comm->ranks[i]);
+        if (!row) continue;
+        steps += (double)rank_job_cell(job, (size_t)(row - job->ranks), stage)->occurrences;
+        n++;
+    }
+    return steps > 0 ? (c->exposed_ns - wait) / steps : NAN;
+}
+
+static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
+    const struct rank_collective *c = &s->job->collectives[row];
+    const struct rank_communicator *comm = &s->job->communicators[c->communicator];
+    struct rank_link_use use = rank_link_use(s->job, s->links, row);
+    size_t peers;
+    char *ranks, *title, *evidence;
+    if (!(c->bus_bytes_per_s > 0) || c->bytes < LARGE_BYTES / 16) return;
+    double others = peers_bandwidth(s->job, row, &peers), expected;
+    bool slow = peers >= 2 && c->bus_bytes_per_s < SLOW_LINK * others;
+    bool low = c->bytes >= LARGE_BYTES && use.share < LOW_USE;
+    if (!slow && !low) return;
+    ranks = ranks_text(comm);
+    if (slow) {
+        expected = others;
+        title = xasprintf("%s: a slow link between %s", c->operation, ranks);
+        evidence = xasprintf(
+            "%.3g GB/s bus bandwidth; the same %s of %.3g MB runs at %.3g GB/s on %zu other communicators",
+            c->bus_bytes_per_s * 1e-9, c->operation, (double)c->bytes * 1e-6, others * 1e-9, peers);
+    } else {
+        expected = REACHABLE * use.peak_bytes_per_s;
+        title = xasprintf("%s of %s uses %.0f%% of %s", c->operation, ranks, 100 * use.share, use.link);
+        evidence = xasprintf("%.3g GB/s bus bandwidth of %.3g GB/s, in messages of %.3g MB",
+                             c->bus_bytes_per_s * 1e-9, use.peak_bytes_per_s * 1e-9, (double)c->bytes * 1e-6);
+    }
+    struct rank_finding finding = {
+        .rule = "slow-link",
+        .title = title,
+        .evidence = evidence,
+        .advice = "check the topology of these GPUs (nvidia-smi topo -m, NCCL_DEBUG=INFO), cables and "
+                  "adapters, and run "
+                  "nccl-tests on them",
+        .stage = stage,
+        .rank = RANK_NONE,
+        .confidence = slow ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
+    };
+    free(ranks);
+    emit(s, finding, exposed_move_ns(s->job, c, stage) * (1 - c->bus_bytes_per_s / expected));
+}
+
+/* ---- All rules */
+static int by_saving(const void *a, const void *b) {
+    const struct rank_finding *x = a, *y = b;
+    return x->saving_ms < y->saving_ms ? 1 : x->saving_ms > y->saving_ms ? -1 : strcmp(x->title, y->title);
+}
+
+/* Rules with a precise cause come first: what they save is not reported again by a general rule. */
+void rank_findings_find(const struct rank_job *job, const struct rank_layout *layout,
+                        const struct rank_links *links, struct rank_findings *out) {
+    *out = (struct rank_findings){ 0 };
+    struct search s = { job, layout, links, out };
+    uint32_t stage = busiest_stage(job);
+    if (job->present < 2) return;
+    find_straggler(&s);
+    for (size_t i = 0; i < job->nsteps; i++) find_imbalance(&s, &job->steps[i]);
+    for (size_t i = 0; stage != RANK_NONE && i < job->ncollectives; i++) find_slow_link(&s, i, stage);
+    for (size_t i = 0; i < job->nstages; i++) {
+        if (job->stages[i].parent != RANK_NONE || job->stages[i].outside) continue;
+        find_bubbles(&s, (uint32_t)i);
+        find_exposed(&s, (uint32_t)i);
+    }
+    if (out->n) qsort(out->v, out->n, sizeof *out->v, by_saving);
+}
+
+void rank_findings_free(struct rank_findings *f) {
+    for (size_t i = 0; i < f->n; i++) {
+        free(f->v[i].title);
+        free(f->v[i].evidence);
+    }
+    free(f->v);
+    *f = (struct rank_findings){ 0 };
+}

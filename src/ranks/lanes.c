@@ -1,0 +1,121 @@
+#include "ranks/lanes.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/kernel_name.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "ranks/job_findings.h"
+#include "timeline/timeline.h"
+
+#define STEPS 1.25    /* window in steps of the busiest stage */
+#define PIXELS 2000.0 /* kernels closer than one of so many parts of the window are one span */
+
+/* By shape: whether its kernels communicate. */
+static bool *communication_shapes(const struct timeline *tl) {
+    bool *is = xcalloc(MAX(1, tl->nshapes), sizeof *is);
+    for (size_t i = 0; i < tl->nshapes; i++) {
+        struct kernel_name name;
+        kernel_name_parse(&name, timeline_text(tl, tl->shapes[i].name));
+        is[i] = name.category == KERNEL_CATEGORY_COMMUNICATION;
+        kernel_name_free(&name);
+    }
+    return is;
+}
+
+static size_t busiest_stage(const struct rank_job *job) {
+    size_t best = SIZE_MAX;
+    double most = 0;
+    for (size_t s = 0; s < job->nstages; s++) {
+        double sum = 0;
+        if (job->stages[s].parent != RANK_NONE || job->stages[s].outside) continue;
+        for (size_t r = 0; r < job->nranks; r++)
+            if (rank_job_cell(job, r, s)->present) sum += rank_job_cell(job, r, s)->wall_ns;
+        if (!(sum > most)) continue;
+        most = sum;
+        best = s;
+    }
+    return best;
+}
+
+/* Starts the window at a communication kernel near the middle of the trace, or at the middle kernel. */
+static uint64_t window_start(const struct timeline *tl, const bool *communicates) {
+    size_t n = tl->kernels.n;
+    for (size_t d = 0; d < n; d++) {
+        size_t i = (n / 2 + d) % n;
+        if (communicates[tl->kernels.shape[i]]) return tl->kernels.start_ns[i];
+    }
+    return tl->kernels.start_ns[n / 2];
+}
+
+struct spans {
+    struct rank_span *v;
+    size_t n, cap;
+};
+
+static void add_span(struct spans *s, struct rank_span span, double gap_ns) {
+    struct rank_span *last = s->n ? &s->v[s->n - 1] : NULL;
+    if (last && last->communication == span.communication && span.start_ns - last->end_ns <= gap_ns) {
+        last->end_ns = fmax(last->end_ns, span.end_ns);
+        return;
+    }
+    vec_push(s, span);
+}
+
+static void fill_lane(const struct rank_job *job, const struct rank_row *row, const struct timeline *tl,
+                      const bool *communicates, const struct rank_lanes *window, struct rank_lane *lane) {
+    const struct rank_clock *clock = &job->clocks[row->clock];
+    struct spans spans = { 0 };
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        double start = (double)rank_clock_to_job(clock, tl->kernels.start_ns[i]) - (double)window->from_ns;
+        double end = (double)rank_clock_to_job(clock, tl->kernels.end_ns[i]) - (double)window->from_ns;
+        if (end <= 0 || start >= window->window_ns) continue;
+        add_span(&spans,
+                 (struct rank_span){ fmax(0, start), fmin(window->window_ns, end),
+                                     communicates[tl->kernels.shape[i]] },
+                 window->window_ns / PIXELS);
+    }
+    lane->spans = spans.v;
+    lane->nspans = spans.n;
+}
+
+static const char *role_of(size_t i, size_t n) {
+    static const char *const three[] = { "slowest", "median", "fastest" };
+    return i == 0 ? three[0] : i + 1 == n ? three[2] : three[1];
+}
+
+static void load_lane(const struct rank_job *job, size_t row, size_t i, size_t n, double step_ns,
+                      struct rank_lanes *out) {
+    const struct rank_row *r = &job->ranks[row];
+    struct err err;
+    struct timeline *tl = r->trace && r->clock < job->nclocks ? timeline_load(&r->trace, 1, &err) : NULL;
+    if (!tl) return;
+    bool *communicates = communication_shapes(tl);
+    if (tl->kernels.n) {
+        if (!out->n) {
+            uint64_t middle = rank_clock_to_job(&job->clocks[r->clock], window_start(tl, communicates));
+            out->window_ns = STEPS * step_ns;
+            out->from_ns = middle - MIN(middle, (uint64_t)(0.1 * step_ns));
+        }
+        struct rank_lane *lane = &out->v[out->n++];
+        *lane = (struct rank_lane){ .rank = r->rank, .role = role_of(i, n) };
+        fill_lane(job, r, tl, communicates, out, lane);
+    }
+    free(communicates);
+    timeline_close(tl);
+}
+
+void rank_lanes_load(const struct rank_job *job, struct rank_lanes *out) {
+    size_t rows[3], n = rank_job_choose(job, rows), stage = busiest_stage(job);
+    *out = (struct rank_lanes){ 0 };
+    double step_ns = stage != SIZE_MAX ? rank_step_ns(job, stage) : NAN;
+    if (!(step_ns > 0)) return;
+    for (size_t i = 0; i < n; i++) load_lane(job, rows[i], i, n, step_ns, out);
+}
+
+void rank_lanes_free(struct rank_lanes *l) {
+    for (size_t i = 0; i < l->n; i++) free(l->v[i].spans);
+    *l = (struct rank_lanes){ 0 };
+}

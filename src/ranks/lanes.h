@@ -1,0 +1,31 @@
+/* Kernels of a few ranks in one short window, on the clock of the job: the slowest, the median and the
+ * fastest rank, around the middle of the job.
+ *     struct rank_lanes l;
+ *     rank_lanes_load(&job, &l);            -- l.n 0: no traces (only digests), or no kernels
+ *     rank_lanes_free(&l); */
+#ifndef RANKS_LANES_H
+#define RANKS_LANES_H
+
+#include "ranks/ranks.h"
+
+struct rank_span {
+    double start_ns, end_ns; /* from the start of the window */
+    bool communication;
+};
+struct rank_lane {
+    uint32_t rank;
+    const char *role;        /* "slowest", "median", "fastest" */
+    struct rank_span *spans; /* sorted by start; neighbours of one kind that nearly touch are one span */
+    size_t nspans;
+};
+struct rank_lanes {
+    struct rank_lane v[3];
+    size_t n;
+    double window_ns;
+    uint64_t from_ns; /* on the job's clock */
+};
+
+void rank_lanes_load(const struct rank_job *job, struct rank_lanes *out);
+void rank_lanes_free(struct rank_lanes *l);
+
+#endif

@@ -1,0 +1,50 @@
+#include "ranks/link_use.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "llm/gpus.h"
+
+/* Link of the GPUs of a communicator; NULL if unknown or if the GPUs have different links. */
+static const struct llm_link *local_link(const struct rank_job *job, const struct rank_links *links,
+                                         const struct rank_communicator *c) {
+    const struct llm_link *found = NULL;
+    if (links->link) return links->link;
+    for (size_t i = 0; i < c->nranks; i++) {
+        const struct rank_row *r = rank_job_find(job, c->ranks[i]);
+        struct err err;
+        const struct llm_gpu *gpu =
+            r && r->device && !strchr(r->device, ',') ? llm_gpu_find(r->device, &err) : NULL;
+        const struct llm_link *link = llm_link_of_gpu(gpu);
+        if (!link || (found && found != link)) return NULL;
+        found = link;
+    }
+    return found;
+}
+
+/* Operations that NCCL runs as rings or trees, so that their bytes leave the node through all adapters. */
+static bool is_ring(const char *operation) {
+    enum llm_collective_kind kind = llm_collective_of(operation);
+    return kind == LLM_ALL_REDUCE || kind == LLM_ALL_GATHER || kind == LLM_REDUCE_SCATTER ||
+           kind == LLM_BROADCAST || kind == LLM_REDUCE;
+}
+
+struct rank_link_use rank_link_use(const struct rank_job *job, const struct rank_links *links,
+                                   size_t collective) {
+    struct rank_link_use use = { NULL, NAN, NAN };
+    const struct rank_collective *c = &job->collectives[collective];
+    if (c->communicator >= job->ncommunicators) return use;
+    const struct rank_communicator *comm = &job->communicators[c->communicator];
+    const struct llm_link *link = local_link(job, links, comm);
+    if (comm->nodes <= 1) {
+        if (link) use = (struct rank_link_use){ link->name, link->gbytes_per_s * 1e9, NAN };
+    } else if (links->net) {
+        double adapters = is_ring(c->operation) ? fmax(1, floor((double)comm->nranks / comm->nodes)) : 1;
+        double net = links->net->gbytes_per_s * 1e9 * adapters;
+        double local = link && adapters > 1 ? link->gbytes_per_s * 1e9 : INFINITY;
+        use = (struct rank_link_use){ net <= local ? links->net->name : link->name, fmin(net, local), NAN };
+    }
+    use.share = c->bus_bytes_per_s / use.peak_bytes_per_s;
+    return use;
+}

@@ -1,0 +1,25 @@
+/* The bus bandwidth of collectives against the peak of their links.
+ * Within a node the link is the one of the GPU (llm/links.h) or given by the user; between nodes it is
+ * unknown unless the user gives it. An unknown link has no peak. */
+#ifndef RANKS_LINK_USE_H
+#define RANKS_LINK_USE_H
+
+#include "llm/links.h"
+#include "ranks/ranks.h"
+
+struct rank_links {
+    const struct llm_link *link, *net; /* given; NULL: from the name of the GPU, unknown */
+};
+
+struct rank_link_use {
+    const char *link;        /* name; NULL: unknown */
+    double peak_bytes_per_s; /* NaN: unknown */
+    double share;            /* bus bandwidth / peak; NaN: unknown */
+};
+
+/* Link of a collective (row of job.collectives). A ring over several nodes uses the network adapters of
+ * all its GPUs in a node, one per GPU; other operations use the GPU's own adapter. */
+struct rank_link_use rank_link_use(const struct rank_job *job, const struct rank_links *links,
+                                   size_t collective);
+
+#endif

@@ -1,0 +1,51 @@
+/* Report of a job of several ranks: ranks.html, ranks.md and ranks.json, and a summary for the terminal.
+ *     struct rank_report r = { .job = &job, .layout = &layout, ... };
+ *     if (rank_report_write(dir, &r, &err) < 0) ...
+ * Computes nothing. How to read it: docs/ranks.md. */
+#ifndef REPORT_RANKS_H
+#define REPORT_RANKS_H
+
+#include "base/strbuf.h"
+#include "base/table.h"
+#include "ranks/costs.h"
+#include "ranks/job_findings.h"
+#include "ranks/lanes.h"
+#include "ranks/layout.h"
+#include "ranks/link_use.h"
+
+struct rank_report {
+    const struct rank_job *job;
+    const struct rank_layout *layout;
+    const struct rank_costs *costs;
+    const struct rank_findings *findings;
+    const struct rank_links *links;
+    const struct rank_lanes *lanes;
+    const char *title, *model, *version; /* title and model may be NULL */
+};
+
+/* Writes ranks.html, ranks.md and ranks.json into an existing folder. */
+int rank_report_write(const char *dir, const struct rank_report *r, struct err *err);
+void rank_report_terminal(const struct rank_report *r, size_t width, struct strbuf *out);
+
+/* ---- Parts; internal to src/report */
+void rank_json(const struct rank_report *r, struct strbuf *out);
+
+#define RANK_ROWS_MAX 64 /* rows of tables with one row per rank; ranks.json has all */
+
+/* Tables; the caller prints and frees them. */
+void rank_table_stages(const struct rank_report *r, struct table *t);
+void rank_table_nodes(const struct rank_report *r, struct table *t);
+/* The slowest ranks if there are more than RANK_ROWS_MAX. Returns the number of ranks left out. */
+size_t rank_table_ranks(const struct rank_report *r, struct table *t);
+void rank_table_collectives(const struct rank_report *r, struct table *t);
+void rank_table_communicators(const struct rank_report *r, struct table *t);
+void rank_table_clocks(const struct rank_report *r, struct table *t);
+/* Lines about the job: ranks, nodes, layout, clocks. */
+void rank_facts(const struct rank_report *r, struct strbuf *out, const char *prefix, const char *suffix);
+
+/* Charts; nothing is written if there is nothing to draw. Return false then. */
+bool rank_chart_heat(const struct rank_report *r, double width, const char *css, struct strbuf *out);
+bool rank_chart_skew(const struct rank_report *r, double width, const char *css, struct strbuf *out);
+bool rank_chart_lanes(const struct rank_report *r, double width, const char *css, struct strbuf *out);
+
+#endif

@@ -1,0 +1,98 @@
+#!/bin/sh
+# The report and the exports of a job of several ranks: simulated jobs with known findings.
+# shellcheck source=tests/cli/lib.sh
+. tests/cli/lib.sh
+top=$PWD
+make_ranks=$top/$BUILD/tests/make_ranks
+cd "$work" || exit 1
+
+# simulate DIR key=value...
+simulate() { "$make_ranks" "$@" || not_ok "make_ranks $*" "failed"; }
+# finds NAME DIR EXPRESSION VALUE: the value of an expression over ranks.json, f: findings by rule
+finds() {
+    python3 - "$2/ranks.json" "$3" "$4" >"$work/log" 2>&1 <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+f = {x["rule"]: x for x in d["findings"]}
+got = eval(sys.argv[2])
+print(got)
+sys.exit(0 if str(got) == sys.argv[3] else 1)
+END
+    check "$1: $(tr '\n' ' ' <"$work/log")" test $? -eq 0
+}
+
+# ---- a slow GPU
+simulate slow ranks=8 per_node=4 steps=20 layers=6 offset_ms=20 drift_ppm=20 slow=5 slow_percent=20 move_ns=5000
+run "$INFERPROF" report slow -o slow-report
+expect "a job of several ranks has a summary of its ranks" 0 out '^8 of 8 ranks with data on 2 nodes' out '^layout: tp 4, pp 1, dp 2 .from the communicators' \
+    out 'all ranks wait for rank 5: its kernels are slower' err 'ranks.html'
+finds "the slow GPU is found" slow-report '(f["slow-gpu"]["rank"], d["straggler"]["reason"])' "(5, 'slower kernels')"
+# 6 layers of 8 kernels of 20 us, 20% longer: 192 us per step
+finds "its saving is what its kernels take longer" slow-report 'abs(f["slow-gpu"]["saving_ms_per_step"] - 0.192) < 0.01' True
+finds "savings of a stage do not exceed its step" slow-report 'sum(x["saving_ms_per_step"] for x in f.values()) <= f["slow-gpu"]["step_ms"]' True
+check "ranks.json is valid" python3 "$top/tests/tools/validate_json.py" slow-report/ranks.json
+check "ranks.html has heat map, skew and timeline of three ranks" \
+    sh -c 'grep -q "Time per step by rank and stage" slow-report/ranks.html && grep -q "slowest, median and fastest" slow-report/ranks.html && grep -q ">slowest<" slow-report/ranks.html'
+check "ranks.md has a table per node and the heat map as numbers" \
+    sh -c 'grep -q "^| node0" slow-report/ranks.md && grep -q "Compute / waiting / moving / idle" slow-report/ranks.md'
+finds "each rank has its place in the layout" slow-report '[(r["tp"], r["dp"]) for r in d["ranks"]][5]' '(1, 1)'
+
+# ---- other findings, and none
+simulate quiet ranks=4 per_node=4 steps=10 layers=6 move_ns=1000
+run "$INFERPROF" report -q quiet -o quiet-report
+finds "a balanced job has no finding" quiet-report 'sorted(f)' '[]'
+simulate exposed ranks=4 per_node=4 steps=10 layers=6 move_ns=60000 noise=0
+run "$INFERPROF" report -q exposed -o exposed-report
+finds "exposed communication is found" exposed-report 'sorted(f)' "['exposed-communication']"
+finds "its saving is the time that moves bytes" exposed-report 'abs(f["exposed-communication"]["saving_ms_per_step"] - 6 * 0.060) < 0.02' True
+simulate lazy ranks=4 per_node=4 steps=10 layers=6 move_ns=1000 lazy=2 lazy_us=60
+run "$INFERPROF" report -q lazy -o lazy-report
+finds "a host that launches later is found" lazy-report '(sorted(f), f["slow-host"]["rank"])' "(['slow-host'], 2)"
+simulate busy ranks=4 per_node=4 steps=10 layers=6 move_ns=1000 busy=1 busy_percent=30
+run "$INFERPROF" report -q busy -o busy-report
+finds "a rank with more tokens is found" busy-report '(sorted(f), f["token-imbalance"]["rank"])' "(['token-imbalance'], 1)"
+
+# ---- links, layouts, models
+run "$INFERPROF" report -q slow -o slow-report --link nvlink4 --net ndr
+# 8 MB over 4 GPUs in 5 us: faster than the link, which shows in the share
+finds "the bus bandwidth is compared with the given link" slow-report \
+    'sorted({(c["link"], c["link_bytes_per_s"]) for c in d["collectives"]})' "[('InfiniBand NDR', 200000000000), ('NVLink 4', 450000000000)]"
+run "$INFERPROF" report -q slow -o slow-report
+finds "an unknown link has no share" slow-report '{(c["link"], c["link_share"]) for c in d["collectives"]}' '{(None, None)}'
+run "$INFERPROF" report -q slow -o slow-report --tp 3
+expect "a layout that contradicts the job is an error" 1 err 'do not make up the 8 ranks'
+run "$INFERPROF" report -q slow -o slow-report --link nvlink77
+expect "an unknown link is an error" 1 err 'no link'
+run "$INFERPROF" report -q slow/node0-1000.ipt -o one --link nvlink4
+expect "--link needs several ranks" 1 err 'several ranks'
+
+# ---- digests only, missing ranks
+run "$INFERPROF" merge slow --output merged
+run "$INFERPROF" report -q merged -o merged-report
+finds "a merged folder gives the same findings" merged-report 'f["slow-gpu"]["rank"]' 5
+mkdir digests && cp merged/digest/* digests/
+run "$INFERPROF" report -q digests -o digests-report
+expect "digests alone are reported" 0
+check "without traces there is no timeline" sh -c '! grep -q ">slowest<" digests-report/ranks.html'
+rm slow/node0-1002.ipt
+run "$INFERPROF" report slow -o missing-report
+expect "a missing rank is named" 0 out '^7 of 8 ranks with data.* 1 missing' out 'caveat: .*2'
+
+# ---- exports on one clock
+simulate clocks ranks=4 per_node=2 steps=5 offset_ms=50 drift_ppm=20 jitter_ns=200
+run "$INFERPROF" export -q clocks --format chrome --output clocks.json
+check "ranks are processes, and collectives end at the same time on all of them" python3 - clocks.json <<'END'
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+names = sorted(e["args"]["name"] for e in events if e.get("name") == "process_name")
+assert [n for n in names if n.startswith("rank 3")] == ["rank 3 on node1", "rank 3: GPU 3 Simulated GPU"], names
+ends = {}
+for e in events:
+    if e.get("cat") == "kernel" and e["name"].startswith("nccl"):
+        ends.setdefault(e["pid"], []).append(e["ts"] + e["dur"])
+last = [max(v) for v in ends.values()]
+assert len(last) == 4 and max(last) - min(last) < 2, last
+END
+run "$INFERPROF" export -q clocks --output clocks.perfetto
+python3 "$top/tests/tools/perfetto_check.py" clocks.perfetto >clocks.check
+check "the Perfetto trace has the tracks of all ranks" grep -q '"kernel": 740' clocks.check
