@@ -1,4 +1,4 @@
-/* `inferprof digest DIR|TRACE...`: one small summary per rank, made where the traces lie. */
+/* `inferprof digest DIR|TRACE...`: writes one small summary per rank, on the machine that has the traces. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool parse_part(const char *text, struct rank_filter *out) {
     return true;
 }
 
-/* The folder `digest` in a run folder; for a single trace, its own folder. */
+/* Returns the folder `digest` in a run folder; for a single trace, the folder of the trace. */
 static char *default_folder(const char *operand) {
     if (file_is_dir(operand)) return file_join(operand, RANK_DIGEST_FOLDER);
     const char *name = file_basename(operand);

@@ -40,7 +40,7 @@ static void print_share(const char *what, double ns, double all_ns) {
         printf(", %s %.1f%%", what, 100 * ns / all_ns);
 }
 
-/* Shares of the time of all ranks together. */
+/* Prints the shares of the time, summed over all ranks. */
 static void print_time(const struct rank_job *job) {
     char text[32];
     if (!(job->timeline_ns > 0)) return;
@@ -65,7 +65,7 @@ static void print_straggler(const struct rank_job *job) {
     if (s->evidence) printf("  %s\n", s->evidence);
 }
 
-/* Ranks to look at first, and ranks without complete data. */
+/* Prints the ranks to look at first, and the ranks without complete data. */
 static void print_ranks(const struct rank_job *job) {
     static const char *const places[][3] = { { "slowest" },
                                              { "slowest", "fastest" },

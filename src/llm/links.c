@@ -41,8 +41,8 @@ static const struct llm_link links[] = {
     { "Ethernet 800G", 100, true, SRC_ETH },
 };
 
-/* The link of a GPU that is always built into boards with this link. A GPU on a PCIe card may also have a
- * bridge, and the slot may be slower than the card. Such GPUs have no row. */
+/* GPUs that are always sold with the same link. A GPU on a PCIe card may also have a bridge, and the slot
+ * may be slower than the card. Such GPUs have no row. */
 static const struct {
     const char *gpu, *link;
 } gpu_links[] = {
@@ -75,7 +75,7 @@ static void simplify(const char *text, char *out, size_t cap) {
     out[n] = '\0';
 }
 
-/* Returns the row whose name is `key`, or whose last word is ("ndr", "400g"). */
+/* Returns the row whose name or last word is `key` ("ndr", "400g"). */
 static const struct llm_link *find_row(const char *key) {
     char name[32];
     for (size_t i = 0; i < COUNTOF(links); i++) {

@@ -17,7 +17,7 @@
 struct llm_link {
     const char *name; /* "NVLink 4" */
     double gbytes_per_s;
-    bool network; /* connects nodes; otherwise GPUs of one node */
+    bool network; /* true: connects nodes; false: connects GPUs of one node */
     const char *source;
 };
 
@@ -48,10 +48,10 @@ enum llm_collective_kind {
 const char *llm_collective_name(enum llm_collective_kind kind);
 /* Accepts "all-reduce" and "all_reduce". Returns LLM_COLLECTIVE_KINDS for other names and NULL. */
 enum llm_collective_kind llm_collective_of(const char *name);
-/* The bus bandwidth divided by the algorithm bandwidth, as defined by nccl-tests (doc/PERFORMANCE.md). The
- * size is that of the whole array: of an all-gather the output, of a reduce-scatter the input, of an
- * all-to-all the send buffer of one rank with its own part. Returns NAN for fewer than 2 ranks and for
- * LLM_COLLECTIVE_KINDS. */
+/* Returns the bus bandwidth divided by the algorithm bandwidth, as defined by nccl-tests
+ * (doc/PERFORMANCE.md). The size of a collective is the size of the whole array: the output of an
+ * all-gather, the input of a reduce-scatter, or the send buffer of one rank of an all-to-all, including
+ * its own part. Returns NAN for fewer than 2 ranks and for LLM_COLLECTIVE_KINDS. */
 double llm_collective_factor(enum llm_collective_kind kind, uint64_t ranks);
 
 void llm_link_json(const struct llm_link *l, struct jsonw *j); /* l may be NULL: writes null */

@@ -10,14 +10,14 @@
 
 /* ---- Links */
 
-/* GPUs of a group that are neighbours in one node. */
+/* Returns the number of GPUs of a group that are in one node. */
 static double group_per_node(const struct llm_topology *t, uint64_t ranks) {
     return (double)MIN(ranks, t->gpus_per_node);
 }
 
-/* Seconds to send `sent` bytes in a group of consecutive GPUs. A ring across nodes uses the network
- * adapters of all its GPUs in a node. An all-to-all sends to every other node through the GPU's own
- * adapter. */
+/* Returns the seconds to send `sent` bytes in a group of consecutive GPUs. A ring across nodes uses the
+ * network adapters of all its GPUs in a node. An all-to-all sends to every other node through the GPU's
+ * own adapter. */
 static double send_seconds(const struct llm_topology *t, struct llm_comm *c, double sent, bool across) {
     double link = t->link ? t->link->gbytes_per_s * 1e9 : NAN,
            net = t->net ? t->net->gbytes_per_s * 1e9 : NAN;
@@ -96,8 +96,8 @@ static void add_tensor(const struct llm_model *m, const struct llm_topology *t, 
     add_comm(t, p, c, across);
 }
 
-/* Probability that a token uses at least one expert of a given GPU, under even routing: k different
- * experts of E, of which E / ep are on the GPU. */
+/* Returns the probability that a token uses at least one expert of a given GPU, under even routing: k
+ * different experts of E, of which E / ep are on the GPU. */
 static double reaches_gpu(const struct llm_text *t, uint64_t ep) {
     double e = (double)t->experts, here = e / (double)ep, none = 1;
     for (uint64_t i = 0; i < t->experts_per_token; i++)

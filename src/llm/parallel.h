@@ -27,9 +27,9 @@ struct llm_comm {
     const char *what;  /* "attention" */
     const char *group; /* "tp" */
     uint64_t ranks, count;
-    double bytes;      /* per collective, the size of llm_collective_factor() */
-    double sent_bytes; /* by this GPU in the pass */
-    double seconds;    /* of the pass; NAN: a link is unknown */
+    double bytes;      /* size of one collective, as defined for llm_collective_factor() */
+    double sent_bytes; /* bytes that this GPU sends in the pass */
+    double seconds;    /* time of these collectives in the pass; NAN: a link is unknown */
     const char *link;  /* the limiting link; NULL: unknown */
 };
 
@@ -54,11 +54,12 @@ struct llm_parallel {
     struct llm_topology topology;
     uint64_t gpus;
     struct llm_part *parts; /* topology.layout.pp */
-    /* Of one batch through all stages. The hard bound overlaps everything within a stage. */
+    /* Times of one batch through all stages. The hard bound overlaps everything within a stage. */
     double prefill_s, decode_s, prefill_bound_s, decode_bound_s;
-    double slowest_decode_s;  /* the stage that limits a full pipeline */
-    double tokens_per_s;      /* of the job, with one batch per replica in flight */
-    double tokens_per_s_full; /* with pp batches per replica in flight; each needs its own KV cache */
+    double slowest_decode_s; /* the stage that limits a full pipeline */
+    double tokens_per_s;     /* rate of the job with one batch per replica in flight */
+    /* rate of the job with pp batches per replica in flight; each batch needs its own KV cache */
+    double tokens_per_s_full;
     char **notes;
     size_t nnotes;
 };
@@ -66,7 +67,7 @@ struct llm_parallel {
 int llm_parallel_eval(const struct llm_static *r, const struct llm_topology *t, struct llm_parallel *p,
                       struct err *err);
 void llm_parallel_free(struct llm_parallel *p);
-/* 1: every GPU's part fits into its memory; 0: it does not; -1: unknown. */
+/* Returns 1 if the part of every GPU fits into its memory, 0 if not, -1 if unknown. */
 int llm_parallel_fits(const struct llm_static *r, const struct llm_parallel *p);
 
 void llm_parallel_text(const struct llm_static *r, const struct llm_parallel *p, enum llm_print how,

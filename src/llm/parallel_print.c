@@ -1,4 +1,4 @@
-/* What each GPU holds, computes and sends, as tables and as JSON. */
+/* Prints what each GPU holds, computes and sends, as tables and as JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -77,7 +77,7 @@ uint64_t llm_layout_gpus(const struct llm_layout *l) { return l->tp * l->pp * l-
 
 bool llm_experts_exchange(const struct llm_layout *l) { return l->ep > l->tp; }
 
-/* Number of GPUs that divide one expert. */
+/* Returns the number of GPUs that divide one expert. */
 static uint64_t expert_tp(const struct llm_layout *l) {
     if (!l->ep) return l->tp;
     return l->ep < l->tp ? l->tp / l->ep : 1;
@@ -166,7 +166,7 @@ static uint64_t count_in_stage(const struct llm_model *m, const struct llm_layou
     return count_layers(m, llm_stage_layers(m, l, stage), where);
 }
 
-/* Scales the bytes of the weight by `share`, and those of the bias by `vector_share`. */
+/* Scales the bytes of the weight by `share`, and the bytes of the bias by `vector_share`. */
 static void scale_bytes(const struct llm_model *m, struct llm_op *op, double share, double vector_share) {
     double vector = fmin((double)op->vector * llm_dtype_bytes(m->dtype), op->instance_bytes);
     op->instance_bytes = (op->instance_bytes - vector) * share + vector * vector_share;

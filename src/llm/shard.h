@@ -20,7 +20,7 @@
 
 struct llm_layout {
     uint64_t tp, pp, dp; /* 0: 1 */
-    uint64_t ep;         /* 0: every GPU has a part of every expert, as of the other matrices */
+    uint64_t ep;         /* 0: every expert is divided between all GPUs, like the other matrices */
 };
 
 #define LLM_GPUS_MAX 65536
@@ -36,16 +36,17 @@ struct llm_layers {
     uint32_t first, end;
 };
 struct llm_layers llm_stage_layers(const struct llm_model *m, const struct llm_layout *l, uint64_t stage);
-/* Number of routed experts per layer of the GPU that has the most; 0: the model has none. */
+/* Returns the number of routed experts per layer on the GPU that has the most; 0: the model has no
+ * experts. */
 uint64_t llm_experts_per_gpu(const struct llm_model *m, const struct llm_layout *l);
-/* True if the tokens of several replicas meet at the experts, so that an all-to-all moves them. */
+/* Returns true if the tokens of several replicas meet at the experts, so that an all-to-all moves them. */
 bool llm_experts_exchange(const struct llm_layout *l);
 
 /* Borrows from `m`. The layout must have passed llm_layout_check(). */
 struct llm_model *llm_shard_new(const struct llm_model *m, const struct llm_layout *l, uint64_t stage);
 void llm_shard_free(struct llm_model *part);
 
-/* The parts of all pipeline stages. Costs are those of the mean GPU: the sum over stages divided by pp. */
+/* The parts of all pipeline stages. Costs are means over the GPUs: the sum over stages divided by pp. */
 struct llm_shards {
     struct llm_model **parts;
     uint64_t n;

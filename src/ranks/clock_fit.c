@@ -16,7 +16,7 @@
 #define SEARCH_PLACES 48    /* places at which a division is tried first */
 #define ALL_PAIRS 64        /* a piece of at most this many points uses the slopes of all pairs */
 #define STEP_WINDOW 16      /* points on each side of a possible step */
-#define STEP_SIGMAS 5.0     /* smaller steps are left to the segmentation */
+#define STEP_SIGMAS 5.0     /* smaller steps are found by the segmentation */
 #define BORDER_POINTS 64    /* a border moves by at most this many points */
 #define OUTLIER 6.0         /* standard deviations */
 #define MAD_TO_SIGMA 1.4826 /* of a normal distribution */
@@ -42,7 +42,8 @@ static double residual(const struct line *l, const struct clock_point *p) {
     return p->difference_ns - l->offset - l->slope * (p->reference_ns - l->at);
 }
 
-/* Standard deviation of the noise: each point against the line through its two neighbours. */
+/* Returns the standard deviation of the noise, from the distance of each point to the line through its two
+ * neighbours. */
 static double noise_of(const struct clock_point *p, size_t n, double *work) {
     size_t k = 0;
     for (size_t i = 1; i + 1 < n; i++) {
@@ -73,7 +74,7 @@ static struct line resistant_line(const struct clock_point *p, size_t n, double 
     return l;
 }
 
-/* Sum of the limited residuals, in standard deviations. */
+/* Returns the sum of the limited residuals, in standard deviations. */
 static double cost_of(const struct line *l, const struct clock_point *p, size_t n, double sigma) {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += fmin(fabs(residual(l, &p[i])) / sigma, CLOCK_CLIP);
@@ -149,7 +150,7 @@ static double theil_sen_slope(const struct clock_point *p, size_t n) {
     return slope;
 }
 
-/* 95% interval of the fitted line at the end of the piece that is further from its middle. */
+/* Returns the 95% interval of the fitted line at the end of the piece that is further from its middle. */
 static double fit_interval(const struct clock_point *p, size_t n, double at, double sigma) {
     double furthest = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
@@ -183,7 +184,7 @@ struct piece {
     size_t first, n;
 };
 
-/* A slope for short distances. Few of its pairs contain a step. */
+/* Returns a slope from pairs at short distances. Few of these pairs contain a step. */
 static double local_slope(const struct clock_point *p, size_t n, double *work) {
     size_t lag = MAX(LEAST_POINTS, n / 32), k = 0;
     for (size_t i = 0; i + lag < n; i++) {
@@ -193,7 +194,7 @@ static double local_slope(const struct clock_point *p, size_t n, double *work) {
     return k ? median_of(work, k) : 0;
 }
 
-/* Median of n differences from p on, without the drift. */
+/* Returns the median of n differences from p on, without the drift. */
 static double level_of(const struct clock_point *p, size_t n, double at, double slope) {
     double v[STEP_WINDOW];
     for (size_t i = 0; i < n; i++) v[i] = p[i].difference_ns - slope * (p[i].reference_ns - at);
@@ -250,7 +251,7 @@ static size_t divide_at_steps(const struct clock_point *p, size_t n, double sigm
 
 /* ---- Smaller steps and changes of the drift. */
 
-/* Divides a piece as long as that pays. Appends to `out`; returns the new number of pieces. */
+/* Divides a piece as long as the fit improves enough. Appends to `out`; returns the new number of pieces. */
 static size_t divide_piece(const struct clock_point *p, struct piece whole, double sigma, struct piece *out,
                            size_t pieces, struct clock_point *thin, double *work) {
     struct piece open[CLOCK_SEGMENTS_MAX] = { whole };

@@ -10,9 +10,9 @@
 #include "ranks/clock_fit.h"
 #include "ranks/match.h"
 
-#define LEAST_POINTS 2      /* matched collectives for a fit */
-#define SPLIT_LEAST_NS 50e3 /* smaller differences between ranks of a node are not another clock */
-#define SPLIT_POINTS 8      /* matched collectives that prove another clock */
+#define LEAST_POINTS 2      /* minimum number of matched collectives for a fit */
+#define SPLIT_LEAST_NS 50e3 /* a smaller difference between ranks of a node does not mean different clocks */
+#define SPLIT_POINTS 8      /* number of matched collectives that prove different clocks */
 
 /* ---- conversion */
 
@@ -52,7 +52,7 @@ struct ends {
     size_t n, cap;
 };
 
-/* Differences between the ends of a rank and of its neighbour on the same node. */
+/* Collects the differences between the ends of a rank and of its neighbour on the same node. */
 static void collect_differences(struct rank_digest *const *digests, size_t n, const uint32_t *group_of,
                                 struct ends *differences) {
     struct match_walk *w = match_open(digests, n);
@@ -187,7 +187,7 @@ static void set_segments(const struct fitter *f, struct points *p, double parent
     free(v);
 }
 
-/* Fits all clocks that share collectives with fitted clocks. Returns false if there were none. */
+/* Fits all clocks that share collectives with fitted clocks. Returns false if there was no such clock. */
 static bool fit_round(struct fitter *f) {
     struct points *points = xcalloc(f->out->n + 1, sizeof *points);
     struct match_walk *w = match_open(f->digests, f->n);

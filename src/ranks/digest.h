@@ -29,26 +29,27 @@ struct digest_operation {
     uint64_t bytes;                            /* 0: unknown */
     uint32_t size;                             /* ranks in the communicator; 0: unknown */
     bool pair;                                 /* a send or a receive: two ranks take part */
-    uint32_t from_rank, to_rank;               /* of a pair: ranks in the communicator; RANK_NONE */
-    bool from_kernel;                          /* no collective record: numbered by the order of kernels */
-    bool matchable; /* the sequence number identifies the collective on all ranks */
-    uint64_t calls; /* all of them, also those that were not kept */
+    /* both ranks of a pair, by their rank in the communicator; RANK_NONE: not a pair */
+    uint32_t from_rank, to_rank;
+    bool from_kernel; /* no collective record: numbered by the order of kernels */
+    bool matchable;   /* the sequence number identifies the collective on all ranks */
+    uint64_t calls;   /* number of all collectives, including those that were not kept */
     double exposed_ns, total_ns;
 };
 
 struct digest_collective {
     uint64_t sequence;
-    uint64_t start_ns, end_ns; /* on the rank's own clock: of its kernel, else of the call */
+    uint64_t start_ns, end_ns; /* times of its kernel, else of the call, on the rank's own clock */
     float exposed_ns;          /* NaN: it has no kernel */
     uint32_t operation;        /* row of `operations` */
     uint32_t step;             /* number of the occurrence of its stage; RANK_NONE: none */
-    uint32_t first_piece;      /* of its exposed parts, if it is exposed in part */
+    uint32_t first_piece;      /* index of its first exposed part, if only parts of it are exposed */
     uint16_t stage;            /* row of the top-level stage; DIGEST_NO_STAGE */
     uint8_t npieces;           /* 0: all of it is exposed, or nothing, or the parts are not known */
 };
 #define DIGEST_NO_STAGE UINT16_MAX
 
-struct digest_piece { /* relative to the start of the collective */
+struct digest_piece { /* an exposed part; times are relative to the start of the collective */
     uint64_t from_ns, to_ns;
 };
 
@@ -66,7 +67,7 @@ struct digest_stage {
     struct digest_step *rows;
 };
 struct digest_step {
-    uint64_t start_ns; /* of the first step, own clock */
+    uint64_t start_ns; /* start of the first step, on the rank's own clock */
     uint32_t steps;
     double wall_ns, compute_ns, exposed_ns, tokens; /* sums */
 };

@@ -25,7 +25,7 @@ static const char *text_of(const struct maker *m, uint32_t text) {
 
 /* ---- the process */
 
-/* The process that represents the rank: the one with the most kernels. */
+/* Returns the process that represents the rank: the one with the most kernels. */
 static size_t main_process(const struct timeline *tl) {
     size_t best = 0;
     for (size_t p = 1; p < tl->nprocesses; p++)

@@ -64,7 +64,7 @@ static double number_of(struct source *s, const json_t *v, const char *key) {
     return n;
 }
 
-/* A duration or a count; NaN: unknown. */
+/* Reads a duration or a count; NaN: unknown. */
 static double get_amount(struct source *s, const json_t *o, const char *key) {
     double n = number_of(s, json_object_get(o, key), key);
     /* the difference of two sums may be a little below 0 */
@@ -72,7 +72,7 @@ static double get_amount(struct source *s, const json_t *o, const char *key) {
     return n;
 }
 
-/* A time relative to the base. */
+/* Reads a time relative to the base. */
 static uint64_t time_of(struct source *s, const json_t *v, const char *key) {
     json_int_t n = json_integer_value(v);
     if (!json_is_integer(v) || n > TIME_MAX_NS || n < -TIME_MAX_NS ||

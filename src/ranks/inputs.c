@@ -12,7 +12,7 @@
 #include "trace/reader.h"
 #include "trace/reader_files.h"
 
-/* What the first file with a value said, for comparison with the others. */
+/* The value of the first file that has one, for comparison with the other files. */
 struct agreed {
     char *value, *file;
 };
@@ -99,7 +99,7 @@ static int digest_facts(const char *path, struct facts *out, struct err *err) {
 
 /* ---- one job */
 
-/* Two files of one job have the same value. */
+/* Checks that two files of one job have the same value. */
 static int agree(struct finder *f, struct agreed *a, const char *what, const char *value, const char *file) {
     if (!a->value) {
         *a = (struct agreed){ xstrdup(value), xstrdup(file) };

@@ -22,7 +22,7 @@ struct rank_inputs {
     size_t n, cap;
     struct strlist problems; /* files that are not used */
     uint32_t world_size;     /* RANK_NONE: unknown */
-    size_t files;            /* found in the operands, also in other parts */
+    size_t files;            /* number of files found in the operands, including files of other parts */
 };
 
 /* Which files to use. All zero: everything. */

@@ -142,7 +142,7 @@ static void set_clocks(struct rank_job *job) {
     }
 }
 
-/* A rank is late if its first record comes after the first step of most other ranks. */
+/* Finds late ranks: their first record comes after the first step of most other ranks. */
 static void find_late(struct rank_job *job) {
     const struct job_owner *o = job_owner(job);
     double *ends = xmalloc((o->n + 1) * sizeof *ends);

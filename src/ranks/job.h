@@ -6,7 +6,7 @@
 #include "ranks/clocks.h"
 #include "ranks/digest.h"
 
-/* What the job points to. */
+/* Memory that the job points to. */
 struct job_owner {
     struct rank_digest **digests; /* [n], sorted by rank */
     size_t n;
@@ -18,7 +18,7 @@ struct job_owner {
 };
 
 static inline struct job_owner *job_owner(const struct rank_job *job) { return job->owner; }
-/* A text that lives as long as the job. */
+/* Returns a text that lives as long as the job. */
 const char *job_text(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void job_problem(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -30,7 +30,7 @@ void job_add_steps(struct rank_job *job);       /* job_steps.c: rows of steps, w
 void job_add_collectives(struct rank_job *job); /* job_waits.c: matched collectives, waiting and moving */
 void job_find_straggler(struct rank_job *job);  /* straggler.c */
 
-/* wait[i] of how[i] exposed ns were matched; sets wait_ns and move_ns of the time. */
+/* Divides the exposed time into waiting and moving: of matched_ns that were matched, wait_ns were waiting. */
 void rank_time_divide(struct rank_time *t, double wait_ns, double matched_ns);
 
 #endif

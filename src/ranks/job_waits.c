@@ -1,5 +1,5 @@
-/* Matched collectives of a job: who arrived when, which part of the exposed communication was waiting, and
- * how fast the bytes moved. */
+/* Matched collectives of a job: when each rank arrived, which part of the exposed communication was
+ * waiting, and how fast the bytes moved. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +130,7 @@ struct arrival {
     uint32_t stage; /* row of job.stages; RANK_NONE */
 };
 
-/* Exposed time of the collective before `until_ns`, which is relative to its start. */
+/* Returns the exposed time of the collective before `until_ns`, which is relative to its start. */
 static double exposed_before(const struct rank_digest *d, const struct digest_collective *c,
                              uint64_t until_ns) {
     uint64_t length = c->end_ns - c->start_ns;
@@ -189,7 +189,8 @@ static size_t find_last(const struct arrival *v, size_t n, uint64_t *first, uint
     return last;
 }
 
-/* A lead that is smaller than the errors of the clocks does not show who was last. */
+/* Returns false if the lead is smaller than the errors of the clocks, because it then does not show which
+ * rank was last. */
 static bool is_clearly_last(const struct rank_job *job, const struct arrival *v, size_t n, size_t last,
                             uint64_t second) {
     const struct rank_clock *c = &job->clocks[job->ranks[v[last].row].clock];
@@ -276,7 +277,7 @@ static void finish_collectives(struct wait_sums *w) {
     if (job->ncollectives) qsort(job->collectives, job->ncollectives, sizeof *job->collectives, by_exposed);
 }
 
-/* Time of stages below another stage has the division of its top-level stage. */
+/* The time of a nested stage is divided like the time of its top-level stage. */
 static void finish_cells(struct wait_sums *w) {
     struct rank_job *job = w->job;
     for (size_t r = 0; r < job->nranks; r++)

@@ -59,7 +59,8 @@ struct rank_clock_segment {
     double error_ns;  /* remaining error of the offset; NaN: unknown */
     size_t points;    /* matched collectives */
 };
-/* One clock: usually of a node. Ranks of a node that proved to have different clocks have one clock each. */
+/* One clock, usually the clock of a node. If the ranks of a node have different clocks, each rank has its
+ * own. */
 struct rank_clock {
     enum rank_clock_source source;
     uint32_t node;
@@ -108,19 +109,19 @@ struct rank_row {
     enum rank_state state;
     uint32_t local_rank, pid;   /* RANK_NONE: unknown */
     uint32_t node, clock;       /* rows of rank_job.nodes and .clocks; RANK_NONE: missing rank */
-    const char *device;         /* name of its GPU, several are joined by ", "; NULL */
+    const char *device;         /* name of its GPU; several names are joined by ", "; NULL: unknown */
     const char *device_uuid;    /* NULL */
-    const char *trace;          /* path of its trace; several files: the first; NULL: only a digest */
+    const char *trace;          /* path of its trace, or of the first one of several; NULL: only a digest */
     const char *digest;         /* path of its digest; NULL: computed from the trace */
     uint64_t first_ns, last_ns; /* first and last record, on the job's clock; 0: unknown */
     uint64_t kernels, launches, collectives, lost_records;
     struct rank_time time; /* sums over its devices */
-    double timeline_ns;    /* of its devices; compute + exposed + copy + idle + unrecorded */
+    double timeline_ns;    /* timeline of its devices: compute + exposed + copy + idle + unrecorded */
     double unrecorded_ns;
-    double late_ns;         /* mean time of its arrival after the first rank's, over matched collectives */
+    double late_ns;         /* mean delay of its arrival after the first rank, over matched collectives */
     uint64_t last_arrivals; /* matched collectives in which it started last */
     double wait_caused_ns;  /* waiting of the other ranks in these collectives */
-    double sm_mhz_mean;     /* while busy; NaN: no power records */
+    double sm_mhz_mean;     /* mean SM clock while busy; NaN: no power records */
     double throttled_ns;    /* time with reduced clocks while busy; NaN */
     double joules;          /* NaN */
 };
@@ -154,7 +155,8 @@ struct rank_cell {
 /* One step, or a block of consecutive steps, of a stage. Floats keep 1,024 ranks small. */
 struct rank_step_cell {
     float wall_ns, compute_ns, exposed_ns, wait_ns; /* means per step; NaN: unknown */
-    float tokens;                                   /* read or generated, whichever is more; NaN */
+    /* tokens read or generated, whichever is more; NaN: unknown */
+    float tokens;
 };
 struct rank_steps { /* of one stage */
     uint32_t stage;
@@ -166,8 +168,8 @@ struct rank_steps { /* of one stage */
 /* ---- Collectives */
 
 struct rank_communicator {
-    uint64_t id;      /* as recorded; equal on all its ranks */
-    const char *name; /* of the process group, if recorded; NULL */
+    uint64_t id;      /* identifier as recorded; equal on all its ranks */
+    const char *name; /* name of the process group; NULL: not recorded */
     uint32_t *ranks;  /* ranks of the job that used it, ascending */
     size_t nranks;
     uint32_t size; /* number of its ranks, as recorded; 0: unknown. Larger than nranks: some are missing */
@@ -182,7 +184,8 @@ struct rank_collective {
     uint64_t bytes;        /* payload per rank, as recorded by NCCL (count x element size); 0: unknown */
     uint64_t calls;        /* over all ranks */
     uint64_t matched;      /* collectives matched over the ranks that have data */
-    /* Over matched collectives. Moving: last start to last end. Skew: first start to last start. */
+    /* Statistics over matched collectives. Moving: from the last start to the last end. Skew: from the
+     * first start to the last start. */
     struct stats move_ns, skew_ns;
     double exposed_ns, wait_ns; /* sums over ranks */
     /* Bytes per second over the median of move_ns: algorithm bandwidth, and bus bandwidth as nccl-tests
@@ -212,8 +215,8 @@ const char *rank_reason_name(enum rank_reason reason);
 struct rank_straggler {
     uint32_t rank;           /* RANK_NONE: no rank stands out */
     uint32_t stage;          /* row of the stage in which it loses most */
-    enum rank_reason reason; /* UNKNOWN: the evidence does not name one; shown as a dash */
-    const char *evidence;    /* the figures behind the reason, one sentence; NULL */
+    enum rank_reason reason; /* RANK_REASON_UNKNOWN: the evidence does not show a reason; printed as a dash */
+    const char *evidence;    /* the figures that support the reason, in one sentence; NULL: none */
     double last_share;       /* share of the matched collectives in which it arrived last, 0..1 */
     double wait_caused_ns;   /* sum over the other ranks of their waiting in these collectives */
     double behind_ns;        /* mean arrival after the median rank, per collective */
@@ -274,8 +277,9 @@ static inline const struct rank_cell *rank_job_cell(const struct rank_job *j, si
 }
 const struct rank_row *rank_job_find(const struct rank_job *job, uint32_t rank); /* NULL: no such rank */
 
-/* Rows of the slowest, the median and the fastest rank with data, for drawing. By the arrival at collectives
- * (latest is slowest), else by compute time. Returns the number of different rows, at most 3. */
+/* Chooses the slowest, the median and the fastest rank with data, for drawing: by the arrival at
+ * collectives (the latest is the slowest), else by compute time. Returns the number of different rows, at
+ * most 3. */
 size_t rank_job_choose(const struct rank_job *job, size_t rows[3]);
 
 #endif

@@ -44,7 +44,7 @@ static int copy_file(const char *from, const char *to, struct err *err) {
     return rc;
 }
 
-/* Two nodes can have files of the same name. */
+/* Adds the rank if the name is already used, because two nodes can have files of the same name. */
 static char *trace_name(struct intern *used, const char *path, uint32_t rank) {
     const char *name = file_basename(path);
     char *out = intern_find(used, name, strlen(name)) == INTERN_NONE ? xstrdup(name)

@@ -12,10 +12,11 @@
 #define LEAST_WAIT_SHARE 0.01 /* waiting below this share of the time of all ranks names no straggler */
 #define FAIR_SHARES 2.0       /* it causes at least this many times its share of the waiting */
 #define LEAST_DIFFERENCE 0.02 /* smaller differences to the typical rank are not evidence */
-#define MORE_TOKENS 1.05      /* times the tokens of the typical rank */
-#define SLOWER_SHARE 0.6      /* share of the longer computation that the same kernels explain */
-#define LOWER_CLOCK 0.97      /* of the clock of the typical rank */
-#define LONGER_THROTTLE 0.05  /* of its time, beyond the typical rank */
+#define MORE_TOKENS 1.05      /* ratio to the tokens of the typical rank */
+/* minimum share of the longer computation that is explained by slower runs of the same kernels */
+#define SLOWER_SHARE 0.6
+#define LOWER_CLOCK 0.97     /* ratio to the clock of the typical rank */
+#define LONGER_THROTTLE 0.05 /* share of its time, in addition to the share of the typical rank */
 
 /* The typical rank: medians over the other ranks. */
 struct typical {
@@ -43,7 +44,7 @@ static double moe_of(const struct rank_job *job, size_t row) {
 
 static double throttled_share(const struct rank_row *r) { return r->throttled_ns / r->timeline_ns; }
 
-/* Idle time in which the host did not provide work. */
+/* Returns the idle time in which the host did not provide work. */
 static double late_launches_of(const struct rank_job *job, size_t row) {
     double ns = 0;
     for (size_t s = 0; s < job->nstages; s++) {
@@ -102,8 +103,8 @@ static const struct digest_class *find_class(const struct rank_digest *d, const 
     return NULL;
 }
 
-/* Extra time of the kernels that both ranks run with the same launch geometry, and their ratio of
- * durations. */
+/* Returns the extra time of the kernels that both ranks run with the same launch geometry, and the ratio
+ * of their durations. */
 static double slower_kernels(const struct rank_digest *d, const struct rank_digest *peer, double *ratio) {
     double extra = 0, own = 0, others = 0;
     for (size_t i = 0; i < d->nclasses; i++) {
@@ -253,7 +254,7 @@ void job_find_straggler(struct rank_job *job) {
     }
     if (job->present < 2 || !(job->time.wait_ns > LEAST_WAIT_SHARE * all_ns)) return;
     double fair = caused / (double)job->present, own = job->ranks[worst].wait_caused_ns;
-    /* of two ranks, twice the fair share would be all of the waiting */
+    /* with two ranks, twice the fair share would be all of the waiting */
     if (!(own > fmin(FAIR_SHARES * fair, 0.75 * caused))) return;
     describe(job, worst);
 }

@@ -25,7 +25,7 @@
 #define RANK_FILE_BYTES (1u << 20)
 #define LISTED_WORDS 60 /* characters of a list of ranks before it is shortened */
 
-/* What the file of a rank says. */
+/* The contents of the file of a rank. */
 struct member {
     uint32_t rank, world_size;
     bool ended;
@@ -253,7 +253,7 @@ bool rank_folder_leave(struct rank_folder *f, int wait_status, const struct strl
     bool written = file_write_atomic(f->path, text.buf, text.len, err) == 0;
     strbuf_free(&text);
     if (!written || !all_ended(f)) return false;
-    /* two ranks that end at the same time may both see all others */
+    /* two ranks that end at the same time may both find that all others have ended */
     char *claim = xasprintf("%s/%s/reported-by", f->dir, RANK_FOLDER_NAME);
     char who[32];
     snprintf(who, sizeof who, "rank %u\n", f->launcher.rank);
@@ -269,7 +269,7 @@ void rank_folder_free(struct rank_folder *f) {
     *f = (struct rank_folder){ 0 };
 }
 
-/* ---- what happened to the ranks */
+/* ---- the states of the ranks */
 
 /* Writes a list of ranks as "rank 3" or "ranks 1, 4 to 7". A long list is shortened. */
 static void add_list(struct strbuf *out, const uint32_t *ranks, size_t n) {

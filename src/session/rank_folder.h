@@ -37,9 +37,9 @@ bool rank_folder_leave(struct rank_folder *f, int wait_status, const struct strl
                        struct err *err);
 void rank_folder_free(struct rank_folder *f);
 
-/* Adds what the files of the ranks say about the job: ranks that failed, that did not end or that never
- * started, and their problems. `recorded(rank, ctx)` returns true if the rank has a trace. Adds nothing for a
- * folder that is not shared by ranks. */
+/* Adds problems of the job from the files of the ranks: ranks that failed, that did not end or that never
+ * started, and the problems that they reported. `recorded(rank, ctx)` returns true if the rank has a
+ * trace. Adds nothing for a folder that is not shared by ranks. */
 typedef bool rank_recorded(uint32_t rank, const void *ctx);
 void rank_folder_problems(const char *dir, rank_recorded *recorded, const void *ctx, struct strlist *out);
 

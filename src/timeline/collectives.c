@@ -76,7 +76,7 @@ static int by_time(const void *a, const void *b) {
 }
 #undef COMPARE
 
-/* Returns the first kernel that is not before `key` in an order. */
+/* Returns the first kernel that is not before `key` in the given order. */
 static size_t lower_bound(const struct comm_kernels *k, const struct comm_kernel *key,
                           int (*order)(const void *, const void *)) {
     size_t lo = 0, hi = k->n;
@@ -119,8 +119,8 @@ static void link_calls(struct timeline_builder *b, struct comm_kernels *k) {
     }
 }
 
-/* Links rows that were read from kernels, by correlation id. Returns for each row whether to drop it: a call
- * already describes its kernel. */
+/* Links rows that were read from kernels, by correlation id. Returns one flag per row: true if the row
+ * must be dropped, because a call already describes its kernel. */
 static bool *link_from_kernels(struct timeline_builder *b, struct comm_kernels *k) {
     struct collective_columns *c = &b->collectives;
     bool *drop = xcalloc(c->n + 1, sizeof *drop);

@@ -20,7 +20,7 @@ struct clip_layer {
 
 struct clip {
     int width, heads, layers, grid; /* grid: side of the position table */
-    int matrices;                   /* of a layer's qkv: 1 or 3 */
+    int matrices;                   /* number of matrices in a layer's qkv: 1 or 3 */
     float eps;
     struct tensor *class_token; /* [width] */
     struct tensor *positions;   /* [1 + grid*grid, width], row 0 for the class token */

@@ -240,7 +240,7 @@ static void rotate(const struct qwen_vl *q, struct ops *o, const struct pass *p,
                                   .stride = q->width / q->heads });
 }
 
-/* Attention of `batch` windows of n patches each, from row `first` on. */
+/* Computes the attention of `batch` windows of n patches each, from row `first` on. */
 static void attend_rows(const struct qwen_vl *q, struct ops *o, const struct pass *p, const char *name,
                         int first, int batch, int n) {
     size_t row = (size_t)first * (size_t)q->width;
@@ -253,7 +253,7 @@ static void attend_rows(const struct qwen_vl *q, struct ops *o, const struct pas
                                                .dim = q->width / q->heads });
 }
 
-/* Neighbouring windows of the same size are one operator. */
+/* Computes the attention of all windows. Neighbouring windows of the same size share one operator. */
 static void attend_windows(const struct qwen_vl *q, struct ops *o, const struct pass *p) {
     int area = q->merge * q->merge, first = 0;
     for (int i = 0, same; i < p->windows; i += same) {

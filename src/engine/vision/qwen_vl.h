@@ -15,7 +15,7 @@ extern const struct vision_encoder qwen_vl_encoder;
 
 /* The patches of an image, ordered row by row of merged squares, as transformers' processor writes them. */
 struct qwen_patches {
-    int grid_height, grid_width; /* in patches; multiples of the merged square's side */
+    int grid_height, grid_width; /* size in patches; both are multiples of the side of a merged square */
     float *pixels;               /* [grid_height * grid_width][3][frames][patch][patch] */
 };
 int qwen_patches_make(const struct llm_model *m, const struct image *im, struct qwen_patches *out,

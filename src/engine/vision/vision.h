@@ -61,7 +61,7 @@ struct vision;
 struct vision_encoder {
     const char *family;                    /* llm_model.family */
     const char *stages[VISION_STAGES_MAX]; /* recorded stages in their order; NULL after the last one */
-    const char *usual_prompt;              /* for a request with images but without a prompt */
+    const char *usual_prompt;              /* prompt of a request that has images but no prompt */
     int no_repeat_ngram;                   /* default of the n-gram rule; 0: off */
     bool keep_special;                     /* the text of the answer contains special tokens */
     bool any_device;                       /* false: only backends with OPS_EXTRA_TOWERS run it */
