@@ -66,9 +66,13 @@ static int drifting_tables_with_a_verdict(int tables, double slowdown, bool use_
         for (size_t i = 0; i < 10; i++) {
             double own = 0.007 * normal();
             size_t at = n[is_b[i]]++;
-            for (size_t r = 0; r < ROWS; r++)
-                (is_b[i] ? b : a)[r][at] =
-                    100 * exp(drift + own + 0.007 * normal()) * (is_b[i] ? 1 + slowdown : 1);
+            for (size_t r = 0; r < ROWS; r++) {
+                double ms = 100 * exp(drift + own + 0.007 * normal());
+                if (is_b[i])
+                    b[r][at] = ms * (1 + slowdown);
+                else
+                    a[r][at] = ms;
+            }
             block[is_b[i] ? 5 + at : at] = in_order[i];
             drift = 0.99 * drift + 0.09 * sqrt(1 - 0.99 * 0.99) * normal();
         }
