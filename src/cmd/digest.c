@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/launcher.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/util.h"
@@ -16,6 +17,7 @@
 
 struct digest_opts {
     const char *output, *part;
+    bool local;
     struct opt_list stages;
     bool whole_trace;
 };
@@ -30,6 +32,16 @@ static bool parse_part(const char *text, struct rank_filter *out) {
     out->part = (uint32_t)part;
     out->parts = (uint32_t)parts;
     return true;
+}
+
+/* Under a launcher, each process reads its share of the traces. */
+static void take_share(const struct digest_opts *o, struct rank_filter *out) {
+    struct launcher l;
+    launcher_read(&l, launcher_env);
+    uint32_t part = o->local ? l.local_rank : l.rank, parts = o->local ? l.local_size : l.world_size;
+    if (part == LAUNCHER_UNKNOWN || parts == LAUNCHER_UNKNOWN || part >= parts) return;
+    out->part = part;
+    out->parts = parts;
 }
 
 /* Returns the folder `digest` in a run folder; for a single trace, the folder of the trace. */
@@ -91,6 +103,7 @@ static int run_digest(const void *opts, int argc, char **argv) {
     int status;
     if (o->part && !parse_part(o->part, &filter))
         return command_usage("digest: --part: '%s' is not I/N with I below N, such as 0/8", o->part);
+    if (!o->part) take_share(o, &filter);
     if (stage_option_parse(&o->stages, &rules, &err) < 0) {
         status = command_usage("digest: %s", err.msg);
     } else {
@@ -106,6 +119,8 @@ static const struct opt options[] = {
       "folder for the digests (default: digest/ in the run folder)", NULL },
     { 0, "part", OPT_STR, offsetof(struct digest_opts, part), "I/N",
       "read only part I (from 0) of N equal parts of the traces", NULL },
+    { 0, "local", OPT_FLAG, offsetof(struct digest_opts, local), NULL,
+      "the traces are on a disk of this node: share them among the processes of the node", NULL },
     { 's', "stage", OPT_LIST, offsetof(struct digest_opts, stages), "NAME=GLOB",
       "count ranges whose name matches GLOB as stage NAME; may be repeated", NULL },
     { 0, "whole-trace", OPT_FLAG, offsetof(struct digest_opts, whole_trace), NULL,
@@ -118,7 +133,9 @@ const struct command cmd_digest = {
     .summary = "summarise each rank of a job where its trace lies",
     .details =
         "Writes one small file per rank, rank-NNNNN.digest.json. `inferprof merge` and `inferprof report` "
-        "read it instead of the trace. Its size does not depend on the number of kernels.",
+        "read it instead of the trace. Its size does not depend on the number of kernels. Under mpirun, srun "
+        "or "
+        "torchrun, each process reads its share of the traces.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct digest_opts),

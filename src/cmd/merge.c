@@ -46,7 +46,8 @@ static void print_time(const struct rank_job *job) {
     if (!(job->timeline_ns > 0)) return;
     printf("time of all ranks: %s", units_duration_ns(job->timeline_ns, text, sizeof text));
     print_share("compute", job->time.compute_ns, job->timeline_ns);
-    print_share("waiting for other ranks", job->time.wait_ns, job->timeline_ns);
+    print_share("exposed communication", job->time.exposed_ns, job->timeline_ns);
+    print_share("of it waiting for other ranks", job->time.wait_ns, job->timeline_ns);
     print_share("moving bytes", job->time.move_ns, job->timeline_ns);
     print_share("copies", job->time.copy_ns, job->timeline_ns);
     print_share("idle", job->time.idle_ns, job->timeline_ns);

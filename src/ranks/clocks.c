@@ -10,9 +10,10 @@
 #include "ranks/clock_fit.h"
 #include "ranks/match.h"
 
-#define LEAST_POINTS 2      /* minimum number of matched collectives for a fit */
-#define SPLIT_LEAST_NS 50e3 /* a smaller difference between ranks of a node does not mean different clocks */
-#define SPLIT_POINTS 8      /* number of matched collectives that prove different clocks */
+#define AMBIGUOUS_NS 1000000 /* ends of a collective that differ by more belong to different segments */
+#define LEAST_POINTS 2       /* minimum number of matched collectives for a fit */
+#define SPLIT_LEAST_NS 50e3  /* a smaller difference between ranks of a node does not mean different clocks */
+#define SPLIT_POINTS 8       /* number of matched collectives that prove different clocks */
 
 /* ---- conversion */
 
@@ -31,10 +32,11 @@ static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a;
 
 uint64_t clocks_to_job(const struct rank_clock *c, uint64_t own_ns, uint64_t near_ns) {
     size_t i = 0;
-    while (i + 1 < c->nsegments && c->segments[i + 1].from_ns <= own_ns) i++;
+    for (size_t k = 1; k < c->nsegments; k++)
+        if (c->segments[k].from_ns <= own_ns) i = k;
     uint64_t best = shifted(own_ns, offset_at(&c->segments[i], own_ns));
-    if (!near_ns) return best;
-    for (size_t k = i > 0 ? i - 1 : 0; k < c->nsegments && k <= i + 1; k++) {
+    if (!near_ns || distance(best, near_ns) < AMBIGUOUS_NS) return best;
+    for (size_t k = 0; k < c->nsegments; k++) {
         uint64_t other = shifted(own_ns, offset_at(&c->segments[k], own_ns));
         if (distance(other, near_ns) < distance(best, near_ns)) best = other;
     }

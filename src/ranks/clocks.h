@@ -16,8 +16,8 @@ struct rank_clocks {
 /* node[i] is the node of digest i. The digests are sorted by rank. */
 void clocks_find(struct rank_digest *const *digests, size_t n, const uint32_t *node, struct rank_clocks *out);
 void clocks_free(struct rank_clocks *c);
-/* Converts a time to the job's clock. After a backward step, a time has two meanings; the result is the one
- * closer to `near_ns`, a time on the job's clock. 0: no hint. */
+/* Converts a time to the job's clock. After a backward step, a time has two meanings. If the result is more
+ * than 1 ms from `near_ns`, a time on the job's clock, the closest meaning is returned. 0: no hint. */
 uint64_t clocks_to_job(const struct rank_clock *c, uint64_t own_ns, uint64_t near_ns);
 
 #endif

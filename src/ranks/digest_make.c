@@ -315,7 +315,7 @@ static void add_collectives(struct maker *m, size_t limit) {
     struct exposed *exposed = exposed_find(m->tl, m->a);
     while (count_kept(m, row, d->every) > limit && d->every < 1u << 30) d->every *= 2;
     d->collectives = digest_alloc(d, count_kept(m, row, d->every), sizeof *d->collectives);
-    d->pieces = digest_alloc(d, exposed->npieces, sizeof *d->pieces);
+    size_t pieces_cap = 0;
     for (size_t i = 0; i < c->n; i++) {
         const struct exposed_row *e = &exposed->rows[i];
         struct digest_operation *op = &d->operations[row[i]];
@@ -327,11 +327,13 @@ static void add_collectives(struct maker *m, size_t limit) {
         if (e->npieces && e->npieces <= DIGEST_PIECES && e->ns < out.end_ns - out.start_ns) {
             out.first_piece = (uint32_t)d->npieces;
             out.npieces = (uint8_t)e->npieces;
+            d->pieces = vec_fit(d->pieces, d->npieces + e->npieces, &pieces_cap, sizeof *d->pieces);
             exposed_copy(exposed, i, out.start_ns, &d->pieces[d->npieces]);
             d->npieces += e->npieces;
         }
         d->collectives[d->ncollectives++] = out;
     }
+    digest_keep(d, d->pieces);
     exposed_free(exposed);
     free(row);
 }

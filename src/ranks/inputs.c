@@ -196,7 +196,7 @@ static int settle_unranked(struct finder *f) {
         return err_set(
             f->err,
             "%s and %s do not say which rank they are: record them with a launcher that sets the rank, "
-            "or import each with --rank",
+            "or import them together",
             last->traces.v[0], last->traces.v[1]);
     if (in->n == 1) return 0;
     if (last->has_kernels)

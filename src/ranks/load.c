@@ -10,10 +10,11 @@
 #include "ranks/inputs.h"
 #include "ranks/job.h"
 
-/* Collectives kept over all ranks when the traces are read directly: about 170 MB. A rank keeps at most
- * COLLECTIVES_OF_RANK of them, so that a digest written by `merge` stays below 5 MB. */
-#define COLLECTIVES_IN_MEMORY (4u << 20)
-#define COLLECTIVES_OF_RANK 65536
+/* Collectives kept over all ranks when the traces are read directly: about 84 MB. A rank keeps between
+ * COLLECTIVES_LEAST and COLLECTIVES_MOST of them. */
+#define COLLECTIVES_IN_MEMORY (2u << 20)
+#define COLLECTIVES_LEAST 1024
+#define COLLECTIVES_MOST 65536
 
 /* Ranks to reduce, shared by the workers. */
 struct digest_work {
@@ -64,6 +65,10 @@ static void *reduce_ranks(void *arg) {
     }
 }
 
+static size_t collectives_per_rank(size_t ranks) {
+    return MAX(COLLECTIVES_LEAST, MIN(COLLECTIVES_MOST, COLLECTIVES_IN_MEMORY / ranks));
+}
+
 static unsigned worker_count(const struct rank_options *o, size_t ranks) {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t n = o && o->threads ? o->threads : processors > 0 ? (size_t)processors : 1;
@@ -86,9 +91,7 @@ int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
     if (rank_inputs_find(&in, operands, n, NULL, err) < 0) return -1;
     struct digest_work w = { .in = &in,
                              .digests = xcalloc(in.n + 1, sizeof *w.digests),
-                             .limits = { options,
-                                         MAX(DIGEST_COLLECTIVES,
-                                             MIN(COLLECTIVES_OF_RANK, COLLECTIVES_IN_MEMORY / in.n)) },
+                             .limits = { options, collectives_per_rank(in.n) },
                              .lock = PTHREAD_MUTEX_INITIALIZER };
     progress_start("reading ranks", "ranks", in.n);
     run_workers(&w, worker_count(options, in.n));

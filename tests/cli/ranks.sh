@@ -71,6 +71,9 @@ expect "digest reads its part of the traces" 0
 check "half of the ranks are in a part of two" test "$(find parts -name '*.digest.json' | wc -l)" -eq 4
 run "$INFERPROF" digest two --output parts --part 1/2
 check "the other part has the other ranks" test "$(find parts -name '*.digest.json' | wc -l)" -eq 8
+for i in 0 1 2; do OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=3 "$INFERPROF" digest two --output shared >>shared.out || echo failed >>shared.out; done
+check "under a launcher, each process takes its share of the traces" test "$(grep -c collectives shared.out)" -eq 8
+check "together they make all digests" test "$(find shared -name '*.digest.json' | wc -l)" -eq 8
 merge two && grep -E "^(8|time|straggler)" "$work/out" >from_traces
 merge parts && grep -E "^(8|time|straggler)" "$work/out" >from_digests
 check "digests give the same figures as traces" diff from_traces from_digests
