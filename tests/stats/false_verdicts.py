@@ -341,7 +341,7 @@ def power_table(bench, trials):
 
 def from_files(bench, files, trials):
     load = [json.loads(Path(f).read_text()) for f in files]
-    strip = [{k: m[k] for k in ("schema", "run", "stages", "figures")} for m in load]
+    strip = [{k: m[k] for k in ("schema", "schema_version", "run", "stages", "figures") if k in m} for m in load]
     paths, slow = [bench.write(m) for m in strip], [bench.write(slower(m, SLOWDOWN)) for m in strip]
     medians = [statistics.median(x for x in m["stages"][0]["repeats_ms"] if x) for m in strip]
     print(f"{len(files)} processes; {strip[0]['stages'][0]['name']} varies by {cv(medians):.1%} (CV) between processes")
