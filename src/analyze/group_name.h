@@ -1,4 +1,4 @@
-/* What the name of a process group says about its purpose. */
+/* Finds the purpose of a process group in its name. */
 #ifndef ANALYZE_GROUP_NAME_H
 #define ANALYZE_GROUP_NAME_H
 

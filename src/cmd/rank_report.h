@@ -1,4 +1,4 @@
-/* The report of a job of several ranks, for commands that write reports. */
+/* Writes the report of a job of several ranks, for commands that write reports. */
 #ifndef CMD_RANK_REPORT_H
 #define CMD_RANK_REPORT_H
 
@@ -24,7 +24,7 @@ struct rank_operands {
     bool digests;             /* at least one rank has only a digest */
     unsigned long long bytes; /* of all traces */
     struct rank_job job;
-    struct timeline_clocks clocks; /* of the traces; valid until close */
+    struct timeline_clocks clocks; /* clocks of the traces; valid until close */
     struct rank_inputs inputs;     /* private */
 };
 int rank_operands_open(struct rank_operands *o, const char *const *operands, size_t n,

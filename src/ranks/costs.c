@@ -18,7 +18,7 @@ static size_t stage_named(const struct rank_job *job, const char *name) {
     return SIZE_MAX;
 }
 
-/* Peaks of a rank's GPU for the model's type. */
+/* Returns the peaks of a rank's GPU for the model's type. */
 static struct llm_peak peak_of(const struct rank_row *r, const struct llm_model *m,
                                const struct rank_peaks *given) {
     struct err err;
@@ -32,7 +32,8 @@ static struct llm_peak peak_of(const struct rank_row *r, const struct llm_model 
     return peak;
 }
 
-/* Keys of a decode step: the mean prompt and half of the generated tokens. NaN: no prompts. */
+/* Returns the number of keys of a decode step: the mean prompt plus half of the generated tokens. NaN: no
+ * prompts. */
 static double usual_context(const struct rank_cell *prefill, const struct rank_cell *decode) {
     if (!prefill || !(prefill->tokens_in > 0)) return NAN;
     double requests = prefill->tokens_out > 0 ? prefill->tokens_out : (double)prefill->occurrences;
@@ -41,7 +42,7 @@ static double usual_context(const struct rank_cell *prefill, const struct rank_c
     return prefill->tokens_in / requests + generated / 2 + 1;
 }
 
-/* Cost of all occurrences of a stage on one rank. */
+/* Returns the cost of all occurrences of a stage on one rank. */
 static struct llm_cost prefill_cost(const struct llm_model *part, const struct llm_setup *setup,
                                     const struct rank_cell *c) {
     double n = (double)c->occurrences, sequences = c->tokens_out > 0 ? fmax(1, round(c->tokens_out / n)) : 1;

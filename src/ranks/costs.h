@@ -22,7 +22,7 @@ struct rank_costs {
 };
 
 struct rank_peaks {
-    double flop_per_s, bytes_per_s; /* given; NaN or 0: from the GPU's name */
+    double flop_per_s, bytes_per_s; /* peaks given by the user; NaN or 0: taken from the GPU's name */
 };
 
 void rank_costs_find(const struct rank_job *job, const struct rank_layout *layout, const struct llm_model *m,

@@ -1,5 +1,6 @@
-/* The digest of one rank: everything a job needs of it, in a size that does not depend on the number of
- * kernels. A digest is computed where the trace lies and read by `merge` and `report` instead of the trace.
+/* The digest of one rank: all data that a job needs of it, in a size that does not depend on the number of
+ * kernels. A digest is computed on the machine with the trace, and read by `merge` and `report` instead of
+ * the trace.
  *     struct rank_digest *d = rank_digest_make(paths, n, &limits, &err);
  *     rank_digest_write(d, path, &err);
  *     d = rank_digest_read(path, &err);                        -- untrusted: every number is checked

@@ -10,10 +10,10 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define LEAST_SHARE 0.05        /* of a step: smaller losses are not reported */
-#define SLOW_LINK 0.7           /* of the median of the same collective on other communicators */
-#define LOW_USE 0.5             /* of the link's peak */
-#define REACHABLE 0.8           /* of the link's peak, for large messages */
+#define LEAST_SHARE 0.05        /* share of a step; smaller losses are not reported */
+#define SLOW_LINK 0.7           /* share of the median of the same collective on other communicators */
+#define LOW_USE 0.5             /* share of the link's peak */
+#define REACHABLE 0.8           /* share of the link's peak that large messages can reach */
 #define LARGE_BYTES (16u << 20) /* smaller messages are limited by latency */
 #define SIMILAR 0.8             /* correlation of tokens and compute time */
 
@@ -46,7 +46,7 @@ static struct figures figures_of(const struct rank_job *job, size_t stage) {
 
 static double median_of(const double *v, size_t n) { return stats_of(v, n).median; }
 
-/* Median over all ranks but one. */
+/* Returns the median over all ranks but one. */
 static double median_of_others(double *v, size_t n, size_t except) {
     double kept = v[except];
     v[except] = NAN;
@@ -75,7 +75,7 @@ struct search {
 
 static const char *text_ns(double ns, char *buf, size_t cap) { return units_duration_ns(ns, buf, cap); }
 
-/* What the findings so far leave of a step. */
+/* Returns the part of a step that the findings so far do not save. */
 static double left_ns(const struct search *s, size_t stage, double step_ns) {
     double left = step_ns;
     for (size_t i = 0; i < s->out->n; i++)
@@ -127,7 +127,7 @@ static const struct reason_text *text_of(enum rank_reason reason) {
     return &reason_texts[COUNTOF(reason_texts) - 1];
 }
 
-/* The job gains what the rank needs more than the median rank, but not more than the others wait. */
+/* The job gains the time by which the rank exceeds the median rank, but not more than the others wait. */
 static void find_straggler(struct search *s) {
     const struct rank_straggler *g = &s->job->straggler;
     char a[32], b[32];
@@ -168,7 +168,8 @@ static bool same_group(const struct rank_layout *l, size_t a, size_t b) {
     return !l->source || l->places[a].pp == l->places[b].pp;
 }
 
-/* Compute time of the slowest rank above the mean, among ranks with the same layers. NaN: no data. */
+/* Returns by how much the compute time of the slowest rank exceeds the mean, among ranks with the same
+ * layers. NaN: no data. */
 static double excess_in_step(const struct rank_layout *l, const struct rank_step_cell *cells, size_t n,
                              size_t first, struct relation *rel) {
     double sum = 0, most = 0, tokens = 0;
@@ -194,14 +195,14 @@ static double excess_in_step(const struct rank_layout *l, const struct rank_step
     return most - mean;
 }
 
-/* First rank of each group of ranks with the same layers. */
+/* Returns true for the first rank of each group of ranks with the same layers. */
 static bool starts_group(const struct rank_layout *l, size_t r) {
     for (size_t k = 0; k < r; k++)
         if (same_group(l, k, r)) return false;
     return true;
 }
 
-/* Mean over the steps of what the slowest rank needs more than the mean rank. */
+/* Returns the mean over the steps of the time by which the slowest rank exceeds the mean rank. */
 static double mean_excess(const struct search *s, const struct rank_steps *steps, struct relation *rel) {
     double sum = 0, rows = 0;
     size_t n = s->job->nranks;
@@ -337,7 +338,7 @@ static void find_exposed(struct search *s, uint32_t stage) {
 
 /* ---- Slow links */
 
-/* Median bus bandwidth of the same operation and size on other communicators of the same span. */
+/* Returns the median bus bandwidth of the same operation and size on other communicators of the same span. */
 static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *peers) {
     const struct rank_collective *c = &job->collectives[row];
     double *v = xcalloc(job->ncollectives, sizeof *v);
@@ -356,7 +357,7 @@ static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *pe
     return median;
 }
 
-/* The stage with the most exposed communication, for savings of a collective. */
+/* Returns the stage with the most exposed communication, for savings of a collective. */
 static uint32_t busiest_stage(const struct rank_job *job) {
     uint32_t best = RANK_NONE;
     double most = 0;
@@ -375,7 +376,7 @@ static char *ranks_text(const struct rank_communicator *c) {
     return xasprintf("ranks %u to %u (%zu)", c->ranks[0], c->ranks[c->nranks - 1], c->nranks);
 }
 
-/* Exposed moving time of a collective per step and rank. */
+/* Returns the exposed moving time of a collective per step and rank. */
 static double exposed_move_ns(const struct rank_job *job, const struct rank_collective *c, uint32_t stage) {
     const struct rank_communicator *comm = &job->communicators[c->communicator];
     double steps = 0, n = 0, wait = isnan(c->wait_ns) ? 0 : c->wait_ns;
@@ -433,7 +434,7 @@ static int by_saving(const void *a, const void *b) {
     return x->saving_ms < y->saving_ms ? 1 : x->saving_ms > y->saving_ms ? -1 : strcmp(x->title, y->title);
 }
 
-/* Rules with a precise cause come first: what they save is not reported again by a general rule. */
+/* Rules with a precise cause come first. General rules do not report their savings again. */
 void rank_findings_find(const struct rank_job *job, const struct rank_layout *layout,
                         const struct rank_links *links, struct rank_findings *out) {
     *out = (struct rank_findings){ 0 };

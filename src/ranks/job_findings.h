@@ -1,5 +1,5 @@
-/* Findings about a job of several ranks. Savings are those of the job per step, in ms: what every step
- * becomes shorter, not what one rank waits less. The savings of one stage never add up to more than its
+/* Findings about a job of several ranks. A saving is the time in ms by which every step of the job becomes
+ * shorter, not the time that one rank waits less. The savings of one stage never add up to more than its
  * step.
  *     struct rank_findings f;
  *     rank_findings_find(&job, &layout, &links, &f);       -- f.v sorted by saving
@@ -29,7 +29,7 @@ struct rank_findings {
 void rank_findings_find(const struct rank_job *job, const struct rank_layout *layout,
                         const struct rank_links *links, struct rank_findings *out);
 void rank_findings_free(struct rank_findings *f);
-/* Mean duration of a step of the slowest rank, in ns; NaN: the stage has no steps. */
+/* Returns the mean duration of a step of the slowest rank, in ns; NaN: the stage has no steps. */
 double rank_step_ns(const struct rank_job *job, size_t stage);
 
 #endif

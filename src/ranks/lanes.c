@@ -10,10 +10,10 @@
 #include "ranks/job_findings.h"
 #include "timeline/timeline.h"
 
-#define STEPS 1.25    /* window in steps of the busiest stage */
-#define PIXELS 2000.0 /* kernels closer than one of so many parts of the window are one span */
+#define STEPS 1.25    /* length of the window in steps of the busiest stage */
+#define PIXELS 2000.0 /* kernels that are closer than 1/PIXELS of the window are drawn as one span */
 
-/* By shape: whether its kernels communicate. */
+/* Returns one flag per shape: true if its kernels communicate. */
 static bool *communication_shapes(const struct timeline *tl) {
     bool *is = xcalloc(MAX(1, tl->nshapes), sizeof *is);
     for (size_t i = 0; i < tl->nshapes; i++) {

@@ -9,13 +9,14 @@
 #include "ranks/ranks.h"
 
 struct rank_span {
-    double start_ns, end_ns; /* from the start of the window */
+    double start_ns, end_ns; /* times relative to the start of the window */
     bool communication;
 };
 struct rank_lane {
     uint32_t rank;
-    const char *role;        /* "slowest", "median", "fastest" */
-    struct rank_span *spans; /* sorted by start; neighbours of one kind that nearly touch are one span */
+    const char *role; /* "slowest", "median", "fastest" */
+    /* sorted by start; neighbouring spans of one kind that nearly touch are merged */
+    struct rank_span *spans;
     size_t nspans;
 };
 struct rank_lanes {

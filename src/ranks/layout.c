@@ -9,7 +9,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define OFTEN 4.0 /* calls per step and rank of a group that works inside the layers */
+#define OFTEN 4.0 /* minimum number of calls per step and rank of a group that works inside the layers */
 
 /* ---- What a communicator does */
 enum use { USE_REDUCE, USE_GATHER, USE_EXCHANGE, USE_SEND, USE_OTHER, USES };
@@ -28,7 +28,8 @@ static enum use use_of(const char *operation) {
     return USE_OTHER;
 }
 
-/* Steps of one rank: occurrences of all top-level stages, as the mean over the ranks with data. */
+/* Returns the steps of one rank: occurrences of all top-level stages, as the mean over the ranks with
+ * data. */
 static double steps_per_rank(const struct rank_job *job) {
     double sum = 0;
     for (size_t r = 0; r < job->nranks; r++)
@@ -38,7 +39,7 @@ static double steps_per_rank(const struct rank_job *job) {
     return job->present ? fmax(1, sum / (double)job->present) : 1;
 }
 
-/* Calls per step and rank of every use of a communicator. */
+/* Counts the calls per step and rank of every use of a communicator. */
 static void count_uses(const struct rank_job *job, size_t communicator, double per_step[USES]) {
     double ranks = (double)MAX(1, job->communicators[communicator].nranks), steps = steps_per_rank(job);
     for (size_t i = 0; i < job->ncollectives; i++) {
@@ -148,7 +149,7 @@ static void free_found(struct found *f) {
     }
 }
 
-/* Uses the names of the groups if any name shows a kind, otherwise what the communicators do. */
+/* Uses the names of the groups if any name shows a kind, otherwise the operations of the communicators. */
 static void find_groups(const struct rank_job *job, struct found *f) {
     bool pairs = false;
     init_found(job, f);

@@ -1,6 +1,6 @@
-/* The bus bandwidth of collectives against the peak of their links.
- * Within a node the link is the one of the GPU (llm/links.h) or given by the user; between nodes it is
- * unknown unless the user gives it. An unknown link has no peak. */
+/* The bus bandwidth of collectives compared with the peak of their links. Within a node, the link is that
+ * of the GPU (llm/links.h) or the link given by the user. Between nodes, the link is unknown unless the
+ * user gives it. An unknown link has no peak. */
 #ifndef RANKS_LINK_USE_H
 #define RANKS_LINK_USE_H
 
@@ -8,7 +8,8 @@
 #include "ranks/ranks.h"
 
 struct rank_links {
-    const struct llm_link *link, *net; /* given; NULL: from the name of the GPU, unknown */
+    /* links given by the user; NULL: found by the name of the GPU, else unknown */
+    const struct llm_link *link, *net;
 };
 
 struct rank_link_use {
@@ -17,8 +18,8 @@ struct rank_link_use {
     double share;            /* bus bandwidth / peak; NaN: unknown */
 };
 
-/* Link of a collective (row of job.collectives). A ring over several nodes uses the network adapters of
- * all its GPUs in a node, one per GPU; other operations use the GPU's own adapter. */
+/* Returns the link of a collective (row of job.collectives). A ring over several nodes uses the network
+ * adapters of all its GPUs in a node, one per GPU; other operations use the GPU's own adapter. */
 struct rank_link_use rank_link_use(const struct rank_job *job, const struct rank_links *links,
                                    size_t collective);
 

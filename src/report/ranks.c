@@ -148,7 +148,7 @@ static void md_findings(const struct rank_report *r, struct strbuf *out) {
     }
 }
 
-/* The heat map as numbers: own time per step of each rank and stage. */
+/* Writes the heat map as numbers: own time per step of each rank and stage. */
 static void md_heat(const struct rank_report *r, struct strbuf *out) {
     const struct rank_job *job = r->job;
     struct table t;
@@ -172,7 +172,7 @@ static void md_heat(const struct rank_report *r, struct strbuf *out) {
     md_table("Ranks and stages", "Compute / waiting / moving / idle, in ms per step.", &t, out);
 }
 
-/* Slowest, median and fastest rank per step, at most 16 rows. */
+/* Writes the slowest, the median and the fastest rank per step, at most 16 rows. */
 static void md_skew(const struct rank_report *r, struct strbuf *out) {
     const struct rank_job *job = r->job;
     struct table t;

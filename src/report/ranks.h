@@ -35,15 +35,15 @@ void rank_json(const struct rank_report *r, struct strbuf *out);
 /* Tables; the caller prints and frees them. */
 void rank_table_stages(const struct rank_report *r, struct table *t);
 void rank_table_nodes(const struct rank_report *r, struct table *t);
-/* The slowest ranks if there are more than RANK_ROWS_MAX. Returns the number of ranks left out. */
+/* Lists the slowest ranks if there are more than RANK_ROWS_MAX. Returns the number of omitted ranks. */
 size_t rank_table_ranks(const struct rank_report *r, struct table *t);
 void rank_table_collectives(const struct rank_report *r, struct table *t);
 void rank_table_communicators(const struct rank_report *r, struct table *t);
 void rank_table_clocks(const struct rank_report *r, struct table *t);
-/* Lines about the job: ranks, nodes, layout, clocks. */
+/* Writes lines about the job: ranks, nodes, layout, clocks. */
 void rank_facts(const struct rank_report *r, struct strbuf *out, const char *prefix, const char *suffix);
 
-/* Charts; nothing is written if there is nothing to draw. Return false then. */
+/* Charts. Each function returns false and writes nothing if there is nothing to draw. */
 bool rank_chart_heat(const struct rank_report *r, double width, const char *css, struct strbuf *out);
 bool rank_chart_skew(const struct rank_report *r, double width, const char *css, struct strbuf *out);
 bool rank_chart_lanes(const struct rank_report *r, double width, const char *css, struct strbuf *out);

@@ -71,7 +71,8 @@ static void heat_cell(double x, double y, double w, double h, int color, int lev
     strbuf_addstr(out, "</rect>\n");
 }
 
-/* One rectangle per rank with a tooltip; if there are many ranks, one per run of equal levels. */
+/* Draws one rectangle per rank with a tooltip; if there are many ranks, one rectangle per run of equal
+ * levels. */
 static void heat_row(const struct rank_report *r, size_t stage, size_t kind, double y, double h,
                      double cell_w, struct strbuf *out) {
     const struct rank_job *job = r->job;

@@ -147,7 +147,7 @@ enum trace_collective_flags {
     TRACE_COLLECTIVE_KERNEL_TIMES = 1, /* kernel_start_ns and kernel_end_ns are known */
     TRACE_COLLECTIVE_GPU_CLOCK = 2,    /* they are GPU timestamps, shifted to the clock of the file */
     TRACE_COLLECTIVE_OPEN = 4,         /* no end was reported; end_ns is the last known time */
-    TRACE_COLLECTIVE_COUNTED = 8,      /* NCCL gave no sequence number: the n-th of its kind in the trace */
+    TRACE_COLLECTIVE_COUNTED = 8,      /* NCCL gave no sequence number; operations of one kind were counted */
     TRACE_COLLECTIVE_FROM_KERNEL = 16, /* read from a kernel: start_ns and end_ns are the kernel's times */
     TRACE_COLLECTIVE_CAPTURED = 32,    /* captured into a CUDA graph: replays are not recorded */
 };
@@ -303,7 +303,7 @@ enum trace_collective_flags {
     F(kind, U64, count, 9)   /* elements, sent by this rank, received for reduce-scatter; unknown: U64 */ \
     F(kind, U32, op, 10)     /* enum trace_collective_op */                                               \
     F(kind, U32, flags, 11)  /* enum trace_collective_flags */                                            \
-    F(kind, U32, thread, 12) /* that made the call; unknown: U32, as in all fields below */               \
+    F(kind, U32, thread, 12) /* thread of the call; unknown: U32, as in all fields below */               \
     F(kind, U32, rank, 13)   /* in the communicator */                                                    \
     F(kind, U32, size, 14)   /* ranks in the communicator */                                              \
     F(kind, U32, root, 15)   /* of broadcast, reduce, gather and scatter */                               \
