@@ -61,12 +61,6 @@ static inline qsum q_dot_signed(qsum acc, float f, quants q, const int8_t *x) {
     __m256i v = q_bytes((const uint8_t *)x);
     return q_scaled(acc, f, dot_bytes(_mm256_sign_epi8(q, q), _mm256_sign_epi8(v, q)));
 }
-/* The products of numbers 0..15 are multiplied by s0, those of numbers 16..31 by s1. */
-static inline qsum q_dot_two(qsum acc, float f, quants q, const int8_t *x, int s0, int s1) {
-    __m256i pairs = _mm256_maddubs_epi16(q, q_bytes((const uint8_t *)x));
-    __m256i scales = _mm256_set_m128i(_mm_set1_epi16((short)s1), _mm_set1_epi16((short)s0));
-    return q_scaled(acc, f, _mm256_madd_epi16(pairs, scales));
-}
 static inline qsum q_zero(void) { return _mm256_setzero_ps(); }
 static inline float q_total(qsum v) {
     __m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -111,6 +105,44 @@ static inline qsum q_zero(void) { return 0; }
 static inline float q_total(qsum v) { return v; }
 #endif
 
+#if defined(__AVX2__)
+/* Rounds 8 numbers, halves away from zero. */
+static inline __m256i round_eight(__m256 v) {
+    __m256 half = _mm256_or_ps(_mm256_and_ps(v, _mm256_set1_ps(-0.0f)), _mm256_set1_ps(0.5f));
+    return _mm256_cvttps_epi32(_mm256_add_ps(v, half));
+}
+static inline int sum_eight(__m128i v) { /* of 8 numbers of 16 bits */
+    __m128i s = _mm_madd_epi16(v, _mm_set1_epi16(1));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
+/* Rounds to 8 bits; n is a multiple of 32. */
+static void k_quantize(struct q8_rows *out, const float *x, int n) {
+    for (int g = 0; g < n / 32; g++, x += 32) {
+        __m256 v[4], most = _mm256_setzero_ps();
+        for (int i = 0; i < 4; i++) {
+            v[i] = _mm256_loadu_ps(x + 8 * i);
+            most = _mm256_max_ps(most, _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v[i]));
+        }
+        __m128 m = _mm_max_ps(_mm256_castps256_ps128(most), _mm256_extractf128_ps(most, 1));
+        m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+        float top = _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+        __m256 inverse = _mm256_set1_ps(top > 0 ? 127 / top : 0);
+        __m256i q[4];
+        for (int i = 0; i < 4; i++) q[i] = round_eight(_mm256_mul_ps(v[i], inverse));
+        /* packing works in each half of a register, so the parts are put in order afterwards */
+        __m256i low = _mm256_permute4x64_epi64(_mm256_packs_epi32(q[0], q[1]), 0xd8),
+                high = _mm256_permute4x64_epi64(_mm256_packs_epi32(q[2], q[3]), 0xd8);
+        _mm256_storeu_si256((__m256i *)(void *)(out->q + g * 32),
+                            _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xd8));
+        out->d[g] = top / 127;
+        out->sums[2 * g] =
+            (int16_t)sum_eight(_mm_add_epi16(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
+        out->sums[2 * g + 1] = (int16_t)sum_eight(
+            _mm_add_epi16(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1)));
+    }
+}
+#else
 /* Rounds to 8 bits; n is a multiple of 32. */
 static void k_quantize(struct q8_rows *out, const float *x, int n) {
     for (int g = 0; g < n / 32; g++) {
@@ -128,6 +160,7 @@ static void k_quantize(struct q8_rows *out, const float *x, int n) {
         out->sums[2 * g + 1] = (int16_t)sums[1];
     }
 }
+#endif
 
 /* ---- each function returns the integers q of group g of a block (32 numbers), and their a and b */
 static inline quants group_q4_0(const uint8_t *b, int g, float *scale, float *offset) {
@@ -160,23 +193,6 @@ static inline quants group_mxfp4(const uint8_t *b, int g, float *scale, float *o
     *offset = -12 * *scale;
     return q_fp4(q_nibbles(b + 1));
 }
-static inline void k_scales(const uint8_t *b, int g, float *scale, float *offset) {
-    int s, m;
-    group_scales(b + 4, g, &s, &m);
-    *scale = half_at(b) * (float)s;
-    *offset = -half_at(b + 2) * (float)m;
-}
-static inline quants group_q4_k(const uint8_t *b, int g, float *scale, float *offset) {
-    k_scales(b, g, scale, offset);
-    quants v = q_bytes(b + 16 + g / 2 * 32);
-    return g & 1 ? q_high(v) : q_low(v);
-}
-static inline quants group_q5_k(const uint8_t *b, int g, float *scale, float *offset) {
-    k_scales(b, g, scale, offset);
-    quants v = q_bytes(b + 48 + g / 2 * 32);
-    return q_or(g & 1 ? q_high(v) : q_low(v), q_shifted(q_bytes(b + 16), g, 1));
-}
-
 /* y[j*ldy + r] for r < rows, j < m; M is a constant in each expansion, at most 4. */
 #define QDOTS_LOOP(M, NUMBERS, BYTES, BODY)                                           \
     for (int r = 0; r < rows; r++) {                                                  \
@@ -214,18 +230,6 @@ static inline quants group_q5_k(const uint8_t *b, int g, float *scale, float *of
         (void)sums;                                      \
         acc[j] = q_dot_signed(acc[j], scale * d, q, xq); \
     })
-/* Group g of a Q6_K block is group g % 4 of its half g / 4. */
-#define Q6_K_BODY(M)                                                                                   \
-    const uint8_t *low = w + g / 4 * 64 + g % 2 * 32, *high = w + 128 + g / 4 * 32;                    \
-    const int8_t *s = (const int8_t *)w + 192 + g * 2;                                                 \
-    quants bytes = q_bytes(low);                                                                       \
-    quants q = q_or(g % 4 < 2 ? q_low(bytes) : q_high(bytes), q_shifted(q_bytes(high), g % 4 * 2, 3)); \
-    float scale = half_at(w + 208);                                                                    \
-    EACH_X(M, {                                                                                        \
-        acc[j] = q_dot_two(acc[j], scale * d, q, xq, s[0], s[1]);                                      \
-        fix[j] -= scale * d * 32 * (float)(s[0] * sums[0] + s[1] * sums[1]);                           \
-    })
-
 #define DEFINE_QDOTS(name, numbers, bytes, BODY, ...)                                                        \
     static void qdots_##name(const uint8_t *w, int rows, int cols, const struct q8_rows *x, int m, float *y, \
                              ptrdiff_t ldy) {                                                                \
@@ -240,16 +244,156 @@ static inline quants group_q5_k(const uint8_t *b, int g, float *scale, float *of
         }                                                                                                    \
     }
 #define Q8_0_OF(M, unused) Q8_0_BODY(M)
-#define Q6_K_OF(M, unused) Q6_K_BODY(M)
 DEFINE_QDOTS(q8_0, 32, 34, Q8_0_OF, none)
 DEFINE_QDOTS(q4_0, 32, 18, AFFINE_BODY, group_q4_0)
 DEFINE_QDOTS(q4_1, 32, 20, AFFINE_BODY, group_q4_1)
 DEFINE_QDOTS(q5_0, 32, 22, AFFINE_BODY, group_q5_0)
 DEFINE_QDOTS(q5_1, 32, 24, AFFINE_BODY, group_q5_1)
 DEFINE_QDOTS(mxfp4, 32, 17, AFFINE_BODY, group_mxfp4)
+
+#if defined(__AVX2__)
+/* ---- types with blocks of 256 numbers: the eight scales of a block are computed together */
+
+/* Returns the 8 bytes as floats. */
+static inline __m256 block_floats(uint64_t bytes) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes)));
+}
+/* Returns a and b of the 8 groups of a Q4_K or Q5_K block. Bytes 4 to 15 have the scales and minimums in 6
+ * bits each: the first four of both in the low bits of bytes 4 to 11, the last four in the nibbles of bytes
+ * 12 to 15 and the high bits of bytes 4 to 11. */
+static inline void block_scales(const uint8_t *b, __m256 *scale, __m256 *offset) {
+    uint32_t s, m, both;
+    memcpy(&s, b + 4, 4);
+    memcpy(&m, b + 8, 4);
+    memcpy(&both, b + 12, 4);
+    uint64_t s_high = (both & 0x0f0f0f0f) | (s >> 2 & 0x30303030),
+             m_high = (both >> 4 & 0x0f0f0f0f) | (m >> 2 & 0x30303030);
+    *scale = _mm256_mul_ps(_mm256_set1_ps(half_at(b)), block_floats((s & 0x3f3f3f3f) | s_high << 32));
+    *offset = _mm256_mul_ps(_mm256_set1_ps(-half_at(b + 2)), block_floats((m & 0x3f3f3f3f) | m_high << 32));
+}
+/* Returns the sums of 8 groups of activations, each multiplied by the weights of its two halves. */
+static inline __m256 block_sums(const int16_t *sums, __m256i weights) {
+    __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)sums);
+    return _mm256_cvtepi32_ps(_mm256_madd_epi16(v, weights));
+}
+/* Returns the scales of a Q6_K block as 16-bit numbers: those of first halves of groups, then of second
+ * halves. */
+static inline __m256i block_halves(const uint8_t *scales) {
+    const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)scales);
+    return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(v, order));
+}
+/* acc[0] and acc[1] take turns, because a sum depends on the one before. */
+static inline void block_dot(qsum acc[2], const float *f, int g, quants q, const int8_t *x) {
+    acc[g & 1] =
+        _mm256_fmadd_ps(_mm256_broadcast_ss(f + g),
+                        _mm256_cvtepi32_ps(dot_bytes(q, q_bytes((const uint8_t *)x + g * 32))), acc[g & 1]);
+}
+static inline void block_dot_two(qsum acc[2], const float *f, int g, quants q, const int8_t *x,
+                                 __m256i halves) {
+    __m256i pairs = _mm256_maddubs_epi16(q, q_bytes((const uint8_t *)x + g * 32));
+    __m256i scales = _mm256_shuffle_epi8(halves, _mm256_set1_epi16((short)((2 * g + 1) << 8 | 2 * g)));
+    acc[g & 1] = _mm256_fmadd_ps(_mm256_broadcast_ss(f + g),
+                                 _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, scales)), acc[g & 1]);
+}
+
+/* y[j*ldy + r] for r < rows, j < M. START computes the scales of a block and the sums in `fix`, GROUP adds
+ * the products of one group. */
+#define BLOCKS_LOOP(M, BYTES, START, GROUP)                                           \
+    for (int r = 0; r < rows; r++) {                                                  \
+        qsum acc[M][2], fix[M];                                                       \
+        UNROLL for (int j = 0; j < M; j++) acc[j][0] = acc[j][1] = fix[j] = q_zero(); \
+        for (int c = 0; c < cols; c += 256, w += (BYTES)) {                           \
+            float f[M][8];                                                            \
+            START(M)                                                                  \
+            UNROLL for (int g = 0; g < 8; g++) { GROUP(M) }                           \
+        }                                                                             \
+        UNROLL for (int j = 0; j < M; j++) y[j * ldy + r] =                           \
+            q_total(_mm256_add_ps(_mm256_add_ps(acc[j][0], acc[j][1]), fix[j]));      \
+    }
+#define BLOCK_X(j) (x->q + (ptrdiff_t)(j)*x->stride + c)
+#define BLOCK_D(j) _mm256_loadu_ps(x->d + ((ptrdiff_t)(j)*x->stride + c) / 32)
+#define BLOCK_SUMS(j) (x->sums + ((ptrdiff_t)(j)*x->stride + c) / 16)
+#define AFFINE_START(M)                                                                \
+    __m256 scale, offset;                                                              \
+    block_scales(w, &scale, &offset);                                                  \
+    UNROLL for (int j = 0; j < M; j++) {                                               \
+        __m256 d = BLOCK_D(j), sums = block_sums(BLOCK_SUMS(j), _mm256_set1_epi16(1)); \
+        _mm256_storeu_ps(f[j], _mm256_mul_ps(scale, d));                               \
+        fix[j] = _mm256_fmadd_ps(_mm256_mul_ps(offset, d), sums, fix[j]);              \
+    }
+#define Q4_K_GROUP(M)                                \
+    quants bytes = q_bytes(w + 16 + g / 2 * 32);     \
+    quants q = g & 1 ? q_high(bytes) : q_low(bytes); \
+    UNROLL for (int j = 0; j < M; j++) block_dot(acc[j], f[j], g, q, BLOCK_X(j));
+#define Q5_K_GROUP(M)                                                                        \
+    quants bytes = q_bytes(w + 48 + g / 2 * 32);                                             \
+    quants q = q_or(g & 1 ? q_high(bytes) : q_low(bytes), q_shifted(q_bytes(w + 16), g, 1)); \
+    UNROLL for (int j = 0; j < M; j++) block_dot(acc[j], f[j], g, q, BLOCK_X(j));
+#define Q6_K_START(M)                                                                                \
+    __m256 scale = _mm256_set1_ps(half_at(w + 208));                                                 \
+    __m256i halves = block_halves(w + 192);                                                          \
+    __m256i pairs = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(w + 192))); \
+    UNROLL for (int j = 0; j < M; j++) {                                                             \
+        __m256 d = _mm256_mul_ps(scale, BLOCK_D(j)), sums = block_sums(BLOCK_SUMS(j), pairs);        \
+        _mm256_storeu_ps(f[j], d);                                                                   \
+        fix[j] = _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(-32)), sums, fix[j]);               \
+    }
+#define Q6_K_GROUP(M)                                                                          \
+    quants bytes = q_bytes(w + g / 4 * 64 + g % 2 * 32), high = q_bytes(w + 128 + g / 4 * 32); \
+    quants q = q_or(g % 4 < 2 ? q_low(bytes) : q_high(bytes), q_shifted(high, g % 4 * 2, 3));  \
+    UNROLL for (int j = 0; j < M; j++) block_dot_two(acc[j], f[j], g, q, BLOCK_X(j), halves);
+
+#define DEFINE_BLOCKS(name, bytes, START, GROUP)                                                             \
+    static void qdots_##name(const uint8_t *w, int rows, int cols, const struct q8_rows *x, int m, float *y, \
+                             ptrdiff_t ldy) {                                                                \
+        if (m == 1) {                                                                                        \
+            BLOCKS_LOOP(1, bytes, START, GROUP)                                                              \
+        } else if (m == 2) {                                                                                 \
+            BLOCKS_LOOP(2, bytes, START, GROUP)                                                              \
+        } else if (m == 3) {                                                                                 \
+            BLOCKS_LOOP(3, bytes, START, GROUP)                                                              \
+        } else {                                                                                             \
+            BLOCKS_LOOP(4, bytes, START, GROUP)                                                              \
+        }                                                                                                    \
+    }
+DEFINE_BLOCKS(q4_k, 144, AFFINE_START, Q4_K_GROUP)
+DEFINE_BLOCKS(q5_k, 176, AFFINE_START, Q5_K_GROUP)
+DEFINE_BLOCKS(q6_k, 210, Q6_K_START, Q6_K_GROUP)
+#else
+static inline void k_scales(const uint8_t *b, int g, float *scale, float *offset) {
+    int s, m;
+    group_scales(b + 4, g, &s, &m);
+    *scale = half_at(b) * (float)s;
+    *offset = -half_at(b + 2) * (float)m;
+}
+static inline quants group_q4_k(const uint8_t *b, int g, float *scale, float *offset) {
+    k_scales(b, g, scale, offset);
+    quants v = q_bytes(b + 16 + g / 2 * 32);
+    return g & 1 ? q_high(v) : q_low(v);
+}
+static inline quants group_q5_k(const uint8_t *b, int g, float *scale, float *offset) {
+    k_scales(b, g, scale, offset);
+    quants v = q_bytes(b + 48 + g / 2 * 32);
+    return q_or(g & 1 ? q_high(v) : q_low(v), q_shifted(q_bytes(b + 16), g, 1));
+}
+
+/* Group g of a Q6_K block is group g % 4 of its half g / 4. */
+#define Q6_K_BODY(M)                                                                                   \
+    const uint8_t *low = w + g / 4 * 64 + g % 2 * 32, *high = w + 128 + g / 4 * 32;                    \
+    const int8_t *s = (const int8_t *)w + 192 + g * 2;                                                 \
+    quants bytes = q_bytes(low);                                                                       \
+    quants q = q_or(g % 4 < 2 ? q_low(bytes) : q_high(bytes), q_shifted(q_bytes(high), g % 4 * 2, 3)); \
+    float scale = half_at(w + 208);                                                                    \
+    EACH_X(M, {                                                                                        \
+        acc[j] = q_dot_two(acc[j], scale * d, q, xq, s[0], s[1]);                                      \
+        fix[j] -= scale * d * 32 * (float)(s[0] * sums[0] + s[1] * sums[1]);                           \
+    })
+#define Q6_K_OF(M, unused) Q6_K_BODY(M)
 DEFINE_QDOTS(q4_k, 256, 144, AFFINE_BODY, group_q4_k)
 DEFINE_QDOTS(q5_k, 256, 176, AFFINE_BODY, group_q5_k)
 DEFINE_QDOTS(q6_k, 256, 210, Q6_K_OF, none)
+#endif
 
 static void k_qdots(const void *w, enum dtype t, int rows, int cols, const struct q8_rows *x, int m, float *y,
                     ptrdiff_t ldy) {

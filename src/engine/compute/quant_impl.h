@@ -13,7 +13,11 @@
 static inline float half_at(const uint8_t *p) {
     uint16_t h;
     memcpy(&h, p, 2);
+#if defined(__F16C__)
+    return _cvtsh_ss(h);
+#else
     return f16_to_float(h);
+#endif
 }
 
 static void widen_q8_0(float *out, const uint8_t *b) {

@@ -127,3 +127,24 @@ static void check_qdots(const struct kernels *k, const struct sample *s) {
 }
 
 TEST(integer_products_of_every_quantised_type_equal_a_plain_sum) { each_sample(check_qdots); }
+
+/* Rounding to 8 bits is the same on every instruction set, also of zeros and of halves. */
+static void check_rounding(const struct kernels *k, const struct sample *s) {
+    enum { N = 128 };
+    float x[N], d[2][N / 32];
+    int8_t q[2][N];
+    int16_t sums[2][N / 16];
+    for (int i = 0; i < N; i++) x[i] = i < 32 ? 0 : (float)((i * 7919) % 509 - 254) / 2;
+    x[32] = 127; /* the numbers of this group are halves and whole numbers */
+    for (int i = 33; i < 64; i++) x[i] = (float)(i - 48) / 2;
+    for (int i = 0; i < 2; i++) {
+        struct q8_rows out = { q[i], d[i], sums[i], N };
+        (i ? k : &kernels_portable)->quantize(&out, x, N);
+    }
+    (void)s;
+    CHECK_MEM(q[0], q[1], sizeof q[0]);
+    CHECK_MEM(d[0], d[1], sizeof d[0]);
+    CHECK_MEM(sums[0], sums[1], sizeof sums[0]);
+}
+
+TEST(activations_are_rounded_alike_on_every_instruction_set) { each_sample(check_rounding); }
