@@ -91,8 +91,8 @@ static const json_t *get_array(struct source *s, const json_t *o, const char *ke
 
 /* Columns of one table must have the same length. */
 static const json_t *get_column(struct source *s, const json_t *o, const char *key, size_t n) {
-    const json_t *v = get_array(s, o, key, n);
-    if (v && json_array_size(v) != n) refuse(s, key, "as long as the other columns");
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_array(v) || json_array_size(v) != n) refuse(s, key, "as long as the other columns");
     return s->bad ? NULL : v;
 }
 

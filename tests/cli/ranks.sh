@@ -59,6 +59,14 @@ merge even
 expect "without a slow rank there is no straggler" 0 out "^4 of 4 ranks on 1 node"
 check "no straggler is printed" lacks straggler "$work/out"
 
+# ---- a second implementation
+run "$INFERPROF" import -q --no-report "$top/tests/data/kineto/hta_rank0_a100.json.gz" \
+    "$top/tests/data/kineto/hta_rank1_a100.json.gz" -o real
+simulate hidden ranks=4 per_node=4 steps=6 layers=2 slow=2 slow_percent=15 hide=0.3
+for job in two hidden real; do
+    check "the oracle computes the same times: $job" python3 "$top/tests/oracle/rank_time.py" "$INFERPROF" "$job" oracle
+done
+
 # ---- missing and dead ranks
 simulate hole ranks=4 per_node=2 steps=10 missing=2 killed=1
 merge hole

@@ -1,0 +1,174 @@
+/* Digests: written and read again, and refused if damaged. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "ranks/job.h"
+#include "unit/test.h"
+
+/* A rank with one stage of two steps and three collectives; it starts each of them late_ns after the
+ * others. */
+static struct rank_digest *make_digest(uint32_t rank, uint64_t late_ns) {
+    struct rank_digest *d = digest_new();
+    d->rank = rank;
+    d->world_size = 2;
+    d->node = "a";
+    d->finished = true;
+    d->base_ns = d->first_ns = 1000000;
+    d->last_ns = 9000000;
+    d->timeline_ns = 1000;
+    d->unrecorded_ns = d->hidden_ns = 0;
+    d->stages = digest_alloc(d, 1, sizeof *d->stages);
+    d->stages[d->nstages++] = (struct digest_stage){ .name = "decode",
+                                                     .path = "decode",
+                                                     .parent = RANK_NONE,
+                                                     .occurrences = 2,
+                                                     .tokens_in = NAN,
+                                                     .tokens_out = 7,
+                                                     .compute_ns = 700,
+                                                     .exposed_ns = 300,
+                                                     .steps_per_row = 1,
+                                                     .nrows = 2,
+                                                     .rows = digest_alloc(d, 2, sizeof(struct digest_step)) };
+    for (int i = 0; i < 2; i++) d->stages[0].rows[i] = (struct digest_step){ 1000000, 1, 500, 350, 150, NAN };
+    d->operations = digest_alloc(d, 1, sizeof *d->operations);
+    d->operations[d->noperations++] = (struct digest_operation){ .communicator = UINT64_MAX - 5,
+                                                                 .op = "all_reduce",
+                                                                 .type = "bf16",
+                                                                 .bytes = 1000,
+                                                                 .size = 2,
+                                                                 .from_rank = RANK_NONE,
+                                                                 .to_rank = RANK_NONE,
+                                                                 .matchable = true,
+                                                                 .calls = 3,
+                                                                 .exposed_ns = 300 };
+    d->collectives = digest_alloc(d, 3, sizeof *d->collectives);
+    d->pieces = digest_alloc(d, 2, sizeof *d->pieces);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t end = 1001000 + 1000 * i;
+        d->collectives[d->ncollectives++] = (struct digest_collective){ .sequence = 2 - i,
+                                                                        .start_ns = end - 400 + late_ns,
+                                                                        .end_ns = end,
+                                                                        .exposed_ns = 100,
+                                                                        .stage = 0,
+                                                                        .step = (uint32_t)i / 2,
+                                                                        .npieces = 1,
+                                                                        .first_piece = 0 };
+    }
+    /* exposed for 100 ns from its start on */
+    d->pieces[d->npieces++] = (struct digest_piece){ 0, 100 };
+    digest_finish(d);
+    return d;
+}
+
+static char *write_digest(const struct rank_digest *d) {
+    struct err err;
+    char *dir = test_tmpdir(), *path = file_join(dir, "rank-00000.digest.json");
+    CHECK_INT(rank_digest_write(d, path, &err), 0);
+    free(dir);
+    return path;
+}
+
+TEST(a_digest_is_read_as_it_was_written) {
+    struct rank_digest *d = make_digest(0, 0);
+    char *path = write_digest(d);
+    struct err err;
+    struct rank_digest *r = rank_digest_read(path, &err);
+    CHECK(r != NULL);
+    CHECK_INT(r->rank, 0);
+    CHECK_INT(r->world_size, 2);
+    CHECK_INT(r->local_rank, RANK_NONE);
+    CHECK_STR(r->node, "a");
+    CHECK(r->host == NULL);
+    CHECK_INT(r->last_ns, 9000000);
+    CHECK_INT(r->nstages, 1);
+    CHECK(isnan(r->stages[0].tokens_in));
+    CHECK_NEAR(r->stages[0].exposed_ns, 300, 0);
+    CHECK_INT(r->stages[0].nrows, 2);
+    CHECK(r->operations[0].communicator == UINT64_MAX - 5);
+    CHECK(r->operations[0].match == d->operations[0].match);
+    CHECK_INT(r->ncollectives, 3);
+    for (size_t i = 0; i < 3; i++) {
+        CHECK_INT(r->collectives[i].sequence, i); /* sorted */
+        CHECK_INT(r->collectives[i].end_ns, d->collectives[i].end_ns);
+        CHECK_INT(r->pieces[r->collectives[i].first_piece].to_ns, 100);
+    }
+    rank_digest_free(r);
+    rank_digest_free(d);
+    free(path);
+}
+
+/* Replaces the first `from` in the text of a digest and returns the message of the reader. */
+static void check_refused(const char *from, const char *to, const char *message) {
+    struct rank_digest *d = make_digest(0, 0);
+    char *path = write_digest(d);
+    struct strbuf text = STRBUF_INIT, changed = STRBUF_INIT;
+    struct err err;
+    CHECK_INT(file_read(path, 1 << 20, &text, &err), 0);
+    char *at = strstr(text.buf, from);
+    CHECK(at != NULL);
+    strbuf_addf(&changed, "%.*s%s%s", (int)(at - text.buf), text.buf, to, at + strlen(from));
+    CHECK(rank_digest_parse(changed.buf, changed.len, "d.json", &err) == NULL);
+    CHECK(strstr(err.msg, message) != NULL);
+    strbuf_free(&text);
+    strbuf_free(&changed);
+    rank_digest_free(d);
+    free(path);
+}
+
+TEST(a_damaged_digest_is_refused_with_the_member) {
+    check_refused("inferprof.digest/1", "inferprof.stats/1", "d.json: not a digest of a rank");
+    check_refused("inferprof.digest/1", "inferprof.digest/9", "digest of version 9");
+    check_refused("\"rank\":0", "\"rank\":-1", "`rank`");
+    check_refused("\"sequence\":[0,1,2]", "\"sequence\":[0,1]", "as long as the other columns");
+    check_refused("\"sequence\":[0,1,2]", "\"sequence\":[0,1,-2]", "`sequence`");
+    check_refused("\"operation\":[0,0,0]", "\"operation\":[0,0,7]", "`operation`");
+    check_refused("\"every\":1", "\"every\":3", "a power of two");
+    check_refused("[0,100]", "[100,0]", "`exposed_parts`");
+    check_refused("\"parent\":null", "\"parent\":0", "an earlier stage");
+    check_refused("\"steps\":[1,1]", "\"steps\":[1,9]", "`steps`");
+}
+
+/* Rank 1 starts 50 ns later. Half of the 100 exposed ns of rank 0 are waiting. */
+TEST(waiting_ends_with_the_last_arrival) {
+    struct rank_digest **pair = calloc(2, sizeof *pair);
+    struct rank_job job;
+    pair[0] = make_digest(0, 0);
+    pair[1] = make_digest(1, 50);
+    job_build(&job, pair, 2, 2);
+    CHECK_INT(job.matched, 3);
+    CHECK_NEAR(job.ranks[0].time.wait_ns, 150, 1e-3);
+    CHECK_NEAR(job.ranks[0].time.move_ns, 150, 1e-3);
+    CHECK_NEAR(job.ranks[1].time.wait_ns, 0, 1e-3);
+    CHECK_NEAR(job.ranks[0].late_ns, 0, 0);
+    CHECK_NEAR(job.ranks[1].late_ns, 50, 1e-9);
+    CHECK_INT(job.ranks[1].last_arrivals, 3);
+    CHECK_NEAR(job.ranks[1].wait_caused_ns, 150, 1e-3);
+    CHECK_NEAR(job.time.matched_share, 1, 1e-9);
+    CHECK_NEAR(rank_job_cell(&job, 0, 0)->time.wait_ns, 150, 1e-3);
+    CHECK_INT(job.ncollectives, 1);
+    CHECK_NEAR(job.collectives[0].skew_ns.median, 50, 1e-9);
+    CHECK_NEAR(job.collectives[0].move_ns.median, 350, 1e-9);
+    /* 1,000 bytes in 350 ns; the bus factor of an all-reduce over 2 ranks is 1 */
+    CHECK_NEAR(job.collectives[0].bus_bytes_per_s, 1000 / 350e-9, 1);
+    CHECK_INT(job.straggler.rank, 1);
+    rank_job_free(&job);
+}
+
+TEST(missing_ranks_are_rows_without_figures) {
+    struct rank_digest **one = calloc(1, sizeof *one);
+    struct rank_job job;
+    one[0] = make_digest(1, 0);
+    job_build(&job, one, 1, 3);
+    CHECK_INT(job.nranks, 3);
+    CHECK_INT(job.missing, 2);
+    CHECK(job.ranks[0].state == RANK_STATE_MISSING);
+    CHECK(isnan(job.ranks[0].time.compute_ns));
+    CHECK(job.ranks[1].state == RANK_STATE_COMPLETE);
+    CHECK_INT(job.matched, 0);
+    CHECK(isnan(job.ranks[1].time.wait_ns)); /* nothing was matched: unknown, not 0 */
+    CHECK(strstr(job.problems[0], "There is no trace of ranks 0, 2") != NULL);
+    rank_job_free(&job);
+}
