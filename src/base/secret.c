@@ -11,7 +11,7 @@
 #define MAX_NUMBER 16 /* maximum length of lists like "0,1,2,3"; longer numbers may be keys */
 /* maximum per word; the rest of a longer word is masked completely, so that the time stays linear */
 #define MAX_MASKS 64
-#define MIN_USER_TOKEN 20 /* https://TOKEN@host: shorter user parts are user names */
+#define MIN_USER_TOKEN 20 /* minimum length of TOKEN in https://TOKEN@host; shorter texts are user names */
 
 /* ---- character classes: ASCII only, because the collector runs in programs with any locale */
 

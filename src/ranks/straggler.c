@@ -10,7 +10,7 @@
 #include "ranks/job.h"
 
 #define LEAST_WAIT_SHARE 0.01 /* waiting below this share of the time of all ranks names no straggler */
-#define FAIR_SHARES 2.0       /* it causes at least this many times its share of the waiting */
+#define FAIR_SHARES 2.0       /* a straggler causes at least this many times its share of the waiting */
 #define LEAST_DIFFERENCE 0.02 /* smaller differences to the typical rank are not evidence */
 #define MORE_TOKENS 1.05      /* ratio to the tokens of the typical rank */
 /* minimum share of the longer computation that is explained by slower runs of the same kernels */

@@ -18,7 +18,7 @@ struct static_compute {
     const struct llm_cost *costs;        /* [nstages] */
     size_t nstages;
     struct {                            /* the recorded request; prompt_tokens NaN: it failed */
-        double prompt_tokens, batch;    /* of one sequence; sequences */
+        double prompt_tokens, batch;    /* prompt_tokens: of one sequence; batch: number of sequences */
         const struct llm_counts *image; /* image counts of one sequence; NULL: no image */
     } request;
 };

@@ -129,7 +129,7 @@ struct timeline_metric_set {
 
 /* Launches of CUDA graphs whose kernels were not recorded, outside of capture windows. */
 #define TIMELINE_REPLAY_COLUMNS(C, O, B)                                         \
-    C(uint64_t, start_ns) /* of the call that launched the graph */              \
+    C(uint64_t, start_ns) /* start of the call that launched the graph */        \
     C(uint64_t, end_ns)                                                          \
     C(uint32_t, graph) /* as in the kernels of its other launches; 0: unknown */ \
     C(uint32_t, thread)

@@ -21,7 +21,7 @@ struct moe_scratch {
     struct tensor *logits, *rows, *out, *gate, *up;
     struct routing_choice *choices; /* [tokens][k] */
     int *token;                     /* [tokens * k], ordered by expert */
-    float *weight;                  /* of those */
+    float *weight;                  /* weights of these tokens */
     bool by_device;                 /* the last call routed on the device, so `choices` are not valid */
     float *opening;                 /* [tokens]: the factor of the shared expert */
     int *every;                     /* [tokens]: 0, 1, 2, ... */
