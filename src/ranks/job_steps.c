@@ -1,5 +1,5 @@
-/* Arranges the steps of all ranks in common rows. The n-th step of a stage on one rank is compared with the n-th step on
- * every other rank. */
+/* Arranges the steps of all ranks in common rows. The n-th step of a stage on one rank is compared with
+ * the n-th step on every other rank. */
 #include <math.h>
 #include <stdlib.h>
 
