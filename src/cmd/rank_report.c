@@ -83,8 +83,8 @@ static int write_report(const struct rank_job *job, const char *dir, const struc
     int rc = file_mkdirs(dir, err);
     if (rc == 0) rc = rank_report_write(dir, &r, err);
     if (rc == 0) {
-        rank_report_terminal(&r, command_line_width(), &screen);
-        fputs(screen.buf, stdout);
+        if (o->screen) rank_report_terminal(&r, command_line_width(), &screen);
+        if (o->screen) fputs(screen.buf, o->screen);
         log_info("wrote %s/ranks.html, ranks.md and ranks.json", dir);
     }
     strbuf_free(&screen);

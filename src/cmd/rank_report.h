@@ -2,6 +2,8 @@
 #ifndef CMD_RANK_REPORT_H
 #define CMD_RANK_REPORT_H
 
+#include <stdio.h>
+
 #include "llm/model.h"
 #include "ranks/inputs.h"
 #include "ranks/ranks.h"
@@ -13,6 +15,7 @@ struct rank_report_options {
     const char *link, *net;                    /* names or GB/s; NULL: from the GPU, unknown */
     double peak_flops_per_s, peak_bytes_per_s; /* 0: from the GPU */
     const char *title;
+    FILE *screen; /* for the summary; NULL: none */
 };
 
 /* The operands of a command that accepts jobs of several ranks.
@@ -31,7 +34,7 @@ int rank_operands_open(struct rank_operands *o, const char *const *operands, siz
                        const struct rank_options *options, struct err *err);
 void rank_operands_close(struct rank_operands *o);
 
-/* Writes ranks.html, ranks.md and ranks.json into `dir` (created), and prints the summary. */
+/* Writes ranks.html, ranks.md and ranks.json into `dir` (created), then prints the summary. */
 int rank_report_run(const struct rank_job *job, const char *dir, const struct rank_report_options *o,
                     struct err *err);
 

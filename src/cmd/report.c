@@ -75,6 +75,7 @@ static int report_ranks(const struct report_opts *o, const struct rank_operands 
         .peak_flops_per_s = o->peak_tflops * 1e12,
         .peak_bytes_per_s = o->peak_gbps * 1e9,
         .title = file_basename(dir),
+        .screen = stdout,
     };
     int rc = rank_report_run(&job->job, dir, &options, err);
     *done = job->digests || job->bytes > JOB_BYTES_MAX;

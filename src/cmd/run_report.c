@@ -32,11 +32,26 @@ static struct run_kv *env_rows(const struct env *e) {
     return rows;
 }
 
+/* Finds the ranks of the program and their clocks. A job that cannot be joined is a problem, not an error. */
+static void load_ranks(struct run_report *r) {
+    const struct rank_options options = { .rules = r->rules, .nrules = r->nrules };
+    struct err err;
+    if (r->files < 2 || rank_operands_open(&r->job, &r->dir, 1, &options, &err) == 0) return;
+    strlist_add(&r->problems, "The ranks cannot be compared: %s", err.msg);
+}
+
+static int write_ranks(const struct run_report *r, struct err *err) {
+    const struct rank_report_options options = { .title = r->title, .screen = r->print ? stderr : NULL };
+    return r->job.ranks > 1 ? rank_report_run(&r->job.job, r->dir, &options, err) : 0;
+}
+
 int run_report_load(struct run_report *r, struct err *err) {
-    const struct run_options options = { .rules = r->rules, .nrules = r->nrules, .fresh = true };
+    struct run_options options = { .rules = r->rules, .nrules = r->nrules, .fresh = true };
     if (r->loaded) return 0;
     r->files = count_traces(r->dir);
     if (!r->files) return 0;
+    load_ranks(r);
+    if (r->job.ranks > 1) options.clocks = &r->job.clocks;
     if (run_load(&r->run, &r->dir, 1, &options, err) < 0) return -1;
     const struct timeline *tl = r->run.timeline;
     r->loaded = true;
@@ -76,6 +91,7 @@ int run_report(struct run_report *r, struct err *err) {
     info->nproblems = r->problems.n;
     view_init(&v, info);
     int rc = r->write_files ? report_write_all(r->dir, &v, err) : 0;
+    if (rc == 0 && r->write_files) rc = write_ranks(r, err);
     if (r->print) print_screen(r, &v);
     view_free(&v);
     free(env);
@@ -84,5 +100,6 @@ int run_report(struct run_report *r, struct err *err) {
 
 void run_report_close(struct run_report *r) {
     if (r->loaded) run_unload(&r->run);
+    rank_operands_close(&r->job);
     r->loaded = false;
 }

@@ -8,6 +8,7 @@
 #include "analyze/analyze.h"
 #include "base/err.h"
 #include "base/strlist.h"
+#include "cmd/rank_report.h"
 #include "run/load.h"
 #include "session/env.h"
 
@@ -22,6 +23,7 @@ struct run_report {
     /* results */
     bool loaded; /* `run` contains the traces and their analysis */
     struct loaded_run run;
+    struct rank_operands job;         /* its ranks; `ranks` is 0 or 1 if the program is not a job */
     size_t files;                     /* number of process traces */
     size_t on_screen;                 /* number of problems (the first ones) that the printed summary shows */
     uint64_t kernels, ranges, tokens; /* number of records in the traces */

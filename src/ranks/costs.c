@@ -105,10 +105,15 @@ static void sum_stage(const struct rank_job *job, size_t stage, struct rank_cost
     out->job[stage] = wall > 0 ? sum : unknown;
 }
 
-static bool any_known(const struct rank_job *job, const struct rank_costs *c) {
-    for (size_t i = 0; i < job->nranks * job->nstages; i++)
-        if (!isnan(c->cells[i].flops)) return true;
-    return false;
+/* Why the ratios are unknown; NULL: some are known. */
+static const char *missing_data(const struct rank_job *job, const struct rank_costs *c) {
+    bool flops = false;
+    for (size_t i = 0; i < job->nranks * job->nstages; i++) {
+        if (!isnan(c->cells[i].mfu)) return NULL;
+        flops |= !isnan(c->cells[i].flops);
+    }
+    return flops ? "the peaks of the GPUs are unknown: use --peak-tflops and --peak-gbps"
+                 : "the traces have no tokens of prefill and decode";
 }
 
 static char *reason(const struct rank_layout *layout, const struct llm_model *m) {
@@ -137,7 +142,8 @@ void rank_costs_find(const struct rank_job *job, const struct rank_layout *layou
         llm_shard_free(part);
     }
     for (size_t i = 0; i < job->nstages; i++) sum_stage(job, i, out);
-    if (!any_known(job, out)) out->why = xstrdup("the traces have no tokens of prefill and decode");
+    const char *why = missing_data(job, out);
+    if (why) out->why = xstrdup(why);
 }
 
 void rank_costs_free(struct rank_costs *c) {

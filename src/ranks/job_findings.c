@@ -323,9 +323,11 @@ static void find_exposed(struct search *s, uint32_t stage) {
         .rule = "exposed-communication",
         .title = xasprintf("%s: %s is exposed: %s of a step of %s", s->job->stages[stage].name,
                            top_operation(s->job), text_ns(move, a, sizeof a), text_ns(step, b, sizeof b)),
-        .evidence = xasprintf(
-            "time in which only communication runs on a GPU%s; waiting for other ranks is not part of it",
-            matched ? ", median over ranks" : ", of the rank with the least (collectives were not matched)"),
+        .evidence =
+            xstrdup(matched ? "median over ranks of the time in which only communication runs on a GPU; "
+                              "waiting for other ranks is not part of it"
+                            : "time in which only communication runs on a GPU, of the rank with the least; "
+                              "no collective was matched, so it may include waiting for other ranks"),
         .advice = "overlap communication with computation, fuse small collectives, reduce the bytes (lower "
                   "precision, "
                   "fewer GPUs per tensor group), or use a faster link",

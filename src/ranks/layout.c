@@ -11,17 +11,21 @@
 
 #define OFTEN 4.0 /* minimum number of calls per step and rank of a group that works inside the layers */
 
+static uint64_t world_of(const struct rank_job *job) {
+    return job->world_size != RANK_NONE ? job->world_size : job->nranks;
+}
+
 /* ---- What a communicator does */
-enum use { USE_REDUCE, USE_GATHER, USE_EXCHANGE, USE_SEND, USE_OTHER, USES };
+enum use { USE_REDUCE, USE_GATHER, USE_EXCHANGE, USE_SEND, USE_SEND_KERNEL, USE_OTHER, USES };
 
 static enum use use_of(const char *operation) {
     static const struct {
         const char *operation;
         enum use use;
     } rows[] = {
-        { "all_reduce", USE_REDUCE },   { "all_gather", USE_GATHER }, { "reduce_scatter", USE_GATHER },
-        { "all_to_all", USE_EXCHANGE }, { "send", USE_SEND },         { "recv", USE_SEND },
-        { "send_recv", USE_SEND }
+        { "all_reduce", USE_REDUCE },    { "all_gather", USE_GATHER }, { "reduce_scatter", USE_GATHER },
+        { "all_to_all", USE_EXCHANGE },  { "send", USE_SEND },         { "recv", USE_SEND },
+        { "send_recv", USE_SEND_KERNEL }
     };
     for (size_t i = 0; operation && i < COUNTOF(rows); i++)
         if (strcmp(rows[i].operation, operation) == 0) return rows[i].use;
@@ -65,10 +69,16 @@ static bool is_inference(const struct rank_job *job) {
 static enum group_kind kind_by_use(const struct rank_job *job, size_t communicator, bool *ambiguous) {
     double n[USES] = { 0 };
     count_uses(job, communicator, n);
+    /* the size of the group is unknown, and ranks without a trace may belong to it */
+    if (!job->communicators[communicator].size && job->present < world_of(job)) {
+        *ambiguous = true;
+        return GROUP_KINDS;
+    }
     if (n[USE_EXCHANGE] >= 1) return GROUP_EXPERT;
     if (n[USE_SEND] >= 1 && n[USE_REDUCE] < 1) return GROUP_PIPELINE;
     if (n[USE_REDUCE] >= OFTEN && is_inference(job)) return GROUP_TENSOR;
-    *ambiguous = n[USE_REDUCE] + n[USE_GATHER] >= 1;
+    /* a kernel that sends and receives is part of a pipeline or of an all-to-all */
+    *ambiguous = n[USE_REDUCE] + n[USE_GATHER] + n[USE_SEND_KERNEL] >= 1;
     return GROUP_KINDS;
 }
 
@@ -173,10 +183,6 @@ static void find_groups(const struct rank_job *job, struct found *f) {
 }
 
 /* ---- Sizes */
-static uint64_t world_of(const struct rank_job *job) {
-    return job->world_size != RANK_NONE ? job->world_size : job->nranks;
-}
-
 static void unknown(struct rank_layout *l, char *why) {
     l->source = NULL;
     free(l->why);
@@ -196,14 +202,15 @@ static void size_by_groups(const struct rank_job *job, const struct found *f, st
             return;
         }
     if (!tp && !pp && !ep && !dp) {
-        unknown(l, xstrdup(f->ambiguous ? "the communicators fit tensor and data parallel: give --tp or --dp"
-                           : job->ncommunicators
-                               ? "no communicator takes part in the steps: give --tp, --pp, --ep or --dp"
-                               : "no communicators were recorded: give --tp, --pp, --ep or --dp"));
+        unknown(l,
+                xstrdup(f->ambiguous ? "the communicators fit several layouts: give --tp, --pp, --ep or --dp"
+                        : job->ncommunicators
+                            ? "no communicator takes part in the steps: give --tp, --pp, --ep or --dp"
+                            : "no communicators were recorded: give --tp, --pp, --ep or --dp"));
         return;
     }
     if (f->ambiguous && !tp && !dp) {
-        unknown(l, xstrdup("some communicators fit tensor and data parallel: give --tp or --dp"));
+        unknown(l, xstrdup("some communicators fit several layouts: give --tp, --pp, --ep or --dp"));
         return;
     }
     uint64_t shared = MAX(1, tp) * MAX(1, pp) * cp;

@@ -299,7 +299,9 @@ void rank_facts(const struct rank_report *r, struct strbuf *out, const char *pre
                   j->nranks, j->nnodes, j->nnodes == 1 ? "" : "s", j->died, j->late, j->missing);
     lines[1] = layout ? xasprintf("layout: %s (%s)", layout, r->layout->why)
                       : xasprintf("layout: " DASH " (%s)", r->layout->why);
-    lines[2] = isnan(j->clock_error_ns)
+    lines[2] = j->nclocks == 1 ? xasprintf("clocks: all ranks share one; %s collectives matched",
+                                           text_count(j->matched).s)
+               : isnan(j->clock_error_ns)
                    ? xasprintf("clocks: %zu; their error is unknown", j->nclocks)
                    : xasprintf("clocks: %zu, aligned within %s us; %s collectives matched", j->nclocks,
                                text_num(j->clock_error_ns * 1e-3, 2).s, text_count(j->matched).s);

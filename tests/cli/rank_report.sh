@@ -52,6 +52,27 @@ simulate busy ranks=4 per_node=4 steps=10 layers=6 move_ns=1000 busy=1 busy_perc
 run "$INFERPROF" report -q busy -o busy-report
 finds "a rank with more tokens is found" busy-report '(sorted(f), f["token-imbalance"]["rank"])' "(['token-imbalance'], 1)"
 
+# in every step another rank has 40% larger kernels: 6 x 8 kernels of 20 us
+simulate tokens ranks=4 per_node=4 steps=12 layers=6 move_ns=1000 noise=0 rotate_percent=40 rotate_tokens=1
+run "$INFERPROF" report -q tokens -o tokens-report
+finds "uneven sequence lengths are found" tokens-report '(sorted(f), f["token-imbalance"]["rank"])' "(['token-imbalance'], None)"
+# the slowest rank needs 384 us more than the others, and 3/4 of that more than the mean
+finds "their saving is the slowest rank above the mean" tokens-report 'abs(f["token-imbalance"]["saving_ms_per_step"] - 0.75 * 0.384) < 0.01' True
+simulate experts ranks=4 per_node=4 steps=12 layers=6 move_ns=1000 noise=0 rotate_percent=40 exchange=1
+run "$INFERPROF" report -q experts -o experts-report
+finds "uneven experts are found in a job with an all-to-all" experts-report '(sorted(f), d["layout"]["ep"])' "(['expert-imbalance'], 4)"
+simulate link ranks=8 per_node=2 steps=10 layers=6 noise=0 slow_link=2 link_percent=150 hide=0
+run "$INFERPROF" report -q link -o link-report
+finds "a slow link is found" link-report '("ranks 4 to 5" in f["slow-link"]["title"], f["slow-link"]["confidence"])' "(True, 'high')"
+# 6 collectives of 75 us instead of 30 us
+finds "its saving is what its collectives take longer" link-report 'abs(f["slow-link"]["saving_ms_per_step"] - 6 * 0.045) < 0.02' True
+simulate pipe ranks=4 per_node=4 steps=10 layers=2 move_ns=10000 pipeline=1
+run "$INFERPROF" report -q pipe -o pipe-report
+finds "pipeline bubbles are found" pipe-report '(sorted(f)[-1], d["layout"]["pp"])' "('pipeline-bubbles', 4)"
+# a stage works 16 x 21 us and moves 2 x 10 us in a step of 4 x (16 x 21 + 10) us
+finds "their saving is what the busiest stage waits" pipe-report \
+    'abs(f["pipeline-bubbles"]["saving_ms_per_step"] - (4 * 0.346 - 0.356)) < 0.03' True
+
 # ---- links, layouts, models
 run "$INFERPROF" report -q slow -o slow-report --link nvlink4 --net ndr
 # 8 MB over 4 GPUs in 5 us: faster than the link, which shows in the share
@@ -59,6 +80,9 @@ finds "the bus bandwidth is compared with the given link" slow-report \
     'sorted({(c["link"], c["link_bytes_per_s"]) for c in d["collectives"]})' "[('InfiniBand NDR', 200000000000), ('NVLink 4', 450000000000)]"
 run "$INFERPROF" report -q slow -o slow-report
 finds "an unknown link has no share" slow-report '{(c["link"], c["link_share"]) for c in d["collectives"]}' '{(None, None)}'
+run "$INFERPROF" report -q busy -o busy-report --model "$top/tests/data/models/qwen3-8b.json" --peak-tflops 1000 --peak-gbps 4000
+finds "decode without prompts has no known context, so no MFU" busy-report \
+    '(d["no_costs"], d["stages"][0]["mfu"] is None)' "('the traces have no tokens of prefill and decode', True)"
 run "$INFERPROF" report -q slow -o slow-report --tp 3
 expect "a layout that contradicts the job is an error" 1 err 'do not make up the 8 ranks'
 run "$INFERPROF" report -q slow -o slow-report --link nvlink77

@@ -32,6 +32,11 @@ struct settings {
     double missing, killed;           /* this rank has no trace; its trace is not closed; -1: none */
     double from, to, seed;            /* ranks to write */
     double collectives;               /* 0: no collective records, only kernels */
+    double slow_link, link_percent;   /* collectives of this node take longer; -1: none */
+    double rotate_percent;            /* in step s, rank s mod ranks has larger kernels */
+    double rotate_tokens;             /* 1: and more tokens */
+    double exchange;                  /* 1: layers end with an all-to-all instead of an all-reduce */
+    double pipeline;                  /* 1: each rank of a node computes after the one before it */
 };
 static struct settings set = { .ranks = 8,
                                .per_node = 8,
@@ -49,6 +54,7 @@ static struct settings set = { .ranks = 8,
                                .killed = -1,
                                .to = 1e9,
                                .seed = 1,
+                               .slow_link = -1,
                                .collectives = 1 };
 
 #define KEY(name) \
@@ -56,11 +62,14 @@ static struct settings set = { .ranks = 8,
 static const struct {
     const char *name;
     size_t offset;
-} keys[] = { KEY(ranks),     KEY(per_node), KEY(steps),        KEY(layers),       KEY(kernels),
-             KEY(kernel_ns), KEY(move_ns),  KEY(noise),        KEY(jitter_ns),    KEY(offset_ms),
-             KEY(drift_ppm), KEY(step_us),  KEY(slow),         KEY(slow_percent), KEY(lazy),
-             KEY(lazy_us),   KEY(busy),     KEY(busy_percent), KEY(hide),         KEY(missing),
-             KEY(killed),    KEY(from),     KEY(to),           KEY(seed),         KEY(collectives) };
+} keys[] = { KEY(ranks),         KEY(per_node),     KEY(steps),        KEY(layers),
+             KEY(kernels),       KEY(kernel_ns),    KEY(move_ns),      KEY(noise),
+             KEY(jitter_ns),     KEY(offset_ms),    KEY(drift_ppm),    KEY(step_us),
+             KEY(slow),          KEY(slow_percent), KEY(lazy),         KEY(lazy_us),
+             KEY(busy),          KEY(busy_percent), KEY(hide),         KEY(missing),
+             KEY(killed),        KEY(from),         KEY(to),           KEY(seed),
+             KEY(collectives),   KEY(slow_link),    KEY(link_percent), KEY(rotate_percent),
+             KEY(rotate_tokens), KEY(exchange),     KEY(pipeline) };
 
 static int read_setting(const char *text) {
     const char *equals = strchr(text, '=');
@@ -82,11 +91,20 @@ static double chance(uint64_t what, uint64_t rank, uint64_t index) {
 
 /* ---- the simulated job; all times are true times since START_NS */
 
+static bool is_turn(uint64_t rank, uint64_t step) {
+    return set.rotate_percent > 0 && rank == step % (uint64_t)set.ranks;
+}
+
 static uint64_t kernel_ns(uint64_t rank, uint64_t index) {
     double ns = set.kernel_ns * (1 + set.noise * (2 * chance(1, rank, index) - 1));
     if (rank == set.slow) ns *= 1 + set.slow_percent / 100;
     if (rank == set.busy) ns *= 1 + set.busy_percent / 100;
+    if (is_turn(rank, index / (uint64_t)(set.kernels * set.layers))) ns *= 1 + set.rotate_percent / 100;
     return (uint64_t)ns;
+}
+
+static uint64_t move_ns(uint64_t node) {
+    return (uint64_t)(set.move_ns * (node == set.slow_link ? 1 + set.link_percent / 100 : 1));
 }
 
 /* Time from the start of a layer to the start of its all-reduce. */
@@ -126,7 +144,7 @@ static void simulate(struct schedule *s) {
             *last = MAX(*last, now[r] + layer_ns(r, layer));
         }
         for (uint64_t r = 0; r < s->ranks; r++)
-            now[r] = s->node_last[node_of(r) * s->layers + layer] + (uint64_t)set.move_ns +
+            now[r] = s->node_last[node_of(r) * s->layers + layer] + move_ns(node_of(r)) +
                      end_jitter(r, 2 * layer) + GAP_NS;
         if ((layer + 1) % (uint64_t)set.layers || !has_world(s)) continue;
         uint64_t step = layer / (uint64_t)set.layers;
@@ -161,7 +179,7 @@ struct rank {
     struct trace_writer *w;
     const struct schedule *s;
     uint64_t rank, node, now, correlation, records;
-    uint32_t names[16], reduce, hidden, api, step, domain;
+    uint32_t names[16], reduce, pair, hidden, api, step, domain;
     double compute_ns, exposed_ns, wait_ns;
 };
 
@@ -206,7 +224,7 @@ static void put_collective(struct rank *r, uint64_t start, uint64_t end, uint64_
     c.correlation = r->correlation;
     c.communicator = comm;
     c.bytes = 8 << 20;
-    c.op = TRACE_OP_ALL_REDUCE;
+    c.op = set.exchange && comm != 1 ? TRACE_OP_ALL_TO_ALL : TRACE_OP_ALL_REDUCE;
     c.thread = 1;
     c.rank = place;
     c.size = size;
@@ -245,8 +263,8 @@ static void write_layer(struct rank *r, uint64_t layer) {
     }
     uint64_t last = r->s->node_last[r->node * r->s->layers + layer];
     uint32_t first = (uint32_t)(r->node * (uint64_t)set.per_node);
-    all_reduce(r, t, last, last + (uint64_t)set.move_ns + end_jitter(r->rank, 2 * layer), 1000 + r->node,
-               layer, (uint32_t)r->rank - first, (uint32_t)MIN((uint64_t)set.per_node, r->s->ranks - first));
+    all_reduce(r, t, last, last + move_ns(r->node) + end_jitter(r->rank, 2 * layer), 1000 + r->node, layer,
+               (uint32_t)r->rank - first, (uint32_t)MIN((uint64_t)set.per_node, r->s->ranks - first));
 }
 
 static void write_step(struct rank *r, uint64_t step) {
@@ -268,6 +286,7 @@ static void write_step(struct rank *r, uint64_t step) {
                                  .bytes = NAN,
                                  .payload = NAN };
     uint32_t tokens = r->rank == set.busy ? (uint32_t)(32 * (1 + set.busy_percent / 100)) : 32;
+    if (set.rotate_tokens && is_turn(r->rank, step)) tokens = (uint32_t)(32 * (1 + set.rotate_percent / 100));
     struct trace_token token = { .time_ns = range.start_ns + 1000,
                                  .count = tokens,
                                  .token_kind = TRACE_TOKEN_MADE,
@@ -275,6 +294,55 @@ static void write_step(struct rank *r, uint64_t step) {
                                  .thread = 1 };
     trace_writer_range(r->w, &range, 1);
     trace_writer_token(r->w, &token, 1);
+}
+
+/* ---- a pipeline: stage p computes, sends to stage p + 1, and waits for the next step in a receive kernel */
+
+static void put_pair(struct rank *r, uint64_t start, uint64_t end, uint64_t first, bool sends,
+                     uint64_t step) {
+    put_kernel(r, r->pair, 20, start, end);
+    struct trace_collective c = trace_collective_unknown(shown(r->s, r->node, start - LAUNCH_NS));
+    c.end_ns = c.start_ns + 2000;
+    c.kernel_start_ns = shown(r->s, r->node, start);
+    c.kernel_end_ns = shown(r->s, r->node, end);
+    c.flags = TRACE_COLLECTIVE_KERNEL_TIMES;
+    c.sequence = step;
+    c.correlation = r->correlation;
+    c.communicator = 5000 + first;
+    c.bytes = 1 << 20;
+    c.op = sends ? TRACE_OP_SEND : TRACE_OP_RECV;
+    c.thread = 1;
+    c.rank = sends ? 0 : 1;
+    c.peer = sends ? 1 : 0;
+    c.size = 2;
+    trace_writer_collective(r->w, &c, 1);
+}
+
+static void put_stage(struct rank *r, uint64_t start, uint64_t end) {
+    struct trace_range range = { .start_ns = shown(r->s, r->node, start),
+                                 .end_ns = shown(r->s, r->node, end),
+                                 .thread = 1,
+                                 .category = TRACE_CATEGORY_STAGE,
+                                 .name = r->step,
+                                 .domain = r->domain,
+                                 .flops = NAN,
+                                 .bytes = NAN,
+                                 .payload = NAN };
+    trace_writer_range(r->w, &range, 1);
+}
+
+/* One step of a pipeline takes stages x (work + move). */
+static void write_pipeline_step(struct rank *r, uint64_t step) {
+    uint64_t place = r->rank % (uint64_t)set.per_node, n = (uint64_t)(set.layers * set.kernels);
+    uint64_t each = (uint64_t)set.kernel_ns + GAP_NS, work = n * each, move = (uint64_t)set.move_ns;
+    uint64_t step_ns = (uint64_t)set.per_node * (work + move), began = 100000 + step * step_ns;
+    uint64_t t = began + place * (work + move);
+    if (place) put_pair(r, MAX(r->now, began) + LAUNCH_NS, t - GAP_NS / 2, r->rank - 1, false, step);
+    for (uint64_t k = 0; k < n; k++, t += each)
+        put_kernel(r, r->names[k % COUNTOF(r->names)], 7, t, t + each - GAP_NS);
+    if (place + 1 < (uint64_t)set.per_node) put_pair(r, t, t + move - GAP_NS / 2, r->rank, true, step);
+    r->now = t + move;
+    put_stage(r, began, began + step_ns - 1);
 }
 
 static void write_meta(struct rank *r) {
@@ -295,6 +363,8 @@ static void write_meta(struct rank *r) {
     }
     r->reduce =
         trace_writer_str(r->w, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
+    r->pair = trace_writer_str(r->w, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
+    if (set.exchange) r->reduce = r->pair;
     r->hidden = trace_writer_str(r->w, "prefetch_kernel");
     r->api = trace_writer_str(r->w, "cudaLaunchKernel");
     r->step = trace_writer_str(r->w, "decode");
@@ -313,7 +383,8 @@ static int write_rank(const struct schedule *s, const char *dir, uint64_t rank, 
         return -1;
     }
     write_meta(r);
-    for (uint64_t step = 0; step < s->steps; step++) write_step(r, step);
+    for (uint64_t step = 0; step < s->steps; step++)
+        (set.pipeline ? write_pipeline_step : write_step)(r, step);
     if (rank == set.killed) {
         trace_writer_flush(r->w, 60000);
         return 0; /* the writer stays open, as in a process that was killed */

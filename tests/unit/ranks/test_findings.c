@@ -118,7 +118,7 @@ TEST(uneven_experts_are_named_if_ranks_exchange_tokens) {
 TEST(pipeline_bubbles_save_what_the_busiest_stage_waits) {
     struct test_job t;
     test_job_init(&t, 4, 4, "NVIDIA H100 80GB HBM3");
-    for (size_t k = 0; k < 3; k++) test_job_group(&t, NULL, k, 2, 1, "send_recv", 1, 8192);
+    for (size_t k = 0; k < 3; k++) test_job_group(&t, NULL, k, 2, 1, "send", 1, 8192);
     for (size_t k = 0; k < 4; k++) test_job_times(&t, k, k == 2 ? 6 : 4, k == 2 ? 1 : 3, 0.1, 2.9);
     struct result r = find(&t, (struct rank_links){ 0 });
     CHECK_INT(r.layout.sizes.pp, 4);

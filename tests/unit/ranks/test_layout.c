@@ -41,7 +41,7 @@ TEST(pairs_that_send_form_a_pipeline) {
     struct test_job t;
     test_job_init(&t, 8, 8, "NVIDIA H100 80GB HBM3");
     for (size_t g = 0; g < 4; g++) test_job_group(&t, NULL, 2 * g, 2, 1, "all_reduce", 65, 16384);
-    for (size_t r = 0; r < 6; r++) test_job_group(&t, NULL, r, 2, 2, r % 2 ? "send" : "send_recv", 1, 8192);
+    for (size_t r = 0; r < 6; r++) test_job_group(&t, NULL, r, 2, 2, r % 2 ? "send" : "recv", 1, 8192);
     struct rank_layout l = layout_of(&t, (struct rank_given){ 0 });
     CHECK_SIZES(l, 2, 4, 0, 1);
     CHECK_INT(l.places[5].pp, 2);
@@ -81,7 +81,7 @@ TEST(an_ambiguous_layout_has_a_reason_and_no_sizes) {
     test_job_group(&t, NULL, 0, 8, 1, "all_reduce", 65, 16384);
     struct rank_layout l = layout_of(&t, (struct rank_given){ 0 });
     CHECK(!l.source);
-    CHECK(strstr(l.why, "give --tp or --dp"));
+    CHECK(strstr(l.why, "fit several layouts: give --tp"));
     CHECK(!rank_layout_text(&l));
     CHECK_INT(l.places[0].tp, RANK_NONE);
     rank_layout_free(&l);
@@ -96,6 +96,23 @@ TEST(an_ambiguous_layout_has_a_reason_and_no_sizes) {
     l = layout_of(&t, (struct rank_given){ 0 });
     CHECK(!l.source);
     CHECK(strstr(l.why, "different sizes"));
+    rank_layout_free(&l);
+}
+
+TEST(kernels_that_send_and_receive_fit_two_layouts) {
+    struct test_job t;
+    test_job_init(&t, 2, 2, NULL);
+    test_job_group(&t, NULL, 0, 2, 1, "send_recv", 2, 8192); /* a pipeline or an all-to-all */
+    struct rank_layout l = layout_of(&t, (struct rank_given){ 0 });
+    CHECK(!l.source);
+    rank_layout_free(&l);
+    /* a group of unknown size in a job whose other ranks have no traces */
+    t.job.ncommunicators = t.job.ncollectives = 0;
+    t.job.world_size = 128;
+    t.communicators[test_job_group(&t, NULL, 0, 2, 1, "all_to_all", 2, 8192)].size = 0;
+    l = layout_of(&t, (struct rank_given){ 0 });
+    CHECK(!l.source);
+    CHECK(strstr(l.why, "fit several layouts"));
     rank_layout_free(&l);
 }
 
