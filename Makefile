@@ -188,7 +188,7 @@ $(M)/libcuda.so.1: tests/mock/cuda.c | $(B)/deps-build
 $(M)/libnvidia-ml.so.1: tests/mock/nvml.c | $(B)/deps-build
 	$(call say,LINK,$@)
 	$(Q:@=)$(mock_lib)
-$(M)/mock_app: tests/mock/app.c $(mock_h) | $(B)/deps-build
+$(M)/mock_app: tests/mock/app.c tests/mock/nccl.c $(mock_h) | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(M) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl
 

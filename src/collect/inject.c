@@ -1,5 +1,6 @@
 /* Start and end of the collector in a process. CUDA calls InitializeInjection() in cuInit(), NVTX calls
- * InitializeInjectionNvtx2() at its first use; the first of the two opens the trace. The end runs at exit.
+ * InitializeInjectionNvtx2() at its first use, and NCCL calls its profiler plugin (nccl.c). The first of them
+ * opens the trace. The end runs at exit.
  *
  * The collector runs inside the user's program. It guarantees the following (README.md;
  * docs/collector-promises.md lists the test of each point):
@@ -33,8 +34,10 @@
 #include "collect/devices.h"
 #include "collect/gemm.h"
 #include "collect/host.h"
+#include "collect/inject.h"
 #include "collect/layout.h"
 #include "collect/model_files.h"
+#include "collect/nccl.h"
 #include "collect/nvtx.h"
 #include "collect/nvtx_ranges.h"
 #include "collect/output.h"
@@ -127,6 +130,7 @@ static void end_trace(uint64_t until_ns) {
     model_files_stop(MIN(until_ns, clock_mono_ns() + settings_wait_ns(&settings, FILES_PERCENT)));
     thread_drain_rest();
     nvtx_ranges_finish();
+    nccl_finish();
     thread_each(write_thread_name);
     if (gpu) write_counts();
     write_end_time(start_ns);
@@ -157,7 +161,8 @@ static void after_fork(void) {
         thread_after_fork,  nvtx_after_fork,    attach_after_fork,      window_after_fork,
         budget_after_fork,  records_after_fork, pool_after_fork,        activity_after_fork,
         devices_after_fork, clocks_after_fork,  call_clock_after_fork,  gemm_after_fork,
-        raw_after_fork,     replays_after_fork, model_files_after_fork, forget_gpu,
+        raw_after_fork,     replays_after_fork, model_files_after_fork, nccl_after_fork,
+        forget_gpu,
     };
     int saved_errno = errno;
     for (size_t i = 0; i < COUNTOF(modules); i++) modules[i]();
@@ -221,6 +226,11 @@ static void collector_start_gpu(void) {
     atomic_store(&gpu_on, true);
     window_start();
     background_watch_gpu();
+}
+
+bool inject_start(void) {
+    pthread_once(&start_once, collector_start);
+    return atomic_load(&active);
 }
 
 int InitializeInjection(void) {

@@ -127,6 +127,7 @@ int inject_env_make(struct inject_env *env, const struct inject_options *o, stru
     }
     env->cuda_kept = put_injection(&out, "CUDA_INJECTION64_PATH", collector, &env->kept[0]);
     env->nvtx_kept = put_injection(&out, "NVTX_INJECTION64_PATH", collector, &env->kept[1]);
+    env->nccl_kept = put_injection(&out, "NCCL_PROFILER_PLUGIN", collector, &env->kept[2]);
     set_variable(&out, "INFERPROF_COLLECT_DIR", dir);
     set_collector_settings(&out, o);
     vec_push(&out, NULL);
@@ -139,8 +140,7 @@ int inject_env_make(struct inject_env *env, const struct inject_options *o, stru
 void inject_env_free(struct inject_env *env) {
     for (char **p = env->set; p && *p; p++) free(*p);
     free(env->set);
-    free(env->kept[0]);
-    free(env->kept[1]);
+    for (size_t i = 0; i < COUNTOF(env->kept); i++) free(env->kept[i]);
     *env = (struct inject_env){ 0 };
 }
 

@@ -9,6 +9,8 @@
 #include "base/vec.h"
 #include "timeline/build.h"
 
+#define OVERLAP_TRIES 64 /* kernels before the end of a collective that are compared with it */
+
 /* A communication kernel. `collective` is the row that describes it; TIMELINE_NONE: none yet. */
 struct comm_kernel {
     uint64_t call_ns, correlation; /* of its launch; 0: unknown */
@@ -105,17 +107,88 @@ static void link_row(struct timeline_builder *b, uint32_t row, struct comm_kerne
     v->flags |= TRACE_COLLECTIVE_KERNEL_TIMES | TRACE_COLLECTIVE_GPU_CLOCK;
 }
 
-/* The call of a collective encloses the launch of its kernel on the same thread. The calls of a group share
- * one kernel. */
+/* The end of the last group of calls on a thread. Calls that overlap belong to one group. */
+struct group_end {
+    uint64_t before_ns, end_ns; /* end of the group before; latest end in the current group */
+};
+
+/* Returns the last kernel that was launched on the thread before the end of the call. A launch outside of the
+ * call counts if NCCL reported the call after the launch, and no other call has ended since. */
+static struct comm_kernel *launched_by(const struct timeline_builder *b, struct comm_kernels *k, size_t row,
+                                       struct group_end *group) {
+    const struct collective_columns *c = &b->collectives;
+    struct comm_kernel key = { .thread = c->thread[row], .call_ns = c->end_ns[row], .kernel = UINT32_MAX };
+    if (c->start_ns[row] > group->end_ns) group->before_ns = group->end_ns;
+    group->end_ns = MAX(group->end_ns, c->end_ns[row]);
+    size_t at = lower_bound(k, &key, by_call);
+    if (!at || k->v[at - 1].thread != c->thread[row]) return NULL;
+    uint64_t call_ns = k->v[at - 1].call_ns;
+    bool late = c->v[row].flags & TRACE_COLLECTIVE_AFTER_LAUNCH && call_ns > group->before_ns;
+    return call_ns >= c->start_ns[row] || late ? &k->v[at - 1] : NULL;
+}
+
+/* Links calls to the kernels that they launched. The calls of a group share one kernel. */
 static void link_calls(struct timeline_builder *b, struct comm_kernels *k) {
     struct collective_columns *c = &b->collectives;
+    struct group_end *groups = xcalloc(b->threads.n + 1, sizeof *groups);
     qsort(k->v, k->n, sizeof *k->v, by_call);
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->thread[i] == TIMELINE_NONE || c->v[i].flags & TRACE_COLLECTIVE_FROM_KERNEL) continue;
-        struct comm_kernel key = { .thread = c->thread[i], .call_ns = c->start_ns[i] };
-        for (size_t at = lower_bound(k, &key, by_call);
-             at < k->n && k->v[at].thread == c->thread[i] && k->v[at].call_ns <= c->end_ns[i]; at++)
-            link_row(b, i, &k->v[at]);
+        struct comm_kernel *kernel = launched_by(b, k, i, &groups[c->thread[i]]);
+        if (kernel) link_row(b, i, kernel);
+    }
+    free(groups);
+}
+
+static bool same_op(const struct timeline_builder *b, const struct comm_kernel *k, uint32_t op) {
+    const char *name = intern_text(b->texts, b->shapes.v[b->kernels.shape[k->kernel]].name);
+    enum trace_collective_op own = trace_collective_op_of(name, strlen(name));
+    bool pair = own == TRACE_OP_SEND_RECV && (op == TRACE_OP_SEND || op == TRACE_OP_RECV);
+    return own == op || pair || own == TRACE_OP_UNKNOWN || op == TRACE_OP_UNKNOWN;
+}
+
+/* Returns the kernel of the process that overlaps the times most; NULL: none. `k` is sorted by kernel, and the
+ * kernels of a device by start, so the search stops at the first kernel of the device that starts later. */
+static struct comm_kernel *overlapping(const struct timeline_builder *b, struct comm_kernels *k, size_t row) {
+    const struct trace_collective *v = &b->collectives.v[row];
+    struct comm_kernel *best = NULL;
+    uint64_t most_ns = 0;
+    for (size_t d = 0; d < b->devices.n; d++) {
+        const struct timeline_device *device = &b->devices.v[d];
+        size_t last = device->first_kernel + device->kernel_count;
+        size_t lo = device->first_kernel, hi = last;
+        while (lo < hi) { /* the first kernel that starts after the end */
+            size_t mid = lo + (hi - lo) / 2;
+            if (b->kernels.start_ns[mid] < v->kernel_end_ns)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        struct comm_kernel key = { .kernel = (uint32_t)lo };
+        for (size_t at = lower_bound(k, &key, by_time), tries = 0;
+             at > 0 && k->v[at - 1].kernel >= device->first_kernel && tries < OVERLAP_TRIES; at--, tries++) {
+            struct comm_kernel *other = &k->v[at - 1];
+            uint64_t from = MAX(b->kernels.start_ns[other->kernel], v->kernel_start_ns),
+                     to = MIN(b->kernels.end_ns[other->kernel], v->kernel_end_ns);
+            if (other->process != b->collectives.process[row] || other->collective != TIMELINE_NONE ||
+                to <= from || to - from <= most_ns || !same_op(b, other, v->op))
+                continue;
+            best = other;
+            most_ns = to - from;
+        }
+    }
+    return best;
+}
+
+/* Calls on a thread without launches, such as the replay of a CUDA graph, have the times of their kernels. */
+static void link_times(struct timeline_builder *b, struct comm_kernels *k) {
+    struct collective_columns *c = &b->collectives;
+    qsort(k->v, k->n, sizeof *k->v, by_time);
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->kernel[i] != TIMELINE_NONE || !(c->v[i].flags & TRACE_COLLECTIVE_KERNEL_TIMES)) continue;
+        if (c->v[i].flags & TRACE_COLLECTIVE_FROM_KERNEL) continue;
+        struct comm_kernel *kernel = overlapping(b, k, i);
+        if (kernel) link_row(b, i, kernel);
     }
 }
 
@@ -253,6 +326,7 @@ void build_collectives(struct timeline_builder *b) {
     if (!k.n && !b->collectives.n) return;
     if (k.n) {
         link_calls(b, &k);
+        link_times(b, &k);
         bool *drop = link_from_kernels(b, &k);
         drop_rows(b, drop);
         free(drop);

@@ -150,6 +150,7 @@ enum trace_collective_flags {
     TRACE_COLLECTIVE_COUNTED = 8,      /* NCCL gave no sequence number; operations of one kind were counted */
     TRACE_COLLECTIVE_FROM_KERNEL = 16, /* read from a kernel: start_ns and end_ns are the kernel's times */
     TRACE_COLLECTIVE_CAPTURED = 32,    /* captured into a CUDA graph: replays are not recorded */
+    TRACE_COLLECTIVE_AFTER_LAUNCH = 64, /* NCCL reported the call after the launch of its kernel */
 };
 #define TRACE_UNKNOWN_U32 UINT32_MAX /* in power and collective records */
 #define TRACE_UNKNOWN_U64 UINT64_MAX /* in collective records */

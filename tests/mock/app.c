@@ -12,6 +12,7 @@
  *     graph=N            later graph launches are of graph N; graph-made=N and graph-updated=N: it is
  *                        created or updated
  *     alloc=BYTES free   allocates device memory; frees the newest block
+ *     nccl=V:N nccl-threads=V:T:N nccl-broken=V               NCCL with version V of the profiler interface
  *     streams=N          later work is spread over N streams (2)
  *     takeover           registers other CUPTI buffers, as another tool would
  *     hold               another tool subscribes to CUPTI as soon as it is free
@@ -40,6 +41,7 @@
 
 #include "collect/abi.h"
 #include "mock/mock.h"
+#include "mock/nccl.h"
 
 static mock_work_fn work_fn;
 static mock_tape_fn tape_fn;
@@ -88,6 +90,14 @@ static void work(enum mock_work kind, long n) {
 static void *thread_main(void *arg) {
     work(MOCK_KERNEL, *(long *)arg);
     return NULL;
+}
+
+static void use_nccl(const char *verb, const char *spec) {
+    int v[3] = { 0 };
+    if (!spec || sscanf(spec, "%d:%d:%d", &v[0], &v[1], &v[2]) < 1) exit(92);
+    if (strcmp(verb, "nccl") == 0) mock_nccl_run(v[0], v[1]);
+    if (strcmp(verb, "nccl-threads") == 0) mock_nccl_threads(v[0], v[1], v[2]);
+    if (strcmp(verb, "nccl-broken") == 0) mock_nccl_misbehave(v[0]);
 }
 
 static void threads(const char *spec) {
@@ -338,6 +348,8 @@ static bool process_verb(const char *verb, char *value, char *self) {
         init();
     else if (strcmp(verb, "threads") == 0)
         threads(value);
+    else if (strncmp(verb, "nccl", 4) == 0)
+        use_nccl(verb, value);
     else if (strcmp(verb, "alloc") == 0 || strcmp(verb, "free") == 0)
         change_memory(*verb == 'a' ? strtoull(value, NULL, 10) : 0);
     else if (strcmp(verb, "tape") == 0) {

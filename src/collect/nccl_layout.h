@@ -1,0 +1,100 @@
+/* The profiler interface of NCCL and RCCL, versions 2 to 6: own declarations, and a table of where each version
+ * stores the fields that the collector reads. tests/tools/nccl_layout.py compares the table with NCCL's
+ * headers; docs/ranks.md contains the result. */
+#ifndef COLLECT_NCCL_LAYOUT_H
+#define COLLECT_NCCL_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NCCL_FIRST_VERSION 2
+#define NCCL_LAST_VERSION 6
+#define NCCL_ABSENT 0xffff /* the version does not have the field */
+
+/* Event types: bits of the activation mask and values of the field `type`. */
+enum nccl_event {
+    NCCL_EVENT_COLL = 1 << 1,
+    NCCL_EVENT_P2P = 1 << 2,
+    NCCL_EVENT_KERNEL_CHANNEL = 1 << 6,
+    NCCL_EVENT_COLL_API = 1 << 9,
+    NCCL_EVENT_P2P_API = 1 << 10,
+    NCCL_EVENT_CE_COLL = 1 << 12, /* a collective on the copy engines, without a kernel */
+};
+#define NCCL_STATE_KERNEL_CHANNEL_STOP 22
+#define NCCL_SUCCESS 0
+#define NCCL_INTERNAL_ERROR 3 /* returned by init: NCCL then runs without the plugin */
+
+/* Fields of the event descriptor: F(name, member in NCCL's header). */
+#define NCCL_FIELDS(F)                          \
+    F(type, type)                               \
+    F(parent, parentObj)                        \
+    F(rank, rank)                               \
+    F(coll_name, coll.name)                     \
+    F(coll_hash, coll.commHash)                 \
+    F(coll_sequence, coll.seqNumber)            \
+    F(coll_function, coll.func)                 \
+    F(coll_count, coll.count)                   \
+    F(coll_root, coll.root)                     \
+    F(coll_type, coll.datatype)                 \
+    F(coll_max_channels, coll.nMaxChannels)     \
+    F(coll_channels, coll.nChannels)            \
+    F(coll_algorithm, coll.algo)                \
+    F(coll_protocol, coll.proto)                \
+    F(p2p_name, p2p.name)                       \
+    F(p2p_hash, p2p.commHash)                   \
+    F(p2p_function, p2p.func)                   \
+    F(p2p_type, p2p.datatype)                   \
+    F(p2p_count, p2p.count)                     \
+    F(p2p_peer, p2p.peer)                       \
+    F(p2p_channels, p2p.nChannels)              \
+    F(channel_id, kernelCh.channelId)           \
+    F(channel_timer, kernelCh.pTimer)           \
+    F(coll_api_captured, collApi.graphCaptured) \
+    F(p2p_api_captured, p2pApi.graphCaptured)   \
+    F(ce_sequence, ceColl.seqNumber)            \
+    F(ce_function, ceColl.func)                 \
+    F(ce_count, ceColl.count)                   \
+    F(ce_root, ceColl.root)                     \
+    F(ce_type, ceColl.datatype)
+
+/* Offsets in bytes; NCCL_ABSENT if the version does not have the field. */
+struct nccl_layout {
+    uint16_t size, type_bytes;
+    uint16_t state_timer; /* in the state arguments: time of the GPU when a channel's kernel ended */
+#define F(name, member) uint16_t name;
+    NCCL_FIELDS(F)
+#undef F
+};
+/* Returns NULL for an unknown version. */
+const struct nccl_layout *nccl_layout(unsigned version);
+
+/* NCCL finds one of these by name, and calls its functions on its own threads and on those of the program. */
+typedef void nccl_log(int level, unsigned long flags, const char *file, int line, const char *format, ...);
+struct nccl_profiler_v2 { /* also version 3 */
+    const char *name;
+    int (*init)(void **context, int *mask);
+    int (*start)(void *context, void **event, void *descriptor);
+    int (*stop)(void *event);
+    int (*state)(void *event, int state, void *args);
+    int (*finalize)(void *context);
+};
+struct nccl_profiler_v4 {
+    const char *name;
+    int (*init)(void **context, int *mask, const char *comm_name, uint64_t comm_hash, int nodes, int ranks,
+                int rank, nccl_log *log);
+    int (*start)(void *context, void **event, void *descriptor);
+    int (*stop)(void *event);
+    int (*state)(void *event, int state, void *args);
+    int (*finalize)(void *context);
+};
+struct nccl_profiler_v5 { /* also version 6 */
+    const char *name;
+    int (*init)(void **context, uint64_t comm_hash, int *mask, const char *comm_name, int nodes, int ranks,
+                int rank, nccl_log *log);
+    int (*start)(void *context, void **event, void *descriptor);
+    int (*stop)(void *event);
+    int (*state)(void *event, int state, void *args);
+    int (*finalize)(void *context);
+};
+
+#endif
