@@ -74,8 +74,8 @@ static bool lock_handle(const void *handle, enum handle_kind kind, struct row *r
 
 /* ---- communicators */
 
-/* The clock of the communicator's GPU: our clock minus the GPU's clock. A time of the GPU reaches us late, never
- * early, so the smallest difference of the last one or two windows is used. */
+/* The clock of the communicator's GPU: our clock minus the GPU's clock. A time of the GPU reaches us
+ * late, never early, so the smallest difference of the last one or two windows is used. */
 struct gpu_clock {
     _Atomic uint64_t window_ns; /* start of the current window; 0: no time yet */
     _Atomic int64_t now_ns, before_ns;
@@ -175,7 +175,8 @@ struct call {
 static struct call calls[CALLS];
 static atomic_uint next_call;
 
-/* Completes the kernel times. The communicator may have been finalized: then GPU times cannot be converted. */
+/* Completes the kernel times. The communicator may have been finalized: then GPU times cannot be
+ * converted. */
 static void set_kernel_times(struct operation *o) {
     if (!o->done || !o->first_ns || o->last_ns < o->first_ns) return;
     if (o->gpu_times) {
@@ -565,7 +566,8 @@ void nccl_finish(void) {
     if (atomic_load(&used)) finish_operations(NULL);
 }
 
-/* Handles of the parent stay with NCCL in the child. They are stale there: NCCL does not work after a fork. */
+/* Handles of the parent stay with NCCL in the child. They are stale there: NCCL does not work after a
+ * fork. */
 void nccl_after_fork(void) {
     if (!atomic_load(&used)) return;
     for (size_t i = 0; i < OPERATIONS; i++) {

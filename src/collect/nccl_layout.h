@@ -1,6 +1,6 @@
-/* The profiler interface of NCCL and RCCL, versions 2 to 6: own declarations, and a table of where each version
- * stores the fields that the collector reads. tests/tools/nccl_layout.py compares the table with NCCL's
- * headers; docs/ranks.md contains the result. */
+/* The profiler interface of NCCL and RCCL, versions 2 to 6: own declarations, and a table of where each
+ * version stores the fields that the collector reads. tests/tools/nccl_layout.py compares the table with
+ * NCCL's headers; docs/ranks.md contains the result. */
 #ifndef COLLECT_NCCL_LAYOUT_H
 #define COLLECT_NCCL_LAYOUT_H
 
@@ -68,7 +68,8 @@ struct nccl_layout {
 /* Returns NULL for an unknown version. */
 const struct nccl_layout *nccl_layout(unsigned version);
 
-/* NCCL finds one of these by name, and calls its functions on its own threads and on those of the program. */
+/* NCCL finds one of these by name, and calls its functions on its own threads and on those of the
+ * program. */
 typedef void nccl_log(int level, unsigned long flags, const char *file, int line, const char *format, ...);
 struct nccl_profiler_v2 { /* also version 3 */
     const char *name;

@@ -50,6 +50,36 @@ static void check_collector(struct doctor *d) {
     free(path);
 }
 
+/* Returns the version as 22703 for 2.27.3; 0: NCCL is not installed where the loader finds it. */
+static int nccl_version(void) {
+    int version = 0, (*get_version)(int *);
+    void *lib = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL),
+         *f = lib ? dlsym(lib, "ncclGetVersion") : NULL;
+    memcpy(&get_version, &f, sizeof f);
+    return f && get_version(&version) == 0 ? version : 0;
+}
+
+/* NCCL 2.24 is the first version with a profiler interface that the collector implements. */
+static void check_nccl(struct doctor *d) {
+    const char *plugin = getenv("NCCL_PROFILER_PLUGIN");
+    int version = nccl_version();
+    if (plugin && *plugin)
+        doctor_add(d, "NCCL plugin", DOCTOR_LIMITED,
+                   "unset it: 'inferprof run' does not override it, so collectives are only kernels",
+                   "NCCL_PROFILER_PLUGIN=%s", plugin);
+    else if (!version)
+        doctor_add(
+            d, "NCCL plugin", DOCTOR_OK, NULL,
+            "in the collector; libnccl.so.2 was not found (PyTorch ships its own; 2.24 or later is needed)");
+    else if (version < 22400)
+        doctor_add(d, "NCCL plugin", DOCTOR_LIMITED, "NCCL 2.24 or later records collectives",
+                   "NCCL %d.%d is too old: collectives are only kernels", version / 10000,
+                   version / 100 % 100);
+    else
+        doctor_add(d, "NCCL plugin", DOCTOR_OK, NULL, "in the collector, for NCCL %d.%d.%d", version / 10000,
+                   version / 100 % 100, version % 100);
+}
+
 static void check_injection(struct doctor *d) {
     static const char *const names[] = { "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
     for (size_t i = 0; i < 2; i++) {
@@ -130,6 +160,7 @@ static void check_disk(struct doctor *d, const char *dir) {
 static void doctor_machine(struct doctor *d, const char *dir) {
     check_collector(d);
     check_injection(d);
+    check_nccl(d);
     check_cpu(d);
     check_peaks(d);
     check_disk(d, dir);

@@ -112,8 +112,8 @@ struct group_end {
     uint64_t before_ns, end_ns; /* end of the group before; latest end in the current group */
 };
 
-/* Returns the last kernel that was launched on the thread before the end of the call. A launch outside of the
- * call counts if NCCL reported the call after the launch, and no other call has ended since. */
+/* Returns the last kernel that was launched on the thread before the end of the call. A launch outside of
+ * the call counts if NCCL reported the call after the launch, and no other call has ended since. */
 static struct comm_kernel *launched_by(const struct timeline_builder *b, struct comm_kernels *k, size_t row,
                                        struct group_end *group) {
     const struct collective_columns *c = &b->collectives;
@@ -147,8 +147,8 @@ static bool same_op(const struct timeline_builder *b, const struct comm_kernel *
     return own == op || pair || own == TRACE_OP_UNKNOWN || op == TRACE_OP_UNKNOWN;
 }
 
-/* Returns the kernel of the process that overlaps the times most; NULL: none. `k` is sorted by kernel, and the
- * kernels of a device by start, so the search stops at the first kernel of the device that starts later. */
+/* Returns the kernel of the process that overlaps the times most; NULL: none. `k` is sorted by kernel, so
+ * the kernels of a device are sorted by start. */
 static struct comm_kernel *overlapping(const struct timeline_builder *b, struct comm_kernels *k, size_t row) {
     const struct trace_collective *v = &b->collectives.v[row];
     struct comm_kernel *best = NULL;
@@ -180,7 +180,8 @@ static struct comm_kernel *overlapping(const struct timeline_builder *b, struct 
     return best;
 }
 
-/* Calls on a thread without launches, such as the replay of a CUDA graph, have the times of their kernels. */
+/* Calls on a thread without launches, such as the replay of a CUDA graph, have the times of their
+ * kernels. */
 static void link_times(struct timeline_builder *b, struct comm_kernels *k) {
     struct collective_columns *c = &b->collectives;
     qsort(k->v, k->n, sizeof *k->v, by_time);

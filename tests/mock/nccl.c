@@ -1,6 +1,6 @@
-/* A mock of NCCL: loads the profiler plugin that NCCL_PROFILER_PLUGIN names and calls it as NCCL does, in every
- * version of the interface, and as a broken NCCL would. The descriptors are declared here independently of the
- * collector, member by member as docs/ranks.md lists them. */
+/* A mock of NCCL: loads the profiler plugin that NCCL_PROFILER_PLUGIN names and calls it as NCCL does, in
+ * every version of the interface, and as a broken NCCL would. The descriptors are declared here
+ * independently of the collector, member by member as docs/ranks.md lists them. */
 #include "mock/nccl.h"
 
 #include <dlfcn.h>

@@ -92,15 +92,27 @@ TEST(inject_keeps_variables_set_by_the_user) {
     struct err err;
     setenv("CUDA_INJECTION64_PATH", "/opt/other.so", 1);
     unsetenv("NVTX_INJECTION64_PATH");
+    unsetenv("NCCL_PROFILER_PLUGIN");
     CHECK_INT(inject_env_make(&env, &o, &err), 0);
     CHECK(env.cuda_kept);
     CHECK_STR(env.kept[0], "CUDA_INJECTION64_PATH=/opt/other.so");
     CHECK(!env.nvtx_kept);
     CHECK_STR(env.set[0], "NVTX_INJECTION64_PATH=/dev/null");
-    CHECK_STR(env.set[1], "INFERPROF_COLLECT_DIR=/tmp");
-    CHECK_STR(env.set[2], "INFERPROF_COLLECT_WHAT=kernels,copies,launches,syncs,nvtx");
+    CHECK(!env.nccl_kept);
+    CHECK_STR(env.set[1], "NCCL_PROFILER_PLUGIN=/dev/null");
+    CHECK_STR(env.set[2], "INFERPROF_COLLECT_DIR=/tmp");
+    CHECK_STR(env.set[3], "INFERPROF_COLLECT_WHAT=kernels,copies,launches,syncs,nvtx");
     inject_env_free(&env);
     unsetenv("CUDA_INJECTION64_PATH");
+}
+
+TEST(traces_of_other_nodes_and_ranks_are_not_local) {
+    struct launcher l = { .rank = 1, .node = "n1" };
+    CHECK(inject_trace_is_local("n1-rank1-77.ipt", &l, 1));
+    CHECK(!inject_trace_is_local("n1-rank11-77.ipt", &l, 1));
+    CHECK(!inject_trace_is_local("n2-rank1-77.ipt", &l, 1));
+    CHECK(inject_trace_is_local("n1-rank11-77.ipt", &l, LAUNCHER_UNKNOWN));
+    CHECK(!inject_trace_is_local("n2-rank1-77.ipt", &l, LAUNCHER_UNKNOWN));
 }
 
 TEST(the_process_of_a_trace_is_behind_the_last_dash_of_its_name) {

@@ -1,0 +1,46 @@
+#!/bin/bash
+# ranks.sh: jobs of two ranks on one GPU: torchrun with gloo, both orders, and NCCL with the plugin; 2 minutes.
+# Needs torch with its own NCCL. Two NCCL ranks on one GPU need NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30); where NCCL
+# refuses, its message is printed and the part is listed as skipped. Records and reports go to $OUT/ranks.
+set -u
+# shellcheck source=tests/gpu/lib.sh
+. "$(dirname "$0")/lib.sh"
+find_collector
+[ -n "${INFERPROF:-}" ] || { echo "inferprof was not found"; exit 1; }
+R=$WORK/ranks
+mkdir -p "$R" "$OUT/ranks"
+failed=0
+ok() { echo "ok $1"; }
+bad() { echo "FAIL $1"; failed=1; }
+verify() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >"$R/verify.out" 2>&1; then ok "$name"; else bad "$name: $(tail -n 3 "$R/verify.out")"; fi
+}
+launch=("$PYTHON" -m torch.distributed.run --nproc-per-node 2 --master-port 29511)
+count() { find "$1/trace" -name '*-rank[01]-*.ipt' | wc -l; }
+
+timeout 60 "${launch[@]}" --no-python "$INFERPROF" run -q -o "$R/inside" -- "$PYTHON" "$GPU/rank_program.py" gloo >"$R/inside.out" 2>&1
+verify "torchrun inferprof run: status 0" test $? = 0
+verify "one trace per rank" test "$(count "$R/inside")" = 2
+verify "one report" test -s "$R/inside/report.md"
+timeout 60 "$INFERPROF" run -q -o "$R/outside" -- "${launch[@]}" "$GPU/rank_program.py" gloo >"$R/outside.out" 2>&1
+verify "inferprof run -- torchrun: status 0" test $? = 0
+verify "one trace per rank" test "$(count "$R/outside")" = 2
+trace=$(find "$R/outside/trace" -name '*-rank1-*.ipt' | head -n 1)
+"$INFERPROF" trace dump --kind meta "$trace" >"$R/meta.txt"
+verify "the launcher is torchrun" grep -q 'key="launcher" value="torchrun"' "$R/meta.txt"
+
+NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_DEBUG=INFO timeout 90 "$INFERPROF" run -q -o "$R/nccl" -- "${launch[@]}" "$GPU/rank_program.py" nccl >"$R/nccl.out" 2>&1
+status=$?
+grep -iE 'profiler|plugin' "$R/nccl.out" | sort -u | head -n 5
+if [ "$status" -ne 0 ]; then
+    echo "skipped: two NCCL ranks on one GPU: $(grep -E 'Error|WARN|Duplicate' "$R/nccl.out" | head -n 3 | tr '\n' ' ')"
+else
+    for f in "$R"/nccl/trace/*-rank[01]-*.ipt; do "$INFERPROF" trace dump --kind collective --json "$f"; done >"$R/collectives.jsonl"
+    verify "the plugin recorded 2 x 50 all-reduces with kernel times and equal numbers" "$PYTHON" "$GPU/rank_check.py" "$R/collectives.jsonl"
+    "$INFERPROF" export -q --format csv -o "$OUT/ranks/csv" "$R/nccl"
+fi
+cp "$R"/*.out "$R"/*.jsonl "$R/meta.txt" "$OUT/ranks" 2>/dev/null
+for run in inside outside nccl; do [ -d "$R/$run" ] && cp -r "$R/$run" "$OUT/ranks/"; done
+exit $failed
