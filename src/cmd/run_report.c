@@ -82,6 +82,7 @@ int run_report(struct run_report *r, struct err *err) {
     info->title = r->title;
     info->command = r->command;
     info->version = build_version();
+    info->has_ranks = r->job.ranks > 1;
     if (r->started_wall_ns) info->started_wall_ns = r->started_wall_ns;
     if (r->env->n) {
         info->env = env;

@@ -134,6 +134,7 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
     strbuf_addstr(out, "<nav aria-label=\"Sections\"><div class=\"in\">\n");
     for (size_t i = 0; i < COUNTOF(links); i++)
         if (links[i].there) strbuf_addf(out, "<a href=\"#%s\">%s</a>\n", links[i].id, links[i].name);
+    if (v->run->has_ranks) strbuf_addstr(out, "<a href=\"ranks.html\">Ranks</a>\n");
     strbuf_addstr(out, "</div></nav>\n");
 }
 

@@ -88,7 +88,8 @@ struct run_info {
     const struct analysis *analysis;
     /* timeline of the analysis, for drawing; NULL: not drawn */
     const struct timeline *timeline;
-    bool slim; /* write a smaller page: a short timeline and no CSV files */
+    bool has_ranks; /* ranks.html is written beside the report */
+    bool slim;      /* write a smaller page: a short timeline and no CSV files */
 
     const struct run_figure *figures;
     size_t nfigures;
