@@ -103,7 +103,10 @@ static int merge_operands(const struct merge_opts *o, const struct rank_options 
     struct rank_job job;
     struct err err;
     if (rank_job_load(&job, (const char *const *)operands, n, options, &err) < 0) return command_fail(&err);
-    int status = rank_job_save(&job, o->output, &err) < 0 ? command_fail(&err) : EXIT_DONE;
+    int status = rank_job_save(&job, o->output, &err) < 0 ||
+                         rank_job_save_endings((const char *const *)operands, n, o->output, &err) < 0
+                     ? command_fail(&err)
+                     : EXIT_DONE;
     for (size_t i = 0; i < job.nproblems; i++) log_warn("%s", job.problems[i]);
     if (status == EXIT_DONE) {
         print_job(&job);

@@ -270,6 +270,8 @@ int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
 /* Writes the job into a new folder that `report` reads: DIR/digest/ with one digest per rank, and DIR/trace/
  * with links to the traces (copies on another file system). Fails if the folder exists and is not empty. */
 int rank_job_save(const struct rank_job *job, const char *dir, struct err *err);
+/* Copies the files ranks/rank-N.json of the run folders, which contain how each rank ended. */
+int rank_job_save_endings(const char *const *operands, size_t n, const char *dir, struct err *err);
 void rank_job_free(struct rank_job *job); /* also accepts a zeroed struct */
 
 static inline const struct rank_cell *rank_job_cell(const struct rank_job *j, size_t rank_row, size_t stage) {

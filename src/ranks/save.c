@@ -94,3 +94,29 @@ int rank_job_save(const struct rank_job *job, const char *dir, struct err *err) 
     free(traces);
     return rc;
 }
+
+/* How the ranks ended is in RUN/ranks/rank-N.json. A file of the same name from an earlier operand stays. */
+static int save_endings(const char *run, const char *to, struct err *err) {
+    char *from = file_join(run, "ranks");
+    DIR *dir = opendir(from);
+    int rc = 0;
+    for (struct dirent *e; dir && rc == 0 && (e = readdir(dir));) {
+        if (strncmp(e->d_name, "rank-", 5) != 0 || !file_has_ending(e->d_name, ".json")) continue;
+        char *path = file_join(from, e->d_name), *copy = file_join(to, e->d_name);
+        rc = file_mkdirs(to, err);
+        if (rc == 0 && !file_exists(copy)) rc = copy_file(path, copy, err);
+        free(path);
+        free(copy);
+    }
+    if (dir) closedir(dir);
+    free(from);
+    return rc;
+}
+
+int rank_job_save_endings(const char *const *operands, size_t n, const char *dir, struct err *err) {
+    char *to = file_join(dir, "ranks");
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) rc = save_endings(operands[i], to, err);
+    free(to);
+    return rc;
+}

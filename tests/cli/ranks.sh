@@ -73,6 +73,10 @@ merge hole
 expect "missing and dead ranks are named, and the job is merged without them" 0 out "^3 of 4 ranks" \
     err "There is no trace of rank 2" err "The trace of rank 1 was not closed"
 
+mkdir -p hole/ranks && echo '{"rank": 1}' >hole/ranks/rank-1.json
+merge hole
+check "the files about the ends of the ranks are kept" test -e job/ranks/rank-1.json
+
 # ---- digests
 run "$INFERPROF" digest two --output parts --part 0/2
 expect "digest reads its part of the traces" 0

@@ -172,3 +172,19 @@ TEST(missing_ranks_are_rows_without_figures) {
     CHECK(strstr(job.problems[0], "There is no trace of ranks 0, 2") != NULL);
     rank_job_free(&job);
 }
+
+TEST(a_rank_that_starts_after_the_first_step_of_the_others_is_late) {
+    struct rank_digest **ranks = calloc(3, sizeof *ranks);
+    struct rank_job job;
+    for (uint32_t r = 0; r < 3; r++) {
+        ranks[r] = make_digest(r, 0);
+        ranks[r]->first_step_end_ns = 1002000;
+    }
+    ranks[2]->first_ns = 1002001;
+    ranks[1]->finished = false;
+    job_build(&job, ranks, 3, 3);
+    CHECK(job.ranks[0].state == RANK_STATE_COMPLETE);
+    CHECK(job.ranks[1].state == RANK_STATE_DIED);
+    CHECK(job.ranks[2].state == RANK_STATE_LATE);
+    rank_job_free(&job);
+}
