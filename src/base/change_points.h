@@ -6,8 +6,9 @@
  * change point analysis of multivariate data", JASA 109, 2014), which Hunter and Apache Otava apply to
  * performance data (Fleming et al., "Hunter: using change point detection to hunt for performance
  * regressions", ICPE 2023). As in Hunter, a t statistic replaces the energy distance and its permutations, so
- * the result is deterministic. Values are first divided by the noise, estimated from successive differences,
- * and limited to 3 times the noise, so a single outlier has little weight. */
+ * the result is deterministic. The noise is estimated from successive differences. A run that is more than 4
+ * standard deviations of the noise away from the median of its part is an outlier: the statistic of that
+ * division is computed without it. */
 #ifndef BASE_CHANGE_POINTS_H
 #define BASE_CHANGE_POINTS_H
 

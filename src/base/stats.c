@@ -52,9 +52,25 @@ struct stats stats_of_sorting(double *v, size_t n) {
     return s;
 }
 
-struct stats stats_of(const double *v, size_t n) {
+static double *copy_of(const double *v, size_t n) {
     double *copy = xmalloc((n + 1) * sizeof *copy);
     for (size_t i = 0; i < n; i++) copy[i] = v[i];
+    return copy;
+}
+
+double stats_median(const double *v, size_t n) {
+    double *copy = copy_of(v, n);
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(copy[i])) copy[known++] = copy[i];
+    if (known) qsort(copy, known, sizeof *copy, by_value);
+    double median = stats_percentile(copy, known, 0.5);
+    free(copy);
+    return median;
+}
+
+struct stats stats_of(const double *v, size_t n) {
+    double *copy = copy_of(v, n);
     struct stats s = stats_of_sorting(copy, n);
     free(copy);
     return s;

@@ -24,6 +24,7 @@ struct stats {
 /* `stats_of` copies; `stats_of_sorting` sorts v in place (and drops its NaNs). */
 struct stats stats_of(const double *v, size_t n);
 struct stats stats_of_sorting(double *v, size_t n);
+double stats_median(const double *v, size_t n); /* as stats_of(v, n).median, without the rest */
 struct stats stats_none(void); /* n = 0, the rest NaN */
 /* Returns the pooled CV within groups. Repeats of different inputs differ because of their work, which is
  * not noise. `group` NULL: one group. NaN if no group has two values. */
