@@ -243,6 +243,11 @@ $(B)/bench/%: $(B)/bench/obj/%.o $(B)/libinferprof.a
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
 bench: all $(bench_bins) $(M)/libcupti.so.13
 	@for b in $(bench_bins); do echo "== $$(basename $$b)"; $$b || exit 1; done
+	@$(MAKE) --no-print-directory bench-serve
+.PHONY: bench-serve
+bench-serve: all # 100,000 runs on SQLite and PostgreSQL
+	@sh scripts/deps.sh test bench
+	@INFERPROF='$(CURDIR)/$(B)/inferprof' python3 tests/bench/serve.py
 
 # ---- fuzzing: each tests/fuzz/fuzz_NAME.c runs on its corpus for FUZZ_SECONDS (libFuzzer, clang)
 FUZZ_SECONDS ?= 30

@@ -10,6 +10,7 @@ packages() {
     test) echo libcmocka-dev postgresql python3 python3-venv python3-jsonschema groff-base locales fish openmpi-bin ;;
     browser) echo chromium ;;
     dist) echo patchelf ;;
+    bench) echo wrk ;;
     packages) echo lintian dpkg-dev python3-venv python3-pandas python3-nbconvert python3-ipykernel ;;
     lint) echo clang-format cppcheck shellcheck ;;
     fuzz) echo clang "$(fuzz_runtime)" ;;

@@ -1,4 +1,5 @@
 """Helpers of the server tests: generated run folders, a server process, HTTP requests, TAP lines."""
+import atexit
 import http.client
 import io
 import json
@@ -77,6 +78,7 @@ class Server:
         self.log = open(os.path.join(os.environ["TMPDIR"], "work", "server.log"), "ab")
         self.process = subprocess.Popen([PROGRAM, "serve", "--root", root, "--listen", "127.0.0.1:0", *options],
                                         stdout=subprocess.PIPE, stderr=self.log, env=env)
+        atexit.register(self.process.kill) # if a test ends early; does nothing after stop()
         line = self.process.stdout.readline().decode()
         self.port = int(line.rsplit(":", 1)[1].strip("/\n")) if line else 0
         self.url = f"http://127.0.0.1:{self.port}"
@@ -107,8 +109,8 @@ class Server:
         return self.process.returncode
 
 
-def run_program(*words, env=None):
-    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=env, timeout=120)
+def run_program(*words, env=None, seconds=120):
+    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=env, timeout=seconds)
 
 
 def finish():

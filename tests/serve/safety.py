@@ -93,10 +93,11 @@ for folder in folders:
 s = Server(root_kill)
 time.sleep(0.5)
 listed = {r["run"]: r for r in s.get("/api/v1/runs", limit=1000)[2]["runs"]}
+print(f"# {kills} kills, {len(acknowledged)} uploads acknowledged, {len(listed)} runs stored")
 check(f"after {kills} kills no acknowledged run is lost", all(n in listed for n in acknowledged), acknowledged, list(listed))
 whole = lambda n: os.path.getsize(os.path.join(root_kill, n, "trace", "a.ipt")) == 400_000 + int(n[1:])
 check("no partial run is shown", all(whole(n) and not r["incomplete"] for n, r in listed.items()), list(listed))
-r = run_program("push", s.url, *folders)
+r = run_program("push", s.url, *folders, seconds=120 + kills)
 check("pushing again completes every run", r.returncode == 0 and len(s.get("/api/v1/runs", limit=1000)[2]["runs"]) == kills, r)
 s.stop()
 
