@@ -11,6 +11,7 @@ packages() {
     browser) echo chromium ;;
     dist) echo patchelf ;;
     bench) echo wrk ;;
+    proxy) echo nginx-light openssl curl systemd ;;
     packages) echo lintian dpkg-dev python3-venv python3-pandas python3-nbconvert python3-ipykernel ;;
     lint) echo clang-format cppcheck shellcheck ;;
     fuzz) echo clang "$(fuzz_runtime)" ;;

@@ -25,7 +25,7 @@ struct stats {
 struct stats stats_of(const double *v, size_t n);
 struct stats stats_of_sorting(double *v, size_t n);
 double stats_median(const double *v, size_t n); /* as stats_of(v, n).median, without the rest */
-struct stats stats_none(void); /* n = 0, the rest NaN */
+struct stats stats_none(void);                  /* n = 0, the rest NaN */
 /* Returns the pooled CV within groups. Repeats of different inputs differ because of their work, which is
  * not noise. `group` NULL: one group. NaN if no group has two values. */
 double stats_grouped_cv(const double *v, const uint32_t *group, size_t n);

@@ -59,7 +59,7 @@ static void *sqlite_open(const char *url, struct err *err) {
         rc = sqlite_script(s,
                            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
                            "PRAGMA foreign_keys = ON; PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;"
-                           "PRAGMA mmap_size = 268435456; PRAGMA trusted_schema = OFF;",
+                           "PRAGMA trusted_schema = OFF;",
                            err);
     }
     if (rc == 0) return s;

@@ -78,6 +78,7 @@ struct history *history_open(const char *root, const char *url, struct err *err)
 
 void history_close(struct history *h) {
     if (!h) return;
+    db_result_free(&h->series);
     database_close(h->db);
     free(h->root);
     free(h->store);

@@ -23,6 +23,8 @@ struct history {
     char *store; /* identity of the root folder, stored in it: the same from every machine that mounts it */
     char *url;   /* of the database */
     struct database *db;
+    struct db_result series; /* kept by history_series() until the revision changes */
+    int64_t series_revision; /* 0: none */
 };
 
 /* `url` NULL: an SQLite file in the root folder. Creates the tables, or migrates them. */

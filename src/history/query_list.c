@@ -79,14 +79,8 @@ static void add_text_search(struct query *q, const char *text) {
     }
     strbuf_addch(&pattern, '%');
     strlist_add(&q->texts, "%s", pattern.buf);
-    size_t n = q->args.n + 1;
     db_text(&q->args, q->texts.v[q->texts.n - 1]);
-    strbuf_addf(
-        &q->sql,
-        " AND (LOWER(r.name) LIKE LOWER($%zu) ESCAPE '\\' OR LOWER(r.title) LIKE LOWER($%zu) ESCAPE '\\'"
-        " OR LOWER(r.model) LIKE LOWER($%zu) ESCAPE '\\' OR LOWER(r.device) LIKE LOWER($%zu) ESCAPE '\\'"
-        " OR LOWER(r.host) LIKE LOWER($%zu) ESCAPE '\\')",
-        n, n, n, n, n);
+    strbuf_addf(&q->sql, " AND r.search LIKE LOWER($%zu) ESCAPE '\\'", q->args.n);
     strbuf_free(&pattern);
 }
 
@@ -227,11 +221,21 @@ void query_take_run(const struct history *h, struct db_result *r, size_t row, st
         *of_stage[i] = r->columns > RUN_COLUMN_COUNT + 1 ? db_cell_num(r, row, RUN_COLUMN_COUNT + i) : NAN;
 }
 
+/* Such a list is counted without reading the runs. */
+static bool is_only_stage(const struct history_filter *f) {
+    return f->stage && !f->model && !f->device && !f->engine && !f->host && !f->version && !f->tag &&
+           !f->since_ns && !f->until_ns && (!f->text || !*f->text);
+}
+
 static int count_runs(struct history *h, const struct history_filter *f, int64_t *total, struct err *err) {
     struct query q = { .sql = STRBUF_INIT };
     struct db_result r;
     strbuf_addstr(&q.sql, "SELECT COUNT(*)");
-    add_conditions(&q, f);
+    if (is_only_stage(f)) {
+        strbuf_addstr(&q.sql, " FROM stages WHERE name = $1");
+        db_text(&q.args, f->stage);
+    } else
+        add_conditions(&q, f);
     int rc = database_query(h->db, q.sql.buf, &q.args, &r, err);
     if (rc == 0) {
         *total = db_cell_int(&r, 0, 0);

@@ -183,7 +183,7 @@ static void add_run_findings(struct strbuf *out, const struct run_record *r) {
     strbuf_addstr(out, "<ul class=\"findings\">\n");
     for (size_t i = 0; i < MIN(r->findings.n, 6); i++) {
         const struct record_finding *f = &r->findings.v[i];
-        strbuf_addf(out, "<li><div class=\"save\">%s<small>", text_ms(f->saving_ms).s);
+        strbuf_addf(out, "<li><div class=\"save\">%s <small>", text_ms(f->saving_ms).s);
         if (isfinite(f->saving_percent))
             strbuf_addf(out, "up to %s of ", text_percent(f->saving_percent / 100).s);
         html_escape(out, f->stage);

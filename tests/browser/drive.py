@@ -89,7 +89,7 @@ class Browser:
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
+        self.call("Page.navigate", url=path if path.startswith("http:") else pathlib.Path(path).resolve().as_uri())
         self.wait_event("Page.loadEventFired")
 
     def js(self, expression):

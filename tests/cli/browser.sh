@@ -1,15 +1,8 @@
 #!/bin/sh
 # Opens report.html in a real browser (Debian's chromium, headless): a small report, and one with 240,000 slices.
 . tests/cli/lib.sh
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-if [ -z "$browser" ] && [ "${INFERPROF_NO_BROWSER:-0}" = 0 ]; then
-    timeout 300 sh scripts/deps.sh browser >"$work/deps.log" 2>&1
-    browser=$(command -v chromium || true)
-fi
-if [ -z "$browser" ]; then
-    skip "the browser shows the report" "chromium is not installed, and installing it failed: $(tail -n 1 "$work/deps.log" 2>/dev/null)"
-    exit 0
-fi
+. tests/cli/browser_lib.sh
+browser_or_skip "the browser shows the report"
 mkdir -p "$work/small/trace" "$work/large/trace"
 "$PWD/$BUILD/tests/make_run" "$work/small/trace/a.ipt" 12 40
 "$INFERPROF" report -q "$work/small" >/dev/null

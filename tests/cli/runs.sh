@@ -95,10 +95,14 @@ root=$work/old-database
 metrics "$root/alpha" alpha llama 1790000000 640
 "$INFERPROF" runs "$root" >/dev/null 2>&1
 sql() { python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); r = c.execute(sys.argv[2]).fetchall(); c.commit(); print(r)' "$root/.inferprof/index.sqlite" "$1"; }
+for statement in "DROP INDEX runs_search" "DROP INDEX runs_unfinished" "ALTER TABLE runs DROP COLUMN search" \
+    "CREATE INDEX runs_started ON runs (started_ns, id)"; do sql "$statement" >/dev/null; done
 sql "DROP TABLE jobs" >/dev/null && sql "DROP TABLE tokens" >/dev/null && sql "UPDATE inferprof_schema SET version = 1" >/dev/null
 run "$INFERPROF" runs "$root"
 expect "a database of schema version 1 is migrated" 0 out '^alpha '
 check "the migrated database has the new tables" sh -c "python3 -c 'import sqlite3; print(sqlite3.connect(\"$root/.inferprof/index.sqlite\").execute(\"SELECT COUNT(*) FROM jobs\").fetchall())'"
+run "$INFERPROF" runs "$root" --search LLAMA
+expect "runs of the migrated database are found" 0 out '^alpha '
 sql "UPDATE inferprof_schema SET version = 999" >/dev/null
 run "$INFERPROF" runs "$root"
 expect "a database of a newer program is refused" 1 err 'schema version 999, and this inferprof reads versions up to [0-9]+; use a newer inferprof'
