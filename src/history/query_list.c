@@ -234,6 +234,11 @@ static int count_runs(struct history *h, const struct history_filter *f, int64_t
     if (is_only_stage(f)) {
         strbuf_addstr(&q.sql, " FROM stages WHERE name = $1");
         db_text(&q.args, f->stage);
+    } else if (f->text && *f->text) {
+        /* The order and the limit make SQLite read the index runs_search instead of the table. */
+        strbuf_addstr(&q.sql, " FROM (SELECT r.id");
+        add_conditions(&q, f);
+        strbuf_addstr(&q.sql, " ORDER BY r.started_ns DESC, r.id DESC LIMIT 1000000000) AS matches");
     } else
         add_conditions(&q, f);
     int rc = database_query(h->db, q.sql.buf, &q.args, &r, err);

@@ -61,8 +61,8 @@ static const char *const migrations[] = {
     " device TEXT NOT NULL, request TEXT NOT NULL, message TEXT, attempts INTEGER NOT NULL,"
     " created_ns BIGINT NOT NULL, started_ns BIGINT, ended_ns BIGINT);"
     "CREATE INDEX jobs_state ON jobs (store, state, id);",
-    /* 3: search, and unfinished runs, without reading every row. The index has the text that is searched, at
-     * most 600 characters: PostgreSQL limits an entry of an index to 2,704 bytes. It replaces runs_started. */
+    /* 3: search, and unfinished runs, without reading every row. The index has the text that is searched,
+     * at most 600 characters: PostgreSQL limits an entry of an index to 2,704 bytes. */
     "ALTER TABLE runs ADD COLUMN search TEXT GENERATED ALWAYS AS (SUBSTR(LOWER(name || ' ' || "
     "COALESCE(model, '') || ' ' || COALESCE(device, '') || ' ' || COALESCE(host, '') || ' ' || "
     "COALESCE(title, '')), 1, 600)) @GENERATED;"
