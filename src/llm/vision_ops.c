@@ -185,7 +185,8 @@ static uint32_t conditions(const struct vision_family *fam, struct llm_fields *f
 /* Marks the layers after the one whose features are used as stored but not used. */
 static void set_unused_layers(struct llm_model *m, size_t from) {
     uint64_t layers = m->vision.tower.layers, used = m->vision.feature_layers;
-    size_t all = m->nops, cap = m->nops;
+    const size_t all = m->nops;
+    size_t cap = all;
     if (used == 0 || used >= layers) return;
     for (size_t i = from; i < all; i++) {
         if (m->ops[i].count != layers) continue;
