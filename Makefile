@@ -231,6 +231,8 @@ test-long: all $(B)/tests/unit-base
 	CHANGE_POINT_SERIES=20000 $(B)/tests/unit-base
 	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" BUILD='$(B)' INFERPROF='$(CURDIR)/$(B)/inferprof' SERVE_KILLS=1000 \
 	    python3 tests/serve/safety.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
+	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" INFERPROF='$(CURDIR)/$(B)/inferprof' \
+	    python3 tests/serve/real_trend.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
 
 # ---- benchmarks: they print numbers and never fail on them
 bench_bins := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))

@@ -4,7 +4,7 @@
     python3 tests/bench/serve.py --runs 10000 --seconds 2
 
 Prints the time to index the runs, the time of `inferprof runs`, the latency of every page and of the main API calls
-with 8 clients that send the next request at once (wrk), requests per second, and the memory of the server. "varied"
+with 8 clients that send the next request at once (wrk), requests per second, CPU time, and the memory of the server. "varied"
 requests have a different URL each time, so that the server's cache of answers does not help.
 """
 import argparse
@@ -89,17 +89,25 @@ def milliseconds(text):
 
 
 def measure(server, urls, seconds, scratch):
-    """(requests per second, p50, p99 in ms, failed requests) of 8 clients that go through the URLs."""
+    """(requests per second, p50, p99, CPU time of the server per request in ms, failed requests) of 8 clients."""
     script = os.path.join(scratch, "urls.lua")
     with open(script, "w", encoding="ascii") as f:
         f.write(LUA % (",".join(json.dumps(u) for u in urls), random.randrange(len(urls))))
     for u in urls[:3]: # warm
         server.ask("GET", u, raw=True)
+    before = cpu_ms(server.process.pid)
     out = subprocess.run(["wrk", "-t1", "-c8", f"-d{seconds}s", "--latency", "-s", script, server.url], capture_output=True, text=True, check=True).stdout
     rate = float(re.search(r"Requests/sec:\s+([0-9.]+)", out)[1])
     at = lambda p: milliseconds(re.search(rf"\s{p}%\s+(\S+)", out)[1])
     failed = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
-    return rate, at(50), at(99), int(failed[1]) if failed else 0
+    done = int(re.search(r"(\d+) requests in", out)[1])
+    return rate, at(50), at(99), (cpu_ms(server.process.pid) - before) / max(done, 1), int(failed[1]) if failed else 0
+
+
+def cpu_ms(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e3
 
 
 def requests(runs):
@@ -149,10 +157,10 @@ def one_database(name, root, url, o, scratch):
         print(f"`inferprof runs {' '.join(words)}`: median {median:.0f} ms, slowest of 30: {most:.0f} ms")
     s = lib.Server(root, "--rate", "1000000", "--allow-jobs", *database)
     time.sleep(1)
-    print("\n| request | requests/s | p50 ms | p99 ms |\n|---|---|---|---|")
+    print("\n| request | requests/s | p50 ms | p99 ms | CPU ms per request |\n|---|---|---|---|---|")
     for what, urls in requests(o.runs):
-        rate, p50, p99, failed = measure(s, urls, o.seconds, scratch)
-        print(f"| {what} | {rate:,.0f} | {p50:.1f} | {p99:.1f} |{f' {failed} requests failed' if failed else ''}", flush=True)
+        rate, p50, p99, cpu, failed = measure(s, urls, o.seconds, scratch)
+        print(f"| {what} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {cpu:.2f} |{f' {failed} requests failed' if failed else ''}", flush=True)
     peak, anonymous = memory_mb(s.process.pid)
     print(f"\nmemory of the server: peak {peak:.0f} MB, of it not file pages {anonymous:.0f} MB at the end")
     s.stop()
