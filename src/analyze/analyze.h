@@ -249,7 +249,7 @@ struct analysis_stage {
     double same_input_ms;
     double same_input_floor_ms;
     double overhead_ratio; /* wall time in the trace / median of the timed repeats */
-    /* Slowdown by recording: the same ratio, for the recorded input only if the timings name inputs. */
+    /* Slowdown caused by recording: from the timing if it has one, else computed like overhead_ratio. */
     double recording_cost;
 
     /* The following figures are per request if the input has `one_run`, else per occurrence

@@ -43,8 +43,9 @@ static uint32_t *last_met(const struct context *c) {
     return last;
 }
 
-/* Counts a launch in all occurrences around it. A launch after `last_met` has no kernel because recording
- * ended. */
+/* Counts a launch in every occurrence that encloses it. If the launch has no kernel and follows the thread's
+ * last launch that has one (`last_met`), recording probably ended before its kernel ran. The occurrences are
+ * then marked unfinished. */
 static void count_in_occurrences(struct context *c, size_t launch, uint32_t last_met) {
     const struct timeline_launches *l = &c->tl->launches;
     bool cut_off = !l->kernels[launch] && launch > last_met && l->kernels[last_met];

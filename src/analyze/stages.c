@@ -244,9 +244,9 @@ static void order_stages(struct context *c, struct building *b) {
     free(now);
 }
 
-/* Threads that never mark a stage (autograd, workers) are assigned to the stage that is open in their
- * process, if there is exactly one. Lists the outermost occurrences of each process, sorted by start, with
- * the latest end of the preceding occurrences. */
+/* The outermost occurrences of one process, sorted by start; ends_before_ns is the latest end of the
+ * preceding ones. Threads that never mark a stage (autograd, workers) are assigned to the stage that is open
+ * in their process, if there is exactly one. */
 struct process_stages {
     struct {
         uint32_t occurrence;

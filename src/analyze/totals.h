@@ -1,6 +1,6 @@
-/* Plain totals of a timeline, for `inferprof stats`. Each number is a plain sum or union: no stages are
- * inferred and overlapping kernels do not share time. Definitions: docs/stats.md. Times are in ns. Texts
- * belong to the analysis. A file is one trace; its number is its index in timeline.processes. */
+/* Totals of a timeline, for `inferprof stats`. Each number is a sum or a union: no stages are inferred, and
+ * overlapping time is not divided between kernels. Definitions: docs/stats.md. Times are in ns. The analysis
+ * owns the strings. A file is one trace; its number is its index in timeline.processes. */
 #ifndef ANALYZE_TOTALS_H
 #define ANALYZE_TOTALS_H
 
@@ -12,7 +12,8 @@ struct totals_range {
     const char *name;
     uint64_t calls, total_ns;
     uint64_t self_ns; /* time excluding children of the same kind on the same thread */
-    /* device work launched while the range was open on its thread; counted once if nested in itself */
+    /* device work launched while the range was open on its thread; counted once if ranges of the same name
+     * are nested */
     uint64_t device_ns;
     uint64_t self_device_ns; /* device work for which this was the innermost range of its kind */
 };

@@ -12,9 +12,10 @@
 #define LEVEL 0.05
 /* Smaller changes are not reported, because even a rebuild of the same source changes times by more. */
 #define LEAST 0.002
-#define MAX_SPLITS 20000  /* if there are more splits, this many random splits are used instead */
-#define RESOLUTION 0.0005 /* on a log scale; a smaller spread between two processes is coincidence */
-#define BLOCK_LEAST 4     /* processes in the smallest block */
+#define MAX_SPLITS 20000 /* if there are more splits, this many random splits are used instead */
+#define RESOLUTION \
+    0.0005            /* lower bound of the standard error of log(value); a smaller one is due to chance */
+#define BLOCK_LEAST 4 /* processes in the smallest block */
 
 /* Returns the number of ways to choose k of n, at most `limit`. */
 static double choose(size_t n, size_t k, double limit) {

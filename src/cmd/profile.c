@@ -237,7 +237,8 @@ static void add_option(struct strbuf *out, const char *option, const char *value
     strbuf_add_shell_word(out, value);
 }
 
-/* Returns the command line as typed, quoted for a shell, with secrets masked. The caller frees it. */
+/* Rebuilds the command line from the options that affect the run, quoted for a shell, with secrets masked.
+ * The caller frees it. */
 static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     struct strbuf out = STRBUF_INIT;
     strbuf_addstr(&out, "inferprof profile");

@@ -140,7 +140,7 @@ static bool serves_node(const struct run *r) {
     const struct launcher *l = &r->launcher;
     return !is_rank(r) || (l->local_rank != LAUNCHER_UNKNOWN ? l->local_rank == 0 : l->rank == 0);
 }
-/* Returns true if this process writes the files that the folder has once. */
+/* Returns true if this process writes the files that exist once per run folder. */
 static bool serves_folder(const struct run *r) { return !is_rank(r) || r->ranks.first; }
 
 /* The name of a trace that is written once per node. The caller frees it. */

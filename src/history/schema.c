@@ -48,7 +48,7 @@ static const char *const migrations[] = {
     "CREATE TABLE tags (run BIGINT NOT NULL REFERENCES runs ON DELETE CASCADE, tag TEXT NOT NULL,"
     " PRIMARY KEY (run, tag));"
     "CREATE INDEX tags_tag ON tags (tag, run);"
-    /* folders that contain run folders, with the time of their last change that was read */
+    /* folders that contain run folders, with their mtime at the last scan */
     "CREATE TABLE folders (store TEXT NOT NULL, path TEXT NOT NULL, mtime_ns BIGINT NOT NULL,"
     " PRIMARY KEY (store, path));"
     /* grows with every change of the tables above */

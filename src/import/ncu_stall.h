@@ -1,5 +1,6 @@
 /* Warp stall reasons, by the names in Nsight Compute's metrics, details page and advice. Values are cycles
- * that a warp was stalled between two issued instructions, or program counter samples (only for shares). */
+ * that a warp was stalled between two issued instructions, or counts of program counter samples,
+ * from which only shares of the total can be computed. */
 #ifndef IMPORT_NCU_STALL_H
 #define IMPORT_NCU_STALL_H
 

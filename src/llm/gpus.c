@@ -195,7 +195,7 @@ static double tflops_of(const struct llm_gpu *g, enum llm_dtype t) {
     case LLM_FP4:
     case LLM_MXFP4:
     case LLM_NVFP4: return g->fp4;
-    default: return 0; /* int4: no GPU in the table has int4 units */
+    default: return 0; /* int4 and others: the table has no peak; int4 weights become 16 bits wide */
     }
 }
 

@@ -138,7 +138,7 @@ struct llm_vision {
     uint64_t min_pixels, max_pixels, max_tiles;
     uint64_t projector_in, projector_out;
     bool image_attends_both_ways; /* tokens of an image attend to each other in both directions (gemma3) */
-    int64_t image_id;             /* the token that stands for a row of an image; -1: not given */
+    int64_t image_id;             /* placeholder token, once per image embedding; -1: not given */
     /* llava: number of layers before the features; 0: the features of several layers are used */
     uint32_t feature_layers;
     const char *projector_activation; /* llava; otherwise NULL */

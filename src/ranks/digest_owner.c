@@ -1,4 +1,4 @@
-/* Memory and order of a digest, for the code that makes one and the code that reads one. */
+/* Allocates and frees digests, computes the match keys of their operations and sorts their collectives. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

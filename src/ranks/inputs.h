@@ -12,7 +12,7 @@
 struct rank_digest;
 struct rank_input {
     uint32_t rank;              /* RANK_NONE: no file names a rank, and this is the only one */
-    struct strlist traces;      /* its processes; the one with kernels is first */
+    struct strlist traces;      /* paths, one per process; the trace with kernels is first */
     char *digest;               /* NULL: none; used instead of the traces */
     struct rank_digest *loaded; /* the digest, already read; NULL: none, or taken by the caller */
     bool has_kernels;

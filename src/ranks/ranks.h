@@ -55,7 +55,7 @@ struct rank_clock_segment {
     uint64_t from_ns; /* first time on the rank's own clock for which the segment holds */
     uint64_t at_ns;   /* a time on the rank's own clock, near the middle of the segment */
     double offset_ns; /* own clock minus job clock at `at_ns` */
-    double drift;     /* change of the offset per ns of the own clock; 1e-6 is 1 us per second */
+    double drift;     /* change of the offset per ns of the rank's own clock; 1e-6 is 1 us per second */
     double error_ns;  /* remaining error of the offset; NaN: unknown */
     size_t points;    /* matched collectives */
 };
@@ -218,7 +218,7 @@ struct rank_straggler {
     enum rank_reason reason; /* RANK_REASON_UNKNOWN: the evidence does not show a reason; printed as a dash */
     const char *evidence;    /* the figures that support the reason, in one sentence; NULL: none */
     double last_share;       /* share of the matched collectives in which it arrived last, 0..1 */
-    double wait_caused_ns;   /* sum over the other ranks of their waiting in these collectives */
+    double wait_caused_ns;   /* total time that other ranks waited in these last arrivals */
     double behind_ns;        /* mean arrival after the median rank, per collective */
 };
 

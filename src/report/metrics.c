@@ -232,7 +232,8 @@ static void write_profiles(struct jsonw *j, const struct analysis_profiles *p) {
     jsonw_end(j);
 }
 
-/* Writes the counters per stage, with the model's MFU and MBU for the same time. */
+/* Writes "counters": figures of the sampling, the means per stage with MFU and MBU of the recorded request,
+ * and the rows per kernel. */
 static void write_counters(struct jsonw *j, const struct analysis *a) {
     const struct analysis_counters *c = a->counters;
     if (!c) return;

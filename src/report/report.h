@@ -12,8 +12,7 @@
 #include "base/strbuf.h"
 #include "report/view.h"
 
-/* Writes report.html report.md stakeholder_summary.md metrics.json findings.json stages.csv
- * operators.md|csv kernels.md|csv charts/ (SVG), each completely or not at all. The folder must exist. */
+/* Writes the files that docs/report.md lists into an existing folder, each completely or not at all. */
 int report_write_all(const char *dir, const struct view *v, struct err *err);
 
 int report_write_assumptions(const char *dir, const struct view *v, struct err *err); /* assumptions.md */

@@ -17,7 +17,8 @@ void story_answer(const struct view *v, const struct story_form *form, struct st
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
 /* Adds the reason of a ratio beyond its limit, such as "decode: MBU 203%: ..."; nothing if there is none. */
 void story_over(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
-/* Adds the memory level that each stage is compared with; nothing if the device has only one. */
+/* Adds the memory level that each stage is compared with. Without levels, adds the read bandwidth that
+ * `calibrate` measured, if it is known. */
 void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);

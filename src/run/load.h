@@ -43,7 +43,7 @@ struct run_options {
     double peak_flops_per_s, peak_bytes_per_s; /* 0 or NaN: looked up */
     /* replaces the costs stored in the run; must stay valid until run_unload() */
     const struct llm_model *model;
-    uint64_t tp, pp, ep, dp; /* number of GPUs that share the model (see analyze_input); 0: not given */
+    uint64_t tp, pp, ep, dp; /* degrees of parallelism (see analyze_input); 0: not given */
     /* clocks of the ranks of a job; NULL: the times of all files are comparable */
     const struct timeline_clocks *clocks;
     bool whole;       /* include the program's work before and after the recorded request */

@@ -177,7 +177,7 @@ static bool send_some(struct engine_proc *p, const char **line, size_t *n) {
     return true;
 }
 
-/* Returns 1: read data; 0: none yet; -1: end of file. */
+/* Returns 1 if data was read, 0 if none is available yet, -1 at the end of the file or on an error. */
 static int read_some(struct engine_proc *p) {
     char block[65536];
     ssize_t n = read(p->out, block, sizeof block);

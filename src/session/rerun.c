@@ -49,7 +49,8 @@ static bool is_users_own(const struct conf_node *n) {
     return yes;
 }
 
-/* Returns the first variable whose value the folder sets; NULL: none. */
+/* Returns the first environment variable that the folder sets to a value of its own; NULL: none. Values of
+ * the built-in engine, the user's own values, INFERPROF_* and OMP_* are allowed. */
 static const char *foreign_variable(const struct conf_node *env, const struct conf_node *builtin) {
     for (size_t i = 0; env && i < env->n; i++) {
         const struct conf_node *n = env->v[i];

@@ -32,7 +32,8 @@ static uint32_t timeline_number(struct loading *l, uint32_t file_text) {
     return l->texts[file_text] = s ? timeline_builder_textn(l->b, s, len) : 0;
 }
 
-/* Changes the batch in place; nothing else uses it. */
+/* Replaces the file's string ids in a batch by the timeline's. The loader owns the batch, so the records can
+ * be changed in place. */
 static void renumber_texts(struct loading *l, const struct trace_batch *batch) {
     const struct trace_schema *schema = trace_schema(batch->kind);
     for (size_t f = 0; schema && f < schema->nfields; f++) {

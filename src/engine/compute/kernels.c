@@ -44,7 +44,7 @@ static bool has_amx(void) { return false; }
 /* Intel CPUs multiply as many floats as bf16 numbers per cycle, and rounding to bf16 costs extra time:
  * prefill was 25% slower. On these CPUs, only AMX makes bf16 faster. */
 static bool prefers_avx512bf16(void) { return has_avx512bf16() && __builtin_cpu_is("amd"); }
-/* $INFERPROF_ISA selects AMX. It becomes the default when its tests have passed on a CPU that has it. */
+/* AMX is used only with INFERPROF_ISA=amx: its tests have not passed on a CPU with AMX yet. */
 static bool prefers_amx(void) { return false; }
 #endif
 static bool always(void) { return true; }

@@ -14,7 +14,7 @@ enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
 
 struct cuda_decode {
     struct cuda *c;
-    struct decode_plan plan; /* the pointers in the plan are valid only while the graph is built */
+    struct decode_plan plan; /* its pointers are valid only during construction of the graph */
     enum dtype type;
     cu_exec exec;
     int splits, cluster, taken;

@@ -28,7 +28,7 @@ static struct known_experts *known(struct cuda *c, const struct expert *experts,
     return &c->known.v[c->known.n - 1];
 }
 
-/* Returns descriptions of the experts' matrices for the copy engine: struct tensor_map [n][3]. */
+/* Returns TMA descriptors of the experts' matrices, in device memory: struct tensor_map [n][3]. */
 static const void *maps_of(struct cuda *c, const struct expert *experts, int n) {
     struct known_experts *k = known(c, experts, n);
     if (k->maps) return k->maps;
