@@ -14,6 +14,7 @@
 #include "import/kineto_collective.h"
 #include "import/kineto_event.h"
 #include "import/kineto_head.h"
+#include "import/kineto_keep.h"
 #include "import/kineto_open.h"
 #include "import/kineto_record.h"
 #include "import/source.h"
@@ -32,6 +33,7 @@ struct importer {
     /* calls and device work without a correlation id; a later flow event may contain the id */
     struct kineto_open unlinked;
     struct kineto_maker maker;
+    struct kineto_keeper keeper;
     struct strbuf text; /* reused */
     uint64_t resyncs, items;
     bool in_events; /* "traceEvents" or a top-level array was found */
@@ -261,7 +263,18 @@ static void on_metadata(struct importer *im, const struct kineto_event *ev) {
     }
 }
 
+/* Keeps the event for exports. Counters are not kept: their samples contain the same data. */
+static void keep_event(struct importer *im, const struct kineto_event *ev) {
+    int64_t at = 0;
+    if (!ev->phase || ev->phase == 'C') return;
+    if (ev->phase != 'M' && !ev->has_ts) return;
+    if (__builtin_add_overflow(ev->ts_ns, im->base_ns, &at) || at < 0) return;
+    if (ev->phase == 'X' && (!ev->has_dur || ev->dur_ns < 0)) return;
+    kineto_keep(&im->keeper, ev, (uint64_t)at);
+}
+
 static void on_event(struct importer *im, const struct kineto_event *ev) {
+    keep_event(im, ev);
     switch (ev->phase) {
     case 'X': on_complete(im, ev); break;
     case 'B': on_begin(im, ev, false); break;
@@ -320,7 +333,7 @@ static bool take_item(struct importer *im, enum json_token tok) {
     im->items++;
     if (tok != JSON_OBJECT) {
         ++*problem(im, SINK_PROBLEM_NOT_AN_EVENT);
-    } else if (!kineto_event_parse(j->text, j->len, im->unlinked.count > 0, &im->scratch, &ev)) {
+    } else if (!kineto_event_parse(j->text, j->len, &im->scratch, &ev)) {
         ++*problem(im, SINK_PROBLEM_SYNTAX);
         if (looks_lost(j->text, j->len)) {
             json_pull_rewind(j, j->text);
@@ -413,6 +426,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
     im.j = json_pull_open(fill, source, options->window_bytes);
     kineto_scratch_init(&im.scratch);
     kineto_maker_init(&im.maker, sink);
+    kineto_keeper_init(&im.keeper, sink);
     int rc = 0;
     enum json_token tok = json_pull_next(im.j);
     bool whole =
@@ -436,6 +450,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
     kineto_open_free(&im.open);
     kineto_open_free(&im.unlinked);
     kineto_maker_free(&im.maker);
+    kineto_keeper_free(&im.keeper);
     strbuf_free(&im.text);
     free(im.sync_calls.v);
     free(im.processes.v);

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "import/json_members.h"
 #include "import/json_pull.h"
+#include "trace/format.h"
 
 #define ID_IS_TEXT (1ull << 63)
 
@@ -85,14 +86,17 @@ static uint64_t trailing_number(const char *p, size_t n) {
 }
 
 static struct kineto_id id_of(const char *text, size_t len) {
-    struct kineto_id id = { 0, UINT64_MAX };
+    struct kineto_id id = { 0, UINT64_MAX, (int64_t)TRACE_ID_NONE, { "", 0 } };
     int64_t v;
     if (json_to_scaled(text, len, 0, &v)) { /* also accepts numbers in quotes, and negative numbers */
         id.key = (uint64_t)v & ~ID_IS_TEXT;
+        id.shown = v;
         if (v >= 0) id.number = (uint64_t)v;
     } else {
         id.key = hash_bytes(text, len) | ID_IS_TEXT;
         id.number = trailing_number(text, len);
+        id.text = (struct span){ text, len };
+        if (!len) id.shown = (int64_t)TRACE_ID_EMPTY;
     }
     return id;
 }
@@ -152,7 +156,7 @@ static void take_scalar(struct kineto_event *ev, enum field field, struct span t
 
 static void start_event(struct kineto_event *ev) {
     memset(ev, 0, sizeof *ev);
-    ev->pid.number = ev->tid.number = UINT64_MAX;
+    ev->pid = ev->tid = (struct kineto_id){ 0, UINT64_MAX, (int64_t)TRACE_ID_NONE, { "", 0 } };
     ev->cat = ev->name = ev->id = ev->args = (struct span){ "", 0 };
 }
 
@@ -185,7 +189,7 @@ static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scra
 }
 
 /* Fast path, for events without escapes in the fields that are used. Returns false to use the slow path. */
-static bool parse_fast(const char *text, size_t len, bool whole_flows, struct kineto_event *ev) {
+static bool parse_fast(const char *text, size_t len, struct kineto_event *ev) {
     struct json_members m = { .p = text, .end = text + len };
     enum json_members_result rc;
     start_event(ev);
@@ -200,14 +204,13 @@ static bool parse_fast(const char *text, size_t len, bool whole_flows, struct ki
         bool number = m.kind == '0' && (*m.value == '-' || (*m.value >= '0' && *m.value <= '9'));
         if ((m.kind != '"' && !number) || value.n > JSON_TEXT_MAX) return false;
         take_scalar(ev, field, value, m.kind == '"');
-        if (!whole_flows && (ev->phase == 's' || ev->phase == 'f' || ev->phase == 't')) return true;
     }
     return rc == JSON_MEMBERS_END && m.p == m.end;
 }
 
-bool kineto_event_parse(const char *text, size_t len, bool whole_flows, struct kineto_scratch *scratch,
+bool kineto_event_parse(const char *text, size_t len, struct kineto_scratch *scratch,
                         struct kineto_event *ev) {
-    if (!parse_fast(text, len, whole_flows, ev) && !parse_slow(text, len, scratch, ev)) return false;
+    if (!parse_fast(text, len, ev) && !parse_slow(text, len, scratch, ev)) return false;
     ev->category = category_of(ev->cat);
     return true;
 }

@@ -38,8 +38,10 @@ enum kineto_category {              /* meaning of `cat`; kineto_event.c has the 
 
 /* pid and tid may be numbers, texts or texts that contain numbers. */
 struct kineto_id {
-    uint64_t key;    /* the number, or a hash of the text with the top bit set */
-    uint64_t number; /* UINT64_MAX: none. For "stream 7" it is 7, while the key is the hash */
+    uint64_t key;     /* the number, or a hash of the text with the top bit set */
+    uint64_t number;  /* UINT64_MAX: none. For "stream 7" it is 7, while the key is the hash */
+    int64_t shown;    /* the number with its sign; TRACE_ID_NONE or TRACE_ID_EMPTY */
+    struct span text; /* empty if it is a number */
 };
 
 struct kineto_event {
@@ -62,9 +64,8 @@ void kineto_scratch_init(struct kineto_scratch *s);
 void kineto_scratch_free(struct kineto_scratch *s);
 
 /* `text` is one JSON object. Returns false if it is not valid JSON. Spans point into text or scratch and are
- * valid until the next call. Flow events are only parsed up to their phase unless `whole_flows` is set: there
- * are two per kernel, and they are rarely needed. */
-bool kineto_event_parse(const char *text, size_t len, bool whole_flows, struct kineto_scratch *scratch,
+ * valid until the next call. */
+bool kineto_event_parse(const char *text, size_t len, struct kineto_scratch *scratch,
                         struct kineto_event *ev);
 
 #endif

@@ -1,14 +1,18 @@
 /* Chrome trace events with the categories and arguments of PyTorch's profiler, so that tools for its
  * traces can read them. Times are microseconds since baseTimeNanoseconds with three decimals, so nothing
- * is rounded. */
+ * is rounded. Events that were imported from a Chrome trace are written as they were there. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/file.h"
 #include "base/jsonw.h"
 #include "base/util.h"
+#include "base/vec.h"
+#include "report/export_kept.h"
 #include "report/export_records.h"
 
 struct chrome {
@@ -17,6 +21,9 @@ struct chrome {
     struct strbuf text;
     uint64_t base;
     bool first;
+    bool *kept;           /* [nprocesses]: the events of this process are written as they were imported */
+    bool has_kept;        /* at least one process is; its names are kept too */
+    unsigned char *flows; /* [launches.n]: nonzero if the launch has a kernel or copy that is written */
 };
 
 static void flush_text(struct chrome *c) {
@@ -59,21 +66,20 @@ static void name_event(struct chrome *c, const char *what, uint64_t pid, uint64_
     slice_end(c);
 }
 
+/* Correlation ids of imported events stay as they were, unless several processes could use the same ids. */
+static uint64_t correlation_offset(const struct chrome *c, uint32_t process) {
+    return c->x->tl->nprocesses > 1 ? (uint64_t)(process + 1) << 32 : 0;
+}
+
 /* Writes one end of the arrow from a launch to its kernel or copy. */
-static void flow(struct chrome *c, char phase, uint64_t id, uint64_t pid, uint64_t tid, uint64_t at) {
+static void flow(struct chrome *c, char phase, uint32_t launch, uint64_t pid, uint64_t tid, uint64_t at) {
     strbuf_addf(&c->text,
                 ",\n{\"ph\":\"%c\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":%" PRIu64 ",\"pid\":%" PRIu64
                 ",\"tid\":%" PRIu64,
-                phase, id, pid, tid);
+                phase, (uint64_t)launch + 1, pid, tid);
     micros(c, "ts", at - c->base);
     strbuf_addstr(&c->text, phase == 'f' ? ",\"bp\":\"e\"}" : "}");
     flush_text(c);
-}
-
-static bool is_omitted(const struct export_column *column, struct column_value v) {
-    if (v.type == COLUMN_NONE) return true;
-    if (column->use != EXPORT_ID) return false;
-    return v.type == COLUMN_STR ? !*v.str : v.type == COLUMN_DIMS ? !v.dims[0] : v.u64 == 0;
 }
 
 /* Writes the members of an object, without its brackets. */
@@ -81,10 +87,9 @@ static void arguments(struct chrome *c, const struct export_table *t, size_t i) 
     const char *comma = "";
     for (size_t k = 0; k < t->n; k++) {
         const struct export_column *column = &t->columns[k];
-        if (!column->chrome) continue;
-        struct column_value v = column->get(&(struct export_row){ .x = c->x, .i = i });
-        if (is_omitted(column, v)) continue;
-        strbuf_addf(&c->text, "%s\"%s\":", comma, column->chrome);
+        struct column_value v;
+        if (!export_argument(column, &(struct export_row){ .x = c->x, .i = i }, &v)) continue;
+        strbuf_addf(&c->text, "%s\"%s\":", comma, column->argument);
         if (v.type == COLUMN_STR)
             add_quoted(c, v.str);
         else if (v.type == COLUMN_DIMS)
@@ -102,11 +107,11 @@ static void kernels(struct chrome *c) {
         if (!export_has(c->x, k->start_ns[i], k->end_ns[i])) continue;
         const struct timeline_shape *s = &tl->shapes[k->shape[i]];
         const struct timeline_lane *l = &tl->lanes[k->lane[i]];
+        if (c->kept[l->process]) continue;
         slice(c, "kernel", export_kernel_name(c->x, i), s->device, l->stream, k->start_ns[i], k->end_ns[i]);
         arguments(c, &export_kernels, i);
         slice_end(c);
-        if (k->launch[i] != TIMELINE_NONE)
-            flow(c, 'f', (uint64_t)k->launch[i] + 1, s->device, l->stream, k->start_ns[i]);
+        if (k->launch[i] != TIMELINE_NONE) flow(c, 'f', k->launch[i], s->device, l->stream, k->start_ns[i]);
     }
 }
 
@@ -118,9 +123,11 @@ static void copies(struct chrome *c) {
         bool set = k->kind[i] == TRACE_COPY_MEMSET;
         char name[64];
         snprintf(name, sizeof name, set ? "Memset (Device)" : "Memcpy %s", export_copy_name(k->kind[i]));
+        if (c->kept[l->process]) continue;
         slice(c, set ? "gpu_memset" : "gpu_memcpy", name, l->device, l->stream, k->start_ns[i], k->end_ns[i]);
         arguments(c, &export_copies, i);
         slice_end(c);
+        if (k->launch[i] != TIMELINE_NONE) flow(c, 'f', k->launch[i], l->device, l->stream, k->start_ns[i]);
     }
 }
 
@@ -132,12 +139,66 @@ static void launches(struct chrome *c) {
         const struct timeline_thread *t = &tl->threads[k->thread[i]];
         const char *api = timeline_text(tl, k->api[i]);
         uint32_t pid = export_pid(c->x, t->process);
+        if (c->kept[t->process]) continue;
         slice(c, export_is_driver_call(api) ? "cuda_driver" : "cuda_runtime", *api ? api : "launch", pid,
               t->tid, k->start_ns[i], k->end_ns[i]);
         arguments(c, &export_launches, i);
         slice_end(c);
-        if (k->kernels[i]) flow(c, 's', i + 1, pid, t->tid, k->start_ns[i]);
+        if (c->flows[i]) flow(c, 's', (uint32_t)i, pid, t->tid, k->start_ns[i]);
     }
+}
+
+/* Returns the name that PyTorch's profiler uses for an element type. */
+static const char *torch_type(const char *type, size_t n) {
+    static const char *const rows[][2] = { { "bf16", "c10::BFloat16" },
+                                           { "f16", "c10::Half" },
+                                           { "f32", "float" },
+                                           { "f64", "double" },
+                                           { "i64", "long int" },
+                                           { "i32", "int" },
+                                           { "i16", "short int" },
+                                           { "i8", "signed char" },
+                                           { "u8", "unsigned char" },
+                                           { "bool", "bool" },
+                                           { "f8e4m3", "c10::Float8_e4m3fn" },
+                                           { "f8e5m2", "c10::Float8_e5m2" } };
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        if (strlen(rows[i][0]) == n && memcmp(rows[i][0], type, n) == 0) return rows[i][1];
+    return NULL;
+}
+
+/* Splits one tensor of a detail, "w[4096,1280]bf16": its dimensions with brackets, and its type. Returns
+ * the end of the tensor; NULL: not a tensor. */
+static const char *next_tensor(const char *p, struct strbuf *dims, struct strbuf *types) {
+    const char *open = p + strcspn(p, " ["), *close = open + strspn(open, "[0123456789,");
+    if (*open != '[' || *close != ']') return NULL;
+    const char *type = close + 1, *end = type + strcspn(type, " ;");
+    const char *name = torch_type(type, (size_t)(end - type));
+    strbuf_addf(dims, "%s%.*s", dims->len ? "," : "", (int)(type - open), open);
+    strbuf_addstr(types, types->len ? "," : "");
+    if (name)
+        jsonw_quote(types, name, strlen(name));
+    else
+        jsonw_quote(types, type, (size_t)(end - type));
+    return end;
+}
+
+/* Writes shapes as PyTorch's profiler does, "Input Dims" and "Input type"; a detail with other content as
+ * it is. */
+static void add_shapes(struct chrome *c, const char *detail) {
+    struct strbuf dims = STRBUF_INIT, types = STRBUF_INIT;
+    const char *p = detail;
+    while (p && *p && *p != ';') {
+        p = next_tensor(p, &dims, &types);
+        while (p && *p == ' ') p++;
+    }
+    if (p && dims.len) strbuf_addf(&c->text, "\"Input Dims\":[%s],\"Input type\":[%s]", dims.buf, types.buf);
+    if (*detail && (!p || !dims.len || *p == ';')) {
+        strbuf_addstr(&c->text, p && dims.len ? ",\"detail\":" : "\"detail\":");
+        add_quoted(c, detail);
+    }
+    strbuf_free(&dims);
+    strbuf_free(&types);
 }
 
 static void ranges(struct chrome *c) {
@@ -146,10 +207,11 @@ static void ranges(struct chrome *c) {
     for (size_t i = 0; i < r->n; i++) {
         if (!export_has(c->x, r->start_ns[i], r->end_ns[i])) continue;
         const struct timeline_thread *t = &tl->threads[r->thread[i]];
+        if (c->kept[t->process]) continue;
         const char *cat = r->category[i] == TRACE_CATEGORY_OP ? "cpu_op" : "user_annotation";
         slice(c, cat, timeline_text(tl, r->name[i]), export_pid(c->x, t->process), t->tid, r->start_ns[i],
               r->end_ns[i]);
-        arguments(c, &export_ranges, i);
+        add_shapes(c, timeline_text(tl, r->detail[i]));
         slice_end(c);
     }
 }
@@ -160,6 +222,7 @@ static void syncs(struct chrome *c) {
     for (size_t i = 0; i < s->n; i++) {
         if (!export_has(c->x, s->start_ns[i], s->end_ns[i])) continue;
         const struct timeline_thread *t = &tl->threads[s->thread[i]];
+        if (c->kept[t->process]) continue;
         slice(c, "cuda_sync", trace_sync_kind_name(s->kind[i]), export_pid(c->x, t->process), t->tid,
               s->start_ns[i], s->end_ns[i]);
         arguments(c, &export_syncs, i);
@@ -212,7 +275,7 @@ static void device_properties(struct chrome *c) {
 
 static void names(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
-    for (size_t i = 0; i < tl->ndevices; i++) {
+    for (size_t i = 0; i < tl->ndevices && !c->has_kept; i++) {
         char label[200];
         uint32_t process = export_device_process(c->x, (uint32_t)i);
         char rank[32] = "";
@@ -226,9 +289,101 @@ static void names(struct chrome *c) {
                    export_process_name(c->x, i, name, sizeof name));
     }
     for (size_t i = 0; i < tl->nthreads; i++)
-        if (*timeline_text(tl, tl->threads[i].name))
+        if (!c->kept[tl->threads[i].process] && *timeline_text(tl, tl->threads[i].name))
             name_event(c, "thread_name", export_pid(c->x, tl->threads[i].process), tl->threads[i].tid,
                        timeline_text(tl, tl->threads[i].name));
+}
+
+/* ---- events that an import kept */
+
+static void add_id(struct chrome *c, const char *key, uint64_t number, const char *text) {
+    if (!*text && number == TRACE_ID_NONE) return;
+    strbuf_addf(&c->text, ",\"%s\":", key);
+    if (*text || number == TRACE_ID_EMPTY)
+        add_quoted(c, text);
+    else
+        strbuf_addf(&c->text, "%" PRId64, (int64_t)number);
+}
+
+static void kept_event(struct chrome *c, const struct export_kept *k) {
+    const struct trace_source_event *e = k->event;
+    const char phase[2] = { (char)e->phase, '\0' };
+    strbuf_addstr(&c->text, c->first ? "\n{\"ph\":" : ",\n{\"ph\":");
+    c->first = false;
+    add_quoted(c, phase);
+    if (*k->category) {
+        strbuf_addstr(&c->text, ",\"cat\":");
+        add_quoted(c, k->category);
+    }
+    strbuf_addstr(&c->text, ",\"name\":");
+    add_quoted(c, k->name);
+    if (strchr("stfbenSF", phase[0])) {
+        uint64_t offset = strcmp(k->category, "ac2g") == 0 ? k->correlation_offset : 0;
+        strbuf_addf(&c->text, ",\"id\":%" PRIu64, e->flow + offset);
+    }
+    add_id(c, "pid", e->pid, k->pid_text);
+    add_id(c, "tid", e->tid, k->tid_text);
+    micros(c, "ts", e->start_ns > c->base ? e->start_ns - c->base : 0);
+    if (e->phase == 'X') micros(c, "dur", e->duration_ns);
+    if (e->phase == 'f') strbuf_addstr(&c->text, ",\"bp\":\"e\"");
+    if (*k->args) strbuf_addf(&c->text, ",\"args\":%s", k->args);
+    strbuf_addch(&c->text, '}');
+    flush_text(c);
+    c->x->written += e->phase == 'X' || e->phase == 'i';
+}
+
+static int u64_order(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The starts of the calls that are written although they are outside of the window. */
+struct calls {
+    uint64_t *v;
+    size_t n, cap;
+};
+
+static struct calls calls_of_kernels(const struct chrome *c, uint32_t process) {
+    const struct timeline *tl = c->x->tl;
+    struct calls out = { 0 };
+    for (size_t i = 0; c->x->has_launch && i < tl->launches.n; i++)
+        if (c->x->has_launch[i] && tl->threads[tl->launches.thread[i]].process == process)
+            vec_push(&out, tl->launches.start_ns[i]);
+    if (out.n) qsort(out.v, out.n, sizeof *out.v, u64_order);
+    return out;
+}
+
+static bool is_inside(const struct chrome *c, const struct export_kept *k, const struct calls *calls) {
+    const struct trace_source_event *e = k->event;
+    if (e->phase == 'M' || export_has(c->x, e->start_ns, e->start_ns + e->duration_ns)) return true;
+    bool call = strstr(k->category, "runtime") || strstr(k->category, "driver");
+    return call && calls->n && bsearch(&e->start_ns, calls->v, calls->n, sizeof *calls->v, u64_order);
+}
+
+static void kept_events(struct chrome *c, uint32_t process) {
+    const struct timeline *tl = c->x->tl;
+    struct export_kept k;
+    if (export_kept_open(&k, timeline_text(tl, tl->processes[process].path),
+                         correlation_offset(c, process))) {
+        struct calls calls = calls_of_kernels(c, process);
+        c->kept[process] = c->has_kept = true;
+        while (export_kept_next(&k)) {
+            if (is_inside(c, &k, &calls)) kept_event(c, &k);
+        }
+        free(calls.v);
+    }
+    export_kept_close(&k);
+}
+
+static void mark_flows(struct chrome *c) {
+    const struct timeline_kernels *k = &c->x->tl->kernels;
+    const struct timeline_copies *m = &c->x->tl->copies;
+    for (size_t i = 0; i < k->n; i++)
+        if (k->launch[i] != TIMELINE_NONE)
+            c->flows[k->launch[i]] |= export_has(c->x, k->start_ns[i], k->end_ns[i]);
+    for (size_t i = 0; i < m->n; i++)
+        if (m->launch[i] != TIMELINE_NONE)
+            c->flows[m->launch[i]] |= export_has(c->x, m->start_ns[i], m->end_ns[i]);
 }
 
 int export_chrome(struct export_job *x, const char *path, struct err *err) {
@@ -243,6 +398,10 @@ int export_chrome(struct export_job *x, const char *path, struct err *err) {
     device_properties(&c);
     strbuf_addstr(&c.text, "],\"traceEvents\":[");
     flush_text(&c);
+    c.kept = xcalloc(x->tl->nprocesses + 1, sizeof *c.kept);
+    c.flows = xcalloc(x->tl->launches.n + 1, 1);
+    mark_flows(&c);
+    for (uint32_t i = 0; i < x->tl->nprocesses; i++) kept_events(&c, i);
     names(&c);
     ranges(&c);
     launches(&c);
@@ -253,5 +412,7 @@ int export_chrome(struct export_job *x, const char *path, struct err *err) {
     strbuf_addstr(&c.text, "\n]}\n");
     flush_text(&c);
     strbuf_free(&c.text);
+    free(c.kept);
+    free(c.flows);
     return file_atomic_commit(&f, err);
 }

@@ -3,6 +3,7 @@
  *   devices and streams    -> tracks with slices for kernels and copies
  *   power, counters        -> counter tracks
  *   launch and kernel      -> one flow id on both slices
+ *   columns of a record    -> debug annotations of its slice
  * Slices of one track must nest. A slice that crosses another is written to an additional track of the same
  * name. */
 #include <inttypes.h>
@@ -19,7 +20,7 @@
 #include "report/export_records.h"
 #include "report/protobuf.h"
 
-/* Field numbers of perfetto/trace/{trace_packet,track_event,track_descriptor,interned_data}.proto */
+/* Field numbers of perfetto/trace/{trace_packet,track_event,track_descriptor,interned_data,debug_annotation}.proto */
 enum {
     TRACE_PACKET = 1,
     PACKET_TIMESTAMP = 8,
@@ -28,6 +29,7 @@ enum {
     PACKET_INTERNED = 12,
     PACKET_FLAGS = 13,
     PACKET_TRACK = 60,
+    EVENT_ANNOTATION = 4,
     EVENT_TYPE = 9,
     EVENT_NAME_IID = 10,
     EVENT_TRACK = 11,
@@ -47,6 +49,12 @@ enum {
     THREAD_NAME = 5,
     COUNTER_UNIT_NAME = 6,
     INTERNED_EVENT_NAMES = 2,
+    INTERNED_ANNOTATION_NAMES = 3,
+    ANNOTATION_NAME_IID = 1,
+    ANNOTATION_UINT = 3,
+    ANNOTATION_DOUBLE = 5,
+    ANNOTATION_STRING = 6,
+    ANNOTATION_ARRAY = 12,
     NAME_IID = 1,
     NAME_TEXT = 2
 };
@@ -64,12 +72,14 @@ enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
 struct slice {
     uint64_t start_ns, end_ns, flow; /* flow 0: none */
     const char *name, *category;
+    const struct export_table *table; /* whose arguments it has; NULL: none */
+    size_t record;
 };
 
 struct perfetto {
     struct export_job *x;
     FILE *out;
-    struct intern *names; /* iid = id + 1 */
+    struct intern *names, *annotations; /* iid = id + 1 */
     struct strbuf packet, event, part;
     struct {
         struct slice *v;
@@ -93,14 +103,14 @@ static void start_state(struct perfetto *p) {
 }
 
 /* Returns the id of a name. A new name is first written in its own packet. */
-static uint64_t name_iid(struct perfetto *p, const char *name) {
-    uint32_t before = intern_count(p->names), id = intern_str(p->names, name);
+static uint64_t name_iid(struct perfetto *p, struct intern *names, uint32_t field, const char *name) {
+    uint32_t before = intern_count(names), id = intern_str(names, name);
     if (id < before) return (uint64_t)id + 1;
     strbuf_reset(&p->part);
     protobuf_u64(&p->part, NAME_IID, (uint64_t)id + 1);
     protobuf_text(&p->part, NAME_TEXT, name);
     struct strbuf data = STRBUF_INIT;
-    protobuf_bytes(&data, INTERNED_EVENT_NAMES, p->part.buf, p->part.len);
+    protobuf_bytes(&data, field, p->part.buf, p->part.len);
     protobuf_bytes(&p->packet, PACKET_INTERNED, data.buf, data.len);
     protobuf_u64(&p->packet, PACKET_FLAGS, STATE_NEEDED);
     strbuf_free(&data);
@@ -116,8 +126,39 @@ static void event_end(struct perfetto *p, uint64_t at) {
     strbuf_reset(&p->event);
 }
 
+static void annotate(struct perfetto *p, uint64_t name, struct column_value v) {
+    struct strbuf d = STRBUF_INIT, item = STRBUF_INIT;
+    protobuf_u64(&d, ANNOTATION_NAME_IID, name);
+    switch (v.type) {
+    case COLUMN_U64: protobuf_u64(&d, ANNOTATION_UINT, v.u64); break;
+    case COLUMN_F64: protobuf_fixed(&d, ANNOTATION_DOUBLE, &v.f64); break;
+    case COLUMN_DIMS:
+        for (size_t i = 0; i < 3; i++) {
+            strbuf_reset(&item);
+            protobuf_u64(&item, ANNOTATION_UINT, v.dims[i]);
+            protobuf_bytes(&d, ANNOTATION_ARRAY, item.buf, item.len);
+        }
+        break;
+    default: protobuf_text(&d, ANNOTATION_STRING, v.str); break;
+    }
+    protobuf_bytes(&p->event, EVENT_ANNOTATION, d.buf, d.len);
+    strbuf_free(&d);
+    strbuf_free(&item);
+}
+
+static void annotate_slice(struct perfetto *p, const struct slice *s) {
+    const struct export_row row = { .x = p->x, .i = s->record };
+    for (size_t k = 0; s->table && k < s->table->n; k++) {
+        const struct export_column *column = &s->table->columns[k];
+        struct column_value v;
+        if (export_argument(column, &row, &v))
+            annotate(p, name_iid(p, p->annotations, INTERNED_ANNOTATION_NAMES, column->argument), v);
+    }
+}
+
 static void begin_slice(struct perfetto *p, uint64_t track, const struct slice *s) {
-    uint64_t iid = name_iid(p, s->name);
+    uint64_t iid = name_iid(p, p->names, INTERNED_EVENT_NAMES, s->name);
+    annotate_slice(p, s);
     protobuf_u64(&p->event, EVENT_TYPE, SLICE_BEGIN);
     protobuf_u64(&p->event, EVENT_TRACK, track);
     protobuf_u64(&p->event, EVENT_NAME_IID, iid);
@@ -195,9 +236,12 @@ static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, con
     p->slices.n = 0;
 }
 
-static void add_slice(struct perfetto *p, uint64_t start, uint64_t end, const char *name,
-                      const char *category, uint64_t flow) {
-    struct slice s = { start, MAX(end, start + 1), flow, *name ? name : "(no name)", category };
+/* The caller sets the name, the category and the table. */
+static void add_slice(struct perfetto *p, uint64_t start, uint64_t end, uint64_t flow, struct slice s) {
+    s.start_ns = start;
+    s.end_ns = MAX(end, start + 1);
+    s.flow = flow;
+    if (!*s.name) s.name = "(no name)";
     vec_push(&p->slices, s);
 }
 
@@ -207,7 +251,8 @@ static void stages(struct perfetto *p) {
     for (size_t i = 0; a && i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
         if (a->stages[o->stage].implicit || !export_has(p->x, o->start_ns, o->wall_end_ns)) continue;
-        add_slice(p, o->start_ns, o->wall_end_ns, a->stages[o->stage].name, "stage", 0);
+        add_slice(p, o->start_ns, o->wall_end_ns, 0,
+                  (struct slice){ .name = a->stages[o->stage].name, .category = "stage" });
     }
     if (p->slices.n == 0) return;
     strbuf_reset(&p->part);
@@ -232,15 +277,25 @@ static void thread_slices(struct perfetto *p, uint32_t id) {
     const struct timeline_syncs *s = &tl->syncs;
     for (size_t i = 0; i < r->n; i++)
         if (r->thread[i] == id && export_has(p->x, r->start_ns[i], r->end_ns[i]))
-            add_slice(p, r->start_ns[i], r->end_ns[i], timeline_text(tl, r->name[i]),
-                      trace_range_category_name(r->category[i]), 0);
+            add_slice(p, r->start_ns[i], r->end_ns[i], 0,
+                      (struct slice){ .name = timeline_text(tl, r->name[i]),
+                                      .category = trace_range_category_name(r->category[i]),
+                                      .table = &export_ranges,
+                                      .record = i });
     for (size_t i = 0; i < l->n; i++)
         if (l->thread[i] == id && export_has_launch(p->x, i))
-            add_slice(p, l->start_ns[i], l->end_ns[i], timeline_text(tl, l->api[i]), "launch",
-                      l->kernels[i] ? i + 1 : 0);
+            add_slice(p, l->start_ns[i], l->end_ns[i], l->kernels[i] ? i + 1 : 0,
+                      (struct slice){ .name = timeline_text(tl, l->api[i]),
+                                      .category = "launch",
+                                      .table = &export_launches,
+                                      .record = i });
     for (size_t i = 0; i < s->n; i++)
         if (s->thread[i] == id && export_has(p->x, s->start_ns[i], s->end_ns[i]))
-            add_slice(p, s->start_ns[i], s->end_ns[i], trace_sync_kind_name(s->kind[i]), "sync", 0);
+            add_slice(p, s->start_ns[i], s->end_ns[i], 0,
+                      (struct slice){ .name = trace_sync_kind_name(s->kind[i]),
+                                      .category = "sync",
+                                      .table = &export_syncs,
+                                      .record = i });
 }
 
 static void threads(struct perfetto *p) {
@@ -264,13 +319,19 @@ static void lane_slices(struct perfetto *p, uint32_t lane) {
     const struct timeline *tl = p->x->tl;
     for (size_t i = 0; i < tl->kernels.n; i++)
         if (tl->kernels.lane[i] == lane && export_has(p->x, tl->kernels.start_ns[i], tl->kernels.end_ns[i]))
-            add_slice(p, tl->kernels.start_ns[i], tl->kernels.end_ns[i], export_kernel_name(p->x, i),
-                      "kernel",
-                      tl->kernels.launch[i] == TIMELINE_NONE ? 0 : (uint64_t)tl->kernels.launch[i] + 1);
+            add_slice(p, tl->kernels.start_ns[i], tl->kernels.end_ns[i],
+                      tl->kernels.launch[i] == TIMELINE_NONE ? 0 : (uint64_t)tl->kernels.launch[i] + 1,
+                      (struct slice){ .name = export_kernel_name(p->x, i),
+                                      .category = "kernel",
+                                      .table = &export_kernels,
+                                      .record = i });
     for (size_t i = 0; i < tl->copies.n; i++)
         if (tl->copies.lane[i] == lane && export_has(p->x, tl->copies.start_ns[i], tl->copies.end_ns[i]))
-            add_slice(p, tl->copies.start_ns[i], tl->copies.end_ns[i], export_copy_name(tl->copies.kind[i]),
-                      "copy", 0);
+            add_slice(p, tl->copies.start_ns[i], tl->copies.end_ns[i], 0,
+                      (struct slice){ .name = export_copy_name(tl->copies.kind[i]),
+                                      .category = "copy",
+                                      .table = &export_copies,
+                                      .record = i });
 }
 
 static void lanes(struct perfetto *p) {
@@ -334,7 +395,8 @@ static void samples(struct perfetto *p, uint32_t device) {
                 if (s->device[i] != device || s->set[i] != set ||
                     !export_has(p->x, s->start_ns[i], s->end_ns[i]))
                     continue;
-                if (!id) id = counter_track(p, device, timeline_text(tl, tl->metric_sets[set].names[m]), "");
+                const char *metric = timeline_text(tl, tl->metric_sets[set].names[m]);
+                if (!id) id = counter_track(p, device, metric, strstr(metric, ".pct") ? "%" : "");
                 add_count(p, id, s->start_ns[i], (double)tl->sample_values[s->first[i] + m]);
             }
         }
@@ -346,6 +408,7 @@ int export_perfetto(struct export_job *x, const char *path, struct err *err) {
     struct perfetto p = { .x = x,
                           .out = f.out,
                           .names = intern_open(),
+                          .annotations = intern_open(),
                           .packet = STRBUF_INIT,
                           .event = STRBUF_INIT,
                           .part = STRBUF_INIT };
@@ -363,5 +426,6 @@ int export_perfetto(struct export_job *x, const char *path, struct err *err) {
     strbuf_free(&p.part);
     free(p.slices.v);
     intern_close(p.names);
+    intern_close(p.annotations);
     return file_atomic_commit(&f, err);
 }

@@ -26,6 +26,17 @@ size_t export_count(const struct export_table *t, const struct timeline *tl) {
     return *(const size_t *)(const void *)((const char *)tl + t->count);
 }
 
+bool export_argument(const struct export_column *column, const struct export_row *row,
+                     struct column_value *out) {
+    if (!column->argument) return false;
+    struct column_value v = *out = column->get(row);
+    if (v.type == COLUMN_NONE || (v.type == COLUMN_STR && !v.str) || (v.type == COLUMN_F64 && isnan(v.f64)))
+        return false;
+    if (column->use != EXPORT_ID) return true;
+    if (v.type == COLUMN_STR) return *v.str != 0;
+    return v.type == COLUMN_DIMS ? v.dims[0] != 0 : v.u64 != 0;
+}
+
 /* ---- values */
 
 #define U column_u64
@@ -84,7 +95,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
     return d->warp_size ? d->max_threads_per_sm / d->warp_size : 0;
 }
 
-/* ---- columns: X(kind, id, csv, sql, chrome, use, value). `tl` is the timeline, `x` the job, `i` the record
+/* ---- columns: X(kind, id, csv, sql, argument, use, value). `tl` is the timeline, `x` the job, `i` the record
  * and `r` the row. */
 
 /* clang-format off */
@@ -110,9 +121,9 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(kernel, name, "name", "demangledName", NULL, EXPORT_NAME, S(export_kernel_name(x, i))) \
     X(kernel, short_name, "short_name", "shortName", NULL, EXPORT_NAME, S(short_name(x, i))) \
     X(kernel, mangled, NULL, "mangledName", NULL, EXPORT_NAME, TEXT(shape_of(tl, i)->name)) \
-    X(kernel, category, "category", NULL, NULL, EXPORT_VALUE, S(category_name(x, i))) \
-    X(kernel, library, "library", NULL, NULL, EXPORT_VALUE, S(library_name(x, i))) \
-    X(kernel, stage, "stage", NULL, NULL, EXPORT_VALUE, S(stage_name(x, i))) \
+    X(kernel, category, "category", NULL, "category", EXPORT_ID, S(category_name(x, i))) \
+    X(kernel, library, "library", NULL, "library", EXPORT_ID, S(library_name(x, i))) \
+    X(kernel, stage, "stage", NULL, "stage", EXPORT_ID, S(stage_name(x, i))) \
     X(kernel, range, "range", NULL, NULL, EXPORT_VALUE, range_name(tl, tl->kernels.range[i])) \
     X(kernel, launch_type, NULL, "launchType", NULL, EXPORT_VALUE, U(1)) \
     X(kernel, grid, NULL, NULL, "grid", EXPORT_ID, column_dims(shape_of(tl, i)->grid)) \
@@ -156,7 +167,11 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(range, category, "category", NULL, NULL, EXPORT_VALUE, S(trace_range_category_name(tl->ranges.category[i]))) \
     X(range, name, "name", "text", NULL, EXPORT_VALUE, TEXT(tl->ranges.name[i])) \
     X(range, domain, NULL, "domainId", NULL, EXPORT_VALUE, U(0)) \
-    X(range, detail, "detail", NULL, "detail", EXPORT_ID, TEXT(tl->ranges.detail[i])) \
+    X(range, detail, "detail", NULL, "shapes", EXPORT_ID, TEXT(tl->ranges.detail[i])) \
+    X(range, flops, NULL, NULL, "FLOPs", EXPORT_VALUE, F(tl->ranges.flops ? tl->ranges.flops[i] : NAN)) \
+    X(range, bytes, NULL, NULL, "bytes", EXPORT_VALUE, F(tl->ranges.bytes ? tl->ranges.bytes[i] : NAN)) \
+    X(range, payload, NULL, NULL, "payload", EXPORT_VALUE, F(tl->ranges.payload ? tl->ranges.payload[i] : NAN)) \
+    X(range, stack, NULL, NULL, "stack", EXPORT_ID, TEXT(tl->ranges.stack[i])) \
     X(range, parent, "parent", NULL, NULL, EXPORT_VALUE, range_name(tl, tl->ranges.parent[i]))
 #define SYNC_COLUMNS(X) \
     TIMES(X, sync, syncs) \
@@ -262,7 +277,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
         (void)i;                                                               \
         return value;                                                          \
     }
-#define COLUMN(kind, id, csv, sql, chrome, use, value) { csv, sql, chrome, use, get_##kind##_##id },
+#define COLUMN(kind, id, csv, sql, argument, use, value) { csv, sql, argument, use, get_##kind##_##id },
 #define DEFINE(KIND, columns) \
     KIND##_COLUMNS(GETTER) static const struct export_column columns[] = { KIND##_COLUMNS(COLUMN) };
 DEFINE(KERNEL, kernel_columns)

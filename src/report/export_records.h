@@ -1,5 +1,5 @@
 /* The records of a timeline as tables: one list of columns per record kind, with the name of each column in
- * every format. The CSV, SQLite and Chrome writers walk these lists, so a new timeline column is one row. */
+ * every format. All writers walk these lists, so a new timeline column is one row. */
 #ifndef REPORT_EXPORT_RECORDS_H
 #define REPORT_EXPORT_RECORDS_H
 
@@ -15,13 +15,14 @@ struct export_row {
 enum export_use {
     EXPORT_VALUE,
     EXPORT_TIME,     /* ns; SQLite stores it relative to the start of the trace */
-    EXPORT_ID,       /* 0 or "": unknown; NULL in SQLite, omitted in Chrome */
+    EXPORT_ID,       /* 0 or "": unknown; NULL in SQLite, omitted as an argument */
     EXPORT_NAME,     /* text; SQLite stores its number in StringIds */
     EXPORT_REQUIRED, /* SQLite omits the row if the value is unknown */
 };
 
 struct export_column {
-    const char *csv, *sql, *chrome; /* heading, column, argument; NULL: not in this format */
+    const char *csv, *sql; /* heading, column; NULL: not in this format */
+    const char *argument;  /* of a slice in Chrome and Perfetto; NULL: not there */
     enum export_use use;
     struct column_value (*get)(const struct export_row *r);
 };
@@ -38,8 +39,11 @@ struct export_table {
 extern const struct export_table export_tables[];
 extern const size_t export_ntables;
 size_t export_count(const struct export_table *t, const struct timeline *tl);
+/* Returns false if the column is no argument, or if its value is unknown. */
+bool export_argument(const struct export_column *column, const struct export_row *row,
+                     struct column_value *out);
 
-/* The tables with arguments for Chrome. */
+/* The tables with arguments for Chrome and Perfetto. */
 extern const struct export_table export_kernels, export_copies, export_launches, export_ranges, export_syncs,
     export_devices;
 

@@ -115,6 +115,7 @@ static int load_file(struct timeline_builder *b, const char *path, const struct 
     l.texts = xmalloc(((size_t)l.string_end + 1) * sizeof *l.texts);
     memset(l.texts, 0xff, ((size_t)l.string_end + 1) * sizeof *l.texts);
     for (size_t i = 0; i < trace_reader_chunks(l.r); i++) {
+        if (trace_reader_chunk(l.r, i)->kind == TRACE_SOURCE_EVENT) continue; /* read by the exporter */
         if (trace_reader_decode(l.r, i, &batch, &why) == 0) {
             add_batch(&l, &batch);
             continue;

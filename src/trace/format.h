@@ -26,7 +26,8 @@
     X(REPLAY, replay, 13)         \
     X(MODEL_FILE, model_file, 14) \
     X(MEMORY, memory, 15)         \
-    X(COLLECTIVE, collective, 16)
+    X(COLLECTIVE, collective, 16) \
+    X(SOURCE_EVENT, source_event, 17)
 /* All kinds with fields: the events, and two kinds that describe the file itself. */
 #define TRACE_RECORDS(X) \
     X(META, meta, 1)     \
@@ -39,7 +40,7 @@
 
 /* TRACE_KIND_END is one past the largest number. A smaller value does not compile (format.c). */
 #define X(ID, name, number) TRACE_##ID = number,
-enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 17 };
+enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 18 };
 #undef X
 
 enum trace_field_type {
@@ -136,6 +137,9 @@ enum trace_range_flags {
     TRACE_RANGE_FREE = 2, /* range of a start/end pair: need not nest, may end on another thread */
     TRACE_RANGE_OPEN = 4, /* was still open when the writer closed the file; end is that time */
 };
+/* Values of pid and tid in source events: without a number. Other values are signed. */
+#define TRACE_ID_NONE ((uint64_t)INT64_MIN)
+#define TRACE_ID_EMPTY ((uint64_t)INT64_MIN + 1) /* the empty text */
 enum trace_model_flags {
     TRACE_MODEL_OPEN = 1,       /* the program has an open descriptor of the file */
     TRACE_MODEL_MAPPED = 2,     /* the program has mapped the file */
@@ -316,6 +320,26 @@ enum trace_collective_flags {
     F(kind, STR, data_type, 21) /* "bf16", as in the details of operators */                              \
     F(kind, STR, algorithm, 22) /* "RING" */                                                              \
     F(kind, STR, protocol, 23)  /* "SIMPLE" */
+/* An event of a Chrome trace as the file contained it, so that an export can write it again. Kept in addition
+ * to the record that was made from it. In `args`, each `#` outside of quotes stands for the next of id0 to
+ * id3, and `~` for `value`: without the numbers, most events have one of a few texts. */
+#define TRACE_SOURCE_EVENT_FIELDS(F, kind)                                                  \
+    F(kind, TIME, start_ns, 1)                                                              \
+    F(kind, U64, duration_ns, 2)                                                            \
+    F(kind, U32, phase, 3) /* the letter: 'X', 'i', 'M', 's', ... */                        \
+    F(kind, U64, pid, 4)   /* or TRACE_ID_NONE, TRACE_ID_EMPTY */                           \
+    F(kind, U64, tid, 5)                                                                    \
+    F(kind, STR, pid_text, 6) /* 0: pid is a number */                                      \
+    F(kind, STR, tid_text, 7)                                                               \
+    F(kind, STR, category, 8)                                                               \
+    F(kind, STR, name, 9)                                                                   \
+    F(kind, STR, args, 10) /* JSON object with placeholders; 0: none, or it was too long */ \
+    F(kind, SEQ, flow, 11) /* id of a flow or an asynchronous event */                      \
+    F(kind, SEQ, id0, 12)                                                                   \
+    F(kind, SEQ, id1, 13)                                                                   \
+    F(kind, SEQ, id2, 14)                                                                   \
+    F(kind, SEQ, id3, 15)                                                                   \
+    F(kind, F64, value, 16)
 #define TRACE_LOST_FIELDS(F, kind)                   \
     F(kind, U64, count, 1)                           \
     F(kind, U32, lost_kind, 2) /* enum trace_kind */ \

@@ -100,6 +100,64 @@ read = lambda run: [(r["end_ns"], r["metric"], r["value"]) for r in csv.DictRead
 assert read(sys.argv[1]) == read(sys.argv[2]) and len(read(sys.argv[1])) == 292
 END
 
+# Perfetto's own protobuf classes read what we write. They are in a package from PyPI, installed once per build folder.
+protos=$BUILD/perfetto-protos
+[ -e "$protos/ready" ] || { python3 -m pip install -q --disable-pip-version-check --retries 1 --timeout 10 --no-deps \
+    --target "$protos" perfetto==0.59.1 protobuf==7.36.2 >/dev/null 2>&1 && : >"$protos/ready"; }
+# perfetto_decodes RUN PROCESS_NAME
+perfetto_decodes() {
+    "$INFERPROF" export -q "$1" >/dev/null && "$INFERPROF" export -q -f csv "$1" >/dev/null &&
+        PYTHONPATH=$protos python3 tests/tools/perfetto_protos.py "$1/trace.perfetto-trace" "$1/trace.csv" "$2"
+}
+"$INFERPROF" import -q tests/data/kineto/hta_rank0_a100.json.gz -o "$work/rank0" >/dev/null
+if [ -e "$protos/ready" ]; then
+    check "Perfetto's classes decode every slice, annotation and counter of a recorded run" \
+        perfetto_decodes "$work/more" "python ocr.py page.png"
+    check "Perfetto's classes decode every slice and annotation of an imported trace, with shapes" \
+        perfetto_decodes "$work/rank0" "pyper:trainer:0:0"
+else
+    skip "Perfetto's classes decode the trace" "the perfetto package cannot be installed"
+fi
+
+# Chrome JSON keeps Kineto traces: CPU only, shapes, AMD, synchronisation, Triton, old names, Python functions.
+for t in hta_cpu_only_small hta_amd_mi250 hta_event_sync_multistream_a100 hta_gpu_annotation_gp100 hta_triton_a100 \
+    hta_legacy_inference_rank1 hta_rank0_a100 tl_sglang_qwen3_8b_decode_mi300 tl_vit_nsfw_h100; do
+    check "import and export keep category, name, arguments and flows of $t" \
+        python3 tests/tools/chrome_round_trip.py "$INFERPROF" tests/data/kineto/$t.json.gz
+done
+"$INFERPROF" import -q tests/data/kineto/tl_vit_nsfw_h100.json.gz -o "$work/vit" >/dev/null
+run "$INFERPROF" export -q "$work/vit" "$work/rank0" -f chrome -o "$work/two.json"
+expect "two imported processes are exported together" 0
+check "correlation ids of two processes stay apart, flows follow them" python3 - "$work/two.json" <<'END'
+import collections, json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+cat = collections.Counter(e.get("cat") for e in events if e["ph"] == "X")
+assert cat["python_function"] and cat["cpu_op"] and cat["kernel"], cat
+assert any("Input Dims" in e.get("args", {}) for e in events)
+calls = [e["args"]["correlation"] for e in events if e.get("cat") == "cuda_runtime"]
+assert len(set(c >> 32 for c in calls)) == 2, sorted(set(c >> 32 for c in calls))
+kernels = {e["args"]["correlation"] for e in events if e.get("cat") == "kernel"}
+assert {e["id"] for e in events if e["ph"] == "s" and e["cat"] == "ac2g"} & kernels
+END
+run "$INFERPROF" export -q "$work/rank0" -f chrome --window step:0ms..20ms -o "$work/part.json"
+expect "a window of an imported trace is exported" 0
+check "the window holds the kernels of that time, each with its launch" python3 - "$work/part.json" tests/data/kineto/hta_rank0_a100.json.gz <<'END'
+import gzip, json, sys
+part, whole = json.load(open(sys.argv[1]))["traceEvents"], json.load(gzip.open(sys.argv[2]))["traceEvents"]
+of = lambda events, cat: {e["args"]["correlation"] for e in events if e.get("cat") == cat}
+kernels, calls = of(part, "kernel"), of(part, "cuda_runtime") | of(part, "cuda_driver")
+assert 0 < len(kernels) < len(of(whole, "kernel")), len(kernels)
+assert kernels & of(whole, "cuda_runtime") <= calls, kernels - calls
+END
+check "shapes of recorded operators are Input Dims and Input type" python3 - "$work/more/trace.chrome.json" "$work/more" "$INFERPROF" <<'END'
+import csv, json, subprocess, sys
+subprocess.run([sys.argv[3], "export", "-q", "-f", "chrome", sys.argv[2], "-o", sys.argv[1]], check=True, stdout=subprocess.DEVNULL)
+shapes = [r["detail"] for r in csv.DictReader(open(sys.argv[2] + "/trace.csv/ranges.csv")) if r["detail"]]
+args = [e["args"] for e in json.load(open(sys.argv[1]))["traceEvents"] if e.get("args", {}).get("Input Dims")]
+assert len(args) == len(shapes) == 520, (len(args), len(shapes))
+assert all(a == {"Input Dims": [[1, 8, 1280], [1280, 1280]], "Input type": ["c10::BFloat16"] * 2} for a in args)
+END
+
 mkfifo "$work/pipe"
 for format in chrome sqlite; do
     run "$INFERPROF" export "$work/run" --format $format -o "$work/pipe"

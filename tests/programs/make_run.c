@@ -48,6 +48,8 @@ static void range(struct maker *m, const char *name, uint64_t start, uint64_t en
                              .flops = NAN,
                              .bytes = NAN,
                              .payload = NAN };
+    if (m->more && category == TRACE_CATEGORY_OP)
+        r.detail = trace_writer_str(m->w, "x[1,8,1280]bf16 w[1280,1280]bf16");
     trace_writer_range(m->w, &r, 1);
 }
 

@@ -44,9 +44,10 @@ for number, packet in fields(open(sys.argv[1], "rb").read()):
         if n == 60:
             tracks[dict(fields(value))[1]] = dict(fields(value))
         if n == 12:
-            for _, entry in fields(value):
+            for kind, entry in fields(value):
                 entry = dict(fields(entry))
-                names[entry[1]] = entry[2].decode()
+                if kind == 2:
+                    names[entry[1]] = entry[2].decode()
         if n == 11:
             events.append((known[8], dict(fields(value))))
 events = [e for _, e in sorted(enumerate(events), key=lambda pair: (pair[1][0], pair[0]))]  # the viewer sorts the same way

@@ -1,0 +1,20 @@
+/* Keeps events of a Chrome trace as they are, so that `export --format chrome` writes the same category, name,
+ * arguments and flows. */
+#ifndef IMPORT_KINETO_KEEP_H
+#define IMPORT_KINETO_KEEP_H
+
+#include "base/strbuf.h"
+#include "import/kineto_event.h"
+#include "import/sink.h"
+
+struct kineto_keeper {
+    struct sink *sink;
+    struct strbuf text; /* reused */
+    size_t text_bytes;  /* size of all different arguments */
+    struct text_cache args;
+};
+void kineto_keeper_init(struct kineto_keeper *k, struct sink *sink);
+void kineto_keeper_free(struct kineto_keeper *k);
+void kineto_keep(struct kineto_keeper *k, const struct kineto_event *ev, uint64_t start_ns);
+
+#endif

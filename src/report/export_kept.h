@@ -1,0 +1,34 @@
+/* Reads the events that an import kept from a Chrome trace, in the order of the file.
+ *     struct export_kept k;
+ *     if (export_kept_open(&k, path)) {
+ *         while (export_kept_next(&k)) use(k.event, k.name, ...);
+ *     }
+ *     export_kept_close(&k); */
+#ifndef REPORT_EXPORT_KEPT_H
+#define REPORT_EXPORT_KEPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/strbuf.h"
+#include "trace/reader.h"
+
+struct export_kept {
+    const struct trace_source_event *event;
+    const char *category, *name, *pid_text, *tid_text; /* "": none */
+    const char *args; /* JSON object; "" if there are none or if they are not valid */
+
+    struct trace_reader *reader; /* private from here on */
+    struct trace_batch batch;
+    size_t chunk, row;
+    struct strbuf text;
+    signed char *valid; /* [string_end]: 1: the arguments are valid, -1: they are not, 0: not checked yet */
+    uint64_t correlation_offset;
+};
+
+/* Returns false if the file has no kept events. `correlation_offset` is added to correlation ids. */
+bool export_kept_open(struct export_kept *k, const char *path, uint64_t correlation_offset);
+bool export_kept_next(struct export_kept *k);
+void export_kept_close(struct export_kept *k);
+
+#endif
