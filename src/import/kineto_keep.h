@@ -1,5 +1,5 @@
-/* Keeps events of a Chrome trace as they are, so that `export --format chrome` writes the same category, name,
- * arguments and flows. */
+/* Keeps events of a Chrome trace as they are, so that `export --format chrome` writes the same category,
+ * name, arguments and flows. */
 #ifndef IMPORT_KINETO_KEEP_H
 #define IMPORT_KINETO_KEEP_H
 

@@ -20,7 +20,8 @@
 #include "report/export_records.h"
 #include "report/protobuf.h"
 
-/* Field numbers of perfetto/trace/{trace_packet,track_event,track_descriptor,interned_data,debug_annotation}.proto */
+/* Field numbers of perfetto/trace/{trace_packet,track_event,track_descriptor,interned_data,debug_annotation}
+ * .proto */
 enum {
     TRACE_PACKET = 1,
     PACKET_TIMESTAMP = 8,
