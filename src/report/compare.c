@@ -15,8 +15,9 @@
 static bool is_of_time(const char *unit) { return strcmp(unit, "ms") == 0 || strcmp(unit, "tok/s") == 0; }
 
 const char *compare_verdict_name(const struct compare_row *r) {
-    if (!is_of_time(r->unit) && r->verdict == COMPARE_FASTER) return "better";
-    if (!is_of_time(r->unit) && r->verdict == COMPARE_SLOWER) return "worse";
+    bool shown = r->verdict == COMPARE_FASTER || r->verdict == COMPARE_SLOWER;
+    if (shown && strcmp(r->unit, "tokens") == 0) return "different"; /* more input is neither good nor bad */
+    if (shown && !is_of_time(r->unit)) return r->verdict == COMPARE_FASTER ? "better" : "worse";
     static const char *const names[] = {
         [COMPARE_ONLY_A] = "only in A",         [COMPARE_ONLY_B] = "only in B",
         [COMPARE_UNKNOWN] = "unknown",          [COMPARE_FASTER] = "faster",
@@ -130,6 +131,14 @@ static const char *keep(struct comparison *c, const char *fmt, ...) {
     return c->texts.v[c->texts.n - 1];
 }
 
+static void add_env(struct comparison *c, struct compare_env row) {
+    for (size_t i = 0; i < c->env.n; i++)
+        if (strcmp(c->env.v[i].key, row.key) == 0 && compare_same(c->env.v[i].a, row.a) &&
+            compare_same(c->env.v[i].b, row.b))
+            return; /* several runs of a side differ in the same way */
+    vec_push(&c->env, row);
+}
+
 /* Returns the value of the row with the same group and key; NULL: there is none. */
 static const char *env_value(const struct saved_metrics *m, const struct run_kv *row) {
     for (size_t i = 0; i < m->nenv; i++)
@@ -154,7 +163,7 @@ static void compare_subject(const struct saved_metrics *a, const struct saved_me
         const char *x = jsonr_text(json_object_get(a->root, rows[i].object), rows[i].key),
                    *y = jsonr_text(json_object_get(b->root, rows[i].object), rows[i].key);
         if (compare_same(x, y)) continue;
-        vec_push(&c->env, ((struct compare_env){ rows[i].name, x, y }));
+        add_env(c, (struct compare_env){ rows[i].name, x, y });
         c->other_subject |= rows[i].subject && x && y;
     }
 }
@@ -172,7 +181,7 @@ static void compare_tokens(const json_t *a, const json_t *b, struct comparison *
         struct compare_env row = { .key = keep(c, "tokens of %s", name),
                                    .a = keep(c, "%g", x),
                                    .b = keep(c, "%g", y) };
-        vec_push(&c->env, row);
+        add_env(c, row);
         c->other_work = true;
     }
 }
@@ -184,11 +193,11 @@ static void compare_environment(const struct saved_metrics *a, const struct save
     for (size_t i = 0; i < a->nenv; i++) {
         const char *other = env_value(b, &a->env[i]);
         if (!compare_same(a->env[i].value, other))
-            vec_push(&c->env, ((struct compare_env){ a->env[i].key, a->env[i].value, other }));
+            add_env(c, (struct compare_env){ a->env[i].key, a->env[i].value, other });
     }
     for (size_t i = 0; i < b->nenv; i++)
         if (!env_value(a, &b->env[i]) && b->env[i].value)
-            vec_push(&c->env, ((struct compare_env){ b->env[i].key, NULL, b->env[i].value }));
+            add_env(c, (struct compare_env){ b->env[i].key, NULL, b->env[i].value });
 }
 
 /* ---- predicted and measured savings of A's findings */
@@ -252,10 +261,11 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
 }
 
 /* Compares only if both sides have findings: a run without a trace has none, which does not mean that they
- * were fixed. */
+ * were fixed. On another device, with another model or with other tokens, the difference of the times has
+ * other causes. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,
                              struct comparison *c) {
-    if (!has_findings(a) || !has_findings(b)) return;
+    if (c->other_subject || c->other_work || !has_findings(a) || !has_findings(b)) return;
     for (size_t run = 0; run < a->n; run++) {
         const json_t *findings = jsonr_array(a->runs[run]->root, "findings");
         for (size_t i = 0; i < json_array_size(findings); i++) {
@@ -280,9 +290,9 @@ void compare_sides(const struct compare_side *a, const struct compare_side *b, s
     c->a_name = jsonr_text(json_object_get(x->root, "run"), "id");
     c->b_name = jsonr_text(json_object_get(y->root, "run"), "id");
     compare_rows(a, b, c);
+    compare_all_environments(a, b, c);
     compare_promises(a, b, c);
     compare_work(a, b, c);
-    compare_all_environments(a, b, c);
 }
 
 void compare_free(struct comparison *c) {

@@ -89,6 +89,7 @@ void metrics_input(struct jsonw *j, const struct analysis *a) {
         jsonw_ku64(j, "requests", in->nrequests);
         jsonw_kstr(j, "failure", in->failure);
     }
+    if (in->busy) jsonw_kstr(j, "busy", in->busy);
     write_costs(j, a->costs, a->ncosts);
     write_lists(j, in);
     jsonw_end(j);

@@ -29,6 +29,8 @@ static bool is_launch_bound(const struct view *v, const struct analysis_stage *s
     return false;
 }
 
+static bool is_busy(const struct view *v) { return v->a && v->a->input && v->a->input->busy; }
+
 static void stage_phrase(const struct view *v, const struct analysis_stage *s, const struct story_form *form,
                          struct strbuf *out) {
     strbuf_addstr(out, form->strong);
@@ -39,10 +41,11 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
         strbuf_addch(out, ')');
     }
-    if (isfinite(s->distance)) strbuf_addf(out, ", %s the roofline time", text_times(s->distance).s);
-    if (isfinite(s->distance) && s->over.brief)
+    bool compared = isfinite(s->distance) && !is_busy(v); /* the time includes waiting for a core */
+    if (compared) strbuf_addf(out, ", %s the roofline time", text_times(s->distance).s);
+    if (compared && s->over.brief)
         strbuf_addf(out, " (%s)", s->over.brief);
-    else if (isfinite(s->distance) && isfinite(s->mfu) && isfinite(s->mbu))
+    else if (compared && isfinite(s->mfu) && isfinite(s->mbu))
         strbuf_addf(out, " (the %s roof)", s->mbu > s->mfu ? "memory" : "compute");
     if (is_launch_bound(v, s)) strbuf_addstr(out, ": launch-bound");
     if (isfinite(s->busy_share) && !view_on_cpu(v))
@@ -63,6 +66,11 @@ static const struct analysis_stage *longest_after(const struct view *v, const st
 
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out) {
     size_t n = 0;
+    if (is_busy(v)) {
+        strbuf_addf(out, "%sThe machine was busy%s (", form->strong, form->end_strong);
+        form->text(out, v->a->input->busy);
+        strbuf_addstr(out, "): the times are too long and show only the order of magnitude. ");
+    }
     for (const struct analysis_stage *s = NULL; n < MAX_STAGES && (s = longest_after(v, s)); n++) {
         if (n) strbuf_addstr(out, "; ");
         stage_phrase(v, s, form, out);

@@ -46,6 +46,13 @@ static void fill_failures(struct profiled_run *r, const struct session_result *r
 
 static void fill_analysis(struct profiled_run *r, const struct profiled_session *session) {
     uint64_t from_ns, to_ns;
+    const char *busy = session->result->busy;
+    if (busy)
+        strlist_add(
+            &r->problems,
+            "The machine was busy: %s. Times are too long, and the findings are less certain. Repeat the "
+            "run on an idle machine.",
+            busy);
     r->timeline = load_traces(session->run_dir, r);
     if (r->timeline) run_trace_problems(r->timeline, &r->problems);
     profiled_fill_recorded(r, session);
@@ -61,6 +68,7 @@ static void fill_analysis(struct profiled_run *r, const struct profiled_session 
                                        .read_bytes_per_s = session->peak->read_bytes_per_s,
                                        .peak_source = session->peak->source,
                                        .gpu = session->peak->gpu,
+                                       .busy = busy,
                                        .model = session->plan->model_name };
     fill_failures(r, session->result);
     if (r->timeline && analyze_request_window(r->timeline, &r->input, &from_ns, &to_ns))

@@ -89,6 +89,7 @@ struct saved_input *saved_input_read(const json_t *member) {
                                        .nfailed = jsonr_count(member, "failed_requests"),
                                        .nrequests = jsonr_count(member, "requests"),
                                        .failure = jsonr_text(member, "failure"),
+                                       .busy = jsonr_text(member, "busy"),
                                        .model = jsonr_text(member, "model") };
     for (size_t i = 0; i < json_array_size(costs); i++) read_cost(k, json_array_get(costs, i));
     for (size_t i = 0; i < json_array_size(timings); i++) read_timing(k, json_array_get(timings, i));

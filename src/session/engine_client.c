@@ -130,6 +130,8 @@ enum engine_result engine_client_warmup(struct engine_client *c, json_t *request
     return r;
 }
 
+pid_t engine_client_pid(const struct engine_client *c) { return c && c->proc ? engine_proc_pid(c->proc) : 0; }
+
 void engine_client_close(struct engine_client *c) {
     if (!c) return;
     if (c->proc) {

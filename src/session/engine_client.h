@@ -7,6 +7,7 @@
 #define SESSION_ENGINE_CLIENT_H
 
 #include <jansson.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "session/engine_reply.h"
@@ -34,6 +35,7 @@ enum engine_result engine_client_infer(struct engine_client *c, json_t *request,
                                        struct err *err);
 enum engine_result engine_client_warmup(struct engine_client *c, json_t *request, double *ms,
                                         struct err *err);
+pid_t engine_client_pid(const struct engine_client *c); /* 0: it is not running */
 void engine_client_close(struct engine_client *c);
 
 #endif

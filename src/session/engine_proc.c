@@ -100,6 +100,8 @@ void engine_proc_on_wait(struct engine_proc *p, void (*tick)(void *ctx), void *c
     p->tick_ctx = ctx;
 }
 
+pid_t engine_proc_pid(const struct engine_proc *p) { return p->pid; }
+
 const char *engine_proc_last_words(const struct engine_proc *p) { return p->last_words; }
 
 /* ---- Standard error */

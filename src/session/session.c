@@ -14,6 +14,7 @@
 #include "base/progress.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "session/contention.h"
 #include "session/counters.h"
 #include "session/engine_client.h"
 #include "session/engine_env.h"
@@ -40,6 +41,7 @@ struct run {
     uint64_t shown;               /* for the progress line */
     unsigned starts;              /* of the engine */
     unsigned starts_before_timing;
+    struct contention contention;
     struct {
         struct failure *v;
         size_t n, cap;
@@ -420,7 +422,10 @@ static void timed_repeat(struct run *r, struct nvml_meter *meter, size_t i, cons
     const struct dataset_item *it = &d->v[rep->item];
     rep->process = r->starts - r->starts_before_timing;
     double before = nvml_meter_joules(meter);
+    pid_t pid = engine_client_pid(r->engine);
+    struct contention_times cpu = contention_times(pid);
     infer(r, rep, request_infer(r->s, it, tokens_for(r, it), "none", NULL), what);
+    if (rep->done) contention_add(&r->contention, pid, &cpu, (uint64_t)(rep->request_ms * 1e6));
     if (rep->done && rep->request_ms >= METER_MIN_MS) rep->joules = nvml_meter_joules(meter) - before;
 }
 
@@ -451,6 +456,7 @@ static void run_timing(struct run *r) {
     }
     progress_finish();
     nvml_meter_close(meter);
+    out->busy = contention_reason(&r->contention, !r->plan->device->cuda);
 }
 
 /* Adds the engine's processes in which the collector could not open a trace. */
@@ -489,6 +495,7 @@ void session_run(const struct session_plan *plan, struct session_result *out) {
     struct run r = { .plan = plan, .s = plan->settings, .out = out };
     size_t processes = plan->settings->processes > 1 ? (size_t)plan->settings->processes : 1;
     *out = (struct session_result){ .warmup_ms = NAN, .nrepeats = plan->dataset->order.n * processes };
+    contention_start(&r.contention);
     out->repeats = xcalloc(out->nrepeats + 1, sizeof *out->repeats);
     for (size_t i = 0; i < out->nrepeats; i++) {
         out->repeats[i].item = plan->dataset->order.v[i % plan->dataset->order.n];
@@ -543,6 +550,7 @@ void session_result_free(struct session_result *r) {
         engine_answer_free(&r->repeats[i].answer);
         free(r->repeats[i].error);
     }
+    free(r->busy);
     free(r->repeats);
     strlist_free(&r->problems);
     *r = (struct session_result){ 0 };

@@ -49,6 +49,7 @@ struct session_result {
     int interrupted;         /* signal; 0: none */
     bool gave_up;            /* the engine failed too often */
     uint64_t engine_ns;      /* time spent in the engine or waiting for it */
+    char *busy;              /* why the machine was busy during the timed repeats; NULL: it was not */
     struct strlist problems; /* failures, for the report */
 };
 

@@ -20,7 +20,7 @@ TIMEOUT_S = 60
 class Browser:
     """One headless browser and one page in it."""
 
-    def __init__(self, program, profile):
+    def __init__(self, program, profile, more_flags=()):
         to_read, self.write_fd = os.pipe()
         self.read_fd, to_write = os.pipe()
 
@@ -33,7 +33,7 @@ class Browser:
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                  "--disable-extensions", "--disable-background-networking", "--disable-component-update",
                  "--hide-scrollbars", "--force-device-scale-factor=1", "--remote-debugging-pipe",
-                 "--user-data-dir=" + profile, "about:blank"]
+                 "--user-data-dir=" + profile, *more_flags, "about:blank"]
         self.process = subprocess.Popen([program] + flags, close_fds=False, preexec_fn=attach_pipes,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)

@@ -7,6 +7,7 @@ mkdir -p "$work/small/trace" "$work/large/trace"
 "$PWD/$BUILD/tests/make_run" "$work/small/trace/a.ipt" 12 40
 "$INFERPROF" report -q "$work/small" >/dev/null
 timeout 200 python3 tests/browser/drive.py "$browser" "$work/small/report.html" || not_ok "the browser loads the small report"
+timeout 100 python3 tests/browser/perfetto_handover.py "$browser" "$work/small/report.html" || not_ok "the timeline is handed to Perfetto"
 
 "$PWD/$BUILD/tests/make_run" "$work/large/trace/a.ipt" 300 400
 "$INFERPROF" report -q "$work/large" >/dev/null

@@ -138,6 +138,27 @@ check "no finding is listed when B has no findings" lacks launch-bound "$work/ou
 run "$INFERPROF" compare "$work/promise.json" "$work/kept.json" --json
 expect "compare --json has the finding's upper bound" 0 out '"bound_ms": 33.5'
 
+# Another device: what B gained has other causes than the findings of A. Each difference is printed once.
+for i in kept A2 A3 A4 A5; do sed 's/NVIDIA H200/NVIDIA H100/' "$work/$i.json" >"$work/h100-$i.json"; done
+# shellcheck disable=SC2086
+run "$INFERPROF" compare --runs $before -- "$work/h100-kept.json" "$work/h100-A2.json" "$work/h100-A3.json" "$work/h100-A4.json" "$work/h100-A5.json"
+expect "runs on two devices are called different" 0 out "^device +NVIDIA H200 +NVIDIA H100$" out "^Driver"
+check "findings of another device have no measured saving" lacks launch-bound "$work/out"
+# shellcheck disable=SC2086
+run "$INFERPROF" compare --runs $before -- $after "$work/h100-A2.json" "$work/h100-A3.json"
+check "an environment that several runs share is printed once" test "$(grep -c '^device  *NVIDIA H200  *NVIDIA H100$' "$work/out")" -eq 1
+# A number of inputs is neither better nor worse.
+for i in 1 2 3 4 5; do
+    for side in A B; do
+        n=$((913 + (${#side} + i) % 2)); [ $side = A ] || n=$((n / 2))
+        sed "s/\"figures\":\[/&{\"key\":\"prompt_tokens\",\"name\":\"Prompt tokens\",\"unit\":\"tokens\",\"larger_is_better\":false,\"repeats\":[$n,$n,$n]},/" \
+            "$work/$side$i.json" >"$work/tokens-$side$i.json"
+    done
+done
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --runs $(all tokens-A) -- $(all tokens-B)
+expect "fewer prompt tokens are different, not better" 0 out "^Prompt tokens .* different$"
+
 "$make_run" "$work/x.ipt" 12 40
 "$make_run" "$work/y.ipt" 12 40 30
 run "$INFERPROF" compare "$work/x.ipt" "$work/y.ipt" --fail-above 20

@@ -25,6 +25,33 @@ expect "a missing --conf-dir is an error" 1 err "/no/conf: not a folder"
 run "$INFERPROF" profile --rerun /no/run
 expect "--rerun of a missing run is an error" 1 err '/no/run: not a run folder'
 
+# ---- a busy machine
+busy=$work/busy
+mkdir "$busy"
+echo "9999.5 50.0 20.0 3/100 1" >"$busy/loadavg"
+INFERPROF_PROC=$busy
+profile_fake ""
+expect "a busy machine is reported on the terminal, once, before the times" 0 out 'machine was busy.*load average was 9999.5 on [0-9]+ cores'
+INFERPROF_PROC=$TMPDIR/proc
+check "the verdict of a busy machine does not compare with the roofline" python3 - "$dir" <<'END'
+import json, sys
+m = json.load(open(sys.argv[1] + "/metrics.json"))
+assert m["problems"][0].startswith("The machine was busy: the load average was 9999.5"), m["problems"]
+assert sum("machine was busy" in p for p in m["problems"]) == 1
+assert m["findings"] and all(f["confidence"] == "low" and f["advice"].startswith("First repeat the run on an idle machine")
+                             for f in m["findings"]), m["findings"]
+text = open(sys.argv[1] + "/report.md").read()
+verdict = text[text.index("The machine was busy"):].split("\n")[0]
+assert "roofline time" not in verdict and " takes " in verdict, verdict
+END
+"$INFERPROF" report -q "$dir" >/dev/null
+check "a new report of the run keeps the caveat and the softer findings" python3 - "$dir" <<'END'
+import json, sys
+m = json.load(open(sys.argv[1] + "/metrics.json"))
+assert m["problems"][0].startswith("The machine was busy") and all(f["confidence"] == "low" for f in m["findings"])
+END
+rm -rf "$work/runs"
+
 # ---- a whole run
 profile_fake "" --dry-run
 expect "--dry-run prints the plan" 0 out '^engine +fake: ' out '^phase 2 +4 timed repeats, up to 5 new tokens'
