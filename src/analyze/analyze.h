@@ -116,7 +116,8 @@ struct analyze_input {
      * failed. */
     size_t nfailed, nrequests;
     const char *failure;
-    /* Why the machine was busy while the stages were timed: findings are then less certain. NULL: it was not. */
+    /* Why the machine was busy while the stages were timed: findings are then less certain. NULL: it was
+     * not. */
     const char *busy;
     const struct recognised_phases *phases; /* result of analyze_steady_window(); NULL: none */
     /* Compute only stages, occurrences, devices, kernels, tokens and power. For digests of ranks. */

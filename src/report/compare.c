@@ -16,13 +16,12 @@ static bool is_of_time(const char *unit) { return strcmp(unit, "ms") == 0 || str
 
 const char *compare_verdict_name(const struct compare_row *r) {
     bool shown = r->verdict == COMPARE_FASTER || r->verdict == COMPARE_SLOWER;
-    if (shown && strcmp(r->unit, "tokens") == 0) return "different"; /* more input is neither good nor bad */
     if (shown && !is_of_time(r->unit)) return r->verdict == COMPARE_FASTER ? "better" : "worse";
     static const char *const names[] = {
         [COMPARE_ONLY_A] = "only in A",         [COMPARE_ONLY_B] = "only in B",
         [COMPARE_UNKNOWN] = "unknown",          [COMPARE_FASTER] = "faster",
         [COMPARE_SAME] = "no difference shown", [COMPARE_SLOWER] = "slower",
-        [COMPARE_CANNOT_TELL] = "cannot tell",
+        [COMPARE_CANNOT_TELL] = "cannot tell",  [COMPARE_DIFFERENT] = "different",
     };
     return names[r->verdict];
 }

@@ -23,6 +23,7 @@ enum compare_verdict {
     COMPARE_SAME,        /* tested; no significant difference */
     COMPARE_FASTER,      /* significantly faster; for figures that are not times: better */
     COMPARE_SLOWER,      /* significantly slower; for figures that are not times: worse */
+    COMPARE_DIFFERENT,   /* significantly different, for figures that are neither good nor bad */
     COMPARE_CANNOT_TELL, /* too few processes, or unstable; see `reason` */
 };
 struct compare_row { /* a stage or a figure */

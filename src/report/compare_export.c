@@ -38,7 +38,8 @@ static void junit_case(struct strbuf *out, const struct compare_row *r, const ch
         strbuf_addstr(out, ".");
     }
     html_escape(out, r->name);
-    bool judged = r->verdict == COMPARE_SAME || r->verdict == COMPARE_FASTER || r->verdict == COMPARE_SLOWER;
+    bool judged = r->verdict == COMPARE_SAME || r->verdict == COMPARE_FASTER ||
+                  r->verdict == COMPARE_SLOWER || r->verdict == COMPARE_DIFFERENT;
     const char *kind = is_regression(r, allowed) ? "failure" : judged ? NULL : "skipped";
     if (kind) {
         strbuf_addf(out, "\"><%s message=\"", kind);

@@ -214,6 +214,7 @@ static enum compare_verdict verdict_of(const struct pending *p, const struct dif
     case DIFFERENCE_CANNOT_TELL: return COMPARE_CANNOT_TELL;
     case DIFFERENCE_SHOWN: break;
     }
+    if (strcmp(p->row.unit, "tokens") == 0) return COMPARE_DIFFERENT; /* of input or output */
     return (d->change > 0) == p->larger_is_better ? COMPARE_FASTER : COMPARE_SLOWER;
 }
 
