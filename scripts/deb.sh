@@ -9,6 +9,9 @@ root=$stage/root
 rm -rf "$stage"
 mkdir -p "$root/DEBIAN" "$root/usr/share/doc/inferprof" "$root/usr/share/lintian/overrides" "$stage/debian" "$out"
 make -s --no-print-directory install PREFIX=/usr DESTDIR="$root" >/dev/null
+# The unit is installed but not enabled: `systemctl enable --now inferprof` starts the server.
+mkdir -p "$root/usr/lib/systemd/system"
+sed -e 1d -e 's|/usr/local/bin/|/usr/bin/|' docs/examples/serve/inferprof.service >"$root/usr/lib/systemd/system/inferprof.service"
 strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/bin/inferprof" "$root"/usr/lib/inferprof/inferprof-counters \
     "$root"/usr/lib/inferprof/*.so
 

@@ -6,6 +6,7 @@ With --run the commands of docs/tutorial.md are executed first, in a temporary f
 the page. It takes a few minutes and should be done on an idle machine. --execute only does this, in FOLDER, and needs
 no browser; --pictures then takes the pictures of FOLDER on another machine. Without an option only the pictures of
 an imported trace are taken again."""
+import html
 import os
 import re
 import shlex
@@ -29,6 +30,7 @@ EXAMPLE_TRACE = "tests/data/kineto/tl_vllm_prefill_b200.json.gz"
 EXAMPLE_SHOTS = [
     ("report", "example/report.html", None, "#stages .bars", None),
     ("timeline", "example/report.html", "#timeline", "#timeline", None),
+    ("compare", "compare.html", None, "pre", None),
 ]
 TUTORIAL_SHOTS = [
     ("tutorial-report", "runs/slow/report.html", None, "#stages .bars", None),
@@ -130,10 +132,28 @@ def take(browser, name, page, first, last, hide):
     return size <= MAX_BYTES
 
 
-def take_all(program, chromium, work, with_tutorial):
-    """Takes the pictures of an imported trace and, if asked for, of the tutorial's runs in the folder work."""
+def terminal_page(text, path):
+    """Writes a page that shows text as a terminal does; verdicts have the colors of the report."""
+    text = html.escape(text)
+    for word, color in (("faster", "#4ec98f"), ("better", "#4ec98f"), ("slower", "#f08c7a"), ("worse", "#f08c7a")):
+        text = re.sub(rf"\b{word}\b(?= \(unstable\)$|$)", f'<b style="color:{color}">{word}</b>', text, flags=re.M)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('<!doctype html><meta charset="utf-8"><body style="margin:0;background:#1d2127">'
+                '<pre style="margin:0;padding:18px 22px;color:#d7dce2;font:13px/1.5 monospace">' + text + "</pre>")
+
+
+def prepare_examples(program, work):
+    """A report of an imported trace, and the first comparison of the tutorial as it was printed."""
     subprocess.run([program, "import", "-q", os.path.join(ROOT, EXAMPLE_TRACE), "-o", os.path.join(work, "example")],
                    stdout=subprocess.DEVNULL, check=True)
+    with open(TUTORIAL, encoding="utf-8") as f:
+        printed = re.search(r"^(\$ inferprof compare .*?)\nKernels:", f.read(), re.M | re.S).group(1)
+    terminal_page(printed, os.path.join(work, "compare.html"))
+
+
+def take_all(program, chromium, work, with_tutorial):
+    """Takes the pictures of an imported trace and, if asked for, of the tutorial's runs in the folder work."""
+    prepare_examples(program, work)
     with tempfile.TemporaryDirectory(prefix="inferprof-chromium-") as profile:
         browser, small = Browser(chromium, profile), True
         try:

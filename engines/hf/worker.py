@@ -14,7 +14,6 @@ import os
 import sys
 import time
 
-VERSION = "0.1.0"
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
 MAX_LINE = 16 << 20
 MAX_BATCH = 4096  # maximum sequences per request; in practice the device's memory is the limit
@@ -519,7 +518,7 @@ class Engine:
     def about(self):
         cuda = torch.cuda.is_available()
         isa = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {sys.version.split()[0]}"
-        info = {"protocol": 1, "name": "hf", "version": VERSION, "device": "cuda:0" if cuda else "cpu", "isa": isa,
+        info = {"protocol": 1, "name": "hf", "version": transformers.__version__, "device": "cuda:0" if cuda else "cpu", "isa": isa,
                 "threads": torch.get_num_threads(), "max_batch": MAX_BATCH, "model": None, "stages": []}
         m = self.model
         if m:

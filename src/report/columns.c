@@ -33,6 +33,7 @@ void column_set_init(struct column_set *set, const struct column_group *groups, 
                      enum column_document document, const struct view *v) {
     set->document = document;
     set->on_cpu = v && view_on_cpu(v);
+    set->two_runs = v && document == COLUMN_DOC_MARKDOWN && view_two_runs(v);
     set->n = 0;
     for (size_t g = 0; g < ngroups; g++) {
         if (groups[g].exists && !groups[g].exists(v)) continue;
@@ -120,13 +121,17 @@ void column_csv_cell(struct column_value v, struct table *t) {
 }
 
 void column_set_heads(const struct column_set *set, struct table *t) {
-    char key[64];
+    char key[64], named[64];
     table_init(t);
     for (size_t i = 0; i < set->n; i++) {
         const struct column *c = set->v[i].column;
         const char *prefix = set->v[i].group->csv_prefix;
         snprintf(key, sizeof key, "%s%s", prefix ? prefix : "", c->key ? c->key : "");
         const char *heading = set->on_cpu && c->cpu_heading ? c->cpu_heading : c->heading;
+        if (set->two_runs && c->run_name) {
+            snprintf(named, sizeof named, "%s (%s)", heading, c->run_name);
+            heading = named;
+        }
         table_column(t, set->document == COLUMN_DOC_CSV ? key : heading,
                      column_is_text(c) ? TABLE_LEFT : TABLE_RIGHT);
     }

@@ -93,6 +93,8 @@ struct column {
     } at;
     const char *help;        /* HTML: tooltip of the heading */
     const char *cpu_heading; /* heading if all kernels ran on the CPU; NULL: the same */
+    /* "timed", "recorded": added to the heading if the table has figures of both runs; NULL: not added */
+    const char *run_name;
     /* writes the text for people instead of the formatted value; HTML still sorts by the value */
     column_writer *show;
     column_writer *below;   /* HTML: writes a second, smaller line */
@@ -135,6 +137,7 @@ enum column_document {
 struct column_set {
     enum column_document document;
     bool on_cpu;
+    bool two_runs; /* the times are of timed repeats, the rest is of a recorded run */
     struct column_in_set {
         const struct column *column;
         const struct column_group *group;

@@ -139,7 +139,10 @@ const struct glossary_term *glossary_legend(size_t *n) {
 }
 
 const char *glossary_help(const char *heading) {
+    /* "time ms (timed)": the name of a run is no part of the term */
+    const char *run = strstr(heading, " (timed)"), *recorded = strstr(heading, " (recorded)");
+    size_t n = run ? (size_t)(run - heading) : recorded ? (size_t)(recorded - heading) : strlen(heading);
     for (size_t i = 0; i < COUNTOF(terms); i++)
-        if (strcmp(terms[i].term, heading) == 0) return terms[i].help;
+        if (strlen(terms[i].term) == n && strncmp(terms[i].term, heading, n) == 0) return terms[i].help;
     return NULL;
 }

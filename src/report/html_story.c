@@ -202,6 +202,7 @@ void html_stages(const struct view *v, struct strbuf *out) {
     stage_bars(v, out);
     rows_stages_md(v, &t);
     html_table(out, &t);
+    if (view_two_runs(v)) strbuf_addf(out, "<p class=\"small soft\">%s</p>\n", story_two_runs(v));
     rows_substages_md(v, &t);
     part(&t, NULL, "Substages. Their time is already included in the stages above.", out);
     struct strbuf vision = STRBUF_INIT;

@@ -108,19 +108,6 @@ void markdown_findings(const struct view *v, size_t limit, struct strbuf *out) {
     strbuf_addch(out, '\n');
 }
 
-/* With `profile`, times and busy times come from different runs. This note explains how they are combined. */
-static void busy_note(const struct view *v, struct strbuf *out) {
-    bool any = false;
-    for (size_t i = 0; i < v->nstages; i++)
-        any |= v->stages[i]->timing_ms.n && isfinite(v->stages[i]->busy_ms);
-    if (!any) return;
-    strbuf_addstr(out,
-                  view_on_cpu(v)
-                      ? "Times are medians of the timed repeats. Busy and idle are from the recorded run.\n\n"
-                      : "Times are medians of the timed repeats. GPU busy is the kernel time of the recorded "
-                        "run; GPU idle is the timed median minus that.\n\n");
-}
-
 void markdown_over(const struct view *v, struct strbuf *out) {
     struct strbuf bandwidth = STRBUF_INIT;
     story_bandwidth(v, &story_markdown, &bandwidth);
@@ -147,7 +134,7 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
     strbuf_free(&parts);
     markdown_over(v, out);
     if (!view_has_floors(v)) strbuf_addf(out, "%s\n\n", rows_no_model_note);
-    busy_note(v, out);
+    if (view_two_runs(v)) strbuf_addf(out, "%s\n\n", story_two_runs(v));
     for (size_t i = 0; i < v->nstages; i++) {
         struct strbuf refusal = STRBUF_INIT;
         story_refusal(v->stages[i], &story_markdown, &refusal);

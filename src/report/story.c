@@ -130,6 +130,15 @@ void story_bandwidth(const struct view *v, const struct story_form *form, struct
     if (!any) add_read_bandwidth(v, form, out);
 }
 
+const char *story_two_runs(const struct view *v) {
+    static const char on_cpu[] =
+        "Times are medians of the timed repeats. Busy and idle are from the recorded run.";
+    static const char on_gpu[] =
+        "Times are medians of the timed repeats. GPU busy is the kernel time of the recorded "
+        "run; GPU idle is the timed median minus that.";
+    return view_on_cpu(v) ? on_cpu : on_gpu;
+}
+
 const char *story_no_finding(const struct view *v) {
     if (!v->a) return "No findings: no trace was recorded.";
     return v->nstages ? "No findings: no rule matched this trace."

@@ -22,6 +22,8 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
 void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);
+/* Says which figures are of the timed repeats, and which of the recorded run. */
+const char *story_two_runs(const struct view *v);
 /* returns the answer or the error message; never empty */
 const char *story_reply(const struct run_answer *a);
 extern const char story_incomplete[], story_unstable[];

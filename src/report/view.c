@@ -111,6 +111,11 @@ size_t view_busy_devices(const struct view *v) {
     return n;
 }
 
+bool view_two_runs(const struct view *v) {
+    for (size_t i = 0; i < v->nstages; i++)
+        if (v->stages[i]->timing_ms.n && isfinite(v->stages[i]->busy_ms)) return true;
+    return false;
+}
 bool view_on_cpu(const struct view *v) { return v->a && v->a->cpu_only; }
 
 const char *view_device(const struct view *v) {

@@ -42,7 +42,9 @@ bool view_unstable(const struct view *v);       /* returns true if a top-level s
 bool view_warns_unstable(const struct view *v); /* the same, but false if a problem already reports it */
 bool view_has_floors(const struct view *v);     /* returns true if the cost of some stage is known */
 size_t view_busy_devices(const struct view *v); /* number of devices that ran kernels */
-bool view_on_cpu(const struct view *v);         /* returns true if every kernel ran on the CPU */
+/* returns true if stages have times of timed repeats and busy times of a recorded run */
+bool view_two_runs(const struct view *v);
+bool view_on_cpu(const struct view *v); /* returns true if every kernel ran on the CPU */
 /* Returns the device of the run, else the first device of the trace; NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);

@@ -49,9 +49,10 @@ deb_tests() {
     run "$work/usr/bin/inferprof" doctor # outside of the root, which has no /proc
     check "the program finds the collector of its package" grep -qE "^OK +collector +$work/usr/lib/inferprof/" "$work/out"
     for file in share/man/man1/inferprof.1.gz share/bash-completion/completions/inferprof share/zsh/site-functions/_inferprof \
-        share/fish/vendor_completions.d/inferprof.fish share/doc/inferprof/copyright; do
+        share/fish/vendor_completions.d/inferprof.fish share/doc/inferprof/copyright lib/systemd/system/inferprof.service; do
         check "the package has $file" test -s "$root/usr/$file"
     done
+    check "the systemd unit starts the installed program" grep -q '^ExecStart=/usr/bin/inferprof serve ' "$root/usr/lib/systemd/system/inferprof.service"
     check "the package is removed" package --purge inferprof
     find "$root" -type f ! -path '*/var/*' | LC_ALL=C sort >"$work/after"
     check "nothing is left" sh -c "grep -v /var/ '$work/before' | cmp - '$work/after'"
