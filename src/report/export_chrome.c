@@ -21,8 +21,6 @@ struct chrome {
     struct strbuf text;
     uint64_t base;
     bool first;
-    bool *kept;           /* [nprocesses]: the events of this process are written as they were imported */
-    bool has_kept;        /* at least one process is; its names are kept too */
     unsigned char *flows; /* [launches.n]: nonzero if the launch has a kernel or copy that is written */
 };
 
@@ -66,11 +64,6 @@ static void name_event(struct chrome *c, const char *what, uint64_t pid, uint64_
     slice_end(c);
 }
 
-/* Correlation ids of imported events stay as they were, unless several processes could use the same ids. */
-static uint64_t correlation_offset(const struct chrome *c, uint32_t process) {
-    return c->x->tl->nprocesses > 1 ? (uint64_t)(process + 1) << 32 : 0;
-}
-
 /* Writes one end of the arrow from a launch to its kernel or copy. */
 static void flow(struct chrome *c, char phase, uint32_t launch, uint64_t pid, uint64_t tid, uint64_t at) {
     strbuf_addf(&c->text,
@@ -107,7 +100,6 @@ static void kernels(struct chrome *c) {
         if (!export_has(c->x, k->start_ns[i], k->end_ns[i])) continue;
         const struct timeline_shape *s = &tl->shapes[k->shape[i]];
         const struct timeline_lane *l = &tl->lanes[k->lane[i]];
-        if (c->kept[l->process]) continue;
         slice(c, "kernel", export_kernel_name(c->x, i), s->device, l->stream, k->start_ns[i], k->end_ns[i]);
         arguments(c, &export_kernels, i);
         slice_end(c);
@@ -123,7 +115,6 @@ static void copies(struct chrome *c) {
         bool set = k->kind[i] == TRACE_COPY_MEMSET;
         char name[64];
         snprintf(name, sizeof name, set ? "Memset (Device)" : "Memcpy %s", export_copy_name(k->kind[i]));
-        if (c->kept[l->process]) continue;
         slice(c, set ? "gpu_memset" : "gpu_memcpy", name, l->device, l->stream, k->start_ns[i], k->end_ns[i]);
         arguments(c, &export_copies, i);
         slice_end(c);
@@ -139,7 +130,6 @@ static void launches(struct chrome *c) {
         const struct timeline_thread *t = &tl->threads[k->thread[i]];
         const char *api = timeline_text(tl, k->api[i]);
         uint32_t pid = export_pid(c->x, t->process);
-        if (c->kept[t->process]) continue;
         slice(c, export_is_driver_call(api) ? "cuda_driver" : "cuda_runtime", *api ? api : "launch", pid,
               t->tid, k->start_ns[i], k->end_ns[i]);
         arguments(c, &export_launches, i);
@@ -207,8 +197,10 @@ static void ranges(struct chrome *c) {
     for (size_t i = 0; i < r->n; i++) {
         if (!export_has(c->x, r->start_ns[i], r->end_ns[i])) continue;
         const struct timeline_thread *t = &tl->threads[r->thread[i]];
-        if (c->kept[t->process]) continue;
-        const char *cat = r->category[i] == TRACE_CATEGORY_OP ? "cpu_op" : "user_annotation";
+        const char *domain = timeline_text(tl, r->domain[i]),
+                   *cat = r->category[i] == TRACE_CATEGORY_OP      ? "cpu_op"
+                          : strcmp(domain, "python_function") == 0 ? domain
+                                                                   : "user_annotation";
         slice(c, cat, timeline_text(tl, r->name[i]), export_pid(c->x, t->process), t->tid, r->start_ns[i],
               r->end_ns[i]);
         add_shapes(c, timeline_text(tl, r->detail[i]));
@@ -222,7 +214,6 @@ static void syncs(struct chrome *c) {
     for (size_t i = 0; i < s->n; i++) {
         if (!export_has(c->x, s->start_ns[i], s->end_ns[i])) continue;
         const struct timeline_thread *t = &tl->threads[s->thread[i]];
-        if (c->kept[t->process]) continue;
         slice(c, "cuda_sync", trace_sync_kind_name(s->kind[i]), export_pid(c->x, t->process), t->tid,
               s->start_ns[i], s->end_ns[i]);
         arguments(c, &export_syncs, i);
@@ -275,7 +266,7 @@ static void device_properties(struct chrome *c) {
 
 static void names(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
-    for (size_t i = 0; i < tl->ndevices && !c->has_kept; i++) {
+    for (size_t i = 0; i < tl->ndevices; i++) {
         char label[200];
         uint32_t process = export_device_process(c->x, (uint32_t)i);
         char rank[32] = "";
@@ -289,7 +280,7 @@ static void names(struct chrome *c) {
                    export_process_name(c->x, i, name, sizeof name));
     }
     for (size_t i = 0; i < tl->nthreads; i++)
-        if (!c->kept[tl->threads[i].process] && *timeline_text(tl, tl->threads[i].name))
+        if (*timeline_text(tl, tl->threads[i].name))
             name_event(c, "thread_name", export_pid(c->x, tl->threads[i].process), tl->threads[i].tid,
                        timeline_text(tl, tl->threads[i].name));
 }
@@ -317,10 +308,7 @@ static void kept_event(struct chrome *c, const struct export_kept *k) {
     }
     strbuf_addstr(&c->text, ",\"name\":");
     add_quoted(c, k->name);
-    if (strchr("stfbenSF", phase[0])) {
-        uint64_t offset = strcmp(k->category, "ac2g") == 0 ? k->correlation_offset : 0;
-        strbuf_addf(&c->text, ",\"id\":%" PRIu64, e->flow + offset);
-    }
+    if (strchr("stfbenSF", phase[0])) strbuf_addf(&c->text, ",\"id\":%" PRIu64, e->flow);
     add_id(c, "pid", e->pid, k->pid_text);
     add_id(c, "tid", e->tid, k->tid_text);
     micros(c, "ts", e->start_ns > c->base ? e->start_ns - c->base : 0);
@@ -343,12 +331,11 @@ struct calls {
     size_t n, cap;
 };
 
-static struct calls calls_of_kernels(const struct chrome *c, uint32_t process) {
+static struct calls calls_of_kernels(const struct chrome *c) {
     const struct timeline *tl = c->x->tl;
     struct calls out = { 0 };
     for (size_t i = 0; c->x->has_launch && i < tl->launches.n; i++)
-        if (c->x->has_launch[i] && tl->threads[tl->launches.thread[i]].process == process)
-            vec_push(&out, tl->launches.start_ns[i]);
+        if (c->x->has_launch[i]) vec_push(&out, tl->launches.start_ns[i]);
     if (out.n) qsort(out.v, out.n, sizeof *out.v, u64_order);
     return out;
 }
@@ -360,19 +347,21 @@ static bool is_inside(const struct chrome *c, const struct export_kept *k, const
     return call && calls->n && bsearch(&e->start_ns, calls->v, calls->n, sizeof *calls->v, u64_order);
 }
 
-static void kept_events(struct chrome *c, uint32_t process) {
+/* Writes the events of an imported Chrome trace as they were. Returns false if there are none, or if there are
+ * several processes: their ids would collide. */
+static bool kept_events(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
     struct export_kept k;
-    if (export_kept_open(&k, timeline_text(tl, tl->processes[process].path),
-                         correlation_offset(c, process))) {
-        struct calls calls = calls_of_kernels(c, process);
-        c->kept[process] = c->has_kept = true;
-        while (export_kept_next(&k)) {
+    if (tl->nprocesses != 1) return false;
+    bool any = export_kept_open(&k, timeline_text(tl, tl->processes[0].path));
+    if (any) {
+        struct calls calls = calls_of_kernels(c);
+        while (export_kept_next(&k))
             if (is_inside(c, &k, &calls)) kept_event(c, &k);
-        }
         free(calls.v);
     }
     export_kept_close(&k);
+    return any;
 }
 
 static void mark_flows(struct chrome *c) {
@@ -384,6 +373,18 @@ static void mark_flows(struct chrome *c) {
     for (size_t i = 0; i < m->n; i++)
         if (m->launch[i] != TIMELINE_NONE)
             c->flows[m->launch[i]] |= export_has(c->x, m->start_ns[i], m->end_ns[i]);
+}
+
+static void timeline_events(struct chrome *c) {
+    c->flows = xcalloc(c->x->tl->launches.n + 1, 1);
+    mark_flows(c);
+    names(c);
+    ranges(c);
+    launches(c);
+    syncs(c);
+    kernels(c);
+    copies(c);
+    free(c->flows);
 }
 
 int export_chrome(struct export_job *x, const char *path, struct err *err) {
@@ -398,21 +399,10 @@ int export_chrome(struct export_job *x, const char *path, struct err *err) {
     device_properties(&c);
     strbuf_addstr(&c.text, "],\"traceEvents\":[");
     flush_text(&c);
-    c.kept = xcalloc(x->tl->nprocesses + 1, sizeof *c.kept);
-    c.flows = xcalloc(x->tl->launches.n + 1, 1);
-    mark_flows(&c);
-    for (uint32_t i = 0; i < x->tl->nprocesses; i++) kept_events(&c, i);
-    names(&c);
-    ranges(&c);
-    launches(&c);
-    syncs(&c);
-    kernels(&c);
-    copies(&c);
+    if (!kept_events(&c)) timeline_events(&c);
     counters(&c);
     strbuf_addstr(&c.text, "\n]}\n");
     flush_text(&c);
     strbuf_free(&c.text);
-    free(c.kept);
-    free(c.flows);
     return file_atomic_commit(&f, err);
 }

@@ -19,8 +19,8 @@ static bool next_chunk(struct export_kept *k) {
     return false;
 }
 
-bool export_kept_open(struct export_kept *k, const char *path, uint64_t correlation_offset) {
-    *k = (struct export_kept){ .text = STRBUF_INIT, .correlation_offset = correlation_offset };
+bool export_kept_open(struct export_kept *k, const char *path) {
+    *k = (struct export_kept){ .text = STRBUF_INIT };
     struct err err;
     k->reader = trace_reader_open(path, &err);
     if (!k->reader || !next_chunk(k)) return false;
@@ -38,11 +38,6 @@ void export_kept_close(struct export_kept *k) {
 static const char *text_of(const struct export_kept *k, uint32_t id) {
     const char *text = trace_reader_string(k->reader, id, NULL);
     return text ? text : "";
-}
-
-static bool ends_with(const struct strbuf *s, const char *ending) {
-    size_t n = strlen(ending);
-    return s->len >= n && memcmp(s->buf + s->len - n, ending, n) == 0;
 }
 
 static void add_double(struct strbuf *out, double v) {
@@ -68,8 +63,7 @@ static void fill(struct export_kept *k, const char *template) {
         }
         if (*p == '"') quoted = !quoted;
         if (!quoted && *p == '#' && n < COUNTOF(ids)) {
-            uint64_t offset = ends_with(&k->text, "\"correlation\":") ? k->correlation_offset : 0;
-            strbuf_addf(&k->text, "%" PRIu64, ids[n++] + offset);
+            strbuf_addf(&k->text, "%" PRIu64, ids[n++]);
         } else if (!quoted && *p == '~') {
             add_double(&k->text, k->event->value);
         } else {

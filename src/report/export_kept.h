@@ -23,11 +23,10 @@ struct export_kept {
     size_t chunk, row;
     struct strbuf text;
     signed char *valid; /* [string_end]: 1: the arguments are valid, -1: they are not, 0: not checked yet */
-    uint64_t correlation_offset;
 };
 
-/* Returns false if the file has no kept events. `correlation_offset` is added to correlation ids. */
-bool export_kept_open(struct export_kept *k, const char *path, uint64_t correlation_offset);
+/* Returns false if the file has no kept events. */
+bool export_kept_open(struct export_kept *k, const char *path);
 bool export_kept_next(struct export_kept *k);
 void export_kept_close(struct export_kept *k);
 
