@@ -347,8 +347,8 @@ static bool is_inside(const struct chrome *c, const struct export_kept *k, const
     return call && calls->n && bsearch(&e->start_ns, calls->v, calls->n, sizeof *calls->v, u64_order);
 }
 
-/* Writes the events of an imported Chrome trace as they were. Returns false if there are none, or if there are
- * several processes: their ids would collide. */
+/* Writes the events of an imported Chrome trace as they were. Returns false if there are none, or if there
+ * are several processes: their ids would collide. */
 static bool kept_events(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
     struct export_kept k;
