@@ -29,10 +29,10 @@ expect "--rerun of a missing run is an error" 1 err '/no/run: not a run folder'
 busy=$work/busy
 mkdir "$busy"
 echo "9999.5 50.0 20.0 3/100 1" >"$busy/loadavg"
-INFERPROF_PROC=$busy
+export INFERPROF_PROC="$busy"
 profile_fake ""
 expect "a busy machine is reported on the terminal, once, before the times" 0 out 'machine was busy.*load average was 9999.5 on [0-9]+ cores'
-INFERPROF_PROC=$TMPDIR/proc
+export INFERPROF_PROC="$TMPDIR/proc"
 check "the verdict of a busy machine does not compare with the roofline" python3 - "$dir" <<'END'
 import json, sys
 m = json.load(open(sys.argv[1] + "/metrics.json"))
