@@ -157,12 +157,24 @@ static const char *torch_type(const char *type, size_t n) {
     return NULL;
 }
 
+/* Returns the end of "[4,196,768]" or of a list of such arrays; NULL: not valid JSON. */
+static const char *dims_end(const char *p, int depth) {
+    if (*p != '[' || depth > 1) return NULL;
+    for (p++; *p != ']'; p += *p == ',') {
+        size_t digits = strspn(p, "0123456789");
+        const char *end = digits && (digits == 1 || *p != '0') ? p + digits : dims_end(p, depth + 1);
+        if (!end || (*end != ']' && !(*end == ',' && end[1] != ']'))) return NULL;
+        p = end;
+    }
+    return p + 1;
+}
+
 /* Splits one tensor of a detail, "w[4096,1280]bf16": its dimensions with brackets, and its type. Returns
  * the end of the tensor; NULL: not a tensor. */
 static const char *next_tensor(const char *p, struct strbuf *dims, struct strbuf *types) {
-    const char *open = p + strcspn(p, " ["), *close = open + strspn(open, "[0123456789,");
-    if (*open != '[' || *close != ']') return NULL;
-    const char *type = close + 1, *end = type + strcspn(type, " ;");
+    const char *open = p + strcspn(p, " ["), *type = dims_end(open, 0);
+    if (!type) return NULL;
+    const char *end = type + strcspn(type, " ;");
     const char *name = torch_type(type, (size_t)(end - type));
     strbuf_addf(dims, "%s%.*s", dims->len ? "," : "", (int)(type - open), open);
     strbuf_addstr(types, types->len ? "," : "");

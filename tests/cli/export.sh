@@ -114,7 +114,7 @@ if [ -e "$protos/ready" ]; then
     check "Perfetto's classes decode every slice, annotation and counter of a recorded run" \
         perfetto_decodes "$work/more" "python ocr.py page.png"
     check "Perfetto's classes decode every slice and annotation of an imported trace, with shapes" \
-        perfetto_decodes "$work/rank0" "pyper:trainer:0:0"
+        perfetto_decodes "$work/rank0" "rank 0: pyper:trainer:0:0"
 else
     skip "Perfetto's classes decode the trace" "the perfetto package cannot be installed"
 fi
