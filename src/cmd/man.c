@@ -51,6 +51,8 @@ static const struct man_item man_items[] = {
       "`~/.cache/huggingface/hub`." },
     { MAN_ENVIRONMENT, "profile", "INFERPROF_PYTHON",
       "Python interpreter for `engine=hf`. Default: `python3`." },
+    { MAN_ENVIRONMENT, "profile", "INFERPROF_PROC",
+      "Folder to read the load of the machine from. Default: `/proc`." },
     { MAN_ENVIRONMENT, "profile|run|doctor", "INFERPROF_COLLECTOR",
       "Path of libinferprof-collector.so. Default: next to the program, or in `../lib/inferprof`." },
     { MAN_ENVIRONMENT, "profile|run|doctor", "INFERPROF_CUPTI",
