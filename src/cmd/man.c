@@ -62,6 +62,12 @@ static const struct man_item man_items[] = {
     { MAN_ENVIRONMENT, "profile|run|doctor", "CUDA_INJECTION64_PATH, NVTX_INJECTION64_PATH",
       "Set by inferprof to load the collector. A value that is already set is kept, and the collector is not "
       "loaded through it." },
+    { MAN_ENVIRONMENT, "run|doctor", "NCCL_PROFILER_PLUGIN",
+      "Set by inferprof to record the collectives of NCCL. A value that is already set is kept." },
+    { MAN_ENVIRONMENT, "run|digest", "INFERPROF_RANK, INFERPROF_WORLD_SIZE, INFERPROF_NODE",
+      "Rank of the process, number of ranks and name of the node, for launchers that inferprof does not "
+      "know; "
+      "see docs/ranks.md." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_ISA",
       "Instruction set of the native engine: `portable`, `avx2`, `avx512`, `avx512vnni`, `avx512bf16` or "
       "`amx`. Default: the fastest one for the CPU; `amx` only on request." },

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -72,7 +73,7 @@ static bool lock_handle(const void *handle, enum handle_kind kind, struct row *r
     return false;
 }
 
-/* ---- communicators */
+/* ---- tables of communicators, operations and calls */
 
 /* The clock of the communicator's GPU: our clock minus the GPU's clock. A time of the GPU reaches us
  * late, never early, so the smallest difference of the last one or two windows is used. */
@@ -91,9 +92,45 @@ struct comm {
     struct gpu_clock gpu;
     _Atomic uint32_t sent[PEERS], received[PEERS];
 };
-static struct comm comms[COMMS];
+struct operation {
+    struct row row;
+    struct trace_collective r; /* texts are numbers of the open file */
+    void *comm;
+    bool stopped;               /* NCCL has enqueued the operation */
+    unsigned open, done, want;  /* channels: running, ended, expected */
+    bool gpu_times;             /* first_ns and last_ns are on the clock of the GPU */
+    uint64_t first_ns, last_ns; /* first start and last end over the channels; 0: none */
+};
+/* A call of the program. Operations refer to it after it has returned, so rows are only ever overwritten. */
+struct call {
+    struct row row;
+    uint64_t start_ns;
+    uint32_t thread;
+    bool captured;
+};
+
+/* Mapped by the first init: 3 MB that programs without NCCL do not need. NULL: NCCL has not called init. */
+struct tables {
+    struct comm comms[COMMS];
+    struct operation operations[OPERATIONS];
+    struct call calls[CALLS];
+};
+static _Atomic(struct tables *) tables;
 static atomic_uint next_comm;
-static atomic_bool used; /* NCCL has called init */
+
+static struct tables *get_tables(void) { return atomic_load_explicit(&tables, memory_order_acquire); }
+
+static struct tables *map_tables(void) {
+    struct tables *now = get_tables();
+    if (now) return now;
+    void *new = mmap(NULL, sizeof *now, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (new == MAP_FAILED) return NULL;
+    if (atomic_compare_exchange_strong(&tables, &now, new)) return new;
+    munmap(new, sizeof *now); /* another thread was faster */
+    return now;
+}
+
+/* ---- communicators */
 
 static void clock_add(struct gpu_clock *g, uint64_t gpu_ns, uint64_t host_ns) {
     int64_t difference = (int64_t)(host_ns - gpu_ns);
@@ -114,10 +151,10 @@ static uint64_t clock_to_host(const struct gpu_clock *g, uint64_t gpu_ns) {
 static uint32_t known(int v) { return v < 0 ? TRACE_UNKNOWN_U32 : (uint32_t)v; }
 
 /* Takes a free row, locked. Returns NULL if all are in use. */
-static struct comm *take_comm(size_t *at) {
+static struct comm *take_comm(struct tables *t, size_t *at) {
     for (unsigned i = 0; i < COMMS; i++) {
         *at = atomic_fetch_add(&next_comm, 1) % COMMS;
-        struct comm *c = &comms[*at];
+        struct comm *c = &t->comms[*at];
         if (atomic_load(&c->row.generation) & 1 || !lock_row(&c->row)) continue;
         if (!(atomic_load(&c->row.generation) & 1)) return c;
         unlock_row(&c->row);
@@ -127,9 +164,9 @@ static struct comm *take_comm(size_t *at) {
 
 static void *open_comm(unsigned version, const char *name, uint64_t hash, int nodes, int ranks, int rank) {
     size_t at;
-    struct comm *c = take_comm(&at);
+    struct tables *t = map_tables();
+    struct comm *c = t ? take_comm(t, &at) : NULL;
     if (!c) return NULL;
-    atomic_store(&used, true);
     c->layout = nccl_layout(version);
     c->hash = hash;
     c->nodes = known(nodes);
@@ -147,32 +184,14 @@ static void *open_comm(unsigned version, const char *name, uint64_t hash, int no
 }
 
 static struct comm *find_comm(const void *handle) {
-    struct comm *c = &comms[handle_row(handle) % COMMS];
+    struct comm *c = &get_tables()->comms[handle_row(handle) % COMMS];
     return is_valid(handle, HANDLE_COMM, &c->row) ? c : NULL;
 }
 
 /* ---- operations */
 
-struct operation {
-    struct row row;
-    struct trace_collective r; /* texts are numbers of the open file */
-    void *comm;
-    bool stopped;               /* NCCL has enqueued the operation */
-    unsigned open, done, want;  /* channels: running, ended, expected */
-    bool gpu_times;             /* first_ns and last_ns are on the clock of the GPU */
-    uint64_t first_ns, last_ns; /* first start and last end over the channels; 0: none */
-};
-static struct operation operations[OPERATIONS];
 static atomic_uint next_operation;
 
-/* A call of the program. Operations refer to it after it has returned, so rows are only ever overwritten. */
-struct call {
-    struct row row;
-    uint64_t start_ns;
-    uint32_t thread;
-    bool captured;
-};
-static struct call calls[CALLS];
 static atomic_uint next_call;
 
 /* Completes the kernel times. The communicator may have been finalized: then GPU times cannot be
@@ -209,14 +228,14 @@ static bool is_complete(const struct operation *o) { return o->stopped && !o->op
 /* Takes the next row, locked. An operation that still uses it is the oldest one, and is written as it is. */
 static struct operation *take_operation(size_t *at) {
     *at = atomic_fetch_add(&next_operation, 1) % OPERATIONS;
-    struct operation *o = &operations[*at];
+    struct operation *o = &get_tables()->operations[*at];
     if (!lock_row(&o->row)) return NULL;
     if (atomic_load(&o->row.generation) & 1) write_operation(o);
     return o;
 }
 
 static struct operation *lock_operation(const void *handle, enum handle_kind kind) {
-    struct operation *o = &operations[handle_row(handle) % OPERATIONS];
+    struct operation *o = &get_tables()->operations[handle_row(handle) % OPERATIONS];
     return lock_handle(handle, kind, &o->row) ? o : NULL;
 }
 
@@ -317,7 +336,7 @@ static void read_ce(struct trace_writer *w, const struct nccl_layout *l, const v
 
 /* The call that enqueued the operation started earlier, and includes the launch. */
 static void take_call(const void *handle, struct trace_collective *r) {
-    struct call *call = &calls[handle_row(handle) % CALLS];
+    struct call *call = &get_tables()->calls[handle_row(handle) % CALLS];
     r->flags |= TRACE_COLLECTIVE_AFTER_LAUNCH;
     if (!lock_handle(handle, HANDLE_CALL, &call->row)) return;
     if (call->thread == r->thread && call->start_ns <= r->start_ns) {
@@ -383,7 +402,7 @@ static void *start_channel(struct comm *c, const void *d) {
 
 static void *start_call(const void *d, uint16_t captured) {
     size_t at = atomic_fetch_add(&next_call, 1) % CALLS;
-    struct call *call = &calls[at];
+    struct call *call = &get_tables()->calls[at];
     if (!lock_row(&call->row)) return NULL;
     if (!(atomic_load(&call->row.generation) & 1)) renew(&call->row);
     renew(&call->row); /* even, then odd: handles of the earlier call are stale */
@@ -482,7 +501,7 @@ static int on_init(unsigned version, void **context, int *mask, const char *name
 static int on_start(void *context, void **event, void *descriptor) {
     int saved_errno;
     if (event) *event = NULL;
-    if (!event || !descriptor || !context || !host_enter(&saved_errno)) return NCCL_SUCCESS;
+    if (!event || !descriptor || !context || !get_tables() || !host_enter(&saved_errno)) return NCCL_SUCCESS;
     *event = start_event(context, descriptor);
     host_leave(saved_errno);
     return NCCL_SUCCESS;
@@ -490,7 +509,7 @@ static int on_start(void *context, void **event, void *descriptor) {
 
 static int on_stop(void *event) {
     int saved_errno;
-    if (!event || !host_enter(&saved_errno)) return NCCL_SUCCESS;
+    if (!event || !get_tables() || !host_enter(&saved_errno)) return NCCL_SUCCESS;
     stop_operation(event);
     stop_channel(event);
     host_leave(saved_errno);
@@ -499,8 +518,8 @@ static int on_stop(void *event) {
 
 static int on_state(void *event, int state, void *args) {
     int saved_errno;
-    if (!event || !args || state != NCCL_STATE_KERNEL_CHANNEL_STOP || !host_enter(&saved_errno))
-        return NCCL_SUCCESS;
+    if (state != NCCL_STATE_KERNEL_CHANNEL_STOP || !event || !args) return NCCL_SUCCESS;
+    if (!get_tables() || !host_enter(&saved_errno)) return NCCL_SUCCESS;
     channel_ended(event, args);
     host_leave(saved_errno);
     return NCCL_SUCCESS;
@@ -508,7 +527,7 @@ static int on_state(void *event, int state, void *args) {
 
 static void finish_operations(const void *comm) {
     for (size_t i = 0; i < OPERATIONS; i++) {
-        struct operation *o = &operations[i];
+        struct operation *o = &get_tables()->operations[i];
         if (!(atomic_load(&o->row.generation) & 1) || !lock_row(&o->row)) continue;
         if (atomic_load(&o->row.generation) & 1 && (!comm || o->comm == comm)) write_operation(o);
         unlock_row(&o->row);
@@ -517,7 +536,7 @@ static void finish_operations(const void *comm) {
 
 static int on_finalize(void *context) {
     int saved_errno;
-    if (!context || !host_enter(&saved_errno)) return NCCL_SUCCESS;
+    if (!context || !get_tables() || !host_enter(&saved_errno)) return NCCL_SUCCESS;
     finish_operations(context);
     struct comm *c = find_comm(context);
     if (c && lock_handle(context, HANDLE_COMM, &c->row)) {
@@ -563,20 +582,21 @@ PLUGIN(5, 5)
 PLUGIN(6, 5)
 
 void nccl_finish(void) {
-    if (atomic_load(&used)) finish_operations(NULL);
+    if (get_tables()) finish_operations(NULL);
 }
 
 /* Handles of the parent stay with NCCL in the child. They are stale there: NCCL does not work after a
  * fork. */
 void nccl_after_fork(void) {
-    if (!atomic_load(&used)) return;
+    struct tables *t = get_tables();
+    if (!t) return;
     for (size_t i = 0; i < OPERATIONS; i++) {
-        atomic_flag_clear(&operations[i].row.locked);
-        if (atomic_load(&operations[i].row.generation) & 1) renew(&operations[i].row);
+        atomic_flag_clear(&t->operations[i].row.locked);
+        if (atomic_load(&t->operations[i].row.generation) & 1) renew(&t->operations[i].row);
     }
-    for (size_t i = 0; i < CALLS; i++) atomic_flag_clear(&calls[i].row.locked);
+    for (size_t i = 0; i < CALLS; i++) atomic_flag_clear(&t->calls[i].row.locked);
     for (size_t i = 0; i < COMMS; i++) {
-        atomic_flag_clear(&comms[i].row.locked);
-        if (atomic_load(&comms[i].row.generation) & 1) renew(&comms[i].row);
+        atomic_flag_clear(&t->comms[i].row.locked);
+        if (atomic_load(&t->comms[i].row.generation) & 1) renew(&t->comms[i].row);
     }
 }

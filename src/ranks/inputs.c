@@ -159,13 +159,14 @@ static int add_digest(struct finder *f, const char *path, const struct facts *x)
 }
 
 static int add_file(struct finder *f, const char *path, bool is_digest) {
-    struct facts x;
+    struct facts x = { 0 };
     struct err err;
-    if ((is_digest ? digest_facts : trace_facts)(path, &x, &err) < 0) {
+    int rc = is_digest ? digest_facts(path, &x, &err) : trace_facts(path, &x, &err);
+    if (rc < 0) {
         strlist_add(&f->in->problems, "%s", err.msg);
         return 0;
     }
-    int rc = check_facts(f, &x, path);
+    rc = check_facts(f, &x, path);
     if (rc == 0) rc = is_digest ? add_digest(f, path, &x) : add_trace(f, path, &x);
     if (rc < 0) rank_digest_free(x.digest);
     free(x.job);

@@ -138,11 +138,16 @@ const struct glossary_term *glossary_legend(size_t *n) {
     return legend;
 }
 
-const char *glossary_help(const char *heading) {
-    /* "time ms (timed)": the name of a run is no part of the term */
-    const char *run = strstr(heading, " (timed)"), *recorded = strstr(heading, " (recorded)");
-    size_t n = run ? (size_t)(run - heading) : recorded ? (size_t)(recorded - heading) : strlen(heading);
+static const char *find_term(const char *heading, size_t n) {
     for (size_t i = 0; i < COUNTOF(terms); i++)
         if (strlen(terms[i].term) == n && strncmp(terms[i].term, heading, n) == 0) return terms[i].help;
     return NULL;
+}
+
+const char *glossary_help(const char *heading) {
+    const char *help = find_term(heading, strlen(heading));
+    const char *run = strstr(heading, " (timed)");
+    if (!run) run = strstr(heading, " (recorded)");
+    /* most terms mean the same in the timed and in the recorded run */
+    return help || !run ? help : find_term(heading, (size_t)(run - heading));
 }

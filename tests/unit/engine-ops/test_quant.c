@@ -131,9 +131,9 @@ TEST(integer_products_of_every_quantised_type_equal_a_plain_sum) { each_sample(c
 /* Rounding to 8 bits is the same on every instruction set, also of zeros and of halves. */
 static void check_rounding(const struct kernels *k, const struct sample *s) {
     enum { N = 128 };
-    float x[N], d[2][N / 32];
-    int8_t q[2][N];
-    int16_t sums[2][N / 16];
+    float x[N], d[2][N / 32] = { { 0 } };
+    int8_t q[2][N] = { { 0 } };
+    int16_t sums[2][N / 16] = { { 0 } };
     for (int i = 0; i < N; i++) x[i] = i < 32 ? 0 : (float)((i * 7919) % 509 - 254) / 2;
     x[32] = 127; /* the numbers of this group are halves and whole numbers */
     for (int i = 33; i < 64; i++) x[i] = (float)(i - 48) / 2;
