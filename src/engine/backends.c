@@ -33,7 +33,8 @@ static int unknown_device(const char *device, struct err *err) {
     return -1;
 }
 
-/* Returns the number after "name:", 0 for "name" alone, or -1 if `device` is neither. */
+/* Returns the number after "name:", 0 for "name" alone, or -1 if `device` is neither or the number is above
+ * MAX_INDEX. */
 static int device_index(const struct engine_backend *b, const char *device) {
     size_t n = strlen(b->name);
     char *end;

@@ -119,14 +119,15 @@ static int open_gguf_tokenizer(struct engine *e, const char *path, struct err *e
     int rc = 0;
     if (tokenizer_in_gguf(g)) {
         e->tokenizer = tokenizer_open_gguf(g, path, &e->no_tokenizer);
-        rc = e->tokenizer ? 1 : 0; /* prompt_ids still work */
+        rc = e->tokenizer ? 1 : 0; /* prompt_ids work without a tokenizer */
     }
     gguf_close(g);
     return rc;
 }
 
-/* Opens the tokenizer of the folder or file. If there is no tokenizer, opens the built-in one if the
- * model's vocabulary contains all of its ids. */
+/* Opens the tokenizer of the folder or GGUF file. If the model has none, opens the built-in tokenizer,
+ * provided that the model's vocabulary contains all of its ids. If the vocabulary of a GGUF file is not
+ * supported, there is no tokenizer. */
 static int open_tokenizer(struct engine *e, const struct engine_load *l, struct err *err) {
     if (is_gguf(l)) {
         int rc = open_gguf_tokenizer(e, l->model, err);
@@ -140,7 +141,7 @@ static int open_tokenizer(struct engine *e, const struct engine_load *l, struct 
     }
     free(path);
     e->tokenizer = tokenizer_open_builtin();
-    if (tokenizer_size(e->tokenizer) > (uint32_t)e->decoder->vocab) { /* prompt_ids still work */
+    if (tokenizer_size(e->tokenizer) > (uint32_t)e->decoder->vocab) { /* prompt_ids work without it */
         tokenizer_close(e->tokenizer);
         e->tokenizer = NULL;
     }

@@ -25,7 +25,7 @@ typedef void engine_progress(void *context, const char *what, uint64_t done, uin
 
 struct engine_load {
     const char *model;   /* a folder or a .gguf file; "embedded" or NULL: the built-in model */
-    const char *weights; /* "synthetic:SEED"; "auto" or NULL: the weights of the folder */
+    const char *weights; /* "synthetic:SEED"; "auto" or NULL: the model's files, or synthetic:0 if built-in */
     /* type of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the type in the config */
     const char *dtype;
     int threads;          /* 0: one per usable core */
@@ -55,7 +55,7 @@ void engine_describe(const struct engine *e, struct jsonw *j);
 enum { ENGINE_MODEL_NGRAM = -1, ENGINE_MAX_BATCH = 256, ENGINE_MAX_STAGES = 4 };
 
 struct engine_request {
-    const char *prompt; /* NULL: the model's default; not used with ids */
+    const char *prompt; /* NULL: a default prompt; ignored if `ids` or `batch` is given */
     size_t prompt_len;
     const uint32_t *ids;
     size_t nids;
@@ -66,7 +66,7 @@ struct engine_request {
     uint32_t max_new_tokens;
     bool ignore_eos;
     struct sampler_settings sampling;
-    int no_repeat_ngram; /* 0: off; ENGINE_MODEL_NGRAM */
+    int no_repeat_ngram; /* length of n-grams that must not repeat; 0: off; ENGINE_MODEL_NGRAM: the model's */
     uint32_t ngram_window;
     const char *image_mode;    /* NULL: gundam */
     int max_tiles;             /* 0: default of the mode */
@@ -78,7 +78,8 @@ struct engine_request {
     bool no_shapes;    /* record operators without their shapes */
     /* Called with new text that consists of whole characters; may be NULL. */
     void (*on_text)(void *context, const char *text, size_t n);
-    /* Called between views, parts of the prompt and tokens; return false to cancel. NULL: never cancel. */
+    /* Called before each image view and each part of the prompt, and after each token. Returns false to
+     * cancel the request. NULL: never cancel. */
     bool (*wanted)(void *context);
     engine_progress *progress;
     void *context;
@@ -87,8 +88,8 @@ struct engine_request {
 enum engine_stop { ENGINE_STOP_EOS, ENGINE_STOP_LENGTH, ENGINE_STOP_CONTEXT };
 const char *engine_stop_name(enum engine_stop s);
 
-/* The result of one sequence. In a batch, prefill_ms, decode_ms and ttft_ms are times of the whole batch,
- * and token_ms are times of the batch's steps. */
+/* The result of one sequence. In a batch, preprocess_ms, prefill_ms, decode_ms and ttft_ms are times of the
+ * whole batch, and token_ms are times of the batch's steps. */
 struct engine_result {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
     /* Number of different experts per routed layer, over the whole prompt and as a mean over the decode

@@ -144,7 +144,7 @@ static int serve(struct job *j, struct err *err) {
     if (open_record(j, err) < 0) return -1;
     for (int i = 0; i < j->n; i++) j->v[i].request = ++j->e->requests;
     int rc = generate(j, start, err);
-    struct err late; /* keeps the first message if the request has already failed */
+    struct err late; /* used instead of err if the request already failed: the first message is kept */
     return close_record(j, rc < 0 ? &late : err) < 0 ? -1 : rc;
 }
 

@@ -1,4 +1,5 @@
-/* The struct that is shared by engine.c (loading), prompt.c and generate.c (requests). */
+/* A loaded model. Shared by engine.c, which loads it, and the files that serve requests: prompt.c, generate.c
+ * and job_*.c. */
 #ifndef ENGINE_INTERNAL_H
 #define ENGINE_INTERNAL_H
 
@@ -15,16 +16,16 @@ struct engine {
     struct engine_device device;
     struct ops *ops;
     struct decoder *decoder;
-    struct decoder_steps *steps; /* NULL: decoding calls the operators */
+    struct decoder_steps *steps; /* NULL: decoding calls one operator after the other */
     struct vision *vision;       /* NULL: text only */
     struct tokenizer *tokenizer;
-    /* why the vocabulary of a GGUF file is not supported; msg "": it is supported */
+    /* why the vocabulary of the GGUF file is not supported; msg "": supported, or not a GGUF file */
     struct err no_tokenizer;
-    char *path, *source;          /* "embedded" or the folder; "files" or "synthetic:0" */
+    char *path, *source;          /* "embedded", a folder or a .gguf file; "files" or "synthetic:SEED" */
     uint32_t bos;                 /* TOKENIZER_NONE: none */
-    int batch;                    /* number of sequences for which the fields below have space */
+    int batch;                    /* number of sequences for which device_logits and rows have space */
     struct tensor *device_logits; /* [batch][vocab] */
-    struct tensor *rows;          /* [batch][hidden]: the tokens being decoded */
+    struct tensor *rows;          /* [batch][hidden]: activations of a decoding step */
     float *logits;                /* [vocab]: one row on the host, for sampling */
     uint64_t requests;
     double slowdown; /* factor on the time of every pass, for tests: $INFERPROF_TEST_SLOWDOWN; 1: none */

@@ -15,7 +15,7 @@ struct sequence {
     struct sampler *sampler;
     struct ngram *ngram;
     struct token_stream stream;
-    uint64_t request; /* number of the request in the trace */
+    uint64_t request; /* number of this sequence in the trace, which calls it a request */
     bool more;        /* not yet stopped */
 };
 
@@ -26,7 +26,7 @@ struct job {
     struct engine_result *out; /* [n] */
     struct sequence *v;        /* [n] */
     int n;
-    size_t tokens;             /* of all prompts */
+    size_t tokens;             /* total length of all prompts */
     struct tensor *x;          /* [tokens, hidden] */
     struct decoder_rows *rows; /* [n]: the segments of the next pass */
     uint32_t *ids;             /* [n]: the tokens of the next step */
@@ -47,23 +47,26 @@ static inline double job_ms_since(uint64_t start_ns) { return (double)(clock_mon
 
 /* ---- job_tokens.c */
 int job_ngram_size(const struct job *j); /* 0: no rule */
-/* Writes the ids that the n-gram rule never bans if it has a window. Returns their number, at most 2. */
+/* Writes the ids that the n-gram rule never bans. Returns their number: at most 2, and 0 if the rule has no
+ * window. */
 size_t job_allowed_cells(const struct job *j, uint32_t *cells);
 void job_make_samplers(struct job *j, struct sequence *s, uint64_t index);
 bool job_is_cancelled(const struct job *j);
 void job_report_progress(const struct job *j, const char *what, uint64_t done, uint64_t total);
 void job_emit_text(const struct job *j, const struct sequence *s, size_t from);
-/* Appends the token to the result of its sequence. */
+/* Appends the token and its text to the sequence's result, and decides whether the sequence stops. */
 void job_take_token(struct job *j, struct sequence *s, uint32_t id);
-/* Downloads one row of logits and picks the sequence's next token. */
+/* Downloads one row of logits and picks the sequence's next token, and appends it to the result. */
 void job_sample_row(struct job *j, struct sequence *s, int row);
-/* Ends a pass that began at start_ns and returns its time. With a slowdown factor, first waits until the
- * pass has taken that many times as long. Tests of `compare` need a known slowdown. */
+/* Ends a pass that began at start_ns and returns its time in ms. With a slowdown factor, first waits until
+ * the pass has taken that many times as long. Tests of `compare` need a known slowdown. */
 double job_end_pass(const struct engine *e, uint64_t start_ns);
-/* Sets the time of a step's tokens. stepped[n]: sequences with a new token; NULL: all of them. */
+/* Sets the time of a step's tokens and reports progress. stepped[n]: true for sequences with a new token;
+ * NULL: all sequences have one. */
 void job_stamp_tokens(struct job *j, const bool *stepped, double ms);
 
-/* ---- job_prefill.c, job_decode.c. They return false if the request was cancelled. */
+/* ---- job_prefill.c, job_decode.c. job_prefill() and job_decode() return false if the request was
+ * cancelled. */
 bool job_prefill(struct job *j, double *ms);
 bool job_any_more(const struct job *j); /* true if at least one sequence has not stopped yet */
 bool job_decode(struct job *j);

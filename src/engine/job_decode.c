@@ -1,4 +1,4 @@
-/* Decodes the answers of a request: step by step with operators, or with whole steps on the device. */
+/* Decodes the answers of a request: by calling operators, or with steps that run entirely on the device. */
 #include <stdlib.h>
 
 #include "base/die.h"
@@ -7,7 +7,7 @@
 #include "engine/decoder/steps.h"
 #include "engine/job.h"
 
-/* Decodes one token of every sequence that has not stopped. */
+/* Decodes one token of every sequence that has not stopped. Sets stepped[] to true for these sequences. */
 static void decode_step(struct job *j, bool *stepped) {
     struct engine *e = j->e;
     uint64_t start = clock_mono_ns();
@@ -57,7 +57,8 @@ static bool decode_by_operators(struct job *j) {
     return !cancelled || !job_any_more(j);
 }
 
-/* ---- decoding steps on the device: one sequence, greedy sampling, no records of single operators */
+/* ---- decoding steps on the device: only for one sequence with greedy sampling, and only if operators are
+ * not recorded */
 static bool has_steps(const struct job *j) {
     return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0) && j->r->detail < RECORD_OPERATORS;
 }
@@ -94,7 +95,8 @@ static bool decode_on_device(struct job *j) {
     while (s->more && !cancelled) {
         for (; submitted < most && submitted < s->out->ids.n + STEPS_AHEAD; submitted++)
             decoder_steps_submit(j->e->steps, 1);
-        if (!decoder_steps_take(j->e->steps, &id)) break; /* generate() reports why */
+        if (!decoder_steps_take(j->e->steps, &id))
+            break; /* the device failed; generate() reports the error */
         record_tokens(j->rec, s->request, 1, 1);
         job_take_token(j, s, id);
         job_stamp_tokens(j, NULL, job_end_pass(j->e, step));

@@ -14,7 +14,7 @@ static void on_step(void *context, double part) {
     struct job *j = context;
     j->progress.done += part * (double)j->progress.unit;
     job_report_progress(j, j->progress.what, MIN((uint64_t)j->progress.done, j->progress.total - 1),
-                        j->progress.total); /* not yet done */
+                        j->progress.total); /* less than the total, because the pass has not ended */
 }
 
 static bool on_view(void *context, uint64_t done, uint64_t next, uint64_t total) {
@@ -22,7 +22,8 @@ static bool on_view(void *context, uint64_t done, uint64_t next, uint64_t total)
     return !job_is_cancelled(context);
 }
 
-/* Converts the rows [at, at + rows) of all prompts, in order, to segments. Returns the number of segments. */
+/* Splits the rows [at, at + rows) of the concatenated prompts into one segment per sequence in j->rows.
+ * Returns the number of segments. */
 static int prompt_segments(struct job *j, size_t at, size_t rows) {
     size_t first = 0;
     int n = 0;
@@ -64,7 +65,7 @@ static bool embed_prompts(struct job *j) {
  * to sequence i. Returns false if the request was cancelled. */
 static bool run_prompts(struct job *j) {
     struct decoder *d = j->e->decoder;
-    size_t complete = 0; /* prompts */
+    size_t complete = 0; /* number of prompts that are complete */
     if (!embed_prompts(j)) return false;
     for (size_t at = 0; at < j->tokens; at += (size_t)d->chunk) {
         size_t rows = MIN((size_t)d->chunk, j->tokens - at);

@@ -13,7 +13,7 @@ struct prompt {
     struct engine *e;
     const struct engine_request *r;
     struct token_ids ids;
-    struct token_ids starts;        /* first token of each image */
+    struct token_ids starts;        /* index of the first token of each image */
     struct vision_prepared *images; /* [r->nimages] */
     /* rotary positions; v NULL: the position of a token is its index */
     struct rope_places places;

@@ -1,5 +1,6 @@
 /* Products of bf16 numbers, part of kernels_impl.h. A 32-bit word contains two neighbouring numbers of a
  * row. Therefore weights are used as they are stored, and only activations must be packed into pairs. */
+
 static void k_narrow(uint16_t *out, const float *in, size_t n) {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {

@@ -1,4 +1,4 @@
-/* The number types of weights. Arithmetic is always float. */
+/* The number types of weights and caches, and conversions from and to float. */
 #ifndef ENGINE_COMPUTE_DTYPE_H
 #define ENGINE_COMPUTE_DTYPE_H
 

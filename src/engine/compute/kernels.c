@@ -49,7 +49,7 @@ static bool prefers_amx(void) { return false; }
 #endif
 static bool always(void) { return true; }
 
-/* Best first. */
+/* In order of preference. */
 static const struct {
     const struct kernels *table;
     bool (*usable)(void), (*preferred)(void);

@@ -65,7 +65,8 @@ struct kernels {
      * Not for f16. */
     void (*generate)(void *out, enum dtype t, uint32_t a, uint32_t b, float scale, uint32_t first, size_t n);
 
-    /* s[key][lane] *= scale, plus row_bias[key / side][lane] + col_bias[key % side][lane] if given. */
+    /* s[key][lane] *= scale, plus row_bias[key / side][lane] + col_bias[key % side][lane] if they are not
+     * NULL. */
     void (*scale_bias)(float *s, int keys, float scale, const float *row_bias, const float *col_bias,
                        int side);
     /* s[key][lane] = exp(s - max over keys); inv[lane] = 1 / sum over keys. */
@@ -73,7 +74,7 @@ struct kernels {
 };
 
 /* Returns the table named by $INFERPROF_ISA (portable, avx2, avx512, avx512vnni, avx512bf16, amx) if this
- * machine supports it, otherwise the best one. */
+ * machine supports it, otherwise the preferred one for this machine. */
 const struct kernels *kernels_pick(void);
 /* Returns NULL if this build or this machine does not support the instruction set. */
 const struct kernels *kernels_named(const char *name);

@@ -1,7 +1,7 @@
 /* The source of every kernel table: vectors of LANES floats with the compilers' vector extensions, so that
  * all instruction sets use one source. Included by each kernels_<isa>.c, which defines KERNELS_NAME, LANES
- * and MR. Compiled with contraction of a*b+c allowed (Makefile). A tile is MR x 2 LANES: 12 (24)
- * accumulators leave registers for two loads and a broadcast. */
+ * and MR. The Makefile allows the contraction of a*b+c. A tile is MR x 2 LANES. Its 2 MR accumulators (12 of
+ * 16 registers, or 24 of 32) leave registers for two loads and a broadcast. */
 #include "engine/compute/kernels.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static inline vf load_f16(const uint16_t *p) {
 }
 #else
 /* Shifts the exponent to its place in a float and multiplies by 2^112, which is also correct for denormals.
- * Infinities and NaN get their exponent set. */
+ * For infinities and NaN, all exponent bits are set afterwards. */
 static inline vf load_f16(const uint16_t *p) {
     vh h;
     memcpy(&h, p, sizeof h);
@@ -215,7 +215,7 @@ DEFINE_DOTS(dots_f32, float, load, DTYPE_F32)
 DEFINE_DOTS(dots_bf16, uint16_t, load_bf16, DTYPE_BF16)
 DEFINE_DOTS(dots_f16, uint16_t, load_f16, DTYPE_F16)
 
-/* Converts a row of blocks to floats, up to 256 numbers at a time. */
+/* Dot products with quantised weights: converts up to 256 weights at a time to floats. */
 static void dots_blocks(const uint8_t *w, enum dtype t, int rows, int cols, const float *x, ptrdiff_t ldx,
                         int m, float *y, ptrdiff_t ldy) {
     enum { WIDE = 256 };
@@ -303,7 +303,8 @@ static void k_axpy(float *restrict y, float a, const float *restrict x, size_t n
     for (size_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
-/* y[i] = expression in v (and u) over n floats; the remainder is processed in a padded copy. */
+/* y[i] = expression for i < n, where v is x[i] and u is u_[i]. The remainder after whole vectors is
+ * processed in a padded copy. */
 #define MAP(y, x, u_, n, expression)                      \
     do {                                                  \
         size_t i_ = 0;                                    \

@@ -111,7 +111,7 @@ static inline __m256i round_eight(__m256 v) {
     __m256 half = _mm256_or_ps(_mm256_and_ps(v, _mm256_set1_ps(-0.0f)), _mm256_set1_ps(0.5f));
     return _mm256_cvttps_epi32(_mm256_add_ps(v, half));
 }
-static inline int sum_eight(__m128i v) { /* of 8 numbers of 16 bits */
+static inline int sum_eight(__m128i v) { /* sum of 8 numbers of 16 bits */
     __m128i s = _mm_madd_epi16(v, _mm_set1_epi16(1));
     s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
@@ -193,7 +193,7 @@ static inline quants group_mxfp4(const uint8_t *b, int g, float *scale, float *o
     *offset = -12 * *scale;
     return q_fp4(q_nibbles(b + 1));
 }
-/* y[j*ldy + r] for r < rows, j < m; M is a constant in each expansion, at most 4. */
+/* Computes y[j*ldy + r] for r < rows, j < M. M is a constant in each expansion, at most 4. */
 #define QDOTS_LOOP(M, NUMBERS, BYTES, BODY)                                           \
     for (int r = 0; r < rows; r++) {                                                  \
         qsum acc[M];                                                                  \
@@ -252,7 +252,7 @@ DEFINE_QDOTS(q5_1, 32, 24, AFFINE_BODY, group_q5_1)
 DEFINE_QDOTS(mxfp4, 32, 17, AFFINE_BODY, group_mxfp4)
 
 #if defined(__AVX2__)
-/* ---- types with blocks of 256 numbers: the eight scales of a block are computed together */
+/* ---- types with blocks of 256 numbers: the scales of a block are computed together */
 
 /* Returns the 8 bytes as floats. */
 static inline __m256 block_floats(uint64_t bytes) {
@@ -271,19 +271,20 @@ static inline void block_scales(const uint8_t *b, __m256 *scale, __m256 *offset)
     *scale = _mm256_mul_ps(_mm256_set1_ps(half_at(b)), block_floats((s & 0x3f3f3f3f) | s_high << 32));
     *offset = _mm256_mul_ps(_mm256_set1_ps(-half_at(b + 2)), block_floats((m & 0x3f3f3f3f) | m_high << 32));
 }
-/* Returns the sums of 8 groups of activations, each multiplied by the weights of its two halves. */
+/* Returns one sum per group of activations: the stored sums of the group's two halves, each multiplied by its
+ * weight. */
 static inline __m256 block_sums(const int16_t *sums, __m256i weights) {
     __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)sums);
     return _mm256_cvtepi32_ps(_mm256_madd_epi16(v, weights));
 }
-/* Returns the scales of a Q6_K block as 16-bit numbers: those of first halves of groups, then of second
- * halves. */
+/* Returns the scales of a Q6_K block as 16-bit numbers: first those of the first halves of all groups, then
+ * those of the second halves. */
 static inline __m256i block_halves(const uint8_t *scales) {
     const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
     __m128i v = _mm_loadu_si128((const __m128i *)(const void *)scales);
     return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(v, order));
 }
-/* acc[0] and acc[1] take turns, because a sum depends on the one before. */
+/* Alternates between acc[0] and acc[1], so that an addition does not wait for the previous one. */
 static inline void block_dot(qsum acc[2], const float *f, int g, quants q, const int8_t *x) {
     acc[g & 1] =
         _mm256_fmadd_ps(_mm256_broadcast_ss(f + g),
@@ -297,8 +298,8 @@ static inline void block_dot_two(qsum acc[2], const float *f, int g, quants q, c
                                  _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, scales)), acc[g & 1]);
 }
 
-/* y[j*ldy + r] for r < rows, j < M. START computes the scales of a block and the sums in `fix`, GROUP adds
- * the products of one group. */
+/* Computes y[j*ldy + r] for r < rows, j < M. START computes the scales of a block and the sums in `fix`,
+ * GROUP adds the products of one group. */
 #define BLOCKS_LOOP(M, BYTES, START, GROUP)                                           \
     for (int r = 0; r < rows; r++) {                                                  \
         qsum acc[M][2], fix[M];                                                       \

@@ -1,5 +1,6 @@
 /* Converts the block types of ggml to floats. Included by kernels_impl.h, so that the loops are compiled for
- * each instruction set. d and m are f16 scales; q are the stored integers.
+ * each instruction set. d and m are f16 numbers; s and t are the scale and the minimum of a group; q are the
+ * stored integers.
  *     Q8_0   d, q[32] signed                                   d q
  *     Q4_0   d, 16 bytes: low nibbles 0..15, high 16..31       d (q - 8)
  *     Q4_1   d, m, the same                                    d q + m
@@ -45,7 +46,8 @@ static void widen_q4_1(float *out, const uint8_t *b) {
     widen_nibbles(out, b + 4, half_at(b), half_at(b + 2));
 }
 
-/* Unpacks the 5-bit numbers of a block: nibbles q[16]; bit i of `high` belongs to number i. */
+/* Unpacks the 5-bit numbers of a block: the low four bits from the nibbles q[16], the fifth bit
+ * of number i from bit i of high_bytes. */
 static void five_bits(uint8_t *out, const uint8_t *q, const uint8_t *high_bytes) {
     uint32_t high;
     memcpy(&high, high_bytes, 4);
@@ -142,7 +144,7 @@ static void widen_q6_k(float *out, const uint8_t *b) {
 typedef uint8_t vb __attribute__((vector_size(LANES)));
 typedef int8_t vsb __attribute__((vector_size(LANES)));
 
-/* The format has 1 sign, 4 exponent and 3 fraction bits. They are moved to their places in a float, which
+/* F8_E4M3 has 1 sign, 4 exponent and 3 fraction bits. They are moved to their places in a float, which
  * is then multiplied by 2^120. This is also correct for denormals. There are no infinities; 0x7f is NaN. */
 static inline vf f8_floats(vu u) {
     vu magnitude = u & 0x7f, nan = (vu)(magnitude == 0x7f) & 0x7fc00000u;

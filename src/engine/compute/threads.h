@@ -2,7 +2,7 @@
  *     struct threads *t = threads_open(0);               -- 0: one per usable core
  *     threads_run(t, row_task, &job, ntasks);            -- tasks start in order
  *     threads_close(t);
- * One caller at a time. Idle workers spin for some microseconds, then sleep. */
+ * One caller at a time. Idle workers spin for a short time, then sleep. */
 #ifndef ENGINE_COMPUTE_THREADS_H
 #define ENGINE_COMPUTE_THREADS_H
 

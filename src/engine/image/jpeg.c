@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "engine/image/internal.h"
 
-#define MAX_SCANS 200 /* a progressive file has about ten scans; thousands would exhaust CPU time */
+#define MAX_SCANS 200 /* files with more scans are rejected; most have about ten, and thousands are slow */
 #define EXIF_MARK "Exif\0\0"
 #define EXIF_MARK_BYTES 6u
 
@@ -39,7 +39,7 @@ static void leave(j_common_ptr jpeg) {
     longjmp(e->leave, 1);
 }
 
-/* Ignores damaged data, so that decoding continues. A truncated file is an error. */
+/* Ignores warnings about damaged data, so that decoding continues. A truncated file is an error. */
 static void message(j_common_ptr jpeg, int level) {
     struct on_error *e = (struct on_error *)jpeg->err;
     if (level >= 0 || jpeg->err->msg_code != JWRN_JPEG_EOF) return;

@@ -9,10 +9,11 @@
 #include "base/util.h"
 #include "engine/image/image.h"
 
-#define FRACTION_BITS 22 /* 32 bits minus 8 for the value and 2 for the overshoot of the filter */
+#define FRACTION_BITS \
+    22 /* of a weight: 32 bits minus 8 for the value and 2 for the overshoot of the filter */
 #define CUBIC_SUPPORT 2.0
 #define CUBIC_A (-0.5)
-#define MAX_WEIGHTS (128u << 20) /* 512 MB; reached by sides of about 30 million pixels */
+#define MAX_WEIGHTS (128u << 20) /* limit per axis: 512 MB, which sides of about 30 million pixels reach */
 #define PAD_GREY 127             /* 0.5 * 255, truncated */
 
 /* For each output position: the index of the first input, the number of inputs, and their weights. */
@@ -41,7 +42,8 @@ static int tap_stride(int in, int out) {
     return (int)ceil(CUBIC_SUPPORT * MAX((double)in / out, 1.0)) * 2 + 1;
 }
 
-/* Returns false if memory is short. The weights take about 16 bytes per input position. */
+/* Returns false if memory is short. The weights take about 16 bytes per input position if the axis
+ * shrinks, and 20 bytes per output position if it grows. */
 static bool taps_init(struct taps *t, int in, int out) {
     double scale = (double)in / out, filter_scale = MAX(scale, 1.0), support = CUBIC_SUPPORT * filter_scale;
     double inverse = 1.0 / filter_scale;

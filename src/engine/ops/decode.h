@@ -37,8 +37,8 @@ struct decode_plan {
     int layers;
 };
 
-/* The tokens of a sequence so far. The cache contains the keys and values of all tokens except the last
- * one. */
+/* The start of decoding: the tokens of a sequence so far, and the rule against repeated n-grams. The cache
+ * contains the keys and values of all tokens except the last one. */
 struct decode_start {
     const uint32_t *ids;
     int n;

@@ -1,4 +1,4 @@
-/* Fused operators, if the backend has them; 16-bit activations. */
+/* Fused operators, which run as single operators if the backend lacks them; 16-bit activations; host memory. */
 #include <stdlib.h>
 
 #include "base/util.h"

@@ -287,7 +287,7 @@ void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, i
     ops_record_rows(o, start, "embed_tokens", kernel, (size_t)n, table->cols, 2.0 * n * table->cols);
 }
 
-/* Returns the number of computed (query, key) pairs; with causal attention, pairs form a triangle. */
+/* Returns the number of (query, key) pairs that are computed: fewer than nq * nk with causal attention. */
 static double attention_pairs(const struct attention *a) {
     double n = 0;
     if (a->base < 0) return (double)a->nq * a->nk;

@@ -1,15 +1,16 @@
-/* The operators of the models. Decoder, SAM and CLIP call these functions; a backend (struct ops_backend)
- * does the work. src/engine/cpu is the backend for the CPU.
+/* The operators of the models. Decoder and image encoders call these functions; a backend (struct
+ * ops_backend) does the work. The backends are src/engine/cpu and src/engine/cuda.
  *     struct ops *o = cpu_open(threads, NULL);
  *     struct tensor *x = ops_alloc(o, n, TENSOR_ZERO);
  *     ops_upload(o, view_of(x), host, n);
  *     ops_linear(o, "q_proj", &layer->q, view_of(x), hidden, m, view_of(q), width, OPS_SET);
  *     ops_download(o, host, view_of(q), n);
  *     ops_close(o);
- * Tensors belong to the backend: only upload and download copy data between tensors and host memory, and
- * no caller may dereference a tensor (tests/unit/engine-models/test_backend.c checks this). Activations
- * are float, row-major, one row per token or pixel. Weights keep the type in which they are stored. Each
- * operator with a `name` is recorded as one operator of that name. All calls must come from one thread. */
+ * Tensors belong to the backend: only upload and download copy data between tensors and host memory, and no
+ * caller may dereference a tensor (tests/unit/engine-models/test_backend.c checks this). Activations are
+ * float, row-major, one row per token or pixel. Weights keep the type in which they are stored. Most
+ * operators are recorded (engine/record); `name` is the name in the trace. All calls must come from one
+ * thread. */
 #ifndef ENGINE_OPS_OPS_H
 #define ENGINE_OPS_OPS_H
 
@@ -25,11 +26,12 @@
 /* ---- memory */
 struct tensor; /* memory of a backend; each backend defines its own struct */
 
-/* A position inside a tensor of floats. Operators take views, so that rows of a larger tensor need no
+/* A position inside a tensor. Operators take views, so that rows of a larger tensor need no
  * copy. */
 struct view {
     struct tensor *tensor;
-    size_t at; /* offset from the tensor's start in floats, or in numbers of a cache's type */
+    size_t
+        at; /* offset from the tensor's start, in numbers: floats, or the type of a cache or 16-bit tensor */
 };
 static inline struct view view_of(struct tensor *t) { return (struct view){ t, 0 }; }
 static inline struct view view_at(struct view v, size_t floats) {
@@ -97,7 +99,7 @@ struct conv {
 };
 
 /* Attention of one sequence: out[i, head] = softmax_j(scale q[i, head] . k[j, group(head)] + bias) v[j,
- * ...]. k and v are [kv_heads][..][dim]; the distance between heads is k_head and v_head floats. */
+ * ...]. k and v are [kv_heads][..][dim]; the distance between heads is k_head and v_head numbers. */
 struct attention {
     int heads, kv_heads, dim_k, dim_v;
     float scale;
@@ -106,7 +108,7 @@ struct attention {
     struct view k, v; /* views of numbers of type `kv` */
     enum dtype kv;    /* DTYPE_F32, or DTYPE_BF16 if the backend has bf16_cache */
     ptrdiff_t k_head, v_head;
-    ptrdiff_t v_row; /* floats from one value row to the next; 0: dim_v */
+    ptrdiff_t v_row; /* numbers from one value row to the next; 0: dim_v */
     struct view out; /* [nq][out_row], head h at h * dim_v */
     ptrdiff_t out_row;
     int nq, nk;
@@ -124,7 +126,7 @@ struct attention {
     int side;
 };
 
-/* The same for `batch` independent sequences of n tokens each. */
+/* Attention of `batch` independent sequences of n tokens each; every token attends to all n. */
 struct qkv_attention {
     struct view qkv; /* [batch * n][3][heads][dim], the output of a fused projection */
     struct view out; /* [batch * n][heads * dim] */
@@ -136,7 +138,7 @@ struct qkv_attention {
 /* A router's rule: selects the k most likely of n experts. */
 struct routing {
     int n, k;
-    int groups, groups_kept; /* only experts of the best groups are eligible; 0 or 1: no groups */
+    int groups, groups_kept; /* experts of the best groups_kept groups are eligible; groups 0, 1: all */
     bool normalise;          /* divide the chosen probabilities by their sum */
     float scale;             /* factor for the weights */
     /* true: probabilities are sigmoids instead of a softmax. `correction` [n] is added only to choose
@@ -156,8 +158,8 @@ struct rope_table {
     bool interleaved;             /* pair i is (x[2i], x[2i + 1]); otherwise (x[i], x[i + dims/2]) */
     struct tensor *cosine, *sine; /* [positions][dims / 2] */
 };
-/* Rows x[rows][row]; row i is at position + i. Each row is x[heads][stride], of which `dims` elements from
- * `offset` on are rotated. */
+/* Rows x[rows][row]; row i has the position `position` + i. Each row is x[heads][stride], of which `dims`
+ * elements from `offset` on are rotated. */
 struct rope_rows {
     struct view x;
     ptrdiff_t row;
@@ -176,8 +178,9 @@ struct latent {
     struct linear kv_b;
     int heads, nope, value, rank, rope;
 };
-/* Converts n positions starting at `position`: rows[n][heads][nope + value] and the rotated part of
- * kept[n][rank + rope] become keys[heads][max_context][nope + rope] and values[heads][max_context][value]. */
+/* Arguments of ops_latent_expand(), which converts n positions starting at `position`: rows[n][heads][nope +
+ * value] and the rotated part of kept[n][rank + rope] become keys[heads][max_context][nope + rope] and
+ * values[heads][max_context][value]. */
 struct latent_rows {
     struct view rows, kept, keys, values;
     int n, max_context, position;
@@ -191,7 +194,8 @@ struct windows {
     int views; /* number of grids, stored one after the other in both layouts; 0: one */
 };
 
-/* The new queries, keys and values of n rows of a sequence, from `position` on: q[n][heads][dim], k and v
+/* Arguments of ops_place_heads(): the new queries, keys and values of n rows of a sequence, from `position`
+ * on: q[n][heads][dim], k and v
  * [n][kv_heads][dim]. */
 struct place_heads {
     struct view q, k, v;
@@ -229,7 +233,7 @@ struct ops_backend {
     const char *(*layernorm_windows)(void *context, struct view x, struct tensor *w, struct tensor *b,
                                      float eps, const struct windows *s, struct view rows);
     const char *(*swiglu)(void *context, const struct expert *e, struct view x, int m, struct view y);
-    void (*place_heads)(void *context, const struct place_heads *p); /* with alloc_narrow */
+    void (*place_heads)(void *context, const struct place_heads *p); /* required with alloc_narrow */
     /* Optional: host memory from which copies to the device are fastest. */
     void *(*host_alloc)(void *context, size_t bytes);
     void (*host_free)(void *context, void *p);
@@ -260,8 +264,7 @@ struct ops_backend {
     const char *(*linear_many)(void *context, const struct linear_out *v, int n, struct view x);
     const char *(*experts_one)(void *context, const struct expert *const *experts, const float *weights,
                                int n, struct view x, struct view y);
-    /* Returns NULL without doing anything if there is no kernel for these sizes or types. The pointer
-     * itself may be NULL. */
+    /* Optional. Does nothing and returns NULL if there is no kernel for these sizes or types. */
     const char *(*experts_many)(void *context, const struct expert *experts, const struct routing *r,
                                 struct view logits, struct view x, int m, int hidden, struct view y);
     const char *(*rmsnorm)(void *context, struct view x, ptrdiff_t ldx, struct tensor *w, int rows, int n,
@@ -331,13 +334,14 @@ const char *ops_device(const struct ops *o);
 const char *ops_name(const struct ops *o);
 int ops_units(const struct ops *o);
 void ops_finish(struct ops *o);
-/* Starts the recording of a request; NULL ends it. Tensors allocated from now on count as activations,
- * earlier tensors as workspace. */
+/* Starts the recording of a request; NULL ends it. Tensors from ops_alloc() count as activations during
+ * a recording, otherwise as workspace. */
 void ops_record(struct ops *o, struct recorder *rec);
 void ops_set_exact(struct ops *o,
                    bool exact); /* the default is false; ignored if the backend has no set_exact */
 
-/* Reports one finished layer: `part` is the completed fraction of the current view or part of the prompt. */
+/* Reports one finished layer. `part` is the layer's fraction of the work on the current view or part of the
+ * prompt. */
 static inline void ops_step(struct ops *o, double part) {
     if (o->on_step) o->on_step(o->step_context, part);
 }
@@ -362,8 +366,8 @@ void ops_linear(struct ops *o, const char *name, const struct linear *l, struct 
                 struct view y, ptrdiff_t ldy, enum ops_store store);
 /* Applies n linear layers to the same single row x. */
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
-/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). Makes two passes over
- * the weights. This operator takes most of the decoding time. */
+/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). This
+ * operator takes most of the decoding time. */
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
 
@@ -409,7 +413,7 @@ void ops_window_merge(struct ops *o, const struct windows *s, struct view rows, 
 /* y[m, out] = a(x[m, in] W^T + bias) */
 void ops_linear_act(struct ops *o, const char *name, const struct linear *l, struct view x, int m,
                     struct view y, enum ops_activation a);
-/* Applies n linear layers, with their names, to the same m rows. */
+/* Applies n linear layers to the same m rows. Recorded as `name` if fused, otherwise as names[n]. */
 void ops_linear_rows(struct ops *o, const char *name, const char *const *names, const struct linear_out *v,
                      int n, struct view x, int m);
 /* grid += l(x), where x is ordered by window. `rows` is scratch of as many rows as x. */
@@ -418,7 +422,7 @@ void ops_linear_merge(struct ops *o, const char *name, const struct linear *l, s
 /* rows = the norm of x, ordered by window, with zeros outside of the grid. `scratch` is as large as x. */
 void ops_layernorm_windows(struct ops *o, const char *name, struct view x, struct tensor *w, struct tensor *b,
                            float eps, const struct windows *s, struct view scratch, struct view rows);
-/* gate[m, inner] = silu(e->gate x) (e->up x); `up` is scratch of the same size. */
+/* gate[m, inner] = glu(e->gate x, e->up x); `up` is scratch of the same size. Recorded as `name` if fused. */
 void ops_swiglu(struct ops *o, const char *name, const char *const *names, const struct expert *e,
                 struct view x, int m, struct view gate, struct view up);
 

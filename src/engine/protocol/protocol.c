@@ -43,14 +43,14 @@ static void begin(struct jsonw *j, struct strbuf *out, const struct protocol_req
     jsonw_kstr(j, "op", r->op_name);
 }
 
-/* Ends the object. Its last field is the request's id, unchanged. */
+/* Ends the object. If the request has an id, the id is the last field, unchanged. */
 static void end(struct jsonw *j, struct strbuf *out, const struct protocol_request *r) {
     jsonw_end(j);
     jsonw_finish(j);
     if (!r->id) return;
     char *id = json_dumps(r->id, JSON_ENCODE_ANY | JSON_COMPACT);
     if (!id) return;
-    out->buf[--out->len] = '\0'; /* the closing brace */
+    out->buf[--out->len] = '\0'; /* removes the closing brace */
     strbuf_addf(out, ",\"id\":%s}", id);
     free(id);
 }
@@ -239,8 +239,8 @@ static int serve_request(struct protocol *p, const struct protocol_request *r, s
     return r->op == PROTOCOL_INFER ? do_infer(p, r, out, err) : do_warmup(p, r, out, err);
 }
 
-/* A request that is being served. The struct owns all memory of the request, so that nothing leaks if
- * memory runs out. */
+/* A request that is being served. The struct owns the parsed request, so that nothing leaks if memory
+ * runs out. */
 struct serving {
     struct protocol *p;
     const char *line;
@@ -270,7 +270,7 @@ bool protocol_line(struct protocol *p, const char *line, size_t n, struct strbuf
     return more;
 }
 
-/* Reads a line without its newline. Returns 0 at the end of input, and -1 if the line is too long. The
+/* Reads a line without its newline. Returns 1, or 0 at the end of input, or -1 if the line is too long. The
  * rest of a long line is skipped. */
 static int read_line(FILE *in, struct strbuf *line) {
     int c, rc = 1;

@@ -1,5 +1,5 @@
 /* The engine protocol (docs/engine.md): one JSON object per line in, one per line out.
- *     struct protocol *p = protocol_open(version);
+ *     struct protocol *p = protocol_open(version, NULL);     -- NULL: no progress
  *     while (protocol_line(p, line, n, &reply)) ...send reply...
  *     protocol_close(p);
  * protocol_serve() runs this loop over two streams. */

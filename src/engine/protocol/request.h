@@ -18,7 +18,7 @@ struct protocol_request {
     enum protocol_op op;
     struct engine_load load;
     struct engine_request infer;
-    uint32_t rounds; /* warmup */
+    uint32_t rounds; /* number of times that a warmup runs the request */
     struct token_ids ids;
     struct token_ids *batch; /* [infer.nbatch] */
     const char **images;

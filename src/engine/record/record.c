@@ -15,10 +15,10 @@
 
 enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
 
-/* One finished range, operator or token. An operator reads megabytes of weights, which evict the
- * recorder's memory from the caches. Loading a cache line again costs more than all instructions of the
- * recorder. Therefore an event is one cache line with the cheapest clock. Names, numbers and the writer's
- * locks are handled later, for many events at once. */
+/* One finished range or operator, or a number of tokens, or a total of memory. An operator reads megabytes
+ * of weights, which evict the recorder's memory from the caches. Loading a cache line again costs more than
+ * all instructions of the recorder. Therefore an event is one cache line with the cheapest clock. Names,
+ * numbers and the writer's locks are handled later, for many events at once. */
 struct event {
     uint64_t start, end; /* timestamps in ticks; for tokens, `end` is the request */
     const char *name, *kernel;

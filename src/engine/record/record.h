@@ -24,7 +24,7 @@ struct record_info {
     const char *isa;    /* free text about the device, such as "avx2" */
     int units;          /* threads of a CPU, multiprocessors of a GPU */
     bool memory;        /* record totals of memory, see record_memory() */
-    bool no_shapes;     /* operators with the same name share their texts, regardless of shapes */
+    bool no_shapes;     /* do not record the shapes of operators */
 };
 
 struct recorder;

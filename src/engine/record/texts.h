@@ -3,7 +3,7 @@
  * constants.
  *     struct record_texts *t = record_texts_open(false);
  *     record_texts_attach(t, writer);
- *     const struct record_text *text = record_texts_find(t, &op);   -- valid until the next find
+ *     const struct record_text *text = record_texts_find(t, &op);   -- valid until the next call
  *     record_texts_close(t); */
 #ifndef ENGINE_RECORD_TEXTS_H
 #define ENGINE_RECORD_TEXTS_H
@@ -27,7 +27,7 @@ struct record_texts *record_texts_open(bool no_shapes); /* no_shapes: operators 
 void record_texts_attach(struct record_texts *t, struct trace_writer *w);
 void record_texts_close(struct record_texts *t);
 const struct record_text *record_texts_find(struct record_texts *t, const struct record_op *op);
-/* Returns the name of a range; the index replaces %d. */
+/* Returns the string id of a range's name, in which the index replaces %d. */
 uint32_t record_texts_range(struct record_texts *t, const char *name, int index);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct ngram_rule {
-    uint32_t n;            /* length of the n-grams, at least 1; 0: the rule is off */
+    uint32_t n;            /* length of the n-grams; 0: the rule is off */
     uint32_t window;       /* only n-grams that start within the last `window` tokens count; 0: all */
     const uint32_t *allow; /* ids never banned; copied */
     size_t nallow;

@@ -89,7 +89,8 @@ static size_t gather(struct sampler *s, const float *logits, double most) {
     return n;
 }
 
-/* Moves the most likely candidates from the heap to the end of the pool, one by one. */
+/* Moves the most likely candidates from the heap to the end of the pool, one by one: at most k, and only
+ * until their total weight reaches `reach`. Returns their number. */
 static size_t take_top(struct sampler *s, size_t n, size_t k, double reach) {
     double sum = 0;
     size_t taken = 0;
@@ -119,7 +120,7 @@ static size_t trim(const struct sampler *s, size_t end, size_t taken, double rea
     return keep;
 }
 
-/* Moves the candidates to the end of the pool [0, n) and returns their number. */
+/* Moves the candidates that top_k and top_p keep to the end of the pool [0, n). Returns their number. */
 static size_t keep_likely(struct sampler *s, size_t n) {
     size_t k = s->set.top_k, taken = n;
     bool limit_k = k > 0 && k<n, limit_p = s->set.top_p> 0 && s->set.top_p < 1;

@@ -2,7 +2,7 @@
  * temperature, keeps the top_k largest logits, then keeps the smallest set of these tokens whose
  * probabilities add up to top_p, and draws with its own generator. If logits are equal, lower ids take
  * precedence. The same seed and the same logits give the same tokens on any machine. NaN counts as -inf;
- * if no logit is finite, the lowest id is chosen. Nothing is allocated per token. */
+ * if all logits are -inf, id 0 is chosen. Nothing is allocated per token. */
 #ifndef ENGINE_SAMPLING_SAMPLER_H
 #define ENGINE_SAMPLING_SAMPLER_H
 

@@ -86,7 +86,7 @@ static bool is_word(const struct tok_matcher *m, const char *p, const char *end)
     return tok_regex_next(m->word, p, (size_t)(end - p), &match, &err) > 0;
 }
 
-/* A single_word token must not have a letter, digit or mark on either side. */
+/* A single_word token must not have a word character (\w) on either side. */
 static bool fits(const struct tok_matcher *m, const struct tok_added *t, const char *begin, const char *p,
                  const char *stop, const char *end) {
     if (!t->single_word) return true;

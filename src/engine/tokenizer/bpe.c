@@ -13,7 +13,7 @@
 #include "base/vec.h"
 
 #define CACHE_WORDS 65536u
-#define CACHE_WORD_BYTES 64u /* limit in bytes; longer words rarely repeat */
+#define CACHE_WORD_BYTES 64u /* longer words are not cached, because they rarely repeat */
 /* a table contains the ids of characters below this limit, which include the whole byte alphabet */
 #define SMALL_CHARS 0x200u
 
@@ -37,7 +37,7 @@ struct candidate {
 
 struct tok_bpe {
     struct intern *texts;
-    struct token_ids id_of;   /* by text number */
+    struct token_ids id_of;   /* index by text number */
     struct token_ids text_of; /* index by id; NONE: no token has this id */
     struct {
         struct merge *slots;
@@ -194,7 +194,8 @@ static bool add_bytes(struct tok_bpe *b, const char *text, size_t n) {
     return true;
 }
 
-/* Returns the id of one character at its position in the word; sets *text and *n to its spelling. */
+/* Returns the id of one character; NONE if unknown. If the character gets the continuation prefix or the
+ * suffix, sets *text and *n to the extended spelling. */
 static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const char **text, size_t *n) {
     bool marked = (!first && b->prefix[0]) || (last && b->suffix[0]);
     unsigned char c = (unsigned char)(*text)[0];
@@ -212,8 +213,8 @@ static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const cha
     return tok_bpe_find(b, *text, *n);
 }
 
-/* The unknown token is not emitted at once, because the next character may be unknown too (fuse_unk).
- * Characters that byte fallback handles do not emit it. */
+/* Converts a word to symbols. The unknown token is not emitted at once, because the next character may be
+ * unknown too (fuse_unk). Characters that byte fallback handles do not emit it. */
 static void start_symbols(struct tok_bpe *b, const char *word, size_t n) {
     bool unknown = false;
     const char *end = word + n;

@@ -33,7 +33,7 @@ int tok_bpe_add_merge(struct tok_bpe *b, const char *left, size_t nleft, const c
 
 void tok_bpe_encode(struct tok_bpe *b, const char *word, size_t n, struct token_ids *ids); /* appends */
 
-uint32_t tok_bpe_find(const struct tok_bpe *b, const char *text, size_t n); /* TOKENIZER_NONE */
+uint32_t tok_bpe_find(const struct tok_bpe *b, const char *text, size_t n); /* TOKENIZER_NONE: not found */
 const char *tok_bpe_text(const struct tok_bpe *b, uint32_t id, size_t *n);  /* NULL: no such id */
 uint32_t tok_bpe_size(const struct tok_bpe *b);                             /* largest id + 1 */
 

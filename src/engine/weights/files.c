@@ -24,7 +24,7 @@ struct mapping {
 struct weight_files {
     struct gguf *gguf; /* NULL: safetensors */
     struct safetensors *heads;
-    struct mapping *maps; /* one per file */
+    struct mapping *maps; /* one per safetensors file */
 };
 
 static int map_file(const char *path, struct mapping *out, struct err *err) {
@@ -232,7 +232,7 @@ static int wrong_type(const struct weight_files *f, const struct safetensors_ten
                    safetensors_file(f->heads, t->file), t->name, llm_dtype_name(t->dtype));
 }
 
-/* Finds the tensor with this name: `name` without its last `drop` characters, plus `ending`. */
+/* Finds the tensor whose name is `name` without its last `drop` characters, plus `ending`. */
 static const struct safetensors_tensor *find_beside(const struct weight_files *f, const char *name,
                                                     size_t drop, const char *ending) {
     char other[300];
@@ -279,9 +279,10 @@ static int find_scales(const struct weight_files *f, const struct safetensors_te
     return (out->scale = tensor_data(f, s, err)) ? 0 : -1;
 }
 
-/* gpt_oss stores all experts of a layer as one tensor: "P.experts.7.up_proj.weight" is part of
- * "P.experts.gate_up_proj" [experts][in][2 out], or of its MXFP4 form "..._blocks" [experts][2 out][in / 32]
- * [16] and "..._scales"; gate and up alternate. Biases are "..._bias" [experts][2 out]. */
+/* The place of an expert's tensor in a stacked tensor. gpt_oss stores all experts of a layer as one tensor:
+ * "P.experts.7.up_proj.weight" is part of "P.experts.gate_up_proj" [experts][in][2 out], or of its MXFP4
+ * form "..._blocks" [experts][2 out][in / 32] [16] and "..._scales"; gate and up alternate. Biases are
+ * "..._bias" [experts][2 out]. */
 struct stacked {
     char name[280]; /* name of the stacked tensor, without its ending */
     uint64_t expert;

@@ -12,7 +12,7 @@
 struct weight_view {
     const void *data; /* points into the mapping; NULL: see `convert` */
     enum dtype type;
-    /* NULL: the tensor is used in place. Otherwise it becomes numbers of `type`. */
+    /* Converts `source` to numbers of `type`. NULL: the tensor is used in place. */
     weight_convert *convert;
     struct weight_source source;
     /* Scales of F8_E4M3 and I8, one per scale_rows x scale_cols numbers; NULL: none. */

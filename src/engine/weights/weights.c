@@ -131,7 +131,7 @@ static const void *aligned_data(struct weights *w, const struct weight_view *v, 
 }
 
 static struct tensor *wrap_data(struct weights *w, const void *data, size_t bytes) {
-    if (!data) return NULL; /* w->failed */
+    if (!data) return NULL; /* w->failed is set */
     struct tensor *t = ops_wrap(w->ops, data, bytes);
     vec_push(&w->tensors, t);
     return t;
@@ -261,7 +261,7 @@ struct fill_job {
 
 static void fill_tensor(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
     const struct weights_stream *s = &p->stream;
-    if (s->offset == 0 && p->type != DTYPE_F16) { /* all large tensors */
+    if (s->offset == 0 && p->type != DTYPE_F16) { /* all matrices, unless they are f16 */
         k->generate((char *)p->data + from * dtype_bytes(p->type), p->type, s->a, s->b, s->scale,
                     p->first + (uint32_t)from, to - from);
         return;
@@ -275,7 +275,7 @@ static void fill_tensor(const struct kernels *k, const struct pending *p, size_t
     }
 }
 
-/* Vectors are stored as floats, rounded to the precision of the model's type. */
+/* Vectors are stored as floats; in bf16 models, they are rounded to bf16. */
 static void round_vector(const struct pending *p, enum dtype type, size_t from, size_t to) {
     float *v = p->data;
     if (type == DTYPE_BF16)

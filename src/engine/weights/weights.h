@@ -1,6 +1,6 @@
-/* The weights of a model. They come from safetensors or GGUF files, which are mapped and not copied, or from
- * a generator of synthetic numbers. A loader requests every tensor by name without checking for errors, and
- * checks once at the end:
+/* The weights of a model. They come from safetensors or GGUF files, which are mapped (only tensors with
+ * another layout are copied), or from a generator of synthetic numbers. A loader requests every tensor by
+ * name without checking for errors, and checks once at the end:
  *     struct weights *w = weights_open_synthetic(ops, seed, DTYPE_BF16);   -- or weights_open_files()
  *     layer->q.w = weights_matrix(w, rows, cols, "model.layers.%d.self_attn.q_proj.weight", i);
  *     if (weights_finish(w, threads, NULL, NULL, &err) < 0) ...
@@ -46,17 +46,19 @@ struct matrix weights_rows(struct weights *w, int all_rows, int first, int rows,
 struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Copies a small tensor that is optional in files. Returns false if it is missing or has another size. */
+/* Copies a small tensor that is optional in files. Returns false if the tensor is missing, has another size
+ * or an unsupported type, or if the weights are synthetic. */
 bool weights_optional(const struct weights *w, const char *name, float *out, int n);
 
 typedef void weights_progress(void *context, uint64_t done_bytes, uint64_t total_bytes);
-/* Generates the synthetic tensors. Returns -1 if any call since the weights were opened failed; err is the
- * first error. */
+/* Generates the synthetic tensors and commits all tensors to the device. Returns -1 if any call since the
+ * weights were opened failed; err is the first error. */
 int weights_finish(struct weights *w, struct threads *threads, weights_progress *progress, void *context,
                    struct err *err);
 uint64_t weights_parameters(const struct weights *w); /* total of the requested tensors */
 uint64_t weights_bytes(const struct weights *w);
-const char *weights_types(const struct weights *w); /* "bf16"; "mixed" */
+const char *
+weights_types(const struct weights *w); /* type of all matrices, such as "bf16"; "mixed": several */
 
 /* The generator of one synthetic tensor. */
 struct weights_stream {
