@@ -95,8 +95,7 @@ static bool decode_on_device(struct job *j) {
     while (s->more && !cancelled) {
         for (; submitted < most && submitted < s->out->ids.n + STEPS_AHEAD; submitted++)
             decoder_steps_submit(j->e->steps, 1);
-        if (!decoder_steps_take(j->e->steps, &id))
-            break; /* the device failed; generate() reports the error */
+        if (!decoder_steps_take(j->e->steps, &id)) break; /* failed: generate() reports the error */
         record_tokens(j->rec, s->request, 1, 1);
         job_take_token(j, s, id);
         job_stamp_tokens(j, NULL, job_end_pass(j->e, step));

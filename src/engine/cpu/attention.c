@@ -44,7 +44,7 @@ static void rel_bias(const struct head *h, const float *table, const float *q, i
     }
 }
 
-/* Sets the scores of masked keys to -inf, so that the softmax makes them (nearly) 0. */
+/* Sets the scores of masked keys to -inf, so that the softmax makes them 0. */
 static void mask_scores(const struct head *h, float *s, int q0, int k0, int keys) {
     int nr = h->k->nr;
     for (int l = 0; l < nr; l++) {

@@ -8,7 +8,7 @@ struct unfold_job {
     int h, w, out_w;
 };
 
-/* One row of output pixels: out[pixel][c_in][side][side], zeros outside of the image. */
+/* Unfolds one row of output pixels: out[pixel][c_in][side][side], zeros outside of the image. */
 static void unfold_task(void *job, int oy, int worker) {
     const struct unfold_job *j = job;
     const struct conv *c = j->c;

@@ -8,7 +8,7 @@
 #include "engine/ops/ops.h"
 
 /* Threads are borrowed until ops_close(). isa: "portable", "avx2", ... (kernels.h); NULL: $INFERPROF_ISA
- * or the best instruction set. Returns NULL if this machine does not support the instruction set. */
+ * or the preferred instruction set. Returns NULL if this machine does not support the instruction set. */
 struct ops *cpu_open(struct threads *threads, const char *isa);
 /* Enables bf16 products even if the CPU has no bf16 instructions. For tests. */
 void cpu_test_bf16(struct ops *o);

@@ -25,7 +25,7 @@ struct cpu {
     struct scratch rounded;  /* activations of one operator, rounded to 8 bits */
     bool exact;              /* use float arithmetic even for quantised and bf16 weights */
     bool test_bf16;          /* use bf16 products even without bf16 instructions; for tests */
-    struct scratch indices;  /* integers that one operator needs in host memory */
+    struct scratch indices;  /* integers of one operator */
     struct scratch *own;     /* one per thread */
 };
 
@@ -48,7 +48,8 @@ void cpu_widen(const struct cpu *c, const struct matrix *w, size_t row, size_t c
 /* Rounds m rows of x, ldx apart, to 8 bits. cols is a multiple of 32. The result is valid until the next
  * call. */
 struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, int cols);
-/* Activations of a product, as floats. If the weights are quantised, also rounded to 8 bits. */
+/* Activations of a product, as floats, and also rounded to 8 bits (q8) if cpu_rounds() is true for the
+ * weights. */
 struct few_rows {
     const float *x;
     ptrdiff_t ldx;
@@ -67,7 +68,7 @@ float *cpu_unfolded(struct cpu *c, size_t floats);  /* valid until the next conv
 void cpu_reserve_own(struct cpu *c, size_t floats); /* call before threads_run() */
 static inline float *cpu_own(const struct cpu *c, int worker) { return c->own[worker].v; }
 
-/* Divides n items into parts of equal size, one per task. */
+/* Divides n items into parts of equal size (the last part may be smaller), one per task. */
 struct parts {
     size_t n, part;
 };

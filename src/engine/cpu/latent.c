@@ -1,5 +1,5 @@
-/* Latent attention. One token is multiplied with parts of kv_b. For many positions, keys and values are
- * computed. */
+/* Latent attention (decoder/latent.h). For one token, the query and the sums are multiplied with parts of
+ * kv_b. For many positions, rows are copied into keys and values. */
 #include <string.h>
 
 #include "engine/cpu/internal.h"

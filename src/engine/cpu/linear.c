@@ -4,7 +4,8 @@
 
 #include "engine/cpu/internal.h"
 
-/* Block sizes of large products. They are in bytes, so that they apply to tiles of any width. The columns
+/* Block sizes of large products. Panels and blocks are in bytes, so that the sizes apply to tiles of any
+ * width. The columns
  * of a panel stay in the first-level cache while the weights of a block are read. The weights of a task
  * and the sums of its PART_TOKENS tokens stay in the second-level cache. All features of these tokens are
  * computed before the next tokens, so that the tokens stay in the last-level cache. */
@@ -178,8 +179,8 @@ static void gemm_task(void *job, int task, int worker) {
                   MIN(k->nr, j->m - p * k->nr), features, j->bias ? j->bias + f0 : NULL, j->store == OPS_ADD);
 }
 
-/* Chooses the features per task: as many as fit in a block, or fewer features if there would be too few
- * tasks. */
+/* Chooses the size of a task: as many features as fit in a block, and PART_TOKENS tokens. Both are smaller if
+ * there would be too few tasks. */
 static void plan_gemm(struct gemm_job *j) {
     const struct kernels *k = j->c->k;
     int threads = threads_count(j->c->threads), out = j->l->w.rows;

@@ -87,7 +87,8 @@ static void place_heads(struct decoder *d, const struct decoder_layer *l, struct
     }
 }
 
-/* Does the same, including norms, in one operator. Queries become 16-bit numbers in d->narrow.q. */
+/* Like place_heads(), but one operator per segment also applies the norms. Queries become 16-bit numbers in
+ * d->narrow.q. */
 static void place_narrow(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass) {
     size_t row = 0, q = (size_t)(d->heads * d->dim_k), kv = (size_t)(d->kv_heads * d->dim_k);
     for (int i = 0; i < pass.n; i++) {

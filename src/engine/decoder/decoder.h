@@ -6,13 +6,13 @@
  *             x += down(glu(gate(h), up(h)))      h = rms(x); or the experts of moe.h
  *     logits = head(rms(x))
  *
- *     struct decoder *d = decoder_open(&model->text, ops, weights, max_context, &err);
+ *     struct decoder *d = decoder_open(&model->text, ops, weights, max_context, DTYPE_BF16, &err);
  *     ...weights_finish()...
  *     decoder_embed(d, ids, n, x);
- *     decoder_forward(d, x, n, position, &logits);
+ *     decoder_forward(d, x, n, position, logits);
  * Several sequences can share a pass: decoder_forward_rows() reads the weights once for the rows of all
  * sequences, and each row attends to its own sequence. Memory is allocated by decoder_open() and
- * decoder_reserve(); a forward pass does not allocate. */
+ * decoder_reserve(); a forward pass allocates no tensors. */
 #ifndef ENGINE_DECODER_DECODER_H
 #define ENGINE_DECODER_DECODER_H
 
@@ -26,7 +26,7 @@
 #include "engine/weights/weights.h"
 #include "llm/model.h"
 
-enum { DECODER_CHUNK = 512 }; /* most rows per forward pass, unless the backend prefers more */
+enum { DECODER_CHUNK = 512 }; /* most rows per forward pass, unless ops_backend.rows is set */
 
 struct decoder_layer {
     struct tensor *norm1, *norm2; /* [hidden]: before attention and before the feed-forward block */
@@ -73,11 +73,12 @@ struct decoder {
         struct tensor *h, *q, *mixed, *gate;
     } narrow;
     struct moe_scratch moe;
-    /* [layers][ROUTING_MAX_EXPERTS] since decoder_experts_reset(); NULL: no layer has routed experts */
+    /* [layers][ROUTING_MAX_EXPERTS]: used since decoder_experts_reset(); NULL: no layer has experts */
     bool *expert_used;
     /* true: the routing ran on the device since the reset, so expert_used is incomplete */
     bool experts_unknown;
-    /* Latent attention: keys and values of one layer for many tokens, and scratch memory for one token. */
+    /* Latent attention: wide_keys and wide_values are those of one layer for many tokens; absorbed and sums
+     * are scratch memory for one token. */
     struct tensor *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
     struct attention *attentions;           /* [chunk]: scratch for the sequences of a pass */
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
@@ -85,7 +86,7 @@ struct decoder {
 
 /* Checks that the decoder, and the backend, support this model. */
 int decoder_check(const struct llm_text *c, const struct ops *o, struct err *err);
-/* kv: see above. */
+/* kv: requested type of the cache (decoder.kv). */
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
                              enum dtype kv, struct err *err);
 void decoder_close(struct decoder *d); /* NULL: nothing */
@@ -100,7 +101,8 @@ struct decoder_rows {
     int sequence, position, n;
     bool logits; /* compute the logits of the last of these rows */
     int length;  /* length of the whole text in tokens, including later segments; 0: position + n */
-    const struct rope_places *places; /* rotary positions of a text with images; NULL: position, ... */
+    /* rotary positions of a text with images; NULL: position, position + 1, ... */
+    const struct rope_places *places;
 };
 struct decoder_pass {
     const struct decoder_rows *v;
@@ -123,11 +125,11 @@ double decoder_experts_used(const struct decoder *d);
 void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct view x,
                        struct decoder_pass pass);
 
-/* Fits the table of rotary positions to the length of a segment's text. Call before the segment is
- * rotated. */
+/* Fits the table of rotary positions to the length and the images of a segment's text. Call before the
+ * segment is rotated. */
 void decoder_fit_rope(struct decoder *d, const struct decoder_rows *r);
 
-/* Forgets the positions of the last request; call before a request with other images. */
+/* Marks the computed rotary positions as outdated. Call before each request, which may have other images. */
 static inline void decoder_forget_places(struct decoder *d) { d->rope_filled.n = 0; }
 
 static inline int decoder_pass_rows(struct decoder_pass pass) {

@@ -63,7 +63,8 @@ static void place_latent(struct decoder *d, const struct latent *s, const struct
     ops_copy(o, kept_at(d, s, l, r->sequence, r->position), kept, (size_t)r->n * row);
 }
 
-/* Computes the layer's keys and values for all positions of the sequence so far. Used for many tokens. */
+/* Computes the layer's keys and values for all positions of the sequence so far. Used for segments of
+ * several tokens. */
 static void expand_latents(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
                            int sequence, int positions) {
     int width = d->heads * (s->nope + s->value);

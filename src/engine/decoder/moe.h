@@ -20,8 +20,8 @@ struct moe {
 struct moe_scratch {
     struct tensor *logits, *rows, *out, *gate, *up;
     struct routing_choice *choices; /* [tokens][k] */
-    int *token;                     /* [tokens * k], ordered by expert */
-    float *weight;                  /* weights of these tokens */
+    int *token;                     /* [tokens * k]: the tokens of all choices, ordered by expert */
+    float *weight;                  /* [tokens * k]: the weights of the same choices */
     bool by_device;                 /* the last call routed on the device, so `choices` are not valid */
     float *opening;                 /* [tokens]: the factor of the shared expert */
     int *every;                     /* [tokens]: 0, 1, 2, ... */
@@ -30,7 +30,7 @@ struct moe_scratch {
 void moe_scratch_init(struct moe_scratch *s, struct ops *o, const struct moe *e, int hidden, int tokens);
 void moe_scratch_free(struct moe_scratch *s, struct ops *o);
 
-/* y[m, hidden] += experts(x[m, hidden]). Afterwards, s->choices contains the choice of each token, unless
+/* y[m, hidden] += experts(x[m, hidden]). Afterwards, s->choices contains the choices of all tokens, unless
  * the routing ran on the device. `gate` is scratch memory for [m, inner of the shared expert], of the type
  * of x. */
 void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int hidden, struct view y,

@@ -21,7 +21,7 @@ static double llama3_frequency(const struct llm_rope *c, double f) {
     return (1 - smooth) * f / factor + smooth * f;
 }
 
-/* YaRN: the dimension whose wavelength makes `turns` turns within the original context. */
+/* YaRN: returns the dimension whose pair makes `turns` rotations within the original context. */
 static double yarn_dimension(const struct llm_rope *c, double turns) {
     double original = c->original_max_positions ? (double)c->original_max_positions : 4096;
     return c->dims * log(original / (turns * 2 * M_PI)) / (2 * log(c->theta));
@@ -87,7 +87,7 @@ struct llm_rope rope_local(const struct llm_rope *c) {
 }
 
 /* Returns the number that selects the frequencies for a text: for dynamic, the factor of the base; for
- * longrope, 1 if the long divisors apply. */
+ * longrope, 1 if the long divisors apply. Otherwise 0. */
 static double length_scale(const struct llm_rope *c, int length) {
     double trained = (double)c->max_positions, factor = value_or(c->factor, 1);
     if (c->kind == LLM_ROPE_LONGROPE) return (uint64_t)length > c->original_max_positions ? 1 : 0;

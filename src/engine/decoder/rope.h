@@ -1,6 +1,6 @@
 /* The tables of rotary positions: pairs of elements of a head rotate by position * frequency.
  *     half-split:   pair i is (x[i], x[i + dims/2])           Llama, Qwen, DeepSeek-OCR
- *     interleaved:  pair i is (x[2i], x[2i + 1])              DeepSeek-V2 */
+ *     interleaved:  pair i is (x[2i], x[2i + 1])              DeepSeek-V2 and V3 */
 #ifndef ENGINE_DECODER_ROPE_H
 #define ENGINE_DECODER_ROPE_H
 
@@ -39,8 +39,8 @@ void rope_fit(struct rope_table *t, struct ops *o, const struct llm_rope *c, str
 bool rope_fits_length(const struct llm_rope *c); /* true for the types dynamic and longrope */
 /* Returns the number of positions that the model supports. For dynamic, this is `factor` times `trained`. */
 uint64_t rope_positions(const struct llm_rope *c, uint64_t trained);
-/* Returns the factor for the scores of latent attention in addition to 1/sqrt(head_dim): mscale with YaRN,
- * otherwise 1. */
+/* Returns the factor for the scores of latent attention in addition to 1/sqrt(head_dim): with YaRN and
+ * mscale_all_dim, the square of YaRN's mscale; otherwise 1. */
 double rope_score_scale(const struct llm_rope *c);
 
 #endif

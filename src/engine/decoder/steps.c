@@ -8,7 +8,7 @@ struct decoder_steps {
     struct decoder *decoder; /* borrowed */
     const struct ops_decode_calls *calls;
     void *state;
-    unsigned reserved; /* value of d->reserved when `state` was made */
+    unsigned reserved; /* value of decoder->reserved when `state` was made */
 };
 
 static struct decode_layer layer_of(const struct decoder_layer *l) {

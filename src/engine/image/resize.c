@@ -9,8 +9,7 @@
 #include "base/util.h"
 #include "engine/image/image.h"
 
-#define FRACTION_BITS \
-    22 /* of a weight: 32 bits minus 8 for the value and 2 for the overshoot of the filter */
+#define FRACTION_BITS 22 /* of a weight: 32 minus 8 for the value and 2 for the overshoot of the filter */
 #define CUBIC_SUPPORT 2.0
 #define CUBIC_A (-0.5)
 #define MAX_WEIGHTS (128u << 20) /* limit per axis: 512 MB, which sides of about 30 million pixels reach */

@@ -8,7 +8,7 @@
 #include "engine/ocr/output.h"
 #include "engine/ocr/font.h"
 
-#define TINT_ALPHA 20 /* of 255 */
+#define TINT_ALPHA 20 /* opacity of the tint, of 255 */
 #define TITLE_OUTLINE 4
 #define OUTLINE 2
 #define LABEL_ABOVE 15 /* pixels above the box */
@@ -21,10 +21,10 @@ struct colour {
 struct page {
     struct image *im;
     struct image tint; /* colours of the tint */
-    uint8_t *tinted;   /* [height][width] */
+    uint8_t *tinted;   /* [height][width]: 1 for tinted pixels */
 };
 
-/* A colour that is dark enough to read on white; it depends only on the position in the output. */
+/* Returns a colour that is dark enough to read on white. It depends only on the group's index. */
 static struct colour colour_of(size_t group) {
     static const struct colour colours[] = {
         { 178, 34, 52 },  { 31, 90, 160 },  { 40, 130, 80 }, { 150, 75, 0 },
@@ -41,7 +41,8 @@ static void set_pixel(struct image *im, int x, int y, struct colour c) {
     p[2] = c.b;
 }
 
-static struct dsocr_box clip(const struct image *im, struct dsocr_box b) { /* both corners are inside */
+/* Moves both corners into the image. */
+static struct dsocr_box clip(const struct image *im, struct dsocr_box b) {
     return (struct dsocr_box){ MAX(b.x1, 0), MAX(b.y1, 0), MIN(b.x2, im->width - 1),
                                MIN(b.y2, im->height - 1) };
 }

@@ -69,7 +69,7 @@ static void add_box(struct dsocr_group *g, struct dsocr_box box) {
     g->boxes[g->nboxes++] = box;
 }
 
-/* A syntax error anywhere invalidates all boxes. */
+/* Returns false if there is a syntax error anywhere. All boxes are then invalid. */
 static bool read_boxes(struct dsocr_group *g, struct cursor c, int width, int height) {
     struct dsocr_box box;
     if (!accept_char(&c, '[')) return false;

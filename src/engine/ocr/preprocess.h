@@ -3,7 +3,7 @@
  * by row.
  *     struct dsocr_plan plan;                       -- sizes only, no pixels
  *     dsocr_plan_make(&settings, width, height, &plan);
- *     dsocr_views_make(&plan, &image, &views, &err); -- fp32, normalised to -1..1 */
+ *     dsocr_views_make(&plan, &image, NULL, &views, &err); -- floats, normalised to -1..1 */
 #ifndef ENGINE_OCR_PREPROCESS_H
 #define ENGINE_OCR_PREPROCESS_H
 
@@ -28,7 +28,7 @@ struct dsocr_settings {
 const struct dsocr_settings *dsocr_mode(const char *name, struct err *err);
 
 /* Replaces the sizes of a mode; 0 keeps a size. crop: 1 on, -1 off, 0 as in the mode. Fails if a side is
- * not a multiple of 64. */
+ * not a multiple of 64 from 64 to 4096. */
 int dsocr_set_sizes(struct dsocr_settings *s, int base_side, int image_side, int crop, struct err *err);
 
 struct dsocr_plan {
@@ -45,7 +45,7 @@ void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, stru
 /* Computes the grid of tiles for a width x height image. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h);
 
-/* Allocator for views; NULL: malloc. */
+/* Memory of views. dsocr_views_make() uses malloc() and floats if its argument is NULL. */
 struct dsocr_memory {
     void *(*alloc)(void *context, size_t bytes); /* NULL: not enough memory */
     void (*free)(void *context, void *p);
@@ -65,7 +65,7 @@ struct dsocr_views {
 /* Writes the float in -1..1 for each of the 256 byte values. Calculates in torchvision's order: divide by
  * 255, subtract 0.5, divide by 0.5. */
 void dsocr_scale(float scale[256]);
-/* Fails if the image cannot be resized; `out` is then empty. */
+/* Fails if the image cannot be resized or memory is short; `out` is then empty. */
 int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, const struct dsocr_memory *memory,
                      struct dsocr_views *out, struct err *err);
 /* The original code treats views whose values sum to exactly 0 (half black and half white, for example) as
@@ -74,20 +74,18 @@ int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, cons
 void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);
 void dsocr_views_free(struct dsocr_views *v);
 
-/* Describes each of the plan's image_tokens rows: tiles first, then the global view, then the separator.
- * `rows` has image_tokens entries. */
+/* The source of one row of an image in the sequence. */
 enum dsocr_row_kind { DSOCR_ROW_TILE, DSOCR_ROW_GLOBAL, DSOCR_ROW_NEWLINE, DSOCR_ROW_SEPARATOR };
 struct dsocr_row {
     enum dsocr_row_kind kind;
     int tile;  /* index of the tile, for DSOCR_ROW_TILE */
     int token; /* index of the token in that view, row-major */
 };
+/* Describes each of the plan's image_tokens rows: tiles first, then the global view, then the separator.
+ * `rows` has image_tokens entries. */
 void dsocr_layout(const struct dsocr_plan *plan, struct dsocr_row *rows);
 
-/* Converts a prompt to ids. Strips white space at both ends, splits the prompt at each "<image>", and
- * encodes each part without special tokens. The result starts with bos_id and has plans[i].image_tokens
- * copies of image_id for the i-th image. Appends to ids and, for each image, the position of its first
- * token to `starts` (may be NULL). The prompt must contain one "<image>" per image. */
+/* A prompt and the plans of its images. */
 struct dsocr_prompt {
     const char *text;
     size_t len;
@@ -95,6 +93,10 @@ struct dsocr_prompt {
     const struct dsocr_plan *plans;
     size_t nplans;
 };
+/* Converts a prompt to ids. Strips white space at both ends, splits the prompt at each "<image>", and
+ * encodes each part without special tokens. The result starts with bos_id and has plans[i].image_tokens
+ * copies of image_id for the i-th image. Appends to ids and, for each image, the position of its first
+ * token to `starts` (may be NULL). The prompt must contain one "<image>" per image. */
 int dsocr_prompt_ids(struct tokenizer *t, const struct dsocr_prompt *p, struct token_ids *ids,
                      struct token_ids *starts, struct err *err);
 

@@ -13,7 +13,7 @@
 #include "engine/weights/weights.h"
 #include "llm/model.h"
 
-#define SAM_SHARE 0.86 /* SAM's share of the FLOPs of a view; the rest are CLIP's */
+#define SAM_SHARE 0.86 /* SAM's share of the progress of a view, by FLOPs; the rest is CLIP's */
 
 struct sam_block {
     struct tensor *norm1_w, *norm1_b, *norm2_w, *norm2_b; /* [width] */

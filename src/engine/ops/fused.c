@@ -1,4 +1,4 @@
-/* Fused operators, which run as single operators if the backend lacks them; 16-bit activations; host memory. */
+/* Fused operators, which run as single operators if the backend lacks them; 16-bit tensors; host memory. */
 #include <stdlib.h>
 
 #include "base/util.h"

@@ -26,12 +26,11 @@
 /* ---- memory */
 struct tensor; /* memory of a backend; each backend defines its own struct */
 
-/* A position inside a tensor. Operators take views, so that rows of a larger tensor need no
- * copy. */
+/* A position inside a tensor. Operators take views, so that rows of a larger tensor need no copy. */
 struct view {
     struct tensor *tensor;
-    size_t
-        at; /* offset from the tensor's start, in numbers: floats, or the type of a cache or 16-bit tensor */
+    /* offset from the tensor's start, in numbers: floats, or the type of a cache or 16-bit tensor */
+    size_t at;
 };
 static inline struct view view_of(struct tensor *t) { return (struct view){ t, 0 }; }
 static inline struct view view_at(struct view v, size_t floats) {
@@ -195,8 +194,7 @@ struct windows {
 };
 
 /* Arguments of ops_place_heads(): the new queries, keys and values of n rows of a sequence, from `position`
- * on: q[n][heads][dim], k and v
- * [n][kv_heads][dim]. */
+ * on: q[n][heads][dim], k and v [n][kv_heads][dim]. */
 struct place_heads {
     struct view q, k, v;
     struct tensor *q_norm, *k_norm; /* [dim]; NULL: none */
@@ -366,8 +364,8 @@ void ops_linear(struct ops *o, const char *name, const struct linear *l, struct 
                 struct view y, ptrdiff_t ldy, enum ops_store store);
 /* Applies n linear layers to the same single row x. */
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
-/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). This
- * operator takes most of the decoding time. */
+/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). This operator takes most
+ * of the decoding time. */
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
 

@@ -42,7 +42,7 @@ struct spelling {
     char text[64];
 };
 
-/* Writes the text of token i in the byte alphabet. */
+/* Writes the text of byte i (i < 256) or merge i - 256 to all[i], in the byte alphabet. */
 static void spell(struct spelling *all, unsigned i) {
     char c[4];
     if (i < 256) {

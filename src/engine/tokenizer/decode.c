@@ -6,7 +6,8 @@
 /* ---- conversion of any bytes to characters */
 
 /* Returns the length of the character that begins with the bytes [p, p+n), or 0 if no character can begin
- * with them. *bad is then the number of bytes that one U+FFFD replaces (the longest valid beginning). */
+ * with them. *bad is the number of bytes that one U+FFFD replaces if the character is invalid or incomplete:
+ * the longest valid beginning. */
 static size_t char_needs(const unsigned char *p, size_t n, size_t *bad) {
     unsigned c = p[0];
     size_t need = c < 0x80                ? 1
@@ -38,7 +39,7 @@ static void put_char(struct token_stream *s, const char *p, size_t n, struct str
 }
 
 /* Moves all complete characters from `held` to the output. Bytes that cannot form a character become
- * U+FFFD. */
+ * U+FFFD; if `all` is set, so does an incomplete character at the end. */
 static void emit_complete(struct token_stream *s, bool all, struct strbuf *out) {
     size_t done = 0;
     while (done < s->nheld) {
@@ -113,7 +114,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* Returns the byte of a token such as <0xE4>; -1 for other tokens. */
+/* Returns the byte of a token such as <0xE4>; -1 for other tokens and without byte fallback. */
 static int fallback_byte(const struct tok_decoder *d, const char *text, size_t n) {
     if (!d->byte_fallback || n != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
     int high = hex_digit(text[3]), low = hex_digit(text[4]);
@@ -127,7 +128,7 @@ static void put_token(struct token_stream *s, const char *text, size_t n, bool a
         put_byte(s, (unsigned char)byte, out);
         return;
     }
-    if (d->kind != TOK_DECODER_BYTES) emit_complete(s, true, out); /* a sequence of bytes ends here */
+    if (d->kind != TOK_DECODER_BYTES) emit_complete(s, true, out); /* ends a sequence of fallback bytes */
     switch (d->kind) {
     case TOK_DECODER_NONE:
         if (s->tokens > 0) put_byte(s, ' ', out);
@@ -170,7 +171,7 @@ void token_stream_next(struct token_stream *s, uint32_t id, struct strbuf *out) 
 
 void token_stream_finish(struct token_stream *s, struct strbuf *out) { emit_complete(s, true, out); }
 
-/* Writes a sequence of fallback bytes. If the whole sequence is not valid UTF-8, each byte becomes U+FFFD. */
+/* Writes a sequence of fallback bytes. Unless the whole sequence is valid UTF-8, each byte becomes U+FFFD. */
 static void put_run(struct token_stream *s, struct strbuf *run, struct strbuf *out) {
     bool good = utf8_valid(run->buf, run->len);
     if (good) put_text(s, run->buf, run->len, out);

@@ -41,7 +41,7 @@ static const char gpt4o_split[] = SEQUENCE(
           "+" LOWER "*" ENDINGS "\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|"
           "\\\\s+(?!\\\\S)|\\\\s+"));
 
-/* Values of tokenizer.ggml.pre. */
+/* How text is split, by the value of tokenizer.ggml.pre. */
 static const struct split_row {
     const char *name, *pre_tokenizer;
     bool ignore_merges, nfc;
@@ -87,7 +87,7 @@ static int add_tokens(struct tokenizer *t, const struct gguf *g, struct err *err
     return tok_index_added(t, err);
 }
 
-/* ---- parts that are the same as in a tokenizer.json */
+/* ---- parts that are loaded like those of a tokenizer.json */
 static int load_steps(const char *json, const char *where, struct tok_steps *out, struct err *err) {
     json_t *root = jsonr_load_text(json, strlen(json), where, err);
     int rc = root ? tok_load_steps(root, where, out, err) : -1;

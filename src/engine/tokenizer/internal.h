@@ -1,4 +1,4 @@
-/* The parts of a tokenizer. Filled by load.c, used by tokenizer.c and decode.c. */
+/* The parts of a tokenizer. Filled by load.c, load_steps.c and gguf.c; used by tokenizer.c and decode.c. */
 #ifndef ENGINE_TOKENIZER_INTERNAL_H
 #define ENGINE_TOKENIZER_INTERNAL_H
 
@@ -11,7 +11,7 @@ enum tok_decoder_kind {
     TOK_DECODER_NONE,      /* tokens joined by spaces */
     TOK_DECODER_BYTES,     /* converts the GPT-2 alphabet back to bytes */
     TOK_DECODER_TEXT,      /* applies replacements and optional byte fallback */
-    TOK_DECODER_METASPACE, /* the marker becomes a space; it is dropped in the first token */
+    TOK_DECODER_METASPACE, /* the marker becomes a space; in the first token, see keep_first */
 };
 
 struct tok_decoder {
@@ -21,8 +21,8 @@ struct tok_decoder {
         size_t nfrom, nto;
     } * replace;
     size_t nreplace, replace_cap;
-    bool byte_fallback; /* <0xE4> is a byte */
-    bool keep_first;    /* TOK_DECODER_METASPACE: keep the marker of the first token */
+    bool byte_fallback; /* tokens such as <0xE4> are bytes */
+    bool keep_first;    /* TOK_DECODER_METASPACE: do not drop the marker in the first token */
     char strip[5];      /* this character is removed from the start, at most strip_count times */
     size_t strip_count;
 };
@@ -47,7 +47,7 @@ int tok_load_steps(struct json_t *node, const char *where, struct tok_steps *out
 void tok_add_added(struct tokenizer *t, struct tok_added a, const char *text, size_t n);
 int tok_index_added(struct tokenizer *t, struct err *err);
 struct tokenizer *tok_new(void);                /* empty; tokenizer_close() frees it */
-const char *tok_json_type(struct json_t *node); /* returns its "type"; "" if it has no type */
+const char *tok_json_type(struct json_t *node); /* returns the node's "type"; "": none */
 int tok_load_decoder(struct json_t *node, struct tok_decoder *out, struct err *err);
 
 const struct tok_added *tok_find_added(const struct tokenizer *t, uint32_t id); /* NULL: not an added token */

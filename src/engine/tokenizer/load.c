@@ -1,4 +1,5 @@
-/* Converts a tokenizer.json to a tokenizer: vocabulary, merges, added tokens, post-processor. */
+/* Converts a tokenizer.json to a tokenizer: vocabulary, merges, added tokens, post-processor. load_steps.c
+ * converts the other parts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,7 +177,8 @@ static int load_post_processor(struct tokenizer *t, json_t *node, int depth, str
     const char *type = tok_json_type(node);
     json_t *list = json_object_get(node, "processors"), *item;
     size_t i;
-    if (!node || json_is_null(node) || strcmp(type, "ByteLevel") == 0) return 0; /* ByteLevel: offsets only */
+    if (!node || json_is_null(node) || strcmp(type, "ByteLevel") == 0)
+        return 0; /* ByteLevel only changes offsets */
     if (strcmp(type, "TemplateProcessing") == 0) return load_template(t, node, err);
     if (strcmp(type, "RobertaProcessing") == 0 || strcmp(type, "BertProcessing") == 0) {
         if (load_pair(&t->prefix, json_object_get(node, "cls"), err) < 0) return -1;

@@ -10,7 +10,7 @@
 #include "base/vec.h"
 #include "engine/tokenizer/internal.h"
 
-#define MAX_DEPTH 8 /* of nested Sequences */
+#define MAX_DEPTH 8 /* limit of nested Sequences */
 #define GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define DEFAULT_MARK "\xe2\x96\x81" /* U+2581 */
 
@@ -123,7 +123,8 @@ static const char *mark_of(json_t *node) {
     return mark && mark[0] ? mark : DEFAULT_MARK;
 }
 
-/* Returns "always", "never" or "first". Files before 2024 have add_prefix_space instead. */
+/* Returns the prepend_scheme: "always", "never" or "first", unless the file is invalid. Files before 2024
+ * have add_prefix_space instead. */
 static const char *scheme_of(json_t *node) {
     const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
     if (scheme) return scheme;

@@ -15,7 +15,7 @@ struct tok_piece {
     bool first;        /* the piece is at the start of the input */
 };
 
-struct tok_pieces { /* zeroed, except STRBUF_INIT */
+struct tok_pieces { /* call tok_pieces_init() first */
     struct strbuf text;
     struct tok_piece *v;
     size_t n, cap;

@@ -10,7 +10,8 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 
-/* Limit in steps. It is far more than any real pre-tokenizer needs, and takes well under a second. */
+/* Limit of PCRE2's steps per search. It is far more than any real pre-tokenizer needs, and PCRE2 reaches it
+ * in well under a second. */
 #define MATCH_LIMIT 2000000u
 #define JIT_STACK_BYTES (1u << 20)
 
@@ -18,7 +19,7 @@
 #define SPACES                                                                                               \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{" \
     "3000}"
-/* PCRE2's \w does not match marks and joiners. */
+/* The characters of \w. PCRE2's own \w does not match marks and connectors other than "_". */
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 
 struct tok_regex {
@@ -39,7 +40,7 @@ static int refuse(const struct translation *t, const char *what, struct err *err
                    (int)(t->end - t->p > 20 ? 20 : t->end - t->p), t->p);
 }
 
-/* Translates one escape sequence. *p is at the letter after the backslash. */
+/* Translates one escape sequence. t->p is at the letter after the backslash. */
 static int translate_escape(struct translation *t, struct err *err) {
     char c = *t->p++;
     const char *set = c == 's' || c == 'S'   ? SPACES

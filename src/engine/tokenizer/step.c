@@ -64,8 +64,8 @@ static int find_spans(struct tok_regex *re, const char *text, size_t n, bool inv
     return rc;
 }
 
-/* Joins spans from the left. A match is joined with the piece before it, unless that piece is a match too.
- * With TOK_SPLIT_CONTIGUOUS, neighbours of the same kind are joined. */
+/* Joins spans from the left. With TOK_SPLIT_MERGED_WITH_PREVIOUS, a match is joined with the span before it,
+ * unless that span is a match too. With TOK_SPLIT_CONTIGUOUS, neighbours of the same kind are joined. */
 static void join(struct spans *s, enum tok_split split) {
     size_t n = 0;
     bool previous = false;
@@ -82,7 +82,7 @@ static void join(struct spans *s, enum tok_split split) {
     s->n = n;
 }
 
-/* Joins spans from the right. A match is joined with the piece after it, unless that piece is a match too. */
+/* Joins spans from the right. A match is joined with the span after it, unless that span is a match too. */
 static void join_next(struct spans *s) {
     size_t n = s->n; /* the result is built at [n, s->n) */
     bool previous = false;

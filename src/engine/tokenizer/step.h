@@ -8,9 +8,9 @@
 
 enum tok_step_kind {
     TOK_STEP_PREPEND,        /* adds text before every piece */
-    TOK_STEP_PREPEND_UNLESS, /* the same, unless the piece already begins with it */
-    TOK_STEP_PREPEND_FIRST,  /* the same, but only at the start of the input */
-    TOK_STEP_REPLACE,        /* matches by text */
+    TOK_STEP_PREPEND_UNLESS, /* the same, unless the piece already begins with the text */
+    TOK_STEP_PREPEND_FIRST,  /* like TOK_STEP_PREPEND_UNLESS, but only at the start of the input */
+    TOK_STEP_REPLACE,        /* replaces matches by `text` */
     TOK_STEP_SPLIT,
     TOK_STEP_BYTES, /* converts every byte to its character in the GPT-2 alphabet */
     TOK_STEP_NFC,
@@ -33,7 +33,7 @@ struct tok_step {
     size_t len;
     enum tok_split split;
     bool invert;      /* the gaps between matches count as the matches */
-    bool left, right; /* of TOK_STEP_STRIP */
+    bool left, right; /* TOK_STEP_STRIP: which ends to strip */
 };
 
 struct tok_steps {

@@ -42,9 +42,9 @@ bool tokenizer_in_gguf(const struct gguf *g); /* the file has a vocabulary */
 struct tokenizer *tokenizer_open_gguf(const struct gguf *g, const char *what, struct err *err);
 void tokenizer_close(struct tokenizer *t);
 
-/* Appends the ids of text. Bytes that are not UTF-8 count as U+FFFD. Special tokens in the text are
+/* Appends the ids of text. Bytes that are not UTF-8 count as U+FFFD. Added tokens in the text are
  * recognised; TOKENIZER_ADD_SPECIAL also adds the ids of the file's post-processor. Returns -1 if a
- * regular expression exceeds its limits; there are no other errors. */
+ * regular expression fails, for example because it exceeds its limits. */
 int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, enum tokenizer_special special,
                      struct token_ids *ids, struct err *err);
 

@@ -39,8 +39,8 @@ void clip_close(struct clip *c); /* NULL: nothing */
 struct clip_part {
     int views, n; /* n x n features each */
 };
-/* features[views of all parts, n*n, width] -> out of the same shape: the output of layer c->layers - 1.
- * `share` is the share of this call in the progress of a view. */
+/* features[views of all parts, n*n, width] -> out of the same shape: the output of the last layer without
+ * the class tokens. `share` is the share of this call in the progress of a view. */
 void clip_forward(const struct clip *c, struct ops *o, const struct clip_part *parts, int nparts,
                   struct view features, struct view out, double share);
 

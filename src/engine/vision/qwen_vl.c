@@ -161,9 +161,9 @@ int qwen_window_order(int rows, int cols, int window, int *order, int *sizes) {
 
 /* One forward pass. */
 struct pass {
-    int rows;   /* patches */
+    int rows;   /* number of patches */
     int *order; /* [rows / merge^2]: merged squares by window */
-    int *sizes; /* [windows]: merged squares of each window */
+    int *sizes; /* [windows]: number of merged squares of each window */
     int windows;
     struct tensor *x, *h, *qkv, *mixed, *up;
     struct rope_table rope;
@@ -253,7 +253,7 @@ static void attend_rows(const struct qwen_vl *q, struct ops *o, const struct pas
                                                .dim = q->width / q->heads });
 }
 
-/* Computes the attention of all windows. Neighbouring windows of the same size share one operator. */
+/* Computes the attention of all windows. Consecutive windows of the same size share one operator. */
 static void attend_windows(const struct qwen_vl *q, struct ops *o, const struct pass *p) {
     int area = q->merge * q->merge, first = 0;
     for (int i = 0, same; i < p->windows; i += same) {

@@ -82,8 +82,9 @@ static const struct own_mark *mark_of(const struct vision *v) {
     return &own_marks[COUNTOF(own_marks) - 1];
 }
 
-/* Writes the prompt with the marks that the tokenizer knows, and returns the id of the image token. A
- * tokenizer without the model's own image token, such as the built-in one, encodes VISION_MARK instead. */
+/* Writes the prompt with the image marks of the tokenizer, and returns the id of the image token. A tokenizer
+ * without the model's own image token, such as the built-in one, encodes VISION_MARK instead. If the prompt
+ * has no mark, one mark per image is added at its start. */
 static uint32_t mark_prompt(const struct vision *v, struct tokenizer *t, const struct vision_prompt *p,
                             struct strbuf *out) {
     const struct own_mark *own = mark_of(v);

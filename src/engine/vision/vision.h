@@ -1,7 +1,7 @@
 /* The interface of image encoders: an image becomes rows of the prompt. Each family of vision models fills
  * one struct vision_encoder; src/engine/encoders.c lists them. All families have the same parts: an encoder
  * over the pixels, a projector to the decoder's width, and rows that replace the image tokens of the prompt.
- *     struct vision *v = vision_open(model, hidden, ops, weights, &err);    -- encoders.h
+ *     struct vision *v = vision_open(model, hidden, weights, &err);         -- encoders.h
  *     v->encoder->prepare(v->state, ops, &settings, &image, &prepared, &err);
  *     v->encoder->prompt(v, tokenizer, &prompt, &ids, &starts, &err);
  *     v->encoder->encode(v->state, ops, &prepared, rows, &times, progress, context);
@@ -24,7 +24,7 @@
 #define VISION_MARK "<image>" /* stands for an image in the text of a prompt */
 enum { VISION_STAGES_MAX = 4 };
 
-/* The image options of a request. All fields are optional and only used by DeepSeek-OCR. */
+/* The image options of a request, as in struct engine_request. Only DeepSeek-OCR uses them. */
 struct vision_settings {
     const char *mode; /* NULL: gundam */
     int max_tiles, base_size, image_size, crop;
@@ -66,7 +66,8 @@ struct vision_encoder {
     bool keep_special;                     /* the text of the answer contains special tokens */
     bool any_device;                       /* false: only backends with OPS_EXTRA_TOWERS run it */
 
-    void *(*open)(const struct llm_model *m, int hidden, struct weights *w, struct err *err); /* NULL: err */
+    /* Returns NULL on errors (see err). */
+    void *(*open)(const struct llm_model *m, int hidden, struct weights *w, struct err *err);
     void (*close)(void *state);
     int (*prepare)(const void *state, struct ops *o, const struct vision_settings *s, const struct image *im,
                    struct vision_prepared *out, struct err *err);
@@ -82,7 +83,7 @@ struct vision_encoder {
 struct vision {
     const struct vision_encoder *encoder;
     const struct llm_model *model; /* borrowed */
-    void *state;                   /* of the encoder */
+    void *state;                   /* the struct that encoder->open() returned */
 };
 
 void vision_prepared_free(struct vision_prepared *p);
@@ -97,11 +98,12 @@ uint64_t vision_stage_end(struct ops *o, uint64_t start_ns);
  * repeated for all rows of its image. */
 int vision_prompt_whole(const struct vision *v, struct tokenizer *t, const struct vision_prompt *p,
                         struct token_ids *ids, struct token_ids *starts, struct err *err);
-/* Replaces the i-th occurrence of `id` in ids[n] by images[i].tokens copies of image_id. */
+/* Appends ids[n] to `out`, with the i-th occurrence of `id` replaced by images[i].tokens copies of image_id,
+ * and the position of each image's first token to `starts`. Fails if `id` does not occur nimages times. */
 int vision_expand_ids(const uint32_t *ids, size_t n, uint32_t id, uint32_t image_id,
                       const struct vision_prepared *images, size_t nimages, struct token_ids *out,
                       struct token_ids *starts, struct err *err);
-/* Writes the number of each byte value for every channel: (value / 255 - mean) / std. */
+/* Writes the float for each byte value of every channel: (value / 255 - mean) / std. */
 void vision_scale(const struct llm_vision *v, float scale[3][256]);
 
 #endif

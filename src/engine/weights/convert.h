@@ -13,9 +13,8 @@ struct weight_source {
     const void *data, *more; /* `more` is the second tensor, see below */
     enum dtype type, more_type;
     int rows, cols;
-    int first,
-        step;     /* row r (or number r of a vector) is the stored row, column or number first + r * step */
-    size_t width; /* stored numbers per row */
+    int first, step; /* row (or number) r is the stored row, column or number first + r * step */
+    size_t width;    /* stored numbers per row */
     int heads, nope; /* convert_latent: sizes of kv_b */
 };
 

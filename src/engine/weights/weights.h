@@ -57,8 +57,7 @@ int weights_finish(struct weights *w, struct threads *threads, weights_progress 
                    struct err *err);
 uint64_t weights_parameters(const struct weights *w); /* total of the requested tensors */
 uint64_t weights_bytes(const struct weights *w);
-const char *
-weights_types(const struct weights *w); /* type of all matrices, such as "bf16"; "mixed": several */
+const char *weights_types(const struct weights *w); /* type of all matrices: "bf16"; "mixed": several */
 
 /* The generator of one synthetic tensor. */
 struct weights_stream {
