@@ -5,10 +5,9 @@
 #include "engine/cpu/internal.h"
 
 /* Block sizes of large products. Panels and blocks are in bytes, so that the sizes apply to tiles of any
- * width. The columns
- * of a panel stay in the first-level cache while the weights of a block are read. The weights of a task
- * and the sums of its PART_TOKENS tokens stay in the second-level cache. All features of these tokens are
- * computed before the next tokens, so that the tokens stay in the last-level cache. */
+ * width. The columns of a panel stay in the first-level cache while the weights of a block are read. The
+ * weights of a task and the sums of its PART_TOKENS tokens stay in the second-level cache. All features of
+ * these tokens are computed before the next tokens, so that the tokens stay in the last-level cache. */
 enum { BLOCK_NUMBERS = 256 }; /* the largest block of a quantised type */
 enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
 

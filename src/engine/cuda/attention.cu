@@ -1,9 +1,9 @@
-/* Attention over many keys: softmax(scale q k^T + bias) v, in float arithmetic and for any size. One or
+/* Attention: softmax(scale q k^T + bias) v, in float arithmetic and for any size. One or
  * eight warps compute one query of one head. flash.cu has the kernels for tensor cores. */
 #include "common.cuh"
 #include "kernel_args.h"
 
-enum { MOST_PER_LANE = 32 }; /* dim_v up to 1024 */
+enum { MOST_PER_LANE = 32 }; /* numbers of a value per lane, so dim_v is at most 1024 */
 
 __device__ __forceinline__ float dot_any(const float *q, const float *k, int n) {
     float s = 0;
@@ -16,8 +16,8 @@ __device__ __forceinline__ float dot_any(const float *q, const bf16 *k, int n) {
     return s;
 }
 
-/* The lanes of a warp are first the keys of a block of 32, then the numbers of a value. Shared memory
- * holds q[dim_k] and bias[2 side] per warp. With eight warps per query it also holds the sums of each
+/* A lane of a warp first computes the score of one of 32 keys, then sums its numbers of the values. Shared
+ * memory holds q[dim_k] and bias[2 side] per warp. With eight warps per query it also holds the sums of each
  * warp, [8][dim_v + 2]. */
 template <class T> __device__ void attention(const attention_args &a) {
     extern __shared__ float memory[];

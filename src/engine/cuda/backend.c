@@ -94,7 +94,8 @@ static struct tensor *tensor_wrap(void *context, const void *host, size_t bytes)
     return t;
 }
 
-/* Allocates one block of memory for all tensors wrapped so far. */
+/* Copies a wrapped tensor to the device. The first commit allocates one arena for all tensors wrapped so
+ * far. */
 static void tensor_commit(void *context, struct tensor *t) {
     struct cuda *c = context;
     size_t bytes = (t->bytes + 255) / 256 * 256;
@@ -176,7 +177,7 @@ static void *host_alloc(void *context, size_t bytes) {
     return fresh.data;
 }
 
-/* Waits first, because the device may still copy from the block. */
+/* Waits for the device, which may still copy from the block, and marks the block as free. */
 static void host_free(void *context, void *p) {
     struct cuda *c = context;
     if (!p) return;

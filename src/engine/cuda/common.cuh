@@ -110,7 +110,7 @@ __device__ __forceinline__ float warp_max(float v) {
     for (int d = 16; d; d >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, d));
     return v;
 }
-/* For blocks of up to 1024 threads. `room` has 33 floats of shared memory. */
+/* For blocks of up to 1024 threads. `room` is shared memory with space for one float per warp. */
 __device__ __forceinline__ float block_sum(float v, float *room) {
     int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
     v = warp_sum(v);
@@ -124,8 +124,8 @@ __device__ __forceinline__ float block_sum(float v, float *room) {
 
 __device__ __forceinline__ float silu(float v) { return __fdividef(v, 1.0f + __expf(-v)); }
 
-/* ---- programmatic dependent launch. Only kernels compiled for Hopper have it; memory.c finds out which
- * were loaded. */
+/* ---- programmatic dependent launch. Only kernels compiled for Hopper use it; memory.c checks whether
+ * these were loaded (cuda.hopper). */
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

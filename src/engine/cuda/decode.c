@@ -1,6 +1,7 @@
-/* Decoding steps as one CUDA graph: the kernels of decode.cu for every layer, captured once per loaded
- * model. The token, its position and the rules for the next token are in device memory. Therefore the same
- * graph runs every step, and the host can submit steps before it has the tokens. */
+/* Decoding steps as one CUDA graph: the kernels of decode.cu and decode_attention.cu, captured when a model
+ * is loaded or its cache is allocated again. The token, its position and the rules for the next token are in
+ * device memory. Therefore the same graph runs every step, and the host can submit steps before it has the
+ * tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ struct cuda_decode {
     int experts;       /* largest number of experts in a layer */
     int *sequence, *ban_list;
     unsigned *ban_bits;
-    unsigned long long *stamps; /* [layers * 5 + 2]; NULL: none */
+    unsigned long long *stamps; /* [layers * 5 + 2]: times of the kernels; NULL: not measured */
     /* host memory and its address on the device; -1: the token is not ready yet */
     int *out, *out_device;
 };
@@ -106,8 +107,8 @@ static unsigned vector_bytes(int n8, int piece) {
     int step = piece * 32;
     return (unsigned)((n8 + step - 1) / step * step * 32);
 }
-/* Returns the number of blocks, of eight warps each, for `items`: at most two blocks per multiprocessor,
- * all with the same number of rounds. */
+/* Returns the number of blocks for `items` items, one item per block and round: at most two blocks per
+ * multiprocessor, and about the same number of rounds in all blocks. */
 static size_t even_grid(const struct cuda *c, int items) {
     int most = 2 * c->sms, rounds = (items + most - 1) / most;
     return (size_t)((items + rounds - 1) / rounds);
@@ -142,7 +143,7 @@ static void launch_named(struct cuda_decode *d, const char *name, size_t blocks,
     cuda_ok(c, c->d->launch(&l, f, params, NULL), name);
 }
 
-/* Returns the address where kernel `k` of layer `i` writes its time. */
+/* Returns the address where kernel `k` of layer `i` writes its time; NULL: not measured. */
 static unsigned long long *stamp_of(const struct cuda_decode *d, int i, int k) {
     return d->stamps ? d->stamps + (size_t)i * 5 + k : NULL;
 }

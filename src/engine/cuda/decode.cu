@@ -20,7 +20,7 @@ __device__ __forceinline__ void stamp(u64 *to) {
 }
 extern __shared__ __align__(16) float shared[];
 
-/* Position of element i of a vector of n numbers in shared memory, padded with zeros. The first four
+/* Returns the place of element i of a vector in shared memory, which is padded with zeros. The first four
  * numbers of each group of eight are in the first half, so that 16-byte reads of neighbouring lanes have
  * no bank conflicts. `groups`: number of groups of eight, with padding. */
 __device__ __forceinline__ int place(int i, int groups) {
@@ -50,10 +50,10 @@ template <class T, int R, int C> struct piece {
     }
 };
 
-/* The units of a warp (a unit is R rows of n8 * 8 weights), with two pieces in flight. */
+/* Reads the units of a warp (a unit is R rows of n8 * 8 weights), with two pieces in flight. */
 template <class T, int R, int C> struct stream {
     piece<T, R, C> a, b;
-    int unit, chunk, units, step, chunks, n8, lane; /* of the next load */
+    int unit, chunk, units, step, chunks, n8, lane; /* unit, chunk: the next load */
     __device__ __forceinline__ stream(int first, int units_, int step_, int n8_)
         : unit(first), chunk(0), units(units_), step(step_), chunks((n8_ + C * 32 - 1) / (C * 32)), n8(n8_),
           lane(threadIdx.x % 32) {}
@@ -204,7 +204,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     stream<T, 1, C> s(first, a.rows, gridDim.x * WARPS, n8);
     s.fetch(s.a, row_of);
     s.fetch(s.b, row_of);
-    eight<T> router = zero8<T>(); /* weights of the first rows and the first experts */
+    eight<T> router = zero8<T>(); /* weights for the block's first rows and the thread's first expert */
     if (a.router && e < a.experts) router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
     wait_for_previous();
     let_next_start();
@@ -334,10 +334,10 @@ __device__ __forceinline__ unsigned ordered(float v) { /* larger numbers have la
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* Chooses the k experts with the largest logits; of equal ones, the lower number comes first. Writes their
- * numbers to chosen[] and their logits to value[]. Returns the largest logit. */
+/* Chooses the k experts with the largest logits; if logits are equal, the lower number comes first. Writes
+ * their numbers to chosen[] and their logits to value[]. Returns the largest logit. */
 __device__ __forceinline__ float choose_experts(const router_logits &l, int k, int *chosen, float *value) {
-    unsigned key[PER_LANE], last = ~0u; /* keys of the experts in registers; 0: already chosen */
+    unsigned key[PER_LANE], last = ~0u; /* key: experts in registers; 0: already chosen, or no expert */
     int last_expert = -1;
     float most = -INFINITY;
 #pragma unroll
@@ -375,7 +375,7 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     __shared__ const void *table[FEW_EXPERTS][2];
     int n8 = a.hidden / 8, groups = groups_of<C>(n8), early = a.shared * a.inner, units = early + a.k * a.inner;
     const T *shared_gate = (const T *)a.pointers[a.experts].gate, *shared_up = (const T *)a.pointers[a.experts].up;
-    unsigned magic = 0xffffffffu / a.inner + 1; /* u / inner for u below 2^16 */
+    unsigned magic = 0xffffffffu / a.inner + 1; /* __umulhi(u, magic) is u / inner for u below 2^16 */
     bool small = units < 1 << 16;
     int first = blockIdx.x + gridDim.x * (threadIdx.x / 32); /* neighbouring rows in different blocks */
     /* The parts of the shared expert come first, because they do not depend on the choice. A dense block
@@ -419,19 +419,20 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     s.run(first, shared, groups, row_of, [&](int u, float (&sum)[2]) {
         if (s.lane) return;
         float g = sum[0] * scale;
-        int at = u < early ? a.k * a.inner + u : u - early; /* the chosen ones first */
+        int at = u < early ? a.k * a.inner + u : u - early; /* in h, the chosen experts come first */
         a.h[at] = silu(g) * (sum[1] * scale);
     });
 }
 
-/* The down rows of all slots form one row of (k + shared) * inner weights. */
+/* A slot is a chosen expert or a part of the shared expert. The down rows of all slots form one row of (k +
+ * shared) * inner weights. */
 template <class T, int C> __device__ void decode_down(const mlp_args &a) {
     __shared__ float room[WARPS + 1], weight[MOST_CHOSEN + 64];
     __shared__ int chosen[MOST_CHOSEN];
     __shared__ const T *base[MOST_CHOSEN + 64];
     int slots = a.k + a.shared, n8 = slots * (a.inner / 8), inner8 = a.inner / 8, groups = groups_of<C>(n8);
     int lane = threadIdx.x % 32, first = blockIdx.x * WARPS + threadIdx.x / 32;
-    if (a.experts) { /* results of the kernel before the previous one */
+    if (a.experts) { /* x and logits are results of the kernel before the previous one */
         float sum = 0;
         for (int i = threadIdx.x; i < a.hidden; i += THREADS) sum += __ldcg(a.x + i) * __ldcg(a.x + i);
         sum = warp_sum(sum);
@@ -459,7 +460,7 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
         base[c] = c < a.k ? (const T *)a.pointers[chosen[c]].down
                           : (const T *)a.pointers[a.experts].down + (size_t)(c - a.k) * a.inner;
     __syncthreads();
-    unsigned magic = 0xffffffffu / inner8 + 1; /* j / inner8 for j below 2^16 */
+    unsigned magic = 0xffffffffu / inner8 + 1; /* __umulhi(j, magic) is j / inner8 for j below 2^16 */
     int row = first, chunk = 0, chunks = (n8 + C * 32 - 1) / (C * 32);
     eight<T> w[2][C];
     auto fetch = [&](eight<T> (&p)[C]) {

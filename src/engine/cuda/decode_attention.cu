@@ -48,7 +48,8 @@ __device__ __forceinline__ void prepare_head(const decode_attention_args &a, con
 }
 
 template <class T, int D, int G> __device__ void decode_attention(const decode_attention_args &a) {
-    constexpr int LANES = D / 8, SUBS = THREADS / LANES, BATCH = 4; /* lanes per key, keys at a time */
+    /* LANES: lanes per key. SUBS: keys that the block loads at once. BATCH: loads in flight. */
+    constexpr int LANES = D / 8, SUBS = THREADS / LANES, BATCH = 4;
     __shared__ __align__(16) float q[G][D];
     __shared__ __align__(16) float fresh[2][D]; /* the new key and value */
     __shared__ float sums[WARPS][G][D], tops[WARPS][G], totals[WARPS][G];
@@ -165,7 +166,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
 #pragma unroll
         for (int g = 0; g < G; g++) {
 #pragma unroll
-            for (int x = LANES; x < 32; x <<= 1) { /* the keys of a warp */
+            for (int x = LANES; x < 32; x <<= 1) { /* combines the keys of a warp */
                 float t = __shfl_xor_sync(~0u, top[g], x), z = __shfl_xor_sync(~0u, total[g], x);
                 float most = fmaxf(top[g], t), base = most == -INFINITY ? 0.0f : most;
                 float c = __expf(top[g] - base), d = __expf(t - base);
@@ -181,7 +182,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             }
         }
         __syncthreads();
-        for (int i = threadIdx.x; i < G * D; i += THREADS) { /* the warps of the block */
+        for (int i = threadIdx.x; i < G * D; i += THREADS) { /* combines the warps of the block */
             int g = i / D, d = i % D;
             float most = -INFINITY, sum = 0, z = 0;
 #pragma unroll

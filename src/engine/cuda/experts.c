@@ -117,8 +117,8 @@ static void run_products(struct call *a, void *narrow, float *out) {
     product(a, 2, narrow, a->hidden, a->inner, out);
 }
 
-/* The same on Hopper with two launches: gate, up and the activation are the first one, down is the second
- * one. */
+/* Does the same on Hopper with two launches: the first one computes gate, up and the activation, the second
+ * one computes down. */
 static void run_wgmma_products(struct call *a, const void *maps, void *narrow, float *out) {
     void *h = cuda_scratch(a->c, SCRATCH_UP, (size_t)a->rows * (size_t)a->inner * 2);
     struct wgmma_args g = { .m = a->rows, .experts = maps, .first = a->first, .tiles = a->tiles };

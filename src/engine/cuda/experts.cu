@@ -55,7 +55,8 @@ KERNEL group_choices(const choice *choices, int n, int k, int experts, int *firs
     }
 }
 
-/* Writes x of every row as 16-bit numbers, [rows][parts][width]. blockIdx.y is the row. */
+/* Writes x of every row as numbers of type T, [rows][parts][width]. With parts 2, the second part is the
+ * rounding error of the first one. blockIdx.y is the row. */
 template <class T>
 __device__ void gather(const float *x, const int *token, int rows, int width, int parts, T *out) {
     for (int r = blockIdx.y; r < rows; r += gridDim.y)
@@ -66,14 +67,14 @@ __device__ void gather(const float *x, const int *token, int rows, int width, in
             if (parts == 2) out[((size_t)r * 2 + 1) * width + c] = from_float<T>(v - to_float(hi));
         }
 }
-/* Does the same for x of 16-bit numbers. `width` is a multiple of 8. */
+/* Like gather() for x of 16-bit numbers, with parts 1. `width` is a multiple of 8. */
 KERNEL gather_narrow(const bf16 *x, const int *token, int rows, int width, bf16 *out) {
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
     if (c >= width) return;
     for (int r = blockIdx.y; r < rows; r += gridDim.y)
         *(uint4 *)(out + (size_t)r * width + c) = *(const uint4 *)(x + (size_t)token[r] * width + c);
 }
-/* Writes silu(gate) up in the same layout. */
+/* Writes silu(gate) up in the layout of gather(). */
 template <class T>
 __device__ void silu_convert(const float *gate, const float *up, int rows, int width, int parts, T *out) {
     for (int r = blockIdx.y; r < rows; r += gridDim.y)

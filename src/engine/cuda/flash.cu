@@ -201,7 +201,7 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
         for (int i = 0; i < D / 16; i++)
             load_matrix(row_at<QUERIES>(sq, warp * 16 + lane % 16, i * 2 + lane / 16), fq[i]);
     }
-    int row = warp * 16 + lane / 4; /* and row + 8 */
+    int row = warp * 16 + lane / 4; /* the lane also has row + 8 */
     float by_column[W ? W / 8 : 1][4];
     int row_index[2] = { 0, 0 }; /* index in `products` of the first row of the grid */
     if (W) {

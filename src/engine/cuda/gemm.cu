@@ -1,8 +1,8 @@
-/* y[m, n] = x[m, k] W[n, k]^T, stored as struct gemm_out describes. gemm_bf16 and gemm_f16 use tensor
- * cores. x is first converted to 16 bits (convert_*); W has the type of the file. A block computes 128 x
- * 128 outputs, and blocks of 64 columns of x and W stream through three stages of shared memory. With
- * `parts` 2, x is the sum of two 16-bit numbers, [m][2][k]: this doubles the work and gives 16 bits of
- * mantissa. gemm_any_* use float arithmetic, for float weights and unusual shapes. */
+/* y[m, n] = x[m, k] W[n, k]^T, stored as struct gemm_out describes. gemm_bf16 and gemm_f16 use tensor cores.
+ * x is first converted to 16 bits (convert_*) unless it already is; W has the type of the file. A block
+ * computes 128 x 128 outputs, and blocks of 64 columns of x and W stream through three stages of shared
+ * memory. With `parts` 2, x is the sum of two 16-bit numbers, [m][2][k]: this doubles the work and gives 16
+ * bits of mantissa. gemm_any_* use float arithmetic, for float weights and unusual shapes. */
 #include "gemm_tail.cuh"
 
 enum { TILE = 128, DEEP = 64, STAGES = 3 };
@@ -42,8 +42,9 @@ KERNEL convert_f16(const float *x, long ldx, int m, int k, int aligned, int part
 }
 
 /* ---- tensor cores */
-/* A tile [128][64] of 16-bit numbers in shared memory. A row has 128 bytes. Its eight 16-byte pieces are
- * permuted by the row number, so that neither copies nor ldmatrix have bank conflicts. */
+/* Returns the address of a 16-byte piece of a tile [128 or 64][64] of 16-bit numbers in shared memory. A row
+ * has 128 bytes. Its eight 16-byte pieces are permuted by the row number, so that neither copies nor
+ * ldmatrix have bank conflicts. */
 __device__ __forceinline__ unsigned tile_at(unsigned base, int row, int piece) {
     return base + row * 128 + ((piece ^ (row & 7)) << 4);
 }
@@ -61,7 +62,8 @@ __device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t l
     }
 }
 
-/* Computes rows m0 .. m0 + S - 1 of x (only rows before `end`) times S columns of w. S is 128 or 64. */
+/* Computes rows m0 .. m0 + S - 1 of x (only rows before `end`) times S rows of W, which are S columns of y.
+ * S is 128 or 64. */
 template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, int m0, int end) {
     /* a warp computes I x J tiles of 16 x 8 */
     constexpr int I = S / 32, J = S / 32, STAGE_BYTES = 2 * S * DEEP * 2;

@@ -1,4 +1,5 @@
-/* The last step of both matrix products: adds the bias, applies the activation, and stores the result. */
+/* The last step of the matrix products in gemm.cu and gemm_wgmma.cu: adds the bias, applies the activation,
+ * and stores the result. */
 #ifndef ENGINE_CUDA_GEMM_TAIL_CUH
 #define ENGINE_CUDA_GEMM_TAIL_CUH
 
@@ -26,8 +27,8 @@ __device__ __forceinline__ float quick_gelu_of(float v) { return __fdividef(v, 1
 /* The sums of a warp in the layout of mma and wgmma: acc[4 j + e] belongs to row `row` + 8 (e / 2) and
  * column `column` + 8 j + e % 2. N is the number of tiles of eight columns. Rows from `end` on are not
  * stored. */
-/* Returns true if all of these columns exist. Loads then need no conditions, so many of them can be in
- * flight. */
+/* Returns true if all columns of the warp exist and y is aligned. Loads then need no conditions, so many of
+ * them can be in flight. */
 template <int N> __device__ __forceinline__ bool is_full(const gemm_out &o, int column) {
     return column - threadIdx.x % 4 * 2 + N * 8 <= o.n && o.n % 8 == 0 && o.ldy % 8 == 0;
 }
@@ -67,7 +68,7 @@ __device__ __forceinline__ void store_one(const gemm_out &o, long row, int c, fl
     else
         ((unsigned short *)o.y)[at] = (unsigned short)pack2(v, 0.0f);
 }
-/* Stores or adds the sums of row e of the tile to y[to], without conditions on columns. */
+/* Stores the sums of row `row` + 8 e in y[to], or adds them to y[to]. All columns must exist. */
 template <int N>
 __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int e, long to, int column) {
     float *y = (float *)o.y + (size_t)to * o.ldy + column;
@@ -83,7 +84,7 @@ __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int 
         *(float2 *)(y + j * 8) = make_float2(acc[j * 4 + e * 2], acc[j * 4 + e * 2 + 1]);
 }
 
-/* Does the same as bf16, for all lanes of a warp. Stores nothing if `to` is -1. */
+/* Stores the sums as bf16. All lanes of a warp must call this function; it stores nothing if `to` is -1. */
 template <int N>
 __device__ __forceinline__ void store_narrow(const gemm_out &o, const float *acc, int e, long to, int column) {
     unsigned short *y = (unsigned short *)o.y + (size_t)max(to, 0l) * o.ldy;

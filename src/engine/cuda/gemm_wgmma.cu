@@ -69,9 +69,9 @@ __device__ __forceinline__ void multiply(__half, float (&sums)[128], u64 x, u64 
 
 /* ---- tiles */
 struct tile {
-    int m0, end, n0, matrix; /* rows m0 .. end - 1 count */
-    const tensor_map *w[2];  /* w[1]: the second half of the columns */
-    int row[2];              /* first rows of W */
+    int m0, end, n0, matrix; /* rows from `end` on are not stored */
+    const tensor_map *w[2];  /* w[1]: for the second 128 columns of the tile */
+    int row[2];              /* first rows of w[0] and w[1] */
 };
 
 /* The tiles of all blocks; rows vary fastest. */
@@ -111,7 +111,7 @@ template <int BN> struct tile_list {
     }
 };
 
-/* A place in the ring of stages. */
+/* A place in the ring of stages. `phase` changes with each round. */
 template <int STAGES> struct ring {
     int stage = 0, phase = 0;
     __device__ __forceinline__ void next() {

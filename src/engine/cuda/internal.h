@@ -16,7 +16,7 @@ struct tensor {
     const void *host; /* wrapped memory; else NULL */
 };
 
-/* X(kernel, file). decode.c looks up the kernels of decode.cu by name. */
+/* X(kernel, file). decode.c looks up the kernels of decode.cu and decode_attention.cu by name. */
 /* clang-format off */
 #define TYPED(X, name, file) X(name##_f32, file) X(name##_bf16, file) X(name##_f16, file)
 #define CUDA_KERNELS(X) \
@@ -48,7 +48,7 @@ enum kernel_id {
 #undef X
         KERNEL_COUNT
 };
-/* The files of kernels. */
+/* The files of kernels (*.cu). */
 #define CUDA_MODULES(X) \
     X(operators)        \
     X(rows) X(linear) X(gemm) X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) X(experts)
@@ -92,8 +92,9 @@ struct cuda {
     const struct driver *d;
     int device, sms;
     bool hopper; /* the machine code for Hopper is used: clusters and dependent launches are available */
-    bool exact;  /* products have the accuracy of float, at twice the work */
-    bool wgmma;  /* products use the full rate of Hopper's tensor cores; requires `hopper` */
+    /* caches are float; activations of bf16 products have 16 bits of mantissa, at twice the work */
+    bool exact;
+    bool wgmma; /* products use the full rate of Hopper's tensor cores; requires `hopper` */
     char name[96], about[96];
     cu_stream stream;
     cu_module modules[MODULE_COUNT];
@@ -105,7 +106,7 @@ struct cuda {
     struct {
         cu_ptr *v;
         size_t n, cap;
-    } arenas; /* of weights */
+    } arenas; /* memory of the weights */
     struct {
         struct known_experts *v;
         size_t n, cap;
@@ -122,8 +123,8 @@ struct cuda {
     struct err err;
 };
 
-/* Checks the result of a driver call. After the first failure, operators do nothing until check() reports
- * it. */
+/* Checks the result of a driver call. After the first failure, operators do nothing, and check() returns
+ * its message. */
 bool cuda_ok(struct cuda *c, int rc, const char *what);
 cu_ptr cuda_memory(struct cuda *c, size_t bytes); /* 0: failed */
 void cuda_memory_free(struct cuda *c, cu_ptr p);
@@ -164,7 +165,7 @@ static inline enum kernel_id cuda_typed(enum kernel_id f32, enum dtype type) {
 
 void cuda_copy_in(struct cuda *c, void *to, const void *from, size_t bytes);
 void cuda_copy_out(struct cuda *c, void *to, const void *from, size_t bytes);
-/* Converts x[m, k] to 16-bit numbers [m][parts][k]. */
+/* Converts x[m, k] to 16-bit numbers [m][parts][k] in SCRATCH_CONVERTED. */
 void *cuda_converted(struct cuda *c, enum dtype type, struct view x, ptrdiff_t ldx, int m, int k, int parts);
 /* Returns true if products with weights of this type run on Hopper's tensor cores. */
 bool cuda_has_wgmma(const struct cuda *c, enum dtype type);

@@ -19,7 +19,7 @@ struct gemm_out {
 struct gemm_args {
     const void *x, *w;
     struct gemm_out out;
-    int m, k, parts; /* k: a multiple of 8 */
+    int m, k, parts; /* x is [m][parts][k]; k is a multiple of 8 */
 };
 
 #ifdef __cplusplus
@@ -27,7 +27,7 @@ struct gemm_args {
 #else
 #define ALIGNED_64 _Alignas(64)
 #endif
-/* Description of a matrix for the copy engine: its address, its shape and the shape of a tile. */
+/* TMA descriptor of a matrix: its address, its shape and the shape of a tile. */
 struct tensor_map {
     ALIGNED_64 unsigned long long words[16];
 };
@@ -56,7 +56,7 @@ struct grouped_args {
     struct gemm_args g; /* m: all rows */
     const struct expert_pointers *pointers;
     int which;        /* 0 gate, 1 up, 2 down */
-    const int *first; /* [experts + 1] rows */
+    const int *first; /* [experts + 1]: first row of each expert */
     const int *tiles; /* [0]: number of tiles; then one pair (expert, first row) per tile */
 };
 
@@ -70,7 +70,7 @@ struct attention_args {
     float scale;
     const float *rel_h, *rel_w; /* tables [2 side - 1][dim_k]; NULL: no bias */
     int side;
-    int warps; /* per query: 1 or 8 */
+    int warps; /* warps per query: 1 or 8 */
 };
 
 struct flash_args {
@@ -83,7 +83,7 @@ struct flash_args {
     float scale;
 };
 
-/* The experts of one token. */
+/* The experts of one token: at most 64 routed experts, and the shared expert. */
 enum { MOST_EXPERTS = 65 };
 struct expert_list {
     const void *gate[MOST_EXPERTS], *up[MOST_EXPERTS], *down[MOST_EXPERTS];
@@ -124,7 +124,7 @@ struct decode_state {
     int token, position; /* the token that is being decoded, and its position */
     int step;            /* number of tokens generated since decode_begin() */
     int ticket;          /* number of blocks of the head that are done */
-    int banned;          /* ids in `ban_list` */
+    int banned;          /* number of ids in `ban_list` */
     int pad[3];
     unsigned long long best; /* the best token of the head so far: score and id */
 };
@@ -165,7 +165,7 @@ struct decode_attention_args {
     int dims, interleaved;
     void *keys, *values; /* [kv_heads][max_context][dim], float or bf16 */
     int heads, kv_heads, max_context, window;
-    int splits;   /* blocks per key head */
+    int splits;   /* number of blocks per key head */
     int cluster;  /* number of blocks whose sums are added in shared memory: 8 or 1 */
     float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights */
     unsigned long long *stamp;

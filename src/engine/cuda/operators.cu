@@ -1,11 +1,12 @@
-/* Operators on rows and single numbers, copies, and routing. One kernel per operator of ops.h. Activations
- * are float. */
+/* Operators on rows and single numbers, copies, and routing. Activations are float, unless a comment says
+ * that they are bf16. */
 #include "common.cuh"
 
 #define EACH(i, n) \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (size_t)gridDim.x * blockDim.x)
 
-/* ---- norms: one block per row; rows.cu has faster kernels for rows of up to 8192 numbers */
+/* ---- norms: one block per row. With `narrow`, y is bf16. rows.cu has faster kernels for rows of up to 8192
+ * numbers */
 KERNEL rmsnorm(const float *x, long ldx, const float *w, int n, float eps, void *y, long ldy, int narrow) {
     __shared__ float room[33];
     const float *in = x + blockIdx.x * ldx;
@@ -129,13 +130,13 @@ __device__ void unfold(const I *x, int h, int w, int c_in, int side, int stride,
         }
     }
 }
-/* Does the same for 16-bit images with a multiple of eight channels. One block per pixel reads whole
- * cells, and exchanges cells and channels in shared memory. */
+/* Does the same for 16-bit images with a multiple of eight channels. One block per pixel reads all
+ * channels of a cell at once and transposes cells and channels in shared memory. */
 KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area,
                        int pixels, bf16 *out) {
     extern __shared__ __align__(16) bf16 cells_memory[]; /* [cell][c_in] */
     int cells = side * side, n = c_in * cells, groups = c_in / 8;
-    unsigned magic = 0xffffffffu / cells + 1; /* i / cells for i below 2^16 */
+    unsigned magic = 0xffffffffu / cells + 1; /* __umulhi(i, magic) is i / cells for i below 2^16 */
     for (int p = blockIdx.x; p < pixels; p += gridDim.x) {
         int view = p / area, at = p - view * area, y0 = at / out_w * stride - pad, x0 = at % out_w * stride - pad;
         const bf16 *image = x + (size_t)view * h * w * c_in;
@@ -194,8 +195,7 @@ __device__ taps taps_of(int i, int from, int to) {
 /* One block per output cell, channels over the threads. */
 KERNEL resample_grid(const float *in, int from, int to, int channels, float *out) {
     enum { MOST = 64 };
-    /* weights of the taps; if there are more than MOST taps, the weights are computed again for each
-     * channel */
+    /* weights of the first MOST taps; those of the other taps are computed again for each channel */
     __shared__ float wx[MOST], wy[MOST];
     taps ty = taps_of(blockIdx.x / to, from, to), tx = taps_of(blockIdx.x % to, from, to);
     auto weight = [](const taps &t, int i) { return cubic((i - t.centre + 0.5f) / t.wide) * t.inverse; };
@@ -269,7 +269,7 @@ KERNEL route(float *logits, int n, int k, int groups, int groups_kept, int norma
         int mine = score == top ? best : n; /* if scores are equal, the lower number comes first */
 #pragma unroll
         for (int d = 16; d; d >>= 1) mine = min(mine, __shfl_xor_sync(~0u, mine, d));
-        if (mine == n) mine = 0; /* NaN everywhere */
+        if (mine == n) mine = 0; /* all scores are NaN */
         if (lane == 0) {
             out[c].expert = mine;
             out[c].weight = top;

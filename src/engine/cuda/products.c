@@ -11,8 +11,8 @@ static void run_few(struct cuda *c, const struct linear *l, float *x, ptrdiff_t 
                 (struct cuda_grid){ ((size_t)n + 7) / 8, .threads = CUDA_THREADS }, params);
 }
 
-/* Multiplies one row with a matrix of many features, such as the head. Returns false if the sizes are not
- * supported. */
+/* Multiplies one row with a matrix of many features, such as the head. Returns false without doing
+ * anything if the sizes are not supported. */
 static bool run_one(struct cuda *c, const struct linear *l, float *x, float *y, int add) {
     enum { MOST_COLUMNS = 10 << 10, LEAST_ROWS = 4096 };
     void *w = pointer_of(l->w.data), *bias = pointer_of(l->bias);
@@ -223,7 +223,7 @@ const char *cuda_linear_rows(void *context, const struct linear_out *v, int n, s
     return run_product(c, &p);
 }
 
-/* Used without Hopper's kernel: computes gate and up as two products, then combines them with silu. */
+/* Used without wgmma: computes gate and up as two products, then combines them with silu. */
 static void swiglu_in_steps(struct cuda *c, struct product *p, struct view y) {
     size_t n = (size_t)p->m * (size_t)p->l[0]->w.rows;
     void *gate = view_address(y), *up = cuda_scratch(c, SCRATCH_UP, n * 2);

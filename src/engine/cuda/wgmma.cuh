@@ -21,7 +21,7 @@ __device__ __forceinline__ void async_fence() {
 
 #if HAS_WGMMA
 /* Returns the descriptor of a tile in shared memory: rows of 128 bytes, groups of eight rows 1024 bytes
- * apart, permuted pieces. */
+ * apart, 16-byte pieces permuted by the row number. */
 __device__ __forceinline__ u64 describe(unsigned address) {
     return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
