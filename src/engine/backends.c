@@ -18,7 +18,7 @@ static struct ops *open_cpu(struct threads *threads, int index, struct err *err)
     return cpu_open(threads, NULL);
 }
 
-/* The first row is the default if there is no GPU. */
+/* The first row is the default if there is no usable GPU. */
 static const struct engine_backend backends[] = {
     { .name = "cpu", .open = open_cpu },
     { .name = "cuda", .numbered = true, .open = cuda_open },

@@ -73,7 +73,7 @@ struct engine_request {
     int base_size, image_size; /* sides in pixels, multiples of 64; 0: the sides of the mode */
     int crop;                  /* whether to cut the page into tiles: 1: yes, -1: no, 0: as in the mode */
     enum record_detail detail;
-    const char *trace; /* file for the records; NULL: none */
+    const char *trace; /* file for the records; NULL: no file */
     bool memory;       /* record totals of memory by kind */
     bool no_shapes;    /* record operators without their shapes */
     /* Called with new text that consists of whole characters; may be NULL. */

@@ -15,7 +15,7 @@ struct sequence {
     struct sampler *sampler;
     struct ngram *ngram;
     struct token_stream stream;
-    uint64_t request; /* number of this sequence in the trace, which calls it a request */
+    uint64_t request; /* number of the sequence; the trace calls it a request */
     bool more;        /* not yet stopped */
 };
 
@@ -56,10 +56,10 @@ void job_report_progress(const struct job *j, const char *what, uint64_t done, u
 void job_emit_text(const struct job *j, const struct sequence *s, size_t from);
 /* Appends the token and its text to the sequence's result, and decides whether the sequence stops. */
 void job_take_token(struct job *j, struct sequence *s, uint32_t id);
-/* Downloads one row of logits and picks the sequence's next token, and appends it to the result. */
+/* Downloads one row of logits, picks the sequence's next token and appends it to the result. */
 void job_sample_row(struct job *j, struct sequence *s, int row);
 /* Ends a pass that began at start_ns and returns its time in ms. With a slowdown factor, first waits until
- * the pass has taken that many times as long. Tests of `compare` need a known slowdown. */
+ * the pass has taken its real time multiplied by the factor. Tests of `compare` need a known slowdown. */
 double job_end_pass(const struct engine *e, uint64_t start_ns);
 /* Sets the time of a step's tokens and reports progress. stepped[n]: true for sequences with a new token;
  * NULL: all sequences have one. */

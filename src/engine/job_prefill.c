@@ -61,7 +61,7 @@ static bool embed_prompts(struct job *j) {
     return true;
 }
 
-/* Prefills all prompts, as many rows at a time as the decoder takes. Afterwards, row i of the logits belongs
+/* Prefills all prompts, at most d->chunk rows at a time. Afterwards, row i of the logits belongs
  * to sequence i. Returns false if the request was cancelled. */
 static bool run_prompts(struct job *j) {
     struct decoder *d = j->e->decoder;

@@ -101,9 +101,9 @@ static inline vf verf(vf x) {
     return (vf)((vi)y | ((vi)x & (vi)all(-0.0f)));
 }
 
+enum { ROW_GROUPS = (MR + 3) / 4 };
 /* `whole`: all MR rows exist. Then each group of four rows of A shares one pointer, so that all pointers
  * stay in registers. Otherwise each row has its own pointer, and row 0 replaces the missing rows. */
-enum { ROW_GROUPS = (MR + 3) / 4 };
 static inline __attribute__((always_inline)) void tile_of(int k, const float *a, ptrdiff_t a_row,
                                                           ptrdiff_t a_col, int rows, const float *b,
                                                           ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add,

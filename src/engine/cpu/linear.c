@@ -105,7 +105,8 @@ static void pack_task(void *job, int task, int worker) {
     k->pack(panel, words, j->in, rows, j->in);
 }
 
-/* Prefetches the part of the next panel (after b) that corresponds to feature f. */
+/* Prefetches a part of the next panel (after b). The calls for all features together prefetch the whole
+ * panel. */
 static void prefetch_next_panel(const struct gemm_job *j, const float *b, int columns, int f, int features) {
     int nr = j->c->k->nr, floats = columns * nr;
     int from = (int)((long)floats * f / features) & ~15, to = (int)((long)floats * (f + j->mr) / features);

@@ -9,8 +9,8 @@ static bool has_flash(const struct cuda *c, int dim_k, int dim_v, int nq) {
            nq >= 16;
 }
 
-/* Kernels with SAM's bias. For each kernel: the largest side of the grid, and the keys per tile. */
 enum { FLASH_MOST_SIDE = 80, QUERIES = 64 };
+/* Kernels with SAM's bias. For each kernel: the largest side of the grid, and the keys per tile. */
 static const struct {
     int side, keys;
     enum kernel_id kernel;

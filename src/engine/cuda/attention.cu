@@ -1,5 +1,5 @@
-/* Attention: softmax(scale q k^T + bias) v, in float arithmetic and for any size. One or
- * eight warps compute one query of one head. flash.cu has the kernels for tensor cores. */
+/* Attention: softmax(scale q k^T + bias) v, in float arithmetic and for any size. One or eight warps compute
+ * one query of one head. flash.cu has the kernels for tensor cores. */
 #include "common.cuh"
 #include "kernel_args.h"
 

@@ -1,10 +1,10 @@
-/* Attention on tensor cores for heads of 64 or 128 numbers in bf16. Scores exist only in registers. A
- * block handles 64 queries of one head; keys and values stream through two stages of shared memory. With
- * SAM's bias (W > 0), keys are rows of the grid, padded to W columns, and a tile has KEYS / W of these
- * rows. The part of the bias that depends on the key's column stays in registers. The part that depends on
- * the key's row is looked up once per tile. Tensor cores compute both parts as products of the queries
- * with the tables. On Hopper, the four warps of a block multiply together (wgmma) and read keys and values
- * from shared memory. On other GPUs, every warp loads fragments for mma. */
+/* Attention on tensor cores for heads of 64 or 128 numbers in bf16. Scores exist only in registers. A block
+ * handles 64 queries of one head; keys and values stream through two stages of shared memory. With SAM's
+ * bias (W > 0), keys are ordered by rows of the grid, each padded to W columns, and a tile has KEYS / W of
+ * these rows. The part of the bias that depends on the key's column stays in registers. The part that
+ * depends on the key's row is looked up once per tile. Tensor cores compute both parts as products of the
+ * queries with the tables. On Hopper, the four warps of a block multiply together (wgmma) and read keys and
+ * values from shared memory. On other GPUs, every warp loads fragments for mma. */
 #include "kernel_args.h"
 #include "wgmma.cuh"
 

@@ -24,7 +24,7 @@ __device__ __forceinline__ float gelu_of(float v) {
 }
 __device__ __forceinline__ float quick_gelu_of(float v) { return __fdividef(v, 1.0f + __expf(-1.702f * v)); }
 
-/* The sums of a warp in the layout of mma and wgmma: acc[4 j + e] belongs to row `row` + 8 (e / 2) and
+/* ---- the sums of a warp in the layout of mma and wgmma: acc[4 j + e] belongs to row `row` + 8 (e / 2) and
  * column `column` + 8 j + e % 2. N is the number of tiles of eight columns. Rows from `end` on are not
  * stored. */
 /* Returns true if all columns of the warp exist and y is aligned. Loads then need no conditions, so many of

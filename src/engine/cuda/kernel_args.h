@@ -3,8 +3,8 @@
 #ifndef ENGINE_CUDA_KERNEL_ARGS_H
 #define ENGINE_CUDA_KERNEL_ARGS_H
 
-/* Output of a product: y[row][n] = activation(x w^T + bias), or y += x w^T + bias. */
 enum { ACTIVATE_NONE, ACTIVATE_GELU, ACTIVATE_QUICK_GELU };
+/* Output of a product: y[row][n] = activation(x w^T + bias), or y += x w^T + bias. */
 struct gemm_out {
     const float *bias; /* NULL: none */
     void *y;
@@ -32,8 +32,8 @@ struct tensor_map {
     ALIGNED_64 unsigned long long words[16];
 };
 
-/* Products of x with one to three matrices on Hopper (gemm_wgmma.cu). */
 enum { MOST_MATRICES = 3 };
+/* Products of x with one to three matrices on Hopper (gemm_wgmma.cu). */
 struct wgmma_args {
     struct tensor_map x, w[MOST_MATRICES];
     struct gemm_out out[MOST_MATRICES];
@@ -45,8 +45,8 @@ struct wgmma_args {
     const int *first, *tiles;         /* as in struct grouped_args */
 };
 
-/* Pointers to the matrices of a layer's experts, in device memory. The shared expert comes after the
- * routed experts. */
+/* The matrices of one expert. Kernels use arrays of a layer's experts; in a decoding step, the shared expert
+ * comes after the routed experts. */
 struct expert_pointers {
     const void *gate, *up, *down;
 };
@@ -83,8 +83,8 @@ struct flash_args {
     float scale;
 };
 
-/* The experts of one token: at most 64 routed experts, and the shared expert. */
 enum { MOST_EXPERTS = 65 };
+/* The experts of one token: at most 64 routed experts, and the shared expert. */
 struct expert_list {
     const void *gate[MOST_EXPERTS], *up[MOST_EXPERTS], *down[MOST_EXPERTS];
     float weight[MOST_EXPERTS];

@@ -44,9 +44,9 @@ __device__ void few_rows(const T *w, const float *bias, const float *x, long ldx
             if (lane == 0) y[i * ldy + row] = accumulate ? y[i * ldy + row] + v : v;
         }
 }
-/* A single row, with x in shared memory. A warp handles two rows of weights and has four loads of each in
- * flight. k is a multiple of 8. */
-enum { ONE_ROW_LOADS = 4 };
+enum { ONE_ROW_LOADS = 4 }; /* loads in flight per row of weights */
+/* A single row, with x in shared memory. A warp handles two rows of weights at a time. k is a multiple of
+ * 8. */
 template <class T>
 __device__ void one_row(const T *w, const float *bias, const float *x, int n, int k, float *y, int accumulate) {
     extern __shared__ __align__(16) float row_memory[];

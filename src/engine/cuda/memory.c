@@ -9,7 +9,7 @@
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/internal.h"
 
-#define OLDEST_CUDA 12000 /* the oldest driver that runs the kernels */
+#define OLDEST_CUDA 12000 /* CUDA version of the oldest driver that runs the kernels: 12.0 */
 
 static const char *const files[MODULE_COUNT] = {
 #define X(file) #file,

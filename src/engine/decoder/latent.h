@@ -11,8 +11,8 @@
 #include "engine/decoder/decoder.h"
 
 /* Computes d->h[rows, hidden] -> d->mixed[rows, heads * dim_v] and stores the latents in the cache.
- * a[pass.n] describes the segments as if each head had its own keys and values; this function replaces
- * those fields. */
+ * a[pass.n] describes the segments as if each head had its own keys and values; the function computes with
+ * copies of a[] whose keys and values are replaced. */
 void latent_attention(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass,
                       const struct attention *a);
 

@@ -24,16 +24,17 @@ struct rope_places {
     int n, shift;
 };
 
-/* With the types dynamic and longrope, the frequencies depend on the length of the text, with mrope the
- * positions depend on its images. This struct describes the part of a table that was computed last. */
+/* With the types dynamic and longrope, the frequencies depend on the length of the text. With mrope, the
+ * positions depend on the images. This struct describes the part of a table that was computed last. */
 struct rope_filled {
     int position, n;
     double scale;
     const struct rope_places *places;
     bool moved; /* a part of the table was computed for a text with images */
 };
-/* Computes the rows [position, position + n) of the table again if a text of `length` tokens requires
- * other frequencies or positions than the last computed ones. places: NULL for a text without images. */
+/* Computes the rows [position, position + n) of the table for a text of `length` tokens, unless they are the
+ * rows that were computed last and are still valid. Does nothing if the frequencies are fixed and no text had
+ * images so far. places: NULL for a text without images. */
 void rope_fit(struct rope_table *t, struct ops *o, const struct llm_rope *c, struct rope_filled *filled,
               int position, int n, int length, const struct rope_places *places);
 bool rope_fits_length(const struct llm_rope *c); /* true for the types dynamic and longrope */

@@ -7,7 +7,7 @@
 struct image_file {
     const uint8_t *data;
     size_t n;
-    const char *what; /* its name in messages */
+    const char *what; /* name of the image in messages */
     uint64_t max_pixels;
 };
 

@@ -1,5 +1,5 @@
-/* JPEG with libjpeg-turbo. It reports errors with longjmp(), so memory that must be freed is referenced
- * from the caller's frame. */
+/* JPEG with libjpeg-turbo. The library reports errors with longjmp(), so memory that must be freed is
+ * referenced from the caller's frame. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

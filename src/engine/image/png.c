@@ -1,5 +1,5 @@
-/* PNG with libpng. It reports errors with longjmp(), so memory that must be freed is in `struct job`,
- * which belongs to the caller of the function with setjmp(). */
+/* PNG with libpng. The library reports errors with longjmp(), so memory that must be freed is in `struct
+ * job`, which belongs to the caller of the function with setjmp(). */
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>

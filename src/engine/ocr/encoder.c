@@ -92,7 +92,7 @@ static int row_source(const struct encoded *e, const struct dsocr_row *row) {
     return (int)e->newline + 1;
 }
 
-/* Runs the encoder for all views: together if there are not more than ops_backend.views, otherwise one view
+/* Runs the encoder for all views: together if there are at most ops_backend.views views, otherwise one view
  * after the other. */
 static bool run_views(const struct dsocr *v, struct ops *o, const struct dsocr_plan *plan,
                       const struct dsocr_views *views, const struct encoded *e, struct view rows,

@@ -32,9 +32,9 @@ enum { DSOCR_MOST_PARTS = 8 };
 /* Encodes the views of up to DSOCR_MOST_PARTS groups to out[views of all groups, (side/64)^2, hidden]. */
 void dsocr_encode_views(const struct dsocr *v, struct ops *o, const struct dsocr_part *g, int groups,
                         struct view out, struct vision_times *times);
-/* Computes all views of an image in their order in the sequence: rows[plan->image_tokens, hidden]. The
- * rows of a blank image are not changed; they contain the embeddings of the image token. Returns false if
- * progress() returned false; the rows are then incomplete. */
+/* Encodes all views of an image and writes its rows in their order in the sequence: rows[plan->image_tokens,
+ * hidden]. The rows of a blank image are not changed; they contain the embeddings of the image token.
+ * Returns false if progress() returned false; the rows are then incomplete. */
 bool dsocr_encode_image(const struct dsocr *v, struct ops *o, const struct dsocr_plan *plan,
                         const struct dsocr_views *views, struct view rows, struct vision_times *times,
                         vision_progress *progress, void *context);

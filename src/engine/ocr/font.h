@@ -1,4 +1,5 @@
-/* A bitmap font of five by seven pixels for labels on images: ASCII; other characters are drawn as a box. */
+/* A bitmap font of five by seven pixels for labels on images: most of ASCII. Other characters are drawn
+ * as a box. */
 #ifndef ENGINE_OCR_FONT_H
 #define ENGINE_OCR_FONT_H
 

@@ -1,4 +1,4 @@
-/* Calls the backend and records each operator: times, shapes, FLOPs and bytes. */
+/* Calls the backend and records most operators: times, shapes, FLOPs and bytes. */
 #include "engine/ops/ops.h"
 
 #include <math.h>

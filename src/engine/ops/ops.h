@@ -130,7 +130,7 @@ struct qkv_attention {
     struct view qkv; /* [batch * n][3][heads][dim], the output of a fused projection */
     struct view out; /* [batch * n][heads * dim] */
     int batch, n, heads, dim;
-    struct view rel_h, rel_w; /* as in struct attention; n = side * side */
+    struct view rel_h, rel_w; /* as in struct attention; with a bias, n is side * side */
     int side;
 };
 
@@ -141,7 +141,8 @@ struct routing {
     bool normalise;          /* divide the chosen probabilities by their sum */
     float scale;             /* factor for the weights */
     /* true: probabilities are sigmoids instead of a softmax. `correction` [n] is added only to choose
-     * experts; the score of a group is then the sum of its two best scores. NULL: no correction. */
+     * experts; with a correction, the score of a group is the sum of its two best scores instead of its
+     * best score. NULL: no correction. */
     bool sigmoid;
     struct tensor *correction;
 };
@@ -247,8 +248,8 @@ struct ops_backend {
     void (*free)(void *context, struct tensor *t);
     /* Allocates a cache of zeros, used by cache_store() and attention() only. NULL: alloc() is used. */
     struct tensor *(*alloc_cache)(void *context, size_t numbers, enum dtype type);
-    /* Returns -1 if an operator or an allocation failed since the last call, or if the wrapped tensors do
-     * not fit; the results since then are invalid. NULL: nothing can fail. */
+    /* Returns -1 if an operator or an allocation failed, or if the wrapped tensors do not fit. Results after
+     * a failure are invalid. NULL: nothing can fail. */
     int (*check)(void *context, struct err *err);
     void (*upload)(void *context, struct view to, const float *from, size_t n);
     void (*upload_planes)(void *context, struct view to, const float *from, int channels, size_t area);
@@ -392,7 +393,7 @@ void ops_embed(struct ops *o, const struct matrix *table, const uint32_t *ids, i
 void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view x, int views, int h, int w,
               struct view y);
 void ops_attention(struct ops *o, const char *name, const struct attention *a);
-/* Computes n independent attentions as one operator, for the sequences of a batch. They have the same
+/* Computes n independent attentions as one operator, for the sequences of a batch. All have the same
  * heads and dimensions. */
 void ops_attention_many(struct ops *o, const char *name, const struct attention *a, int n);
 void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a);
@@ -411,7 +412,7 @@ void ops_window_merge(struct ops *o, const struct windows *s, struct view rows, 
 /* y[m, out] = a(x[m, in] W^T + bias) */
 void ops_linear_act(struct ops *o, const char *name, const struct linear *l, struct view x, int m,
                     struct view y, enum ops_activation a);
-/* Applies n linear layers to the same m rows. Recorded as `name` if fused, otherwise as names[n]. */
+/* Applies n linear layers to the same m rows. Recorded as `name` if fused, otherwise layer i as names[i]. */
 void ops_linear_rows(struct ops *o, const char *name, const char *const *names, const struct linear_out *v,
                      int n, struct view x, int m);
 /* grid += l(x), where x is ordered by window. `rows` is scratch of as many rows as x. */
@@ -435,7 +436,7 @@ void ops_host_free(struct ops *o, void *p);
 void ops_place_heads(struct ops *o, const struct place_heads *p);
 
 /* Writes the choices of m tokens, k each, to host memory, because the host decides which experts run.
- * Overwrites the logits. If scores are equal, the expert with the lower number comes first. */
+ * May overwrite the logits. If scores are equal, the expert with the lower number comes first. */
 void ops_route(struct ops *o, const struct routing *r, struct view logits, int m, struct routing_choice *out);
 void ops_rope(struct ops *o, const struct rope_table *t, const struct rope_rows *r);
 void ops_cache_store(struct ops *o, const struct cache_rows *c);

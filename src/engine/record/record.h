@@ -1,6 +1,6 @@
 /* Records the work of the engine: stages, modules and operators as nested ranges, one kernel record per
- * operator (all on device 0), and tokens. Writes to a trace file and, if an NVTX tool is attached, to the
- * tool as NVTX ranges. Every call with a NULL recorder does nothing.
+ * operator (all on device 0), tokens, and totals of memory. Writes to a trace file and, if an NVTX tool is
+ * attached, to the tool as NVTX ranges. Every call with a NULL recorder does nothing.
  *     struct recorder *r = record_open(path, RECORD_OPERATORS, &info, &err);
  *     record_push(r, RECORD_STAGES, "prefill", -1);
  *     record_pop(r, RECORD_STAGES);

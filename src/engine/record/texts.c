@@ -8,7 +8,7 @@
 #include "base/die.h"
 #include "base/hash.h"
 
-/* A hash table with open addressing. A table with MOST entries is cleared; then texts are formatted again. */
+/* A hash table with open addressing. If it has MOST entries, it is cleared, and texts are formatted again. */
 enum { SLOTS = 1024, MOST = SLOTS / 2 };
 
 struct record_texts {
@@ -59,8 +59,8 @@ static struct record_text *place(struct record_texts *t, const struct record_tex
 }
 
 /* Returns true for the attention of a decoding step, whose number of keys grows by one per token. Each exact
- * number would add a text and a table row, so the shape shows the number rounded up to a power of two. FLOPs
- * and bytes are exact. */
+ * number would add a text and a table row, so the shape shows the number rounded up to 64, 128, 256 and so
+ * on. FLOPs and bytes are exact. */
 static bool has_growing_keys(const struct record_op *op) {
     return strcmp(op->kernel, "attention_decode") == 0;
 }

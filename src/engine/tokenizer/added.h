@@ -1,4 +1,5 @@
-/* Added tokens: strings that are extracted from the text before all other steps. Matching is leftmost
+/* Added tokens: strings that are extracted from the text before the normalizer or, if they are `normalized`,
+ * after it. Matching is leftmost
  * first, and longest at each position. */
 #ifndef ENGINE_TOKENIZER_ADDED_H
 #define ENGINE_TOKENIZER_ADDED_H

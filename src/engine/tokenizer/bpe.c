@@ -214,7 +214,7 @@ static uint32_t character_id(struct tok_bpe *b, bool first, bool last, const cha
 }
 
 /* Converts a word to symbols. The unknown token is not emitted at once, because the next character may be
- * unknown too (fuse_unk). Characters that byte fallback handles do not emit it. */
+ * unknown too (fuse_unk). Characters that byte fallback handles do not produce the unknown token. */
 static void start_symbols(struct tok_bpe *b, const char *word, size_t n) {
     bool unknown = false;
     const char *end = word + n;

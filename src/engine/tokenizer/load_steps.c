@@ -1,5 +1,6 @@
-/* Converts the normalizer, pre_tokenizer and decoder of a tokenizer.json to primitive steps. Unsupported
- * kinds are an error, because ignoring a step would silently change the ids. */
+/* Converts the normalizer and the pre_tokenizer of a tokenizer.json to primitive steps, and the decoder to a
+ * struct tok_decoder. Unsupported kinds are an error, because ignoring a step would silently change the ids
+ * or the text. */
 #include <stdlib.h>
 #include <string.h>
 

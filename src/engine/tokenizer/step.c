@@ -32,7 +32,7 @@ static bool stands_for_itself(uint32_t c) {
 
 uint32_t tok_byte_to_char(uint8_t byte) {
     if (stands_for_itself(byte)) return byte;
-    /* the others: 0..32, 127..160 and 173 */
+    /* the other bytes: 0..32, 127..160 and 173 */
     return 256u + (byte <= 32 ? byte : byte <= 160 ? byte - 127u + 33 : 67);
 }
 

@@ -281,7 +281,7 @@ static int find_scales(const struct weight_files *f, const struct safetensors_te
 
 /* The place of an expert's tensor in a stacked tensor. gpt_oss stores all experts of a layer as one tensor:
  * "P.experts.7.up_proj.weight" is part of "P.experts.gate_up_proj" [experts][in][2 out], or of its MXFP4
- * form "..._blocks" [experts][2 out][in / 32] [16] and "..._scales"; gate and up alternate. Biases are
+ * form "..._blocks" [experts][2 out][in / 32][16] and "..._scales"; gate and up alternate. Biases are
  * "..._bias" [experts][2 out]. */
 struct stacked {
     char name[280]; /* name of the stacked tensor, without its ending */
