@@ -248,11 +248,12 @@ const char *cuda_swiglu(void *context, const struct expert *e, struct view x, in
                          .x = x,
                          .ldx = e->gate.w.cols };
     c->last_type = e->gate.w.type;
-    if (cuda_has_wgmma(c, e->gate.w.type))
+    if (cuda_has_wgmma(c, e->gate.w.type)) {
         run_wgmma(c, &p);
-    else
-        swiglu_in_steps(c, &p, y);
-    return "wgmma_swiglu";
+        return "wgmma_swiglu";
+    }
+    swiglu_in_steps(c, &p, y);
+    return "mma_swiglu";
 }
 
 const char *cuda_linear_many(void *context, const struct linear_out *v, int n, struct view x) {

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "base/vec.h"
 #include "engine/ops/internal.h"
 
 void ops_linear_act(struct ops *o, const char *name, const struct linear *l, struct view x, int m,
@@ -77,13 +76,6 @@ void ops_place_heads(struct ops *o, const struct place_heads *p) { o->backend->p
 
 bool ops_has_narrow(const struct ops *o, enum dtype weights) {
     return o->backend->has_narrow && o->backend->has_narrow(o->context, weights);
-}
-
-struct tensor *ops_alloc_narrow(struct ops *o, size_t numbers) {
-    vec_reserve(&o->live, o->live.n + 1);
-    struct tensor *t = o->backend->alloc_narrow(o->context, numbers);
-    o->live.v[o->live.n++] = t;
-    return t;
 }
 
 void *ops_host_alloc(struct ops *o, size_t bytes) {

@@ -22,7 +22,6 @@ void ops_close(struct ops *o) {
     ops_free_since(o, 0);
     o->backend->close(o->context);
     free(o->live.v);
-    free(o->sizes.v);
     free(o);
 }
 
@@ -48,23 +47,28 @@ void ops_record(struct ops *o, struct recorder *rec) {
 }
 
 /* Reserves list space before the tensor is allocated, so that no tensor leaks if memory runs out here. */
-static void reserve_tensor(struct ops *o) {
-    vec_reserve(&o->live, o->live.n + 1);
-    vec_reserve(&o->sizes, o->sizes.n + 1);
-}
+static void reserve_tensor(struct ops *o) { vec_reserve(&o->live, o->live.n + 1); }
 
 static struct tensor *keep_tensor(struct ops *o, struct tensor *t, size_t bytes,
                                   enum trace_memory_kind kind) {
-    o->live.v[o->live.n++] = t;
-    o->sizes.v[o->sizes.n++] = (struct ops_memory){ bytes, kind };
+    o->live.v[o->live.n++] = (struct live_tensor){ t, bytes, kind };
     change_memory(o, kind, bytes, false);
     return t;
+}
+
+static enum trace_memory_kind kind_of_results(const struct ops *o) {
+    return o->rec ? TRACE_MEMORY_ACTIVATIONS : TRACE_MEMORY_WORKSPACE;
 }
 
 struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content content) {
     reserve_tensor(o);
     return keep_tensor(o, o->backend->alloc(o->context, floats, content), floats * sizeof(float),
-                       o->rec ? TRACE_MEMORY_ACTIVATIONS : TRACE_MEMORY_WORKSPACE);
+                       kind_of_results(o));
+}
+
+struct tensor *ops_alloc_narrow(struct ops *o, size_t numbers) {
+    reserve_tensor(o);
+    return keep_tensor(o, o->backend->alloc_narrow(o->context, numbers), numbers * 2, kind_of_results(o));
 }
 
 struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes) {
@@ -75,18 +79,16 @@ struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes) {
 void ops_commit(struct ops *o, struct tensor *t) { o->backend->commit(o->context, t); }
 
 static void forget_tensor(struct ops *o, size_t i) {
-    struct ops_memory size = o->sizes.v[i];
+    struct live_tensor old = o->live.v[i];
     memmove(&o->live.v[i], &o->live.v[i + 1], (o->live.n - i - 1) * sizeof *o->live.v);
-    memmove(&o->sizes.v[i], &o->sizes.v[i + 1], (o->sizes.n - i - 1) * sizeof *o->sizes.v);
     o->live.n--;
-    o->sizes.n--;
-    change_memory(o, size.kind, size.bytes, true);
+    change_memory(o, old.kind, old.bytes, true);
 }
 
 void ops_free(struct ops *o, struct tensor *t) {
     if (!t) return;
     size_t i = o->live.n;
-    while (i > 0 && o->live.v[i - 1] != t) i--; /* usually `t` is the last tensor */
+    while (i > 0 && o->live.v[i - 1].tensor != t) i--; /* usually `t` is the last tensor */
     if (i == 0) die("a tensor was freed twice");
     forget_tensor(o, i - 1);
     o->backend->free(o->context, t);
@@ -94,7 +96,7 @@ void ops_free(struct ops *o, struct tensor *t) {
 
 void ops_free_since(struct ops *o, size_t mark) {
     while (o->live.n > mark) {
-        struct tensor *t = o->live.v[o->live.n - 1];
+        struct tensor *t = o->live.v[o->live.n - 1].tensor;
         forget_tensor(o, o->live.n - 1);
         o->backend->free(o->context, t);
     }

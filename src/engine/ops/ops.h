@@ -314,16 +314,13 @@ struct ops {
     void (*on_step)(void *context, double part); /* see ops_step(); NULL: no progress */
     void *step_context;
     struct {
-        struct tensor **v;
-        size_t n, cap;
-    } live; /* tensors that were not freed, oldest first */
-    struct {
-        struct ops_memory {
+        struct live_tensor {
+            struct tensor *tensor;
             uint64_t bytes;
             enum trace_memory_kind kind;
         } * v;
         size_t n, cap;
-    } sizes;                                      /* sizes of the live tensors, in the same order */
+    } live;                                       /* tensors that were not freed, oldest first */
     uint64_t memory_bytes[TRACE_MEMORY_KIND_END]; /* bytes of the live tensors by kind */
 };
 

@@ -450,3 +450,32 @@ TEST(threads_run_every_task_once) {
     for (int i = 0; i < 1000; i++) CHECK_INT(j.hits[i], i < 199 ? 199 - i : 0);
     threads_close(t);
 }
+
+static const struct ops_backend *wrapped;
+static struct tensor *alloc_narrow_as_floats(void *context, size_t numbers) {
+    return wrapped->alloc(context, numbers, TENSOR_ANY);
+}
+
+/* Only backends of GPUs have 16-bit tensors. This one adds them to the CPU's. */
+TEST(tensors_of_16_bit_numbers_are_counted_and_freed_like_others) {
+    struct threads *t = threads_open(1);
+    struct ops *o = cpu_open(t, "portable");
+    struct ops_backend backend = *o->backend;
+    const uint64_t *bytes = &o->memory_bytes[TRACE_MEMORY_WORKSPACE];
+    uint64_t before = *bytes;
+    wrapped = o->backend;
+    backend.alloc_narrow = alloc_narrow_as_floats;
+    o->backend = &backend;
+    struct tensor *a = ops_alloc(o, 10, TENSOR_ANY), *b = ops_alloc_narrow(o, 100);
+    struct tensor *c = ops_alloc(o, 20, TENSOR_ANY), *d = ops_alloc_narrow(o, 7);
+    CHECK_INT(*bytes - before, 40 + 200 + 80 + 14);
+    ops_free(o, b);
+    CHECK_INT(*bytes - before, 40 + 80 + 14);
+    ops_free(o, d);
+    ops_free(o, c);
+    CHECK_INT(*bytes - before, 40);
+    ops_free(o, a);
+    CHECK_INT(*bytes, before);
+    ops_close(o);
+    threads_close(t);
+}
