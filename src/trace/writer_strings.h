@@ -30,7 +30,7 @@ struct writer_strings {
 
 bool writer_strings_init(struct writer_strings *t, size_t memory_bytes, const lock_limit *limit);
 void writer_strings_free(struct writer_strings *t);
-/* Returns 0 for an empty text, or if the memory is full. */
+/* Returns 0 for an empty text, or if the memory is full or the lock cannot be acquired. */
 uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t len);
 /* Returns false if the lock cannot be acquired. */
 bool writer_strings_count(struct writer_strings *t, uint32_t *n);
