@@ -14,7 +14,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Memory blocks that are freed together with the analysis. */
+/* Memory, texts and notes that are freed with the analysis. */
 struct owner {
     struct memory memory;
     struct intern *texts;

@@ -4,7 +4,8 @@
  *     ...
  *     analysis_free(&a);
  * No I/O, no printing. The analysis points into the timeline and the input, so free the analysis first.
- * Unknown values are NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
+ * Unknown values are NaN, ANALYSIS_NONE or NULL; 0 only where a member says so. Definitions of all numbers:
+ * docs/analysis.md.
  *
  * Conservation: at every moment a device's time is split evenly between the kernels running on it. The
  * part of a kernel is its `owned` time; without overlap it equals the duration. The owned times of all
@@ -39,7 +40,8 @@ struct analyze_cost {
     /* Peaks that apply to this work; 0 or NaN: the peaks of the device apply. The peak FLOP/s is the mean
      * over the operators, each with the peak of its type. */
     double peak_flops_per_s, peak_bytes_per_s;
-    /* memory level of this bandwidth, such as "L3, 32 MiB"; NULL: the device has only one level */
+    /* memory level to which peak_bytes_per_s belongs, such as "L3, 32 MiB"; NULL: the device has only one
+     * level */
     const char *level;
     double step_bytes; /* bytes that one pass over the weights reads; 0 or NaN: unknown */
     /* experts read per routed layer and pass, counted by the engine; 0 or NaN: unknown */
@@ -107,8 +109,8 @@ struct analyze_input {
     /* Where `llm` comes from if the program's own files describe it: "the file /models/a.gguf, mapped". The
      * model is then used only if the trace agrees with it. NULL: the user gave it. */
     const char *llm_from;
-    /* Number of GPUs that share `llm`: tensor parallel (tp), pipeline parallel (pp), expert parallel (ep),
-     * data parallel (dp). 0: not given. The cost per GPU is its part (llm/shard.h). */
+    /* Degrees of tensor, pipeline, expert and data parallelism with which GPUs share `llm`. 0: not given. The
+     * cost per GPU is the cost of its part (llm/shard.h). */
     uint64_t tp, pp, ep, dp;
     const struct kernel_profile *profiles; /* measurements by Nsight Compute; see kernel_profile.h */
     size_t nprofiles;
@@ -116,8 +118,8 @@ struct analyze_input {
      * failed. */
     size_t nfailed, nrequests;
     const char *failure;
-    /* Why the machine was busy while the stages were timed: findings are then less certain. NULL: it was
-     * not. */
+    /* Why the machine was busy while the stages were timed: findings are then less certain. NULL: it was not
+     * busy. */
     const char *busy;
     const struct recognised_phases *phases; /* result of analyze_steady_window(); NULL: none */
     /* Compute only stages, occurrences, devices, kernels, tokens and power. For digests of ranks. */
@@ -161,7 +163,7 @@ const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch
 struct analysis_idle {
     double ns[ANALYSIS_IDLE_CAUSES];
     uint64_t gaps;       /* periods in which the device had no work */
-    struct stats gap_ns; /* percentiles use at most 100,000 evenly chosen gaps */
+    struct stats gap_ns; /* deviation and percentiles use at most 65,536 evenly chosen gaps */
     /* idle time that a CUDA graph could remove: launch gaps and kernel-to-kernel latency before kernels
      * that no graph launched */
     double graph_removable_ns;
@@ -208,14 +210,14 @@ struct analysis_stage {
      * start of the first kernel to the end of the last. */
     struct stats host_each_ns, queue_ns, span_ns;
     double host_ns;                                          /* sum of range durations */
-    double wall_total_ns;                                    /* time of all occurrences */
+    double wall_total_ns;                                    /* sum of the times of all occurrences */
     double gpu_busy_ns, idle_ns, copy_alone_ns, gpu_span_ns; /* sums over occurrences and over `devices` */
     /* includes sub-stages; rows without parent and the outside row add up to the busy time */
     double gpu_owned_ns;
     double gpu_owned_self_ns; /* excludes sub-stages; all rows add up to the busy time */
-    /* devices that run its kernels, or its copies if it has no kernels; at least 1 */
+    /* number of devices that run its kernels, or its copies if it has no kernels; at least 1 */
     uint32_t devices;
-    double device_steps; /* sum of `steps` over these devices; at least 1 */
+    double device_steps; /* sum of analysis_stage_device.steps over these devices; at least 1 */
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned time, includes sub-stages */
@@ -225,7 +227,8 @@ struct analysis_stage {
     struct analysis_idle idle;
 
     /* ---- tokens, timed repeats and requests: tokens.c, utilization.c */
-    /* "token records", "range labels", "engine's answer", "timing phase"; NULL: unknown */
+    /* "token records", "range labels", "recognised steps", "engine's answer", "timing phase"; NULL:
+     * unknown */
     const char *token_source;
     struct stats token_ns;               /* time between two tokens (or steps) in the trace */
     const struct analyze_timing *timing; /* NULL: not timed */
@@ -236,15 +239,17 @@ struct analysis_stage {
     /* Divide sums over devices and occurrences by this number to get the value per request and device. */
     double device_requests;
     const struct counter_means *counters; /* counters.h; NULL: no sample falls into the stage */
-    /* memory level of the bandwidth, such as "L3, 32 MiB"; NULL: the device has only one level */
+    /* memory level to which peak_bytes_per_s belongs, such as "L3, 32 MiB"; NULL: the device has only one
+     * level */
     const char *level;
-    bool experts_assumed;      /* bytes assume even routing */
+    bool experts_assumed;      /* bytes assume that tokens are routed evenly to the experts */
     struct analysis_over over; /* explains a ratio that is beyond its limit */
 
     /* ---- Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double tokens_in, tokens_out; /* of the recorded run */
     double kernels_per_token;
-    /* NaN also for stages that read more tokens than they generate: prefill launches once for all of them */
+    /* NaN also for stages that read more tokens than they generate: prefill launches its kernels once for all
+     * tokens */
     double launches_per_token;
     double kernel_mean_ns; /* mean duration of its kernels */
 
@@ -261,18 +266,19 @@ struct analysis_stage {
     /* Busy time of the device within time_ms, mean over devices. For a GPU this is the recorded kernel
      * time. Recording slows down kernels on a CPU, so there the recorded busy share is applied to time_ms. */
     double busy_ms, busy_share;
-    double kernels_each; /* kernels */
+    double kernels_each; /* number of kernels */
     double tokens;       /* tokens read or generated */
     /* the larger of the tokens read and the tokens generated, per second of time_ms */
     double tokens_per_s;
     double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
-    double hard_bound_ms;          /* the larger of all FLOPs at the peak and all bytes at the bandwidth */
+    /* the larger of two times: all FLOPs at the peak, all bytes at the bandwidth */
+    double hard_bound_ms;
     /* peaks that apply to the stage: the peaks of its cost, else of the device */
     double peak_flops_per_s, peak_bytes_per_s;
     double step_bytes;   /* bytes that one pass over the weights reads */
     double experts_read; /* experts read per routed layer and pass, counted by the engine */
-    /* Fractions; distance = time / roofline time. Each is a median over the repeats. The ratio of a repeat
-     * uses the cost of its own input. */
+    /* mfu and mbu are fractions; distance is time / roofline time. Each is a median over the repeats. The
+     * ratio of a repeat uses the cost of its own input. */
     double mfu, mbu, distance;
     double mbu_read; /* the same as mbu, but with the read bandwidth that `calibrate` measured on this GPU */
     /* model work of the recorded request / its recorded time; comparable with counters */
@@ -285,15 +291,16 @@ struct analysis_stage {
 };
 
 struct analysis_occurrence { /* sorted by start */
-    /* parent: an occurrence; range: TIMELINE_NONE for the implicit stage and for recognised steps */
+    /* parent: index of the enclosing occurrence; range: TIMELINE_NONE for the implicit stage and for
+     * recognised steps */
     uint32_t stage, range, parent;
     uint32_t thread, process;  /* rows of the timeline; TIMELINE_NONE: unknown */
     uint32_t device;           /* device of a recognised step; TIMELINE_NONE: any */
-    uint64_t start_ns, end_ns; /* of the range */
+    uint64_t start_ns, end_ns; /* bounds of the range, or of the recognised step */
     uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
     /* start of its first and end of its last kernel; first == 0: no kernel */
     uint64_t gpu_first_ns, gpu_last_ns;
-    uint64_t gpu_launched_ns;   /* launch call of its first kernel; 0: unknown */
+    uint64_t gpu_launched_ns;   /* time of the launch call of its first kernel; 0: unknown */
     double busy_ns, idle_ns;    /* mean over the devices with work of this occurrence */
     double copy_ns, exposed_ns; /* the parts of busy_ns with copies alone, and with exposed communication */
     uint32_t kernels;
@@ -327,7 +334,7 @@ struct analysis_operator {
     const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL */
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
-    double flops, bytes; /* summed */
+    double flops, bytes; /* sums over all calls */
     double compute_ns;   /* time that the FLOPs of all calls take, each call at the peak of its type */
 };
 
@@ -467,8 +474,8 @@ struct analysis_stability {
     struct stats ms;
     size_t failed;
     double cv; /* spread within each input; NaN: no input was repeated */
-    /* change along the fitted line from the first to the last repeat, as a percentage of the mean; NaN for
-     * n < 4 */
+    /* change along the fitted line from the first to the last repeat, as a percentage of the mean; NaN: too
+     * few repeats (fewer than 4 with one input) */
     double drift_percent;
     bool drift_shown; /* true if the 95% interval of the slope excludes 0 */
     size_t outliers;  /* number of repeats that are too far from the median of their input */
@@ -477,7 +484,8 @@ struct analysis_stability {
 
 enum analysis_confidence { ANALYSIS_LOW, ANALYSIS_MEDIUM, ANALYSIS_HIGH };
 const char *analysis_confidence_name(enum analysis_confidence c);
-struct analysis_finding { /* sorted by saving_ms, largest first; informative findings (NaN) come last */
+/* failed requests first, then by saving_ms, largest first; informative ones (NaN) last */
+struct analysis_finding {
     const char *rule;     /* "launch-bound": a stable id for scripts */
     const char *title;    /* "Decode is launch-bound: the GPU waits 451 ms of 630 ms" */
     const char *evidence; /* the numbers */
@@ -508,10 +516,10 @@ struct analysis_step_kind { /* recognised steps of one kind */
     const char *worst_why; /* how the slowest step differs; NULL: no visible difference */
 };
 
-struct analysis_graph { /* a CUDA graph; listed only if some replays in the trace have no recorded kernels */
+struct analysis_graph { /* a CUDA graph; listed only if the trace has replays without recorded kernels */
     uint32_t process, graph;
-    uint64_t recorded; /* replays with kernels */
-    uint64_t counted;  /* replays without */
+    uint64_t recorded; /* replays with recorded kernels */
+    uint64_t counted;  /* replays without recorded kernels */
     double period_ns;  /* median time from one replay without kernels to the next; NaN: unknown */
 };
 
@@ -581,7 +589,8 @@ struct analysis {
     bool recognised;
     struct analysis_step_kind *step_kinds;
     size_t nstep_kinds;
-    struct anatomy *anatomy;            /* anatomy of a decode step; NULL: no decode step was recognised */
+    /* anatomy of a decode step; NULL: no decode step with attention was recognised */
+    struct anatomy *anatomy;
     struct recognised_phases phases;    /* phases of the whole trace; all 0: no steps were recognised */
     struct analysis_counters *counters; /* hardware counters per stage and kernel; NULL: no samples */
     struct analysis_profiles *profiles; /* Nsight Compute's measurements per kernel; NULL: none */
@@ -621,9 +630,9 @@ struct analysis_timeline {
 };
 struct analysis_timeline analysis_timeline(const struct analysis *a);
 
-/* Computes the time from the start of the first stage to the end of the last stage or of its last kernel,
- * whichever is later. Returns false if the trace marks no stage or no kernel ran outside of the stages.
- * Called before the analysis, for timeline_cut(). */
+/* Computes the window from the start of the first stage to the end of the last stage, or to the end of the
+ * last kernel of a stage if that is later. Returns false if the trace marks no stage or all kernels belong to
+ * stages. Called before the analysis, for timeline_cut(). */
 bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
                             uint64_t *to_ns);
 

@@ -1,6 +1,6 @@
 /* Rules that turn an analysis into findings. A rule examines one stage (or the whole run, if the scope is
- * NULL) and emits at most one finding: the numbers, an upper bound of the saving, and a recommendation. Only
- * the rule for roles may emit several findings, one per role. A rule without evidence emits nothing. */
+ * NULL) and emits findings: the numbers, an upper bound of the saving, and a recommendation. A rule without
+ * evidence emits nothing. A rule for a stage emits at most one finding, except the rule for roles. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
 

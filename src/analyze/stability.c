@@ -33,7 +33,7 @@ static double outlier_limit(size_t n) {
     return n - OUTLIER_REPEATS < COUNTOF(limits) ? limits[n - OUTLIER_REPEATS] : 5.2;
 }
 
-/* Sorts v. */
+/* Returns the number of outliers. Overwrites v. */
 static size_t count_outliers(double *v, size_t n) {
     if (n < OUTLIER_REPEATS) return 0;
     qsort(v, n, sizeof *v, ascending);

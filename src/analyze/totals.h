@@ -37,7 +37,7 @@ struct totals_device {
     uint64_t kernel_busy_ns; /* union of its kernels; equals the busy time in the report */
     /* Parts of the report's partition: timeline = busy + idle + unrecorded. */
     double timeline_ns, idle_ns, unrecorded_ns;
-    double between_ns; /* busy and idle time between steps; NaN: the trace marks no steps */
+    double between_ns; /* busy and idle time between steps */
 };
 
 struct totals_stream {
@@ -78,6 +78,6 @@ struct analysis_totals {
 
 /* Call this after the kernels and devices of the analysis are complete. */
 struct analysis_totals *totals_make(const struct analysis *a);
-void totals_free(struct analysis_totals *t); /* NULL is fine */
+void totals_free(struct analysis_totals *t); /* accepts NULL */
 
 #endif
