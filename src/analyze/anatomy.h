@@ -65,7 +65,7 @@ struct anatomy {
     size_t nparts;
     struct anatomy_role roles[ROLE_END + 1]; /* sorted by ns, largest first; includes idle time */
     size_t nroles;
-    double step_ns;  /* mean over `steps` */
+    double step_ns;  /* mean time of the steps counted in `steps` */
     double requests; /* number of requests in the median step */
     size_t steps;    /* number of steps with the same kernels as the median step */
     size_t of;       /* number of all decode steps after warm-up */

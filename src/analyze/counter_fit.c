@@ -17,7 +17,7 @@
  * difference. */
 #define EDGE_RIDGE 1e-3
 #define ROBUST_ROUNDS 3
-/* a value is an outlier if it is this many deviations off and outside of the range of all classes */
+/* a value is an outlier if its residual is above this many deviations and above the rates of all classes */
 #define DEVIATIONS 8.0
 #define RIDGE 1e-6       /* in samples; makes the system solvable if two classes always run together */
 #define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
@@ -118,7 +118,7 @@ struct fit {
     struct nnls eq;
     /* [n][n]: sum over all rows with weight 1; sum weighted by squared residuals; inverse of the matrix */
     double *plain, *spread, *inverse;
-    float *weight; /* of rows, 0..1 */
+    float *weight; /* weight of each row, 0..1 */
     double *scratch;
     size_t metric;
 };
@@ -288,7 +288,7 @@ static void errors(struct fit *f, double *variance) {
 }
 
 /* Returns the standard error of a rate. The fit gives no error for a rate that is constrained to zero; the
- * spread between samples, divided by the exposure, is used instead. */
+ * spread between samples, divided by the square root of the exposure, is used instead. */
 static double error_of(double variance, double sigma, double exposure) {
     return isnan(variance) ? sigma / sqrt(MAX(exposure, 1)) : sqrt(variance);
 }
@@ -397,7 +397,7 @@ int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric) {
     for (int i = -LAG_STEPS; i <= LAG_STEPS; i++)
         if (sum[i + LAG_STEPS] < sum[best + LAG_STEPS]) best = i;
     bool edge = abs(best) == LAG_STEPS, worth = sum[best + LAG_STEPS] < LAG_WORTH * sum[LAG_STEPS];
-    if (edge || !worth) return 0; /* also for NaN */
+    if (edge || !worth) return 0; /* also if a sum is NaN */
     /* minimum of the parabola through the three best points */
     const double *s = sum + best + LAG_STEPS;
     double curve = s[-1] - 2 * s[0] + s[1], off = curve > 0 ? (s[-1] - s[1]) / (2 * curve) : 0;

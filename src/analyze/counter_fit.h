@@ -20,7 +20,7 @@
 struct counter_fit_input {
     size_t nkernels; /* sorted by start */
     const uint64_t *start_ns, *end_ns;
-    const uint32_t *class_of; /* [nkernels], under nclasses */
+    const uint32_t *class_of; /* [nkernels]: below nclasses */
     uint32_t nclasses;
     size_t nsamples; /* samples are sorted by start and do not overlap */
     const uint64_t *sample_start_ns, *sample_end_ns;

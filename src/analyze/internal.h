@@ -128,8 +128,8 @@ void analyze_roofline(struct context *c);         /* roofline.c */
 void analyze_over_peak(struct context *c);        /* over_peak.c */
 void analyze_findings(struct context *c);         /* findings.c */
 
-/* stages.c: returns the occurrence of the recognised step that is open in the process; ANALYSIS_NONE:
- * none. */
+/* stages.c: returns the occurrence of the recognised step that is open in the process at that time;
+ * ANALYSIS_NONE: none. */
 uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t time_ns);
 /* Returns true if `text` is the name or the path of the stage. */
 bool analysis_names_stage(const char *text, const struct analysis_stage *s);
@@ -177,7 +177,7 @@ double recognised_context(const struct analysis *a, const struct recognised_step
 
 /* type_peak.c: returns the peak for products of a type. LLM_DTYPE_UNKNOWN: the main peak. */
 double type_peak(const struct context *c, enum llm_dtype type);
-/* Returns the type that the kernel computes with: TF32 instead of F32 if the name contains "tf32". */
+/* Returns the type that the kernel computes with: TF32 instead of F32 if its name shows this. */
 enum llm_dtype type_in_kernel(enum llm_dtype type, const char *kernel_name);
 
 /* counters.c: returns the clock for which the peak FLOP/s are specified; NaN: unknown. */

@@ -126,8 +126,8 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
     return false;
 }
 
-/* Returns the operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first operation among
- * its template arguments. */
+/* Writes the operation of a generic wrapper (elementwise_kernel, reduce_kernel) to `out`: the first operation
+ * among its template arguments. Returns false if there is none. */
 static bool wrapped_operation(const char *arguments, struct strbuf *out) {
     for (const char *p = arguments; *p;) {
         if (!is_word(*p)) {

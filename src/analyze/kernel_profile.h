@@ -37,7 +37,7 @@ struct kernel_profile { /* mean over identical launches */
     uint64_t launches;
     double value[KERNEL_PROFILE_METRIC_END];
     const char *stall; /* most frequent stall reason of the warps: "long_scoreboard" */
-    const char *bound; /* "memory" */
+    const char *bound; /* resource that bounds the kernel: "memory" */
 };
 
 enum kernel_profile_match {

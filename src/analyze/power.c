@@ -49,7 +49,7 @@ static void index_device(struct context *c, uint32_t device, size_t n) {
 
 static double joules_at(const struct power_index *x, uint64_t time_ns) {
     size_t lo = 0, hi = x->n;
-    while (lo < hi) { /* first sample after time */
+    while (lo < hi) { /* finds the first sample after time_ns */
         size_t mid = lo + (hi - lo) / 2;
         if (x->time_ns[mid] <= time_ns)
             lo = mid + 1;

@@ -60,7 +60,7 @@ struct recognition {
     size_t nwork;
     bool llm;        /* the program generates text: its steps have kinds and tokens */
     uint32_t layers; /* number of layers of most steps, the largest of all devices; 0: unknown */
-    /* event that separates the steps, such as "token ids copied to the host"; NULL: no steps */
+    /* event that separates the steps, such as "copies to the host"; NULL: no steps */
     const char *boundary;
     struct recognised_phases phases;
 };

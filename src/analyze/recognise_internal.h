@@ -6,8 +6,8 @@
 #include "analyze/kernel_name.h"
 #include "analyze/recognise.h"
 
-/* Kinds of kernels whose grid depends on the number of rows of the activations: one block, or one row of
- * blocks, per row. */
+/* Kinds of kernels whose grid shows the number of rows of the activations: one block, or one row of blocks,
+ * per row, unless noted. */
 enum row_source {
     ROWS_NONE,
     ROWS_NORM,
@@ -34,7 +34,7 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
 struct item { /* a kernel or copy */
     uint64_t start_ns, end_ns, bytes;
     uint32_t index, launch, shape;
-    uint8_t category; /* of a kernel */
+    uint8_t category; /* enum kernel_category, for a kernel */
     uint8_t copy;     /* enum trace_copy_kind, for a copy */
     bool is_kernel;
     bool in_graph;

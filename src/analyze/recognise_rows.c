@@ -305,7 +305,7 @@ static void read_requests(const struct group *g, const struct pass *p, uint64_t 
     uint32_t gathered = last_rows(g, p->last_anchor, p->end, ROWS_EMBEDDING),
              sampled = last_rows(g, p->last_anchor, p->end, ROWS_SAMPLING),
              final_norm = last_rows(g, p->last_anchor, p->end, ROWS_NORM);
-    if (e->tokens && gathered > e->tokens) gathered = 0; /* rows of experts */
+    if (e->tokens && gathered > e->tokens) gathered = 0; /* these are rows of experts */
     uint32_t found[6] = { gathered, final_norm != e->tokens ? final_norm : 0, sampled };
     found[4] = indexed_rows(g, p, e->tokens);
     found[5] = found[4] == 1 && one_sequence(g, p, e->tokens);

@@ -133,7 +133,7 @@ void analyze_stability(struct context *c) {
         struct analysis_stability *s = &c->a->stability[c->a->nstability];
         fill_stability(c, s, &c->in->timings[i]);
         if (s->ms.n || s->failed)
-            c->a->nstability++; /* a stage without any time did not occur */
+            c->a->nstability++; /* stages without times and failures did not occur and are not listed */
         else
             *s = (struct analysis_stability){ 0 };
     }

@@ -214,7 +214,7 @@ static void add_timed_stages(struct context *c, struct building *b) {
     }
 }
 
-/* Rows were created in order of first occurrence; children must follow their parents directly. */
+/* Lists the rows below `parent` in order of first occurrence, with children directly after their parents. */
 static void order_rows(struct building *b, uint32_t parent, uint32_t *order, size_t *n) {
     for (uint32_t i = 0; i < b->stages.n; i++) {
         if (b->stages.v[i].parent != parent) continue;
@@ -337,8 +337,8 @@ uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t ti
     return ANALYSIS_NONE;
 }
 
-/* Work belongs to the step in which it was found. Other launches and kernels belong to the step that was
- * open when they were launched. */
+/* Work belongs to the step in which it was found; other kernels and copies are outside of the steps. Other
+ * launches belong to the step that was open at the launch. */
 static void assign_recognised(struct context *c) {
     const struct timeline *tl = c->tl;
     const struct recognition *r = &c->a->recognition;
@@ -371,8 +371,8 @@ static void alloc_scratch(struct context *c) {
         c->shape_stage_ns = xcalloc(c->tl->nshapes * a->nstages, sizeof *c->shape_stage_ns);
 }
 
-/* Creates rows and occurrences for the stages marked in the trace. Returns true if the trace marks no stage;
- * the whole trace is then one stage. */
+/* Creates rows and occurrences for the stages marked in the trace, else for the recognised steps, else for
+ * the whole trace as one stage. Returns true in the last case. */
 static bool find_traced_stages(struct context *c, struct building *b) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct match_cache cache = { 0 };

@@ -53,7 +53,7 @@ struct totals_rank {
     uint64_t compute_ns;     /* union of all kernels except communication */
     uint64_t comm_ns;        /* union of communication kernels */
     uint64_t comm_hidden_ns; /* the part of comm_ns that overlaps other kernels */
-    /* mean delay of its collectives relative to the first rank; NaN: not comparable */
+    /* mean delay of its collectives relative to the rank that starts first; NaN: not comparable */
     double late_ns;
 };
 
@@ -61,7 +61,8 @@ struct totals_rank {
 struct totals_skew {
     size_t matched; /* 0: not comparable; then both times are NaN */
     double mean_ns, max_ns;
-    size_t slowest; /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks */
+    /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks, or none computes */
+    size_t slowest;
 };
 
 struct analysis_totals {

@@ -8,7 +8,7 @@
 /* The launches of one process by correlation id. */
 struct by_correlation {
     const uint64_t *correlation; /* correlation ids of the process's launches */
-    uint32_t *order;             /* NULL: already in order */
+    uint32_t *order;             /* launches sorted by id; NULL: already in order */
     size_t n, hint;
 };
 

@@ -221,7 +221,7 @@ struct timeline_process {
     /* Time in which capture windows could be open; 0: from the start, or to the end, of the trace. */
     uint64_t capture_from_ns, capture_to_ns;
     uint64_t kernels, unmatched_kernels;
-    /* Counts of the whole file, even after a cut. */
+    /* The following counts are of the whole file, even after a cut. */
     uint64_t launches, unmatched_launches; /* calls that launch kernels or graphs */
     uint64_t lost[TRACE_KIND_END];         /* dropped records, all reasons */
     uint64_t records[TRACE_KIND_END];      /* records read from the file, including invalid ones */
@@ -257,10 +257,10 @@ struct timeline {
 
     /* first start and last end of all ranges, launches, kernels, copies and replays */
     uint64_t start_ns, end_ns;
-    uint64_t lost[TRACE_KIND_END];   /* over all files */
+    uint64_t lost[TRACE_KIND_END];   /* lost records, over all files */
     uint64_t unmatched_kernels;      /* kernels without a launch, in processes that have launches */
-    uint64_t bad_records;            /* end before start: excluded */
-    uint64_t cut_kernels;            /* excluded by timeline_cut() */
+    uint64_t bad_records;            /* excluded records, which end before they start */
+    uint64_t cut_kernels;            /* kernels excluded by timeline_cut() */
     double cut_ns;                   /* sum of the durations of these kernels */
     uint64_t cut_from_ns, cut_to_ns; /* the window passed to timeline_cut(); both 0: not cut */
     /* Some kernels were matched to ranges by time, because their file has no launches. */

@@ -151,13 +151,13 @@ enum trace_collective_flags {
     TRACE_COLLECTIVE_KERNEL_TIMES = 1, /* kernel_start_ns and kernel_end_ns are known */
     /* the kernel times are GPU timestamps, shifted to the clock of the file */
     TRACE_COLLECTIVE_GPU_CLOCK = 2,
-    TRACE_COLLECTIVE_OPEN = 4,         /* no end was reported; end_ns is the last known time */
-    TRACE_COLLECTIVE_COUNTED = 8,      /* NCCL gave no sequence number; operations of one kind were counted */
-    TRACE_COLLECTIVE_FROM_KERNEL = 16, /* read from a kernel: start_ns and end_ns are the kernel's times */
-    TRACE_COLLECTIVE_CAPTURED = 32,    /* captured into a CUDA graph: replays are not recorded */
+    TRACE_COLLECTIVE_OPEN = 4,          /* no end was reported; end_ns is the last known time */
+    TRACE_COLLECTIVE_COUNTED = 8,       /* the source gave no sequence number; `sequence` was counted */
+    TRACE_COLLECTIVE_FROM_KERNEL = 16,  /* read from a kernel: start_ns and end_ns are the kernel's times */
+    TRACE_COLLECTIVE_CAPTURED = 32,     /* captured into a CUDA graph: replays are not recorded */
     TRACE_COLLECTIVE_AFTER_LAUNCH = 64, /* NCCL reported the call after the launch of its kernel */
 };
-#define TRACE_UNKNOWN_U32 UINT32_MAX /* in power and collective records */
+#define TRACE_UNKNOWN_U32 UINT32_MAX /* in power, memory and collective records */
 #define TRACE_UNKNOWN_U64 UINT64_MAX /* in collective records */
 #define TRACE_SAMPLE_VALUES 16
 
@@ -317,7 +317,7 @@ enum trace_collective_flags {
     F(kind, U32, root, 15)        /* of broadcast, reduce, gather and scatter */                            \
     F(kind, U32, peer, 16)        /* of send and recv, in the communicator */                               \
     F(kind, U32, channels, 17)                                                                              \
-    F(kind, U32, nodes, 18) /* of the communicator */                                                       \
+    F(kind, U32, nodes, 18) /* nodes in the communicator */                                                 \
     F(kind, STR, communicator_name, 19)                                                                     \
     F(kind, STR, name, 20)      /* the operation as reported: "AllReduce" */                                \
     F(kind, STR, data_type, 21) /* "bf16", as in the details of operators */                                \
@@ -332,7 +332,7 @@ enum trace_collective_flags {
     F(kind, U32, phase, 3) /* the letter: 'X', 'i', 'M', 's', ... */                        \
     F(kind, U64, pid, 4)   /* or TRACE_ID_NONE, TRACE_ID_EMPTY */                           \
     F(kind, U64, tid, 5)                                                                    \
-    F(kind, STR, pid_text, 6) /* 0: pid is a number */                                      \
+    F(kind, STR, pid_text, 6) /* 0: pid is not a text */                                    \
     F(kind, STR, tid_text, 7)                                                               \
     F(kind, STR, category, 8)                                                               \
     F(kind, STR, name, 9)                                                                   \

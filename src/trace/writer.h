@@ -23,7 +23,7 @@ struct trace_writer;
 struct trace_writer_options {
     uint64_t memory_bytes;   /* limit for records waiting to be encoded, and for strings; 0: 64 MiB */
     uint64_t max_file_bytes; /* maximum file size; records beyond it are lost; 0: no limit */
-    uint32_t flush_ms;       /* 0: 500 */
+    uint32_t flush_ms;       /* maximum time between two flushes; 0: 500 */
     bool store;              /* do not compress */
     uint64_t file_id;        /* part of every chunk's checksum; 0: random */
 };
@@ -48,7 +48,7 @@ bool trace_writer_flush(struct trace_writer *w, uint32_t timeout_ms);
 /* Returns the number of a text. Equal texts have equal numbers. Returns 0 for an empty text, or if the text
  * cannot be stored. Texts over 60,000 bytes are truncated. */
 uint32_t trace_writer_string(struct trace_writer *w, const char *text, size_t len);
-uint32_t trace_writer_str(struct trace_writer *w, const char *text); /* NULL: 0 */
+uint32_t trace_writer_str(struct trace_writer *w, const char *text); /* returns 0 for NULL */
 
 /* Appends n records of a kind, given as an array of its struct. Returns the number of records that were
  * kept. */

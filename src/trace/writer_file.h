@@ -19,7 +19,7 @@
 struct writer_file {
     int fd;                 /* -1: none */
     uint64_t device, inode; /* identity of the file */
-    char *path;             /* absolute path; NULL: out of memory, so the file cannot be reopened */
+    char *path;             /* absolute path; NULL: unknown, so the file cannot be reopened */
     uint64_t id, offset, max_bytes;
     int first_errno; /* errno of the first failed write; 0: none */
     void *zstd;      /* compression context; NULL: chunks are stored uncompressed */
