@@ -14,7 +14,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Memory blocks that are freed together with the analysis. */
+/* Memory, texts and notes that are freed with the analysis. */
 struct owner {
     struct memory memory;
     struct intern *texts;
@@ -125,12 +125,12 @@ static void analyze_totals(struct context *c) {
 static const struct pass {
     void (*run)(struct context *c);
     bool without_trace; /* this pass also runs without a timeline */
-    bool brief;         /* this pass also runs if only times and counts are asked for (input.brief) */
+    bool brief;         /* this pass also runs in a brief analysis (input.brief) */
 } passes[] = {
     /* shapes -> kernels (one row per shape, unsorted), c.shape_category */
     { analyze_kernel_names, false, true },
-    /* ranges, rules, timings -> stages (rows), occurrences, c.kernel_occurrence, c.launch_occurrence,
-     * scratch */
+    /* ranges, rules, timings -> stages (rows), occurrences, recognition, c.kernel_occurrence,
+     * c.launch_occurrence, scratch */
     { analyze_stages, true, true },
     /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch */
     { analyze_calls, false, true },
@@ -154,7 +154,7 @@ static const struct pass {
     { analyze_operators_finish, false, false },
     /* GEMM records, shapes of operators, c.range_flops .range_compute_ns .range_total_ns -> gemms */
     { analyze_gemm_table, false, false },
-    /* kernels in launch order -> c.stage_chain_ns, c.stage_chain_kernels */
+    /* kernels in time order -> c.stage_chain_ns, c.stage_chain_kernels */
     { analyze_chains, false, false },
     /* token records, labels of ranges, input.tokens -> occurrences.tokens_*, stages.tokens_* .token_ns */
     { analyze_tokens, false, true },
@@ -194,7 +194,7 @@ static const struct pass {
     { analyze_anatomy, false, false },
     /* input.profiles, kernels -> profiles */
     { analyze_profiles, false, false },
-    /* timeline, kernels, devices, if input.totals -> totals */
+    /* if input.totals: timeline, kernels, devices, stage_devices -> totals */
     { analyze_totals, false, false },
     /* stages.flops, kernels.flops, counters, operators.flops, peaks -> roofline */
     { analyze_roofline, false, false },

@@ -4,7 +4,8 @@
  *     ...
  *     analysis_free(&a);
  * No I/O, no printing. The analysis points into the timeline and the input, so free the analysis first.
- * Unknown values are NaN, ANALYSIS_NONE or NULL, never 0. Definitions of all numbers: docs/analysis.md.
+ * Unknown values are NaN, ANALYSIS_NONE or NULL; 0 only where a member says so. Definitions of all numbers:
+ * docs/analysis.md.
  *
  * Conservation: at every moment a device's time is split evenly between the kernels running on it. The
  * part of a kernel is its `owned` time; without overlap it equals the duration. The owned times of all
@@ -32,14 +33,15 @@
 /* The minimum work of a stage, computed from the model's configuration. */
 struct analyze_cost {
     const char *stage;   /* name ("decode") or path ("prefill/sam") */
-    bool per_token;      /* true: numbers are per output token (decode); false: per occurrence of the stage */
+    bool per_token;      /* true: numbers are per output token (decode); false: per request (see one_run) */
     double flops, bytes; /* NaN: unknown */
     /* roofline time: sum over operators of max(compute time, memory time); NaN: unknown */
     double floor_ns;
     /* Peaks that apply to this work; 0 or NaN: the peaks of the device apply. The peak FLOP/s is the mean
      * over the operators, each with the peak of its type. */
     double peak_flops_per_s, peak_bytes_per_s;
-    /* memory level of this bandwidth, such as "L3, 32 MiB"; NULL: the device has only one level */
+    /* memory level to which peak_bytes_per_s belongs, such as "L3, 32 MiB"; NULL: the device has only one
+     * level */
     const char *level;
     double step_bytes; /* bytes that one pass over the weights reads; 0 or NaN: unknown */
     /* experts read per routed layer and pass, counted by the engine; 0 or NaN: unknown */
@@ -56,7 +58,7 @@ struct analyze_work {
 struct analyze_timing {
     const char *stage;  /* name ("sam") or path ("prefill/sam") */
     const char *parent; /* name of the enclosing stage; NULL: top level, or given by the path */
-    size_t n;           /* repeats */
+    size_t n;           /* number of repeats */
     const double *ms;   /* [n]; NaN: no time for this repeat */
     const double *tokens_in, *tokens_out; /* [n] each, input and output tokens; NULL: unknown */
     const bool *failed;      /* [n]; NULL: none failed. Failed repeats are counted but not used */
@@ -92,7 +94,7 @@ struct analyze_input {
     /* The trace contains one run of the model. Costs and timings then apply to the sum of a stage's
      * occurrences. */
     bool one_run;
-    /* use only the rules and ranges that the program marked as stages */
+    /* find stages only by `rules` and by ranges that the program marks as stages */
     bool no_presets;
     bool no_steps; /* treat a trace without stages as one stage instead of looking for steps */
     double peak_flops_per_s, peak_bytes_per_s; /* per device; NaN or 0: unknown */
@@ -100,15 +102,15 @@ struct analyze_input {
     const char *peak_source; /* "datasheet, dense bf16", "calibrated", "user" */
     /* row of the table of GPUs, for the peaks of other types; NULL: unknown */
     const struct llm_gpu *gpu;
-    const char *model; /* name, for texts; NULL */
+    const char *model; /* name of the model, for texts; NULL: unknown */
     /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
      * `timings`. Ignored if the trace has no token counts. */
     const struct llm_model *llm;
     /* Where `llm` comes from if the program's own files describe it: "the file /models/a.gguf, mapped". The
      * model is then used only if the trace agrees with it. NULL: the user gave it. */
     const char *llm_from;
-    /* Number of GPUs that share `llm`: tensor parallel (tp), pipeline parallel (pp), expert parallel (ep),
-     * data parallel (dp). 0: not given. The cost per GPU is its part (llm/shard.h). */
+    /* Degrees of tensor, pipeline, expert and data parallelism with which GPUs share `llm`. 0: not given. The
+     * cost per GPU is the cost of its part (llm/shard.h). */
     uint64_t tp, pp, ep, dp;
     const struct kernel_profile *profiles; /* measurements by Nsight Compute; see kernel_profile.h */
     size_t nprofiles;
@@ -116,23 +118,24 @@ struct analyze_input {
      * failed. */
     size_t nfailed, nrequests;
     const char *failure;
-    /* Why the machine was busy while the stages were timed: findings are then less certain. NULL: it was
-     * not. */
+    /* Why the machine was busy while the stages were timed: findings are then less certain. NULL: it was not
+     * busy. */
     const char *busy;
     const struct recognised_phases *phases; /* result of analyze_steady_window(); NULL: none */
-    /* Compute only stages, occurrences, devices, kernels, tokens and power. For digests of ranks. */
+    /* Compute only stages, occurrences, devices, kernels, tokens and power. Used for the digest of a rank
+     * (src/ranks). */
     bool brief;
     bool totals; /* Also fill analysis.totals. Costs about 40 ns per kernel; reports do not need it. */
 };
 
 /* ---- Results. */
 
-/* Explains a ratio that is beyond its limit: a distance under 1, or an MFU, MBU or share of a roof over
- * 100%. Both texts are NULL if all ratios are within their limits. over_peak.c sets them, and every
- * document prints them beside the ratio. */
+/* Explains a ratio that is beyond its limit: a distance under 1, or an MFU, MBU or share of a roof over 100%.
+ * Both texts are NULL if all ratios are within their limits. over_peak.c sets them, and reports print them
+ * beside the ratio. */
 struct analysis_over {
-    const char *brief; /* such as "weights in cache", for labels of charts and sentences */
-    const char *text;  /* such as "MBU 203%: the stage reads 14.2 MB per step, ..." */
+    const char *brief; /* such as "data in the L2 cache", for labels of charts and sentences */
+    const char *text;  /* such as "MBU 203.0%: the bandwidth is that of reading DRAM, ..." */
 };
 
 /* Why a device had no work:
@@ -141,7 +144,7 @@ struct analysis_over {
  *     DEPENDENCY  work was queued, but it waited for another stream
  *     DEVICE      work was queued on the same stream: kernel-to-kernel latency
  *     NO_WORK     the host was busy elsewhere (no launch for a while)
- *     UNKNOWN     the trace has no launches */
+ *     UNKNOWN     the launch of the work is unknown, or the device is the CPU */
 #define ANALYSIS_IDLE(X)                        \
     X(LAUNCH, "launch gap")                     \
     X(SYNC, "host synchronisation")             \
@@ -157,16 +160,16 @@ enum analysis_idle_cause {
 };
 const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch gap" */
 
-/* Idle time of a stage; the causes add up to idle_ns. */
+/* Idle time of a stage; the causes add up to analysis_stage.idle_ns. */
 struct analysis_idle {
     double ns[ANALYSIS_IDLE_CAUSES];
     uint64_t gaps;       /* periods in which the device had no work */
-    struct stats gap_ns; /* percentiles use at most 100,000 evenly chosen gaps */
+    struct stats gap_ns; /* deviation and percentiles use at most 65,536 evenly chosen gaps */
     /* idle time that a CUDA graph could remove: launch gaps and kernel-to-kernel latency before kernels
      * that no graph launched */
     double graph_removable_ns;
     double queue_depth_mean; /* mean number of launches waiting when a kernel starts; NaN: no launches */
-    /* share of kernels that start with no other launch queued, because the host is too slow */
+    /* share of kernels that start with no other launch queued; NaN: no launches */
     double queue_empty_share;
     double launch_delay_ns; /* median time from the end of the launch call to the start of the kernel; NaN */
     double launch_cost_ns;  /* median duration of a launch call; NaN */
@@ -183,7 +186,7 @@ struct analysis_stage_device {
     double exposed_ns;       /* the part of busy_ns in which communication kernels ran and no other kernel */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
-    uint64_t steps; /* occurrences of the stage in processes that use the device */
+    uint64_t steps; /* occurrences of the stage in processes with work on the device */
 };
 
 /* A stage, as seen in the trace, in the timed repeats and by the model. Sums are over all occurrences in the
@@ -208,14 +211,14 @@ struct analysis_stage {
      * start of the first kernel to the end of the last. */
     struct stats host_each_ns, queue_ns, span_ns;
     double host_ns;                                          /* sum of range durations */
-    double wall_total_ns;                                    /* time of all occurrences */
+    double wall_total_ns;                                    /* sum of the times of all occurrences */
     double gpu_busy_ns, idle_ns, copy_alone_ns, gpu_span_ns; /* sums over occurrences and over `devices` */
-    /* includes sub-stages; rows without parent and the outside row add up to the busy time */
+    /* includes sub-stages; rows without parent, such as the outside row, add up to the busy time */
     double gpu_owned_ns;
     double gpu_owned_self_ns; /* excludes sub-stages; all rows add up to the busy time */
-    /* devices that run its kernels, or its copies if it has no kernels; at least 1 */
+    /* number of devices that run its kernels, or its copies if it has no kernels; at least 1 */
     uint32_t devices;
-    double device_steps; /* sum of `steps` over these devices; at least 1 */
+    double device_steps; /* sum of analysis_stage_device.steps over these devices; at least 1 */
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned time, includes sub-stages */
@@ -225,75 +228,82 @@ struct analysis_stage {
     struct analysis_idle idle;
 
     /* ---- tokens, timed repeats and requests: tokens.c, utilization.c */
-    /* "token records", "range labels", "engine's answer", "timing phase"; NULL: unknown */
+    /* "token records", "range labels", "recognised steps", "engine's answer", "timing phase"; NULL:
+     * unknown */
     const char *token_source;
     struct stats token_ns;               /* time between two tokens (or steps) in the trace */
     const struct analyze_timing *timing; /* NULL: not timed */
     /* Over the repeats that did not fail; n == 0: none. The cv is computed within each input. */
     struct stats timing_ms;
     const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
-    double requests;         /* number of requests in the trace, at least 1 */
+    double requests;         /* 1 with one_run, else the number of occurrences, at least 1 */
     /* Divide sums over devices and occurrences by this number to get the value per request and device. */
     double device_requests;
     const struct counter_means *counters; /* counters.h; NULL: no sample falls into the stage */
-    /* memory level of the bandwidth, such as "L3, 32 MiB"; NULL: the device has only one level */
+    /* memory level to which peak_bytes_per_s belongs, such as "L3, 32 MiB"; NULL: the device has only one
+     * level */
     const char *level;
-    bool experts_assumed;      /* bytes assume even routing */
+    bool experts_assumed;      /* bytes assume that tokens are routed evenly to the experts */
     struct analysis_over over; /* explains a ratio that is beyond its limit */
 
     /* ---- Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double tokens_in, tokens_out; /* of the recorded run */
     double kernels_per_token;
-    /* NaN also for stages that read more tokens than they generate: prefill launches once for all of them */
+    /* NaN also for stages that read more tokens than they generate: prefill launches its kernels once for all
+     * tokens */
     double launches_per_token;
     double kernel_mean_ns; /* mean duration of its kernels */
 
     /* median over the repeats with the recorded input; over all repeats if no repeat has that input */
     double same_input_ms;
     double same_input_floor_ms;
-    double overhead_ratio; /* wall time in the trace / median of the timed repeats */
-    /* Slowdown caused by recording: from the timing if it has one, else computed like overhead_ratio. */
+    double overhead_ratio; /* wall time in the trace / same_input_ms */
+    /* Slowdown caused by recording: from the timing if it has one, else recorded_ms of its work /
+     * same_input_ms, else overhead_ratio. */
     double recording_cost;
 
     /* The following figures are per request if the input has `one_run`, else per occurrence
      * (utilization.c). */
     double time_ms; /* median of the timed repeats, else the mean in the trace */
-    /* Busy time of the device within time_ms, mean over devices. For a GPU this is the recorded kernel
-     * time. Recording slows down kernels on a CPU, so there the recorded busy share is applied to time_ms. */
+    /* Busy time of the device within time_ms, mean over devices, and its share. A GPU is busy as long as in
+     * the recorded run. Recording slows down kernels on a CPU, so there the recorded busy share is applied to
+     * time_ms. */
     double busy_ms, busy_share;
-    double kernels_each; /* kernels */
+    double kernels_each; /* number of kernels */
     double tokens;       /* tokens read or generated */
     /* the larger of the tokens read and the tokens generated, per second of time_ms */
     double tokens_per_s;
     double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
-    double hard_bound_ms;          /* the larger of all FLOPs at the peak and all bytes at the bandwidth */
+    /* the larger of two times: all FLOPs at the peak, all bytes at the bandwidth */
+    double hard_bound_ms;
     /* peaks that apply to the stage: the peaks of its cost, else of the device */
     double peak_flops_per_s, peak_bytes_per_s;
     double step_bytes;   /* bytes that one pass over the weights reads */
     double experts_read; /* experts read per routed layer and pass, counted by the engine */
-    /* Fractions; distance = time / roofline time. Each is a median over the repeats. The ratio of a repeat
-     * uses the cost of its own input. */
+    /* mfu and mbu are fractions; distance is time / roofline time. Each is a median over the repeats. The
+     * ratio of a repeat uses the cost of its own input. */
     double mfu, mbu, distance;
     double mbu_read; /* the same as mbu, but with the read bandwidth that `calibrate` measured on this GPU */
     /* model work of the recorded request / its recorded time; comparable with counters */
     double recorded_mfu, recorded_mbu;
 
-    /* power.c. Energy of the recorded run, over all occurrences and all GPUs on which the stage has
-     * kernels. Other work of these GPUs at the same time is included. Tokens: the larger of the tokens
-     * read (prefill) and the tokens generated. */
+    /* power.c. Energy of the recorded run, over all occurrences and all GPUs on which the stage has kernels.
+     * Occurrences that overlap share the energy evenly. Other work of these GPUs at the same time is
+     * included. Tokens: the larger of the tokens read (prefill) and the tokens generated. */
     double joules, joules_per_token, tokens_per_joule, watts;
 };
 
 struct analysis_occurrence { /* sorted by start */
-    /* parent: an occurrence; range: TIMELINE_NONE for the implicit stage and for recognised steps */
+    /* parent: index of the enclosing occurrence; range: TIMELINE_NONE for the implicit stage and for
+     * recognised steps */
     uint32_t stage, range, parent;
     uint32_t thread, process;  /* rows of the timeline; TIMELINE_NONE: unknown */
     uint32_t device;           /* device of a recognised step; TIMELINE_NONE: any */
-    uint64_t start_ns, end_ns; /* of the range */
+    uint64_t start_ns, end_ns; /* bounds of the range, of the recognised step, or of the trace */
     uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
     /* start of its first and end of its last kernel; first == 0: no kernel */
     uint64_t gpu_first_ns, gpu_last_ns;
-    uint64_t gpu_launched_ns;   /* launch call of its first kernel; 0: unknown */
+    uint64_t gpu_launched_ns;   /* time of the launch call of its first kernel; 0: unknown */
     double busy_ns, idle_ns;    /* mean over the devices with work of this occurrence */
     double copy_ns, exposed_ns; /* the parts of busy_ns with copies alone, and with exposed communication */
     uint32_t kernels;
@@ -309,8 +319,8 @@ struct analysis_occurrence { /* sorted by start */
     const char *doubt;            /* why a recognised step is not certain; NULL: it is certain */
 };
 
-/* One row per name; in operators_by_shape one row per name and detail (shapes). Sorted by gpu_self_ns,
- * then self_ns */
+/* One row per name and category, in operators_by_shape also per detail (shapes). Sorted by gpu_self_ns, then
+ * self_ns */
 struct analysis_operator {
     const char *name;
     const char *detail; /* NULL in `operators` */
@@ -327,7 +337,7 @@ struct analysis_operator {
     const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL */
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
-    double flops, bytes; /* summed */
+    double flops, bytes; /* sums over all calls */
     double compute_ns;   /* time that the FLOPs of all calls take, each call at the peak of its type */
 };
 
@@ -350,9 +360,9 @@ struct analysis_kernel {
     double total_ns, owned_ns, share; /* share of busy time, 0..1 */
     double mean_ns, min_ns, p50_ns, max_ns;
     double p99_ns;    /* NaN: fewer than STATS_P99_LEAST calls */
-    double occupancy; /* theoretical, 0..1; NaN */
+    double occupancy; /* theoretical occupancy, 0..1; NaN: unknown */
     enum analysis_limiter limiter;
-    double waves;            /* blocks / blocks that the device can run at once; NaN */
+    double waves;            /* blocks / blocks that the device can run at once; NaN: unknown */
     uint64_t blocks;         /* blocks of the grid; 0: unknown */
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE: outside of stages */
     const char *work_source; /* source of FLOPs and bytes: "gemm records", "operator shapes"; NULL */
@@ -387,10 +397,11 @@ struct analysis_device {
     /* From the first to the last record of the processes with work on the device. Equals the sum of the
      * top-level stages, the row between steps and the unrecorded time. 0: no work */
     double timeline_ns;
-    double work_ns;       /* union of its kernels, copies and memsets */
-    double unrecorded_ns; /* time in which launched work was waiting while nothing recorded was running */
-    /* A longer wait after the launch call counts as unrecorded time. The limit is derived from the median
-     * launch delay; NaN: no kernel was launched while the device was idle. */
+    double work_ns; /* union of its kernels, copies and memsets */
+    /* time in which launched work waited while nothing recorded ran, or outside of capture windows */
+    double unrecorded_ns;
+    /* unrecorded_limit_ns: a longer wait after the launch call counts as unrecorded time. It is derived from
+     * launch_delay_ns, the median launch delay (NaN: no kernel was launched while the device was idle). */
     double unrecorded_limit_ns, launch_delay_ns;
     /* busy_ns: union of the kernels. span_ns: from the first start to the last end of a kernel. copy_ns:
      * union of the copies. */
@@ -401,16 +412,16 @@ struct analysis_device {
 
 struct analysis_point { /* a point of the roofline */
     const char *label;
-    uint32_t stage, kernel; /* row of the stage or the kernel; the other field is ANALYSIS_NONE */
+    uint32_t stage, kernel; /* row of the stage or kernel; ANALYSIS_NONE: a point of another kind */
     double flops, bytes, time_ns;
     double intensity; /* FLOP per byte */
     double flop_per_s, byte_per_s;
     double roof_flop_per_s; /* roof at this intensity */
-    double attained;        /* flop_per_s / roof (if FLOPs are unknown: byte_per_s / peak) */
+    double attained;        /* flop_per_s / roof; without FLOPs: byte_per_s / bandwidth */
     bool memory_bound;      /* true: left of the ridge */
     /* source of FLOPs and bytes: "model", "engine", "gemm records", "operator shapes", "counters" */
     const char *source;
-    double peak_flop_per_s; /* of its type */
+    double peak_flop_per_s; /* peak that applies to its operations */
     struct analysis_over over;
 };
 
@@ -437,7 +448,7 @@ struct analysis_power { /* one per device */
  * the rows they call. */
 struct analysis_call {
     const char *name;
-    uint32_t parent, depth; /* of the root: 0 */
+    uint32_t parent, depth; /* 0 for the root */
     bool kernel;
     uint64_t calls;
     /* time of this row without the rows below it; a kernel has only device time, all other rows have only
@@ -452,7 +463,7 @@ struct analysis_memory_point {
     double total; /* bytes */
     double bytes[TRACE_MEMORY_KIND_END];
 };
-struct analysis_memory { /* one per device with records of memory, and one for host memory */
+struct analysis_memory { /* one per device with memory records, and one for the host if it has any */
     uint32_t device;     /* ANALYSIS_NONE: host memory */
     size_t records;
     const struct analysis_memory_point *series; /* at most 2,000 points, which include the peak */
@@ -467,8 +478,8 @@ struct analysis_stability {
     struct stats ms;
     size_t failed;
     double cv; /* spread within each input; NaN: no input was repeated */
-    /* change along the fitted line from the first to the last repeat, as a percentage of the mean; NaN for
-     * n < 4 */
+    /* change along the fitted line from the first to the last repeat, as a percentage of the mean; NaN: too
+     * few repeats (fewer than 4 with one input) */
     double drift_percent;
     bool drift_shown; /* true if the 95% interval of the slope excludes 0 */
     size_t outliers;  /* number of repeats that are too far from the median of their input */
@@ -477,15 +488,17 @@ struct analysis_stability {
 
 enum analysis_confidence { ANALYSIS_LOW, ANALYSIS_MEDIUM, ANALYSIS_HIGH };
 const char *analysis_confidence_name(enum analysis_confidence c);
-struct analysis_finding { /* sorted by saving_ms, largest first; informative findings (NaN) come last */
+/* failed requests first, then by saving_ms, largest first; informative ones (NaN) last */
+struct analysis_finding {
     const char *rule;     /* "launch-bound": a stable id for scripts */
     const char *title;    /* "Decode is launch-bound: the GPU waits 451 ms of 630 ms" */
     const char *evidence; /* the numbers */
     const char *advice;   /* recommendation */
     uint32_t stage;       /* row of the stage; ANALYSIS_NONE: the whole run */
-    /* Upper bound of the saving over all occurrences of the stage in one run; NaN: informative only. */
+    /* Upper bound of the saving per request, or in the whole run if `stage` is ANALYSIS_NONE; NaN:
+     * informative only. */
     double saving_ms;
-    double saving_percent; /* saving_ms as a percentage of the stage's time */
+    double saving_percent; /* saving_ms as a percentage of the time of the stage or the run */
     enum analysis_confidence confidence;
 };
 
@@ -508,10 +521,10 @@ struct analysis_step_kind { /* recognised steps of one kind */
     const char *worst_why; /* how the slowest step differs; NULL: no visible difference */
 };
 
-struct analysis_graph { /* a CUDA graph; listed only if some replays in the trace have no recorded kernels */
+struct analysis_graph { /* a CUDA graph; listed only if the trace has replays without recorded kernels */
     uint32_t process, graph;
-    uint64_t recorded; /* replays with kernels */
-    uint64_t counted;  /* replays without */
+    uint64_t recorded; /* replays with recorded kernels */
+    uint64_t counted;  /* replays without recorded kernels */
     double period_ns;  /* median time from one replay without kernels to the next; NaN: unknown */
 };
 
@@ -522,7 +535,7 @@ struct analysis_conservation { /* ns */
     double kernel_residual, stage_residual, operator_residual;
     /* GPU time owned by work outside of stages, and outside of operators */
     double outside_stages, outside_operators;
-    double unmatched; /* GPU time owned by kernels without a launch, in files that contain launches */
+    double unmatched; /* GPU time owned by kernels without launch and range, in files that contain launches */
     uint64_t unmatched_kernels;
 };
 
@@ -533,7 +546,7 @@ struct analysis_totals;   /* totals.h */
 struct analysis {
     const struct timeline *timeline;   /* NULL: no trace, only timed stages */
     const struct analyze_input *input; /* NULL: none */
-    double wall_ns;                    /* first to last record */
+    double wall_ns;                    /* time from the first to the last record */
     double lost_share;                 /* share of the kernel records that were lost, 0..1 */
     double missed;                     /* share of the time in which kernels were not recorded, 0..1 */
     uint64_t kernels_total, launches_total;
@@ -581,7 +594,8 @@ struct analysis {
     bool recognised;
     struct analysis_step_kind *step_kinds;
     size_t nstep_kinds;
-    struct anatomy *anatomy;            /* anatomy of a decode step; NULL: no decode step was recognised */
+    /* anatomy of a decode step; NULL: no decode step with attention was recognised */
+    struct anatomy *anatomy;
     struct recognised_phases phases;    /* phases of the whole trace; all 0: no steps were recognised */
     struct analysis_counters *counters; /* hardware counters per stage and kernel; NULL: no samples */
     struct analysis_profiles *profiles; /* Nsight Compute's measurements per kernel; NULL: none */
@@ -621,9 +635,9 @@ struct analysis_timeline {
 };
 struct analysis_timeline analysis_timeline(const struct analysis *a);
 
-/* Computes the time from the start of the first stage to the end of the last stage or of its last kernel,
- * whichever is later. Returns false if the trace marks no stage or no kernel ran outside of the stages.
- * Called before the analysis, for timeline_cut(). */
+/* Computes the window from the start of the first stage to the end of the last stage, or to the end of the
+ * last kernel of a stage if that is later. Returns false if the trace marks no stage or all kernels belong to
+ * stages. Called before the analysis, for timeline_cut(). */
 bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
                             uint64_t *to_ns);
 

@@ -42,7 +42,8 @@ static int by_hash(const void *a, const void *b) {
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Collects the decode steps with the most frequent sequence of kernels, sorted by time. */
+/* Collects the decode steps with the most frequent sequence of kernels, sorted by time, and returns their
+ * number. *of: number of all decode steps after warm-up. */
 static size_t usual_steps(const struct context *c, struct candidate **out, size_t *of) {
     const struct recognition *r = &c->a->recognition;
     struct candidate *v = xmalloc((r->nsteps + 1) * sizeof *v);
@@ -94,7 +95,7 @@ static struct anatomy_kernel *read_kernels(const struct context *c, const struct
     return k;
 }
 
-/* Finds the first attention kernel after a product, once per layer. */
+/* Sets anchor[layer] to the first attention kernel after a product. Returns the number of layers. */
 static size_t find_layers(const struct anatomy_kernel *k, size_t n, size_t *anchor) {
     size_t layers = 0;
     bool product = true;
@@ -126,8 +127,8 @@ static void set_parts(struct context *c, const struct recognised_step *s, const 
 
 /* ---- sums by role, over all steps with the same kernels */
 
-/* While several kernels run, each one gets the time until the next one starts. Rows therefore add up to
- * the busy time. */
+/* Returns the busy time that counts for work i. While several kernels run, each one gets the time until the
+ * next one starts. Rows therefore add up to the busy time. */
 static double busy_until(const struct timeline *tl, const struct recognised_work *w, size_t i, size_t n,
                          uint64_t *frontier) {
     uint64_t from = MAX(work_start(tl, &w[i]), *frontier), to = work_end(tl, &w[i]);
@@ -201,7 +202,8 @@ static double mean_context(const struct context *c) {
     return n > 0 ? sum / n : NAN;
 }
 
-/* If the kernels of two roles look the same, the role that was found gets the costs of both. */
+/* If no kernel has the first role of a pair, its kernels look like those of the second role. The cost of the
+ * first role is then added to the second. */
 static void join_roles(struct role_cost *cost, const struct role_sums *sums) {
     static const enum kernel_role pairs[][2] = { { ROLE_SHARED_EXPERTS, ROLE_EXPERTS },
                                                  { ROLE_ROUTER, ROLE_EXPERTS } };
@@ -236,7 +238,8 @@ static void model_cost(const struct context *c, double requests, const struct ro
 
 #define COUNTED_SHARE 0.8 /* minimum share of the busy time with counters, to add up the bytes of a step */
 #define AGREEMENT 0.3     /* largest relative difference between the bytes by the model and by the counters */
-/* A model that is smaller than this many L2 caches may stay in the cache, and DRAM then moves fewer bytes. */
+/* A model that is smaller than this many L2 caches is not compared: it may stay in the cache, and DRAM then
+ * moves fewer bytes. */
 #define CACHE_TIMES 4.0
 
 static void check_bytes(struct context *c, const struct role_sums *sums, const struct role_cost *cost) {

@@ -61,16 +61,16 @@ struct anatomy_role {
 };
 
 struct anatomy {
-    struct anatomy_part *parts; /* parts of the median step; NULL: no decode step */
+    struct anatomy_part *parts; /* parts of the median step */
     size_t nparts;
     struct anatomy_role roles[ROLE_END + 1]; /* sorted by ns, largest first; includes idle time */
     size_t nroles;
-    double step_ns;  /* mean over `steps` */
-    double requests; /* of the median step */
+    double step_ns;  /* mean time of the steps counted in `steps` */
+    double requests; /* number of requests in the median step */
     size_t steps;    /* number of steps with the same kernels as the median step */
-    size_t of;       /* number of all decode steps */
+    size_t of;       /* number of all decode steps after warm-up */
     uint32_t layers;
-    double span_ns; /* of the parts */
+    double span_ns; /* time from the start of the first part to the end of the last */
     /* Bytes per step: the minimum by the model, and the number measured by counters. NaN: unknown. */
     double model_bytes, dram_bytes;
 };

@@ -1,11 +1,11 @@
-/* Shared by anatomy.c and anatomy_roles.c. */
+/* Shared by anatomy.c, anatomy_roles.c and anatomy_xla.c. */
 #ifndef ANALYZE_ANATOMY_INTERNAL_H
 #define ANALYZE_ANATOMY_INTERNAL_H
 
 #include "analyze/anatomy.h"
 #include "analyze/kernel_name.h"
 
-struct anatomy_kernel { /* a kernel or copy, in order of start */
+struct anatomy_kernel { /* a kernel or copy of a decode step */
     const char *name, *short_name;
     uint64_t blocks;  /* of its grid */
     uint8_t category; /* enum kernel_category */

@@ -18,8 +18,8 @@ const char *kernel_role_name(enum kernel_role role) {
 static bool is_product(const struct anatomy_kernel *k) {
     return k->is_kernel && (k->category == KERNEL_CATEGORY_GEMM || k->category == KERNEL_CATEGORY_GEMV);
 }
-/* Returns true for kernels that belong to a product: sums of a split product, descriptors, quantisation of
- * its input. */
+/* Returns true for kernels that belong to a product: the sum of a split product, quantisation of its
+ * input. */
 static bool helps_product(const struct anatomy_kernel *k) {
     return k->is_kernel && (k->category == KERNEL_CATEGORY_QUANT || strstr(k->name, "splitKreduce") ||
                             strstr(k->name, "splitk_reduce"));
@@ -51,8 +51,8 @@ static bool plain_role(const struct anatomy_kernel *k, uint8_t *role) {
     return true;
 }
 
-/* Marks a norm that consists of several element-wise kernels around a mean, between two products or
- * attention kernels. */
+/* Marks norms that consist of several kernels: a reduction and the kernels around it, up to the next product
+ * or kernel with a role. */
 static void mark_norms(struct anatomy_kernel *k, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
         if (!is_category(&k[i], KERNEL_CATEGORY_REDUCTION)) continue;
@@ -141,8 +141,8 @@ static void roles_of_head(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* Returns the number of kernels between the start of a layer and its attention. It is the number of kernels
- * before attention that have the same categories in the first two layers. */
+/* Returns the number of kernels between the start of a layer and its attention: as many kernels before
+ * attention as have the same categories in the first two layers. 0 if there is only one layer. */
 static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size_t n) {
     size_t lead = 0, most = n > 1 ? MIN(anchor[0], anchor[1] - anchor[0] - 1) : anchor[0];
     while (n > 1 && lead < most && k[anchor[0] - lead - 1].is_kernel == k[anchor[1] - lead - 1].is_kernel &&
@@ -153,7 +153,7 @@ static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size
 
 /* Returns the end of the last layer. After its attention, this layer has as many products as the previous
  * layer, but it may have other kernels, such as the choice of the rows to sample. It ends at the next norm or
- * product after these products. */
+ * product after these products. If there are fewer products, it is as long as the previous layer. */
 static size_t last_layer_end(const struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers,
                              size_t lead) {
     size_t products = 0, end;

@@ -32,7 +32,8 @@ static bool prepares_product(const struct anatomy_kernel *k, size_t i, size_t n)
            k[i + 1].is_kernel && k[i + 1].category == KERNEL_CATEGORY_REDUCTION && k[i + 1].blocks > 1;
 }
 
-/* Returns the last matrix product, or n. Reductions after this product choose the token. */
+/* Returns the index of the last matrix product; n if there is none. Reductions after this product choose the
+ * token. */
 static size_t last_product(const struct anatomy_kernel *k, size_t n) {
     size_t last = n;
     for (size_t i = 0; i < n; i++)

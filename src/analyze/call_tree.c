@@ -9,11 +9,12 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* if there are more nodes, the time of further paths is added to their parents */
+/* maximum number of nodes; the time of further paths is added to their parents */
 #define MAX_NODES (1u << 20)
 #define MAX_DEPTH 200
 
-/* The second number of a node's key is a text with one of these bits. */
+/* The key of a node is its parent and a text number. One of these bits is set for a frame or a kernel, none
+ * for a range. */
 #define KEY_FRAME 0x80000000u
 #define KEY_KERNEL 0x40000000u
 
@@ -44,7 +45,8 @@ static uint32_t child_of(struct tree_builder *b, uint32_t parent, uint32_t key_t
     return id;
 }
 
-/* Adds the frames of a stack: "run.py:main:3;model.py:forward:71", outermost first. */
+/* Adds the frames of a stack: "run.py:main:3;model.py:forward:71", outermost first. Returns the node of the
+ * innermost frame. */
 static uint32_t add_frames(struct tree_builder *b, uint32_t parent, uint32_t stack) {
     uint32_t key[2] = { parent, stack }, id = intern_id(b->stack_ids, (const char *)key, sizeof key);
     if (id < b->stacks.n) return b->stacks.v[id];

@@ -11,11 +11,11 @@ struct counter_events {
         uint32_t class;
     } * v;
     size_t n, cap;
-    uint64_t *start_ns, *end_ns; /* the same as columns */
+    uint64_t *start_ns, *end_ns; /* the same events as columns; `v` is freed after these are filled */
     uint32_t *class_of;
 };
 
-/* `classes` [d->kernel_count] are the classes of the kernels; copies of kind k get class first_copy_class
+/* class_of_kernel [d->kernel_count]: the classes of the kernels. Copies of kind k get class first_copy_class
  * + k. */
 void counter_events_make(const struct timeline *tl, const struct timeline_device *d,
                          const uint32_t *class_of_kernel, uint32_t first_copy_class,

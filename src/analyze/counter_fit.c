@@ -17,7 +17,7 @@
  * difference. */
 #define EDGE_RIDGE 1e-3
 #define ROBUST_ROUNDS 3
-/* a value is an outlier if it is this many deviations off and outside of the range of all classes */
+/* a value is an outlier if its residual is above this many deviations and above the rates of all classes */
 #define DEVIATIONS 8.0
 #define RIDGE 1e-6       /* in samples; makes the system solvable if two classes always run together */
 #define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
@@ -42,11 +42,11 @@ static int by_exposure(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Maps the indices of counter_rows.h to unknowns: first classes and idle, then edges. */
+/* Maps the terms of counter_rows.h to unknowns. Order of the unknowns: idle, classes, edges. */
 struct naming {
     uint32_t *of;         /* index of the unknown of each term; UINT32_MAX: none */
-    uint32_t nclasses, n; /* number of unknowns for classes, and of all unknowns */
-    double *exposure;     /* by index; for edges, the sum of the absolute values */
+    uint32_t nclasses, n; /* number of unknowns for idle and classes, and of all unknowns */
+    double *exposure;     /* [terms]: sum of the absolute fractions over all samples */
 };
 
 static struct ranked *rank(const double *exposure, uint32_t from, uint32_t to) {
@@ -68,7 +68,7 @@ static void name_classes(struct naming *names, uint32_t idle) {
     free(order);
 }
 
-/* Only classes with their own unknown get edges. */
+/* Numbers heads and tails, the most exposed first. Only classes with their own unknown get edges. */
 static void name_edges(struct naming *names, uint32_t idle, uint32_t width) {
     struct ranked *order = rank(names->exposure, idle + 1, width);
     uint32_t until = names->n + MAX_EDGES;
@@ -97,7 +97,7 @@ static void free_naming(struct naming *names) {
     free(names->exposure);
 }
 
-/* Terms without an unknown are dropped. */
+/* Replaces the indices of terms by their unknowns. Drops terms without an unknown. */
 static void rename_terms(struct counter_rows *rows, const struct naming *names) {
     size_t kept = 0, i = 0;
     for (size_t r = 0; r < rows->sample.n; r++) {
@@ -118,7 +118,7 @@ struct fit {
     struct nnls eq;
     /* [n][n]: sum over all rows with weight 1; sum weighted by squared residuals; inverse of the matrix */
     double *plain, *spread, *inverse;
-    float *weight; /* of rows, 0..1 */
+    float *weight; /* weight of each row, 0..1 */
     double *scratch;
     size_t metric;
 };
@@ -173,7 +173,7 @@ static double left_over(const struct fit *f, size_t row) {
 
 /* ---- outliers */
 
-/* Unknown 0 is idle. */
+/* Returns the fraction of the sample in which kernels or copies ran. Unknown 0 is idle. */
 static double busy_fraction(const struct fit *f, size_t row) {
     double busy = 0;
     for (size_t i = f->rows->first.v[row]; i < f->rows->first.v[row + 1]; i++) {
@@ -221,9 +221,9 @@ static double deviation(const struct fit *f) {
     return n ? 1.4826 * nth(f->scratch, n, n / 2) : NAN;
 }
 
-/* Values outside of the range of all kernels cannot be measurements, so their weight is reduced. Values
- * inside the range keep full weight: the tail of a kernel, with half of the multiprocessors idle, is far
- * from the kernel's mean but belongs to it. */
+/* Reduces the weight of values whose residual is above both DEVIATIONS deviations and the highest rate of all
+ * classes: such values cannot be measurements. Other values keep full weight: the tail of a kernel, with half
+ * of the multiprocessors idle, is far from the mean of the kernel but belongs to it. */
 static void reweigh(struct fit *f, double sigma) {
     double most = 1e-30;
     for (uint32_t i = 0; i < f->eq.signed_from; i++) most = MAX(most, f->eq.x[i]);
@@ -288,7 +288,7 @@ static void errors(struct fit *f, double *variance) {
 }
 
 /* Returns the standard error of a rate. The fit gives no error for a rate that is constrained to zero; the
- * spread between samples, divided by the exposure, is used instead. */
+ * spread between samples, divided by the square root of the exposure, is used instead. */
 static double error_of(double variance, double sigma, double exposure) {
     return isnan(variance) ? sigma / sqrt(MAX(exposure, 1)) : sqrt(variance);
 }
@@ -369,7 +369,7 @@ static size_t first_from(const uint64_t *sorted, size_t n, uint64_t at) {
     return low;
 }
 
-/* Selects LAG_SAMPLES samples around the middle kernel, and the kernels of the same period. */
+/* Selects at most LAG_SAMPLES samples around the middle kernel, and the kernels of the same period. */
 static struct counter_fit_input middle_of(const struct counter_fit_input *in) {
     struct counter_fit_input part = *in;
     size_t at = first_from(in->sample_start_ns, in->nsamples, in->start_ns[in->nkernels / 2]),
@@ -397,7 +397,7 @@ int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric) {
     for (int i = -LAG_STEPS; i <= LAG_STEPS; i++)
         if (sum[i + LAG_STEPS] < sum[best + LAG_STEPS]) best = i;
     bool edge = abs(best) == LAG_STEPS, worth = sum[best + LAG_STEPS] < LAG_WORTH * sum[LAG_STEPS];
-    if (edge || !worth) return 0; /* also for NaN */
+    if (edge || !worth) return 0; /* also if a sum is NaN */
     /* minimum of the parabola through the three best points */
     const double *s = sum + best + LAG_STEPS;
     double curve = s[-1] - 2 * s[0] + s[1], off = curve > 0 ? (s[-1] - s[1]) / (2 * curve) : 0;

@@ -7,7 +7,7 @@
  * oscilloscope. The equations are solved by least squares with rates >= 0. Samples that no combination of
  * kernels explains get less weight.
  *     struct counter_fit fit;
- *     counter_fit_run(&input, &fit);          -- fit.rate[metric * nclasses + class]
+ *     counter_fit_run(&input, &fit);          -- fit.rate[metric * (nclasses + 1) + class]
  *     counter_fit_free(&fit);
  * While several kernels run, the time is split evenly between them, as for owned GPU time. */
 #ifndef ANALYZE_COUNTER_FIT_H
@@ -20,7 +20,7 @@
 struct counter_fit_input {
     size_t nkernels; /* sorted by start */
     const uint64_t *start_ns, *end_ns;
-    const uint32_t *class_of; /* [nkernels], under nclasses */
+    const uint32_t *class_of; /* [nkernels]: below nclasses */
     uint32_t nclasses;
     size_t nsamples; /* samples are sorted by start and do not overlap */
     const uint64_t *sample_start_ns, *sample_end_ns;
@@ -39,8 +39,8 @@ struct counter_fit {
     uint64_t used, unused; /* samples that overlap the kernels' span, and other samples */
 };
 
-/* Estimates lag_ns: the lag of a few microseconds with the best fit of the metric; 0 if no lag improves
- * the fit. */
+/* Estimates lag_ns: the lag of a few microseconds with the best fit of the metric. Returns 0 if no lag
+ * clearly improves the fit, or if the best lag is at the end of the searched range. */
 int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric);
 void counter_fit_run(const struct counter_fit_input *in, struct counter_fit *out);
 void counter_fit_free(struct counter_fit *f);

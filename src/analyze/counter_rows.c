@@ -7,26 +7,25 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define EVEN_NS 0.01 /* rounding */
+#define EVEN_NS 0.01 /* in ns; smaller differences are rounding errors */
 
 struct active {
     uint32_t class;
     uint64_t start_ns, end_ns;
-    double inside_ns, head_ns,
-        /* the kernel's share of the current sample, and the parts of that share in its head and tail */
-        tail_ns;
+    /* share of the kernel in the current sample, and the parts of it in its head and tail */
+    double inside_ns, head_ns, tail_ns;
 };
 
 struct sweep {
     const struct counter_fit_input *in;
     uint64_t edge_ns;
-    size_t next; /* kernel not yet started */
+    size_t next; /* index of the first kernel that has not started */
     struct {
         struct active *v;
         size_t n, cap;
     } active;
     double *share;     /* shares of the current sample in ns: classes, idle, then heads and tails */
-    bool *has;         /* marks the entries of `touched` */
+    bool *has;         /* [index]: true if the index is in `touched` */
     uint32_t *touched; /* indices with a share */
     size_t ntouched;
 };
@@ -51,8 +50,8 @@ static uint64_t edge_of(const struct sweep *w, const struct active *a) {
     return MIN(w->edge_ns, (a->end_ns - a->start_ns) * 2 / 5);
 }
 
-/* Adds the time in head and tail that exceeds their even share of the kernel; 0 if the whole kernel is in
- * the sample. */
+/* Adds, for head and tail, the difference between their time in the sample and an even share; 0 if the whole
+ * kernel is in the sample. */
 static void count_edges(struct sweep *w, struct active *a) {
     uint64_t length_ns = a->end_ns - a->start_ns, edge_ns = edge_of(w, a);
     if (edge_ns) {

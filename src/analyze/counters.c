@@ -46,8 +46,8 @@ static const struct {
     [COUNTER_CLOCK] = { "sm_clock_hz",
                         { "gpc__cycles_elapsed.", "sm__cycles_elapsed.", "GPC Clock Frequency [MHz]" } },
 };
-/* "GPC Clock Frequency [MHz]" is stored in Hz by the versions of Nsight Systems that we know. Smaller values
- * would be MHz. */
+/* Clock values below this are in MHz. The known versions of Nsight Systems store "GPC Clock Frequency [MHz]"
+ * in Hz. */
 #define LEAST_CLOCK_HZ 1e5f
 
 const char *counter_slot_name(enum counter_slot s) { return slots[s].name; }
@@ -115,9 +115,10 @@ static uint32_t stage_of(const struct analysis *a, size_t kernel) {
     return occurrence == ANALYSIS_NONE ? (uint32_t)a->nstages : a->occurrences[occurrence].stage;
 }
 
-/* Assigns a class to each pair that occurs; pairs[class] = kernel * (nstages + 1) + stage. */
+/* A class is a pair of a kernel row and a stage that occurs on the device. pairs.v[class] = kernel * (nstages
+ * + 1) + stage; stage nstages: outside of stages. */
 struct classes {
-    uint32_t *of_pair; /* ANALYSIS_NONE: the pair does not occur */
+    uint32_t *of_pair; /* class of each pair; ANALYSIS_NONE: the pair does not occur */
     struct {
         uint64_t *v;
         size_t n, cap;
@@ -128,8 +129,8 @@ struct classes {
             double ns;
         } * v;
         size_t n, cap;
-    } sums;              /* like pairs */
-    uint32_t *of_kernel; /* [kernels of the device] */
+    } sums;              /* by class */
+    uint32_t *of_kernel; /* [kernel_count]: class of each kernel of the device */
 };
 
 static void number_classes(const struct analysis *a, const struct timeline_device *d, struct classes *c) {
@@ -252,8 +253,8 @@ static bool is_sampled(const struct timeline *tl, uint32_t device) {
     return false;
 }
 
-/* Returns a bit set of the sampled GPUs. *only is set if one GPU was sampled and one GPU ran kernels: then
- * they are the same device, even if the two tools number it differently. */
+/* Returns a bit set of the sampled devices, without those above 63. *only is set if one device was sampled
+ * and at most one ran kernels: then they are the same device, even if the two tools number it differently. */
 static uint64_t sampled_devices(const struct timeline *tl, bool *only) {
     uint64_t bits = 0;
     size_t sampled = 0, working = 0;
@@ -391,7 +392,7 @@ static void add_occurrence(const struct timeline *tl, const struct analysis_occu
     }
 }
 
-/* Uses the samples of the GPUs on which the occurrence has kernels. */
+/* Computes the means of each stage from the samples of the GPUs on which its occurrences have kernels. */
 static void stage_means(const struct analysis *a, struct analysis_counters *out) {
     bool only;
     uint64_t sampled = sampled_devices(a->timeline, &only);

@@ -9,7 +9,7 @@ enum counter_slot {
     COUNTER_SM,         /* cycles in which an SM had work, % */
     COUNTER_TENSOR,     /* cycles in which the tensor pipe was active, % */
     COUNTER_DRAM_READ,  /* % of the peak memory bandwidth */
-    COUNTER_DRAM_WRITE, /* likewise */
+    COUNTER_DRAM_WRITE, /* % of the peak memory bandwidth */
     COUNTER_OCCUPANCY,  /* resident warps, % of the maximum */
     COUNTER_CLOCK,      /* SM clock, Hz */
     COUNTER_SLOTS
@@ -36,7 +36,7 @@ struct counter_row {
     double exposure_ns;
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
     double dram_pct, dram_bytes_per_s; /* reads plus writes; NaN: not measured, or the peak is unknown */
-    double tensor_at_peak_pct;         /* tensor activity in percent of the peak at the actual clock */
+    double tensor_at_peak_pct;         /* tensor activity in percent of the peak that MFU uses */
     /* The larger of two percentages: DRAM traffic and tensor activity, each relative to its roofline peak. */
     double roof_pct;
     enum counter_quality quality;
@@ -49,7 +49,7 @@ struct counter_means {
     double covered_ns; /* part of the stage's wall time that samples cover */
     double covered;    /* covered_ns / wall time, 0..1 */
     double mean[COUNTER_SLOTS];
-    double dram_pct, dram_bytes_per_s; /* as above */
+    double dram_pct, dram_bytes_per_s; /* as in struct counter_row */
     /* Tensor activity in percent of the peak that MFU uses; that peak may be specified for another clock. */
     double tensor_at_peak_pct;
 };
@@ -59,7 +59,7 @@ struct analysis_counters {
     struct counter_means *means; /* one per stage that samples cover, in stage order */
     size_t nrows, nmeans;
     uint64_t samples, unused;
-    double interval_ns; /* mean */
+    double interval_ns; /* mean length of a sample */
     double lag_ns;      /* time shift of the samples with the best fit */
     double clock_hz;    /* mean SM clock over all samples */
     /* Fraction of the busy time in which several kernels run, 0..1. That time is split evenly between
@@ -67,7 +67,7 @@ struct analysis_counters {
     double concurrent;
 };
 
-void counters_free(struct analysis_counters *c); /* NULL is fine */
+void counters_free(struct analysis_counters *c); /* accepts NULL */
 /* Returns the row of a kernel class with the most exposure, or NULL. A kernel class has one row per stage. */
 const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel);
 

@@ -10,7 +10,8 @@
 #include "base/strbuf.h"
 #include "base/util.h"
 
-#define DEMANGLED_MAX 32768 /* a mangled name of a few bytes can expand to gigabytes */
+/* longer results are rejected: a mangled name of a few bytes can expand to gigabytes */
+#define DEMANGLED_MAX 32768
 #define MANGLED_MAX 16384
 
 /* libstdc++'s demangler in the variant that passes its output to a callback piece by piece. It does not

@@ -1,17 +1,16 @@
 /* Rules that turn an analysis into findings. A rule examines one stage (or the whole run, if the scope is
- * NULL) and emits at most one finding: the numbers, an upper bound of the saving, and a recommendation. Only
- * the rule for roles may emit several findings, one per role. A rule without evidence emits nothing. */
+ * NULL) and emits findings: the numbers, an upper bound of the saving, and a recommendation. A rule without
+ * evidence emits nothing. A rule for a stage emits at most one finding, except the rule for roles. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
 
 #include "analyze/internal.h"
 
-/* A stage with its times in ms, per request (occurrence) and device. Computed from the stage for each
- * rule. */
+/* A stage with its times in ms, per request and device. Computed from the stage for each rule. */
 struct finding_scope {
     const struct analysis_stage *s;
     uint32_t row;
-    double shares; /* number of (occurrence, device) pairs; sums are divided by it */
+    double shares; /* number of (request, device) pairs; sums are divided by it */
     /* time of the stage in the timed repeats, else in the trace; savings are percentages of it */
     double wall_ms;
     double traced_wall_ms, busy_ms, floor_ms; /* floor_ms: NaN if unknown */
@@ -31,7 +30,7 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice);
 
-/* "3.05 s"; no exponents. */
+/* Returns a duration with its unit and without exponent, such as "3.05 s". */
 const char *finding_time(struct context *c, double ms);
 
 /* finding_idle.c */
@@ -51,7 +50,7 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
-/* finding_roles.c: one finding per role of a decode step */
+/* finding_roles.c: at most one finding per role of a decode step */
 void find_roles(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_counters.c */
 void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);

@@ -8,14 +8,15 @@
 #include "base/util.h"
 
 #define LONGEST_STEP_GAP_NS 100000000 /* in a longer gap, the program was waiting for a request */
-/* While a longer kernel runs, the host can launch the next one, unless the host stalls. */
+/* A stage whose mean kernel is longer is not launch-bound: while such a kernel runs, the host can launch the
+ * next one, unless the host stalls. */
 #define SHORT_KERNEL_NS 50000.0
 
 static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause cause) {
     return f->s->idle.ns[cause] * 1e-6 / f->shares * f->idle_scale;
 }
 
-/* Returns a note for stages that took longer in the recorded run than in the timed run. */
+/* Returns a note if the stage took longer in the recorded run than in the timed run; "" otherwise. */
 static const char *scaled_from(struct context *c, const struct finding_scope *f, double recorded_ms) {
     if (f->idle_scale > 0.99) return "";
     return analysis_text(c, "; scaled to the timed run from %s in the recorded run, which took %.2fx as long",
@@ -110,8 +111,9 @@ void find_dependency(struct context *c, const struct finding_rule *rule, const s
                  "one graph.");
 }
 
-/* Sums the time from the last kernel of an occurrence to the first kernel of the next one in its process,
- * if both belong to the stage. Returns the number of such waits. */
+/* Sums the time from the last kernel of an occurrence to the first kernel of the next one in its process, if
+ * both belong to the stage. Skips gaps of LONGEST_STEP_GAP_NS or more. Returns the number of gaps in the
+ * sum. */
 static size_t waits_between_steps(const struct context *c, uint32_t row, double *sum_ns) {
     const struct timeline *tl = c->tl;
     const struct analysis_occurrence **last = xcalloc(tl->nprocesses + 1, sizeof(*last));

@@ -118,7 +118,9 @@ static double alone_share(const struct context *c, const struct analysis_kernel 
     return owned > 0 ? c->shape_alone_ns[k->shape] / owned : 0;
 }
 
-/* Sums over the kernel classes of the stage, each weighted by the rule's function. */
+/* Returns the sum over the kernel classes of the stage of (time alone on the device) x (weight of the class).
+ * *all_ms: the same without weights, over classes with a weight above 0. *largest: the class with the largest
+ * product. */
 static double sum_classes(const struct context *c, const struct finding_scope *f,
                           double (*weight)(const struct context *, const struct analysis_kernel *),
                           double *all_ms, const struct analysis_kernel **largest) {
@@ -143,8 +145,8 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
     return sum;
 }
 
-/* In percent of the peak. Above this, few blocks already saturate the memory, and more blocks would not
- * help. */
+/* DRAM activity in percent of the peak. Above this, few blocks already saturate the memory, and more blocks
+ * would not help. */
 #define DRAM_BUSY_PCT 60
 static bool keeps_dram_busy(const struct context *c, const struct analysis_kernel *k) {
     uint32_t row = (uint32_t)(k - c->a->kernels);

@@ -9,8 +9,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define FINDINGS_MAX 12 /* one page */
-/* this finding has no saving, but it shows that other figures may be wrong */
+#define FINDINGS_MAX 12 /* maximum number of findings: one page */
+/* rule whose findings are never cut: they have no saving, but show that other figures may be wrong */
 #define NEVER_CUT "model-vs-counters"
 #define LEAST_SAVING 0.01 /* minimum saving as a fraction of the stage's time */
 
@@ -121,7 +121,8 @@ static void apply_rule(struct context *c, const struct finding_rule *rule, uint3
     if (f.wall_ms > 0) rule->find(c, rule, &f);
 }
 
-/* Limits the list to one page. Findings that must not be cut replace the last of the others. */
+/* Returns the number of findings to keep, at most FINDINGS_MAX. NEVER_CUT findings beyond it replace the last
+ * of the others. */
 static size_t limit_findings(struct analysis_finding *v, size_t n) {
     size_t kept = MIN(n, FINDINGS_MAX), low = kept;
     for (size_t i = kept; i < n; i++) {
@@ -133,7 +134,8 @@ static size_t limit_findings(struct analysis_finding *v, size_t n) {
     return kept;
 }
 
-/* Part of the measured time may be time in which other programs used the cores. */
+/* Lowers the confidence if the machine was busy: for a part of the measured time, other programs may have
+ * used the cores. */
 static void soften(struct context *c) {
     for (size_t i = 0; i < c->a->nfindings; i++) {
         struct analysis_finding *f = &c->a->findings[i];

@@ -9,11 +9,11 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define NEAR_NS \
-    1000000 /* A record without correlation id belongs to the next launch of its thread within this time. */
+/* A record without correlation id belongs to the next launch of its thread within this time. */
+#define NEAR_NS 1000000
 
-/* Parses types such as "bf16,bf16->bf16 compute f32" and counts each matrix once. Returns NaN if a type is
- * unknown. */
+/* Returns the bytes of operands and result, each matrix once, for types such as "bf16,bf16->bf16 compute
+ * f32". Returns NaN if a type is unknown. */
 static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     const char *comma = strchr(types, ','), *arrow = strstr(types, "->");
     if (!comma || !arrow || comma > arrow) return NAN;

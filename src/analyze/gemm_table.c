@@ -10,7 +10,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Sizes are shown only if the FLOPs counted by the engine agree with them. */
+/* Maximum relative difference between the FLOPs of a range and those of its sizes. With a larger difference,
+ * the range is not listed. */
 #define FLOPS_TOLERANCE 0.01
 
 struct product_shape {
@@ -34,7 +35,8 @@ struct gemm_builder {
     uint8_t *recorded;        /* [ranges.n]: 1 if a kernel in the range has a GEMM record */
 };
 
-/* Returns the row with the key of `like`. The sums of a new row are 0. */
+/* Returns the row with the sizes, types, algorithm, source and stage of `like`. The sums of a new row are
+ * 0. */
 static struct analysis_gemm *find_row(struct gemm_builder *b, const struct analysis_gemm *like) {
     struct {
         uint64_t m, n, k, batch;
@@ -70,7 +72,8 @@ static const char *text_or_null(const struct timeline *tl, uint32_t text) {
     return text ? timeline_text(tl, text) : NULL;
 }
 
-/* Returns the shape of a range with known FLOPs; TIMELINE_NONE if the range is not a product. */
+/* Returns the shape of a range with known FLOPs; TIMELINE_NONE if the range is not a product or its FLOPs do
+ * not agree with its sizes. */
 static uint32_t shape_of_range(struct gemm_builder *b, size_t i) {
     const struct timeline_ranges *r = &b->c->tl->ranges;
     if (!r->detail[i] || !isfinite(b->c->range_flops[i])) return TIMELINE_NONE;

@@ -2,18 +2,20 @@
  *   1. No launch is known, or the device is the CPU: unknown.
  *   2. The work was launched before the gap began, or it is a later node of a running graph. The host was
  *      not late. The cause is kernel-to-kernel latency on one stream or, above LATENCY_NS, a wait for another
- *      stream. The same applies to the time later than LATENCY_NS after the launch call.
+ *      stream.
  *   3. Otherwise the host was late. If it was in a synchronisation after the device became idle, or in calls
  *      that launch nothing (a blocking copy) for most of the gap: synchronisation. If it had launched nothing
- *      for QUIET_NS before: no work. Otherwise: launch gap. */
+ *      for QUIET_NS before: no work. Otherwise: launch gap. If the work starts later than LATENCY_NS after
+ *      its launch call, the time after the call is a wait for another stream. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
 #include "base/die.h"
 #include "base/util.h"
 
-#define LATENCY_NS \
-    20000 /* Longer than any GPU needs from a launch call, or from the end of a kernel, to the next start. */
+/* Longest wait that counts as latency: longer than any GPU needs from a launch call, or from the end of a
+ * kernel, to the next start. */
+#define LATENCY_NS 20000
 /* a longer time without launches means no work: a launching host needs 2 to 50 us per call */
 #define QUIET_NS 200000
 
@@ -70,8 +72,8 @@ static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after,
     return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
 }
 
-/* Returns the time in [from, to) that the thread spent in calls that launch nothing: blocking copies,
- * waits, loading. */
+/* Returns the time in [from, to) that the thread spent in calls that launch nothing: blocking copies, waits,
+ * loading. Examines at most CALLS_BACK calls before the launch. */
 #define CALLS_BACK 64
 static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to) {
     const struct timeline_launches *l = &w->c->tl->launches;
@@ -97,8 +99,8 @@ static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t l
     return ANALYSIS_IDLE_LAUNCH;
 }
 
-/* The work was launched but had not started. A short wait after the preceding work is latency; a longer
- * one is a wait for another stream. */
+/* Cause of a wait in which the work was already launched. A short wait after work on the same stream is
+ * latency; any other wait is for another stream. */
 static enum analysis_idle_cause queued_cause(uint64_t waited_ns, bool same_lane) {
     return same_lane && waited_ns <= LATENCY_NS ? ANALYSIS_IDLE_DEVICE : ANALYSIS_IDLE_DEPENDENCY;
 }
@@ -119,7 +121,7 @@ struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, u
         return v;
     }
     v.cause = host_cause(w, launch, from_ns, MIN(to_ns, launched));
-    v.cause_after = ANALYSIS_IDLE_DEPENDENCY; /* the host was not late */
+    v.cause_after = ANALYSIS_IDLE_DEPENDENCY; /* after the launch call, the host was not late */
     if (to_ns > launched + LATENCY_NS) v.change_ns = launched;
     return v;
 }

@@ -6,7 +6,8 @@
 
 #include "base/util.h"
 
-/* Operators that only move or cast data. If one name is a prefix of another, the longer name comes first. */
+/* Operators without arithmetic in the generated kernel: they move or cast data, or another kernel runs them
+ * (mm, bmm, attention, moe_forward). If one name is a prefix of another, the longer name comes first. */
 static const char *const moves[] = {
     "_scaled_dot_product_efficient_attention",
     "_scaled_dot_product_flash_attention",
@@ -56,7 +57,7 @@ static size_t move_at(const char *p) {
 }
 
 /* Returns true if `operators`, such as "_to_copy_transpose_view_3", names at least one operator, and all
- * named operators only move or cast data. */
+ * named operators are in the table. */
 static bool only_moves(const char *operators) {
     bool any = false;
     for (const char *p = operators; *p;) {

@@ -41,7 +41,7 @@ struct power_index {
 
 struct context {
     const struct timeline *tl;      /* NULL: no trace */
-    const struct analyze_input *in; /* never NULL here */
+    const struct analyze_input *in; /* never NULL */
     struct analysis *a;
     struct memory *memory;
     struct intern *texts;
@@ -52,9 +52,11 @@ struct context {
     /* [copies.n]: occurrence of each copy in recognised steps; NULL: use launch and range instead */
     uint32_t *copy_occurrence;
     uint64_t captured_launches; /* launches captured into graphs; they did not run at that time */
-    /* Kernels of threads without stages. They count in the stage that is open in their process. */
+    /* Number of kernels launched by threads without stages. They count in the stage that is open in their
+     * process. */
     uint64_t lent_kernels;
-    /* Kernels without launch. They count in the stage whose mirror on the GPU covers them (mirrors.c). */
+    /* Number of kernels without launch that count in the stage whose mirror on the GPU covers them
+     * (mirrors.c). */
     uint64_t mirrored_kernels;
     uint8_t *shape_category; /* [nshapes] */
     uint32_t outside;        /* index of the outside row in the stage table */
@@ -65,13 +67,13 @@ struct context {
     double *shape_alone_ns;
     /* [nshapes x nstages]: owned time by innermost stage; NULL: the table would be too large */
     double *shape_stage_ns;
-    double *range_total_ns; /* [ranges.n]: GPU time including nested ranges; set by operators_finish */
+    double *range_total_ns;            /* [ranges.n]: GPU time including nested ranges; set by operators.c */
     double *range_flops, *range_bytes; /* [ranges.n]: set by operator_work.c; NaN: unknown */
     /* [ranges.n]: time that the FLOPs take at the peak of their type; NaN: unknown */
     double *range_compute_ns;
     uint8_t *range_counted;    /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
-    uint32_t *previous_launch; /* [launches.n]: the previous launch of the same thread */
-    struct power_index *power; /* [ndevices], by power.c */
+    uint32_t *previous_launch; /* [launches.n]: previous call of the same thread; TIMELINE_NONE: none */
+    struct power_index *power; /* [ndevices]; set by power.c */
     double *stage_chain_ns; /* [nstages] possible saving by fusing chains of element-wise kernels; chains.c */
     uint64_t *stage_chain_kernels;
 };
@@ -86,14 +88,13 @@ struct context {
 
 /* analyze.c */
 void *analysis_keep(struct context *c, void *block);                  /* freed with the analysis */
-void *analysis_alloc(struct context *c, size_t n, size_t elem_bytes); /* zeroed, at least one */
+void *analysis_alloc(struct context *c, size_t n, size_t elem_bytes); /* zeroed; n + 1 elements */
 const char *analysis_text(struct context *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *analysis_count(struct context *c, uint64_t n); /* "1,219" */
 void analysis_note(struct context *c, enum analysis_severity severity, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The passes, in the order of the table in analyze.c. That table lists the inputs and outputs of each
- * pass. */
+/* The passes. The table in analyze.c lists their order, inputs and outputs. */
 void analyze_kernel_names(struct context *c);     /* kernels.c */
 void analyze_stages(struct context *c);           /* stages.c */
 void analyze_calls(struct context *c);            /* calls.c */
@@ -127,15 +128,14 @@ void analyze_roofline(struct context *c);         /* roofline.c */
 void analyze_over_peak(struct context *c);        /* over_peak.c */
 void analyze_findings(struct context *c);         /* findings.c */
 
-/* stages.c: returns the occurrence of the recognised step that is open in the process; ANALYSIS_NONE:
- * none. */
+/* stages.c: returns the occurrence of the recognised step that is open in the process at that time;
+ * ANALYSIS_NONE: none. */
 uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t time_ns);
 /* Returns true if `text` is the name or the path of the stage. */
 bool analysis_names_stage(const char *text, const struct analysis_stage *s);
 bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
-double analysis_timing_cv(struct context *c,
-                          /* stability.c: computes the spread within each input */
-                          const struct analyze_timing *t);
+/* stability.c: returns the spread (cv) within each input */
+double analysis_timing_cv(struct context *c, const struct analyze_timing *t);
 
 /* idle.c: classifies why a device waited. One walk per device. */
 struct idle_walk;
@@ -151,7 +151,7 @@ struct idle_walk *idle_open(const struct context *c, uint32_t device);
  * unknown) began. same_lane: that work runs on the stream whose work ended last. */
 struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
                                   uint32_t launch, bool same_lane);
-/* call this after the gap before the launch's work was classified */
+/* marks the launch as started; call it after the gap before the launch's work was classified */
 void idle_started(struct idle_walk *w, uint32_t launch);
 void idle_close(struct idle_walk *w);
 
@@ -159,7 +159,7 @@ void idle_close(struct idle_walk *w);
  * run. The caller frees them. */
 bool *stream_captures(const struct timeline *tl);
 
-/* gemm.c: [launches.n] the GEMM record of each launch; TIMELINE_NONE: none. The caller frees it. */
+/* gemm.c: returns [launches.n]: the GEMM record of each launch; TIMELINE_NONE: none. The caller frees it. */
 uint32_t *gemm_of_launch(const struct context *c);
 /* Returns the time in ns that the record's FLOPs take at the peak of its type; NaN: the peak is unknown. */
 double gemm_compute_ns(const struct context *c, const struct trace_gemm *g, const char *kernel_name);
@@ -177,7 +177,7 @@ double recognised_context(const struct analysis *a, const struct recognised_step
 
 /* type_peak.c: returns the peak for products of a type. LLM_DTYPE_UNKNOWN: the main peak. */
 double type_peak(const struct context *c, enum llm_dtype type);
-/* Returns the type that the kernel computes with: TF32 instead of F32 if its name contains it. */
+/* Returns the type that the kernel computes with: TF32 instead of F32 if its name shows this. */
 enum llm_dtype type_in_kernel(enum llm_dtype type, const char *kernel_name);
 
 /* counters.c: returns the clock for which the peak FLOP/s are specified; NaN: unknown. */
@@ -189,7 +189,7 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
 
 /* stages.c: returns true for annotations that Kineto copies to the device's track. Such a copy is not a
  * second occurrence of its range. */
-bool analysis_is_mirror(const char *domain); /* stages.c */
+bool analysis_is_mirror(const char *domain);
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);
 

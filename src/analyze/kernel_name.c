@@ -126,8 +126,8 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
     return false;
 }
 
-/* Returns the operation of a generic wrapper (elementwise_kernel, reduce_kernel): the first operation among
- * its template arguments. */
+/* Writes the operation of a generic wrapper (elementwise_kernel, reduce_kernel) to `out`: the first operation
+ * among its template arguments. Returns false if there is none. */
 static bool wrapped_operation(const char *arguments, struct strbuf *out) {
     for (const char *p = arguments; *p;) {
         if (!is_word(*p)) {
@@ -169,8 +169,8 @@ static bool is_shell(const char *part) {
 }
 
 /* Returns the first template argument that is a name: "ck_tile::Rmsnorm2dFwd" for "ck_tile::kentry<1,
- * ck_tile:: Rmsnorm2dFwd<...>>". Returns NULL if the function is not a shell or its arguments are only
- * numbers and plain types. */
+ * ck_tile::Rmsnorm2dFwd<...>>". Returns NULL if the function is not a shell, or if that argument is a plain
+ * type. */
 static char *shell_argument(const char *function, const char *whole) {
     const char *p = strchr(whole, '<');
     if (!p || !is_shell(last_part(function))) return NULL;
@@ -231,7 +231,8 @@ static char *short_name(const char *function, const char *whole, const char *arg
     return strbuf_detach(&s);
 }
 
-/* The rules match the qualified name. For a shell, the name of the function that it calls is appended. */
+/* Sets library and category. The rules match the qualified name. For a shell, the name of the function that
+ * it calls is appended. Kernels of torch.compile have their own rules. */
 static void classify(struct kernel_name *kn, const char *function, const char *whole, const char *argument) {
     struct strbuf name = STRBUF_INIT;
     strbuf_addstr(&name, function);

@@ -65,7 +65,7 @@ enum kernel_category {
 };
 
 struct kernel_name {
-    char *demangled;  /* equals the input if that is not mangled */
+    char *demangled;  /* equals the input if it cannot be demangled */
     char *short_name; /* "gemv bf16", "elementwise add", "flash_fwd_splitkv": at most 60 bytes */
     enum kernel_library library;
     enum kernel_category category;

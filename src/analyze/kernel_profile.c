@@ -25,7 +25,7 @@ static uint64_t product(const uint32_t d[3]) {
     return (uint64_t)d[0] * (d[1] ? d[1] : 1) * (d[2] ? d[2] : 1);
 }
 
-/* Fields that are missing in the profile match any value. */
+/* Unknown sizes match any size. */
 static bool same_dims(const uint32_t profile[3], const uint32_t run[3]) {
     if (!profile[0] || !run[0]) return true;
     if (!profile[1]) return product(profile) == product(run);
@@ -44,7 +44,7 @@ struct matching {
     const struct analysis *a;
     const struct kernel_profile *v;
     size_t n;
-    char **profile_looks, **kernel_looks; /* [n], [nkernels] */
+    char **profile_looks, **kernel_looks; /* normalised names: [n], [nkernels] */
 };
 
 static bool same_function(const char *a, const char *b) {

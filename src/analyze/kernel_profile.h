@@ -37,13 +37,13 @@ struct kernel_profile { /* mean over identical launches */
     uint64_t launches;
     double value[KERNEL_PROFILE_METRIC_END];
     const char *stall; /* most frequent stall reason of the warps: "long_scoreboard" */
-    const char *bound; /* "memory" */
+    const char *bound; /* resource that bounds the kernel: "memory" */
 };
 
 enum kernel_profile_match {
     KERNEL_PROFILE_NO_MATCH,
-    /* The function name matches without template arguments, which tools print differently. It is unique
-     * among the kernels with this geometry. */
+    /* The function name matches without template arguments, which tools print differently. No other kernel or
+     * profile with this geometry has the same function name. */
     KERNEL_PROFILE_FUNCTION,
     /* The normalised name matches, and the geometry if the profile has one. */
     KERNEL_PROFILE_NAME,
@@ -61,7 +61,7 @@ struct analysis_profiles {
 /* Returns NULL if there are no profiles. */
 struct analysis_profiles *kernel_profiles_match(const struct analysis *a, const struct kernel_profile *v,
                                                 size_t n);
-void kernel_profiles_free(struct analysis_profiles *p);                                    /* NULL is fine */
+void kernel_profiles_free(struct analysis_profiles *p);                                    /* accepts NULL */
 const struct kernel_profile *kernel_profile_of(const struct analysis *a, uint32_t kernel); /* NULL: none */
 
 #endif

@@ -9,9 +9,10 @@
 #define ANY (-1)
 
 /* Rules in order of priority. The first matching row with a library determines the library; the first
- * matching row with a category determines the category. A pattern matches anywhere in the function's
- * qualified name, ignoring case. '*' matches any text and '^' the beginning. A pattern with the prefix '='
- * must match the last part of the name; a pattern with the prefix '~' may also match template arguments. */
+ * matching row with a category determines the category. A pattern matches anywhere in the qualified name of
+ * the function, ignoring case. '*' matches any text and '^' the beginning. A pattern with the prefix '=' is
+ * searched only in the last part of the name, a pattern with the prefix '~' also in the template
+ * arguments. */
 static const struct rule {
     const char *pattern;
     int library, category;
@@ -370,7 +371,7 @@ static const struct rule {
     { "saxpy", ANY, C(ELEMENTWISE) },
     { "pointwise", ANY, C(ELEMENTWISE) },
 
-    /* rows that set only the library, for kernels without a library so far */
+    /* libraries of kernels whose library no row above determines */
     { "^nvfuser", L(ATEN), C(ELEMENTWISE) },
     { "at_cuda_detail::cub", L(CUB), ANY },
     { "cub::", L(CUB), ANY },
@@ -450,7 +451,7 @@ void kernel_rules_apply(const char *function, const char *whole, enum kernel_lib
     for (size_t i = 0; i < COUNTOF(rules) && (lib == ANY || cat == ANY); i++) {
         const struct rule *r = &rules[i];
         if ((lib != ANY || r->library == ANY) && (cat != ANY || r->category == ANY))
-            continue; /* nothing to add */
+            continue; /* the row would change nothing */
         if (!rule_matches(r, function, whole)) continue;
         if (lib == ANY) lib = r->library;
         if (cat == ANY) cat = r->category;

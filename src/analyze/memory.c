@@ -42,7 +42,8 @@ static void grow_blocks(struct blocks *b) {
     *b = larger;
 }
 
-/* A freed block keeps its slot with 0 bytes: allocators reuse addresses. */
+/* Returns the slot of an address, a new one if there is none. A freed block keeps its slot with 0 bytes,
+ * because allocators reuse addresses. */
 static struct block *take_block(struct blocks *b, uint32_t process, uint64_t address) {
     if (2 * (b->used + 1) > b->slots) grow_blocks(b);
     struct block *block = find_block(b, process, address);
@@ -143,7 +144,8 @@ static void find_stage_peaks(struct context *c, const struct walk *w, struct ana
     }
 }
 
-/* Keeps at most MAX_POINTS points: for each period, the point with the largest total. */
+/* Keeps all points if there are at most MAX_POINTS, else one point for each of MAX_POINTS periods: the point
+ * with the largest total. */
 static void keep_series(struct context *c, const struct walk *w, struct analysis_memory *out) {
     uint64_t start = w->points.v[0].time_ns, span = w->points.v[w->points.n - 1].time_ns - start + 1;
     struct analysis_memory_point *series = analysis_alloc(c, MAX_POINTS + 1, sizeof *series);

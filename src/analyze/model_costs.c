@@ -80,7 +80,8 @@ static void add_step_cost(const struct context *c, const struct llm_shards *shar
     sum->tokens += s->requests;
 }
 
-/* Recognised steps have their own tokens and requests. */
+/* Computes the costs of recognised steps, which have their own numbers of tokens and requests. Returns the
+ * number of rows. */
 static size_t recognised_rows(const struct context *c, const struct llm_shards *shards,
                               struct analyze_cost *out) {
     const struct analysis *a = c->a;

@@ -7,8 +7,8 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define FULL_EXCHANGES 3 /* exchanges without progress before switching to one exchange at a time */
-#define EXCHANGES 200    /* maximum number of exchanges; unknowns that are still negative are then set to 0 */
+#define FULL_EXCHANGES 3 /* rounds without progress before only one unknown is exchanged per round */
+#define EXCHANGES 200    /* maximum number of rounds; unknowns that are still negative are then set to 0 */
 #define SLACK 1e-9       /* relative to the largest entry; smaller violations are rounding errors */
 
 void nnls_init(struct nnls *s, uint32_t n) {
@@ -94,7 +94,8 @@ static double largest(const double *v, uint32_t n) {
 }
 
 /* Counts misplaced unknowns: free and negative, or at 0 although a larger value would improve the solution.
- * *last is set to the highest of them. */
+ * *last is set to the highest of them. If `exchange` is set, free ones become fixed at 0 and the others
+ * free. */
 static uint32_t misplaced(struct nnls *s, bool exchange, uint32_t *last) {
     double least = -SLACK * largest(s->x, s->n), flat = -SLACK * largest(s->b, s->n);
     uint32_t n = 0;

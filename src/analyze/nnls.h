@@ -19,7 +19,7 @@
 struct nnls {
     uint32_t n, signed_from; /* unknowns from signed_from on may be negative */
     double *g, *b, *x;
-    bool *free; /* not at zero */
+    bool *free; /* false: fixed at zero */
     double *factor, *slope;
     uint32_t *index;
 };

@@ -27,7 +27,7 @@ struct sweep {
     const struct analysis_occurrence *occurrences;
     struct open_list *out;
     bool only; /* a stage is used only if no other stage is open */
-    struct {   /* in order of start */
+    struct {   /* open occurrences, in order of start */
         uint32_t *v;
         size_t n, cap;
     } open;

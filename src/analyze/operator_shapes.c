@@ -33,7 +33,7 @@ struct call {
     /* custom_mask_type: the number after the dropout, which is the first fraction; NaN: none */
     double mask_type;
     size_t ntensors, nlists, nflags;
-    bool has_values; /* the file contains arguments that are not tensors */
+    bool has_values; /* the text contains arguments that are not tensors */
 };
 
 /* ---- reading the text */
@@ -85,7 +85,7 @@ static void read_value(const char *p, size_t len, struct call *c) {
         c->nlists++;
 }
 
-/* "; [2,2] [1,1] False 0. 1" */
+/* Parses the arguments that are not tensors: "; [2,2] [1,1] False 0. 1". */
 static void read_values(const char *p, struct call *c) {
     bool after_fraction = false;
     c->mask_type = NAN;
@@ -134,8 +134,9 @@ struct sizes {
     double m, n, k, batch;
 };
 
-/* a [..., M, K] times b [..., K, N], or b [N, K] if `transposed`. The leading dimensions are broadcast. A
- * vector counts as a matrix with one row or column. */
+/* Sets the sizes of the product of a [..., M, K] and b [..., K, N], or b [N, K] if `transposed`. The leading
+ * dimensions are broadcast. A vector counts as a matrix with one row or column. Returns false if the
+ * dimensions do not fit. */
 static bool product_sizes(const struct tensor *a, const struct tensor *b, bool transposed, struct sizes *s) {
     if (!a->ndims || !b->ndims) return false;
     double kb = b->dims[b->ndims > 1 ? b->ndims - (transposed ? 1 : 2) : 0];
@@ -185,8 +186,8 @@ static double spatial(const struct call *c, size_t list, size_t axis) {
     return n ? c->lists[list][axis < n ? axis : n - 1] : NAN;
 }
 
-/* input [N, C, ...], weight [K, C/groups, ...]. stride, padding and dilation are indices of argument
- * lists. */
+/* Counts the work of input [N, C, ...] and weight [K, C/groups, ...]. `stride`, `padding` and `dilation` are
+ * indices of argument lists. */
 static bool count_conv(const struct call *c, size_t stride, size_t padding, size_t dilation, bool transposed,
                        struct work *w) {
     const struct tensor *in = &c->tensors[0], *weight = &c->tensors[1];
@@ -208,14 +209,14 @@ static bool count_conv(const struct call *c, size_t stride, size_t padding, size
     return true;
 }
 
-/* stride, padding, dilation */
+/* The argument lists are stride, padding and dilation. */
 static bool count_conv_nd(const struct call *c, struct work *w) { return count_conv(c, 0, 1, 2, false, w); }
-/* The arguments of count_conv() and a flag for transposed convolution. Output padding and groups do not
- * matter for the FLOPs. */
+/* The argument lists are stride, padding and dilation. The first flag is set for transposed convolution.
+ * Output padding and groups do not matter for the FLOPs. */
 static bool count_convolution(const struct call *c, struct work *w) {
     return c->nflags && count_conv(c, 0, 1, 2, c->flags[0], w);
 }
-/* padding, stride, dilation */
+/* The argument lists are padding, stride and dilation. */
 static bool count_conv_library(const struct call *c, struct work *w) {
     return count_conv(c, 1, 0, 2, false, w);
 }
@@ -262,7 +263,7 @@ static bool count_attention(const struct call *c, bool heads_first, enum mask ma
 static bool count_sdpa(const struct call *c, struct work *w) {
     return c->nflags && count_attention(c, true, c->flags[0] ? MASK_TOP_LEFT : MASK_NONE, w);
 }
-/* The first flag is compute_log_sumexp. */
+/* The first flag is compute_log_sumexp, the second is_causal. */
 static bool count_sdpa_logsumexp(const struct call *c, struct work *w) {
     return c->nflags > 1 && count_attention(c, true, c->flags[1] ? MASK_TOP_LEFT : MASK_NONE, w);
 }

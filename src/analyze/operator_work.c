@@ -18,7 +18,7 @@
 /* The kernels of one call. */
 struct call_kernels {
     double ns, longest_ns;
-    uint32_t longest; /* kernel */
+    uint32_t longest; /* index of the longest kernel */
 };
 
 /* Cache of FLOPs and bytes by (name, detail): the same shapes occur many times. */

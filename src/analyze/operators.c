@@ -93,7 +93,7 @@ static bool *find_outermost(const struct context *c, const struct row_set *set) 
         uint32_t row = set->of_range[at];
         if (row != ANALYSIS_NONE) outermost[at] = open[row]++ == 0;
         uint32_t next = tree.first_child[at];
-        while (next == TIMELINE_NONE && at != TIMELINE_NONE) { /* go up until a range has a sibling */
+        while (next == TIMELINE_NONE && at != TIMELINE_NONE) { /* go up until a range has a next sibling */
             if (set->of_range[at] != ANALYSIS_NONE) open[set->of_range[at]]--;
             next = tree.next_sibling[at];
             at = r->parent[at];
@@ -154,7 +154,8 @@ static uint64_t count_kernels(struct context *c, struct row_set *set) {
     return outside;
 }
 
-/* Finds the stage with most of a row's time: GPU time if there is any, else host time. */
+/* Finds the stage with most of a row's time: GPU time if there is any, else host time. Leaves it unknown if
+ * the table of rows and stages would be too large. */
 static void main_stages(struct context *c, struct row_set *set) {
     size_t nstages = c->a->nstages;
     if (!set->rows.n || nstages > ((size_t)16 << 20) / set->rows.n) return;
@@ -182,8 +183,8 @@ static int by_time(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Computes the self time of each range, and the GPU time launched by it and its children. Parents come
- * before their children. */
+/* Returns the host time of the children of each range. Sets c.range_total_ns, the GPU time launched by a
+ * range and its children. Parents come before their children. */
 static double *range_times(struct context *c) {
     const struct timeline_ranges *r = &c->tl->ranges;
     double *children = xcalloc(r->n + 1, sizeof *children);

@@ -43,8 +43,8 @@ static double l2_bytes(const struct context *c) {
     return c->in->gpu && c->in->gpu->l2_mb > 0 ? c->in->gpu->l2_mb * MIB : NAN;
 }
 
-/* Finds the highest clock sampled while a GPU was busy, and the clock for which its peak is specified.
- * Returns false if no sampled clock is above the clock of the peak. */
+/* Finds a GPU whose highest sampled clock is above the clock for which its peak is specified, and sets both.
+ * Returns false if there is none. */
 static bool clock_above_peak(const struct context *c, double *mhz, double *peak_mhz) {
     for (size_t i = 0; i < c->a->npowers; i++) {
         *mhz = c->a->powers[i].sm_mhz_max;
@@ -203,8 +203,8 @@ static void explain_point(struct context *c, struct analysis_point *p) {
     p->over = explain(c, &r);
 }
 
-/* The model's ratios are means over stages. If such a mean is beyond its limit, a stage is beyond its limit
- * too. The model gets the reason of that stage. */
+/* If a ratio of the model is beyond its limit, so is a ratio of a stage, because the ratios of the model are
+ * means over stages. The model gets the explanation of that stage. */
 static void explain_model(struct context *c) {
     struct analysis *a = c->a;
     if (!(a->model_mfu > 1) && !(a->model_mbu > 1)) return;

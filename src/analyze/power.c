@@ -49,7 +49,7 @@ static void index_device(struct context *c, uint32_t device, size_t n) {
 
 static double joules_at(const struct power_index *x, uint64_t time_ns) {
     size_t lo = 0, hi = x->n;
-    while (lo < hi) { /* first sample after time */
+    while (lo < hi) { /* finds the first sample after time_ns */
         size_t mid = lo + (hi - lo) / 2;
         if (x->time_ns[mid] <= time_ns)
             lo = mid + 1;
@@ -136,7 +136,7 @@ static void summarise(struct context *c, struct analysis_power *out, size_t n) {
     name_slowdowns(c, out, reasons);
 }
 
-/* Returns the energy during the device's gaps, as far as samples cover them. */
+/* Returns the energy while no kernel ran, from the first to the last sample. */
 static double idle_joules(struct context *c, uint32_t device) {
     const struct timeline_device *d = &c->tl->devices[device];
     const struct timeline_kernels *k = &c->tl->kernels;
@@ -172,8 +172,8 @@ static void power_row(struct context *c, uint32_t device, size_t n) {
 
 /* ---- energy of stages */
 
-/* If only one GPU has power samples and one GPU ran kernels, they are the same device, even if the two
- * files number it differently. */
+/* Returns the GPUs of an occurrence as bits. If only one GPU has power samples and one GPU ran kernels, they
+ * are the same device, even if the two files number it differently. */
 static uint64_t devices_of(const struct context *c, size_t occurrence) {
     const struct analysis *a = c->a;
     size_t gpus = 0;

@@ -10,9 +10,9 @@
 /* if a larger share of launches has no kernels, idle time is not classified */
 #define UNMATCHED_LIMIT 0.05
 
-/* Overhead of the collector per launch, measured on an H200 against an unprofiled process. The second
- * value is per kernel of a graph if the program waits for the end of the graph; for graphs launched back
- * to back it is a fifth of that (docs/overhead.md). */
+/* Overhead of the collector per launch and per kernel of a graph, measured on an H200 against an unprofiled
+ * process. The value for a kernel applies if the program waits for the end of the graph; for graphs launched
+ * back to back it is a fifth of that (docs/overhead.md). */
 #define RECORDED_LAUNCH_NS 2200.0
 #define RECORDED_NODE_NS 900.0
 #define NOTED_COST 0.02 /* a smaller overhead is not reported */
@@ -95,7 +95,8 @@ static bool all_stages_are_whole(const struct analysis *a) {
     return true;
 }
 
-/* Unrecorded time between stages (loading a model, warm-up) does not affect the stages. */
+/* Reports the share of the time in which kernels were recorded. Unrecorded time between stages (loading a
+ * model, warm-up) does not affect the stages, so it is not a warning. */
 static void note_windows(struct context *c) {
     if (!c->tl->nwindows) return;
     bool whole = all_stages_are_whole(c->a);
@@ -170,7 +171,7 @@ static bool is_collected(const struct timeline *tl) {
     return false;
 }
 
-/* Without timed repeats, all times include the overhead of recording. */
+/* Reports the overhead of recording. Only needed without timed repeats: all times then include it. */
 static void note_recording(struct context *c) {
     if (c->in->ntimings || !is_collected(c->tl)) return;
     for (size_t i = 0; i < c->a->nstages; i++) {

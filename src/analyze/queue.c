@@ -24,7 +24,8 @@ static void count(struct context *c, size_t kernel, uint64_t depth) {
     }
 }
 
-/* Merges two sorted lists: the launches of the device's kernels, and the first kernel of each launch. */
+/* Counts the queue depth at the first kernel of each launch. Merges two sorted lists: the launches of the
+ * device's kernels, and the first kernel of each launch. */
 static void queue_device(struct context *c, const struct timeline_device *d, const uint32_t *device_of,
                          uint8_t *seen, uint32_t device) {
     const struct timeline *tl = c->tl;

@@ -28,8 +28,8 @@ static bool is_member(const char *ranks, uint32_t rank) {
     return false;
 }
 
-/* Reads the sizes of a process's groups by kind. Returns false if two groups of one kind have different
- * sizes. */
+/* Reads the sizes of the groups of a process by kind. Returns false and sets *conflict if two groups of one
+ * kind have different sizes. */
 static bool read_groups(const struct timeline *tl, uint32_t process, uint64_t sizes[GROUP_KINDS],
                         enum group_kind *conflict) {
     const char *name;

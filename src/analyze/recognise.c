@@ -94,7 +94,7 @@ static double median_step_ns(const struct recognised_step *s, size_t n) {
     return median;
 }
 
-/* A step lasts until the first call of the next one, unless the program paused. */
+/* Sets the ends of steps. A step lasts until the first call of the next one, unless the program paused. */
 static void join_steps(struct recognised_step *s, size_t n) {
     double pause_ns = fmax(PAUSE_STEPS * median_step_ns(s, n), PAUSE_LEAST_NS);
     for (size_t i = 0; i < n; i++) {

@@ -26,7 +26,7 @@ struct recognised_step {
     /* Keys per query of a decode step with one request, and the limits derived from kernels and copies.
      * NaN: unknown */
     double context, context_least, context_most;
-    uint32_t device, process;  /* of the timeline */
+    uint32_t device, process;  /* rows of the timeline */
     uint32_t thread;           /* thread that launched the step; TIMELINE_NONE: unknown */
     uint64_t start_ns, end_ns; /* host time, from its first call to the first call of the next step */
     uint64_t gpu_start_ns, gpu_end_ns;
@@ -36,18 +36,19 @@ struct recognised_step {
     bool warm_up;
 };
 
-/* A kernel or copy of a device, in order of start. */
+/* A kernel or copy of a step, in order of start. */
 struct recognised_work {
     uint32_t index; /* index into timeline.kernels or timeline.copies */
     bool is_kernel;
 };
 
-/* Phases before and after the steady work. Times are taken from the first device. */
+/* The phases of a program, over all devices. */
 struct recognised_phases {
     uint64_t steady_from_ns, steady_to_ns; /* both 0: no steps */
-    /* from the start to the last large copy to the device before the steps */
+    /* time from the first to the last large copy to the device before the steps; bytes of all copies to the
+     * device before the steps */
     double load_ns, load_bytes;
-    double start_ns; /* start-up: from the first record to the first warm-up step, without load */
+    double start_ns; /* start-up: from the first record to the first step, without load_ns */
     double warm_up_ns, steady_ns, shutdown_ns;
     size_t warm_up_steps;
 };
@@ -58,8 +59,8 @@ struct recognition {
     struct recognised_work *work;
     size_t nwork;
     bool llm;        /* the program generates text: its steps have kinds and tokens */
-    uint32_t layers; /* of most steps; 0: unknown */
-    /* event that separates the steps, such as "token ids copied to the host"; NULL: no steps */
+    uint32_t layers; /* number of layers of most steps, the largest of all devices; 0: unknown */
+    /* event that separates the steps, such as "copies to the host"; NULL: no steps */
     const char *boundary;
     struct recognised_phases phases;
 };

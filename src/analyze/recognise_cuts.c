@@ -17,7 +17,7 @@ static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampl
 
 #define TRUSTED 0.9 /* minimum share of the layers that are in passes of the usual length */
 #define LEAST_TRUSTED 0.5
-#define SIMILAR 0.05 /* kinds of cuts with almost the same share are all used */
+#define SIMILAR 0.05 /* maximum difference between the shares of kinds of cuts that are used together */
 #define LARGE_COPY_BYTES (1u << 20)
 #define MAX_LAYERS 512
 #define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from the work before it */
@@ -60,7 +60,8 @@ static size_t median_of(size_t *v, size_t n) {
     return v[n / 2];
 }
 
-/* Returns the median number of products between the attention kernels of two layers. */
+/* Returns the median number of products between the attention kernels of two layers; SIZE_MAX if there are
+ * fewer than two layers. */
 static size_t products_per_layer(const struct group *g, const struct positions *anchors) {
     size_t *v = xmalloc((anchors->n + 1) * sizeof *v), n = 0;
     for (size_t a = 0; a + 1 < anchors->n; a++) {
@@ -81,9 +82,9 @@ static void find_updates(const struct group *g, struct positions *out) {
         if (g->items[i].is_kernel && g->shapes[g->items[i].shape].cache_update) vec_push(out, i);
 }
 
-/* A lookup of ids comes before the first product of a pass. So there are fewer products between the lookup
- * and the next attention kernel than in a layer, and no sampling. Other lookups select the rows of experts or
- * the rows to sample. */
+/* Marks the lookups of token ids. A lookup comes before the first product of a pass. So there are fewer
+ * products between the lookup and the next attention kernel than in a layer, and no sampling. Other lookups
+ * select the rows of experts or the rows to sample. */
 static void mark_lookups(struct group *g, const struct positions *anchors) {
     size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
     bool sampled = false;
@@ -247,7 +248,8 @@ static size_t input_start(const struct group *g, size_t anchor) {
 }
 
 /* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
- * the number in the other passes. */
+ * the median of the other passes. With only one pass, the pass begins after the last large copy or long
+ * pause. */
 static void trim_ends(struct group *g) {
     size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
     struct pass *first = &g->passes[0], *last = &g->passes[n - 1];
@@ -417,7 +419,7 @@ static int by_hash(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Returns the length of the longest run of equal values in the sorted array. */
+/* Sets *value to the most frequent value of the sorted array and returns its number of occurrences. */
 static size_t most_frequent(const uint64_t *v, size_t n, uint64_t *value) {
     size_t best = 0;
     for (size_t i = 0, k; i < n; i = k) {

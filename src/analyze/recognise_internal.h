@@ -6,8 +6,8 @@
 #include "analyze/kernel_name.h"
 #include "analyze/recognise.h"
 
-/* Kernels whose grid depends on the number of rows of the activations: one block per row, or one row of
- * blocks. */
+/* Kinds of kernels whose grid shows the number of rows of the activations: one block, or one row of blocks,
+ * per row, unless noted. */
 enum row_source {
     ROWS_NONE,
     ROWS_NORM,
@@ -26,7 +26,7 @@ struct shape_facts {
     bool decode_only;   /* an attention kernel for one query per request */
     bool training;      /* backward pass or optimiser */
     bool cache_update;  /* XLA writes into a buffer at an offset: a KV cache */
-    uint32_t rows;      /* grid.x; 0: unknown */
+    uint32_t rows;      /* grid.x, or 1 for a matrix-vector product; 0: unknown */
     uint32_t rows_each; /* largest number of rows per block */
 };
 struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *shape_category);
@@ -34,14 +34,14 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
 struct item { /* a kernel or copy */
     uint64_t start_ns, end_ns, bytes;
     uint32_t index, launch, shape;
-    uint8_t category; /* of a kernel */
+    uint8_t category; /* enum kernel_category, for a kernel */
     uint8_t copy;     /* enum trace_copy_kind, for a copy */
     bool is_kernel;
     bool in_graph;
     bool looks_up_ids; /* a kernel that reads the embedding of token ids */
 };
 
-/* A forward pass: the items [first, end). Its first and its last layer begin at the given items. */
+/* A forward pass: the items [first, end). Its first layer begins at first_anchor, its last at last_anchor. */
 struct pass {
     size_t first, end, first_anchor, last_anchor;
     uint32_t layers;
@@ -56,19 +56,19 @@ struct group { /* one process on one device */
     size_t n;
     struct pass *passes;
     size_t npasses;
-    uint32_t layers; /* of most passes */
+    uint32_t layers; /* number of layers in most passes */
     const char *boundary;
     bool by_softmax; /* there is no fused attention; layers were counted by softmax or cache kernels */
 };
 
 /* recognise_cuts.c: sets passes, layers and boundary. npasses stays 0 if no step repeats. */
 void recognise_cut(struct group *g);
-/* Does the same for programs that are not language models: cuts at copies to the host. */
+/* Like recognise_cut(), for programs that are not language models: cuts at copies to the host. */
 void recognise_cut_copies(struct group *g);
 /* recognise_rows.c: sets kind, tokens and requests of the steps; steps[i] belongs to passes[i]. Returns
  * true if the program is a language model. */
 bool recognise_rows(const struct group *g, struct recognised_step *steps);
-/* recognise_context.c: context lengths of the decode steps, after their kinds are known */
+/* recognise_context.c: sets the context lengths of the decode steps; called after recognise_rows() */
 void recognise_context(const struct group *g, struct recognised_step *steps);
 /* recognise_phases.c */
 void recognise_warm_up(struct recognition *r);

@@ -52,7 +52,8 @@ void recognise_warm_up(struct recognition *r) {
     r->phases.warm_up_steps = last;
 }
 
-/* Finds large copies to the device before the first step, which load the weights. */
+/* Sets the time of the large copies to the device before the first step, which load the weights, and the
+ * bytes of all copies to the device before it. */
 static void find_load(const struct timeline *tl, uint64_t until_ns, struct recognised_phases *p) {
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; i < tl->copies.n; i++) {

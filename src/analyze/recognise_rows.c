@@ -109,7 +109,8 @@ static uint32_t last_rows(const struct group *g, size_t first, size_t end, enum 
     return 0;
 }
 
-/* ROCm's copies from pinned memory are recorded as copies on the device. */
+/* Returns true for small copies to the device. ROCm's copies from pinned memory are recorded as copies on the
+ * device. */
 static bool is_input_copy(const struct item *i) {
     return !i->is_kernel && (i->copy == TRACE_COPY_HTOD || i->copy == TRACE_COPY_DTOD) &&
            i->bytes <= SMALL_COPY_BYTES;
@@ -164,7 +165,7 @@ static uint64_t row_elements(const struct group *g, const struct pass *p, uint32
 
 #define INDEX_BLOCK 512 /* elements per block of ATen's index_elementwise_kernel<128, 4> */
 
-/* Returns the number of rows that were selected by index after the last layer, if their width is known. */
+/* Returns the number of rows that were selected by index after the last layer; 0: unknown. */
 static uint32_t indexed_rows(const struct group *g, const struct pass *p, uint32_t tokens) {
     uint64_t width = row_elements(g, p, tokens);
     for (size_t i = p->end; width && i-- > p->last_anchor;) {
@@ -296,15 +297,15 @@ static void read_relative(const struct group *g, struct evidence *e) {
     }
 }
 
-/* row_bytes: size of the logits of one row if the program copies them to the host; 0: the program does not
- * copy logits. */
+/* Sets the number of requests. row_bytes: size of the logits of one row if the program copies them to the
+ * host; 0: the program does not copy logits. */
 static void read_requests(const struct group *g, const struct pass *p, uint64_t row_bytes,
                           struct evidence *e) {
     uint64_t home = copied_home(g, p);
     uint32_t gathered = last_rows(g, p->last_anchor, p->end, ROWS_EMBEDDING),
              sampled = last_rows(g, p->last_anchor, p->end, ROWS_SAMPLING),
              final_norm = last_rows(g, p->last_anchor, p->end, ROWS_NORM);
-    if (e->tokens && gathered > e->tokens) gathered = 0; /* rows of experts */
+    if (e->tokens && gathered > e->tokens) gathered = 0; /* these are rows of experts */
     uint32_t found[6] = { gathered, final_norm != e->tokens ? final_norm : 0, sampled };
     found[4] = indexed_rows(g, p, e->tokens);
     found[5] = found[4] == 1 && one_sequence(g, p, e->tokens);
@@ -444,8 +445,8 @@ static void second_round(const struct group *g, const struct pass *p, const bool
                  "same attention kernel");
 }
 
-/* Returns true if there are signs of a language model besides attention: rotary positions, a KV cache, or
- * lookups of ids while steps read as many rows as they sample. */
+/* Returns true if there are layers and signs of a language model besides attention: rotary positions, a KV
+ * cache, or lookups of ids and decode steps. Kernels of training exclude it. */
 static bool is_language_model(const struct group *g, const struct recognised_step *steps) {
     bool position = false, lookup = false, decode = false, training = false;
     for (size_t i = 0; i < g->n; i++) {

@@ -15,7 +15,8 @@ struct points {
     size_t n, cap;
 };
 
-/* The point's peaks are already set; NaN: use the peaks of the device. */
+/* Completes and adds a point; skips it if FLOPs, bytes or time are unknown. p.peak_flop_per_s and `bandwidth`
+ * are its peaks; NaN: the peaks of the device. */
 static void add_point(const struct context *c, struct points *out, struct analysis_point p,
                       double bandwidth) {
     if (isnan(p.flops) || isnan(p.bytes) || !(p.bytes > 0) || !(p.time_ns > 0)) return;

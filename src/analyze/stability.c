@@ -33,7 +33,7 @@ static double outlier_limit(size_t n) {
     return n - OUTLIER_REPEATS < COUNTOF(limits) ? limits[n - OUTLIER_REPEATS] : 5.2;
 }
 
-/* Sorts v. */
+/* Returns the number of outliers. Overwrites v. */
 static size_t count_outliers(double *v, size_t n) {
     if (n < OUTLIER_REPEATS) return 0;
     qsort(v, n, sizeof *v, ascending);
@@ -133,7 +133,7 @@ void analyze_stability(struct context *c) {
         struct analysis_stability *s = &c->a->stability[c->a->nstability];
         fill_stability(c, s, &c->in->timings[i]);
         if (s->ms.n || s->failed)
-            c->a->nstability++; /* a stage without any time did not occur */
+            c->a->nstability++; /* stages without times and failures did not occur and are not listed */
         else
             *s = (struct analysis_stability){ 0 };
     }

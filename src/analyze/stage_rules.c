@@ -61,9 +61,10 @@ static struct vllm_part vllm_part(const char *label, const char *key) {
     return p;
 }
 
-/* execute_context_R(T)_generation_R(T), or execute_N_context_R(sq..sk..)_generation_R(sq..). A step
- * generates one token per request. A generating request with more than one token is speculative, but still
- * only one token per request counts as generated. */
+/* Matches the labels of vLLM: execute_context_R(T)_generation_R(T), or
+ * execute_N_context_R(sq..sk..)_generation_R(sq..). A step generates one token per request. A generating
+ * request with more than one token is speculative, but still only one token per request counts as
+ * generated. */
 static bool match_vllm(const char *name, struct stage_match *m) {
     if (strncmp(name, "execute_", 8) != 0 || !strstr(name, "context_") || !strstr(name, "generation_"))
         return false;
@@ -79,8 +80,8 @@ static bool match_vllm(const char *name, struct stage_match *m) {
     return true;
 }
 
-/* step[DECODE bs=64 g_sq=64 ...], step[EXTEND bs=1 toks=1025 ...], step[MIXED ...], step[TARGET_VERIFY
- * ...] */
+/* Matches the labels of SGLang: step[DECODE bs=64 g_sq=64 ...], step[EXTEND bs=1 toks=1025 ...], step[MIXED
+ * ...], step[TARGET_VERIFY ...]. */
 static bool match_sglang(const char *name, struct stage_match *m) {
     static const struct {
         const char *mode, *stage;

@@ -1,4 +1,5 @@
-/* Maps names of ranges to stages: first the caller's rules, then presets for known servers and programs. */
+/* Maps names of ranges to stages. First the rules of the caller apply, then ranges marked as stages keep
+ * their name, then presets for known servers and programs apply. */
 #ifndef ANALYZE_STAGE_RULES_H
 #define ANALYZE_STAGE_RULES_H
 

@@ -41,8 +41,8 @@ struct time_walk {
     size_t kernels_running, communicating; /* the latter: communication kernels only */
     double shared_ns;  /* time that work running from the beginning would have received so far */
     double copying_ns; /* the part of shared_ns in which no kernel ran */
-    double
-        exposed_ns; /* the part of shared_ns in which only communication kernels ran, or copies beside them */
+    /* the part of shared_ns in which communication kernels ran and no other kernel */
+    double exposed_ns;
     uint64_t now_ns;
     uint64_t frontier_ns; /* latest end of all work so far */
     uint32_t frontier_lane;
@@ -150,15 +150,15 @@ static void give_idle(struct time_walk *w, uint32_t occurrence, uint64_t from, u
     } while (o != ANALYSIS_NONE);
 }
 
-/* Accounts for the idle time [from, to). From launched_ns on it belongs to the occurrence `owner`; before,
- * it belongs to the occurrence that is open on the thread at that moment. */
+/* Idle time [from, to). From launched_ns on it belongs to the occurrence `owner`; before, it belongs to the
+ * occurrence that is open on the thread at that moment. */
 struct idle_span {
     uint64_t from, to, launched_ns;
     struct idle_thread thread;
     uint32_t owner;
 };
 
-/* Returns the occurrence at that moment, and the end of the part that belongs to it. */
+/* Returns the occurrence to which the idle time at `at` belongs, and sets *until to the end of its part. */
 static uint32_t idle_owner_at(const struct time_walk *w, const struct idle_span *s, uint64_t at,
                               uint64_t *until) {
     if (at >= s->launched_ns) {
@@ -226,7 +226,7 @@ static void set_unrecorded_limit(struct time_walk *w) {
              isnan(w->out->launch_delay_ns) ? 0 : UNRECORDED_DELAYS * w->out->launch_delay_ns);
 }
 
-/* First and last record of each process. */
+/* First start and last end of the records of a process or device. */
 struct bounds {
     uint64_t start_ns, end_ns;
 };
@@ -272,8 +272,8 @@ static struct bounds *process_bounds(const struct context *c) {
     return b;
 }
 
-/* Marks the processes with work on the device. One process may have its kernels and its ranges in two
- * files. */
+/* Marks the processes with work on the device, and sets out->process to the first of them. One process may
+ * have its kernels and its ranges in two files. */
 static void mark_processes(const struct time_walk *w, bool *uses) {
     const struct timeline *tl = w->c->tl;
     struct work_walk walk = work_walk_device(tl, w->device);
@@ -308,7 +308,8 @@ static void count_steps(struct time_walk *w, const bool *uses) {
     }
 }
 
-/* An occurrence without any work gets the idle time of the first device on which it has idle time. */
+/* Adds the times on this device to the means of the occurrences, and clears them. An occurrence without any
+ * work gets the idle time of the first device on which it has idle time. */
 static void close_times(struct time_walk *w) {
     for (size_t i = 0; i < w->c->a->noccurrences; i++) {
         struct analysis_occurrence *o = &w->c->a->occurrences[i];

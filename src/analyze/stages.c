@@ -10,7 +10,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define STEPS_OPEN 64 /* maximum number of recognised steps open at once, one per device */
+/* maximum number of steps that are searched for an open one; several are open at once, one per device */
+#define STEPS_OPEN 64
 
 /* Cache: rules are matched once per name, because the same name occurs thousands of times. */
 struct match_cache {
@@ -79,8 +80,8 @@ static uint32_t stage_row(struct context *c, struct building *b, const char *nam
     return (uint32_t)b->stages.n - 1;
 }
 
-/* A stage nested in itself counts as one stage. This happens if a glob matches both the loop and its
- * steps. */
+/* Returns true if the occurrence or one around it has this stage name. A stage nested in itself counts as one
+ * stage: a glob may match both a loop and its steps. */
 static bool inside_itself(const struct building *b, uint32_t occurrence, const char *name) {
     for (; occurrence != ANALYSIS_NONE; occurrence = b->occurrences.v[occurrence].parent)
         if (strcmp(b->stages.v[b->occurrences.v[occurrence].stage].name, name) == 0) return true;
@@ -109,8 +110,8 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
     return (uint32_t)b->occurrences.n - 1;
 }
 
-/* If the program marks its stages or was timed by stage, no further stages are added: modules inside them
- * with names like stages (lm_head, vision_model) do not count. */
+/* Returns true if a range whose name looks like a stage (lm_head, vision_model) is only a module: the program
+ * marks its stages itself, or it was timed by stages of other names. */
 static bool is_module(const struct context *c, const struct building *b, uint32_t around,
                       const struct stage_match *m) {
     if (!m->guessed) return false;
@@ -126,8 +127,8 @@ static bool is_module(const struct context *c, const struct building *b, uint32_
 
 bool analysis_is_mirror(const char *domain) { return strcmp(domain, "gpu_user_annotation") == 0; }
 
-/* Returns the occurrence, or the nearest occurrence around it that is still open at that time. A range that
- * began in a stage may end after the stage. */
+/* Returns the occurrence, or the nearest occurrence around it that is still open at that time; ANALYSIS_NONE:
+ * none. A range that began in a stage may end after the stage. */
 static uint32_t still_open(const struct analysis_occurrence *v, uint32_t occurrence, uint64_t time_ns) {
     while (occurrence != ANALYSIS_NONE && v[occurrence].end_ns < time_ns) occurrence = v[occurrence].parent;
     return occurrence;
@@ -213,7 +214,7 @@ static void add_timed_stages(struct context *c, struct building *b) {
     }
 }
 
-/* Rows were created in order of first occurrence; children must follow their parents directly. */
+/* Lists the rows below `parent` in order of first occurrence, with children directly after their parents. */
 static void order_rows(struct building *b, uint32_t parent, uint32_t *order, size_t *n) {
     for (uint32_t i = 0; i < b->stages.n; i++) {
         if (b->stages.v[i].parent != parent) continue;
@@ -245,8 +246,8 @@ static void order_stages(struct context *c, struct building *b) {
 }
 
 /* The outermost occurrences of one process, sorted by start; ends_before_ns is the latest end of the
- * preceding ones. Threads that never mark a stage (autograd, workers) are assigned to the stage that is open
- * in their process, if there is exactly one. */
+ * preceding ones. Used for threads that never mark a stage (autograd, workers): their launches belong to the
+ * stage that is open in their process, if there is exactly one. */
 struct process_stages {
     struct {
         uint32_t occurrence;
@@ -336,8 +337,8 @@ uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t ti
     return ANALYSIS_NONE;
 }
 
-/* Work belongs to the step in which it was found. Other launches and kernels belong to the step that was
- * open when they were launched. */
+/* Work belongs to the step in which it was found; other kernels and copies are outside of the steps. Other
+ * launches belong to the step that was open at the launch. */
 static void assign_recognised(struct context *c) {
     const struct timeline *tl = c->tl;
     const struct recognition *r = &c->a->recognition;
@@ -370,8 +371,8 @@ static void alloc_scratch(struct context *c) {
         c->shape_stage_ns = xcalloc(c->tl->nshapes * a->nstages, sizeof *c->shape_stage_ns);
 }
 
-/* Creates rows and occurrences for the stages marked in the trace. Returns true if the trace marks no stage;
- * the whole trace is then one stage. */
+/* Creates rows and occurrences for the stages marked in the trace, else for the recognised steps, else for
+ * the whole trace as one stage. Returns true in the last case. */
 static bool find_traced_stages(struct context *c, struct building *b) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct match_cache cache = { 0 };
@@ -427,8 +428,8 @@ static double queue_figure(const struct analysis_occurrence *o) {
     return o->gpu_first_ns > o->gpu_launched_ns ? (double)(o->gpu_first_ns - o->gpu_launched_ns) : 0;
 }
 
-/* Computes statistics of the figure over the occurrences of each stage. first[s + 1] is the index of the
- * first occurrence of stage s. */
+/* Computes statistics of the figure over the occurrences of each stage. Values are grouped by stage; those of
+ * stage s begin at index first[s + 1]. */
 static void figure_stats(struct context *c, occurrence_figure *figure, const size_t *first,
                          size_t field_offset) {
     struct analysis *a = c->a;

@@ -28,11 +28,11 @@ struct sums_counts {
 };
 struct sums {
     struct {
-        struct sums_kernel *v; /* sorted by total_ns, then name */
+        struct sums_kernel *v; /* after sums_sort(): by total_ns, then name */
         size_t n, cap;
     } kernels;
     uint64_t kernel_calls, kernel_ns;    /* over all rows */
-    struct sums_counts events, problems; /* by name */
+    struct sums_counts events, problems; /* after sums_sort(): by name */
     /* maps a name to its row in `kernels`; valid until they are sorted */
     struct intern *kernel_names;
     struct intern *count_names;

@@ -1,4 +1,5 @@
-/* Token counts of stages: from token records, from the labels of ranges, or from the engine's answer. */
+/* Token counts of stages: from token records, from the labels of ranges, from recognised steps, or from the
+ * answer of the engine. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,8 +22,8 @@ static bool same_process(const struct context *c, uint32_t occurrence, uint32_t 
     return process == TIMELINE_NONE || process == c->tl->threads[thread].process;
 }
 
-/* Returns the innermost stage that is open in the token's process at its time. A token generated just
- * after a stage ended belongs to that stage. */
+/* Returns the innermost occurrence that is open in the token's process at its time; ANALYSIS_NONE: none. A
+ * token generated just after a stage ended belongs to that stage. */
 static uint32_t occurrence_at(const struct context *c, const struct open_occurrences *open, size_t token) {
     const struct timeline_tokens *t = &c->tl->tokens;
     uint32_t after = ANALYSIS_NONE;
@@ -115,7 +116,8 @@ static void token_intervals(struct context *c, const uint32_t *owner, struct int
     free(made);
 }
 
-/* Labels give the number of tokens per step, so the time per token is the duration of its step. */
+/* Labels and recognised steps give the number of tokens per step, so the time per token is the duration of
+ * its step. */
 static void step_intervals(struct context *c, struct intervals *by_stage) {
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];

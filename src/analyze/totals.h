@@ -37,7 +37,7 @@ struct totals_device {
     uint64_t kernel_busy_ns; /* union of its kernels; equals the busy time in the report */
     /* Parts of the report's partition: timeline = busy + idle + unrecorded. */
     double timeline_ns, idle_ns, unrecorded_ns;
-    double between_ns; /* busy and idle time between steps; NaN: the trace marks no steps */
+    double between_ns; /* busy and idle time between steps */
 };
 
 struct totals_stream {
@@ -53,7 +53,7 @@ struct totals_rank {
     uint64_t compute_ns;     /* union of all kernels except communication */
     uint64_t comm_ns;        /* union of communication kernels */
     uint64_t comm_hidden_ns; /* the part of comm_ns that overlaps other kernels */
-    /* mean delay of its collectives relative to the first rank; NaN: not comparable */
+    /* mean delay of its collectives relative to the rank that starts first; NaN: not comparable */
     double late_ns;
 };
 
@@ -61,7 +61,8 @@ struct totals_rank {
 struct totals_skew {
     size_t matched; /* 0: not comparable; then both times are NaN */
     double mean_ns, max_ns;
-    size_t slowest; /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks */
+    /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks, or none computes */
+    size_t slowest;
 };
 
 struct analysis_totals {
@@ -78,6 +79,6 @@ struct analysis_totals {
 
 /* Call this after the kernels and devices of the analysis are complete. */
 struct analysis_totals *totals_make(const struct analysis *a);
-void totals_free(struct analysis_totals *t); /* NULL is fine */
+void totals_free(struct analysis_totals *t); /* accepts NULL */
 
 #endif

@@ -45,8 +45,9 @@ static struct stats timing_stats(struct context *c, const struct analyze_timing 
     return stats_of_sorting(v, n);
 }
 
-/* Returns the median over the repeats of the time per unit of work in ms; NaN if no repeat has a value. Rates
- * are the inverse of this median, so they agree with the median time if all repeats do the same work. */
+/* Returns the time per unit of work in ms, as the median over the repeats; NaN if no repeat has a value.
+ * Rates are the inverse of this median, so they agree with the median time if all repeats do the same
+ * work. */
 static double ms_per_unit(struct context *c, const struct analyze_timing *t, const double *work) {
     double *ratio = analysis_alloc(c, t->n, sizeof *ratio);
     for (size_t i = 0; i < t->n; i++) ratio[i] = work[i] > 0 ? t->ms[i] / work[i] : NAN;
@@ -226,7 +227,7 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
     s->kernels_each = s->occurrences ? (double)s->kernels / s->requests : NAN;
 }
 
-/* Runs only if all kernels of the stage were recorded; otherwise the busy time would be incomplete. */
+/* Skips stages of which only a part of the kernels was recorded: their busy time would be incomplete. */
 void analyze_busy(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) {
         struct analysis_stage *s = &c->a->stages[i];

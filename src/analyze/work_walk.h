@@ -19,7 +19,8 @@ struct work_walk {
 struct work_walk work_walk_device(const struct timeline *tl, size_t device);
 bool work_walk_next(struct work_walk *walk, struct work *w);
 
-/* Return the call that launched the work, and the range that the work belongs to; TIMELINE_NONE: unknown. */
+/* work_launch() returns the call that launched the work, work_range() the range that the work belongs to;
+ * TIMELINE_NONE: unknown. */
 static inline uint32_t work_launch(const struct timeline *tl, const struct work *w) {
     return w->is_kernel ? tl->kernels.launch[w->index] : tl->copies.launch[w->index];
 }

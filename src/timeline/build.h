@@ -1,5 +1,5 @@
 /* Internals of the timeline builder, shared by the files of this folder: growable columns, and the steps that
- * turn them into a timeline (devices.c, link.c, nest.c, finish.c). */
+ * turn them into a timeline (devices.c, link.c, nest.c, collectives.c, finish.c). */
 #ifndef TIMELINE_BUILD_H
 #define TIMELINE_BUILD_H
 
@@ -42,7 +42,8 @@ struct build_segment {
 struct timeline_builder {
     struct timeline tl; /* filled by timeline_builder_finish; its `owner` points to this struct */
     struct intern *texts;
-    /* Keys are the bytes of a row. Equal rows get the same number, which is their index in the vector. */
+    /* Numbers of shapes, lanes, threads, devices and metric sets by key. The number is the index in the
+     * vector below. */
     struct intern *shape_ids, *lane_ids, *thread_ids, *device_ids, *set_ids;
 #define X(KIND, record, columns) struct record##_columns columns;
     TIMELINE_KINDS(X)
@@ -116,11 +117,12 @@ void build_renumber(struct timeline_builder *b, const char *name, const uint32_t
 /* Returns the order that sorts keys ascending; equal keys keep their order. NULL: the keys are already
  * sorted. */
 uint32_t *columns_order(const uint64_t *keys, size_t n);
-/* Refines the order of columns_order by a second, more significant key with few values (0 .. nvalues). */
+/* Sorts by a second, more significant key with the values 0 to nvalues - 1; records with equal values keep
+ * the order `order` (NULL: their index). Takes ownership of `order`. */
 uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, size_t nvalues);
 
 /* builder.c */
-/* Reads the process's meta records and links its records. */
+/* Reads the meta records of the open process and links its records. */
 void build_end_process(struct timeline_builder *b);
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index);
 uint32_t build_thread(struct timeline_builder *b, uint32_t tid);
@@ -131,11 +133,12 @@ void build_merge_devices(struct timeline_builder *b);
 void build_merge_processes(struct timeline_builder *b);
 /* link.c: links kernels, copies and GEMMs of the open process to its launches. */
 void build_link_process(struct timeline_builder *b);
-/* finish.c: finds each device's part of the sorted kernels and copies, and stores it in the timeline. */
+/* finish.c: build_slice_devices() sets each device's part of the sorted kernels and copies. build_publish()
+ * makes the columns and tables visible in struct timeline. */
 void build_slice_devices(struct timeline_builder *b);
 void build_publish(struct timeline_builder *b);
-/* nest.c: finds the parents of ranges, and the ranges of launches, kernels, copies and syncs. Called after
- * sorting. */
+/* nest.c: finds the parents of ranges, and the ranges of launches, kernels, copies, collectives and syncs.
+ * Called after sorting. */
 void build_nest(struct timeline_builder *b);
 /* collectives.c: completes the table of collectives. Called after nesting. */
 void build_collectives(struct timeline_builder *b);

@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "timeline/build.h"
 
-#define OVERLAP_TRIES 64 /* kernels before the end of a collective that are compared with it */
+#define OVERLAP_TRIES 64 /* maximum number of kernels per device that are compared with one collective */
 
 /* A communication kernel. `collective` is the row that describes it; TIMELINE_NONE: none yet. */
 struct comm_kernel {
@@ -21,7 +21,7 @@ struct comm_kernels {
     size_t n, cap;
 };
 
-/* Names of kernels of NCCL and RCCL begin with these words, also in mangled form. */
+/* Returns true for kernels of NCCL, RCCL and MSCCL. Mangled names contain these words too. */
 static bool is_communication(const char *name) {
     static const char *const words[] = { "ncclKernel",        "ncclDevKernel", "ncclSymDevKernel",
                                          "ncclSymkDevKernel", "ncclSymKernel", "mscclKernel",
@@ -78,7 +78,8 @@ static int by_time(const void *a, const void *b) {
 }
 #undef COMPARE
 
-/* Returns the first kernel that is not before `key` in the given order. */
+/* Returns the index of the first kernel that is not before `key` in the given order; k->n if there is
+ * none. */
 static size_t lower_bound(const struct comm_kernels *k, const struct comm_kernel *key,
                           int (*order)(const void *, const void *)) {
     size_t lo = 0, hi = k->n;
@@ -107,13 +108,14 @@ static void link_row(struct timeline_builder *b, uint32_t row, struct comm_kerne
     v->flags |= TRACE_COLLECTIVE_KERNEL_TIMES | TRACE_COLLECTIVE_GPU_CLOCK;
 }
 
-/* The end of the last group of calls on a thread. Calls that overlap belong to one group. */
+/* Ends of the last two groups of calls on a thread. Calls that overlap belong to one group. */
 struct group_end {
-    uint64_t before_ns, end_ns; /* end of the group before; latest end in the current group */
+    uint64_t before_ns, end_ns; /* end of the previous group; latest end in the current group */
 };
 
-/* Returns the last kernel that was launched on the thread before the end of the call. A launch outside of
- * the call counts if NCCL reported the call after the launch, and no other call has ended since. */
+/* Returns the last kernel that was launched on the thread before the end of the call; NULL if it does not
+ * belong to the call. A launch before the call belongs to it if NCCL reported the call after the launch, and
+ * the launch follows the end of the previous group. */
 static struct comm_kernel *launched_by(const struct timeline_builder *b, struct comm_kernels *k, size_t row,
                                        struct group_end *group) {
     const struct collective_columns *c = &b->collectives;
@@ -147,8 +149,9 @@ static bool same_op(const struct timeline_builder *b, const struct comm_kernel *
     return own == op || pair || own == TRACE_OP_UNKNOWN || op == TRACE_OP_UNKNOWN;
 }
 
-/* Returns the kernel of the process that overlaps the times most; NULL: none. `k` is sorted by kernel, so
- * the kernels of a device are sorted by start. */
+/* Returns the communication kernel that overlaps the kernel times of a row longest; NULL: none. The kernel
+ * must have the same process and operation, and no row yet. `k` is sorted by kernel, so the kernels of a
+ * device are sorted by start. */
 static struct comm_kernel *overlapping(const struct timeline_builder *b, struct comm_kernels *k, size_t row) {
     const struct trace_collective *v = &b->collectives.v[row];
     struct comm_kernel *best = NULL;
@@ -157,7 +160,7 @@ static struct comm_kernel *overlapping(const struct timeline_builder *b, struct 
         const struct timeline_device *device = &b->devices.v[d];
         size_t last = device->first_kernel + device->kernel_count;
         size_t lo = device->first_kernel, hi = last;
-        while (lo < hi) { /* the first kernel that starts after the end */
+        while (lo < hi) { /* finds the first kernel that starts at or after the end */
             size_t mid = lo + (hi - lo) / 2;
             if (b->kernels.start_ns[mid] < v->kernel_end_ns)
                 lo = mid + 1;
@@ -180,8 +183,8 @@ static struct comm_kernel *overlapping(const struct timeline_builder *b, struct 
     return best;
 }
 
-/* Calls on a thread without launches, such as the replay of a CUDA graph, have the times of their
- * kernels. */
+/* Links rows that have kernel times but no launch on their thread, such as collectives of a replayed CUDA
+ * graph, to the kernels that overlap these times. */
 static void link_times(struct timeline_builder *b, struct comm_kernels *k) {
     struct collective_columns *c = &b->collectives;
     qsort(k->v, k->n, sizeof *k->v, by_time);
@@ -247,8 +250,8 @@ static void take_shape(struct timeline_builder *b, struct trace_collective *v, c
     v->data_type = timeline_builder_text(b, type);
 }
 
-/* Takes the size of the data from the range of the call: "nccl:all_reduce" of PyTorch with the shape of its
- * tensor, or "ncclAllReduce" of NCCL, whose payload is the number of bytes. */
+/* Takes the operation and the size of the data from the range of the call: "nccl:all_reduce" of PyTorch with
+ * the shape of its tensor, or "ncclAllReduce" of NCCL, whose payload is the number of bytes. */
 static void take_range(struct timeline_builder *b, struct trace_collective *v, uint32_t range) {
     for (; range != TIMELINE_NONE; range = b->ranges.parent[range]) {
         const char *name = intern_text(b->texts, b->ranges.name[range]);
@@ -263,8 +266,9 @@ static void take_range(struct timeline_builder *b, struct trace_collective *v, u
     }
 }
 
-/* The names of NCCL's kernels contain the operation. The algorithm and the protocol in a name are those that
- * the kernel was compiled for, but one kernel runs all of them. They stay unknown. */
+/* Adds a row for a kernel that no record describes. The names of NCCL's kernels contain the operation. The
+ * algorithm and the protocol in a name are those that the kernel was compiled for, but one kernel runs all of
+ * them, so both stay unknown. */
 static void add_row(struct timeline_builder *b, struct comm_kernel *k) {
     struct kernel_columns *kernels = &b->kernels;
     const char *name = intern_text(b->texts, b->shapes.v[kernels->shape[k->kernel]].name);
@@ -289,7 +293,8 @@ static void add_row(struct timeline_builder *b, struct comm_kernel *k) {
     c->kernel[i] = k->kernel;
 }
 
-/* Without launches, calls cannot be matched to kernels. Adding rows would count their collectives twice. */
+/* Adds rows for kernels that no row describes. Skips processes that have records of collectives but no
+ * launches: their calls cannot be matched to kernels, so the collectives would be counted twice. */
 static void add_missing(struct timeline_builder *b, struct comm_kernels *k) {
     qsort(k->v, k->n, sizeof *k->v, by_time);
     for (size_t i = 0; i < k->n; i++) {
@@ -300,7 +305,8 @@ static void add_missing(struct timeline_builder *b, struct comm_kernels *k) {
     }
 }
 
-/* Rows with a communicator are counted per communicator, others per process. */
+/* Numbers rows that have no sequence number, per process and communicator. Sends and receives are also
+ * numbered per direction and peer. */
 static void count_sequences(struct timeline_builder *b) {
     struct collective_columns *c = &b->collectives;
     struct intern *keys = intern_open();

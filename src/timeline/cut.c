@@ -9,8 +9,8 @@ struct window {
     uint64_t from_ns, to_ns;
 };
 
-/* Returns the indices of the rows to keep, in order, and sets the number of records. The caller frees
- * them. */
+/* Returns the indices of the rows to keep, in order, and sets the number of rows to their count. The caller
+ * frees the result. */
 static uint32_t *rows_to_keep(const struct columns *c, struct window w, bool by_overlap) {
     const uint64_t *start_ns = *c->list[0].data, *end_ns = *c->list[1].data;
     uint32_t *kept = xmalloc((*c->n + 1) * sizeof *kept);
@@ -31,7 +31,7 @@ static void cut_kind(struct timeline_builder *b, enum trace_kind kind, struct wi
     free(kept);
 }
 
-/* Counts the dropped kernels, because the analysis reports them. */
+/* Drops kernels outside of the window. Counts them, because the analysis reports them. */
 static void cut_kernels(struct timeline_builder *b, struct window w) {
     struct kernel_columns *k = &b->kernels;
     uint32_t *now = xmalloc((k->n + 1) * sizeof *now), kept = 0;
@@ -52,7 +52,8 @@ static void forget_ranges(uint32_t *range, size_t n) {
     for (size_t i = 0; i < n; i++) range[i] = TIMELINE_NONE;
 }
 
-/* Drops launches outside of the window. Work of a dropped launch has no launch afterwards. */
+/* Drops launches outside of the window. Work of a dropped launch has no launch afterwards. Clears the ranges
+ * of device work, and counts the kernels of each launch again. */
 static void cut_launches(struct timeline_builder *b, struct window w) {
     struct launch_columns *l = &b->launches;
     struct columns c = build_columns(b, TRACE_LAUNCH);
@@ -72,9 +73,9 @@ static void cut_launches(struct timeline_builder *b, struct window w) {
     free(now);
 }
 
-/* The remaining shapes keep their order. */
+/* Drops shapes without kernels. The remaining shapes keep their order. */
 static void drop_unused_shapes(struct timeline_builder *b) {
-    uint32_t *now = xcalloc(b->shapes.n + 1, sizeof *now); /* first 1 for used shapes, then the new index */
+    uint32_t *now = xcalloc(b->shapes.n + 1, sizeof *now); /* 1 for used shapes, later their new index */
     size_t n = 0;
     for (size_t i = 0; i < b->kernels.n; i++) now[b->kernels.shape[i]] = 1;
     for (size_t i = 0; i < b->shapes.n; i++) {
@@ -87,8 +88,8 @@ static void drop_unused_shapes(struct timeline_builder *b) {
     free(now);
 }
 
-/* Launch counts remain the counts of the whole file, because they determine how its kernels are matched to
- * ranges. */
+/* Counts kernels per process again. Launch counts remain those of the whole file, because they determine how
+ * its kernels are matched to ranges. */
 static void count_kernels_again(struct timeline_builder *b) {
     b->tl.unmatched_kernels = 0;
     for (size_t i = 0; i < b->processes.n; i++)

@@ -22,7 +22,8 @@ static uint64_t parse_u64(const char *value) {
 
 static uint32_t parse_u32(const char *value) { return (uint32_t)MIN(parse_u64(value), UINT32_MAX - 1); }
 
-/* For "device.3.sms" and "device.": sets the index to 3 and returns "sms". NULL: another key. */
+/* For the key "device.3.sms" and the prefix "device.": sets the index to 3 and returns "sms". Returns NULL if
+ * the key does not have this form. */
 static const char *split_index(const char *key, const char *prefix, uint32_t *index) {
     size_t len = strlen(prefix);
     char *end;
@@ -128,8 +129,8 @@ void build_process_meta(struct timeline_builder *b) {
 
 /* ---- one device in several files */
 
-/* Writes a text that is equal for equal devices. A device without uuid and host is never merged with a device
- * of another file. */
+/* Writes a text that is equal for equal devices. A device without uuid is merged with a device of another
+ * file only if its name and host are known. */
 static void device_key(const struct timeline_builder *b, size_t device, struct strbuf *key) {
     const struct timeline_device *d = &b->devices.v[device];
     const struct timeline_process *p = &b->processes.v[b->device_process.v[device]];
@@ -142,7 +143,7 @@ static void device_key(const struct timeline_builder *b, size_t device, struct s
         strbuf_addf(key, "file %u %u", b->device_process.v[device], d->index);
 }
 
-/* Fills in unknown limits from another file. */
+/* Fills in unknown fields from the same device in another file. */
 static void merge_limits(struct timeline_device *into, const struct timeline_device *from) {
 #define TAKE(field) \
     if (!into->field) into->field = from->field
@@ -163,7 +164,7 @@ static void merge_limits(struct timeline_device *into, const struct timeline_dev
     if (isnan(into->peak_bytes_per_s)) into->peak_bytes_per_s = from->peak_bytes_per_s;
 }
 
-/* Merges shapes that differed only in the index of their device. */
+/* Applies the new device numbers to the shapes, and merges shapes that are equal afterwards. */
 static void renumber_shapes(struct timeline_builder *b, const uint32_t *device_now) {
     uint32_t *shape_now = xmalloc((b->shapes.n + 1) * sizeof *shape_now);
     struct intern *ids = intern_open();

@@ -88,7 +88,7 @@ static void sort_ranges(struct timeline_builder *b) {
     free(order);
 }
 
-/* Sorts the kinds that no other record refers to. */
+/* Sorts the remaining kinds by time. No record refers to them by index. */
 static void sort_others(struct timeline_builder *b) {
     for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
         bool done = kind == TRACE_LAUNCH || kind == TRACE_KERNEL || kind == TRACE_COPY || kind == TRACE_RANGE;

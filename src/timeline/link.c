@@ -8,7 +8,7 @@
 /* The launches of one process by correlation id. */
 struct by_correlation {
     const uint64_t *correlation; /* correlation ids of the process's launches */
-    uint32_t *order;             /* NULL: already in order */
+    uint32_t *order;             /* launches sorted by id; NULL: already in order */
     size_t n, hint;
 };
 
@@ -16,8 +16,8 @@ static uint64_t correlation_at(const struct by_correlation *s, size_t i) {
     return s->correlation[s->order ? s->order[i] : i];
 }
 
-/* Returns the first position whose id is at least `id`. Searches exponentially from the hint, then
- * bisects. */
+/* Returns the first position whose id is at least `id`; n if there is none. Searches exponentially from the
+ * hint, then bisects. */
 static size_t lower_bound(struct by_correlation *s, uint64_t id) {
     size_t lo = 0, hi = s->n, step = 1, at = MIN(s->hint, s->n);
     if (at < s->n && correlation_at(s, at) < id) {
@@ -49,7 +49,8 @@ static bool launches_kernels(uint8_t kind) {
     return kind == TIMELINE_API_KERNEL || kind == TIMELINE_API_GRAPH;
 }
 
-/* Some sources list a call twice with one id, as runtime and as driver API. Only one of them is used. */
+/* Some sources list a call twice with one id, as runtime and as driver API. Only the first counts as a
+ * launch. */
 static void ignore_duplicates(struct timeline_builder *b, struct by_correlation *s,
                               struct timeline_process *p) {
     uint8_t *kind = b->launches.api_kind + b->segment.launch;

@@ -44,7 +44,7 @@ static void renumber_texts(struct loading *l, const struct trace_batch *batch) {
     }
 }
 
-/* Changes the batch in place. A time of 0 is unknown. */
+/* Converts all times of a batch in place. A time of 0 is unknown and stays 0. */
 static void convert_times(const struct loading *l, const struct trace_batch *batch) {
     const struct trace_schema *schema = trace_schema(batch->kind);
     for (size_t f = 0; schema && f < schema->nfields; f++) {

@@ -16,7 +16,7 @@ struct open_ranges {
 struct sweep {
     const struct timeline_builder *b;
     struct open_ranges *stacks;
-    size_t nstacks, next; /* next range to open */
+    size_t nstacks, next; /* next: index of the next range to open */
     bool by_process;
 };
 
@@ -51,8 +51,8 @@ static void sweep_open(struct sweep *s, uint32_t *parent) {
     if (!(r->flags[i] & TRACE_RANGE_MARK)) vec_push(stack, i);
 }
 
-/* Returns the innermost range at a time. Times must not decrease. A call at the very end of a range is
- * inside it, because with a 1 us clock short calls have no duration. */
+/* Returns the innermost range at a time; TIMELINE_NONE: none. Times must not decrease from call to call. A
+ * call at the very end of a range is inside it, because with a 1 us clock short calls have no duration. */
 static uint32_t sweep_at(struct sweep *s, uint32_t stack, uint64_t time_ns) {
     const struct range_columns *r = &s->b->ranges;
     while (s->next < r->n && r->start_ns[s->next] <= time_ns) sweep_open(s, NULL);

@@ -4,10 +4,10 @@
  *     for (size_t i = 0; i < tl->kernels.n; i++) use(tl->kernels.start_ns[i], ...);
  *     timeline_close(tl);
  * Records are stored as columns. Kernels and copies are sorted by (device, start), all others by start. A
- * reference to another record is an index into its columns; TIMELINE_NONE means none. Texts are numbers
- * for timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline does not
- * change after it is loaded and cut, so any number of threads may read it. It takes about 40 bytes per
- * kernel, 36 per launch and 40 per range. */
+ * reference to another record is an index into its columns; TIMELINE_NONE means none. Texts are numbers for
+ * timeline_text(); 0 is the empty text. Times are ns on the clock of the files. A timeline does not change
+ * after it is loaded and cut, so any number of threads may read it. It takes 32 bytes per kernel, 41 per
+ * launch and 42 per range, plus the optional columns. */
 #ifndef TIMELINE_TIMELINE_H
 #define TIMELINE_TIMELINE_H
 
@@ -39,12 +39,12 @@ struct timeline_metric_set {
  *     C(type, name)  a column
  *     O(type, name)  a column that is NULL if it is unknown (0, NaN) for all records
  *     B(type, name)  a column that only exists while the timeline is built
- * Records are sorted by the first column, a time. Columns with the same name contain indices into the same
- * table (thread, device, shape, launch, range): merging and sorting renumber them by that name. */
+ * The first column is a time, the sort key. Columns named thread, device, shape, launch, range or kernel
+ * contain indices into the table of that name; merging and sorting renumber them by name. */
 
-/* Sorted by device, then start. All kernels of a graph have the same launch. `range` is the innermost
- * range open on the launching thread at the launch (see timeline.containment). A kernel with a graph but
- * without a graph_node represents a whole graph. */
+/* Sorted by device, then start. All kernels of one graph launch have the same `launch`. `range` is the
+ * innermost range open on the launching thread at the launch (see timeline.containment). A kernel with a
+ * graph but without a graph_node represents a whole graph. */
 #define TIMELINE_KERNEL_COLUMNS(C, O, B)                       \
     C(uint64_t, start_ns)                                      \
     C(uint64_t, end_ns)                                        \
@@ -115,7 +115,7 @@ struct timeline_metric_set {
     C(uint32_t, memory_mhz)                                                                \
     C(uint32_t, temperature_c)                                                             \
     C(uint32_t, power_mw)
-/* The texts of `v` are timeline texts; its thread is an index into threads. */
+/* The texts of `v` are timeline texts; v.thread is an index into threads. */
 #define TIMELINE_GEMM_COLUMNS(C, O, B) \
     C(uint64_t, start_ns)              \
     C(struct trace_gemm, v)            \
@@ -127,11 +127,11 @@ struct timeline_metric_set {
     C(uint32_t, thread)                 \
     C(uint8_t, kind) /* enum trace_token_kind */
 
-/* Launches of CUDA graphs whose kernels were not recorded, outside of capture windows. */
-#define TIMELINE_REPLAY_COLUMNS(C, O, B)                                         \
-    C(uint64_t, start_ns) /* start of the call that launched the graph */        \
-    C(uint64_t, end_ns)                                                          \
-    C(uint32_t, graph) /* as in the kernels of its other launches; 0: unknown */ \
+/* Launches of CUDA graphs outside of capture windows; their kernels were not recorded. */
+#define TIMELINE_REPLAY_COLUMNS(C, O, B)                                     \
+    C(uint64_t, start_ns) /* start of the call that launched the graph */    \
+    C(uint64_t, end_ns)                                                      \
+    C(uint32_t, graph) /* id, as in kernels of other launches; 0: unknown */ \
     C(uint32_t, thread)
 #define TIMELINE_MODEL_FILE_COLUMNS(C, O, B)                         \
     C(uint64_t, time_ns)                                             \
@@ -145,17 +145,18 @@ struct timeline_metric_set {
     C(uint32_t, process)                                 \
     C(uint8_t, kind)   /* enum trace_memory_kind */      \
     C(uint8_t, action) /* enum trace_memory_action */
-/* Collectives, sends and receives: the one table for all sources (NCCL's profiler interface, PyTorch, names
- * of kernels and NVTX ranges). `v` is the record, with unknown values as in trace/format.h. Its texts are
+/* Collectives, sends and receives: one table for all sources (NCCL's profiler interface, PyTorch, names of
+ * kernels and NVTX ranges). `v` is the record, with unknown values as in trace/format.h. Its texts are
  * timeline texts. Its start_ns and end_ns equal the columns. A collective without its own kernel times has
- * those of `kernel`. Match ranks by v.communicator, v.sequence and v.op. */
+ * those of `kernel`. Rows of different ranks belong together if v.communicator, v.sequence and v.op are
+ * equal. */
 #define TIMELINE_COLLECTIVE_COLUMNS(C, O, B)         \
     C(uint64_t, start_ns)                            \
     C(uint64_t, end_ns)                              \
     C(struct trace_collective, v)                    \
     C(uint32_t, process)                             \
     C(uint32_t, thread) /* TIMELINE_NONE: unknown */ \
-    C(uint32_t, launch) /* of the kernel */          \
+    C(uint32_t, launch) /* launch of `kernel` */     \
     C(uint32_t, range)                               \
     C(uint32_t, kernel) /* index of its kernel, the first one of several; TIMELINE_NONE: unknown */
 
@@ -215,11 +216,12 @@ struct timeline_process {
     uint32_t node, launcher;        /* texts: name of the node in the job; "torchrun", "slurm"; 0: unknown */
     bool finished;                  /* the writer closed the file */
     bool relative_clock;            /* its times cannot be compared with other files */
-    bool has_launches;              /* false: its kernels are matched to ranges by time only */
+    /* the file contains launches of kernels; if not, kernels are matched to ranges by time */
+    bool has_launches;
     /* Time in which capture windows could be open; 0: from the start, or to the end, of the trace. */
     uint64_t capture_from_ns, capture_to_ns;
     uint64_t kernels, unmatched_kernels;
-    /* Counts of the whole file, even after a cut. */
+    /* The following counts are of the whole file, even after a cut. */
     uint64_t launches, unmatched_launches; /* calls that launch kernels or graphs */
     uint64_t lost[TRACE_KIND_END];         /* dropped records, all reasons */
     uint64_t records[TRACE_KIND_END];      /* records read from the file, including invalid ones */
@@ -228,7 +230,7 @@ struct timeline_process {
     uint64_t damaged_chunks;               /* intact chunks that cannot be decoded */
 };
 struct timeline_meta {
-    uint32_t process, key, value; /* texts */
+    uint32_t process, key, value; /* key and value are texts */
 };
 /* Capture windows. A process with windows recorded kernels and launches only inside them. The windows of a
  * process do not overlap. A window that a crash left open ends with the trace. */
@@ -253,12 +255,13 @@ struct timeline {
     const struct timeline_window *windows; /* sorted by process, then start */
     size_t nshapes, ndevices, nlanes, nthreads, nprocesses, nmetric_sets, nmeta, nwindows;
 
-    uint64_t start_ns, end_ns;       /* first and last time of all ranges, launches, kernels and copies */
-    uint64_t lost[TRACE_KIND_END];   /* over all files */
+    /* first start and last end of all ranges, launches, kernels, copies and replays */
+    uint64_t start_ns, end_ns;
+    uint64_t lost[TRACE_KIND_END];   /* lost records, over all files */
     uint64_t unmatched_kernels;      /* kernels without a launch, in processes that have launches */
-    uint64_t bad_records;            /* end before start: excluded */
-    uint64_t cut_kernels;            /* excluded by timeline_cut() */
-    double cut_ns;                   /* sum of their durations */
+    uint64_t bad_records;            /* excluded records, which end before they start */
+    uint64_t cut_kernels;            /* kernels excluded by timeline_cut() */
+    double cut_ns;                   /* sum of the durations of these kernels */
     uint64_t cut_from_ns, cut_to_ns; /* the window passed to timeline_cut(); both 0: not cut */
     /* Some kernels were matched to ranges by time, because their file has no launches. */
     bool containment;
@@ -268,8 +271,8 @@ struct timeline {
 };
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
-/* Converts the times of files to one clock while they are loaded. `clock_of` returns the clock of a file.
- * The times of files without a clock (NULL) are not converted. */
+/* Functions that convert the times of files to one clock while they are loaded. `clock_of` returns the clock
+ * of a file; NULL: its times are not converted. */
 struct timeline_clocks {
     const void *arg;
     const void *(*clock_of)(const void *arg, const char *path);
@@ -278,13 +281,13 @@ struct timeline_clocks {
 /* `clocks` may be NULL. */
 struct timeline *timeline_load_aligned(const char *const *paths, size_t n,
                                        const struct timeline_clocks *clocks, struct err *err);
-/* Keeps the ranges that overlap [from, to) and the launches, kernels, copies, synchronisations and GEMMs
- * that start in it. Other kernels are counted (cut_kernels). Samples, power, tokens and replays are always
- * kept. Must be called while no other code points into the timeline. */
+/* Keeps the ranges that overlap [from_ns, to_ns), and the launches, kernels, copies, synchronisations, GEMMs
+ * and collectives that start in it. Other kernels are counted (cut_kernels). All other records are kept. Must
+ * be called while no other code points into the timeline. */
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */
-/* Returns the first value in any process; NULL if no process has the key. */
+/* Returns the value of the first meta record with the key, of any process; NULL if there is none. */
 const char *timeline_meta_value(const struct timeline *tl, const char *key);
 
 /* ---- Building a timeline in memory. Used by the loader, file by file, and by tests.
@@ -292,7 +295,7 @@ const char *timeline_meta_value(const struct timeline *tl, const char *key);
  *     timeline_builder_process(b, "a.ipt");                       -- following records belong to it
  *     timeline_builder_meta(b, "device.0.sms", "132");
  *     timeline_builder_kernel(b, &(struct trace_kernel){ .name = timeline_builder_text(b, "gemm"), ... }, 1);
- *     struct timeline *tl = timeline_builder_finish(b);            -- frees b
+ *     struct timeline *tl = timeline_builder_finish(b);            -- timeline_close() frees b
  * Records are those of trace/format.h with texts from timeline_builder_text(). A device that appears in a
  * record but in no meta record exists with unknown limits. */
 struct timeline_builder;

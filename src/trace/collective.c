@@ -17,7 +17,7 @@ static size_t match_word(const char *text, size_t len, const char *word) {
     return i;
 }
 
-/* Of two rows where one contains the other, the longer one comes first. */
+/* The first row that matches is used, so a word comes before the words that it contains. */
 static const struct {
     const char *word;
     enum trace_collective_op op;
@@ -93,7 +93,8 @@ const char *trace_collective_type_of(const char *name, size_t len, uint32_t *byt
     return NULL;
 }
 
-/* FNV-1a: the id is compared between files, so it must not depend on the program that wrote them. */
+/* FNV-1a hash. Ids are compared between files, so every program that writes traces must compute the same
+ * id. */
 uint64_t trace_communicator_of(const char *name, const char *ranks) {
     uint64_t h = 0xcbf29ce484222325u;
     for (const char *p = name; *p; p++) h = (h ^ (unsigned char)*p) * 0x100000001b3u;

@@ -28,8 +28,8 @@ static void gather(const struct trace_field *f, const uint8_t *records, size_t n
         for (size_t i = 0; i < n; i++, p += stride) v[i] = *(const uint64_t *)(const void *)p;
 }
 
-/* Subtracts the start from the end, so that a duration is stored. Differences wrap around, so the decoder
- * restores any pair of numbers exactly. */
+/* Subtracts the field before from each value (start from end), so that durations are stored. Differences wrap
+ * around, so the decoder restores any pair of numbers exactly. */
 static void subtract_before(const struct trace_field *before, const uint8_t *records, size_t n, size_t stride,
                             uint64_t *v) {
     const uint8_t *p = records + before->offset;
@@ -68,15 +68,15 @@ static uint8_t *put_deltas(uint8_t *p, const uint64_t *v, size_t n) {
     return p;
 }
 
-/* Returns NULL if there are more than 256 distinct values. The indices are built after the largest
- * possible table, then moved next to the actual one. */
+/* Returns NULL if there are more than 256 distinct values. The index bytes are written behind the space for
+ * the largest possible table, then moved to the end of the actual table. */
 static uint8_t *put_dict(uint8_t *p, const uint64_t *v, size_t n) {
     uint16_t slots[DICT_SLOTS] = { 0 }; /* index + 1; 0: empty */
     uint64_t values[DICT_MAX];
     uint8_t *index = p + 1 + DICT_MAX * VARINT_MAX_BYTES;
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
-        size_t at = (v[i] * 0x9e3779b97f4a7c15u) >> 54; /* the top ten bits */
+        size_t at = (v[i] * 0x9e3779b97f4a7c15u) >> 54; /* the top 10 bits, because DICT_SLOTS is 1024 */
         /* cppcheck-suppress uninitvar ; a used slot refers to a value that was set */
         while (slots[at] && values[slots[at] - 1] != v[i]) at = (at + 1) % DICT_SLOTS;
         if (!slots[at]) {
@@ -113,7 +113,8 @@ static enum trace_encoding choose_encoding(enum trace_field_type type, const uin
     return type == TRACE_FIELD_AFTER || union_of_bits(v, n) < 0x80 ? TRACE_ENC_VARINT : TRACE_ENC_DICT;
 }
 
-/* A dictionary falls back to varints or raw doubles if there are too many distinct values. */
+/* Encodes the values and sets *enc. If a dictionary would need more than 256 values, uses varints instead, or
+ * raw values for doubles. */
 static uint8_t *put_column(uint8_t *p, enum trace_field_type type, const uint64_t *v, size_t n,
                            enum trace_encoding *enc) {
     *enc = choose_encoding(type, v, n);
@@ -126,7 +127,8 @@ static uint8_t *put_column(uint8_t *p, enum trace_field_type type, const uint64_
     return type == TRACE_FIELD_F64 ? put_raw(p, v, n) : put_varints(p, v, n);
 }
 
-/* Returns true if all values equal the value that a reader assumes for a missing column. */
+/* Returns true if all values equal the value that a reader assumes for a missing column. A column of type
+ * AFTER is always written. */
 static bool is_default(const struct trace_field *f, const uint64_t *v, size_t n) {
     double nan_value = NAN;
     uint64_t bits = 0;

@@ -75,9 +75,9 @@ enum trace_field_type {
     X(KV_CACHE, "KV cache")            \
     X(ACTIVATIONS, "activations")      \
     X(WORKSPACE, "workspace")
-#define TRACE_MEMORY_ACTIONS(X)                                        \
-    X(ALLOC, "alloc") /* `bytes` at `address` were allocated */        \
-    X(FREE, "free")   /* `address` was freed; bytes 0: as allocated */ \
+#define TRACE_MEMORY_ACTIONS(X)                                                  \
+    X(ALLOC, "alloc") /* `bytes` at `address` were allocated */                  \
+    X(FREE, "free")   /* `address` was freed; bytes 0: size of the allocation */ \
     X(TOTAL, "total") /* this kind of memory has `bytes` in total from now on */
 /* Operations between ranks. trace_collective_op_of() finds the operation in the names of NCCL and PyTorch. */
 #define TRACE_COLLECTIVE_OPS(X)                                                 \
@@ -137,9 +137,9 @@ enum trace_range_flags {
     TRACE_RANGE_FREE = 2, /* range of a start/end pair: need not nest, may end on another thread */
     TRACE_RANGE_OPEN = 4, /* was still open when the writer closed the file; end is that time */
 };
-/* Values of pid and tid in source events: without a number. Other values are signed. */
+/* Special values of pid and tid in source events: no id, and the empty text. Other values are signed. */
 #define TRACE_ID_NONE ((uint64_t)INT64_MIN)
-#define TRACE_ID_EMPTY ((uint64_t)INT64_MIN + 1) /* the empty text */
+#define TRACE_ID_EMPTY ((uint64_t)INT64_MIN + 1)
 enum trace_model_flags {
     TRACE_MODEL_OPEN = 1,       /* the program has an open descriptor of the file */
     TRACE_MODEL_MAPPED = 2,     /* the program has mapped the file */
@@ -149,14 +149,15 @@ enum trace_model_flags {
 };
 enum trace_collective_flags {
     TRACE_COLLECTIVE_KERNEL_TIMES = 1, /* kernel_start_ns and kernel_end_ns are known */
-    TRACE_COLLECTIVE_GPU_CLOCK = 2,    /* they are GPU timestamps, shifted to the clock of the file */
-    TRACE_COLLECTIVE_OPEN = 4,         /* no end was reported; end_ns is the last known time */
-    TRACE_COLLECTIVE_COUNTED = 8,      /* NCCL gave no sequence number; operations of one kind were counted */
-    TRACE_COLLECTIVE_FROM_KERNEL = 16, /* read from a kernel: start_ns and end_ns are the kernel's times */
-    TRACE_COLLECTIVE_CAPTURED = 32,    /* captured into a CUDA graph: replays are not recorded */
+    /* the kernel times are GPU timestamps, shifted to the clock of the file */
+    TRACE_COLLECTIVE_GPU_CLOCK = 2,
+    TRACE_COLLECTIVE_OPEN = 4,          /* no end was reported; end_ns is the last known time */
+    TRACE_COLLECTIVE_COUNTED = 8,       /* the source gave no sequence number; `sequence` was counted */
+    TRACE_COLLECTIVE_FROM_KERNEL = 16,  /* read from a kernel: start_ns and end_ns are the kernel's times */
+    TRACE_COLLECTIVE_CAPTURED = 32,     /* captured into a CUDA graph: replays are not recorded */
     TRACE_COLLECTIVE_AFTER_LAUNCH = 64, /* NCCL reported the call after the launch of its kernel */
 };
-#define TRACE_UNKNOWN_U32 UINT32_MAX /* in power and collective records */
+#define TRACE_UNKNOWN_U32 UINT32_MAX /* in power, memory and collective records */
 #define TRACE_UNKNOWN_U64 UINT64_MAX /* in collective records */
 #define TRACE_SAMPLE_VALUES 16
 
@@ -240,7 +241,7 @@ enum trace_collective_flags {
 #define TRACE_POWER_FIELDS(F, kind)                                                           \
     F(kind, TIME, time_ns, 1)                                                                 \
     F(kind, SEQ, energy_mj, 2)        /* energy since the driver was loaded; 0: unknown */    \
-    F(kind, U64, throttle_reasons, 3) /* NVML's bits */                                       \
+    F(kind, U64, throttle_reasons, 3) /* bits as defined by NVML */                           \
     F(kind, U32, device, 4)                                                                   \
     F(kind, U32, sm_mhz, 5) /* TRACE_UNKNOWN_U32 if unknown, also in the next three fields */ \
     F(kind, U32, memory_mhz, 6)                                                               \
@@ -264,14 +265,15 @@ enum trace_collective_flags {
     F(kind, U32, token_kind, 4) /* enum trace_token_kind */ \
     F(kind, U32, thread, 5)
 /* A launch of a CUDA graph whose kernels were not recorded. */
-#define TRACE_REPLAY_FIELDS(F, kind)                                     \
-    F(kind, TIME, start_ns, 1) /* of the call */                         \
-    F(kind, AFTER, end_ns, 2)                                            \
-    F(kind, SEQ, correlation, 3)                                         \
-    F(kind, U32, graph, 4) /* as in the kernels of its other launches */ \
+#define TRACE_REPLAY_FIELDS(F, kind)                                              \
+    F(kind, TIME, start_ns, 1) /* start of the launch call */                     \
+    F(kind, AFTER, end_ns, 2)                                                     \
+    F(kind, SEQ, correlation, 3)                                                  \
+    F(kind, U32, graph, 4) /* graph id, as in kernel records of other launches */ \
     F(kind, U32, thread, 5)
 /* A file with weights, or the config.json that belongs to one. A long text takes several records, which
- * differ only in `part` and `text`. GGUF: base64 of the file's head without long values; others: JSON. */
+ * differ only in `part` and `text`. The text of a GGUF file is base64 of the head of the file, without long
+ * values. The text of other files is JSON. */
 #define TRACE_MODEL_FILE_FIELDS(F, kind)                                      \
     F(kind, TIME, time_ns, 1)                                                 \
     F(kind, U64, file_bytes, 2) /* size of the file, or of its mapped part */ \
@@ -291,34 +293,35 @@ enum trace_collective_flags {
     F(kind, U32, memory_kind, 6) /* enum trace_memory_kind */    \
     F(kind, U32, action, 7)      /* enum trace_memory_action */  \
     F(kind, STR, allocator, 8)   /* "cuMemAlloc_v2", "torch" */
-/* One collective, send or receive of one rank, from the NCCL profiler interface or from PyTorch. The host
- * times are those of the call: NCCL returns before the data has moved. The kernel times are the first start
- * and the last end over all channels. Unknown numbers are TRACE_UNKNOWN_U64 or TRACE_UNKNOWN_U32, unknown
- * texts are 0. Records of different ranks belong together if `communicator`, `sequence` and `op` are equal;
- * a send belongs to the receive with the same sequence, where `peer` of one is `rank` of the other. */
-#define TRACE_COLLECTIVE_FIELDS(F, kind)                                                                  \
-    F(kind, TIME, start_ns, 1)                                                                            \
-    F(kind, AFTER, end_ns, 2)                                                                             \
-    F(kind, TIME, kernel_start_ns, 3) /* equal to start_ns without the flag KERNEL_TIMES */               \
-    F(kind, AFTER, kernel_end_ns, 4)                                                                      \
-    F(kind, SEQ, sequence, 5)     /* of the operation in its communicator; unknown: U64 */                \
-    F(kind, SEQ, correlation, 6)  /* of the launch; 0: unknown */                                         \
-    F(kind, U64, communicator, 7) /* equal on all of its ranks; unknown: U64 */                           \
-    F(kind, U64, bytes, 8)        /* data of this rank: count x size of data_type; unknown: U64 */        \
-    F(kind, U64, count, 9)   /* elements, sent by this rank, received for reduce-scatter; unknown: U64 */ \
-    F(kind, U32, op, 10)     /* enum trace_collective_op */                                               \
-    F(kind, U32, flags, 11)  /* enum trace_collective_flags */                                            \
-    F(kind, U32, thread, 12) /* thread of the call; unknown: U32, as in all fields below */               \
-    F(kind, U32, rank, 13)   /* in the communicator */                                                    \
-    F(kind, U32, size, 14)   /* ranks in the communicator */                                              \
-    F(kind, U32, root, 15)   /* of broadcast, reduce, gather and scatter */                               \
-    F(kind, U32, peer, 16)   /* of send and recv, in the communicator */                                  \
-    F(kind, U32, channels, 17)                                                                            \
-    F(kind, U32, nodes, 18) /* of the communicator */                                                     \
-    F(kind, STR, communicator_name, 19)                                                                   \
-    F(kind, STR, name, 20)      /* the operation as reported: "AllReduce" */                              \
-    F(kind, STR, data_type, 21) /* "bf16", as in the details of operators */                              \
-    F(kind, STR, algorithm, 22) /* "RING" */                                                              \
+/* One collective, send or receive of one rank, reported by the NCCL profiler interface or by PyTorch, or read
+ * from a kernel (flag FROM_KERNEL). start_ns and end_ns are the times of the call: NCCL returns before the
+ * data has moved. The kernel times are the first start and the last end over all channels. An unknown number
+ * is TRACE_UNKNOWN_U64 or TRACE_UNKNOWN_U32, as wide as its field; an unknown text is 0. Records of different
+ * ranks belong together if `communicator`, `sequence` and `op` are equal. A send belongs to the receive with
+ * the same sequence, where `peer` of one is `rank` of the other. */
+#define TRACE_COLLECTIVE_FIELDS(F, kind)                                                                    \
+    F(kind, TIME, start_ns, 1)                                                                              \
+    F(kind, AFTER, end_ns, 2)                                                                               \
+    F(kind, TIME, kernel_start_ns, 3) /* equal to start_ns without the flag KERNEL_TIMES */                 \
+    F(kind, AFTER, kernel_end_ns, 4)                                                                        \
+    F(kind, SEQ, sequence, 5)     /* number of the operation in its communicator */                         \
+    F(kind, SEQ, correlation, 6)  /* of the launch; 0: unknown */                                           \
+    F(kind, U64, communicator, 7) /* equal on all of its ranks */                                           \
+    F(kind, U64, bytes, 8)        /* data of this rank: count x size of data_type */                        \
+    F(kind, U64, count, 9)        /* elements that this rank sends; for reduce-scatter, that it receives */ \
+    F(kind, U32, op, 10)          /* enum trace_collective_op */                                            \
+    F(kind, U32, flags, 11)       /* enum trace_collective_flags */                                         \
+    F(kind, U32, thread, 12)      /* thread of the call */                                                  \
+    F(kind, U32, rank, 13)        /* in the communicator */                                                 \
+    F(kind, U32, size, 14)        /* ranks in the communicator */                                           \
+    F(kind, U32, root, 15)        /* of broadcast, reduce, gather and scatter */                            \
+    F(kind, U32, peer, 16)        /* of send and recv, in the communicator */                               \
+    F(kind, U32, channels, 17)                                                                              \
+    F(kind, U32, nodes, 18) /* nodes in the communicator */                                                 \
+    F(kind, STR, communicator_name, 19)                                                                     \
+    F(kind, STR, name, 20)      /* the operation as reported: "AllReduce" */                                \
+    F(kind, STR, data_type, 21) /* "bf16", as in the details of operators */                                \
+    F(kind, STR, algorithm, 22) /* "RING" */                                                                \
     F(kind, STR, protocol, 23)  /* "SIMPLE" */
 /* An event of a Chrome trace as the file contained it, so that an export can write it again. Kept in addition
  * to the record that was made from it. In `args`, each `#` outside of quotes stands for the next of id0 to
@@ -329,7 +332,7 @@ enum trace_collective_flags {
     F(kind, U32, phase, 3) /* the letter: 'X', 'i', 'M', 's', ... */                        \
     F(kind, U64, pid, 4)   /* or TRACE_ID_NONE, TRACE_ID_EMPTY */                           \
     F(kind, U64, tid, 5)                                                                    \
-    F(kind, STR, pid_text, 6) /* 0: pid is a number */                                      \
+    F(kind, STR, pid_text, 6) /* 0: pid is not a text */                                    \
     F(kind, STR, tid_text, 7)                                                               \
     F(kind, STR, category, 8)                                                               \
     F(kind, STR, name, 9)                                                                   \
@@ -371,7 +374,7 @@ union trace_record {
 };
 #undef X
 
-/* The same lists as data, for code that handles all kinds alike: encoder, decoder, `trace dump`. */
+/* The field lists above as data, for code that handles all kinds alike: encoder, decoder, `trace dump`. */
 struct trace_field {
     const char *name;
     enum trace_field_type type;
@@ -385,7 +388,7 @@ struct trace_schema {
 };
 const struct trace_schema *trace_schema(unsigned kind); /* NULL: unknown kind, or strings */
 
-/* These return NULL if the number is unknown. */
+/* The functions trace_*_name() and trace_copy_kind_description() return NULL if the number is unknown. */
 const char *trace_kind_name(unsigned kind);
 const char *trace_range_category_name(unsigned category);
 const char *trace_copy_kind_name(unsigned copy_kind);        /* "HtoD" */
@@ -398,12 +401,14 @@ const char *trace_lost_reason_name(unsigned reason);
 const char *trace_collective_op_name(unsigned op); /* "all_reduce" */
 
 /* Returns the operation in a name of NCCL or PyTorch: "AllReduce", "nccl:_all_gather_base",
- * "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(...)", "allreduce_coalesced". */
+ * "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(...)", "allreduce_coalesced". TRACE_OP_UNKNOWN if the name
+ * contains none. */
 enum trace_collective_op trace_collective_op_of(const char *name, size_t len);
 /* Returns the short name of an element type of NCCL or PyTorch ("ncclBfloat16", "BFloat16" -> "bf16") and
  * its size in bytes; NULL and 0 if the name is unknown. */
 const char *trace_collective_type_of(const char *name, size_t len, uint32_t *bytes);
-/* Returns the id of a process group that is known by its name and its list of ranks only. */
+/* Computes a communicator id from the name of a process group and its list of ranks, for sources that report
+ * no id. */
 uint64_t trace_communicator_of(const char *name, const char *ranks);
 /* Returns a record in which all fields are unknown and all times are start_ns. */
 struct trace_collective trace_collective_unknown(uint64_t start_ns);

@@ -13,9 +13,10 @@
 #define TRACE_MINOR 0
 #define TRACE_FILE_HEADER_BYTES 32
 #define TRACE_CHUNK_HEADER_BYTES 24
-#define TRACE_SYNC_WORD 0x31435049u /* "IPC1": marks the next chunk after damage */
+#define TRACE_SYNC_WORD 0x31435049u /* "IPC1": starts every chunk; readers search for it after damage */
 
-/* Limits of the format: writers stay below them, and readers reject larger values. */
+/* Limits of the format. Writers do not exceed them. Readers reject larger chunks, but accept longer
+ * strings. */
 #define TRACE_MAX_RECORDS 16384u
 #define TRACE_MAX_PAYLOAD (1u << 20)
 #define TRACE_MAX_RAW (4u << 20)

@@ -77,7 +77,8 @@ static const char *check_chunk(struct trace_reader *r, uint64_t offset, struct t
                : "checksum of a chunk does not match";
 }
 
-/* Returns the next offset at or after `offset` with a sync word; file_bytes if there is no sync word. */
+/* Returns the next offset at or after `offset` with a sync word; file_bytes if there is none, or if the file
+ * cannot be read. */
 static uint64_t find_sync(struct trace_reader *r, uint64_t offset) {
     uint8_t window[SCAN_BYTES];
     const uint32_t word = TRACE_SYNC_WORD;
@@ -105,7 +106,8 @@ static void note_damage(struct trace_summary *s, uint64_t offset, uint64_t bytes
     s->damaged_bytes += bytes;
 }
 
-/* Returns the offset of the next intact chunk after damage, or the end of the file. */
+/* Records the damage at `offset`. Returns the offset of the next intact chunk, or the end of the file if
+ * there is none or the search budget is used up. */
 static uint64_t after_damage(struct trace_reader *r, uint64_t offset, const char *fault) {
     uint64_t end = r->summary.file_bytes, next = find_sync(r, offset + 1);
     while (next < end) {
@@ -209,7 +211,8 @@ void trace_batch_free(struct trace_batch *b) {
     *b = (struct trace_batch){ 0 };
 }
 
-/* Strings, losses and meta records are read while opening: all callers need them, and there are few. */
+/* Reads a chunk of strings, losses or meta records; ignores all other kinds. Called while opening, because
+ * all callers need these records, and there are few of them. */
 static int read_index_chunk(struct trace_reader *r, const struct trace_chunk_header *h, struct trace_batch *b,
                             struct err *err) {
     struct bytes raw;

@@ -37,8 +37,8 @@ struct trace_summary {
     bool finished;           /* the writer closed the file; false: it was killed or is still writing */
     uint64_t damaged_places; /* contiguous regions outside of intact chunks */
     uint64_t damaged_bytes;
-    uint64_t damage_offset;  /* of the first */
-    char damage[128];        /* description of the first damage; "" if none */
+    uint64_t damage_offset;  /* offset of the first damaged place */
+    char damage[128];        /* fault at damage_offset; "" if there is no damage */
     uint64_t unknown_chunks; /* intact chunks of kinds that this program does not support */
     uint64_t lost[TRACE_KIND_END][TRACE_LOST_REASON_END];
 };
@@ -55,29 +55,29 @@ struct trace_batch {
     struct {
         void *v;
         size_t cap;
-    } disk, raw, columns, out; /* scratch memory */
+    } disk, raw, columns, out; /* buffers; `out` contains the records */
     void *unpacker;            /* zstd context: creating one per chunk takes as long as unpacking the chunk */
 };
 
-/* Returns NULL if the file is not a trace; see err. */
+/* Returns NULL if the file cannot be read or has no valid header; see err. */
 struct trace_reader *trace_reader_open(const char *path, struct err *err);
 void trace_reader_close(struct trace_reader *r);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *r);
-/* Returns the number of chunks, excluding string chunks and unknown kinds. */
+/* Returns the number of chunks, excluding strings, unknown kinds and the end mark. */
 size_t trace_reader_chunks(const struct trace_reader *r);
 const struct trace_chunk *trace_reader_chunk(const struct trace_reader *r, size_t i);
-/* Returns 0, or -1 if the content does not match the kind (err names the offset) or the file changed. */
+/* Returns 0, or -1 if the chunk cannot be decoded or the file changed after it was opened; see err. */
 int trace_reader_decode(const struct trace_reader *r, size_t i, struct trace_batch *b, struct err *err);
 void trace_batch_free(struct trace_batch *b);
 
-/* Returns the text of a string number; "" for 0, NULL if its chunk is lost. `len` may be NULL. Valid until
- * close. */
+/* Returns the text of a string number: "" for 0, NULL if the file does not contain the string. `len` may be
+ * NULL. The text is valid until close. */
 const char *trace_reader_string(const struct trace_reader *r, uint32_t id, size_t *len);
-/* returns one past the largest string number */
+/* returns one past the largest string number; 1 without strings */
 uint32_t trace_reader_string_end(const struct trace_reader *r);
 uint64_t trace_reader_string_bytes(const struct trace_reader *r); /* size of the string chunks on disk */
-/* Returns the value of the first meta record with this key; NULL if there is no such record.
- * trace_reader_meta_at returns the i-th record. */
+/* trace_reader_meta() returns the value of the first meta record with this key; NULL if there is none.
+ * trace_reader_meta_at() sets key and value of the i-th meta record; it returns false if there is none. */
 const char *trace_reader_meta(const struct trace_reader *r, const char *key);
 bool trace_reader_meta_at(const struct trace_reader *r, size_t i, const char **key, const char **value);
 

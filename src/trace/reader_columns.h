@@ -10,7 +10,7 @@
 #include "trace/format.h"
 
 /* Fills n records of s->record_bytes at `out`. Skips unknown columns; missing columns read as unknown (0,
- * NaN). `values` is scratch memory for n numbers. */
+ * NaN). `values` is scratch memory for n numbers. Returns 0, or -1 if the input is invalid; see err. */
 int reader_columns_decode(const struct trace_schema *s, struct bytes in, size_t n, uint64_t *values,
                           void *out, struct err *err);
 

@@ -9,7 +9,8 @@
 #include "base/util.h"
 #include "trace/writer.h"
 
-/* The writer drops records that do not fit its memory instead of waiting, so it is flushed regularly. */
+/* Number of records between two flushes. The writer drops records that do not fit its memory instead of
+ * waiting, so it is flushed regularly. */
 #define RECORDS_PER_FLUSH 20000
 #define FLUSH_MS 60000
 
@@ -59,7 +60,8 @@ static bool identifies_machine(const struct cut *c, const struct trace_meta *m) 
     return key && file_has_ending(key, ".uuid");
 }
 
-/* Records without a time describe the whole trace and are kept. Ranges are kept if they overlap the span. */
+/* Returns true if the record is copied. Ranges must overlap the span, other records must start in it. Records
+ * without a time describe the whole trace and are copied, except meta records that `anonymous` omits. */
 static bool is_inside(const struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
     if (kind == TRACE_META) return !c->what.anonymous || !identifies_machine(c, record);
     if (s->fields[0].type != TRACE_FIELD_TIME) return true;

@@ -2,8 +2,9 @@
  *     struct trace_cut cut = { .anonymous = true };
  *     trace_cut_find(in, "prefill", &cut)          -- the last range of that name
  *     trace_cut_file(in, "out.ipt", &cut, &err)
- * Keeps records that start within [from, to) and ranges that overlap it, clipped to it. Meta records and loss
- * counts are copied unchanged. A meta record `cut` marks the result as a part. */
+ * Keeps records that start within [from_ns, to_ns), and ranges that overlap this span, clipped to it. Loss
+ * counts are copied unchanged, and so are meta records, except those that `anonymous` omits. A meta record
+ * `cut` marks the result as a part of a trace. */
 #ifndef TRACE_READER_CUT_H
 #define TRACE_READER_CUT_H
 
@@ -18,7 +19,8 @@ struct trace_cut {
     bool anonymous; /* omit meta records that identify the machine, its devices or folders */
 };
 
-/* Sets the bounds. Returns false and changes nothing if no range has that name. */
+/* Sets from_ns and to_ns to the range of that name with the latest start. Returns false and changes nothing
+ * if no range has that name. */
 bool trace_cut_find(const struct trace_reader *in, const char *name, struct trace_cut *cut);
 int trace_cut_file(const struct trace_reader *in, const char *path, const struct trace_cut *cut,
                    struct err *err);

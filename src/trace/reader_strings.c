@@ -37,7 +37,7 @@ int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t coun
     struct reader_string_run run = { .first = (uint32_t)first, .n = count };
     run.offsets = xmalloc(((size_t)count + 1) * sizeof *run.offsets);
     run.ends = xmalloc(((size_t)count + 1) * sizeof *run.ends);
-    run.text = xmalloc(bytes_left(&raw) + count); /* each NUL replaces a length of at least one byte */
+    run.text = xmalloc(bytes_left(&raw) + count); /* all texts, with one NUL each */
     if (read_texts(&run, raw, err) < 0) {
         free(run.offsets);
         free(run.ends);

@@ -23,7 +23,8 @@
 
 #define DEFAULT_MEMORY_BYTES ((uint64_t)64 << 20)
 #define DEFAULT_FLUSH_MS 500
-/* About 1,500 kernels: large enough for dictionaries and zstd, small enough for short flushes. */
+/* Size of a block, about 1,500 kernels: large enough for dictionaries and zstd, small enough for short
+ * flushes. */
 #define BLOCK_BYTES ((size_t)128 << 10)
 #define MIN_BLOCKS 32
 #define MAX_SHARDS 16
@@ -38,11 +39,12 @@ struct block {
     uint8_t records[];
 };
 
-/* Threads are spread over shards, so that 16 threads do not contend for one lock. */
+/* A lock and the blocks that are being filled under it. Threads are distributed over up to 16 shards, so that
+ * they do not contend for one lock. */
 struct shard {
     _Alignas(64) pthread_mutex_t lock;
     struct block *open[TRACE_KIND_END];
-    /* number of records so far; changed only while holding the lock */
+    /* number of appended records; changed only while holding the lock */
     atomic_uint_fast64_t appended[TRACE_KIND_END];
 };
 
@@ -60,9 +62,9 @@ struct trace_writer {
 
     pthread_mutex_t queue_lock;
     struct block *queue_head, **queue_tail;
-    lock_limit lock_limit; /* deadline for waiting on any lock; set at the end */
+    lock_limit lock_limit; /* deadline for waiting on any lock; see trace_writer_limit_locks() */
     struct event wake;     /* signals work to the writer's thread */
-    struct event progress; /* opened, flushed, ended */
+    struct event progress; /* signals to callers that the file is opened, flushed or ended */
     atomic_uint_fast64_t flush_requested, flush_done;
     atomic_bool stop, ended;
 
@@ -72,7 +74,7 @@ struct trace_writer {
     struct err *open_err;
     atomic_int open_state;    /* enum open_state */
     int failed_errno;         /* errno of the first write that failed, valid after the end; 0: none */
-    uint32_t strings_written; /* fields from here on are used only by the writer thread */
+    uint32_t strings_written; /* used only by the writer thread, like all fields up to lost_written */
     /* number of records that were written, or counted as lost after they were appended */
     uint64_t settled[TRACE_KIND_END];
     uint64_t *values;
@@ -227,7 +229,7 @@ static bool write_strings(struct trace_writer *w) {
             p += e->len;
         }
         if (!writer_file_chunk(&w->file, TRACE_STRING, next - first, w->raw, (size_t)(p - w->raw)))
-            return true; /* the strings are written at the next flush */
+            return true; /* the next call tries to write these strings again */
         w->strings_written = next;
     }
     return true;
@@ -243,7 +245,8 @@ static void write_block(struct trace_writer *w, struct block *b) {
     give_block(w, b);
 }
 
-/* Writes strings first: every text that a queued record uses was interned before. */
+/* Writes strings first: every text that a queued record uses was interned before. If the strings cannot be
+ * read, the blocks are dropped, and count_unsettled() counts their records. */
 static void write_list(struct trace_writer *w, struct block *list) {
     bool texts = write_strings(w);
     while (list && texts) {
@@ -262,8 +265,8 @@ static struct block *take_queue(struct trace_writer *w) {
     return list;
 }
 
-/* Takes the open blocks of a shard after the queue, so that they do not overtake earlier blocks of that
- * shard. */
+/* Returns all queued blocks, followed by the open blocks of a shard. In this order, open blocks do not
+ * overtake earlier blocks of their shard. */
 static struct block *take_open_blocks(struct trace_writer *w, struct shard *s) {
     if (!lock_take(&s->lock, &w->lock_limit)) return NULL;
     struct block *list = take_queue(w), **end = &list;
@@ -284,8 +287,8 @@ static void write_open_blocks(struct trace_writer *w) {
     for (unsigned i = 0; i < w->nshards; i++) write_list(w, take_open_blocks(w, &w->shards[i]));
 }
 
-/* At the end: counts records that were appended but are unreachable, because a thread stopped while
- * holding a lock. */
+/* Counts records as lost that were appended but not written, because a thread stopped while holding a lock.
+ * Called at the end. */
 static void count_unsettled(struct trace_writer *w) {
     for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
         uint64_t appended = 0;
@@ -306,7 +309,8 @@ static void write_losses(struct trace_writer *w) {
 
 static uint64_t deadline_after(uint64_t from_ns, uint32_t ms) { return from_ns + (uint64_t)ms * 1000000u; }
 
-/* Sleeps until a block is full, a flush is due or requested, or the writer is closed. */
+/* Sleeps until a block is full, a flush is due or requested, or the writer is closed. Returns the full
+ * blocks; NULL: none. */
 static struct block *wait_for_work(struct trace_writer *w, uint64_t last_flush_ns) {
     uint64_t until = deadline_after(last_flush_ns, w->flush_ms);
     for (;;) {
@@ -378,7 +382,7 @@ static size_t largest_raw(void) {
     return most;
 }
 
-/* A quarter of the memory is for strings, the rest for blocks. With few blocks there are also few shards. */
+/* Three quarters of the memory are for blocks, the rest is for strings. Few blocks also mean few shards. */
 static bool allocate(struct trace_writer *w, uint64_t memory_bytes) {
     w->nblocks = MAX((size_t)(memory_bytes - memory_bytes / 4) / BLOCK_BYTES, MIN_BLOCKS);
     w->nshards = (unsigned)MIN(MAX(w->nblocks / 16, 1), MAX_SHARDS);
@@ -469,8 +473,9 @@ int trace_writer_close(struct trace_writer *w, struct err *err) {
     return 0;
 }
 
-/* In the child, neither the writer's thread nor threads that may hold locks exist. Therefore this function
- * frees only the resources of the file. The rest is copy-on-write memory shared with the parent. */
+/* In the child after fork(), neither the writer's thread nor threads that may hold locks exist. Therefore
+ * this function frees only the resources of the file. The rest is copy-on-write memory shared with the
+ * parent. */
 void trace_writer_abandon(struct trace_writer *w) {
     if (w) writer_file_close(&w->file);
 }

@@ -21,8 +21,8 @@
 
 /* ---- the descriptor */
 
-/* The file uses a high descriptor number, because programs close and reuse low ones. A higher number than
- * this would enlarge the kernel's descriptor table. */
+/* Upper limit of the number of our descriptor. The number is high, because programs close and reuse low ones.
+ * A number above this limit would enlarge the descriptor table of the kernel. */
 #define HIGH_FD 4096
 
 static int lowest_fd(void) {
@@ -85,7 +85,7 @@ static bool append_chunk(struct writer_file *f, const struct trace_chunk_header 
         return false;
     }
     struct iovec parts[] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)payload, h->bytes } };
-    ssize_t k; /* one system call, so a kill cannot split it */
+    ssize_t k; /* one system call, so SIGKILL does not leave a partial chunk */
     do {
         if (own_fd(f) < 0) return false;
         k = pwritev(f->fd, parts, 2, (off_t)f->offset);
@@ -95,7 +95,7 @@ static bool append_chunk(struct writer_file *f, const struct trace_chunk_header 
         return true;
     }
     if (!f->first_errno) f->first_errno = k < 0 ? errno : ENOSPC;
-    /* If this fails, readers skip the partial chunk. */
+    /* If the truncation fails, readers skip the partial chunk. */
     if (k > 0 && own_fd(f) >= 0 && ftruncate(f->fd, (off_t)f->offset) < 0) return false;
     return false;
 }
@@ -131,7 +131,8 @@ static uint8_t *raw_column(uint8_t *p, uint8_t column, const uint64_t v[LOST_ROW
     return p + sizeof bytes + bytes;
 }
 
-/* One row per kind and reason, directly after the file header. Columns: count, lost_kind, reason. */
+/* Writes the table of losses directly after the file header: one row per kind and reason, with the columns
+ * count, lost_kind and reason. */
 bool writer_file_losses(struct writer_file *f, uint64_t (*lost)[TRACE_LOST_REASON_END]) {
     uint64_t count[LOST_ROWS], kind[LOST_ROWS], reason[LOST_ROWS];
     uint8_t payload[3 * (TRACE_COLUMN_HEADER_BYTES + sizeof count)],

@@ -6,7 +6,8 @@
 #include "base/hash.h"
 #include "trace/layout.h"
 
-#define BYTES_PER_STRING 64 /* expected average; kernel names have 20 to 2000 bytes */
+/* expected average length, determines the number of slots; kernel names have 20 to 2000 bytes */
+#define BYTES_PER_STRING 64
 
 bool writer_strings_init(struct writer_strings *t, size_t memory_bytes, const lock_limit *limit) {
     uint32_t nslots = 1024;

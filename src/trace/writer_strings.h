@@ -11,7 +11,7 @@
 
 struct writer_string {
     uint64_t hash;
-    uint32_t offset, len; /* in the text area */
+    uint32_t offset, len; /* in writer_strings.text */
 };
 
 struct writer_strings {
@@ -21,7 +21,7 @@ struct writer_strings {
     size_t memory_bytes;
     uint32_t *slots; /* open addressing; values are string numbers; 0: empty slot */
     uint32_t nslots, max_strings;
-    struct writer_string *entries; /* by number - 1 */
+    struct writer_string *entries; /* index: string number - 1 */
     char *text;
     uint32_t text_cap, text_used;
     uint32_t n;
@@ -30,7 +30,7 @@ struct writer_strings {
 
 bool writer_strings_init(struct writer_strings *t, size_t memory_bytes, const lock_limit *limit);
 void writer_strings_free(struct writer_strings *t);
-/* Returns 0 for an empty text, or if the memory is full. */
+/* Returns 0 for an empty text, or if the memory is full or the lock cannot be acquired. */
 uint32_t writer_strings_id(struct writer_strings *t, const char *text, size_t len);
 /* Returns false if the lock cannot be acquired. */
 bool writer_strings_count(struct writer_strings *t, uint32_t *n);
