@@ -46,7 +46,7 @@ static int find_runtime_major(struct dl_phdr_info *info, size_t size, void *majo
     return 0;
 }
 
-/* Tries the usual install folders, for processes whose library search path does not include them. */
+/* Tries CUDA_HOME and the usual install folders, which may be missing in the library search path. */
 static void *open_in_folders(const char *soname) {
     static const char *const folders[] = { "/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/lib64",
                                            "/usr/local/cuda/targets/x86_64-linux/lib",

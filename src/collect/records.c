@@ -13,7 +13,7 @@
 #include "collect/output.h"
 #include "collect/window.h"
 
-#define BATCH 16        /* takes 3.5 KiB of stack, possibly on a thread of the program */
+#define BATCH 16        /* records written at once: 3.5 KiB of stack, possibly on a program's thread */
 #define EARLY_NS 100000 /* accepted clock error between a launch and its kernel */
 
 static const struct layout *layout;
