@@ -13,7 +13,7 @@
 #define GPU_PEAK_SIZES 4
 
 struct gpu_read {
-    double bytes, bytes_per_s; /* best of the rounds */
+    double bytes, bytes_per_s; /* size of the buffer; best rate of the rounds */
 };
 struct gpu_peak {
     char name[96];
@@ -23,15 +23,15 @@ struct gpu_peak {
     size_t nreads;
     double bytes_per_s; /* bandwidth of the largest size; NaN: not measured */
     double spread;      /* 1 - second best / best round of the largest size */
-    char problem[256];  /* why it was not measured; "" */
+    char problem[256];  /* why it was not measured; "": it was measured */
 };
 struct gpu_peaks {
     struct gpu_peak v[GPU_PEAK_DEVICES];
     size_t n;
 };
 
-/* Measures all GPUs that CUDA reports. Returns -1 if there is none or the driver does not work; err says
- * what is missing. A GPU that cannot be measured has a problem instead of figures. */
+/* Measures all GPUs that CUDA reports. Returns -1 if there is none, the driver does not work or the child
+ * fails; err has the reason. A GPU that cannot be measured has a problem instead of figures. */
 int gpu_peaks_measure(struct gpu_peaks *out, struct err *err);
 
 /* Cache file $XDG_CACHE_HOME/inferprof/gpu-peak.json, one row per GPU name. Reports print the measured read

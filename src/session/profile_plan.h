@@ -1,4 +1,5 @@
-/* The checked plan of `inferprof profile`. Every problem is found before any work is done. */
+/* The plan of `inferprof profile`. It is checked before any work is done, and all problems are reported
+ * together. */
 #ifndef SESSION_PROFILE_PLAN_H
 #define SESSION_PROFILE_PLAN_H
 

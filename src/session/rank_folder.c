@@ -23,7 +23,7 @@
 #include "session/run_dir.h"
 
 #define RANK_FILE_BYTES (1u << 20)
-#define LISTED_WORDS 60 /* characters of a list of ranks before it is shortened */
+#define LISTED_WORDS 60 /* a list of ranks is shortened after this many characters */
 
 /* The contents of the file of a rank. */
 struct member {
