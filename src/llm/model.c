@@ -244,7 +244,8 @@ static void read_image_rules(struct llm_vision *v, const struct joint_family *jo
     }
 }
 
-/* Reads the parts of a config that only an engine needs: image token, projector, layer of the features. */
+/* Sets the values that only an engine needs: mean and deviation of pixels, image token, bias and
+ * activation of the projector, layer of the features. */
 static void read_engine_fields(struct llm_vision *v, const struct joint_family *joint,
                                struct llm_fields *top) {
     static const float mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f },
@@ -265,7 +266,7 @@ static void read_engine_fields(struct llm_vision *v, const struct joint_family *
     if (at >= 0 && at <= (json_int_t)v->tower.layers) v->feature_layers = (uint32_t)at;
 }
 
-/* Reads the input and output width of the projector. */
+/* Sets the input and output width of the projector, and *common, the width of clip's common space. */
 static int projector_sizes(struct reading *r, const struct joint_family *joint, const json_t *vision,
                            struct llm_fields *top, uint64_t *common) {
     struct llm_vision *v = &r->m->vision;
@@ -610,7 +611,7 @@ static char *config_path(const char *path) {
 }
 
 /* Older ModelOpt checkpoints describe the quantisation only in hf_quant_config.json. Returns NULL if there
- * is no such file. */
+ * is no such file or it is not valid. */
 static json_t *load_quant_file(const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "hf_quant_config.json");
     struct err ignored;

@@ -41,8 +41,8 @@ struct opbuild {
     uint64_t numbers[OPROW_NUMBERS_MAX]; /* [0] is 0, [1] is 1; the table's enum defines the others */
     enum llm_dtype quantized;            /* weight type of rows within quant_scope */
     uint8_t quant_scope;
-    enum llm_rows tokens; /* replacement for LLM_ROWS_TOKENS and LLM_PAIRS_CAUSAL; 0: none */
-    enum llm_pairs causal;
+    enum llm_rows tokens;  /* used instead of LLM_ROWS_TOKENS; 0: no replacement */
+    enum llm_pairs causal; /* used instead of LLM_PAIRS_CAUSAL; 0: no replacement */
 };
 
 void oprow_add(const struct opbuild *b, const struct oprow *rows, size_t n);

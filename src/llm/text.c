@@ -299,7 +299,7 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     f->failed = f->failed || in.failed || local.failed;
 }
 
-/* The text in the config is freed with the config. */
+/* Returns a static text, because the text in the config is freed with the config. */
 const char *activation_named(const char *name) {
     static const char *const names[] = { "silu",       "swish", "gelu", "gelu_new", "gelu_pytorch_tanh",
                                          "quick_gelu", "relu" };
