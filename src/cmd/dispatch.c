@@ -198,7 +198,8 @@ static int run_bare(int argc, char **argv) {
     return status;
 }
 
-/* Returns the number of -q and -v words before the command, as in `inferprof -q report DIR`. */
+/* Returns the number of -q and -v words before the command, as in `inferprof -q report DIR`. Returns 0 if
+ * there are other options before the command, or no command. */
 static int leading_options(int argc, char **argv, struct global_opts *g) {
     int n = 0;
     for (; n < argc && argv[n][0] == '-'; n++) {

@@ -10,16 +10,16 @@
 #include "timeline/timeline.h"
 
 struct rank_report_options {
-    const struct llm_model *model;             /* NULL: no MFU and MBU */
-    uint64_t tp, pp, ep, dp;                   /* 0: recognised */
-    const char *link, *net;                    /* names or GB/s; NULL: from the GPU, unknown */
+    const struct llm_model *model; /* NULL: no MFU and MBU */
+    uint64_t tp, pp, ep, dp;       /* 0: recognised from the traces */
+    const char *link, *net;        /* names or GB/s; link NULL: that of the GPU; net NULL: unknown */
     double peak_flops_per_s, peak_bytes_per_s; /* 0: from the GPU */
     const char *title;
     FILE *screen; /* for the summary; NULL: none */
 };
 
 /* The operands of a command that accepts jobs of several ranks.
- *     if (rank_operands_open(&o, operands, n, &options, &err) < 0) ...     -- the ranks are not one job
+ *     if (rank_operands_open(&o, operands, n, &options, &err) < 0) ...     -- the ranks cannot be read
  *     if (o.ranks > 1) use(&o.job, &o.clocks);
  *     rank_operands_close(&o); */
 struct rank_operands {

@@ -25,7 +25,7 @@ struct conf_node {
     char *text;       /* scalars only */
     char *written;    /* text before interpolation; NULL: not interpolated */
     bool quoted;      /* the scalar was in quotes, so it is always text */
-    char mark;        /* state of tree walks: see interp.c */
+    char mark;        /* state while the tree is parsed (yaml.c) or interpolated (interp.c) */
     const char *file; /* "conf/config.yaml", CONF_COMMAND_LINE; NULL: unknown */
     unsigned line;    /* 0: none */
     struct conf_node **v;
@@ -41,7 +41,8 @@ size_t conf_count(const struct conf_node *n);           /* number of nodes in th
 void conf_set_origin(struct conf_node *n, const char *file, unsigned line); /* the whole tree */
 
 /* Children. conf_add takes ownership of the child. */
-struct conf_node *conf_child(const struct conf_node *map, const char *key, size_t key_len); /* or NULL */
+/* NULL: `map` has no such key, or is not a map */
+struct conf_node *conf_child(const struct conf_node *map, const char *key, size_t key_len);
 void conf_add(struct conf_node *parent, const char *key, struct conf_node *child);
 void conf_remove(struct conf_node *parent, const struct conf_node *child);
 
