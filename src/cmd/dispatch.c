@@ -242,7 +242,8 @@ static int dispatch(int argc, char **argv) {
 }
 
 /* If a standard stream is closed, the next opened file gets its descriptor, and output goes into that
- * file. To prevent this, opens /dev/null read-only on it, so that writing still fails and is reported. */
+ * file. To prevent this, /dev/null is opened read-only in place of each closed stream. Writing to the stream
+ * then still fails, and the failure is reported. */
 static void occupy_standard_streams(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) {}

@@ -26,7 +26,7 @@ struct tools {
     const char *dir;   /* the run folder */
     char *const *argv; /* the program */
     const char *const *set;
-    const char *input; /* file for its standard input; NULL: empty */
+    const char *input; /* file for the program's standard input; NULL: empty */
     const struct tools_opts *o;
     struct strlist *problems;
 };

@@ -24,7 +24,7 @@
 static struct {
     pthread_mutex_t lock; /* held while attaching or detaching; only acquired with trylock */
     atomic_bool attached, detach_requested;
-    /* CUPTI is not detached again if one of these is set */
+    /* graph_seen prevents attach_try_detach(); the other two prevent every further detach */
     atomic_bool graph_seen, detach_slow, detach_failed;
     /* number of threads between attach_enter() and attach_exit() */
     atomic_uint users;

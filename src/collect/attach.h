@@ -15,9 +15,9 @@
  * attach_detach_graphs() disables kernel records and detaches within one call (replays.h). While CUPTI is
  * attached, even with everything disabled, each launch of a graph takes 0.2 to 0.4 us longer per kernel.
  *
- * Threads: attach_try_detach() and attach_note_graph_launch() run in CUPTI callbacks on the program's
- * threads; the other functions run on the background thread, except where noted. No function waits for a
- * lock. */
+ * Threads: attach_try_detach(), attach_detach_graphs() and attach_note_graph_launch() run in CUPTI callbacks
+ * on the program's threads. attach_start() first runs in cuInit(). The other functions run on the background
+ * thread, except where noted. No function waits for a lock. */
 #ifndef COLLECT_ATTACH_H
 #define COLLECT_ATTACH_H
 
@@ -26,9 +26,9 @@
 
 bool attach_start(void); /* first attach; on failure, calls report_problem() and returns false */
 
-/* These bracket every CUPTI call that is not made from a CUPTI callback, on any thread. While a thread is
- * between the two, CUPTI stays attached. If CUPTI is detached, attach_enter() returns false and the call
- * must not be made. */
+/* attach_enter() and attach_exit() bracket every CUPTI call that is not made from a CUPTI callback, on any
+ * thread. While a thread is between the two, CUPTI stays attached. If CUPTI is detached, attach_enter()
+ * returns false, and the call must not be made. */
 bool attach_enter(void);
 void attach_exit(void);
 

@@ -15,7 +15,7 @@
  * overhead stays below the budget. The costs per call apply if a launch takes LAUNCH_NS. If launches take
  * longer, because the processor is slower or busier, the costs are scaled up. */
 #define LAUNCH_NS 5500.0
-/* A longer launch waited for space in the GPU's queue, so it does not show the processor's speed. */
+/* Launches that took longer are not part of the mean: they waited for space in the GPU's queue. */
 #define MAX_LAUNCH_NS 50000
 #define RECORDED_COST_NS 2300.0 /* per recorded launch with its kernel record; measured: 2200 */
 /* per call outside of windows while CUPTI is attached; measured: 340 to 360 */

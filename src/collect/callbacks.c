@@ -137,7 +137,7 @@ __attribute__((cold, noinline)) static void report_unrecorded(uint32_t id,
     host_leave(saved_errno);
 }
 
-/* CUPTI keeps *correlation_data from the start to the end of the call. It contains the start time, or 0 if
+/* CUPTI keeps *correlation_data from the start to the end of the call. The value is the start time, or 0 if
  * the call is neither recorded nor reported to replays.h. A signal handler may interrupt this function and
  * make CUDA calls. Therefore recording the start takes no lock and uses no thread state. */
 static void on_call_enter(uint32_t id, const struct cupti_callback_data *d) {
@@ -163,7 +163,7 @@ static void put_call(struct thread_state *t, uint32_t id, const struct cupti_cal
     if (has_flag(CALLS_TAPED) && call_class(id) < CALL_GRAPH_MADE) write_tape(t, c);
 }
 
-/* Counts a call as lost that a signal handler made while it interrupted our code; see host.h. */
+/* Counts a launch or copy as lost. It was made by a signal handler that had interrupted our code (host.h). */
 __attribute__((cold, noinline)) static void refuse_call(uint32_t id) {
     if (call_submits_work(call_class(id))) output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, 1);
 }

@@ -153,7 +153,7 @@ static void collector_end(void) {
 
 static void forget_gpu(void) { atomic_store(&gpu_on, false); }
 
-/* In the child, no state of the parent's trace is kept. This list includes every file with per-process state.
+/* In the child, no state of the parent's trace is kept. `modules` includes every file with per-process state.
  * NVTX works in the child. CUDA does not work there if the parent has used it. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {

@@ -16,7 +16,7 @@
 #include "collect/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define COMMS 256       /* communicators at the same time */
+#define COMMS 256       /* maximum number of communicators at the same time */
 #define OPERATIONS 4096 /* operations at the same time; the oldest is written unfinished if more are open */
 #define CALLS 4096      /* calls of the program that operations can still refer to */
 #define PEERS 1024      /* sends to and receives from ranks below this one are counted */
@@ -111,7 +111,7 @@ struct call {
     bool captured;
 };
 
-/* 3 MB that programs without NCCL do not need. Therefore they are mapped by the first init. */
+/* Mapped by the first init, because programs without NCCL do not need these 3 MB. */
 struct tables {
     struct comm comms[COMMS];
     struct operation operations[OPERATIONS];
@@ -338,7 +338,7 @@ static void read_ce(struct trace_writer *w, const struct nccl_layout *l, const v
 }
 
 /* Replaces the start time by that of the API call that enqueued the operation. That call includes the launch.
- * If it is not known, the operation is marked as started after the launch. */
+ * If that call is not known, the operation is marked as started after the launch. */
 static void take_call(const void *handle, struct trace_collective *r) {
     struct call *call = &get_tables()->calls[handle_row(handle) % CALLS];
     r->flags |= TRACE_COLLECTIVE_AFTER_LAUNCH;
@@ -466,7 +466,7 @@ static void stop_channel(const void *handle) {
     unlock_row(&o->row);
 }
 
-/* Takes the GPU's time at the end of a channel's work. NCCL reports it before it stops the channel's
+/* Takes the GPU's time at the end of a channel's work. NCCL reports this time before it stops the channel's
  * event. */
 static void channel_ended(const void *handle, const void *args) {
     struct operation *o = lock_operation(handle, HANDLE_CHANNEL);

@@ -68,8 +68,8 @@ struct nccl_layout {
 /* Returns NULL for an unknown version. */
 const struct nccl_layout *nccl_layout(unsigned version);
 
-/* NCCL finds one of these by name, and calls its functions on its own threads and on those of the
- * program. */
+/* NCCL finds one of the structs below by its symbol, and calls its functions on threads of NCCL and on
+ * threads of the program. */
 typedef void nccl_log(int level, unsigned long flags, const char *file, int line, const char *format, ...);
 struct nccl_profiler_v2 { /* also version 3 */
     const char *name;

@@ -66,8 +66,8 @@ static void trace_path(const char *stem, char *path, size_t cap) {
     for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++) snprintf(path, cap, "%s.%d.ipt", stem, n);
 }
 
-/* Used if the collector has no thread of its own. It then writes no file, because a write may hang and must
- * not run on the program's threads. `inferprof run` receives the reason as a message. */
+/* Used if the collector has no thread of its own. The collector then writes no file, because a write may hang
+ * and must not run on the program's threads. `inferprof run` receives the reason as a message. */
 static void send_problem(const char *reason) {
     char host[65], text[256];
     trace_host(host, sizeof host);

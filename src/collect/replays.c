@@ -21,8 +21,8 @@
  * with a longer context. */
 #define BURST_REPLAYS 8u
 #define BURST_EVERY 1024u
-/* An updated graph may run other kernels. Therefore BURST_REPLAYS more are recorded after an update, at most
- * once per this many replays. */
+/* An updated graph may run other kernels. Therefore BURST_REPLAYS more replays are recorded after an update,
+ * at most once per UPDATE_EVERY replays. */
 #define UPDATE_EVERY 256u
 /* The window is closed at the first synchronisation after the last replay that was needed, or after this many
  * further replays. */

@@ -14,7 +14,7 @@ struct cupti_callback_data;
 struct thread_state;
 
 bool replays_are_sampled(void); /* according to the settings */
-/* An unrecorded call starts. Opens a capture window if its kernels are needed: a graph with too few recorded
+/* An unrecorded call starts. Opens a capture window if the kernels are needed: a graph with too few recorded
  * replays, or more kernels outside of graphs than the program usually launches between two replays. */
 void replays_call_starts(uint32_t id, const struct cupti_callback_data *d);
 /* An unrecorded call has ended. Counts replays; start_ns 0: unknown. Detaches CUPTI if the call was a

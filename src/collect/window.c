@@ -71,7 +71,7 @@ static bool has_window_options(void) {
 
 bool window_is_partial(void) { return has_window_options() || atomic_load(&win.sampled); }
 
-/* Writes times to the trace if it contains windows; to_ns 0: one time only. A window is written when it
+/* Writes times if the trace contains windows; to_ns 0: one time only. A window is written when it
  * opens, in case the program crashes before the window ends, and again when it ends. */
 static void write_times(const char *key, uint64_t from_ns, uint64_t to_ns) {
     struct trace_writer *w = window_is_partial() ? output_take() : NULL;
@@ -206,9 +206,9 @@ static bool switch_capture(bool on) {
     return true;
 }
 
-/* Opens or closes the window as needed. No thread waits for the lock: if it is taken, the thread
- * continues. Therefore every holder must call this again after releasing the lock, because another thread
- * may have tried to acquire it just before the release. */
+/* Opens or closes the window as needed. No thread waits for the lock: if another thread holds it, the
+ * function returns. Therefore every holder must call apply_state() again after releasing the lock, because
+ * another thread may have tried to acquire the lock just before the release. */
 static void apply_state(void) {
     bool again = true;
     while (again && capture_wanted() != atomic_load(&win.on)) {

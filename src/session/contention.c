@@ -39,8 +39,8 @@ void contention_start(struct contention *c) {
     free(path);
 }
 
-/* Sums /proc/PID/task/TID/schedstat over the threads. Its fields are: time on a CPU, time runnable without a
- * CPU, number of time slices. */
+/* Sums /proc/PID/task/TID/schedstat over the threads. The fields of the file are: time on a CPU, time
+ * runnable without a CPU, number of time slices. */
 struct contention_times contention_times(pid_t pid) {
     struct contention_times out = { 0 };
     struct strbuf text = STRBUF_INIT;

@@ -9,7 +9,7 @@
 
 struct device_peak {
     struct llm_peak peak;      /* NaN: unknown */
-    const struct llm_gpu *gpu; /* GPU whose datasheet has the peak FLOP/s; NULL: they have another source */
+    const struct llm_gpu *gpu; /* GPU whose datasheet has the peak FLOP/s; NULL: another source */
     struct llm_levels levels;  /* bandwidth by working-set size; n 0: only one bandwidth is known */
     double read_bytes_per_s;   /* read bandwidth of a GPU that `calibrate` measured; NaN: not measured */
     char device[160];          /* such as "NVIDIA H200", or the name of the CPU */

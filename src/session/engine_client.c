@@ -8,8 +8,7 @@
 #include "base/log.h"
 #include "session/engine_proc.h"
 
-#define BYE_LIMIT_S \
-    20.0 /* for the exit: Python and CUDA are slow, and the collector writes its last records */
+#define BYE_LIMIT_S 20.0 /* for the exit; the collector also writes its last records */
 
 struct engine_client {
     struct engine_proc *proc; /* NULL: broken */

@@ -180,7 +180,7 @@ static int check_folder(const char *dir, struct err *err) {
         foreign |= e->d_name[0] != '.' && strcmp(e->d_name, RANK_FOLDER_NAME) != 0;
     if (d) closedir(d);
     char *again = file_join(dir, RANK_FOLDER_NAME);
-    foreign &= !file_is_dir(again); /* another rank may have created it since */
+    foreign &= !file_is_dir(again); /* another rank may have created ranks/ since */
     free(again);
     return foreign ? err_set(err, "%s is not empty: choose another folder for this run", dir) : 0;
 }
