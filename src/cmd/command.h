@@ -38,7 +38,7 @@ struct command {
     int (*run)(const void *opts, int argc, char **argv);
 };
 
-extern const struct command *const commands[]; /* main.c */
+extern const struct command *const commands[]; /* defined in main.c */
 extern const size_t commands_n;
 
 /* Finds the command, parses its options, runs it and checks stdout. */

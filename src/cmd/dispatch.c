@@ -125,8 +125,8 @@ static bool reader_is_gone(void) {
     return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
-/* Returns EXIT_FAILED if output was lost: a full disk must not look like success. Prints no message if the
- * reader closed the pipe. */
+/* Returns `status`, or EXIT_FAILED if the command succeeded but output was lost, for example because the
+ * disk is full. Prints no message if the reader closed the pipe. */
 static int close_stdout(int status) {
     bool failed = ferror(stdout);
     errno = 0;

@@ -25,7 +25,7 @@ struct rank_report_options {
 struct rank_operands {
     size_t ranks;             /* 0 or 1: not a job of several ranks; `job` and `clocks` are not set */
     bool digests;             /* at least one rank has only a digest */
-    unsigned long long bytes; /* of all traces */
+    unsigned long long bytes; /* size of all traces */
     struct rank_job job;
     struct timeline_clocks clocks; /* clocks of the traces; valid until close */
     struct rank_inputs inputs;     /* private */
@@ -34,7 +34,8 @@ int rank_operands_open(struct rank_operands *o, const char *const *operands, siz
                        const struct rank_options *options, struct err *err);
 void rank_operands_close(struct rank_operands *o);
 
-/* Writes ranks.html, ranks.md and ranks.json into `dir` (created), then prints the summary. */
+/* Writes ranks.html, ranks.md and ranks.json into `dir`, which is created if necessary, then prints the
+ * summary. */
 int rank_report_run(const struct rank_job *job, const char *dir, const struct rank_report_options *o,
                     struct err *err);
 

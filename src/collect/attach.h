@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-bool attach_start(void); /* first attach; on failure, calls report_problem() and returns false */
+bool attach_start(void); /* attaches CUPTI; on failure, calls report_problem() and returns false */
 
 /* attach_enter() and attach_exit() bracket every CUPTI call that is not made from a CUPTI callback, on any
  * thread. While a thread is between the two, CUPTI stays attached. If CUPTI is detached, attach_enter()

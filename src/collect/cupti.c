@@ -79,7 +79,7 @@ static void *open_library(void) {
     dl_iterate_phdr(find_runtime_major, &major);
     for (size_t i = 0; !lib && i < COUNTOF(sonames); i++) {
         if (major && atoi(strrchr(sonames[i], '.') + 1) != major)
-            continue; /* the version must match the loaded runtime */
+            continue; /* the major version must be that of the loaded runtime */
         lib = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL);
         if (!lib) lib = open_in_folders(sonames[i]);
     }

@@ -34,7 +34,7 @@
 #define FILES_MAX 256    /* files per process, recorded or rejected */
 #define TOTAL_BYTES_MAX ((size_t)4 << 20)
 #define CONFIG_BYTES_MAX ((size_t)256 << 10)
-#define PART_BYTES 45000     /* of a description per record; 60,000 characters in base64 */
+#define PART_BYTES 45000     /* bytes of a description per record; 60,000 characters in base64 */
 #define DESCRIPTORS_MAX 4096 /* per scan */
 #define ARGUMENT_BYTES 32768
 #define FOLDER_FILES_MAX 1024
@@ -235,7 +235,7 @@ static void scan_arguments(struct scan *s) {
 
 static void scan_descriptors(struct scan *s) {
     char link[40], path[PATH_MAX];
-    DIR *d = opendir("/proc/self/fd"); /* the table of the first thread, which is the program's table */
+    DIR *d = opendir("/proc/self/fd"); /* descriptor table of the first thread: that of the program */
     if (!d) return;
     struct dirent *e;
     for (unsigned i = 0; i < DESCRIPTORS_MAX && (e = readdir(d)) != NULL; i++) {
@@ -285,7 +285,7 @@ static void scan_mapping(struct scan *s, char *line) {
     if (deleted) path[n - strlen(" (deleted)")] = '\0';
     if (!may_hold_weights(path)) return;
     uint64_t from = read_hex(&p), to = *p == '-' ? (p++, read_hex(&p)) : 0, offset;
-    p += strcspn(p + (*p == ' '), " ") + 1; /* the permissions */
+    p += strcspn(p + (*p == ' '), " ") + 1; /* skip the permissions */
     p += *p == ' ';
     offset = read_hex(&p);
     if (deleted) {

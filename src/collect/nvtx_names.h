@@ -24,7 +24,7 @@ uint32_t nvtx_name_string(enum nvtx_table table, uint32_t number, struct trace_w
 void nvtx_category_name(uint32_t domain, uint32_t category, const char *text);
 /* Returns the string id of "category NAME"; 0: the category has no name. */
 uint32_t nvtx_category_string(uint32_t domain, uint32_t category, struct trace_writer *w);
-void nvtx_utf8(const wchar_t *wide, char *out, size_t cap); /* to UTF-8, truncated to cap bytes */
+void nvtx_utf8(const wchar_t *wide, char *out, size_t cap); /* converts to UTF-8; truncates */
 void nvtx_names_after_fork(void);
 
 #endif

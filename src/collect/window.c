@@ -29,8 +29,8 @@
 /* Time from a detach, after enough replays of each graph were recorded, to the next attach. A cycle costs the
  * program about 12 ms: 3 ms to detach, 4 ms to attach, and the overhead of 10 recorded replays. */
 #define RESUME_NS 2000000000u
-#define SYNC_TRIES 5u   /* synchronisations at which a detach is tried; each try flushes CUPTI */
-#define DETACH_TRIES 20 /* attempts are a few ms apart, because records may still be pending */
+#define SYNC_TRIES 5u   /* maximum synchronisations at which a detach is tried; each try flushes CUPTI */
+#define DETACH_TRIES 20 /* maximum requests for a detach, a few ms apart: records may still be pending */
 
 static struct {
     atomic_bool started, closed; /* closed: no more windows will open */
@@ -172,7 +172,7 @@ static void close_window(uint64_t now) {
 /* For overhead measurements (settings.arms), while the GPU is idle and no thread is inside a call: flushes
  * and disables everything, so that this block does not affect the next one. */
 static void switch_all_off(void) {
-    if (!lock_take(&win.switching, &host_locks)) return; /* a switch takes microseconds */
+    if (!lock_take(&win.switching, &host_locks)) return; /* the lock is held for microseconds */
     if (attach_enter()) {
         cupti.flush_all(0);
         activity_capture(false);
@@ -227,7 +227,7 @@ static void update_time(uint64_t now) {
  * the delay is over. */
 static void update_budget(void) {
     if (!settings.budget_ppm || !atomic_load(&win.time_ok)) return;
-    if (pthread_mutex_trylock(&win.switching) != 0) return; /* at the next tick */
+    if (pthread_mutex_trylock(&win.switching) != 0) return; /* try again at the next tick */
     if (!win.watched) callbacks_watch();
     win.watched = true;
     atomic_store(&win.budget_ok, budget_allows(clock_mono_ns()));
@@ -328,7 +328,7 @@ void window_range(int by, uint64_t wall_ns) {
 
 void window_finish(void) {
     atomic_store(&win.closed, true);
-    if (lock_take(&win.switching, &host_locks)) { /* a switch takes microseconds */
+    if (lock_take(&win.switching, &host_locks)) { /* the lock is held for microseconds */
         if (atomic_exchange(&win.on, false)) write_window_end();
         pthread_mutex_unlock(&win.switching);
     }

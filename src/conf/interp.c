@@ -12,7 +12,7 @@
 #define MAX_DEPTH 40
 #define MAX_BYTES (1u << 20) /* maximum total size of all replacements: ${a}${a} doubles at every step */
 
-enum { UNSEEN, OPEN, DONE }; /* conf_node.mark */
+enum { UNSEEN, OPEN, DONE }; /* values of conf_node.mark */
 
 struct interp {
     struct conf_node *root;

@@ -38,7 +38,7 @@ struct conf_node *conf_scalar(const char *text, bool quoted);
 struct conf_node *conf_copy(const struct conf_node *n); /* with origins */
 void conf_node_free(struct conf_node *n);               /* accepts NULL */
 size_t conf_count(const struct conf_node *n);           /* number of nodes in the tree, including n */
-void conf_set_origin(struct conf_node *n, const char *file, unsigned line); /* the whole tree */
+void conf_set_origin(struct conf_node *n, const char *file, unsigned line); /* of the whole tree */
 
 /* Children. conf_add takes ownership of the child. */
 /* NULL: `map` has no such key, or is not a map */

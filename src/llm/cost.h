@@ -24,7 +24,7 @@ struct llm_peak {
 
 struct llm_setup {
     struct llm_peak peak;
-    enum llm_dtype kv; /* LLM_DTYPE_UNKNOWN: compute type of the model */
+    enum llm_dtype kv; /* LLM_DTYPE_UNKNOWN: type of the activations */
     bool head_all;     /* true: logits for every prompt row; false: for the last row only */
     /* Number of different experts that a pass reads per layer, counted by the engine; 0: the expected
      * number under even routing. */
@@ -71,7 +71,7 @@ const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same withou
  * pass. */
 struct llm_pass {
     struct llm_counts counts;
-    uint64_t batch, tokens, past; /* decoder */
+    uint64_t batch, tokens, past; /* decoder only */
     /* additional pairs per sequence, because image tokens also attend to later image tokens */
     double extra_pairs;
 };

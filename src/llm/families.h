@@ -68,7 +68,7 @@ enum vision_trait {
     /* embed_dim is the width of the tower, hidden_size the width of the decoder */
     VISION_QWEN_NAMES = 1 << 12,
     VISION_QK_NORM_KEY = 1 << 13, /* qk_normalization / use_qk_norm in the config */
-    VISION_CLASSIFIER = 1 << 14,  /* a final linear layer if the config has labels */
+    VISION_CLASSIFIER = 1 << 14,  /* a final linear layer instead of the pooler, for image classification */
 };
 
 struct vision_family {
