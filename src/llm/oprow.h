@@ -1,7 +1,7 @@
 /* Operator tables: each row is an operator whose shape, count and conditions are named symbolically, so that
  * one table covers all families. Internal to src/llm.
- *     { "q_proj", "attention", LLM_OP_LINEAR, .in = DIM_HIDDEN, .out = DIM_Q, .vector = DIM_Q,
- *       .vector_when = HAS_QKV_BIAS, .count = COUNT_LAYERS, .unless = HAS_MLA } */
+ *     { "q_proj", "attention", LLM_OP_LINEAR, .in = HIDDEN, .out = Q, .vector = Q,
+ *       .vector_when = HAS_QKV_BIAS, .count = LAYERS, .unless = HAS_Q_LORA } */
 #ifndef LLM_OPROW_H
 #define LLM_OPROW_H
 

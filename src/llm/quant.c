@@ -242,8 +242,8 @@ char *quant_describe(const struct llm_quant *q) {
 
 /* ---- Modules that are not quantised */
 
-/* Name of the operator's module in Hugging Face models, after "model.layers.N."; alternatives are written
- * as "a|b". */
+/* Name of the operator's module in Hugging Face models, after "model.layers.N." (lm_head: the whole name);
+ * alternatives are written as "a|b". */
 static const struct module_path {
     const char *name, *paths;
 } module_paths[] = {

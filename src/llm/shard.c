@@ -14,9 +14,9 @@ enum split {
     OUT,        /* outputs divided by tp */
     OUT_KV,     /* like OUT, but a KV head is never divided */
     IN,         /* inputs divided by tp; the bias stays whole */
-    VOCAB_IN,   /* rows of the embedding table */
-    VOCAB_OUT,  /* outputs of the head */
-    HEADS,      /* attention */
+    VOCAB_IN,   /* rows of the embedding table divided by tp */
+    VOCAB_OUT,  /* outputs of the head divided by tp */
+    HEADS,      /* attention heads divided by tp */
     EXPERT_OUT, /* experts divided by ep, and their outputs by expert_tp() */
     EXPERT_IN,
     SHARED_OUT, /* shared experts: like OUT, or whole on the tokens of this GPU */

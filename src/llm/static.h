@@ -36,7 +36,7 @@ struct llm_device {
     const struct llm_gpu *gpu; /* NULL: not given */
     struct llm_peak peak;
     const char *peak_source,
-        *bandwidth_source;         /* "table", "--peak-tflops", "MFU_PEAK_TFLOPS"; NULL: unknown */
+        *bandwidth_source;         /* "table", the name of an option or variable; NULL: unknown */
     struct llm_gpu_peak quantized; /* for quantised weights, from the table; reason NULL: not used */
 };
 
@@ -49,7 +49,7 @@ struct llm_static {
     const struct llm_device *device;
     struct llm_workload work; /* with defaults filled in */
     struct llm_setup setup;
-    struct llm_image_plan *plans; /* work.nimages */
+    struct llm_image_plan *plans; /* [work.nimages] */
     uint64_t image_tokens;        /* per sequence */
     struct llm_counts counts;     /* image work of the whole batch */
     struct llm_pass prefill_pass, decode_pass;

@@ -37,8 +37,8 @@ bool cpu_peak_cached(struct cpu_peak *out);
 /* the caller frees it; NULL: neither XDG_CACHE_HOME nor HOME is set */
 char *cpu_peak_cache_path(void);
 
-/* Returns true if no other program used the cores and the best two rounds agree, so that the result may be
- * cached. */
+/* Returns true if the threads ran almost all the time and the best two rounds agree, so that the result
+ * may be cached. */
 bool cpu_peak_is_stable(const struct cpu_peak *p);
 /* Writes a stable measurement to the cache, replacing the old entry. Returns false if it is not stable or the
  * file cannot be written. */

@@ -181,7 +181,7 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct st
 
 /* ---- Prompts */
 
-/* Returns true for a non-empty list of token ids: whole numbers from 0 to less than 2^31 - 1. */
+/* Returns true for a non-empty list of token ids: whole numbers from 0 to 2^31 - 2. */
 static bool is_ids(const json_t *ids) {
     bool good = json_array_size(ids) > 0;
     for (size_t i = 0; good && i < json_array_size(ids); i++) {

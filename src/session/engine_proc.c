@@ -28,7 +28,7 @@
 struct engine_proc {
     pid_t pid;
     int in, out, err;      /* our ends of the pipes; -1: closed */
-    struct strbuf pending; /* stdout: incomplete line */
+    struct strbuf pending; /* stdout: bytes after the last returned line */
     struct strbuf talk;    /* stderr: incomplete line */
     char last_words[STDERR_TAIL_BYTES + 1];
     void (*tick)(void *ctx);

@@ -37,7 +37,7 @@ int gpu_peaks_measure(struct gpu_peaks *out, struct err *err);
 /* Cache file $XDG_CACHE_HOME/inferprof/gpu-peak.json, one row per GPU name. Reports print the measured read
  * bandwidth next to the bandwidth in the datasheet. */
 char *gpu_peak_cache_path(void); /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
-/* Returns true if the best two rounds agree within 5%, which means that no other program used the GPU. */
+/* Returns true if the best two rounds agree within 5%. They differ more if another program uses the GPU. */
 bool gpu_peak_is_stable(const struct gpu_peak *p);
 /* Stores the stable measurements. Returns false if the file cannot be written. */
 bool gpu_peaks_keep(const struct gpu_peaks *gpus);

@@ -43,7 +43,7 @@ struct inject_options {
 struct inject_env {
     char **set;    /* "NAME=VALUE", NULL-terminated */
     char *kept[3]; /* variables of CUDA, NVTX and NCCL that the user had already set; NULL: none */
-    bool cuda_kept, nvtx_kept, nccl_kept; /* true: the collector is not loaded through this variable */
+    bool cuda_kept, nvtx_kept, nccl_kept; /* true: the collector is not loaded through CUDA, NVTX or NCCL */
 };
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err);

@@ -39,7 +39,7 @@ struct run {
     bool recording;               /* the engine runs with the collector loaded */
     bool good_since_start;        /* the engine has answered since its last start */
     uint64_t shown;               /* number of repeats in the progress line */
-    unsigned starts;              /* of the engine */
+    unsigned starts;              /* number of starts of the engine */
     unsigned starts_before_timing;
     struct contention contention;
     struct {
@@ -79,7 +79,8 @@ static void add_env(struct run *r, char *pair) {
     vec_push(&r->env, pair);
 }
 
-/* On a GPU, the collector is loaded for the representative run only. */
+/* Adds the variables that load the collector. Used on a GPU, for the engine of the representative run
+ * only. */
 static void add_collector(struct run *r) {
     const struct settings *s = r->s;
     struct inject_options o = { .trace_dir = r->plan->trace_dir, .what = INJECT_NVTX };
@@ -272,7 +273,7 @@ static void take_notes(struct run *r, const struct engine_answer *a) {
     }
 }
 
-/* Runs one request. Stores a failure in `to` and restarts the engine if possible. */
+/* Runs one request. Stores a failure in `to`; restarts the engine if it is broken. */
 static void infer(struct run *r, struct session_repeat *to, json_t *request, const char *what) {
     struct err err;
     uint64_t from = clock_mono_ns();
@@ -350,7 +351,7 @@ static const char *recorded_detail(const struct settings *s) {
     return "stages";
 }
 
-/* Writes the memory that the engine reported as a trace. */
+/* Writes a trace with the memory use that the engine reported. */
 static void write_memory(struct run *r, const struct engine_answer *a) {
     struct err err;
     if (!a->memory.n) return;
@@ -458,7 +459,7 @@ static void run_timing(struct run *r) {
     out->busy = contention_reason(&r->contention, !r->plan->device->cuda);
 }
 
-/* Adds the engine's processes in which the collector could not open a trace. */
+/* Adds the reasons why processes of the engine have no trace to the problems. */
 static void add_unrecorded(struct run *r) {
     struct strlist *problems = &r->out->problems;
     size_t before = problems->n;
