@@ -205,7 +205,7 @@ static void end_inside(uint64_t id) {
     if (r.windowed) window_range(-1, now);
 }
 
-/* ---- marks; those of nvtx_own.h are token counts */
+/* ---- marks; `consumed` and `made` (nvtx_own.h) are token counts */
 static void mark_inside(const struct nvtx_event *e) {
     struct thread_state *t = thread_self();
     struct trace_writer *w = output_take();

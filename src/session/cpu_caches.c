@@ -31,7 +31,7 @@ static double size_bytes(const char *text) { /* such as "32768K" */
     return v > 0 ? v * (*end == 'K' ? 1024 : *end == 'M' ? 1048576 : 1) : 0;
 }
 
-/* Returns true the first time that a cache is passed. Each core that shares a cache lists it. */
+/* Returns true only for the first core that lists a cache. Every core that shares the cache lists it. */
 static bool is_new(struct strlist *seen, int level, const char *shared_by) {
     char key[300];
     snprintf(key, sizeof key, "%d:%.280s", level, shared_by);
