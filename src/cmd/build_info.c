@@ -34,7 +34,8 @@ const char *build_commit(void) { return INFERPROF_COMMIT; }
 #define JPEG_NAME "libjpeg " VERSION_TEXT(JPEG_LIB_VERSION)
 #endif
 
-/* Lists the versions at run time. libjpeg does not report one, so its version at build time is listed. */
+/* Lists the versions of the loaded libraries. libjpeg does not report one, so its version at build time is
+ * listed. */
 static void add_libraries(struct strbuf *out) {
     char pcre2[64] = "";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre2);

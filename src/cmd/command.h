@@ -38,7 +38,7 @@ struct command {
     int (*run)(const void *opts, int argc, char **argv);
 };
 
-extern const struct command *const commands[]; /* main.c */
+extern const struct command *const commands[]; /* defined in main.c */
 extern const size_t commands_n;
 
 /* Finds the command, parses its options, runs it and checks stdout. */
@@ -51,10 +51,10 @@ int command_fail(const struct err *err);   /* prints the error; returns EXIT_FAI
 struct view;                               /* of report/view.h */
 /* Writes the summary of a run. Its width and colours depend on the terminal at fd. */
 void command_screen(const struct view *v, int fd, struct strbuf *out);
-size_t command_width(int fd);    /* width of the terminal at fd, at most 160; 100: not a terminal */
+size_t command_width(int fd);    /* width of the terminal at fd, limited to 40..160; 100: not a terminal */
 size_t command_line_width(void); /* width of stdout if it is a terminal; otherwise 0: no limit */
 void command_hint(struct err *err, const char *remedy); /* appends "; " and the remedy to the message */
-/* Prints "no traces in FOLDER" and returns EXIT_FAILED. */
+/* Prints an error: the folder contains no traces. Returns EXIT_FAILED. */
 int command_no_traces(const char *folder);
 
 #endif

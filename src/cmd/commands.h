@@ -1,4 +1,4 @@
-/* All command rows, one per file of this folder. */
+/* The rows of all commands. */
 #ifndef CMD_COMMANDS_H
 #define CMD_COMMANDS_H
 

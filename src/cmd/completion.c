@@ -231,7 +231,7 @@ static void zsh_script(struct strbuf *out) {
     strbuf_addstr(out, "compdef _inferprof inferprof\n");
 }
 
-/* Quotes text for fish: inside '...' only ' and \\ are special. */
+/* Quotes text for fish: inside '...' only ' and the backslash are special. */
 static void fish_text(struct strbuf *out, const char *text) {
     for (; *text; text++) {
         if (strchr("'\\", *text)) strbuf_addch(out, '\\');

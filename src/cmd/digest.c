@@ -22,7 +22,7 @@ struct digest_opts {
     bool whole_trace;
 };
 
-/* "2/8": the third of eight parts. */
+/* Parses I/N, where I starts at 0: "2/8" is the third of eight parts. */
 static bool parse_part(const char *text, struct rank_filter *out) {
     char *end, *last;
     unsigned long part = strtoul(text, &end, 10);

@@ -125,8 +125,8 @@ static bool reader_is_gone(void) {
     return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
-/* Returns EXIT_FAILED if output was lost: a full disk must not look like success. Prints no message if the
- * reader closed the pipe. */
+/* Returns `status`, or EXIT_FAILED if the command succeeded but output was lost, for example because the
+ * disk is full. Prints no message if the reader closed the pipe. */
 static int close_stdout(int status) {
     bool failed = ferror(stdout);
     errno = 0;
@@ -198,7 +198,8 @@ static int run_bare(int argc, char **argv) {
     return status;
 }
 
-/* Returns the number of -q and -v words before the command, as in `inferprof -q report DIR`. */
+/* Returns the number of -q and -v words before the command, as in `inferprof -q report DIR`. Returns 0 if
+ * there are other options before the command, or no command. */
 static int leading_options(int argc, char **argv, struct global_opts *g) {
     int n = 0;
     for (; n < argc && argv[n][0] == '-'; n++) {
@@ -241,7 +242,8 @@ static int dispatch(int argc, char **argv) {
 }
 
 /* If a standard stream is closed, the next opened file gets its descriptor, and output goes into that
- * file. To prevent this, opens /dev/null read-only on it, so that writing still fails and is reported. */
+ * file. To prevent this, /dev/null is opened read-only in place of each closed stream. Writing to the stream
+ * then still fails, and the failure is reported. */
 static void occupy_standard_streams(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) {}

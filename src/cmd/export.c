@@ -45,7 +45,7 @@ static int copy_to_stdout(const char *path, struct err *err) {
     return 0; /* errors of stdout are reported when the command ends */
 }
 
-/* The writers write only to files. Therefore writes a temporary file, and copies it to stdout. */
+/* Writes a temporary file and copies it to stdout, because export_write() needs a file. */
 static int export_to_stdout(struct export_job *x, const char *format, struct err *err) {
     char *dir;
     int scratch, file_scratch;

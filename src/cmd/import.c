@@ -54,8 +54,8 @@ struct session {
     struct strbuf command;   /* command line to repeat the import */
 };
 
-/* Copies the file name up to the first dot that is not its first character: ".trace.json.gz" gives
- * "trace". */
+/* Copies the file name without leading dots, up to its first dot: ".trace.json.gz" gives "trace". If
+ * nothing is left, the result is "import". */
 static void stem_of(const char *path, char *stem, size_t cap) {
     const char *name = file_basename(path);
     name += strspn(name, ".");
@@ -143,7 +143,7 @@ static void show_progress(uint64_t done, uint64_t all) {
     progress_update(done);
 }
 
-/* Removes the folders if the first file could not be read. rmdir only removes empty folders. */
+/* Removes the folders after the first file could not be read. rmdir() keeps folders that are not empty. */
 static void drop_empty_folder(struct session *s) {
     char *traces = file_join(s->dir, "trace");
     if (rmdir(traces) == 0 && s->made_dir) rmdir(s->dir);
@@ -214,7 +214,7 @@ static int import_one(struct session *s, const struct input *in, struct err *err
     return ncu_read(&s->ncu, path, err);
 }
 
-/* Rejects options without effect before any work. Returns NULL if the options are valid. */
+/* Returns an error message if an option has no effect for these inputs; NULL: the options are valid. */
 static const char *misused(const struct import_opts *o, const struct input *in, size_t n) {
     size_t timelines = 0, counters = 0, sums = 0;
     for (size_t i = 0; i < n; i++) {

@@ -201,7 +201,7 @@ static void add_items_of_all_sections(struct strbuf *out, const struct command *
     add_items(out, MAN_ENVIRONMENT, "ENVIRONMENT", c);
 }
 
-/* Lists the other commands of a family ("trace cut" for "trace info"), then inferprof(1). */
+/* Lists inferprof(1), then the other commands of the family ("trace cut" for "trace info"). */
 static void add_see_also(struct strbuf *out, const struct command *c) {
     size_t family = strcspn(c->name, " ");
     strbuf_addstr(out, ".SH SEE ALSO\n.BR inferprof (1)");

@@ -46,7 +46,8 @@ static int by_time_spent(const void *x, const void *y) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Sums the time of each kernel row, over one stage if given. */
+/* Returns the kernel rows with their total time, in one stage if given, sorted by time. The caller frees
+ * it. */
 static struct ranked *rank(const struct analysis *a, const char *stage) {
     const struct timeline_kernels *k = &a->timeline->kernels;
     struct ranked *v = xcalloc(a->nkernels + 1, sizeof *v);
@@ -174,7 +175,7 @@ static uint64_t launched_ns(const struct timeline *tl, size_t kernel) {
 }
 
 /* Sets the number of launches to skip, up to the first launch inside the chosen occurrence (or the middle
- * of all launches), and the number to profile, until every kernel occurred. */
+ * of all launches), and the number to profile: until every kernel has occurred, at most MAX_LAUNCHES. */
 static void place(const struct analysis *a, const struct passing *v, size_t n, uint32_t chosen,
                   struct ncu_plan *p) {
     size_t first = chosen == ANALYSIS_NONE ? n / 2 : n, met = 0;

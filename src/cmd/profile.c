@@ -38,7 +38,7 @@ struct profile_opts {
     struct opt_list conf_dirs;
     struct tools_opts tools;
     struct batches_opts batches;
-    /* familiar spellings of settings */
+    /* options that are other spellings of settings */
     const char *model_path, *input_dir, *repeats, *device;
     bool show_config, dry_run, trust;
 };
@@ -148,7 +148,7 @@ static void name_missing_variables(const char *config, struct err *err) {
     strbuf_free(&missing);
 }
 
-/* Replaces a model of the hub by its folder in the local cache, with its own name. */
+/* Adds model.path. A model of the hub becomes its folder in the local cache, and model.name is added. */
 static int add_model(const char *path, struct strlist *words, struct err *err) {
     char *folder = hub_is_id(path) ? hub_cache_find(path, err) : NULL;
     if (hub_is_id(path) && !folder) return -1;
@@ -158,8 +158,8 @@ static int add_model(const char *path, struct strlist *words, struct err *err) {
     return 0;
 }
 
-/* Collects the settings: first the options with familiar names, then the words of the command line. A word
- * without '=' is the model. */
+/* Collects the settings: first those of --model-path, --input-dir, --repeats and --device, then the words
+ * of the command line. A word without '=' is the model, except ~key. */
 static int settings_words(const struct profile_opts *o, int argc, char **argv, struct strlist *words,
                           struct err *err) {
     if (o->model_path && add_model(o->model_path, words, err) < 0) return -1;
@@ -237,8 +237,8 @@ static void add_option(struct strbuf *out, const char *option, const char *value
     strbuf_add_shell_word(out, value);
 }
 
-/* Rebuilds the command line from the options that affect the run, quoted for a shell, with secrets masked.
- * The caller frees it. */
+/* Rebuilds the command line from the settings and from the options that determine them, quoted for a
+ * shell, with secrets masked. The caller frees it. */
 static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     struct strbuf out = STRBUF_INIT;
     strbuf_addstr(&out, "inferprof profile");

@@ -40,7 +40,7 @@ int rank_operands_open(struct rank_operands *o, const char *const *operands, siz
                        const struct rank_options *options, struct err *err) {
     struct err why;
     *o = (struct rank_operands){ 0 };
-    /* a run without traces, or several runs that are not one job, is for the caller */
+    /* not an error: the caller handles runs without traces, and several runs that are not one job */
     if (rank_inputs_find(&o->inputs, operands, n, &(struct rank_filter){ 0 }, &why) < 0) return 0;
     o->ranks = o->inputs.n;
     if (o->ranks < 2) return 0;

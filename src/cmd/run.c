@@ -35,7 +35,7 @@
 
 #define WAIT_FOR_WORKERS_MS 2000
 #define RULES_FILE "run.ipt"
-#define GRAPH_REPLAYS 50 /* with --graphs sample */
+#define GRAPH_REPLAYS 50 /* recorded replays of each CUDA graph with --graphs sample */
 #define BY_PRESET 0      /* value if --counter-interval was not given; 0 is not a valid interval */
 
 struct run_opts {
@@ -135,7 +135,7 @@ static bool is_empty_dir(const char *path) {
 }
 
 static bool is_rank(const struct run *r) { return r->ranks.dir != NULL; }
-/* Returns true if this process does what is done once per node. */
+/* Returns true if this process does the work that is done once per node. */
 static bool serves_node(const struct run *r) {
     const struct launcher *l = &r->launcher;
     return !is_rank(r) || (l->local_rank != LAUNCHER_UNKNOWN ? l->local_rank == 0 : l->rank == 0);
@@ -143,7 +143,7 @@ static bool serves_node(const struct run *r) {
 /* Returns true if this process writes the files that exist once per run folder. */
 static bool serves_folder(const struct run *r) { return !is_rank(r) || r->ranks.first; }
 
-/* The name of a trace that is written once per node. The caller frees it. */
+/* Returns the path of a trace that is written once per node. The caller frees it. */
 static char *node_trace(const struct run *r, const char *what) {
     char *name = is_rank(r) ? xasprintf("%s-%s.ipt", what, r->launcher.node) : xasprintf("%s.ipt", what);
     char *path = file_join(r->trace_dir, name);
@@ -178,7 +178,8 @@ static int make_folder(struct run *r, struct err *err) {
     return r->dir ? make_trace_folder(r, err) : -1;
 }
 
-/* Removes the folder if the program was not started. rmdir() fails if the folder contains other files. */
+/* Removes the folder after the program could not be started. rmdir() keeps a folder with other files. The
+ * folder of a job is kept; only the file of this rank is removed. */
 static void drop_folder(struct run *r) {
     struct err ignored;
     if (is_rank(r)) {
@@ -258,7 +259,8 @@ static int start_program(struct run *r, struct err *err) {
     return rc;
 }
 
-/* Counts the other processes that are still writing traces. */
+/* Counts the processes of this machine that have a trace and are still running, except the program itself. A
+ * rank counts only its own processes. */
 static unsigned count_writers(const struct run *r) {
     DIR *d = opendir(r->trace_dir);
     unsigned n = 0;

@@ -16,7 +16,7 @@
 #include "timeline/timeline.h"
 #include "trace/reader_files.h"
 
-/* Counts the traces of processes; nvml*.ipt (power) does not count. */
+/* Counts the traces, except nvml*.ipt (power). */
 static size_t count_traces(const char *dir) {
     struct strlist paths = { 0 };
     size_t n = 0;

@@ -23,8 +23,8 @@ struct run_report {
     /* results */
     bool loaded; /* `run` contains the traces and their analysis */
     struct loaded_run run;
-    struct rank_operands job;         /* its ranks; `ranks` is 0 or 1 if the program is not a job */
-    size_t files;                     /* number of process traces */
+    struct rank_operands job;         /* ranks of the program; job.ranks is 0 or 1 if it is not a job */
+    size_t files;                     /* number of traces, without those of power */
     size_t on_screen;                 /* number of problems (the first ones) that the printed summary shows */
     uint64_t kernels, ranges, tokens; /* number of records in the traces */
 };

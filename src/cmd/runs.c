@@ -163,7 +163,7 @@ static int run_list(const void *opts, int argc, char **argv) {
 
 /* ---- one run */
 
-/* Finds the run or prints an error. */
+/* Finds the run by its name or the start of its name. Returns -1 with the reason in err. */
 static int find_run(struct history *h, const char *name, struct history_run *run, struct err *err) {
     int found = history_find_start(h, name, run, err);
     if (found == 0) err_set(err, "no run '%s' in %s; see 'inferprof runs'", name, h->root);

@@ -384,7 +384,7 @@ static void print_result_text(const struct static_opts *o, const struct answer *
     strbuf_free(&out);
 }
 
-/* `given`: storage for links of which the options give the GB/s; must live as long as `p`. */
+/* `given`: storage for links whose GB/s the options give; must stay valid as long as `p`. */
 static int eval_parallel(const struct static_opts *o, const struct llm_static *r, struct llm_link given[2],
                          struct llm_parallel *p, struct err *err) {
     struct llm_topology t = { .layout = llm_layout_of(o->tp, o->pp, o->ep, o->dp),

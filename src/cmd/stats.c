@@ -29,7 +29,7 @@ struct stats_opts {
 /* The contents of the operands. */
 struct stats_sources {
     struct strlist traces; /* traces to load; files of other tools are first imported into temporary traces */
-    struct strlist named;  /* [traces.n]: the file name given by the user */
+    struct strlist named;  /* [traces.n]: name of the original file, for the output */
     struct sums sums;      /* sums of tables without times */
     bool any_sums;
     char *temporary_dir; /* NULL: none was needed */

@@ -147,13 +147,13 @@ static size_t count_met(const struct analysis *a, const struct ncu_plan *p, cons
     return met;
 }
 
-/* Collects ncu's messages: lines of its CSV that begin with "==". */
+/* Appends the last lines of ncu's CSV if they are messages of ncu, which begin with "==". */
 static void collect_ncu_messages(const char *csv, struct strbuf *out) {
     if (file_exists(csv)) tool_last_words(csv, out);
     if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);
 }
 
-/* Makes one run under ncu. Returns true if its CSV contains requested launches. */
+/* Runs the program once under ncu. Returns true if ncu measured at least one kernel of the plan. */
 static bool profile_stage(const struct tools *t, const struct analysis *a, const char *ncu,
                           const struct ncu_plan *p, const char *csv, const char *log_path) {
     struct words w = { 0 };

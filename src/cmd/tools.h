@@ -1,6 +1,6 @@
-/* Runs Nsight Compute and Nsight Systems for a finished run: the program (or engine) runs once more under
- * them, and the results are stored in the run folder. Failures are logged and added to `problems`; partial
- * results are kept. */
+/* Runs Nsight Compute and Nsight Systems for a finished run: the program (or engine) runs again under the
+ * tools, and the results are stored in the run folder. Failures are logged and added to `problems`;
+ * partial results are kept. */
 #ifndef CMD_TOOLS_H
 #define CMD_TOOLS_H
 
@@ -26,13 +26,13 @@ struct tools {
     const char *dir;   /* the run folder */
     char *const *argv; /* the program */
     const char *const *set;
-    const char *input; /* file for its standard input; NULL: empty */
+    const char *input; /* file for the program's standard input; NULL: empty */
     const struct tools_opts *o;
     struct strlist *problems;
 };
 
-/* Profiles the kernels with the most time, of one stage or of all. Returns true if at least one of them
- * was measured; DIR/ncu.json contains the results, and ncu's files are in DIR/ncu. */
+/* Profiles the kernels with the most time, of one stage or of all. Returns true if at least one kernel was
+ * measured; DIR/ncu.json then contains the results, and ncu's files are in DIR/ncu. */
 bool tools_ncu(const struct tools *t, const struct analysis *a);
 /* Returns true if DIR/nsys contains a report. */
 bool tools_nsys(const struct tools *t);

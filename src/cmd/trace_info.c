@@ -35,7 +35,7 @@ static void note_time(struct info *in, uint64_t t) {
     in->last_ns = MAX(in->last_ns, t);
 }
 
-/* In kinds with times, the first fields are start and end. */
+/* In kinds with times, the first field is the start, and the second one may be the end. */
 static void note_times(struct info *in, const struct trace_batch *b) {
     const struct trace_schema *s = trace_schema(b->kind);
     if (s->fields[0].type != TRACE_FIELD_TIME) return;

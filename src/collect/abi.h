@@ -1,5 +1,5 @@
 /* Declares the parts of CUPTI, NVTX and cuBLASLt that the collector uses, so that it builds without their
- * headers. If the headers are installed, abi_check.c compares these declarations with them. */
+ * headers. If the headers of CUPTI and NVTX are installed, abi_check.c compares declarations with them. */
 #ifndef COLLECT_ABI_H
 #define COLLECT_ABI_H
 
@@ -22,7 +22,7 @@ enum {
     KIND_MEMSET = 2,
     KIND_DEVICE = 8,
     KIND_CONCURRENT_KERNEL = 10,
-    KIND_MEMCPY2 = 22, /* peer to peer */
+    KIND_MEMCPY2 = 22, /* copies between GPUs */
     KIND_GRAPH_TRACE = 51,
 };
 enum { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAIN_RESOURCE = 3 };
@@ -84,7 +84,7 @@ struct nvtx_attributes { /* nvtxEventAttributes_t */
 typedef void (*nvtx_function)(void);
 struct nvtx_callbacks { /* NvtxExportTableCallbacks */
     size_t bytes;
-    int (*get_module)(int module, nvtx_function ***table, unsigned *n); /* slots: pointers to pointers */
+    int (*get_module)(int module, nvtx_function ***table, unsigned *n); /* table: addresses of slots */
 };
 typedef const void *(*nvtx_get_table)(uint32_t id);
 

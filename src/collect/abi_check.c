@@ -1,5 +1,5 @@
-/* Compares abi.h and calls.h with NVIDIA's headers at compile time, if these are installed. Generates no
- * code. (tests/oracle/cupti_layouts.py checks layout.c.) */
+/* Compares declarations of abi.h and the ids of calls.h with the headers of CUPTI and NVTX at compile
+ * time, if the headers are installed. Generates no code. (tests/oracle/cupti_layouts.py checks layout.c.) */
 #include "collect/abi.h"
 #include "collect/calls.h"
 

@@ -85,7 +85,7 @@ bool activity_start(void) {
 
 void activity_capture(bool on) {
     if (settings.arms &&
-        graphs_from_start) /* measurements of the overhead enable them later, when their graphs exist */
+        graphs_from_start) /* overhead measurements switch whole-graph records like the others */
         set_kind(KIND_GRAPH_TRACE, "CUDA graphs", on && settings.whole_graphs);
     if (settings.kernels) set_kind(KIND_CONCURRENT_KERNEL, "kernels", on);
     if (!settings.copies) return;

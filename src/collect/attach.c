@@ -14,22 +14,23 @@
 #include "collect/replays.h"
 #include "collect/thread.h"
 
-/* Version of CUPTI in CUDA 12.6. Older versions crashed on graphs after a second attach. */
+/* CUPTI is detached only from this version on, which is that of CUDA 12.6. Older versions crashed on graphs
+ * after a second attach. */
 #define MIN_DETACH_VERSION 24
-/* A detach takes 2 ms, or up to 60 ms on a busy machine. If it takes longer, it waited for a GPU that was
- * not idle; CUPTI then stays attached for the rest of the process. */
+/* After a detach that took longer than this, CUPTI stays attached for the rest of the process. A detach takes
+ * 2 ms, or up to 60 ms on a busy machine. A longer detach waited for a GPU that was not idle. */
 #define MAX_DETACH_NS 200000000u
 
 static struct {
     pthread_mutex_t lock; /* held while attaching or detaching; only acquired with trylock */
     atomic_bool attached, detach_requested;
-    /* CUPTI is not detached again if one of these is set */
+    /* graph_seen prevents attach_try_detach(); the other two prevent every further detach */
     atomic_bool graph_seen, detach_slow, detach_failed;
     /* number of threads between attach_enter() and attach_exit() */
     atomic_uint users;
     atomic_uint detaches;
     _Atomic uint64_t detach_ns;
-    uint64_t attach_calls, attach_records; /* totals at the last attach */
+    uint64_t attach_calls, attach_records; /* thread_recorded_calls() and records at the last attach */
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint64_t records_so_far(void) {

@@ -12,7 +12,7 @@ bool background_start(void); /* false: no thread could be started */
 /* Call this when CUPTI is attached. The thread then also handles clocks, windows and flushes. */
 void background_watch_gpu(void);
 void background_wake(void); /* Starts the next tick now. May be called on any thread. */
-/* Flushes a last time. Returns false if the flush has not finished at the deadline. */
+/* Stops the thread after a last flush. Returns false if the thread has not finished at the deadline. */
 bool background_stop(uint64_t until_ns);
 void background_after_fork(void);
 

@@ -15,7 +15,7 @@
  * overhead stays below the budget. The costs per call apply if a launch takes LAUNCH_NS. If launches take
  * longer, because the processor is slower or busier, the costs are scaled up. */
 #define LAUNCH_NS 5500.0
-/* A longer launch waited for space in the GPU's queue, so it does not show the processor's speed. */
+/* Launches that took longer are not part of the mean: they waited for space in the GPU's queue. */
 #define MAX_LAUNCH_NS 50000
 #define RECORDED_COST_NS 2300.0 /* per recorded launch with its kernel record; measured: 2200 */
 /* per call outside of windows while CUPTI is attached; measured: 340 to 360 */
@@ -25,7 +25,8 @@
 /* Per kernel of a graph. Measured: 900 if the program waits for the end of each replay, 160 if it launches
  * replays back to back. */
 #define GRAPH_KERNEL_COST_NS 1000.0
-/* A detach and reattach take about 12 ms; a launch-bound window of this length costs 20 ms. */
+/* Minimum length of a window. A window of this length costs 20 ms in a launch-bound program, so the detach
+ * and reattach of about 12 ms do not dominate. */
 #define MIN_WINDOW_NS 100000000u
 #define GIVE_UP_NS 2000000000u /* warn the user if the credit has not grown for this long */
 
@@ -38,7 +39,7 @@ static struct {
     uint64_t opened_ns, opened_calls;
     uint64_t closed_ns;
     bool open, ever_opened;
-    _Atomic uint64_t switch_ns; /* not charged yet */
+    _Atomic uint64_t switch_ns; /* time for enabling and disabling that is not charged yet */
     /* kernel launches that took at most MAX_LAUNCH_NS: number and total time */
     _Atomic uint64_t launches, launches_ns;
 } account;
@@ -59,7 +60,7 @@ void budget_note_launches(const struct trace_launch *l, unsigned n) {
     atomic_fetch_add(&account.launches, count);
 }
 
-/* Returns the factor by which launches are slower here than LAUNCH_NS, at least 1. */
+/* Returns the mean time of a launch divided by LAUNCH_NS, at least 1. */
 static double cost_scale(void) {
     double n = (double)atomic_load(&account.launches), ns = (double)atomic_load(&account.launches_ns);
     return n > 0 ? MAX(1, ns / n / LAUNCH_NS) : 1;
@@ -77,7 +78,7 @@ static void charge(uint64_t now) {
                          (double)(c.graph_kernels - account.graph_kernels) * GRAPH_KERNEL_COST_NS +
                          (double)(detach_ns - account.detach_ns) +
                          (double)atomic_exchange(&account.switch_ns, 0);
-    /* at most the credit for 0.1 s, so that no long window follows an idle time */
+    /* The credit is limited to that of 0.1 s. Otherwise a long window would follow an idle time. */
     account.credit_ns = MIN(account.credit_ns, 1e8 * share);
     account.calls = calls;
     account.graph_kernels = c.graph_kernels;

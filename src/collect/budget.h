@@ -1,7 +1,8 @@
-/* --budget PCT: decides when kernels may be captured. An account earns PCT of the elapsed time. It is
- * charged the estimated cost of collecting: a fixed cost per launch (scaled up if launches take longer), a
- * fixed cost per kernel of a CUDA graph (both measured on an H200, docs/overhead.md), and the time for
- * enabling and disabling. While the account is negative, nothing is captured. */
+/* --budget PCT: decides when kernels may be captured. An account earns PCT of the elapsed time. The
+ * estimated cost of collecting is subtracted: a fixed cost per launch (scaled up if launches take longer),
+ * a fixed cost per kernel of a CUDA graph (both measured on an H200, docs/overhead.md), and the time for
+ * enabling, disabling and detaching. A window closes when the account is negative and the window has its
+ * minimum length; the next one opens when the account is no longer negative. */
 #ifndef COLLECT_BUDGET_H
 #define COLLECT_BUDGET_H
 
@@ -13,7 +14,7 @@
 void budget_start(uint64_t mono_ns);
 /* any thread: charges the time that enabling or disabling capture took */
 void budget_charge_switch(uint64_t ns);
-void budget_note_launches(const struct trace_launch *l, unsigned n); /* any thread; `api` is the call's id */
+void budget_note_launches(const struct trace_launch *l, unsigned n); /* any thread; `api`: id of calls.h */
 /* Called every few ms on the background thread. Returns true if kernels may be captured now. */
 bool budget_allows(uint64_t mono_ns);
 void budget_after_fork(void);

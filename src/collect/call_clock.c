@@ -3,7 +3,7 @@
 #include <stdbool.h>
 
 #define TRIES 5
-#define BASELINE_NS 100000000u /* a line through points this far apart is accurate to 1 ppm */
+#define BASELINE_NS 100000000u /* minimum distance of a line's two points, for an accuracy of 1 ppm */
 /* A larger deviation from the line means that the clock was set, or that the counter is not reliable. */
 #define JUMP_NS 1000000
 

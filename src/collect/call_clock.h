@@ -11,12 +11,13 @@
 #include "base/clock.h"
 #include "base/counter.h"
 
-/* A sequence lock: readers check that `version` did not change. Odd: write in progress. 0: no line. */
+/* The line is protected by a sequence lock: readers check that `version` did not change. Odd: write in
+ * progress. 0: no line. */
 struct call_clock {
     _Alignas(64) atomic_uint version;
     _Atomic uint64_t ticks, wall_ns; /* a point on the line */
     _Atomic uint64_t ns_per_tick;    /* in units of 2^-32 */
-    /* These fields are in the same cache line as the clock, because every callback reads all of them. */
+    /* `flags` and `epoch` are in the cache line of the clock, because recorded calls use all of them. */
     atomic_uint flags;      /* enum call_flags */
     _Atomic uint64_t epoch; /* added to CUPTI's correlation ids, which may restart after a reattach */
 };
@@ -33,7 +34,7 @@ extern struct call_clock call_clock;
 void call_clock_tick(void); /* background thread, a few times per second */
 void call_clock_after_fork(void);
 
-/* Returns CUPTI's correlation id as written to the trace, made unique across reattaches. */
+/* Returns the correlation id for the trace: CUPTI's id plus the epoch, unique across reattaches. */
 static inline uint64_t call_clock_id(uint32_t correlation) {
     return atomic_load_explicit(&call_clock.epoch, memory_order_relaxed) + correlation;
 }

@@ -88,15 +88,15 @@ __attribute__((cold, noinline)) static void write_tape(const struct thread_state
     errno = saved_errno;
 }
 
-/* The overhead per launch is the code from here to the end of on_callback(). The program's own work evicts
- * it from the caches between launches, so the amount of code and the number of cache lines determine the
- * cost. No locked instructions; rare cases are in cold functions. */
+/* ---- The code from here to on_callback() runs in every launch. The program's own work evicts this code from
+ * the caches between launches, so the overhead per launch depends on the amount of code and on the number of
+ * cache lines. The code uses no locked instructions; rare cases are in cold functions. */
 static bool has_flag(enum call_flags flag) {
     return atomic_load_explicit(&call_clock.flags, memory_order_relaxed) & flag;
 }
 
-/* The number of unrecorded calls is estimated by sampling. The very first call is counted, and one call in
- * UNRECORDED_SHARE, chosen by a hash of its id. The other calls access no further memory. */
+/* Returns true for one call in UNRECORDED_SHARE, chosen by a hash of its id. The number of unrecorded
+ * calls is estimated from these calls, so that the other calls access no further memory. */
 static bool is_counted_sample(uint32_t correlation) {
     return correlation * 2654435769u / (UINT32_MAX / UNRECORDED_SHARE + 1) == 0;
 }
@@ -137,9 +137,9 @@ __attribute__((cold, noinline)) static void report_unrecorded(uint32_t id,
     host_leave(saved_errno);
 }
 
-/* CUPTI keeps *correlation_data from the start to the end of the call. It contains the start time, or 0 if
- * the call is not recorded. A signal handler may interrupt this function and make CUDA calls. Therefore this
- * function holds no lock and uses no thread state. */
+/* CUPTI keeps *correlation_data from the start to the end of the call. The value is the start time, or 0 if
+ * the call is neither recorded nor reported to replays.h. A signal handler may interrupt this function and
+ * make CUDA calls. Therefore recording the start takes no lock and uses no thread state. */
 static void on_call_enter(uint32_t id, const struct cupti_callback_data *d) {
     uint64_t now = 0;
     if (has_flag(CALLS_COUNTED)) {
@@ -163,7 +163,7 @@ static void put_call(struct thread_state *t, uint32_t id, const struct cupti_cal
     if (has_flag(CALLS_TAPED) && call_class(id) < CALL_GRAPH_MADE) write_tape(t, c);
 }
 
-/* Called if a signal handler has interrupted our code and makes CUDA calls itself; see host.h. */
+/* Counts a launch or copy as lost. It was made by a signal handler that had interrupted our code (host.h). */
 __attribute__((cold, noinline)) static void refuse_call(uint32_t id) {
     if (call_submits_work(call_class(id))) output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, 1);
 }
@@ -261,7 +261,7 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
     const struct cupti_callback_data *d = data;
     (void)user;
     if (domain != DOMAIN_DRIVER) {
-        devices_request(); /* a context was created */
+        devices_request(); /* cuInit() has finished, or a context was created */
         return;
     }
     if (has_flag(CALLS_ALLOCATIONS) && on_memory_call(id, d)) return;

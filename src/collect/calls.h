@@ -1,8 +1,8 @@
-/* The CUDA calls that are watched: calls that submit work to the GPU, calls that wait for it, and calls that
- * create CUDA graphs. Only driver calls are watched: every relevant runtime call makes a driver call with the
- * same correlation id. Programs make about ten small runtime calls per launch, and CUPTI slows down each of
- * them while any runtime call is watched. The numbers are CUPTI's callback ids, which never change once
- * assigned; abi_check.c compares them with CUPTI's headers. */
+/* The CUDA calls that are watched: calls that submit work to the GPU, wait for it, create CUDA graphs, or
+ * allocate and free device memory. Only driver calls are watched: every relevant runtime call makes a driver
+ * call with the same correlation id. Programs make about ten small runtime calls per launch, and CUPTI slows
+ * down each of them while any runtime call is watched. The numbers are CUPTI's callback ids, which never
+ * change once assigned; abi_check.c compares them with CUPTI's headers. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
 
@@ -123,8 +123,8 @@
     X(FREE, cuMemRelease, 550)                            \
     X(FREE, cuMemFreeAsync, 600)                          \
     X(FREE, cuMemFreeAsync_ptsz, 601)
-/* These calls are newer than the oldest supported CUPTI. An older library returns an error for them, which
- * is ignored. */
+/* The calls of the lists below are newer than the oldest supported CUPTI. An older library returns an error
+ * for them, which is ignored. */
 #define CALLS_12_3(X)                                   \
     X(CAPTURE_BEGINS, cuStreamBeginCaptureToGraph, 720) \
     X(CAPTURE_BEGINS, cuStreamBeginCaptureToGraph_ptsz, 721)
@@ -159,7 +159,7 @@ enum call_class {
     CALL_SYNC_EVENT,
     CALL_SYNC_WAIT,
     CALL_SYNC_CONTEXT,
-    CALL_ALLOC, /* parameters: where to store the address (or handle), and the size in bytes */
+    CALL_ALLOC, /* first parameters: where to store the address (or handle), and the size in bytes */
     CALL_FREE,  /* first parameter: the address, or handle */
     CALL_GRAPH_MADE,
     CALL_GRAPH_UPDATED,
@@ -170,7 +170,7 @@ enum call_class {
 
 enum call_class call_class(uint32_t id); /* returns CALL_NONE if the id is not in the table */
 const char *call_name(uint32_t id);      /* returns "unknown" if the id is not in the table */
-/* Almost all calls are one of these two, so they are tested without a table lookup. */
+/* Almost all watched calls are one of these two, which therefore need no table lookup. */
 static inline bool call_launches_kernel(uint32_t id) {
     return id == CALL_cuLaunchKernel || id == CALL_cuLaunchKernelEx;
 }

@@ -7,7 +7,7 @@
 #include "collect/cupti.h"
 #include "collect/output.h"
 
-#define SAME_CLOCK_NS 1000000 /* below this difference, CUPTI uses the wall clock */
+#define SAME_CLOCK_NS 1000000 /* if the difference is smaller, CUPTI's clock is the wall clock */
 #define MAX_PAIRS 4096
 
 int64_t clocks_shift_ns;

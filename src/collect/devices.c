@@ -100,7 +100,7 @@ void devices_tick(void) {
     struct driver d = { 0 };
     int n = 0, version = 0;
     if (!atomic_load_explicit(&requested, memory_order_relaxed) || atomic_load(&described)) return;
-    /* CUDA is not initialised yet: try again at the next tick */
+    /* if CUDA is not initialised yet, try again at the next tick */
     if (!driver_load(&d) || d.count(&n) != 0) return;
     struct trace_writer *w = output_take();
     if (!w) return;
@@ -111,8 +111,8 @@ void devices_tick(void) {
     output_give();
 }
 
-/* Small sets that may lose entries: a collision only causes a stream or context to be written to the trace
- * twice. */
+/* Hash tables without collision handling: a collision only causes a stream or context to be written to the
+ * trace again. */
 #define SEEN_STREAMS 1024u
 static _Atomic uint64_t seen_streams[SEEN_STREAMS], seen_contexts[64];
 

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 __attribute__((cold)) void
-devices_request(void);   /* any thread: CUDA is initialised; query the driver when possible */
-void devices_tick(void); /* background thread: queries once, after a request */
+devices_request(void);   /* any thread: requests the query of the driver; call once CUDA is initialised */
+void devices_tick(void); /* background thread: queries the driver once, after a request */
 
 /* Notes the stream of a record. Called for every record, by the thread that reads CUPTI's buffer. */
 void devices_note_stream(uint32_t device, uint32_t context, uint32_t stream);

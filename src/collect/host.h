@@ -1,8 +1,8 @@
 /* The boundary between the program (the host) and the collector. These rules apply to every function that the
  * program, or CUPTI on one of its threads, calls:
  *   - host_enter() and host_leave() bracket it and preserve the program's errno.
- *   - It does not run inside itself. A signal handler may interrupt our code and call NVTX or CUDA: waiting
- *     for a lock that the interrupted frame holds would hang. Records of such calls are counted as lost.
+ *   - It returns at once if our code is already running on the thread. A signal handler may interrupt our
+ *     code and call NVTX or CUDA: waiting for a lock that the interrupted frame holds would hang.
  *   - It does not run in an unnoticed copy of our process (clone(), _Fork()): our threads do not exist
  *     there.
  *   - It needs little stack: a program's threads may have only 16 KiB. Files are opened on our own threads.
@@ -26,7 +26,8 @@ extern __thread struct host_thread host_thread;
 extern lock_limit host_locks; /* deadline of all locks of the collector; set when the process ends */
 
 void host_start(void); /* stores the identity of this process */
-/* Returns false in a copy of the process that after_fork() did not handle. Costs one load. */
+/* Returns false in a copy of the process that after_fork() did not handle. Costs two loads; a system call if
+ * the kernel has no MADV_WIPEONFORK. */
 bool host_is_our_process(void);
 /* Like host_is_our_process(), but also returns false in a child that shares our memory (vfork). Makes a
  * system call. */

@@ -153,7 +153,7 @@ static void collector_end(void) {
 
 static void forget_gpu(void) { atomic_store(&gpu_on, false); }
 
-/* In the child, no state of the parent's trace is kept. This list includes every file with per-process state.
+/* In the child, no state of the parent's trace is kept. `modules` includes every file with per-process state.
  * NVTX works in the child. CUDA does not work there if the parent has used it. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
@@ -171,7 +171,8 @@ static void after_fork(void) {
 
 /* Needed because the program may change its current folder before a child opens a trace. */
 static void make_dir_absolute(void) {
-    static char here[sizeof settings.dir], name[sizeof settings.dir]; /* stacks are small */
+    static char here[sizeof settings.dir],
+        name[sizeof settings.dir]; /* static, because a program's stack may be small */
     if (settings.dir[0] == '/' || !getcwd(here, sizeof here)) return;
     memcpy(name, settings.dir, sizeof name);
     size_t n = strlen(here);
@@ -208,8 +209,8 @@ static void describe_cupti(void) {
 
 static void collector_start_gpu(void) {
     if (!atomic_load(&active)) return;
-    /* After a fork, the first record opens the file, and records of other threads are lost until then. Our
-     * own threads must not be first. */
+    /* After a fork, the first record opens the file, and records of other threads are lost until then.
+     * Therefore the file is opened here, before our own threads write records. */
     if (output_take()) output_give();
     devices_request();
     if (!background_start()) {

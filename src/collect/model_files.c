@@ -28,13 +28,13 @@
 #define MS UINT64_C(1000000)
 #define INTERVAL_LEAST (10 * MS)
 #define INTERVAL_MOST (2000 * MS)
-#define INTERVAL_PART 50 /* the interval is the time since the start divided by this */
+#define INTERVAL_PART 50 /* the interval is the time since the start divided by this, within the limits */
 #define MAPS_EVERY 5     /* the memory map is long: it is read in every fifth scan */
 #define COST_PART 50     /* a scan is followed by a pause of at least this many times its duration */
 #define FILES_MAX 256    /* files per process, recorded or rejected */
 #define TOTAL_BYTES_MAX ((size_t)4 << 20)
 #define CONFIG_BYTES_MAX ((size_t)256 << 10)
-#define PART_BYTES 45000     /* a part of a description; 60,000 characters in base64 */
+#define PART_BYTES 45000     /* bytes of a description per record; 60,000 characters in base64 */
 #define DESCRIPTORS_MAX 4096 /* per scan */
 #define ARGUMENT_BYTES 32768
 #define FOLDER_FILES_MAX 1024
@@ -46,7 +46,7 @@ static struct {
     struct event wake, ended;
 } scanner;
 
-/* State of the thread. */
+/* State of the scan thread. */
 struct scan {
     uint64_t seen[FILES_MAX]; /* hashes of paths */
     unsigned nseen;
@@ -62,7 +62,7 @@ static bool ends_with(const char *text, size_t n, const char *ending) {
     return n >= k && memcmp(text + n - k, ending, k) == 0;
 }
 
-/* Caches name files by a hash of their content: "sha256-1a2b...", or hexadecimal digits alone. */
+/* Model caches use a hash of the content as file name: "sha256-1a2b...", or hexadecimal digits alone. */
 static bool is_hash_name(const char *name, size_t n) {
     static const char prefix[] = "sha256-";
     if (n > sizeof prefix - 1 && memcmp(name, prefix, sizeof prefix - 1) == 0) {
@@ -73,7 +73,7 @@ static bool is_hash_name(const char *name, size_t n) {
     return digits >= 32 && digits == n;
 }
 
-/* Other files are not opened: that could have side effects, for example on leases. */
+/* Files with other names are not opened: opening could have side effects, for example on leases. */
 static bool may_hold_weights(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strlen(name);
@@ -235,7 +235,7 @@ static void scan_arguments(struct scan *s) {
 
 static void scan_descriptors(struct scan *s) {
     char link[40], path[PATH_MAX];
-    DIR *d = opendir("/proc/self/fd"); /* the table of the first thread, which is the program's table */
+    DIR *d = opendir("/proc/self/fd"); /* descriptor table of the first thread: that of the program */
     if (!d) return;
     struct dirent *e;
     for (unsigned i = 0; i < DESCRIPTORS_MAX && (e = readdir(d)) != NULL; i++) {
@@ -275,7 +275,7 @@ static void record_mapping(struct scan *s, const char *path, uint64_t from, uint
     close(source.fd);
 }
 
-/* "7f0000000000-7f0000100000 r--p 00000000 fe:01 1234   /models/a.gguf" */
+/* Reads a line such as "7f0000000000-7f0000100000 r--p 00000000 fe:01 1234   /models/a.gguf". */
 static void scan_mapping(struct scan *s, char *line) {
     const char *p = line;
     char *path = strchr(line, '/');
@@ -285,7 +285,7 @@ static void scan_mapping(struct scan *s, char *line) {
     if (deleted) path[n - strlen(" (deleted)")] = '\0';
     if (!may_hold_weights(path)) return;
     uint64_t from = read_hex(&p), to = *p == '-' ? (p++, read_hex(&p)) : 0, offset;
-    p += strcspn(p + (*p == ' '), " ") + 1; /* the permissions */
+    p += strcspn(p + (*p == ' '), " ") + 1; /* skip the permissions */
     p += *p == ' ';
     offset = read_hex(&p);
     if (deleted) {
@@ -309,7 +309,7 @@ static void scan_map(struct scan *s) {
         }
         have = (size_t)(text + have - line);
         memmove(text, line, have);
-        if (have == sizeof text - 1) have = 0; /* longer than any line */
+        if (have == sizeof text - 1) have = 0; /* no line end in the whole buffer: discard it */
     }
     if (fd >= 0) close(fd);
 }

@@ -19,15 +19,17 @@ struct model_source {
 
 enum model_format { MODEL_UNKNOWN, MODEL_GGUF, MODEL_SAFETENSORS };
 
-/* GGUF: a file of the same format that has only the kept values, and no data after the tensors' names, types,
- * shapes and offsets. Safetensors: the JSON header. */
+/* Result of model_head_read(). The description of a GGUF file is again in GGUF format, with the kept
+ * values and the names, types, shapes and offsets of the tensors, but no data. That of a safetensors file
+ * is its JSON header. */
 struct model_head {
     enum model_format format;
     size_t bytes;
-    bool incomplete; /* longer than MODEL_HEAD_BYTES. GGUF: some tensors are missing; safetensors: empty */
+    bool incomplete; /* longer than MODEL_HEAD_BYTES: tensors are missing (GGUF only), or bytes is 0 */
 };
 
-/* `out` has room for MODEL_HEAD_BYTES. MODEL_UNKNOWN: neither format, damaged, or unreadable. */
+/* Writes the description to `out`, which has room for MODEL_HEAD_BYTES. The result's format is
+ * MODEL_UNKNOWN if the file has neither format, is damaged or cannot be read. */
 struct model_head model_head_read(const struct model_source *s, uint8_t *out);
 
 #endif

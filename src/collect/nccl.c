@@ -16,7 +16,7 @@
 #include "collect/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define COMMS 256       /* communicators at the same time */
+#define COMMS 256       /* maximum number of communicators at the same time */
 #define OPERATIONS 4096 /* operations at the same time; the oldest is written unfinished if more are open */
 #define CALLS 4096      /* calls of the program that operations can still refer to */
 #define PEERS 1024      /* sends to and receives from ranks below this one are counted */
@@ -34,7 +34,8 @@ struct row {
 
 enum handle_kind { HANDLE_COMM = 1, HANDLE_OPERATION, HANDLE_CHANNEL, HANDLE_CALL };
 
-/* Bits of a handle: kind 3, channel 8, row 16, generation 32. Never 0, and never a valid address. */
+/* From bit 0 on, a handle has: 1 bit that is set, 3 bits for the kind, 8 for the channel, 16 for the row
+ * and 32 for the generation. A handle is odd, and therefore neither NULL nor the address of an object. */
 static void *make_handle(enum handle_kind kind, unsigned channel, size_t row, uint32_t generation) {
     return (void *)(uintptr_t)((uint64_t)generation << 28 | (uint64_t)row << 12 | (uint64_t)channel << 4 |
                                (uint64_t)kind << 1 | 1u);
@@ -47,7 +48,7 @@ static uint32_t handle_generation(const void *handle) {
     return (uint32_t)((uint64_t)(uintptr_t)handle >> 28);
 }
 
-/* The row is in use for a microsecond at most, unless the other thread was interrupted. */
+/* Another thread holds the lock for a microsecond at most, unless it was interrupted. */
 static bool lock_row(struct row *r) {
     for (int i = 0; i < SPINS + YIELDS; i++) {
         if (!atomic_flag_test_and_set_explicit(&r->locked, memory_order_acquire)) return true;
@@ -57,7 +58,7 @@ static bool lock_row(struct row *r) {
 }
 static void unlock_row(struct row *r) { atomic_flag_clear_explicit(&r->locked, memory_order_release); }
 
-/* Starts or ends the use of a row. Handles of its earlier use are stale from then on. */
+/* Starts or ends the use of a row and returns its new generation. Earlier handles of the row become stale. */
 static uint32_t renew(struct row *r) { return atomic_fetch_add(&r->generation, 1) + 1; }
 
 static bool is_valid(const void *handle, enum handle_kind kind, const struct row *r) {
@@ -75,14 +76,14 @@ static bool lock_handle(const void *handle, enum handle_kind kind, struct row *r
 
 /* ---- tables of communicators, operations and calls */
 
-/* The clock of the communicator's GPU: our clock minus the GPU's clock. A time of the GPU reaches us
- * late, never early, so the smallest difference of the last one or two windows is used. */
+/* Our clock minus the clock of the communicator's GPU. A time of the GPU reaches us late, never early, so
+ * the smallest difference of the current and the previous window is used. */
 struct gpu_clock {
-    _Atomic uint64_t window_ns; /* start of the current window; 0: no time yet */
-    _Atomic int64_t now_ns, before_ns;
+    _Atomic uint64_t window_ns;        /* start of the current window; 0: no time yet */
+    _Atomic int64_t now_ns, before_ns; /* smallest difference in the current and in the previous window */
 };
 
-/* Does not change between init and finalize, except for the clock and the counts. */
+/* A communicator. Only `gpu`, `sent` and `received` change between init and finalize. */
 struct comm {
     struct row row;
     const struct nccl_layout *layout;
@@ -94,14 +95,15 @@ struct comm {
 };
 struct operation {
     struct row row;
-    struct trace_collective r; /* texts are numbers of the open file */
+    struct trace_collective r; /* texts are string numbers of the open trace file */
     void *comm;
     bool stopped;               /* NCCL has enqueued the operation */
     unsigned open, done, want;  /* channels: running, ended, expected */
     bool gpu_times;             /* first_ns and last_ns are on the clock of the GPU */
     uint64_t first_ns, last_ns; /* first start and last end over the channels; 0: none */
 };
-/* A call of the program. Operations refer to it after it has returned, so rows are only ever overwritten. */
+/* A call of the program. Operations refer to it after it has returned. Therefore a row is not freed when the
+ * call returns, but overwritten by a later call. */
 struct call {
     struct row row;
     uint64_t start_ns;
@@ -109,13 +111,13 @@ struct call {
     bool captured;
 };
 
-/* Mapped by the first init: 3 MB that programs without NCCL do not need. NULL: NCCL has not called init. */
+/* Mapped by the first init, because programs without NCCL do not need these 3 MB. */
 struct tables {
     struct comm comms[COMMS];
     struct operation operations[OPERATIONS];
     struct call calls[CALLS];
 };
-static _Atomic(struct tables *) tables;
+static _Atomic(struct tables *) tables; /* NULL: not mapped yet */
 static atomic_uint next_comm;
 
 static struct tables *get_tables(void) { return atomic_load_explicit(&tables, memory_order_acquire); }
@@ -194,8 +196,8 @@ static atomic_uint next_operation;
 
 static atomic_uint next_call;
 
-/* Completes the kernel times. The communicator may have been finalized: then GPU times cannot be
- * converted. */
+/* Sets the record's kernel times, if they are known. GPU times can be converted only until the communicator
+ * is finalized. */
 static void set_kernel_times(struct operation *o) {
     if (!o->done || !o->first_ns || o->last_ns < o->first_ns) return;
     if (o->gpu_times) {
@@ -225,7 +227,8 @@ static void write_operation(struct operation *o) {
 
 static bool is_complete(const struct operation *o) { return o->stopped && !o->open && o->done >= o->want; }
 
-/* Takes the next row, locked. An operation that still uses it is the oldest one, and is written as it is. */
+/* Takes the next row, locked. If an operation still uses the row, it is the oldest one, and is written
+ * unfinished. Returns NULL if the row cannot be locked. */
 static struct operation *take_operation(size_t *at) {
     *at = atomic_fetch_add(&next_operation, 1) % OPERATIONS;
     struct operation *o = &get_tables()->operations[*at];
@@ -274,7 +277,7 @@ static uint32_t add_text(struct trace_writer *w, const char *text) {
     return w && *text ? trace_writer_str(w, text) : 0;
 }
 
-/* Sets operation, element type and size. In an all-to-all, NCCL counts the elements for one rank. */
+/* Sets operation, name, element type, count and bytes. NCCL's count of an all-to-all is that for one rank. */
 static void set_data(struct trace_writer *w, struct trace_collective *r, const char *function,
                      const char *type, uint64_t count) {
     uint32_t bytes;
@@ -334,7 +337,8 @@ static void read_ce(struct trace_writer *w, const struct nccl_layout *l, const v
     r->algorithm = add_text(w, "CE");
 }
 
-/* The call that enqueued the operation started earlier, and includes the launch. */
+/* Replaces the start time by that of the API call that enqueued the operation. That call includes the launch.
+ * If that call is not known, the operation is marked as started after the launch. */
 static void take_call(const void *handle, struct trace_collective *r) {
     struct call *call = &get_tables()->calls[handle_row(handle) % CALLS];
     r->flags |= TRACE_COLLECTIVE_AFTER_LAUNCH;
@@ -376,7 +380,7 @@ static void *start_operation(void *context, struct comm *c, uint64_t type, const
     o->gpu_times = c->layout->channel_timer != NCCL_ABSENT;
     o->first_ns = o->last_ns = 0;
     o->open = o->done = 0;
-    /* an unknown number of channels: complete when all that have started have ended */
+    /* if the number of channels is unknown, at least one must end */
     o->want = !has_kernels ? 0 : r->channels == TRACE_UNKNOWN_U32 ? 1 : r->channels;
     void *handle = make_handle(HANDLE_OPERATION, 0, at, renew(&o->row));
     unlock_row(&o->row);
@@ -462,7 +466,8 @@ static void stop_channel(const void *handle) {
     unlock_row(&o->row);
 }
 
-/* The time of the GPU at the end of a channel's work arrives before the event is stopped. */
+/* Takes the GPU's time at the end of a channel's work. NCCL reports this time before it stops the channel's
+ * event. */
 static void channel_ended(const void *handle, const void *args) {
     struct operation *o = lock_operation(handle, HANDLE_CHANNEL);
     uint64_t gpu_ns, now = clock_wall_ns();
@@ -476,7 +481,7 @@ static void channel_ended(const void *handle, const void *args) {
     if (c) clock_add(&c->gpu, gpu_ns, now);
 }
 
-/* ---- the functions that NCCL calls. They always succeed, except init. */
+/* ---- the functions that NCCL calls. All except init always return NCCL_SUCCESS. */
 
 static int on_init(unsigned version, void **context, int *mask, const char *name, uint64_t hash, int nodes,
                    int ranks, int rank) {
@@ -547,7 +552,7 @@ static int on_finalize(void *context) {
     return NCCL_SUCCESS;
 }
 
-/* Versions 2 and 3 pass the communicator with each event. */
+/* Versions 2 and 3 pass the communicator's name and hash with each event. */
 static int init_v2(void **context, int *mask) {
     return on_init(2, context, mask, NULL, TRACE_UNKNOWN_U64, -1, -1, -1);
 }

@@ -1,11 +1,11 @@
 /* The collector as a profiler plugin of NCCL and RCCL: records collectives, sends and receives. NCCL
  * loads the library named by NCCL_PROFILER_PLUGIN and uses the newest symbol ncclProfiler_vN that it
- * knows.
+ * supports.
  *
  * Handles that NCCL gets are numbers, not pointers: a place in a fixed table and its generation. A handle
- * that is stale, forged or stopped twice is therefore recognised and ignored. Nothing is allocated. No
- * lock is waited for: an event that finds its row in use by another thread is dropped and counted as
- * lost. */
+ * that is stale, forged or stopped twice is therefore recognised and ignored. Nothing is allocated after
+ * the first init. A thread tries only for a short time to lock a row. If that fails, the event is
+ * dropped, and an operation is counted as lost. */
 #ifndef COLLECT_NCCL_H
 #define COLLECT_NCCL_H
 

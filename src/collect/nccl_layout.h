@@ -1,6 +1,6 @@
-/* The profiler interface of NCCL and RCCL, versions 2 to 6: own declarations, and a table of where each
- * version stores the fields that the collector reads. tests/tools/nccl_layout.py compares the table with
- * NCCL's headers; docs/ranks.md contains the result. */
+/* The profiler interface of NCCL and RCCL, versions 2 to 6: our own declarations, and a table of the offsets
+ * at which each version stores the fields that the collector reads. tests/tools/nccl_layout.py compares the
+ * table with NCCL's headers; docs/ranks.md contains the result. */
 #ifndef COLLECT_NCCL_LAYOUT_H
 #define COLLECT_NCCL_LAYOUT_H
 
@@ -57,10 +57,10 @@ enum nccl_event {
     F(ce_root, ceColl.root)                     \
     F(ce_type, ceColl.datatype)
 
-/* Offsets in bytes; NCCL_ABSENT if the version does not have the field. */
+/* Offsets in the event descriptor, in bytes; NCCL_ABSENT if the version does not have the field. */
 struct nccl_layout {
-    uint16_t size, type_bytes;
-    uint16_t state_timer; /* in the state arguments: time of the GPU when a channel's kernel ended */
+    uint16_t size, type_bytes; /* sizes of the descriptor and of its field `type` */
+    uint16_t state_timer;      /* offset in the state arguments: GPU time at the end of a channel's work */
 #define F(name, member) uint16_t name;
     NCCL_FIELDS(F)
 #undef F
@@ -68,8 +68,8 @@ struct nccl_layout {
 /* Returns NULL for an unknown version. */
 const struct nccl_layout *nccl_layout(unsigned version);
 
-/* NCCL finds one of these by name, and calls its functions on its own threads and on those of the
- * program. */
+/* NCCL finds one of the structs below by its symbol, and calls its functions on threads of NCCL and on
+ * threads of the program. */
 typedef void nccl_log(int level, unsigned long flags, const char *file, int line, const char *format, ...);
 struct nccl_profiler_v2 { /* also version 3 */
     const char *name;

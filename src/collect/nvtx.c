@@ -55,8 +55,7 @@ static void event_wide(struct nvtx_event *e, const wchar_t *text) {
     event_text(e, e->wide);
 }
 
-/* A program built with another NVTX version may pass shorter attributes, so nothing beyond their size is
- * read. */
+/* A program built with another NVTX version may pass shorter attributes. Then only `size` is read. */
 static void event_attributes(struct nvtx_event *e, const void *domain, const struct nvtx_attributes *a) {
     event_text(e, NULL);
     e->domain = handle_number(domain);
@@ -265,7 +264,7 @@ bool nvtx_attach(nvtx_get_table get_table) {
     nvtx_function **table[NVTX_MODULES] = { 0 };
     unsigned n[NVTX_MODULES] = { 0 };
     if (!callbacks || callbacks->bytes < sizeof *callbacks) return false;
-    for (int m = NVTX_MODULE_CORE; m < NVTX_MODULES; m++) /* NVTX 1 has no domains */
+    for (int m = NVTX_MODULE_CORE; m < NVTX_MODULES; m++) /* NVTX 1 has no CORE2 */
         if (!callbacks->get_module(m, &table[m], &n[m])) n[m] = 0;
     if (!n[NVTX_MODULE_CORE]) return false;
     nvtx_ranges_start();

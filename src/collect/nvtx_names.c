@@ -12,7 +12,7 @@
 
 struct name {
     char *text;
-    _Atomic uint64_t string; /* output_string() */
+    _Atomic uint64_t string; /* slot of output_string() */
 };
 
 /* Entries are only appended, so that readers need no lock. */
@@ -59,7 +59,7 @@ uint32_t nvtx_name_string(enum nvtx_table table, uint32_t number, struct trace_w
     return output_string(w, name->text, &name->string);
 }
 
-/* Categories are stored as "domain:category:name"; only the name is written to the trace. */
+/* Writes "domain:category:", the first part of an entry "domain:category:name" of NVTX_CATEGORIES. */
 static void category_key(uint32_t domain, uint32_t category, char *out, size_t cap) {
     snprintf(out, cap, "%u:%u:", domain, category);
 }

@@ -14,8 +14,8 @@
 enum nvtx_table { NVTX_DOMAINS, NVTX_STRINGS, NVTX_CATEGORIES, NVTX_TABLES };
 #define NVTX_TEXT_MAX 1024
 
-/* Returns the number of a text in a table, starting at 1; 0: the table is full. Equal texts have equal
- * numbers, except in NVTX_STRINGS. */
+/* Adds a text to a table and returns its number, starting at 1. Returns 0 if it cannot be stored, for example
+ * because the table is full. Equal texts have equal numbers, except in NVTX_STRINGS. */
 uint32_t nvtx_name_add(enum nvtx_table table, const char *text);
 /* returns "" if there is no such number */
 const char *nvtx_name_text(enum nvtx_table table, uint32_t number);
@@ -24,7 +24,7 @@ uint32_t nvtx_name_string(enum nvtx_table table, uint32_t number, struct trace_w
 void nvtx_category_name(uint32_t domain, uint32_t category, const char *text);
 /* Returns the string id of "category NAME"; 0: the category has no name. */
 uint32_t nvtx_category_string(uint32_t domain, uint32_t category, struct trace_writer *w);
-void nvtx_utf8(const wchar_t *wide, char *out, size_t cap); /* truncates */
+void nvtx_utf8(const wchar_t *wide, char *out, size_t cap); /* converts to UTF-8; truncates */
 void nvtx_names_after_fork(void);
 
 #endif

@@ -18,7 +18,8 @@ static uint32_t event_name(const struct nvtx_event *e, struct trace_writer *w) {
     return e->registered ? nvtx_name_string(NVTX_STRINGS, e->registered, w) : trace_writer_str(w, e->text);
 }
 
-/* Splits PyTorch's names, which are in the default domain without a category; see nvtx_torch.h. */
+/* Sets the name. The names of PyTorch's operators, which are in the default domain without a category, are
+ * split (nvtx_torch.h). */
 static void name_range(struct open_range *r, const struct nvtx_event *e, struct trace_writer *w) {
     struct torch_name t;
     if (e->domain || e->category || e->own || e->registered || !torch_name_split(e->text, &t)) {
@@ -100,7 +101,8 @@ static int push_inside(const struct nvtx_event *e) {
     return depth;
 }
 
-/* Pops the innermost open range of the domain. Ranges of other domains may have been pushed after it. */
+/* Removes the innermost open range of the domain and returns its depth. Ranges of other domains may have been
+ * pushed after that range. */
 static int take_innermost(struct thread_state *t, uint32_t domain, struct open_range *r) {
     unsigned n = atomic_load(&t->nopen), i = n;
     while (i > 0 && t->open[i - 1].domain != domain) i--;
@@ -144,7 +146,7 @@ static struct {
     atomic_uint nopen;
 } started = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Returns the id of the stored range; 0: the table is full. */
+/* Returns the id of the stored range; 0: no free entry was found. */
 static uint64_t store_started(const struct open_range *r) {
     uint64_t id = 0;
     if (!lock_take(&started.lock, &host_locks)) return 0;
@@ -203,7 +205,7 @@ static void end_inside(uint64_t id) {
     if (r.windowed) window_range(-1, now);
 }
 
-/* ---- marks; some marks of our own domain are token counts */
+/* ---- marks; `consumed` and `made` (nvtx_own.h) are token counts */
 static void mark_inside(const struct nvtx_event *e) {
     struct thread_state *t = thread_self();
     struct trace_writer *w = output_take();

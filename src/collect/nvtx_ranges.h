@@ -19,7 +19,7 @@ struct nvtx_event {
 };
 
 int nvtx_range_push(const struct nvtx_event *e);       /* depth; -1: not recorded */
-int nvtx_range_pop(uint32_t domain);                   /* depth; -1: no range was open */
+int nvtx_range_pop(uint32_t domain);                   /* depth; -1: no range was popped */
 uint64_t nvtx_range_start(const struct nvtx_event *e); /* id; 0: not recorded */
 void nvtx_range_end(uint64_t id);
 void nvtx_range_mark(const struct nvtx_event *e);

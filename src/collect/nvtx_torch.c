@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* All operator names are shorter; limits the search for the first field. */
+/* Limits the search for the end of the name. All operator names are shorter. */
 #define MAX_NAME 256
 
 static bool skip(const char **at, const char *prefix) {
@@ -12,7 +12,7 @@ static bool skip(const char **at, const char *prefix) {
     return true;
 }
 
-/* ", op_id = 1014" */
+/* Skips a prefix and a number, such as ", op_id = 1014". */
 static bool skip_number(const char **at, const char *prefix) {
     const char *p = *at;
     if (!skip(&p, prefix)) return false;

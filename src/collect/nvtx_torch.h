@@ -16,7 +16,7 @@ struct torch_name {
     const char *stack;  /* call path up to the end of the text; NULL: none */
 };
 
-/* Returns false if the whole text does not have that format; it must then be used unchanged. */
+/* Returns false if the text does not have the format above; the text must then be used unchanged. */
 bool torch_name_split(const char *text, struct torch_name *out);
 
 #endif

@@ -25,7 +25,7 @@
 #endif
 #define MAX_PROBLEMS 32
 #define GRACE_MS 50  /* maximum time that the end waits for threads that are using the writer */
-#define FLUSH_MS 200 /* a crash loses at most this much time, plus records in CUPTI's partly filled buffers */
+#define FLUSH_MS 200 /* flush period: a crash loses the records of this time and those in CUPTI's buffers */
 
 struct settings settings;
 
@@ -49,7 +49,7 @@ static void trace_host(char *host, size_t cap) {
 }
 
 /* <dir>/<host>-<pid>, or <dir>/<node>-rank<N>-<pid> in a job, without an extension. `inferprof run` reads the
- * process id after the last dash. The rank keeps nodes apart that have the same host name. */
+ * process id after the last dash. The rank makes the names of nodes with the same host name different. */
 static void trace_stem(char *path, size_t cap) {
     char host[65];
     const struct launcher *l = &out.launcher;
@@ -66,8 +66,8 @@ static void trace_path(const char *stem, char *path, size_t cap) {
     for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++) snprintf(path, cap, "%s.%d.ipt", stem, n);
 }
 
-/* Used if the collector has no thread of its own. It then writes no file, because a write may hang and must
- * not run on the program's threads. `inferprof run` receives the reason as a message. */
+/* Used if the collector has no thread of its own. The collector then writes no file, because a write may hang
+ * and must not run on the program's threads. `inferprof run` receives the reason as a message. */
 static void send_problem(const char *reason) {
     char host[65], text[256];
     trace_host(host, sizeof host);
@@ -88,7 +88,7 @@ static void write_problem_file(const char *reason) {
     close(fd);
 }
 
-/* Reads the command line as words separated by spaces; control characters become '?'. */
+/* Reads the command line as words separated by spaces. Secrets are masked; control characters become '?'. */
 static void read_command(char *text, size_t cap) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, text, cap - 1);
@@ -154,7 +154,7 @@ static void move_losses(struct trace_writer *w) {
             trace_writer_lost(w, k, r, atomic_exchange(&out.lost[k][r], 0));
 }
 
-/* If the program's memory is limited, the collector uses only a small part of it. */
+/* Returns settings.memory_bytes, but at most 1/16 of the limit of the process's address space. */
 static uint64_t memory_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return settings.memory_bytes;
@@ -184,7 +184,7 @@ void output_open(uint64_t until_ns) {
     move_losses(w);
 }
 
-/* Waits for the file, but not indefinitely if the disk hangs. */
+/* Opens the file on the service thread and waits for it, but not indefinitely if the disk hangs. */
 static void open_on_service(void) {
     launcher_read(&out.launcher, launcher_env);
     int rc = service_start();
@@ -236,7 +236,7 @@ void output_lost(enum trace_kind kind, enum trace_lost_reason reason, uint64_t n
     }
 }
 
-/* A slot contains generation << 32 | number. */
+/* A slot contains generation << 32 | string id. */
 uint32_t output_string(struct trace_writer *w, const char *text, _Atomic uint64_t *slot) {
     uint64_t v = atomic_load_explicit(slot, memory_order_relaxed);
     uint64_t generation = atomic_load_explicit(&out.generation, memory_order_relaxed);

@@ -19,8 +19,9 @@ extern struct settings settings; /* set before the trace is opened */
 /* Makes the service thread open the trace and waits until it is open. The wait is limited, because the disk
  * may hang: records are counted as lost until the trace is open. Returns false if there is no trace. */
 bool output_start(void);
-/* Service thread only: opens <dir>/<host>-<pid>.ipt and describes the process in it. On failure, writes
- * the reason to a file <host>-<pid>.problem in the same folder, if possible. */
+/* Service thread only: opens <dir>/<host>-<pid>.ipt, or <dir>/<node>-rank<N>-<pid>.ipt in a job, and
+ * describes the process in it. On failure, writes the reason to a file with the extension .problem instead
+ * of .ipt, if possible. */
 void output_open(uint64_t until_ns);
 struct trace_writer *output_take(void);
 void output_give(void);

@@ -9,8 +9,8 @@
 #include "collect/output.h"
 
 #define SMALL_BYTES (64u << 10)
-/* Older versions crash if they get no buffer. If the pool is empty, they get a small buffer instead, so
- * that they soon request the next one. */
+/* First CUPTI version that accepts NULL instead of a buffer. Older versions crash. If the pool is empty, they
+ * get a small buffer instead, so that they soon request the next one. */
 #define MIN_VERSION_NO_BUFFER 27
 #define FALLBACK_BYTES 8192
 

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns NULL and 0 if the pool is empty and this CUPTI version accepts a NULL buffer. */
+/* Returns a buffer and its size in *bytes. Returns NULL and sets *bytes to 0 if the pool is empty; CUPTI
+ * versions that do not accept NULL get a small buffer from malloc(). */
 uint8_t *pool_take(size_t *bytes);
 void pool_give(uint8_t *buffer);
 /* Takes back all buffers after a detach: CUPTI does not return buffers that busy threads were still

@@ -1,8 +1,8 @@
-/* Records the data that CUPTI delivered on a tape, to replay it in tests without a GPU (tests/mock). Active
- * only if INFERPROF_COLLECT_RAW names a file. Usable on any thread, but takes a lock and writes to disk, so
- * it is only for recording tests. Little endian:
+/* Writes the data that CUPTI delivers to a file (a tape), for replay in tests without a GPU (tests/mock).
+ * Active only if INFERPROF_COLLECT_RAW names a file. Usable on any thread, but takes a lock and writes to
+ * disk, so it is only for recording test data. Format, little endian:
  *     "IPTAPE1\n", u32 CUPTI version, u32 0, then blocks of: u32 type, u32 bytes, payload
- *     1 text    u64 address, characters          a pointer used in a later block
+ *     1 text    u64 address, characters          the text at an address that a later block contains
  *     2 buffer  the records as CUPTI wrote them
  *     3 call    u32 domain, u32 callback id, u32 correlation, u32 thread, u64 start_ns, u64 end_ns,
  *               u64 address of the function's name */

@@ -13,7 +13,7 @@
 #include "collect/output.h"
 #include "collect/window.h"
 
-#define BATCH 16        /* takes 3.5 KiB of stack, possibly on a thread of the program */
+#define BATCH 16        /* records written at once: 3.5 KiB of stack, possibly on a program's thread */
 #define EARLY_NS 100000 /* accepted clock error between a launch and its kernel */
 
 static const struct layout *layout;
@@ -28,8 +28,8 @@ void records_reset_calls(void) {
     atomic_fetch_add(&call_clock.epoch, (uint64_t)1 << 32);
 }
 
-/* Returns how many ns before its call a kernel started. 0 or less: the kernel started after the call, or the
- * call was not recorded. */
+/* Returns by how many ns a kernel started before its call. 0 or less: the kernel started after the call, or
+ * the call was not recorded. */
 static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
     uint64_t slot = atomic_load_explicit(&records_calls[correlation % RECORDS_CALLS], memory_order_relaxed);
     if (!records_has_call(correlation)) return 0;

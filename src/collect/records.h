@@ -1,5 +1,5 @@
-/* Converts CUPTI's activity records to trace records. No other file reads CUPTI's structs. records_read()
- * runs on the thread on which CUPTI returns a buffer; several threads may call it at the same time. */
+/* Converts CUPTI's activity records to trace records. records_read() runs on the thread on which CUPTI
+ * returns a buffer; several threads may call it at the same time. */
 #ifndef COLLECT_RECORDS_H
 #define COLLECT_RECORDS_H
 
@@ -15,7 +15,7 @@ struct record_counts {
     /* discarded: timestamps are zero or reversed, or more than 100 us before the launch */
     uint64_t untrusted;
     uint64_t early;   /* kept despite a start 1 to 100 us before the launch: clock error */
-    uint64_t unknown; /* records of kinds that are not used */
+    uint64_t unknown; /* records that are truncated or of an unused kind */
     uint64_t outside; /* discarded: launched while no capture window was open */
 };
 

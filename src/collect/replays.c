@@ -17,11 +17,12 @@
 
 #define MAX_GRAPHS 8192u /* a power of two; replays of more graphs are not recorded */
 #define MAX_PROBES 64u
-/* Later replays of a graph are recorded too, because kernels take longer with a longer context. */
+/* After every BURST_EVERY replays of a graph, BURST_REPLAYS more are recorded, because kernels take longer
+ * with a longer context. */
 #define BURST_REPLAYS 8u
 #define BURST_EVERY 1024u
-/* An updated graph may run other kernels, so a few replays are recorded again, at most once per this many
- * replays. */
+/* An updated graph may run other kernels. Therefore BURST_REPLAYS more replays are recorded after an update,
+ * at most once per UPDATE_EVERY replays. */
 #define UPDATE_EVERY 256u
 /* The window is closed at the first synchronisation after the last replay that was needed, or after this many
  * further replays. */
@@ -38,7 +39,7 @@ struct graph {
 
 static struct {
     struct graph graphs[MAX_GRAPHS];
-    atomic_uint unneeded;         /* replays since the last needed replay, which is included */
+    atomic_uint unneeded;         /* recorded replays from the last needed one on, including that one */
     _Atomic uint64_t other_calls; /* recorded calls that are not kernel launches */
     _Atomic uint64_t eager_mark;  /* kernel launches up to the last replay */
     /* kernel launches between two replays: usual maximum in windows, and current number outside of windows */
@@ -47,7 +48,8 @@ static struct {
     /* the thread and the stream that launched all graphs so far; 0: none yet */
     _Atomic uintptr_t thread, stream;
     atomic_bool several; /* several threads or streams launch graphs */
-    /* since the attach: graph launches, calls that were captured into graphs, and totals at the attach */
+    /* graph launches since the attach; calls since then that were captured into graphs; recorded calls and
+     * records at the attach */
     _Atomic uint64_t graph_launches, captured, attach_calls, attach_records;
 } state;
 
@@ -128,8 +130,8 @@ static void graph_updated(void *exec) {
         atomic_store(&g->wanted, recorded + BURST_REPLAYS);
 }
 
-/* Calls of other threads may be captured too. Such calls then count as launched work without a record, and
- * CUPTI is not detached. */
+/* Counts the calls of this thread that were captured. Calls of other threads may be captured too. These count
+ * as launched work without a record, and CUPTI is not detached. */
 static void note_capture(struct thread_state *t, bool begins) {
     uint64_t calls = atomic_load_explicit(&t->calls, memory_order_relaxed);
     if (!begins && t->capturing) atomic_fetch_add(&state.captured, calls - t->capture_calls);
@@ -236,7 +238,8 @@ static void close_window(void) {
     window_replays(false);
 }
 
-/* Returns true if more replays of this or another graph of the step should be recorded. */
+/* Returns true if the window should stay open: the graph needs more replays, a burst is not complete, or most
+ * work is outside of graphs. */
 static bool note_recorded_replay(struct graph *g) {
     uint64_t launches = eager_launches(), eager = launches - atomic_exchange(&state.eager_mark, launches);
     unsigned usual = atomic_load(&state.usual_eager) / 8 * 7;
@@ -246,7 +249,8 @@ static bool note_recorded_replay(struct graph *g) {
     return is_wanted(g) || burst || eager > MAX_EAGER;
 }
 
-/* The window closes when the program waits for the last replay, so that it contains the whole step. */
+/* The window closes when the program waits for the last replay, so that the window contains the whole
+ * step. */
 void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
     note_graph_change(t, class, d);

@@ -3,7 +3,7 @@
  * settings.replays replays of each graph are recorded, and later the kernels of a few more replays. Kernel
  * records are disabled in between, and each replay is counted by a record of its own (TRACE_REPLAY).
  *
- * The functions below run in CUPTI callbacks, on the program's threads. They never wait. */
+ * Functions with callback data run in CUPTI callbacks, on the program's threads. They never wait. */
 #ifndef COLLECT_REPLAYS_H
 #define COLLECT_REPLAYS_H
 
@@ -14,21 +14,20 @@ struct cupti_callback_data;
 struct thread_state;
 
 bool replays_are_sampled(void); /* according to the settings */
-/* An unrecorded call starts. Opens a capture window if its kernels are needed: a graph with too few recorded
+/* An unrecorded call starts. Opens a capture window if the kernels are needed: a graph with too few recorded
  * replays, or more kernels outside of graphs than the program usually launches between two replays. */
 void replays_call_starts(uint32_t id, const struct cupti_callback_data *d);
 /* An unrecorded call has ended. Counts replays; start_ns 0: unknown. Detaches CUPTI if the call was a
  * synchronisation after which a detach is safe. */
 void replays_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d,
                         uint64_t start_ns);
-/* A recorded graph launch, copy, or creation of a graph has ended. Closes the window if no more replays are
- * needed. */
+/* A recorded call other than a kernel launch has ended. Closes the window if no more replays are needed. */
 void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d);
-/* True if all work that the program has launched since the attach is done, and CUPTI has delivered the
- * records of that work. Call this after a flush, when the program has just synchronised with the stream of
- * its graphs. */
+/* Returns true if all work that the program has launched since the attach is done, and CUPTI has delivered
+ * the records of that work. Call this after a flush, when the program has just synchronised with the
+ * stream of its graphs. */
 bool replays_work_is_done(void);
-void replays_resumed(void); /* CUPTI was attached again: a few replays are recorded */
+void replays_resumed(void); /* call before CUPTI is attached again: a few more replays are recorded */
 void replays_after_fork(void);
 
 #endif

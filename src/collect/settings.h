@@ -14,7 +14,7 @@ struct settings {
     char notice[16];      /* where `inferprof run` receives messages (base/notice.h); "": nowhere */
     char range[256];      /* glob; "": no restriction */
     char what[128];
-    /* from `what` */
+    /* from `what`, up to `passing` */
     bool kernels, copies, launches, syncs, nvtx, gemms;
     bool allocations;  /* record allocations of device memory; cannot be switched off again */
     bool whole_graphs; /* one record per launch of a CUDA graph instead of one per kernel */
@@ -33,7 +33,8 @@ struct settings {
 void settings_load(struct settings *s, void (*warn)(const char *fmt, ...));
 /* Returns `percent` of the time that the program waits for the collector, in ns. */
 uint64_t settings_wait_ns(const struct settings *s, unsigned percent);
-/* Sets what is captured from a comma-separated list of words. nvtx cannot be switched off again. */
+/* Sets what is captured from a comma-separated list of words. nvtx and allocations cannot be switched off
+ * again. */
 void settings_set_what(struct settings *s, const char *words, void (*warn)(const char *fmt, ...));
 /* Returns setting `i` as text for the trace: the name in lower case without prefix, and the value. Returns
  * false after the last setting. */

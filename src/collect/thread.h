@@ -41,7 +41,7 @@ struct thread_state {
     atomic_bool in_use;   /* false: the thread has ended, and a new thread may reuse the state */
     struct thread_state *next;
     uint64_t capture_calls; /* `calls` when a stream capture began */
-    bool capturing;         /* its launches are captured into a graph and do not run */
+    bool capturing;         /* launches of the thread are captured into a graph and do not run */
     /* held while the fields below are used; the owner of the state never waits for it */
     atomic_flag ranges_busy;
     atomic_uint nopen;                       /* open ranges */
@@ -87,7 +87,7 @@ void thread_give_ranges(struct thread_state *t);
  * using them are counted as lost. */
 typedef void (*thread_visit)(struct thread_state *t);
 void thread_each_open(thread_visit visit);
-/* Set by nvtx.c. Called at the end of a thread, with its ranges acquired. */
+/* Set by nvtx_ranges.c. Called at the end of a thread, with its ranges acquired. */
 extern thread_visit thread_end_ranges;
 uint64_t thread_unrecorded_calls(void);        /* returns the sum over all threads so far */
 uint64_t thread_recorded_calls(void);          /* returns the sum over all threads so far */

@@ -29,8 +29,8 @@
 /* Time from a detach, after enough replays of each graph were recorded, to the next attach. A cycle costs the
  * program about 12 ms: 3 ms to detach, 4 ms to attach, and the overhead of 10 recorded replays. */
 #define RESUME_NS 2000000000u
-#define SYNC_TRIES 5u   /* synchronisations at which a detach is tried; each try flushes CUPTI */
-#define DETACH_TRIES 20 /* attempts are a few ms apart, because records may still be pending */
+#define SYNC_TRIES 5u   /* maximum synchronisations at which a detach is tried; each try flushes CUPTI */
+#define DETACH_TRIES 20 /* maximum requests for a detach, a few ms apart: records may still be pending */
 
 static struct {
     atomic_bool started, closed; /* closed: no more windows will open */
@@ -44,7 +44,7 @@ static struct {
      * records stay enabled until then: a graph that is launched after they were disabled fails when CUPTI is
      * detached. */
     atomic_uint sync_tries;
-    _Atomic uint64_t resume_ns; /* when to attach again after such a detach; 0: not detached */
+    _Atomic uint64_t resume_ns; /* when to attach again after a detach at a synchronisation; 0: none */
     atomic_bool on;             /* a window is open */
     pthread_mutex_t switching;  /* held while a window is opened or closed */
     atomic_bool draining;       /* the window is closed, but kernels are still being recorded */
@@ -71,8 +71,8 @@ static bool has_window_options(void) {
 
 bool window_is_partial(void) { return has_window_options() || atomic_load(&win.sampled); }
 
-/* A window is written when it opens, in case the program crashes before the window ends, and again when it
- * ends. */
+/* Writes times if the trace contains windows; to_ns 0: one time only. A window is written when it
+ * opens, in case the program crashes before the window ends, and again when it ends. */
 static void write_times(const char *key, uint64_t from_ns, uint64_t to_ns) {
     struct trace_writer *w = window_is_partial() ? output_take() : NULL;
     if (!w) return;
@@ -91,10 +91,11 @@ static void write_window_start(void) {
 
 static void write_window_end(void) { write_times("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-/* Returns true if the window's last kernels have finished. Kernels of a stream run in order, so a record
- * of a kernel launched after the window means that the earlier ones are done. (Kernels that still run on
- * another stream are counted as lost.) Waiting has a cost only for programs that launch more kernels, and
- * these kernels end the wait. */
+/* Returns true if the window's last kernels have finished, or DRAIN_MAX_NS have passed; not before the
+ * last try to detach at a synchronisation. Kernels of a stream run in order, so a record of a kernel
+ * launched after the window means that the earlier ones are done. (Kernels that still run on another
+ * stream are counted as lost.) Waiting has a cost only for programs that launch more kernels, and these
+ * kernels end the wait. */
 static bool is_drained(uint64_t now) {
     if (atomic_load(&win.sync_tries) && now - win.closed_mono_ns < DRAIN_MAX_NS) return false;
     atomic_store(&win.sync_tries, 0);
@@ -110,7 +111,8 @@ static bool is_over(uint64_t now) {
 
 static void apply_state(void);
 
-/* Flushes CUPTI, then runs `step`. No lock is held during the flush, because it may hang in the driver. */
+/* If `due` is set, flushes CUPTI, then runs `step`. No lock is held during the flush, because the flush
+ * may hang in the driver. */
 static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)) {
     if (!atomic_load(due) || !attach_enter()) return;
     cupti.flush_all(how);
@@ -170,7 +172,7 @@ static void close_window(uint64_t now) {
 /* For overhead measurements (settings.arms), while the GPU is idle and no thread is inside a call: flushes
  * and disables everything, so that this block does not affect the next one. */
 static void switch_all_off(void) {
-    if (!lock_take(&win.switching, &host_locks)) return; /* a switch takes microseconds */
+    if (!lock_take(&win.switching, &host_locks)) return; /* the lock is held for microseconds */
     if (attach_enter()) {
         cupti.flush_all(0);
         activity_capture(false);
@@ -204,9 +206,9 @@ static bool switch_capture(bool on) {
     return true;
 }
 
-/* Opens or closes the window as needed. No thread waits for the lock: if it is taken, the thread
- * continues. Therefore every holder must call this again after releasing the lock, because another thread
- * may have tried to acquire it just before the release. */
+/* Opens or closes the window as needed. No thread waits for the lock: if another thread holds it, the
+ * function returns. Therefore every holder must call apply_state() again after releasing the lock, because
+ * another thread may have tried to acquire the lock just before the release. */
 static void apply_state(void) {
     bool again = true;
     while (again && capture_wanted() != atomic_load(&win.on)) {
@@ -225,7 +227,7 @@ static void update_time(uint64_t now) {
  * the delay is over. */
 static void update_budget(void) {
     if (!settings.budget_ppm || !atomic_load(&win.time_ok)) return;
-    if (pthread_mutex_trylock(&win.switching) != 0) return; /* at the next tick */
+    if (pthread_mutex_trylock(&win.switching) != 0) return; /* try again at the next tick */
     if (!win.watched) callbacks_watch();
     win.watched = true;
     atomic_store(&win.budget_ok, budget_allows(clock_mono_ns()));
@@ -261,7 +263,7 @@ bool window_is_idle(void) { return !atomic_load(&win.on) && !atomic_load(&win.dr
 
 unsigned window_tick_ms(void) { return atomic_load(&win.replays_done) ? DRAIN_TICK_MS : TICK_MS; }
 
-/* Until the first window closes, the trace contains no windows: all kernels are recorded. */
+/* Before the first window closes, all kernels were recorded and the trace contains no window. */
 void window_replays(bool on) {
     if (!on && !atomic_exchange(&win.sampled, true)) write_times("capture.from", win.from_wall_ns, 0);
     atomic_store(&win.replays_done, !on);
@@ -326,7 +328,7 @@ void window_range(int by, uint64_t wall_ns) {
 
 void window_finish(void) {
     atomic_store(&win.closed, true);
-    if (lock_take(&win.switching, &host_locks)) { /* a switch takes microseconds */
+    if (lock_take(&win.switching, &host_locks)) { /* the lock is held for microseconds */
         if (atomic_exchange(&win.on, false)) write_window_end();
         pthread_mutex_unlock(&win.switching);
     }

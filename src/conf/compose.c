@@ -23,7 +23,7 @@
 struct choice {
     char *group;
     char *name;        /* NULL: the group is not used */
-    const char *where; /* file that made the choice; interned */
+    const char *where; /* file that contains the choice, or CONF_COMMAND_LINE; borrowed */
 };
 
 struct choices {
@@ -177,7 +177,8 @@ static int read_default(struct conf *c, const struct conf_node *e, const char *i
     return 0;
 }
 
-/* Removes `defaults` from the tree. Without _self_ the file's own values come first, as in Hydra 1.1. */
+/* Moves the entries of `defaults` from the tree to the list. If _self_ is not among them, it is added
+ * first, so that the other entries override the file's own values. */
 static int take_defaults(struct conf *c, struct conf_node *tree, const char *inside, struct choices *list,
                          struct err *err) {
     const struct conf_node *d = conf_child(tree, "defaults", 8);

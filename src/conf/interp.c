@@ -12,7 +12,7 @@
 #define MAX_DEPTH 40
 #define MAX_BYTES (1u << 20) /* maximum total size of all replacements: ${a}${a} doubles at every step */
 
-enum { UNSEEN, OPEN, DONE }; /* conf_node.mark */
+enum { UNSEEN, OPEN, DONE }; /* values of conf_node.mark */
 
 struct interp {
     struct conf_node *root;
@@ -141,7 +141,7 @@ static int expand(struct interp *in, const struct conf_node *at, const char *tex
     return rc;
 }
 
-/* A value that is only "${key}" becomes a copy of the other value, with its type; it may be a whole group. */
+/* A value that is only "${key}" becomes a copy of the value of that key, which may be a whole group. */
 static int copy_value(struct interp *in, struct conf_node *n, const char *key) {
     const struct conf_node *to = target(in, n, key);
     if (!to) return -1;

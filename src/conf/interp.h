@@ -1,6 +1,7 @@
 /* Interpolation of ${...} in values. ${other.key} is the value of another key (of any type if it is the whole
- * value), ${now:%Y%m%d} the time of the run, ${oc.env:NAME,default} an environment variable. \${ is a literal
- * ${. Nesting (${a.${b}}) is supported; a circular reference is an error. */
+ * value), ${now:%Y%m%d} the time of the run, ${oc.env:NAME,default} an environment variable,
+ * ${hydra:runtime.cwd} the current folder. \${ is a literal ${. Nesting (${a.${b}}) is supported; a circular
+ * reference is an error. */
 #ifndef CONF_INTERP_H
 #define CONF_INTERP_H
 

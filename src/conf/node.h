@@ -25,7 +25,7 @@ struct conf_node {
     char *text;       /* scalars only */
     char *written;    /* text before interpolation; NULL: not interpolated */
     bool quoted;      /* the scalar was in quotes, so it is always text */
-    char mark;        /* state of tree walks: see interp.c */
+    char mark;        /* state while the tree is parsed (yaml.c) or interpolated (interp.c) */
     const char *file; /* "conf/config.yaml", CONF_COMMAND_LINE; NULL: unknown */
     unsigned line;    /* 0: none */
     struct conf_node **v;
@@ -38,10 +38,11 @@ struct conf_node *conf_scalar(const char *text, bool quoted);
 struct conf_node *conf_copy(const struct conf_node *n); /* with origins */
 void conf_node_free(struct conf_node *n);               /* accepts NULL */
 size_t conf_count(const struct conf_node *n);           /* number of nodes in the tree, including n */
-void conf_set_origin(struct conf_node *n, const char *file, unsigned line); /* the whole tree */
+void conf_set_origin(struct conf_node *n, const char *file, unsigned line); /* of the whole tree */
 
 /* Children. conf_add takes ownership of the child. */
-struct conf_node *conf_child(const struct conf_node *map, const char *key, size_t key_len); /* or NULL */
+/* NULL: `map` has no such key, or is not a map */
+struct conf_node *conf_child(const struct conf_node *map, const char *key, size_t key_len);
 void conf_add(struct conf_node *parent, const char *key, struct conf_node *child);
 void conf_remove(struct conf_node *parent, const struct conf_node *child);
 

@@ -305,7 +305,7 @@ static bool is_text_list(const struct schema_row *r, const struct conf_node *n) 
     return true;
 }
 
-/* Returns false if the node does not have the type of the row. */
+/* Returns false if the node does not have the type of the row or is out of its bounds. */
 static bool store_value(const struct schema_row *r, struct conf_node *n, void *field) {
     int64_t i;
     switch (r->type) {

@@ -23,7 +23,7 @@ enum schema_type {
 struct schema_row {
     const char *key;
     enum schema_type type;
-    bool optional; /* may be null; stored as NULL, NaN or -1 */
+    bool optional; /* may be null; stored as NULL, NaN, -1 or false */
     size_t offset;
     double min, max; /* numbers; both 0: any */
     const char *choices;

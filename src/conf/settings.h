@@ -1,5 +1,6 @@
 /* The settings of `inferprof profile` as a C struct. schema.c binds every key to a field. Texts and lists
- * point into the configuration tree and are valid as long as the tree exists. NULL or NaN: not set. */
+ * point into the configuration tree and are valid as long as the tree exists. Optional values that are not
+ * set are NULL, NaN or -1. */
 #ifndef CONF_SETTINGS_H
 #define CONF_SETTINGS_H
 
@@ -33,7 +34,7 @@ struct settings {
         const char *name, *kind, *root, *subset_filelist, *prompts;
         const struct conf_node *fallback_patterns; /* list of texts */
         struct {
-            int64_t num_epochs, num_samples_per_epoch, seed; /* -1: all */
+            int64_t num_epochs, num_samples_per_epoch, seed; /* num_samples_per_epoch -1: all */
             bool randomize;
         } sampling;
     } dataset;
@@ -41,7 +42,7 @@ struct settings {
         const char *name, *python;
         const struct conf_node *command, *devices;  /* lists of texts */
         const struct conf_node *env, *load, *infer; /* maps, or NULL */
-        int64_t threads, max_context;               /* 0: the engine's choice */
+        int64_t threads, max_context;               /* 0: chosen by the engine */
         bool exact;
         double start_timeout_s, load_timeout_s, request_timeout_s;
     } engine;

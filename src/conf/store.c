@@ -59,7 +59,7 @@ struct names {
     size_t n, cap;
 };
 
-/* "x.yaml" -> x */
+/* Adds "x" for the file "x.yaml"; ignores other files. */
 static void add_name(struct names *names, const char *file) {
     size_t n = strlen(file), tail = strlen(SUFFIX);
     if (n <= tail || strcmp(file + n - tail, SUFFIX) != 0 || strchr(file, '/') || file[0] == '.') return;

@@ -25,8 +25,8 @@ struct conf_store {
     size_t nbuiltin;
 };
 
-/* Appends the file's text to `out` and its display name to `origin`. Returns 1: read; 0: no such file; -1:
- * see err. */
+/* Appends the content of the file to `text` and its display name to `origin`. Returns 1 if it was read, 0 if
+ * there is no such file, -1 on an error (see err). */
 int conf_store_read(const struct conf_store *s, const char *name, struct strbuf *text, struct strbuf *origin,
                     struct err *err);
 bool conf_store_is_group(const struct conf_store *s, const char *group);

@@ -8,7 +8,7 @@
 #include "base/vec.h"
 
 #define MAX_DEPTH 32
-#define MAX_NODES 20000u /* also limits the expansion of aliases */
+#define MAX_NODES 20000u /* maximum number of values, including copies made for aliases */
 
 struct anchor {
     char *name;

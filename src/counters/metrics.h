@@ -11,7 +11,7 @@ struct metrics {
     const char *names[METRICS_MAX]; /* static texts */
     size_t n;
     char *listed;    /* "a;b;c", as written to the trace */
-    uint8_t *config; /* CUPTI's configuration image for them */
+    uint8_t *config; /* CUPTI's configuration image for these metrics */
     size_t config_bytes;
 };
 
@@ -19,8 +19,8 @@ struct metrics {
 int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability,
                    size_t max_metrics, struct metrics *m, struct err *err);
 void metrics_free(struct metrics *m);
-/* Opens a CUPTI host object that evaluates the chosen metrics; the caller must call host_close(), also on
- * failure. */
+/* Opens a CUPTI host object that evaluates the chosen metrics. If *host was set, the caller must call
+ * api->host_close(), even after a failure. */
 int metrics_host(const struct pm_api *api, const char *chip, const uint8_t *availability,
                  const struct metrics *m, void **host, struct err *err);
 

@@ -1,6 +1,7 @@
 /* Samples the hardware counters of one device into a trace until *stop is set. Runs in a separate process,
- * with one thread per device. The profiled program is not affected, and the counters cover all processes
- * that use the GPU. Only this thread decodes; evaluate.h does the rest. */
+ * with one thread per device. Nothing runs in the profiled program, and the counters cover all processes
+ * that use the GPU. The device's thread decodes samples; the threads of evaluate.h evaluate and write
+ * them. */
 #ifndef COUNTERS_SAMPLER_H
 #define COUNTERS_SAMPLER_H
 

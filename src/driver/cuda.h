@@ -1,5 +1,6 @@
-/* NVIDIA's driver library, libcuda.so.1, loaded at run time. The declarations are our own, so that the build
- * needs no CUDA headers; cuda_check.c compares them with cuda.h if that is installed.
+/* NVIDIA's driver library, libcuda.so.1, loaded at run time. The declarations are our own, so that the
+ * build needs no CUDA headers; cuda_check.c compares constants and structs with NVIDIA's cuda.h if that is
+ * installed.
  *     const struct driver *d = driver_load(&err);
  *     if (!d || driver_require(d, 12000, "the engine", &err) < 0) ... */
 #ifndef DRIVER_CUDA_H
@@ -120,8 +121,8 @@ struct driver {
 #undef X
 };
 
-/* Loads the library and calls cuInit(), once per process. Returns NULL on failure; err says what is
- * missing. */
+/* Loads the library and calls cuInit(), until both have succeeded once. Returns NULL on failure; err has the
+ * reason. */
 const struct driver *driver_load(struct err *err);
 /* Fails if the driver does not support this CUDA version. `who` is the part of the program that needs it. */
 int driver_require(const struct driver *d, int version, const char *who, struct err *err);
@@ -130,7 +131,8 @@ int driver_require(const struct driver *d, int version, const char *who, struct 
 const char *driver_missing(const struct driver *d);
 /* Sets err to "WHAT: <message of the driver>" and returns -1. */
 int driver_error(const struct driver *d, int error, const char *what, struct err *err);
-/* Returns the CUDA version without initialising the driver; 0: there is no driver. */
+/* Returns the CUDA version that the driver supports, without initialising the driver; 0: there is no
+ * driver. */
 int driver_version(void);
 
 #endif

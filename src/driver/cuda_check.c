@@ -1,5 +1,5 @@
-/* Compares our cuda.h with NVIDIA's cuda.h at compile time if NVIDIA's header is installed. Produces no
- * code. */
+/* Compares constants and structs of our cuda.h with NVIDIA's cuda.h at compile time, if NVIDIA's header is
+ * installed. Produces no code. */
 #include "driver/cuda.h"
 
 #if defined(__has_include) && !defined(__cppcheck__)

@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-/* Returns the mean number of experts that `tokens` rows use under uniform routing. */
+/* Returns the expected number of different experts that `tokens` rows use under uniform routing. */
 static double experts_touched(uint64_t experts, uint64_t topk, double tokens) {
     double e = (double)experts, missed = 1 - (double)topk / e;
     return e * (1 - pow(missed, tokens));

@@ -1,8 +1,8 @@
 /* Cost of operators: FLOPs (a multiply-add is 2; matmul, convolution and attention), the minimum bytes to
- * move, and two times on a device. The roofline time runs one operator after the other, each at its roof. The
- * hard bound is the larger of all FLOPs at the peak and all bytes at the bandwidth: an implementation that
- * overlaps operators can be faster than the roofline time, but not than the hard bound. Formulas:
- * docs/metrics.md.
+ * move, and two times on a device. The roofline time assumes that operators run one after the other, each
+ * at its roof. The hard bound is the larger one of two times: all FLOPs at the peak, and all bytes at the
+ * bandwidth. An implementation that overlaps operators can be faster than the roofline time, but not
+ * faster than the hard bound. Formulas: docs/metrics.md.
  *     struct llm_setup s = { .peak = { 989.4e12, 4.8e12 } };
  *     struct llm_cost c = llm_cost_prefill(m, &s, 1, 913, 0);     -- c.flops, c.bytes, c.floor_s
  * To compare with a measurement, use the measured counts: tokens processed, context, images. */
@@ -24,7 +24,7 @@ struct llm_peak {
 
 struct llm_setup {
     struct llm_peak peak;
-    enum llm_dtype kv; /* LLM_DTYPE_UNKNOWN: compute type of the model */
+    enum llm_dtype kv; /* LLM_DTYPE_UNKNOWN: type of the activations */
     bool head_all;     /* true: logits for every prompt row; false: for the last row only */
     /* Number of different experts that a pass reads per layer, counted by the engine; 0: the expected
      * number under even routing. */
@@ -71,7 +71,7 @@ const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same withou
  * pass. */
 struct llm_pass {
     struct llm_counts counts;
-    uint64_t batch, tokens, past; /* decoder */
+    uint64_t batch, tokens, past; /* decoder only */
     /* additional pairs per sequence, because image tokens also attend to later image tokens */
     double extra_pairs;
 };
@@ -81,12 +81,13 @@ struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s
 struct llm_cost llm_cost_stage(const struct llm_model *m, const struct llm_setup *s, int stage,
                                const struct llm_pass *pass);
 
-/* limited by windows */
+/* Bytes of the KV cache of one sequence with `tokens` tokens. Sliding windows limit the tokens of a layer. */
 double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t tokens);
 /* Estimated peak activation bytes of a stage: the rows in use at the same time in its widest module. Not a
  * bound. */
 double llm_activation_bytes(const struct llm_model *m, int stage, const struct llm_pass *pass);
-/* Returns the type of the KV cache: `override`, or the model's type if `override` is LLM_DTYPE_UNKNOWN. */
+/* Returns the type of the KV cache: `override`, or the type of the activations if `override` is
+ * LLM_DTYPE_UNKNOWN. */
 enum llm_dtype llm_kv_dtype(const struct llm_model *m, enum llm_dtype override);
 
 #endif

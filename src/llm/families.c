@@ -287,7 +287,8 @@ static const struct text_family text_families[] = {
       .activation = "silu",
       .topk = 6,
       .expert_intermediate = 1407 },
-    /* q_lora_rank: the default of the class is 1536, but files derived from V2-Lite (null) omit the key. */
+    /* No default for q_lora: that of the class is 1536, but files derived from V2-Lite (null) omit the
+     * key. */
     { .name = "deepseek_v2",
       .model_types = "|deepseek_v2|",
       .architectures = "|DeepseekV2ForCausalLM|",
@@ -519,7 +520,7 @@ static bool in_list(const char *list, const char *word) {
 }
 
 /* A known architecture takes precedence over model_type, because two different models have the type
- * "deepseek_vl_v2". The type is used only if the config has no architecture. */
+ * "deepseek_vl_v2". The type is used if no row has the architecture. */
 #define FIND(table)                                                                                    \
     for (size_t i = 0; i < COUNTOF(table); i++)                                                        \
         if (in_list((table)[i].architectures, architecture)) return &(table)[i];                       \

@@ -10,7 +10,7 @@
 /* Features of decoders. */
 enum text_trait {
     TEXT_TIED = 1 << 0,              /* tie_word_embeddings is true by default */
-    TEXT_QKV_BIAS = 1 << 1,          /* always */
+    TEXT_QKV_BIAS = 1 << 1,          /* q, k and v have a bias by default (qkv_bias) */
     TEXT_BIAS_DEFAULT = 1 << 2,      /* attention_bias is true by default (q, k, v and o) */
     TEXT_NO_ATTENTION_BIAS = 1 << 3, /* the key attention_bias is ignored */
     TEXT_ALL_BIAS = 1 << 4,          /* bias in every linear layer except the head */
@@ -20,7 +20,7 @@ enum text_trait {
     TEXT_SANDWICH = 1 << 8,
     TEXT_POSITIONS = 1 << 9,    /* learned position table */
     TEXT_SINKS = 1 << 10,       /* one learned score per head */
-    TEXT_EXPERT_BIAS = 1 << 11, /* experts and router */
+    TEXT_EXPERT_BIAS = 1 << 11, /* experts and router have biases */
     TEXT_SHARED_GATE = 1 << 12, /* a gate on the shared expert */
     TEXT_MLA = 1 << 13,
     TEXT_CORRECTION_BIAS = 1 << 14, /* router's load-balancing vector */
@@ -68,7 +68,7 @@ enum vision_trait {
     /* embed_dim is the width of the tower, hidden_size the width of the decoder */
     VISION_QWEN_NAMES = 1 << 12,
     VISION_QK_NORM_KEY = 1 << 13, /* qk_normalization / use_qk_norm in the config */
-    VISION_CLASSIFIER = 1 << 14,  /* a final linear layer if the config has labels */
+    VISION_CLASSIFIER = 1 << 14,  /* a final linear layer instead of the pooler, for image classification */
 };
 
 struct vision_family {
@@ -88,7 +88,7 @@ enum projector_kind {
     PROJECTOR_DUAL,      /* clip: one matrix per side, into the common space */
 };
 
-/* Multi-part models. The default decoder and tower are used if the config does not name others. */
+/* Multi-part models. `text` and `vision` are used if the config does not name other families. */
 struct joint_family {
     const char *name, *model_types, *architectures;
     const char *text, *vision;

@@ -3,8 +3,8 @@
  *     struct llm_fields f = { .section = text, .top = root, .prefix = "text_config.", ... };
  *     t->hidden = fields_uint(&f, "hidden_size|n_embd", 4096, 1 << 20);
  *     if (f.failed) return -1;
- * The first error is kept in err, and later reads return their default. A reader can therefore check `failed`
- * once at the end. Internal to src/llm. */
+ * The first error is kept in err, and later reads return some valid value. A reader can therefore check
+ * `failed` once at the end. Internal to src/llm. */
 #ifndef LLM_FIELDS_H
 #define LLM_FIELDS_H
 
@@ -45,9 +45,10 @@ bool fields_has(const struct llm_fields *f, const char *names); /* present and n
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 /* The same for the edge of a square, which may also be written as [448, 448]. */
 uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
-/* The same, but returns 0 without a note if the field is missing or null. */
+/* Like fields_uint(), but returns 0 without a note if the field is missing or null. */
 uint64_t fields_uint_if_set(struct llm_fields *f, const char *names, uint64_t max);
-/* The same for fields in which 0, null and missing all mean "none": accepts 0 and adds no note. */
+/* Reads a whole number in 0..max; null is 0, which means "none". If the field is missing, returns the
+ * default, and adds a note unless the default is 0. */
 uint64_t fields_uint_or_none(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 double fields_number(struct llm_fields *f, const char *names, double fallback); /* finite; no note */
 /* greater than 0; no note */

@@ -89,7 +89,7 @@ struct parse {
     struct gguf *g;
     const struct part *part;
     struct value_list *values;
-    struct bytes in; /* what is left */
+    struct bytes in; /* bytes that are not parsed yet */
     uint64_t alignment;
     struct err *err;
 };
@@ -186,7 +186,7 @@ static int read_value(struct parse *p, struct gguf_value *v) {
     return 0;
 }
 
-/* Computes the size of the tensor from its shape. */
+/* Computes the size of the tensor from its shape and type. */
 static int size_tensor(struct parse *p, struct gguf_tensor *t) {
     struct ggml_type_info info = ggml_type_info(t->type);
     t->numbers = 1;
@@ -235,7 +235,8 @@ static int read_tensor_info(struct parse *p, struct gguf_tensor *t) {
     return size_tensor(p, t);
 }
 
-/* Offsets are relative to the first aligned byte after the descriptions. */
+/* Converts offsets, which are relative to the first aligned byte after the descriptions, to offsets in the
+ * file. Fails if a tensor is not inside the file. */
 static int place_tensors(struct parse *p, size_t first) {
     uint64_t start = ((uint64_t)place(p) + p->alignment - 1) / p->alignment * p->alignment;
     uint64_t room = p->part->bytes > start ? p->part->bytes - start : 0;
@@ -362,7 +363,7 @@ static int read_head(struct parse *p, uint64_t *tensors, uint64_t *values) {
     return 0;
 }
 
-/* Reads the most recently mapped part. */
+/* Reads the part that was added last. */
 static int read_part(struct gguf *g, struct value_list *values, struct err *err) {
     const struct part *part = &g->parts.v[g->parts.n - 1];
     struct parse p = {
@@ -623,7 +624,7 @@ bool gguf_str(const struct gguf *g, const char *key, struct bytes *out) {
     return gguf_next_str(&at, out);
 }
 
-/* Returns element i of an array as a view of its bytes. */
+/* Returns a view of the array that starts at element i. */
 static bool element_at(const struct gguf_value *v, uint64_t i, struct bytes *out) {
     size_t each = kind_bytes(v->element);
     if (v->kind != GGUF_ARRAY || !each || i >= v->count) return false;

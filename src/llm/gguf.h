@@ -7,10 +7,10 @@
  *     const void *data = gguf_data(g, t);                                  -- t->bytes bytes
  *     gguf_close(g);
  * The input is untrusted. After a successful open, names are unique and every tensor has a known type. A
- * tensor's size follows from its shape; it is inside its file and does not overlap another tensor. Errors
- * contain the file and the byte offset. Some readers (all values, all kinds, tensor data) are part of the
- * interface although only tests use them so far. All data belongs to the handle and is valid until
- * gguf_close. Several threads may use a handle. */
+ * tensor's size follows from its shape and type. With gguf_open() and gguf_parse(), every tensor is inside
+ * its file and does not overlap another tensor. Errors contain the file and, if known, the byte offset.
+ * Some readers (all values, all kinds, tensor data) are part of the interface although only tests use them
+ * so far. All data belongs to the handle and is valid until gguf_close. Several threads may use a handle. */
 #ifndef LLM_GGUF_H
 #define LLM_GGUF_H
 
@@ -56,7 +56,7 @@ struct gguf_tensor {
 struct gguf_value {
     const char *key;
     enum gguf_kind kind;    /* GGUF_ARRAY: see `element` */
-    enum gguf_kind element; /* arrays only */
+    enum gguf_kind element; /* arrays: kind of the elements; otherwise the same as `kind` */
     uint64_t count;         /* arrays: number of elements; otherwise 1 */
     struct bytes raw;       /* the value as stored; for arrays, the elements. Not aligned */
 };

@@ -263,7 +263,7 @@ static void put_sizes(struct source *s) {
     json_object_set_new(s->config, "torch_dtype", json_string(config_dtype(s->g)));
 }
 
-/* The end of a text and the end of a turn both stop a generation. */
+/* The ends of a text, of a turn and of a message all stop a generation. */
 static void put_special_ids(struct source *s) {
     static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                         "tokenizer.ggml.eom_token_id" };
@@ -290,7 +290,8 @@ static int read_arch(struct source *s, const char *what, struct err *err) {
 /* ---- Tensors to operators */
 
 /* Names of tensors of a layer (after "blk.N.") and of the model, and the operators whose weights they
- * contain. If a tensor contains the weights of several operators, its bytes are divided by their sizes. */
+ * contain. If a tensor contains the weights of several operators, its bytes are divided among them in
+ * proportion to their parameters. */
 static const struct tensor_row {
     const char *base, *ops; /* "a|b" */
 } tensor_rows[] = {
@@ -444,7 +445,8 @@ static void set_op_bytes(struct assignment *a, struct llm_notes *notes) {
         if (m->ops[i].tied && m->ops[0].weight) m->ops[i].weight = m->ops[0].weight;
 }
 
-/* Describes the types that take most bytes, and chooses the type of the products. */
+/* Describes the block types by their share of the bytes. The type with the most bytes determines the type
+ * of the products. */
 static void set_types(struct llm_model *m, const struct gguf *g, struct llm_notes *notes) {
     double bytes[GGML_TYPES_END] = { 0 }, all = 0;
     struct strbuf s = STRBUF_INIT;
@@ -518,7 +520,7 @@ struct llm_model *llm_model_of_gguf(const struct gguf *g, const char *what, cons
         m->notes = notes.v;
         m->nnotes = notes.n;
         m->architecture = xstrdup(s.arch);
-        /* Converters of this architecture reorder the rows of q and k so that pairs are neighbours. */
+        /* Converters of the llama architecture reorder the rows of q and k so that pairs are neighbours. */
         m->text.rope.interleaved = strcmp(s.arch, "llama") == 0;
     }
     json_decref(s.config);

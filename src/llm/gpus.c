@@ -59,7 +59,8 @@
  * first, because a short name such as "h100" finds the first row. */
 /* clang-format off */
 static const struct llm_gpu gpus[] = {
-    /* name                   fp64   fp32   tf32    fp16    bf16     fp8    int8      fp4    GB/s   GB     L2   MHz  tMHz     W  SMs  cc        source */
+    /* name                   fp64   fp32   tf32    fp16    bf16     fp8    int8      fp4    GB/s   GB
+     * L2   MHz  tMHz     W  SMs  cc        source */
     { "V100 SXM2",              7.8,  15.7,     0,    125,      0,      0,      0,       0,    900,  32,     6, 1530, 1530,  300,  80, "7.0",    SRC_V100_SXM2 },
     { "V100 SXM2 16GB",         7.8,  15.7,     0,    125,      0,      0,      0,       0,    900,  16,     6, 1530, 1530,  300,  80, "7.0",    SRC_V100_SXM2 },
     { "V100 PCIe",                7,    14,     0,    112,      0,      0,      0,       0,    900,  32,     6, 1380, 1380,  250,  80, "7.0",    SRC_V100 },
@@ -170,7 +171,7 @@ static const struct gpu_alias {
     { "b300 sxm",                                   "B300" },
     { "mi250",                                      "MI250 GCD" },
     { "mi250x",                                     "MI250X GCD" },
-    /* the driver reports both GPUs by this name */
+    /* the driver reports this name for both MI250X and MI250 */
     { "mi250x mi250",                               "MI250X GCD" },
 };
 /* clang-format on */
@@ -195,7 +196,7 @@ static double tflops_of(const struct llm_gpu *g, enum llm_dtype t) {
     case LLM_FP4:
     case LLM_MXFP4:
     case LLM_NVFP4: return g->fp4;
-    default: return 0; /* int4 and others: the table has no peak; int4 weights become 16 bits wide */
+    default: return 0; /* int4 and others: the table has no peak; llm_gpu_peak() uses 16 bits for int4 */
     }
 }
 

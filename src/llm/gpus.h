@@ -15,7 +15,7 @@
 struct llm_gpu {
     const char *name;
     double fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4;
-    double gbytes_per_s, memory_gb; /* 10^9 */
+    double gbytes_per_s, memory_gb; /* in 10^9 bytes */
     double l2_mb;                   /* MiB */
     double boost_mhz;               /* clock for which the fp32 peak is specified */
     double tensor_mhz;              /* clock for which the 16-bit peak is specified */

@@ -75,7 +75,7 @@ static void simplify(const char *text, char *out, size_t cap) {
     out[n] = '\0';
 }
 
-/* Returns the row whose name or last word is `key` ("ndr", "400g"). */
+/* Returns the row whose name is `key`, or the network whose last word is `key` ("ndr", "400g"). */
 static const struct llm_link *find_row(const char *key) {
     char name[32];
     for (size_t i = 0; i < COUNTOF(links); i++) {

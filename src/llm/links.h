@@ -24,7 +24,7 @@ struct llm_link {
 size_t llm_links(void);
 const struct llm_link *llm_link_at(size_t i);
 /* Accepts a name of the table in any spelling ("nvlink4", "PCIe 5", "ndr") or GB/s per direction ("370").
- * A number fills `custom`. Returns NULL if the name is unknown; err has the nearest name. */
+ * A number fills `custom`. Returns NULL if the name is unknown; err then has the nearest name, if any. */
 const struct llm_link *llm_link_find(const char *text, struct llm_link *custom, struct err *err);
 /* Returns the link between GPUs of this kind in one node. NULL: unknown, or the same GPU is sold with
  * different links. */

@@ -244,7 +244,8 @@ static void read_image_rules(struct llm_vision *v, const struct joint_family *jo
     }
 }
 
-/* Reads the parts of a config that only an engine needs: image token, projector, layer of the features. */
+/* Sets the values that only an engine needs: mean and deviation of pixels, image token, bias and
+ * activation of the projector, layer of the features. */
 static void read_engine_fields(struct llm_vision *v, const struct joint_family *joint,
                                struct llm_fields *top) {
     static const float mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f },
@@ -265,7 +266,7 @@ static void read_engine_fields(struct llm_vision *v, const struct joint_family *
     if (at >= 0 && at <= (json_int_t)v->tower.layers) v->feature_layers = (uint32_t)at;
 }
 
-/* Reads the input and output width of the projector. */
+/* Sets the input and output width of the projector, and *common, the width of clip's common space. */
 static int projector_sizes(struct reading *r, const struct joint_family *joint, const json_t *vision,
                            struct llm_fields *top, uint64_t *common) {
     struct llm_vision *v = &r->m->vision;
@@ -531,7 +532,7 @@ static void add_limits_note(struct llm_model *m, const char *path, const char *w
     m->nnotes = notes.n;
 }
 
-/* Newer files call these values edges, but they are pixel counts. */
+/* Returns the value of `key`, or of `edge` in newer files, which call the pixel counts edges. */
 static const json_t *pixels_of(const json_t *root, const char *key, const char *edge) {
     const json_t *v = json_object_get(root, key);
     return v && !json_is_null(v) ? v : json_object_get(json_object_get(root, "size"), edge);
@@ -610,7 +611,7 @@ static char *config_path(const char *path) {
 }
 
 /* Older ModelOpt checkpoints describe the quantisation only in hf_quant_config.json. Returns NULL if there
- * is no such file. */
+ * is no such file or it is not valid. */
 static json_t *load_quant_file(const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "hf_quant_config.json");
     struct err ignored;

@@ -40,7 +40,7 @@ struct llm_rope {
     double theta;       /* base of the angles */
     double local_theta; /* for sliding-window layers (gemma3); otherwise equal to theta */
     double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale, mscale_all_dim,
-        attention_factor;            /* or NAN */
+        attention_factor;            /* NAN: not given */
     bool interleaved;                /* pairs are neighbours, as in GGUF files of the llama architecture */
     bool whole_dimensions;           /* yarn: round the two bounds outwards ("truncate") */
     uint64_t original_max_positions; /* 0: not given */
@@ -205,7 +205,7 @@ enum llm_pairs {
 
 struct llm_op {
     const char *name;   /* "q_proj" */
-    const char *module; /* key of params.by_module, such as "attention" */
+    const char *module; /* group of operators, such as "attention" (llm_module_params) */
     int stage;          /* index into llm_model.stages */
     enum llm_op_kind kind;
     enum llm_rows rows;
@@ -220,7 +220,7 @@ struct llm_op {
     enum llm_dtype weight; /* type of the quantised weight; LLM_DTYPE_UNKNOWN: same as the model */
     double instance_bytes; /* bytes per layer and expert: weight, scales, zero points and vectors */
     /* On a GPU that shares the model (shard.h): the fraction of the experts on this GPU, and the rows
-     * that this operator processes per row of the pass. 0: 1. */
+     * that this operator processes per row of the pass. 0 means 1. */
     double expert_share, row_scale;
     bool tied; /* uses the weight of another operator */
     bool idle; /* stored but never used */
@@ -231,7 +231,7 @@ struct llm_params {
     uint64_t total;
     uint64_t embedding;    /* input table; also the head if tied */
     uint64_t head;         /* 0 if tied */
-    uint64_t active;       /* parameters used per token: decoder and head, one row of the embedding table */
+    uint64_t active;       /* parameters used per token: decoder layers and head, no embedding table */
     uint64_t active_inner; /* like `active`, without the head */
 };
 
@@ -286,7 +286,7 @@ void llm_model_free(struct llm_model *m);
 double llm_op_expert_share(const struct llm_op *op); /* 1 if not set */
 double llm_op_row_scale(const struct llm_op *op);    /* 1 if not set */
 uint64_t llm_op_params(const struct llm_op *op);     /* parameters in all layers and experts; 0 if tied */
-double llm_op_weight_bytes(const struct llm_op *op); /* their bytes */
+double llm_op_weight_bytes(const struct llm_op *op); /* bytes of those parameters */
 uint64_t llm_module_params(const struct llm_model *m, const char *module);
 /* bytes of all weights of the model */
 double llm_weight_bytes(const struct llm_model *m);

@@ -1,7 +1,7 @@
 /* Operator tables: each row is an operator whose shape, count and conditions are named symbolically, so that
  * one table covers all families. Internal to src/llm.
- *     { "q_proj", "attention", LLM_OP_LINEAR, .in = DIM_HIDDEN, .out = DIM_Q, .vector = DIM_Q,
- *       .vector_when = HAS_QKV_BIAS, .count = COUNT_LAYERS, .unless = HAS_MLA } */
+ *     { "q_proj", "attention", LLM_OP_LINEAR, .in = HIDDEN, .out = Q, .vector = Q,
+ *       .vector_when = HAS_QKV_BIAS, .count = LAYERS, .unless = HAS_Q_LORA } */
 #ifndef LLM_OPROW_H
 #define LLM_OPROW_H
 
@@ -41,8 +41,8 @@ struct opbuild {
     uint64_t numbers[OPROW_NUMBERS_MAX]; /* [0] is 0, [1] is 1; the table's enum defines the others */
     enum llm_dtype quantized;            /* weight type of rows within quant_scope */
     uint8_t quant_scope;
-    enum llm_rows tokens; /* replacement for LLM_ROWS_TOKENS and LLM_PAIRS_CAUSAL; 0: none */
-    enum llm_pairs causal;
+    enum llm_rows tokens;  /* used instead of LLM_ROWS_TOKENS; 0: no replacement */
+    enum llm_pairs causal; /* used instead of LLM_PAIRS_CAUSAL; 0: no replacement */
 };
 
 void oprow_add(const struct opbuild *b, const struct oprow *rows, size_t n);

@@ -15,9 +15,9 @@ static double group_per_node(const struct llm_topology *t, uint64_t ranks) {
     return (double)MIN(ranks, t->gpus_per_node);
 }
 
-/* Returns the seconds to send `sent` bytes in a group of consecutive GPUs. A ring across nodes uses the
- * network adapters of all its GPUs in a node. An all-to-all sends to every other node through the GPU's
- * own adapter. */
+/* Returns the seconds to send `sent` bytes in a group of consecutive GPUs, and sets c->link to the limiting
+ * link. A ring across nodes uses the network adapters of all its GPUs in a node. An all-to-all sends to every
+ * other node through the GPU's own adapter. */
 static double send_seconds(const struct llm_topology *t, struct llm_comm *c, double sent, bool across) {
     double link = t->link ? t->link->gbytes_per_s * 1e9 : NAN,
            net = t->net ? t->net->gbytes_per_s * 1e9 : NAN;
@@ -43,7 +43,7 @@ static double send_seconds(const struct llm_topology *t, struct llm_comm *c, dou
     return fmax(inside_s, outside_s);
 }
 
-/* Adds `count` collectives of `bytes` each. `across`: the group spans several nodes. */
+/* Adds c.count collectives of c.bytes each. `across`: the group spans several nodes. */
 static void add_comm(const struct llm_topology *t, struct llm_part_pass *p, struct llm_comm c, bool across) {
     if (!c.count || c.ranks < 2 || !(c.bytes > 0) || p->ncomms == LLM_COMMS_MAX) return;
     c.sent_bytes = (double)c.count * c.bytes * llm_collective_factor(c.kind, c.ranks);
@@ -64,7 +64,7 @@ static struct stage_layers count_layers(const struct llm_model *m, struct llm_la
     return n;
 }
 
-/* `bytes`: the hidden states of all tokens of the pass. */
+/* Adds the collectives of the tensor-parallel group. `bytes`: size of the hidden states of all tokens. */
 static void add_tensor(const struct llm_model *m, const struct llm_topology *t, uint64_t stage,
                        struct stage_layers n, double bytes, double logit_bytes, struct llm_part_pass *p) {
     const struct llm_layout *l = &t->layout;
@@ -126,7 +126,7 @@ static double activation_width(const struct llm_model *m) {
     return llm_dtype_bytes(llm_kv_dtype(m, LLM_DTYPE_UNKNOWN));
 }
 
-/* Fills the communication of a GPU of pipeline stage `stage` for a pass of `rows` tokens, of which
+/* Adds the communication of one GPU of pipeline stage `stage` in a pass of `rows` tokens, of which
  * `head_rows` need logits. */
 static void add_comms(const struct llm_model *m, const struct llm_topology *t, uint64_t stage, double rows,
                       double head_rows, struct llm_part_pass *out) {

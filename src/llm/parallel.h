@@ -4,8 +4,8 @@
  *     if (llm_parallel_eval(&r, &t, &p, &err) < 0) ...            -- r: result of llm_static_eval()
  *     llm_parallel_text(&r, &p, how, &out);
  *     llm_parallel_free(&p);
- * Communication after a layer is not overlapped with computation in the roofline time, like operators.
- * GPUs are numbered tp first, then dp, then pp; `--batch` is the batch of one replica. */
+ * The roofline time assumes that communication does not overlap with computation, just as operators do not
+ * overlap. GPUs are numbered tp first, then dp, then pp; `--batch` is the batch of one replica. */
 #ifndef LLM_PARALLEL_H
 #define LLM_PARALLEL_H
 
@@ -53,10 +53,11 @@ struct llm_part {
 struct llm_parallel {
     struct llm_topology topology;
     uint64_t gpus;
-    struct llm_part *parts; /* topology.layout.pp */
-    /* Times of one batch through all stages. The hard bound overlaps everything within a stage. */
+    struct llm_part *parts; /* [topology.layout.pp] */
+    /* Times of one batch through all stages. The hard bound assumes that everything within a stage
+     * overlaps. */
     double prefill_s, decode_s, prefill_bound_s, decode_bound_s;
-    double slowest_decode_s; /* the stage that limits a full pipeline */
+    double slowest_decode_s; /* decode time of the slowest stage, which limits a full pipeline */
     double tokens_per_s;     /* rate of the job with one batch per replica in flight */
     /* rate of the job with pp batches per replica in flight; each batch needs its own KV cache */
     double tokens_per_s_full;

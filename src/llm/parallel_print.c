@@ -37,7 +37,7 @@ static void cell_seconds(struct table *t, double v) {
     table_cell(t, "%s", units_duration_ns(v * 1e9, s, sizeof s));
 }
 
-/* Long pipelines show the first stages and the last one. */
+/* Of a long pipeline, only the first stages and the last one are shown. */
 static bool is_shown(const struct llm_parallel *p, uint64_t i) {
     return i + 1 < STAGES_SHOWN || i + 1 == p->topology.layout.pp;
 }

@@ -32,13 +32,13 @@ static const char *text_of(const json_t *o, const char *key) {
     return s ? s : "";
 }
 
-/* Returns a whole number in 1..max; otherwise `fallback`. */
+/* Returns the value if it is a whole number in 1..max; otherwise `fallback`. */
 static uint32_t size_of(const json_t *v, uint32_t fallback, int64_t max) {
     int64_t n = json_is_integer(v) ? json_integer_value(v) : 0;
     return n >= 1 && n <= max ? (uint32_t)n : fallback;
 }
 
-/* group_size -1: one group per output. */
+/* Returns group_size. Values of 0 or less (usually -1) mean one group per output; the result is then 0. */
 static uint32_t group_of(const json_t *o, uint32_t fallback) {
     const json_t *v = json_object_get(o, "group_size");
     if (json_is_integer(v) && json_integer_value(v) <= 0) return 0;
@@ -71,7 +71,7 @@ static const struct llm_pack pack_nvfp4 = { .type = LLM_NVFP4,
                                             .activations = true };
 
 /* Reads weight_block_size [rows, columns]: there is one fp32 scale per block. If the key is missing, there
- * is one fp32 scale per matrix. */
+ * is one fp32 scale per matrix, and one for its inputs if the activation scheme is static. */
 static bool read_fp8(const json_t *c, struct llm_quant *q) {
     const json_t *block = json_object_get(c, "weight_block_size");
     q->pack = (struct llm_pack){ .type = LLM_FP8, .bits = 8, .activations = true };
@@ -242,8 +242,8 @@ char *quant_describe(const struct llm_quant *q) {
 
 /* ---- Modules that are not quantised */
 
-/* Name of the operator's module in Hugging Face models, after "model.layers.N."; alternatives are written
- * as "a|b". */
+/* Name of the operator's module in Hugging Face models, after "model.layers.N." (lm_head: the whole name);
+ * alternatives are written as "a|b". */
 static const struct module_path {
     const char *name, *paths;
 } module_paths[] = {
@@ -486,8 +486,8 @@ static uint32_t ratio_of(uint64_t size, uint64_t parts) {
     return each > 1 && each <= UINT32_MAX ? (uint32_t)each : 1;
 }
 
-/* Finds the layout of grouped weights. GPTQ: qweight is [in / 8, out], and there is a g_idx. AWQ: qweight
- * is [in, out / 8]. */
+/* Finds the layout of grouped weights. With 4 bits per weight, qweight is [in / 8, out] in GPTQ, which
+ * also has a g_idx, and [in, out / 8] in AWQ. */
 static bool pack_of_groups(const struct safetensors *st, const struct safetensors_tensor *t,
                            struct llm_pack *p) {
     const struct safetensors_tensor *scales = sibling(st, t->name, ".qweight", ".scales"),

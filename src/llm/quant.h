@@ -21,9 +21,11 @@ struct llm_quant {
 /* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false and adds a
  * note if the method is not supported. */
 bool quant_read(const json_t *config, struct llm_quant *q, struct llm_notes *notes);
-/* Finds the layout from the tensors' names, types and shapes. Returns false if no tensor is quantised. */
+/* Finds the layout from the name, type and shape of the first quantised tensor. Returns false if there is
+ * none. */
 bool quant_from_tensors(const struct safetensors *st, struct llm_quant *q);
-/* Splits operators of the decoder whose layers are partly in the ignore list. */
+/* Gives the layers in the ignore list the model's type again. An operator is split if only some of its layers
+ * are in the list. */
 void quant_exclude(struct llm_model *m, const struct llm_quant *q, struct llm_notes *notes);
 /* Returns "int4 in groups of 128 (linear layers of the decoder)"; the caller frees it. */
 char *quant_describe(const struct llm_quant *q);

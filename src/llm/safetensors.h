@@ -1,5 +1,5 @@
-/* Reads the headers of .safetensors files: the location of every tensor. Does not read or map weights;
- * callers open the file and seek to the offset.
+/* Reads the headers of .safetensors files: the type, shape and location of every tensor. Does not read or map
+ * weights; callers open the file and seek to the offset.
  *     struct safetensors *st = safetensors_open("model/", &err);   -- file, folder or index.json
  *     const struct safetensors_tensor *t = safetensors_find(st, "lm_head.weight");
  *     safetensors_close(st);
@@ -33,9 +33,10 @@ struct safetensors *safetensors_open(const char *path, struct err *err); /* NULL
 void safetensors_close(struct safetensors *st);                          /* accepts NULL */
 size_t safetensors_count(const struct safetensors *st);
 const struct safetensors_tensor *safetensors_at(const struct safetensors *st, size_t i); /* sorted by name */
-const struct safetensors_tensor *safetensors_find(const struct safetensors *st, const char *name); /* NULL */
+/* NULL: there is no such tensor */
+const struct safetensors_tensor *safetensors_find(const struct safetensors *st, const char *name);
 size_t safetensors_files(const struct safetensors *st);
-const char *safetensors_file(const struct safetensors *st, uint32_t file); /* its path */
+const char *safetensors_file(const struct safetensors *st, uint32_t file); /* path; NULL: no such file */
 
 /* Parses only a header, for tests and fuzzing: `head` is the JSON, `data_bytes` the size of the data after
  * it. */

@@ -11,18 +11,18 @@
 /* ---- Rules by operator */
 enum split {
     WHOLE,      /* on every GPU */
-    OUT,        /* columns of the output divided by tp */
+    OUT,        /* outputs divided by tp */
     OUT_KV,     /* like OUT, but a KV head is never divided */
-    IN,         /* rows of the input divided by tp; the bias stays whole */
-    VOCAB_IN,   /* rows of the embedding table */
-    VOCAB_OUT,  /* columns of the head */
-    HEADS,      /* attention */
-    EXPERT_OUT, /* experts divided by ep, and their output by the rest of tp */
+    IN,         /* inputs divided by tp; the bias stays whole */
+    VOCAB_IN,   /* rows of the embedding table divided by tp */
+    VOCAB_OUT,  /* outputs of the head divided by tp */
+    HEADS,      /* attention heads divided by tp */
+    EXPERT_OUT, /* experts divided by ep, and their outputs by expert_tp() */
     EXPERT_IN,
     SHARED_OUT, /* shared experts: like OUT, or whole on the tokens of this GPU */
     SHARED_IN,
 };
-enum where { ALL, DENSE, MOE, FULL, SLIDING, FIRST, LAST }; /* layers that have the operator */
+enum where { ALL, DENSE, MOE, FULL, SLIDING, FIRST, LAST }; /* layers or pipeline stage with the operator */
 
 static const struct rule {
     const char *name;
@@ -59,7 +59,7 @@ static const struct rule {
 };
 
 /* Operators without a row are norms and latent projections: whole, in every layer. Image encoders run on
- * the first stage, and every GPU of it has all of them. */
+ * the first stage, and every GPU of that stage has all of them. */
 static struct rule rule_of(const struct llm_op *op) {
     static const struct rule norm = { "", WHOLE, ALL }, image = { "", WHOLE, FIRST };
     if (op->stage != LLM_STAGE_DECODER) return image;
@@ -199,7 +199,7 @@ static void divide_experts(const struct llm_model *m, const struct llm_layout *l
     if (llm_experts_exchange(l)) op->row_scale = (double)l->ep / (double)l->tp;
 }
 
-/* Shared experts beside an exchange work on the tokens of this GPU, with whole matrices. */
+/* If tokens are exchanged, shared experts process the tokens of this GPU with whole matrices. */
 static void divide_shared(const struct llm_model *m, const struct llm_layout *l, struct llm_op *op,
                           bool out) {
     if (llm_experts_exchange(l))

@@ -1,6 +1,6 @@
 /* One GPU's part of a model that several GPUs share: the same operators with the GPU's own sizes, so that
  * cost.h computes the GPU's FLOPs and bytes.
- *     struct llm_layout l = { .tp = 8, .pp = 2 };
+ *     struct llm_layout l = llm_layout_of(8, 2, 0, 1);          -- tp 8, pp 2
  *     if (llm_layout_check(m, &l, &err) < 0) ...                -- the model cannot be divided like this
  *     struct llm_model *part = llm_shard_new(m, &l, 0);         -- a GPU of the first pipeline stage
  *     cost = llm_cost_prefill(part, &setup, batch, tokens, 0);
@@ -19,8 +19,8 @@
 #include "llm/model.h"
 
 struct llm_layout {
-    uint64_t tp, pp, dp; /* 0: 1 */
-    uint64_t ep;         /* 0: every expert is divided between all GPUs, like the other matrices */
+    uint64_t tp, pp, dp; /* at least 1 (llm_layout_of) */
+    uint64_t ep;         /* 0: every expert is divided among the tp GPUs, like the other matrices */
 };
 
 #define LLM_GPUS_MAX 65536
@@ -39,7 +39,8 @@ struct llm_layers llm_stage_layers(const struct llm_model *m, const struct llm_l
 /* Returns the number of routed experts per layer on the GPU that has the most; 0: the model has no
  * experts. */
 uint64_t llm_experts_per_gpu(const struct llm_model *m, const struct llm_layout *l);
-/* Returns true if the tokens of several replicas meet at the experts, so that an all-to-all moves them. */
+/* Returns true if the GPUs that share the experts belong to several replicas, so that an all-to-all sends the
+ * tokens to the experts. */
 bool llm_experts_exchange(const struct llm_layout *l);
 
 /* Borrows from `m`. The layout must have passed llm_layout_check(). */

@@ -3,7 +3,7 @@
  *     if (llm_static_eval(m, &workload, &device, &r, &err) < 0) ...
  *     llm_static_json_fields(&r, &j);             -- or llm_static_text()
  *     llm_static_free(&r);
- * The result borrows the model, the workload and the device. */
+ * The result borrows the model, the device and the texts of the workload. */
 #ifndef LLM_STATIC_H
 #define LLM_STATIC_H
 
@@ -31,12 +31,12 @@ struct llm_workload {
     bool head_all;
 };
 
-/* A row of the GPU table, or values given by the user. */
+/* The peaks of a device, from a row of the GPU table or given by the user. */
 struct llm_device {
     const struct llm_gpu *gpu; /* NULL: not given */
     struct llm_peak peak;
     const char *peak_source,
-        *bandwidth_source;         /* "table", "--peak-tflops", "MFU_PEAK_TFLOPS"; NULL: unknown */
+        *bandwidth_source;         /* "table", the name of an option or variable; NULL: unknown */
     struct llm_gpu_peak quantized; /* for quantised weights, from the table; reason NULL: not used */
 };
 
@@ -49,7 +49,7 @@ struct llm_static {
     const struct llm_device *device;
     struct llm_workload work; /* with defaults filled in */
     struct llm_setup setup;
-    struct llm_image_plan *plans; /* work.nimages */
+    struct llm_image_plan *plans; /* [work.nimages] */
     uint64_t image_tokens;        /* per sequence */
     struct llm_counts counts;     /* image work of the whole batch */
     struct llm_pass prefill_pass, decode_pass;
@@ -86,7 +86,8 @@ int llm_static_eval(const struct llm_model *m, const struct llm_workload *w, con
  * memory only, no notes. `r` owns nothing. For sweeps: takes microseconds per point. */
 void llm_static_vary(const struct llm_static *base, uint64_t batch, uint64_t prompt_tokens, uint64_t context,
                      struct llm_static *r);
-/* Adds the data of the weight files' headers, with a warning for every mismatch. */
+/* Adds the data of the weight files' headers. llm_static_add_files() also adds a warning for every
+ * mismatch with the config. */
 void llm_static_add_files(struct llm_static *r, const struct safetensors *st);
 void llm_static_add_gguf(struct llm_static *r, const struct gguf *g);
 void llm_static_free(struct llm_static *r);

@@ -329,7 +329,7 @@ static bool first_in_stage(const struct llm_model *m, size_t i) {
     return true;
 }
 
-/* Writes the operators and modules of every pass: images, prefill and one decode step. */
+/* Writes the operators, or the modules, of every pass: images, prefill and one decode step. */
 static void breakdown(const struct llm_static *r, bool modules, struct jsonw *j) {
     const struct llm_model *m = r->model;
     struct llm_pass images = { .counts = r->counts };

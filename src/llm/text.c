@@ -286,7 +286,7 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     r->mscale_all_dim = scaled ? fields_number(&in, "mscale_all_dim", NAN) : NAN;
     r->attention_factor = scaled ? fields_number(&in, "attention_factor", NAN) : NAN;
     r->whole_dimensions = !scaled || fields_bool(&in, "truncate", true);
-    if (r->kind == LLM_ROPE_LONGROPE) in.top = f->section; /* phi3: next to rope_scaling */
+    if (r->kind == LLM_ROPE_LONGROPE) in.top = f->section; /* phi3 has the key next to rope_scaling */
     r->original_max_positions =
         scaled ? fields_uint_if_set(&in, "original_max_position_embeddings", COUNT_LIMIT) : 0;
     in.top = NULL;
@@ -299,7 +299,7 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     f->failed = f->failed || in.failed || local.failed;
 }
 
-/* The text in the config is freed with the config. */
+/* Returns a static text, because the text in the config is freed with the config. */
 const char *activation_named(const char *name) {
     static const char *const names[] = { "silu",       "swish", "gelu", "gelu_new", "gelu_pytorch_tanh",
                                          "quick_gelu", "relu" };

@@ -82,7 +82,7 @@ int vision_read(struct llm_vision *v, const struct vision_family *fam, struct ll
     return f->failed ? -1 : 0;
 }
 
-/* ---- DeepSeek-OCR: SAM, then CLIP. Each has a section in vision_config.width, named after its size. */
+/* ---- DeepSeek-OCR: SAM, then CLIP. Each has a section in vision_config.width, such as "sam_vit_b". */
 static void ocr_tower(struct llm_tower *t, struct llm_fields *f, const char *key,
                       const struct llm_tower *usual) {
     struct llm_fields in = *f;

@@ -21,7 +21,7 @@ enum number {
     REL_GLOBAL, /* sam: both relative position tables of a layer */
     REL_WINDOW,
     NECK,
-    NECK9, /* channels under a 3x3 kernel */
+    NECK9, /* inputs of a 3x3 kernel: 9 * NECK */
     DOWN1,
     DOWN1_9,
     DOWN2,
@@ -44,7 +44,7 @@ enum condition {
     HAS_POOL_HEAD = 1 << 10,
     HAS_QK_NORM = 1 << 11,
     HAS_CLASSIFIER = 1 << 12,
-    /* another tower makes the patches, so the patch embedding of this tower is unused */
+    /* the input comes from SAM, so the patch embedding of this tower is not used */
     HAS_SAM_FIRST = 1 << 13,
     HAS_MASK_TOKEN = 1 << 14,
 };
@@ -152,7 +152,7 @@ static void fill_numbers(const struct llm_tower *t, bool class_token, uint64_t *
     n[WINDOWED] = t->layers - t->global_layers;
 }
 
-/* The rows have no module name; the caller sets it. */
+/* Adds the rows, which have no module name, with this module name. */
 static void add_rows(struct opbuild *b, const struct oprow *rows, size_t n, const char *module) {
     size_t from = b->model->nops;
     oprow_add(b, rows, n);
@@ -182,7 +182,7 @@ static uint32_t conditions(const struct vision_family *fam, struct llm_fields *f
     return has;
 }
 
-/* Marks the layers after the one whose features are used as stored but not used. */
+/* Sets `idle` for the layers after the one whose features are used. */
 static void set_unused_layers(struct llm_model *m, size_t from) {
     uint64_t layers = m->vision.tower.layers, used = m->vision.feature_layers;
     const size_t all = m->nops;

@@ -12,8 +12,12 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 
-#define WAIT_SHARE 0.1 /* of the time in which the threads could run; idle machines stay under 2% */
-#define CPU_SHARE 0.5  /* of the wall time; an engine on a CPU computes all the time */
+/* The machine was busy if the threads waited for a core for more than this share of the time in which they
+ * could run. On idle machines the share is below 2%. */
+#define WAIT_SHARE 0.1
+/* The machine was busy if an engine on a CPU got less CPU time than this share of the wall time. Such an
+ * engine computes all the time. */
+#define CPU_SHARE 0.5
 
 static const char *proc_dir(void) {
     const char *dir = getenv("INFERPROF_PROC");
@@ -35,7 +39,8 @@ void contention_start(struct contention *c) {
     free(path);
 }
 
-/* /proc/PID/task/TID/schedstat: time on a CPU, time runnable without a CPU, number of time slices. */
+/* Sums /proc/PID/task/TID/schedstat over the threads. The fields of the file are: time on a CPU, time
+ * runnable without a CPU, number of time slices. */
 struct contention_times contention_times(pid_t pid) {
     struct contention_times out = { 0 };
     struct strbuf text = STRBUF_INIT;
@@ -58,7 +63,7 @@ struct contention_times contention_times(pid_t pid) {
     return out;
 }
 
-/* A thread that ended in between makes the sums smaller; such an interval is not counted. */
+/* A thread that ended since the reading `before` makes the sums smaller; such an interval is not counted. */
 void contention_add(struct contention *c, pid_t pid, const struct contention_times *before,
                     uint64_t wall_ns) {
     struct contention_times after = contention_times(pid);

@@ -1,4 +1,4 @@
-/* Whether other programs used the CPUs while an engine was measured.
+/* Detects whether other programs used the CPUs while an engine was measured.
  *     struct contention c;
  *     contention_start(&c);
  *     struct contention_times before = contention_times(pid);       -- around each request

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/installed.h"
 
-#define READY_LIMIT_S 20.0 /* CUDA and CUPTI start slowly on machines with many GPUs */
+#define READY_LIMIT_S 20.0 /* limit for the start; CUDA and CUPTI start slowly with many GPUs */
 #define STOP_LIMIT_S 10.0
 
 /* Reads the line "ready METRICS" or "failed REASON". */
@@ -39,7 +39,7 @@ struct engine_proc *counters_start(const char *trace_path, unsigned interval_us,
     struct engine_proc *p = engine_proc_start(argv, set, err);
     if (p && await_ready(p, err) < 0) {
         engine_proc_stop(p, 0, NULL);
-        unlink(trace_path); /* contains only this failure */
+        unlink(trace_path); /* the file contains no samples */
         p = NULL;
     }
     free(visible);

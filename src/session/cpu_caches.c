@@ -25,13 +25,13 @@ static void read_line(const char *root, int cpu, int index, const char *name, ch
     strbuf_free(&text);
 }
 
-static double size_bytes(const char *text) { /* "32768K" */
+static double size_bytes(const char *text) { /* such as "32768K" */
     char *end;
     double v = strtod(text, &end);
     return v > 0 ? v * (*end == 'K' ? 1024 : *end == 'M' ? 1048576 : 1) : 0;
 }
 
-/* Returns true for the first core that lists a cache. All cores that share a cache list it. */
+/* Returns true only for the first core that lists a cache. Every core that shares the cache lists it. */
 static bool is_new(struct strlist *seen, int level, const char *shared_by) {
     char key[300];
     snprintf(key, sizeof key, "%d:%.280s", level, shared_by);

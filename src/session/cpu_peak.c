@@ -39,9 +39,10 @@
 #define CLOCK_BYTES ((size_t)4 << 20) /* minimum number of bytes read between two readings of the clock */
 #define MIN_ROUNDS 3
 #define MAX_ROUNDS 9
-/* The spread is 0.01 to 0.03 on idle machines, and 0.1 or more with other load on the memory bus. */
+/* Largest spread of a stable measurement. The spread is 0.01 to 0.03 on idle machines, and 0.1 or more with
+ * other load on the memory bus. */
 #define STABLE_SPREAD 0.05
-#define STABLE_SHARE 0.9 /* idle machines: above 0.98 */
+#define STABLE_SHARE 0.9 /* smallest cpu_share of a stable measurement; idle machines: above 0.98 */
 #define MAX_THREADS 1024u
 
 void cpu_name(char *out, unsigned long cap) {
@@ -70,7 +71,7 @@ struct worker {
     const uint64_t *memory; /* this thread's part of the memory; NULL: run the matrix product */
     size_t words;
     double seconds;
-    double amount_per_s; /* FLOP/s or bytes/s per CPU time */
+    double amount_per_s; /* FLOP or bytes per second of CPU time */
     double cpu_share;    /* CPU time / wall time */
     uint64_t keep;       /* prevents dead code elimination */
 };
@@ -160,7 +161,8 @@ static void read_round(struct worker *workers, unsigned threads, const uint64_t 
     if (words) run_threads(workers, threads, best);
 }
 
-/* Names each level after the cache that it fits into, or DRAM if it is no faster than the largest size. */
+/* Stores the bandwidth of each size. A size is named DRAM if it is not faster than DRAM_LIKE allows,
+ * otherwise after the cache that it fits into, or "cache" if that is unknown. */
 static void set_levels(struct cpu_peak *out, const struct best *reads) {
     double caches[CPU_CACHE_LEVELS], dram = reads[SWEEP_SIZES - 1].first;
     cpu_caches_read(CPU_CACHES_SYSFS, caches);
@@ -179,7 +181,7 @@ static void set_levels(struct cpu_peak *out, const struct best *reads) {
     out->bytes_per_s = dram;
 }
 
-/* Runs rounds until the best two agree, at most MAX_ROUNDS. */
+/* Runs at least MIN_ROUNDS rounds, and more until the result is stable, at most MAX_ROUNDS. */
 static void measure_rounds(struct cpu_peak *out, struct worker *workers, const uint64_t *memory,
                            double seconds) {
     struct best flops = { 0 }, reads[SWEEP_SIZES] = { { 0 } };
@@ -200,7 +202,7 @@ static void measure_rounds(struct cpu_peak *out, struct worker *workers, const u
     snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
 }
 
-/* Measures in this process, without a cache. seconds: approximate duration of each measurement. */
+/* Measures in this process, without the cache file. `seconds`: approximate duration of each measurement. */
 static int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err) {
     static struct worker workers[MAX_THREADS];
     uint64_t *memory = mmap(NULL, SWEEP_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -216,7 +218,7 @@ static int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *er
     return 0;
 }
 
-/* Runs in a child process, so that the memory and threads do not stay in this process. */
+/* Measures in a child process, so that the memory and threads do not stay in this process. */
 static int measure_apart(struct cpu_peak *out, struct err *err) {
     int fds[2];
     if (pipe(fds) < 0) return err_set(err, "measuring the CPU: %s", strerror(errno));

@@ -1,8 +1,8 @@
-/* Measured peak performance of this CPU: single-precision FLOP/s of a matrix product on all usable cores, and
- * bytes/s of reading working sets from 256 KiB (caches) to 512 MiB (DRAM), shared between the cores as
- * weights are. Measured once in a child process (needs about 550 MB for a short time)
- * and cached in $XDG_CACHE_HOME/inferprof/cpu-peak.json by CPU name. A measurement disturbed by other
- * programs is used if there is no better one, but never cached. */
+/* Measured peak performance of this CPU: single-precision FLOP/s of a matrix product on all usable cores,
+ * and bytes/s of reading working sets from 256 KiB (caches) to 512 MiB (DRAM), shared between the cores as
+ * weights are. Measured once in a child process (needs about 550 MB for a short time) and cached in
+ * $XDG_CACHE_HOME/inferprof/cpu-peak.json by CPU name and number of cores. A measurement disturbed by
+ * other programs is used but not cached. */
 #ifndef SESSION_CPU_PEAK_H
 #define SESSION_CPU_PEAK_H
 
@@ -20,8 +20,8 @@ struct cpu_peak {
     struct llm_levels levels; /* n 0: read from a cache file of an older version */
     char kernel[32];          /* implementation of the matrix product: "avx512", "avx2", "portable" */
     uint64_t measured_wall_ns;
-    double spread;    /* 1 - second best / best round; the larger of the two measurements */
-    double cpu_share; /* CPU time / wall time of the threads */
+    double spread;    /* 1 - second best / best round; the larger one of FLOP/s and bytes/s */
+    double cpu_share; /* CPU time / wall time of the threads; the smaller one of FLOP/s and bytes/s */
     unsigned rounds;
     bool cached; /* read from the cache file, not measured now */
     bool kept;   /* stored in the cache file */
@@ -37,8 +37,8 @@ bool cpu_peak_cached(struct cpu_peak *out);
 /* the caller frees it; NULL: neither XDG_CACHE_HOME nor HOME is set */
 char *cpu_peak_cache_path(void);
 
-/* Returns true if no other program used the cores and the best two rounds agree, so that the result may be
- * cached. */
+/* Returns true if the threads ran almost all the time and the best two rounds agree, so that the result
+ * may be cached. */
 bool cpu_peak_is_stable(const struct cpu_peak *p);
 /* Writes a stable measurement to the cache, replacing the old entry. Returns false if it is not stable or the
  * file cannot be written. */

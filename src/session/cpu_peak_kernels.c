@@ -1,7 +1,7 @@
 #include "session/cpu_peak_kernels.h"
 
-/* Compilers vectorise these loops for the instruction set of each copy: 6 x 32 accumulators are 12 registers
- * of 16 floats, or two passes of 6 x 16 with registers of 8 floats. */
+/* Vector types of the loops below. The 6 x 32 accumulators of a panel are 12 registers of 16 floats, or two
+ * passes of 6 x 16 with registers of 8 floats. */
 typedef float vec8 __attribute__((vector_size(32), aligned(4)));
 typedef float vec16 __attribute__((vector_size(64), aligned(4)));
 typedef uint64_t words2 __attribute__((vector_size(16), aligned(8)));
@@ -25,7 +25,8 @@ typedef uint64_t words8 __attribute__((vector_size(64), aligned(8)));
                 *(vec *)(c + i * PANEL_N + h + j * (width)) = acc[i][j];                                  \
     }
 
-/* Eight sums hide the latency of the operation. Vectors wider than the registers go through the stack. */
+/* Eight accumulators hide the latency of the operation. `vec` must not be wider than the registers: otherwise
+ * the accumulators are stored on the stack. */
 #define READ_BODY(vec)                                                                                  \
     const vec *q = (const vec *)p;                                                                      \
     const size_t each = sizeof(vec) / sizeof *p;                                                        \

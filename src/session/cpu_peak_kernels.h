@@ -1,4 +1,4 @@
-/* Inner loops of cpu_peak.c: the matrix product, once per instruction set, and the memory read. */
+/* Inner loops of cpu_peak.c: the matrix product and the memory read, once per instruction set. */
 #ifndef SESSION_CPU_PEAK_KERNELS_H
 #define SESSION_CPU_PEAK_KERNELS_H
 
@@ -10,7 +10,7 @@
 
 struct cpu_kernels {
     const char *name;
-    /* c[6][32] += sum over k of a[k][6] outer b[k][32] */
+    /* c[6][32] += sum over k of the outer product of a[k][6] and b[k][32] */
     void (*panel)(const float *a, const float *b, float *c, unsigned k);
     uint64_t (*read)(const uint64_t *p, size_t n); /* reads all n words; n is a multiple of 64 */
 };

@@ -93,7 +93,7 @@ int dataset_extract(struct dataset *d, const char *run_dir, struct err *err) {
 
 /* ---- Folder */
 
-/* Escapes glob characters in the folder's name. */
+/* Returns ROOT/PATTERN, with the glob characters of the folder's name escaped. */
 static char *glob_under(const char *root, const char *pattern) {
     struct strbuf s = STRBUF_INIT;
     for (const char *p = root; *p; p++) {
@@ -181,7 +181,7 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct st
 
 /* ---- Prompts */
 
-/* Returns true for a non-empty list of whole numbers that are 0 or more. */
+/* Returns true for a non-empty list of token ids: whole numbers from 0 to 2^31 - 2. */
 static bool is_ids(const json_t *ids) {
     bool good = json_array_size(ids) > 0;
     for (size_t i = 0; good && i < json_array_size(ids); i++) {
@@ -275,7 +275,7 @@ void dataset_open(struct dataset *d, const struct settings *s, struct strlist *p
 
 /* ---- Order of repeats */
 
-/* Reproducible shuffle: the k-th draw depends only on seed, epoch and k. */
+/* Reproducible shuffle: the result depends only on n and seed. */
 static void shuffle(size_t *v, size_t n, uint64_t seed) {
     for (size_t i = n; i > 1; i--) {
         size_t j = (size_t)(hash_u64(hash_u64(seed + 0x51ed27) ^ i) % i), t = v[i - 1];

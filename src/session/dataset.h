@@ -48,6 +48,6 @@ void dataset_free(struct dataset *d);
 void dataset_order(struct dataset *d, const struct settings *s, size_t repeats);
 int dataset_extract(struct dataset *d, const char *run_dir, struct err *err);
 int dataset_hash(struct dataset *d, struct err *err);
-void dataset_yaml(const struct dataset *d, struct strbuf *out); /* inputs.yaml */
+void dataset_yaml(const struct dataset *d, struct strbuf *out); /* content of inputs.yaml */
 
 #endif

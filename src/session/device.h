@@ -14,7 +14,7 @@ struct device_choice {
     int index;      /* index into the inventory; -1: CPU, or a MIG instance */
     char id[112];   /* for CUDA_VISIBLE_DEVICES: a UUID; "" on the CPU */
     char name[112]; /* "NVIDIA H200"; "cpu" */
-    char label[32]; /* "cpu", "cuda:0" */
+    char label[32]; /* "cpu", "cuda:0", "MIG" */
     char note[256]; /* message for the user; "" if none */
 };
 

@@ -68,7 +68,7 @@ static void find_cpu_peak(const struct profile_plan *p, struct device_peak *out)
               c.cached ? "cached from an earlier measurement" : "measured now");
 }
 
-/* Replaces the known value by the value that the user gave, and adds `by` to the source text. */
+/* Replaces *field by the value that the user gave, and adds `by` to the source text. NaN: not given. */
 static void take_given_peak(double value, double unit, const char *by, double *field,
                             struct device_peak *out) {
     if (isnan(value)) return;

@@ -9,16 +9,16 @@
 
 struct device_peak {
     struct llm_peak peak;      /* NaN: unknown */
-    const struct llm_gpu *gpu; /* GPU whose datasheet has the peak FLOP/s; NULL: they have another source */
+    const struct llm_gpu *gpu; /* GPU whose datasheet has the peak FLOP/s; NULL: another source */
     struct llm_levels levels;  /* bandwidth by working-set size; n 0: only one bandwidth is known */
     double read_bytes_per_s;   /* read bandwidth of a GPU that `calibrate` measured; NaN: not measured */
     char device[160];          /* such as "NVIDIA H200", or the name of the CPU */
     char type[64];             /* "bf16 dense"; "f32" */
-    char source[320];          /* source of both numbers; "": unknown */
+    char source[320];          /* source of the peaks; "": unknown */
     char detail[160];          /* details about the source, for assumptions.md; may be "" */
 };
 
-/* Logs a warning for each peak that it cannot find. */
+/* Logs a warning if the peaks are not known. */
 void device_peak_find(const struct profile_plan *p, struct device_peak *out);
 
 #endif

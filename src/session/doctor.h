@@ -1,4 +1,4 @@
-/* Checks whether this machine can be profiled: each check is OK, missing or limited, and has a remedy.
+/* Checks whether this machine can be profiled. The result of each check is OK, missing or limited.
  *     struct doctor d = { 0 };
  *     doctor_examine(&d, output_dir);
  *     for (size_t i = 0; i < d.n; i++) show(&d.v[i]);
@@ -15,7 +15,7 @@ enum doctor_status { DOCTOR_OK, DOCTOR_LIMITED, DOCTOR_MISSING };
 struct doctor_row {
     const char *check; /* "CUPTI"; borrowed */
     enum doctor_status status;
-    bool needed;  /* required by the native path: engine, collector and a writable folder */
+    bool needed;  /* required to profile the native engine: the collector and the output folder */
     char *found;  /* result of the check */
     char *remedy; /* NULL: none needed */
 };

@@ -125,7 +125,7 @@ static bool is_admin(void) {
     return caps >> 21 & 1; /* CAP_SYS_ADMIN */
 }
 
-/* The driver reports whether counters are restricted to administrators. */
+/* /proc/driver/nvidia/params contains whether counters are restricted to administrators. */
 static void check_counters(struct doctor *d) {
     FILE *f = fopen("/proc/driver/nvidia/params", "re");
     char line[256];

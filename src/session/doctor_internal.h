@@ -8,7 +8,7 @@
 struct doctor_row *doctor_add(struct doctor *d, const char *check, enum doctor_status status,
                               const char *remedy, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-void doctor_gpu(struct doctor *d);      /* driver, CUDA, CUPTI, NVML, GPUs, counters */
-void doctor_software(struct doctor *d); /* ncu, nsys, Python */
+void doctor_gpu(struct doctor *d);      /* driver, NVML, CUDA, GPU kernels, CUPTI, GPUs, counters */
+void doctor_software(struct doctor *d); /* ncu, nsys, Python and its packages */
 
 #endif

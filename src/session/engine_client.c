@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "session/engine_proc.h"
 
-#define BYE_LIMIT_S 20.0 /* Python and CUDA exit slowly, and the collector writes its last records */
+#define BYE_LIMIT_S 20.0 /* time limit for the exit, during which the collector writes its last records */
 
 struct engine_client {
     struct engine_proc *proc; /* NULL: broken */

@@ -14,7 +14,7 @@
 
 enum engine_result {
     ENGINE_OK,
-    ENGINE_NO,      /* error reply, or a well-formed reply with invalid values: the engine is usable */
+    ENGINE_NO,      /* the engine replied with an error and is still usable */
     ENGINE_BROKEN,  /* died, timed out or sent an invalid reply: close and open again */
     ENGINE_STOPPED, /* interrupted (interrupt.h) while waiting: close */
 };

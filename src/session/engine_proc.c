@@ -28,7 +28,7 @@
 struct engine_proc {
     pid_t pid;
     int in, out, err;      /* our ends of the pipes; -1: closed */
-    struct strbuf pending; /* stdout: incomplete line */
+    struct strbuf pending; /* stdout: bytes after the last returned line */
     struct strbuf talk;    /* stderr: incomplete line */
     char last_words[STDERR_TAIL_BYTES + 1];
     void (*tick)(void *ctx);
@@ -159,7 +159,7 @@ static void read_stderr(struct engine_proc *p) {
 
 /* ---- Request and reply */
 
-/* Moves the first line of `pending` to `reply`. */
+/* Moves the first line of `pending` to `reply`. The first `searched` bytes contain no newline. */
 static bool take_line(struct engine_proc *p, size_t searched, struct strbuf *reply) {
     const char *end =
         p->pending.len > searched ? memchr(p->pending.buf + searched, '\n', p->pending.len - searched) : NULL;
@@ -241,7 +241,7 @@ void engine_proc_stop(struct engine_proc *p, double grace_s, struct strbuf *how)
             wait_end(p, 5, &status);
         }
     }
-    kill(-p->pid, SIGKILL); /* its children */
+    kill(-p->pid, SIGKILL); /* children of the engine that are still running */
     if (p->err >= 0) read_stderr(p);
     if (how) program_add_end(how, status);
     if (p->err >= 0) close(p->err);

@@ -1,6 +1,5 @@
-/* An engine as a child process: sends one line to its stdin and reads one line back, with a time limit. It
- * runs in its own process group, so that Ctrl-C does not reach it, and is stopped when we exit. Its stderr
- * goes to the log.
+/* An engine as a child process: sends one line to its stdin and reads one line back, with a time limit. The
+ * engine runs in its own process group, so that Ctrl-C does not reach it. Its stderr goes to the log.
  *     struct engine_proc *p = engine_proc_start(argv, set, &err);
  *     if (engine_proc_exchange(p, line, n, 5.0, &reply) == ENGINE_IO_LINE) ...
  *     engine_proc_stop(p, 2.0, &how);                     -- also frees; accepts NULL */
@@ -27,17 +26,17 @@ enum engine_io {
 struct engine_proc;
 /* `set`: NULL-terminated "NAME=VALUE" strings to add to our environment; NULL: none. */
 struct engine_proc *engine_proc_start(char *const *argv, const char *const *set, struct err *err);
-/* Called about five times per second while waiting for a reply. */
+/* `tick` is called at least five times per second while waiting for a reply. */
 void engine_proc_on_wait(struct engine_proc *p, void (*tick)(void *ctx), void *ctx);
 /* Sends the n bytes of `line` (with its newline) and appends the next line to the reply, without its
  * newline. */
 enum engine_io engine_proc_exchange(struct engine_proc *p, const char *line, size_t n, double limit_s,
                                     struct strbuf *reply);
 pid_t engine_proc_pid(const struct engine_proc *p);
-/* returns the end of its stderr; may be "" */
+/* returns the last part of the engine's stderr; may be "" */
 const char *engine_proc_last_words(const struct engine_proc *p);
 /* Closes the stdin of the engine, waits up to grace_s, then kills the process group. Appends "exit status 1"
- * or "signal 11 (...)" to `how`. */
+ * or "signal 11 (...)" to `how`, which may be NULL. */
 void engine_proc_stop(struct engine_proc *p, double grace_s, struct strbuf *how);
 
 #endif

@@ -27,7 +27,8 @@ static enum engine_verdict invalid_reply(const char *line, size_t n, struct err 
     return ENGINE_GARBAGE;
 }
 
-/* Parses the reply to this request. Returns NULL if it is not valid; *verdict and err have the reason. */
+/* Parses the reply to this request. Returns NULL if the reply is an error or not valid; *verdict and err then
+ * have the reason. */
 static json_t *open_reply(const char *line, size_t n, const char *op, uint64_t id,
                           enum engine_verdict *verdict, struct err *err) {
     struct err why;

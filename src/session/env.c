@@ -41,8 +41,8 @@ void env_free(struct env *e) {
     *e = (struct env){ 0 };
 }
 
-/* Finds the line that starts with `key` and copies the rest of it, without surrounding quotes and blanks.
- * Returns false if there is no such line. */
+/* Finds the first line that starts with `key` and copies the rest of the line, without leading blanks and
+ * quotes, up to the next quote. Returns false if there is no such line. */
 static bool line_value(const char *path, const char *key, char *out, size_t cap) {
     struct strbuf text = STRBUF_INIT;
     struct err err;

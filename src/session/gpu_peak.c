@@ -16,9 +16,9 @@
 
 #define OLDEST_CUDA 11000 /* the oldest version with all functions that this file calls */
 #define BLOCK_THREADS 256u
-#define BLOCKS_PER_SM 6u /* all blocks are resident: the kernel needs 40 of 65,536 registers per thread */
+#define BLOCKS_PER_SM 6u /* all are resident: 6 x 256 threads x 40 registers fit in 65,536 per SM */
 #define ROUNDS 5
-#define PASS_BYTES 8e9 /* bytes per launch, about 2 ms; the launch itself takes microseconds */
+#define PASS_BYTES 8e9 /* bytes to read per launch: about 2 ms; the launch itself takes microseconds */
 
 /* One GPU with all resources that must be released. */
 struct bench {
@@ -156,7 +156,7 @@ static int measure_all(struct gpu_peaks *out, struct err *err) {
     return 0;
 }
 
-/* The message that the child sends. */
+/* The message that the child sends to its parent. */
 struct answer {
     struct gpu_peaks peaks;
     struct err err;

@@ -13,7 +13,7 @@
 #define GPU_PEAK_SIZES 4
 
 struct gpu_read {
-    double bytes, bytes_per_s; /* best of the rounds */
+    double bytes, bytes_per_s; /* size of the buffer; best rate of the rounds */
 };
 struct gpu_peak {
     char name[96];
@@ -23,21 +23,21 @@ struct gpu_peak {
     size_t nreads;
     double bytes_per_s; /* bandwidth of the largest size; NaN: not measured */
     double spread;      /* 1 - second best / best round of the largest size */
-    char problem[256];  /* why it was not measured; "" */
+    char problem[256];  /* why it was not measured; "": it was measured */
 };
 struct gpu_peaks {
     struct gpu_peak v[GPU_PEAK_DEVICES];
     size_t n;
 };
 
-/* Measures all GPUs that CUDA reports. Returns -1 if there is none or the driver does not work; err says
- * what is missing. A GPU that cannot be measured has a problem instead of figures. */
+/* Measures all GPUs that CUDA reports. Returns -1 if there is none, the driver does not work or the child
+ * fails; err has the reason. A GPU that cannot be measured has a problem instead of figures. */
 int gpu_peaks_measure(struct gpu_peaks *out, struct err *err);
 
 /* Cache file $XDG_CACHE_HOME/inferprof/gpu-peak.json, one row per GPU name. Reports print the measured read
  * bandwidth next to the bandwidth in the datasheet. */
 char *gpu_peak_cache_path(void); /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
-/* Returns true if the best two rounds agree within 5%, which means that no other program used the GPU. */
+/* Returns true if the best two rounds agree within 5%. They differ more if another program uses the GPU. */
 bool gpu_peak_is_stable(const struct gpu_peak *p);
 /* Stores the stable measurements. Returns false if the file cannot be written. */
 bool gpu_peaks_keep(const struct gpu_peaks *gpus);

@@ -18,7 +18,8 @@ bool hub_is_id(const char *text) {
     return !file_exists(text);
 }
 
-/* Returns HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub, like the hub's own library. */
+/* Returns HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub,
+ * like the hub's own library. */
 static char *cache_folder(void) {
     const char *cache = getenv("HF_HUB_CACHE"), *home = getenv("HF_HOME"), *xdg = getenv("XDG_CACHE_HOME"),
                *user = getenv("HOME");

@@ -8,8 +8,8 @@
 
 /* Returns true for ORG/NAME if it is not a path on this machine. */
 bool hub_is_id(const char *text);
-/* Returns the folder of the model's newest snapshot; the caller frees it. NULL: it is not in the cache,
- * and err contains the command that downloads it. */
+/* Returns the folder of the snapshot of the branch main, or of any snapshot if that one is missing. The
+ * caller frees it. NULL: the model is not in the cache, and err contains the command that downloads it. */
 char *hub_cache_find(const char *id, struct err *err);
 
 #endif

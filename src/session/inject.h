@@ -1,5 +1,5 @@
-/* Environment variables that make a program load the collector: the variables that CUDA and NVTX read, and
- * the collector's settings. Children of the program inherit them.
+/* Environment variables that make a program load the collector: the variables that CUDA, NVTX and NCCL read,
+ * and the collector's settings. Children of the program inherit them.
  *     struct inject_env env;
  *     if (inject_env_make(&env, &options, &err) < 0) ...
  *     spawn_options.set = env.set;
@@ -43,7 +43,7 @@ struct inject_options {
 struct inject_env {
     char **set;    /* "NAME=VALUE", NULL-terminated */
     char *kept[3]; /* variables of CUDA, NVTX and NCCL that the user had already set; NULL: none */
-    bool cuda_kept, nvtx_kept, nccl_kept; /* true: the collector is not loaded through this variable */
+    bool cuda_kept, nvtx_kept, nccl_kept; /* true: the collector is not loaded through CUDA, NVTX or NCCL */
 };
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err);
@@ -51,12 +51,13 @@ void inject_env_free(struct inject_env *env);
 /* Returns the process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt
  * (after exec). The host name may contain dashes. Returns 0 for other files. */
 long inject_trace_pid(const char *file_name);
-/* Returns true if the name of a trace begins with <host>- of this machine, or in a job with <node>-rank<N>-;
- * `rank` LAUNCHER_UNKNOWN: of any rank. Process ids of other machines say nothing here. */
+/* Returns true if the name of a trace begins with <host>- of this machine, or in a job with
+ * <node>-rank<N>-; `rank` LAUNCHER_UNKNOWN: of any rank. The process id of a trace is valid only on the
+ * machine that wrote it. */
 bool inject_trace_is_local(const char *file_name, const struct launcher *l, uint32_t rank);
 /* Adds the reasons why processes have no trace: the collector writes a file <host>-<pid>.problem for each
  * process, or sends a message if it cannot start a thread. A reason shared by several processes is added
- * once. */
+ * once, followed by the number of further processes. */
 void inject_add_problems(const char *trace_dir, struct strlist *problems);
 /* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or in ../lib/inferprof. The caller frees
  * the path. NULL: not found, and err lists the searched folders. */

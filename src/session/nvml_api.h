@@ -36,7 +36,8 @@ struct nvml_api {
     int (*capability)(nvml_device, int *, int *);
 };
 
-/* Loads and initialises NVML. Only the first six functions above are always set; the others may be NULL. */
+/* Loads and initialises NVML. Always set: init, shutdown, error_string, driver_version, count and handle. The
+ * other functions may be NULL. */
 int nvml_api_open(struct nvml_api *api, struct err *err);
 void nvml_api_close(struct nvml_api *api);
 

@@ -6,8 +6,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Returns the path of a cache file, for example "cpu-peak.json". The caller frees it. NULL: neither
- * XDG_CACHE_HOME nor HOME is set. */
+/* Returns the path of a cache file, for example "cpu-peak.json". The caller frees it. NULL: XDG_CACHE_HOME
+ * is not an absolute path, and HOME is not set. */
 char *peak_cache_path(const char *file);
 /* Returns the whole file; NULL if it does not exist or is not valid. The caller releases it with
  * json_decref. */

@@ -95,7 +95,8 @@ int profile_folder_write_inputs(const struct profile_folder *f, const struct pro
     return rc;
 }
 
-/* Records engine.load as given, because it may be the only difference between two runs of a model. */
+/* Records the options of engine.load, because they may be the only difference between two runs of a model.
+ * Secrets are masked. */
 static void add_engine_options(const struct conf_node *load, struct env *env) {
     struct strbuf text = STRBUF_INIT;
     bool is_switch;

@@ -1,5 +1,5 @@
 /* The run folder of `inferprof profile`: config.yaml, env.json, inputs.yaml, trace/ and the log. Created
- * before the engine starts; some files are completed afterwards. */
+ * before the engine starts; env.json is completed afterwards. */
 #ifndef SESSION_PROFILE_FOLDER_H
 #define SESSION_PROFILE_FOLDER_H
 
@@ -18,8 +18,8 @@ struct profile_folder {
 int profile_folder_open(struct profile_folder *f, struct profile_plan *p, struct err *err);
 void profile_folder_free(struct profile_folder *f);
 
-/* Writes the configuration and environment of the run. Called before the run starts, so that the files exist
- * even if the run is killed. Adds the device to the environment. */
+/* Writes config.yaml, env.json and inputs.yaml. Called before the run starts, so that the files exist even if
+ * the run is killed. Adds the device and the model to the environment. */
 int profile_folder_write_inputs(const struct profile_folder *f, const struct profile_plan *p,
                                 const char *config_yaml, struct env *env, struct err *err);
 /* Rewrites env.json with information that is known only after the engine has run. */

@@ -56,7 +56,7 @@ static void plan_command(struct profile_plan *p, struct strlist *problems) {
 
 #define FALLBACK_FAMILY "llama"
 
-/* An unknown family is treated as a plain decoder; the report says so. */
+/* An unknown family is loaded as FALLBACK_FAMILY; the report contains this assumption. */
 static struct llm_model *load_model(struct profile_plan *p, const char *path, struct llm_load *how) {
     struct err ignored;
     how->assume = p->s.model.assume;
@@ -112,7 +112,8 @@ static bool has_ending(const char *dir, const char *ending) {
     return found;
 }
 
-/* Reads the headers of the weight files. Other engines may have their own formats. */
+/* Checks the weight files of the engines native and hf by their headers. Other engines may have their own
+ * formats. */
 static void check_weights(const struct profile_plan *p, struct strlist *problems) {
     const char *path = p->s.model.path, *engine = p->s.engine.name;
     bool hf = strcmp(engine, "hf") == 0;
@@ -120,7 +121,7 @@ static void check_weights(const struct profile_plan *p, struct strlist *problems
     if ((!hf && strcmp(engine, "native") != 0) || strcmp(p->s.model.weights, "auto") != 0) return;
     if (strcmp(path, "embedded") == 0 || !file_is_dir(path)) return;
     if (hf && (has_ending(path, ".bin") || has_ending(path, ".pt"))) return;
-    if (!hf && has_ending(path, ".gguf")) return; /* plan_model() has read it */
+    if (!hf && has_ending(path, ".gguf")) return; /* plan_model() has read the file */
     if (!has_ending(path, ".safetensors")) {
         strlist_add(problems,
                     "model.path=%s: contains no weights (*.safetensors); download them, or use "

@@ -1,4 +1,5 @@
-/* The checked plan of `inferprof profile`. Every problem is found before any work is done. */
+/* The plan of `inferprof profile`. It is checked before any work is done, and all problems are reported
+ * together. */
 #ifndef SESSION_PROFILE_PLAN_H
 #define SESSION_PROFILE_PLAN_H
 
@@ -30,6 +31,6 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist
 /* Runs the checks that take seconds, for --dry-run: imports the Python packages that engine hf needs. */
 void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems);
 void profile_plan_close(struct profile_plan *p);
-void profile_plan_text(const struct profile_plan *p, struct strbuf *out); /* --dry-run */
+void profile_plan_text(const struct profile_plan *p, struct strbuf *out); /* for --dry-run */
 
 #endif

@@ -23,7 +23,7 @@
 #include "session/run_dir.h"
 
 #define RANK_FILE_BYTES (1u << 20)
-#define LISTED_WORDS 60 /* characters of a list of ranks before it is shortened */
+#define LISTED_WORDS 60 /* a list of ranks is shortened after this many characters */
 
 /* The contents of the file of a rank. */
 struct member {
@@ -180,7 +180,7 @@ static int check_folder(const char *dir, struct err *err) {
         foreign |= e->d_name[0] != '.' && strcmp(e->d_name, RANK_FOLDER_NAME) != 0;
     if (d) closedir(d);
     char *again = file_join(dir, RANK_FOLDER_NAME);
-    foreign &= !file_is_dir(again); /* another rank may have created it since */
+    foreign &= !file_is_dir(again); /* another rank may have created ranks/ since */
     free(again);
     return foreign ? err_set(err, "%s is not empty: choose another folder for this run", dir) : 0;
 }

@@ -25,7 +25,7 @@ struct rank_folder {
     char *dir, *path; /* the run folder; the file of this rank */
     char *command;
     uint64_t started_ns; /* wall clock */
-    bool first;          /* this rank came first: it writes files that the folder has once */
+    bool first;          /* the first rank of the folder: it writes the files that exist only once */
 };
 
 int rank_folder_join(struct rank_folder *f, const char *dir, const struct launcher *l, const char *command,
@@ -37,9 +37,9 @@ bool rank_folder_leave(struct rank_folder *f, int wait_status, const struct strl
                        struct err *err);
 void rank_folder_free(struct rank_folder *f);
 
-/* Adds problems of the job from the files of the ranks: ranks that failed, that did not end or that never
- * started, and the problems that they reported. `recorded(rank, ctx)` returns true if the rank has a
- * trace. Adds nothing for a folder that is not shared by ranks. */
+/* Adds problems of the job from the files of the ranks: ranks that failed, did not end, never started or left
+ * no trace, and the problems that ranks reported. `recorded(rank, ctx)` returns true if the rank has a trace.
+ * Adds nothing for a folder that is not shared by ranks. */
 typedef bool rank_recorded(uint32_t rank, const void *ctx);
 void rank_folder_problems(const char *dir, rank_recorded *recorded, const void *ctx, struct strlist *out);
 

@@ -27,8 +27,8 @@
 /* An error message of the engine. Each message is listed once. */
 struct failure {
     char *message;
-    size_t requests; /* number of requests that failed with it */
-    size_t problem;  /* its index in the list of problems */
+    size_t requests; /* number of requests that failed with this message */
+    size_t problem;  /* index of the message in session_result.problems */
 };
 
 struct run {
@@ -38,8 +38,8 @@ struct run {
     struct engine_client *engine; /* NULL: not running */
     bool recording;               /* the engine runs with the collector loaded */
     bool good_since_start;        /* the engine has answered since its last start */
-    uint64_t shown;               /* for the progress line */
-    unsigned starts;              /* of the engine */
+    uint64_t shown;               /* number of repeats in the progress line */
+    unsigned starts;              /* number of starts of the engine */
     unsigned starts_before_timing;
     struct contention contention;
     struct {
@@ -79,7 +79,8 @@ static void add_env(struct run *r, char *pair) {
     vec_push(&r->env, pair);
 }
 
-/* On a GPU, the collector is loaded for the representative run only. */
+/* Adds the variables that load the collector. Used on a GPU, for the engine of the representative run
+ * only. */
 static void add_collector(struct run *r) {
     const struct settings *s = r->s;
     struct inject_options o = { .trace_dir = r->plan->trace_dir, .what = INJECT_NVTX };
@@ -170,7 +171,7 @@ static bool any_done(const struct run *r) {
     return any;
 }
 
-/* Lists each message once. */
+/* Adds the message to the problems, if it is new. */
 static void note_failure(struct run *r, const char *what, const char *message) {
     size_t i = 0;
     while (i < r->failures.n && strcmp(r->failures.v[i].message, message) != 0) i++;
@@ -203,8 +204,7 @@ static void end_failures(struct run *r) {
     free(r->failures.v);
 }
 
-/* Runs the warmup rounds and discards the answers. Returns -1 if the engine is not running, or on
- * interrupt. */
+/* Runs the warmup rounds. Returns -1 if the engine broke, or on interrupt. */
 static int warm_up(struct run *r, const char *why) {
     const struct dataset *d = r->plan->dataset;
     if (r->s->profiling.warmup_rounds == 0 || !d->order.n) return 0;
@@ -234,7 +234,8 @@ static int warm_up(struct run *r, const char *why) {
     return result == ENGINE_OK ? 0 : -1;
 }
 
-/* Restarts the engine, unless it failed without a single good answer since the last start. */
+/* Restarts the engine. After the first restart, gives up instead if the engine has given no good answer since
+ * its last start. */
 static void restart(struct run *r) {
     struct err err;
     bool deserves = r->good_since_start || r->out->restarts == 0;
@@ -255,7 +256,7 @@ static void restart(struct run *r) {
     }
 }
 
-/* Lists each note of the engine once. */
+/* Adds the notes of the engine to the problems, each once. */
 static void take_notes(struct run *r, const struct engine_answer *a) {
     for (size_t i = 0; i < a->notes.n; i++) {
         struct strbuf note = STRBUF_INIT;
@@ -272,7 +273,7 @@ static void take_notes(struct run *r, const struct engine_answer *a) {
     }
 }
 
-/* Runs one request. Stores a failure in `to` and restarts the engine if possible. */
+/* Runs one request. Stores a failure in `to`; restarts the engine if it is broken. */
 static void infer(struct run *r, struct session_repeat *to, json_t *request, const char *what) {
     struct err err;
     uint64_t from = clock_mono_ns();
@@ -350,7 +351,7 @@ static const char *recorded_detail(const struct settings *s) {
     return "stages";
 }
 
-/* Writes the memory that the engine reported as a trace. */
+/* Writes a trace with the memory use that the engine reported. */
 static void write_memory(struct run *r, const struct engine_answer *a) {
     struct err err;
     if (!a->memory.n) return;
@@ -396,8 +397,7 @@ static void run_representative(struct run *r) {
     free(trace);
 }
 
-/* Replaces the engine by a new process without the collector, so that the timing has no recording overhead.
- * */
+/* Replaces the engine by a new process without the collector, so that timing has no recording overhead. */
 static void start_timed_process(struct run *r) {
     struct err err;
     stop_engine(r);
@@ -411,7 +411,7 @@ static void start_timed_process(struct run *r) {
     }
 }
 
-/* NVML updates the counter every 20 to 100 ms; shorter intervals are too inaccurate */
+/* The energy of shorter requests is not measured: NVML updates its counter only every 20 to 100 ms. */
 #define METER_MIN_MS 200
 
 /* Runs a timed repeat and measures its GPU energy. The two energy readings are outside of the engine's
@@ -459,7 +459,7 @@ static void run_timing(struct run *r) {
     out->busy = contention_reason(&r->contention, !r->plan->device->cuda);
 }
 
-/* Adds the engine's processes in which the collector could not open a trace. */
+/* Adds the reasons why processes of the engine have no trace to the problems. */
 static void add_unrecorded(struct run *r) {
     struct strlist *problems = &r->out->problems;
     size_t before = problems->n;

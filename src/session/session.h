@@ -21,7 +21,7 @@
 
 struct session_plan {
     const struct settings *settings;
-    const struct dataset *dataset; /* ordered; every used item has a path */
+    const struct dataset *dataset; /* ordered; every used image has a path */
     const struct device_choice *device;
     char *const *argv;          /* command line of the engine, NULL-terminated */
     const char *trace_dir;      /* must exist */
@@ -32,7 +32,7 @@ struct session_repeat {
     size_t item;      /* index into the dataset */
     unsigned process; /* number of the engine process; the first timed one is 1; 0: not started */
     bool done;        /* `answer` is valid */
-    char *error;      /* error message if the repeat failed; NULL: not started */
+    char *error;      /* error message if the repeat failed; NULL: done, or not started */
     struct engine_answer answer;
     double request_ms; /* time from sending the request to the reply, measured by this process */
     double joules;     /* GPU energy during request_ms; NaN: unknown. Timed repeats only */
@@ -54,9 +54,9 @@ struct session_result {
 };
 
 void session_run(const struct session_plan *plan, struct session_result *out);
-/* Returns the data for repeating the representative run under another tool: the lines sent to the engine,
- * from hello to bye, and its environment without the collector. `trace`: output file for the engine's own
- * records. */
+/* Appends the data for repeating the representative run under another tool: the lines to send to the
+ * engine, from hello to bye, and the engine's environment without the collector. `trace`: output file for
+ * the engine's own records. */
 void session_replay(const struct session_plan *plan, const char *trace, struct strbuf *lines,
                     struct strlist *env);
 void session_result_free(struct session_result *r);

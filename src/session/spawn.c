@@ -87,7 +87,7 @@ static bool reap(struct spawn *s) {
     return true;
 }
 
-/* For Ctrl-C and Ctrl-\, the terminal also sends SIGINT and SIGQUIT to the program. */
+/* SIGINT and SIGQUIT from the terminal are not forwarded: the terminal sends them to the program, too. */
 static void forward(const struct spawn *s, const siginfo_t *info) {
     bool from_terminal =
         info->si_code == SI_KERNEL && (info->si_signo == SIGINT || info->si_signo == SIGQUIT);

@@ -1,5 +1,5 @@
 /* Starts a program, forwards our signals to it and waits for it. By default the program inherits our standard
- * streams. It starts with the signal dispositions and mask that we were started with.
+ * streams. The program starts with our signal mask, and with the default action for SIGPIPE.
  *     struct spawn s;
  *     struct spawn_options o = SPAWN_OPTIONS_INIT;
  *     o.argv = argv;
