@@ -8,7 +8,8 @@
  * 63 bytes. */
 size_t suggest_distance(const char *a, const char *b);
 
-/* Call suggest_try for every candidate, then read `best`: NULL if no candidate is near enough. */
+/* A search for the nearest name: call suggest_try() for every candidate, then read `best`. NULL: none is near
+ * enough. */
 struct suggest {
     const char *word, *best;
     size_t best_distance;
