@@ -1,4 +1,4 @@
-/* Parses the "args" of device work and operators. Unknown numbers are KINETO_UNKNOWN. */
+/* Parses the "args" of events. Unknown numbers are KINETO_UNKNOWN. */
 #ifndef IMPORT_KINETO_ARGS_H
 #define IMPORT_KINETO_ARGS_H
 
@@ -33,7 +33,8 @@ void kineto_args_detail(struct span dims, struct span types, struct strbuf *out)
  * not contain them. */
 void kineto_args_values(struct span values, struct strbuf *out);
 
-/* For counter events: joins the names with ';' and gets up to `max` values. Returns the count. */
+/* For counter events: appends the names "EVENT.KEY", joined with ';', and gets up to `max` values. Returns
+ * their number. */
 size_t kineto_args_counters(struct span args, struct span event_name, struct strbuf *names, double *values,
                             size_t max);
 
