@@ -34,7 +34,7 @@ bool difference_can_test(size_t na, size_t nb) {
 /* ---- one row */
 
 struct side {
-    double median, variance_of_mean; /* of logs */
+    double median, variance_of_mean; /* of the logarithms of the values */
 };
 
 static int ascending(const void *a, const void *b) {

@@ -132,7 +132,7 @@ static bool is_name_char(char c) {
     return is_letter_or_digit((unsigned char)c) || c == '_' || c == '.' || c == '-';
 }
 
-/* Replaces n bytes at `at` of a word that ends at `end`. Returns the new end. */
+/* Replaces n bytes at `at` by SECRET_MASK, in a word that ends at `end`. Returns the new end of the word. */
 static char *mask_value(char *at, size_t n, char *end) {
     size_t stars = MIN(n, strlen(SECRET_MASK));
     memcpy(at, SECRET_MASK, stars);

@@ -15,6 +15,6 @@ struct suggest {
     size_t best_distance;
 };
 void suggest_start(struct suggest *s, const char *word);
-void suggest_try(struct suggest *s, const char *candidate); /* borrowed */
+void suggest_try(struct suggest *s, const char *candidate); /* borrows the candidate */
 
 #endif

@@ -21,7 +21,7 @@
 struct history {
     char *root;  /* real path */
     char *store; /* identity of the root folder, stored in it: the same from every machine that mounts it */
-    char *url;   /* of the database */
+    char *url;   /* URL of the database */
     struct database *db;
     struct db_result series; /* kept by history_series() until the revision changes */
     int64_t series_revision; /* 0: none */
@@ -32,7 +32,7 @@ struct history *history_open(const char *root, const char *url, struct err *err)
 void history_close(struct history *h); /* NULL is fine */
 
 enum history_scan {
-    /* reads only new folders and changed unfinished runs again, and marks removed folders as missing */
+    /* reads runs that are new or were missing, and unfinished runs that changed; marks removed runs */
     HISTORY_CHANGED,
     HISTORY_ALL, /* reads every run folder again */
 };

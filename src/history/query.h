@@ -76,7 +76,7 @@ struct history_series_list {
 int history_series(struct history *h, struct history_series_list *out, struct err *err);
 void history_series_free(struct history_series_list *list);
 
-/* Values of one metric over time. */
+/* The value of a metric in one run. */
 struct history_point {
     char *name, *version;
     int64_t started_ns;

@@ -9,7 +9,7 @@
  * "@ID" is replaced by the type of a primary key that the database assigns, "@GENERATED" by the kind of a
  * computed column. Run folders are the source of all tables except `jobs` and `tokens`. */
 static const char *const migrations[] = {
-    /* 1: runs and their figures. Unknown values are NULL; flags are 0 or 1; times of day are Unix ns. */
+    /* 1: runs and their figures. Unknown values are NULL; flags are 0 or 1; points in time are Unix ns. */
     "CREATE TABLE runs (id @ID, store TEXT NOT NULL, path TEXT NOT NULL, name TEXT NOT NULL UNIQUE,"
     " digest TEXT, title TEXT, model TEXT, device TEXT, engine TEXT, host TEXT, version TEXT, command TEXT,"
     " started_ns BIGINT NOT NULL, repeats BIGINT, failed_repeats BIGINT, findings BIGINT,"

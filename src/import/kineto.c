@@ -34,7 +34,7 @@ struct importer {
     struct kineto_open unlinked;
     struct kineto_maker maker;
     struct kineto_keeper keeper;
-    struct strbuf text; /* reused */
+    struct strbuf text; /* scratch buffer */
     uint64_t resyncs, items;
     bool in_events; /* "traceEvents" or a top-level array was found */
     struct {        /* calls that wait for the device; they become sync records if the trace has none */

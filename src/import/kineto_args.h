@@ -14,7 +14,7 @@
 struct kineto_args {
     uint64_t device, stream, context, correlation, bytes, registers, smem_bytes, graph, graph_node;
     uint64_t device_type, address,
-        total_bytes; /* of [memory] events: allocations and frees; device type 0: host memory */
+        total_bytes; /* only in [memory] events (allocations and frees); device type 0: host memory */
     uint64_t grid[3], block[3];
     struct span dims, types; /* raw "Input Dims" and "Input type" */
     struct span values;      /* raw "Concrete Inputs" */

@@ -9,7 +9,7 @@
 
 struct kineto_keeper {
     struct sink *sink;
-    struct strbuf text; /* reused */
+    struct strbuf text; /* scratch buffer */
     size_t text_bytes;  /* total size of the different arguments */
     struct text_cache args;
 };

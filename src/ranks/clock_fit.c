@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "base/util.h"
 
-#define LEAST_POINTS 8 /* fewest points of a piece, and of a piece with a drift */
+#define LEAST_POINTS 8 /* fewest points of a part of a division, and of a piece with a drift */
 #define CLOCK_CLIP 4.0 /* standard deviations; a larger residual counts as this much */
 /* standard deviations; added to the least gain of a division, so that noise is not divided */
 #define CLOCK_GAIN 12.0

@@ -22,7 +22,8 @@
 #define DIGEST_PIECES 8 /* largest number of exposed parts kept per collective */
 #define DIGEST_BYTES_MAX (256u << 20)
 
-/* A group of collectives with the same communicator, operation and size. */
+/* Collectives with the same communicator, operation, type and size; in a pair, also with the same two
+ * ranks. */
 struct digest_operation {
     uint64_t match;                            /* equal on all ranks that take part; set by digest_finish() */
     uint64_t communicator;                     /* id as recorded */

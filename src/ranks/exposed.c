@@ -14,7 +14,7 @@ struct communicating {
 struct sweep {
     struct exposed *out;
     struct {
-        struct communicating *v; /* in order of their start */
+        struct communicating *v; /* sorted by start */
         size_t n, cap;
     } running;
     uint64_t settled_ns;      /* exposed parts before this time are complete */

@@ -7,7 +7,7 @@
 #include "analyze/analyze.h"
 #include "ranks/digest.h"
 
-struct exposed_row { /* of one collective */
+struct exposed_row { /* exposed time of one collective */
     uint64_t ns;     /* total exposed time */
     uint32_t last;   /* row of its last part; the parts form a list from last to first. RANK_NONE: none */
     uint32_t npieces;

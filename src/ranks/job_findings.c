@@ -129,7 +129,7 @@ static const struct reason_text *text_of(enum rank_reason reason) {
     return &reason_texts[COUNTOF(reason_texts) - 1];
 }
 
-/* The job gains the time by which the rank exceeds the median rank, but not more than the others wait. */
+/* The saving is the time by which the rank exceeds the median rank, but not more than the others wait. */
 static void find_straggler(struct search *s) {
     const struct rank_straggler *g = &s->job->straggler;
     char a[32], b[32];
@@ -344,8 +344,8 @@ static void find_exposed(struct search *s, uint32_t stage) {
 
 /* ---- Slow links */
 
-/* Returns the median bus bandwidth of the same operation and size on other communicators with as many ranks,
- * which also stay within a node or also span nodes. *peers: number of these communicators' rows. */
+/* Returns the median bus bandwidth of the same operation and size on other communicators with as many ranks.
+ * Communicators within a node and across nodes are not mixed. *peers: number of rows in the median. */
 static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *peers) {
     const struct rank_collective *c = &job->collectives[row];
     double *v = xcalloc(job->ncollectives, sizeof *v);

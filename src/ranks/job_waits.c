@@ -127,7 +127,7 @@ static void count_nodes(struct rank_job *job) {
 /* One rank in a matched collective, with times on the job's clock. */
 struct arrival {
     uint64_t start_ns, end_ns;
-    uint32_t row;   /* of job.ranks */
+    uint32_t row;   /* row of job.ranks */
     uint32_t stage; /* row of job.stages; RANK_NONE: none */
 };
 

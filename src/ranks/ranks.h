@@ -183,7 +183,7 @@ struct rank_collective {
     const char *operation; /* "all_reduce" */
     const char *type;      /* "bf16"; NULL: unknown */
     uint64_t bytes;        /* payload per rank, as recorded by NCCL (count x element size); 0: unknown */
-    uint64_t calls;        /* over all ranks */
+    uint64_t calls;        /* number of calls on all ranks */
     uint64_t matched;      /* number of collectives matched between at least two ranks */
     /* Statistics over matched collectives. move_ns: from the last start to the last end. skew_ns: from the
      * first start to the last start. */
@@ -251,7 +251,7 @@ struct rank_job {
     /* Sums over the ranks with data. */
     struct rank_time time;
     double timeline_ns, unrecorded_ns;
-    uint64_t first_ns, last_ns;  /* on the job's clock */
+    uint64_t first_ns, last_ns;  /* first and last record, on the job's clock */
     const char *const *problems; /* messages for the user: missing, dead and late ranks, clocks, conflicts */
     size_t nproblems;
     void *owner; /* private */

@@ -23,7 +23,7 @@
 /* The typical rank: medians over all ranks except the suspect. */
 struct typical {
     double compute_ns, idle_ns, tokens, mhz, throttled, moe_ns;
-    size_t peer; /* row of the digest whose compute time is closest to compute_ns */
+    size_t peer; /* index of the digest whose compute time is closest to compute_ns */
 };
 
 static double tokens_of(const struct rank_job *job, size_t row) {

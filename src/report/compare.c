@@ -259,7 +259,7 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
     vec_push(&c->promises, p);
 }
 
-/* Compares only if both sides have findings: a run without a trace has none, which does not mean that they
+/* Compares only if both sides have findings: a run without a trace has none, but this does not mean that they
  * were fixed. On another device, with another model or with other tokens, the difference of the times has
  * other causes. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,

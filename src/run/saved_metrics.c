@@ -159,7 +159,8 @@ static void read_members(struct saved_metrics *m) {
     read_answers(m);
 }
 
-/* inferprof 0.1 wrote "inferprof-metrics" and the version in a member of its own. */
+/* Returns the version of metrics.json; 0: it is another document. inferprof 0.1 wrote the schema
+ * "inferprof-metrics" and the version in a separate member. */
 static unsigned metrics_version(const json_t *root) {
     const char *schema = jsonr_text(root, "schema");
     double old = jsonr_number(root, "schema_version");

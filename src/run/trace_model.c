@@ -28,7 +28,7 @@ struct recorded_files {
     size_t n, cap;
 };
 
-/* Sorts by process, file and part. */
+/* Orders rows by process, file and part. */
 static int by_file_and_part(const void *a, const void *b) {
     const uint32_t *x = a, *y = b;
     for (int i = 0; i < 3; i++)

@@ -22,7 +22,7 @@ struct server_options {
     bool allow_jobs;
     const char *const *job_roots; /* folders that jobs may read models and inputs from */
     size_t njob_roots;
-    const char *version; /* of inferprof */
+    const char *version; /* version of inferprof */
 };
 
 struct jobs;

@@ -154,7 +154,7 @@ void upload_close(struct upload *u) {
 
 struct unpack {
     const char *folder;
-    char *path; /* of the open file */
+    char *path; /* path of the open file */
     int fd;
     enum upload_error *why;
 };
