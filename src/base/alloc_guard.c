@@ -5,7 +5,7 @@
 
 #include "base/die.h"
 
-/* Memory that is released when an allocation fails, so that the error can be reported. */
+/* Bytes reserved during a guarded call and freed when it ends, so that memory is left to report a failure. */
 #define RESERVE_BYTES (256u << 10)
 
 struct alloc_guard {

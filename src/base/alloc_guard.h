@@ -17,13 +17,14 @@ bool alloc_guard_run(void (*call)(void *context), void *context, size_t *bytes);
 /* Reports a failed allocation: ends the guarded call or the program. */
 _Noreturn void alloc_failed(size_t bytes);
 
-/* Between these two calls no guard applies. Use them for code that other threads wait for. */
+/* No guard applies between these two calls. Use them for code that must finish because other threads wait for
+ * it. */
 struct alloc_guard;
 struct alloc_guard *alloc_guard_suspend(void);
 void alloc_guard_resume(struct alloc_guard *g);
 
 /* For tests: makes the nth allocation (1: the next one) in guarded calls fail. 0: none fails. */
 void alloc_guard_fail_nth(size_t n);
-bool alloc_guard_refuses(void); /* for allocation functions: returns true if this allocation must fail */
+bool alloc_guard_refuses(void); /* for allocation functions: true if this allocation must fail */
 
 #endif

@@ -19,7 +19,7 @@ size_t base64_encode(const void *data, size_t n, char *out) {
     return (size_t)(o - out);
 }
 
-/* Value of a digit, or -1. */
+/* Returns the value of a base64 digit, or -1. */
 static int digit_value(char c) {
     if (c >= 'A' && c <= 'Z') return c - 'A';
     if (c >= 'a' && c <= 'z') return c - 'a' + 26;

@@ -10,10 +10,11 @@
 
 #define LEAST_CHANGE 0.002 /* smaller changes are never reported, as in difference.c */
 
-/* A run is set aside as an outlier if its distance from the median of its level is larger, in standard
- * deviations of the noise. */
+/* A run is an outlier if its distance from the median of its part is larger than this, in standard deviations
+ * of the noise. */
 #define OUTLIER 4.0
-/* Lower limit of the variance within the parts, in units of the noise. */
+/* Lower limit of the variance within the parts, relative to the variance of the noise. A smaller variance is
+ * due to chance. */
 #define LEAST_VARIANCE 0.25
 
 /* Critical values of the largest statistic over all divisions of n values. In simulated series of normal
@@ -36,8 +37,8 @@ static double critical_value(size_t n) {
     return critical_values[i - 1].value + share * (critical_values[i].value - critical_values[i - 1].value);
 }
 
-/* Standard deviation of the noise: from the median of the absolute differences of neighbours, which a change
- * of level hardly affects. 0.9539 is that median for normal values with a deviation of 1. */
+/* Returns the standard deviation of the noise, from the median of the absolute differences of neighbours,
+ * which a change of level hardly affects. 0.9539 is that median for normal values with a deviation of 1. */
 static double noise_of(const double *v, size_t n) {
     double *differences = xcalloc(n, sizeof *differences);
     for (size_t i = 1; i < n; i++) differences[i - 1] = fabs(v[i] - v[i - 1]);
@@ -79,7 +80,7 @@ static void insert_sorted(double *sorted, size_t n, double value) {
     sorted[n] = value;
 }
 
-/* t statistic of two samples with equal variance. */
+/* Returns the t statistic of two samples with equal variance; 0 if a part is too short. */
 static double difference_of(const struct part *a, const struct part *b) {
     if (a->n < CHANGE_LEAST_RUNS || b->n < CHANGE_LEAST_RUNS) return 0;
     double variance = (a->squares + b->squares) / (double)(a->n + b->n - 2);
@@ -87,7 +88,7 @@ static double difference_of(const struct part *a, const struct part *b) {
            sqrt(fmax(variance, LEAST_VARIANCE) * (1.0 / (double)a->n + 1.0 / (double)b->n));
 }
 
-/* Squared distances from the means, where an outlier counts as if it were at the limit. */
+/* Returns the sum of squared distances from the means, where an outlier counts as if it were at the limit. */
 static double cost_of(const struct part *a, const struct part *b, size_t n) {
     return a->squares + b->squares + (double)(n - a->n - b->n) * OUTLIER * OUTLIER;
 }
@@ -135,8 +136,8 @@ static void divide(const double *v, size_t from, size_t to, struct found *found)
     divide(v, from + k, to, found);
 }
 
-/* Windows overlap by half. A change point of the next window is dropped if it is near the last change
- * point. */
+/* Searches windows that overlap by half. A change point is dropped if it is near or before the last one that
+ * the earlier windows found. */
 static void search_windows(const double *v, size_t n, struct found *out) {
     size_t last_end = 0;
     for (size_t from = 0; from == 0 || from + CHANGE_WINDOW / 2 < n; from += CHANGE_WINDOW / 2) {

@@ -15,7 +15,8 @@
 #include <stddef.h>
 
 #define CHANGE_LEAST_RUNS 3 /* shortest part of a division */
-#define CHANGE_WINDOW 60    /* longest piece that is searched at once; longer series are searched in steps */
+/* longest piece that is searched at once; longer series are searched in overlapping windows */
+#define CHANGE_WINDOW 60
 
 struct change_point {
     size_t at;            /* index of the first value of the new level */

@@ -17,7 +17,7 @@
     0.0005            /* lower bound of the standard error of log(value); a smaller one is due to chance */
 #define BLOCK_LEAST 4 /* processes in the smallest block */
 
-/* Returns the number of ways to choose k of n, at most `limit`. */
+/* Returns the number of ways to choose k of n. Stops at the first intermediate result above `limit`. */
 static double choose(size_t n, size_t k, double limit) {
     double c = 1;
     for (size_t i = 1; i <= k && c <= limit; i++) c = c * (double)(n - k + i) / (double)i;
@@ -34,7 +34,7 @@ bool difference_can_test(size_t na, size_t nb) {
 /* ---- one row */
 
 struct side {
-    double median, variance_of_mean; /* of logs */
+    double median, variance_of_mean; /* of the logarithms of the values */
 };
 
 static int ascending(const void *a, const void *b) {
@@ -42,7 +42,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts v. A side of one process has no variance of its own. */
+/* Sorts v. The variance of a single process is unknown (NaN). */
 static struct side summarize(double *v, size_t n) {
     double mean = 0, squares = 0;
     for (size_t i = 0; i < n; i++) mean += v[i] / (double)n;
@@ -60,18 +60,18 @@ static double standard_error(const struct side *a, const struct side *b) {
 
 /* ---- all rows */
 
-/* Processes are in the order of their blocks. A split assigns as many processes of each block to side B as
- * side B really has in that block. */
+/* A permutation test: the values of all processes, in the order of their blocks, and the current split. */
 struct test {
     double *logs; /* [nrows][n]; NaN: no value */
     size_t nrows, n;
     size_t *ends; /* [nblocks]: end of each block */
     size_t nblocks;
-    bool *is_b;           /* [n]: the current split */
+    /* [n]: the current split; true: side B. Every split has as many true values per block as observed */
+    bool *is_b;
     double *left, *right; /* [n] each: scratch */
 };
 
-/* Returns the difference of the medians in standard errors; 0 if a side is empty. */
+/* Returns the difference of the medians in standard errors; 0 if a side is empty or both have one value. */
 static double statistic(const struct test *t, size_t row, double *difference, double *error) {
     const double *x = t->logs + row * t->n;
     size_t nl = 0, nr = 0;
@@ -137,8 +137,9 @@ static double count_splits(const struct test *t, double limit) {
     return splits;
 }
 
-/* Computes the largest statistic of each split, in descending order. Without an exact list of all splits,
- * the first split is the observed one. Restores the observed split. */
+/* Computes the largest statistic over the rows for each split, in descending order, and returns the number of
+ * splits. If there are more than MAX_SPLITS, uses the observed split and random ones. Restores the observed
+ * split. */
 static size_t all_splits(struct test *t, double *largest) {
     bool exact = count_splits(t, MAX_SPLITS) <= MAX_SPLITS;
     bool *observed = xmalloc(t->n * sizeof *observed);
@@ -166,7 +167,7 @@ static void fill_tested(struct test *t, struct difference_row *rows, const doubl
         double difference, error, observed = statistic(t, r, &difference, &error);
         size_t as_large = 0;
         if (row->verdict == DIFFERENCE_UNKNOWN || isnan(difference)) continue;
-        /* The same split in another order may differ by rounding. */
+        /* the same split in another order may differ by rounding */
         while (as_large < nsplits && largest[as_large] >= observed * (1 - 1e-9)) as_large++;
         double half = fmax(critical * error, LEAST) * (1 + 1e-9);
         row->p = (double)as_large / (double)nsplits;
@@ -184,8 +185,9 @@ static bool is_far_apart(const struct difference_row *r) {
     return apart && fabs(log1p(r->change)) > log1p(DIFFERENCE_FLOOR);
 }
 
-/* Repeats within one process do not show how processes differ. If the repeats vary too, the machine is
- * loaded, and the load can change between two processes by any amount. */
+/* Judges a row with too few processes for a test. Repeats within one process do not show how processes
+ * differ. If the repeats vary too, the machine is loaded, and the load can change between two processes by
+ * any amount. */
 static void judge_untested(struct difference_row *r) {
     bool steady = r->a_cv <= DIFFERENCE_UNSTABLE_CV && r->b_cv <= DIFFERENCE_UNSTABLE_CV && !r->unstable;
     r->unstable |= r->a_cv > DIFFERENCE_UNSTABLE_CV || r->b_cv > DIFFERENCE_UNSTABLE_CV;
@@ -227,7 +229,8 @@ static void prepare_row(struct difference_row *r, size_t na, size_t nb) {
 
 /* ---- blocks */
 
-/* Sorts the processes by block. Returns their order; the caller frees it. */
+/* Sets the sides and blocks of `t`. Returns the processes in the order of their blocks; the caller frees
+ * it. */
 static size_t *order_by_block(struct test *t, size_t na, const uint32_t *block) {
     size_t *order = xcalloc(t->n + 1, sizeof *order), n = 0;
     for (uint32_t b = 0; n < t->n; b++) {

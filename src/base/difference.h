@@ -30,41 +30,43 @@
 #define DIFFERENCE_PROCESSES 5
 
 enum difference_verdict {
-    DIFFERENCE_UNKNOWN,     /* a side has no value, or a value that is not above 0 */
-    DIFFERENCE_NONE,        /* tested, but not significant */
-    DIFFERENCE_SHOWN,       /* significant, or much larger than differences between processes of one binary */
+    DIFFERENCE_UNKNOWN, /* a side has no value, or a value that is not above 0 */
+    DIFFERENCE_NONE,    /* tested and not significant, or all values are equal */
+    /* significant, or not tested but larger than differences between processes of one binary */
+    DIFFERENCE_SHOWN,
     DIFFERENCE_CANNOT_TELL, /* too few processes, or unstable */
 };
 
 struct difference_row {
     const double *a, *b; /* [na], [nb]: one value per process; NaN: this process has no value */
-    /* Lowest and highest single repeat of each side, for sides that are too small to test; NaN: computed
-     * from the processes. */
+    /* Lowest and highest single repeat of each side, used if the row cannot be tested; NaN: computed from the
+     * processes. */
     double a_min, a_max, b_min, b_max;
-    /* CV of the repeats; NaN: unknown, so a side that is too small to test shows no difference */
+    /* CV of the repeats, used if the row cannot be tested; NaN: unknown, so that no difference is shown */
     double a_cv, b_cv;
 
     double a_median, b_median; /* over processes; with blocks, after the removal of the drift */
     double change;             /* b_median / a_median - 1 */
     double low, high;          /* 95% interval of the change, valid for all rows together; NaN: not tested */
-    /* smallest change that these processes can show; DIFFERENCE_FLOOR if not tested */
+    /* Smallest change that these processes can show. If not tested: DIFFERENCE_FLOOR, or NaN if the CV is
+     * unknown or too large. */
     double believable;
     double p; /* p-value, adjusted for the number of rows; NaN: not tested */
-    /* The CV of a side's processes, or of its repeats if it was not tested, is above
-     * DIFFERENCE_UNSTABLE_CV. */
+    /* The CV of a side is above DIFFERENCE_UNSTABLE_CV: of its processes or, if the row was not tested, of
+     * its repeats. */
     bool unstable;
     enum difference_verdict verdict;
 };
 
-/* Returns true if na against nb processes can reach a p-value of 5%: 4 against 4, 3 against 5, 1 against
- * 19. */
+/* Returns true if na against nb processes can reach a p-value of 5%, for example 4 against 4, 3 against 4 or
+ * 1 against 19. */
 bool difference_can_test(size_t na, size_t nb);
 /* block[na + nb]: block of each process of A, then of B; numbers from 0 without gaps. NULL: one block. */
 void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block);
 
 /* Divides processes, in the order in which they ran, into blocks: block[n] receives the block of each
  * process. is_b[n]: side of each process. Returns the number of blocks. It is 1 if the sides have different
- * sizes, do not alternate, or if the blocks leave too few splits for a p-value of 5%. */
+ * sizes or do not alternate, or if the blocks leave too few splits for a p-value of 5%. */
 size_t difference_blocks(const bool *is_b, size_t n, uint32_t *block);
 
 #endif

@@ -16,7 +16,7 @@
 /* Adds plain text on one line, in a table cell or elsewhere: no markup, link, image or HTML. NULL adds
  * nothing. */
 void escape_markdown(struct strbuf *out, const char *text);
-/* Adds a code block of several lines, fenced with more backticks than the text contains. */
+/* Adds a code block. Its fence is longer than every run of backticks in the text. */
 void escape_markdown_block(struct strbuf *out, const char *language, const char *text, size_t n);
 
 /* Adds one field by RFC 4180. Spreadsheets run fields that start with = + - or @ as formulas, so such fields

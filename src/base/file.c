@@ -15,7 +15,7 @@
 #include "base/scratch.h"
 #include "base/util.h"
 
-#define TEMPORARY_NAMES 100 /* random names to try */
+#define TEMPORARY_NAMES 100 /* number of random names to try */
 
 /* file_read rejects regular files by their size before reading; this check covers pipes. */
 static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {

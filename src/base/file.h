@@ -1,4 +1,5 @@
-/* File helpers. Writes are atomic: a reader sees the old file or the new one, never a partial file. */
+/* File helpers. file_write_atomic() and file_atomic_commit() replace a file at once: a reader sees the old
+ * file or the new one, never a partial file. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 

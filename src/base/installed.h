@@ -10,9 +10,9 @@
 /* Searches ../lib/inferprof, then the folder of the program, both relative to the program's real path. A
  * build folder (one with INSTALLED_BUILD_MARKER) is searched first, and its two parent folders last.
  *
- * Skips a file if it, or a folder between it and the program's own folders, is writable for all users or
- * belongs to a user other than root, the current user and the owner of the program.
- * Returns the real path; caller frees. NULL: not found, err lists what was searched or skipped. */
+ * Skips a file if it, or one of its folders up to the first that contains the program, is writable for all
+ * users or belongs to a user other than root, the current user and the owner of the program. Returns the
+ * real path; caller frees. NULL: not found, err lists what was searched or skipped. */
 char *installed_find(const char *name, struct err *err);
 
 /* The same with the path of the program as an argument; for tests. */

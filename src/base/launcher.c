@@ -7,9 +7,10 @@
 
 #include "base/util.h"
 
-/* Up to two variables per value; the first one that is a number is used. A launcher is recognised by `mark`
- * and by one of its rank variables. The first row that applies is used for all values: launchers nest, as
- * torchrun inside srun, and the inner one starts the ranks. */
+/* The variables of one launcher. A number is the first of its two variables that is set to one; the job id
+ * joins both variables. A launcher is recognised by `mark`, if it has one, and a rank. The first row that
+ * applies is used for all values: launchers nest, for example torchrun inside srun, and the inner one starts
+ * the ranks. */
 struct launcher_row {
     const char *name, *mark;
     const char *rank[2], *world_size[2], *local_rank[2], *local_size[2], *node_rank[2];
@@ -90,7 +91,8 @@ static uint32_t number_of(const char *const names[2], launcher_get *get) {
     return v == LAUNCHER_UNKNOWN && names[1] ? parse_number(get(names[1])) : v;
 }
 
-/* Keeps letters, digits, dots, dashes and underscores: the text is used in file names. */
+/* Copies a text for use in file names: characters other than letters, digits, dots, dashes and underscores
+ * become underscores. */
 static void keep_name(char *out, size_t cap, const char *text) {
     size_t n = 0;
     for (; *text && n + 1 < cap; text++) {
@@ -144,7 +146,7 @@ void launcher_read(struct launcher *out, launcher_get *get) {
     out->node_rank = number_of(row->node_rank, get);
     uint32_t restart = row->restart ? parse_number(get(row->restart)) : LAUNCHER_UNKNOWN;
     out->restart = restart == LAUNCHER_UNKNOWN ? 0 : restart;
-    /* a rank outside of its own world is not a rank: the variables belong to another job */
+    /* a rank that is not below the world size is ignored: the variables belong to another job */
     if (out->world_size != LAUNCHER_UNKNOWN && out->rank >= out->world_size)
         out->rank = out->world_size = LAUNCHER_UNKNOWN;
     read_job(out, row, get);

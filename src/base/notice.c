@@ -8,7 +8,8 @@
 
 #define FLAGS (SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK)
 
-/* The kernel chooses an unused abstract name: a NUL byte and a few characters. */
+/* The kernel chooses an unused abstract name: a NUL byte and a few characters. The NUL is not copied to
+ * `name`. */
 int notice_open(char name[NOTICE_NAME_BYTES]) {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     socklen_t n = sizeof a;
@@ -28,7 +29,8 @@ int notice_open(char name[NOTICE_NAME_BYTES]) {
     return -1;
 }
 
-/* Any user of the machine can send to an abstract name. The kernel adds the sender's user id. */
+/* Returns true for messages of this user or root. Any user of the machine can send to an abstract name, and
+ * the kernel adds the sender's user id. */
 static bool is_own_message(struct msghdr *m) {
     struct ucred who;
     struct cmsghdr *c = CMSG_FIRSTHDR(m);

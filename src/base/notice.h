@@ -10,10 +10,10 @@
 #define NOTICE_NAME_BYTES 16 /* including the terminating NUL */
 #define NOTICE_TEXT_BYTES 1024
 
-/* Opens a receiver. `name` is the text that senders need. Returns a descriptor, -1: failed. */
+/* Opens a receiver. `name` receives the name that senders need. Returns a descriptor; -1: failed. */
 int notice_open(char name[NOTICE_NAME_BYTES]);
-/* Copies the next pending message. Messages of other users are dropped. Returns false if no message is
- * pending. */
+/* Copies the next pending message. Messages of other users, except root, are dropped. Returns false if no
+ * message is pending. */
 bool notice_receive(int fd, char text[NOTICE_TEXT_BYTES]);
 void notice_send(const char *name, const char *text);
 

@@ -142,7 +142,7 @@ static int parse_long(const struct opt_set *sets, size_t nsets, int argc, char *
     return store_value(o, field_of(o, into), value, err);
 }
 
-/* -v, -vq, -n5, -n 5. */
+/* Parses -v, -vq, -n5 and -n 5. */
 static int parse_letters(const struct opt_set *sets, size_t nsets, int argc, char **argv, int *i,
                          struct err *err) {
     for (const char *p = argv[*i] + 1; *p; p++) {

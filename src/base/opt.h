@@ -41,15 +41,16 @@ struct opt_list {
     bool keep_marker; /* "--" is kept as an operand, because it separates two lists of operands */
 };
 
-/* Splits argv[0..argc) (without the command name) into options and operands, in any order. With
- * program_follows, parsing stops at the first operand: it is a program, and its own options follow. After
- * "--" everything is an operand. Options are looked up in all sets (the command's and the global ones).
- * Returns -1 on misuse; err then contains the mistake and the nearest valid name. */
+/* Options of a command, or the global ones, and the struct that receives their values. */
 struct opt_set {
     const struct opt *rows;
     size_t n;
     void *into;
 };
+/* Splits argv[0..argc) (without the command name) into options and operands, in any order. With
+ * program_follows, parsing stops at the first operand: it is a program, and its own options follow. After
+ * "--" everything is an operand. Options are looked up in all sets (the command's and the global ones).
+ * Returns -1 on misuse; err then contains the mistake and the nearest valid name. */
 int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, int argc, char **argv,
               struct opt_list *operands, struct err *err);
 

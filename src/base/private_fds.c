@@ -41,7 +41,7 @@ static bool unshare_and_close(void) {
 }
 
 /* Returns an upper limit of the descriptor numbers in use: the size of the kernel's table, from the line
- * "FDSize:\t256". */
+ * "FDSize:\t256", else the limit of open files. */
 static unsigned table_size(void) {
     char text[4096];
     struct rlimit limit;

@@ -11,7 +11,7 @@
 #include "base/util.h"
 
 static const int watched[] = { SIGINT, SIGTERM, SIGHUP };
-static char *volatile paths[64]; /* read by the signal handler; pointer writes are atomic */
+static char *volatile paths[64]; /* read by the signal handler */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t installed = PTHREAD_ONCE_INIT;
 

@@ -9,7 +9,8 @@
 /* Minimum number of characters after "hf_", "sk-", ...; shorter words are ordinary names. */
 #define MIN_PREFIXED_TOKEN 20
 #define MAX_NUMBER 16 /* maximum length of lists like "0,1,2,3"; longer numbers may be keys */
-/* maximum per word; the rest of a longer word is masked completely, so that the time stays linear */
+/* largest number of masked values per word; the rest of the word is then masked completely, so that the time
+ * stays linear */
 #define MAX_MASKS 64
 #define MIN_USER_TOKEN 20 /* minimum length of TOKEN in https://TOKEN@host; shorter texts are user names */
 
@@ -103,7 +104,7 @@ static bool is_number(const char *value, size_t n) {
     return n <= MAX_NUMBER;
 }
 
-/* Returns true for variables of libraries and of this program that only configure how it runs. */
+/* Returns true for settings of libraries and of this program. Their values are not secret. */
 static bool is_setting(const char *name, size_t n) {
     static const char *const prefixes[] = { "INFERPROF_",  "OMP_",          "MKL_",    "CUDA_",    "CUBLAS",
                                             "NCCL_",       "NVIDIA_",       "TORCH",   "PYTORCH_", "PYTHON",
@@ -131,7 +132,7 @@ static bool is_name_char(char c) {
     return is_letter_or_digit((unsigned char)c) || c == '_' || c == '.' || c == '-';
 }
 
-/* Replaces n bytes at `at` of a word that ends at `end`. Returns the new end. */
+/* Replaces n bytes at `at` by SECRET_MASK, in a word that ends at `end`. Returns the new end of the word. */
 static char *mask_value(char *at, size_t n, char *end) {
     size_t stars = MIN(n, strlen(SECRET_MASK));
     memcpy(at, SECRET_MASK, stars);
@@ -150,7 +151,7 @@ static bool is_scheme(const char *word, size_t n) {
     return false;
 }
 
-/* scheme://user:V@host */
+/* Masks V in scheme://user:V@host, and TOKEN in scheme://TOKEN@host. */
 static char *mask_url(char *word, char *end) {
     unsigned masks = 0;
     for (char *p = word; p + 3 < end && masks < MAX_MASKS; p++) {
@@ -205,7 +206,8 @@ static char *value_end(char *value, char *end, const struct word_state *s) {
     return p;
 }
 
-/* Masks the value at `value`, which follows a name and a separator. Returns where to continue. */
+/* Masks the value at `value`, which follows a name and a separator. If the word ends there, *next says that
+ * the next word is the value. Returns where to continue. */
 static char *mask_after_name(char *value, char **end, const struct word_state *s, bool is_header,
                              enum pending *next) {
     if (value < *end && (*value == '"' || *value == '\'')) {
@@ -230,7 +232,8 @@ static char *mask_after_name(char *value, char **end, const struct word_state *s
     return value;
 }
 
-/* "unexpected token: x" and "/etc/secret: no such file" are messages; "HF_TOKEN: x" is a setting. */
+/* Returns true if the name belongs to a message, such as "unexpected token: x" or "/etc/secret: no such
+ * file", and not to a setting, such as "HF_TOKEN: x". */
 static bool is_prose(const char *word, const char *name, size_t n) {
     static const char *const nouns[] = { "token", "auth", "secret", "secrets", "credential", "credentials" };
     for (size_t i = 0; i < COUNTOF(nouns); i++)
@@ -238,7 +241,7 @@ static bool is_prose(const char *word, const char *name, size_t n) {
     return name > word && name[-1] == '/';
 }
 
-/* Masks the value after the name [name, after). Returns where to continue. */
+/* Masks the value after the name [name, after) if the name is secret. Returns where to continue. */
 static char *mask_named(char *word, char *name, char *after, char **end, const struct word_state *s,
                         enum pending *next) {
     size_t n = (size_t)(after - name);
@@ -266,7 +269,7 @@ static char *mask_named(char *word, char *name, char *after, char **end, const s
     return mask_after_name(value, end, s, !quoted, next);
 }
 
-/* Masks one word. Returns its new end. `next` carries the state to the next word. */
+/* Masks one word. Returns its new end. *next carries the state from the previous word to the next word. */
 static char *mask_word(char *word, char *end, enum pending *next) {
     enum pending now = *next;
     *next = NOTHING;
@@ -311,7 +314,7 @@ static char *mask_word(char *word, char *end, enum pending *next) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/* Finds the end of a shell word, which may contain blanks inside quotes. A quote that is not closed is an
+/* Returns the end of a shell word, which may contain blanks inside quotes. A quote that is not closed is an
  * ordinary character. */
 static char *word_end(char *p) {
     while (*p && !is_blank(*p)) {

@@ -7,24 +7,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* minimum number of values; with fewer, the 99th percentile would be close to the maximum */
+/* fewest values for p99; with fewer, it would be close to the maximum */
 #define STATS_P99_LEAST 100
 
 struct stats {
-    size_t n; /* number of values that are not NaN */
+    size_t n; /* number of finite values */
     double sum, mean;
     double std; /* sample standard deviation (divides by n - 1) */
     double min, median, max;
     double p90;                 /* linear interpolation between order statistics */
     double p99;                 /* interpolated like p90; NaN for n < STATS_P99_LEAST */
-    double cv;                  /* std / mean */
+    double cv;                  /* std / |mean| */
     double ci95_low, ci95_high; /* 95% interval of the mean, Student's t */
 };
 
-/* `stats_of` copies; `stats_of_sorting` sorts v in place (and drops its NaNs). */
+/* stats_of() copies v; stats_of_sorting() sorts v in place and drops values that are not finite. */
 struct stats stats_of(const double *v, size_t n);
 struct stats stats_of_sorting(double *v, size_t n);
-double stats_median(const double *v, size_t n); /* as stats_of(v, n).median, without the rest */
+double stats_median(const double *v, size_t n); /* as stats_of(v, n).median */
 struct stats stats_none(void);                  /* n = 0, the rest NaN */
 /* Returns the pooled CV within groups. Repeats of different inputs differ because of their work, which is
  * not noise. `group` NULL: one group. NaN if no group has two values. */

@@ -8,12 +8,13 @@
  * 63 bytes. */
 size_t suggest_distance(const char *a, const char *b);
 
-/* Call suggest_try for every candidate, then read `best`: NULL if no candidate is near enough. */
+/* A search for the nearest name: call suggest_try() for every candidate, then read `best`. NULL: none is near
+ * enough. */
 struct suggest {
     const char *word, *best;
     size_t best_distance;
 };
 void suggest_start(struct suggest *s, const char *word);
-void suggest_try(struct suggest *s, const char *candidate); /* borrowed */
+void suggest_try(struct suggest *s, const char *candidate); /* borrows the candidate */
 
 #endif

@@ -23,7 +23,7 @@ void svg_text(struct strbuf *out, double x, double y, enum svg_anchor anchor, co
 void svg_circle(struct strbuf *out, double x, double y, double r, const char *css_class,
                 const char *title); /* title: tooltip; may be NULL */
 
-/* A polyline, drawn point by point; an unknown value interrupts the line. */
+/* A polyline that is drawn point by point; a NaN interrupts the line. */
 struct svg_path {
     struct strbuf *out;
     int down, open;

@@ -65,7 +65,7 @@ void table_drop(struct table *t, size_t column) {
 
 size_t table_rows(const struct table *t) { return t->heads.n ? t->cells.n / t->heads.n : 0; }
 
-/* Copies a cell as one line without control characters, at most max columns wide. */
+/* Returns a cell as one line without control characters, at most `max` columns wide (0: any width). */
 static char *terminal_cell(const char *text, size_t max) {
     struct strbuf s = STRBUF_INIT;
     strbuf_add_printable(&s, text, strlen(text));

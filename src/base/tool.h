@@ -20,8 +20,8 @@ struct tool_run {
     double limit_s;         /* INFINITY: none */
 };
 
-/* Returns 0 if the tool exited with status 0. Otherwise returns -1; err contains the exit status and the
- * last line of the log. Files that the tool wrote are kept. */
+/* Returns 0 if the tool exited with status 0. Otherwise returns -1; err contains the reason and, unless
+ * interrupted, the most useful line of the log. Files that the tool wrote are kept. */
 int tool_run(const struct tool_run *t, struct err *err);
 
 /* Runs a tool and appends its last non-empty output line, without control characters. Returns -1 if it cannot

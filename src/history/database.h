@@ -27,9 +27,9 @@ struct db_args {
     char numbers[DB_ARGS_MAX][32];
     size_t n;
 };
-void db_text(struct db_args *args, const char *text); /* NULL: unknown */
+void db_text(struct db_args *args, const char *text); /* NULL: an unknown value */
 void db_int(struct db_args *args, int64_t v);
-void db_num(struct db_args *args, double v); /* NaN: unknown */
+void db_num(struct db_args *args, double v); /* NaN: an unknown value */
 
 struct db_result {
     char **cells; /* [rows * columns]; NULL: unknown */

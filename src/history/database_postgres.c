@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "history/database_driver.h"
 
-#define STATEMENTS 64 /* prepared statements per connection */
+#define STATEMENTS 64 /* largest number of prepared statements per connection */
 
 static struct {
     __typeof__(PQconnectdbParams) *connect;
@@ -71,7 +71,7 @@ static int load_once(struct err *err) {
     return rc;
 }
 
-/* libpq ends its messages with a line break and repeats "ERROR:". */
+/* Sets err to the first line of libpq's message, without the prefix "ERROR:". */
 static int postgres_fail(const struct postgres *p, struct err *err) {
     const char *text = pq.error(p->connection);
     if (strncmp(text, "ERROR:  ", 8) == 0) text += 8;
@@ -137,7 +137,7 @@ static int prepare(struct postgres *p, const char *sql, char name[32], struct er
     if (!kept) p->kept[slot].generation++;
     snprintf(name, 32, "s%zu_%u", slot, p->kept[slot].generation);
     if (kept) return 0;
-    if (p->kept[slot].sql) { /* otherwise the server keeps the replaced statement until the connection ends */
+    if (p->kept[slot].sql) { /* the server would keep the replaced statement until the connection ends */
         char drop[64];
         snprintf(drop, sizeof drop, "DEALLOCATE s%zu_%u", slot, p->kept[slot].generation - 1);
         pq.clear(pq.exec(p->connection, drop));

@@ -67,7 +67,8 @@ static void *sqlite_open(const char *url, struct err *err) {
     return NULL;
 }
 
-/* Returns the prepared statement of this SQL text. It replaces another statement in the same hash slot. */
+/* Returns the prepared statement of this SQL text; NULL: the SQL is not valid. A new statement replaces the
+ * one in the same hash slot. */
 static sqlite3_stmt *prepare(struct sqlite *s, const char *sql) {
     uint64_t hash = hash_bytes(sql, strlen(sql));
     size_t slot = hash % STATEMENTS;

@@ -25,8 +25,8 @@ static char *read_store(const char *path) {
     return store;
 }
 
-/* Two processes may create the file at the same time. The file is linked, not renamed, so the first process
- * wins. */
+/* Creates the file with the identity of the root folder. Two processes may do this at once: link() does not
+ * replace a file, so that the first process wins. */
 static int create_store(const char *path, struct err *err) {
     unsigned char bytes[16];
     char text[34];

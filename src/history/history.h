@@ -21,7 +21,7 @@
 struct history {
     char *root;  /* real path */
     char *store; /* identity of the root folder, stored in it: the same from every machine that mounts it */
-    char *url;   /* of the database */
+    char *url;   /* URL of the database */
     struct database *db;
     struct db_result series; /* kept by history_series() until the revision changes */
     int64_t series_revision; /* 0: none */
@@ -32,12 +32,13 @@ struct history *history_open(const char *root, const char *url, struct err *err)
 void history_close(struct history *h); /* NULL is fine */
 
 enum history_scan {
-    HISTORY_CHANGED, /* folders that were added or removed, and runs that were not finished */
-    HISTORY_ALL,     /* reads every run folder again */
+    /* reads runs that are new or were missing, and unfinished runs that changed; marks removed runs */
+    HISTORY_CHANGED,
+    HISTORY_ALL, /* reads every run folder again */
 };
 struct history_counts {
     uint64_t seen, added, updated, missing;
-    struct strlist problems; /* unreadable metrics.json files; the caller frees it */
+    struct strlist problems; /* messages about unreadable metrics.json files; the caller frees the list */
 };
 int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
                     struct err *err);
@@ -45,8 +46,8 @@ int history_refresh(struct history *h, enum history_scan scan, struct history_co
  * run in the database; the caller frees it. `name` may be NULL. */
 int history_index_folder(struct history *h, const char *path, char **name, struct err *err);
 
-/* Returns a number that grows with every change of the runs. */
-int64_t history_revision(struct history *h, struct err *err); /* -1: err */
+/* Returns a number that grows with every change of the runs; -1: err. */
+int64_t history_revision(struct history *h, struct err *err);
 int history_bump_revision(struct history *h, struct err *err);
 
 /* Returns the folder of a run of this store. The caller frees it. */

@@ -12,18 +12,19 @@ struct history_run {
     bool incomplete, unstable;
     bool missing; /* its folder does not exist */
     bool here;    /* its folder is under this root, not in another store */
-    /* value of the filter's stage; NaN: the filter has no stage */
+    /* values of the filter's stage; NaN: the filter has no stage, or the value is unknown */
     double stage_time_ms, stage_ci95_low_ms, stage_ci95_high_ms, stage_time_per_token_ms, stage_tokens_per_s,
         stage_mfu, stage_mbu, stage_distance;
     struct strlist tags;
 };
 void history_run_free(struct history_run *run);
 
-/* NULL and 0: no condition. A text with '*' is a pattern, otherwise the value must be equal. */
+/* NULL or 0: no condition. A text with '*' is a pattern for model, device, engine, host and version;
+ * otherwise the value must be equal. */
 struct history_filter {
     const char *model, *device, *engine, *host, *tag, *version;
-    const char *text;  /* part of the name, title, model, device, engine or host */
-    const char *stage; /* only runs with this stage; fills the stage_ fields */
+    const char *text;  /* part of the name, title, model, device or host */
+    const char *stage; /* only runs with this stage; fills the stage_ members of the runs */
     int64_t since_ns, until_ns;
     const char *sort;   /* key of history_sort_keys(); NULL: started */
     bool reverse;       /* reverses the default order of the key */
@@ -39,8 +40,8 @@ struct history_page {
     char *next;    /* cursor of the next page; NULL: this is the last one */
     int64_t total; /* -1: not counted */
 };
-/* Returns -1 if the cursor was not made for this order. history_list() checks it too; a server checks it
- * first, to tell a wrong request from a failing database. */
+/* Returns -1 if the filter's cursor does not match its sort key. history_list() checks this too; a server
+ * checks it first, to distinguish a wrong request from a failing database. */
 int history_check_cursor(const struct history_filter *filter, struct err *err);
 int history_list(struct history *h, const struct history_filter *filter, struct history_page *page,
                  struct err *err);
@@ -49,8 +50,7 @@ const char *history_sort_keys(void); /* "started|name|..." */
 
 /* Finds a run by its name. Returns 1; 0: there is no such run; -1: failure. */
 int history_find(struct history *h, const char *name, struct history_run *run, struct err *err);
-/* The same, but the start of a name is enough if only one run has it. Returns -1 also if several runs match.
- * */
+/* The same, but the start of a name is enough if only one run has it; -1 if several runs have it. */
 int history_find_start(struct history *h, const char *name, struct history_run *run, struct err *err);
 int history_find_digest(struct history *h, const char *digest, struct history_run *run, struct err *err);
 /* Reads stages, figures, kernels, findings, environment and tags of a run. */
@@ -59,10 +59,9 @@ int history_details(struct history *h, int64_t id, struct run_record *out, struc
 /* Adds and removes tags in the folder and in the database. */
 int history_tag(struct history *h, const struct history_run *run, const char *const *add, size_t nadd,
                 const char *const *remove, size_t nremove, struct err *err);
-/* Deletes the folder and the row. Returns 1; 0 if another process has deleted it; -1 on failure. */
+/* Deletes the folder and the row. Returns 1; 0 if it was already deleted; -1 on failure. */
 int history_delete(struct history *h, const struct history_run *run, struct err *err);
-/* Compares the row with the folder, and reads a changed folder again. Returns true if the row is outdated and
- * must be read again. */
+/* Compares the row with its folder. If they differ, updates the row and returns true: `run` is outdated. */
 bool history_verify(struct history *h, const struct history_run *run);
 
 /* A combination of model, device and engine. */
@@ -77,11 +76,11 @@ struct history_series_list {
 int history_series(struct history *h, struct history_series_list *out, struct err *err);
 void history_series_free(struct history_series_list *list);
 
-/* Values of one metric over time. */
+/* The value of a metric in one run. */
 struct history_point {
     char *name, *version;
     int64_t started_ns;
-    double value, low, high; /* with its 95% interval */
+    double value, low, high; /* value and its 95% interval; NaN: unknown */
 };
 struct history_points {
     struct history_point *v; /* oldest first */
@@ -92,15 +91,16 @@ struct history_points {
 struct history_trend {
     const char *model, *device, *engine; /* "": only runs without this value */
     const char *stage;                   /* NULL: `metric` is the key of a figure */
-    const char *metric; /* metric of a stage: time, time_per_token, tokens_per_s, mfu, mbu, distance */
-    size_t limit;       /* maximum number of runs; the newest are used */
+    /* key of a figure, or for a stage: time, time_per_token, tokens_per_s, mfu, mbu, distance */
+    const char *metric;
+    size_t limit; /* maximum number of runs; the newest are used */
 };
 int history_trend(struct history *h, const struct history_trend *t, struct history_points *out,
                   struct err *err);
 void history_points_free(struct history_points *points);
 bool history_stage_metric(const char *metric); /* true for a metric of stages */
 
-/* Findings of the last runs of a series (or of all runs, if a text is NULL), newest run first. */
+/* A finding and its run. */
 struct history_finding {
     char *run, *rule, *stage, *title, *model, *device, *engine, *advice;
     int64_t started_ns;
@@ -110,12 +110,14 @@ struct history_findings {
     struct history_finding *v;
     size_t n, cap;
 };
+/* Lists findings of the newest `runs` runs with this model, device and engine (NULL: any; "": none), newest
+ * run first. */
 int history_findings(struct history *h, const char *model, const char *device, const char *engine,
                      const char *rule, size_t runs, struct history_findings *out, struct err *err);
 void history_findings_free(struct history_findings *list);
 
 struct history_machine {
-    char *host, *device, *version; /* version: of inferprof, in the last run */
+    char *host, *device, *version; /* version: version of inferprof in the last run */
     char *last_run;
     int64_t runs, last_ns;
 };
@@ -126,7 +128,7 @@ struct history_machines {
 int history_machines(struct history *h, struct history_machines *out, struct err *err);
 void history_machines_free(struct history_machines *list);
 
-/* Converts "7d", "24h", "30m", "2026-11-01" or "2026-11-01T12:00:00Z" (UTC) to Unix ns. */
+/* Converts "7d", "24h", "30m", "2w" (before now), "2026-11-01" or "2026-11-01T12:00:00Z" (UTC) to Unix ns. */
 int history_parse_time(const char *text, int64_t now_ns, int64_t *out_ns, struct err *err);
 
 #endif

@@ -13,8 +13,8 @@ struct query {
 };
 void query_free(struct query *q);
 
-extern const char *const query_run_columns; /* of "runs r" */
-/* Moves a row with these columns to *run, and the values of a stage if more columns follow. */
+extern const char *const query_run_columns; /* columns of the table "runs r" */
+/* Moves a row with these columns to *run. If more columns follow, they are values of a stage. */
 void query_take_run(const struct history *h, struct db_result *r, size_t row, struct history_run *run);
 
 #endif

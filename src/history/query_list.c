@@ -12,9 +12,10 @@
 #include "history/query.h"
 #include "history/query_internal.h"
 
-/* A sort key. If the key is a number, runs without a value are omitted. */
+/* A sort key. If its value is a number, runs without a value are omitted. */
 static const struct sort_key {
-    const char *key, *column, *stage_column; /* NULL: the key needs a stage, or has no value per stage */
+    /* column NULL: the key needs a stage; stage_column NULL: the key has no value per stage */
+    const char *key, *column, *stage_column;
     bool text, ascending;
 } sort_keys[] = {
     { "started", "r.started_ns", NULL, false, false },
@@ -50,7 +51,7 @@ static const struct sort_key *find_sort(const struct history_filter *f, const ch
     return NULL;
 }
 
-/* Adds "column = $n", or a pattern if the value has a '*'. Texts that db_args borrows are kept in `texts`. */
+/* Adds "column = $n", or a LIKE pattern if the value has a '*'. q->texts owns the pattern. */
 static void add_match(struct query *q, const char *column, const char *value) {
     if (!value) return;
     if (!strchr(value, '*')) {
@@ -117,7 +118,7 @@ void query_free(struct query *q) {
     strlist_free(&q->texts);
 }
 
-/* A cursor is the id and the sort value of the last row, "ID.VALUE" with the value in hexadecimal. */
+/* Returns the cursor after a row: "ID.VALUE", with the row's id and its sort value in hexadecimal. */
 static char *make_cursor(int64_t id, const char *value) {
     struct strbuf s = STRBUF_INIT;
     strbuf_addf(&s, "%lld.", (long long)id);
@@ -130,7 +131,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* A cursor comes from a client: every character is checked. */
+/* Parses a cursor. It comes from a client, so every character is checked. */
 static int parse_cursor(const char *cursor, const struct sort_key *key, int64_t *id, char **value,
                         struct err *err) {
     char *end;
@@ -221,7 +222,7 @@ void query_take_run(const struct history *h, struct db_result *r, size_t row, st
         *of_stage[i] = r->columns > RUN_COLUMN_COUNT + 1 ? db_cell_num(r, row, RUN_COLUMN_COUNT + i) : NAN;
 }
 
-/* Such a list is counted without reading the runs. */
+/* Returns true if the stage is the only condition: such a list is counted without reading the runs. */
 static bool is_only_stage(const struct history_filter *f) {
     return f->stage && !f->model && !f->device && !f->engine && !f->host && !f->version && !f->tag &&
            !f->since_ns && !f->until_ns && (!f->text || !*f->text);
@@ -321,7 +322,7 @@ void history_page_free(struct history_page *page) {
     *page = (struct history_page){ .total = -1 };
 }
 
-/* "7d": a number and a unit. */
+/* Parses an age such as "7d": a number and one of the units m, h, d and w. */
 static bool parse_age(const char *text, int64_t now_ns, int64_t *out_ns) {
     char *end;
     long n = strtol(text, &end, 10);

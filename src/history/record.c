@@ -13,7 +13,7 @@
 #include "run/saved_metrics.h"
 
 #define TEXT_BYTES 4000 /* longer texts are truncated, because they come from untrusted files */
-#define ROWS 500        /* per table and run */
+#define ROWS 500        /* largest number of rows per table and run */
 
 /* Copies at most TEXT_BYTES bytes, and only whole characters. */
 static char *copy_text(const char *text) {
@@ -30,7 +30,7 @@ static char *member_text(const json_t *o, const char *key) { return copy_text(js
 
 static bool member_true(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
-/* Returns a time or a count; NaN if it is negative, infinite or missing. */
+/* Returns a time or a count; NaN if it is negative, not finite or missing. */
 static double member_positive(const json_t *o, const char *key) {
     double v = jsonr_number(o, key);
     return isfinite(v) && v >= 0 ? v : NAN;
@@ -76,7 +76,7 @@ static void read_figures(struct run_record *r, const json_t *list) {
     }
 }
 
-/* metrics.json lists kernels by time, longest first. */
+/* Reads the first kernels: metrics.json lists them by time, longest first. */
 static void read_kernels(struct run_record *r, const json_t *list) {
     for (size_t i = 0; i < json_array_size(list) && r->kernels.n < RECORD_KERNELS; i++) {
         const json_t *o = json_array_get(list, i);
@@ -127,7 +127,8 @@ static double figure_median(const struct run_record *r, const char *key) {
     return NAN;
 }
 
-/* Derives the main figures. Without timed repeats, they come from the stage "decode". */
+/* Sets the main figures. Without timed repeats, the time per token and the decode rate come from the stage
+ * "decode". */
 static void derive_figures(struct run_record *r) {
     r->time_to_first_token_ms = figure_median(r, "time_to_first_token");
     r->time_per_token_ms = figure_median(r, "time_per_token");

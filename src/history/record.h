@@ -13,7 +13,8 @@
 #include "base/err.h"
 #include "base/strlist.h"
 
-#define RECORD_KERNELS 20       /* number of kernel classes that are kept, those with the most time */
+/* largest number of kernel classes per run; those with the most time are kept */
+#define RECORD_KERNELS 20
 #define RECORD_TAGS ".tags"     /* file with one tag per line */
 #define RECORD_UPLOAD ".upload" /* file with the digest of the upload */
 
@@ -41,7 +42,7 @@ struct record_env {
 
 struct run_record {
     char *digest, *title, *model, *device, *engine, *host, *version, *command;
-    int64_t started_ns; /* from metrics.json, or the time of the last change of the folder */
+    int64_t started_ns; /* from metrics.json, else the modification time of the folder */
     double repeats, failed_repeats, mfu, mbu, time_to_first_token_ms, time_per_token_ms, tokens_per_s;
     bool incomplete, unstable;
     int64_t metrics_mtime_ns, metrics_bytes; /* 0: there is no metrics.json */

@@ -1,5 +1,5 @@
 /* Finds run folders under the root and brings the database up to date with them. A folder that is not a run
- * may contain runs; its time of change is stored, so that an unchanged folder is not read again. */
+ * may contain runs; its modification time is stored, so that an unchanged folder is not read again. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 
 #define MAX_DEPTH 4
 #define BATCH 500 /* runs per transaction */
-/* A folder that changed this recently may change again without a new time stamp. */
+/* The modification time of a folder that changed more recently than this is not stored: the folder may change
+ * again within the resolution of the time. */
 #define SETTLED_NS 2000000000
 
 struct known_run {
@@ -140,7 +141,7 @@ static int store_folder(struct refresh *f, const char *path, int64_t mtime_ns) {
                           &args, NULL, f->err);
 }
 
-/* Returns the name of an entry as a path relative to the root; NULL if it is hidden or not valid text. The
+/* Returns the path of an entry relative to the root; NULL if it is hidden, not a folder or not UTF-8. The
  * caller frees it. */
 static char *entry_path(const char *folder, const struct dirent *e) {
     if (e->d_name[0] == '.' || !utf8_valid(e->d_name, strlen(e->d_name))) return NULL;
@@ -163,7 +164,7 @@ static int visit_entry(struct refresh *f, const char *path, int depth) {
     return rc;
 }
 
-/* Reads a folder that contains runs. */
+/* Reads a folder that may contain runs. */
 static int visit_folder(struct refresh *f, const char *path, int depth) {
     struct stat st;
     char *dir = history_folder(f->h, path);
@@ -184,7 +185,7 @@ static int visit_folder(struct refresh *f, const char *path, int depth) {
     return rc;
 }
 
-/* Marks the runs directly in `folder` as missing that were not found in it. */
+/* Marks as missing the runs directly in `folder` that were not found. */
 static int find_missing(struct refresh *f, const char *folder) {
     size_t n = strlen(folder);
     int rc = 0;
@@ -236,7 +237,8 @@ static int visit_all_folders(struct refresh *f, const struct db_result *folders)
     return 0;
 }
 
-/* Checks unfinished runs again: they change without a change of the folder above them. */
+/* Reads unfinished runs again if metrics.json changed: the modification time of the parent folder does not
+ * show this. */
 static int revisit_unfinished(struct refresh *f) {
     struct db_args args = { 0 };
     struct db_result r;

@@ -5,11 +5,11 @@
 #include "base/strbuf.h"
 #include "base/util.h"
 
-/* Row n-1 brings a database from version n-1 to version n. Rows are never changed after a release.
- * "@ID" becomes the type of a primary key that the database assigns, "@GENERATED" the kind of a computed
- * column. Folders of runs are the source of all rows except `jobs` and `tokens`. */
+/* migrations[n-1] brings a database from version n-1 to version n. Rows are never changed after a release.
+ * "@ID" is replaced by the type of a primary key that the database assigns, "@GENERATED" by the kind of a
+ * computed column. Run folders are the source of all tables except `jobs` and `tokens`. */
 static const char *const migrations[] = {
-    /* 1: runs and their figures. Unknown values are NULL; flags are 0 or 1; times of day are Unix ns. */
+    /* 1: runs and their figures. Unknown values are NULL; flags are 0 or 1; points in time are Unix ns. */
     "CREATE TABLE runs (id @ID, store TEXT NOT NULL, path TEXT NOT NULL, name TEXT NOT NULL UNIQUE,"
     " digest TEXT, title TEXT, model TEXT, device TEXT, engine TEXT, host TEXT, version TEXT, command TEXT,"
     " started_ns BIGINT NOT NULL, repeats BIGINT, failed_repeats BIGINT, findings BIGINT,"
@@ -61,8 +61,8 @@ static const char *const migrations[] = {
     " device TEXT NOT NULL, request TEXT NOT NULL, message TEXT, attempts INTEGER NOT NULL,"
     " created_ns BIGINT NOT NULL, started_ns BIGINT, ended_ns BIGINT);"
     "CREATE INDEX jobs_state ON jobs (store, state, id);",
-    /* 3: search, and unfinished runs, without reading every row. The index has the text that is searched,
-     * at most 600 characters: PostgreSQL limits an entry of an index to 2,704 bytes. */
+    /* 3: search, and unfinished runs, without reading every row. The index contains the searched text, at
+     * most 600 characters: PostgreSQL limits an entry of an index to 2,704 bytes. */
     "ALTER TABLE runs ADD COLUMN search TEXT GENERATED ALWAYS AS (SUBSTR(LOWER(name || ' ' || "
     "COALESCE(model, '') || ' ' || COALESCE(device, '') || ' ' || COALESCE(host, '') || ' ' || "
     "COALESCE(title, '')), 1, 600)) @GENERATED;"

@@ -20,7 +20,8 @@ static int name_is_free(struct history *h, const char *path, const char *name, s
     return is_free;
 }
 
-/* Runs of different machines may have the same name. The suffix depends only on store and path. */
+/* Returns the name, or the name with a suffix if another run has it: runs of different machines may have the
+ * same name. The suffix depends only on store and path. */
 static char *unique_name(struct history *h, const char *path, const char *name, struct err *err) {
     int is_free = name_is_free(h, path, name, err);
     if (is_free < 0) return NULL;

@@ -5,8 +5,8 @@
 #include "history/history.h"
 #include "history/record.h"
 
-/* Adds or replaces the run with this path, inside the caller's transaction. `name`: the wanted name; if
- * another run has it, a suffix is added. *stored_name may be NULL; the caller frees it. */
+/* Adds or replaces the run with this path, inside the caller's transaction. If another run has the name, a
+ * suffix is added. *stored_name receives the result; the caller frees it; may be NULL. */
 int history_write(struct history *h, const char *path, const char *name, const struct run_record *r,
                   char **stored_name, struct err *err);
 

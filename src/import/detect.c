@@ -18,7 +18,7 @@ static bool is_trace(const struct import_head *h) {
 
 const struct import_format import_trace_format = { .name = "inferprof trace", .detect = is_trace };
 
-/* The first row that recognises the file is used. */
+/* The first format that recognises the file is used. */
 static const struct import_format *const formats[] = {
     &import_trace_format, &nsys_sqlite_format, &nsys_report_format,
     &kineto_format,       &ncu_format,         &nsys_summary_format,

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "trace/writer.h"
 
-/* The importer including window, caches and blocks uses less than 256 MiB. */
+/* Memory of the trace writer. With it, the importer (window, caches, blocks) uses less than 256 MiB. */
 #define WRITER_MEMORY_BYTES (160ull << 20)
 
 static struct sink *open_sink(const char *trace_path, struct err *err) {

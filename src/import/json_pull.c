@@ -30,8 +30,8 @@ void json_pull_close(struct json_pull *j) {
     free(j);
 }
 
-/* Scratch buffer of json_pull_memory(), shared by all parsers of a thread. Texts are only valid until the
- * next call. */
+/* Scratch buffer of all parsers of a thread that read from memory. A text in it is only valid until the next
+ * call of any of them. */
 static _Thread_local char memory_scratch[JSON_TEXT_MAX + 8];
 
 void json_pull_memory(struct json_pull *j, const char *text, size_t len) {
@@ -55,8 +55,8 @@ uint64_t json_pull_position(const struct json_pull *j) {
     return j->window ? j->offset + (uint64_t)(j->p - j->window) : 0;
 }
 
-/* Moves [keep, end) to the front of the window, updates *keep and reads more. Returns false at the end of
- * input. */
+/* Moves [keep, end) to the front of the window, updates *keep and reads more. Returns false if nothing was
+ * read: at the end of the input, or because the window is full. */
 static bool refill(struct json_pull *j, const char **keep) {
     if (j->eof) return false;
     size_t kept = (size_t)(j->end - *keep), ahead = (size_t)(j->p - *keep);
@@ -145,8 +145,8 @@ static bool need_bytes(struct json_pull *j, size_t n) {
     return true;
 }
 
-/* Decodes \uXXXX at j->p (after the u), with a following low surrogate if any. Writes UTF-8, returns its
- * length or 0. */
+/* Decodes \uXXXX at j->p (after the u), and a following low surrogate if there is one. Writes UTF-8 and
+ * returns its length; 0: invalid. */
 static size_t take_unicode(struct json_pull *j, char out[4]) {
     uint32_t v, low;
     if (!need_bytes(j, 4) || hex4(j->p, &v) < 0) return 0;
@@ -182,7 +182,8 @@ static void keep_text(struct json_pull *j, size_t *len, const char *p, size_t n)
     *len += n;
 }
 
-/* The general case: escapes, or a string that crosses the window. j->p is after the opening quote. */
+/* The general case: escapes, a long string, or a string that crosses the window. j->p is after the opening
+ * quote. */
 static enum json_token string_slow(struct json_pull *j, enum json_token tok) {
     size_t len = 0;
     for (;;) {
@@ -277,7 +278,7 @@ static enum json_token take_key(struct json_pull *j) {
     }
     enum json_token tok = take_string(j, JSON_KEY);
     if (tok != JSON_KEY) return tok;
-    /* Reading the colon may refill the window. */
+    /* reading the colon may refill the window, which overwrites the text */
     if (j->text != j->scratch && !(j->p < j->end && *j->p == ':')) {
         memcpy(j->scratch, j->text, j->len);
         j->text = j->scratch;
@@ -289,8 +290,8 @@ static enum json_token take_key(struct json_pull *j) {
     return JSON_KEY;
 }
 
-/* Advances to the first byte of the next item, after its comma. Returns 0, or the token to return (an end or
- * an error). */
+/* Advances to the first byte of the next item, after its comma. *arrived is false if there is none; the
+ * result is then the token to return (an end or an error). */
 static enum json_token next_item(struct json_pull *j, bool *arrived) {
     *arrived = false;
     if (!skip_space(j)) return end_of_input(j);
@@ -299,7 +300,7 @@ static enum json_token next_item(struct json_pull *j, bool *arrived) {
         *arrived = true;
         return JSON_END;
     }
-    if (in_object(j) && j->want_value) { /* between colon and value */
+    if (in_object(j) && j->want_value) { /* the value after the colon */
         *arrived = true;
         return JSON_END;
     }
@@ -333,8 +334,8 @@ enum json_token json_pull_next(struct json_pull *j) {
     return take_value(j);
 }
 
-/* Skips the bracketed value at j->p. If `keep` is set, its bytes stay in the window from *start on.
- * Returns 0: done; -1: end of input; 1: the window is full. */
+/* Skips the bracketed value at j->p. With `keep`, its bytes stay in the window from *start on. Returns 0:
+ * done; -1: end of input; 1: the window is full. */
 static int pass_value(struct json_pull *j, const char **start, bool keep) {
     struct json_skip skip = JSON_SKIP_START;
     for (;;) {

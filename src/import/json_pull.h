@@ -18,7 +18,7 @@
 
 enum json_token {
     JSON_ERROR = -1, /* see j->error and json_pull_position() */
-    JSON_END = 0,    /* end of input; j->cut_short is set if it ended inside a value */
+    JSON_END = 0,    /* end of the input */
     JSON_OBJECT,
     JSON_OBJECT_END,
     JSON_ARRAY,
@@ -37,10 +37,10 @@ typedef size_t json_fill_fn(void *source, char *buf, size_t cap);
 
 struct json_pull {
     const char *p, *end; /* unread bytes of the window */
-    const char *text;    /* of the last token */
+    const char *text;    /* text of the last token */
     size_t len;
     const char *error;
-    bool cut_short;     /* the input ended inside a value */
+    bool cut_short;     /* the input ended too early */
     uint32_t commas;    /* trailing commas accepted */
     uint32_t cut_texts; /* truncated strings */
     uint64_t offset;    /* input offset of window[0] */
@@ -59,7 +59,7 @@ void json_pull_close(struct json_pull *j);
 void json_pull_memory(struct json_pull *j, const char *text, size_t len);
 enum json_token json_pull_next(struct json_pull *j);
 
-/* Returns the position in the input in bytes. */
+/* Returns the position in the input in bytes; 0 for a value in memory. */
 uint64_t json_pull_position(const struct json_pull *j);
 
 /* Returns the whole next value: an object or array as raw bytes, other values as json_pull_next does. The
@@ -78,9 +78,9 @@ bool json_pull_resync(struct json_pull *j);
 
 /* Number conversion, for the text of a JSON_NUMBER or of a string that contains a number. */
 bool json_to_double(const char *text, size_t len, double *out);
-/* the number must be an integer in range; "7.0" is 7 */
+/* The number must be an integer that fits; "7.0" is 7. */
 bool json_to_u64(const char *text, size_t len, uint64_t *out);
-/* Multiplies a decimal by 10^scale: "12.3456" with scale 3 gives 12346 (rounded half up). */
+/* Multiplies a decimal by 10^scale: "12.3456" with scale 3 gives 12346. Rounds half away from zero. */
 bool json_to_scaled(const char *text, size_t len, unsigned scale, int64_t *out);
 
 #endif

@@ -12,8 +12,8 @@ struct block {
     uint64_t quote, backslash, open, close;
 };
 
-/* Bit i of the result is set if an odd number of quotes is at or before it: the byte is the opening quote
- * or inside the string. */
+/* Returns a mask in which bit i is set if an odd number of quotes is at or before byte i: it is an opening
+ * quote or inside a string. */
 static inline uint64_t prefix_xor(uint64_t x) {
     for (int shift = 1; shift < 64; shift <<= 1) x ^= x << shift;
     return x;
@@ -37,7 +37,8 @@ static inline uint64_t unescaped_quotes(struct json_skip *s, uint64_t quote, uin
     return quote & ~escaped;
 }
 
-/* Processes the brackets of a block one by one. Returns the bytes used if depth falls to 0, otherwise 64. */
+/* Processes the brackets of a block one by one. Returns the number of bytes up to the bracket at which depth
+ * falls to 0, otherwise 64. */
 static inline size_t walk(struct json_skip *s, uint64_t open, uint64_t close) {
     for (uint64_t both = open | close; both; both &= both - 1) {
         uint64_t bit = both & -both;
@@ -133,8 +134,8 @@ static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
 static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) { return json_skip_plain(s, p, n); }
 #endif
 
-/* Fewer than 64 bytes: pads the block with blanks. A backslash as the last byte would escape the padding, so
- * that case uses the plain C path. */
+/* Skips the last bytes, padded with blanks to a block of 64. With a backslash, which could escape the
+ * padding, or few bytes, uses plain C. */
 static size_t skip_tail(struct json_skip *s, const char *p, size_t n) {
     if (n < 8 || n >= 64 || s->escaped || memchr(p, '\\', n)) return json_skip_plain(s, p, n);
     char block[64];
@@ -146,7 +147,7 @@ static size_t skip_tail(struct json_skip *s, const char *p, size_t n) {
 
 size_t json_skip(struct json_skip *s, const char *p, size_t n) {
     size_t at = 0;
-    if (!s->started && n) { /* the opening bracket itself */
+    if (!s->started && n) { /* skip the opening bracket itself */
         s->started = 1;
         s->depth = 1;
         at = 1;

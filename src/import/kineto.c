@@ -19,7 +19,7 @@
 #include "import/kineto_record.h"
 #include "import/source.h"
 
-#define RESYNC_MAX 1000 /* maximum number of syntax errors before the import fails */
+#define RESYNC_MAX 1000 /* maximum number of syntax errors; after that, the rest of the file is not read */
 #define SYNC_CALLS_MAX (1u << 18)
 #define PROCESS_NAMES_MAX 256
 
@@ -34,7 +34,7 @@ struct importer {
     struct kineto_open unlinked;
     struct kineto_maker maker;
     struct kineto_keeper keeper;
-    struct strbuf text; /* reused */
+    struct strbuf text; /* scratch buffer */
     uint64_t resyncs, items;
     bool in_events; /* "traceEvents" or a top-level array was found */
     struct {        /* calls that wait for the device; they become sync records if the trace has none */
@@ -52,7 +52,7 @@ struct importer {
 
 static uint64_t *problem(struct importer *im, enum sink_problem p) { return &im->sink->problems[p]; }
 
-/* A host call that waits also becomes a sync record if the trace has no sync events. */
+/* Remembers a call that waits. It becomes a sync record if the trace has no sync events. */
 static void note_sync_call(struct importer *im, const struct kineto_event *ev, const struct trace_launch *l) {
     if (!span_has(ev->name, "Synchronize") || im->sync_calls.n >= SYNC_CALLS_MAX) return;
     vec_push(&im->sync_calls, ((struct trace_sync){ .start_ns = l->start_ns,
@@ -79,7 +79,7 @@ static void emit_record(struct importer *im, const struct kineto_record *r) {
     }
 }
 
-/* Returns the correlation id field of a record; NULL: flows do not apply to its kind. */
+/* Returns the correlation id of a record; NULL: records of this kind have no flows. */
 static uint64_t *correlation_in(struct kineto_record *r) {
     switch (r->kind) {
     case TRACE_KERNEL: return &r->kernel.correlation;
@@ -89,7 +89,7 @@ static uint64_t *correlation_in(struct kineto_record *r) {
     }
 }
 
-/* Returns the key of a flow end, which has the same pid, tid and time as the start of its event. */
+/* Returns a key of pid, tid and time. They are equal for the start of an event and the end of its flow. */
 static uint64_t place_key(const struct kineto_event *ev) {
     return hash_u64(hash_u64(ev->pid.key) ^ ev->tid.key) ^ hash_u64((uint64_t)ev->ts_ns);
 }
@@ -102,7 +102,7 @@ static void emit_or_wait(struct importer *im, const struct kineto_event *ev, str
         emit_record(im, r);
 }
 
-/* Flows from calls to launched work have the correlation id as their id. */
+/* Gives a waiting record its correlation id. Flows from calls to launched work have that id as their id. */
 static void on_flow(struct importer *im, const struct kineto_event *ev) {
     struct kineto_record r;
     uint64_t id;
@@ -191,7 +191,8 @@ static void on_end(struct importer *im, const struct kineto_event *ev, bool asyn
     emit_record(im, &r);
 }
 
-/* An allocation or a free of PyTorch's allocator, which also logs its total. Frees have negative bytes. */
+/* Handles an allocation or a free of PyTorch's allocator, which also logs its total. Returns false for other
+ * events. */
 static bool on_memory(struct importer *im, const struct kineto_event *ev, uint64_t at) {
     struct kineto_args a;
     if (ev->name.n != strlen("[memory]") || !span_starts(ev->name, "[memory]")) return false;
@@ -313,7 +314,7 @@ static bool resync(struct importer *im) {
     return ++im->resyncs <= RESYNC_MAX && json_pull_resync(im->j);
 }
 
-/* Handles an unreadable value. Returns true to continue with the next one. */
+/* Handles an unreadable value. Returns true if the next value can be read. */
 static bool recover(struct importer *im) {
     struct json_pull *j = im->j;
     const char *why = j->error;
@@ -346,8 +347,8 @@ static bool take_item(struct importer *im, enum json_token tok) {
     return true;
 }
 
-/* Reads the items of an event array, after its opening bracket. Returns false if the rest of the file is
- * unreadable. */
+/* Reads the items of an event array, after its opening bracket. Returns false if the array ends early or the
+ * rest is unreadable. */
 static bool take_events(struct importer *im, const struct kineto_options *o, uint64_t all_bytes) {
     im->in_events = true;
     for (;;) {
@@ -373,7 +374,7 @@ static void take_member(struct importer *im, const char *key, bool *sound) {
         im->base_ns = im->info->base_ns;
 }
 
-/* Reads the members of the top-level object. Returns false if it is truncated. */
+/* Reads the members of the top-level object. Returns false if it ends early or is unreadable. */
 static bool take_members(struct importer *im, const struct kineto_options *o) {
     char key[64];
     for (;;) {

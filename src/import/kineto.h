@@ -22,7 +22,8 @@ struct kineto_options {
 };
 
 struct kineto_info {
-    bool has_base, late_base; /* late_base: found after the events; written as meta clock.offset_ns */
+    /* late_base: the base was found after the events; it is written as meta clock.offset_ns */
+    bool has_base, late_base;
     int64_t base_ns;          /* baseTimeNanoseconds */
     int64_t rank, world_size; /* -1: unknown */
     uint64_t pid;             /* process that launched the work; UINT64_MAX: none */

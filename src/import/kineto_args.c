@@ -63,7 +63,7 @@ static enum member member_of(struct kineto_args *a, const char *key, size_t n, u
 #undef IS
 }
 
-/* "[12544, 2, 1]" */
+/* Parses "[12544, 2, 1]". */
 static void take_triple(const char *p, size_t n, uint64_t out[3]) {
     struct json_pull j;
     enum json_token tok;
@@ -100,8 +100,8 @@ static void take_member(struct kineto_args *a, const struct json_members *m) {
     }
 }
 
-/* Parses the whole object with json_pull. Used if the fast iterator stops, for example at a key that contains
- * an escape. */
+/* Parses the whole object with json_pull. Used if the fast iterator fails, for example at a key with an
+ * escape. */
 static void parse_slow(struct span args, struct kineto_args *out) {
     struct json_pull j;
     enum json_token tok;

@@ -1,4 +1,4 @@
-/* Parses the "args" of device work and operators. Unknown numbers are KINETO_UNKNOWN. */
+/* Parses the "args" of events. Unknown numbers are KINETO_UNKNOWN. */
 #ifndef IMPORT_KINETO_ARGS_H
 #define IMPORT_KINETO_ARGS_H
 
@@ -14,7 +14,7 @@
 struct kineto_args {
     uint64_t device, stream, context, correlation, bytes, registers, smem_bytes, graph, graph_node;
     uint64_t device_type, address,
-        total_bytes; /* of [memory] events: allocations and frees; device type 0: host memory */
+        total_bytes; /* only in [memory] events (allocations and frees); device type 0: host memory */
     uint64_t grid[3], block[3];
     struct span dims, types; /* raw "Input Dims" and "Input type" */
     struct span values;      /* raw "Concrete Inputs" */
@@ -33,7 +33,8 @@ void kineto_args_detail(struct span dims, struct span types, struct strbuf *out)
  * not contain them. */
 void kineto_args_values(struct span values, struct strbuf *out);
 
-/* For counter events: joins the names with ';' and gets up to `max` values. Returns the count. */
+/* For counter events: appends the names "EVENT.KEY", joined with ';', and gets up to `max` values. Returns
+ * their number. */
 size_t kineto_args_counters(struct span args, struct span event_name, struct strbuf *names, double *values,
                             size_t max);
 

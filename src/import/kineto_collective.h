@@ -5,7 +5,7 @@
 
 #include "import/kineto_record.h"
 
-/* Returns false if the event describes no collective. Sets everything but the times. */
+/* Returns false if the event is not a collective. Sets all members except the times. */
 bool kineto_collective(struct sink *sink, const struct kineto_event *ev, struct trace_collective *out);
 
 #endif

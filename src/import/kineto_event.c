@@ -23,7 +23,7 @@ void kineto_scratch_free(struct kineto_scratch *s) {
     s->buf = NULL;
 }
 
-/* Returns the text of the last token, copied to scratch if the parser does not keep it. */
+/* Returns the text of the last token. If it is in the parser's scratch buffer, it is copied. */
 static struct span keep(struct kineto_scratch *s, const struct json_pull *j) {
     if (j->text != j->scratch) return (struct span){ j->text, j->len };
     size_t n = MIN(j->len, s->cap - s->used);

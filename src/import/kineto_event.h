@@ -47,7 +47,7 @@ struct kineto_id {
 struct kineto_event {
     char phase; /* 0: none */
     enum kineto_category category;
-    struct span cat, name, id; /* id: raw */
+    struct span cat, name, id; /* id: raw text */
     struct kineto_id pid, tid;
     int64_t ts_ns, dur_ns;
     bool has_ts, has_dur, bad_number; /* bad_number: a time is NaN or out of range */
@@ -55,7 +55,7 @@ struct kineto_event {
     bool cut_text;
 };
 
-/* Copies of decoded texts that the parser does not keep; one per event reader. Allocated on first use. */
+/* Copies of texts that the parser would overwrite; one per event reader. Allocated on first use. */
 struct kineto_scratch {
     char *buf;
     size_t used, cap;

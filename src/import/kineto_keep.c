@@ -8,8 +8,8 @@
 #include "import/json_members.h"
 #include "import/json_pull.h"
 
-#define ARGS_BYTES (8u << 20) /* limit for the size of all different arguments; names need the rest */
-#define ARGS_MAX 32000u       /* size of the arguments of one event */
+#define ARGS_BYTES (8u << 20) /* largest total size of different arguments, so that space is left for names */
+#define ARGS_MAX 32000u       /* largest size of the arguments of one event, in bytes */
 
 void kineto_keeper_init(struct kineto_keeper *k, struct sink *sink) {
     *k = (struct kineto_keeper){ .sink = sink, .text = STRBUF_INIT };
@@ -20,7 +20,7 @@ void kineto_keeper_free(struct kineto_keeper *k) {
     strbuf_free(&k->text);
 }
 
-/* Arguments with a different number in almost every event. */
+/* Returns true for arguments that have a different number in almost every event. */
 static bool is_numbering(const char *key, size_t n) {
     static const char *const keys[] = { "External id",
                                         "external id",
@@ -47,7 +47,8 @@ static bool is_bandwidth(const char *key, size_t n) {
     return n == strlen("memory bandwidth (GB/s)") && memcmp(key, "memory bandwidth (GB/s)", n) == 0;
 }
 
-/* Only digits, because a placeholder is written back without a sign or leading zeros. */
+/* Returns true for a number of digits only, because a placeholder is written back without a sign or leading
+ * zeros. */
 static bool plain_number(const char *p, size_t n, uint64_t *out) {
     if (n == 0 || n > 19 || (n > 1 && *p == '0')) return false;
     for (size_t i = 0; i < n; i++)
@@ -88,7 +89,7 @@ static void add_value(struct strbuf *out, const struct json_members *m) {
 }
 
 /* Writes the arguments to k->text, with placeholders for numbers that go into the record. Returns false if
- * they are not simple JSON. */
+ * the arguments are not simple JSON. */
 static bool make_template(struct kineto_keeper *k, struct span args, struct trace_source_event *r) {
     struct json_members m = { .p = args.p, .end = args.p + args.n };
     enum json_members_result rc;

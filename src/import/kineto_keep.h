@@ -9,8 +9,8 @@
 
 struct kineto_keeper {
     struct sink *sink;
-    struct strbuf text; /* reused */
-    size_t text_bytes;  /* size of all different arguments */
+    struct strbuf text; /* scratch buffer */
+    size_t text_bytes;  /* total size of the different arguments */
     struct text_cache args;
 };
 void kineto_keeper_init(struct kineto_keeper *k, struct sink *sink);

@@ -19,7 +19,7 @@ struct kineto_open {
         uint32_t next; /* index + 1; 0: end */
     } * v;
     size_t n, cap, count; /* count: pending records */
-    uint32_t free_list;   /* index + 1 */
+    uint32_t free_list;   /* index + 1 of the first free entry; 0: none */
     uint32_t heads[KINETO_OPEN_BUCKETS];
 };
 

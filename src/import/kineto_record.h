@@ -24,7 +24,7 @@ struct kineto_maker {
     uint64_t pid;      /* first process that launched work or ran an operator; UINT64_MAX: none yet */
     struct text_cache details;
     size_t detail_bytes;
-    struct strbuf text; /* reused */
+    struct strbuf text; /* scratch buffer */
 };
 void kineto_maker_init(struct kineto_maker *mk, struct sink *sink);
 void kineto_maker_free(struct kineto_maker *mk);

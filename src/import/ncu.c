@@ -22,8 +22,8 @@ const char *ncu_metric_key(enum ncu_metric m) {
 }
 
 /* Names of each metric on the details page, in sections and on the raw page. The dimension distinguishes
- * metrics with the same name: "Memory Throughput" is a percentage and a rate. Names are in order of
- * preference: the first one found is kept. */
+ * metrics with the same name: "Memory Throughput" is a percentage and a rate. If a file has several names of
+ * a metric, the first one in the file is kept. */
 static const struct {
     const char *name;
     enum ncu_metric metric;
@@ -77,7 +77,7 @@ static const struct {
     { "smsp__average_warp_latency_per_inst_issued.ratio", NCU_WARP_CYCLES, NCU_PLAIN },
 };
 
-/* Finds the metric with this name and unit; NCU_METRIC_END: the metric is not used. */
+/* Returns the metric with this name and dimension; NCU_METRIC_END: the metric is not used. */
 static enum ncu_metric metric_of(const struct csv_field *name, enum ncu_dimension dimension) {
     for (size_t i = 0; i < COUNTOF(metric_names); i++)
         if (metric_names[i].dimension == dimension && csv_is(name, metric_names[i].name))
@@ -121,7 +121,8 @@ static uint32_t text_of(struct ncu *n, const struct csv *c, int column) {
     return intern_id(n->texts, f->p, f->n);
 }
 
-/* Finds the launch of a row. Rows of a launch are adjacent, so the search begins at the end. */
+/* Returns the launch of a row; adds it if it is new. Rows of a launch are adjacent, so the search begins at
+ * the end. */
 static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const struct columns *at) {
     struct ncu_launch k = { .name = text_of(n, c, at->name),
                             .process = text_of(n, c, at->process),
@@ -142,7 +143,7 @@ static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const st
     return &n->launches.v[n->launches.n - 1];
 }
 
-/* Only the first source of stall data is used. */
+/* Only the first source of stall data of a launch is used. */
 static void take_stall(struct ncu_launch *k, enum ncu_stall stall, enum ncu_stall_source source, double v) {
     if (k->stall_source == NCU_STALL_NO_SOURCE) k->stall_source = source;
     if (k->stall_source == source && isnan(k->stall[stall])) k->stall[stall] = v;
@@ -171,7 +172,7 @@ static void take_value(struct ncu *n, struct ncu_launch *k, const struct csv_fie
         k->value[m] = v * factor;
 }
 
-/* Details page: one row per metric; rule rows have no metric. */
+/* Reads the details page: one row per metric; rule rows have no metric. */
 static void take_details(struct ncu *n, struct csv *c, const struct columns *at) {
     while (csv_next(c)) {
         n->rows++;
@@ -196,7 +197,7 @@ struct head {
     size_t n, cap;
 };
 
-/* Raw page: one row per launch, one column per metric, and a row of units below the heading. */
+/* Reads the raw page: one row per launch, one column per metric, and a row of units below the heading. */
 static void take_raw(struct ncu *n, struct csv *c, const struct columns *at) {
     struct head names = { 0 }, units = { 0 };
     for (size_t i = 0; i < c->n; i++) vec_push(&names, c->v[i]);
@@ -245,8 +246,8 @@ int ncu_read(struct ncu *n, const char *path, struct err *err) {
 
 /* ---- Evaluation */
 
-/* NVIDIA's speed-of-light rule: 60% of a peak counts as well utilised. If both values are lower, the kernel
- * is latency-bound. */
+/* Applies NVIDIA's speed-of-light rule: 60% of a peak counts as well utilised. If both values are lower, the
+ * kernel is latency-bound. */
 const char *ncu_bound(const struct ncu_launch *k) {
     double sm = k->value[NCU_SM],
            memory = fmax(k->value[NCU_MEMORY], k->value[NCU_DRAM]); /* fmax ignores NaN */
@@ -256,8 +257,8 @@ const char *ncu_bound(const struct ncu_launch *k) {
     return sm > memory ? "compute" : "memory";
 }
 
-/* Samples and breakdowns add up to the total. Advice texts contain only the largest reasons and a separate
- * total. */
+/* Values of all sources but rules add up to the total. Advice texts contain only the largest reasons and a
+ * separate total. */
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct) {
     double sum = 0;
     int top = -1;

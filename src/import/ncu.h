@@ -21,7 +21,7 @@
 
 extern const struct import_format ncu_format; /* its sums are durations by kernel name */
 
-/* id, key in JSON */
+/* X(id, key in JSON) */
 #define NCU_METRICS(X)                        \
     X(DURATION, "duration_ns")                \
     X(CYCLES, "elapsed_cycles")               \
@@ -54,7 +54,7 @@ struct ncu_launch {
     uint32_t name, process, id, grid, block, device, cc; /* text ids */
     uint64_t launches;                                   /* 1; in classes, the number of averaged launches */
     double value[NCU_METRIC_END];
-    double stall[NCU_STALL_END]; /* from stall_source; NaN: not measured */
+    double stall[NCU_STALL_END]; /* values of stall_source; NaN: not measured */
     enum ncu_stall_source stall_source;
 };
 struct ncu_launches {

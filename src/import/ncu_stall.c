@@ -19,7 +19,7 @@ static const struct {
 
 const char *ncu_stall_name(enum ncu_stall s) { return stalls[s].name; }
 
-/* Parses the stall reason at the start of p[0..n), which is lower case with underscores; *used: its
+/* Returns the longest stall reason at the start of p[0..n), which is lower case with underscores; *used: its
  * length. */
 static enum ncu_stall reason(const char *p, size_t n, size_t *used) {
     enum ncu_stall best = NCU_STALL_END;

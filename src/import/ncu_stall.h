@@ -46,7 +46,7 @@ enum ncu_stall_source {
     NCU_STALL_LABEL,   /* "Stall Long Scoreboard" */
     NCU_STALL_RULE,    /* the advice "CPIStall" */
 };
-/* Returns NCU_STALL_END if it is not a stall metric. */
+/* Returns the stall reason of a metric, and its source; NCU_STALL_END: it is not a stall metric. */
 enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_source *source);
 /* Parses advice such as "... each warp of this kernel spends 491.9 cycles being stalled waiting for a
  * scoreboard dependency on a L1TEX ... represents about 52.7% of the total average of 933.1 cycles ...".

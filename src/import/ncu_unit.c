@@ -5,8 +5,7 @@
 
 #include "base/util.h"
 
-/* "Mbyte" -> byte, 1e6; "usecond" -> second, 1e-6. Tries a match without prefix first, because "second" has
- * no prefix. */
+/* Splits a unit into prefix and base: "Mbyte" has the factor 1e6 for "byte", "usecond" 1e-6 for "second". */
 static bool split_unit(const char *p, size_t n, const char *base, double *factor) {
     static const struct {
         const char *prefix;

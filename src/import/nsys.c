@@ -28,7 +28,7 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
     return true;
 }
 
-/* Returns the index of the process. Its id is a globalTid or globalPid without the low 24 bits. */
+/* Returns the index of a process. Its id is a globalTid or globalPid without the low 24 bits. */
 static size_t process_index(struct nsys *n, uint64_t global_id) {
     uint64_t process = global_id >> 24;
     for (size_t i = n->processes.n; i-- > 0;)
@@ -266,15 +266,15 @@ static void read_copies(struct nsys *n, const char *table, bool memsets) {
 
 /* ---- Host calls */
 
-/* "cudaLaunchKernel_v7000" -> "cudaLaunchKernel" */
+/* Returns the length of a name without its version: "cudaLaunchKernel_v7000" is "cudaLaunchKernel". */
 static size_t without_version(const char *name, size_t len) {
     size_t at = len;
     while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') at--;
     return at < len && at > 2 && name[at - 1] == 'v' && name[at - 2] == '_' ? at - 2 : len;
 }
 
-/* Some versions list a call twice, under two event classes. Rows are sorted by correlation id to find
- * duplicates. */
+/* Reads calls. Some versions list a call twice, under two event classes; rows are sorted by correlation id to
+ * find duplicates. */
 static void read_calls(struct nsys *n) {
     enum { START, END, TID, CORRELATION, NAME };
     static const char *const columns[] = { "start", "end", "globalTid", "correlationId", "nameId", NULL };

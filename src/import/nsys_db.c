@@ -6,9 +6,10 @@
 
 #include "base/strbuf.h"
 
-/* A row of a normal file has tens of bytes and takes about 100 steps; tables are read up to twice. */
+/* Limit of SQLite's steps. A row of a normal file has tens of bytes and takes about 100 steps; tables are
+ * read up to twice. */
 #define STEPS_PER_BYTE 100
-#define STEPS_FREE 20000000u /* allows 1 to 2 s even for the smallest file */
+#define STEPS_FREE 20000000u /* additional steps, 1 to 2 s, so that small files are not rejected */
 #define STEPS_PER_CALL 100000
 
 static int count_steps(void *ctx) {
@@ -39,7 +40,7 @@ void nsys_limit_end(sqlite3 *db) { sqlite3_progress_handler(db, 0, NULL, NULL); 
 bool nsys_table_exists(sqlite3 *db, const char *name) {
     sqlite3_stmt *s = NULL;
     bool yes = false;
-    /* Virtual tables also have type 'table', but no pages, and their SQL starts with CREATE VIRTUAL TABLE. */
+    /* virtual tables also have type 'table', but no pages, and their SQL starts with CREATE VIRTUAL TABLE */
     static const char query[] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
                                 " AND sql LIKE 'CREATE TABLE%' AND name = ?1";
     if (sqlite3_prepare_v2(db, query, -1, &s, NULL) == SQLITE_OK) {

@@ -17,7 +17,7 @@ struct sqlite3_stmt;
 struct nsys_rows {
     struct sqlite3_stmt *stmt;
     bool broken;
-    uint64_t found; /* bit i: column i exists */
+    uint64_t found; /* bit i: column i of the list exists */
 };
 
 /* Limits the work that a file can cause: SQLite fails if reading takes more steps than a normal file of
@@ -30,7 +30,7 @@ struct nsys_limit {
 void nsys_limit_start(struct nsys_limit *limit, struct sqlite3 *db);
 void nsys_limit_end(struct sqlite3 *db);
 
-/* Ignores views and virtual tables: their rows are computed, and there may be 10^15 of them. */
+/* Returns false for views and virtual tables: their rows are computed, and there may be 10^15 of them. */
 bool nsys_table_exists(struct sqlite3 *db, const char *name);
 
 /* Returns false if there is no such table, or it has none of the columns. At most 64 columns. `order`:
@@ -43,8 +43,9 @@ bool nsys_rows_close(struct nsys_rows *r);
 bool nsys_null(const struct nsys_rows *r, int column);
 int64_t nsys_i64(const struct nsys_rows *r, int column,
                  int64_t otherwise); /* otherwise: value for NULL or a missing column */
-uint64_t nsys_u64(const struct nsys_rows *r, int column, uint64_t otherwise); /* also for negative numbers */
-double nsys_double(const struct nsys_rows *r, int column);                    /* NaN for NULL */
+/* `otherwise` also for negative numbers */
+uint64_t nsys_u64(const struct nsys_rows *r, int column, uint64_t otherwise);
+double nsys_double(const struct nsys_rows *r, int column); /* NaN for NULL */
 const char *nsys_text(const struct nsys_rows *r, int column,
                       size_t *len); /* returns NULL for SQL NULL; valid until the next row */
 

@@ -35,7 +35,8 @@ static void temp_file_remove(struct temp_file *h) {
     free(h->path);
 }
 
-/* SQLite needs a seekable file, so a compressed file is first unpacked next to the trace. */
+/* Unpacks a compressed file into `to`, because SQLite needs a seekable file. Fails if the result is larger
+ * than the limit. */
 static int inflate_to(struct import_job *job, struct source *from, const char *to, struct err *err) {
     struct file_atomic f;
     struct stat st;

@@ -40,7 +40,7 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
 uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation);
 uint32_t nsys_thread(struct nsys *n, uint64_t global_tid);
 const char *nsys_string(const struct nsys *n, int64_t id, size_t *len); /* NULL: not found */
-/* Returns the text's id in the trace. */
+/* Returns the text's id in the trace; NSYS_UNKNOWN_TEXT: not found. */
 uint32_t nsys_string_text(struct nsys *n, int64_t id);
 /* Closes the rows. Counts a table that could not be read completely. */
 void nsys_end(struct nsys *n, struct nsys_rows *r);

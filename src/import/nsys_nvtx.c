@@ -48,7 +48,8 @@ static uint32_t domain_name(const struct domains *d, uint64_t tid, uint64_t id) 
     return NSYS_UNKNOWN_TEXT;
 }
 
-/* torch.autograd.profiler.emit_nvtx writes "aten::mm, op_id = 7" or "aten::mm, seq = 3, sizes = [[2, 2]]". */
+/* Returns the length of the name in texts of torch.autograd.profiler.emit_nvtx, such as "aten::mm, op_id = 7"
+ * or "aten::mm, seq = 3, sizes = [[2, 2]]". */
 static size_t op_name_len(const char *text, size_t len) {
     static const char *const tails[] = { ", seq = ", ", op_id = ", ", sizes = " };
     size_t name = len;
@@ -59,8 +60,8 @@ static size_t op_name_len(const char *text, size_t len) {
     return name;
 }
 
-/* A framework operator is a lower-case namespace, "::" and a name without blanks: aten::mm,
- * c10d::allreduce_. */
+/* Returns true for framework operators: a lower-case namespace, "::" and a name without blanks, such as
+ * aten::mm or c10d::allreduce_. */
 static bool is_operator(const char *text, size_t len) {
     size_t i = 0;
     while (i < len &&

@@ -124,7 +124,7 @@ static void read_metric_names(struct nsys *n, struct metrics *m) {
     nsys_end(n, &r);
 }
 
-/* The samples of one GPU. Rows of several GPUs are interleaved: sorted by time, or by time and metric. */
+/* The current sample of one metric type, that is, of one GPU. Rows of several GPUs are interleaved. */
 struct sample_series {
     struct strbuf names;
     struct trace_sample s;
@@ -150,9 +150,9 @@ static void flush_sample(struct nsys *n, struct sample_series *g) {
     strbuf_reset(&g->names);
 }
 
-#define MAX_SERIES 1024 /* more GPUs than any machine has */
+#define MAX_SERIES 1024 /* largest number of metric types */
 
-/* NULL: too many. */
+/* Returns the series of a metric type; adds it if it is new. NULL: too many. */
 static struct sample_series *series_of(struct sampling *g, uint64_t type) {
     for (size_t i = 0; i < g->series.n; i++)
         if (g->series.v[i].type == type) return &g->series.v[i];

@@ -60,8 +60,8 @@ void sink_free(struct sink *s) {
 
 /* ---- Records */
 
-/* The writer drops records when its memory is full. An importer can wait, so it flushes before that
- * happens. */
+/* Writes records. The writer drops records when its memory is full; importers can wait, so the writer is
+ * flushed before that. */
 static void write_records(struct sink *s, enum trace_kind kind, const void *records, size_t n,
                           size_t record_bytes) {
     if (!s->writer || !n) return;
@@ -72,7 +72,7 @@ static void write_records(struct sink *s, enum trace_kind kind, const void *reco
     s->unflushed_bytes = 0;
 }
 
-/* Power samples, tokens and GEMMs have no end, so they do not extend the bounds of the trace. */
+/* Records without an end, such as power samples and tokens, do not extend the bounds of the trace. */
 static void extend_bounds(struct sink *s, enum trace_kind kind, const void *record) {
     const struct trace_field *f = trace_schema(kind)->fields;
     if (f[0].type != TRACE_FIELD_TIME || f[1].type != TRACE_FIELD_AFTER) return;
@@ -184,7 +184,8 @@ uint32_t sink_thread_number(struct sink *s, uint64_t pid, uint64_t tid) {
     struct sink_thread *t = find_thread(s->threads, s->thread_slots, pid, tid);
     if (!t->used) {
         if (s->thread_count >= THREADS_MAX)
-            return THREAD_GENERATED - 1; /* a malicious file: the remaining threads share a number */
+            /* protection against malicious files: the remaining threads share a number */
+            return THREAD_GENERATED - 1;
         bool own = tid < THREAD_GENERATED - 1 && !number_taken(s, (uint32_t)tid);
         uint32_t number = own ? (uint32_t)tid : THREAD_GENERATED + (uint32_t)s->thread_count;
         *t = (struct sink_thread){ .pid = pid, .tid = tid, .number = number, .used = true };

@@ -81,7 +81,7 @@ const char *sink_problem_words(const char *name); /* NULL: no such problem */
 struct sink {
     struct trace_writer *writer;
     uint64_t events[SINK_EVENT_END], problems[SINK_PROBLEM_END];
-    /* first and last time of all records with a start and an end; first_ns is UINT64_MAX if there are none */
+    /* first start and last end of all records that have both; first_ns is UINT64_MAX if there are none */
     uint64_t first_ns, last_ns;
     struct text_cache texts;
     uint64_t unflushed_bytes;
@@ -95,7 +95,7 @@ struct sink {
     size_t thread_slots, thread_count;
     struct sink_thread last_thread;
 
-    /* batches of records that will be passed to the writer, per kind */
+    /* batches of records that were not passed to the writer yet, per kind */
 #define X(ID, name, number) struct trace_##name name[SINK_BATCH];
     TRACE_EVENTS(X)
 #undef X
@@ -121,7 +121,7 @@ static inline double *sink_values(struct trace_sample *s) {
 /* Converts ids and sizes of other tools to 32 bits; 0 (unknown) if they do not fit. */
 static inline uint32_t sink_u32(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
 
-/* returns the id of a text; repairs invalid UTF-8 */
+/* Returns the id of a text; 0: empty. Invalid UTF-8 is repaired. */
 uint32_t sink_text(struct sink *s, const char *text, size_t len);
 
 /* Returns the number of a thread: its tid if that is unused and fits, otherwise a generated number. */

@@ -27,8 +27,8 @@ struct source {
     pthread_cond_t changed;
     char *blocks[BLOCKS];
     size_t sizes[BLOCKS];
-    uint64_t made, used; /* block counts */
-    size_t used_bytes;   /* in the current block */
+    uint64_t made, used; /* numbers of blocks that were filled and consumed */
+    size_t used_bytes;   /* bytes consumed of the current block */
     bool done, stop;
     const char *thread_problem;
 };
@@ -47,7 +47,7 @@ static size_t read_some(struct source *s, char *buf, size_t cap) {
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Waits for a free block; NULL: the reader has closed. */
+/* Waits for a free block; NULL: the reader has closed the source. */
 static char *take_free(struct source *s) {
     pthread_mutex_lock(&s->lock);
     while (s->made - s->used == BLOCKS && !s->stop) pthread_cond_wait(&s->changed, &s->lock);
@@ -63,8 +63,8 @@ static void give_full(struct source *s, size_t n) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Decompresses until the block is full. Returns false at the end of the data. A file may have several gzip
- * members. */
+/* Decompresses until the block is full. Returns false at the end of the data, and sets *problem if it is
+ * damaged. A file may have several gzip members. */
 static bool fill_block(struct source *s, z_stream *z, char *in, const char **problem) {
     while (z->avail_out) {
         if (!z->avail_in) {
@@ -80,7 +80,8 @@ static bool fill_block(struct source *s, z_stream *z, char *in, const char **pro
             inflateReset(z); /* also resets total_in */
         } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
             if (z->total_in > 2 || z->total_out)
-                *problem = "the gzip data is damaged"; /* other trailing bytes are padding and are ignored */
+                /* other bytes after the last member are padding and are ignored */
+                *problem = "the gzip data is damaged";
             return false;
         }
     }

@@ -8,19 +8,23 @@
 #include "base/stats.h"
 #include "base/util.h"
 
-#define LEAST_POINTS 8      /* shortest piece, and fewest points for a drift */
-#define CLOCK_CLIP 4.0      /* standard deviations; a larger residual counts as this much */
-#define CLOCK_GAIN 12.0     /* standard deviations; protects against pieces that only follow the noise */
-#define LEAST_NOISE_NS 50.0 /* resolution of GPU timestamps; smaller residuals are not evidence */
-#define SEARCH_POINTS 512   /* a longer piece is thinned out while searching */
+#define LEAST_POINTS 8 /* fewest points of a part of a division, and of a piece with a drift */
+#define CLOCK_CLIP 4.0 /* standard deviations; a larger residual counts as this much */
+/* standard deviations; added to the least gain of a division, so that noise is not divided */
+#define CLOCK_GAIN 12.0
+#define LEAST_NOISE_NS 50.0 /* least standard deviation of the noise: the resolution of GPU timestamps */
+#define SEARCH_POINTS 512   /* a longer piece is searched with about this many of its points */
 #define SEARCH_PLACES 48    /* places at which a division is tried first */
-#define ALL_PAIRS 64        /* a piece of at most this many points uses the slopes of all pairs */
-#define STEP_WINDOW 16      /* points on each side of a possible step */
-#define STEP_SIGMAS 5.0     /* smaller steps are found by the segmentation */
-#define BORDER_POINTS 64    /* a border moves by at most this many points */
-#define OUTLIER 6.0         /* standard deviations */
-#define MAD_TO_SIGMA 1.4826 /* of a normal distribution */
-#define MEDIAN_EXTRA 1.2533 /* standard error of a median over the standard error of a mean */
+/* up to this many points, the slope of a piece is the median over all pairs of points */
+#define ALL_PAIRS 64
+#define STEP_WINDOW 16 /* points on each side of a possible step */
+/* least height of a step, in standard deviations; divide_piece() finds smaller steps */
+#define STEP_SIGMAS 5.0
+#define BORDER_POINTS 64 /* a border moves by at most this many points */
+/* a point further than this many standard deviations from its line is an outlier */
+#define OUTLIER 6.0
+#define MAD_TO_SIGMA 1.4826 /* standard deviation / median absolute deviation of a normal distribution */
+#define MEDIAN_EXTRA 1.2533 /* standard error of a median / standard error of a mean */
 
 struct line {
     double at, offset, slope;
@@ -42,8 +46,8 @@ static double residual(const struct line *l, const struct clock_point *p) {
     return p->difference_ns - l->offset - l->slope * (p->reference_ns - l->at);
 }
 
-/* Returns the standard deviation of the noise, from the distance of each point to the line through its two
- * neighbours. */
+/* Returns the standard deviation of the noise, at least LEAST_NOISE_NS, from the distance of each point to
+ * the line through its two neighbours. */
 static double noise_of(const struct clock_point *p, size_t n, double *work) {
     size_t k = 0;
     for (size_t i = 1; i + 1 < n; i++) {
@@ -74,7 +78,7 @@ static struct line resistant_line(const struct clock_point *p, size_t n, double 
     return l;
 }
 
-/* Returns the sum of the limited residuals, in standard deviations. */
+/* Returns the sum of the residuals in standard deviations, each limited to CLOCK_CLIP. */
 static double cost_of(const struct line *l, const struct clock_point *p, size_t n, double sigma) {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += fmin(fabs(residual(l, &p[i])) / sigma, CLOCK_CLIP);
@@ -86,7 +90,8 @@ static double cost_of_best(const struct clock_point *p, size_t n, double sigma, 
     return cost_of(&l, p, n, sigma);
 }
 
-/* Returns the best place to divide the points, and the gain; 0: too few points. */
+/* Returns the index at which two lines reduce the cost most, and that reduction in *gain. 0: too few points,
+ * or no division reduces the cost. */
 static size_t best_division(const struct clock_point *p, size_t n, double sigma, double *gain, double *work) {
     double whole = cost_of_best(p, n, sigma, work);
     size_t best = 0, low = LEAST_POINTS, high = n - LEAST_POINTS;
@@ -123,7 +128,7 @@ static size_t refine_division(const struct clock_point *p, size_t n, size_t at, 
     return at;
 }
 
-/* Returns the place at which the piece is divided; 0: it is one piece. */
+/* Returns the index at which the piece is divided; 0: it stays one piece. */
 static size_t divide(const struct clock_point *p, size_t n, double sigma, struct clock_point *thin,
                      double *work) {
     size_t stride = (n + SEARCH_POINTS - 1) / SEARCH_POINTS, k = 0;
@@ -150,7 +155,7 @@ static double theil_sen_slope(const struct clock_point *p, size_t n) {
     return slope;
 }
 
-/* Returns the 95% interval of the fitted line at the end of the piece that is further from its middle. */
+/* Returns half the width of the 95% interval of the fitted line at the point that is furthest from `at`. */
 static double fit_interval(const struct clock_point *p, size_t n, double at, double sigma) {
     double furthest = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
@@ -184,7 +189,7 @@ struct piece {
     size_t first, n;
 };
 
-/* Returns a slope from pairs at short distances. Few of these pairs contain a step. */
+/* Returns the median slope of pairs at a short distance. Few of these pairs contain a step. */
 static double local_slope(const struct clock_point *p, size_t n, double *work) {
     size_t lag = MAX(LEAST_POINTS, n / 32), k = 0;
     for (size_t i = 0; i + lag < n; i++) {
@@ -194,7 +199,7 @@ static double local_slope(const struct clock_point *p, size_t n, double *work) {
     return k ? median_of(work, k) : 0;
 }
 
-/* Returns the median of n differences from p on, without the drift. */
+/* Returns the median of the n differences from p on, after subtracting the drift since `at`. */
 static double level_of(const struct clock_point *p, size_t n, double at, double slope) {
     double v[STEP_WINDOW];
     for (size_t i = 0; i < n; i++) v[i] = p[i].difference_ns - slope * (p[i].reference_ns - at);
@@ -206,7 +211,7 @@ static double jump_at(const struct clock_point *p, size_t i, double slope) {
     return level_of(p + i, STEP_WINDOW, at, slope) - level_of(p + i - STEP_WINDOW, STEP_WINDOW, at, slope);
 }
 
-/* Returns the first point after the step near i. */
+/* Returns the index of the first point after the step near i. */
 static size_t locate_step(const struct clock_point *p, size_t i, double slope, double sigma) {
     double at = p[i].reference_ns, best = INFINITY;
     struct line left = { at, level_of(p + i - STEP_WINDOW, STEP_WINDOW, at, slope), slope };
@@ -223,7 +228,7 @@ static size_t locate_step(const struct clock_point *p, size_t i, double slope, d
     return found;
 }
 
-/* Divides the points at large steps. Returns the number of pieces. */
+/* Divides the points at large steps, at most CLOCK_SEGMENTS_MAX / 2 pieces. Returns the number of pieces. */
 static size_t divide_at_steps(const struct clock_point *p, size_t n, double sigma, struct piece *out,
                               double *work) {
     size_t pieces = 0, first = 0;
@@ -235,7 +240,8 @@ static size_t divide_at_steps(const struct clock_point *p, size_t n, double sigm
             highest = jump;
             peak = i;
         }
-        /* the jump is largest at the step and falls on both sides of it */
+        /* the jump is largest at the step: continue until the largest one is a window behind, or at the
+         * end */
         if (!peak || (i < peak + STEP_WINDOW && i + STEP_WINDOW < n)) continue;
         size_t at = locate_step(p, peak, slope, sigma);
         if (at > first) {
@@ -278,7 +284,8 @@ static void move_border(const struct clock_point *p, struct clock_line *a, struc
     size_t from = b->first - MIN(a->n - 1, BORDER_POINTS), to = b->first + MIN(b->n - 1, BORDER_POINTS);
     double cost = 0, best = 0;
     size_t at = from;
-    for (size_t i = from; i < to; i++) { /* cost of the border after point i, against the border at `from` */
+    /* cost of a border after point i, minus the cost of a border at `from` */
+    for (size_t i = from; i < to; i++) {
         cost += cost_of(&left, p + i, 1, sigma) - cost_of(&right, p + i, 1, sigma);
         if (cost < best) {
             best = cost;
@@ -301,7 +308,7 @@ static struct clock_line fit_at(const struct clock_point *p, size_t first, size_
     return l;
 }
 
-/* Joins neighbours that one line explains as well. Returns the new number of pieces. */
+/* Joins neighbours if one line explains both almost as well. Returns the new number of pieces. */
 static size_t join_pieces(const struct clock_point *p, struct clock_line *v, size_t n, double sigma,
                           double *work) {
     size_t kept = 1;

@@ -1,12 +1,13 @@
 /* Fits one clock to another from pairs of times of the same events. Pure arithmetic; clocks.c makes the
  * pairs.
  *
- * Method: the difference of the two clocks over time is a piecewise straight line. Binary segmentation finds
- * the pieces: a piece is divided where two lines lower the sum of absolute residuals (each limited to
- * CLOCK_CLIP standard deviations) by more than 3 ln(n) + CLOCK_GAIN standard deviations. The noise is
- * estimated from differences to neighbours, which neither drift nor steps affect. While searching, lines are
- * Tukey's resistant lines (medians of the outer thirds). The line of a finished piece is Theil and Sen's: the
- * median of slopes, then the median of what remains. Up to 29% of outliers do not move it. */
+ * Method: the difference of the two clocks over time is a piecewise straight line. Large steps are found
+ * first, from medians before and after each point. Binary segmentation then finds the other pieces: a
+ * piece is divided where two lines lower the sum of absolute residuals (each limited to CLOCK_CLIP
+ * standard deviations) by more than 3 ln(n) + CLOCK_GAIN standard deviations. The noise is estimated from
+ * differences to neighbours, which drift and steps hardly affect. While searching, lines are Tukey's
+ * resistant lines (medians of the outer thirds). The line of a finished piece is Theil and Sen's: the
+ * median of the slopes of pairs of points, then the median of the residuals. It tolerates 25% of outliers. */
 #ifndef RANKS_CLOCK_FIT_H
 #define RANKS_CLOCK_FIT_H
 
@@ -21,15 +22,15 @@ struct clock_point {
 
 struct clock_line {
     size_t first, n; /* points of this piece */
-    double at_ns;    /* reference time at which offset_ns holds: the median of the points */
+    double at_ns;    /* reference time at which the offset is offset_ns: the median over the points */
     double offset_ns;
     double drift;    /* change of the offset per ns of the reference clock; 0 for fewer than 8 points */
-    double error_ns; /* see struct rank_clock; NaN: a single point has no known error */
+    double error_ns; /* as in struct rank_clock_segment; NaN: a single point */
     size_t outliers;
 };
 
-/* `p` is in the order in which the events happened. Returns the number of pieces, at most
- * CLOCK_SEGMENTS_MAX; 0 if n is 0. */
+/* `p` is in the order of reference_ns. `out` has room for CLOCK_SEGMENTS_MAX pieces. Returns the number of
+ * pieces; 0 if n is 0. */
 size_t clock_fit(const struct clock_point *p, size_t n, struct clock_line *out);
 
 #endif

@@ -10,10 +10,11 @@
 #include "ranks/clock_fit.h"
 #include "ranks/match.h"
 
-#define AMBIGUOUS_NS 1000000 /* ends of a collective that differ by more belong to different segments */
-#define LEAST_POINTS 2       /* minimum number of matched collectives for a fit */
-#define SPLIT_LEAST_NS 50e3  /* a smaller difference between ranks of a node does not mean different clocks */
-#define SPLIT_POINTS 8       /* number of matched collectives that prove different clocks */
+/* a converted time further than this from the hint is converted with the other segments, too */
+#define AMBIGUOUS_NS 1000000
+#define LEAST_POINTS 2      /* minimum number of matched collectives for a fit */
+#define SPLIT_LEAST_NS 50e3 /* a smaller difference between ranks of a node does not mean different clocks */
+#define SPLIT_POINTS 8      /* minimum number of matched collectives for a rank to get its own clock */
 
 /* ---- conversion */
 
@@ -54,7 +55,8 @@ struct ends {
     size_t n, cap;
 };
 
-/* Collects the differences between the ends of a rank and of its neighbour on the same node. */
+/* Collects, per rank, how much later its collectives end than those of the rank before it, if both are on the
+ * same node. At most 4096 values per rank. */
 static void collect_differences(struct rank_digest *const *digests, size_t n, const uint32_t *group_of,
                                 struct ends *differences) {
     struct match_walk *w = match_open(digests, n);
@@ -68,8 +70,9 @@ static void collect_differences(struct rank_digest *const *digests, size_t n, co
     match_close(w);
 }
 
-/* Gives a rank its own clock if its ends differ from its neighbour's on the same node by much more than they
- * scatter. Returns the number of clocks. */
+/* Gives a rank its own clock if its collectives end at a different time than on the previous rank of the
+ * node, by much more than the difference scatters. Returns the number of clocks; *split: ranks that got
+ * one. */
 static size_t split_groups(struct rank_digest *const *digests, size_t n, uint32_t *group_of, size_t ngroups,
                            size_t *split) {
     struct ends *differences = xcalloc(n + 1, sizeof *differences);
@@ -103,14 +106,14 @@ struct fitter {
     struct rank_digest *const *digests;
     size_t n;
     struct rank_clocks *out;
-    uint64_t origin_ns; /* subtracted from times before they become doubles */
+    uint64_t origin_ns; /* subtracted from times before they become doubles, to keep their precision */
     bool *fitted;       /* [clocks] */
-    uint64_t *seen_in;  /* [clocks]: number of the group that added the last point */
-    uint64_t groups;    /* walked so far */
+    uint64_t *seen_in;  /* [clocks]: number of the matched collective that added the last point */
+    uint64_t groups;    /* matched collectives walked so far */
 };
 
-/* Returns the job time at which a group ended according to the fitted clocks: the median of one value per
- * clock. 0: no fitted clock takes part. */
+/* Returns the job time at which a collective ended: the median over its ranks with a fitted clock (at most
+ * 64). 0: it has no such rank. */
 static uint64_t reference_end(const struct fitter *f, const struct match_group *g) {
     double v[64];
     uint64_t first = 0;
@@ -125,7 +128,8 @@ static uint64_t reference_end(const struct fitter *f, const struct match_group *
     return n ? first + (uint64_t)(int64_t)llround(stats_of_sorting(v, n).median) : 0;
 }
 
-/* One point per clock and collective: the median over the clock's ranks that follow each other. */
+/* Adds one point per clock that is not fitted: the median end over consecutive ranks with that clock (at most
+ * 64). */
 static void add_points(struct fitter *f, const struct match_group *g, struct points *points) {
     uint64_t reference = reference_end(f, g);
     f->groups++;
@@ -151,7 +155,8 @@ static int by_reference(const void *pa, const void *pb) {
     return (a->p.reference_ns > b->p.reference_ns) - (a->p.reference_ns < b->p.reference_ns);
 }
 
-/* Turns a piece of the fit, which is a function of the reference time, into a segment over the own time. */
+/* Converts a line, which is a function of the reference time, to a segment, which is a function of the rank's
+ * own time. */
 static struct rank_clock_segment segment_of(const struct fitter *f, const struct clock_line *l) {
     uint64_t reference = f->origin_ns + (uint64_t)(int64_t)llround(l->at_ns);
     return (struct rank_clock_segment){
@@ -178,7 +183,7 @@ static void set_segments(const struct fitter *f, struct points *p, double parent
         struct rank_clock_segment *s = &out->segments[i];
         *s = segment_of(f, &lines[i]);
         s->error_ns = sqrt(s->error_ns * s->error_ns + parent_error * parent_error);
-        if (i) { /* between the last collective before the step and the first one after it */
+        if (i) { /* halfway between the last collective before the step and the first one after it */
             uint64_t before = p->v[lines[i].first - 1].own_ns, after = p->v[lines[i].first].own_ns;
             s->from_ns = after > before ? before + (after - before) / 2 : after;
         }
@@ -189,7 +194,8 @@ static void set_segments(const struct fitter *f, struct points *p, double parent
     free(v);
 }
 
-/* Fits all clocks that share collectives with fitted clocks. Returns false if there was no such clock. */
+/* Fits every clock that shares at least LEAST_POINTS collectives with fitted clocks. Returns false if there
+ * is none. */
 static bool fit_round(struct fitter *f) {
     struct points *points = xcalloc(f->out->n + 1, sizeof *points);
     struct match_walk *w = match_open(f->digests, f->n);

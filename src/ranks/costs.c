@@ -18,7 +18,8 @@ static size_t stage_named(const struct rank_job *job, const char *name) {
     return SIZE_MAX;
 }
 
-/* Returns the peaks of a rank's GPU for the model's type. */
+/* Returns the peaks of a rank's GPU for the model's data types; peaks given by the user replace them. NaN:
+ * unknown. */
 static struct llm_peak peak_of(const struct rank_row *r, const struct llm_model *m,
                                const struct rank_peaks *given) {
     struct err err;
@@ -42,7 +43,7 @@ static double usual_context(const struct rank_cell *prefill, const struct rank_c
     return prefill->tokens_in / requests + generated / 2 + 1;
 }
 
-/* Returns the cost of all occurrences of a stage on one rank. */
+/* Returns the cost of all prefills of one rank. */
 static struct llm_cost prefill_cost(const struct llm_model *part, const struct llm_setup *setup,
                                     const struct rank_cell *c) {
     double n = (double)c->occurrences, sequences = c->tokens_out > 0 ? fmax(1, round(c->tokens_out / n)) : 1;
@@ -52,8 +53,9 @@ static struct llm_cost prefill_cost(const struct llm_model *part, const struct l
     return cost;
 }
 
-/* An occurrence with several tokens is a step of a batch or the generation of one sequence. Both have the
- * same FLOPs, but not the same bytes. */
+/* Returns the cost of all decode steps of one rank. If an occurrence has several tokens, it is a step of a
+ * batch or the generation of one sequence. Both have the same FLOPs but different bytes, so the bytes are
+ * NaN. */
 static struct llm_cost decode_cost(const struct llm_model *part, const struct llm_setup *setup,
                                    const struct rank_cell *c, double context) {
     double n = (double)c->occurrences, each = c->tokens_out / n;
@@ -85,7 +87,7 @@ static void add_rank(const struct rank_job *job, size_t row, const struct llm_mo
     if (d) out->cells[row * job->nstages + decode] = cell_cost(part, &setup, d, usual_context(p, d), true);
 }
 
-/* Ratios of the job are means over ranks, weighted with the time of each. */
+/* Sums a stage over the ranks. MFU and MBU are means weighted by the wall time of each rank. */
 static void sum_stage(const struct rank_job *job, size_t stage, struct rank_costs *out) {
     struct rank_cost sum = { 0, 0, 0, 0, 0 };
     double wall = 0;
@@ -105,7 +107,7 @@ static void sum_stage(const struct rank_job *job, size_t stage, struct rank_cost
     out->job[stage] = wall > 0 ? sum : unknown;
 }
 
-/* Why the ratios are unknown; NULL: some are known. */
+/* Returns why all ratios are unknown; NULL: some are known. */
 static const char *missing_data(const struct rank_job *job, const struct rank_costs *c) {
     bool flops = false;
     for (size_t i = 0; i < job->nranks * job->nstages; i++) {

@@ -1,4 +1,4 @@
-/* The digest of one rank: all data that a job needs of it, in a size that does not depend on the number of
+/* The digest of one rank: all data that a job needs from it. Its size does not depend on the number of
  * kernels. A digest is computed on the machine with the trace, and read by `merge` and `report` instead of
  * the trace.
  *     struct rank_digest *d = rank_digest_make(paths, n, &limits, &err);
@@ -9,8 +9,8 @@
  *
  * Bounds: at most DIGEST_COLLECTIVES collectives, RANK_STEPS_MAX rows of steps per stage, DIGEST_STAGES
  * stages and DIGEST_CLASSES kernel classes. If a rank has more collectives, it keeps those whose sequence
- * number is a multiple of 2^k. All ranks keep the same ones, or one set contains the other. If a stage has
- * more steps, a row is the sum of 2^k consecutive steps. */
+ * number is a multiple of 2^k. Therefore two ranks keep the same ones, or one keeps a subset of the
+ * other's. If a stage has more steps, a row is the sum of 2^k consecutive steps. */
 #ifndef RANKS_DIGEST_H
 #define RANKS_DIGEST_H
 
@@ -19,20 +19,21 @@
 #define DIGEST_COLLECTIVES 4096
 #define DIGEST_STAGES 64
 #define DIGEST_CLASSES 64
-#define DIGEST_PIECES 8 /* exposed parts kept per collective */
+#define DIGEST_PIECES 8 /* largest number of exposed parts kept per collective */
 #define DIGEST_BYTES_MAX (256u << 20)
 
-/* A group of collectives with the same communicator, operation and size. */
+/* Collectives with the same communicator, operation, type and size; in a pair, also with the same two
+ * ranks. */
 struct digest_operation {
     uint64_t match;                            /* equal on all ranks that take part; set by digest_finish() */
-    uint64_t communicator;                     /* as recorded */
+    uint64_t communicator;                     /* id as recorded */
     const char *communicator_name, *op, *type; /* NULL: unknown */
     uint64_t bytes;                            /* 0: unknown */
     uint32_t size;                             /* ranks in the communicator; 0: unknown */
     bool pair;                                 /* a send or a receive: two ranks take part */
     /* both ranks of a pair, by their rank in the communicator; RANK_NONE: not a pair */
     uint32_t from_rank, to_rank;
-    bool from_kernel; /* no collective record: numbered by the order of kernels */
+    bool from_kernel; /* there is no collective record; communication kernels were numbered in their order */
     bool matchable;   /* the sequence number identifies the collective on all ranks */
     uint64_t calls;   /* number of all collectives, including those that were not kept */
     double exposed_ns, total_ns;
@@ -40,13 +41,14 @@ struct digest_operation {
 
 struct digest_collective {
     uint64_t sequence;
-    uint64_t start_ns, end_ns; /* times of its kernel, else of the call, on the rank's own clock */
-    float exposed_ns;          /* NaN: it has no kernel */
-    uint32_t operation;        /* row of `operations` */
-    uint32_t step;             /* number of the occurrence of its stage; RANK_NONE: none */
-    uint32_t first_piece;      /* index of its first exposed part, if only parts of it are exposed */
-    uint16_t stage;            /* row of the top-level stage; DIGEST_NO_STAGE */
-    uint8_t npieces;           /* 0: all of it is exposed, or nothing, or the parts are not known */
+    /* times of its kernel, or of the call if it has no kernel, on the rank's own clock */
+    uint64_t start_ns, end_ns;
+    float exposed_ns;     /* NaN: it has no kernel */
+    uint32_t operation;   /* row of `operations` */
+    uint32_t step;        /* index among the occurrences of its stage; RANK_NONE: outside all stages */
+    uint32_t first_piece; /* row of `pieces`: its first exposed part, if npieces is not 0 */
+    uint16_t stage;       /* row of the top-level stage; DIGEST_NO_STAGE: none */
+    uint8_t npieces;      /* 0: it is exposed completely or not at all, or it has too many parts */
 };
 #define DIGEST_NO_STAGE UINT16_MAX
 
@@ -56,19 +58,20 @@ struct digest_piece { /* an exposed part; times are relative to the start of the
 
 struct digest_stage {
     const char *name, *path;
-    uint32_t parent; /* row; RANK_NONE */
+    uint32_t parent; /* row of rank_digest.stages; RANK_NONE: top level */
     bool outside, implicit;
     uint64_t occurrences, kernels, launches;
     double tokens_in, tokens_out;
     double compute_ns, exposed_ns, copy_ns, idle_ns;
     double idle_cause_ns[ANALYSIS_IDLE_CAUSES], category_ns[KERNEL_CATEGORY_END];
-    /* Rows of steps; sums over steps_per_row steps, the last row may have fewer. */
+    /* Only top-level stages have rows of steps. A row is the sum over steps_per_row steps; the last may have
+     * fewer. */
     uint32_t steps_per_row;
     size_t nrows;
     struct digest_step *rows;
 };
 struct digest_step {
-    uint64_t start_ns; /* start of the first step, on the rank's own clock */
+    uint64_t start_ns; /* start of the row's first step, on the rank's own clock */
     uint32_t steps;
     double wall_ns, compute_ns, exposed_ns, tokens; /* sums */
 };
@@ -85,28 +88,28 @@ struct rank_digest {
     uint32_t rank, world_size, local_rank, node_rank, pid; /* RANK_NONE: unknown */
     const char *node, *host, *launcher, *job;              /* NULL: unknown */
     bool finished, relative_clock;
-    const char *device, *device_uuid;                       /* NULL */
-    uint64_t base_ns, first_ns, last_ns, first_step_end_ns; /* own clock; 0: unknown */
+    const char *device, *device_uuid;                       /* NULL: unknown */
+    uint64_t base_ns, first_ns, last_ns, first_step_end_ns; /* on the rank's own clock; 0: unknown */
     uint64_t kernels, launches, lost_records, ncollectives_total;
     double timeline_ns, unrecorded_ns, hidden_ns;
-    double sm_mhz_mean, throttled_ns, joules; /* NaN */
+    double sm_mhz_mean, throttled_ns, joules; /* NaN: unknown */
     struct digest_stage *stages;
     size_t nstages;
     struct digest_class *classes;
     size_t nclasses;
     struct digest_operation *operations;
     size_t noperations;
-    /* Sorted by (match, sequence), with the match of their operation. */
+    /* Sorted by (match of the operation, sequence). */
     struct digest_collective *collectives;
     size_t ncollectives;
     struct digest_piece *pieces;
     size_t npieces;
-    uint32_t every;            /* sequence numbers that are multiples of this were kept: 1, 2, 4, ... */
-    const char *const *traces; /* files that it was made from */
+    uint32_t every;            /* only sequence numbers that are multiples of this were kept: 1, 2, 4, ... */
+    const char *const *traces; /* paths of the traces that the digest was made from */
     size_t ntraces;
     const char *const *problems;
     size_t nproblems;
-    const char *path; /* the digest file; NULL: made in memory */
+    const char *path; /* path of the digest file; NULL: made in memory */
     void *owner;      /* private */
 };
 
@@ -115,12 +118,12 @@ struct digest_limits {
     size_t collectives;                 /* 0: DIGEST_COLLECTIVES */
 };
 
-/* All paths are traces of one rank. */
+/* All paths are traces of one rank. Returns NULL on errors, like the other functions that return a digest. */
 struct rank_digest *rank_digest_make(const char *const *paths, size_t n, const struct digest_limits *limits,
                                      struct err *err);
 int rank_digest_write(const struct rank_digest *d, const char *path, struct err *err);
 struct rank_digest *rank_digest_read(const char *path, struct err *err);
-/* The same from memory, for tests and fuzzing. `what` names the text in messages. */
+/* Like rank_digest_read(), from memory, for tests and fuzzing. `what` names the text in messages. */
 struct rank_digest *rank_digest_parse(const char *text, size_t n, const char *what, struct err *err);
 void rank_digest_free(struct rank_digest *d); /* NULL: does nothing */
 
@@ -128,7 +131,8 @@ void rank_digest_free(struct rank_digest *d); /* NULL: does nothing */
 void *digest_alloc(struct rank_digest *d, size_t n, size_t elem_bytes); /* zeroed, at least one element */
 void *digest_keep(struct rank_digest *d, void *block);                  /* freed with the digest */
 const char *digest_text(struct rank_digest *d, const char *text);       /* a copy; NULL for NULL and "" */
-struct rank_digest *digest_new(void);                                   /* all figures unknown */
+/* numbers that can be unknown are NaN or RANK_NONE; all others are 0 */
+struct rank_digest *digest_new(void);
 /* Sets `match` of all operations and sorts the collectives. */
 void digest_finish(struct rank_digest *d);
 

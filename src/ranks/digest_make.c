@@ -1,4 +1,4 @@
-/* A digest from the traces of one rank: loads them, analyses them, and keeps sums. */
+/* Makes a digest from the traces of one rank: loads them, analyses them and keeps sums. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@ struct maker {
     const struct timeline *tl;
     const struct analysis *a;
     struct rank_digest *d;
-    uint32_t *stage_row; /* [a->nstages]: row of the digest; RANK_NONE: not kept */
-    uint32_t *number;    /* [a->noccurrences]: number among the occurrences of its stage */
+    uint32_t *stage_row; /* [a->nstages]: row of the digest's stages; RANK_NONE: not kept */
+    uint32_t *number;    /* [a->noccurrences]: index among the occurrences of its stage */
 };
 
 static const char *text_of(const struct maker *m, uint32_t text) {
@@ -142,7 +142,7 @@ static void add_stages(struct maker *m) {
     for (size_t i = 0; i < m->a->nstages; i++) {
         const struct analysis_stage *s = &m->a->stages[i];
         bool orphan = s->parent != ANALYSIS_NONE && m->stage_row[s->parent] == RANK_NONE;
-        /* the row between steps is last and always kept */
+        /* the last stage is the time between steps; one place is reserved for it */
         bool room = d->nstages + 1 < DIGEST_STAGES || (s->outside && d->nstages < DIGEST_STAGES);
         m->stage_row[i] = RANK_NONE;
         if (orphan || !room || is_empty_stage(m->a, i)) continue;
@@ -206,7 +206,7 @@ static void add_classes(struct maker *m) {
 
 /* ---- collectives */
 
-/* The fields that make two collectives the same row. */
+/* Collectives with equal keys share a row of `operations`. */
 struct operation_key {
     uint64_t communicator, bytes;
     uint32_t op, type, size, from, to, flags;
@@ -245,14 +245,15 @@ static uint32_t operation_row(struct maker *m, struct intern *rows, const struct
         .from_rank = key.from,
         .to_rank = key.to,
         .from_kernel = key.flags != 0,
-        /* a kernel that sends and receives belongs to several pairs, which are not known */
+        /* a kernel that sends and receives belongs to unknown pairs, unless the communicator has two ranks */
         .matchable = v->communicator != TRACE_UNKNOWN_U64 && directed &&
                      (v->op != TRACE_OP_SEND_RECV || key.size == 2),
     };
     return id;
 }
 
-/* Groups the collectives by operation. Returns the row of each; the caller frees it. */
+/* Groups the collectives by operation. Returns the operation's row of each collective; the caller frees
+ * it. */
 static uint32_t *add_operations(struct maker *m) {
     const struct timeline_collectives *c = &m->tl->collectives;
     uint32_t *row = xmalloc((c->n + 1) * sizeof *row);

@@ -46,7 +46,7 @@ void rank_digest_free(struct rank_digest *d) {
     free(d);
 }
 
-/* FNV-1a. The value is compared between ranks, so it must not depend on the machine. */
+/* FNV-1a. Values from different machines are compared, so the standard library's hash cannot be used. */
 static uint64_t hash_more(uint64_t h, const void *data, size_t n) {
     const unsigned char *p = data;
     for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
@@ -55,7 +55,7 @@ static uint64_t hash_more(uint64_t h, const void *data, size_t n) {
 
 static uint64_t match_of(const struct digest_operation *op) {
     uint64_t h = 0xcbf29ce484222325u;
-    /* a send and its receive have different names, but the same two ranks */
+    /* both ends of a pair have the same key, although their operations have different names */
     const char *name = op->pair ? "pair" : op->op ? op->op : "";
     h = hash_more(h, &op->communicator, sizeof op->communicator);
     h = hash_more(h, name, strlen(name) + 1);

@@ -11,12 +11,12 @@
 #include "base/util.h"
 #include "ranks/digest.h"
 
-#define TIME_MAX_NS (INT64_MAX / 4) /* about 73 years: sums of two times cannot overflow */
+#define TIME_MAX_NS (INT64_MAX / 4) /* about 73 years: sums of two times do not overflow */
 #define OPERATIONS_MAX 65536
 
 struct source {
     struct rank_digest *d;
-    const char *what; /* file name */
+    const char *what; /* name of the file or text, for messages */
     struct err *err;
     bool bad; /* err is set */
 };
@@ -67,12 +67,12 @@ static double number_of(struct source *s, const json_t *v, const char *key) {
 /* Reads a duration or a count; NaN: unknown. */
 static double get_amount(struct source *s, const json_t *o, const char *key) {
     double n = number_of(s, json_object_get(o, key), key);
-    /* the difference of two sums may be a little below 0 */
+    /* a difference of two sums may be slightly below 0, because of rounding */
     if (n < -1) refuse(s, key, "0 or more");
     return n;
 }
 
-/* Reads a time relative to the base. */
+/* Converts a time relative to base_ns to a time on the rank's own clock. */
 static uint64_t time_of(struct source *s, const json_t *v, const char *key) {
     json_int_t n = json_integer_value(v);
     if (!json_is_integer(v) || n > TIME_MAX_NS || n < -TIME_MAX_NS ||
@@ -89,7 +89,7 @@ static const json_t *get_array(struct source *s, const json_t *o, const char *ke
     return json_is_array(v) && json_array_size(v) <= most ? v : NULL;
 }
 
-/* Columns of one table must have the same length. */
+/* Returns a column, or NULL after an error. All columns of a table must have n rows. */
 static const json_t *get_column(struct source *s, const json_t *o, const char *key, size_t n) {
     const json_t *v = json_object_get(o, key);
     if (!json_is_array(v) || json_array_size(v) != n) refuse(s, key, "as long as the other columns");
@@ -171,7 +171,7 @@ static void read_steps(struct source *s, const json_t *o, struct digest_stage *o
     }
 }
 
-/* A newer version may have more causes or categories; the known ones come first. */
+/* Reads up to n numbers. A newer version may write more causes or categories, after the known ones. */
 static void read_numbers(struct source *s, const json_t *o, const char *key, double *out, size_t n) {
     const json_t *v = get_array(s, o, key, 1000);
     for (size_t i = 0; i < n && i < json_array_size(v); i++) out[i] = number_of(s, json_array_get(v, i), key);

@@ -1,4 +1,4 @@
-/* A digest as JSON. Collectives and steps are columns of equal length: one number per row and column. */
+/* Writes a digest as JSON. Tables of collectives and steps are written as columns of equal length. */
 #include <math.h>
 
 #include "base/file.h"
@@ -14,7 +14,7 @@ static void known_u32(struct jsonw *j, const char *key, uint32_t v) {
         jsonw_u64(j, v);
 }
 
-/* A time relative to the base. Records of other threads may be earlier than the base. */
+/* Writes a time relative to base_ns. It may be negative: records of other threads can be earlier. */
 static void relative(struct jsonw *j, const struct rank_digest *d, uint64_t ns) {
     jsonw_i64(j, (int64_t)(ns - d->base_ns));
 }
@@ -136,7 +136,7 @@ static void write_operations(struct jsonw *j, const struct rank_digest *d) {
     for (size_t i = 0; i < d->noperations; i++) {
         const struct digest_operation *o = &d->operations[i];
         jsonw_object(j);
-        /* 64 bits as text: many JSON readers round large numbers */
+        /* 64-bit ids as text, because many JSON readers round large numbers */
         snprintf(hex, sizeof hex, "%016llx", (unsigned long long)o->communicator);
         jsonw_kstr(j, "communicator", hex);
         jsonw_kstr(j, "communicator_name", o->communicator_name);
@@ -157,7 +157,7 @@ static void write_operations(struct jsonw *j, const struct rank_digest *d) {
     jsonw_end(j);
 }
 
-/* [from, to, from, to, ...] */
+/* Writes [from, to, from, to, ...]. */
 static void write_pieces(struct jsonw *j, const struct rank_digest *d, const struct digest_collective *c) {
     jsonw_array(j);
     for (size_t i = 0; i < c->npieces; i++) {

@@ -14,11 +14,11 @@ struct communicating {
 struct sweep {
     struct exposed *out;
     struct {
-        struct communicating *v; /* in order of their start */
+        struct communicating *v; /* sorted by start */
         size_t n, cap;
     } running;
-    uint64_t settled_ns;      /* time up to which exposed parts are known */
-    uint64_t computing_to_ns; /* latest end of the kernels that compute */
+    uint64_t settled_ns;      /* exposed parts before this time are complete */
+    uint64_t computing_to_ns; /* latest end of the computing kernels so far */
 };
 
 static void add_piece(struct exposed *e, uint32_t collective, uint64_t from, uint64_t to) {
@@ -42,7 +42,8 @@ static void drop_ended(struct sweep *s, uint64_t now_ns) {
     s->running.n = kept;
 }
 
-/* Gives the exposed time before `until` to the running kernels. No kernel starts in that time. */
+/* Assigns the exposed time before `until` to the running communication kernels. No kernel starts between the
+ * last call and `until`. */
 static void settle(struct sweep *s, uint64_t until) {
     uint64_t now = MAX(s->settled_ns, s->computing_to_ns);
     while (now < until) {

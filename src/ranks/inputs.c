@@ -12,7 +12,7 @@
 #include "trace/reader.h"
 #include "trace/reader_files.h"
 
-/* The value of the first file that has one, for comparison with the other files. */
+/* The value in the first file that has one; the other files must have the same. */
 struct agreed {
     char *value, *file;
 };
@@ -59,7 +59,7 @@ static int add_operand(struct finder *f, const char *operand) {
     return 0;
 }
 
-/* ---- what they contain */
+/* ---- contents of a file */
 
 struct facts {
     uint32_t rank, world_size;
@@ -99,7 +99,7 @@ static int digest_facts(const char *path, struct facts *out, struct err *err) {
 
 /* ---- one job */
 
-/* Checks that two files of one job have the same value. */
+/* Checks that a file has the same value as the first file that had one. */
 static int agree(struct finder *f, struct agreed *a, const char *what, const char *value, const char *file) {
     if (!a->value) {
         *a = (struct agreed){ xstrdup(value), xstrdup(file) };
@@ -125,7 +125,7 @@ static int check_facts(struct finder *f, const struct facts *x, const char *path
 }
 
 static struct rank_input *input_of(struct rank_inputs *in, uint32_t rank) {
-    for (size_t i = in->n; i-- > 0;) /* files are mostly in order of rank */
+    for (size_t i = in->n; i-- > 0;) /* from the end, because files are mostly in order of rank */
         if (in->v[i].rank == rank) return &in->v[i];
     vec_push(in, ((struct rank_input){ .rank = rank }));
     return &in->v[in->n - 1];
@@ -133,7 +133,7 @@ static struct rank_input *input_of(struct rank_inputs *in, uint32_t rank) {
 
 static int add_trace(struct finder *f, const char *path, const struct facts *x) {
     struct rank_input *r = input_of(f->in, x->rank);
-    if (r->digest) return 0; /* the digest is used instead */
+    if (r->digest) return 0; /* the rank's digest is used instead */
     if (x->has_kernels && r->has_kernels && x->rank != RANK_NONE)
         return err_set(f->err, "two traces of rank %u have GPU work: %s and %s; give only one of them",
                        x->rank, r->traces.v[0], path);
@@ -184,8 +184,8 @@ static void free_input(struct rank_input *r) {
     rank_digest_free(r->loaded);
 }
 
-/* A launcher or a helper process has no rank: it is not part of the job. If no file has a rank, a single file
- * is a job of one rank. */
+/* Removes files without a rank, such as those of a launcher or a helper process, if other files have one. A
+ * single file without a rank is a job of one rank; several are an error. */
 static int settle_unranked(struct finder *f) {
     struct rank_inputs *in = f->in;
     if (!in->n)

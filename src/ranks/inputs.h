@@ -7,30 +7,31 @@
 #include "ranks/ranks.h"
 
 #define RANK_DIGEST_ENDING ".digest.json"
-#define RANK_DIGEST_FOLDER "digest" /* in a run folder */
+#define RANK_DIGEST_FOLDER "digest" /* folder of the digests in a run folder */
 
 struct rank_digest;
 struct rank_input {
-    uint32_t rank;              /* RANK_NONE: no file names a rank, and this is the only one */
+    uint32_t rank;              /* RANK_NONE: the job is a single file that does not name its rank */
     struct strlist traces;      /* paths, one per process; the trace with kernels is first */
-    char *digest;               /* NULL: none; used instead of the traces */
-    struct rank_digest *loaded; /* the digest, already read; NULL: none, or taken by the caller */
+    char *digest;               /* path; the digest is used instead of the traces. NULL: none */
+    struct rank_digest *loaded; /* contents of `digest`; NULL: none, or taken by the caller */
     bool has_kernels;
 };
 struct rank_inputs {
     struct rank_input *v; /* sorted by rank */
     size_t n, cap;
-    struct strlist problems; /* files that are not used */
+    struct strlist problems; /* messages about files that are not used */
     uint32_t world_size;     /* RANK_NONE: unknown */
-    size_t files;            /* number of files found in the operands, including files of other parts */
+    /* number of files found in the operands, including files that the filter excludes */
+    size_t files;
 };
 
-/* Which files to use. All zero: everything. */
+/* Which files to use. NULL or all zero: all files. */
 struct rank_filter {
     bool traces_only;     /* ignore digests */
-    uint32_t part, parts; /* use only every parts-th trace, from number `part` on; parts 0: all */
+    uint32_t part, parts; /* use only traces i with i % parts == part; parts 0: all traces */
 };
-/* Operands as in rank_job_load(). Returns -1 if they are not one job, or if there is nothing to read. */
+/* Operands as in rank_job_load(). Returns -1 if they belong to different jobs or contain no usable file. */
 int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t n,
                      const struct rank_filter *filter, struct err *err);
 void rank_inputs_free(struct rank_inputs *in);

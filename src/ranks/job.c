@@ -90,7 +90,7 @@ static void add_ranks(struct rank_job *job) {
     uint32_t highest = 0;
     for (size_t i = 0; i < o->n; i++)
         if (o->digests[i]->rank != RANK_NONE) highest = MAX(highest, o->digests[i]->rank);
-    /* a world size beyond reason is not allocated: hostile files */
+    /* a damaged or hostile file may name a huge world size: no rows are allocated for its missing ranks */
     size_t world = job->world_size != RANK_NONE && job->world_size <= 1u << 20 ? job->world_size : 0;
     size_t rows = MAX(world, o->n);
     job->ranks = xcalloc(rows + o->n + 1, sizeof *job->ranks);
@@ -105,7 +105,7 @@ static void add_ranks(struct rank_job *job) {
     while (world && next < world) add_missing(job, next++);
 }
 
-/* Ranks with the same node name, else with the same host. */
+/* Groups the ranks into nodes: by node name, else by host name. */
 static void add_nodes(struct rank_job *job) {
     struct job_owner *o = job_owner(job);
     struct intern *names = intern_open();
@@ -137,12 +137,13 @@ static void set_clocks(struct rank_job *job) {
         row->last_ns = rank_clock_to_job(c, d->last_ns);
         job->first_ns = MIN(job->first_ns, row->first_ns);
         job->last_ns = MAX(job->last_ns, row->last_ns);
-        /* NaN is kept: one unknown clock makes the largest error unknown */
+        /* NaN is kept: one unknown error makes the largest error unknown */
         if (!(c->error_ns <= job->clock_error_ns)) job->clock_error_ns = c->error_ns;
     }
 }
 
-/* Finds late ranks: their first record comes after the first step of most other ranks. */
+/* Marks a complete rank as late if its first record comes after the end of the first step (median over the
+ * ranks). */
 static void find_late(struct rank_job *job) {
     const struct job_owner *o = job_owner(job);
     double *ends = xmalloc((o->n + 1) * sizeof *ends);
@@ -245,7 +246,7 @@ static void add_cells(struct rank_job *job) {
 
 /* ---- texts for the user */
 
-/* "2, 5 and 3 more" */
+/* Adds the first 8 ranks in this state and the number of the others: "2, 5 and 3 more". */
 static void list_ranks(const struct rank_job *job, enum rank_state state, size_t total, struct strbuf *s) {
     size_t named = 0;
     for (size_t r = 0; r < job->nranks && named < 8; r++) {
@@ -255,7 +256,7 @@ static void list_ranks(const struct rank_job *job, enum rank_state state, size_t
     if (total > named) strbuf_addf(s, " and %zu more", total - named);
 }
 
-/* `text` has one place for the ranks: "rank 2" or "ranks 2, 5". */
+/* `text` is a format with one %s for the ranks: "rank 2" or "ranks 2, 5". */
 static void note_ranks(struct rank_job *job, enum rank_state state, size_t total, const char *text) {
     struct strbuf s = STRBUF_INIT;
     if (!total) return;
@@ -311,7 +312,7 @@ static void add_problems(struct rank_job *job) {
 
 void rank_time_divide(struct rank_time *t, double wait_ns, double matched_ns) {
     if (!(t->exposed_ns > 0)) {
-        /* no exposed communication: there is nothing to divide */
+        /* exposed_ns may also be NaN: then waiting is unknown, too */
         if (t->exposed_ns <= 0) t->wait_ns = t->move_ns = 0;
         return;
     }

@@ -6,19 +6,19 @@
 #include "ranks/clocks.h"
 #include "ranks/digest.h"
 
-/* Memory that the job points to. */
+/* Data that the job points to. */
 struct job_owner {
     struct rank_digest **digests; /* [n], sorted by rank */
     size_t n;
     uint32_t *row_of;    /* [n]: row of rank_job.ranks */
-    uint32_t *node_of;   /* [n] */
+    uint32_t *node_of;   /* [n]: row of rank_job.nodes */
     uint32_t **stage_of; /* [n][digest stages]: row of rank_job.stages */
     struct rank_clocks clocks;
     struct strlist problems, texts;
 };
 
 static inline struct job_owner *job_owner(const struct rank_job *job) { return job->owner; }
-/* Returns a text that lives as long as the job. */
+/* Returns a formatted text that lives as long as the job. */
 const char *job_text(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void job_problem(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -30,7 +30,8 @@ void job_add_steps(struct rank_job *job);       /* job_steps.c: rows of steps, w
 void job_add_collectives(struct rank_job *job); /* job_waits.c: matched collectives, waiting and moving */
 void job_find_straggler(struct rank_job *job);  /* straggler.c */
 
-/* Divides the exposed time into waiting and moving: of matched_ns that were matched, wait_ns were waiting. */
+/* Divides exposed_ns into wait_ns and move_ns in the same ratio as its matched part: matched_ns of exposed
+ * time, of which wait_ns was waiting. */
 void rank_time_divide(struct rank_time *t, double wait_ns, double matched_ns);
 
 #endif

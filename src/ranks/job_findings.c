@@ -10,12 +10,14 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define LEAST_SHARE 0.05        /* share of a step; smaller losses are not reported */
-#define SLOW_LINK 0.7           /* share of the median of the same collective on other communicators */
-#define LOW_USE 0.5             /* share of the link's peak */
+#define LEAST_SHARE 0.05 /* findings that save a smaller share of a step are not reported */
+/* a link is slow below this share of the median bandwidth on other communicators */
+#define SLOW_LINK 0.7
+#define LOW_USE 0.5             /* the use of a link is low below this share of its peak */
 #define REACHABLE 0.8           /* share of the link's peak that large messages can reach */
 #define LARGE_BYTES (16u << 20) /* smaller messages are limited by latency */
-#define SIMILAR 0.8             /* correlation of tokens and compute time */
+/* least correlation of tokens and compute time at which tokens are the reason */
+#define SIMILAR 0.8
 
 /* ---- Figures of a stage, per step and by rank; NaN for ranks without the stage */
 struct figures {
@@ -83,7 +85,7 @@ static double left_ns(const struct search *s, size_t stage, double step_ns) {
     return fmax(0, left);
 }
 
-/* Takes over title and evidence. */
+/* Adds a finding, unless it saves too little. Takes over its title and evidence. */
 static void emit(struct search *s, struct rank_finding f, double saving_ns) {
     double step_ns = rank_step_ns(s->job, f.stage);
     saving_ns = fmin(saving_ns, left_ns(s, f.stage, step_ns));
@@ -127,7 +129,7 @@ static const struct reason_text *text_of(enum rank_reason reason) {
     return &reason_texts[COUNTOF(reason_texts) - 1];
 }
 
-/* The job gains the time by which the rank exceeds the median rank, but not more than the others wait. */
+/* The saving is the time by which the rank exceeds the median rank, but not more than the others wait. */
 static void find_straggler(struct search *s) {
     const struct rank_straggler *g = &s->job->straggler;
     char a[32], b[32];
@@ -159,7 +161,8 @@ static void find_straggler(struct search *s) {
 
 /* ---- Imbalance */
 
-/* Sums over steps and ranks, for the correlation of tokens and compute time around the mean of a step. */
+/* Sums over steps and ranks for the correlation of tokens (t) and compute time (c), as deviations from the
+ * mean of each step. */
 struct relation {
     double tt, cc, tc, tokens, n;
 };
@@ -168,8 +171,8 @@ static bool same_group(const struct rank_layout *l, size_t a, size_t b) {
     return !l->source || l->places[a].pp == l->places[b].pp;
 }
 
-/* Returns by how much the compute time of the slowest rank exceeds the mean, among ranks with the same
- * layers. NaN: no data. */
+/* Returns by how much the compute time of the slowest rank exceeds the mean, among the ranks with the same
+ * layers as rank row `first`, and adds these ranks to `rel`. NaN: fewer than two have data. */
 static double excess_in_step(const struct rank_layout *l, const struct rank_step_cell *cells, size_t n,
                              size_t first, struct relation *rel) {
     double sum = 0, most = 0, tokens = 0;
@@ -202,7 +205,7 @@ static bool starts_group(const struct rank_layout *l, size_t r) {
     return true;
 }
 
-/* Returns the mean over the steps of the time by which the slowest rank exceeds the mean rank. */
+/* Returns the mean over the steps of the largest excess_in_step() of all groups of ranks. NaN: no data. */
 static double mean_excess(const struct search *s, const struct rank_steps *steps, struct relation *rel) {
     double sum = 0, rows = 0;
     size_t n = s->job->nranks;
@@ -310,7 +313,8 @@ static const char *top_operation(const struct rank_job *job) {
                                                               : "communication";
 }
 
-/* The rank that arrives last does not wait, so its exposed time is the time to move the bytes. */
+/* Reports the median moving time. If no collective was matched, the smallest exposed time is used: the rank
+ * that arrives last does not wait, so its exposed time is the moving time. */
 static void find_exposed(struct search *s, uint32_t stage) {
     char a[32], b[32];
     struct figures f = figures_of(s->job, stage);
@@ -340,7 +344,8 @@ static void find_exposed(struct search *s, uint32_t stage) {
 
 /* ---- Slow links */
 
-/* Returns the median bus bandwidth of the same operation and size on other communicators of the same span. */
+/* Returns the median bus bandwidth of the same operation and size on other communicators with as many ranks.
+ * Communicators within a node and across nodes are not mixed. *peers: number of rows in the median. */
 static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *peers) {
     const struct rank_collective *c = &job->collectives[row];
     double *v = xcalloc(job->ncollectives, sizeof *v);
@@ -359,7 +364,8 @@ static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *pe
     return median;
 }
 
-/* Returns the stage with the most exposed communication, for savings of a collective. */
+/* Returns the top-level stage with the most exposed communication: savings of a collective are reported for
+ * it. RANK_NONE: no exposed communication. */
 static uint32_t busiest_stage(const struct rank_job *job) {
     uint32_t best = RANK_NONE;
     double most = 0;
@@ -378,7 +384,7 @@ static char *ranks_text(const struct rank_communicator *c) {
     return xasprintf("ranks %u to %u (%zu)", c->ranks[0], c->ranks[c->nranks - 1], c->nranks);
 }
 
-/* Returns the exposed moving time of a collective per step and rank. */
+/* Returns the mean exposed moving time of a collective per step of a rank. NaN: no steps. */
 static double exposed_move_ns(const struct rank_job *job, const struct rank_collective *c, uint32_t stage) {
     const struct rank_communicator *comm = &job->communicators[c->communicator];
     double steps = 0, n = 0, wait = isnan(c->wait_ns) ? 0 : c->wait_ns;
@@ -436,7 +442,7 @@ static int by_saving(const void *a, const void *b) {
     return x->saving_ms < y->saving_ms ? 1 : x->saving_ms > y->saving_ms ? -1 : strcmp(x->title, y->title);
 }
 
-/* Rules with a precise cause come first. General rules do not report their savings again. */
+/* Rules with a precise cause run first. Later, general rules report only what is left of the step. */
 void rank_findings_find(const struct rank_job *job, const struct rank_layout *layout,
                         const struct rank_links *links, struct rank_findings *out) {
     *out = (struct rank_findings){ 0 };

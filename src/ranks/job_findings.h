@@ -1,5 +1,5 @@
-/* Findings about a job of several ranks. A saving is the time in ms by which every step of the job becomes
- * shorter, not the time that one rank waits less. The savings of one stage never add up to more than its
+/* Findings about a job of several ranks. A saving is the time in ms by which every step of the job can
+ * become shorter, not the waiting time of one rank. The savings of one stage never add up to more than its
  * step.
  *     struct rank_findings f;
  *     rank_findings_find(&job, &layout, &links, &f);       -- f.v sorted by saving
@@ -15,10 +15,10 @@ struct rank_finding {
     char *title, *evidence;
     const char *advice;
     uint32_t stage;        /* row of rank_job.stages */
-    uint32_t rank;         /* the rank that causes it; RANK_NONE: none */
+    uint32_t rank;         /* the rank that causes the loss; RANK_NONE: no single rank */
     double saving_ms;      /* upper bound per step */
     double step_ms;        /* duration of a step: the mean of the slowest rank */
-    double saving_percent; /* of step_ms */
+    double saving_percent; /* saving_ms in percent of step_ms */
     enum analysis_confidence confidence;
 };
 struct rank_findings {

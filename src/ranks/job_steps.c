@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "ranks/job.h"
 
-/* Returns steps per row for the stage: the largest of all ranks. *rows is the number of rows needed. */
+/* Returns the steps per row of the stage: the largest value of all ranks. *rows: number of rows. */
 static uint32_t common_rows(const struct rank_job *job, size_t stage, size_t *rows) {
     const struct job_owner *o = job_owner(job);
     uint32_t per_row = 1;
@@ -24,7 +24,7 @@ static uint32_t common_rows(const struct rank_job *job, size_t stage, size_t *ro
     return per_row;
 }
 
-/* Sums of several rows of a digest. */
+/* Sums over the rows of a digest that form one row of the job. */
 struct step_sum {
     double steps, wall_ns, compute_ns, exposed_ns, tokens;
 };

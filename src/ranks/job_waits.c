@@ -13,7 +13,7 @@
 #include "ranks/job.h"
 #include "ranks/match.h"
 
-/* Waiting and matched exposed time. */
+/* Exposed time of matched collectives, and the part of it that was waiting. */
 struct waited {
     double wait_ns, matched_ns;
 };
@@ -30,7 +30,7 @@ struct wait_sums {
     struct stream_stats *move, *skew; /* [ncollectives] */
     struct intern *rows, *comms, *texts;
     size_t cap;
-    uint64_t incomplete; /* groups that lack ranks of their communicator */
+    uint64_t incomplete; /* matched collectives without all ranks of their communicator */
 };
 
 /* ---- communicators and rows of collectives */
@@ -80,7 +80,8 @@ static uint32_t collective_row(struct wait_sums *w, const struct digest_operatio
     return id;
 }
 
-/* Adds the operations of all digests as rows, so that the walk only looks them up. */
+/* Adds the operations of all digests as rows of job.collectives, so that row_of[] contains the row of
+ * each. */
 static void add_rows(struct wait_sums *w) {
     struct rank_job *job = w->job;
     const struct job_owner *o = job_owner(job);
@@ -123,21 +124,21 @@ static void count_nodes(struct rank_job *job) {
 
 /* ---- one matched collective */
 
-/* A rank in the collective, on the clock of the job. */
+/* One rank in a matched collective, with times on the job's clock. */
 struct arrival {
     uint64_t start_ns, end_ns;
-    uint32_t row;   /* of job.ranks */
-    uint32_t stage; /* row of job.stages; RANK_NONE */
+    uint32_t row;   /* row of job.ranks */
+    uint32_t stage; /* row of job.stages; RANK_NONE: none */
 };
 
-/* Returns the exposed time of the collective before `until_ns`, which is relative to its start. */
+/* Returns the exposed time of the collective until `until_ns`, a time relative to its start. */
 static double exposed_before(const struct rank_digest *d, const struct digest_collective *c,
                              uint64_t until_ns) {
     uint64_t length = c->end_ns - c->start_ns;
     double exposed = (double)c->exposed_ns, ns = 0;
     if (!(exposed > 0)) return 0;
     if (until_ns >= length) return exposed;
-    /* All of it is exposed; or it has too many parts, which are then assumed to be spread evenly. */
+    /* It is exposed completely, or it has too many parts: they are assumed to be spread evenly. */
     if (!c->npieces) return exposed * (double)until_ns / (double)length;
     for (size_t i = 0; i < c->npieces; i++) {
         const struct digest_piece *p = &d->pieces[c->first_piece + i];
@@ -175,7 +176,8 @@ static void convert_group(struct wait_sums *w, const struct match_group *g, stru
     }
 }
 
-/* The last two arrivals. */
+/* Returns the index of the last arrival. *first: time of the first arrival; *second: time of the last but
+ * one. */
 static size_t find_last(const struct arrival *v, size_t n, uint64_t *first, uint64_t *second) {
     size_t last = 0;
     *first = v[0].start_ns;
@@ -189,8 +191,8 @@ static size_t find_last(const struct arrival *v, size_t n, uint64_t *first, uint
     return last;
 }
 
-/* Returns false if the lead is smaller than the errors of the clocks, because it then does not show which
- * rank was last. */
+/* Returns false if the last arrival is later than `second`, the one before it, by less than the error of the
+ * clocks: then the order is unknown. */
 static bool is_clearly_last(const struct rank_job *job, const struct arrival *v, size_t n, size_t last,
                             uint64_t second) {
     const struct rank_clock *c = &job->clocks[job->ranks[v[last].row].clock];
@@ -240,9 +242,9 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
 
 /* ---- results */
 
-/* Ratio of bus bandwidth to algorithm bandwidth for n ranks, as nccl-tests defines it; NaN: not defined. The
- * size that NCCL reports is what one rank contributes, except for all_gather and reduce_scatter: there the
- * algorithm bandwidth uses the whole buffer. */
+/* Returns bus bandwidth / algorithm bandwidth for n ranks, as nccl-tests defines it; NaN: not defined. For
+ * all_gather and reduce_scatter, NCCL reports the size of one rank's part, but the algorithm bandwidth uses
+ * the whole buffer: *size_factor is n. It is 1 for other operations. */
 static double bus_factor(const char *op, double n, double *size_factor) {
     enum llm_collective_kind kind = llm_collective_of(op);
     *size_factor = kind == LLM_ALL_GATHER || kind == LLM_REDUCE_SCATTER ? n : 1;
@@ -277,7 +279,8 @@ static void finish_collectives(struct wait_sums *w) {
     if (job->ncollectives) qsort(job->collectives, job->ncollectives, sizeof *job->collectives, by_exposed);
 }
 
-/* The time of a nested stage is divided like the time of its top-level stage. */
+/* Divides the exposed time of every rank in every stage and step. A nested stage is divided like its
+ * top-level stage, because waiting is not known per nested stage. */
 static void finish_cells(struct wait_sums *w) {
     struct rank_job *job = w->job;
     for (size_t r = 0; r < job->nranks; r++)
@@ -299,7 +302,8 @@ static void finish_cells(struct wait_sums *w) {
         }
 }
 
-/* The waiting of a rank is the sum over its stages; the waiting of the job is the sum over the ranks. */
+/* Divides the exposed time of every rank by all its matched collectives, and the exposed time of the job by
+ * the ranks whose waiting is known. */
 static void finish_ranks(struct wait_sums *w) {
     struct rank_job *job = w->job;
     double wait = 0, matched = 0, exposed = 0;

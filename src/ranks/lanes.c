@@ -10,10 +10,11 @@
 #include "ranks/job_findings.h"
 #include "timeline/timeline.h"
 
-#define STEPS 1.25    /* length of the window in steps of the busiest stage */
-#define PIXELS 2000.0 /* kernels that are closer than 1/PIXELS of the window are drawn as one span */
+#define STEPS 1.25 /* length of the window in steps of the busiest stage */
+/* kernels of one kind that are closer than 1/PIXELS of the window are merged into one span */
+#define PIXELS 2000.0
 
-/* Returns one flag per shape: true if its kernels communicate. */
+/* Returns one flag per shape: true if its kernels communicate. The caller frees the array. */
 static bool *communication_shapes(const struct timeline *tl) {
     bool *is = xcalloc(MAX(1, tl->nshapes), sizeof *is);
     for (size_t i = 0; i < tl->nshapes; i++) {
@@ -40,7 +41,8 @@ static size_t busiest_stage(const struct rank_job *job) {
     return best;
 }
 
-/* Starts the window at a communication kernel near the middle of the trace, or at the middle kernel. */
+/* Returns the start of the first communication kernel from the middle kernel on (continuing at the first
+ * kernel), or of the middle kernel. */
 static uint64_t window_start(const struct timeline *tl, const bool *communicates) {
     size_t n = tl->kernels.n;
     for (size_t d = 0; d < n; d++) {

@@ -15,7 +15,7 @@ struct rank_span {
 struct rank_lane {
     uint32_t rank;
     const char *role; /* "slowest", "median", "fastest" */
-    /* sorted by start; neighbouring spans of one kind that nearly touch are merged */
+    /* sorted by start; neighbouring spans of one kind with a very short gap are merged */
     struct rank_span *spans;
     size_t nspans;
 };
@@ -23,7 +23,7 @@ struct rank_lanes {
     struct rank_lane v[3];
     size_t n;
     double window_ns;
-    uint64_t from_ns; /* on the job's clock */
+    uint64_t from_ns; /* start of the window on the job's clock */
 };
 
 void rank_lanes_load(const struct rank_job *job, struct rank_lanes *out);

@@ -9,13 +9,13 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define OFTEN 4.0 /* minimum number of calls per step and rank of a group that works inside the layers */
+#define OFTEN 4.0 /* a group with at least this many all-reduces per step and rank works inside the layers */
 
 static uint64_t world_of(const struct rank_job *job) {
     return job->world_size != RANK_NONE ? job->world_size : job->nranks;
 }
 
-/* ---- What a communicator does */
+/* ---- Kinds of operations on a communicator */
 enum use { USE_REDUCE, USE_GATHER, USE_EXCHANGE, USE_SEND, USE_SEND_KERNEL, USE_OTHER, USES };
 
 static enum use use_of(const char *operation) {
@@ -32,8 +32,8 @@ static enum use use_of(const char *operation) {
     return USE_OTHER;
 }
 
-/* Returns the steps of one rank: occurrences of all top-level stages, as the mean over the ranks with
- * data. */
+/* Returns the number of steps per rank: occurrences of all top-level stages, averaged over the ranks with
+ * data; at least 1. */
 static double steps_per_rank(const struct rank_job *job) {
     double sum = 0;
     for (size_t r = 0; r < job->nranks; r++)
@@ -43,7 +43,7 @@ static double steps_per_rank(const struct rank_job *job) {
     return job->present ? fmax(1, sum / (double)job->present) : 1;
 }
 
-/* Counts the calls per step and rank of every use of a communicator. */
+/* Adds up the calls per step and rank on a communicator, by use. */
 static void count_uses(const struct rank_job *job, size_t communicator, double per_step[USES]) {
     double ranks = (double)MAX(1, job->communicators[communicator].nranks), steps = steps_per_rank(job);
     for (size_t i = 0; i < job->ncollectives; i++) {
@@ -59,17 +59,18 @@ static bool has_stage(const struct rank_job *job, const char *name) {
     return false;
 }
 
-/* The steps of an inference program have no gradients, so an all-reduce in its layers is tensor parallel. */
+/* Returns true for inference programs. Their steps have no gradients, so an all-reduce in the layers is
+ * tensor parallel. */
 static bool is_inference(const struct rank_job *job) {
     return has_stage(job, "decode") || has_stage(job, "prefill");
 }
 
-/* Returns GROUP_KINDS for a communicator that does not take part in the steps. *ambiguous: it does, but
- * its operations fit two kinds. */
+/* Returns GROUP_KINDS if the operations do not show one kind. *ambiguous is then true if the communicator may
+ * still belong to the layout. */
 static enum group_kind kind_by_use(const struct rank_job *job, size_t communicator, bool *ambiguous) {
     double n[USES] = { 0 };
     count_uses(job, communicator, n);
-    /* the size of the group is unknown, and ranks without a trace may belong to it */
+    /* the group may include ranks without a trace: its size is unknown */
     if (!job->communicators[communicator].size && job->present < world_of(job)) {
         *ambiguous = true;
         return GROUP_KINDS;
@@ -77,15 +78,16 @@ static enum group_kind kind_by_use(const struct rank_job *job, size_t communicat
     if (n[USE_EXCHANGE] >= 1) return GROUP_EXPERT;
     if (n[USE_SEND] >= 1 && n[USE_REDUCE] < 1) return GROUP_PIPELINE;
     if (n[USE_REDUCE] >= OFTEN && is_inference(job)) return GROUP_TENSOR;
-    /* a kernel that sends and receives is part of a pipeline or of an all-to-all */
+    /* an all-reduce or gather fits several kinds; a kernel that sends and receives is part of a pipeline or
+     * of an all-to-all */
     *ambiguous = n[USE_REDUCE] + n[USE_GATHER] + n[USE_SEND_KERNEL] >= 1;
     return GROUP_KINDS;
 }
 
 /* ---- Groups of one kind */
 struct groups {
-    uint32_t *group; /* by row of rank_job.ranks: number of its group; RANK_NONE: none */
-    uint32_t *place; /* position in the group */
+    uint32_t *group; /* [job.nranks]: number of the rank's group; RANK_NONE: none */
+    uint32_t *place; /* [job.nranks]: position in the group */
     uint64_t size;   /* 0: no group of this kind */
     bool conflict;   /* sizes differ, or a rank is in two groups */
 };
@@ -109,8 +111,8 @@ static void add_group(const struct rank_job *job, const struct rank_communicator
     }
 }
 
-/* Two ranks that send to each other often have a communicator of their own. Pairs that share ranks form
- * one pipeline: its stages are the ranks in ascending order. */
+/* Adds two ranks that send to each other. Neighbours in a pipeline often have a communicator of their own.
+ * Pairs that share a rank form one pipeline; its stages are the ranks in ascending order. */
 static void add_pair(const struct rank_job *job, const struct rank_communicator *c, struct groups *g) {
     size_t a = row_of(job, c->ranks[0]), b = row_of(job, c->ranks[1]);
     if (a == SIZE_MAX || b == SIZE_MAX) return;
@@ -123,7 +125,7 @@ static void add_pair(const struct rank_job *job, const struct rank_communicator 
     g->group[a] = g->group[b] = keep;
 }
 
-/* Sets size and places after add_pair(). */
+/* Sets size and places after the last add_pair(). */
 static void finish_pairs(const struct rank_job *job, struct groups *g) {
     for (size_t r = 0; r < job->nranks; r++) {
         uint32_t before = 0, all = 0;
@@ -159,7 +161,8 @@ static void free_found(struct found *f) {
     }
 }
 
-/* Uses the names of the groups if any name shows a kind, otherwise the operations of the communicators. */
+/* Groups the ranks by the names of process groups if any name shows a kind, otherwise by the operations of
+ * the communicators. */
 static void find_groups(const struct rank_job *job, struct found *f) {
     bool pairs = false;
     init_found(job, f);
@@ -245,7 +248,8 @@ static uint32_t place_in(const struct groups *g, uint64_t size, size_t row) {
     return g->size == size && !g->conflict ? g->place[row] : RANK_NONE;
 }
 
-/* Without communicators, tp is innermost. Whether dp or pp follows differs between programs. */
+/* Sets the places of ranks. Without a communicator, tp is assumed to be innermost. Programs differ in whether
+ * dp or pp follows, so neither is assumed if both are larger than 1. */
 static void place_ranks(const struct rank_job *job, const struct found *f, struct rank_layout *l) {
     for (size_t r = 0; l->source && r < job->nranks; r++) {
         struct rank_place *p = &l->places[r];

@@ -1,8 +1,8 @@
-/* How the ranks of a job share a model: tensor, pipeline, expert and data parallel, from the command line,
- * the names of process groups, or what the communicators do.
+/* How the ranks of a job share a model: sizes of tensor, pipeline, expert and data parallelism. Sources are
+ * the command line, the names of process groups, or the operations of the communicators.
  *     struct rank_layout l;
  *     if (rank_layout_find(&job, &(struct rank_given){ .tp = 8 }, &l, &err) < 0) ...  -- contradicts the job
- *     if (!l.source) say(l.why);                                                      -- ambiguous
+ *     if (!l.source) say(l.why);                                                      -- unknown
  *     rank_layout_free(&l);
  * Only an unambiguous layout is used: a guess would make every figure per GPU wrong. */
 #ifndef RANKS_LAYOUT_H
@@ -23,15 +23,15 @@ struct rank_place {
 struct rank_layout {
     struct llm_layout sizes;   /* valid if `source` is set */
     const char *source;        /* "given", "names of process groups", "communicators"; NULL: unknown */
-    char *why;                 /* why the layout is unknown, or the evidence; never NULL */
-    struct rank_place *places; /* job.nranks */
+    char *why;                 /* why the layout is unknown, or where it comes from; never NULL */
+    struct rank_place *places; /* [job.nranks] */
 };
 
 /* Returns -1 if the given sizes contradict the number of ranks. */
 int rank_layout_find(const struct rank_job *job, const struct rank_given *given, struct rank_layout *out,
                      struct err *err);
 void rank_layout_free(struct rank_layout *l);
-/* "tp 8, pp 2, dp 1", or NULL if the layout is unknown. The caller frees it. */
+/* Returns "tp 8, pp 2, dp 1", or NULL if the layout is unknown. The caller frees it. */
 char *rank_layout_text(const struct rank_layout *l);
 
 #endif

@@ -6,7 +6,8 @@
 #include "base/util.h"
 #include "llm/gpus.h"
 
-/* Returns the link of the GPUs of a communicator; NULL if unknown or if the GPUs have different links. */
+/* Returns the link given by the user, else the link of the communicator's GPUs. NULL: unknown, or the GPUs
+ * have different links. */
 static const struct llm_link *local_link(const struct rank_job *job, const struct rank_links *links,
                                          const struct rank_communicator *c) {
     const struct llm_link *found = NULL;
@@ -23,8 +24,8 @@ static const struct llm_link *local_link(const struct rank_job *job, const struc
     return found;
 }
 
-/* Returns true for operations that NCCL runs as rings or trees, so that their bytes leave the node through
- * all adapters. */
+/* Returns true for operations that NCCL runs as rings or trees: their bytes leave a node through all
+ * adapters. */
 static bool is_ring(const char *operation) {
     enum llm_collective_kind kind = llm_collective_of(operation);
     return kind == LLM_ALL_REDUCE || kind == LLM_ALL_GATHER || kind == LLM_REDUCE_SCATTER ||

@@ -1,6 +1,6 @@
 /* The bus bandwidth of collectives compared with the peak of their links. Within a node, the link is that
  * of the GPU (llm/links.h) or the link given by the user. Between nodes, the link is unknown unless the
- * user gives it. An unknown link has no peak. */
+ * user gives it. If the link is unknown, so is its peak. */
 #ifndef RANKS_LINK_USE_H
 #define RANKS_LINK_USE_H
 
@@ -8,7 +8,8 @@
 #include "ranks/ranks.h"
 
 struct rank_links {
-    /* links given by the user; NULL: found by the name of the GPU, else unknown */
+    /* Given by the user. link: within a node; NULL: found by the name of the GPU. net: between nodes; NULL:
+     * unknown. */
     const struct llm_link *link, *net;
 };
 
@@ -18,8 +19,9 @@ struct rank_link_use {
     double share;            /* bus bandwidth / peak; NaN: unknown */
 };
 
-/* Returns the link of a collective (row of job.collectives). A ring over several nodes uses the network
- * adapters of all its GPUs in a node, one per GPU; other operations use the GPU's own adapter. */
+/* Returns the link that limits a collective (row of job.collectives). Between nodes, a ring uses the network
+ * adapters of all its GPUs in a node, one per GPU; other operations use one adapter. If those are faster than
+ * the GPU's link, the GPU's link is the limit. */
 struct rank_link_use rank_link_use(const struct rank_job *job, const struct rank_links *links,
                                    size_t collective);
 

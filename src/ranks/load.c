@@ -10,8 +10,8 @@
 #include "ranks/inputs.h"
 #include "ranks/job.h"
 
-/* Collectives kept over all ranks when the traces are read directly: about 84 MB. A rank keeps between
- * COLLECTIVES_LEAST and COLLECTIVES_MOST of them. */
+/* Largest number of collectives in memory, over all ranks, when the traces are read directly: about 84 MB.
+ * The share of a rank is limited to COLLECTIVES_LEAST..COLLECTIVES_MOST. */
 #define COLLECTIVES_IN_MEMORY (2u << 20)
 #define COLLECTIVES_LEAST 1024
 #define COLLECTIVES_MOST 65536
@@ -26,7 +26,8 @@ struct digest_work {
     struct strlist problems;
 };
 
-/* The traces of a digest in RUN/digest/ are in RUN/trace/. A trace that is not there is not listed. */
+/* Finds the traces of a digest: in ../trace/ next to the digest's folder, else at the recorded path. Traces
+ * that do not exist are removed from the list. */
 static void resolve_traces(struct rank_digest *d) {
     const char **found = digest_alloc(d, d->ntraces, sizeof *found);
     size_t n = 0, folder_bytes = (size_t)(file_basename(d->path) - d->path);
@@ -75,7 +76,8 @@ static unsigned worker_count(const struct rank_options *o, size_t ranks) {
     return (unsigned)MAX(1, MIN(n, MIN(ranks, 256)));
 }
 
-/* The calling thread works, too; if no thread can be started, it does everything. */
+/* Runs reduce_ranks() on several threads. The calling thread is one of them, so no other thread is
+ * required. */
 static void run_workers(struct digest_work *w, unsigned workers) {
     pthread_t threads[256];
     unsigned started = 0;

@@ -5,7 +5,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* The next collective of a digest. */
+/* Position in a digest: its next matchable collective. */
 struct cursor {
     uint64_t match, sequence;
     uint32_t digest;
@@ -37,7 +37,8 @@ static void sink_down(struct match_walk *w, size_t at) {
     }
 }
 
-/* Moves the cursor to the next collective that can be matched. Returns false at the end. */
+/* Advances the cursor to the next matchable collective, which may be the current one. Returns false at the
+ * end. */
 static bool read_cursor(const struct match_walk *w, struct cursor *c) {
     const struct rank_digest *d = w->digests[c->digest];
     while (c->at < d->ncollectives && !d->operations[d->collectives[c->at].operation].matchable) c->at++;

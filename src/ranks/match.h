@@ -1,5 +1,5 @@
 /* Walks over the collectives of all ranks in groups: the same collective of the same communicator on every
- * rank that has it. Needs no memory beyond one place per rank, because each digest is sorted.
+ * rank that has it. Uses memory only for one entry per rank, because each digest is sorted.
  *     struct match_walk *w = match_open(digests, n);
  *     for (struct match_group g; match_next(w, &g);) use(g.members, g.n);
  *     match_close(w); */
@@ -9,7 +9,7 @@
 #include "ranks/digest.h"
 
 struct match_member {
-    uint32_t digest; /* index into the digests */
+    uint32_t digest; /* index into the array of digests */
     const struct digest_collective *collective;
 };
 struct match_group {
@@ -19,7 +19,8 @@ struct match_group {
 };
 struct match_walk;
 struct match_walk *match_open(struct rank_digest *const *digests, size_t n);
-/* Collectives of a single rank, and groups in which a rank has two collectives, are skipped. */
+/* Returns false at the end. Skips collectives of a single rank, and groups in which a rank has two
+ * collectives. */
 bool match_next(struct match_walk *w, struct match_group *g);
 void match_close(struct match_walk *w);
 

@@ -35,7 +35,7 @@ const struct rank_row *rank_job_find(const struct rank_job *job, uint32_t rank) 
     return low < job->nranks && job->ranks[low].rank == rank ? &job->ranks[low] : NULL;
 }
 
-/* A rank and its slowness, for sorting. */
+/* A rank with its slowness, to sort by. */
 struct ranked {
     double slowness;
     size_t row;

@@ -1,18 +1,18 @@
-/* A job of several ranks: who took part, how their clocks relate, and where the time of each rank went.
+/* A job of several ranks: its ranks, how their clocks relate, and where the time of each rank went.
  *     struct rank_job job;
  *     if (rank_job_load(&job, operands, n, NULL, &err) < 0) ...        -- run folders, traces or digests
  *     for (size_t r = 0; r < job.nranks; r++) use(rank_job_cell(&job, r, stage)->time.compute_ns);
  *     rank_job_free(&job);
- * Each rank is first reduced to a digest (digest.h): one rank at a time per worker thread, so memory does
- * not grow with the number of traces. Times are in ns. Unknown values
- * are NaN, NULL or RANK_NONE, never 0. Definitions of all figures: docs/ranks.md.
+ * Each rank is first reduced to a digest (digest.h): one rank at a time per worker thread, so the
+ * memory for traces does not grow with their number. Times are in ns. Unknown values are NaN, NULL or
+ * RANK_NONE, unless a member says that 0 is unknown. Definitions of all figures: docs/ranks.md.
  *
  * The time of a device (docs/analysis.md, "Time of a stage") is divided by what runs at each moment:
  *     compute    at least one kernel that does not communicate
  *     exposed    at least one communication kernel and no other kernel
  *     copy       only copies and memsets
  *     idle       nothing
- *     unrecorded the trace cannot tell (known per rank, not per stage)
+ *     unrecorded the trace has no data (known per rank, not per stage)
  * so compute + exposed + copy + idle of all top-level stages + unrecorded = timeline.
  * Exposed communication is divided further: a rank waits from the start of its communication kernel until
  * the last rank of the communicator has started the same collective; from then on, bytes move. */
@@ -28,15 +28,15 @@
 #include "base/stats.h"
 
 #define RANK_NONE UINT32_MAX
-#define RANK_STEPS_MAX 256 /* step rows per stage; longer jobs have several steps per row */
+#define RANK_STEPS_MAX 256 /* largest number of step rows per stage; longer jobs have several steps per row */
 
 /* ---- Clocks */
 
-/* How the clock of a rank was compared with the clock of the job:
- *     REFERENCE    its node's clock is the clock of the job (the node of the lowest rank)
+/* How a clock was aligned with the clock of the job:
+ *     REFERENCE    it is the clock of the job: the clock of the lowest rank
  *     COLLECTIVES  fitted to the matched ends of collectives
- *     WALL         no collective connects the nodes; the wall clocks are taken as they are
- *     RELATIVE     the file has no wall clock and no matched collective: it cannot be aligned */
+ *     WALL         too few matched collectives; the wall clock is used unchanged
+ *     RELATIVE     the file has no wall clock and too few matched collectives: it is not aligned */
 #define RANK_CLOCK_SOURCES(X)     \
     X(REFERENCE, "reference")     \
     X(COLLECTIVES, "collectives") \
@@ -50,24 +50,24 @@ enum rank_clock_source {
 };
 const char *rank_clock_source_name(enum rank_clock_source source);
 
-/* A part of the fit. A clock that was stepped or changed its rate has several segments. */
+/* A part of a fitted clock. A clock that was stepped or changed its rate has several segments. */
 struct rank_clock_segment {
-    uint64_t from_ns; /* first time on the rank's own clock for which the segment holds */
+    uint64_t from_ns; /* the segment is used from this time on the rank's own clock until the next segment */
     uint64_t at_ns;   /* a time on the rank's own clock, near the middle of the segment */
     double offset_ns; /* own clock minus job clock at `at_ns` */
     double drift;     /* change of the offset per ns of the rank's own clock; 1e-6 is 1 us per second */
     double error_ns;  /* remaining error of the offset; NaN: unknown */
-    size_t points;    /* matched collectives */
+    size_t points;    /* number of matched collectives in the fit */
 };
-/* One clock, usually the clock of a node. If the ranks of a node have different clocks, each rank has its
- * own. */
+/* Usually the clock of all ranks of a node. A rank whose clock differs from its node's has its own. */
 struct rank_clock {
     enum rank_clock_source source;
     uint32_t node;
     struct rank_clock_segment *segments; /* sorted by from_ns; at least one */
     size_t nsegments;
-    /* Largest error over the segments: the robust standard deviation of the residuals, or the 95% interval
-     * of the fit if that is wider. NaN: unknown (wall clock). 0 for the reference. */
+    /* Largest error over the segments. The error of a segment is the robust standard deviation of the
+     * residuals, or the 95% interval of the fit if that is wider. NaN: unknown (wall clock). 0 for the
+     * reference. */
     double error_ns;
     size_t outliers; /* collectives whose ends are further than 6 standard deviations from the fit */
 };
@@ -77,9 +77,9 @@ uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns);
 /* ---- Ranks */
 
 /*  COMPLETE  its trace was closed and covers the job
- *  DIED      its trace was not closed: the process was killed, or it crashed
- *  LATE      its first record is later than the first step of the other ranks
- *  MISSING   the world size includes it, but there is no trace */
+ *  DIED      its trace was not closed: the process was killed, crashed or still runs
+ *  LATE      its first record is later than the first step of most ranks
+ *  MISSING   the world size includes it, but it has neither trace nor digest */
 #define RANK_STATES(X)      \
     X(COMPLETE, "complete") \
     X(DIED, "died")         \
@@ -96,10 +96,10 @@ const char *rank_state_name(enum rank_state state);
 /* Time of a rank in a stage, or of a whole rank. */
 struct rank_time {
     double compute_ns, exposed_ns, copy_ns, idle_ns;
-    /* exposed_ns = wait_ns + move_ns. Both NaN if no collective of the stage could be matched. */
+    /* exposed_ns = wait_ns + move_ns. Both are 0 if exposed_ns is 0, and NaN if no collective was matched. */
     double wait_ns, move_ns;
-    /* Share of exposed_ns whose collectives were matched and kept, 0..1. The division of the rest is
-     * estimated from this part. NaN: there is no exposed time. */
+    /* Part of exposed_ns in matched collectives that the digest keeps, 0..1. The rest is divided in the same
+     * ratio. NaN: there is no exposed time. */
     double matched_share;
     double hidden_ns; /* communication that overlaps other kernels; included in compute_ns */
 };
@@ -110,38 +110,38 @@ struct rank_row {
     uint32_t local_rank, pid;   /* RANK_NONE: unknown */
     uint32_t node, clock;       /* rows of rank_job.nodes and .clocks; RANK_NONE: missing rank */
     const char *device;         /* name of its GPU; several names are joined by ", "; NULL: unknown */
-    const char *device_uuid;    /* NULL */
-    const char *trace;          /* path of its trace, or of the first one of several; NULL: only a digest */
-    const char *digest;         /* path of its digest; NULL: computed from the trace */
+    const char *device_uuid;    /* NULL: unknown */
+    const char *trace;          /* path of its first trace; NULL: no trace was found, only a digest */
+    const char *digest;         /* path of its digest; NULL: computed from the traces */
     uint64_t first_ns, last_ns; /* first and last record, on the job's clock; 0: unknown */
     uint64_t kernels, launches, collectives, lost_records;
-    struct rank_time time; /* sums over its devices */
+    struct rank_time time; /* sums over its devices and top-level stages */
     double timeline_ns;    /* timeline of its devices: compute + exposed + copy + idle + unrecorded */
     double unrecorded_ns;
     double late_ns;         /* mean delay of its arrival after the first rank, over matched collectives */
-    uint64_t last_arrivals; /* matched collectives in which it started last */
-    double wait_caused_ns;  /* waiting of the other ranks in these collectives */
+    uint64_t last_arrivals; /* matched collectives in which it clearly started last */
+    double wait_caused_ns;  /* total waiting of the other ranks in the collectives counted by last_arrivals */
     double sm_mhz_mean;     /* mean SM clock while busy; NaN: no power records */
-    double throttled_ns;    /* time with reduced clocks while busy; NaN */
-    double joules;          /* NaN */
+    double throttled_ns;    /* time with reduced clocks while busy; NaN: unknown */
+    double joules;          /* energy; NaN: unknown */
 };
 
-/* A node: ranks with the same host name (or the same node id of the launcher). */
+/* A node: ranks with the same node name (from the launcher), else with the same host name. */
 struct rank_node {
     const char *name;
-    size_t ranks, present; /* ranks that are expected (RANK_NONE if unknown), and ranks with data */
+    size_t ranks, present; /* number of expected ranks (RANK_NONE: unknown), and of ranks with data */
 };
 
 /* ---- Stages and steps */
 
 struct rank_stage {
     const char *name, *path; /* as in struct analysis_stage */
-    uint32_t parent;         /* row; RANK_NONE: top level */
+    uint32_t parent;         /* row of rank_job.stages; RANK_NONE: top level */
     bool outside, implicit;
     size_t present; /* ranks that have the stage */
 };
 
-/* A rank in a stage: sums over all occurrences in its trace. */
+/* One rank in one stage: sums over all occurrences in its trace. */
 struct rank_cell {
     bool present; /* false: the rank is missing or has no occurrence */
     uint64_t occurrences, kernels, launches;
@@ -149,16 +149,16 @@ struct rank_cell {
     struct rank_time time;
     double wall_ns; /* compute + exposed + copy + idle */
     double idle_cause_ns[ANALYSIS_IDLE_CAUSES];
-    double category_ns[KERNEL_CATEGORY_END]; /* owned kernel time by category */
+    double category_ns[KERNEL_CATEGORY_END]; /* kernel time by category, including nested stages */
 };
 
-/* One step, or a block of consecutive steps, of a stage. Floats keep 1,024 ranks small. */
+/* One rank in one row of steps. Floats, because there are many cells in large jobs. */
 struct rank_step_cell {
     float wall_ns, compute_ns, exposed_ns, wait_ns; /* means per step; NaN: unknown */
-    /* tokens read or generated, whichever is more; NaN: unknown */
+    /* mean per step of the larger one of tokens read and generated; NaN: unknown */
     float tokens;
 };
-struct rank_steps { /* of one stage */
+struct rank_steps { /* steps of one stage */
     uint32_t stage;
     uint32_t steps_per_row;       /* 1, 2, 4, ... */
     size_t nrows;                 /* at most RANK_STEPS_MAX */
@@ -170,26 +170,27 @@ struct rank_steps { /* of one stage */
 struct rank_communicator {
     uint64_t id;      /* identifier as recorded; equal on all its ranks */
     const char *name; /* name of the process group; NULL: not recorded */
-    uint32_t *ranks;  /* ranks of the job that used it, ascending */
+    uint32_t *ranks;  /* ranks of the job that have used it, ascending */
     size_t nranks;
-    uint32_t size; /* number of its ranks, as recorded; 0: unknown. Larger than nranks: some are missing */
+    /* number of its ranks, as recorded; 0: unknown. If larger than nranks, ranks are missing */
+    uint32_t size;
     bool from_kernels; /* no collective records: matched by the order of communication kernels */
     uint32_t nodes;    /* number of nodes that its ranks span */
 };
-/* Collectives of one communicator, operation and size. Sorted by exposed_ns. */
+/* Collectives with the same communicator, operation, type and size. Sorted by exposed_ns, largest first. */
 struct rank_collective {
     uint32_t communicator;
     const char *operation; /* "all_reduce" */
     const char *type;      /* "bf16"; NULL: unknown */
     uint64_t bytes;        /* payload per rank, as recorded by NCCL (count x element size); 0: unknown */
-    uint64_t calls;        /* over all ranks */
-    uint64_t matched;      /* collectives matched over the ranks that have data */
-    /* Statistics over matched collectives. Moving: from the last start to the last end. Skew: from the
+    uint64_t calls;        /* number of calls on all ranks */
+    uint64_t matched;      /* number of collectives matched between at least two ranks */
+    /* Statistics over matched collectives. move_ns: from the last start to the last end. skew_ns: from the
      * first start to the last start. */
     struct stats move_ns, skew_ns;
     double exposed_ns, wait_ns; /* sums over ranks */
-    /* Bytes per second over the median of move_ns: algorithm bandwidth, and bus bandwidth as nccl-tests
-     * defines it. NaN: the size or the operation is unknown. */
+    /* Algorithm bandwidth, and bus bandwidth as nccl-tests defines it, at the median of move_ns. NaN: the
+     * size or the operation is unknown, or nothing was matched. */
     double algorithm_bytes_per_s, bus_bytes_per_s;
 };
 
@@ -213,22 +214,23 @@ const char *rank_reason_name(enum rank_reason reason);
 
 /* The rank for which the others wait. */
 struct rank_straggler {
-    uint32_t rank;           /* RANK_NONE: no rank stands out */
-    uint32_t stage;          /* row of the stage in which it loses most */
+    uint32_t rank; /* RANK_NONE: no rank stands out */
+    /* row of the stage in which it exceeds the mean of the others most; RANK_NONE: none */
+    uint32_t stage;
     enum rank_reason reason; /* RANK_REASON_UNKNOWN: the evidence does not show a reason; printed as a dash */
     const char *evidence;    /* the figures that support the reason, in one sentence; NULL: none */
-    double last_share;       /* share of the matched collectives in which it arrived last, 0..1 */
-    double wait_caused_ns;   /* total time that other ranks waited in these last arrivals */
-    double behind_ns;        /* mean arrival after the median rank, per collective */
+    double last_share;       /* share of the job's matched collectives in which it arrived last, 0..1 */
+    double wait_caused_ns;   /* total waiting of the other ranks in these collectives */
+    double behind_ns;        /* its mean delay at collectives minus the mean delay of the other ranks */
 };
 
 /* ---- The job */
 
 struct rank_job {
     uint32_t world_size;    /* as recorded; RANK_NONE: unknown */
-    const char *id;         /* job id of the launcher; NULL */
+    const char *id;         /* job id of the launcher; NULL: unknown */
     struct rank_row *ranks; /* sorted by rank; includes missing ranks */
-    size_t nranks, present; /* rows, and rows with data */
+    size_t nranks, present; /* number of rows, and of rows with data */
     size_t died, late, missing;
     struct rank_node *nodes;
     size_t nnodes;
@@ -238,39 +240,39 @@ struct rank_job {
     struct rank_stage *stages;
     size_t nstages;
     struct rank_cell *cells;  /* [nranks x nstages] */
-    struct rank_steps *steps; /* stages with at least two steps */
+    struct rank_steps *steps; /* top-level stages with at least two rows of steps */
     size_t nsteps;
     struct rank_communicator *communicators;
     size_t ncommunicators;
     struct rank_collective *collectives;
     size_t ncollectives;
-    uint64_t matched; /* matched collectives */
+    uint64_t matched; /* number of matched collectives */
     struct rank_straggler straggler;
-    /* Sums over the ranks that have data. */
+    /* Sums over the ranks with data. */
     struct rank_time time;
     double timeline_ns, unrecorded_ns;
-    uint64_t first_ns, last_ns;  /* on the job's clock */
-    const char *const *problems; /* texts for the user: missing, dead and late ranks, clocks, conflicts */
+    uint64_t first_ns, last_ns;  /* first and last record, on the job's clock */
+    const char *const *problems; /* messages for the user: missing, dead and late ranks, clocks, conflicts */
     size_t nproblems;
     void *owner; /* private */
 };
 
 struct rank_options {
-    const struct analyze_rule *rules; /* map ranges to stages, as for `report` */
+    const struct analyze_rule *rules; /* rules that map ranges to stages, as for `report` */
     size_t nrules;
     bool no_steps;    /* treat a trace without stages as one stage instead of looking for steps */
     unsigned threads; /* 0: one per processor */
 };
 
-/* An operand is a run folder, a folder of traces or digests, an .ipt file or a digest file. Returns -1 if
- * the operands are not one job (the message names both files) or if none could be read. Digests are used
- * instead of the traces of their ranks. */
+/* An operand is a run folder, a folder of traces or digests, a trace file (.ipt) or a digest file. Returns -1
+ * if the operands are not one job (the message names two files) or if none could be read. If a rank has a
+ * digest, its traces are not read. */
 int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
                   const struct rank_options *options, struct err *err);
 /* Writes the job into a new folder that `report` reads: DIR/digest/ with one digest per rank, and DIR/trace/
  * with links to the traces (copies on another file system). Fails if the folder exists and is not empty. */
 int rank_job_save(const struct rank_job *job, const char *dir, struct err *err);
-/* Copies the files ranks/rank-N.json of the run folders, which contain how each rank ended. */
+/* Copies the files ranks/rank-N.json of the run folders, which record how each rank ended, to DIR/ranks/. */
 int rank_job_save_endings(const char *const *operands, size_t n, const char *dir, struct err *err);
 void rank_job_free(struct rank_job *job); /* also accepts a zeroed struct */
 
@@ -279,9 +281,9 @@ static inline const struct rank_cell *rank_job_cell(const struct rank_job *j, si
 }
 const struct rank_row *rank_job_find(const struct rank_job *job, uint32_t rank); /* NULL: no such rank */
 
-/* Chooses the slowest, the median and the fastest rank with data, for drawing: by the arrival at
- * collectives (the latest is the slowest), else by compute time. Returns the number of different rows, at
- * most 3. */
+/* Chooses the slowest, the median and the fastest rank with data, for drawing: by the mean delay at
+ * collectives if all ranks have one, else by compute time. Returns the number of different rows, at most
+ * 3. */
 size_t rank_job_choose(const struct rank_job *job, size_t rows[3]);
 
 #endif

@@ -44,7 +44,8 @@ static int copy_file(const char *from, const char *to, struct err *err) {
     return rc;
 }
 
-/* Adds the rank if the name is already used, because two nodes can have files of the same name. */
+/* Returns a name for the trace. Adds the rank if the name is already used: two nodes can have files of the
+ * same name. */
 static char *trace_name(struct intern *used, const char *path, uint32_t rank) {
     const char *name = file_basename(path);
     char *out = intern_find(used, name, strlen(name)) == INTERN_NONE ? xstrdup(name)
@@ -88,14 +89,15 @@ int rank_job_save(const struct rank_job *job, const char *dir, struct err *err) 
     int rc = file_mkdirs(digests, err) < 0 || file_mkdirs(traces, err) < 0 ? -1 : 0;
     for (size_t i = 0; i < o->n && rc == 0; i++)
         rc = save_rank(o->digests[i], job->ranks[o->row_of[i]].rank, digests, traces, used, err);
-    rmdir(traces); /* it stays if it has files */
+    rmdir(traces); /* fails, as intended, if the folder has files */
     intern_close(used);
     free(digests);
     free(traces);
     return rc;
 }
 
-/* How the ranks ended is in RUN/ranks/rank-N.json. A file of the same name from an earlier operand stays. */
+/* Copies RUN/ranks/rank-N.json, which record how the ranks ended. An existing file from an earlier operand is
+ * kept. */
 static int save_endings(const char *run, const char *to, struct err *err) {
     char *from = file_join(run, "ranks");
     DIR *dir = opendir(from);

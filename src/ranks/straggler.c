@@ -1,4 +1,4 @@
-/* Names the rank for which the others wait, and the reason, from what differs between it and the typical
+/* Finds the rank for which the others wait, and the reason, from the differences between it and the typical
  * rank. */
 #include <math.h>
 #include <stdlib.h>
@@ -9,19 +9,21 @@
 #include "base/util.h"
 #include "ranks/job.h"
 
-#define LEAST_WAIT_SHARE 0.01 /* waiting below this share of the time of all ranks names no straggler */
-#define FAIR_SHARES 2.0       /* a straggler causes at least this many times its share of the waiting */
+/* if less than this share of the time of all ranks is waiting, there is no straggler */
+#define LEAST_WAIT_SHARE 0.01
+/* a straggler causes more than this many times the waiting that a rank causes on average */
+#define FAIR_SHARES 2.0
 #define LEAST_DIFFERENCE 0.02 /* smaller differences to the typical rank are not evidence */
-#define MORE_TOKENS 1.05      /* ratio to the tokens of the typical rank */
-/* minimum share of the longer computation that is explained by slower runs of the same kernels */
+#define MORE_TOKENS 1.05      /* ratio of its tokens to those of the typical rank */
+/* least share of the extra compute time that slower runs of the same kernels explain */
 #define SLOWER_SHARE 0.6
-#define LOWER_CLOCK 0.97     /* ratio to the clock of the typical rank */
-#define LONGER_THROTTLE 0.05 /* share of its time, in addition to the share of the typical rank */
+#define LOWER_CLOCK 0.97     /* ratio of its SM clock to that of the typical rank */
+#define LONGER_THROTTLE 0.05 /* share of its time that it is throttled, minus the share of the typical rank */
 
-/* The typical rank: medians over the other ranks. */
+/* The typical rank: medians over all ranks except the suspect. */
 struct typical {
     double compute_ns, idle_ns, tokens, mhz, throttled, moe_ns;
-    size_t peer; /* digest of the rank with the median computation */
+    size_t peer; /* index of the digest whose compute time is closest to compute_ns */
 };
 
 static double tokens_of(const struct rank_job *job, size_t row) {
@@ -103,8 +105,8 @@ static const struct digest_class *find_class(const struct rank_digest *d, const 
     return NULL;
 }
 
-/* Returns the extra time of the kernels that both ranks run with the same launch geometry, and the ratio
- * of their durations. */
+/* Returns the extra time of the kernels that both ranks run with the same launch geometry. *ratio: their
+ * total time on d divided by the time expected from peer. */
 static double slower_kernels(const struct rank_digest *d, const struct rank_digest *peer, double *ratio) {
     double extra = 0, own = 0, others = 0;
     for (size_t i = 0; i < d->nclasses; i++) {
@@ -126,7 +128,7 @@ struct suspect {
     struct rank_straggler *out;
     size_t row, digest;
     struct typical t;
-    double steps; /* top-level occurrences */
+    double steps; /* number of top-level occurrences */
 };
 
 static void set_reason(struct suspect *s, enum rank_reason reason, const char *evidence) {
@@ -254,7 +256,7 @@ void job_find_straggler(struct rank_job *job) {
     }
     if (job->present < 2 || !(job->time.wait_ns > LEAST_WAIT_SHARE * all_ns)) return;
     double fair = caused / (double)job->present, own = job->ranks[worst].wait_caused_ns;
-    /* with two ranks, twice the fair share would be all of the waiting */
+    /* with two ranks, FAIR_SHARES would require all of the waiting */
     if (!(own > fmin(FAIR_SHARES * fair, 0.75 * caused))) return;
     describe(job, worst);
 }

@@ -51,7 +51,7 @@ static struct column_items rows_of(const struct bench *b) {
     return (struct column_items){ b->rows, b->nbatches, sizeof *b->rows };
 }
 
-/* Draws bars of the decode rate, scaled to the highest roof. A | marks the roof of each row. */
+/* Draws bars of the decode rate, scaled to the highest rate or roof. A | marks the roof of each row. */
 static void add_bars(const struct bench *b, struct strbuf *out) {
     enum { BAR = 50 };
     double most = 0;

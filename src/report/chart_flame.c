@@ -14,7 +14,7 @@
 
 #define ROW 18.0
 #define MAX_ROWS 64
-#define LEAST_WIDTH 0.8 /* narrower calls are not drawn */
+#define LEAST_WIDTH 0.8 /* calls narrower than this are not drawn, in user units */
 #define CHAR_WIDTH 6.4
 
 struct flame {

@@ -7,7 +7,8 @@
 #include "report/charts.h"
 #include "report/text.h"
 
-/* NVML: software power cap, hardware slowdown, thermal (software, hardware), power brake. */
+/* Reasons for reduced clocks in NVML: software power cap, hardware slowdown, software and hardware thermal
+ * limit, power brake. */
 #define THROTTLE_BITS (0x4u | 0x8u | 0x20u | 0x40u | 0x80u)
 
 struct lane {

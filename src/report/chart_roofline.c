@@ -12,7 +12,7 @@
 
 struct plane {
     double x0, x1, y0, y1;           /* bounds of the data, as log10 */
-    double left, right, top, bottom; /* in the drawing */
+    double left, right, top, bottom; /* edges of the plot in the drawing */
 };
 
 static double px(const struct plane *p, double intensity) {

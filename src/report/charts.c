@@ -31,7 +31,7 @@ const struct chart charts[] = {
 };
 const size_t charts_n = COUNTOF(charts);
 
-/* Similar categories share a colour. The result is the index of --c0 to --c12 in web/report.css. */
+/* Similar categories share a colour. */
 int chart_category_color(enum kernel_category category) {
     switch (category) {
     case KERNEL_CATEGORY_GEMM: return 0;

@@ -33,8 +33,8 @@ struct chart {
 extern const struct chart charts[];
 extern const size_t charts_n;
 
-/* Returns the index of the colour of a kernel category. The page, the charts and the timeline use the same
- * colours. */
+/* Returns the colour of a kernel category: the index of --c0 to --c12 in web/report.css. The page, the charts
+ * and the timeline use the same colours. */
 int chart_category_color(enum kernel_category category);
 
 #endif

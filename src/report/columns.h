@@ -48,7 +48,7 @@ enum column_format {
     COLUMN_NS_MS,   /* value in ns, shown as milliseconds */
     COLUMN_NS_US,   /* value in ns, shown as microseconds */
     COLUMN_SHARE,   /* fraction, shown as percent; with a bar in HTML */
-    COLUMN_PERCENT, /* percent of a fraction */
+    COLUMN_PERCENT, /* fraction, shown as percent */
     COLUMN_PCT,     /* value from 0 to 100, shown as percent */
     COLUMN_TIMES,   /* 3.4x */
     COLUMN_FLOPS,
@@ -87,7 +87,7 @@ struct column {
     enum column_format format;
     struct column_source source;
     unsigned data; /* enum column_data: the data files that contain the value */
-    /* positions in documents for people, ascending; 0: not shown */
+    /* positions in documents for people, where columns are in ascending order; 0: not shown */
     struct {
         uint8_t md, html, terminal, summary;
     } at;
@@ -146,7 +146,7 @@ struct column_set {
 };
 void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
                      enum column_document document, const struct view *v);
-/* Initialises the table. */
+/* Initialises the table and adds the headings. */
 void column_set_heads(const struct column_set *set, struct table *t);
 void column_set_cells(const struct column_set *set, const struct column_row *r, struct table *t);
 
@@ -156,7 +156,7 @@ struct column_items {
     size_t n, bytes;
     bool (*keep)(const void *item); /* NULL: all of them */
 };
-const void *column_item(const struct column_items *items, size_t i); /* NULL: not kept */
+const void *column_item(const struct column_items *items, size_t i); /* NULL: `keep` returns false */
 void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
                    const struct view *v, struct column_items items, struct table *t);
 /* Writes "key": [ { ... }, ... ] with at most `limit` items. */

@@ -37,7 +37,7 @@ const json_t *compare_find_stage(const json_t *stages, const char *name, const c
     return NULL;
 }
 
-/* ---- kernels and operators: summed by class, then compared */
+/* ---- kernels and operators: summed by name and category, then compared */
 struct side {
     const char *name_key, *time_key; /* "short_name", "owned_ns" */
     bool with_category;
@@ -98,7 +98,7 @@ static size_t recorded_runs(const struct compare_side *side) {
     return n;
 }
 
-/* `key` is the name of the array in metrics.json. */
+/* Adds the kernels or operators of both sides. `key` is the name of their array in metrics.json. */
 static void add_sides(struct comparison *c, const char *key, const struct side *s, bool kernels,
                       const struct compare_side *a, const struct compare_side *b) {
     struct intern *keys = intern_open();
@@ -134,7 +134,7 @@ static void add_env(struct comparison *c, struct compare_env row) {
     for (size_t i = 0; i < c->env.n; i++)
         if (strcmp(c->env.v[i].key, row.key) == 0 && compare_same(c->env.v[i].a, row.a) &&
             compare_same(c->env.v[i].b, row.b))
-            return; /* several runs of a side differ in the same way */
+            return; /* another run of the side differs in the same way */
     vec_push(&c->env, row);
 }
 
@@ -209,8 +209,8 @@ static const json_t *find_finding(const json_t *findings, const char *rule, cons
     return NULL;
 }
 
-/* Returns true if more than half of the runs with findings have this one. *saving_ms is the median over
- * these runs. */
+/* Returns true if more than half of the runs with findings have this one. *saving_ms is the median of its
+ * savings. */
 static bool has_finding(const struct compare_side *side, const char *rule, const char *stage,
                         double *saving_ms) {
     double *savings = xcalloc(side->n, sizeof *savings);
@@ -259,7 +259,7 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
     vec_push(&c->promises, p);
 }
 
-/* Compares only if both sides have findings: a run without a trace has none, which does not mean that they
+/* Compares only if both sides have findings: a run without a trace has none, but this does not mean that they
  * were fixed. On another device, with another model or with other tokens, the difference of the times has
  * other causes. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,
@@ -274,8 +274,8 @@ static void compare_promises(const struct compare_side *a, const struct compare_
     }
 }
 
-/* Every run is compared with the first run of A, because the runs of one side should have the same
- * configuration too. */
+/* Compares the first runs of both sides. The other runs of a side are compared with its first run, because
+ * they should have the same model, engine and device. */
 static void compare_all_environments(const struct compare_side *a, const struct compare_side *b,
                                      struct comparison *c) {
     compare_environment(a->runs[0], b->runs[0], c);

@@ -1,6 +1,6 @@
 /* Compares two sides: stages and figures tested over processes (base/difference.h), kernels by class,
  * operators, and the environment. A side is one or more runs. B is compared with A: a positive change means
- * that B takes longer.
+ * that the value of B is larger.
  *     struct comparison c;
  *     compare_sides(&(struct compare_side){ a, na }, &(struct compare_side){ b, nb }, &c);
  *     compare_text(&c, COMPARE_TEXT, &out);
@@ -20,7 +20,7 @@ enum compare_verdict {
     COMPARE_ONLY_A,
     COMPARE_ONLY_B,
     COMPARE_UNKNOWN,     /* one side has no value */
-    COMPARE_SAME,        /* tested; no significant difference */
+    COMPARE_SAME,        /* tested and not significant, or all values are equal */
     COMPARE_FASTER,      /* significantly faster; for figures that are not times: better */
     COMPARE_SLOWER,      /* significantly slower; for figures that are not times: worse */
     COMPARE_DIFFERENT,   /* significantly different, for figures that are neither good nor bad */
@@ -61,10 +61,11 @@ struct compare_promise {
 };
 
 struct comparison {
-    const char *a_name, *b_name; /* of the first runs */
+    const char *a_name, *b_name; /* names of the first runs */
     size_t a_runs, b_runs, a_processes, b_processes;
     size_t a_recorded, b_recorded; /* runs with kernels or operators */
-    /* blocks of runs that alternated in time; 1: the sides did not alternate (base/difference.h) */
+    /* number of blocks of processes that ran near each other; 1: the sides did not alternate
+     * (base/difference.h) */
     size_t blocks;
     struct {
         struct compare_row *v;

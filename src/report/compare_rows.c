@@ -28,7 +28,7 @@ static bool has_process(const struct processes *p, size_t run, uint32_t number) 
     return false;
 }
 
-/* A run that does not identify its processes counts as one process. */
+/* Lists the processes of a side. A run that does not identify its processes counts as one process. */
 static struct processes processes_of(const struct compare_side *side) {
     struct processes p = { 0 };
     for (size_t run = 0; run < side->n; run++) {
@@ -59,7 +59,7 @@ struct sample {
     double min, max, cv;
 };
 
-/* Adds the medians per process of one run. */
+/* Adds the median of each process of one run. */
 static void add_run(struct sample *s, const struct processes *p, size_t run, const struct saved_metrics *m,
                     const struct values *x) {
     bool numbered = x->repeats && m->nrepeats == x->n;
@@ -214,7 +214,8 @@ static enum compare_verdict verdict_of(const struct pending *p, const struct dif
     case DIFFERENCE_CANNOT_TELL: return COMPARE_CANNOT_TELL;
     case DIFFERENCE_SHOWN: break;
     }
-    if (strcmp(p->row.unit, "tokens") == 0) return COMPARE_DIFFERENT; /* of input or output */
+    /* numbers of tokens are neither good nor bad */
+    if (strcmp(p->row.unit, "tokens") == 0) return COMPARE_DIFFERENT;
     return (d->change > 0) == p->larger_is_better ? COMPARE_FASTER : COMPARE_SLOWER;
 }
 
@@ -247,7 +248,7 @@ static void finish_row(struct pending *p, const struct difference_row *d) {
 struct started {
     uint64_t run_ns;
     uint32_t number;
-    size_t index; /* processes of A, then of B */
+    size_t index; /* index among the processes of A, then of B */
 };
 
 static int by_start(const void *a, const void *b) {
@@ -256,7 +257,8 @@ static int by_start(const void *a, const void *b) {
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Lists the processes of a side. Returns false if the start of a run is unknown. */
+/* Fills one row per process of a side, with indices from `first` on. Returns false if the start of a run is
+ * unknown. */
 static bool list_started(const struct compare_side *side, const struct processes *p, size_t first,
                          struct started *out) {
     bool known = true;
@@ -269,7 +271,8 @@ static bool list_started(const struct compare_side *side, const struct processes
     return known;
 }
 
-/* Finds the blocks of processes that ran near each other (base/difference.h). Returns their number. */
+/* Sets the block of each process (base/difference.h). Returns the number of blocks; 1 if the start of a run
+ * is unknown. */
 static size_t find_blocks(const struct rows *rows, uint32_t *block) {
     size_t na = rows->pa.n, n = na + rows->pb.n, nblocks = 1;
     struct started *v = xcalloc(n + 1, sizeof *v);
@@ -288,7 +291,7 @@ static size_t find_blocks(const struct rows *rows, uint32_t *block) {
     return nblocks;
 }
 
-/* One test over all rows of the table, so that the significance level applies to the whole table. */
+/* Tests all rows of the table together, so that the significance level applies to the whole table. */
 static void judge_rows(struct rows *rows, struct comparison *c) {
     struct difference_row *d = xcalloc(rows->list.n + 1, sizeof *d);
     for (size_t i = 0; i < rows->list.n; i++) {

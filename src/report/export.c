@@ -12,9 +12,10 @@
 #include "base/util.h"
 #include "report/view.h"
 
-#define PIDS_FROM 1000000 /* for processes with repeated ids; GPUs have small numbers in Chrome's format */
+/* first id of processes whose recorded ids repeat; GPUs use small ids in Chrome's format */
+#define PIDS_FROM 1000000
 
-/* Processes of different nodes may have the same id. */
+/* Returns true if two processes have the same id. Processes of different nodes may. */
 static bool pids_repeat(const struct timeline *tl) {
     for (size_t i = 0; i < tl->nprocesses; i++)
         for (size_t k = 0; k < i; k++)
@@ -73,7 +74,7 @@ const char *export_kernel_name(const struct export_job *x, size_t kernel) {
     return timeline_text(x->tl, x->tl->shapes[shape].name);
 }
 
-/* A launch is exported if it overlaps the window, or if work that it launched does. */
+/* Marks the launches to export: those that overlap the window, and those whose kernel or copy does. */
 static void mark_launches(struct export_job *x) {
     const struct timeline *tl = x->tl;
     x->has_launch = xcalloc(tl->launches.n + 1, 1);
@@ -109,7 +110,8 @@ static uint32_t find_stage(const struct analysis *a, const char *name, size_t le
     return ANALYSIS_NONE;
 }
 
-/* Parses a number with or without a unit of time (*is_time). */
+/* Parses a number with or without a unit of time (*is_time), and converts a time to ns. Returns false
+ * for other text. */
 static bool parse_bound(const char **p, double *value, bool *is_time) {
     static const struct {
         const char *unit;
@@ -175,11 +177,11 @@ int export_window_parse(const char *text, struct export_stretch *out, struct err
     if (good && strncmp(p, "..", 2) == 0) {
         p += 2;
         good = parse_bound(&p, &out->to, &to_time);
-    } else {
+    } else { /* a single occurrence */
         out->to = out->from;
         to_time = out->is_time;
         good = good && !to_time;
-    } /* a single occurrence */
+    }
     if (!good || *p || out->is_time != to_time || out->to < out->from || out->to > 1e18)
         return err_set(
             err, "--window: '%s' is not a valid window; expected occurrences (2..5) or times (10ms..25ms)",

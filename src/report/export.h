@@ -19,7 +19,7 @@ struct export_job {
     uint64_t from_ns, to_ns;   /* records that overlap this window are written */
     unsigned char *has_launch; /* [launches.n]: nonzero if the launch is written; NULL: all are */
     uint64_t written;          /* number of records */
-    bool number_pids;          /* process ids repeat, so processes are numbered */
+    bool number_pids;          /* recorded process ids repeat, so export_pid() numbers the processes */
 };
 
 #define EXPORT_FORMATS "perfetto|chrome|csv|sqlite|speedscope|collapsed|pprof"
@@ -33,12 +33,13 @@ void export_close(struct export_job *x);
  * "STAGE:10ms..25ms": that time range, relative to the start of its first occurrence. */
 int export_window(struct export_job *x, const char *text, struct err *err);
 
-/* A parsed window. export_window_parse() needs no trace and returns -1 if the text is invalid. */
+/* A parsed window. */
 struct export_stretch {
     size_t stage_len; /* length of the stage name at the start of the text */
     bool bounded, is_time;
     double from, to; /* occurrences, or nanoseconds */
 };
+/* Parses a window without a trace. Returns -1 if the text is not valid. */
 int export_window_parse(const char *text, struct export_stretch *out, struct err *err);
 
 /* `path` is a file, written completely or not at all; for csv it is a folder, which is created. */
@@ -61,9 +62,10 @@ static inline bool export_has_launch(const struct export_job *x, size_t i) {
 }
 uint32_t export_pid(const struct export_job *x,
                     uint32_t process); /* unknown: 1, 2, ...; repeated: 1000000, ...  */
-/* The command; of a rank "rank 3 on node1: command", written to buf. */
+/* Returns the command; for a rank "rank 3 on node1: command", written to buf. */
 const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap);
-/* The rank's process that alone uses a device; TIMELINE_NONE: none, or the trace is not of several ranks. */
+/* Returns the process that alone uses a device; TIMELINE_NONE: there is none, or the trace does not have
+ * several ranks. */
 uint32_t export_device_process(const struct export_job *x, uint32_t device);
 /* returns the name that other tools use, such as "HtoD" or "Memset" */
 const char *export_copy_name(unsigned copy_kind);

@@ -1,6 +1,6 @@
 /* Chrome trace events with the categories and arguments of PyTorch's profiler, so that tools for its
  * traces can read them. Times are microseconds since baseTimeNanoseconds with three decimals, so nothing
- * is rounded. Events that were imported from a Chrome trace are written as they were there. */
+ * is rounded. Events of a trace that was imported from one Chrome trace are written unchanged. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct chrome {
     struct strbuf text;
     uint64_t base;
     bool first;
-    unsigned char *flows; /* [launches.n]: nonzero if the launch has a kernel or copy that is written */
+    unsigned char *flows; /* [launches.n]: nonzero if a kernel or copy of the launch is written */
 };
 
 static void flush_text(struct chrome *c) {
@@ -157,7 +157,7 @@ static const char *torch_type(const char *type, size_t n) {
     return NULL;
 }
 
-/* Returns the end of "[4,196,768]" or of a list of such arrays; NULL: not valid JSON. */
+/* Returns the end of "[4,196,768]" or of a list of such arrays; NULL: not such a list. */
 static const char *dims_end(const char *p, int depth) {
     if (*p != '[' || depth > 1) return NULL;
     for (p++; *p != ']'; p += *p == ',') {
@@ -169,8 +169,8 @@ static const char *dims_end(const char *p, int depth) {
     return p + 1;
 }
 
-/* Splits one tensor of a detail, "w[4096,1280]bf16": its dimensions with brackets, and its type. Returns
- * the end of the tensor; NULL: not a tensor. */
+/* Appends one tensor of a detail, such as "w[4096,1280]bf16": its dimensions with brackets, and its type.
+ * Returns the end of the tensor; NULL: not a tensor. */
 static const char *next_tensor(const char *p, struct strbuf *dims, struct strbuf *types) {
     const char *open = p + strcspn(p, " ["), *type = dims_end(open, 0);
     if (!type) return NULL;
@@ -185,8 +185,8 @@ static const char *next_tensor(const char *p, struct strbuf *dims, struct strbuf
     return end;
 }
 
-/* Writes shapes as PyTorch's profiler does, "Input Dims" and "Input type"; a detail with other content as
- * it is. */
+/* Writes the tensors of a detail as PyTorch's profiler does, as "Input Dims" and "Input type". If the detail
+ * has other content, also writes all of it as "detail". */
 static void add_shapes(struct chrome *c, const char *detail) {
     struct strbuf dims = STRBUF_INIT, types = STRBUF_INIT;
     const char *p = detail;
@@ -337,7 +337,7 @@ static int u64_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The starts of the calls that are written although they are outside of the window. */
+/* Start times of the launches that are written, sorted. Some are outside of the window. */
 struct calls {
     uint64_t *v;
     size_t n, cap;

@@ -72,7 +72,8 @@ static void fill(struct export_kept *k, const char *template) {
     }
 }
 
-/* A damaged or edited trace must not make the export invalid. Each text is checked once. */
+/* Returns true if the arguments are a JSON object: a damaged or edited trace must not make the export
+ * invalid. Each text is checked once. */
 static bool is_valid(struct export_kept *k, const char *template) {
     const struct trace_source_event zeros = { 0 }, *event = k->event;
     signed char *state = &k->valid[event->args];

@@ -68,19 +68,20 @@ enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
 #define UUID_LANE (4ull << 40)
 #define UUID_COUNTER (5ull << 40)
 #define UUID_STAGES (6ull << 40)
-#define FURTHER_TRACKS 16 /* additional tracks of the same name for slices that cross */
+/* largest number of tracks of one name: the first one, and those for slices that cross */
+#define FURTHER_TRACKS 16
 
 struct slice {
     uint64_t start_ns, end_ns, flow; /* flow 0: none */
     const char *name, *category;
-    const struct export_table *table; /* whose arguments it has; NULL: none */
+    const struct export_table *table; /* table of its record, which provides its arguments; NULL: none */
     size_t record;
 };
 
 struct perfetto {
     struct export_job *x;
     FILE *out;
-    struct intern *names, *annotations; /* iid = id + 1 */
+    struct intern *names, *annotations; /* the iid in the file is the id + 1 */
     struct strbuf packet, event, part;
     struct {
         struct slice *v;
@@ -210,8 +211,8 @@ static bool fits(const struct stack *s, const struct slice *one, bool nest) {
     return nest && s->depth < COUNTOF(s->end_ns) && s->end_ns[s->depth - 1] >= one->end_ns;
 }
 
-/* Writes the collected slices to the track. Slices that cross others go to further tracks, which are
- * created on demand. */
+/* Writes the collected slices to the track. Slices that cross others go to further tracks, which are created
+ * on demand; a slice that fits in none of FURTHER_TRACKS tracks is dropped. */
 static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
     struct stack *stacks = xcalloc(FURTHER_TRACKS, sizeof *stacks);
     stacks[0].used = true;
@@ -237,7 +238,7 @@ static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, con
     p->slices.n = 0;
 }
 
-/* The caller sets the name, the category and the table. */
+/* Adds a slice. The caller sets the other members of `s`. */
 static void add_slice(struct perfetto *p, uint64_t start, uint64_t end, uint64_t flow, struct slice s) {
     s.start_ns = start;
     s.end_ns = MAX(end, start + 1);

@@ -15,7 +15,7 @@ uint64_t export_global_tid(const struct export_job *x, uint32_t thread) {
     const struct timeline_thread *t = &x->tl->threads[thread];
     return export_global_pid(x, t->process) | (t->tid & 0xffffff);
 }
-/* A type is a set of metrics on a GPU; the low byte is the GPU's index. */
+/* Returns the id of a metric set on a GPU; the low byte is the GPU's index. */
 uint64_t export_metric_type(uint32_t set, uint32_t device) { return (uint64_t)set << 8 | (device & 0xff); }
 
 bool export_is_driver_call(const char *api) {
@@ -95,8 +95,8 @@ static uint64_t max_warps(const struct timeline_device *d) {
     return d->warp_size ? d->max_threads_per_sm / d->warp_size : 0;
 }
 
-/* ---- columns: X(kind, id, csv, sql, argument, use, value). `tl` is the timeline, `x` the job, `i` the record
- * and `r` the row. */
+/* ---- columns: X(kind, id, csv, sql, argument, use, value). `tl` is the timeline, `x` the job, `i` the
+ * record and `r` the row. */
 
 /* clang-format off */
 #define TIMES(X, kind, from) \
@@ -314,7 +314,7 @@ static bool has_memcpy(const struct export_job *x, size_t i) {
     return x->tl->copies.kind[i] != TRACE_COPY_MEMSET && has_copy(x, i);
 }
 static bool has_device(const struct export_job *x, size_t i) { return i < x->tl->ndevices; }
-/* A sample has one row per metric. */
+/* a sample has one row per metric */
 static uint32_t sample_rows(const struct export_job *x, size_t i) {
     return x->tl->metric_sets[x->tl->samples.set[i]].n;
 }

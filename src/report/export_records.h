@@ -21,29 +21,29 @@ enum export_use {
 };
 
 struct export_column {
-    const char *csv, *sql; /* heading, column; NULL: not in this format */
-    const char *argument;  /* of a slice in Chrome and Perfetto; NULL: not there */
+    const char *csv, *sql; /* heading and column name; NULL: not in this format */
+    const char *argument;  /* name as an argument of a slice in Chrome and Perfetto; NULL: not an argument */
     enum export_use use;
     struct column_value (*get)(const struct export_row *r);
 };
 
 struct export_table {
-    const char *csv, *sql; /* file name, table name; NULL: not in this format */
+    const char *csv, *sql; /* file name and table name; NULL: not in this format */
     const struct export_column *columns;
     size_t n;
     size_t count; /* offset in struct timeline of the number of records */
-    bool (*has)(const struct export_job *x, size_t i);      /* the record is in the window */
-    uint32_t (*rows)(const struct export_job *x, size_t i); /* NULL: one per record */
+    bool (*has)(const struct export_job *x, size_t i);      /* true if the record is in the window */
+    uint32_t (*rows)(const struct export_job *x, size_t i); /* number of rows of a record; NULL: one */
 };
 
 extern const struct export_table export_tables[];
 extern const size_t export_ntables;
 size_t export_count(const struct export_table *t, const struct timeline *tl);
-/* Returns false if the column is no argument, or if its value is unknown. */
+/* Returns false if the column is not an argument, or if its value is unknown. */
 bool export_argument(const struct export_column *column, const struct export_row *row,
                      struct column_value *out);
 
-/* The tables with arguments for Chrome and Perfetto. */
+/* The tables that the writers of Chrome and Perfetto use. */
 extern const struct export_table export_kernels, export_copies, export_launches, export_ranges, export_syncs,
     export_devices;
 

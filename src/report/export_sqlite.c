@@ -95,7 +95,7 @@ struct database {
     sqlite3_stmt *insert;
     struct intern *strings;
     uint64_t base;
-    int at; /* next parameter */
+    int at; /* number of the next parameter */
     bool failed;
 };
 

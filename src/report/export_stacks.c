@@ -1,5 +1,6 @@
 /* Call paths for flame graph tools: one sample per path, weighted with the time of its last frame.
- *   collapsed    "prefill;layer;aten::mm 1234", for flamegraph.pl and others; device time in ns, or host time
+ *   collapsed    "prefill;layer;aten::mm 1234", for flamegraph.pl and others; device time in ns, or
+ *                host time if there is no device time
  *   speedscope   JSON with two profiles: device time and host time
  *   pprof        profile.proto, not compressed, with the sample types calls, host and device
  * Without kernels there is no device time. */
@@ -16,7 +17,7 @@
 
 #define MAX_DEPTH 256
 
-/* The rows of a path, the outermost first; without the root. */
+/* The rows of a path, outermost first, without the root. Of a longer path, the innermost MAX_DEPTH rows. */
 struct path {
     uint32_t rows[MAX_DEPTH];
     size_t n;
@@ -43,7 +44,7 @@ static int write_buffer(const char *path, struct strbuf *s, struct err *err) {
 
 /* ---- collapsed */
 
-/* Semicolons separate frames, and the last blank separates the weight. */
+/* Adds a frame. Semicolons, which separate frames, and line breaks become colons. */
 static void add_frame(struct strbuf *out, const char *name) {
     for (; *name; name++) strbuf_addch(out, *name == ';' || *name == '\n' || *name == '\r' ? ':' : *name);
 }
@@ -174,7 +175,7 @@ static void pprof_sample(struct strbuf *s, const struct analysis *a, size_t row)
     strbuf_free(&list);
 }
 
-/* One location and one function per row. */
+/* Writes one location and one function for a row. */
 static void pprof_row(struct strbuf *s, size_t row) {
     struct strbuf part = STRBUF_INIT, line = STRBUF_INIT;
     protobuf_u64(&part, LOCATION_ID, row);

@@ -1,4 +1,5 @@
-/* Sections of report.html. Each function writes nothing if there is nothing to show. */
+/* Sections of report.html, which write nothing if there is nothing to show, and parts that other pages
+ * use. */
 #ifndef REPORT_HTML_H
 #define REPORT_HTML_H
 

@@ -19,7 +19,7 @@ static void write_attribute(struct strbuf *out, const char *name, const char *va
     strbuf_addch(out, '"');
 }
 
-/* Writes "mean us" with a real micro sign. */
+/* Writes a heading; a final "us" becomes a micro sign and "s". */
 static void write_heading(struct strbuf *out, const char *heading) {
     size_t n = strlen(heading);
     char stem[64];
@@ -96,7 +96,7 @@ static void write_column(struct strbuf *out, const struct column *c, const struc
     strbuf_free(&below);
 }
 
-/* Finds the largest value of each column with shares; its bar gets the full length. */
+/* Finds the largest value of each column with a bar; the bar of this value gets the full length. */
 static void find_most(const struct column_set *set, const struct view *v, struct column_items items,
                       double *most) {
     for (size_t k = 0; k < set->n; k++) {

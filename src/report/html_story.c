@@ -1,4 +1,4 @@
-/* The upper half of the page: summary, key figures, stages, idle time. */
+/* The upper half of the page: findings, key figures, stages, idle time, recognised steps. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* The lower half of the page: kernels, operators, environment and data sources. */
+/* The lower half of the page: kernels, operators, matrix products, data sources, generated text,
+ * environment. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,8 @@
 /* larger files are not embedded; the page links to them in the same folder */
 #define MAX_EMBEDDED_CSV (600u << 10)
 
-/* Writes a download link that contains the file itself, so that it works without a server. Frees the
- * table. */
+/* Writes a download link that contains the file itself, so that it works without a server; for a large file,
+ * a link to it. Frees the table. */
 static void download(const struct view *v, struct strbuf *out, const char *name, struct table *t) {
     struct strbuf csv = STRBUF_INIT;
     if (!v->run->slim) {

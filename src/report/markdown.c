@@ -256,7 +256,7 @@ static void profiles(const struct view *v, struct strbuf *out) {
     strbuf_free(&note);
 }
 
-/* A report of an engine run always has the same sections, even if they are empty. */
+/* Writes a table. In the report of an engine run, also a section without rows is written. */
 static void section(const struct view *v, struct strbuf *out, const char *heading, struct table *t) {
     if (v->run->engine)
         markdown_section_always(out, heading, t);

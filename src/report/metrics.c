@@ -1,5 +1,6 @@
 /* metrics.json: every number of the report with its unit in its name. The schema is docs/metrics-json.md;
- * METRICS_SCHEMA increases when a field changes its meaning or is removed, not when one is added. */
+ * the version in SCHEMA_METRICS increases when a field changes its meaning or is removed, not when one is
+ * added. */
 #include <math.h>
 
 #include "base/jsonw.h"
@@ -14,7 +15,7 @@
 #include "report/stage_columns.h"
 #include "run/saved_metrics.h"
 
-/* The full lists are in kernels.csv, operators.csv and gemms.csv. */
+/* Largest numbers of rows. The full lists are in kernels.csv, operators.csv and gemms.csv. */
 #define MAX_KERNELS 2000
 #define MAX_OPERATORS 2000
 #define MAX_GEMMS 500
@@ -116,7 +117,7 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_end(j);
 }
 
-/* Writes the time of a stage on each device that has a time for it. */
+/* Writes the time of a stage on each device on which it has time. */
 static void write_device_time(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     jsonw_karray(j, "device_time");
     for (size_t d = 0; d < a->ndevices && a->stage_devices; d++) {
@@ -137,8 +138,8 @@ static void write_device_time(struct jsonw *j, const struct analysis *a, const s
 
 #define MAX_STEPS 1000
 
-/* Writes times of single steps, evenly chosen, if the stage has no timed repeats. `compare` uses their
- * median. */
+/* Writes the times of up to MAX_STEPS evenly chosen steps, if the stage has no timed repeats. `compare` uses
+ * their median. */
 static void write_steps(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     if (s->timing_ms.n || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
     uint64_t every = (s->occurrences + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
@@ -204,7 +205,7 @@ static void write_figures(struct jsonw *j, const struct run_info *in) {
     jsonw_end(j);
 }
 
-/* Writes one row per kernel and stage; "kernel" is an index into the list of kernels. */
+/* Writes the counters per kernel and stage; "kernel" is an index into the list of kernels. */
 static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < a->counters->nrows; i++) {
@@ -289,7 +290,7 @@ static void write_roofline(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
-/* Writes means over the devices that ran kernels. */
+/* Writes the number of devices that ran kernels, and means over them. */
 static void write_timeline(struct jsonw *j, const struct analysis *a) {
     struct analysis_timeline t = analysis_timeline(a);
     jsonw_ku64(j, "devices", t.devices);
@@ -335,7 +336,7 @@ static void write_trace(struct jsonw *j, const struct view *v) {
     write_roofline(j, a);
 }
 
-/* "findings": [...] */
+/* Writes "findings": [...]. */
 static void add_findings(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "findings");
     for (size_t i = 0; a && i < a->nfindings; i++) {

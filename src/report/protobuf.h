@@ -23,7 +23,7 @@ static inline void protobuf_fixed(struct strbuf *s, uint32_t field, const void *
     protobuf_key(s, field, 1);
     strbuf_add(s, eight, 8);
 }
-/* A text, or a message that was written to another buffer. */
+/* Writes a text, or a message that is in another buffer. */
 static inline void protobuf_bytes(struct strbuf *s, uint32_t field, const void *data, size_t n) {
     protobuf_key(s, field, 2);
     protobuf_varint(s, n);

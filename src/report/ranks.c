@@ -1,4 +1,5 @@
-/* ranks.html and ranks.md: the report of a job of several ranks, and its files. */
+/* ranks.html and ranks.md of a job of several ranks, its summary for the terminal, and the function that
+ * writes all files. */
 #include "report/ranks.h"
 
 #include <math.h>
@@ -148,7 +149,7 @@ static void md_findings(const struct rank_report *r, struct strbuf *out) {
     }
 }
 
-/* Writes the heat map as numbers: own time per step of each rank and stage. */
+/* Writes the heat map as numbers: compute, waiting, moving and idle time per step of each rank and stage. */
 static void md_heat(const struct rank_report *r, struct strbuf *out) {
     const struct rank_job *job = r->job;
     struct table t;
@@ -172,7 +173,8 @@ static void md_heat(const struct rank_report *r, struct strbuf *out) {
     md_table("Ranks and stages", "Compute / waiting / moving / idle, in ms per step.", &t, out);
 }
 
-/* Writes the slowest, the median and the fastest rank per step, at most 16 rows. */
+/* Writes the compute time of the slowest, the median and the fastest rank per step, in at most 16 rows per
+ * stage. */
 static void md_skew(const struct rank_report *r, struct strbuf *out) {
     const struct rank_job *job = r->job;
     struct table t;

@@ -30,12 +30,12 @@ void rank_report_terminal(const struct rank_report *r, size_t width, struct strb
 /* ---- Parts; internal to src/report */
 void rank_json(const struct rank_report *r, struct strbuf *out);
 
-#define RANK_ROWS_MAX 64 /* rows of tables with one row per rank; ranks.json has all */
+#define RANK_ROWS_MAX 64 /* largest number of rows of a table; ranks.json has all */
 
 /* Tables; the caller prints and frees them. */
 void rank_table_stages(const struct rank_report *r, struct table *t);
 void rank_table_nodes(const struct rank_report *r, struct table *t);
-/* Lists the slowest ranks if there are more than RANK_ROWS_MAX. Returns the number of omitted ranks. */
+/* If there are more than RANK_ROWS_MAX ranks, lists the slowest. Returns the number of omitted ranks. */
 size_t rank_table_ranks(const struct rank_report *r, struct table *t);
 void rank_table_collectives(const struct rank_report *r, struct table *t);
 void rank_table_communicators(const struct rank_report *r, struct table *t);

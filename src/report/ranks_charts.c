@@ -34,8 +34,8 @@ static double kind_of(const struct rank_time *t, size_t kind) {
     return v;
 }
 
-/* Smallest and largest value of a row per step. A cell is darker the nearer it is to the largest value. The
- * scale starts at 80% of the smallest value, so that noise does not look like a difference. */
+/* Range of the values per step of a row: from 80% of the smallest value, so that noise does not look like a
+ * difference, to the largest. Larger values are darker. */
 struct heat_scale {
     double low, high;
 };
@@ -71,8 +71,8 @@ static void heat_cell(double x, double y, double w, double h, int color, int lev
     strbuf_addstr(out, "</rect>\n");
 }
 
-/* Draws one rectangle per rank with a tooltip; if there are many ranks, one rectangle per run of equal
- * levels. */
+/* Draws one rectangle per rank with a tooltip. For more than 128 ranks, neighbours with equal levels share a
+ * rectangle without a tooltip. */
 static void heat_row(const struct rank_report *r, size_t stage, size_t kind, double y, double h,
                      double cell_w, struct strbuf *out) {
     const struct rank_job *job = r->job;

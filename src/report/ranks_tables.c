@@ -28,7 +28,7 @@ static void cell_rate(struct table *t, double bytes_per_s) {
         table_cell(t, "%.4g", bytes_per_s * 1e-9);
 }
 
-/* Writes compute, waiting, moving and idle time as shares of `wall`. */
+/* Writes compute, exposed, waiting, moving and idle time as shares of `wall`. */
 static void cell_shares(struct table *t, const struct rank_time *time, double wall) {
     cell_percent(t, time->compute_ns / wall);
     cell_percent(t, time->exposed_ns / wall);

@@ -17,7 +17,7 @@ int report_write_all(const char *dir, const struct view *v, struct err *err);
 
 int report_write_assumptions(const char *dir, const struct view *v, struct err *err); /* assumptions.md */
 
-/* The summary on one screen (about 40 lines). */
+/* The screen for the summary of about 40 lines. */
 struct report_screen {
     size_t width; /* columns, at least 40 */
     bool color;   /* escape sequences for bold text and colors are allowed */

@@ -21,7 +21,7 @@ static bool all_unknown(const struct table *t, size_t column) {
     return table_rows(t) > 0;
 }
 
-/* Removes the columns in which every value is unknown, except the first column. */
+/* Removes every column whose values are all unknown, except the first column. */
 void rows_drop_unknown(struct table *t) {
     for (size_t c = t->heads.n; c-- > 1;)
         if (all_unknown(t, c)) table_drop(t, c);

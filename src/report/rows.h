@@ -19,7 +19,7 @@ struct column_items rows_operator_items(const struct view *v);
 void rows_kernels(const struct view *v, enum column_document document, size_t limit, struct table *t);
 void rows_kernels_md(const struct view *v, size_t limit, struct table *t);
 void rows_kernels_csv(const struct view *v, struct table *t);
-/* Sorted by host time with nested operators; rows_operators_md is sorted by the device's self time. */
+/* Sorted by host time with nested operators. rows_operators_md() sorts by device self time. */
 void rows_operators_by_total_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_md(const struct view *v, size_t limit, struct table *t);
 void rows_operators_csv(const struct view *v, struct table *t);
@@ -36,7 +36,7 @@ void rows_aggregates_md(const struct view *v, struct table *t); /* statistics ov
 void rows_mfu_md(const struct view *v, struct table *t);
 /* The timeline of each device: its stages, the time between steps, the unrecorded time. */
 void rows_timeline_md(const struct view *v, struct table *t);
-void rows_idle_md(const struct view *v, struct table *t);  /* GPU idle time by cause, ms over the trace */
+void rows_idle_md(const struct view *v, struct table *t);  /* GPU idle time by cause, ms per request */
 void rows_queue_md(const struct view *v, struct table *t); /* launch queue per stage */
 void rows_communication_md(const struct view *v,
                            /* one row per device; no rows if there is no communication */
@@ -46,7 +46,7 @@ void rows_categories_md(const struct view *v, struct table *t);
 void rows_overhead_md(const struct view *v, struct table *t); /* profiling overhead */
 void rows_stability_md(const struct view *v, struct table *t);
 void rows_power_md(const struct view *v, struct table *t);
-/* Removes the columns in which every value is unknown, except the first column. */
+/* Removes every column whose values are all unknown, except the first column. */
 void rows_drop_unknown(struct table *t);
 /* The anatomy of a token, by role; no rows if no decode step was recognised. */
 void rows_anatomy_md(const struct view *v, struct table *t);

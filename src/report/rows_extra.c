@@ -1,4 +1,4 @@
-/* The smaller tables: idle time, launch queue, tokens, overhead, communication, categories, stability,
+/* The smaller tables: idle time, timeline, launch queue, tokens, overhead, devices, categories, stability,
  * power. */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const v
 
 /* ---- stages */
 
-/* Returns true if the idle time of the stage could be classified. */
+/* Returns true for a stage with kernels whose idle time could be classified. */
 static bool has_idle(const void *item) {
     const struct analysis_stage *s = item;
     return !s->outside && s->idle_known && s->kernels;

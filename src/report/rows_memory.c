@@ -20,7 +20,8 @@ static struct column_value get_total(const struct column_row *r) {
     return column_f64(row_of(r)->point->total);
 }
 
-/* A kind without any memory is unknown, so its column is omitted. */
+/* Returns the bytes of one kind; unknown if no series has memory of this kind, so that its column is
+ * omitted. */
 static struct column_value kind_value(const struct column_row *r, enum trace_memory_kind kind) {
     bool any = false;
     for (size_t i = 0; i < r->view->a->nmemories; i++) {
@@ -76,7 +77,7 @@ struct memory_rows {
     size_t n, cap;
 };
 
-/* Returns the peak of the whole trace, then the peaks of its stages. */
+/* Lists, for each device, the peak of the whole trace and the peaks of its stages. */
 static struct memory_rows peak_rows(const struct view *v) {
     struct memory_rows rows = { 0 };
     for (size_t i = 0; v->a && i < v->a->nmemories; i++) {

@@ -7,7 +7,7 @@
 #include "report/rows.h"
 #include "report/text.h"
 
-#define NAMED_MAX 5 /* maximum number of listed kernels that were profiled but are not in the run */
+#define NAMED_MAX 5 /* largest number of names of kernels that were profiled but are not in the run */
 
 void rows_profiles_note(const struct analysis *a, struct strbuf *out) {
     const struct analysis_profiles *p = a ? a->profiles : NULL;

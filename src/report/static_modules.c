@@ -28,7 +28,7 @@ struct static_rows {
     double prefill_flops, activation_bytes[LLM_STAGES_MAX];
 };
 
-/* Returns prefill and the image stages as one pass. Each operator uses only its own counts. */
+/* Returns prefill and the image stages as one pass. Each operator reads only the counts of its own stage. */
 static struct llm_pass prefill_pass(const struct static_compute *s, const struct llm_setup *setup) {
     struct llm_pass p =
         llm_pass_decoder(setup, (uint64_t)s->request.batch, (uint64_t)s->request.prompt_tokens, 0);

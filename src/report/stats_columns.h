@@ -44,7 +44,7 @@ struct stats_rows {
 void stats_rows_make(const struct stats_view *v, struct stats_rows *out);
 void stats_rows_free(struct stats_rows *r);
 
-/* [1]: unrecorded time, for tables in which a device has unrecorded time. */
+/* [1]: unrecorded time, used if a device has any. */
 extern const struct column_group stats_device_columns[2];
 extern const struct column_group stats_kernel_columns, stats_operator_columns, stats_annotation_columns,
     stats_rank_columns;

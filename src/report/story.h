@@ -10,8 +10,8 @@ struct story_form {
 };
 extern const struct story_form story_html, story_markdown, story_plain;
 
-/* Writes the result in one sentence, the longest stage first: its duration, how busy the GPU is, and the
- * ratio to the roofline time. Adds nothing if no stage has a time. */
+/* Writes the result in one sentence, the longest stage first: its duration, the ratio to the roofline time,
+ * and how busy the GPU is. If the machine was busy, a warning comes first. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
 /* Adds "No idle-time analysis for decode: ..."; nothing if the idle time is known. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
@@ -22,7 +22,7 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
 void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);
-/* Says which figures are of the timed repeats, and which of the recorded run. */
+/* Returns a sentence about which figures come from the timed repeats, and which from the recorded run. */
 const char *story_two_runs(const struct view *v);
 /* returns the answer or the error message; never empty */
 const char *story_reply(const struct run_answer *a);

@@ -1,4 +1,4 @@
-/* The summary on the terminal: stages, three findings, the kernels with the most time, caveats. */
+/* The summary on the terminal: stages, figures, findings, kernels, steps and caveats. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static void styled(const struct report_screen *screen, struct strbuf *out, const
     strbuf_addf(out, "%s%s%s", screen->color ? style : "", text, screen->color ? PLAIN : "");
 }
 
-/* Drops the least important columns until the table fits. */
+/* Drops up to three columns, the least important first, until the table fits. */
 static void drop_columns(struct table *t, size_t width) {
     static const char *const least[] = { "+-", "roofline ms", "launches/tok" };
     for (size_t i = 0; i < COUNTOF(least) && table_text_width(t) > width; i++) {
@@ -51,7 +51,7 @@ static void stages(const struct view *v, const struct report_screen *screen, str
     }
 }
 
-/* Prints as many figures per line as fit. */
+/* Prints up to 8 figures, as many per line as fit. */
 static void figures(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
     size_t at = 0;

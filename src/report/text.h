@@ -14,12 +14,12 @@ struct text {
 };
 
 struct text text_num(double v, int decimals); /* 1,234.50 */
-struct text text_ms(double ms);        /* at least three significant digits: 0.0123 ms, 12.3 ms, 1,234 ms */
-struct text text_ms_number(double ms); /* the same without the unit, for columns */
-struct text text_us_number(double ns); /* in microseconds */
-struct text text_percent(double fraction); /* 72.4% */
-struct text text_times(double ratio);      /* 3.4x */
-struct text text_count(uint64_t n);        /* 1,234 */
+struct text text_ms(double ms);               /* 0.0123 ms, 12.30 ms, 1,234 ms */
+struct text text_ms_number(double ms);        /* the same without the unit, for columns */
+struct text text_us_number(double ns);        /* in microseconds */
+struct text text_percent(double fraction);    /* 72.4% */
+struct text text_times(double ratio);         /* 3.4x */
+struct text text_count(uint64_t n);           /* 1,234 */
 struct text text_bytes(double bytes);
 struct text text_flops(double flops);
 /* For CSV: the shortest text that parses to the same number; empty if unknown. */

@@ -10,7 +10,8 @@
 
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
-/* Returns true for an empty trace (the engine did not start): its time is unknown, not zero. */
+/* Returns true for the only stage of an empty trace (the engine did not start): its time is unknown, not
+ * zero. */
 static bool is_empty_trace(const struct analysis_stage *s) {
     return s->implicit && !s->kernels && !(s->time_ms > 0);
 }

@@ -18,7 +18,7 @@ struct view {
     size_t nstages;
 };
 
-/* Times of all sub-stages of prefill together, and of the rest of prefill; NaN: unknown. */
+/* Time, FLOPs and MFU of all sub-stages of prefill together, and of the rest of prefill; NaN: unknown. */
 struct view_vision {
     size_t parts; /* sub-stages; 0: none */
     double ms, flops, mfu;
@@ -40,7 +40,7 @@ const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL f
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
 bool view_unstable(const struct view *v);       /* returns true if a top-level stage has a CV above 5% */
 bool view_warns_unstable(const struct view *v); /* the same, but false if a problem already reports it */
-bool view_has_floors(const struct view *v);     /* returns true if the cost of some stage is known */
+bool view_has_floors(const struct view *v);     /* true if the cost of some stage is known */
 size_t view_busy_devices(const struct view *v); /* number of devices that ran kernels */
 /* returns true if stages have times of timed repeats and busy times of a recorded run */
 bool view_two_runs(const struct view *v);

@@ -17,16 +17,16 @@
 #include "report/text.h"
 
 #define MAX_ROWS 14   /* rows per track; deeper slices are counted but not drawn */
-#define MAX_TRACKS 12 /* maximum for streams, and for threads */
+#define MAX_TRACKS 12 /* largest number of streams, and of threads, that are drawn */
 #define MAX_NAME 120
-#define MAX_POINTS 2000 /* per counter */
+#define MAX_POINTS 2000 /* largest number of points per counter */
 
 struct slice {
     uint64_t start_ns, end_ns;
     uint32_t name, owner, detail; /* INTERN_NONE: none */
     int category;                 /* -1: none */
     uint64_t queued_ns;           /* time from the launch call to the start; 0: unknown */
-    int launch_track;             /* the track of the launching thread; -1: not drawn */
+    int launch_track;             /* track of the launching thread; -1: not drawn */
 };
 
 struct window {
@@ -42,7 +42,7 @@ struct window {
     } slices;
     struct strbuf tracks;
     size_t ntracks;
-    int *thread_track; /* [nthreads]: -1: the thread has no track */
+    int *thread_track; /* [nthreads]: track of each thread; -1: none */
     bool whole, has_ops;
     const char *stage;
 };
@@ -103,7 +103,7 @@ static void column(struct strbuf *out, const char *name, const struct slice *s, 
     strbuf_addch(out, ']');
 }
 
-/* Each slice takes the first free row, so children are below their parents. */
+/* Assigns each slice to the first free row, so that children are below their parents. */
 static void stack(struct window *w, uint8_t *row) {
     uint64_t free_at[MAX_ROWS] = { 0 };
     for (size_t i = 0; i < w->slices.n; i++) {
@@ -214,7 +214,7 @@ static void thread_tracks(struct window *w) {
     free(t);
 }
 
-/* Geometry and resources of a kernel, for the line below the timeline. */
+/* Returns the id of a text with the geometry and resources of a kernel, for the line below the timeline. */
 static uint32_t kernel_detail(struct window *w, const struct timeline_shape *s) {
     struct strbuf text = STRBUF_INIT;
     if (s->grid[0])
@@ -321,7 +321,7 @@ static void flush_counter(struct counter *c, const char *label, const char *unit
     *c = (struct counter){ .t = STRBUF_INIT, .v = STRBUF_INIT };
 }
 
-/* Readable names and units of known metrics. Other metrics keep their name. */
+/* Readable name and unit of a metric. */
 struct metric_words {
     const char *prefix, *label, *unit;
     double scale, most; /* most: upper end of the axis; 0: the largest value */

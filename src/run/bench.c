@@ -16,10 +16,10 @@
 #include "session/engine_env.h"
 #include "session/requests.h"
 
-#define FIRST_ID 3        /* smaller ids are often special tokens */
-#define DEFAULT_VOCAB 256 /* all smaller ids exist in every vocabulary */
+#define FIRST_ID 3        /* first id of the prompts; smaller ids are often special tokens */
+#define DEFAULT_VOCAB 256 /* assumed size of an unknown vocabulary: these ids exist in every model */
 
-/* Returns the i-th id of a sequence. The ids are spread over the vocabulary, in another order for each
+/* Returns the i-th id of a prompt. The ids are spread over the vocabulary, in another order for each
  * sequence. */
 static uint64_t id_at(uint64_t sequence, uint64_t i, uint64_t vocab) {
     return FIRST_ID + (i * 7919 + sequence * 104729) % (vocab - FIRST_ID);
@@ -90,7 +90,7 @@ static void fill_row(const struct bench *b, const struct samples *s, const struc
     fill_costs(b, last, row);
 }
 
-/* Runs the warm-up, then the repeats. Returns false if the engine cannot continue. */
+/* Runs the warm-up, then the repeats, and fills the row. Returns false if the engine cannot continue. */
 static bool measure(struct bench *b, struct engine_client *engine, struct bench_row *row, struct err *err) {
     size_t repeats = (size_t)b->plan->s.repeats, size = sizeof(double);
     struct samples s = { xcalloc(repeats, size), xcalloc(repeats, size), xcalloc(repeats, size), 0 };

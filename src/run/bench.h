@@ -14,14 +14,14 @@
 #include "session/device_peak.h"
 #include "session/engine_reply.h"
 
-/* Times are medians over the repeats; NaN: unknown. `note` explains why a row has no times. */
+/* Times are medians over the repeats; NaN: unknown. */
 struct bench_row {
     uint64_t batch, prompt_tokens, new_tokens, repeats;
     double prefill_ms, prefill_tokens_per_s, prefill_roof_ms, prefill_mfu, prefill_mbu;
     double step_ms, step_roof_ms, decode_tokens_per_s, decode_roof_tokens_per_s, decode_mfu, decode_mbu;
     double cv; /* CV of the decode time over the repeats */
     double peak_memory_bytes;
-    char *note; /* NULL: none */
+    char *note; /* why the row has no times; NULL: it has */
 };
 
 struct bench {
@@ -30,9 +30,9 @@ struct bench {
     uint64_t prompt_tokens, new_tokens;
     const uint64_t *batches;
     size_t nbatches;
-    struct engine_info info; /* after the run */
+    struct engine_info info; /* set by bench_run() */
     struct bench_row *rows;  /* [nbatches] */
-    int interrupted;         /* signal; 0: none */
+    int interrupted;         /* signal that interrupted the run; 0: none */
 };
 
 int bench_run(struct bench *b, struct err *err);

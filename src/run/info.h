@@ -15,7 +15,8 @@
 struct analysis;
 struct timeline;
 
-/* A metric per repeat other than the time of a stage: time to first token, time per token, tokens/s. */
+/* A metric with one value per repeat, other than the time of a stage: time to first token, time per token,
+ * tokens/s. */
 struct run_figure {
     const char *key;  /* "time_to_first_token" */
     const char *name; /* "Time to first token" */
@@ -53,7 +54,7 @@ struct run_model {
     double parameters, active_parameters, weight_bytes, layers, hidden_size, heads, kv_heads, vocab_size,
         experts, experts_per_token, context;
 };
-/* The members of struct run_model by key, for metrics.json. */
+/* One member of struct run_model, with its key in metrics.json. */
 struct run_model_field {
     const char *key;
     size_t offset;
@@ -80,7 +81,7 @@ struct run_info {
     const char *run_id, *title; /* title: such as "DeepSeek-OCR (bf16) on NVIDIA H200" */
     const char *model, *engine; /* NULL: the run is of another program, or was imported */
     const char *command;        /* command line that repeats this run */
-    const char *version;        /* of inferprof */
+    const char *version;        /* version of inferprof */
     uint64_t started_wall_ns;   /* 0: unknown */
     bool incomplete;            /* the run ended early; `problems` contains the reason */
 
@@ -88,8 +89,8 @@ struct run_info {
     const struct analysis *analysis;
     /* timeline of the analysis, for drawing; NULL: not drawn */
     const struct timeline *timeline;
-    bool has_ranks; /* ranks.html is written beside the report */
-    bool slim;      /* write a smaller page: a short timeline and no CSV files */
+    bool has_ranks; /* ranks.html is in the same folder */
+    bool slim;      /* write a smaller page: a short timeline, no embedded CSV files */
 
     const struct run_figure *figures;
     size_t nfigures;
@@ -98,14 +99,14 @@ struct run_info {
     size_t neach_repeat;
     struct run_peak peak;
     struct run_context context;
-    struct run_model facts; /* of the model */
+    struct run_model facts; /* metadata of the model */
 
     const struct run_kv *env;
     size_t nenv;
     const char *config; /* the composed configuration, YAML */
     const char *const *assumptions;
     size_t nassumptions;
-    const char *const *problems; /* texts about failures, missing data and doubtful results */
+    const char *const *problems; /* messages about failures, missing data and doubtful results */
     size_t nproblems;
     const struct run_answer *answers; /* the first RUN_ANSWERS_MAX are shown and stored */
     size_t nanswers, answers_total;
@@ -113,10 +114,10 @@ struct run_info {
 };
 
 struct llm_model;
-/* Fills in the facts from the config or file of the model. Does not change costs_from, or a type that is
+/* Fills in the metadata from the config or file of the model. Does not change costs_from, nor dtype if it is
  * already set. */
 void run_model_facts(const struct llm_model *m, struct run_model *out);
-void run_info_init(struct run_info *in); /* all unknown */
+void run_info_init(struct run_info *in); /* all values are unknown */
 /* Statistics over the repeats; the CV is computed within each input. */
 struct stats run_figure_stats(const struct run_info *in, const struct run_figure *f);
 

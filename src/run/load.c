@@ -19,7 +19,8 @@
 
 /* ---- which files */
 
-/* A folder without traces is also a run if it has a metrics.json: its timed repeats can be reported. */
+/* Adds the traces of an operand. A folder without traces is also a run if it has a metrics.json: its timed
+ * repeats can be reported. */
 static int add_operand(struct loaded_run *r, const char *operand, struct err *err) {
     if (!file_exists(operand)) return err_set(err, "%s: no such run folder or trace", operand);
     bool has_traces = trace_files_add(&r->paths, operand);
@@ -139,15 +140,15 @@ static void find_model(struct loaded_run *r, const struct run_options *o) {
     r->input.llm_from = r->model_from;
 }
 
-/* Fills in the facts about the model for the report, if the costs of this model are used. */
+/* Fills in the metadata of the model for the report, if the analysis used this model. */
 static void describe_model(struct loaded_run *r) {
     if (!r->input.llm || r->input.one_run || r->analysis.model != r->input.llm->name) return;
     run_model_facts(r->input.llm, &r->info.facts);
     r->info.facts.costs_from = r->input.llm_from ? "files of the program" : "given by the user";
 }
 
-/* Cuts loading, warm-up and the end off the trace of a program that marks no stages; they are reported
- * separately. */
+/* Cuts loading, warm-up and the end off the trace of a program that does not mark stages. The report shows
+ * them separately. */
 static void cut_to_steady(struct loaded_run *r, const struct run_options *o) {
     if (!r->timeline || r->input.one_run || o->whole || o->whole_trace) return;
     if (!analyze_steady_window(r->timeline, &r->input, &r->phases)) return;
@@ -200,7 +201,7 @@ void run_add_profiles(struct loaded_run *r) {
 
 /* ---- other files of the run folder */
 
-#define MISSING_LIST_BYTES 60 /* longer lists of ranks are shortened */
+#define MISSING_LIST_BYTES 60 /* a longer list of missing ranks is shortened */
 #define MAX_CONFIG_BYTES (4u << 20)
 
 static void read_config(struct loaded_run *r) {
@@ -228,7 +229,8 @@ static int read_saved(struct loaded_run *r, struct err *err) {
     return rc;
 }
 
-/* A file named INCOMPLETE marks a run that was killed or has not finished; its first line says which. */
+/* Reads the file INCOMPLETE, which marks a run that was killed or has not finished: its first line becomes a
+ * problem. */
 static void read_mark(struct loaded_run *r) {
     struct strbuf text = STRBUF_INIT;
     struct err ignored;
@@ -248,8 +250,8 @@ static bool has_rank(uint32_t rank, const void *timeline) {
     return false;
 }
 
-/* Names ranks that a launcher started, or should have started, but that have no trace. A trace that was
- * imported alone belongs to a job as well, but its other ranks were left out on purpose. */
+/* Adds a problem that names the ranks without a trace, if a launcher started the job. The other ranks of a
+ * trace that was imported alone are not missing: they were left out on purpose. */
 static void add_missing_ranks(const struct timeline *tl, struct strlist *out) {
     struct strbuf list = STRBUF_INIT;
     uint32_t world = 0, missing = 0;
@@ -282,7 +284,8 @@ static void describe_run(struct loaded_run *r, const char *operand) {
         info->started_wall_ns = tl->start_ns;
     if (!info->title && tl) info->title = r->title = run_trace_title(tl, file_basename(operand));
     if (!info->run_id) info->run_id = file_basename(operand);
-    /* a problem about missing peaks is dropped if they are known now */
+    /* a stored problem about missing peaks is dropped; find_peaks() adds it again if they are still
+     * unknown */
     for (size_t i = 0; i < info->nproblems; i++)
         if (strncmp(info->problems[i], NO_PEAKS, strlen(NO_PEAKS)) != 0)
             run_add_problem(&r->problems, info->problems[i]);

@@ -18,15 +18,14 @@ struct loaded_run {
     struct run_info info;
     struct timeline *timeline; /* NULL: the folder has no traces */
     struct analysis analysis;
-    char *dir; /* the run folder; NULL: the operands are files */
-    /* private: owns the data that the fields above point to */
+    char *dir; /* the first operand that is a folder; NULL: all operands are files */
+    /* private: owns the data that the members above point to */
     struct analyze_input input;
     struct recognised_phases phases;
-    struct trace_model model; /* found in the weight files that the program used */
+    struct trace_model model; /* model found in the weight files that the program used */
     char *model_from;
     struct strlist paths, problems, env_texts;
-    /* the problem that explains why the peaks of the GPU are unknown; "": they are known, or there is no
-     * GPU */
+    /* Problem that explains why the peaks of the GPU are unknown. "": they are known, or there is no GPU. */
     char no_peaks[320];
     char peak_source[128];
     struct saved_metrics *saved;   /* metrics.json; NULL: there is none */
@@ -36,7 +35,7 @@ struct loaded_run {
     char *title;
 };
 
-/* Fields that are 0 or NULL are filled from the run and from the table of GPUs. */
+/* Options that are 0 or NULL are not given: the run and the table of GPUs are used. */
 struct run_options {
     const struct analyze_rule *rules;
     size_t nrules;
@@ -46,7 +45,8 @@ struct run_options {
     uint64_t tp, pp, ep, dp; /* degrees of parallelism (see analyze_input); 0: not given */
     /* clocks of the ranks of a job; NULL: the times of all files are comparable */
     const struct timeline_clocks *clocks;
-    bool whole;       /* include the program's work before and after the recorded request */
+    /* include the program's work outside of the recorded request, or outside of the steady work */
+    bool whole;
     bool whole_trace; /* treat a trace without stages as one stage instead of looking for steps */
     /* the traces are new, so an existing metrics.json in the folder does not describe them */
     bool fresh;
@@ -54,7 +54,7 @@ struct run_options {
 
 int run_load(struct loaded_run *r, const char *const *operands, size_t n, const struct run_options *options,
              struct err *err);
-/* Adds what happened to the ranks of a job that share the run folder: failed, running or absent ranks. */
+/* Adds problems of the ranks of a job: failed, running and missing ranks. */
 void run_rank_problems(const struct loaded_run *r, struct strlist *out);
 void run_unload(struct loaded_run *r);
 

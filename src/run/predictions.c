@@ -19,7 +19,7 @@
 #define THUMB_WIDTH 240
 #define THUMB_MAX_HEIGHT 2400
 #define THUMB_QUALITY 80
-#define MAX_STEM 100u    /* in bytes; file systems allow 255 for a name */
+#define MAX_STEM 100u    /* in bytes; file systems allow 255 for a file name */
 #define SHOWN_TEXT 4000u /* bytes of an answer shown in the gallery; the .jsonl contains the full text */
 
 static const char *input_prompt(const struct profiled_session *session, const struct dataset_item *it) {
@@ -71,15 +71,16 @@ static int write_jsonl(const struct profiled_session *session, struct err *err) 
 
 /* ---- file names for the results of an input */
 
-/* Stems of all inputs, by item; NULL: not used. A stem is the file name without folder and extension. If
- * two inputs have the same file name, it is the whole path with separators replaced. Equal stems
- * (page.png, page.jpg) are numbered. */
+/* One stem per input, for file names; NULL: the input is not used. A stem is the file name without folder and
+ * extension. If two inputs have the same file name, the stem is the whole path with separators replaced.
+ * Equal stems (page.png, page.jpg) are numbered. */
 struct stems {
     char **v;
     size_t n;
 };
 
-/* Makes a name safe for file names and Markdown links. Long names are cut at a character boundary. */
+/* Makes a stem from a name: safe for file names and Markdown links, at most MAX_STEM bytes, cut at a
+ * character boundary. */
 static char *make_stem(const char *name) {
     char *stem = xstrdup(name), *dot = strrchr(stem, '.');
     if (dot && dot != stem) *dot = '\0';
@@ -94,13 +95,13 @@ static char *make_stem(const char *name) {
     return stem;
 }
 
-/* Counts occurrences of texts. */
+/* Number of occurrences of each text. */
 struct tally {
     struct intern *texts;
     struct {
         size_t *v;
         size_t n, cap;
-    } counts; /* by id */
+    } counts; /* [id of the text] */
 };
 
 static size_t *tally_count(struct tally *t, const char *text) {
@@ -114,7 +115,8 @@ static void tally_free(struct tally *t) {
     free(t->counts.v);
 }
 
-/* Ignores case: on some systems, stems that differ only in case are the same file. */
+/* Returns the count of a stem, ignoring case: on some systems, stems that differ only in case are the same
+ * file. */
 static size_t *tally_stem(struct tally *t, const char *stem) {
     char *lower = xstrdup(stem);
     for (char *p = lower; *p; p++) *p = (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p);

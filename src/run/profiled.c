@@ -28,7 +28,7 @@ static struct timeline *load_traces(const char *run_dir, struct profiled_run *r)
     return tl;
 }
 
-/* Counts the recorded request and the timed repeats that were started. */
+/* Counts the requests (recorded and timed) that were started and that failed. Does nothing if none failed. */
 static void fill_failures(struct profiled_run *r, const struct session_result *res) {
     const struct session_repeat *first = res->representative.error ? &res->representative : NULL;
     size_t failed = first != NULL, started = res->representative.done || first;

@@ -31,8 +31,8 @@ struct profiled_session {
 struct profiled_run {
     struct run_info info;
     struct analyze_timing *timings; /* [nstages] */
-    struct analyze_work *works;     /* [nstages], of the timings */
-    /* [nstages]: cost of the last repeat with a known cost; used to determine the bounding roof */
+    struct analyze_work *works;     /* [nstages]: work of each timing */
+    /* [nstages]: cost of the last repeat whose cost is known; shows which roof bounds the stage */
     struct llm_cost *timed_costs;
     size_t nstages;
     struct run_figure *figures;
@@ -43,7 +43,7 @@ struct profiled_run {
     struct analysis analysis;
     struct analyze_cost *costs;
     struct analyze_tokens *tokens;
-    bool *failed;               /* [repeats] */
+    bool *failed;               /* [repeats]: true if the repeat failed */
     uint32_t *inputs;           /* [repeats]: index of each repeat's input */
     struct run_repeat *repeats; /* [repeats] */
     struct analyze_input input;

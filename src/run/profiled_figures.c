@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "run/profiled_internal.h"
 
-/* Returns one value per repeat. The caller frees the array. */
+/* Returns the value of each repeat. The caller frees the array. */
 static double *over_repeats(const struct profiled_session *session,
                             double (*of)(const struct engine_answer *a)) {
     const struct session_result *res = session->result;
@@ -45,8 +45,8 @@ static void add_if_known(struct profiled_run *r, struct run_figure f) {
     if (known) r->figures[r->info.nfigures++] = f;
 }
 
-/* Energy of the whole request: the update rate of a GPU's energy counter is too low to separate prefill
- * from decode. */
+/* Adds the energy per new token, over the whole request: the update rate of a GPU's energy counter is too
+ * low to separate prefill from decode. */
 static void fill_energy(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     double *v = xcalloc(res->nrepeats + 1, sizeof *v);

@@ -33,7 +33,7 @@ static void note_recording_cost(struct profiled_run *r) {
     strbuf_free(&line);
 }
 
-/* Returns the median over the repeats, as for the FLOPs. */
+/* Returns the median over the repeats of the context length that the decode FLOPs use. */
 static double decode_context(const struct profiled_session *session) {
     const struct session_result *res = session->result;
     double *v = xcalloc(res->nrepeats + 1, sizeof *v);

@@ -47,7 +47,8 @@ static bool has_stage(const struct strlist *names, const char *name) {
     return false;
 }
 
-/* Lists the stages that the engine announced, then others that occur in its answers. */
+/* Lists prefill, the other stages that the engine announced, stages that occur only in its answers, and
+ * decode. */
 static void stage_names(const struct session_result *res, struct strlist *names) {
     strlist_add(names, "prefill");
     for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
@@ -63,7 +64,8 @@ static void stage_names(const struct session_result *res, struct strlist *names)
     strlist_add(names, "decode");
 }
 
-/* Uses the bandwidth of the memory level that the stage's working set fits into. */
+/* Computes the cost of a stage in a request. `level`: memory level whose bandwidth is used; NULL: the peak
+ * bandwidth. Returns false if the cost is unknown. */
 static bool stage_cost(const struct profiled_session *s, const struct session_repeat *rep, const char *stage,
                        const struct llm_level *level, struct llm_cost *out) {
     struct llm_peak peak = s->peak->peak;
@@ -91,10 +93,11 @@ static const struct llm_level *stage_level(const struct profiled_session *s, con
     return llm_level_for(&s->peak->levels, least);
 }
 
-/* The model's cost of a stage in each repeat, with the repeat's own input and token counts. */
+/* The model's cost of a stage in each repeat, for the repeat's own input and token counts. */
 struct repeat_costs {
     double *flops, *bytes, *floor_ms; /* [repeats] */
-    struct llm_cost last;             /* determines which roof bounds the stage */
+    /* cost of the last repeat with a known cost: shows which roof bounds the stage */
+    struct llm_cost last;
     bool known;
 };
 
@@ -118,8 +121,8 @@ static struct repeat_costs costs_of_repeats(const struct profiled_session *sessi
     return out;
 }
 
-/* Returns recorded time / timed time for the input of the representative run; per token if the lengths
- * differ. */
+/* Returns recorded time / median timed time for the input of the representative run, scaled if the token
+ * counts differ. */
 static double representative_ratio(const struct profiled_session *session, const char *stage) {
     const struct session_result *res = session->result;
     const struct session_repeat *rep = &res->representative;
@@ -138,7 +141,8 @@ static double representative_ratio(const struct profiled_session *session, const
     return isfinite(ratio) ? ratio : NAN;
 }
 
-/* Returns true for prefill, which reads tokens. Other stages generate tokens or process no tokens. */
+/* Returns true for prefill, which reads tokens. Other stages generate tokens, or their tokens are not
+ * counted. */
 static bool reads_tokens(const char *stage) { return strcmp(stage, "prefill") == 0; }
 
 static bool is_top_level(const char *stage) {
@@ -185,8 +189,8 @@ static void fill_timing(struct profiled_run *r, const struct profiled_session *s
     vec_push(&r->owned, (char *)costs.floor_ms);
 }
 
-/* A repeat that was not run because the recorded request failed counts as failed. Otherwise the time of
- * the broken trace would be used as the time of the stage. */
+/* Fills one row per repeat. A repeat that was not run because the recorded request failed counts as failed.
+ * Otherwise the time of the broken trace would be used as the time of the stage. */
 static void fill_repeats(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     r->failed = xcalloc(res->nrepeats + 1, sizeof *r->failed);
@@ -216,8 +220,8 @@ void profiled_fill_stages(struct profiled_run *r, const struct profiled_session 
     free(names.v);
 }
 
-/* Returns true if the bytes assume even routing: one token uses exactly its experts, but several tokens
- * may share some. */
+/* Returns true if the bytes are computed for even routing of tokens to experts: several tokens may share
+ * experts, but one token uses exactly its own. */
 static bool assumes_routing(const struct profiled_session *session, const char *stage,
                             const struct engine_answer *a) {
     const struct llm_model *m = session->plan->model;

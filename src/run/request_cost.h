@@ -7,7 +7,7 @@
 #include "session/engine_reply.h"
 #include "session/profile_plan.h"
 
-/* An input, as processed by the image part of the model. */
+/* The image of an input, and how the model divides it. */
 struct request_image {
     int width, height; /* 0: not an image, or unreadable */
     struct llm_image_plan plan;
@@ -28,8 +28,8 @@ double request_context(const struct settings *s, const struct llm_model *m, cons
  * actual context. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out);
-/* Returns how often the stage reads the weights in that request: once per decoded token, otherwise once.
- * NaN: there is no such stage. */
+/* Returns how often the stage reads the weights in the request: once per decode step, otherwise once. NaN:
+ * the request has no decode step. */
 double request_passes(const char *stage, const struct engine_answer *a);
 /* Returns the number of different experts per routed layer and pass, counted by the engine; NaN: not
  * reported. */

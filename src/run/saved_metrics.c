@@ -46,7 +46,8 @@ static void read_stage(struct saved_metrics *m, const json_t *o) {
     m->timings[m->ntimings++] = t;
 }
 
-/* analysis_input names the timed stages; their parents and work are stored with the stages. */
+/* Completes the timings of analysis_input, which only names their stages: parents and work are stored with
+ * the stages. */
 static void complete_kept_timings(struct saved_metrics *m) {
     for (size_t i = 0; m->kept && i < m->kept->input.ntimings; i++)
         for (size_t k = 0; k < m->ntimings; k++) {
@@ -87,7 +88,7 @@ static void read_answers(struct saved_metrics *m) {
     for (size_t i = 0; i < n; i++) read_answer(m, json_array_get(answers, i));
 }
 
-/* Returns `least` for anything but a whole number from `least` to a million. */
+/* Returns a number from `least` to a million, without its fraction; `least` for other values. */
 static uint32_t read_index(const json_t *o, const char *key, uint32_t least) {
     double v = jsonr_number(o, key);
     return v >= least && v <= 1e6 ? (uint32_t)v : least;
@@ -107,7 +108,7 @@ static void read_repeats(struct saved_metrics *m) {
     }
 }
 
-/* Sets the inputs of a timing only if there is one row per repeat. */
+/* Sets the inputs of the timings that have one value per repeat. */
 static void set_inputs(const struct saved_metrics *m, struct analyze_timing *v, size_t n) {
     for (size_t i = 0; i < n; i++) v[i].input = m->nrepeats && v[i].n == m->nrepeats ? m->inputs : NULL;
 }
@@ -158,7 +159,8 @@ static void read_members(struct saved_metrics *m) {
     read_answers(m);
 }
 
-/* inferprof 0.1 wrote "inferprof-metrics" and the version in a member of its own. */
+/* Returns the version of metrics.json; 0: it is another document. inferprof 0.1 wrote the schema
+ * "inferprof-metrics" and the version in a separate member. */
 static unsigned metrics_version(const json_t *root) {
     const char *schema = jsonr_text(root, "schema");
     double old = jsonr_number(root, "schema_version");

@@ -28,10 +28,10 @@ struct saved_metrics {
     size_t nrepeats;
     /* Input of the analysis; NULL: there was no trace, or an older version wrote the file. */
     struct saved_input *kept;
-    /* The part of this input that is stored with the stages: timed stages, and stages with a cost. */
+    /* The part of the analysis input that is stored with the stages: timed stages, and stages with a cost. */
     struct analyze_timing *timings;
     struct analyze_work *works; /* [ntimings] */
-    uint32_t *inputs;           /* [nrepeats]: inputs of the repeats, for the timings */
+    uint32_t *inputs;           /* [nrepeats]: index of each repeat's input */
     size_t ntimings;
     struct analyze_cost *costs;
     size_t ncosts;
@@ -43,8 +43,8 @@ void saved_metrics_close(struct saved_metrics *m);
 /* Fills run, device, figures, environment, answers and texts. */
 void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in);
 struct analyze_input saved_metrics_input(const struct saved_metrics *m); /* borrows from m */
-/* Drops the roofline times, which are valid only for the peaks of that run. FLOPs and bytes do not depend
- * on peaks. */
+/* Drops the roofline times and peaks of that run, because the user gives other peaks. FLOPs and bytes do not
+ * depend on peaks. */
 void saved_metrics_drop_floors(struct saved_metrics *m);
 
 #endif

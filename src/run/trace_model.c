@@ -20,7 +20,7 @@ struct recorded_file {
     const char *path, *format;
     uint32_t process, number, flags;
     uint64_t file_bytes;
-    struct strbuf text; /* decoded */
+    struct strbuf text; /* contents, decoded */
 };
 
 struct recorded_files {
@@ -28,7 +28,7 @@ struct recorded_files {
     size_t n, cap;
 };
 
-/* Parts of a file follow each other, in order, after sorting. */
+/* Orders rows by process, file and part. */
 static int by_file_and_part(const void *a, const void *b) {
     const uint32_t *x = a, *y = b;
     for (int i = 0; i < 3; i++)
@@ -83,7 +83,7 @@ static void free_files(struct recorded_files *files) {
 
 static size_t folder_bytes(const char *path) { return (size_t)(file_basename(path) - path); }
 
-/* Returns the length of the name without "-00001-of-00003.gguf". */
+/* Returns the length of the path without "-00001-of-00003.gguf". */
 static size_t stem_bytes(const char *path) {
     static const char shape[] = "-ddddd-of-ddddd.gguf";
     size_t n = strlen(path), k = sizeof shape - 1;
@@ -146,8 +146,8 @@ static struct llm_model *load_gguf(const struct recorded_files *files, size_t fi
     return model;
 }
 
-/* ".../models--Qwen--Qwen3-8B/snapshots/1a2b/config.json" has the name "Qwen3-8B". Other configs have the
- * name of their folder. */
+/* Returns the name of a model: "Qwen3-8B" for ".../models--Qwen--Qwen3-8B/snapshots/1a2b/config.json". Other
+ * configs have the name of their folder. */
 static char *config_name(const char *config) {
     static const char cache[] = "/models--";
     const char *start = strstr(config, cache), *end = start ? strchr(start + 1, '/') : NULL;
@@ -195,8 +195,8 @@ static const char *how_used(uint32_t flags) {
     return flags & TRACE_MODEL_MAPPED ? "mapped" : "named by an argument";
 }
 
-/* Rates a candidate by the size of its weights. Files that the program only named count half. A model that
- * cannot decode gets 0. */
+/* Rates a candidate by the size of its weights. Files that occur only as an argument of the program count
+ * half. A model that cannot decode gets 0. */
 static double worth(const struct trace_model *m) {
     double bytes = m->model->decodes ? llm_weight_bytes(m->model) : 0;
     return m->how && strcmp(m->how, "named by an argument") == 0 ? bytes / 2 : bytes;

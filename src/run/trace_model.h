@@ -11,12 +11,12 @@
 #include "timeline/timeline.h"
 
 struct trace_model {
-    struct llm_model *model; /* NULL: none was recorded, or `problem` says why it cannot be used */
-    char *path;              /* path of the file; for safetensors, of their config.json */
+    struct llm_model *model; /* NULL: no model was recorded, or it cannot be used (see `problem`) */
+    char *path;              /* path of its first file; for safetensors, of their config.json */
     const char *how;         /* how the program used it: "open", "mapped", "named by an argument" */
-    size_t files;            /* weight files of this model */
-    double file_bytes;       /* their size */
-    char *problem;           /* NULL: none */
+    size_t files;            /* number of weight files of this model */
+    double file_bytes;       /* total size of the weight files */
+    char *problem;           /* why the model cannot be used; NULL: it can */
 };
 
 /* Chooses the decoder with the most weights; files that the program only named count less. */

@@ -15,9 +15,10 @@ void api_get_findings(struct request *q);
 void api_list_artifacts(struct request *q);
 void api_get_artifact(struct request *q);
 void api_get_report(struct request *q);
-/* Reads the filters of a list from the URL. If a filter is not valid, answers with 400 and returns false. */
+/* Reads the filters of a list from the URL. If an argument is not valid, answers with 400 and returns
+ * false. */
 bool api_read_filter(struct request *q, struct history_filter *f);
-/* Finds the run that the URL names. Otherwise answers with 404 (no such run) or 503 and returns false. */
+/* Finds the run `name`. If it fails, answers with 404 (no such run) or 503 (database) and returns false. */
 bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run);
 /* Opens a file of a run folder for reading; -1: there is no such file. The path comes from a client and must
  * be a safe relative path. Symbolic links are not followed. */
@@ -52,7 +53,8 @@ struct compare_inputs;
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
 void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
 
-/* Reads the metric of a trend from the URL. */
+/* Reads a trend (series, stage, metric) from the URL. If an argument is not valid, answers with 400 and
+ * returns false. */
 bool api_read_trend(struct request *q, struct history_trend *t);
 
 #endif

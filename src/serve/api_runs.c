@@ -55,7 +55,7 @@ static bool read_order(struct request *q, struct history_filter *f) {
         return false;
     }
     if (f->sort && !f->stage && opt_is_choice("time|distance", f->sort))
-        f->stage = "decode"; /* only stages have this value */
+        f->stage = "decode"; /* only stages have these sort keys */
     f->reverse = order && strcmp(order, "reverse") == 0;
     return true;
 }
@@ -67,8 +67,7 @@ static bool check_cursor(struct request *q, const struct history_filter *f) {
     return false;
 }
 
-/* Returns an argument of the URL. An empty argument, such as an unused field of a form, counts as not given.
- * */
+/* Returns an argument of the URL. An empty one, such as an unused field of a form, counts as not given. */
 static const char *query_text(const struct request *q, const char *name) {
     const char *text = http_query(q, name);
     return text && *text ? text : NULL;
@@ -193,7 +192,8 @@ void api_delete_run(struct request *q) {
 
 /* ---- tags */
 
-/* Reads the texts of an array in a JSON object. Returns false if the array contains other values. */
+/* Adds the tags of an array in a JSON object. Returns false if it is not an array of at most 100 valid
+ * tags. */
 static bool read_tags(const json_t *root, const char *key, struct strlist *out) {
     const json_t *list = json_object_get(root, key);
     if (!list) return true;

@@ -15,7 +15,7 @@
 #include "serve/run_json.h"
 #include "serve/server.h"
 
-#define COMPARE_RUNS 20 /* per side */
+#define COMPARE_RUNS 20 /* largest number of runs per side */
 #define TREND_RUNS 500
 
 /* ---- compare */

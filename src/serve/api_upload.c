@@ -53,7 +53,7 @@ static bool answer_if_stored(struct request *q, struct history *h, const char *d
 }
 
 /* Parses the header Content-Range, such as "bytes 100-199/1000". Without the header, the body is the whole
- * stream. */
+ * stream. If the header is not valid, answers with 400 and returns false. */
 static bool read_range(struct request *q, uint64_t *offset, uint64_t *total) {
     const char *range = http_header(q, "Content-Range"), *length = http_header(q, "Content-Length");
     unsigned long long from, to, all;

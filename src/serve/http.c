@@ -26,7 +26,7 @@
 
 #define GZIP_LEAST 1024 /* smaller bodies are not compressed */
 #define CACHE_BYTES (48u << 20)
-#define TICK_NS 250000000 /* pause between pieces of a stream */
+#define TICK_NS 250000000 /* pause before a stream without new text is continued */
 #define RATE_SLOTS 1024
 #define RATE_BURST_S 4.0 /* a client may send the requests of this many seconds at once */
 
@@ -97,7 +97,8 @@ uint16_t http_port(const struct http *http) { return http->port; }
 
 void http_add_header(struct request *q, const char *name, const char *value) {
     strbuf_addf(&q->headers, "%s: ", name);
-    for (const char *p = value; *p; p++) /* a value must not contain a line break */
+    /* control characters are dropped: a line break would start another header */
+    for (const char *p = value; *p; p++)
         if ((unsigned char)*p >= ' ' && *p != 0x7f) strbuf_addch(&q->headers, *p);
     strbuf_addch(&q->headers, '\n');
 }
@@ -391,8 +392,8 @@ static const char *client_address(const struct request *q, char *out, size_t cap
     return out;
 }
 
-/* Limits the request rate with one token bucket per client address. Addresses in the same slot share a
- * bucket. */
+/* Limits the request rate with one token bucket per client address. An address in the same slot as another
+ * replaces its bucket. */
 static bool within_rate(struct request *q) {
     struct http *http = q->http;
     char address[64];
@@ -412,7 +413,7 @@ static bool within_rate(struct request *q) {
     return within;
 }
 
-/* Makes the checks that do not need the body of the request. */
+/* Makes the checks that do not need the body of the request. Fills the response if a check fails. */
 static void check_request(struct request *q) {
     struct strbuf allowed = STRBUF_INIT;
     bool valid = utf8_valid(q->path, strlen(q->path));

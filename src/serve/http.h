@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
-enum http_role { HTTP_NOBODY, HTTP_READ, HTTP_WRITE, HTTP_RUN }; /* each role includes those before it */
+enum http_role { HTTP_NOBODY, HTTP_READ, HTTP_WRITE, HTTP_RUN }; /* each role includes the ones before it */
 
 struct request;
 struct http_stream;
@@ -49,18 +49,18 @@ struct request {
     const struct http_route *route;
     const char *method;
     char *path;
-    const char *arguments[HTTP_SEGMENTS]; /* of the segments in braces */
-    enum http_role role;                  /* of the client */
+    const char *arguments[HTTP_SEGMENTS]; /* values of the segments in braces */
+    enum http_role role;                  /* role of the client */
     uint64_t started_ns;
     struct strbuf body;
-    void *context;                       /* of the handler */
-    void (*free_context)(void *context); /* called when the connection ends or is lost */
+    void *context;                       /* data of the handler */
+    void (*free_context)(void *context); /* called when the request ends, also if the connection is lost */
 
     /* the response; status 0: not answered yet */
     unsigned status;
     const char *type;
     struct strbuf out;
-    int fd; /* a file as body; -1: `out` */
+    int fd; /* file to send as the body; -1: the body is `out` */
     uint64_t fd_bytes;
     struct http_stream *stream; /* source of a body of unknown length; NULL: none */
     struct strbuf headers;      /* "Name: value\n" lines */
@@ -98,13 +98,13 @@ struct http_options {
     const struct http_route *routes;
     size_t nroutes;
     void *user; /* http_user() */
-    /* Determines q->role. Fills the response if the client must not continue. */
+    /* Sets q->role. Fills the response if the request must be rejected. */
     void (*authorize)(struct request *q);
-    /* Returns the revision that cached answers depend on; -1: unknown, do not cache. */
+    /* Returns the revision of the data that cached answers contain; -1: unknown, do not cache. */
     int64_t (*revision)(void *user);
     /* Writes an error page. */
     void (*error_page)(struct request *q, unsigned status, const char *title, const char *detail);
-    const char *version; /* part of every ETag */
+    const char *version; /* version of inferprof; part of the ETag of cached answers */
 };
 
 struct http *http_start(const struct http_options *options, struct err *err);

@@ -11,7 +11,7 @@
 struct http_cache;
 struct http_cache *http_cache_open(size_t max_bytes);
 void http_cache_close(struct http_cache *c);
-/* Appends the body kept for this key and revision; false: not found. *type is the type of the body, a string
+/* Appends the body stored for this key and revision; false: not found. *type is its content type, a string
  * constant. */
 bool http_cache_get(struct http_cache *c, const char *key, int64_t revision, struct strbuf *out,
                     const char **type);

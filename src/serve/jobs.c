@@ -74,8 +74,8 @@ static int set_state(struct history *h, int64_t id, const char *state, const cha
 
 /* ---- starting and ending jobs, in the thread */
 
-/* The job is killed when the server ends, also by SIGKILL: the next server starts the job again, and two jobs
- * would share the device. */
+/* Starts the process of a job. The kernel kills it when the server ends, also by SIGKILL: the next server
+ * starts the job again, and otherwise two processes would share the device. */
 static pid_t start_process(const struct history *h, const char *run_id, const char *request,
                            struct err *err) {
     char *log = job_log_path(h, run_id), *program = file_self();
@@ -204,7 +204,8 @@ static void *jobs_main(void *context) {
     return NULL;
 }
 
-/* Queues the jobs again that were running when the server stopped. A job that was already restarted fails. */
+/* Queues the jobs that were running when the server stopped. A job that was already restarted fails; a job
+ * that was being cancelled is cancelled. */
 static int requeue(struct history *h, struct err *err) {
     struct db_args args = { 0 };
     db_text(&args, h->store);
@@ -453,8 +454,8 @@ void api_cancel_profile(struct request *q) {
 struct events {
     struct server *s;
     char *run_id;
-    char last[24]; /* the last state that was sent */
-    long position; /* in the log */
+    char last[24]; /* the state that was sent last */
+    long position; /* offset in the log */
 };
 
 static void free_events(void *context) {

@@ -125,7 +125,8 @@ static void show_login(struct request *q, const char *message) {
 
 void page_login(struct request *q) { show_login(q, NULL); }
 
-/* The form sends "token=ipt_...", whose characters need no decoding. Scripts cannot read the cookie. */
+/* Stores the token in a cookie that scripts cannot read. The form sends "token=ipt_...", which needs no
+ * decoding. */
 void page_login_post(struct request *q) {
     struct server *s = http_user(q);
     const char *token = strncmp(q->body.buf, "token=", 6) == 0 ? q->body.buf + 6 : "";

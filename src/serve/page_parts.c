@@ -91,8 +91,9 @@ void part_series_title(struct strbuf *out, const char *model, const char *device
 struct chart {
     struct strbuf *out;
     const struct history_points *points;
-    double width, height, left, right, top, bottom; /* edges of the plot area */
-    double low, high;                               /* of the values */
+    /* size of the drawing, and edges of the plot area in it */
+    double width, height, left, right, top, bottom;
+    double low, high; /* range of the vertical axis */
 };
 
 static double chart_x(const struct chart *c, size_t i) {

@@ -19,7 +19,7 @@ void part_date(struct strbuf *out, int64_t ns); /* a table cell */
 void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values, size_t n,
                  const char *selected, const char *any);
 void part_series_title(struct strbuf *out, const char *model, const char *device, const char *engine);
-/* Draws the values of a series as a line with change points, 1072 or 340 units wide. */
+/* Draws the values of a series as a line with its change points. `width` is in user units. */
 struct change_point;
 void part_trend_chart(struct strbuf *out, const struct history_points *points,
                       const struct change_point *changes, size_t nchanges, double width,

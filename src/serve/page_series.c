@@ -148,7 +148,7 @@ static void show_trend(struct request *q, const struct history_trend *t, const s
     free(values);
 }
 
-/* Reads the stages of the newest run of the series. */
+/* Reads the stages of the newest run of the series. Without a run, there are none. */
 static int read_stages(struct history *h, const struct history_trend *t, struct run_record *r,
                        struct err *err) {
     struct history_filter f = { .model = *t->model ? t->model : NULL,
@@ -399,7 +399,8 @@ static void add_differences(struct strbuf *out, const struct comparison *c) {
     html_section_end(out);
 }
 
-/* The list of runs sends ?run=A&run=B...: the oldest run is A, the others are B. */
+/* Redirects the selection in the list of runs, ?run=A&run=B...: the oldest run becomes A, the others B.
+ * Answers with 400 if only one run is selected. Returns true if it has answered. */
 static bool redirect_selection(struct request *q) {
     const char *runs[20];
     size_t n = http_query_all(q, "run", runs, COUNTOF(runs));

@@ -103,7 +103,8 @@ static size_t give_stream(char *out, size_t size, size_t n, void *context) {
     return (size_t)got;
 }
 
-/* Sends one request. Returns the HTTP status, or 0 if the server did not answer; p->error has the reason. */
+/* Sends one request; with `s`, the rest of a stream of `total` bytes. Returns the HTTP status, or 0 if the
+ * server did not answer; p->error then contains the reason. */
 static long request(struct push *p, const char *path, struct sending *s, uint64_t total) {
     char *url = xasprintf("%s%s", p->url, path);
     struct curl_slist *headers = p->authorization ? curl.append(NULL, p->authorization) : NULL;
@@ -116,7 +117,7 @@ static long request(struct push *p, const char *path, struct sending *s, uint64_
     curl.set(p->easy, CURLOPT_NOSIGNAL, 1L);
     curl.set(p->easy, CURLOPT_CONNECTTIMEOUT, 10L);
     curl.set(p->easy, CURLOPT_LOW_SPEED_LIMIT,
-             1L); /* the request fails if the server is silent for a minute */
+             1L); /* the request fails after a minute with less than 1 byte/s */
     curl.set(p->easy, CURLOPT_LOW_SPEED_TIME, 60L);
     curl.set(p->easy, CURLOPT_WRITEFUNCTION, take_answer);
     curl.set(p->easy, CURLOPT_WRITEDATA, p);
@@ -138,7 +139,8 @@ static long request(struct push *p, const char *path, struct sending *s, uint64_
     return status;
 }
 
-/* Sets the error to the message of the answer or, without an answer, to the message of libcurl. */
+/* Sets the error to the message of the answer or, without an answer, to the message of libcurl. Returns
+ * -1. */
 static int answer_failed(const struct push *p, long status, struct err *err) {
     struct err ignored;
     json_t *root = jsonr_load_text(p->answer.buf, p->answer.len, "answer", &ignored);

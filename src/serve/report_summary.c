@@ -68,7 +68,7 @@ static void write_numbers_of(struct jsonw *j, const char *name, const json_t *ob
     jsonw_end(j);
 }
 
-/* Writes the members that have a mean and a deviation. */
+/* Writes mean and deviation of the members that have a mean. */
 static void write_aggregates(struct jsonw *j, const json_t *object) {
     const char *key;
     json_t *value;

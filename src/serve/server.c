@@ -16,7 +16,7 @@
 #include "serve/upload.h"
 
 #define REFRESH_S 5
-#define TOKENS_NS 2000000000 /* the list of tokens is read again after this time */
+#define TOKENS_NS 2000000000 /* the list of tokens is read again if it is older than this */
 
 struct history *server_take(struct server *s, struct err *err) {
     struct history *h = NULL;
@@ -57,7 +57,7 @@ static int64_t current_revision(void *user) {
     return revision;
 }
 
-/* ---- who may do what */
+/* ---- access */
 
 static void load_tokens(struct server *s) {
     struct err err;
@@ -96,7 +96,8 @@ static bool host_is_local(const char *host) {
     return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.:") == strlen(host);
 }
 
-/* A request that modifies data must come from our own pages, or from a client that sends no Origin. */
+/* Returns true if the request comes from our own pages, or from a client that sends no Origin. Other requests
+ * must not modify data. */
 static bool origin_is_ours(const struct request *q) {
     const char *origin = http_header(q, "Origin"), *host = http_header(q, "Host");
     if (!origin) return true;

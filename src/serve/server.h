@@ -22,7 +22,7 @@ struct server_options {
     bool allow_jobs;
     const char *const *job_roots; /* folders that jobs may read models and inputs from */
     size_t njob_roots;
-    const char *version; /* of inferprof */
+    const char *version; /* version of inferprof */
 };
 
 struct jobs;
@@ -46,11 +46,11 @@ struct server {
 struct server *server_start(const struct server_options *options, struct err *err);
 void server_stop(struct server *s);
 
-/* Takes a connection to the database for one request. */
+/* Takes an idle connection to the database, or opens one. Return it with server_give(). */
 struct history *server_take(struct server *s, struct err *err); /* NULL: err */
 void server_give(struct server *s, struct history *h);
 
-/* For handlers: takes a connection, or answers with status 503. */
+/* For handlers: takes a connection. If it fails, answers with status 503 and returns NULL. */
 struct history *request_history(struct request *q);
 void request_done(struct request *q, struct history *h);
 /* Answers with 503: the database failed. */

@@ -31,7 +31,7 @@ struct tar_reader {
     /* private */
     unsigned char header[512];
     size_t header_bytes;
-    uint64_t left, padding; /* of the current entry */
+    uint64_t left, padding; /* bytes left of the current entry, and padding after it */
     int kind;
     struct strbuf long_name; /* from a GNU or pax header before the entry */
     struct strbuf extended;  /* contents of a GNU or pax header */
@@ -43,7 +43,7 @@ int tar_reader_feed(struct tar_reader *r, const void *data, size_t n, struct err
 int tar_reader_finish(struct tar_reader *r, struct err *err); /* fails if the stream ended early */
 void tar_reader_free(struct tar_reader *r);
 
-/* Returns true for a relative path of at most 255 bytes without hidden or empty components, control
+/* Returns true for a relative path in UTF-8 of at most 255 bytes without hidden or empty components, control
  * characters or backslashes. */
 bool tar_path_is_safe(const char *path);
 
@@ -54,9 +54,10 @@ struct tar_writer;
 struct tar_writer *tar_writer_open(const char *dir, const char *top, struct err *err);
 void tar_writer_close(struct tar_writer *w);
 uint64_t tar_writer_bytes(const struct tar_writer *w);
-/* Copies up to n bytes at `position`. Returns 0 at the end, -1 if a file changed or cannot be read. */
+/* Copies up to n bytes from `position` on. Returns their number; 0 at the end, -1 if a file changed or cannot
+ * be read. */
 int64_t tar_writer_read(struct tar_writer *w, uint64_t position, void *out, size_t n, struct err *err);
-/* SHA-256 of the whole stream. */
+/* Computes the SHA-256 of the whole stream. */
 int tar_writer_digest(struct tar_writer *w, char out[65], struct err *err);
 
 #endif

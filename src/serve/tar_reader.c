@@ -7,7 +7,7 @@
 #include "serve/tar.h"
 
 #define BLOCK 512
-#define EXTENDED_MAX 65536 /* bytes of a GNU or pax header */
+#define EXTENDED_MAX 65536 /* largest GNU or pax header, in bytes */
 
 enum { KIND_FILE, KIND_FOLDER, KIND_LONG_NAME, KIND_PAX, KIND_SKIPPED };
 
@@ -63,7 +63,7 @@ static uint64_t parse_number(const unsigned char *field, size_t n) {
     return i < n && field[i] != ' ' && field[i] != '\0' ? UINT64_MAX : v;
 }
 
-/* For the checksum, the bytes of the checksum field count as spaces. */
+/* Returns true if the checksum of the header is right. The bytes of the checksum field count as spaces. */
 static bool checksum_matches(const unsigned char *h) {
     uint64_t sum = 0;
     for (size_t i = 0; i < BLOCK; i++) sum += i >= 148 && i < 156 ? ' ' : h[i];
@@ -87,7 +87,8 @@ static int fail_at(struct tar_reader *r, struct err *err, const char *what) {
                    (unsigned long long)r->position);
 }
 
-/* Splits the top folder from the path. All entries must have the same top folder. */
+/* Splits the top folder from the path. *rest: the path below it; NULL: the entry is the top folder, or it is
+ * hidden and skipped. All entries must have the same top folder. */
 static int accept_path(struct tar_reader *r, struct strbuf *path, const char **rest, struct err *err) {
     while (path->len > 0 && path->buf[path->len - 1] == '/') path->buf[--path->len] = '\0';
     const char *p = path->buf;
@@ -137,7 +138,7 @@ static int kind_of(unsigned char type) {
     }
 }
 
-/* "27 path=NAME\n" lines; only the path is used. */
+/* Reads lines such as "27 path=NAME\n"; only the path is used. */
 static int read_pax(struct tar_reader *r, struct err *err) {
     const char *p = r->extended.buf, *end = p + r->extended.len;
     while (p < end) {

@@ -58,7 +58,8 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const struct tar_entry *)a)->path, ((const struct tar_entry *)b)->path);
 }
 
-/* ustar splits a path of over 100 bytes at a slash: at most 155 bytes before it, at most 100 after it. */
+/* Splits a path of over 100 bytes at a slash, as ustar requires: at most 155 bytes before it, at most 100
+ * after it. Returns -1 if that is impossible. */
 static int split_path(const char *path, size_t *prefix) {
     size_t n = strlen(path);
     *prefix = 0;

@@ -28,7 +28,7 @@ struct upload {
     char *part;   /* the file with the stream */
     char *folder; /* the folder into which the stream is unpacked */
     char digest[65];
-    bool keep; /* the part stays, so that the upload can be continued */
+    bool keep; /* the part is not deleted, so that the upload can be continued */
     int fd;
     uint64_t received, total;
 };
@@ -63,7 +63,7 @@ static int open_part(struct upload *u, uint64_t offset, enum upload_error *why, 
         return err_set(err, "another client sends this run; try again later");
     }
     if (fstat(u->fd, &st) < 0 ||
-        st.st_nlink == 0) { /* the previous owner deleted it before we got the lock */
+        st.st_nlink == 0) { /* another client finished the upload before we got the lock */
         *why = UPLOAD_BUSY;
         return err_set(err, "the upload was just finished by another client; try again");
     }
@@ -154,7 +154,7 @@ void upload_close(struct upload *u) {
 
 struct unpack {
     const char *folder;
-    char *path; /* of the open file */
+    char *path; /* path of the open file */
     int fd;
     enum upload_error *why;
 };
@@ -199,7 +199,7 @@ static int unpack_end(void *context, struct err *err) {
     return rc;
 }
 
-/* Reads the stored stream once: unpacks it and computes its digest. */
+/* Reads the stored stream: unpacks it and computes its digest. */
 static int unpack_part(struct upload *u, struct tar_reader *r, char digest[65], enum upload_error *why,
                        struct err *err) {
     struct sha256 s;
@@ -272,7 +272,7 @@ static int publish(const struct upload *u, const struct history *h, const char *
     return rc < 0 ? -1 : sync_folder(h->root, why, err);
 }
 
-/* Finds a run with the same content. */
+/* Finds a run with the same content. Returns 1, 0 or -1 as history_find_digest(). */
 static int find_stored(struct history *h, const char *digest, char **name, struct err *err) {
     struct history_run run = { 0 };
     int found = history_find_digest(h, digest, &run, err);
@@ -281,8 +281,8 @@ static int find_stored(struct history *h, const char *digest, char **name, struc
     return found;
 }
 
-/* Sets *folder_name. If the client sent no digest and a run with the same content exists, sets *existing
- * instead. */
+/* Sets *folder_name to the new folder. If the client sent no digest and a run with the same content exists,
+ * sets *existing to its name instead. */
 static int unpack_and_publish(struct upload *u, struct history *h, char **folder_name, char **existing,
                               enum upload_error *why, struct err *err) {
     char digest[65];
@@ -317,7 +317,7 @@ int upload_store(struct upload *u, struct history *h, char **name, enum upload_e
     if (found == 0) {
         if (unpack_and_publish(u, h, &folder, name, why, err) < 0) return -1;
         *why = UPLOAD_FAILED;
-        discard_part(u); /* the run is safe now */
+        discard_part(u); /* the run has been stored */
         if (!folder) return 0;
         int rc = history_index_folder(h, folder, name, err);
         free(folder);
