@@ -165,11 +165,11 @@ static void put_latent(struct source *s) {
 /* Reads a list of floats from a tensor, for example the divisors of longrope. */
 static json_t *tensor_list(const struct gguf *g, const char *name) {
     const struct gguf_tensor *t = gguf_find(g, name);
+    const char *data = t && t->type == GGML_F32 && t->numbers <= LLM_ROPE_PAIRS ? gguf_data(g, t) : NULL;
     json_t *out = json_array();
-    if (!t || t->type != GGML_F32 || t->numbers > LLM_ROPE_PAIRS) return out;
-    for (uint64_t i = 0; i < t->numbers; i++) {
+    for (uint64_t i = 0; data && i < t->numbers; i++) {
         float v;
-        memcpy(&v, (const char *)gguf_data(g, t) + i * sizeof v, sizeof v);
+        memcpy(&v, data + i * sizeof v, sizeof v);
         json_array_append_new(out, json_real(isfinite(v) ? (double)v : 0));
     }
     return out;

@@ -35,7 +35,6 @@ struct counter {
 };
 
 struct rate {
-    uint64_t client; /* hash of the address */
     double tokens;
     uint64_t at_ns;
 };
@@ -392,18 +391,18 @@ static const char *client_address(const struct request *q, char *out, size_t cap
     return out;
 }
 
-/* Limits the request rate with one token bucket per client address. An address in the same slot as another
- * replaces its bucket. */
+/* Limits the request rate with one token bucket per client address. Addresses with the same slot share one:
+ * if they replaced each other's, two clients in turn would always find a full bucket. */
 static bool within_rate(struct request *q) {
     struct http *http = q->http;
     char address[64];
     double per_s = http->o.requests_per_s;
     if (per_s <= 0) return true;
     client_address(q, address, sizeof address);
-    uint64_t client = hash_bytes(address, strlen(address)), now_ns = clock_mono_ns();
+    uint64_t now_ns = clock_mono_ns();
     pthread_mutex_lock(&http->lock);
-    struct rate *r = &http->rates[client % RATE_SLOTS];
-    if (r->client != client) *r = (struct rate){ client, per_s * RATE_BURST_S, now_ns };
+    struct rate *r = &http->rates[hash_bytes(address, strlen(address)) % RATE_SLOTS];
+    if (!r->at_ns) *r = (struct rate){ per_s * RATE_BURST_S, now_ns };
     r->tokens = MIN(per_s * RATE_BURST_S, r->tokens + (double)(now_ns - r->at_ns) / 1e9 * per_s);
     r->at_ns = now_ns;
     bool within = r->tokens >= 1;
