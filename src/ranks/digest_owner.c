@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/hash.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "ranks/digest.h"
@@ -46,22 +47,13 @@ void rank_digest_free(struct rank_digest *d) {
     free(d);
 }
 
-/* FNV-1a. Values from different machines are compared, so the standard library's hash cannot be used. */
-static uint64_t hash_more(uint64_t h, const void *data, size_t n) {
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
-    return h;
-}
-
+/* Keys are computed for every digest that is made or read, and are not written to files. */
 static uint64_t match_of(const struct digest_operation *op) {
-    uint64_t h = 0xcbf29ce484222325u;
     /* both ends of a pair have the same key, although their operations have different names */
     const char *name = op->pair ? "pair" : op->op ? op->op : "";
-    h = hash_more(h, &op->communicator, sizeof op->communicator);
-    h = hash_more(h, name, strlen(name) + 1);
-    if (!op->pair) return h;
-    h = hash_more(h, &op->from_rank, sizeof op->from_rank);
-    return hash_more(h, &op->to_rank, sizeof op->to_rank);
+    const uint64_t key[] = { op->communicator, hash_bytes(name, strlen(name)), op->pair ? op->from_rank : 0,
+                             op->pair ? op->to_rank : 0 };
+    return hash_bytes(key, sizeof key);
 }
 
 /* A collective with its sort key. */

@@ -46,13 +46,11 @@ static struct figures figures_of(const struct rank_job *job, size_t stage) {
     return f;
 }
 
-static double median_of(const double *v, size_t n) { return stats_of(v, n).median; }
-
 /* Returns the median over all ranks but one. */
 static double median_of_others(double *v, size_t n, size_t except) {
     double kept = v[except];
     v[except] = NAN;
-    double median = median_of(v, n);
+    double median = stats_median(v, n);
     v[except] = kept;
     return median;
 }
@@ -251,7 +249,7 @@ static void find_imbalance(struct search *s, const struct rank_steps *steps) {
     if (has_finding_about_ranks(s, steps->stage)) return;
     double excess = mean_excess(s, steps, &rel);
     struct figures f = figures_of(s->job, steps->stage);
-    double waits = median_of(f.wait, f.n), compute = median_of(f.compute, f.n);
+    double waits = stats_median(f.wait, f.n), compute = stats_median(f.compute, f.n);
     free(f.v);
     if (isnan(excess)) return;
     enum rank_reason reason = imbalance_reason(s, &rel);
@@ -318,7 +316,7 @@ static const char *top_operation(const struct rank_job *job) {
 static void find_exposed(struct search *s, uint32_t stage) {
     char a[32], b[32];
     struct figures f = figures_of(s->job, stage);
-    double move = median_of(f.move, f.n), step = rank_step_ns(s->job, stage);
+    double move = stats_median(f.move, f.n), step = rank_step_ns(s->job, stage);
     bool matched = !isnan(move);
     if (!matched) move = stats_of(f.exposed, f.n).min;
     free(f.v);

@@ -39,8 +39,6 @@ const struct engine_answer *profiled_answer(const struct session_repeat *rep) {
     return rep->done ? &rep->answer : &none;
 }
 
-static double median_of(const double *v, size_t n) { return stats_of(v, n).median; }
-
 static bool has_stage(const struct strlist *names, const char *name) {
     for (size_t i = 0; i < names->n; i++)
         if (strcmp(names->v[i], name) == 0) return true;
@@ -136,7 +134,7 @@ static double representative_ratio(const struct profiled_session *session, const
         double theirs = stage_tokens(&r->answer, stage), ms = stage_ms(&r->answer, stage);
         same[n++] = tokens > 0 && theirs > 0 ? ms * tokens / theirs : ms;
     }
-    double timed = median_of(same, n), ratio = recorded / timed;
+    double timed = stats_median(same, n), ratio = recorded / timed;
     free(same);
     return isfinite(ratio) ? ratio : NAN;
 }
@@ -162,10 +160,10 @@ static void fill_timing(struct profiled_run *r, const struct profiled_session *s
     struct repeat_costs costs = costs_of_repeats(session, name);
     r->timed_costs[i] = costs.last;
     r->works[i] =
-        (struct analyze_work){ .tokens = median_of(tokens, res->nrepeats),
-                               .flops = median_of(costs.flops, res->nrepeats),
-                               .bytes = median_of(costs.bytes, res->nrepeats),
-                               .floor_ms = median_of(costs.floor_ms, res->nrepeats),
+        (struct analyze_work){ .tokens = stats_median(tokens, res->nrepeats),
+                               .flops = stats_median(costs.flops, res->nrepeats),
+                               .bytes = stats_median(costs.bytes, res->nrepeats),
+                               .floor_ms = stats_median(costs.floor_ms, res->nrepeats),
                                .recorded_ms = stage_ms(profiled_answer(&res->representative), name) };
     r->timings[i] = (struct analyze_timing){ .stage = name,
                                              .parent = is_top_level(name) ? NULL : "prefill",
