@@ -16,7 +16,7 @@ run_only() { run env BUILD="$work/fake" sh tests/run.sh "unit-$1"; }
 
 suite pass 0 'ok 1 - one' 'ok 2 - two words'
 run_only pass
-expect "passed tests are counted" 0 out '^unit-pass: 2 ok, 0 failed, 0 skipped$' out '^2 passed, 0 failed, 0 skipped$'
+expect "passed tests are counted" 0 out '^unit-pass: 2 ok, 0 failed, 0 skipped \([0-9]+ s\)$' out '^2 passed, 0 failed, 0 skipped$'
 
 suite fail 1 'ok 1 - one' 'not ok 2 - two words' '# not ok - unit'
 run_only fail
@@ -62,3 +62,24 @@ suite signals 0 'ok 1 - one'
 sed -i '$i kill -INT $$; echo "not ok 2 - SIGINT was ignored"' "$work/fake/tests/unit-signals"
 run sh -c 'trap "" INT HUP; BUILD=$1 sh tests/run.sh unit-signals' sh "$work/fake"
 expect "a suite gets the default signals, also in a background job" 1 out '^FAILED unit-signals: exit status 130$'
+
+for n in w1 w2 w3 w4; do suite "$n" 0 'ok 1 - one' 'ok 2 - two'; done
+printf '#!/bin/sh\nmkdir "%s/here" && sleep 0.2 && rmdir "%s/here" && echo "ok - alone" || echo "not ok - alone"\n' "$work" "$work" |
+    tee "$work/fake/tests/unit-one" >"$work/fake/tests/unit-two"
+chmod +x "$work/fake/tests/unit-one" "$work/fake/tests/unit-two"
+run env SUITE_JOBS=3 BUILD="$work/fake" sh tests/run.sh unit-w
+expect "three workers run each suite once" 0 out '^8 passed, 0 failed, 0 skipped$'
+check "each suite is printed once" test "$(grep -c '^unit-w[1-4]: 2 ok' "$work/out")" -eq 4
+run env SUITE_JOBS=1 BUILD="$work/fake" sh tests/run.sh unit-one unit-two
+expect "SUITE_JOBS=1 runs the suites one after the other" 0 out '^2 passed, 0 failed, 0 skipped$'
+
+suite stopped 0 'ok 1 - one'
+sed -i "\$i echo \$\$ >'$work/pid'; exec sleep 60" "$work/fake/tests/unit-stopped"
+env BUILD="$work/fake" sh tests/run.sh unit-stopped >"$work/out" 2>&1 &
+runner=$!
+for _ in $(seq 100); do [ -s "$work/pid" ] && break; sleep 0.1; done
+kill "$runner"
+wait "$runner"
+check "a stopped run reports status 130" test $? -eq 130
+for _ in $(seq 100); do gone "$(cat "$work/pid")" && break; sleep 0.1; done
+check "a stopped run stops its suites" gone "$(cat "$work/pid")"
