@@ -231,7 +231,8 @@ struct analysis_stage {
     /* "token records", "range labels", "recognised steps", "engine's answer", "timing phase"; NULL:
      * unknown */
     const char *token_source;
-    struct stats token_ns;               /* time between two tokens (or steps) in the trace */
+    /* time per token in the trace: the time between two tokens, or the duration of a step */
+    struct stats token_ns;
     const struct analyze_timing *timing; /* NULL: not timed */
     /* Over the repeats that did not fail; n == 0: none. The cv is computed within each input. */
     struct stats timing_ms;

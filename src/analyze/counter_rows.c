@@ -24,7 +24,8 @@ struct sweep {
         struct active *v;
         size_t n, cap;
     } active;
-    double *share;     /* shares of the current sample in ns: classes, idle, then heads and tails */
+    /* shares of the current sample in ns: classes, idle, then head and tail of each class */
+    double *share;
     bool *has;         /* [index]: true if the index is in `touched` */
     uint32_t *touched; /* indices with a share */
     size_t ntouched;

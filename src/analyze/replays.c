@@ -1,5 +1,5 @@
-/* CUDA graphs of which only some replays were recorded kernel by kernel: how many replays there were, and how
- * long a replay took while no kernels were recorded. Nothing else is extrapolated. */
+/* CUDA graphs of which only some replays were recorded with their kernels. Counts all replays, and computes
+ * the median time from one replay without kernels to the next. Nothing is extrapolated. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,7 +21,8 @@ static struct analysis_graph *row_of(struct graph_rows *rows, uint32_t process, 
     return &rows->v[rows->n - 1];
 }
 
-/* Kernels of two launches may alternate, so a launch is counted at its first kernel. */
+/* Counts the launches of each graph whose kernels were recorded. The kernels of two launches may alternate,
+ * so a launch is counted at its first kernel. */
 static void count_recorded(const struct timeline *tl, struct graph_rows *rows) {
     const struct timeline_kernels *k = &tl->kernels;
     bool *seen = xcalloc(tl->launches.n + 1, sizeof *seen);
@@ -34,8 +35,9 @@ static void count_recorded(const struct timeline *tl, struct graph_rows *rows) {
     free(seen);
 }
 
-/* Returns the median time from one replay to the next replay of the same graph and thread, without another
- * replay or a window between them; NaN: unknown. */
+/* Returns the median time from the start of one replay without kernels to the start of the next one of the
+ * same graph and thread. Leaves out pairs with another replay or a recorded window between them. NaN: there
+ * is no such pair. */
 static double period(const struct timeline *tl, const struct analysis_graph *g) {
     const struct timeline_replays *r = &tl->replays;
     double *v = xmalloc((r->n + 1) * sizeof *v);

@@ -106,7 +106,7 @@ static void add_work(struct range_set *s, uint32_t range, uint64_t launched_ns, 
     }
 }
 
-/* If the file has no launches, the launch time is unknown and the start time of the work is used. */
+/* Returns the start of the launch call, or the start of the work if its launch was not recorded. */
 static uint64_t launched_ns(const struct timeline *tl, uint32_t launch, uint64_t start_ns) {
     return launch == TIMELINE_NONE ? start_ns : tl->launches.start_ns[launch];
 }

@@ -88,7 +88,7 @@ static double difference_of(const struct part *a, const struct part *b) {
            sqrt(fmax(variance, LEAST_VARIANCE) * (1.0 / (double)a->n + 1.0 / (double)b->n));
 }
 
-/* Returns the sum of squared distances from the means, where an outlier counts as if it were at the limit. */
+/* Returns the sum of squared distances from the means; each outlier counts as OUTLIER squared. */
 static double cost_of(const struct part *a, const struct part *b, size_t n) {
     return a->squares + b->squares + (double)(n - a->n - b->n) * OUTLIER * OUTLIER;
 }

@@ -20,8 +20,8 @@ enum llm_dtype llm_kv_dtype(const struct llm_model *m, enum llm_dtype override) 
     return override ? override : activation_dtype(m);
 }
 
-/* Returns the sum of min(past + i, window) for i = 1..tokens: the number of query-key pairs of one
- * sequence. */
+/* Returns the number of query-key pairs of one sequence: the sum of min(past + i, window) for i = 1..tokens.
+ * window 0: no limit. */
 static double causal_pairs(double tokens, double past, double window) {
     double growing =
         window > 0 ? fmax(0, fmin(tokens, window - past)) : tokens; /* queries before the window is full */

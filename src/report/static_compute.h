@@ -26,8 +26,8 @@ struct static_compute {
 void static_compute_json(const struct static_compute *s, struct strbuf *out);
 void static_compute_markdown(const struct static_compute *s, struct strbuf *out);
 
-/* static_modules.c: writes modules and operators, with hotspots and activations; writes nothing without a
- * request. */
+/* static_modules.c: writes modules, operators and activations; the Markdown version lists only the operators
+ * with the most FLOPs. Writes nothing if the model is unknown or does not decode, or the request failed. */
 void static_modules_json(const struct static_compute *s, struct jsonw *j);
 void static_modules_markdown(const struct static_compute *s, struct strbuf *out);
 

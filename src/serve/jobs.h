@@ -7,10 +7,10 @@
 struct server;
 struct jobs;
 
-/* Starts the thread that runs the jobs. Jobs that were running when the server stopped are restarted once. */
+/* Starts the thread that runs the jobs. Restarts the jobs that were running when the server stopped, each job
+ * once only. */
 struct jobs *jobs_start(struct server *s, struct err *err);
-void jobs_stop(
-    struct jobs *jobs); /* accepts NULL; stops running jobs, which are restarted at the next start */
+void jobs_stop(struct jobs *jobs); /* accepts NULL; stops running jobs */
 
 /* Handlers. */
 void api_post_profile(struct request *q);

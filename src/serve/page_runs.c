@@ -1,4 +1,4 @@
-/* The list of runs, and one run. */
+/* Pages: the list of runs, and the details of one run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -74,15 +74,16 @@ int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, cons
 void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);
 void dsocr_views_free(struct dsocr_views *v);
 
-/* The source of one row of an image in the sequence. */
+/* Where the embedding of one image token comes from: a tile, the global view, or a learned vector (newline,
+ * separator). */
 enum dsocr_row_kind { DSOCR_ROW_TILE, DSOCR_ROW_GLOBAL, DSOCR_ROW_NEWLINE, DSOCR_ROW_SEPARATOR };
 struct dsocr_row {
     enum dsocr_row_kind kind;
     int tile;  /* index of the tile, for DSOCR_ROW_TILE */
     int token; /* index of the token in that view, row-major */
 };
-/* Describes each of the plan's image_tokens rows: tiles first, then the global view, then the separator.
- * `rows` has image_tokens entries. */
+/* Writes the source of each image token of the plan: tiles first, then the global view, then the separator.
+ * `rows` has plan->image_tokens entries. */
 void dsocr_layout(const struct dsocr_plan *plan, struct dsocr_row *rows);
 
 /* A prompt and the plans of its images. */

@@ -3,8 +3,8 @@
  * the other.
  *     void *d = calls->open(context, &plan);                     -- NULL: not supported for this model
  *     calls->begin(d, &start);
- *     calls->submit(d, 4);                                       -- steps run ahead of the host
- *     while (calls->take(d, &token)) ... */
+ *     calls->submit(d, 4);                                       -- steps ahead of the host
+ *     while (calls->take(d, &token)) calls->submit(d, 1);        -- one take per step; false: failure */
 #ifndef ENGINE_OPS_DECODE_H
 #define ENGINE_OPS_DECODE_H
 

@@ -362,8 +362,8 @@ void ops_linear(struct ops *o, const char *name, const struct linear *l, struct 
                 struct view y, ptrdiff_t ldy, enum ops_store store);
 /* Applies n linear layers to the same single row x. */
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
-/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). This operator takes most
- * of the decoding time. */
+/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). On the CPU, this
+ * operator takes most of the decoding time. */
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
 
