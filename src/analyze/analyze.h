@@ -48,11 +48,11 @@ struct analyze_cost {
     double experts_read;
     bool experts_assumed; /* `bytes` assumes that tokens are routed evenly to the experts of a layer */
 };
-/* The work of one timed repeat in a stage: medians over the repeats. NaN: unknown. */
+/* The work of one timed repeat in a stage: medians over the repeats, except recorded_ms. NaN: unknown. */
 struct analyze_work {
     double tokens; /* tokens read (prefill) or generated (decode) */
     double flops, bytes, floor_ms;
-    double recorded_ms; /* duration of the recorded request */
+    double recorded_ms; /* duration of the stage in the recorded request */
 };
 /* Times of a stage in the timed repeats, which run without recording. */
 struct analyze_timing {
@@ -164,7 +164,7 @@ const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch
 struct analysis_idle {
     double ns[ANALYSIS_IDLE_CAUSES];
     uint64_t gaps;       /* periods in which the device had no work */
-    struct stats gap_ns; /* deviation and percentiles use at most 65,536 evenly chosen gaps */
+    struct stats gap_ns; /* all but count, sum and mean use at most 65,536 evenly chosen gaps */
     /* idle time that a CUDA graph could remove: launch gaps and kernel-to-kernel latency before kernels
      * that no graph launched */
     double graph_removable_ns;
@@ -271,8 +271,10 @@ struct analysis_stage {
      * time_ms. */
     double busy_ms, busy_share;
     double kernels_each; /* number of kernels */
-    double tokens;       /* tokens read or generated */
-    /* the larger of the tokens read and the tokens generated, per second of time_ms */
+    /* tokens read or generated: median of the timed repeats, else the mean per occurrence */
+    double tokens;
+    /* the larger of the tokens read and the tokens generated, per second of time_ms; with the token counts of
+     * timed repeats, the inverse of their median time per token */
     double tokens_per_s;
     double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
     /* the larger of two times: all FLOPs at the peak, all bytes at the bandwidth */
@@ -489,7 +491,7 @@ struct analysis_stability {
 
 enum analysis_confidence { ANALYSIS_LOW, ANALYSIS_MEDIUM, ANALYSIS_HIGH };
 const char *analysis_confidence_name(enum analysis_confidence c);
-/* failed requests first, then by saving_ms, largest first; informative ones (NaN) last */
+/* Sorted: failed requests first, then by saving_ms, largest first; informative findings (NaN) last. */
 struct analysis_finding {
     const char *rule;     /* "launch-bound": a stable id for scripts */
     const char *title;    /* "Decode is launch-bound: the GPU waits 451 ms of 630 ms" */

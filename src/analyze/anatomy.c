@@ -95,7 +95,8 @@ static struct anatomy_kernel *read_kernels(const struct context *c, const struct
     return k;
 }
 
-/* Sets anchor[layer] to the first attention kernel after a product. Returns the number of layers. */
+/* Sets anchor[layer] to the first attention kernel of each layer: the first one of the step, and each first
+ * one after a matrix product. Returns the number of layers. */
 static size_t find_layers(const struct anatomy_kernel *k, size_t n, size_t *anchor) {
     size_t layers = 0;
     bool product = true;

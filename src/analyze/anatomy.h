@@ -55,7 +55,8 @@ struct anatomy_role {
     double bytes_per_s, roof;  /* bytes / ns, and its ratio to the peak; NaN: unknown */
     /* floor_ns: roofline time of its operators in the model. distance: ns / floor_ns. NaN: unknown */
     double floor_ns, distance;
-    /* DRAM activity in percent of the peak, measured by counters, mean over its kernels; NaN: unknown */
+    /* DRAM activity in percent of the peak, measured by counters: mean over the time of its kernels; NaN:
+     * known for half of that time or less */
     double dram_pct;
     bool idle;
 };

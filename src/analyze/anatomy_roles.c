@@ -1,5 +1,5 @@
-/* Assigns a role to each kernel of a decode step, by category and position. The products of a layer come
- * in a fixed order: QKV, attention, output projection, then the MLP or router and experts. */
+/* Assigns a role to each kernel of a decode step, by category and position. The parts of a layer come in a
+ * fixed order: QKV, attention, output projection, then the MLP or router and experts. */
 #include "analyze/anatomy_internal.h"
 
 #include <string.h>
@@ -81,8 +81,8 @@ static void roles_before(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* Returns the first product of the shared experts, which may follow the experts; `end` if there are no shared
- * experts. Their products run in another kernel than the products of the experts. */
+/* Returns the first product of the shared experts if they run after the experts; otherwise `end`. Their
+ * products run in another kernel than the products of the experts. */
 static size_t shared_after(const struct anatomy_kernel *k, size_t route, size_t end) {
     size_t first = end, last = end;
     for (size_t i = route; i < end; i++) {
@@ -126,8 +126,8 @@ static void roles_after(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* Assigns roles after the last layer: the LM head is the last product, and the kernels after it are
- * sampling. */
+/* Assigns roles after the last layer: the LM head is the last product, and the kernels without a role after
+ * it are sampling. */
 static void roles_of_head(struct anatomy_kernel *k, size_t first, size_t end) {
     size_t head = end;
     for (size_t i = first; i < end; i++)
@@ -152,8 +152,8 @@ static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size
 }
 
 /* Returns the end of the last layer. After its attention, this layer has as many products as the previous
- * layer, but it may have other kernels, such as the choice of the rows to sample. It ends at the next norm or
- * product after these products. If there are fewer products, it is as long as the previous layer. */
+ * layer, but it may have other kernels, such as the choice of the rows to sample. It ends at the next norm,
+ * product or copy after these products. If there are fewer products, it is as long as the previous layer. */
 static size_t last_layer_end(const struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers,
                              size_t lead) {
     size_t products = 0, end;

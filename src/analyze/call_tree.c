@@ -1,6 +1,6 @@
 /* Call paths: ranges as they nest on their threads, the Python frames of operators, and the kernels that were
- * launched. The path of an operator with recorded frames is its stage, then the frames. The frames replace
- * the ranges of modules. */
+ * launched. The path of an operator with recorded frames is its stage, then the frames, then the operator.
+ * The frames replace the ranges between stage and operator. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +64,8 @@ static uint32_t add_frames(struct tree_builder *b, uint32_t parent, uint32_t sta
     return node;
 }
 
-/* Returns the node of the nearest stage around the range, or the root if there is no stage. */
+/* Returns the node of the range if it is a stage, else of the innermost stage around it; the root if there is
+ * no stage. */
 static uint32_t stage_node(const struct tree_builder *b, uint32_t range) {
     const struct timeline_ranges *r = &b->c->tl->ranges;
     while (range != TIMELINE_NONE && r->category[range] != TRACE_CATEGORY_STAGE) range = r->parent[range];

@@ -5,8 +5,8 @@
 #include "analyze/internal.h"
 #include "base/die.h"
 
-/* Returns the innermost occurrence that contains the range; ANALYSIS_NONE: none. Occurrence 0 is the whole
- * trace if it marks no stages. */
+/* Returns the innermost occurrence that contains the range; ANALYSIS_NONE: none. If the trace marks no
+ * stages, returns occurrence 0, which is the whole trace. */
 static uint32_t occurrence_of(const struct context *c, uint32_t range) {
     if (c->a->stages[0].implicit) return 0;
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];

@@ -54,8 +54,8 @@ bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_n
     return inside;
 }
 
-/* Returns the share of the time that windows cover, over the processes that recorded in windows. The other
- * processes recorded all the time. */
+/* Returns the share of the time that windows cover, over the processes that recorded in windows; 1 if there
+ * is no such process. The other processes recorded all the time and are not included. */
 static double captured_share(const struct timeline *tl) {
     double captured = 0, all = 0;
     for (uint32_t p = 0; p < tl->nprocesses; p++) {

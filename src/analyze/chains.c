@@ -1,6 +1,6 @@
-/* Chains of element-wise kernels that follow one another on a stream. A fused chain takes about as long as
- * its longest kernel, because the data is read and written once. The other kernels' time is the possible
- * saving. */
+/* Chains of element-wise and copy kernels that follow one another on a stream, in the same occurrence. A
+ * fused chain takes about as long as its longest kernel, because the data is read and written once. The other
+ * kernels' time is the possible saving. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"

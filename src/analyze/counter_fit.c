@@ -19,7 +19,8 @@
 #define ROBUST_ROUNDS 3
 /* a value is an outlier if its residual is above this many deviations and above the rates of all classes */
 #define DEVIATIONS 8.0
-#define RIDGE 1e-6       /* in samples; makes the system solvable if two classes always run together */
+/* penalty, in samples; makes the system solvable if two classes always run together */
+#define RIDGE 1e-6
 #define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
 /* Clock difference: the samples are shifted in time against the kernels until the fit is best. */
 #define LAG_STEP_NS 1000
@@ -331,7 +332,7 @@ static double *unknowns(size_t n) {
 /* ---- lag */
 
 /* Returns the residual sum of squares of an unweighted fit of one metric, with the samples shifted by
- * shift_ns. */
+ * shift_ns. NaN: the metric has no values. */
 static double misfit(const struct counter_fit_input *in, size_t metric, int64_t shift_ns) {
     struct counter_rows rows;
     counter_rows_make(in, shift_ns, 0, &rows);
@@ -369,7 +370,8 @@ static size_t first_from(const uint64_t *sorted, size_t n, uint64_t at) {
     return low;
 }
 
-/* Selects at most LAG_SAMPLES samples around the middle kernel, and the kernels of the same period. */
+/* Selects at most LAG_SAMPLES samples around the middle kernel, and the kernels of the same period, with
+ * LAG_SLACK_NS more on both sides. */
 static struct counter_fit_input middle_of(const struct counter_fit_input *in) {
     struct counter_fit_input part = *in;
     size_t at = first_from(in->sample_start_ns, in->nsamples, in->start_ns[in->nkernels / 2]),

@@ -295,7 +295,7 @@ static double peak_bandwidth(const struct analysis *a, uint32_t device) {
     return own > 0 ? own : a->peak_bytes_per_s;
 }
 
-/* Returns the dense 16-bit FLOPs per cycle of the tensor pipes of one multiprocessor. */
+/* Returns the dense 16-bit FLOPs per cycle of the tensor pipes of one multiprocessor; NaN: unknown chip. */
 static double tensor_flops_a_cycle(const struct timeline_device *d) {
     switch (10 * d->cc_major + d->cc_minor) {
     case 100: return 8192;

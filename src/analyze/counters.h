@@ -27,7 +27,8 @@ enum counter_bound {
 };
 const char *counter_bound_name(enum counter_bound b);
 
-/* Measurements of a kernel class in one stage. Values of a quality below "fair" are NaN. */
+/* Measurements of a kernel class in one stage. Values of a quality below "fair" are NaN; the clock is NaN
+ * unless the quality of the row is "good". */
 struct counter_row {
     uint32_t kernel, stage; /* rows of the analysis; stage ANALYSIS_NONE: outside of stages */
     uint64_t calls;         /* calls in this stage */
@@ -37,7 +38,8 @@ struct counter_row {
     double value[COUNTER_SLOTS], error[COUNTER_SLOTS]; /* error: standard error */
     double dram_pct, dram_bytes_per_s; /* reads plus writes; NaN: not measured, or the peak is unknown */
     double tensor_at_peak_pct;         /* tensor activity in percent of the peak that MFU uses */
-    /* The larger of two percentages: DRAM traffic and tensor activity, each relative to its roofline peak. */
+    /* The larger of two percentages: DRAM traffic and tensor activity, each relative to its roofline peak.
+     * NaN: one of them is unknown. */
     double roof_pct;
     enum counter_quality quality;
     enum counter_bound bound;
@@ -46,8 +48,8 @@ struct counter_row {
 /* Time-weighted means over the samples inside a stage. */
 struct counter_means {
     uint32_t stage;    /* row of the analysis */
-    double covered_ns; /* part of the stage's wall time that samples cover */
-    double covered;    /* covered_ns / wall time, 0..1 */
+    double covered_ns; /* wall time that samples cover, summed over occurrences and sampled GPUs */
+    double covered;    /* covered_ns / wall time summed in the same way, 0..1 */
     double mean[COUNTER_SLOTS];
     double dram_pct, dram_bytes_per_s; /* as in struct counter_row */
     /* Tensor activity in percent of the peak that MFU uses; that peak may be specified for another clock. */
@@ -59,8 +61,8 @@ struct analysis_counters {
     struct counter_means *means; /* one per stage that samples cover, in stage order */
     size_t nrows, nmeans;
     uint64_t samples, unused;
-    double interval_ns; /* mean length of a sample */
-    double lag_ns;      /* time shift of the samples with the best fit */
+    double interval_ns; /* mean length of a sample; with several GPUs, of the last one */
+    double lag_ns;      /* time shift of the samples with the best fit; with several GPUs, of the last one */
     double clock_hz;    /* mean SM clock over all samples */
     /* Fraction of the busy time in which several kernels run, 0..1. That time is split evenly between
      * them. */

@@ -7,7 +7,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define LONGEST_STEP_GAP_NS 100000000 /* in a longer gap, the program was waiting for a request */
+#define LONGEST_STEP_GAP_NS 100000000 /* a gap of this length is a wait for a request */
 /* A stage whose mean kernel is longer is not launch-bound: while such a kernel runs, the host can launch the
  * next one, unless the host stalls. */
 #define SHORT_KERNEL_NS 50000.0
@@ -16,7 +16,7 @@ static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause c
     return f->s->idle.ns[cause] * 1e-6 / f->shares * f->idle_scale;
 }
 
-/* Returns a note if the stage took longer in the recorded run than in the timed run; "" otherwise. */
+/* Returns a note if the recorded idle time was scaled down by more than 1%; "" otherwise. */
 static const char *scaled_from(struct context *c, const struct finding_scope *f, double recorded_ms) {
     if (f->idle_scale > 0.99) return "";
     return analysis_text(c, "; scaled to the timed run from %s in the recorded run, which took %.2fx as long",
@@ -166,7 +166,7 @@ void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
                  "are usually launch-bound.");
 }
 
-#define ALWAYS_EXPLAINED 0.15 /* fraction of the stage's time above which idle time is always reported */
+#define ALWAYS_EXPLAINED 0.15 /* idle time of this fraction of the stage's time is always reported */
 
 static bool has_finding_on_idle(const struct context *c, uint32_t row) {
     static const char *const rules[] = { "launch-bound",  "synchronisation",   "host-busy-elsewhere",

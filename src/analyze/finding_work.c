@@ -12,7 +12,7 @@ static double category_ms(const struct finding_scope *f, enum kernel_category ca
     return f->s->category_ns[category] * 1e-6 / f->shares;
 }
 
-/* Limits the saving to the busy time above the roofline time. */
+/* Limits the saving to the busy time above the roofline time, if that is known. */
 static double bounded(const struct finding_scope *f, double saving_ms) {
     return isnan(f->floor_ms) ? saving_ms : MAX(0, MIN(saving_ms, f->busy_ms - f->floor_ms));
 }
@@ -63,8 +63,8 @@ static const char *roof_advice(bool memory, bool on_gpu) {
 /* A stage below this multiple of its roofline time counts as being at the roof. Good kernels reach about
  * 1.25. */
 #define NEAR_THE_ROOF 1.25
-/* Returns the scope with the times of the stage table, over all inputs. The other findings are about the
- * recorded request. */
+/* Returns the scope with the times of the stage table, over all inputs; the same scope if the stage was not
+ * timed. The other findings are about the recorded request. */
 static struct finding_scope all_inputs(const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
     struct finding_scope all = *f;
@@ -242,8 +242,8 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
                  "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
 }
 
-/* Experts that run one by one cause hundreds of small GEMMs per token. For prefill the count is per pass,
- * because a pass generates one token. */
+/* Experts that run one by one cause hundreds of small GEMMs per token. For prefill this is the number per
+ * pass, because a pass generates one token. */
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double calls = 0, ms = 0;
     if (!(f->s->tokens_out > 0) ||

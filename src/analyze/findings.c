@@ -134,8 +134,8 @@ static size_t limit_findings(struct analysis_finding *v, size_t n) {
     return kept;
 }
 
-/* Lowers the confidence if the machine was busy: for a part of the measured time, other programs may have
- * used the cores. */
+/* The machine was busy: for a part of the measured time, other programs may have used the cores. Sets the
+ * confidence of all findings except failures to low, and adds the reason to their advice. */
 static void soften(struct context *c) {
     for (size_t i = 0; i < c->a->nfindings; i++) {
         struct analysis_finding *f = &c->a->findings[i];

@@ -9,11 +9,12 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* A record without correlation id belongs to the next launch of its thread within this time. */
+/* A record without correlation id belongs to the next kernel launch of its thread if that starts within this
+ * time. */
 #define NEAR_NS 1000000
 
 /* Returns the bytes of operands and result, each matrix once, for types such as "bf16,bf16->bf16 compute
- * f32". Returns NaN if a type is unknown. */
+ * f32". Returns NaN if a type is missing or unknown. */
 static double gemm_bytes(const struct trace_gemm *g, const char *types) {
     const char *comma = strchr(types, ','), *arrow = strstr(types, "->");
     if (!comma || !arrow || comma > arrow) return NAN;

@@ -72,8 +72,8 @@ static const char *text_or_null(const struct timeline *tl, uint32_t text) {
     return text ? timeline_text(tl, text) : NULL;
 }
 
-/* Returns the shape of a range with known FLOPs; TIMELINE_NONE if the range is not a product or its FLOPs do
- * not agree with its sizes. */
+/* Returns the index of the range's product in b->shapes; TIMELINE_NONE if the range is not a product, its
+ * FLOPs are unknown, or they do not agree with its sizes. */
 static uint32_t shape_of_range(struct gemm_builder *b, size_t i) {
     const struct timeline_ranges *r = &b->c->tl->ranges;
     if (!r->detail[i] || !isfinite(b->c->range_flops[i])) return TIMELINE_NONE;

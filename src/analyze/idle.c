@@ -1,8 +1,8 @@
 /* Classifies why a device waited. For a gap that ends with a kernel or a copy, the rules apply in this order:
  *   1. No launch is known, or the device is the CPU: unknown.
  *   2. The work was launched before the gap began, or it is a later node of a running graph. The host was
- *      not late. The cause is kernel-to-kernel latency on one stream or, above LATENCY_NS, a wait for another
- *      stream.
+ *      not late. If the work before the gap ran on the same stream and the gap is at most LATENCY_NS, the
+ *      cause is kernel-to-kernel latency; otherwise it is a wait for another stream.
  *   3. Otherwise the host was late. If it was in a synchronisation after the device became idle, or in calls
  *      that launch nothing (a blocking copy) for most of the gap: synchronisation. If it had launched nothing
  *      for QUIET_NS before: no work. Otherwise: launch gap. If the work starts later than LATENCY_NS after

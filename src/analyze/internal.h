@@ -74,7 +74,7 @@ struct context {
     uint8_t *range_counted;    /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
     uint32_t *previous_launch; /* [launches.n]: previous call of the same thread; TIMELINE_NONE: none */
     struct power_index *power; /* [ndevices]; set by power.c */
-    double *stage_chain_ns; /* [nstages] possible saving by fusing chains of element-wise kernels; chains.c */
+    double *stage_chain_ns;    /* [nstages] possible saving by fusing chains of kernels; see chains.c */
     uint64_t *stage_chain_kernels;
 };
 

@@ -25,7 +25,8 @@ static uint64_t product(const uint32_t d[3]) {
     return (uint64_t)d[0] * (d[1] ? d[1] : 1) * (d[2] ? d[2] : 1);
 }
 
-/* Unknown sizes match any size. */
+/* Unknown sizes match any size. If the profile has only the product of its sizes, the products are
+ * compared. */
 static bool same_dims(const uint32_t profile[3], const uint32_t run[3]) {
     if (!profile[0] || !run[0]) return true;
     if (!profile[1]) return product(profile) == product(run);
@@ -52,8 +53,8 @@ static bool same_function(const char *a, const char *b) {
     return n == strcspn(b, "<") && memcmp(a, b, n) == 0;
 }
 
-/* Returns true if another kernel of the run, or another profile, has the same function and geometry, so
- * that the match is ambiguous. */
+/* Returns true if the match is ambiguous: another kernel of the run, or another profile, has the same
+ * function and geometry but another normalised name. */
 static bool ambiguous(const struct matching *m, size_t profile, size_t kernel) {
     const struct timeline_shape *s = shape_of(m->a, kernel);
     for (size_t i = 0; i < m->a->nkernels; i++)

@@ -1,5 +1,5 @@
 /* Measurements of single kernels by Nsight Compute, matched with the kernel classes of a run by name, grid
- * and block. Percentages are 0..100. NaN, NULL and 0 mean not measured. */
+ * and block. Percentages are 0..100. NaN and NULL mean not measured. */
 #ifndef ANALYZE_KERNEL_PROFILE_H
 #define ANALYZE_KERNEL_PROFILE_H
 

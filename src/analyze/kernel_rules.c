@@ -200,7 +200,7 @@ static const struct rule {
     { "upsample", ANY, C(ELEMENTWISE) },
     { "downsample", ANY, C(ELEMENTWISE) },
     { "grid_sampler", ANY, C(ELEMENTWISE) },
-    /* before the GEMM row, because one such kernel has a GEMM in its name */
+    /* before the GEMM rows, because the name of one of these kernels contains GEMM */
     { "silu*quant", ANY, C(ELEMENTWISE) },
 
     /* products */

@@ -144,8 +144,8 @@ static void find_stage_peaks(struct context *c, const struct walk *w, struct ana
     }
 }
 
-/* Keeps all points if there are at most MAX_POINTS, else one point for each of MAX_POINTS periods: the point
- * with the largest total. */
+/* Keeps all points if there are at most MAX_POINTS. Otherwise divides the time into MAX_POINTS periods and
+ * keeps the point with the largest total of each period. */
 static void keep_series(struct context *c, const struct walk *w, struct analysis_memory *out) {
     uint64_t start = w->points.v[0].time_ns, span = w->points.v[w->points.n - 1].time_ns - start + 1;
     struct analysis_memory_point *series = analysis_alloc(c, MAX_POINTS + 1, sizeof *series);

@@ -34,7 +34,8 @@ static bool same_name(const struct interval *a, const struct interval *b) {
     return a->process == b->process && a->name == b->name;
 }
 
-/* A range that launches on several streams has a mirror on each of them. Overlapping mirrors are merged. */
+/* Collects the mirrors. A range that launches on several streams has a mirror on each of them, so overlapping
+ * mirrors of the same name and process are merged. */
 static void find_mirrors(const struct context *c, struct intervals *out) {
     const struct timeline_ranges *r = &c->tl->ranges;
     for (size_t i = 0; i < r->n; i++)

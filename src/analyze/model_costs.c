@@ -46,8 +46,9 @@ struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
     return peak;
 }
 
-/* Returns the keys per sequence for decode steps with an unknown number of keys: the mean prompt length plus
- * half of the tokens that a request generates. NaN: the trace has no prompts. */
+/* Returns the keys per sequence for decode steps with an unknown number of keys: the mean prompt length, half
+ * of the tokens that a request generates, and the new token. NaN: the trace has no prompts of known
+ * length. */
 static double usual_context(const struct analysis *a) {
     const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
     if (!prefill || !(prefill->tokens_out > 0) || !(prefill->tokens_in > 0)) return NAN;
@@ -116,8 +117,8 @@ static bool has_labels(const struct analysis_stage *s) {
     return s && s->token_source && strcmp(s->token_source, "range labels") == 0;
 }
 
-/* Adds the cost of one step. A step generates one token per sequence. Returns false if the number of
- * sequences, of tokens or of keys is unknown. */
+/* Adds the cost of one step. A step generates one token per sequence. Adds nothing and returns false if the
+ * step is unfinished, or if its number of sequences, tokens or keys is unknown. */
 static bool add_step(const struct context *c, const struct llm_shards *shards,
                      const struct analysis_occurrence *o, struct llm_cost *sum) {
     struct llm_setup setup = { .peak = model_peak(c, shards->parts[0]) };
@@ -221,14 +222,16 @@ static const char *find_split(struct context *c, struct rank_split *out) {
                    "--tp, --pp or --ep";
 }
 
-/* The data parallel ranks are often not given: the experts' GPUs beyond tp belong to other replicas. */
+/* The degree of data parallelism is often not given. If experts are spread over more GPUs than tp, the other
+ * GPUs then count as replicas. */
 static struct llm_layout layout_of(const struct rank_split *r) {
     struct llm_layout l = llm_layout_of(r->tp, r->pp, r->ep, r->dp);
     if (!r->dp && l.ep > l.tp) l.dp = (l.ep + l.tp - 1) / l.tp;
     return l;
 }
 
-/* Returns why the model in the program's files cannot be the model that ran; NULL: the trace agrees. */
+/* Returns why the model in the program's files cannot be the model that ran. NULL: the trace agrees or has no
+ * steps, or the user gave the model. */
 static const char *disagrees(struct context *c, const struct llm_model *m) {
     const struct recognition *r = &c->a->recognition;
     if (!c->in->llm_from || !r->nsteps) return NULL;

@@ -174,7 +174,7 @@ static bool count_mm(const struct call *c, struct work *w) { return count_produc
 static bool count_addmm(const struct call *c, struct work *w) { return count_product(c, 1, false, w); }
 static bool count_linear(const struct call *c, struct work *w) { return count_product(c, 0, true, w); }
 
-/* The inputs are 8-bit. The type of the result is not recorded. */
+/* The inputs are 8-bit. The type of the result is not recorded, so the bytes are unknown. */
 static bool count_scaled_mm(const struct call *c, struct work *w) {
     if (!count_product(c, 0, false, w)) return false;
     w->bytes = NAN;
@@ -248,7 +248,7 @@ static double attended(double queries, double keys, enum mask mask) {
     return rows * before + rows * (rows + 1) / 2 + rest * keys;
 }
 
-/* query, key, value: [batch, heads, tokens, size], or [batch, tokens, heads, size]. */
+/* query, key, value: [batch, heads, tokens, size] if heads_first, else [batch, tokens, heads, size]. */
 static bool count_attention(const struct call *c, bool heads_first, enum mask mask, struct work *w) {
     const struct tensor *q = &c->tensors[0], *k = &c->tensors[1], *v = &c->tensors[2];
     if (c->ntensors < 3 || q->ndims != 4 || k->ndims != 4 || v->ndims != 4 || !c->has_values) return false;
@@ -316,7 +316,8 @@ static const struct {
     { "aten::_efficient_attention_forward", count_efficient },
 };
 
-/* Returns the narrower type of the first two tensors: both operands, or the bias and the first operand. */
+/* Returns the narrower type of the first two tensors: both operands, or the bias and the first operand.
+ * LLM_DTYPE_UNKNOWN: one of the types is unknown. */
 static enum llm_dtype operand_type(const struct call *c) {
     const struct tensor *a = &c->tensors[0], *b = &c->tensors[1];
     if (!a->type || !b->type) return LLM_DTYPE_UNKNOWN;

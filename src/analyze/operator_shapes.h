@@ -25,7 +25,7 @@ struct operator_gemm {
     char types[32]; /* types of both operands: "bf16,bf16"; empty: not recorded */
 };
 /* Sets *out to the sizes of a product. Also accepts the native engine's "x[512,1280]f32 w[1280,1280]bf16" for
- * any name. Returns false for other operators. */
+ * any name. Returns false for other operators and invalid sizes. */
 bool operator_shapes_gemm(const char *name, const char *detail, struct operator_gemm *out);
 
 #endif

@@ -96,7 +96,8 @@ static struct call_kernels *kernels_of_calls(const struct context *c, const uint
     return calls;
 }
 
-/* Computes the time of each counted call's FLOPs at the peak of the type that its longest kernel uses. */
+/* Computes the time of each range's FLOPs at the peak of its type. The name of its longest kernel may show
+ * that it computes F32 in TF32. */
 static void set_compute_time(struct context *c, const uint8_t *types, const struct call_kernels *calls) {
     const struct timeline *tl = c->tl;
     for (size_t i = 0; i < tl->ranges.n; i++) {

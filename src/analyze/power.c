@@ -21,8 +21,8 @@ static const struct {
 
 static double scaled_or_nan(uint32_t v, double scale) { return v == TRACE_UNKNOWN_U32 ? NAN : v * scale; }
 
-/* Computes the energy since the first sample: from the device's energy counter if there is one, else power
- * times time. */
+/* Computes the energy since the first sample: from the device's energy counter if all samples contain it,
+ * else power times time. */
 static void index_device(struct context *c, uint32_t device, size_t n) {
     const struct timeline_powers *p = &c->tl->powers;
     struct power_index *x = &c->power[device];
@@ -62,7 +62,8 @@ static double joules_at(const struct power_index *x, uint64_t time_ns) {
     return x->joules[lo - 1] + part * (x->joules[lo] - x->joules[lo - 1]);
 }
 
-/* Returns the energy of a device between two times in J; NaN if the samples do not cover the period. */
+/* Returns the energy of a device between two times in J; NaN if the samples do not cover the period. One
+ * sample interval may be missing at each end. */
 static double joules_between(const struct context *c, uint32_t device, uint64_t from_ns, uint64_t to_ns) {
     const struct power_index *x = &c->power[device];
     if (x->n < 2 || to_ns <= from_ns) return NAN;

@@ -1,5 +1,5 @@
-/* The launch queue: the number of launches that wait when a kernel starts. If the host is ahead, the queue
- * is filled; if it is behind, the queue contains only the starting kernel. */
+/* The launch queue: the number of other launches that wait when a kernel starts. If the host is ahead,
+ * launches wait; if it is behind, none does. */
 #include <stdlib.h>
 #include <string.h>
 

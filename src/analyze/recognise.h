@@ -23,12 +23,13 @@ struct recognised_step {
     bool certain;            /* kind, tokens and requests are supported by agreeing evidence */
     const char *doubt;       /* why the step is not certain; NULL: it is certain */
     double tokens, requests; /* rows of the forward pass, and rows that were sampled; NaN: unknown */
-    /* Keys per query of a decode step with one request, and the limits derived from kernels and copies.
-     * NaN: unknown */
+    /* Keys per query of a decode step: the number if the step has one request, and limits derived from
+     * kernels and copies. NaN: unknown */
     double context, context_least, context_most;
-    uint32_t device, process;  /* rows of the timeline */
-    uint32_t thread;           /* thread that launched the step; TIMELINE_NONE: unknown */
-    uint64_t start_ns, end_ns; /* host time, from its first call to the first call of the next step */
+    uint32_t device, process; /* rows of the timeline */
+    uint32_t thread;          /* thread that launched the step; TIMELINE_NONE: unknown */
+    /* host time; the end is the first call of the next step, or its own end before a pause */
+    uint64_t start_ns, end_ns;
     uint64_t gpu_start_ns, gpu_end_ns;
     size_t first, count; /* its part of recognition.work */
     uint32_t layers;     /* number of attention kernels in sequence; 0: none found */
@@ -46,7 +47,7 @@ struct recognised_work {
 struct recognised_phases {
     uint64_t steady_from_ns, steady_to_ns; /* both 0: no steps */
     /* time from the first to the last large copy to the device before the steps; bytes of all copies to the
-     * device before the steps */
+     * device before the steps, 0 without large copies */
     double load_ns, load_bytes;
     double start_ns; /* start-up: from the first record to the first step, without load_ns */
     double warm_up_ns, steady_ns, shutdown_ns;

@@ -1,8 +1,8 @@
-/* Cuts the work of a device into forward passes. The layers of a model are visible as attention kernels
- * with matrix products between them. A position between two layers is the border of a pass if an event
- * occurs there that happens once per pass: token ids are looked up, a token is sampled, a result is copied
- * to the host, or a graph is launched. A kind of event is used if it gives the same number of layers in
- * every pass. */
+/* Cuts the work of a device into forward passes. The layers of a model are visible as attention kernels with
+ * matrix products between them. A position between two layers is the border of a pass if an event occurs
+ * there that happens once per pass: token ids are looked up, a token is sampled, a result is copied to the
+ * host, or a graph is launched. A kind of event is used if most layers are then in passes with the same
+ * number of layers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static bool is_copy(const struct item *i, enum trace_copy_kind kind) {
     return !i->is_kernel && i->copy == kind;
 }
 
-/* Finds the first attention kernel after a matrix product: one per layer. */
+/* Finds one attention kernel per layer: the first one of all, and each first one after a matrix product. */
 static void find_anchors(const struct group *g, enum kernel_category attention, struct positions *out) {
     bool product = true;
     out->n = 0;
@@ -74,8 +74,8 @@ static size_t products_per_layer(const struct group *g, const struct positions *
     return median;
 }
 
-/* Finds one write into the cache per layer. Used for programs without attention kernels, such as XLA
- * programs. */
+/* Finds the kernels that write into the KV cache; each one counts as a layer. Used for programs without
+ * attention kernels, such as XLA programs. */
 static void find_updates(const struct group *g, struct positions *out) {
     out->n = 0;
     for (size_t i = 0; i < g->n; i++)
@@ -223,7 +223,7 @@ static size_t border(const struct group *g, const struct choice *c, size_t lo, s
     return limit;
 }
 
-/* Returns the first copy to the host after a token was sampled; SIZE_MAX: none. */
+/* Returns the first copy to the host after a token was sampled, from item `from` on; SIZE_MAX: none. */
 static size_t read_back(const struct group *g, size_t from) {
     bool sampled = false;
     for (size_t i = from; i < g->n; i++) {
@@ -248,7 +248,8 @@ static size_t input_start(const struct group *g, size_t anchor) {
 }
 
 /* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
- * the median of the other passes. With only one pass, the pass begins after the last large copy or long
+ * the median of the other passes. If a sampled token is copied to the host after the last layer, the last
+ * pass ends with this copy instead. With only one pass, the pass begins after the last large copy or long
  * pause. */
 static void trim_ends(struct group *g) {
     size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
@@ -360,8 +361,8 @@ static void merge_parts(struct group *g, uint32_t layers) {
     g->npasses = kept;
 }
 
-/* A pass is an encoder if a pass of the decoder follows it, and its attention does not occur in passes with
- * the usual number of layers. */
+/* A pass is an encoder if it has another number of layers than usual, a pass with the usual number follows
+ * it, may_encode() is true for it, and its attention kernels do not occur in passes with the usual number. */
 static void mark_encoders(struct group *g, uint32_t layers) {
     bool *usual = xcalloc(g->tl->nshapes + 1, sizeof *usual);
     for (size_t i = 0; i < g->npasses; i++)

@@ -8,7 +8,7 @@
 #include "base/util.h"
 
 #define LARGE_COPY_BYTES (1u << 20)
-/* a leading step is warm-up if its time per kernel is this many times the usual time */
+/* a leading step is warm-up if its time per kernel is more than this many times the usual time */
 #define WARM_UP_TIMES 3.0
 #define WARM_UP_LEAST 4 /* with fewer steps of a kind, the usual time is unknown */
 
@@ -52,8 +52,8 @@ void recognise_warm_up(struct recognition *r) {
     r->phases.warm_up_steps = last;
 }
 
-/* Sets the time of the large copies to the device before the first step, which load the weights, and the
- * bytes of all copies to the device before it. */
+/* Sets the time from the first to the last large copy to the device before `until_ns` (these copies load the
+ * weights), and the bytes of all copies to the device before it. Both are 0 without large copies. */
 static void find_load(const struct timeline *tl, uint64_t until_ns, struct recognised_phases *p) {
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; i < tl->copies.n; i++) {

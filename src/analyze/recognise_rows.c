@@ -151,7 +151,7 @@ static bool ids_moved(const struct group *g, const struct pass *p, uint32_t rows
 }
 
 /* Returns the number of elements in one row of activations; 0: unknown. It is computed from copies of all
- * rows on the device, which occur at least once per layer. */
+ * rows on the device, which occur about once per layer; an element has 2 bytes. */
 static uint64_t row_elements(const struct group *g, const struct pass *p, uint32_t tokens) {
     uint64_t bytes = 0, seen = 0;
     for (size_t i = p->first_anchor; i < p->last_anchor && tokens; i++) {
@@ -462,7 +462,7 @@ static bool is_language_model(const struct group *g, const struct recognised_ste
 }
 
 /* Returns the bytes that the program copies to the host per sampled row (logits or an id): the size that all
- * passes with one row share. 0: the program copies something else. */
+ * passes with one row share. 0: unknown, or the program copies something else. */
 static uint64_t logits_row_bytes(const struct group *g, const struct evidence *e) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < g->npasses; i++) {

@@ -6,7 +6,8 @@
  *         After the last work, the thread that launched the last work is used.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: the next work waited after its launch call for longer than a launch takes
- *         (UNRECORDED_DELAYS medians), or nothing was recorded at that time (outside of windows).
+ *         (UNRECORDED_DELAYS medians, at least UNRECORDED_LEAST_NS), or nothing was recorded at that time
+ *         (outside of windows).
  * This walk is separate from walk.c, which divides time between kernels only: see there. */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* multiple of the median delay from a launch call to the start of its work */
+/* a longer wait counts as unrecorded, in medians of the delay from a launch call to the start of its
+ * kernel */
 #define UNRECORDED_DELAYS 10.0
 #define UNRECORDED_LEAST_NS 50000.0 /* shorter waits never count as unrecorded */
 

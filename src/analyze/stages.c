@@ -111,7 +111,7 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
 }
 
 /* Returns true if a range whose name looks like a stage (lm_head, vision_model) is only a module: the program
- * marks its stages itself, or it was timed by stages of other names. */
+ * marks the stage around it, or the run was timed by stages of other names. */
 static bool is_module(const struct context *c, const struct building *b, uint32_t around,
                       const struct stage_match *m) {
     if (!m->guessed) return false;
@@ -151,7 +151,7 @@ static void find_occurrences(struct context *c, struct building *b, struct match
     }
 }
 
-/* If no range is a stage, the whole trace is one stage. */
+/* Makes the whole trace one stage, if no range is a stage and no steps were recognised. */
 static void add_whole_trace(struct context *c, struct building *b) {
     vec_push(&b->stages, new_stage("whole trace", "whole trace"));
     b->stages.v[0].implicit = true;

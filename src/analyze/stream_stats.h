@@ -1,5 +1,5 @@
-/* Statistics of more values than should be kept in memory. Count, sum and mean are over all values; deviation
- * and percentiles are over at most STREAM_STATS_MAX of them, evenly spaced in order of arrival.
+/* Statistics of more values than should be kept in memory. Count, sum and mean are over all values; all
+ * other figures are over at most STREAM_STATS_MAX of them, evenly spaced in order of arrival.
  *     struct stream_stats s = { 0 };
  *     stream_stats_add(&s, v);
  *     struct stats r = stream_stats_take(&s);     -- frees the values; s can be used again */

@@ -1,5 +1,5 @@
 /* Kernels by name, and events and problems by kind. Every input of `inferprof stats` provides them, even a
- * table of sums without times.
+ * table of sums without timestamps.
  *     struct sums s;
  *     sums_init(&s);
  *     sums_add_kernel(&s, name, strlen(name), calls, total_ns);     -- adds to the row of that name

@@ -22,8 +22,8 @@ static bool same_process(const struct context *c, uint32_t occurrence, uint32_t 
     return process == TIMELINE_NONE || process == c->tl->threads[thread].process;
 }
 
-/* Returns the innermost occurrence that is open in the token's process at its time; ANALYSIS_NONE: none. A
- * token generated just after a stage ended belongs to that stage. */
+/* Returns the innermost occurrence that is open in the token's process at its time; ANALYSIS_NONE: none. If
+ * none is open, a generated token belongs to the top-level occurrence that ended last. */
 static uint32_t occurrence_at(const struct context *c, const struct open_occurrences *open, size_t token) {
     const struct timeline_tokens *t = &c->tl->tokens;
     uint32_t after = ANALYSIS_NONE;
@@ -96,8 +96,9 @@ struct intervals {
     size_t n, cap;
 };
 
-/* Computes the intervals between the tokens of an occurrence. The interval of the first token begins at the
- * start of the occurrence. A record of several tokens counts as one interval with their mean. */
+/* Computes the intervals between the tokens of a request in an occurrence. The interval of the first token
+ * begins at the start of the occurrence. A record of several tokens counts as one interval with their
+ * mean. */
 static void token_intervals(struct context *c, const uint32_t *owner, struct intervals *by_stage) {
     const struct timeline_tokens *t = &c->tl->tokens;
     struct made *made = xmalloc((t->n + 1) * sizeof *made);

@@ -132,7 +132,8 @@ static double timed_tokens(struct context *c, const struct analysis_stage *s, co
     return s->timing_ms.n && tokens ? timing_stats(c, s->timing, tokens).median : NAN;
 }
 
-/* If the trace has no token counts, the counts of the timed repeats are used. */
+/* Sets the token counts and the rate. If the trace has no token counts, the counts of the timed repeats are
+ * used. */
 static void set_tokens(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing;
     double in = timed_tokens(c, s, t ? t->tokens_in : NULL),
@@ -291,7 +292,8 @@ static void set_utilization(struct context *c, struct analysis_stage *s) {
     if (c->in->read_bytes_per_s > 0) s->mbu_read = s->mbu * s->peak_bytes_per_s / c->in->read_bytes_per_s;
 }
 
-/* Computes MFU and MBU over the top-level stages (prefill and decode). Image stages are parts of prefill. */
+/* Computes MFU and MBU over the top-level stages (prefill and decode), MBU over timed stages only. Image
+ * stages are parts of prefill. */
 static void set_model_utilization(struct analysis *a) {
     double mfu_seconds = 0, flops_seconds = 0, mbu_seconds = 0, timed_seconds = 0;
     for (size_t i = 0; i < a->nstages; i++) {

@@ -1,13 +1,10 @@
 /* The pass over the kernels of a device, in order of their start. It determines which kernel owns each
- * nanosecond, and the time of each occurrence from its first to its last kernel.
- *
- * Sharing: while n kernels run, each owns 1/n of the time. v_ns is the time that a kernel running from the
- * beginning would own, so a kernel owns v_ns at its end minus v_ns at its start. One pass is sufficient for
- * any overlap.
- *
- * stage_time.c walks over the same device a second time, because it divides time differently: it shares time
- * between kernels, copies and memsets. A kernel that overlaps a copy owns all of its time here, so that the
- * kernel tables add up to the kernel time, but only half of it there, so that the stages add up to the
+ * nanosecond, and the time of each occurrence from its first to its last kernel. Sharing: while n kernels
+ * run, each owns 1/n of the time. v_ns is the time that a kernel running from the beginning would own, so a
+ * kernel owns v_ns at its end minus v_ns at its start. One pass is sufficient for any overlap. stage_time.c
+ * walks over the same device a second time, because it divides time differently: it shares time between
+ * kernels, copies and memsets. A kernel that overlaps a copy owns all of its time here, so that the kernel
+ * tables add up to the kernel time, but only half of the overlap there, so that the stages add up to the
  * timeline. The two walks share the heap (end_heap.h) and the union (interval_union.h). */
 #include <math.h>
 #include <stdlib.h>
