@@ -1,5 +1,5 @@
-/* The batch over time: requests per step as a line, and steps with prompts as bars. The height of a bar is
- * the number of tokens. */
+/* The batch over time: requests per step as a line, and all steps except decode as bars. The height of a bar
+ * is the number of tokens. */
 #include <math.h>
 
 #include "base/svg.h"

@@ -1,4 +1,4 @@
-/* A flame graph, drawn downwards: each row is a call below its caller, as wide as its time. */
+/* A flame graph, drawn downwards: each call is a rectangle below its caller, as wide as its time. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

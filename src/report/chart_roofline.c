@@ -1,4 +1,5 @@
-/* Draws kernels and stages under the device's roof: FLOP/s over FLOP per byte, both logarithmic. */
+/* Draws kernels, operators and stages under the device's roof: FLOP/s over FLOP per byte, both
+ * logarithmic. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +90,7 @@ static void draw_roof(const struct plane *p, double peak_flops, double peak_byte
     svg_text(out, px(p, mid) - 8, py(p, mid * peak_bytes) - 6, SVG_END, "ink", label);
 }
 
-/* Draws the memory roof for the read bandwidth that `calibrate` measured, below the roof of the datasheet. */
+/* Draws a second, dashed memory roof for the read bandwidth that `calibrate` measured, if it is known. */
 static void draw_read_roof(const struct plane *p, double peak_flops, double read_bytes, struct strbuf *out) {
     if (!(peak_flops > 0 && read_bytes > 0)) return;
     double from = fmax(pow(10, p->x0), pow(10, p->y0) / read_bytes), ridge = peak_flops / read_bytes;

@@ -14,7 +14,7 @@ static double longest_stage(const struct view *v) {
     return most;
 }
 
-/* Returns true if a stage has a reason for its ratio: the labels then need more space. */
+/* Returns true if a label explains a ratio beyond its limit. The labels then need more space. */
 static bool has_reason(const struct view *v) {
     for (size_t i = 0; i < v->nstages; i++)
         if (v->stages[i]->over.brief) return true;

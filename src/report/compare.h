@@ -94,11 +94,11 @@ struct comparison {
 void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c);
 void compare_free(struct comparison *c);
 bool compare_has_common_stage(const struct comparison *c); /* true if a stage has a time on both sides */
-/* Returns a top-level stage with a test result, or NULL. If NULL, *reason is set to the reason for the
- * first stage. */
+/* Returns the first top-level stage with a test result, or NULL. If NULL, *reason is the first `reason` of a
+ * top-level stage; it may be NULL. */
 const struct compare_row *compare_judged_stage(const struct comparison *c, const char **reason);
-/* Returns the top-level stage with the worst slowdown above `allowed` (0.05: 5%), or NULL. Tests the lower
- * end of its interval, or the change itself if too few processes were run for an interval. */
+/* Returns the top-level stage with the worst significant slowdown above `allowed` (0.05: 5%), or NULL.
+ * Compares the lower end of its interval with `allowed`, or the change itself if it has no interval. */
 const struct compare_row *compare_regression(const struct comparison *c, double allowed);
 
 enum compare_form { COMPARE_TEXT, COMPARE_MARKDOWN };

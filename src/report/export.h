@@ -23,14 +23,15 @@ struct export_job {
 };
 
 #define EXPORT_FORMATS "perfetto|chrome|csv|sqlite|speedscope|collapsed|pprof"
-bool export_is_stacks(
-    const char *format); /* true for formats with sums over the whole trace, which cannot have a window */
+/* Returns true for formats with sums over the whole trace, which cannot have a window. */
+bool export_is_stacks(const char *format);
 
 void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a);
 void export_close(struct export_job *x);
 
-/* Sets the window. "STAGE": its typical occurrence. "STAGE:2..5": occurrences 2 to 5, counted from 0.
- * "STAGE:10ms..25ms": that time range, relative to the start of its first occurrence. */
+/* Sets the window. "STAGE": its typical occurrence. "STAGE:2": its occurrence 2, counted from 0.
+ * "STAGE:2..5": occurrences 2 to 5. "STAGE:10ms..25ms": that time range, relative to the start of its first
+ * occurrence. */
 int export_window(struct export_job *x, const char *text, struct err *err);
 
 /* A parsed window. */
@@ -60,8 +61,8 @@ static inline bool export_has(const struct export_job *x, uint64_t start_ns, uin
 static inline bool export_has_launch(const struct export_job *x, size_t i) {
     return !x->has_launch || x->has_launch[i];
 }
-uint32_t export_pid(const struct export_job *x,
-                    uint32_t process); /* unknown: 1, 2, ...; repeated: 1000000, ...  */
+/* Returns the recorded id; index + 1 if it is unknown; 1000000 + index for all processes if ids repeat. */
+uint32_t export_pid(const struct export_job *x, uint32_t process);
 /* Returns the command; for a rank "rank 3 on node1: command", written to buf. */
 const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap);
 /* Returns the process that alone uses a device; TIMELINE_NONE: there is none, or the trace does not have

@@ -1,5 +1,5 @@
-/* Sections of report.html, which write nothing if there is nothing to show, and parts that other pages
- * use. */
+/* Sections of report.html, and parts that other pages use. A section about data that the run does not have
+ * writes nothing. */
 #ifndef REPORT_HTML_H
 #define REPORT_HTML_H
 

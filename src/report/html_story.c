@@ -234,7 +234,8 @@ void html_stages(const struct view *v, struct strbuf *out) {
     html_section_end(out);
 }
 
-/* For programs without annotations: writes the recognised phases and steps, and the anatomy of a token. */
+/* Writes the recognised phases and steps, and the anatomy of a token. Writes nothing if no steps were
+ * recognised. */
 void html_understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT, anatomy = STRBUF_INIT;
     struct table t;

@@ -19,7 +19,7 @@
 #define MAX_EMBEDDED_CSV (600u << 10)
 
 /* Writes a download link that contains the file itself, so that it works without a server; for a large file,
- * a link to it. Frees the table. */
+ * a link to it. A slim page gets no link. Frees the table. */
 static void download(const struct view *v, struct strbuf *out, const char *name, struct table *t) {
     struct strbuf csv = STRBUF_INIT;
     if (!v->run->slim) {

@@ -149,7 +149,8 @@ static bool has_chart(const struct view *v, const struct chart *c) {
     return drawn;
 }
 
-/* For programs without annotations: writes the recognised phases and steps, and the anatomy of a token. */
+/* Writes the recognised steps and the anatomy of a token, if there are any; for programs without annotations,
+ * also the phases. */
 static void understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     struct table t;
@@ -256,7 +257,7 @@ static void profiles(const struct view *v, struct strbuf *out) {
     strbuf_free(&note);
 }
 
-/* Writes a table. In the report of an engine run, also a section without rows is written. */
+/* Writes a table with its heading. A table without rows is written only in the report of an engine run. */
 static void section(const struct view *v, struct strbuf *out, const char *heading, struct table *t) {
     if (v->run->engine)
         markdown_section_always(out, heading, t);

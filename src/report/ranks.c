@@ -149,7 +149,8 @@ static void md_findings(const struct rank_report *r, struct strbuf *out) {
     }
 }
 
-/* Writes the heat map as numbers: compute, waiting, moving and idle time per step of each rank and stage. */
+/* Writes the heat map as numbers: compute, waiting, moving and idle time per step of each rank and stage.
+ * Writes nothing for more than RANK_ROWS_MAX ranks. */
 static void md_heat(const struct rank_report *r, struct strbuf *out) {
     const struct rank_job *job = r->job;
     struct table t;

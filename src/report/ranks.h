@@ -35,7 +35,8 @@ void rank_json(const struct rank_report *r, struct strbuf *out);
 /* Tables; the caller prints and frees them. */
 void rank_table_stages(const struct rank_report *r, struct table *t);
 void rank_table_nodes(const struct rank_report *r, struct table *t);
-/* If there are more than RANK_ROWS_MAX ranks, lists the slowest. Returns the number of omitted ranks. */
+/* If there are more than RANK_ROWS_MAX ranks, lists those that arrive latest at collectives. Returns the
+ * number of omitted ranks. */
 size_t rank_table_ranks(const struct rank_report *r, struct table *t);
 void rank_table_collectives(const struct rank_report *r, struct table *t);
 void rank_table_communicators(const struct rank_report *r, struct table *t);

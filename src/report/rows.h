@@ -38,9 +38,8 @@ void rows_mfu_md(const struct view *v, struct table *t);
 void rows_timeline_md(const struct view *v, struct table *t);
 void rows_idle_md(const struct view *v, struct table *t);  /* GPU idle time by cause, ms per request */
 void rows_queue_md(const struct view *v, struct table *t); /* launch queue per stage */
-void rows_communication_md(const struct view *v,
-                           /* one row per device; no rows if there is no communication */
-                           struct table *t);
+/* one row per device; no rows if there is no communication */
+void rows_communication_md(const struct view *v, struct table *t);
 void rows_tokens_md(const struct view *v, struct table *t); /* percentiles of the time per output token */
 void rows_categories_md(const struct view *v, struct table *t);
 void rows_overhead_md(const struct view *v, struct table *t); /* profiling overhead */
@@ -52,13 +51,14 @@ void rows_drop_unknown(struct table *t);
 void rows_anatomy_md(const struct view *v, struct table *t);
 void rows_anatomy_csv(const struct view *v, struct table *t);
 void rows_anatomy_terminal(const struct view *v, size_t limit, struct table *t);
-void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out); /* empty without tokens */
+/* empty if the tokens are unknown, except for decode */
+void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out);
 void rows_anatomy_note(const struct view *v, struct strbuf *out);
 struct column_items rows_anatomy_items(const struct view *v);
 extern const struct column_group rows_anatomy_columns;
 void rows_kinds_md(const struct view *v, struct table *t); /* recognised steps by kind */
-void rows_recognition_note(const struct view *v,
-                           struct strbuf *out); /* which stages and steps were recognised */
+/* Writes which steps were recognised; nothing if the trace marks stages or no steps were recognised. */
+void rows_recognition_note(const struct view *v, struct strbuf *out);
 struct column_items rows_kind_items(const struct view *v);
 extern const struct column_group rows_kind_columns;
 void rows_steps_csv(const struct view *v, struct table *t); /* recognised steps */
@@ -66,8 +66,8 @@ void rows_phases_md(const struct view *v, struct table *t); /* no rows if no ste
 void rows_environment_md(const struct view *v, struct table *t);
 /* One row per stage; no rows if there are no counters. */
 void rows_counters_md(const struct view *v, struct table *t);
-void rows_counters_note(const struct view *v,
-                        struct strbuf *out); /* explains how counters were sampled; may be empty */
+/* Explains how counters were sampled; may be empty. */
+void rows_counters_note(const struct view *v, struct strbuf *out);
 
 /* A note about the Nsight Compute profiles: how many kernels were profiled, and which of them are not in
  * the run. Empty without profiles. `a` may be NULL. */
@@ -79,8 +79,8 @@ struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const v
 extern const struct column_group rows_device_columns, rows_group_columns, rows_stability_columns,
     rows_power_columns;
 
-/* Writes one paragraph about the sub-stages with their MFU, vision as a whole, and the rest of prefill.
- * Writes nothing if there are no sub-stages. */
+/* Writes one paragraph about the sub-stages with their MFU. If prefill has sub-stages, also about vision as a
+ * whole and the rest of prefill. Writes nothing if there are no sub-stages. */
 void rows_vision_note(const struct view *v, struct strbuf *out);
 
 #endif

@@ -5,7 +5,7 @@
 #include "report/columns.h"
 #include "report/view.h"
 
-/* [0]: times, model and utilization. [1]: data from the trace; empty without a trace. */
+/* [0]: times, model and utilization. [1]: data from the trace; unknown without a trace. */
 extern const struct column_group stage_columns[2];
 extern const struct column_group stage_idle_columns[1]; /* idle time and launch queue */
 enum { STAGE_CAUSE_GROUPS = ANALYSIS_IDLE_CAUSES + 1 };

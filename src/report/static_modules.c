@@ -1,5 +1,5 @@
-/* The part of static_compute that breaks the model down: operators per layer, modules, and activations of the
- * recorded request. */
+/* The part of static_compute that breaks the model down: operators, modules, and activations of the recorded
+ * request. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,14 @@
 
 #define HOTSPOTS 12
 
-/* One operator, or the sum over a module. */
+/* One operator, or the sum over a module; `layers` and output_bytes of a module are the largest of its
+ * operators. */
 struct static_row {
     const char *stage, *module, *op; /* op: NULL for a module */
     uint64_t layers;                 /* number of layers that contain it */
     double params;
-    double prefill_flops, prefill_bytes; /* all layers, one request */
-    double step_flops, step_bytes;       /* all layers, one decode step */
+    double prefill_flops, prefill_bytes; /* all layers, the recorded request */
+    double step_flops, step_bytes;       /* all layers, one decode step after it */
     double output_bytes;                 /* size of the output of one layer in prefill */
 };
 

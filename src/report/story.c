@@ -52,7 +52,8 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         strbuf_addf(out, ", the GPU is busy %s of it", text_percent(s->busy_share).s);
 }
 
-/* Returns the longest stage that is shorter than `last` (NULL: any) and gets its own phrase; NULL: none. */
+/* Returns the stage after `last` (NULL: the first) in descending order of time, among the stages with their
+ * own phrase; NULL: none. */
 static const struct analysis_stage *longest_after(const struct view *v, const struct analysis_stage *last) {
     const struct analysis_stage *best = NULL;
     for (size_t i = 0; i < v->nstages; i++) {

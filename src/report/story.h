@@ -10,8 +10,8 @@ struct story_form {
 };
 extern const struct story_form story_html, story_markdown, story_plain;
 
-/* Writes the result in one sentence, the longest stage first: its duration, the ratio to the roofline time,
- * and how busy the GPU is. If the machine was busy, a warning comes first. */
+/* Writes the result in one sentence about the four longest top-level stages, the longest first: duration,
+ * ratio to the roofline time, and how busy the GPU is. If the machine was busy, a warning comes first. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
 /* Adds "No idle-time analysis for decode: ..."; nothing if the idle time is known. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);

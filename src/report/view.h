@@ -1,5 +1,5 @@
-/* The data that all documents show: the run, and those stages of its analysis that have data. Built once
- * per run and passed to every writer. */
+/* The data that all documents show: the run, and the stages of its analysis, without the only stage of an
+ * empty trace. Built once per run and passed to every writer. */
 #ifndef REPORT_VIEW_H
 #define REPORT_VIEW_H
 
@@ -34,7 +34,7 @@ bool view_stage_has_sentence(const struct analysis_stage *s);
 const char *view_time_source(const struct view *v, const struct analysis_stage *s);
 /* Returns the time of the representative (recorded) repeat; NaN: unknown. */
 double view_representative_ms(const struct analysis_stage *s);
-/* Returns " per step" for savings of a stage with several occurrences, else "". */
+/* Returns " per step" if the saving is that of one of several steps of a stage, else "". */
 const char *view_saving_unit(const struct analysis *a, const struct analysis_finding *f);
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);

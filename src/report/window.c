@@ -103,7 +103,8 @@ static void column(struct strbuf *out, const char *name, const struct slice *s, 
     strbuf_addch(out, ']');
 }
 
-/* Assigns each slice to the first free row, so that children are below their parents. */
+/* Assigns each slice to the first free row, so that children are below their parents. UINT8_MAX: no row is
+ * free. */
 static void stack(struct window *w, uint8_t *row) {
     uint64_t free_at[MAX_ROWS] = { 0 };
     for (size_t i = 0; i < w->slices.n; i++) {
@@ -180,8 +181,8 @@ static bool is_stage_range(const struct window *w, size_t i) {
     return o != ANALYSIS_NONE && w->a->occurrences[o].range == i;
 }
 
-/* Returns true for Python frames ("model.py(12): forward"). They would move the operators that they call a
- * dozen rows down, so they are not drawn if there are operators. */
+/* Returns true for Python frames ("model.py(12): forward") if there are operators. Frames would move the
+ * operators that they call a dozen rows down, so they are not drawn then. */
 static bool is_frame(const struct window *w, size_t i) {
     const char *name = timeline_text(w->tl, w->tl->ranges.name[i]);
     return w->tl->ranges.category[i] == TRACE_CATEGORY_USER && w->has_ops &&
