@@ -75,8 +75,8 @@ static double weight_bytes(const struct llm_setup *s, const struct llm_op *op, d
     return one * (double)op->count * llm_op_expert_share(op);
 }
 
-/* Adds the bytes for reading the cache of past tokens and writing the cache of new tokens. A sliding
- * window limits both to its width. */
+/* Sets the bytes for reading the cache of past tokens and writing the cache of new tokens. A sliding window
+ * limits the past tokens to its width - 1, and the new tokens to its width. */
 static void add_kv(const struct llm_op *op, const struct llm_pass *p, double width, struct llm_cost *c) {
     double numbers = (double)op->kv * (double)op->count * (double)p->batch * width;
     double past = (double)p->past, fresh = (double)p->tokens;
@@ -201,8 +201,9 @@ void llm_cost_scale(struct llm_cost *c, double by) {
     for (size_t i = 0; i < COUNTOF(v); i++) *v[i] *= by;
 }
 
-/* Adds the cost of a run of steps in which no window becomes full. FLOPs and bytes then grow linearly, so
- * the mean of the first and the last step is exact. */
+/* Adds the cost of a run of steps in which no window becomes full. FLOPs and bytes then grow linearly, so the
+ * mean of the first and the last step is exact. The roofline time is approximate if an operator changes from
+ * memory-bound to compute-bound in the run. */
 static void add_run(const struct llm_model *m, const struct llm_setup *s, uint64_t batch, uint64_t first,
                     uint64_t steps, struct llm_cost *sum) {
     struct llm_cost a = llm_cost_decode(m, s, batch, first),

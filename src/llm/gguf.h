@@ -9,8 +9,7 @@
  * The input is untrusted. After a successful open, names are unique and every tensor has a known type. A
  * tensor's size follows from its shape and type. With gguf_open() and gguf_parse(), every tensor is inside
  * its file and does not overlap another tensor. Errors contain the file and, if known, the byte offset.
- * Some readers (all values, all kinds, tensor data) are part of the interface although only tests use them
- * so far. All data belongs to the handle and is valid until gguf_close. Several threads may use a handle. */
+ * All data belongs to the handle and is valid until gguf_close. Several threads may use a handle. */
 #ifndef LLM_GGUF_H
 #define LLM_GGUF_H
 
@@ -94,9 +93,8 @@ const void *gguf_data(const struct gguf *g, const struct gguf_tensor *t); /* NUL
 size_t gguf_values(const struct gguf *g);
 const struct gguf_value *gguf_value_at(const struct gguf *g, size_t i); /* NULL: out of range */
 const struct gguf_value *gguf_value(const struct gguf *g, const char *key);
-bool gguf_u64(const struct gguf *g, const char *key,
-              /* accepts any integer kind if the value is not negative */
-              uint64_t *out);
+/* Accepts any integer kind if the value is not negative. */
+bool gguf_u64(const struct gguf *g, const char *key, uint64_t *out);
 bool gguf_f64(const struct gguf *g, const char *key, double *out); /* any number */
 bool gguf_bool(const struct gguf *g, const char *key, bool *out);
 bool gguf_str(const struct gguf *g, const char *key, struct bytes *out); /* not terminated */

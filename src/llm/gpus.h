@@ -27,13 +27,13 @@ struct llm_gpu {
 
 size_t llm_gpus(void);
 const struct llm_gpu *llm_gpu_at(size_t i);
-/* Finds a GPU by any common spelling: "h100", "NVIDIA H100 80GB HBM3", "a100-80gb", "4090". A name without
- * a variant finds the most common variant. Returns NULL if the name is unknown, missing, or names a part
- * of a card (MIG, vGPU). err then contains the reason and the nearest name. */
+/* Finds a GPU by any common spelling: "h100", "NVIDIA H100 80GB HBM3", "a100-80gb", "4090". A name without a
+ * variant finds the most common variant. Returns NULL if the name is unknown, empty, or names a part of a
+ * card (MIG, vGPU). err then contains the reason, and the nearest name if there is one. */
 const struct llm_gpu *llm_gpu_find(const char *name, struct err *err);
-/* The peak for weights of type `t`. It is the peak of this type if the GPU has units for it and
- * activations have the same type. Otherwise weights are converted to 16-bit numbers before the product,
- * and the 16-bit peak applies. */
+/* The peak for weights of type `t`. For types of at least 16 bits, and for narrower types if the GPU has
+ * units for them and activations have the same type, it is the peak of this type. Otherwise weights are
+ * converted to 16-bit numbers before the product, and the 16-bit peak applies. */
 struct llm_gpu_peak {
     double flop_per_s;   /* NAN: unknown */
     enum llm_dtype type; /* the type whose peak is used */

@@ -1,6 +1,6 @@
 /* A model shared by several GPUs: what each GPU holds, computes and sends, and the roofline time with the
  * links.
- *     struct llm_topology t = { .layout = llm_layout_of(8, 2, 0, 1), .link = llm_link_of_gpu(gpu) };
+ *     struct llm_topology t = { llm_layout_of(8, 2, 0, 1), 8, .link = llm_link_of_gpu(gpu), .net = net };
  *     if (llm_parallel_eval(&r, &t, &p, &err) < 0) ...            -- r: result of llm_static_eval()
  *     llm_parallel_text(&r, &p, how, &out);
  *     llm_parallel_free(&p);

@@ -18,8 +18,8 @@ struct llm_quant {
     const json_t *ignore; /* names and patterns of modules that are not quantised; NULL: none */
 };
 
-/* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false and adds a
- * note if the method is not supported. */
+/* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false if it names no
+ * method; returns false and adds a note if the method is not supported. */
 bool quant_read(const json_t *config, struct llm_quant *q, struct llm_notes *notes);
 /* Finds the layout from the name, type and shape of the first quantised tensor. Returns false if there is
  * none. */

@@ -40,7 +40,7 @@ struct llm_device {
     struct llm_gpu_peak quantized; /* for quantised weights, from the table; reason NULL: not used */
 };
 
-/* Peaks of `gpu` (may be NULL) for the compute type of `m`; nonzero arguments override them. */
+/* Peaks of `gpu` (may be NULL) for the compute type of `m`; arguments above 0 override them. */
 struct llm_device llm_device_of(const struct llm_gpu *gpu, const struct llm_model *m, double tflops,
                                 const char *tflops_source, double gbps);
 
@@ -59,7 +59,8 @@ struct llm_static {
     struct llm_cost prefill;                /* vision and decoder */
     struct llm_cost decode;                 /* one step of the whole batch at work.context */
     struct llm_cost generation;             /* all decode steps */
-    uint64_t decode_steps;                  /* new_tokens - 1, because prefill generates the first token */
+    /* new_tokens - 1, because prefill generates the first token; 0 for 0 */
+    uint64_t decode_steps;
 
     /* KV cache bytes per token of one sequence; KV cache bytes of the whole batch at the end */
     double kv_bytes_per_token, kv_bytes_at_end;

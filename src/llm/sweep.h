@@ -33,8 +33,8 @@ struct llm_sweep {
     uint64_t largest_fit; /* 0: no value fits, or the memory size is unknown */
 };
 
-int llm_sweep_parse(const char *text, struct llm_sweep *s,
-                    struct err *err); /* the text is NAME=A..B, A..B:STEP or A..B:xFACTOR */
+/* The text is NAME=A..B, NAME=A..B:STEP or NAME=A..B:xFACTOR. */
+int llm_sweep_parse(const char *text, struct llm_sweep *s, struct err *err);
 int llm_sweep_run(const struct llm_static *base, struct llm_sweep *s, struct err *err);
 void llm_sweep_free(struct llm_sweep *s);
 const char *llm_sweep_name(enum llm_sweep_what what); /* "batch" */

@@ -222,8 +222,8 @@ static enum llm_rope_kind rope_kind(const char *name) {
     return LLM_ROPE_OTHER;
 }
 
-/* Reads the divisors of the frequencies, one per pair. A list of another length is ignored, and the engine
- * then refuses the model. */
+/* Reads the divisors of the frequencies, one per pair. Ignores lists of another length or with values that
+ * are not positive; the engine then refuses the model. */
 static void read_rope_factors(struct llm_rope *r, struct llm_fields *f) {
     const json_t *shorts = fields_list(f, "short_factor"), *longs = fields_list(f, "long_factor");
     size_t n = r->dims / 2;

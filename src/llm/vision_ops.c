@@ -182,7 +182,8 @@ static uint32_t conditions(const struct vision_family *fam, struct llm_fields *f
     return has;
 }
 
-/* Sets `idle` for the layers after the one whose features are used. */
+/* Splits the operators of the layers: the layers after the one whose features are used become idle
+ * operators. */
 static void set_unused_layers(struct llm_model *m, size_t from) {
     uint64_t layers = m->vision.tower.layers, used = m->vision.feature_layers;
     const size_t all = m->nops;

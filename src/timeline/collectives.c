@@ -150,8 +150,8 @@ static bool same_op(const struct timeline_builder *b, const struct comm_kernel *
 }
 
 /* Returns the communication kernel that overlaps the kernel times of a row longest; NULL: none. The kernel
- * must have the same process and operation, and no row yet. `k` is sorted by kernel, so the kernels of a
- * device are sorted by start. */
+ * must have the same process, the same or an unknown operation, and no row yet. `k` is sorted by kernel, so
+ * the kernels of a device are sorted by start. */
 static struct comm_kernel *overlapping(const struct timeline_builder *b, struct comm_kernels *k, size_t row) {
     const struct trace_collective *v = &b->collectives.v[row];
     struct comm_kernel *best = NULL;

@@ -31,7 +31,7 @@ static void cut_kind(struct timeline_builder *b, enum trace_kind kind, struct wi
     free(kept);
 }
 
-/* Drops kernels outside of the window. Counts them, because the analysis reports them. */
+/* Drops kernels that do not start in the window. Counts them, because the analysis reports them. */
 static void cut_kernels(struct timeline_builder *b, struct window w) {
     struct kernel_columns *k = &b->kernels;
     uint32_t *now = xmalloc((k->n + 1) * sizeof *now), kept = 0;
@@ -52,8 +52,8 @@ static void forget_ranges(uint32_t *range, size_t n) {
     for (size_t i = 0; i < n; i++) range[i] = TIMELINE_NONE;
 }
 
-/* Drops launches outside of the window. Work of a dropped launch has no launch afterwards. Clears the ranges
- * of device work, and counts the kernels of each launch again. */
+/* Drops launches that do not start in the window. Work of a dropped launch has no launch afterwards. Clears
+ * the ranges of device work, and counts the kernels of each launch again. */
 static void cut_launches(struct timeline_builder *b, struct window w) {
     struct launch_columns *l = &b->launches;
     struct columns c = build_columns(b, TRACE_LAUNCH);

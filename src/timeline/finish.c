@@ -103,7 +103,8 @@ static int window_order(const void *a, const void *b) {
     return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
 }
 
-/* A window is recorded when it opens, without an end, and again when it closes. Merges the two. */
+/* A window is recorded when it opens, without an end, and again when it closes. Merges the two. A window that
+ * was not closed ends with the trace. */
 static void merge_windows(struct timeline_builder *b) {
     struct timeline_window *w = b->windows.v;
     size_t n = 0;

@@ -382,7 +382,8 @@ static size_t largest_raw(void) {
     return most;
 }
 
-/* Three quarters of the memory are for blocks, the rest is for strings. Few blocks also mean few shards. */
+/* Three quarters of the memory are for blocks, an eighth is for the texts of strings, and less than an eighth
+ * for their table. Few blocks also mean few shards. */
 static bool allocate(struct trace_writer *w, uint64_t memory_bytes) {
     w->nblocks = MAX((size_t)(memory_bytes - memory_bytes / 4) / BLOCK_BYTES, MIN_BLOCKS);
     w->nshards = (unsigned)MIN(MAX(w->nblocks / 16, 1), MAX_SHARDS);
