@@ -137,7 +137,7 @@ static void divide(const double *v, size_t from, size_t to, struct found *found)
 }
 
 /* Searches windows that overlap by half. A change point is dropped if it is near or before the last one that
- * the earlier windows found. */
+ * was kept. */
 static void search_windows(const double *v, size_t n, struct found *out) {
     size_t last_end = 0;
     for (size_t from = 0; from == 0 || from + CHANGE_WINDOW / 2 < n; from += CHANGE_WINDOW / 2) {

@@ -126,7 +126,7 @@ static void random_split(const struct test *t, uint64_t draw) {
         }
 }
 
-/* Returns the number of splits, at most a little over `limit`. */
+/* Returns the number of splits. Stops counting when the result is above `limit`. */
 static double count_splits(const struct test *t, double limit) {
     double splits = 1;
     for (size_t b = 0, from = 0; b < t->nblocks && splits <= limit; from = t->ends[b++]) {

@@ -5,7 +5,7 @@
  *     CSV                  escape_csv
  *     HTML, SVG            html_escape (html.h)
  *     JSON                 jsonw_quote (jsonw.h): keeps the text, as \u escapes
- * In all of them utf8_is_unsafe decides which characters are replaced. */
+ * In all of them utf8_is_unsafe decides which characters are replaced (JSON: escaped). */
 #ifndef BASE_ESCAPE_H
 #define BASE_ESCAPE_H
 
@@ -19,8 +19,8 @@ void escape_markdown(struct strbuf *out, const char *text);
 /* Adds a code block. Its fence is longer than every run of backticks in the text. */
 void escape_markdown_block(struct strbuf *out, const char *language, const char *text, size_t n);
 
-/* Adds one field by RFC 4180. Spreadsheets run fields that start with = + - or @ as formulas, so such fields
- * get an apostrophe; signed numbers are kept. */
+/* Adds one field by RFC 4180. Spreadsheets run fields that start with = + - or @ as formulas, so these fields
+ * get an apostrophe, and so do fields that start with a tab or carriage return. Numbers get none. */
 void escape_csv(struct strbuf *out, const char *text);
 
 /* For messages: replaces unsafe characters except line breaks and tabs. The text keeps its length or gets

@@ -16,8 +16,9 @@ json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err
  * array. */
 const char *jsonr_text(const json_t *object, const char *key);
 double jsonr_number(const json_t *object, const char *key);
-size_t jsonr_count(const json_t *object, const char *key); /* 0 unless it is a number from 1 to 1e9 */
-/* may return NULL, for which json_array_size() is 0 */
+/* rounded down; 0 unless it is above 0 and below 1e9 */
+size_t jsonr_count(const json_t *object, const char *key);
+/* may return NULL or a value of another type, for which json_array_size() is 0 */
 const json_t *jsonr_array(const json_t *object, const char *key);
 /* elements that are not numbers become NaN; the caller frees the result */
 double *jsonr_numbers(const json_t *array, size_t *n);

@@ -7,10 +7,10 @@
 
 #include "base/util.h"
 
-/* The variables of one launcher. A number is the first of its two variables that is set to one; the job id
- * joins both variables. A launcher is recognised by `mark`, if it has one, and a rank. The first row that
- * applies is used for all values: launchers nest, for example torchrun inside srun, and the inner one starts
- * the ranks. */
+/* The variables of one launcher. A number is read from the first of its two variables that contains a number;
+ * the job id joins both variables. A launcher is recognised by `mark`, if it has one, and a rank. The first
+ * row that applies is used for all values: launchers nest, for example torchrun inside srun, and the inner
+ * one starts the ranks. */
 struct launcher_row {
     const char *name, *mark;
     const char *rank[2], *world_size[2], *local_rank[2], *local_size[2], *node_rank[2];

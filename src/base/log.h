@@ -1,5 +1,5 @@
 /* Log messages, to stderr and optionally to a log file. Never writes to stdout. Library code reports errors
- * through `struct err`; logging is for cmd/ and session/. */
+ * through `struct err`; logging is for cmd/, run/, serve/ and session/. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

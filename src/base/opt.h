@@ -50,7 +50,7 @@ struct opt_set {
 /* Splits argv[0..argc) (without the command name) into options and operands, in any order. With
  * program_follows, parsing stops at the first operand: it is a program, and its own options follow. After
  * "--" everything is an operand. Options are looked up in all sets (the command's and the global ones).
- * Returns -1 on misuse; err then contains the mistake and the nearest valid name. */
+ * Returns -1 on misuse; err then contains the mistake and, for an unknown name, the nearest valid one. */
 int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, int argc, char **argv,
               struct opt_list *operands, struct err *err);
 

@@ -29,8 +29,8 @@ void strbuf_addf(struct strbuf *s, const char *fmt, ...) __attribute__((format(p
 void strbuf_vaddf(struct strbuf *s, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 /* Replaces every occurrence of `from` (not empty) with `to`, left to right; returns the count. */
 size_t strbuf_replace(struct strbuf *s, const char *from, size_t nfrom, const char *to, size_t nto);
-/* Adds untrusted text, safe for one terminal line: control characters and bytes that are not UTF-8 become
- * U+FFFD. */
+/* Adds untrusted text, safe for one terminal line: unsafe characters (utf8_is_unsafe) and bytes that are not
+ * UTF-8 become U+FFFD. */
 void strbuf_add_printable(struct strbuf *s, const char *text, size_t n);
 /* Adds one word of a command line, quoted if a shell would split or expand it. */
 void strbuf_add_shell_word(struct strbuf *s, const char *word);

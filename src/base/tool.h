@@ -1,5 +1,5 @@
-/* External tools: find them, run them with a log file and a time limit. A tool is stopped with all its
- * children at the time limit, on Ctrl-C (interrupt.h) and when we exit. */
+/* External tools: find them, run them with a log file and a time limit. A tool is stopped at the time limit
+ * and on Ctrl-C (interrupt.h), and gets SIGTERM when we exit. Children that it leaves behind are killed. */
 #ifndef BASE_TOOL_H
 #define BASE_TOOL_H
 

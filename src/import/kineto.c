@@ -264,7 +264,8 @@ static void on_metadata(struct importer *im, const struct kineto_event *ev) {
     }
 }
 
-/* Keeps the event for exports. Counters are not kept: their samples contain the same data. */
+/* Keeps the event for exports, if its times are valid. Counters are not kept: their samples contain the same
+ * data. */
 static void keep_event(struct importer *im, const struct kineto_event *ev) {
     int64_t at = 0;
     if (!ev->phase || ev->phase == 'C') return;

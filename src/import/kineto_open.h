@@ -1,5 +1,5 @@
-/* Pending records by key, newest first: begin events waiting for their end (key: thread or id), and device
- * work waiting for its flow (key: pid, tid and time). The size is limited. */
+/* Pending records by key, newest first: begin events waiting for their end (key: thread or id), and calls and
+ * device work waiting for their flow (key: pid, tid and time). The size is limited. */
 #ifndef IMPORT_KINETO_OPEN_H
 #define IMPORT_KINETO_OPEN_H
 

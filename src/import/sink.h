@@ -121,7 +121,7 @@ static inline double *sink_values(struct trace_sample *s) {
 /* Converts ids and sizes of other tools to 32 bits; 0 (unknown) if they do not fit. */
 static inline uint32_t sink_u32(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
 
-/* Returns the id of a text; 0: empty. Invalid UTF-8 is repaired. */
+/* Returns the id of a text; 0: it is empty, or the text table is full. Invalid UTF-8 is repaired. */
 uint32_t sink_text(struct sink *s, const char *text, size_t len);
 
 /* Returns the number of a thread: its tid if that is unused and fits, otherwise a generated number. */

@@ -125,7 +125,8 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     kept->source = input->peak_source;
 }
 
-/* Uses the model of the program's own weight files, unless the user gave a model. */
+/* Uses the model of the program's own weight files, unless the user gave a model or the run is of `profile`
+ * (one_run). */
 static void find_model(struct loaded_run *r, const struct run_options *o) {
     if (!r->timeline || r->input.one_run || o->model) return;
     r->model = trace_model_find(r->timeline);

@@ -22,10 +22,10 @@ struct request_image *request_images(const struct profile_plan *p);
 double request_context(const struct settings *s, const struct llm_model *m, const struct engine_info *info,
                        const struct engine_answer *a);
 
-/* Computes the cost of a stage in the request with answer `a`. Returns false if the model (may be NULL) or
- * the stage is unknown. "prefill" includes the image stages, like its time. `context`: context length for
- * the FLOPs of decode; NaN: the actual context of every step. Bytes and roofline times always use the
- * actual context. */
+/* Computes the cost of a stage in the request with answer `a`. Returns false if the cost is unknown: no model
+ * with a decoder (m may be NULL), an unknown stage, no tokens, or an image that could not be planned.
+ * "prefill" includes the image stages, like its time. `context`: context length for the FLOPs of decode; NaN:
+ * the actual context of every step. Bytes and roofline times always use the actual context. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out);
 /* Returns how often the stage reads the weights in the request: once per decode step, otherwise once. NaN:

@@ -5,8 +5,8 @@
 #include "base/strlist.h"
 #include "timeline/timeline.h"
 
-/* Returns the name of the first device that ran a kernel, else of the first device with a name; NULL:
- * none. `tl` may be NULL. */
+/* Returns the name of the first device with a name that ran a kernel, else of the first device with a name;
+ * NULL: none. `tl` may be NULL. */
 const char *run_trace_device(const struct timeline *tl);
 /* Returns a title such as "python serve.py on NVIDIA H200"; without a command in the trace, `otherwise` is
  * used. The caller frees it. */
