@@ -19,8 +19,8 @@ struct history_run {
 };
 void history_run_free(struct history_run *run);
 
-/* NULL or 0: no condition. A text with '*' is a pattern for model, device, engine, host and version;
- * otherwise the value must be equal. */
+/* NULL or 0: no condition. A text with '*' is a pattern for model, device, engine, host and version, and case
+ * is ignored; otherwise the value must be equal. */
 struct history_filter {
     const char *model, *device, *engine, *host, *tag, *version;
     const char *text;  /* part of the name, title, model, device or host */

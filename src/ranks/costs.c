@@ -33,8 +33,8 @@ static struct llm_peak peak_of(const struct rank_row *r, const struct llm_model 
     return peak;
 }
 
-/* Returns the number of keys of a decode step: the mean prompt plus half of the generated tokens. NaN: no
- * prompts. */
+/* Returns the number of keys of a decode step: the mean prompt, half of the tokens that a request generates,
+ * and the new token. NaN: no prompts of known length. */
 static double usual_context(const struct rank_cell *prefill, const struct rank_cell *decode) {
     if (!prefill || !(prefill->tokens_in > 0)) return NAN;
     double requests = prefill->tokens_out > 0 ? prefill->tokens_out : (double)prefill->occurrences;
@@ -54,8 +54,8 @@ static struct llm_cost prefill_cost(const struct llm_model *part, const struct l
 }
 
 /* Returns the cost of all decode steps of one rank. If an occurrence has several tokens, it is a step of a
- * batch or the generation of one sequence. Both have the same FLOPs but different bytes, so the bytes are
- * NaN. */
+ * batch or the generation of one sequence. Both have about the same FLOPs but different bytes, so bytes and
+ * roofline time are NaN. */
 static struct llm_cost decode_cost(const struct llm_model *part, const struct llm_setup *setup,
                                    const struct rank_cell *c, double context) {
     double n = (double)c->occurrences, each = c->tokens_out / n;

@@ -30,8 +30,8 @@ void job_add_steps(struct rank_job *job);       /* job_steps.c: rows of steps, w
 void job_add_collectives(struct rank_job *job); /* job_waits.c: matched collectives, waiting and moving */
 void job_find_straggler(struct rank_job *job);  /* straggler.c */
 
-/* Divides exposed_ns into wait_ns and move_ns in the same ratio as its matched part: matched_ns of exposed
- * time, of which wait_ns was waiting. */
+/* Splits t->exposed_ns into t->wait_ns and t->move_ns in the same ratio as its matched part: matched_ns of
+ * exposed time, of which the argument wait_ns was waiting. */
 void rank_time_divide(struct rank_time *t, double wait_ns, double matched_ns);
 
 #endif

@@ -191,8 +191,8 @@ static size_t find_last(const struct arrival *v, size_t n, uint64_t *first, uint
     return last;
 }
 
-/* Returns false if the last arrival is later than `second`, the one before it, by less than the error of the
- * clocks: then the order is unknown. */
+/* Returns false if the last arrival is later than `second`, the one before it, by no more than the error of
+ * the clocks: then the order is unknown. */
 static bool is_clearly_last(const struct rank_job *job, const struct arrival *v, size_t n, size_t last,
                             uint64_t second) {
     const struct rank_clock *c = &job->clocks[job->ranks[v[last].row].clock];
@@ -279,8 +279,8 @@ static void finish_collectives(struct wait_sums *w) {
     if (job->ncollectives) qsort(job->collectives, job->ncollectives, sizeof *job->collectives, by_exposed);
 }
 
-/* Divides the exposed time of every rank in every stage and step. A nested stage is divided like its
- * top-level stage, because waiting is not known per nested stage. */
+/* Splits the exposed time of every rank into waiting and moving, in every stage and step. A nested stage is
+ * split in the same ratio as its top-level stage, because waiting is not known per nested stage. */
 static void finish_cells(struct wait_sums *w) {
     struct rank_job *job = w->job;
     for (size_t r = 0; r < job->nranks; r++)
@@ -302,8 +302,8 @@ static void finish_cells(struct wait_sums *w) {
         }
 }
 
-/* Divides the exposed time of every rank by all its matched collectives, and the exposed time of the job by
- * the ranks whose waiting is known. */
+/* Splits the exposed time of every rank into waiting and moving, in the ratio of its matched collectives. The
+ * exposed time of the job is split in the ratio of the ranks whose waiting is known. */
 static void finish_ranks(struct wait_sums *w) {
     struct rank_job *job = w->job;
     double wait = 0, matched = 0, exposed = 0;
