@@ -171,9 +171,11 @@ struct analysis_idle {
     double queue_depth_mean; /* mean number of launches waiting when a kernel starts; NaN: no launches */
     /* share of kernels that start with no other launch queued; NaN: no launches */
     double queue_empty_share;
-    double launch_delay_ns; /* median time from the end of the launch call to the start of the kernel; NaN */
-    double launch_cost_ns;  /* median duration of a launch call; NaN */
-    double launch_interval_ns; /* median time between the starts of two launch calls of a thread; NaN */
+    /* median time from the end of the launch call to the start of the kernel; NaN: unknown */
+    double launch_delay_ns;
+    double launch_cost_ns; /* median duration of a launch call; NaN: unknown */
+    /* median time between the starts of two launch calls of a thread; NaN: unknown */
+    double launch_interval_ns;
 };
 
 /* If a larger share of a stage's time is outside of capture windows, the stage counts as partly recorded. */
@@ -224,7 +226,7 @@ struct analysis_stage {
     double category_ns[KERNEL_CATEGORY_END]; /* owned time, includes sub-stages */
     double missed;            /* share of its time in which no kernels or launches were recorded, 0..1 */
     bool idle_known;          /* false: the data is not sufficient to explain idle time */
-    const char *idle_refused; /* why idle_known is false; NULL */
+    const char *idle_refused; /* why idle_known is false; NULL: it is true */
     struct analysis_idle idle;
 
     /* ---- tokens, timed repeats and requests: tokens.c, utilization.c */
@@ -236,8 +238,9 @@ struct analysis_stage {
     const struct analyze_timing *timing; /* NULL: not timed */
     /* Over the repeats that did not fail; n == 0: none. The cv is computed within each input. */
     struct stats timing_ms;
-    const char *time_source; /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL */
-    double requests;         /* 1 with one_run, else the number of occurrences, at least 1 */
+    /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL: no time */
+    const char *time_source;
+    double requests; /* 1 with one_run, else the number of occurrences, at least 1 */
     /* Divide sums over devices and occurrences by this number to get the value per request and device. */
     double device_requests;
     const struct counter_means *counters; /* counters.h; NULL: no sample falls into the stage */
@@ -337,7 +340,7 @@ struct analysis_operator {
     double gpu_self_ns;
     /* time of the calls whose FLOPs or bytes are known: on the GPU if there are kernels, else on the host */
     double work_ns;
-    const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL */
+    const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL: unknown */
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* sums over all calls */
@@ -368,7 +371,7 @@ struct analysis_kernel {
     double waves;            /* blocks / blocks that the device can run at once; NaN: unknown */
     uint64_t blocks;         /* blocks of the grid; 0: unknown */
     uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE: outside of stages */
-    const char *work_source; /* source of FLOPs and bytes: "gemm records", "operator shapes"; NULL */
+    const char *work_source; /* source of FLOPs and bytes: "gemm records", "operator shapes"; NULL: unknown */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* per call */
     double work_ns;      /* mean duration of the calls whose FLOPs are known */
@@ -378,7 +381,7 @@ struct analysis_kernel {
 struct analysis_gemm {
     uint64_t m, n, k, batch;
     const char *types;     /* "bf16,bf16->bf16 compute f32", "bf16,bf16"; NULL: not recorded */
-    const char *algorithm; /* as logged by the library, else the short name of the kernel; NULL */
+    const char *algorithm; /* as logged by the library, else the short name of the kernel; NULL: unknown */
     const char *source;    /* source of the sizes: "gemm records", "operator shapes", "engine" */
     uint32_t stage;        /* ANALYSIS_NONE: outside of stages */
     uint64_t calls;
@@ -443,7 +446,7 @@ struct analysis_power { /* one per device */
     /* Time with reduced clocks (power, thermal or hardware limits) while the device was busy. Idle and
      * application clocks do not count. */
     double throttled_ns;
-    const char *throttled_by; /* "power cap, thermal"; NULL */
+    const char *throttled_by; /* "power cap, thermal slowdown"; NULL: not throttled */
     double idle_joules;       /* energy consumed while no kernel ran */
 };
 
@@ -553,9 +556,9 @@ struct analysis {
     double lost_share;                 /* share of the kernel records that were lost, 0..1 */
     double missed;                     /* share of the time in which kernels were not recorded, 0..1 */
     uint64_t kernels_total, launches_total;
-    double peak_flops_per_s, peak_bytes_per_s; /* NaN */
-    const char *peak_source;                   /* NULL */
-    /* (F_prefill + F_decode) / ((t_prefill + t_decode) P), over stages without parent; NaN */
+    double peak_flops_per_s, peak_bytes_per_s; /* NaN: unknown */
+    const char *peak_source;                   /* NULL: unknown */
+    /* (F_prefill + F_decode) / ((t_prefill + t_decode) P), over stages without parent; NaN: unknown */
     double model_mfu;
     /* The same for bytes, only for timed stages: a trace does not contain the number of sequences per
      * pass. */
@@ -565,9 +568,10 @@ struct analysis {
     /* The costs that were used: given in the input, or computed from its model. */
     const struct analyze_cost *costs;
     size_t ncosts;
-    bool costs_replaced;        /* costs computed from the input's `llm` replaced the input's costs */
-    const char *model;          /* name of the model for which the costs were computed; NULL: unknown */
-    const char *no_model_costs; /* why no costs could be computed from the input's `llm`; NULL */
+    bool costs_replaced; /* costs computed from the input's `llm` replaced the input's costs */
+    const char *model;   /* name of the model for which the costs were computed; NULL: unknown */
+    /* why no costs could be computed from the input's `llm`; NULL: computed, or no `llm` */
+    const char *no_model_costs;
 
     /* Parents before their children, in order of first occurrence; the row between steps is last. */
     struct analysis_stage *stages;
@@ -644,9 +648,9 @@ struct analysis_timeline analysis_timeline(const struct analysis *a);
 bool analyze_request_window(const struct timeline *tl, const struct analyze_input *input, uint64_t *from_ns,
                             uint64_t *to_ns);
 
-/* Finds the steady work of a program that marks no stages, and the phases around it. Returns false if no
- * steps were recognised. Called before the analysis, for timeline_cut(); `phases` is an input of the
- * analysis. */
+/* Finds the steady work of a program that marks no stages, and the phases around it. Returns false if the
+ * trace marks stages or no steps were recognised. Called before the analysis, for timeline_cut(); `phases` is
+ * an input of the analysis. */
 bool analyze_steady_window(const struct timeline *tl, const struct analyze_input *input,
                            struct recognised_phases *phases);
 

@@ -400,7 +400,7 @@ int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric) {
         if (sum[i + LAG_STEPS] < sum[best + LAG_STEPS]) best = i;
     bool edge = abs(best) == LAG_STEPS, worth = sum[best + LAG_STEPS] < LAG_WORTH * sum[LAG_STEPS];
     if (edge || !worth) return 0; /* also if a sum is NaN */
-    /* minimum of the parabola through the three best points */
+    /* minimum of the parabola through the best point and its two neighbours */
     const double *s = sum + best + LAG_STEPS;
     double curve = s[-1] - 2 * s[0] + s[1], off = curve > 0 ? (s[-1] - s[1]) / (2 * curve) : 0;
     return (int64_t)((best + off) * LAG_STEP_NS);

@@ -38,8 +38,8 @@ struct counter_rows {
     } sample; /* index of the sample in the input */
 };
 
-/* Samples are shifted by shift_ns. Samples outside of the kernels' span produce no row. Heads and tails
- * are edge_ns long, but at most two fifths of the kernel; 0: no heads and tails. */
+/* Samples are shifted by shift_ns. Samples outside of the kernels' span produce no row. Heads and tails are
+ * edge_ns long, but at most two fifths of the kernel. edge_ns 0: no heads and tails. */
 void counter_rows_make(const struct counter_fit_input *in, int64_t shift_ns, uint64_t edge_ns,
                        struct counter_rows *rows);
 void counter_rows_free(struct counter_rows *rows);

@@ -23,7 +23,7 @@ struct stage_scratch {
     double kernel_sum_ns; /* sum of durations, not of owned time */
     /* graph_nodes: kernels of graphs that were recorded kernel by kernel */
     uint64_t unmatched_launches, graph_nodes;
-    double tokens_out_each; /* tokens generated per request; NaN */
+    double tokens_out_each; /* tokens generated per request; NaN: unknown */
 };
 /* State of an occurrence on the device that is being walked. */
 struct occurrence_scratch {
@@ -134,7 +134,7 @@ uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t ti
 /* Returns true if `text` is the name or the path of the stage. */
 bool analysis_names_stage(const char *text, const struct analysis_stage *s);
 bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
-/* stability.c: returns the spread (cv) within each input */
+/* stability.c: returns the spread (cv) within each input; NaN: no input was repeated */
 double analysis_timing_cv(struct context *c, const struct analyze_timing *t);
 
 /* idle.c: classifies why a device waited. One walk per device. */
@@ -175,7 +175,8 @@ bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_n
 struct llm_peak model_peak(const struct context *c, const struct llm_model *m);
 double recognised_context(const struct analysis *a, const struct recognised_step *s);
 
-/* type_peak.c: returns the peak for products of a type. LLM_DTYPE_UNKNOWN: the main peak. */
+/* type_peak.c: returns the peak for products of a type, or the main peak if the type or the GPU is
+ * unknown. */
 double type_peak(const struct context *c, enum llm_dtype type);
 /* Returns the type that the kernel computes with: TF32 instead of F32 if its name shows this. */
 enum llm_dtype type_in_kernel(enum llm_dtype type, const char *kernel_name);

@@ -186,8 +186,9 @@ static double spatial(const struct call *c, size_t list, size_t axis) {
     return n ? c->lists[list][axis < n ? axis : n - 1] : NAN;
 }
 
-/* Counts the work of input [N, C, ...] and weight [K, C/groups, ...]. `stride`, `padding` and `dilation` are
- * indices of argument lists. */
+/* Counts the work of a convolution of input [N, C, ...] with weight [K, C/groups, ...], or [C, K/groups, ...]
+ * if transposed. `stride`, `padding` and `dilation` are indices of argument lists. Returns false if the
+ * shapes do not fit. */
 static bool count_conv(const struct call *c, size_t stride, size_t padding, size_t dilation, bool transposed,
                        struct work *w) {
     const struct tensor *in = &c->tensors[0], *weight = &c->tensors[1];

@@ -5,7 +5,7 @@
  *     ...
  *     recognise_free(&r);
  * Uses kernels, copies and launches of the timeline but no ranges, so that the labels of servers can be
- * checked against the result. Steps of a device do not overlap. */
+ * checked against the result. Steps of one process on one device do not overlap. */
 #ifndef ANALYZE_RECOGNISE_H
 #define ANALYZE_RECOGNISE_H
 

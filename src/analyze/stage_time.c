@@ -21,8 +21,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* a longer wait counts as unrecorded, in medians of the delay from a launch call to the start of its
- * kernel */
+/* a wait longer than this multiple of the median launch delay counts as unrecorded */
 #define UNRECORDED_DELAYS 10.0
 #define UNRECORDED_LEAST_NS 50000.0 /* shorter waits never count as unrecorded */
 

@@ -58,7 +58,8 @@ const char *fields_str(struct llm_fields *f, const char *names, const char *fall
 const json_t *fields_list(struct llm_fields *f, const char *names);    /* NULL: missing or null */
 const json_t *fields_section(struct llm_fields *f, const char *names); /* NULL: missing or null */
 int64_t fields_id(struct llm_fields *f, const char *names); /* a token id, or the first of a list; -1: none */
-/* Reads all ids of a list, or one id, into out[max]; returns their number. Ignores ids of -1. */
+/* Reads all ids of a list, or one id, into out[max]; returns their number. Ignores ids of -1. Fails if there
+ * are more than `max` ids. */
 uint32_t fields_ids(struct llm_fields *f, const char *names, uint32_t *out, uint32_t max);
 int fields_fail(struct llm_fields *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

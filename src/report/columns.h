@@ -159,7 +159,7 @@ struct column_items {
 const void *column_item(const struct column_items *items, size_t i); /* NULL: `keep` returns false */
 void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
                    const struct view *v, struct column_items items, struct table *t);
-/* Writes "key": [ { ... }, ... ] with at most `limit` items. */
+/* Writes "key": [ { ... }, ... ] with those of the first `limit` items that `keep` accepts. */
 void columns_json_array(const char *key, const struct column_group *group, const struct view *v,
                         struct column_items items, size_t limit, struct jsonw *j);
 /* Writes the members of a JSON object. */

@@ -70,6 +70,7 @@ const char *export_process_name(const struct export_job *x, uint32_t process, ch
 uint32_t export_device_process(const struct export_job *x, uint32_t device);
 /* returns the name that other tools use, such as "HtoD" or "Memset" */
 const char *export_copy_name(unsigned copy_kind);
-const char *export_kernel_name(const struct export_job *x, size_t kernel); /* demangled */
+/* demangled; without an analysis, as recorded */
+const char *export_kernel_name(const struct export_job *x, size_t kernel);
 
 #endif

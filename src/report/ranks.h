@@ -41,7 +41,7 @@ size_t rank_table_ranks(const struct rank_report *r, struct table *t);
 void rank_table_collectives(const struct rank_report *r, struct table *t);
 void rank_table_communicators(const struct rank_report *r, struct table *t);
 void rank_table_clocks(const struct rank_report *r, struct table *t);
-/* Writes lines about the job: ranks, nodes, layout, clocks. */
+/* Writes lines about the job: ranks and nodes, layout, clocks, costs. */
 void rank_facts(const struct rank_report *r, struct strbuf *out, const char *prefix, const char *suffix);
 
 /* Charts. Each function returns false and writes nothing if there is nothing to draw. */

@@ -211,9 +211,9 @@ void trace_writer_meta(struct trace_writer *w, const char *key, const char *fmt,
 
 /* ---- the writer thread */
 
-/* A string chunk contains consecutive numbers: the first number, then the length and bytes of each string.
- * Returns false if the lock of the strings cannot be acquired; the texts of the next records are then
- * unknown. */
+/* Writes the strings that were added since the last call. A chunk contains strings with consecutive numbers:
+ * the first number, then the length and bytes of each string. Returns false if the lock of the strings cannot
+ * be acquired. */
 static bool write_strings(struct trace_writer *w) {
     uint32_t end, next = w->strings_written;
     if (!writer_strings_count(&w->strings, &end)) return false;
