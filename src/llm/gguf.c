@@ -410,6 +410,8 @@ static int map_part(struct gguf *g, const char *path, struct err *err) {
         err_set(err, "%s: mmap: %s", path, strerror(errno));
         goto done;
     }
+    /* only a hint. File systems with large folios then read the file into huge pages. */
+    madvise(data, (size_t)st.st_size, MADV_HUGEPAGE);
     part = (struct part){ xstrdup(path), data, (size_t)st.st_size, true };
     vec_push(&g->parts, part);
     rc = 0;
