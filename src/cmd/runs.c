@@ -111,7 +111,9 @@ static void print_page(const struct history_page *page, const struct runs_opts *
     table_text(&t, &out);
     fputs(out.buf, stdout);
     if (page->next)
-        printf("%zu of %lld runs; the next ones: --cursor %s\n", page->n, (long long)page->total, page->next);
+        printf("%zu of %s%lld runs; the next ones: --cursor %s\n", page->n,
+               page->total < 0 ? "more than " : "",
+               page->total < 0 ? (long long)HISTORY_COUNT_MAX : (long long)page->total, page->next);
     table_free(&t);
     strbuf_free(&out);
 }
@@ -314,7 +316,7 @@ static const struct opt list_options[] = {
       "only runs that started at or after this time: 7d (7 days ago), 24h, 2026-11-01", NULL },
     { 0, "until", OPT_STR, FIELD_AT(until), "TIME", "only runs that started before this time", NULL },
     { 0, "search", OPT_STR, FIELD_AT(search), "TEXT",
-      "only runs with this text in the name, title, model, device or host", NULL },
+      "only runs with these words in the name, title, model, device or host", NULL },
     { 0, "stage", OPT_STR, FIELD_AT(stage), "NAME", "show the figures of this stage, and sort by them",
       NULL },
     { 0, "sort", OPT_CHOICE, FIELD_AT(sort), "KEY", "order of the list; runs without the value are omitted",

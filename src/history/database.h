@@ -21,7 +21,7 @@
 struct database;
 
 /* Parameters of one statement. Texts are borrowed until the query returns. */
-#define DB_ARGS_MAX 48
+#define DB_ARGS_MAX 256
 struct db_args {
     const char *v[DB_ARGS_MAX];
     char numbers[DB_ARGS_MAX][32];

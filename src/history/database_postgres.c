@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "history/database_driver.h"
 
-#define STATEMENTS 64 /* largest number of prepared statements per connection */
+#define STATEMENTS 256 /* largest number of prepared statements per connection */
 
 static struct {
     __typeof__(PQconnectdbParams) *connect;

@@ -11,7 +11,7 @@
 #include "history/database_driver.h"
 
 #define BUSY_MS 20000
-#define STATEMENTS 64 /* prepared statements kept per connection */
+#define STATEMENTS 256 /* prepared statements kept per connection */
 
 struct sqlite {
     sqlite3 *db;
@@ -67,6 +67,14 @@ static void *sqlite_open(const char *url, struct err *err) {
     return NULL;
 }
 
+/* Returns the SQL with ?1 for $1: SQLite treats $1 as a name, and ?1 as the number of the parameter. */
+static char *own_parameters(const char *sql) {
+    char *copy = xstrdup(sql);
+    for (char *p = copy; *p; p++)
+        if (*p == '$' && p[1] >= '1' && p[1] <= '9') *p = '?';
+    return copy;
+}
+
 /* Returns the prepared statement of this SQL text; NULL: the SQL is not valid. A new statement replaces the
  * one in the same hash slot. */
 static sqlite3_stmt *prepare(struct sqlite *s, const char *sql) {
@@ -79,22 +87,22 @@ static sqlite3_stmt *prepare(struct sqlite *s, const char *sql) {
     s->kept[slot].sql = NULL;
     s->kept[slot].statement = NULL;
     sqlite3_stmt *statement;
-    if (sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) != SQLITE_OK)
-        return NULL;
+    char *own = own_parameters(sql);
+    int rc = sqlite3_prepare_v3(s->db, own, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
+    free(own);
+    if (rc != SQLITE_OK) return NULL;
     s->kept[slot].hash = hash;
     s->kept[slot].sql = xstrdup(sql);
     return s->kept[slot].statement = statement;
 }
 
 static void bind_args(sqlite3_stmt *statement, const struct db_args *args) {
-    for (size_t i = 0; i < args->n; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "$%zu", i + 1);
-        int at = sqlite3_bind_parameter_index(statement, name);
-        if (at > 0 && args->v[i])
-            sqlite3_bind_text(statement, at, args->v[i], -1, SQLITE_STATIC);
-        else if (at > 0)
-            sqlite3_bind_null(statement, at);
+    int used = sqlite3_bind_parameter_count(statement);
+    for (int i = 0; i < (int)args->n && i < used; i++) {
+        if (args->v[i])
+            sqlite3_bind_text(statement, i + 1, args->v[i], -1, SQLITE_STATIC);
+        else
+            sqlite3_bind_null(statement, i + 1);
     }
 }
 

@@ -78,7 +78,6 @@ struct history *history_open(const char *root, const char *url, struct err *err)
 
 void history_close(struct history *h) {
     if (!h) return;
-    db_result_free(&h->series);
     database_close(h->db);
     free(h->root);
     free(h->store);
@@ -96,6 +95,14 @@ int64_t history_revision(struct history *h, struct err *err) {
 
 int history_bump_revision(struct history *h, struct err *err) {
     return database_query(h->db, "UPDATE revision SET value = value + 1", NULL, NULL, err);
+}
+
+int history_begin(struct history *h, struct err *err) {
+    if (database_begin(h->db, err) < 0) return -1;
+    if (!database_is_postgres(h->db)) return 0; /* SQLite has one writer at a time */
+    int rc = database_query(h->db, "SELECT value FROM revision FOR UPDATE", NULL, NULL, err);
+    if (rc < 0) database_rollback(h->db);
+    return rc;
 }
 
 char *history_folder(const struct history *h, const char *path) {

@@ -23,8 +23,6 @@ struct history {
     char *store; /* identity of the root folder, stored in it: the same from every machine that mounts it */
     char *url;   /* URL of the database */
     struct database *db;
-    struct db_result series; /* kept by history_series() until the revision changes */
-    int64_t series_revision; /* 0: none */
 };
 
 /* `url` NULL: an SQLite file in the root folder. Creates the tables, or migrates them. */
@@ -49,6 +47,9 @@ int history_index_folder(struct history *h, const char *path, char **name, struc
 /* Returns a number that grows with every change of the runs; -1: err. */
 int64_t history_revision(struct history *h, struct err *err);
 int history_bump_revision(struct history *h, struct err *err);
+/* Starts a transaction that changes runs. Such transactions wait for each other: they update the same rows of
+ * `run_groups`, and in PostgreSQL two of them could block each other. */
+int history_begin(struct history *h, struct err *err);
 
 /* Returns the folder of a run of this store. The caller frees it. */
 char *history_folder(const struct history *h, const char *path);

@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "history/query_internal.h"
+#include "history/write.h"
 
 static int find_where(struct history *h, const char *condition, const char *text, struct db_result *r,
                       struct err *err) {
@@ -243,11 +244,15 @@ int history_delete(struct history *h, const struct history_run *run, struct err 
     struct db_args args = { 0 };
     struct db_result r;
     db_int(&args, run->id);
-    if (database_query(h->db, "DELETE FROM runs WHERE id = $1", &args, &r, err) < 0) return -1;
-    bool row_deleted = r.changed > 0;
-    db_result_free(&r);
-    if (history_bump_revision(h, err) < 0) return -1;
-    return removed || row_deleted;
+    if (history_begin(h, err) < 0) return -1;
+    int rc = database_query(h->db, "DELETE FROM runs WHERE id = $1", &args, &r, err);
+    bool row_deleted = rc == 0 && r.changed > 0;
+    if (rc == 0) db_result_free(&r);
+    if (row_deleted) rc = history_write_text(h, run->id, true, false, err);
+    if (rc == 0) rc = history_bump_revision(h, err);
+    if (rc == 0) rc = database_commit(h->db, err);
+    database_rollback(h->db); /* does nothing after a commit */
+    return rc < 0 ? -1 : removed || row_deleted;
 }
 
 static void set_missing(struct history *h, const struct history_run *run) {

@@ -23,7 +23,7 @@ void history_run_free(struct history_run *run);
  * is ignored; otherwise the value must be equal. */
 struct history_filter {
     const char *model, *device, *engine, *host, *tag, *version;
-    const char *text;  /* part of the name, title, model, device or host */
+    const char *text;  /* words; each is part of the name, title, model, device or host */
     const char *stage; /* only runs with this stage; fills the stage_ members of the runs */
     int64_t since_ns, until_ns;
     const char *sort;   /* key of history_sort_keys(); NULL: started */
@@ -33,12 +33,15 @@ struct history_filter {
     bool count;         /* also count all matching runs */
 };
 #define HISTORY_LIMIT_MAX 1000
+#define HISTORY_COUNT_MAX 1000
 
 struct history_page {
     struct history_run *v;
     size_t n;
-    char *next;    /* cursor of the next page; NULL: this is the last one */
-    int64_t total; /* -1: not counted */
+    char *next; /* cursor of the next page; NULL: this is the last one */
+    /* number of matching runs; -1: not counted, or more than HISTORY_COUNT_MAX. A list that is filtered only
+     * by model, device, engine and host is always counted. */
+    int64_t total;
 };
 /* Returns -1 if the filter's cursor does not match its sort key. history_list() checks this too; a server
  * checks it first, to distinguish a wrong request from a failing database. */

@@ -51,73 +51,6 @@ static const struct sort_key *find_sort(const struct history_filter *f, const ch
     return NULL;
 }
 
-/* Adds "column = $n", or a LIKE pattern if the value has a '*'. q->texts owns the pattern. */
-static void add_match(struct query *q, const char *column, const char *value) {
-    if (!value) return;
-    if (!strchr(value, '*')) {
-        strbuf_addf(&q->sql, " AND %s = $%zu", column, q->args.n + 1);
-        db_text(&q->args, value);
-        return;
-    }
-    struct strbuf pattern = STRBUF_INIT;
-    for (const char *p = value; *p; p++) {
-        if (*p == '%' || *p == '_' || *p == '\\') strbuf_addch(&pattern, '\\');
-        strbuf_addch(&pattern, *p == '*' ? '%' : *p);
-    }
-    strbuf_addf(&q->sql, " AND LOWER(%s) LIKE LOWER($%zu) ESCAPE '\\'", column, q->args.n + 1);
-    strlist_add(&q->texts, "%s", pattern.buf);
-    db_text(&q->args, q->texts.v[q->texts.n - 1]);
-    strbuf_free(&pattern);
-}
-
-static void add_text_search(struct query *q, const char *text) {
-    if (!text || !*text) return;
-    struct strbuf pattern = STRBUF_INIT;
-    strbuf_addch(&pattern, '%');
-    for (const char *p = text; *p; p++) {
-        if (*p == '%' || *p == '_' || *p == '\\') strbuf_addch(&pattern, '\\');
-        strbuf_addch(&pattern, *p);
-    }
-    strbuf_addch(&pattern, '%');
-    strlist_add(&q->texts, "%s", pattern.buf);
-    db_text(&q->args, q->texts.v[q->texts.n - 1]);
-    strbuf_addf(&q->sql, " AND r.search LIKE LOWER($%zu) ESCAPE '\\'", q->args.n);
-    strbuf_free(&pattern);
-}
-
-static void add_conditions(struct query *q, const struct history_filter *f) {
-    strbuf_addstr(&q->sql, " FROM runs r");
-    if (f->stage) strbuf_addstr(&q->sql, " JOIN stages s ON s.run = r.id");
-    strbuf_addstr(&q->sql, " WHERE 1 = 1");
-    if (f->stage) {
-        strbuf_addf(&q->sql, " AND s.name = $%zu", q->args.n + 1);
-        db_text(&q->args, f->stage);
-    }
-    add_match(q, "r.model", f->model);
-    add_match(q, "r.device", f->device);
-    add_match(q, "r.engine", f->engine);
-    add_match(q, "r.host", f->host);
-    add_match(q, "r.version", f->version);
-    if (f->tag) {
-        strbuf_addf(&q->sql, " AND r.id IN (SELECT run FROM tags WHERE tag = $%zu)", q->args.n + 1);
-        db_text(&q->args, f->tag);
-    }
-    if (f->since_ns) {
-        strbuf_addf(&q->sql, " AND r.started_ns >= $%zu", q->args.n + 1);
-        db_int(&q->args, f->since_ns);
-    }
-    if (f->until_ns) {
-        strbuf_addf(&q->sql, " AND r.started_ns < $%zu", q->args.n + 1);
-        db_int(&q->args, f->until_ns);
-    }
-    add_text_search(q, f->text);
-}
-
-void query_free(struct query *q) {
-    strbuf_free(&q->sql);
-    strlist_free(&q->texts);
-}
-
 /* Returns the cursor after a row: "ID.VALUE", with the row's id and its sort value in hexadecimal. */
 static char *make_cursor(int64_t id, const char *value) {
     struct strbuf s = STRBUF_INIT;
@@ -222,35 +155,6 @@ void query_take_run(const struct history *h, struct db_result *r, size_t row, st
         *of_stage[i] = r->columns > RUN_COLUMN_COUNT + 1 ? db_cell_num(r, row, RUN_COLUMN_COUNT + i) : NAN;
 }
 
-/* Returns true if the stage is the only condition: such a list is counted without reading the runs. */
-static bool is_only_stage(const struct history_filter *f) {
-    return f->stage && !f->model && !f->device && !f->engine && !f->host && !f->version && !f->tag &&
-           !f->since_ns && !f->until_ns && (!f->text || !*f->text);
-}
-
-static int count_runs(struct history *h, const struct history_filter *f, int64_t *total, struct err *err) {
-    struct query q = { .sql = STRBUF_INIT };
-    struct db_result r;
-    strbuf_addstr(&q.sql, "SELECT COUNT(*)");
-    if (is_only_stage(f)) {
-        strbuf_addstr(&q.sql, " FROM stages WHERE name = $1");
-        db_text(&q.args, f->stage);
-    } else if (f->text && *f->text) {
-        /* The order and the limit make SQLite read the index runs_search instead of the table. */
-        strbuf_addstr(&q.sql, " FROM (SELECT r.id");
-        add_conditions(&q, f);
-        strbuf_addstr(&q.sql, " ORDER BY r.started_ns DESC, r.id DESC LIMIT 1000000000) AS matches");
-    } else
-        add_conditions(&q, f);
-    int rc = database_query(h->db, q.sql.buf, &q.args, &r, err);
-    if (rc == 0) {
-        *total = db_cell_int(&r, 0, 0);
-        db_result_free(&r);
-    }
-    query_free(&q);
-    return rc;
-}
-
 static struct history_run *page_run(struct history_page *page, int64_t id) {
     for (size_t i = 0; i < page->n; i++)
         if (page->v[i].id == id) return &page->v[i];
@@ -296,13 +200,15 @@ int history_list(struct history *h, const struct history_filter *filter, struct 
     if (!key) return -1;
     size_t limit = MIN(filter->limit ? filter->limit : 50, HISTORY_LIMIT_MAX);
     struct query q = { .sql = STRBUF_INIT };
+    struct query_plan plan;
+    if (query_plan(h, filter, strcmp(key->key, "started") == 0, &plan, err) < 0) return -1;
     strbuf_addf(&q.sql, "SELECT " RUN_COLUMNS "%s, %s AS sort_value", filter->stage ? STAGE_COLUMNS : "",
                 column);
-    add_conditions(&q, filter);
+    query_add_conditions(&q, h, filter, &plan);
     int rc = add_order(&q, filter, key, column, limit, err);
-    if (rc == 0) rc = read_page(h, &q, limit, page, err);
+    if (rc == 0 && plan.grouped_runs) rc = read_page(h, &q, limit, page, err);
     query_free(&q);
-    if (rc == 0 && filter->count) rc = count_runs(h, filter, &page->total, err);
+    if (rc == 0 && filter->count) rc = query_count(h, filter, &plan, &page->total, err);
     if (rc < 0) history_page_free(page);
     return rc;
 }

@@ -8,40 +8,24 @@
 #include "base/vec.h"
 #include "history/query_internal.h"
 
-/* Groups the runs again only if the revision changed: it takes tens of milliseconds for 100,000 runs, and
- * most pages need the result. */
-static int load_series(struct history *h, struct err *err) {
-    int64_t revision = history_revision(h, err);
-    if (revision < 0) return -1;
-    if (h->series_revision == revision) return 0;
-    db_result_free(&h->series);
-    h->series_revision = 0;
-    if (database_query(h->db,
-                       "SELECT model, device, engine, COUNT(*), MAX(started_ns) FROM runs "
-                       "GROUP BY model, device, engine ORDER BY 5 DESC LIMIT 2000",
-                       NULL, &h->series, err) < 0)
-        return -1;
-    h->series_revision = revision;
-    return 0;
-}
-
-static char *cell_copy(const struct db_result *r, size_t row, size_t column) {
-    const char *text = db_cell(r, row, column);
-    return text ? xstrdup(text) : NULL;
-}
-
 int history_series(struct history *h, struct history_series_list *out, struct err *err) {
-    const struct db_result *r = &h->series;
+    struct db_result r;
     *out = (struct history_series_list){ 0 };
-    if (load_series(h, err) < 0) return -1;
-    for (size_t i = 0; i < r->rows; i++) {
-        struct history_series s = { .model = cell_copy(r, i, 0),
-                                    .device = cell_copy(r, i, 1),
-                                    .engine = cell_copy(r, i, 2),
-                                    .runs = db_cell_int(r, i, 3),
-                                    .last_ns = db_cell_int(r, i, 4) };
+    if (database_query(h->db,
+                       "SELECT NULLIF(model, ''), NULLIF(device, ''), NULLIF(engine, ''), SUM(runs), "
+                       "MAX(last_ns) FROM run_groups GROUP BY model, device, engine ORDER BY 5 DESC, 1, 2, 3 "
+                       "LIMIT 2000",
+                       NULL, &r, err) < 0)
+        return -1;
+    for (size_t i = 0; i < r.rows; i++) {
+        struct history_series s = { .model = db_take(&r, i, 0),
+                                    .device = db_take(&r, i, 1),
+                                    .engine = db_take(&r, i, 2),
+                                    .runs = db_cell_int(&r, i, 3),
+                                    .last_ns = db_cell_int(&r, i, 4) };
         vec_push(out, s);
     }
+    db_result_free(&r);
     return 0;
 }
 
@@ -218,11 +202,11 @@ int history_machines(struct history *h, struct history_machines *out, struct err
     *out = (struct history_machines){ 0 };
     if (database_query(
             h->db,
-            "SELECT g.host, g.device, g.runs, g.last_ns, MIN(r.name), MIN(r.version) FROM (SELECT host, "
-            "device, COUNT(*) AS runs, MAX(started_ns) AS last_ns FROM runs GROUP BY host, device) g "
-            "JOIN runs r ON r.started_ns = g.last_ns AND COALESCE(r.host, '') = COALESCE(g.host, '') AND "
-            "COALESCE(r.device, '') = COALESCE(g.device, '') GROUP BY g.host, g.device, g.runs, "
-            "g.last_ns ORDER BY g.last_ns DESC LIMIT 1000",
+            "SELECT NULLIF(g.host, ''), NULLIF(g.device, ''), g.runs, g.last_ns, MIN(r.name), MIN(r.version) "
+            "FROM (SELECT host, device, SUM(runs) AS runs, MAX(last_ns) AS last_ns FROM run_groups GROUP BY "
+            "host, device) g JOIN runs r ON r.started_ns = g.last_ns AND COALESCE(r.host, '') = g.host AND "
+            "COALESCE(r.device, '') = g.device GROUP BY g.host, g.device, g.runs, g.last_ns "
+            "ORDER BY g.last_ns DESC LIMIT 1000",
             NULL, &r, err) < 0)
         return -1;
     for (size_t i = 0; i < r.rows; i++) {

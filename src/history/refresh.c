@@ -16,6 +16,9 @@
 
 #define MAX_DEPTH 4
 #define BATCH 500 /* runs per transaction */
+/* After this many new runs, PostgreSQL counts the values of the tables again. It would do so itself a minute
+ * later; until then it may read whole tables. */
+#define MANY_RUNS 1000
 /* The modification time of a folder that changed more recently than this is not stored: the folder may change
  * again within the resolution of the time. */
 #define SETTLED_NS 2000000000
@@ -74,7 +77,7 @@ static int load_known(struct refresh *f) {
 /* Starts a transaction unless one is open. A transaction has up to BATCH runs. */
 static int open_batch(struct refresh *f) {
     if (f->in_batch++ > 0) return 0;
-    return database_begin(f->h->db, f->err);
+    return history_begin(f->h, f->err);
 }
 
 static int close_batch(struct refresh *f) {
@@ -279,6 +282,10 @@ int history_refresh(struct history *h, enum history_scan scan, struct history_co
         rc = close_batch(&f);
     else
         database_rollback(h->db);
+    if (rc == 0 && counts->added + counts->updated >= MANY_RUNS && database_is_postgres(h->db)) {
+        struct err ignored;
+        database_query(h->db, "ANALYZE", NULL, NULL, &ignored);
+    }
     progress_finish();
     db_result_free(&folders);
     for (size_t i = 0; i < f.known.n; i++) free(f.known.v[i].path);
@@ -291,7 +298,7 @@ int history_index_folder(struct history *h, const char *path, char **name, struc
     char *dir = history_folder(h, path);
     struct err ignored;
     run_record_read(&r, dir, &ignored); /* an unreadable metrics.json is shown as an incomplete run */
-    int rc = database_begin(h->db, err);
+    int rc = history_begin(h, err);
     if (rc == 0) {
         rc = history_write(h, path, file_basename(*path ? path : h->root), &r, name, err);
         if (rc == 0) rc = history_bump_revision(h, err);

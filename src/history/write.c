@@ -5,27 +5,32 @@
 
 #include "base/die.h"
 #include "base/sha256.h"
+#include "base/strbuf.h"
+#include "base/util.h"
 
-static int name_is_free(struct history *h, const char *path, const char *name, struct err *err) {
+/* Looks for rows with this name or this folder. *exists: the folder has a row; *name_taken: another run has
+ * the name. */
+static int find_rows(struct history *h, const char *path, const char *name, bool *exists, bool *name_taken,
+                     struct err *err) {
     struct db_args args = { 0 };
     struct db_result r;
     db_text(&args, name);
     db_text(&args, h->store);
     db_text(&args, path);
-    if (database_query(h->db, "SELECT 1 FROM runs WHERE name = $1 AND NOT (store = $2 AND path = $3)", &args,
-                       &r, err) < 0)
+    if (database_query(h->db,
+                       "SELECT CASE WHEN store = $2 AND path = $3 THEN 1 ELSE 0 END FROM runs "
+                       "WHERE name = $1 OR (store = $2 AND path = $3)",
+                       &args, &r, err) < 0)
         return -1;
-    int is_free = r.rows == 0;
+    *exists = *name_taken = false;
+    for (size_t i = 0; i < r.rows; i++) *(db_cell_int(&r, i, 0) ? exists : name_taken) = true;
     db_result_free(&r);
-    return is_free;
+    return 0;
 }
 
-/* Returns the name, or the name with a suffix if another run has it: runs of different machines may have the
- * same name. The suffix depends only on store and path. */
-static char *unique_name(struct history *h, const char *path, const char *name, struct err *err) {
-    int is_free = name_is_free(h, path, name, err);
-    if (is_free < 0) return NULL;
-    if (is_free) return xstrdup(name);
+/* Returns the name with a suffix: runs of different machines may have the same name. The suffix depends only
+ * on store and path. */
+static char *suffixed_name(const struct history *h, const char *path, const char *name) {
     struct sha256 s;
     char hex[65];
     sha256_start(&s);
@@ -44,7 +49,7 @@ static void run_args(struct db_args *args, const struct history *h, const char *
                      const struct run_record *r) {
     const char *texts[] = { h->store,  path,      name,    r->digest,  r->title,  r->model,
                             r->device, r->engine, r->host, r->version, r->command };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) db_text(args, texts[i]);
+    for (size_t i = 0; i < COUNTOF(texts); i++) db_text(args, texts[i]);
     db_int(args, r->started_ns);
     db_num(args, r->repeats);
     db_num(args, r->failed_repeats);
@@ -95,7 +100,7 @@ static int delete_rows(struct history *h, int64_t id, struct err *err) {
         "DELETE FROM kernel_classes WHERE run = $1", "DELETE FROM findings WHERE run = $1",
         "DELETE FROM environment WHERE run = $1",    "DELETE FROM tags WHERE run = $1",
     };
-    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+    for (size_t i = 0; i < COUNTOF(statements); i++) {
         struct db_args args = { 0 };
         db_int(&args, id);
         if (database_query(h->db, statements[i], &args, NULL, err) < 0) return -1;
@@ -103,112 +108,116 @@ static int delete_rows(struct history *h, int64_t id, struct err *err) {
     return 0;
 }
 
-static void start_row(struct db_args *args, int64_t id, size_t position) {
-    *args = (struct db_args){ 0 };
-    db_int(args, id);
-    db_int(args, (int64_t)position);
+int history_write_text(struct history *h, int64_t id, bool exists, bool remains, struct err *err) {
+    struct db_args args = { 0 };
+    if (database_is_postgres(h->db)) return 0; /* it updates its index itself */
+    db_int(&args, id);
+    if (exists && database_query(h->db, "DELETE FROM runs_text WHERE rowid = $1", &args, NULL, err) < 0)
+        return -1;
+    if (!remains) return 0;
+    return database_query(h->db,
+                          "INSERT INTO runs_text(rowid, search) SELECT id, search FROM runs WHERE id = $1",
+                          &args, NULL, err);
 }
 
-static int write_stages(struct history *h, int64_t id, const struct run_record *r, struct err *err) {
-    struct db_args args;
-    for (size_t i = 0; i < r->stages.n; i++) {
-        const struct record_stage *s = &r->stages.v[i];
-        const double numbers[] = { s->time_ms, s->ci95_low_ms,       s->ci95_high_ms, s->repeats,
-                                   s->tokens,  s->time_per_token_ms, s->tokens_per_s, s->mfu,
-                                   s->mbu,     s->floor_ms,          s->distance,     s->gpu_busy_share };
-        start_row(&args, id, i);
-        db_text(&args, s->name);
-        db_text(&args, s->parent);
-        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) db_num(&args, numbers[k]);
-        if (database_query(
-                h->db,
-                "INSERT INTO stages (run, position, name, parent, time_ms, ci95_low_ms, ci95_high_ms, "
-                "repeats, tokens, time_per_token_ms, tokens_per_s, mfu, mbu, floor_ms, distance, "
-                "gpu_busy_share) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, "
-                "$15, $16)",
-                &args, NULL, err) < 0)
-            return -1;
-    }
-    return 0;
+/* ---- rows of a run */
+
+/* A table whose rows belong to a run. */
+struct row_table {
+    const char *name, *columns; /* columns after run and position */
+    size_t ncolumns;            /* with run and position */
+    void (*add)(struct db_args *args, const struct run_record *r, size_t i);
+};
+
+static void add_numbers(struct db_args *args, const double *v, size_t n) {
+    for (size_t i = 0; i < n; i++) db_num(args, v[i]);
 }
 
-static int write_figures(struct history *h, int64_t id, const struct run_record *r, struct err *err) {
-    struct db_args args;
-    for (size_t i = 0; i < r->figures.n; i++) {
-        const struct record_figure *f = &r->figures.v[i];
-        const double numbers[] = { f->median, f->mean, f->std, f->ci95_low, f->ci95_high, f->repeats };
-        start_row(&args, id, i);
-        db_text(&args, f->key);
-        db_text(&args, f->name);
-        db_text(&args, f->unit);
-        db_int(&args, f->larger_is_better);
-        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) db_num(&args, numbers[k]);
-        if (database_query(
-                h->db,
-                "INSERT INTO figures (run, position, key, name, unit, larger_is_better, median, mean, "
-                "std, ci95_low, ci95_high, repeats) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, "
-                "$11, $12)",
-                &args, NULL, err) < 0)
-            return -1;
-    }
-    return 0;
+static void add_texts(struct db_args *args, const char *const *v, size_t n) {
+    for (size_t i = 0; i < n; i++) db_text(args, v[i]);
 }
 
-static int write_kernels(struct history *h, int64_t id, const struct run_record *r, struct err *err) {
-    struct db_args args;
-    for (size_t i = 0; i < r->kernels.n; i++) {
-        const struct record_kernel *k = &r->kernels.v[i];
-        start_row(&args, id, i);
-        db_text(&args, k->name);
-        db_text(&args, k->category);
-        db_text(&args, k->library);
-        db_text(&args, k->stage);
-        db_num(&args, k->calls);
-        db_num(&args, k->owned_ns);
-        db_num(&args, k->share);
-        if (database_query(
-                h->db,
-                "INSERT INTO kernel_classes (run, position, name, category, library, stage, calls, "
-                "owned_ns, share) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-                &args, NULL, err) < 0)
-            return -1;
-    }
-    return 0;
+static void add_stage(struct db_args *args, const struct run_record *r, size_t i) {
+    const struct record_stage *s = &r->stages.v[i];
+    const char *texts[] = { s->name, s->parent };
+    const double numbers[] = { s->time_ms, s->ci95_low_ms,       s->ci95_high_ms, s->repeats,
+                               s->tokens,  s->time_per_token_ms, s->tokens_per_s, s->mfu,
+                               s->mbu,     s->floor_ms,          s->distance,     s->gpu_busy_share };
+    add_texts(args, texts, COUNTOF(texts));
+    add_numbers(args, numbers, COUNTOF(numbers));
 }
 
-static int write_findings(struct history *h, int64_t id, const struct run_record *r, struct err *err) {
-    struct db_args args;
-    for (size_t i = 0; i < r->findings.n; i++) {
-        const struct record_finding *f = &r->findings.v[i];
-        start_row(&args, id, i);
-        const char *texts[] = { f->rule, f->stage, f->title, f->evidence, f->advice, f->confidence };
-        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) db_text(&args, texts[k]);
-        db_num(&args, f->saving_ms);
-        db_num(&args, f->saving_percent);
-        if (database_query(
-                h->db,
-                "INSERT INTO findings (run, position, rule, stage, title, evidence, advice, confidence, "
-                "saving_ms, saving_percent) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                &args, NULL, err) < 0)
-            return -1;
-    }
-    return 0;
+static void add_figure(struct db_args *args, const struct run_record *r, size_t i) {
+    const struct record_figure *f = &r->figures.v[i];
+    const char *texts[] = { f->key, f->name, f->unit };
+    const double numbers[] = { f->median, f->mean, f->std, f->ci95_low, f->ci95_high, f->repeats };
+    add_texts(args, texts, COUNTOF(texts));
+    db_int(args, f->larger_is_better);
+    add_numbers(args, numbers, COUNTOF(numbers));
 }
 
-static int write_environment(struct history *h, int64_t id, const struct run_record *r, struct err *err) {
+static void add_kernel(struct db_args *args, const struct run_record *r, size_t i) {
+    const struct record_kernel *k = &r->kernels.v[i];
+    const char *texts[] = { k->name, k->category, k->library, k->stage };
+    const double numbers[] = { k->calls, k->owned_ns, k->share };
+    add_texts(args, texts, COUNTOF(texts));
+    add_numbers(args, numbers, COUNTOF(numbers));
+}
+
+static void add_finding(struct db_args *args, const struct run_record *r, size_t i) {
+    const struct record_finding *f = &r->findings.v[i];
+    const char *texts[] = { f->rule, f->stage, f->title, f->evidence, f->advice, f->confidence };
+    add_texts(args, texts, COUNTOF(texts));
+    db_num(args, f->saving_ms);
+    db_num(args, f->saving_percent);
+}
+
+static void add_environment(struct db_args *args, const struct run_record *r, size_t i) {
+    const char *texts[] = { r->env.v[i].kind, r->env.v[i].key, r->env.v[i].value };
+    add_texts(args, texts, COUNTOF(texts));
+}
+
+static const struct row_table stage_table = { "stages",
+                                              "name, parent, time_ms, ci95_low_ms, ci95_high_ms, repeats, "
+                                              "tokens, time_per_token_ms, tokens_per_s, mfu, "
+                                              "mbu, floor_ms, distance, gpu_busy_share",
+                                              16, add_stage };
+static const struct row_table figure_table = {
+    "figures", "key, name, unit, larger_is_better, median, mean, std, ci95_low, ci95_high, repeats", 12,
+    add_figure
+};
+static const struct row_table kernel_table = { "kernel_classes",
+                                               "name, category, library, stage, calls, owned_ns, share", 9,
+                                               add_kernel };
+static const struct row_table finding_table = {
+    "findings", "rule, stage, title, evidence, advice, confidence, saving_ms, saving_percent", 10, add_finding
+};
+static const struct row_table environment_table = { "environment", "kind, key, value", 5, add_environment };
+
+/* Writes several rows per statement: with PostgreSQL, every statement waits for the server. */
+static int write_rows(struct history *h, int64_t id, const struct run_record *r, const struct row_table *t,
+                      size_t n, struct err *err) {
+    size_t at_once = DB_ARGS_MAX / t->ncolumns;
     struct db_args args;
-    for (size_t i = 0; i < r->env.n; i++) {
-        start_row(&args, id, i);
-        db_text(&args, r->env.v[i].kind);
-        db_text(&args, r->env.v[i].key);
-        db_text(&args, r->env.v[i].value);
-        if (database_query(
-                h->db,
-                "INSERT INTO environment (run, position, kind, key, value) VALUES ($1, $2, $3, $4, $5)",
-                &args, NULL, err) < 0)
-            return -1;
+    struct strbuf sql = STRBUF_INIT;
+    int rc = 0;
+    for (size_t start = 0; rc == 0 && start < n; start += at_once) {
+        args.n = 0;
+        strbuf_reset(&sql);
+        strbuf_addf(&sql, "INSERT INTO %s (run, position, %s) VALUES ", t->name, t->columns);
+        for (size_t i = start; i < MIN(n, start + at_once); i++) {
+            size_t first = args.n;
+            db_int(&args, id);
+            db_int(&args, (int64_t)i);
+            t->add(&args, r, i);
+            strbuf_addstr(&sql, i > start ? ", (" : "(");
+            for (size_t k = first; k < args.n; k++) strbuf_addf(&sql, "%s$%zu", k > first ? ", " : "", k + 1);
+            strbuf_addch(&sql, ')');
+        }
+        rc = database_query(h->db, sql.buf, &args, NULL, err);
     }
-    return 0;
+    strbuf_free(&sql);
+    return rc;
 }
 
 static int write_tags(struct history *h, int64_t id, const struct run_record *r, struct err *err) {
@@ -226,13 +235,18 @@ static int write_tags(struct history *h, int64_t id, const struct run_record *r,
 int history_write(struct history *h, const char *path, const char *name, const struct run_record *r,
                   char **stored_name, struct err *err) {
     int64_t id;
-    char *unique = unique_name(h, path, name, err);
-    if (!unique) return -1;
+    bool exists, name_taken;
+    if (find_rows(h, path, name, &exists, &name_taken, err) < 0) return -1;
+    char *unique = name_taken ? suffixed_name(h, path, name) : xstrdup(name);
     int rc = write_run_row(h, path, unique, r, &id, err);
+    if (rc == 0) rc = history_write_text(h, id, exists, true, err);
+    if (rc == 0 && exists) rc = delete_rows(h, id, err);
     if (rc == 0 &&
-        (delete_rows(h, id, err) < 0 || write_stages(h, id, r, err) < 0 || write_figures(h, id, r, err) < 0 ||
-         write_kernels(h, id, r, err) < 0 || write_findings(h, id, r, err) < 0 ||
-         write_environment(h, id, r, err) < 0 || write_tags(h, id, r, err) < 0))
+        (write_rows(h, id, r, &stage_table, r->stages.n, err) < 0 ||
+         write_rows(h, id, r, &figure_table, r->figures.n, err) < 0 ||
+         write_rows(h, id, r, &kernel_table, r->kernels.n, err) < 0 ||
+         write_rows(h, id, r, &finding_table, r->findings.n, err) < 0 ||
+         write_rows(h, id, r, &environment_table, r->env.n, err) < 0 || write_tags(h, id, r, err) < 0))
         rc = -1;
     if (rc == 0 && stored_name)
         *stored_name = unique;

@@ -9,5 +9,8 @@
  * suffix is added. *stored_name receives the result; the caller frees it; may be NULL. */
 int history_write(struct history *h, const char *path, const char *name, const struct run_record *r,
                   char **stored_name, struct err *err);
+/* Updates SQLite's index for search. `exists`: the index may contain the run; `remains`: the run was not
+ * deleted. */
+int history_write_text(struct history *h, int64_t id, bool exists, bool remains, struct err *err);
 
 #endif

@@ -311,7 +311,7 @@ void api_metrics(struct request *q) {
     q->type = "text/plain; version=0.0.4; charset=utf-8";
     q->no_store = true;
     http_metrics(q->http, &q->out);
-    if (database_query(h->db, "SELECT COUNT(*) FROM runs", NULL, &r, &err) == 0) {
+    if (database_query(h->db, "SELECT SUM(runs) FROM run_groups", NULL, &r, &err) == 0) {
         strbuf_addf(&q->out,
                     "# HELP inferprof_runs Runs in the database.\n# TYPE inferprof_runs gauge\n"
                     "inferprof_runs %lld\n",

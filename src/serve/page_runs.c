@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/html.h"
+#include "base/opt.h"
 #include "base/util.h"
 #include "report/html.h"
 #include "serve/api.h"
@@ -14,8 +15,31 @@
 
 /* ---- list */
 
-static void add_search(struct strbuf *out, const struct history_filter *f,
+/* Arguments of the URL that restrict the list. Links and the form keep them. */
+static const char *const filter_names[] = { "search", "model",   "device", "engine", "host",
+                                            "tag",    "version", "stage",  "since",  "until" };
+#define FORM_FIELDS "search|model|device|engine|tag" /* those with a visible field */
+#define PAIRS_MAX (2 * COUNTOF(filter_names) + 7)
+
+/* Links to the list with the same filters, another order or another page. */
+static void list_link(struct request *q, const char *sort, bool reverse, const char *cursor,
+                      const char *text) {
+    const char *pairs[PAIRS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < COUNTOF(filter_names); i++) {
+        const char *value = http_query(q, filter_names[i]);
+        if (!value || !*value) continue;
+        pairs[n++] = filter_names[i];
+        pairs[n++] = value;
+    }
+    const char *rest[] = { "sort", sort, "order", reverse ? "reverse" : NULL, "cursor", cursor, NULL };
+    memcpy(pairs + n, rest, sizeof rest);
+    part_link(&q->out, "/runs", pairs, text);
+}
+
+static void add_search(struct request *q, const struct history_filter *f,
                        const struct history_series_list *series) {
+    struct strbuf *out = &q->out;
     const char *models[200] = { 0 }, *devices[200] = { 0 }, *engines[200] = { 0 };
     size_t nm = 0, nd = 0, ne = 0;
     for (size_t i = 0; i < series->n; i++) {
@@ -38,22 +62,24 @@ static void add_search(struct strbuf *out, const struct history_filter *f,
     part_select(out, "engine", "Engine", engines, ne, f->engine, "all");
     strbuf_addstr(out, "<label>Tag <input name=\"tag\" size=\"10\" value=\"");
     html_escape(out, f->tag);
-    strbuf_addstr(out, "\"></label>\n<button>Show</button></form>\n");
+    strbuf_addstr(out, "\"></label>\n");
+    for (size_t i = 0; i < COUNTOF(filter_names); i++) {
+        const char *value = http_query(q, filter_names[i]);
+        if (!value || !*value || opt_is_choice(FORM_FIELDS, filter_names[i])) continue;
+        strbuf_addf(out, "<input type=\"hidden\" name=\"%s\" value=\"", filter_names[i]);
+        html_escape(out, value);
+        strbuf_addstr(out, "\">");
+    }
+    strbuf_addstr(out, "<button>Show</button></form>\n");
 }
 
 /* Adds a column heading with a link that sorts the list by this column. */
-static void add_heading(struct strbuf *out, const struct history_filter *f, const char *key, const char *text,
+static void add_heading(struct request *q, const struct history_filter *f, const char *key, const char *text,
                         bool number) {
-    const char *sort = f->sort ? f->sort : "started";
-    bool active = strcmp(sort, key) == 0;
-    const char *pairs[] = {
-        "search",  f->text, "model", f->model, "device", f->device, "engine",
-        f->engine, "tag",   f->tag,  "sort",   key,      "order",   active && !f->reverse ? "reverse" : NULL,
-        NULL
-    };
-    strbuf_addf(out, "<th%s%s>", number ? " class=\"n\"" : "", active ? " aria-sort=\"other\"" : "");
-    part_link(out, "/runs", pairs, text);
-    strbuf_addstr(out, "</th>");
+    bool active = strcmp(f->sort ? f->sort : "started", key) == 0;
+    strbuf_addf(&q->out, "<th%s%s>", number ? " class=\"n\"" : "", active ? " aria-sort=\"other\"" : "");
+    list_link(q, key, active && !f->reverse, NULL, text);
+    strbuf_addstr(&q->out, "</th>");
 }
 
 static void add_notes(struct strbuf *out, const struct history_run *run) {
@@ -72,7 +98,7 @@ static void add_notes(struct strbuf *out, const struct history_run *run) {
     strbuf_addstr(out, "</td>");
 }
 
-static void add_run_row(struct strbuf *out, const struct history_run *run) {
+static void add_run_row(struct strbuf *out, const struct history_run *run, bool stage) {
     strbuf_addstr(
         out,
         "<tr><td class=\"pick\"><input type=\"checkbox\" name=\"run\" aria-label=\"Select for comparison\" "
@@ -84,31 +110,35 @@ static void add_run_row(struct strbuf *out, const struct history_run *run) {
     part_cell(out, run->model);
     part_cell(out, run->device);
     part_cell(out, run->engine);
-    part_number(out, text_ms_number(run->time_to_first_token_ms).s);
-    part_number(out, text_ms_number(run->time_per_token_ms).s);
-    part_number(out, text_num(run->tokens_per_s, 1).s);
-    part_number(out, text_percent(run->mfu).s);
-    part_number(out, text_percent(run->mbu).s);
+    part_number(out, text_ms_number(stage ? run->stage_time_ms : run->time_to_first_token_ms).s);
+    part_number(out, text_ms_number(stage ? run->stage_time_per_token_ms : run->time_per_token_ms).s);
+    part_number(out, text_num(stage ? run->stage_tokens_per_s : run->tokens_per_s, 1).s);
+    part_number(out, text_percent(stage ? run->stage_mfu : run->mfu).s);
+    part_number(out, text_percent(stage ? run->stage_mbu : run->mbu).s);
     add_notes(out, run);
     strbuf_addstr(out, "</tr>\n");
 }
 
-static void add_run_table(struct strbuf *out, const struct history_filter *f,
+static void add_run_table(struct request *q, const struct history_filter *f,
                           const struct history_page *page) {
+    struct strbuf *out = &q->out;
     strbuf_addstr(out, "<form method=\"get\" action=\"/compare\" id=\"pick\"><div class=\"scroll\"><table "
                        "class=\"runs\"><thead><tr><th><span class=\"hidden\">Select</span></th>");
-    add_heading(out, f, "name", "run", false);
-    add_heading(out, f, "started", "started", false);
-    add_heading(out, f, "model", "model", false);
-    add_heading(out, f, "device", "device", false);
-    add_heading(out, f, "engine", "engine", false);
-    add_heading(out, f, "time_to_first_token", "first token ms", true);
-    add_heading(out, f, "time_per_token", "per token ms", true);
-    add_heading(out, f, "tokens_per_s", "tok/s", true);
-    add_heading(out, f, "mfu", "MFU", true);
-    add_heading(out, f, "mbu", "MBU", true);
+    add_heading(q, f, "name", "run", false);
+    add_heading(q, f, "started", "started", false);
+    add_heading(q, f, "model", "model", false);
+    add_heading(q, f, "device", "device", false);
+    add_heading(q, f, "engine", "engine", false);
+    if (f->stage)
+        add_heading(q, f, "time", "time ms", true);
+    else
+        add_heading(q, f, "time_to_first_token", "first token ms", true);
+    add_heading(q, f, "time_per_token", "per token ms", true);
+    add_heading(q, f, "tokens_per_s", "tok/s", true);
+    add_heading(q, f, "mfu", "MFU", true);
+    add_heading(q, f, "mbu", "MBU", true);
     strbuf_addstr(out, "<th>notes</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < page->n; i++) add_run_row(out, &page->v[i]);
+    for (size_t i = 0; i < page->n; i++) add_run_row(out, &page->v[i], f->stage != NULL);
     strbuf_addstr(
         out,
         "</tbody></table></div>\n<div class=\"tools below\"><button type=\"submit\" id=\"compare\">Compare "
@@ -116,16 +146,27 @@ static void add_run_table(struct strbuf *out, const struct history_filter *f,
         "baseline.</span></div></form>\n");
 }
 
-static void add_pages(struct strbuf *out, const struct history_filter *f, const struct history_page *page) {
+static void add_pages(struct request *q, const struct history_filter *f, const struct history_page *page) {
+    bool newest_first = (!f->sort || strcmp(f->sort, "started") == 0) && !f->reverse;
     if (!page->next) return;
-    const char *pairs[] = {
-        "search",  f->text,    "model", f->model, "device", f->device, "engine",
-        f->engine, "tag",      f->tag,  "sort",   f->sort,  "order",   f->reverse ? "reverse" : NULL,
-        "cursor",  page->next, NULL
-    };
-    strbuf_addstr(out, "<p class=\"next\">");
-    part_link(out, "/runs", pairs, "Older runs →");
-    strbuf_addstr(out, "</p>\n");
+    strbuf_addstr(&q->out, "<p class=\"next\">");
+    list_link(q, f->sort, f->reverse, page->next, newest_first ? "Older runs →" : "Next runs →");
+    strbuf_addstr(&q->out, "</p>\n");
+}
+
+static void add_list_head(struct request *q, const struct history_filter *f,
+                          const struct history_page *page) {
+    struct strbuf *out = &q->out;
+    strbuf_addstr(out, "<div class=\"head\"><h1>Runs</h1><p class=\"soft\">");
+    if (page->total < 0)
+        strbuf_addf(out, "more than %s runs", text_count(HISTORY_COUNT_MAX).s);
+    else
+        strbuf_addf(out, "%s run%s", text_count((uint64_t)page->total).s, page->total == 1 ? "" : "s");
+    if (f->stage) {
+        strbuf_addstr(out, ", figures of the stage ");
+        html_escape(out, f->stage);
+    }
+    strbuf_addf(out, "%s</p></div>\n", f->cursor ? ", continued" : "");
 }
 
 void page_runs(struct request *q) {
@@ -141,15 +182,14 @@ void page_runs(struct request *q) {
     else {
         if (history_series(h, &series, &err) < 0) series = (struct history_series_list){ 0 };
         page_open(q, "Runs", "runs");
-        strbuf_addf(&q->out, "<div class=\"head\"><h1>Runs</h1><p class=\"soft\">%s runs%s</p></div>\n",
-                    text_count((uint64_t)page.total).s, f.cursor ? ", continued" : "");
-        add_search(&q->out, &f, &series);
+        add_list_head(q, &f, &page);
+        add_search(q, &f, &series);
         if (page.n)
-            add_run_table(&q->out, &f, &page);
+            add_run_table(q, &f, &page);
         else
             strbuf_addstr(&q->out, "<p class=\"lede\">No run matches. Profile something with <code>inferprof "
                                    "profile</code>, or send a run with <code>inferprof push</code>.</p>\n");
-        add_pages(&q->out, &f, &page);
+        add_pages(q, &f, &page);
         page_close(q);
         history_page_free(&page);
         history_series_free(&series);

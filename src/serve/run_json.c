@@ -1,5 +1,7 @@
 #include "serve/run_json.h"
 
+#include <math.h>
+
 #include "base/clock.h"
 
 void run_json_time(struct jsonw *j, const char *key, int64_t ns) {
@@ -66,7 +68,7 @@ void run_json_page(struct jsonw *j, const struct history_page *page) {
     for (size_t i = 0; i < page->n; i++) run_json_summary(j, &page->v[i]);
     jsonw_end(j);
     jsonw_kstr(j, "next", page->next);
-    if (page->total >= 0) jsonw_ku64(j, "total", (uint64_t)page->total);
+    jsonw_knum(j, "total", page->total >= 0 ? (double)page->total : NAN);
     jsonw_end(j);
 }
 

@@ -81,28 +81,54 @@ suite() {
     expect "$db: a damaged metrics.json is reported, and the run stays listed" 0 err 'alpha/metrics.json' out '^alpha .*incomplete'
 }
 
+# Migrations: databases that older programs wrote are migrated, a newer one is refused.
+# old_database ROOT: the folders of the runs in tests/data/history
+old_database() {
+    root=$1
+    metrics "$root/alpha" alpha llama 1790000000 640
+    metrics "$root/beta" beta qwen 1790086400 320
+    mkdir -p "$root/.inferprof"
+    printf 0123456789abcdef0123456789abcdef >"$root/.inferprof/store-id"
+}
+# migrated NAME ROOT OPTIONS...: the runs are still there, and counts and search include them
+migrated() {
+    name=$1 root=$2
+    shift 2
+    run "$INFERPROF" runs "$root" "$@"
+    expect "$name is migrated" 0 out '^alpha ' out '^beta '
+    run "$INFERPROF" runs "$root" "$@" --search LLAMA --json
+    check "$name: its runs are found" json_is "$work/out" '[r["run"] for r in d["runs"]], d["total"]' "(['alpha'], 1)"
+    metrics "$root/gamma" gamma qwen 1790172800 128
+    run "$INFERPROF" runs "$root" "$@" --model 'q*' --json
+    check "$name: old and new runs are counted" json_is "$work/out" '[r["run"] for r in d["runs"]], d["total"]' "(['gamma', 'beta'], 2)"
+}
+
 suite SQLite ""
 if postgres_start; then
     suite PostgreSQL "$pg_url"
+    psql -q -c "CREATE DATABASE old" "$pg_url"
+    old_url="postgresql:///old?host=$pg_dir&user=tester"
+    old_database "$work/old-postgres"
+    check "the database of an older program is loaded" psql -q -v ON_ERROR_STOP=1 -f tests/data/history/version3.postgres.sql "$old_url"
+    migrated "a PostgreSQL database of schema version 3" "$root" --database "$old_url"
+    psql -q -c "UPDATE inferprof_schema SET version = 999" "$old_url"
+    run "$INFERPROF" runs "$root" --database "$old_url"
+    expect "a PostgreSQL database of a newer program is refused" 1 err 'schema version 999, and this inferprof reads versions up to [0-9]+; use a newer inferprof'
     postgres_run stop
     run "$INFERPROF" runs "$work/PostgreSQL" --database "postgresql://tester:hunter2@/postgres?host=$pg_dir"
     expect "a database that is down is reported" 1 err 'connection to server'
     check "the password is not printed" lacks hunter2 "$work/err"
 fi
 
-# Migrations: an old database is migrated, a newer one is refused.
-root=$work/old-database
-metrics "$root/alpha" alpha llama 1790000000 640
-"$INFERPROF" runs "$root" >/dev/null 2>&1
 sql() { python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); r = c.execute(sys.argv[2]).fetchall(); c.commit(); print(r)' "$root/.inferprof/index.sqlite" "$1"; }
-for statement in "DROP INDEX runs_search" "DROP INDEX runs_unfinished" "ALTER TABLE runs DROP COLUMN search" \
-    "CREATE INDEX runs_started ON runs (started_ns, id)"; do sql "$statement" >/dev/null; done
-sql "DROP TABLE jobs" >/dev/null && sql "DROP TABLE tokens" >/dev/null && sql "UPDATE inferprof_schema SET version = 1" >/dev/null
-run "$INFERPROF" runs "$root"
-expect "a database of schema version 1 is migrated" 0 out '^alpha '
-check "the migrated database has the new tables" sh -c "python3 -c 'import sqlite3; print(sqlite3.connect(\"$root/.inferprof/index.sqlite\").execute(\"SELECT COUNT(*) FROM jobs\").fetchall())'"
-run "$INFERPROF" runs "$root" --search LLAMA
-expect "runs of the migrated database are found" 0 out '^alpha '
+for version in 1 3; do
+    old_database "$work/old-$version"
+    python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())' \
+        "$root/.inferprof/index.sqlite" tests/data/history/version$version.sqlite.sql
+    migrated "an SQLite database of schema version $version" "$root"
+    check "an SQLite database of schema version $version: the new tables exist" sh -c "[ '$(sql "SELECT COUNT(*) FROM jobs")' = '[(0,)]' ]"
+done
+root=$work/old-3
 sql "UPDATE inferprof_schema SET version = 999" >/dev/null
 run "$INFERPROF" runs "$root"
 expect "a database of a newer program is refused" 1 err 'schema version 999, and this inferprof reads versions up to [0-9]+; use a newer inferprof'
