@@ -202,7 +202,8 @@ struct analysis_stage {
     bool implicit; /* the trace marks no stages; this row is the whole trace */
     /* the row "between steps": work launched outside of stages, and idle time while no stage is open */
     bool outside;
-    bool on_cpu; /* its kernels ran on the native engine's CPU device */
+    bool warm_up; /* recognised steps that warm up: no findings, and not part of the verdict */
+    bool on_cpu;  /* its kernels ran on the native engine's CPU device */
 
     /* ---- the trace: stages.c, calls.c, walk.c, queue.c */
     uint64_t occurrences; /* 0: only timed */

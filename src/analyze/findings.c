@@ -110,7 +110,7 @@ static struct finding_scope stage_scope(const struct analysis_stage *s, uint32_t
 static void apply_rule(struct context *c, const struct finding_rule *rule, uint32_t row) {
     const struct analysis_stage *s = &c->a->stages[row];
     bool on_gpu = s->kernels && !s->on_cpu;
-    if (s->outside || s->parent != ANALYSIS_NONE)
+    if (s->outside || s->warm_up || s->parent != ANALYSIS_NONE)
         /* savings of sub-stages are already part of their parent's saving */
         return;
     /* all repeats failed, so the recorded request probably failed too */

@@ -173,7 +173,7 @@ void recognise(const struct timeline *tl, const uint8_t *shape_category, struct 
         }
     }
     if (r->nsteps) qsort(r->steps, r->nsteps, sizeof *r->steps, by_start);
-    if (!tl->cut_to_ns) recognise_warm_up(r); /* a cut timeline contains only the steady part */
+    recognise_warm_up(r, !tl->cut_to_ns); /* a cut timeline begins with the steady part */
     recognise_phases(tl, r);
     free(uses);
     free(shapes);

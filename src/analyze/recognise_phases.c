@@ -10,7 +10,8 @@
 #define LARGE_COPY_BYTES (1u << 20)
 /* a leading step is warm-up if its time per kernel is more than this many times the usual time */
 #define WARM_UP_TIMES 3.0
-#define WARM_UP_LEAST 4 /* with fewer steps of a kind, the usual time is unknown */
+#define WARM_UP_EAGER_TIMES 1.5 /* the same for a decode step outside of graphs if most are in graphs */
+#define WARM_UP_LEAST 4         /* with fewer steps of a kind, the usual time is unknown */
 
 static double per_kernel_ns(const struct recognised_step *s) {
     return s->count ? (double)(s->end_ns - s->start_ns) / (double)s->count : 0;
@@ -27,29 +28,64 @@ static double usual_ns(const struct recognition *r, enum step_kind kind) {
     return median;
 }
 
-void recognise_warm_up(struct recognition *r) {
-    double usual[STEP_KINDS], any = NAN;
-    size_t graphs = 0, decodes = 0, last = 0;
+struct usual {
+    double ns[STEP_KINDS], any; /* median time per kernel; NaN: unknown */
+    bool graphs;                /* most decode steps run in graphs */
+};
+
+static struct usual usual_steps(const struct recognition *r) {
+    struct usual u = { .any = NAN };
+    size_t graphs = 0, decodes = 0;
     for (int k = 0; k < STEP_KINDS; k++) {
-        usual[k] = usual_ns(r, k);
-        if (usual[k] > 0 && !(any < usual[k])) any = usual[k];
+        u.ns[k] = usual_ns(r, k);
+        if (u.ns[k] > 0 && !(u.any < u.ns[k])) u.any = u.ns[k];
     }
     for (size_t i = 0; i < r->nsteps; i++) {
         decodes += r->steps[i].kind == STEP_DECODE;
         graphs += r->steps[i].kind == STEP_DECODE && r->steps[i].graph;
     }
-    bool uses_graphs = graphs * 2 > decodes;
+    u.graphs = graphs * 2 > decodes;
+    return u;
+}
+
+static bool is_eager_decode(const struct usual *u, const struct recognised_step *s) {
+    return u->graphs && s->kind == STEP_DECODE && !s->graph;
+}
+
+static void find_leading(const struct usual *u, struct recognition *r) {
+    size_t last = 0;
     for (size_t i = 0; i < r->nsteps && i < r->nsteps / 2; i++) {
         const struct recognised_step *s = &r->steps[i];
-        double limit = WARM_UP_TIMES * (usual[s->kind] > 0 ? usual[s->kind] : any);
-        bool slow = per_kernel_ns(s) > limit, eager = uses_graphs && s->kind == STEP_DECODE && !s->graph;
-        if (slow || eager)
+        double limit = WARM_UP_TIMES * (u->ns[s->kind] > 0 ? u->ns[s->kind] : u->any);
+        if (per_kernel_ns(s) > limit || is_eager_decode(u, s))
             last = i + 1;
-        else if (s->kind == STEP_DECODE || !uses_graphs || i > last + 1)
+        else if (s->kind == STEP_DECODE || !u->graphs || i > last + 1)
             break;
     }
     for (size_t i = 0; i < last; i++) r->steps[i].warm_up = true;
-    r->phases.warm_up_steps = last;
+}
+
+/* Programs warm up for each kind of work: a benchmark may generate one token before it measures decoding,
+ * long after its first prompts. Marks the first steady step of a kind if it was slow. */
+static void find_first_of_kind(const struct usual *u, struct recognition *r, enum step_kind kind) {
+    size_t at = 0, n = 0;
+    for (size_t i = r->nsteps; i-- > 0;)
+        if (r->steps[i].kind == kind && !r->steps[i].warm_up) {
+            at = i;
+            n++;
+        }
+    if (n < WARM_UP_LEAST || !(u->ns[kind] > 0)) return;
+    struct recognised_step *s = &r->steps[at];
+    double times = per_kernel_ns(s) / u->ns[kind];
+    s->warm_up = times > WARM_UP_TIMES || (is_eager_decode(u, s) && times > WARM_UP_EAGER_TIMES);
+}
+
+void recognise_warm_up(struct recognition *r, bool leading) {
+    struct usual u = usual_steps(r);
+    if (leading) find_leading(&u, r);
+    for (int k = 0; k < STEP_KINDS; k++)
+        if (k != STEP_OTHER) find_first_of_kind(&u, r, k);
+    for (size_t i = 0; i < r->nsteps; i++) r->phases.warm_up_steps += r->steps[i].warm_up;
 }
 
 /* Sets the time from the first to the last large copy to the device before `until_ns` (these copies load the
@@ -70,7 +106,7 @@ static void find_load(const struct timeline *tl, uint64_t until_ns, struct recog
 void recognise_phases(const struct timeline *tl, struct recognition *r) {
     struct recognised_phases *p = &r->phases;
     if (!r->nsteps) return;
-    uint64_t first = r->steps[0].start_ns, steady = UINT64_MAX, end = 0;
+    uint64_t first = r->steps[0].start_ns, steady = UINT64_MAX, end = 0, inside_ns = 0;
     for (size_t i = 0; i < r->nsteps; i++) {
         first = MIN(first, r->steps[i].start_ns);
         if (r->steps[i].warm_up) continue;
@@ -79,12 +115,16 @@ void recognise_phases(const struct timeline *tl, struct recognition *r) {
     }
     /* replays whose kernels were not recorded continue the same work */
     if (tl->replays.n && end) end = MAX(end, tl->replays.end_ns[tl->replays.n - 1]);
+    /* warm-up steps between steady ones */
+    for (size_t i = 0; i < r->nsteps; i++)
+        if (r->steps[i].warm_up && r->steps[i].start_ns >= steady)
+            inside_ns += r->steps[i].end_ns - r->steps[i].start_ns;
     p->steady_from_ns = steady;
     p->steady_to_ns = end;
     find_load(tl, first, p);
     p->start_ns = first > tl->start_ns ? (double)(first - tl->start_ns) - p->load_ns : 0;
     if (p->start_ns < 0) p->start_ns = 0;
-    p->warm_up_ns = (double)(steady - first);
-    p->steady_ns = (double)(end - steady);
+    p->warm_up_ns = (double)(steady - first) + (double)inside_ns;
+    p->steady_ns = (double)(end - steady) - (double)inside_ns;
     p->shutdown_ns = tl->end_ns > end ? (double)(tl->end_ns - end) : 0;
 }

@@ -181,6 +181,7 @@ static void add_recognised(struct context *c, struct building *b) {
                                          .doubt = s->doubt };
         vec_push(&b->occurrences, o);
         b->stages.v[row].occurrences++;
+        b->stages.v[row].warm_up = s->warm_up;
     }
 }
 

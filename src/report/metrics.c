@@ -418,9 +418,11 @@ static void write_recognition(struct jsonw *j, const struct view *v) {
     const struct analysis *a = v->a;
     const struct recognition *r = &a->recognition;
     const struct recognised_phases *p = &a->phases;
-    size_t certain = 0, kinds[STEP_KINDS] = { 0 };
+    size_t steps = 0, certain = 0, kinds[STEP_KINDS] = { 0 };
     if (!r->nsteps) return;
     for (size_t i = 0; i < r->nsteps; i++) {
+        if (r->steps[i].warm_up) continue;
+        steps++;
         certain += r->steps[i].certain;
         kinds[r->steps[i].kind]++;
     }
@@ -429,7 +431,7 @@ static void write_recognition(struct jsonw *j, const struct view *v) {
     jsonw_kbool(j, "is_stages", a->recognised);
     jsonw_kstr(j, "boundary", r->boundary);
     jsonw_knum(j, "layers", r->layers ? r->layers : NAN);
-    jsonw_ku64(j, "steps", r->nsteps);
+    jsonw_ku64(j, "steps", steps);
     jsonw_ku64(j, "certain", certain);
     jsonw_kobject(j, "kinds");
     for (int k = 0; k < STEP_KINDS; k++)

@@ -9,7 +9,7 @@
 
 static const struct recognised_step *step_of(const struct column_row *r) { return r->item; }
 static struct column_value get_kind(const struct column_row *r) {
-    return column_str(step_kind_name(step_of(r)->kind));
+    return column_str(step_of(r)->warm_up ? "warm-up" : step_kind_name(step_of(r)->kind));
 }
 static struct column_value get_confidence(const struct column_row *r) {
     return column_str(step_of(r)->certain ? "certain" : "uncertain");
@@ -137,15 +137,17 @@ static void phase_words(const struct recognised_phases *p, struct strbuf *out) {
 void rows_recognition_note(const struct view *v, struct strbuf *out) {
     if (!v->a || !v->a->recognised) return;
     const struct recognition *r = &v->a->recognition;
-    size_t certain = 0;
-    for (size_t i = 0; i < r->nsteps; i++) certain += r->steps[i].certain;
-    strbuf_addf(out, "Recognised without annotations: %s step%s, cut at %s", text_count(r->nsteps).s,
-                r->nsteps == 1 ? "" : "s", r->boundary);
+    size_t steady = 0, unsure = 0;
+    for (size_t i = 0; i < r->nsteps; i++) {
+        steady += !r->steps[i].warm_up;
+        unsure += !r->steps[i].warm_up && !r->steps[i].certain;
+    }
+    strbuf_addf(out, "Recognised without annotations: %s step%s, cut at %s", text_count(steady).s,
+                steady == 1 ? "" : "s", r->boundary);
     if (r->llm) strbuf_addf(out, ", of a language model");
     if (r->layers) strbuf_addf(out, " with %u layers", r->layers);
-    if (r->llm && certain < r->nsteps)
-        strbuf_addf(out, "; the kind or the tokens of %s of them are uncertain",
-                    text_count(r->nsteps - certain).s);
+    if (r->llm && unsure)
+        strbuf_addf(out, "; the kind or the tokens of %s of them are uncertain", text_count(unsure).s);
     strbuf_addch(out, '.');
     phase_words(&v->a->phases, out);
 }

@@ -62,7 +62,7 @@ struct view_vision view_vision(const struct view *v) {
 }
 
 bool view_stage_has_sentence(const struct analysis_stage *s) {
-    return !s->parent_name && !s->outside && isfinite(s->time_ms);
+    return !s->parent_name && !s->outside && !s->warm_up && isfinite(s->time_ms);
 }
 
 const char *view_time_source(const struct view *v, const struct analysis_stage *s) {

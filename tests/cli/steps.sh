@@ -31,6 +31,20 @@ assert stages["decode"]["trace"]["occurrences"] == 50 and stages["decode"]["toke
 assert not any("no verdict" in n["text"] for n in m["notes"]), m["notes"]
 assert any("260 launches were captured" in n["text"] for n in m["notes"]), m["notes"]
 END
+scene bench 1 40
+check "steps of llama-bench are certain and exact" python3 tests/tools/compare_steps.py "$work/bench" "$work/bench.truth"
+check "tokens that warm up are in no total" python3 - "$work/bench" <<'END'
+import csv, json, sys
+r = json.load(open(sys.argv[1] + "/metrics.json"))["recognition"]
+kinds = {k["kind"]: k["steps"] for k in r["by_kind"]}
+assert kinds == {"prefill": 3, "decode": 120} and r["kinds"] == kinds and r["phases"]["warm_up_steps"] == 2, r
+assert r["steps"] == r["certain"] == 123, r
+steps = list(csv.DictReader(open(sys.argv[1] + "/steps.csv")))
+assert [s["kind"] for s in steps[:5]] == ["prefill"] * 3 + ["warm-up", "decode"], steps[:5]
+stages = {s["name"]: s for s in json.load(open(sys.argv[1] + "/metrics.json"))["stages"]}
+assert stages["decode"]["trace"]["occurrences"] == 120 and stages["warm-up"]["trace"]["occurrences"] == 1, stages
+assert not any(f["stage"] == "warm-up" for f in json.load(open(sys.argv[1] + "/findings.json"))["findings"])
+END
 check "the terminal has phases" grep -q 'Recognised without annotations' "$work/llama.out"
 check "the page draws the anatomy of a token" grep -q 'Anatomy of a token' "$work/llama/report.html"
 check "anatomy.csv and the chart are written" test -s "$work/llama/anatomy.csv" -a -s "$work/llama/charts/anatomy.svg"

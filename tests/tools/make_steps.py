@@ -3,6 +3,7 @@
     make_steps.py SCENE TRACE.json TRUTH.jsonl [SEED [STEPS]]
 
 llama    llama.cpp: loads weights, captures a graph, generates 5 x STEPS (128) tokens after prompts of 512; logits go to the host
+bench    as llama-bench: 1 + 3 prompts of 512 tokens, then 1 + 3 x STEPS tokens; the 1 is to warm up, and outside of graphs
 server   prompts and decode steps alternate, batch and lengths change; ids go to the host on a stream of their own
 mixed    prompts and generated tokens share steps
 padded   decode steps replay graphs for 1, 2, 4, 8 or 16 requests, the batch is padded
@@ -94,7 +95,7 @@ class Trace:
         json.dump(dict(schemaVersion=1, deviceProperties=[device], traceEvents=self.events), open(path, "w"))
 
 
-def llama(t, truth):
+def llama(t, truth, bench=False):
     def step(rows):
         heavy = 1 if rows == 1 else 8
         mm = "void mul_mat_vec_q<(ggml_type)8, 1>(void const*)" if rows == 1 else "void mul_mat_q<(ggml_type)8, 128>(char const*)"
@@ -121,18 +122,29 @@ def llama(t, truth):
                     (norm, (1,), 2), (mm, (129280,), 235)]
         return kernels
 
-    def run(rows, graph):
+    def run(rows, graph, loading=0):
         t.copy("HtoD", 5120 * rows)
         for size in (4 * rows, 8, 4 * rows):
             t.copy("HtoD", size)
+        t.now += loading  # of modules, in microseconds
         (t.replay if graph else t.launch)(step(rows))
         t.copy("DtoH", 517120, dur=25, wait=True)
         truth("prefill" if rows > 1 else "decode", rows, 1)
 
     t.load(2)
     t.now += 200000  # loading of modules
-    run(1, False)
     captured = False
+    if bench:  # as llama-bench: prompts first, and one step to warm up before each kind of work
+        for i in range(4):
+            run(512, False, 0 if i else 300000)
+        run(1, False, 9000)
+        for _ in range(3 * t.steps):
+            if not captured:
+                t.capture(step(1))
+            captured = True
+            run(1, True)
+        return
+    run(1, False)
     for _ in range(5):
         run(512, False)
         for _ in range(t.steps or 128):
@@ -228,7 +240,7 @@ def main():
     if scene in ("server", "mixed", "padded", "unified", "vision"):
         server(t, truth, scene)
     else:
-        {"llama": llama, "loop": loop, "train": train}[scene](t, truth)
+        {"llama": llama, "bench": lambda *a: llama(*a, bench=True), "loop": loop, "train": train}[scene](t, truth)
     t.write(trace_path)
     with open(truth_path, "w") as f:
         f.write("".join(line + "\n" for line in lines))
