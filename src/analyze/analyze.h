@@ -270,9 +270,9 @@ struct analysis_stage {
     /* The following figures are per request if the input has `one_run`, else per occurrence
      * (utilization.c). */
     double time_ms; /* median of the timed repeats, else the mean in the trace */
-    /* Busy time of the device within time_ms, mean over devices, and its share. A GPU is busy as long as in
-     * the recorded run. Recording slows down kernels on a CPU, so there the recorded busy share is applied to
-     * time_ms. */
+    /* Busy time of the device within time_ms, mean over devices, and its share. On a GPU with timed repeats,
+     * the share is recorded busy time / same_input_ms. Otherwise it is the share in the recorded run:
+     * recording slows down kernels on a CPU. */
     double busy_ms, busy_share;
     double kernels_each; /* number of kernels */
     /* tokens read or generated: median of the timed repeats, else the mean per occurrence */
@@ -287,8 +287,8 @@ struct analysis_stage {
     double peak_flops_per_s, peak_bytes_per_s;
     double step_bytes;   /* bytes that one pass over the weights reads */
     double experts_read; /* experts read per routed layer and pass, counted by the engine */
-    /* mfu and mbu are fractions; distance is time / roofline time. Each is a median over the repeats. The
-     * ratio of a repeat uses the cost of its own input. */
+    /* mfu and mbu are fractions; distance is time / roofline time. If the stage was timed and each repeat has
+     * the cost of its own input, they are medians over the repeats; else they are computed from time_ms. */
     double mfu, mbu, distance;
     double mbu_read; /* the same as mbu, but with the read bandwidth that `calibrate` measured on this GPU */
     /* model work of the recorded request / its recorded time; comparable with counters */
@@ -342,7 +342,7 @@ struct analysis_operator {
     /* time of the calls whose FLOPs or bytes are known: on the GPU if there are kernels, else on the host */
     double work_ns;
     const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL: unknown */
-    uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE */
+    uint32_t stage; /* the stage with most of its time; ANALYSIS_NONE: outside of stages, or unknown */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* sums over all calls */
     double compute_ns;   /* time that the FLOPs of all calls take, each call at the peak of its type */
@@ -369,9 +369,9 @@ struct analysis_kernel {
     double p99_ns;    /* NaN: fewer than STATS_P99_LEAST calls */
     double occupancy; /* theoretical occupancy, 0..1; NaN: unknown */
     enum analysis_limiter limiter;
-    double waves;            /* blocks / blocks that the device can run at once; NaN: unknown */
-    uint64_t blocks;         /* blocks of the grid; 0: unknown */
-    uint32_t stage;          /* the stage with most of its time; ANALYSIS_NONE: outside of stages */
+    double waves;    /* blocks / blocks that the device can run at once; NaN: unknown */
+    uint64_t blocks; /* blocks of the grid; 0: unknown */
+    uint32_t stage;  /* the stage with most of its time; ANALYSIS_NONE: outside of stages, or unknown */
     const char *work_source; /* source of FLOPs and bytes: "gemm records", "operator shapes"; NULL: unknown */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* per call */
@@ -458,8 +458,8 @@ struct analysis_call {
     uint32_t parent, depth; /* 0 for the root */
     bool kernel;
     uint64_t calls;
-    /* time of this row without the rows below it; a kernel has only device time, all other rows have only
-     * host time */
+    /* Time of this row without the rows below it. host_ns of a kernel is 0. device_ns of other rows is 0
+     * unless the tree reached its maximum size or depth. */
     double host_ns, device_ns;
     double host_total_ns, device_total_ns; /* time of this row and of all rows below it */
 };
@@ -610,7 +610,7 @@ struct analysis {
     struct analysis_totals *totals;     /* plain sums for `inferprof stats`; NULL: not requested */
 
     /* For drawing and export: the owner of each timeline record. */
-    const uint32_t *kernel_occurrence; /* [timeline.kernels.n]: innermost occurrence; ANALYSIS_NONE */
+    const uint32_t *kernel_occurrence; /* [timeline.kernels.n]: innermost occurrence; ANALYSIS_NONE: none */
     const uint32_t *shape_kernel;      /* [timeline.nshapes]: row of `kernels` */
     /* [timeline.ranges.n]: the innermost occurrence that contains the range or is the range */
     const uint32_t *range_occurrence;

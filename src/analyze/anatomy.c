@@ -128,8 +128,9 @@ static void set_parts(struct context *c, const struct recognised_step *s, const 
 
 /* ---- sums by role, over all steps with the same kernels */
 
-/* Returns the busy time that counts for work i. While several kernels run, each one gets the time until the
- * next one starts. Rows therefore add up to the busy time. */
+/* Returns the busy time that counts for work i: the time until the next work starts, without time that was
+ * already counted. No time is counted twice. If work i runs longer than the work after it, the rest of its
+ * time is not counted. */
 static double busy_until(const struct timeline *tl, const struct recognised_work *w, size_t i, size_t n,
                          uint64_t *frontier) {
     uint64_t from = MAX(work_start(tl, &w[i]), *frontier), to = work_end(tl, &w[i]);

@@ -29,7 +29,7 @@
 #define LAG_SAMPLES 20000 /* samples used for the search */
 #define LAG_SLACK_NS 50000000u
 #define LAG_DOUBT_NS 500 /* uncertainty of the lag, from experiments; the lag differs between kernels */
-#define BUSY 0.05        /* a sample counts for the residuals if kernels cover at least this fraction of it */
+#define BUSY 0.05        /* a sample counts for the residuals if work covers at least this fraction of it */
 
 /* ---- classes to unknowns */
 
@@ -57,7 +57,8 @@ static struct ranked *rank(const double *exposure, uint32_t from, uint32_t to) {
     return order;
 }
 
-/* Idle and the most exposed classes get their own unknown; the others share the last unknown. */
+/* Idle and the most exposed classes get their own unknown; the others share the last unknown. Classes without
+ * exposure get none. */
 static void name_classes(struct naming *names, uint32_t idle) {
     names->of[idle] = names->n++;
     struct ranked *order = rank(names->exposure, 0, idle);
@@ -211,8 +212,8 @@ static double nth(double *v, size_t n, size_t k) {
 }
 
 /* Returns 1.4826 times the median absolute residual: a standard deviation that is robust against outliers.
- * Only samples with kernels are used, because a long pause fits perfectly and would turn everything else
- * into an outlier. */
+ * Only samples with kernels or copies are used, because a long pause fits perfectly and would turn everything
+ * else into an outlier. */
 static double deviation(const struct fit *f) {
     size_t n = 0;
     for (size_t r = 0; r < f->rows->sample.n; r++) {

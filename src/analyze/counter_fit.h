@@ -32,8 +32,9 @@ struct counter_fit_input {
 struct counter_fit {
     uint32_t nclasses; /* class nclasses is idle, so arrays have nclasses + 1 elements */
     size_t nmetrics;
-    double *exposure;      /* [nclasses + 1]: sum over samples of the fraction in which the class ran */
-    double *rate;          /* [nmetrics][nclasses + 1]; NaN: exposure too small */
+    double *exposure; /* [nclasses + 1]: sum over samples of the fraction in which the class ran */
+    /* [nmetrics][nclasses + 1]; NaN: exposure too small, too many classes, or no values of the metric */
+    double *rate;
     double *error;         /* standard error, same layout and NaN rule as `rate` */
     double *residual;      /* [nmetrics]: robust standard deviation of the residuals */
     uint64_t used, unused; /* samples that overlap the kernels' span, and other samples */

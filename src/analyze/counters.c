@@ -175,7 +175,7 @@ static enum counter_bound bound_of(const double *v) {
 }
 
 /* The quality of a percentage depends on its own error. The clock hardly varies, so its fit is mostly noise.
- * The clock is therefore reported only for rows of quality "good". */
+ * The clock is therefore reported only if the estimate of COUNTER_SM is "good". */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
     /* A kernel uses at least one multiprocessor. A lower value means that the fit attributed its share to

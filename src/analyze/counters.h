@@ -28,7 +28,7 @@ enum counter_bound {
 const char *counter_bound_name(enum counter_bound b);
 
 /* Measurements of a kernel class in one stage. Values of a quality below "fair" are NaN; the clock is NaN
- * unless the quality of the row is "good". */
+ * unless the estimate of COUNTER_SM is "good". */
 struct counter_row {
     uint32_t kernel, stage; /* rows of the analysis; stage ANALYSIS_NONE: outside of stages */
     uint64_t calls;         /* calls in this stage */

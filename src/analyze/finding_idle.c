@@ -7,7 +7,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define LONGEST_STEP_GAP_NS 100000000 /* a gap of this length is a wait for a request */
+#define LONGEST_STEP_GAP_NS 100000000 /* a gap of at least this length counts as a wait for a request */
 /* A stage whose mean kernel is longer is not launch-bound: while such a kernel runs, the host can launch the
  * next one, unless the host stalls. */
 #define SHORT_KERNEL_NS 50000.0
@@ -166,7 +166,7 @@ void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
                  "are usually launch-bound.");
 }
 
-#define ALWAYS_EXPLAINED 0.15 /* idle time of this fraction of the stage's time is always reported */
+#define ALWAYS_EXPLAINED 0.15 /* idle time of at least this fraction of the stage's time is always reported */
 
 static bool has_finding_on_idle(const struct context *c, uint32_t row) {
     static const char *const rules[] = { "launch-bound",  "synchronisation",   "host-busy-elsewhere",

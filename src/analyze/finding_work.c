@@ -145,8 +145,8 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
     return sum;
 }
 
-/* DRAM activity in percent of the peak. Above this, few blocks already saturate the memory, and more blocks
- * would not help. */
+/* DRAM activity in percent of the peak. From this value on, few blocks already saturate the memory, and more
+ * blocks would not help. */
 #define DRAM_BUSY_PCT 60
 static bool keeps_dram_busy(const struct context *c, const struct analysis_kernel *k) {
     uint32_t row = (uint32_t)(k - c->a->kernels);
@@ -180,7 +180,7 @@ void find_small_grids(struct context *c, const struct finding_rule *rule, const 
 }
 
 /* The blocks left after the full waves run in a last wave, which leaves a part of the GPU idle. Returns
- * the fraction of the time lost this way. */
+ * the fraction of the time lost this way; 0 for kernels other than GEMMs, and for at most one wave. */
 static double wave_tail(const struct context *c, const struct analysis_kernel *k) {
     (void)c;
     if (k->category != KERNEL_CATEGORY_GEMM || !(k->waves > 1)) return 0;

@@ -32,7 +32,7 @@ struct gemm_builder {
     } shapes;
     uint32_t *range_shape;    /* [ranges.n]: index into shapes; TIMELINE_NONE: no product */
     uint32_t *longest_kernel; /* [ranges.n]: longest kernel of a product; TIMELINE_NONE: no kernel */
-    uint8_t *recorded;        /* [ranges.n]: 1 if a kernel in the range has a GEMM record */
+    uint8_t *recorded;        /* [ranges.n]: 1 if a kernel of the product has a GEMM record */
 };
 
 /* Returns the row with the sizes, types, algorithm, source and stage of `like`. The sums of a new row are

@@ -42,8 +42,8 @@ struct kernel_profile { /* mean over identical launches */
 
 enum kernel_profile_match {
     KERNEL_PROFILE_NO_MATCH,
-    /* The function name matches without template arguments, which tools print differently. No other kernel or
-     * profile with this geometry has the same function name. */
+    /* Geometry and function name match, without the template arguments, which tools print differently. All
+     * kernels and profiles with this geometry and function name have the same template arguments. */
     KERNEL_PROFILE_FUNCTION,
     /* The normalised name matches, and the geometry if the profile has one. */
     KERNEL_PROFILE_NAME,

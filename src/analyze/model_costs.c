@@ -1,6 +1,6 @@
 /* The cost per GPU of the input's model in the stages of the trace: the model's formulas with the trace's
- * token counts, for the mean GPU of those that share the model. A server's label contains the number of
- * sequences of the step. Without labels, one sequence at a time is assumed. */
+ * token counts, for the mean GPU of those that share the model. The number of sequences of a step comes from
+ * the recognised step or the server's label. Without either, one sequence at a time is assumed. */
 #include <math.h>
 #include <string.h>
 

@@ -15,8 +15,8 @@ struct operator_work {
     enum llm_dtype type; /* type of the operands; LLM_DTYPE_UNKNOWN: not recorded */
 };
 
-/* Returns false if the operator is not supported or its shapes are not valid for it. Bytes are NaN if a
- * type or the size of the result is unknown. */
+/* Returns false if the operator is not supported or its shapes are not valid for it. Bytes are NaN if the
+ * type of an operand or of the result is unknown. */
 bool operator_shapes_work(const char *name, const char *detail, struct operator_work *out);
 
 /* A matrix product [m, k] x [k, n], `batch` times. */

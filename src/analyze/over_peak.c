@@ -204,7 +204,7 @@ static void explain_point(struct context *c, struct analysis_point *p) {
 }
 
 /* If a ratio of the model is beyond its limit, so is a ratio of a stage, because the ratios of the model are
- * means over stages. The model gets the explanation of that stage. */
+ * means over stages. The model gets the explanation of the first top-level stage that has one. */
 static void explain_model(struct context *c) {
     struct analysis *a = c->a;
     if (!(a->model_mfu > 1) && !(a->model_mbu > 1)) return;

@@ -28,11 +28,12 @@ struct recognised_step {
     double context, context_least, context_most;
     uint32_t device, process; /* rows of the timeline */
     uint32_t thread;          /* thread that launched the step; TIMELINE_NONE: unknown */
-    /* host time; the end is the first call of the next step, or its own end before a pause */
+    /* host time; the end is the first call of the next step, or the step's own end if it is the last one or a
+     * pause follows */
     uint64_t start_ns, end_ns;
     uint64_t gpu_start_ns, gpu_end_ns;
     size_t first, count; /* its part of recognition.work */
-    uint32_t layers;     /* number of attention kernels in sequence; 0: none found */
+    uint32_t layers;     /* number of layers; 0: none found */
     bool graph;          /* its layers ran in a CUDA graph */
     bool warm_up;
 };

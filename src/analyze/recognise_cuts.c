@@ -248,9 +248,9 @@ static size_t input_start(const struct group *g, size_t anchor) {
 }
 
 /* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
- * the median of the other passes. If a sampled token is copied to the host after the last layer, the last
- * pass ends with this copy instead. With only one pass, the pass begins after the last large copy or long
- * pause. */
+ * the median of the other passes. The first pass begins earlier if it looks up its ids earlier. If a sampled
+ * token is copied to the host after the last layer, the last pass ends with this copy instead. With only one
+ * pass, the pass begins after the last large copy or long pause. */
 static void trim_ends(struct group *g) {
     size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
     struct pass *first = &g->passes[0], *last = &g->passes[n - 1];

@@ -8,7 +8,7 @@
 #include "base/util.h"
 
 #define LARGE_COPY_BYTES (1u << 20)
-/* a leading step is warm-up if its time per kernel is more than this many times the usual time */
+/* a leading step is warm-up if its time per kernel or copy is more than this many times the usual time */
 #define WARM_UP_TIMES 3.0
 #define WARM_UP_EAGER_TIMES 1.5 /* the same for a decode step outside of graphs if most are in graphs */
 #define WARM_UP_LEAST 4         /* with fewer steps of a kind, the usual time is unknown */
@@ -17,7 +17,7 @@ static double per_kernel_ns(const struct recognised_step *s) {
     return s->count ? (double)(s->end_ns - s->start_ns) / (double)s->count : 0;
 }
 
-/* Returns the median time per kernel over the steps of a kind; NaN if there are too few steps. */
+/* Returns the median time per kernel or copy over the steps of a kind; NaN if there are too few steps. */
 static double usual_ns(const struct recognition *r, enum step_kind kind) {
     double *v = xmalloc((r->nsteps + 1) * sizeof *v);
     size_t n = 0;

@@ -1,6 +1,6 @@
 /* Determines tokens and requests of a forward pass from grids with one block per row, from sizes of small
- * copies, and from attention kernels for one query per request. A number is certain if two sources of
- * different kinds agree and no source contradicts them. */
+ * copies, and from attention kernels for one query per request. In general, a number is certain if two
+ * sources of different kinds agree and no source contradicts them; some sources are sufficient alone. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,8 +15,8 @@ struct points {
     size_t n, cap;
 };
 
-/* Completes and adds a point; skips it if FLOPs, bytes or time are unknown. p.peak_flop_per_s and `bandwidth`
- * are its peaks; NaN: the peaks of the device. */
+/* Completes and adds a point; skips it if FLOPs, bytes or time are unknown, or bytes or time are 0.
+ * p.peak_flop_per_s and `bandwidth` are its peaks; NaN: the peaks of the device. */
 static void add_point(const struct context *c, struct points *out, struct analysis_point p,
                       double bandwidth) {
     if (isnan(p.flops) || isnan(p.bytes) || !(p.bytes > 0) || !(p.time_ns > 0)) return;

@@ -8,7 +8,7 @@
 #include "base/util.h"
 
 #define UNSTABLE_CV 0.05
-#define OUTLIER_REPEATS 5 /* with fewer repeats, one of them always looks like an outlier */
+#define OUTLIER_REPEATS 5 /* with fewer repeats of an input, its outliers are not counted */
 
 /* The repeats that did not fail. */
 struct repeats {

@@ -42,8 +42,8 @@ struct range_set {
     uint64_t works;
 };
 
-/* Returns the length of the name, for annotations without a step number, so that all steps of a loop are one
- * annotation: "ProfilerStep#12" becomes "ProfilerStep". */
+/* Returns the length of the name. The step number of an annotation is not included, so that all steps of a
+ * loop are one annotation: "ProfilerStep#12" becomes "ProfilerStep". */
 static size_t name_length(const char *name, enum totals_range_kind kind) {
     const char *hash = kind == TOTALS_RANGE_ANNOTATION ? strrchr(name, '#') : NULL;
     if (!hash || hash == name || !hash[1] || hash[1 + strspn(hash + 1, "0123456789")]) return strlen(name);

@@ -215,8 +215,8 @@ static double share_of(double part, double whole) {
     return v >= 0 && v <= 1.001 ? fmin(v, 1) : NAN;
 }
 
-/* A GPU is busy for the same time in the timed repeats as in the recorded run. Recording slows down
- * kernels on a CPU, so there the busy share of the recorded run is used. */
+/* A GPU is busy for the same time in the timed repeats as in the recorded run. Recording slows down kernels
+ * on a CPU, so there, and without timed repeats, the busy share of the recorded run is used. */
 static void set_busy(const struct context *c, struct analysis_stage *s) {
     double busy_ms = s->gpu_busy_ns / 1e6 / s->device_requests;
     double recorded = share_of(s->gpu_busy_ns, s->gpu_busy_ns + s->idle_ns),
