@@ -237,8 +237,8 @@ double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t 
     return sum * llm_dtype_bytes(llm_kv_dtype(m, kv));
 }
 
-/* Returns the sum of the outputs of all operators in op's module and stage, for one layer. These outputs
- * are in memory at the same time. */
+/* Returns the sum of the outputs of all matrix products and convolutions in op's module and stage, for one
+ * layer. These outputs are assumed to be in memory at the same time. */
 static double module_outputs(const struct llm_model *m, const struct llm_op *op,
                              const struct llm_pass *pass) {
     double sum = 0;

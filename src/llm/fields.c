@@ -69,7 +69,7 @@ static const char *label(const struct llm_fields *f, const char *name) {
     return out;
 }
 
-/* Writes the value as it is in the file, truncated to fit a message. */
+/* Writes the value as JSON, truncated to fit a message. */
 static void shown(const json_t *v, char *out, size_t cap) {
     char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
     snprintf(out, cap, "%s", text ? text : "?");

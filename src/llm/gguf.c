@@ -626,7 +626,8 @@ bool gguf_str(const struct gguf *g, const char *key, struct bytes *out) {
     return gguf_next_str(&at, out);
 }
 
-/* Returns a view of the array that starts at element i. */
+/* Sets *out to the part of the array that starts at element i. Returns false if there is no such element, or
+ * if the elements do not have a fixed size. */
 static bool element_at(const struct gguf_value *v, uint64_t i, struct bytes *out) {
     size_t each = kind_bytes(v->element);
     if (v->kind != GGUF_ARRAY || !each || i >= v->count) return false;

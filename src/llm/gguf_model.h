@@ -1,6 +1,6 @@
 /* Converts a GGUF file to a struct llm_model. The metadata is converted to the fields of a config.json,
- * which the reader for config.json then reads. Bytes and parameters of the operators come from the
- * tensors. Internal to src/llm. */
+ * which the reader for config.json then reads. Unless how->dtype is set, the bytes of the operators and the
+ * number of parameters come from the tensors. Internal to src/llm. */
 #ifndef LLM_GGUF_MODEL_H
 #define LLM_GGUF_MODEL_H
 

@@ -1,4 +1,4 @@
-/* One CSV file per record kind, with the results of the analysis for each record. */
+/* One CSV file per record kind. Kernels also have results of the analysis: category, library and stage. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -4,8 +4,8 @@
  *   power, counters        -> counter tracks
  *   launch and kernel      -> one flow id on both slices
  *   columns of a record    -> debug annotations of its slice
- * Slices of one track must nest. A slice that crosses another is written to an additional track of the same
- * name. */
+ * Slices of one track must nest, and slices of a stream must not overlap. Other slices are written to
+ * additional tracks. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
 #define UUID_LANE (4ull << 40)
 #define UUID_COUNTER (5ull << 40)
 #define UUID_STAGES (6ull << 40)
-/* largest number of tracks of one name: the first one, and those for slices that cross */
+/* largest number of tracks for one list of slices: the first one, and those for slices that do not fit */
 #define FURTHER_TRACKS 16
 
 struct slice {
@@ -211,8 +211,9 @@ static bool fits(const struct stack *s, const struct slice *one, bool nest) {
     return nest && s->depth < COUNTOF(s->end_ns) && s->end_ns[s->depth - 1] >= one->end_ns;
 }
 
-/* Writes the collected slices to the track. Slices that cross others go to further tracks, which are created
- * on demand; a slice that fits in none of FURTHER_TRACKS tracks is dropped. */
+/* Writes the collected slices to the track. Slices that cross others, or overlap others if !nest, go to
+ * further tracks, which are created on demand; a slice that fits in none of FURTHER_TRACKS tracks is
+ * dropped. */
 static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
     struct stack *stacks = xcalloc(FURTHER_TRACKS, sizeof *stacks);
     stacks[0].used = true;

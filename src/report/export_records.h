@@ -15,7 +15,7 @@ struct export_row {
 enum export_use {
     EXPORT_VALUE,
     EXPORT_TIME,     /* ns; SQLite stores it relative to the start of the trace */
-    EXPORT_ID,       /* 0 or "": unknown; NULL in SQLite, omitted as an argument */
+    EXPORT_ID,       /* 0 or "": unknown, and omitted as an argument; SQLite stores 0 as NULL */
     EXPORT_NAME,     /* text; SQLite stores its number in StringIds */
     EXPORT_REQUIRED, /* SQLite omits the row if the value is unknown */
 };

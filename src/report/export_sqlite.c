@@ -1,6 +1,6 @@
 /* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for such
  * exports work. Times are ns since TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread).
- * Data without a table in Nsight Systems is in additional tables named INFERPROF_*. */
+ * Power, tokens and GEMMs have no table in Nsight Systems and are in tables named INFERPROF_*. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Call paths for flame graph tools: one sample per path, weighted with the time of its last frame.
  *   collapsed    "prefill;layer;aten::mm 1234", for flamegraph.pl and others; device time in ns, or
  *                host time if there is no device time
- *   speedscope   JSON with two profiles: device time and host time
+ *   speedscope   JSON with the profiles "device time", if there is any, and "host time"
  *   pprof        profile.proto, not compressed, with the sample types calls, host and device
  * Without kernels there is no device time. */
 #include <math.h>

@@ -51,7 +51,6 @@ static struct column_value get_limiter(const struct column_row *r) {
     return column_str(limiter < COUNTOF(names) ? names[limiter] : "");
 }
 
-/* FLOP per ns are GFLOP/s. */
 static struct column_value get_flop_per_s(const struct column_row *r) {
     return column_f64(kernel_of(r)->flops / kernel_of(r)->work_ns * 1e9);
 }

@@ -138,8 +138,8 @@ static void write_device_time(struct jsonw *j, const struct analysis *a, const s
 
 #define MAX_STEPS 1000
 
-/* Writes the times of up to MAX_STEPS evenly chosen steps, if the stage has several steps and no timed
- * repeats. `compare` uses their median. */
+/* Writes the times of up to MAX_STEPS evenly chosen steps, if the stage has several steps, no timed repeats,
+ * and the input does not have `one_run`. `compare` uses their median. */
 static void write_steps(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     if (s->timing_ms.n || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
     uint64_t every = (s->occurrences + MAX_STEPS - 1) / MAX_STEPS, seen = 0;

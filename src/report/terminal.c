@@ -154,7 +154,7 @@ static void peaks(const struct view *v, const struct report_screen *screen, stru
     strbuf_free(&line);
 }
 
-/* Writes which stages and steps were recognised in a program without annotations. */
+/* Writes which steps were recognised in a program without annotations. */
 static void understood(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     rows_recognition_note(v, &note);

@@ -44,7 +44,7 @@ bool view_has_floors(const struct view *v);     /* true if the cost of some stag
 size_t view_busy_devices(const struct view *v); /* number of devices that ran kernels */
 /* returns true if stages have times of timed repeats and busy times of a recorded run */
 bool view_two_runs(const struct view *v);
-bool view_on_cpu(const struct view *v); /* returns true if every kernel ran on the CPU */
+bool view_on_cpu(const struct view *v); /* returns true if no kernel of the trace ran on a GPU */
 /* Returns the device of the run, else the first device of the trace; NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);

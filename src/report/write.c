@@ -1,4 +1,4 @@
-/* Writes all files of a run folder. Each is written completely or not at all. */
+/* Writes the report's files into a run folder. Each is written completely or not at all. */
 #include <stdlib.h>
 #include <string.h>
 
