@@ -77,8 +77,9 @@ static int plan_images(struct llm_static *r, struct err *err) {
     return 0;
 }
 
-/* Completes the workload. prompt_tokens is the number of all tokens of the prompt. If it is smaller than the
- * number of image tokens, it is used as the number of text tokens, with a warning. */
+/* Completes the workload. prompt_tokens is the number of all tokens of the prompt; 0 becomes the image tokens
+ * plus text_tokens. If it is smaller than the number of image tokens, it is used as the number of text
+ * tokens, with a warning. */
 static void settle_prompt(struct llm_static *r, struct llm_notes *warnings) {
     struct llm_workload *w = &r->work;
     if (w->prompt_tokens == 0) {

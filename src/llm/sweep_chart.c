@@ -1,5 +1,5 @@
 /* Draws a sweep: three panels over one logarithmic axis (time; tokens/s; MFU and MBU, all at the
- * roofline), with the crossover points of prefill and decode as vertical lines. */
+ * roofline), with the crossover points as vertical lines. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

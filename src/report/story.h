@@ -25,7 +25,7 @@ void story_bandwidth(const struct view *v, const struct story_form *form, struct
 const char *story_no_finding(const struct view *v);
 /* Returns a sentence about which figures come from the timed repeats, and which from the recorded run. */
 const char *story_two_runs(const struct view *v);
-/* returns the error message, else the answer, else a note that there is no text */
+/* returns the error message, else the answer, else a note that the text is missing */
 const char *story_reply(const struct run_answer *a);
 extern const char story_incomplete[], story_unstable[];
 

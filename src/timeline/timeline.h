@@ -39,8 +39,8 @@ struct timeline_metric_set {
  *     C(type, name)  a column
  *     O(type, name)  a column that is NULL if it is unknown (0, NaN) for all records
  *     B(type, name)  a column that only exists while the timeline is built
- * The first column is a time, the sort key. Columns named thread, device, shape, launch, range or kernel
- * contain indices into the table of that name; merging and sorting renumber them by name. */
+ * The first column is a time, the sort key. Columns named thread, device, shape, launch or kernel
+ * contain indices into the table of that name; merging, sorting and cutting renumber them by name. */
 
 /* Sorted by device, then start. All kernels of one graph launch have the same `launch`. `range` is the
  * innermost range open on the launching thread at the launch (see timeline.containment). A kernel with a
