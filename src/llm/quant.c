@@ -144,7 +144,8 @@ static enum llm_dtype number_type(uint32_t bits, bool is_float, uint32_t group) 
 }
 
 /* Reads the first group of config_groups: {weights: {num_bits, type, strategy, group_size, ...}}. Scales
- * have 16 bits, except in NVFP4 and MXFP4. Packed integers also store the shape of the matrix (two 64-bit numbers). */
+ * have 16 bits, except in NVFP4 and MXFP4. Packed integers also store the shape of the matrix (two 64-bit
+ * numbers). */
 static bool read_group_config(const json_t *c, struct llm_quant *q) {
     void *first = json_object_iter((json_t *)json_object_get(c, "config_groups"));
     const json_t *group = first ? json_object_iter_value(first) : NULL,

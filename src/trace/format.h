@@ -4,7 +4,8 @@
  *
  * Times are nanoseconds on one clock per file. The clock is unix time (nanoseconds since the epoch) unless
  * the meta record "clock" names another. Texts are string numbers (0: none), valid only within their file.
- * A field that a file does not contain reads as 0, or as NaN if it is a double; both mean unknown. */
+ * A field that a chunk does not contain reads as 0, or as NaN if it is a double. NaN means unknown; so does 0
+ * in fields where 0 is not a valid value. */
 #ifndef TRACE_FORMAT_H
 #define TRACE_FORMAT_H
 
@@ -44,7 +45,7 @@ enum trace_kind { TRACE_KINDS(X) TRACE_KIND_END = 18 };
 #undef X
 
 enum trace_field_type {
-    TRACE_FIELD_TIME,  /* uint64_t ns, stored as the difference from the previous record */
+    TRACE_FIELD_TIME,  /* uint64_t ns that usually ascends */
     TRACE_FIELD_AFTER, /* uint64_t ns, stored as the difference from the field before it (a duration) */
     TRACE_FIELD_SEQ,   /* uint64_t that usually ascends */
     TRACE_FIELD_U64,

@@ -34,7 +34,7 @@ struct trace_chunk {
 struct trace_summary {
     uint64_t file_bytes, file_id;
     uint16_t major, minor;
-    bool finished;           /* the writer closed the file; false: it was killed or is still writing */
+    bool finished;           /* has an end mark; otherwise the writer was killed or is still writing */
     uint64_t damaged_places; /* contiguous regions outside of intact chunks */
     uint64_t damaged_bytes;
     uint64_t damage_offset;  /* offset of the first damaged place */
@@ -63,7 +63,7 @@ struct trace_batch {
 struct trace_reader *trace_reader_open(const char *path, struct err *err);
 void trace_reader_close(struct trace_reader *r);
 const struct trace_summary *trace_reader_summary(const struct trace_reader *r);
-/* Returns the number of chunks, excluding strings, unknown kinds and the end mark. */
+/* Returns the number of intact chunks, excluding strings, unknown kinds and the end mark. */
 size_t trace_reader_chunks(const struct trace_reader *r);
 const struct trace_chunk *trace_reader_chunk(const struct trace_reader *r, size_t i);
 /* Returns 0, or -1 if the chunk cannot be decoded or the file changed after it was opened; see err. */

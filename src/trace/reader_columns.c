@@ -118,8 +118,8 @@ struct column {
     struct bytes data;
 };
 
-/* Finds the known columns, which must have ascending numbers; skips columns of newer versions. Returns
- * their number, or -1. */
+/* Finds the known columns and skips those of newer versions. Column numbers must ascend. Returns the number
+ * of known columns, or -1. */
 static int split_columns(const struct trace_schema *s, struct bytes in, struct column *out, struct err *err) {
     unsigned last = 0;
     int n = 0;

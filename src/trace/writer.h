@@ -21,7 +21,7 @@
 struct trace_writer;
 
 struct trace_writer_options {
-    uint64_t memory_bytes;   /* limit for records waiting to be encoded, and for strings; 0: 64 MiB */
+    uint64_t memory_bytes;   /* limit for waiting records (at least 4 MiB) and strings; 0: 64 MiB */
     uint64_t max_file_bytes; /* maximum file size; records beyond it are lost; 0: no limit */
     uint32_t flush_ms;       /* maximum time between two flushes; 0: 500 */
     bool store;              /* do not compress */
