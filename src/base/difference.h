@@ -12,8 +12,8 @@
  * the machine's speed. Processes that ran near each other form a block with equally many processes of both
  * sides. The differences between the means of the blocks are removed, and processes are permuted only within
  * their block, so the test stays exact. Simulated power for a slowdown of 5%: docs/compare.md.
- *     struct difference_row rows[2] = { { .a = a0, .b = b0 }, { .a = a1, .b = b1 } };
- *     difference_test(rows, 2, 5, 5, NULL); */
+ *     struct difference_row row = { .a = a, .b = b, .a_min = NAN, .b_min = NAN, .a_cv = NAN, .b_cv = NAN };
+ *     difference_test(&row, 1, 5, 5, NULL); */
 #ifndef BASE_DIFFERENCE_H
 #define BASE_DIFFERENCE_H
 
@@ -65,8 +65,9 @@ bool difference_can_test(size_t na, size_t nb);
 void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block);
 
 /* Divides processes, in the order in which they ran, into blocks: block[n] receives the block of each
- * process. is_b[n]: side of each process. Returns the number of blocks. It is 1 if the sides have different
- * sizes or do not alternate, or if the blocks leave too few splits for a p-value of 5%. */
+ * process. is_b[n]: side of each process. Returns the number of blocks. It is 1 if there are fewer than 8
+ * processes, if the sides have different sizes or do not alternate, or if the blocks leave too few splits for
+ * a p-value of 5%. */
 size_t difference_blocks(const bool *is_b, size_t n, uint32_t *block);
 
 #endif

@@ -5,7 +5,8 @@
  *     CSV                  escape_csv
  *     HTML, SVG            html_escape (html.h)
  *     JSON                 jsonw_quote (jsonw.h): keeps the text, as \u escapes
- * In all of them utf8_is_unsafe decides which characters are replaced (JSON: escaped). */
+ * In all of them utf8_is_unsafe decides which characters are replaced (JSON: escaped). Code blocks, HTML and
+ * CSV keep line breaks; HTML and CSV also keep tabs. */
 #ifndef BASE_ESCAPE_H
 #define BASE_ESCAPE_H
 
@@ -23,8 +24,8 @@ void escape_markdown_block(struct strbuf *out, const char *language, const char 
  * get an apostrophe, and so do fields that start with a tab or carriage return. Numbers get none. */
 void escape_csv(struct strbuf *out, const char *text);
 
-/* For messages: replaces unsafe characters except line breaks and tabs. The text keeps its length or gets
- * shorter. */
+/* For messages: replaces unsafe characters, except newlines and tabs, by '?'. The text keeps its length or
+ * gets shorter. */
 void escape_in_place(char *text);
 
 #endif

@@ -24,7 +24,8 @@ int file_may_replace(const char *path, struct err *err);
 /* Creates PATH.tmp.<random> with the user's umask. A signal deletes the file (scratch.h). Returns the
  * descriptor, or -1 with errno set. The caller frees *temporary and ends *scratch with scratch_forget. */
 int file_make_temporary(const char *path, char **temporary, int *scratch);
-/* The same for a folder $TMPDIR/PREFIX-<random> that only the user can read. Returns 0 or -1. */
+/* The same for a folder PREFIX-<random> in $TMPDIR (default: /tmp) that only the user can read. Returns 0 or
+ * -1. */
 int file_make_temporary_dir(const char *prefix, char **dir, int *scratch);
 
 /* Writes a temporary file in the same folder and renames it to `path`. On failure the temporary is

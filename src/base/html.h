@@ -6,8 +6,8 @@
 
 #include "base/strbuf.h"
 
-/* Escapes for text and for attributes in double quotes, in HTML and XML. Control characters, invalid UTF-8
- * and bidirectional overrides (which reverse the text after them) become U+FFFD. NULL adds nothing. */
+/* Escapes for text and for attributes in double quotes, in HTML and XML. Unsafe characters
+ * (utf8_is_unsafe), except newlines and tabs, become U+FFFD. NULL adds nothing. */
 void html_escape(struct strbuf *out, const char *s);
 /* Writes valid JSON for use inside a <script> element: escapes <, >, &, U+2028 and U+2029. */
 void html_script_json(struct strbuf *out, const char *json, size_t n);

@@ -40,7 +40,7 @@ void jsonw_str(struct jsonw *j, const char *text); /* NULL writes null */
 void jsonw_strn(struct jsonw *j, const char *text, size_t n);
 void jsonw_u64(struct jsonw *j, uint64_t v);
 void jsonw_i64(struct jsonw *j, int64_t v);
-void jsonw_num(struct jsonw *j, double v); /* writes the shortest text that parses to the same number */
+void jsonw_num(struct jsonw *j, double v); /* as few of 15 to 17 digits as parse to the same number */
 void jsonw_bool(struct jsonw *j, bool v);
 void jsonw_null(struct jsonw *j);
 

@@ -15,7 +15,7 @@ struct launcher {
     const char *name; /* "torchrun", "openmpi", ...; NULL: no launcher was recognised */
     uint32_t rank, world_size, local_rank, local_size, node_rank; /* LAUNCHER_UNKNOWN: not set */
     uint32_t restart; /* number of restarts of the job's processes; 0: first start */
-    char node[65];    /* name of the node: from the launcher, else the host name */
+    char node[65];    /* name of the node: INFERPROF_NODE, else from the launcher, else the host name */
     char job[128];    /* equal for all ranks of a job, different for other jobs; "": unknown */
 };
 

@@ -19,7 +19,7 @@ enum opt_type {
     OPT_FLAG,   /* bool; takes no value; --no-NAME clears it */
     OPT_STR,    /* const char * */
     OPT_UINT,   /* uint64_t, decimal */
-    OPT_BYTES,  /* uint64_t, with a unit: 64MiB */
+    OPT_BYTES,  /* uint64_t, a unit may follow: 64MiB */
     OPT_DOUBLE, /* double, finite */
     OPT_CHOICE, /* const char *, one of `choices` */
     OPT_LIST,   /* struct opt_list: may be repeated */
@@ -50,7 +50,8 @@ struct opt_set {
 /* Splits argv[0..argc) (without the command name) into options and operands, in any order. With
  * program_follows, parsing stops at the first operand: it is a program, and its own options follow. After
  * "--" everything is an operand. Options are looked up in all sets (the command's and the global ones).
- * Returns -1 on misuse; err then contains the mistake and, for an unknown name, the nearest valid one. */
+ * Returns -1 on misuse; err then contains the mistake and, for an unknown name, a similar valid one if there
+ * is one. */
 int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, int argc, char **argv,
               struct opt_list *operands, struct err *err);
 

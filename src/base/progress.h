@@ -1,5 +1,5 @@
 /* Progress line on the terminal for long tasks: task, percentage, rate, time left.
- *     progress_start("reading", "bytes", total);  -- total 0: unknown; unit NULL: shows elapsed time only
+ *     progress_start("reading", "bytes", total);  -- total 0: unknown; unit NULL: elapsed time, not rate
  *     progress_update(done);                      -- call at any rate; redraws at most 10 times per second
  *     progress_finish();
  * Draws nothing in the first 0.5 s, with --quiet, or if stderr is not a terminal. */

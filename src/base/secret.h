@@ -17,9 +17,9 @@
  * max_new_tokens, token_count, tokenizer, key, pad_token. */
 bool secret_is_name(const char *name, size_t len);
 
-/* Returns true if the value of this environment variable of an engine must not be stored. Only numbers,
- * switches and the settings of well-known libraries (OMP_*, CUDA_*, NCCL_*, PYTHON*, ...) are stored,
- * because they are needed to repeat a run. */
+/* Returns true if the value of this environment variable of an engine must not be stored. Values that are
+ * needed to repeat a run are stored: switches ("true", "off"), and, unless the name is secret, numbers and
+ * the settings of well-known libraries (OMP_*, CUDA_*, NCCL_*, PYTHON*, ...). */
 bool secret_is_env(const char *name, const char *value);
 
 /* Masks secrets in command-line words, quoted or not: --token V, --token=V, TOKEN=V, "token": "V",

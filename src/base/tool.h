@@ -29,7 +29,7 @@ int tool_run(const struct tool_run *t, struct err *err);
 int tool_ask(char *const *argv, double limit_s, struct strbuf *out, struct err *err);
 
 /* Appends the most useful line of a log: the first line with "==ERROR==" or "error:", otherwise the last
- * line. Appends nothing if there is no log. */
+ * line that is not empty. Appends nothing if there is none. */
 void tool_last_words(const char *log, struct strbuf *out);
 
 #endif

@@ -19,7 +19,7 @@ bool utf8_valid(const char *s, size_t n);
  * separators, direction marks, overrides and isolates (they reverse the following text), invisible tags,
  * and UTF8_BAD. */
 bool utf8_is_unsafe(uint32_t code_point);
-/* returns the width in terminal columns; wide East Asian characters count as 2 */
+/* returns the width in terminal columns; East Asian wide characters and emoji have 2, combining ones 0 */
 size_t utf8_width(const char *s, size_t n);
 
 /* Returns the size of the character at p in valid UTF-8; never past end. */

@@ -1,4 +1,4 @@
-/* Converts files of other tools to our trace format; the input format is detected from the content.
+/* Converts files of other tools to our trace format; the input format is detected from name and content.
  *     const struct import_format *f = import_detect(path, &err);
  *     if (f && f->read) rc = import_to_trace(path, f, "out.ipt", &options, &result, &err);
  * Tables without timestamps (Nsight Compute, nsys summaries) are not traces; their formats have read_sums

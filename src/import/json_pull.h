@@ -3,8 +3,8 @@
  *     while ((tok = json_pull_next(j)) > JSON_END) ...      -- j->text, j->len: for KEY, STRING, NUMBER
  *     json_pull_close(j);
  * A text is valid until the next call. Escapes are decoded (a lone surrogate becomes U+FFFD); bytes that are
- * not UTF-8 are unchanged. NaN, Infinity and -Infinity are numbers, because profilers write them. A comma
- * before a closing bracket is accepted and counted. Strings over JSON_TEXT_MAX are truncated and counted.
+ * not UTF-8 are unchanged. NaN, Infinity and similar words are numbers, because profilers write them.
+ * Superfluous commas are accepted and counted. Strings over JSON_TEXT_MAX are truncated and counted.
  * json_pull_memory() reads a value in memory with the caller's struct and needs no close. */
 #ifndef IMPORT_JSON_PULL_H
 #define IMPORT_JSON_PULL_H
@@ -41,7 +41,7 @@ struct json_pull {
     size_t len;
     const char *error;
     bool cut_short;     /* the input ended too early */
-    uint32_t commas;    /* trailing commas accepted */
+    uint32_t commas;    /* superfluous commas accepted */
     uint32_t cut_texts; /* truncated strings */
     uint64_t offset;    /* input offset of window[0] */
     /* private */
@@ -78,7 +78,7 @@ bool json_pull_resync(struct json_pull *j);
 
 /* Number conversion, for the text of a JSON_NUMBER or of a string that contains a number. */
 bool json_to_double(const char *text, size_t len, double *out);
-/* The number must be an integer that fits; "7.0" is 7. */
+/* The number must be an integer from 0 on that fits; "7.0" is 7. */
 bool json_to_u64(const char *text, size_t len, uint64_t *out);
 /* Multiplies a decimal by 10^scale: "12.3456" with scale 3 gives 12346. Rounds half away from zero. */
 bool json_to_scaled(const char *text, size_t len, unsigned scale, int64_t *out);

@@ -89,7 +89,7 @@ static uint64_t *correlation_in(struct kineto_record *r) {
     }
 }
 
-/* Returns a key of pid, tid and time. They are equal for the start of an event and the end of its flow. */
+/* Returns a key of pid, tid and time, which an event and its flow event have in common. */
 static uint64_t place_key(const struct kineto_event *ev) {
     return hash_u64(hash_u64(ev->pid.key) ^ ev->tid.key) ^ hash_u64((uint64_t)ev->ts_ns);
 }

@@ -26,7 +26,7 @@ struct kineto_info {
     bool has_base, late_base;
     int64_t base_ns;          /* baseTimeNanoseconds */
     int64_t rank, world_size; /* -1: unknown */
-    uint64_t pid;             /* process that launched the work; UINT64_MAX: none */
+    uint64_t pid;             /* first process that launched work or ran an operator; UINT64_MAX: none */
     uint64_t read_bytes;      /* JSON bytes read */
 };
 

@@ -23,7 +23,7 @@ struct kineto_args {
 };
 void kineto_args_parse(struct span args, struct kineto_args *out);
 
-/* Gets the text of `key` in an object. Returns false if the object has no such text. For metadata events. */
+/* Appends the string or number `key` of an object. Returns false if there is none. For metadata events. */
 bool kineto_args_text(struct span args, const char *key, struct strbuf *out);
 
 /* Formats dims and types as "[16,559]i64 [151936,1024]bf16"; omits scalars. */

@@ -50,7 +50,7 @@ struct kineto_event {
     struct span cat, name, id; /* id: raw text */
     struct kineto_id pid, tid;
     int64_t ts_ns, dur_ns;
-    bool has_ts, has_dur, bad_number; /* bad_number: a time is NaN or out of range */
+    bool has_ts, has_dur, bad_number; /* bad_number: a time is not a number or out of range */
     struct span args;                 /* raw object; empty if none */
     bool cut_text;
 };

@@ -121,8 +121,8 @@ static uint32_t text_of(struct ncu *n, const struct csv *c, int column) {
     return intern_id(n->texts, f->p, f->n);
 }
 
-/* Returns the launch of a row; adds it if it is new. Rows of a launch are adjacent, so the search begins at
- * the end. */
+/* Returns the launch of a row; adds it if it is new. Rows of a launch are usually adjacent, so the search
+ * begins at the end. */
 static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const struct columns *at) {
     struct ncu_launch k = { .name = text_of(n, c, at->name),
                             .process = text_of(n, c, at->process),

@@ -12,8 +12,8 @@
 #include "import/source.h"
 
 #define COPY_BYTES (1u << 20)
-/* Maximum size of an unpacked database, as a multiple of the compressed size. Real exports compress by a
- * factor of 10, but gzip can compress zeros by a factor of 1000. */
+/* Maximum size of an unpacked database: INFLATE_FREE_BYTES plus this multiple of the compressed size. Real
+ * exports compress by a factor of 10, but gzip can compress zeros by a factor of 1000. */
 #define INFLATE_MAX_RATIO 100u
 #define INFLATE_FREE_BYTES (64ull << 20)
 

@@ -60,8 +60,8 @@ static size_t op_name_len(const char *text, size_t len) {
     return name;
 }
 
-/* Returns true for framework operators: a lower-case namespace, "::" and a name without blanks, such as
- * aten::mm or c10d::allreduce_. */
+/* Returns true for framework operators: a lower-case namespace, "::" and a name without blanks and
+ * parentheses, such as aten::mm or c10d::allreduce_. */
 static bool is_operator(const char *text, size_t len) {
     size_t i = 0;
     while (i < len &&

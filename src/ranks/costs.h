@@ -1,7 +1,7 @@
 /* MFU, MBU and roofline time of every rank and of the job: the costs of a GPU are those of its own part
  * of the model (llm/shard.h). Communication is not part of the roofline time here.
  *     struct rank_costs c;
- *     rank_costs_find(&job, &layout, model, &options, &c);     -- c.why: NULL, or why ratios are unknown
+ *     rank_costs_find(&job, &layout, model, &peaks, &c);       -- c.why: NULL, or why ratios are unknown
  *     rank_costs_free(&c); */
 #ifndef RANKS_COSTS_H
 #define RANKS_COSTS_H

@@ -7,8 +7,8 @@
  *     rank_digest_free(d);
  * A digest is one JSON document (schemas/digest.schema.json). Times in it are relative to `base_ns`.
  *
- * Bounds: at most DIGEST_COLLECTIVES collectives, RANK_STEPS_MAX rows of steps per stage, DIGEST_STAGES
- * stages and DIGEST_CLASSES kernel classes. If a rank has more collectives, it keeps those whose sequence
+ * Bounds: at most digest_limits.collectives collectives, RANK_STEPS_MAX rows of steps per stage,
+ * DIGEST_STAGES stages and DIGEST_CLASSES kernel classes. If a rank has more collectives, it keeps those whose sequence
  * number is a multiple of 2^k. Therefore two ranks keep the same ones, or one keeps a subset of the
  * other's. If a stage has more steps, a row is the sum of 2^k consecutive steps. */
 #ifndef RANKS_DIGEST_H
@@ -131,7 +131,7 @@ void rank_digest_free(struct rank_digest *d); /* NULL: does nothing */
 void *digest_alloc(struct rank_digest *d, size_t n, size_t elem_bytes); /* zeroed, at least one element */
 void *digest_keep(struct rank_digest *d, void *block);                  /* freed with the digest */
 const char *digest_text(struct rank_digest *d, const char *text);       /* a copy; NULL for NULL and "" */
-/* numbers that can be unknown are NaN or RANK_NONE; all others are 0 */
+/* numbers that can be unknown are NaN or RANK_NONE; `every` is 1, all others are 0 */
 struct rank_digest *digest_new(void);
 /* Sets `match` of all operations and sorts the collectives. */
 void digest_finish(struct rank_digest *d);

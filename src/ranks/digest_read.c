@@ -64,7 +64,7 @@ static double number_of(struct source *s, const json_t *v, const char *key) {
     return n;
 }
 
-/* Reads a duration or a count; NaN: unknown. */
+/* Reads a number that is not negative; NaN: unknown. */
 static double get_amount(struct source *s, const json_t *o, const char *key) {
     double n = number_of(s, json_object_get(o, key), key);
     /* a difference of two sums may be slightly below 0, because of rounding */

@@ -31,7 +31,8 @@ struct rank_filter {
     bool traces_only;     /* ignore digests */
     uint32_t part, parts; /* use only traces i with i % parts == part; parts 0: all traces */
 };
-/* Operands as in rank_job_load(). Returns -1 if they belong to different jobs or contain no usable file. */
+/* Operands as in rank_job_load(). Returns -1 if they belong to different jobs, if a rank has two digests or
+ * two traces with GPU work, or if no file is usable. A filter that excludes all files is not an error. */
 int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t n,
                      const struct rank_filter *filter, struct err *err);
 void rank_inputs_free(struct rank_inputs *in);

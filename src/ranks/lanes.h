@@ -1,7 +1,7 @@
 /* Kernels of a few ranks in one short window, on the clock of the job: the slowest, the median and the
  * fastest rank, around the middle of the job.
  *     struct rank_lanes l;
- *     rank_lanes_load(&job, &l);            -- l.n 0: no traces (only digests), or no kernels
+ *     rank_lanes_load(&job, &l);            -- l.n 0: no traces (only digests), kernels or steps
  *     rank_lanes_free(&l); */
 #ifndef RANKS_LANES_H
 #define RANKS_LANES_H
@@ -15,7 +15,7 @@ struct rank_span {
 struct rank_lane {
     uint32_t rank;
     const char *role; /* "slowest", "median", "fastest" */
-    /* sorted by start; neighbouring spans of one kind with a very short gap are merged */
+    /* sorted by device, then start; neighbouring spans of one kind with a very short gap are merged */
     struct rank_span *spans;
     size_t nspans;
 };

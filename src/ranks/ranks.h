@@ -109,7 +109,7 @@ struct rank_row {
     enum rank_state state;
     uint32_t local_rank, pid;   /* RANK_NONE: unknown */
     uint32_t node, clock;       /* rows of rank_job.nodes and .clocks; RANK_NONE: missing rank */
-    const char *device;         /* name of its GPU; several names are joined by ", "; NULL: unknown */
+    const char *device;         /* name of its GPU, or of the first of several; NULL: unknown */
     const char *device_uuid;    /* NULL: unknown */
     const char *trace;          /* path of its first trace; NULL: no trace was found, only a digest */
     const char *digest;         /* path of its digest; NULL: computed from the traces */
@@ -143,7 +143,7 @@ struct rank_stage {
 
 /* One rank in one stage: sums over all occurrences in its trace. */
 struct rank_cell {
-    bool present; /* false: the rank is missing or has no occurrence */
+    bool present; /* false: the rank is missing or does not have the stage */
     uint64_t occurrences, kernels, launches;
     double tokens_in, tokens_out; /* NaN: unknown */
     struct rank_time time;

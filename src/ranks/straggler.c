@@ -105,8 +105,8 @@ static const struct digest_class *find_class(const struct rank_digest *d, const 
     return NULL;
 }
 
-/* Returns the extra time of the kernels that both ranks run with the same launch geometry. *ratio: their
- * total time on d divided by the time expected from peer. */
+/* Returns the extra time of the computing kernels that both ranks run with the same launch geometry. *ratio:
+ * their total time on d divided by the time expected from peer. */
 static double slower_kernels(const struct rank_digest *d, const struct rank_digest *peer, double *ratio) {
     double extra = 0, own = 0, others = 0;
     for (size_t i = 0; i < d->nclasses; i++) {

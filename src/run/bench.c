@@ -19,8 +19,8 @@
 #define FIRST_ID 3        /* first id of the prompts; smaller ids are often special tokens */
 #define DEFAULT_VOCAB 256 /* assumed size of an unknown vocabulary: these ids exist in every model */
 
-/* Returns the i-th id of a prompt. The ids are spread over the vocabulary, in another order for each
- * sequence. */
+/* Returns the i-th id of a prompt. The ids are spread over the vocabulary and start at another place for
+ * each sequence. */
 static uint64_t id_at(uint64_t sequence, uint64_t i, uint64_t vocab) {
     return FIRST_ID + (i * 7919 + sequence * 104729) % (vocab - FIRST_ID);
 }

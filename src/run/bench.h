@@ -21,7 +21,7 @@ struct bench_row {
     double step_ms, step_roof_ms, decode_tokens_per_s, decode_roof_tokens_per_s, decode_mfu, decode_mbu;
     double cv; /* CV of the decode time over the repeats */
     double peak_memory_bytes;
-    char *note; /* why the row has no times, or how its prompts differ from the request; NULL: none */
+    char *note; /* why repeats are missing, or how the prompts differ from the request; NULL: none */
 };
 
 struct bench {

@@ -118,7 +118,8 @@ struct llm_model;
  * already set. */
 void run_model_facts(const struct llm_model *m, struct run_model *out);
 void run_info_init(struct run_info *in); /* all values are unknown */
-/* Statistics over the repeats; the CV is computed within each input. */
+/* Statistics over the repeats. If the inputs of the repeats are known, the CV is computed within each
+ * input. */
 struct stats run_figure_stats(const struct run_info *in, const struct run_figure *f);
 
 #endif

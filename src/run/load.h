@@ -16,7 +16,7 @@
 
 struct loaded_run {
     struct run_info info;
-    struct timeline *timeline; /* NULL: the folder has no traces */
+    struct timeline *timeline; /* NULL: there are no traces, or they cannot be read */
     struct analysis analysis;
     char *dir; /* the first operand that is a folder; NULL: all operands are files */
     /* private: owns the data that the members above point to */
@@ -28,8 +28,8 @@ struct loaded_run {
     /* Problem that explains why the peaks of the GPU are unknown. "": they are known, or there is no GPU. */
     char no_peaks[320];
     char peak_source[128];
-    struct saved_metrics *saved;   /* metrics.json; NULL: there is none */
-    struct ncu_profiles *profiles; /* ncu.json; NULL: there is none */
+    struct saved_metrics *saved;   /* metrics.json; NULL: there is none, or it was not read */
+    struct ncu_profiles *profiles; /* ncu.json; NULL: there is none, or it was not read */
     struct strbuf config;
     struct run_kv *env;
     char *title;

@@ -20,7 +20,7 @@
 #define THUMB_MAX_HEIGHT 2400
 #define THUMB_QUALITY 80
 #define MAX_STEM 100u    /* in bytes; file systems allow 255 for a file name */
-#define SHOWN_TEXT 4000u /* bytes of an answer shown in the gallery; the .jsonl contains the full text */
+#define SHOWN_TEXT 4000u /* bytes of a prompt or answer in the gallery; the .jsonl contains the full text */
 
 static const char *input_prompt(const struct profiled_session *session, const struct dataset_item *it) {
     return it->prompt ? it->prompt : session->plan->s.prompt;
@@ -72,8 +72,8 @@ static int write_jsonl(const struct profiled_session *session, struct err *err) 
 /* ---- file names for the results of an input */
 
 /* One stem per input, for file names; NULL: the input is not used. A stem is the file name without folder and
- * extension. If two inputs have the same file name, the stem is the whole path with separators replaced.
- * Equal stems (page.png, page.jpg) are numbered. */
+ * extension. If two inputs have the same file name, the stem contains the folders too, with separators
+ * replaced. Equal stems (page.png, page.jpg) are numbered. */
 struct stems {
     char **v;
     size_t n;

@@ -1,5 +1,5 @@
-/* The model's answers: predictions.jsonl (every repeat), predictions.md (a gallery, one entry per input,
- * with thumbs/) and viz/<stem>/ for OCR models. */
+/* The model's answers: predictions.jsonl (every recorded or timed request), predictions.md (a gallery, one
+ * entry per input, with thumbs/) and viz/<stem>/ for OCR models. */
 #ifndef RUN_PREDICTIONS_H
 #define RUN_PREDICTIONS_H
 

@@ -6,7 +6,6 @@
 #include "base/jsonr.h"
 
 /* Reads the cost of a stage. Ignores a row without a stage. */
-
 static void read_cost(struct saved_input *k, const json_t *o) {
     const char *stage = jsonr_text(o, "stage");
     if (!stage) return;

@@ -46,8 +46,8 @@ static void read_stage(struct saved_metrics *m, const json_t *o) {
     m->timings[m->ntimings++] = t;
 }
 
-/* Completes the timings of analysis_input, which only names their stages: parents and work are stored with
- * the stages. */
+/* Completes the timings of analysis_input. Their parents and work are not stored there, but with the
+ * stages. */
 static void complete_kept_timings(struct saved_metrics *m) {
     for (size_t i = 0; m->kept && i < m->kept->input.ntimings; i++)
         for (size_t k = 0; k < m->ntimings; k++) {
