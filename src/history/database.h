@@ -1,6 +1,6 @@
 /* One connection to the database of runs: SQLite (a file) or PostgreSQL (a URL). Both accept the same SQL:
  * parameters are $1, $2, ..., and every parameter and result is text; NULL is an unknown value.
- *     struct database *db = database_open("runs/.inferprof.sqlite", &err);
+ *     struct database *db = database_open("runs/.inferprof/index.sqlite", &err);
  *     struct db_args args = { 0 };
  *     db_text(&args, "llama");
  *     struct db_result r;

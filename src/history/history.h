@@ -1,5 +1,5 @@
 /* The runs under a folder, and the database that makes them searchable. The folders are the source of truth:
- * the database can be rebuilt from them at any time.
+ * the rows of runs can be rebuilt from them at any time.
  *     struct history *h = history_open("runs", NULL, &err);      -- NULL: runs/.inferprof/index.sqlite
  *     history_refresh(h, HISTORY_CHANGED, &counts, &err);
  *     ...                                                        -- query.h
@@ -16,7 +16,7 @@
 #include "base/strlist.h"
 #include "history/database.h"
 
-#define HISTORY_PRIVATE ".inferprof" /* folder under the root for the index, uploads and jobs */
+#define HISTORY_PRIVATE ".inferprof" /* folder under the root: index, uploads, jobs, deleted runs */
 
 struct history {
     char *root;  /* real path */

@@ -124,7 +124,7 @@ const struct migration migrations[] = {
       /* folders that contain run folders, with their mtime at the last scan */
       "CREATE TABLE folders (store TEXT NOT NULL, path TEXT NOT NULL, mtime_ns BIGINT NOT NULL,"
       " PRIMARY KEY (store, path));"
-      /* grows with every change of the tables above */
+      /* grows with every change of the runs */
       "CREATE TABLE revision (value BIGINT NOT NULL);"
       "INSERT INTO revision VALUES (1);",
       NULL, NULL },

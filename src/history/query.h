@@ -23,7 +23,7 @@ void history_run_free(struct history_run *run);
  * is ignored; otherwise the value must be equal. */
 struct history_filter {
     const char *model, *device, *engine, *host, *tag, *version;
-    const char *text;  /* words; each is part of the name, title, model, device or host */
+    const char *text;  /* up to 8 words; each is part of the name, title, model, device or host */
     const char *stage; /* only runs with this stage; fills the stage_ members of the runs */
     int64_t since_ns, until_ns;
     const char *sort;   /* key of history_sort_keys(); NULL: started */
@@ -39,12 +39,12 @@ struct history_page {
     struct history_run *v;
     size_t n;
     char *next; /* cursor of the next page; NULL: this is the last one */
-    /* number of matching runs; -1: not counted, or more than HISTORY_COUNT_MAX. A list that is filtered only
-     * by model, device, engine and host is always counted. */
+    /* number of matching runs; -1: not counted, or more than HISTORY_COUNT_MAX. This maximum does not apply
+     * if the filter has only model, device, engine and host. */
     int64_t total;
 };
-/* Returns -1 if the filter's cursor does not match its sort key. history_list() checks this too; a server
- * checks it first, to distinguish a wrong request from a failing database. */
+/* Returns -1 if the filter's sort key or its cursor, which must be set, is not valid. history_list() checks
+ * this too; a server checks it first, to distinguish a wrong request from a failing database. */
 int history_check_cursor(const struct history_filter *filter, struct err *err);
 int history_list(struct history *h, const struct history_filter *filter, struct history_page *page,
                  struct err *err);
@@ -64,7 +64,8 @@ int history_tag(struct history *h, const struct history_run *run, const char *co
                 const char *const *remove, size_t nremove, struct err *err);
 /* Deletes the folder and the row. Returns 1; 0 if it was already deleted; -1 on failure. */
 int history_delete(struct history *h, const struct history_run *run, struct err *err);
-/* Compares the row with its folder. If they differ, updates the row and returns true: `run` is outdated. */
+/* Compares the row of a run in this store with its folder and metrics.json. If they differ, updates the row
+ * and returns true: `run` is outdated. */
 bool history_verify(struct history *h, const struct history_run *run);
 
 /* A combination of model, device and engine. */
@@ -96,7 +97,7 @@ struct history_trend {
     const char *stage;                   /* NULL: `metric` is the key of a figure */
     /* key of a figure, or for a stage: time, time_per_token, tokens_per_s, mfu, mbu, distance */
     const char *metric;
-    size_t limit; /* maximum number of runs; the newest are used */
+    size_t limit; /* maximum number of runs; the newest are used; 0: 200 */
 };
 int history_trend(struct history *h, const struct history_trend *t, struct history_points *out,
                   struct err *err);

@@ -83,7 +83,7 @@ static void split_words(const char *text, struct words *w) {
     for (char *word; w->n < WORDS_MAX && (word = strtok_r(rest, " \t", &rest));) {
         size_t n = strlen(word);
         bool ascii = true;
-        /* SQLite's LOWER and its index treat only these letters in the same way. */
+        /* SQLite's LOWER and its index treat only ASCII letters in the same way. */
         for (size_t i = 0; i < n; i++) ascii = ascii && (unsigned char)word[i] < 0x80;
         w->indexed = w->indexed && n >= 3 && ascii;
         w->v[w->n++] = word;
@@ -221,7 +221,8 @@ static bool is_whole_series(const struct history_filter *f) {
            !is_pattern(f->engine);
 }
 
-/* Adds a condition on one column. A pattern becomes the list of the values that match it. */
+/* Adds a condition on one column. A pattern for a grouped column becomes the list of the values that match
+ * it. */
 static void add_column(struct query *q, const struct history *h, const struct history_filter *f,
                        const struct query_plan *plan, size_t i) {
     const char *value = column_value(f, i);

@@ -37,7 +37,7 @@ int query_count(struct history *h, const struct history_filter *f, const struct 
                 int64_t *total, struct err *err);
 
 extern const char *const query_run_columns; /* columns of the table "runs r" */
-/* Moves a row with these columns to *run. If more columns follow, they are values of a stage. */
+/* Moves a row with these columns to *run. If two or more columns follow, they are the values of a stage. */
 void query_take_run(const struct history *h, struct db_result *r, size_t row, struct history_run *run);
 
 #endif

@@ -1,4 +1,4 @@
-/* Lists of runs: conditions, order and pages. */
+/* Lists of runs: order, cursors and pages. query_filter.c adds the conditions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -30,7 +30,7 @@ static char *member_text(const json_t *o, const char *key) { return copy_text(js
 
 static bool member_true(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
-/* Returns a time or a count; NaN if it is negative, not finite or missing. */
+/* Returns a number from 0 on; NaN if it is negative, not finite or missing. */
 static double member_positive(const json_t *o, const char *key) {
     double v = jsonr_number(o, key);
     return isfinite(v) && v >= 0 ? v : NAN;

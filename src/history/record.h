@@ -1,4 +1,4 @@
-/* A run folder as rows of the database: read from metrics.json, or only its name if there is none.
+/* A run folder as rows of the database, from its metrics.json (if there is one), tags and upload digest.
  *     struct run_record r;
  *     run_record_read(&r, "runs/20260102-030405-llama", &err);     -- fills r also if it returns -1
  *     run_record_free(&r);

@@ -16,8 +16,8 @@
 
 #define MAX_DEPTH 4
 #define BATCH 500 /* runs per transaction */
-/* After this many new runs, PostgreSQL counts the values of the tables again. It would do so itself a minute
- * later; until then it may read whole tables. */
+/* After this many new or updated runs, PostgreSQL counts the values of the tables again. It would do so
+ * itself a minute later; until then it may read whole tables. */
 #define MANY_RUNS 1000
 /* The modification time of a folder that changed more recently than this is not stored: the folder may change
  * again within the resolution of the time. */
@@ -240,8 +240,8 @@ static int visit_all_folders(struct refresh *f, const struct db_result *folders)
     return 0;
 }
 
-/* Reads unfinished runs again if metrics.json changed: the modification time of the parent folder does not
- * show this. */
+/* Reads unfinished runs (up to 1000) again if metrics.json changed: the modification time of the parent
+ * folder does not show this. */
 static int revisit_unfinished(struct refresh *f) {
     struct db_args args = { 0 };
     struct db_result r;

@@ -8,9 +8,9 @@
  * A digest is one JSON document (schemas/digest.schema.json). Times in it are relative to `base_ns`.
  *
  * Bounds: at most digest_limits.collectives collectives, RANK_STEPS_MAX rows of steps per stage,
- * DIGEST_STAGES stages and DIGEST_CLASSES kernel classes. If a rank has more collectives, it keeps those whose sequence
- * number is a multiple of 2^k. Therefore two ranks keep the same ones, or one keeps a subset of the
- * other's. If a stage has more steps, a row is the sum of 2^k consecutive steps. */
+ * DIGEST_STAGES stages and DIGEST_CLASSES kernel classes. If a rank has more collectives, it keeps those
+ * whose sequence number is a multiple of 2^k. Therefore two ranks keep the same ones, or one keeps a subset
+ * of the other's. If a stage has more steps, a row is the sum of 2^k consecutive steps. */
 #ifndef RANKS_DIGEST_H
 #define RANKS_DIGEST_H
 
