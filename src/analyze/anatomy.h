@@ -69,7 +69,7 @@ struct anatomy {
     double step_ns;  /* mean time of the steps counted in `steps` */
     double requests; /* number of requests in the median step */
     size_t steps;    /* number of steps with the same kernels as the median step */
-    size_t of;       /* number of all decode steps after warm-up */
+    size_t of;       /* number of all decode steps that are not warm-up */
     uint32_t layers;
     double span_ns; /* time from the start of the first part to the end of the last */
     /* Bytes per step: the minimum by the model, and the number measured by counters. NaN: unknown. */

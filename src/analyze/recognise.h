@@ -51,6 +51,7 @@ struct recognised_phases {
      * device before the steps, 0 without large copies */
     double load_ns, load_bytes;
     double start_ns; /* start-up: from the first record to the first step, without load_ns */
+    /* warm-up steps between steady ones are part of warm_up_ns, not of steady_ns */
     double warm_up_ns, steady_ns, shutdown_ns;
     size_t warm_up_steps;
 };

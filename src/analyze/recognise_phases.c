@@ -8,10 +8,12 @@
 #include "base/util.h"
 
 #define LARGE_COPY_BYTES (1u << 20)
-/* a leading step is warm-up if its time per kernel or copy is more than this many times the usual time */
+/* a leading step, or the first one of its kind, is warm-up if its time per kernel or copy is more than this
+ * many times the usual time */
 #define WARM_UP_TIMES 3.0
-#define WARM_UP_EAGER_TIMES 1.5 /* the same for a decode step outside of graphs if most are in graphs */
-#define WARM_UP_LEAST 4         /* with fewer steps of a kind, the usual time is unknown */
+/* the same for the first decode step, if it does not run in a graph but most do */
+#define WARM_UP_EAGER_TIMES 1.5
+#define WARM_UP_LEAST 4 /* with fewer steps of a kind, the usual time is unknown */
 
 static double per_kernel_ns(const struct recognised_step *s) {
     return s->count ? (double)(s->end_ns - s->start_ns) / (double)s->count : 0;
@@ -29,7 +31,7 @@ static double usual_ns(const struct recognition *r, enum step_kind kind) {
 }
 
 struct usual {
-    double ns[STEP_KINDS], any; /* median time per kernel; NaN: unknown */
+    double ns[STEP_KINDS], any; /* median times per kernel or copy, and the smallest of them; NaN: unknown */
     bool graphs;                /* most decode steps run in graphs */
 };
 

@@ -13,8 +13,8 @@
 /* Smaller changes are not reported, because even a rebuild of the same source changes times by more. */
 #define LEAST 0.002
 #define MAX_SPLITS 20000 /* if there are more splits, this many random splits are used instead */
-#define RESOLUTION \
-    0.0005            /* lower bound of the standard error of log(value); a smaller one is due to chance */
+/* lower bound of the standard error of log(value); a smaller one is due to chance */
+#define RESOLUTION 0.0005
 #define BLOCK_LEAST 4 /* processes in the smallest block */
 
 /* Returns the number of ways to choose k of n. Stops at the first intermediate result above `limit`. */

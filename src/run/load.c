@@ -148,8 +148,8 @@ static void describe_model(struct loaded_run *r) {
     r->info.facts.costs_from = r->input.llm_from ? "files of the program" : "given by the user";
 }
 
-/* Cuts loading, warm-up and the end off the trace of a program that does not mark stages. The report shows
- * them separately. */
+/* Cuts everything before the first and after the last steady step off the trace of a program that does not
+ * mark stages. The report shows it separately. */
 static void cut_to_steady(struct loaded_run *r, const struct run_options *o) {
     if (!r->timeline || r->input.one_run || o->whole || o->whole_trace) return;
     if (!analyze_steady_window(r->timeline, &r->input, &r->phases)) return;
