@@ -99,14 +99,14 @@ struct analyze_input {
     bool no_steps; /* treat a trace without stages as one stage instead of looking for steps */
     double peak_flops_per_s, peak_bytes_per_s; /* per device; NaN or 0: unknown */
     double read_bytes_per_s; /* read bandwidth that `calibrate` measured; NaN or 0: unknown */
-    const char *peak_source; /* "datasheet, dense bf16", "calibrated", "user" */
+    const char *peak_source; /* such as "datasheet of H200 SXM, dense bf16" */
     /* row of the table of GPUs, for the peaks of other types; NULL: unknown */
     const struct llm_gpu *gpu;
     const char *model; /* name of the model, for texts; NULL: unknown */
     /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
      * `timings`. Ignored if the trace has no token counts. */
     const struct llm_model *llm;
-    /* Where `llm` comes from if the program's own files describe it: "the file /models/a.gguf, mapped". The
+    /* Where `llm` comes from if the program's own files describe it: "/models/a.gguf, mapped". The
      * model is then used only if the trace agrees with it. NULL: the user gave it. */
     const char *llm_from;
     /* Degrees of tensor, pipeline, expert and data parallelism with which GPUs share `llm`. 0: not given. The
@@ -510,7 +510,7 @@ struct analysis_finding {
 };
 
 enum analysis_severity { ANALYSIS_INFO, ANALYSIS_WARNING };
-struct analysis_note { /* source of a number, or missing data: "no launches: time containment used" */
+struct analysis_note { /* how a number was determined, or which data is missing */
     enum analysis_severity severity;
     const char *text;
 };

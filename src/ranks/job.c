@@ -246,7 +246,7 @@ static void add_cells(struct rank_job *job) {
 
 /* ---- texts for the user */
 
-/* Adds the first 8 ranks in this state and the number of the others: "2, 5 and 3 more". */
+/* Adds the first 8 ranks in this state, and the number of the others: "2, 5, ..., 19 and 3 more". */
 static void list_ranks(const struct rank_job *job, enum rank_state state, size_t total, struct strbuf *s) {
     size_t named = 0;
     for (size_t r = 0; r < job->nranks && named < 8; r++) {

@@ -41,7 +41,7 @@ struct run_kv {
 struct run_peak {
     const char *device; /* such as "NVIDIA H200", or the name of the CPU */
     const char *type;   /* "bf16 dense" */
-    const char *source; /* such as "datasheet", "measured" or "given by peak.tflops" */
+    const char *source; /* such as "datasheet of H200 SXM, dense bf16" or "given by the user" */
     double flops_per_s, bytes_per_s;
     double read_bytes_per_s;  /* read bandwidth of a GPU that `calibrate` measured; 0 or NaN: not measured */
     struct llm_levels levels; /* bandwidth by working-set size; n 0: only one bandwidth is known */
@@ -50,7 +50,7 @@ struct run_peak {
 /* The model's metadata. Texts may be NULL; numbers are NaN if unknown. */
 struct run_model {
     const char *family, *architecture, *dtype, *quantization;
-    const char *costs_from; /* source of FLOPs and bytes, such as "config.json" or "assumed: llama" */
+    const char *costs_from; /* source of FLOPs and bytes, such as "config of the model" or "assumed family" */
     double parameters, active_parameters, weight_bytes, layers, hidden_size, heads, kv_heads, vocab_size,
         experts, experts_per_token, context;
 };
