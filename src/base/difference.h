@@ -2,11 +2,12 @@
  * correlated, and two processes of the same binary differ by more than their repeats do (memory layout, page
  * placement, clocks). Each process contributes one value per row, the median of its repeats.
  *
- * Test: exact permutation of the processes over the two sides. The statistic of a row is the difference of
- * the sides' medians of log(value), divided by its standard error. The critical value is the 95% quantile of
- * the largest statistic over all rows (Westfall and Young), so that a table of equal sides contains any false
- * difference in at most 5% of cases. Holm's correction of exact p-values would require more than 5 processes
- * per side for 7 or more rows: the smallest p-value of 5 against 5 processes is 2/252.
+ * Test: exact permutation of the processes over the two sides (20,000 random permutations if there are more).
+ * The statistic of a row is the difference of the sides' medians of log(value), divided by its standard
+ * error. The critical value is the 95% quantile of the largest statistic over all rows (Westfall and Young),
+ * so that a table of equal sides contains any false difference in at most 5% of cases. Holm's correction of
+ * exact p-values would require more than 5 processes per side for 7 or more rows: the smallest p-value of 5
+ * against 5 processes is 2/252.
  *
  * Blocks: if the processes of the two sides alternate in time (ABBAABBAAB), the test can remove the drift of
  * the machine's speed. Processes that ran near each other form a block with equally many processes of both

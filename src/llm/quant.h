@@ -27,7 +27,7 @@ bool quant_from_tensors(const struct safetensors *st, struct llm_quant *q);
 /* Gives the layers in the ignore list the model's type again. An operator is split if only some of its layers
  * are in the list. */
 void quant_exclude(struct llm_model *m, const struct llm_quant *q, struct llm_notes *notes);
-/* Returns "int4 in groups of 128 (linear layers of the decoder)"; the caller frees it. */
+/* Returns text such as "int4 in groups of 128 (linear layers of the decoder)"; the caller frees it. */
 char *quant_describe(const struct llm_quant *q);
 
 #endif

@@ -185,8 +185,8 @@ static void add_point_row(struct table *t, const struct llm_sweep_point *p) {
     table_cell(t, "%s", p->fits < 0 ? "\xe2\x80\x93" : p->fits ? "yes" : "no");
 }
 
-/* Returns true if row i is printed. Long sweeps show the ends, the crossover points and rows at
- * logarithmic distances. */
+/* Returns true if row i is printed. Long sweeps show the ends, the crossover points, the largest value that
+ * fits in memory, and rows at logarithmic distances. */
 static bool shown(const struct llm_sweep *s, size_t i, double *next) {
     uint64_t v = s->points[i].value;
     bool special = i == 0 || i + 1 == s->npoints || v == s->prefill_turn || v == s->decode_turn ||

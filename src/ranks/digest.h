@@ -31,7 +31,7 @@ struct digest_operation {
     uint64_t bytes;                            /* 0: unknown */
     uint32_t size;                             /* ranks in the communicator; 0: unknown */
     bool pair;                                 /* a send or a receive: two ranks take part */
-    /* both ranks of a pair, by their rank in the communicator; RANK_NONE: not a pair */
+    /* both ranks of a pair, by their rank in the communicator; RANK_NONE: not a pair, or unknown */
     uint32_t from_rank, to_rank;
     bool from_kernel; /* there is no collective record; communication kernels were numbered in their order */
     bool matchable;   /* the sequence number identifies the collective on all ranks */

@@ -10,7 +10,7 @@
 #include "ranks/inputs.h"
 #include "ranks/job.h"
 
-/* Largest number of collectives in memory, over all ranks, when the traces are read directly: about 84 MB.
+/* Largest number of collectives in memory, over all ranks, when the traces are read directly: about 100 MB.
  * The share of a rank is limited to COLLECTIVES_LEAST..COLLECTIVES_MOST. */
 #define COLLECTIVES_IN_MEMORY (2u << 20)
 #define COLLECTIVES_LEAST 1024

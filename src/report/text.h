@@ -22,7 +22,7 @@ struct text text_times(double ratio);         /* 3.4x */
 struct text text_count(uint64_t n);           /* 1,234 */
 struct text text_bytes(double bytes);
 struct text text_flops(double flops);
-/* For CSV: the shortest text that parses to the same number; empty if unknown. */
+/* For CSV: as few digits (6 to 17) as parse to the same number; empty if unknown. */
 struct text text_raw(double v);
 struct text text_date(uint64_t wall_ns); /* 2026-11-15 02:24 UTC; a dash for 0 */
 
