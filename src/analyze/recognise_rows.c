@@ -128,7 +128,7 @@ static bool ids_copied_in(const struct group *g, size_t first, size_t end, uint3
            copied_in(g, first, end, (uint64_t)rows * ID_BYTES / 2);
 }
 
-/* Returns the bytes of the first copy to the host after the last layer; 0: none. */
+/* Returns the bytes of the first copy to the host after the last layer began; 0: none. */
 static uint64_t copied_home(const struct group *g, const struct pass *p) {
     for (size_t i = p->last_anchor; i < p->end; i++)
         if (!g->items[i].is_kernel && g->items[i].copy == TRACE_COPY_DTOH) return g->items[i].bytes;
@@ -139,7 +139,7 @@ static bool is_ids(uint64_t bytes, uint32_t rows) {
     return bytes == (uint64_t)rows * ID_BYTES || bytes == (uint64_t)rows * ID_BYTES / 2;
 }
 
-/* Returns true if sampled ids of this many rows were copied after the last layer, or if ids of the
+/* Returns true if sampled ids of this many rows were copied after the last layer began, or if ids of the
  * previous step were copied to the host while this step began. */
 static bool ids_moved(const struct group *g, const struct pass *p, uint32_t rows) {
     for (size_t i = p->first; i < p->end; i++) {

@@ -75,7 +75,7 @@ void run_record_free(struct run_record *r);
 /* Returns true if the folder looks like a run: it has metrics.json, the marker of an unfinished run, or
  * trace/. */
 bool run_record_is_run(const char *dir);
-/* Returns the modification time and the size of metrics.json; 0 if the folder has no metrics.json. */
+/* Sets the modification time and the size of metrics.json; both are 0 if the folder has no metrics.json. */
 void run_record_stamp(const char *dir, int64_t *mtime_ns, int64_t *bytes);
 
 /* A tag is 1 to 64 letters, digits, or one of "._:+/-"; it starts with a letter or digit. */

@@ -34,8 +34,8 @@ struct nsys {
     } devices;
 };
 
-/* Returns the interval of a row in ns: unix time if epoch_ns is known. Returns false and counts the row if it
- * is invalid. */
+/* Sets the interval of a row in ns: unix time if epoch_ns is known. Returns false and counts the row if it is
+ * invalid. */
 bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end, uint64_t *start_ns,
                    uint64_t *end_ns);
 uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation);

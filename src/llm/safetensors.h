@@ -38,8 +38,8 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *st, 
 size_t safetensors_files(const struct safetensors *st);
 const char *safetensors_file(const struct safetensors *st, uint32_t file); /* path; NULL: no such file */
 
-/* Parses only a header, for tests and fuzzing: `head` is the JSON, `data_bytes` the size of the data after
- * it. */
+/* Parses a header in memory: `head` is the JSON, `data_bytes` the size of the data after it. `what` is the
+ * name in messages. */
 struct safetensors *safetensors_parse(const char *head, size_t head_bytes, uint64_t data_bytes,
                                       const char *what, struct err *err);
 
