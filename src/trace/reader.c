@@ -34,7 +34,8 @@ struct trace_reader {
     } meta;
     uint64_t shift_ns; /* from meta clock.offset_ns; added to every time */
     uint8_t *scratch;  /* buffer for one payload; only used while opening */
-    /* Number of bytes that may still be searched after damage. Limits the time for malicious files. */
+    /* Bytes that may still be read to check possible chunks after damage; each check costs at least
+     * SCAN_BYTES / 4. Limits the time for malicious files. */
     uint64_t search_budget;
 };
 
