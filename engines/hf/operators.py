@@ -67,12 +67,12 @@ def call_path(frame):
 
 
 class OperatorRanges(TorchFunctionMode):
-    """Pushes a range around every call that may launch work. `shapes` may change while it is active."""
+    """Pushes a range around every call that may launch work, unless `quiet`."""
 
     def __init__(self, push, pop, shapes, stacks=False):
         super().__init__()
         self.push, self.pop, self.shapes, self.stacks = push, pop, shapes, stacks
-        self.names, self.texts = {}, {}
+        self.names, self.texts, self.quiet = {}, {}, False
 
     def text(self, name, args):
         key = (name, *[(a.shape, a.dtype) for a in args if isinstance(a, torch.Tensor)])
@@ -81,99 +81,139 @@ class OperatorRanges(TorchFunctionMode):
             text = self.texts[key] = f"{name}, op_id = 0{sizes_of(key[1:])}"
         return text
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
+    def name_of(self, function):
         try:
-            name = self.names[function]
+            return self.names[function]
         except KeyError:
-            name = self.names[function] = range_name(function)
+            return self.names.setdefault(function, range_name(function))
         except TypeError:  # not hashable
-            name = None
-        kwargs = kwargs or {}
+            return None
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = None if self.quiet else self.name_of(function)
         if name is None:
-            return function(*args, **kwargs)
+            return function(*args, **(kwargs or {}))
         text = self.text(name, args) if self.shapes else name + ", op_id = 0"
         self.push(f"{text}, stack = {call_path(sys._getframe(1))}" if self.stacks else text)
         try:
-            return function(*args, **kwargs)
+            return function(*args, **(kwargs or {}))
         finally:
             self.pop()
 
 
 def layer_lists(model):
-    """The lists of repeated layers, outermost only: the experts of a layer are not layers."""
-    lists = []
-    for name, module in model.named_modules():
-        inside = any(name.startswith(outer + ".") for outer, _ in lists)
-        if isinstance(module, torch.nn.ModuleList) and len(module) > 1 and not inside:
-            lists.append((name, list(module)))
-    return [layers for _, layers in lists]
+    """[(path, layers)] of the lists of repeated layers, and the same of the lists inside of layers, such as experts."""
+    outer, inner = [], []
+    for path, module in model.named_modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) > 1:
+            (inner if any(path.startswith(p + ".") for p, _ in outer) else outer).append((path, list(module)))
+    return outer, inner
 
 
-class SomeLayers:
-    """While `sampling`, the mode is active in one of `every` layers per step, another one in each step, and outside of the layers.
+INNER_EVERY = 8  # in a recorded layer, one entry in so many of a list, such as its experts, is recorded
 
-    Prefill samples the middle layer of the first `every`: a model's first layers can differ from the others."""
 
-    def __init__(self, mode, model, every):
-        self.mode, self.every, self.step = mode, every, 0
-        self.sampling, self.active, self.handles = every > 1, True, []
-        self.lists = layer_lists(model) if every > 1 else []
+class Ranges:
+    """Ranges around operators and around modules that contain modules, while on. Global hooks are used because they cost nothing
+    while off; hooks of thousands of modules slow down each of their calls."""
 
-    def place(self):
-        for layers in self.lists:
-            for i, layer in enumerate(layers):
-                at = self.every // 2 % min(self.every, len(layers))
-                self.handles.append(layer.register_forward_pre_hook(lambda m, a, i=i, at=at: self.enter(i, at)))
-                self.handles.append(layer.register_forward_hook(lambda m, a, o: self.switch(True), always_call=True))
+    def __init__(self, mode, marks, names, unrecorded):
+        self.mode, self.marks, self.names, self.unrecorded = mode, marks, names, unrecorded
+        self.on, self.handles, self.open = False, [], []
 
     def switch(self, on):
-        if on != self.active:
-            self.mode.__enter__() if on else self.mode.__exit__(None, None, None)
-            self.active = on
+        if on == self.on:
+            return
+        self.on = on
+        if on:
+            hooks = torch.nn.modules.module
+            self.handles = [hooks.register_module_forward_pre_hook(self.enter), hooks.register_module_forward_hook(self.leave)]
+            self.mode.__enter__()
+        else:
+            self.mode.__exit__(None, None, None)
+            for h in self.handles:
+                h.remove()
 
-    def enter(self, layer, at):
-        if self.sampling:
-            self.switch((layer + self.step - at) % self.every == 0)
+    def enter(self, module, args):
+        if module in self.unrecorded and not self.mode.quiet:
+            self.mode.quiet = True
+            self.open.append((module, False))
+        elif not self.mode.quiet and module in self.names:
+            self.marks.push("module", self.names[module])
+            self.open.append((module, True))
+
+    def leave(self, module, args, output):
+        if self.open and self.open[-1][0] is module:  # otherwise the module was entered while off
+            self.pop()
+
+    def pop(self):
+        if self.open.pop()[1]:
+            self.marks.pop()
+        else:
+            self.mode.quiet = False
 
     def close(self):
-        for h in self.handles:
-            h.remove()
-        self.switch(True)
+        """After a failed request, ranges can still be open."""
+        self.switch(False)
+        while self.open:
+            self.pop()
 
 
 class Recording:
-    """Ranges around operators. All operators of one decode step are recorded; prefill and the other steps record one layer in `every`,
-    because recording all of them doubles the time of a step, and the layers are alike. Sizes: in prefill and in the full step."""
+    """Ranges around operators and modules of a sample: per step, one layer in `every`, another one in each step, because recording all
+    of them doubles the time of a step, and the layers are alike. Operators outside of the layers: in prefill, in the first decode step,
+    and in one step in `every`. Sizes and call paths: until each layer was recorded once. Layers have a range in every step.
 
-    def __init__(self, model, marks, shapes, steps, full_steps, every, stacks=False):
+    Prefill records the middle layer of the first `every`: a model's first layers can differ from the others."""
+
+    def __init__(self, model, marks, shapes, steps, every, skip=(), stacks=False):
         self.mode = OperatorRanges(marks.push_text, marks.pop_text, shapes, stacks)
-        self.layers, self.shapes = SomeLayers(self.mode, model, every), shapes
-        self.every, self.full_steps, self.begun = every, full_steps, 0
+        self.marks, self.every, self.step, self.handles = marks, every, 0, []
+        self.outer, inner = layer_lists(model)
+        layers = {layer for _, entries in self.outer for layer in entries}
+        unrecorded = {e for _, entries in inner for i, e in enumerate(entries) if i % INNER_EVERY} if every > 1 else set()
+        names = {m: path for path, m in model.named_modules()
+                 if path and path not in skip and m not in layers and next(m.children(), None) is not None}
+        self.ranges = Ranges(self.mode, marks, names, unrecorded)
         steps.each = self.next_step
 
-    def next_step(self):
-        self.begun += 1
-        full = self.begun <= self.full_steps
-        self.layers.sampling = self.every > 1 and not full
-        self.layers.step = self.begun
-        self.mode.shapes = self.shapes and full
-        self.mode.stacks = self.mode.stacks and full
+    def place(self):
+        for path, layers in self.outer:
+            middle = self.every // 2 % min(self.every, len(layers))
+            for i, layer in enumerate(layers):
+                self.handles += [
+                    layer.register_forward_pre_hook(lambda m, a, n=f"{path}.{i}", at=i - middle: self.enter_layer(n, at)),
+                    layer.register_forward_hook(lambda m, a, o: self.leave_layer(), always_call=True)]
 
-    def records_inside(self):
-        """False inside of a layer whose operators are left out."""
-        return self.layers.active
+    def enter_layer(self, name, at):
+        self.marks.push("module", name)
+        self.ranges.switch((at + self.step) % self.every == 0)
+
+    def leave_layer(self):
+        self.ranges.switch(self.records_outside())
+        self.marks.pop()
+
+    def records_outside(self):
+        return self.step <= 1 or self.step % self.every == 0
+
+    def next_step(self):
+        self.step += 1
+        if self.step > self.every:  # each layer was recorded once
+            self.mode.shapes = self.mode.stacks = False
+        self.ranges.switch(self.records_outside())
 
     def note(self):
         if self.every > 1:
-            return (f"operators were recorded in one layer of {self.every}, and in all layers of the first decode step: totals of "
-                    "operators and matrix products are samples. Kernels, launches and stages are complete")
+            return (f"operators were recorded in one layer of {self.every} per step, another one in each step: totals of operators and "
+                    "matrix products are samples. Kernels, launches and stages are complete")
         return None
 
     def __enter__(self):
-        self.layers.place()
-        self.mode.__enter__()
+        self.place()
+        self.ranges.switch(True)
         return self
 
     def __exit__(self, *error):
-        self.layers.close()
-        return self.mode.__exit__(*error)
+        for h in self.handles:
+            h.remove()
+        self.ranges.close()

@@ -21,11 +21,8 @@ except ImportError:  # worker.py reports the missing package
 CATEGORIES = {"stage": domain.STAGE, "user": domain.USER}
 REQUEST = "inferprof request"  # the range that the collector captures (conf/engine/hf.yaml)
 
-# Number of decode steps in which the operators of all layers are recorded, with sizes. Later steps have the same operators.
-FULL_STEPS = 1
-
-# Elsewhere, the operators of one layer in so many are recorded: recording all of them doubles the time of a step.
-OPERATOR_LAYERS = 16
+# The operators of one layer in so many are recorded per step: recording all of them doubles the time of a step.
+OPERATOR_LAYERS = 32
 
 
 class Clock:
@@ -221,24 +218,13 @@ class SubStages:
 
 
 @contextlib.contextmanager
-def module_ranges(model, marks, skip, leaves, wanted=lambda: True):
-    """An NVTX range around every module's forward, named by its path, while `wanted()`. Modules in `skip` already have a stage
-    range."""
-    handles, pushed = [], []
-
-    def enter(name):
-        pushed.append(wanted())
-        if pushed[-1]:
-            marks.push("module", name)
-
-    def leave():
-        if pushed.pop():
-            marks.pop()
-
+def module_ranges(model, marks, skip, leaves):
+    """An NVTX range around every module's forward, named by its path. Modules in `skip` already have a stage range."""
+    handles = []
     for name, module in model.named_modules():
         if name and name not in skip and (leaves or next(module.children(), None) is not None):
-            handles.append(module.register_forward_pre_hook(lambda m, a, n=name: enter(n)))
-            handles.append(module.register_forward_hook(lambda m, a, o: leave()))
+            handles.append(module.register_forward_pre_hook(lambda m, a, n=name: marks.push("module", n)))
+            handles.append(module.register_forward_hook(lambda m, a, o: marks.pop()))
     try:
         yield
     finally:
@@ -256,9 +242,7 @@ def detail_ranges(model, detail, shapes, steps, skip, every_layer=OPERATOR_LAYER
         return
     if detail == "operators" and not compiled:
         import operators
-        recording = operators.Recording(model, steps.marks, shapes, steps, FULL_STEPS, every_layer, stacks)
-        # the hooks of modules come first: a layer's own range is pushed before its operators are switched off
-        with module_ranges(model, steps.marks, skip, False, recording.records_inside), recording:
+        with operators.Recording(model, steps.marks, shapes, steps, every_layer, skip, stacks) as recording:
             yield recording.note()
         return
     ranges = torch.autograd.profiler.emit_nvtx(record_shapes=shapes) if detail == "operators" else contextlib.nullcontext()

@@ -196,7 +196,11 @@ check "record_shapes=false records no shapes" test "$(operators ' detail="' "$wo
 run "$INFERPROF" engine --prompt hello -n 60 --ignore-eos --trace "$work/long.ipt"
 expect "the engine records a long answer" 0
 "$INFERPROF" trace dump --kind range "$work/long.ipt" | grep -o 'q\[1,256\]f32 kv\[[^ "]*' | sort -u >"$work/out"
-check "key shapes of decode steps are rounded up to a power of two" test "$(cat "$work/out")" = 'q[1,256]f32 kv[<=64,256]f32'
+check "key shapes of decode steps are rounded up to a power of two" test "$(cat "$work/out")" = 'q[1,256]f32 kv[<=64,256]bf16'
+printf '{"op":"load","kv_dtype":"f32"}\n{"op":"infer","prompt":"hi","max_new_tokens":3,"ignore_eos":true,"detail":"operators","trace":"%s"}\n' \
+    "$work/kv-f32.ipt" | limited "$INFERPROF" engine >"$work/out" 2>"$work/err"
+check "the shape of attention names the type of the cache" sh -c \
+    "'$INFERPROF' trace dump --kind range '$work/kv-f32.ipt' | grep -q 'q.1,256.f32 kv.<=64,256.f32'"
 
 # ---- images that are made to exhaust memory
 python3 - "$work" <<'END'

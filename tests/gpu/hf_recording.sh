@@ -1,7 +1,9 @@
 #!/bin/bash
-# hf_recording.sh [stages] [ocr] [dense] [thin] [moe] [tools]: what recording and the timing of sub-stages cost in the Hugging Face
-# engine (4 minutes). `stages`: hf_stages.py. The models run with the default preset: prefill and decode of the recorded request over
-# the timed repeats are in $OUT/NAME.overhead. `thin` records the operators of one layer in four. `tools`: --ncu and --nsys, with memory and call paths.
+# hf_recording.sh [stages] [over-ocr] [over-dense] [over-moe] [ocr] [dense] [moe] [tools] [twice]: what recording and the timing of
+# sub-stages cost in the Hugging Face engine (6 minutes; needs the GPU and its cores alone). `stages`: hf_stages.py. `over-*`: hf_overhead.py,
+# recorded and plain requests in turn. `ocr`, `dense`, `moe`: the default preset of `profile`; prefill and decode of the recorded request
+# over the timed repeats are in $OUT/NAME.overhead. `tools`: --ncu and --nsys, with memory and call paths. `twice`: two equal runs,
+# compared.
 set -u
 # shellcheck source=tests/gpu/lib.sh disable=SC1091
 . "$(dirname "$0")/lib.sh"
@@ -9,7 +11,7 @@ find_collector
 new=${NEW:-64} keep_trace=(--exclude=trace)
 printf '{"prompt":"%s"}\n' "$(printf 'word %.0s' {1..100})" >"$WORK/prompts.jsonl"
 mkdir -p "$WORK/pages" && cp "$ROOT/samples/page-columns.png" "$WORK/pages"
-for pair in ocr:deepseek-ocr qwen3-8b:qwen3-8b qwen3-30b-a3b:qwen3-30b-a3b; do
+for pair in ocr:deepseek-ocr qwen3-8b:qwen3-8b qwen3-30b-a3b:qwen3-30b-a3b small:llama-3.2-1b-instruct; do
     mkdir -p "$WORK/${pair%%:*}" && cp "$ROOT/tests/data/models/${pair#*:}.json" "$WORK/${pair%%:*}/config.json"
 done
 
@@ -29,19 +31,36 @@ for s in json.load(open(sys.argv[1]))["stages"]:
 END_OF_CODE
 }
 
-dense() { profile "$1" model=llama model.path="$WORK/qwen3-8b" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" "${@:2}"; }
+text() { profile "$1" model=llama "model.name=$2" "model.path=$WORK/$2" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" "${@:3}"; }
+ocr() { profile "$1" model=deepseek_ocr "model.path=$WORK/ocr" dataset=images "dataset.root=$WORK/pages" "${@:2}"; }
 
-[ $# -gt 0 ] || set -- stages ocr dense thin tools moe
+over() { # NAME MODEL_DIR ARGUMENTS...
+    local lib
+    lib=$(dirname "$(dirname "$INFERPROF")")/lib/inferprof
+    [ -d "$lib" ] || lib=$(dirname "$INFERPROF")
+    COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters timeout "${LIMIT:-100}" \
+        "$PYTHON" "$GPU/hf_overhead.py" "$WORK/$2" "$OUT/$1.json" "${@:3}" 2>"$WORK/$1.err" | tee "$OUT/$1.txt"
+    grep -v '^\[transformers\]' "$WORK/$1.err" | tail -n 5
+}
+
+[ $# -gt 0 ] || set -- stages over-ocr over-dense over-moe tools twice
 for part in "$@"; do
     case $part in
     stages) "$PYTHON" "$GPU/hf_stages.py" "$WORK/ocr" "$WORK/pages/page-columns.png" "$OUT/stages.json" 15 2>&1 | tail -n 40 ;;
-    ocr) profile ocr model=deepseek_ocr "model.path=$WORK/ocr" dataset=images "dataset.root=$WORK/pages" ;;
-    dense) dense dense ;;
-    thin) dense thin +engine.infer.operator_layers=4 ;;
+    over-ocr) over over-ocr ocr --image "$WORK/pages/page-columns.png" --new 32 --seconds "${SECONDS_EACH:-24}" ;;
+    over-dense) over over-dense qwen3-8b --tokens 500 --new 32 --seconds "${SECONDS_EACH:-16}" ;;
+    over-moe) over over-moe qwen3-30b-a3b --tokens 500 --new 24 --seconds "${SECONDS_EACH:-16}" ;;
+    ocr) ocr ocr ;;
+    dense) text dense qwen3-8b ;;
+    moe) new=24 text moe qwen3-30b-a3b ;;
     tools)
         keep_trace=()
-        new=4 REPEATS=2 dense tools --ncu --ncu-top 3 --ncu-stage decode --nsys --tool-limit 45 \
-        profiling.profile_memory=true profiling.with_stack=true profiling.warmup_rounds=1 ;;
-    moe) new=24 profile moe model=llama model.path="$WORK/qwen3-30b-a3b" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" ;;
+        new=4 REPEATS=2 text tools small --ncu --ncu-top 3 --ncu-stage decode --nsys --tool-limit 45 \
+            profiling.profile_memory=true profiling.with_stack=true ;;
+    twice)
+        keep_trace=()
+        ocr first
+        ocr second
+        "$INFERPROF" compare "$WORK"/runs/first/* "$WORK"/runs/second/* | tee "$OUT/compare.txt" ;;
     esac
 done

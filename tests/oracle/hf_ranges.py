@@ -8,12 +8,18 @@ sys.path.insert(0, sys.argv[1])
 import stages  # noqa: E402
 
 
+STEPS = 5  # decode steps
+
+
 class Layer(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = torch.nn.Sequential(torch.nn.Linear(4, 4))
+        self.experts = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Tanh()) for _ in range(16))
 
     def forward(self, x):
+        for expert in self.experts:
+            x = expert(x)
         return torch.nn.functional.silu(self.inner(x.view(1, 4)))[0] * 2
 
 
@@ -56,7 +62,7 @@ def request(detail, shapes, on=True, every=1, fail=False, stacks=False):
     try:
         with torch.no_grad(), stages.detail_ranges(model, detail, shapes, steps, set(), every, stacks=stacks):
             steps.begin()
-            for _ in range(1 + stages.FULL_STEPS + 4):
+            for _ in range(1 + STEPS):
                 marks.texts.clear()
                 model(x)
                 seen.append([t for t in marks.texts if not t.startswith("stage") and t != "module step"])
@@ -79,16 +85,20 @@ def names(texts):
 
 each = ["aten::linear", "aten::silu", "aten::index", "aten::mul"]
 full = request("operators", True)
-assert all(names(t) == 4 * each + ["aten::softmax"] for t in full), full[0]
+assert all(names(t) == 4 * (16 * ["aten::tanh"] + each) + ["aten::softmax"] for t in full), full[0]
 sized = ["sizes = [[1, 4]f32, [4, 4]f32, [4]f32]" in " ".join(t) for t in full]
-assert sized == [True] * (1 + stages.FULL_STEPS) + [False] * 4, sized
-assert [t for t in full[0] if t.startswith("module")] == [f"module layers.{i}{s}" for i in range(4) for s in ("", ".inner")]
+assert sized == [True, True] + [False] * (STEPS - 1), sized
+assert [t for t in full[0] if t.startswith("module") and "experts" not in t] == [f"module layers.{i}{s}" for i in range(4) for s in ("", ".inner")]
 assert not any("sizes" in t for s in request("operators", False) for t in s)
-some = request("operators", True, every=2)
-assert [len(names(t)) for t in some] == [9] + [17] * stages.FULL_STEPS + [9] * 4, [len(names(t)) for t in some]
-modules = [t for t in some[0] if t.startswith("module")]
-assert modules == ["module layers.0", "module layers.1", "module layers.1.inner", "module layers.2", "module layers.3",
-                   "module layers.3.inner"], modules
+# a sample: in a recorded layer two of 16 experts; one layer per step, all of them within four steps; softmax, which is outside of the
+# layers, in prefill and in steps 1 and 4
+some = request("operators", True, every=4)
+layer = 2 * ["aten::tanh"] + each
+assert [names(t) for t in some] == [layer + ["aten::softmax"] * (i in (0, 1, 4)) for i in range(1 + STEPS)], some
+recorded = [[t for t in s if t.startswith("module") and t.endswith("inner")] for s in some]
+assert recorded == [[f"module layers.{i}.inner"] for i in (2, 1, 0, 3, 2, 1)], recorded
+assert all([t for t in s if t.startswith("module layers.") and t.count(".") == 1] == [f"module layers.{i}" for i in range(4)] for s in some)
+assert ["sizes" in " ".join(t) for t in some] == [True] * 5 + [False], some
 assert names(request("modules", True)[0]) == [] and "module layers.0.inner.0" in request("modules", True)[0]
 assert request("stages", True)[0] == [] and request("operators", True, on=False)[0] == []
 request("operators", True, every=2, fail=True)

@@ -26,9 +26,9 @@ struct event {
     /* For ranges, m is the index. For tokens, m is the count, and n is nonzero if they were generated. For
      * memory, m is the kind and `end` is the bytes. */
     int32_t m, n, k;
-    uint8_t type, depth;
-    uint8_t kind;  /* enum event_kind */
-    uint8_t in_ns; /* start is in nanoseconds, because the range began before the last flush */
+    uint8_t type, kv_type, depth;
+    uint8_t kind : 7;  /* enum event_kind */
+    uint8_t in_ns : 1; /* start is in nanoseconds, because the range began before the last flush */
 };
 _Static_assert(sizeof(struct event) == CACHE_LINE, "one cache line per event");
 enum event_kind { EVENT_OP, EVENT_MODULE, EVENT_STAGE, EVENT_TOKENS, EVENT_MEMORY };
@@ -131,8 +131,15 @@ struct recorder *record_open(const char *path, enum record_detail detail, const 
 static void add_op(struct recorder *r, const struct event *e, uint64_t start_ns, uint64_t end_ns,
                    struct trace_range *range) {
     const struct record_text *t =
-        record_texts_find(r->texts, &(struct record_op){ e->name, e->kernel, (enum dtype)e->type, e->m, e->n,
-                                                         e->k, e->flops, e->bytes });
+        record_texts_find(r->texts, &(struct record_op){ .name = e->name,
+                                                         .kernel = e->kernel,
+                                                         .type = (enum dtype)e->type,
+                                                         .kv_type = (enum dtype)e->kv_type,
+                                                         .m = e->m,
+                                                         .n = e->n,
+                                                         .k = e->k,
+                                                         .flops = e->flops,
+                                                         .bytes = e->bytes });
     struct trace_launch *launch = &r->launches[r->nops];
     struct trace_kernel *kernel = &r->kernels[r->nops++];
     range->name = t->name;
@@ -265,6 +272,7 @@ void record_op_end(struct recorder *r, uint64_t start, const struct record_op *o
                                     .n = (int32_t)op->n,
                                     .k = (int32_t)op->k,
                                     .type = (uint8_t)op->type,
+                                    .kv_type = (uint8_t)op->kv_type,
                                     .depth = (uint8_t)r->depth,
                                     .kind = EVENT_OP });
 }

@@ -32,12 +32,12 @@ static uint64_t hash_of(const struct record_text *key) {
     uint64_t a =
         hash_fold((uintptr_t)key->name_at ^ 0xa0761d6478bd642fu, (uint64_t)key->m ^ 0x9e3779b97f4a7c15u);
     uint64_t b = hash_fold((uintptr_t)key->kernel_at ^ 0xe7037ed1a0b428dbu, (uint64_t)key->n ^ a);
-    return hash_fold((uint64_t)key->k ^ 0x8ebc6af09c88c6e3u, b ^ (uint64_t)key->type);
+    return hash_fold((uint64_t)key->k ^ 0x8ebc6af09c88c6e3u, b ^ (uint64_t)key->type ^ (uint64_t)key->kv_type << 8);
 }
 
 static bool same_key(const struct record_text *a, const struct record_text *b) {
     return a->name_at == b->name_at && a->m == b->m && a->n == b->n && a->k == b->k &&
-           a->kernel_at == b->kernel_at && a->type == b->type;
+           a->kernel_at == b->kernel_at && a->type == b->type && a->kv_type == b->kv_type;
 }
 
 /* Returns the slot of the key; *fresh is set if the slot is new and has no texts yet. */
@@ -72,11 +72,11 @@ static long key_room(long keys) {
 }
 
 static void add_detail(const struct record_op *op, char *out, size_t cap) {
-    const char *type = dtype_name(op->type);
+    const char *type = dtype_name(op->type), *kv = dtype_name(op->kv_type);
     if (has_growing_keys(op))
-        snprintf(out, cap, "q[%ld,%ld]f32 kv[<=%ld,%ld]f32", op->m, op->k, key_room(op->n), op->k);
+        snprintf(out, cap, "q[%ld,%ld]f32 kv[<=%ld,%ld]%s", op->m, op->k, key_room(op->n), op->k, kv);
     else if (strncmp(op->kernel, "attention", 9) == 0)
-        snprintf(out, cap, "q[%ld,%ld]f32 kv[%ld,%ld]f32", op->m, op->k, op->n, op->k);
+        snprintf(out, cap, "q[%ld,%ld]f32 kv[%ld,%ld]%s", op->m, op->k, op->n, op->k, kv);
     else if (op->k)
         snprintf(out, cap, "x[%ld,%ld]f32 w[%ld,%ld]%s", op->m, op->k, op->n, op->k, type);
     else if (op->n)
@@ -87,7 +87,7 @@ static void add_detail(const struct record_op *op, char *out, size_t cap) {
 
 const struct record_text *record_texts_find(struct record_texts *t, const struct record_op *op) {
     struct record_text key = {
-        .name_at = op->name, .kernel_at = op->kernel, .m = op->m, .n = op->n, .k = op->k, .type = op->type
+        .name_at = op->name, .kernel_at = op->kernel, .m = op->m, .n = op->n, .k = op->k, .type = op->type, .kv_type = op->kv_type
     };
     if (has_growing_keys(op)) key.n = key_room(op->n);
     bool fresh;

@@ -17,7 +17,7 @@
 struct record_text {
     const char *name_at, *kernel_at; /* the key consists of these two addresses, the shape and the type */
     long m, n, k;
-    enum dtype type;
+    enum dtype type, kv_type;
     uint32_t name, detail, kernel; /* string ids of the trace */
 };
 
