@@ -7,16 +7,24 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 
-json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err *err) {
+static json_t *load_text(const char *text, size_t n, size_t flags, const char *what, struct err *err) {
     json_error_t at;
     size_t skip = 0;
     while (skip < n && strchr(" \t\r\n", text[skip]) && text[skip]) skip++;
     if (skip == n) return err_set(err, "%s: empty, expected JSON", what), NULL;
     if (text[skip] != '{' && text[skip] != '[')
         return err_set(err, "%s: not JSON: does not begin with '{' or '['", what), NULL;
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &at);
+    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES | flags, &at);
     if (!root) err_set(err, "%s: line %d, column %d: %s", what, at.line, at.column, at.text);
     return root;
+}
+
+json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err *err) {
+    return load_text(text, n, 0, what, err);
+}
+
+json_t *jsonr_load_text_with_nul(const char *text, size_t n, const char *what, struct err *err) {
+    return load_text(text, n, JSON_ALLOW_NUL, what, err);
 }
 
 json_t *jsonr_load_path(const char *path, size_t max_bytes, struct err *err) {

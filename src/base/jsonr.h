@@ -11,6 +11,8 @@
  * are errors. */
 json_t *jsonr_load_path(const char *path, size_t max_bytes, struct err *err);
 json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err *err);
+/* The same, but strings may contain "\\u0000", as generated text does. Use json_string_length() for those. */
+json_t *jsonr_load_text_with_nul(const char *text, size_t n, const char *what, struct err *err);
 
 /* Type-checked access to members. A missing member or one of another type gives NULL, NaN or an empty
  * array. */

@@ -15,34 +15,52 @@
 #define B(field) FIELD(struct bench_row, field)
 /* clang-format off */
 static const struct column columns[] = {
-    { "batch", "batch", COLUMN_COUNT, B(batch), .data = CSV | JSON, .at = { .terminal = 10 } },
-    { "prompt_tokens", "prompt", COLUMN_COUNT, B(prompt_tokens),
-      .data = CSV | JSON, .at = { .terminal = 20 } },
-    { "new_tokens", "new", COLUMN_COUNT, B(new_tokens), .data = CSV | JSON, .at = { .terminal = 30 } },
+    { "batch", .source = B(batch), .data = CSV | JSON },
+    { "prompt_tokens", .source = B(prompt_tokens), .data = CSV | JSON },
+    { "new_tokens", .source = B(new_tokens), .data = CSV | JSON },
     { "repeats", .source = B(repeats), .data = CSV | JSON },
-    { "prefill_ms", "prefill ms", COLUMN_MS, B(prefill_ms), .data = CSV | JSON, .at = { .terminal = 40 } },
-    { "prefill_roof_ms", "roof ms", COLUMN_MS, B(prefill_roof_ms),
-      .data = CSV | JSON, .at = { .terminal = 50 } },
-    { "prefill_tokens_per_s", "prefill tok/s", COLUMN_NUMBER, B(prefill_tokens_per_s), .data = CSV | JSON,
-      .at = { .terminal = 60 } },
-    { "prefill_mfu", "MFU", COLUMN_PERCENT, B(prefill_mfu), .data = CSV | JSON, .at = { .terminal = 70 } },
-    { "prefill_mbu", "MBU", COLUMN_PERCENT, B(prefill_mbu), .data = CSV | JSON, .at = { .terminal = 75 } },
-    { "step_ms", "step ms", COLUMN_MS, B(step_ms), .data = CSV | JSON, .at = { .terminal = 80 } },
-    { "step_roof_ms", "roof ms", COLUMN_MS, B(step_roof_ms), .data = CSV | JSON, .at = { .terminal = 90 } },
-    { "decode_tokens_per_s", "decode tok/s", COLUMN_NUMBER, B(decode_tokens_per_s), .data = CSV | JSON,
-      .at = { .terminal = 100 } },
-    { "decode_roof_tokens_per_s", "roof tok/s", COLUMN_NUMBER, B(decode_roof_tokens_per_s),
-      .data = CSV | JSON,
-      .at = { .terminal = 105 } },
-    { "decode_mfu", "MFU", COLUMN_PERCENT, B(decode_mfu), .data = CSV | JSON, .at = { .terminal = 110 } },
-    { "decode_mbu", "MBU", COLUMN_PERCENT, B(decode_mbu), .data = CSV | JSON, .at = { .terminal = 120 } },
-    { "decode_cv", "CV", COLUMN_PERCENT, B(cv), .data = CSV | JSON, .at = { .terminal = 130 } },
-    { "peak_memory_bytes", "memory", COLUMN_BYTES, B(peak_memory_bytes), .data = CSV | JSON,
-      .at = { .terminal = 140 } },
+    { "prefill_ms", .source = B(prefill_ms), .data = CSV | JSON },
+    { "prefill_roof_ms", .source = B(prefill_roof_ms), .data = CSV | JSON },
+    { "prefill_tokens_per_s", .source = B(prefill_tokens_per_s), .data = CSV | JSON },
+    { "prefill_mfu", .source = B(prefill_mfu), .data = CSV | JSON },
+    { "prefill_mbu", .source = B(prefill_mbu), .data = CSV | JSON },
+    { "step_ms", .source = B(step_ms), .data = CSV | JSON },
+    { "step_roof_ms", .source = B(step_roof_ms), .data = CSV | JSON },
+    { "decode_tokens_per_s", .source = B(decode_tokens_per_s), .data = CSV | JSON },
+    { "decode_roof_tokens_per_s", .source = B(decode_roof_tokens_per_s), .data = CSV | JSON },
+    { "decode_mfu", .source = B(decode_mfu), .data = CSV | JSON },
+    { "decode_mbu", .source = B(decode_mbu), .data = CSV | JSON },
+    { "decode_cv", .source = B(cv), .data = CSV | JSON },
+    { "peak_memory_bytes", .source = B(peak_memory_bytes), .data = CSV | JSON },
     { "note", .source = B(note), .data = CSV | JSON },
+};
+
+/* On the terminal, prefill and decode are two tables: in one, the last columns would not fit. */
+static const struct column prefill_columns[] = {
+    { "batch", "batch", COLUMN_COUNT, B(batch), .at = { .terminal = 10 } },
+    { "prompt_tokens", "prompt", COLUMN_COUNT, B(prompt_tokens), .at = { .terminal = 20 } },
+    { "prefill_ms", "prefill ms", COLUMN_MS, B(prefill_ms), .at = { .terminal = 30 } },
+    { "prefill_roof_ms", "roof ms", COLUMN_MS, B(prefill_roof_ms), .at = { .terminal = 40 } },
+    { "prefill_tokens_per_s", "tok/s", COLUMN_NUMBER, B(prefill_tokens_per_s), .at = { .terminal = 50 } },
+    { "prefill_mfu", "MFU", COLUMN_PERCENT, B(prefill_mfu), .at = { .terminal = 60 } },
+    { "prefill_mbu", "MBU", COLUMN_PERCENT, B(prefill_mbu), .at = { .terminal = 70 } },
+};
+static const struct column decode_columns[] = {
+    { "batch", "batch", COLUMN_COUNT, B(batch), .at = { .terminal = 10 } },
+    { "new_tokens", "new", COLUMN_COUNT, B(new_tokens), .at = { .terminal = 20 } },
+    { "step_ms", "step ms", COLUMN_MS, B(step_ms), .at = { .terminal = 30 } },
+    { "step_roof_ms", "roof ms", COLUMN_MS, B(step_roof_ms), .at = { .terminal = 40 } },
+    { "decode_tokens_per_s", "tok/s", COLUMN_NUMBER, B(decode_tokens_per_s), .at = { .terminal = 50 } },
+    { "decode_mfu", "MFU", COLUMN_PERCENT, B(decode_mfu), .at = { .terminal = 60 } },
+    { "decode_mbu", "MBU", COLUMN_PERCENT, B(decode_mbu), .at = { .terminal = 70 } },
+    { "decode_cv", "CV", COLUMN_PERCENT, B(cv), .at = { .terminal = 80 } },
+    { "peak_memory_bytes", "memory", COLUMN_BYTES, B(peak_memory_bytes), .at = { .terminal = 90 } },
 };
 /* clang-format on */
 static const struct column_group group = { .columns = columns, .n = COUNTOF(columns) };
+static const struct column_group prefill_group = { .columns = prefill_columns,
+                                                   .n = COUNTOF(prefill_columns) };
+static const struct column_group decode_group = { .columns = decode_columns, .n = COUNTOF(decode_columns) };
 
 static const struct run_info no_run;
 static const struct view no_view = { .run = &no_run };
@@ -70,17 +88,22 @@ static void add_bars(const struct bench *b, struct strbuf *out) {
     }
 }
 
-void bench_text(const struct bench *b, size_t width, struct strbuf *out) {
+static void add_table(const struct bench *b, const struct column_group *g, size_t width, struct strbuf *out) {
     struct table t;
-    columns_table(&group, 1, COLUMN_DOC_TERMINAL, &no_view, rows_of(b), &t);
+    columns_table(g, 1, COLUMN_DOC_TERMINAL, &no_view, rows_of(b), &t);
     t.text_line_width = width;
+    strbuf_addch(out, '\n');
+    table_text(&t, out);
+    table_free(&t);
+}
+
+void bench_text(const struct bench *b, size_t width, struct strbuf *out) {
     strbuf_addf(out, "%s on %s, engine %s\n", b->plan->model_name, b->peak->device, b->plan->s.engine.name);
     if (b->peak->source[0])
         strbuf_addf(out, "peaks: %s/s, %s/s (%s)\n", text_flops(b->peak->peak.flop_per_s).s,
                     text_bytes(b->peak->peak.bytes_per_s).s, b->peak->source);
-    strbuf_addch(out, '\n');
-    table_text(&t, out);
-    table_free(&t);
+    add_table(b, &prefill_group, width, out);
+    add_table(b, &decode_group, width, out);
     for (size_t i = 0; i < b->nbatches; i++)
         if (b->rows[i].note)
             strbuf_addf(out, "batch %llu: %s\n", (unsigned long long)b->rows[i].batch, b->rows[i].note);

@@ -32,10 +32,10 @@ static enum engine_verdict invalid_reply(const char *line, size_t n, struct err 
 static json_t *open_reply(const char *line, size_t n, const char *op, uint64_t id,
                           enum engine_verdict *verdict, struct err *err) {
     struct err why;
-    json_t *root = jsonr_load_text(line, n, "reply", &why);
+    json_t *root = jsonr_load_text_with_nul(line, n, "reply", &why);
     *verdict = ENGINE_GARBAGE;
     if (!root || !json_is_object(root)) {
-        *verdict = invalid_reply(line, n, err, "not a JSON object");
+        *verdict = invalid_reply(line, n, err, n && line[0] == '{' ? why.msg : "not a JSON object");
         json_decref(root);
         return NULL;
     }
@@ -59,9 +59,15 @@ static json_t *open_reply(const char *line, size_t n, const char *op, uint64_t i
     return NULL;
 }
 
+/* A model can generate NUL characters, which C strings cannot hold: they are shown as U+FFFD. */
 static char *text_of(const json_t *object, const char *key) {
     const json_t *v = json_object_get(object, key);
-    return json_is_string(v) ? xstrdup(json_string_value(v)) : NULL;
+    struct strbuf out = STRBUF_INIT;
+    if (!json_is_string(v)) return NULL;
+    const char *text = json_string_value(v);
+    for (size_t i = 0, n = json_string_length(v); i < n; i++)
+        text[i] ? strbuf_addch(&out, text[i]) : strbuf_addstr(&out, "\xef\xbf\xbd");
+    return strbuf_detach(&out);
 }
 
 /* Returns NaN if the value is missing, null, or not valid as a time or count. */

@@ -197,10 +197,10 @@ batches() { # FAULTS ARGUMENTS...
         "engine.command=[$fake, $work/state${faults:+, $faults}]" "$@"
 }
 batches batches embedded -p 100 -n 11 -b 1,4,32
-expect "profile MODEL -p -n -b prints a row per batch size, with roofs, MFU and MBU, and a chart" 0 out '^batch +prompt +new .*roof ms.*MFU +MBU' \
-    out '^ +4 +100 +11 ' out '^batch 32: the engine accepts at most 8 sequences' out 'decode tokens/s' out '^ +4 .*#'
+expect "profile MODEL -p -n -b prints a row per batch size, with roofs, MFU and MBU, and a chart" 0 out '^batch +prompt +prefill ms +roof ms +tok/s +MFU +MBU' \
+    out '^batch +new +step ms +roof ms +tok/s +MFU +MBU' out '^ +4 +100 ' out '^ +4 +11 ' out '^batch 32: the engine accepts at most 8 sequences' out 'decode tokens/s' out '^ +4 .*#'
 batches "" embedded -p 100 -n 11 -b 1,4
-expect "an engine without batches gets dashes and the reason" 0 out '^ +4 +100 +11 +. +' out '^batch 4: the engine has no batch form'
+expect "an engine without batches gets dashes and the reason" 0 out '^ +4 +100 +. +' out '^batch 4: the engine has no batch form'
 batches batches embedded -p 100 -n 11 -b 1,4 --json --chart "$work/rates.svg"
 check "--json: times, rates and shares of the peak" python3 - "$work/out" <<'END_OF_CODE'
 import json, math, sys
@@ -216,7 +216,7 @@ expect "--csv" 0 out '^batch,prompt_tokens,new_tokens,' out '^4,100,11,3,'
 batches "" embedded -b 1,x
 expect "wrong batch sizes are misuse" 2 err '-b expects batch sizes'
 run "$INFERPROF" profile embedded device=cpu -p 40 -n 4 repeats=1 peak.tflops=0.1 peak.gbps=10
-expect "the native engine measures prompts of exactly that many tokens" 0 out '^ +1 +40 +4 +[0-9]'
+expect "the native engine measures prompts of exactly that many tokens" 0 out '^ +1 +40 +[0-9]' out '^ +1 +4 +[0-9]'
 mkdir -p "$work/hub/models--Some--Model/snapshots/abc" "$work/hub/models--Some--Model/refs"
 printf abc >"$work/hub/models--Some--Model/refs/main"
 cp tests/data/models/qwen3-8b.json "$work/hub/models--Some--Model/snapshots/abc/config.json"

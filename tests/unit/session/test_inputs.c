@@ -298,6 +298,24 @@ TEST(batch_and_memory_come_from_the_reply) {
     engine_answer_free(&a);
 }
 
+TEST(generated_text_may_contain_nul_characters) {
+    static const char line[] = "{\"op\":\"infer\",\"id\":7,\"new_tokens\":1,\"text\":\"a\\u0000b\"}";
+    struct engine_answer a;
+    struct err err;
+    CHECK_INT(engine_reply_infer(line, sizeof line - 1, 7, &a, &err), ENGINE_GOOD);
+    CHECK_STR(a.text, "a\xef\xbf\xbd"
+                      "b");
+    engine_answer_free(&a);
+}
+
+TEST(broken_replies_are_rejected_with_the_place) {
+    static const char line[] = "{\"op\":\"infer\",}";
+    struct engine_answer a;
+    struct err err;
+    CHECK_INT(engine_reply_infer(line, sizeof line - 1, 7, &a, &err), ENGINE_GARBAGE);
+    CHECK(strstr(err.msg, "line 1, column 15") != NULL);
+}
+
 TEST(other_protocol_versions_are_rejected) {
     static const char line[] = "{\"op\":\"hello\",\"protocol\":2}";
     struct engine_info i;
