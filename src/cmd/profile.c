@@ -462,8 +462,10 @@ done:
 static void check_for_dry_run(const struct profile_plan *p, const struct profile_opts *o,
                               struct strlist *problems) {
     profile_plan_check_engine(p, problems);
-    if (!p->device.cuda) return; /* the tools are skipped */
-    tools_missing(&o->tools, problems);
+    const char *asked = p->s.device;
+    /* on a CPU the tools are skipped; a GPU that was asked for may be missing, which is another problem */
+    if (p->device.cuda || (strcmp(asked, "cpu") != 0 && strcmp(asked, "auto") != 0))
+        tools_missing(&o->tools, problems);
 }
 
 static int run(const void *opts, int argc, char **argv) {
@@ -499,7 +501,10 @@ static int run(const void *opts, int argc, char **argv) {
         status = refuse_plan(&problems, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);
     } else if (o->dry_run) {
         struct strbuf out = STRBUF_INIT;
-        profile_plan_text(&j.plan, &out);
+        if (batches_asked(&o->batches))
+            batches_plan_text(&j.plan, &o->batches, &out);
+        else
+            profile_plan_text(&j.plan, &out);
         fputs(out.buf, stdout);
         strbuf_free(&out);
         status = EXIT_DONE;

@@ -1,5 +1,6 @@
 #include "cmd/profile_batches.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,21 @@ static int write_results(const struct bench *b, const struct batches_opts *o, st
     return rc;
 }
 
+static uint64_t prompt_of(const struct batches_opts *o) {
+    return o->prompt_tokens ? o->prompt_tokens : DEFAULT_PROMPT;
+}
+
+static uint64_t new_of(const struct batches_opts *o) { return o->new_tokens ? o->new_tokens : DEFAULT_NEW; }
+
+void batches_plan_text(const struct profile_plan *p, const struct batches_opts *o, struct strbuf *out) {
+    profile_plan_engine_text(p, out);
+    strbuf_addf(out, "inputs    synthetic prompts of %" PRIu64 " tokens, %" PRIu64 " new tokens each\n",
+                prompt_of(o), new_of(o));
+    strbuf_addf(out, "timing    %" PRId64 " repeats per batch size: %s\n", p->s.repeats,
+                o->batches ? o->batches : "1");
+    strbuf_addstr(out, "output    a table; no run folder\n");
+}
+
 int batches_run(const struct profile_plan *p, const struct batches_opts *o) {
     struct sizes sizes = { 0 };
     struct device_peak peak;
@@ -70,8 +86,8 @@ int batches_run(const struct profile_plan *p, const struct batches_opts *o) {
     device_peak_find(p, &peak);
     struct bench b = { .plan = p,
                        .peak = &peak,
-                       .prompt_tokens = o->prompt_tokens ? o->prompt_tokens : DEFAULT_PROMPT,
-                       .new_tokens = o->new_tokens ? o->new_tokens : DEFAULT_NEW,
+                       .prompt_tokens = prompt_of(o),
+                       .new_tokens = new_of(o),
                        .batches = sizes.v,
                        .nbatches = sizes.n };
     struct err written;

@@ -257,20 +257,25 @@ static void add_model(const struct profile_plan *p, struct strbuf *out) {
         strbuf_addf(out, ", %s parameters, %s of weights as %s",
                     units_count((double)p->model->params.total, n, sizeof n),
                     units_bytes(llm_weight_bytes(p->model), bytes, sizeof bytes),
-                    llm_dtype_name(p->model->dtype));
+                    p->model->quantization ? p->model->quantization : llm_dtype_name(p->model->dtype));
     strbuf_addstr(out, ")\n");
     if (!p->model) strbuf_addf(out, "          costs are unknown: %s\n", p->model_note.msg);
+}
+
+void profile_plan_engine_text(const struct profile_plan *p, struct strbuf *out) {
+    const struct settings *s = &p->s;
+    add_model(p, out);
+    strbuf_addf(out, "engine    %s: ", s->engine.name);
+    add_command(p->argv, out);
+    strbuf_addf(out, "\ndevice    %s (%s)%s%s\n", p->device.label, p->device.name,
+                p->device.note[0] ? "; " : "", p->device.note);
 }
 
 void profile_plan_text(const struct profile_plan *p, struct strbuf *out) {
     const struct settings *s = &p->s;
     size_t used = 0;
     for (size_t i = 0; i < p->dataset.n; i++) used += p->dataset.v[i].used;
-    add_model(p, out);
-    strbuf_addf(out, "engine    %s: ", s->engine.name);
-    add_command(p->argv, out);
-    strbuf_addf(out, "\ndevice    %s (%s)%s%s\n", p->device.label, p->device.name,
-                p->device.note[0] ? "; " : "", p->device.note);
+    profile_plan_engine_text(p, out);
     strbuf_addf(out, "inputs    %s: %zu, of which %zu are used\n", p->dataset.source, p->dataset.n, used);
     strbuf_addf(out, "phase 1   %" PRId64 " warm-up rounds%s, then one run with detail %s (profiling=%s)\n",
                 s->profiling.warmup_rounds, s->profiling.warmup_synthetic ? " on a synthetic page" : "",

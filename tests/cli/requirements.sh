@@ -181,6 +181,9 @@ run "$INFERPROF" profile --dry-run engine=hf engine.python="$work/no-torch" devi
     dataset.root="$work/pages/images"
 expect "dry run: missing weights, missing torch and images for a text model, all at once" 1 err 'contains no weights' \
     err 'cannot import torch and transformers: .*No module named' err 'reads text only, but the inputs are images'
+PATH=/usr/bin:/bin run "$INFERPROF" profile --dry-run device=cuda:7 --ncu --nsys model.path="$work/config-only" dataset=images dataset.root=/no-such
+expect "dry run: missing Nsight tools, device, weights and inputs, all at once" 1 err 'Nsight Compute .ncu. found neither' \
+    err 'Nsight Systems .nsys. found neither' err 'device=cuda:7: ' err 'contains no weights' err 'dataset.root=/no-such: no such folder'
 printf 'x' >"$work/config-only/model.safetensors"
 run "$INFERPROF" profile --dry-run device=cpu model=llama model.path="$work/config-only"
 expect "dry run: broken weights" 1 err 'weights: .*model.safetensors'
@@ -213,6 +216,8 @@ END_OF_CODE
 check "--chart writes an SVG" grep -q '<svg' "$work/rates.svg"
 batches batches embedded -p 100 -n 11 -b 1,4 --csv
 expect "--csv" 0 out '^batch,prompt_tokens,new_tokens,' out '^4,100,11,3,'
+batches batches embedded -p 100 -n 11 -b 1,4 --dry-run
+expect "the dry run of -b prints its plan" 0 out '^inputs +synthetic prompts of 100 tokens, 11 new tokens each' out '^timing +3 repeats per batch size: 1,4'
 batches "" embedded -b 1,x
 expect "wrong batch sizes are misuse" 2 err '-b expects batch sizes'
 run "$INFERPROF" profile embedded device=cpu -p 40 -n 4 repeats=1 peak.tflops=0.1 peak.gbps=10
@@ -380,6 +385,23 @@ esac
 # ---- activities, preprocessing
 native "profiling.activities=[cuda]"
 check "activities without cpu: no operators and modules" sh -c "! grep -q gemm '$dir/operators.md' && ! test -e '$dir/gemms.md'"
+# the engine starts a program that launches kernels on the mock GPU
+printf '#!/bin/sh\n"%s" init push=decode kernels=30 pop\nexec "$@"\n' "$mock/mock_app" >"$work/engine.sh"
+chmod +x "$work/engine.sh"
+for activities in "[cpu, cuda]" "[cpu]"; do
+    LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" profile_fake "" engine.devices='[cpu, cuda]' device=cuda:0 profiling.counters=false \
+        "engine.command=[$work/engine.sh, $fake, $work/state]" "profiling.activities=$activities"
+    expect "activities=$activities: a run on the mock GPU" 0
+    kernels=0 ranges=0
+    for t in "$dir"/trace/*.ipt; do
+        kernels=$((kernels + $("$INFERPROF" trace dump -k kernel "$t" | wc -l) + $("$INFERPROF" trace dump -k launch "$t" | wc -l)))
+        ranges=$((ranges + $("$INFERPROF" trace dump -k range "$t" | wc -l)))
+    done
+    case $activities in
+    *cuda*) check "activities with cuda: kernels, launches and ranges are recorded" test $kernels -ge 60 -a $ranges -ge 1 ;;
+    *) check "activities without cuda: ranges are recorded, kernels and launches are not" test $kernels -eq 0 -a $ranges -ge 1 ;;
+    esac
+done
 native model.preprocess.base_size=512 model.preprocess.image_size=384 model.preprocess.crop_mode=true
 expect "base_size, image_size and crop_mode replace those of the mode" 0
 check "the cost of free sizes: tokens of the request agree with the plan" python3 - "$dir" <<'END_OF_CODE'

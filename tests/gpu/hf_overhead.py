@@ -1,17 +1,17 @@
-"""hf_overhead.py MODEL_DIR OUT.json [--image PAGE] [--tokens N] [--seconds S] [--new N]: overhead of recording in the Hugging Face engine.
+"""hf_overhead.py OUT_DIR SECONDS MODEL_DIR[:PAGE]...: overhead of recording in the Hugging Face engine.
 
-Two engines run at once: one without the collector, and one with it. Requests go to them in turn, so that slow periods of the machine
-affect both. Ways to record, from none to the default preset:
+Two engines run per model: one without the collector, and one with it. Requests go to them in turn, so that slow periods of the machine
+affect both. "=" before a model: one engine only, for models that fit only once; its requests without recording are the baseline.
+Ways to record, from none to the default preset:
     loaded      the collector is loaded, but records nothing
     stages      kernels, launches and stage ranges
     operators   also ranges of modules and of a sample of operators
     counters    also hardware counters, sampled by another process: the default preset
 Reported: prefill and decode over those of the same round without the collector, median with its 95% bootstrap interval. The first
-recorded request of a process is reported separately, because `profile` records only one.
-Environment: COLLECTOR, COUNTERS (paths of the library and of inferprof-counters), HF_ENGINE (folder of worker.py), DEVICE (cuda:0),
-KEEP_TRACE (path for the trace of the recorded engine).
+recorded request of a process is reported separately, because `profile` records only one. SECONDS are per model, after loading; all
+engines load at once. Environment: COLLECTOR, COUNTERS (paths of the library and of inferprof-counters), HF_ENGINE (folder of worker.py),
+DEVICE (cuda:0), NEW (32 tokens), ARMS.
 """
-import argparse
 import json
 import os
 import statistics
@@ -24,7 +24,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from bootstrap import bootstrap  # noqa: E402
 
-ARMS = {"loaded": "none", "stages": "stages", "operators": "operators", "counters": "operators"}
+DETAIL = {"loaded": "none", "stages": "stages", "operators": "operators", "counters": "operators"}
+ARMS = (os.environ.get("ARMS") or ",".join(DETAIL)).split(",")
+WORKER = os.path.join(os.environ.get("HF_ENGINE") or os.path.join(HERE, "..", "..", "engines", "hf"), "worker.py")
 
 
 class Process:
@@ -53,87 +55,91 @@ class Process:
             raise SystemExit(reply["error"])
         return reply
 
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
 
-def times(reply):
-    return {"prefill": reply["token_ms"][0], "decode": sum(reply["token_ms"][1:])}
+
+class Counters:
+    """The sampler, paused between requests."""
+
+    def __init__(self, folder):
+        self.process = Process([os.environ["COUNTERS"], os.path.join(folder, "counters.ipt"), "100000"])
+        print("counters:", self.process.line()[:40].strip(), flush=True)
+        self.switch("pause")
+
+    def switch(self, how):
+        self.process.send(how)
+        self.process.line()
 
 
-def summary(values):
-    value, low, high = bootstrap(values, statistics.median, 2000)
-    return {"percent": value, "low": low, "high": high, "rounds": len(values)}
+class Case:
+    """One model with its engines."""
+
+    def __init__(self, text, traces):
+        self.single = text.startswith("=")
+        folder, _, page = text.lstrip("=").partition(":")
+        self.name, collector = os.path.basename(folder), os.environ["COLLECTOR"]
+        self.request = {"op": "infer", "max_new_tokens": int(os.environ.get("NEW") or 32), "ignore_eos": True, "detail": "none"}
+        self.request.update({"prompt": "<image>\nFree OCR.", "inputs": [page]} if page else {"prompt_ids": [5 + i % 100 for i in range(500)]})
+        self.recorded = Process([sys.executable, WORKER], CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector,
+                                INFERPROF_COLLECT_DIR=traces, INFERPROF_COLLECT_RANGE="inferprof request")
+        self.engines = [self.recorded] if self.single else [Process([sys.executable, WORKER]), self.recorded]
+        self.arms = [a for a in ARMS if not (self.single and a == "loaded")]
+        load = {"op": "load", "model": folder, "weights": "synthetic:0", "device": os.environ.get("DEVICE", "cuda:0")}
+        for e in self.engines:
+            e.send(json.dumps(load))
+
+    def one(self, arm, counters):
+        engine = self.engines[0] if arm == "plain" else self.recorded
+        if arm == "counters":
+            counters.switch("resume")
+        reply = engine.ask(**{**self.request, "detail": DETAIL.get(arm, "none")})
+        if arm == "counters":
+            counters.switch("pause")
+        return {"prefill": reply["token_ms"][0], "decode": sum(reply["token_ms"][1:])}
+
+    def measure(self, seconds, counters):
+        for e in self.engines:
+            e.ask(**self.request)
+        order, rounds = ["plain", *self.arms], []
+        self.first, end = self.one(self.arms[-1], counters), time.monotonic() + seconds
+        while not rounds or time.monotonic() < end:
+            turn = len(rounds) % len(order)
+            rounds.append({arm: self.one(arm, counters) for arm in order[turn:] + order[:turn]})
+        return rounds
+
+    def print_results(self, rounds):
+        overhead = {}
+        for stage in ("prefill", "decode"):
+            ms = statistics.median(r["plain"][stage] for r in rounds)
+            spread = [round(r["plain"][stage], 1) for r in rounds]
+            print(f"{self.name} {stage}: plain {ms:.2f} ms, of {min(spread)} to {max(spread)}; "
+                  f"first recorded request {100 * (self.first[stage] / ms - 1):+.1f}%")
+            for arm in self.arms:
+                value, low, high = bootstrap([100 * (r[arm][stage] / r["plain"][stage] - 1) for r in rounds], statistics.median, 2000)
+                overhead.setdefault(stage, {})[arm] = {"percent": value, "low": low, "high": high, "rounds": len(rounds)}
+                print(f"  {arm:10} {value:+6.1f}% ({low:+.1f} to {high:+.1f}), {len(rounds)} rounds", flush=True)
+        return {"model": self.name, "rounds": rounds, "first": self.first, "overhead": overhead}
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("model")
-    p.add_argument("out")
-    p.add_argument("--image")
-    p.add_argument("--tokens", type=int, default=100)
-    p.add_argument("--new", type=int, default=64)
-    p.add_argument("--seconds", type=float, default=25)
-    p.add_argument("--arms", default=",".join(ARMS))
-    a = p.parse_args()
-    arms = a.arms.split(",")
-    worker = os.path.join(os.environ.get("HF_ENGINE") or os.path.join(HERE, "..", "..", "engines", "hf"), "worker.py")
-    collector, traces = os.environ["COLLECTOR"], tempfile.mkdtemp()
-    plain = Process([sys.executable, worker])
-    recorded = Process([sys.executable, worker], CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector,
-                       INFERPROF_COLLECT_DIR=traces, INFERPROF_COLLECT_RANGE="inferprof request")
-    load = {"op": "load", "model": a.model, "weights": "synthetic:0", "device": os.environ.get("DEVICE", "cuda:0")}
-    for engine in (plain, recorded):
-        engine.send(json.dumps(load))
-    for engine in (plain, recorded):
-        engine.answer()
-    request = {"op": "infer", "max_new_tokens": a.new, "ignore_eos": True, "detail": "none"}
-    request.update({"prompt": "<image>\nFree OCR.", "inputs": [a.image]} if a.image else {"prompt_ids": [5 + i % 100 for i in range(a.tokens)]})
-    for engine in (plain, recorded):
-        engine.ask(**request)
-    counters = None
-    if "counters" in arms:
-        counters = Process([os.environ["COUNTERS"], os.path.join(traces, "counters.ipt"), "100000"])
-        print("counters:", counters.line()[:60].strip(), flush=True)
-        counters.send("pause")
-        counters.line()
-
-    def one(arm):
-        if arm == "plain":
-            return times(plain.ask(**request))
-        if arm == "counters":
-            counters.send("resume")
-            counters.line()
-        t = times(recorded.ask(**{**request, "detail": ARMS[arm]}))
-        if arm == "counters":
-            counters.send("pause")
-            counters.line()
-        return t
-
-    first = {"plain": one("plain"), "recorded": one(arms[-1])}
-    rounds, end = [], time.monotonic() + a.seconds
-    while time.monotonic() < end or len(rounds) < 3:
-        order = ["plain", *arms]
-        turn = len(rounds) % len(order)
-        rounds.append({arm: one(arm) for arm in order[turn:] + order[:turn]})
-    result = {"model": os.path.basename(a.model), "rounds": rounds, "first": first, "overhead": {}}
-    for stage in ("prefill", "decode"):
-        ms = statistics.median(r["plain"][stage] for r in rounds)
-        first_percent = 100 * (first["recorded"][stage] / ms - 1)
-        print(f"{result['model']} {stage}: plain {ms:.2f} ms; first recorded request {first_percent:+.1f}%")
-        for arm in arms:
-            s = summary([100 * (r[arm][stage] / r["plain"][stage] - 1) for r in rounds])
-            result["overhead"].setdefault(stage, {})[arm] = s
-            print(f"  {arm:10} {s['percent']:+6.1f}% ({s['low']:+.1f} to {s['high']:+.1f}), {s['rounds']} rounds")
-    with open(a.out, "w", encoding="utf-8") as f:
-        json.dump(result, f)
-    for engine in (plain, recorded):
-        engine.ask(op="bye")
-        engine.process.wait()
+    out, seconds, began = sys.argv[1], float(sys.argv[2]), time.monotonic()
+    traces = tempfile.mkdtemp()
+    cases = [Case(text, traces) for text in sys.argv[3:]]
+    counters = Counters(traces) if "counters" in ARMS else None
+    for case in cases:
+        for e in case.engines:
+            e.answer()
+        print(f"{case.name}: loaded after {time.monotonic() - began:.0f} s", flush=True)
+    for case in cases:
+        result = case.print_results(case.measure(seconds, counters))
+        with open(os.path.join(out, f"over-{case.name}.json"), "w", encoding="utf-8") as f:
+            json.dump(result, f)
+        for e in case.engines:
+            e.end()
     if counters:
-        counters.process.stdin.close()
-        counters.process.wait()
-    largest = max((os.path.join(traces, f) for f in os.listdir(traces) if "counters" not in f), key=os.path.getsize)
-    print("trace:", largest, os.path.getsize(largest), "bytes")
-    if os.environ.get("KEEP_TRACE"):
-        os.replace(largest, os.environ["KEEP_TRACE"])
+        counters.process.end()
 
 
 main()

@@ -1,7 +1,7 @@
 #!/bin/bash
-# hf_recording.sh [stages] [over-ocr] [over-dense] [over-moe] [ocr] [dense] [moe] [tools] [twice]: what recording and the timing of
-# sub-stages cost in the Hugging Face engine (6 minutes; needs the GPU and its cores alone). `stages`: hf_stages.py. `over-*`: hf_overhead.py,
-# recorded and plain requests in turn. `ocr`, `dense`, `moe`: the default preset of `profile`; prefill and decode of the recorded request
+# hf_recording.sh [over] [twice] [tools] [stages] [ocr] [dense] [moe]: what recording and the timing of sub-stages cost in the Hugging
+# Face engine (5 minutes; needs the GPU and its cores alone). `stages`: hf_stages.py. `over`: hf_overhead.py, recorded and plain
+# requests of the three example models in turn. `ocr`, `dense`, `moe`: the default preset of `profile`; prefill and decode of the recorded request
 # over the timed repeats are in $OUT/NAME.overhead. `tools`: --ncu and --nsys, with memory and call paths. `twice`: two equal runs,
 # compared.
 set -u
@@ -34,22 +34,20 @@ END_OF_CODE
 text() { profile "$1" model=llama "model.name=$2" "model.path=$WORK/$2" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" "${@:3}"; }
 ocr() { profile "$1" model=deepseek_ocr "model.path=$WORK/ocr" dataset=images "dataset.root=$WORK/pages" "${@:2}"; }
 
-over() { # NAME MODEL_DIR ARGUMENTS...
+over() { # MODEL...
     local lib
     lib=$(dirname "$(dirname "$INFERPROF")")/lib/inferprof
     [ -d "$lib" ] || lib=$(dirname "$INFERPROF")
-    COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters timeout "${LIMIT:-100}" \
-        "$PYTHON" "$GPU/hf_overhead.py" "$WORK/$2" "$OUT/$1.json" "${@:3}" 2>"$WORK/$1.err" | tee "$OUT/$1.txt"
-    grep -v '^\[transformers\]' "$WORK/$1.err" | tail -n 5
+    COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters timeout "${LIMIT:-200}" \
+        "$PYTHON" "$GPU/hf_overhead.py" "$OUT" "${EACH_S:-20}" "$@" 2>"$WORK/over.err" | tee "$OUT/over.txt"
+    grep -v '^\[transformers\]' "$WORK/over.err" | tail -n 5
 }
 
-[ $# -gt 0 ] || set -- stages over-ocr over-dense over-moe tools twice
+[ $# -gt 0 ] || set -- over twice tools stages
 for part in "$@"; do
     case $part in
     stages) "$PYTHON" "$GPU/hf_stages.py" "$WORK/ocr" "$WORK/pages/page-columns.png" "$OUT/stages.json" 15 2>&1 | tail -n 40 ;;
-    over-ocr) over over-ocr ocr --image "$WORK/pages/page-columns.png" --new 32 --seconds "${SECONDS_EACH:-24}" ;;
-    over-dense) over over-dense qwen3-8b --tokens 500 --new 32 --seconds "${SECONDS_EACH:-16}" ;;
-    over-moe) over over-moe qwen3-30b-a3b --tokens 500 --new 24 --seconds "${SECONDS_EACH:-16}" ;;
+    over) over "$WORK/ocr:$WORK/pages/page-columns.png" "$WORK/qwen3-8b" "=$WORK/qwen3-30b-a3b" ;;
     ocr) ocr ocr ;;
     dense) text dense qwen3-8b ;;
     moe) new=24 text moe qwen3-30b-a3b ;;

@@ -32,7 +32,8 @@ static uint64_t hash_of(const struct record_text *key) {
     uint64_t a =
         hash_fold((uintptr_t)key->name_at ^ 0xa0761d6478bd642fu, (uint64_t)key->m ^ 0x9e3779b97f4a7c15u);
     uint64_t b = hash_fold((uintptr_t)key->kernel_at ^ 0xe7037ed1a0b428dbu, (uint64_t)key->n ^ a);
-    return hash_fold((uint64_t)key->k ^ 0x8ebc6af09c88c6e3u, b ^ (uint64_t)key->type ^ (uint64_t)key->kv_type << 8);
+    return hash_fold((uint64_t)key->k ^ 0x8ebc6af09c88c6e3u,
+                     b ^ (uint64_t)key->type ^ (uint64_t)key->kv_type << 8);
 }
 
 static bool same_key(const struct record_text *a, const struct record_text *b) {
@@ -86,9 +87,13 @@ static void add_detail(const struct record_op *op, char *out, size_t cap) {
 }
 
 const struct record_text *record_texts_find(struct record_texts *t, const struct record_op *op) {
-    struct record_text key = {
-        .name_at = op->name, .kernel_at = op->kernel, .m = op->m, .n = op->n, .k = op->k, .type = op->type, .kv_type = op->kv_type
-    };
+    struct record_text key = { .name_at = op->name,
+                               .kernel_at = op->kernel,
+                               .m = op->m,
+                               .n = op->n,
+                               .k = op->k,
+                               .type = op->type,
+                               .kv_type = op->kv_type };
     if (has_growing_keys(op)) key.n = key_room(op->n);
     bool fresh;
     struct record_text *text = place(t, &key, &fresh);
