@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "engine/job.h"
+#include "engine/record/nvtx.h"
 
 const char *engine_stop_name(enum engine_stop s) {
     return s == ENGINE_STOP_EOS ? "eos" : s == ENGINE_STOP_LENGTH ? "length" : "context";
@@ -108,11 +109,23 @@ static int reserve_batch(struct job *j, struct err *err) {
     return 0;
 }
 
+/* In a recorded request an NVTX tool sees the range "tokenizer" around the preparation of the inputs. */
+static int make_prompts(struct job *j, struct err *err) {
+    bool recorded = j->r->detail != RECORD_NONE;
+    int rc = 0;
+    if (recorded) {
+        nvtx_attach();
+        nvtx_push("tokenizer");
+    }
+    for (int i = 0; i < j->n && rc == 0; i++) rc = prompt_make(&j->v[i].prompt, j->e, j->r, (size_t)i, err);
+    if (recorded) nvtx_pop();
+    return rc;
+}
+
 static int prepare(struct job *j, struct err *err) {
     struct engine *e = j->e;
     if (j->r->max_new_tokens == 0) return err_set(err, "max_new_tokens must be at least 1");
-    for (int i = 0; i < j->n; i++)
-        if (prompt_make(&j->v[i].prompt, e, j->r, (size_t)i, err) < 0) return -1;
+    if (make_prompts(j, err) < 0) return -1;
     for (int i = 0; i < j->n; i++) {
         j->tokens += j->v[i].prompt.ids.n;
         j->v[i].out->prompt_tokens = j->v[i].prompt.ids.n;

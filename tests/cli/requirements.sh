@@ -382,6 +382,11 @@ case $BUILD in
     ;;
 esac
 
+run "$INFERPROF" run --no-report -o "$work/native-nvtx" -- "$INFERPROF" engine --prompt hello -n 2 --threads 1 --ignore-eos --trace "$work/n.ipt"
+run "$INFERPROF" trace dump -k range "$work"/native-nvtx/trace/*.ipt
+expect "the native engine has plain names in the NVTX domain inferprof, and a tokenizer range" 0 out 'domain="inferprof" name="tokenizer"' \
+    out 'domain="inferprof" name="prefill"' out 'domain="inferprof" name="decode"'
+
 # ---- activities, preprocessing
 native "profiling.activities=[cuda]"
 check "activities without cpu: no operators and modules" sh -c "! grep -q gemm '$dir/operators.md' && ! test -e '$dir/gemms.md'"

@@ -8,21 +8,39 @@
 /* The interface of NVTX 3 between a program and an injected tool. The tool's entry point receives a
  * function that returns export tables by number. Table 1 ("callbacks") gives the tool arrays of slots, one
  * array per module; a slot is the address of one of our function pointers, which the tool may set. Table 3
- * ("version info") contains the version. Module 1 ("core") has 16 slots, of which the first is unused. */
-enum { TABLE_CALLBACKS = 1, TABLE_VERSION = 3, MODULE_CORE = 1, CORE_SLOTS = 16 };
+ * ("version info") contains the version. Modules 1 ("core") and 5 ("core2", domains) have 16 slots, of
+ * which the first is unused. */
+enum { TABLE_CALLBACKS = 1, TABLE_VERSION = 3, MODULE_CORE = 1, MODULE_CORE2 = 5, SLOTS = 16 };
 enum { CORE_RANGE_PUSH_A = 9, CORE_RANGE_POP = 11 };
+enum { CORE2_RANGE_PUSH_EX = 4, CORE2_RANGE_POP = 5, CORE2_DOMAIN_CREATE_A = 12 };
+
+struct attributes { /* nvtxEventAttributes_t */
+    uint16_t version, bytes;
+    uint32_t category;
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type, reserved;
+    uint64_t payload;
+    int32_t text_type;
+    const char *text;
+};
+enum { ATTRIBUTES_VERSION = 3, TEXT_ASCII = 1 };
 
 static int (*range_push)(const char *name);
 static int (*range_pop)(void);
+static void *(*domain_create)(const char *name);
+static int (*domain_push)(void *domain, const struct attributes *a);
+static int (*domain_pop)(void *domain);
+static void *domain;
 
 typedef void (*any_fn)(void);
-static any_fn unused[CORE_SLOTS];
-static any_fn *core_slots[CORE_SLOTS + 1];
+static any_fn unused[SLOTS];
+static any_fn *core_slots[SLOTS + 1], *core2_slots[SLOTS + 1];
 
 static int get_module_table(uint32_t module, any_fn ***out_table, uint32_t *out_bytes) {
-    if (module != MODULE_CORE) return 0;
-    if (out_bytes) *out_bytes = CORE_SLOTS;
-    if (out_table) *out_table = core_slots;
+    if (module != MODULE_CORE && module != MODULE_CORE2) return 0;
+    if (out_bytes) *out_bytes = SLOTS;
+    if (out_table) *out_table = module == MODULE_CORE ? core_slots : core2_slots;
     return 1;
 }
 
@@ -49,21 +67,34 @@ void nvtx_attach(void) {
     const char *path = getenv("NVTX_INJECTION64_PATH");
     if (tried || !path) return;
     tried = true;
-    for (int i = 1; i < CORE_SLOTS; i++) core_slots[i] = &unused[i];
+    for (int i = 1; i < SLOTS; i++) core_slots[i] = core2_slots[i] = &unused[i];
     core_slots[CORE_RANGE_PUSH_A] = (any_fn *)&range_push;
     core_slots[CORE_RANGE_POP] = (any_fn *)&range_pop;
+    core2_slots[CORE2_RANGE_PUSH_EX] = (any_fn *)&domain_push;
+    core2_slots[CORE2_RANGE_POP] = (any_fn *)&domain_pop;
+    core2_slots[CORE2_DOMAIN_CREATE_A] = (any_fn *)&domain_create;
     void *library = dlopen(path, RTLD_LAZY);
     int (*init)(const void *(*)(uint32_t)) = NULL;
     if (library) *(void **)&init = dlsym(library, "InitializeInjectionNvtx2");
     if (init) init(export_table);
+    if (domain_create && domain_push && domain_pop) domain = domain_create("inferprof");
 }
 
-bool nvtx_attached(void) { return range_push != NULL; }
+bool nvtx_attached(void) { return domain || range_push; }
 
 void nvtx_push(const char *name) {
-    if (range_push) range_push(name);
+    struct attributes a = {
+        .version = ATTRIBUTES_VERSION, .bytes = sizeof a, .text_type = TEXT_ASCII, .text = name
+    };
+    if (domain)
+        domain_push(domain, &a);
+    else if (range_push)
+        range_push(name);
 }
 
 void nvtx_pop(void) {
-    if (range_pop) range_pop();
+    if (domain)
+        domain_pop(domain);
+    else if (range_pop)
+        range_pop();
 }
