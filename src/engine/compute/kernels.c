@@ -44,8 +44,6 @@ static bool has_amx(void) { return false; }
 /* Intel CPUs multiply as many floats as bf16 numbers per cycle, and rounding to bf16 costs extra time:
  * prefill was 25% slower. On these CPUs, only AMX makes bf16 faster. */
 static bool prefers_avx512bf16(void) { return has_avx512bf16() && __builtin_cpu_is("amd"); }
-/* AMX is used only with INFERPROF_ISA=amx: its tests have not passed on a CPU with AMX yet. */
-static bool prefers_amx(void) { return false; }
 #endif
 static bool always(void) { return true; }
 
@@ -55,7 +53,7 @@ static const struct {
     bool (*usable)(void), (*preferred)(void);
 } choices[] = {
 #if defined(__x86_64__)
-    { &kernels_amx, has_amx, prefers_amx },
+    { &kernels_amx, has_amx, has_amx },
     { &kernels_avx512bf16, has_avx512bf16, prefers_avx512bf16 },
     { &kernels_avx512vnni, has_avx512vnni, has_avx512vnni },
     { &kernels_avx512, has_avx512, has_avx512 },

@@ -71,6 +71,14 @@ struct kernels {
                        int side);
     /* s[key][lane] = exp(s - max over keys); inv[lane] = 1 / sum over keys. */
     void (*softmax_lanes)(float *s, int keys, float *inv);
+    /* Softmax in blocks of keys. max[lane] becomes the maximum of itself and the new scores, factor[lane] =
+     * exp(old max - new max), s[key][lane] = exp(s - new max), total[lane] = total factor + sum of s. */
+    void (*softmax_block)(float *s, int keys, float *max, float *total, float *factor);
+    void (*scale_lanes)(float *x, int rows, const float *factor); /* x[row][lane] *= factor[lane] */
+    /* y[i*ldy + d] += sum_j s[i*lds + j] V[j][d] for i < m (m <= 4), d < dim, j < n. V: floats, bf16 or f16,
+     * rows of v_row numbers. */
+    void (*values)(float *y, ptrdiff_t ldy, const float *s, ptrdiff_t lds, int m, const void *v, enum dtype t,
+                   ptrdiff_t v_row, int n, int dim);
 };
 
 /* Returns the table named by $INFERPROF_ISA (portable, avx2, avx512, avx512vnni, avx512bf16, amx) if this

@@ -196,6 +196,7 @@ static inline void prefetch_weights(const void *p, int ahead, int bytes) {
         vf s[4] = { { 0 } };                                                                            \
         int i = 0;                                                                                      \
         for (; i + LANES <= n; i += LANES) {                                                            \
+            prefetch_weights(w + i, AHEAD, LANES * (int)sizeof *w);                                     \
             vf v = LOAD(w + i);                                                                         \
             UNROLL for (int j = 0; j < m; j++) s[j] += v * load(x + j * ldx + i);                       \
         }                                                                                               \
@@ -251,6 +252,65 @@ static void k_dots(const void *w, enum dtype t, int rows, int cols, const float 
         dots_blocks(w, t, rows, cols, x, ldx, m, y, ldy);
     else
         dots_f16(w, rows, cols, x, ldx, m, y, ldy);
+}
+
+/* One step of k_values: `vectors` vectors of columns for m rows of scores. The sums stay in registers. While
+ * a row of values is used, the same part of the row NEXT_VALUES rows later is prefetched. */
+enum { NEXT_VALUES = 32 };
+#define DEFINE_VALUES(name, type, LOAD, TYPE)                                                        \
+    static inline __attribute__((always_inline)) void name##_step(                                   \
+        const int m, const int vectors, float *y, ptrdiff_t ldy, const float *s, ptrdiff_t lds,      \
+        const type *v, ptrdiff_t v_row, int n) {                                                     \
+        vf acc[4][8];                                                                                \
+        UNROLL for (int i = 0; i < m; i++) UNROLL for (int k = 0; k < vectors; k++) acc[i][k] =      \
+            load(y + i * ldy + k * LANES);                                                           \
+        for (int j = 0; j < n; j++, v += v_row) {                                                    \
+            __builtin_prefetch(v + NEXT_VALUES * v_row);                                             \
+            UNROLL for (int k = 0; k < vectors; k++) {                                               \
+                vf x = LOAD(v + k * LANES);                                                          \
+                UNROLL for (int i = 0; i < m; i++) acc[i][k] += x * all(s[i * lds + j]);             \
+            }                                                                                        \
+        }                                                                                            \
+        UNROLL for (int i = 0; i < m; i++) UNROLL for (int k = 0; k < vectors; k++)                  \
+            store(y + i * ldy + k * LANES, acc[i][k]);                                               \
+    }                                                                                                \
+    static inline __attribute__((always_inline)) void name##_of(                                     \
+        const int m, const int vectors, float *y, ptrdiff_t ldy, const float *s, ptrdiff_t lds,      \
+        const type *v, ptrdiff_t v_row, int n, int dim) {                                            \
+        int d = 0;                                                                                   \
+        for (; d + vectors * LANES <= dim; d += vectors * LANES)                                     \
+            name##_step(m, vectors, y + d, ldy, s, lds, v + d, v_row, n);                            \
+        for (; d + LANES <= dim; d += LANES) name##_step(m, 1, y + d, ldy, s, lds, v + d, v_row, n); \
+        for (int j = 0; d < dim && j < n; j++) {                                                     \
+            float wide[LANES];                                                                       \
+            k_widen(wide, v + j * v_row + d, TYPE, (size_t)(dim - d));                               \
+            for (int i = 0; i < m; i++)                                                              \
+                for (int c = d; c < dim; c++) y[i * ldy + c] += s[i * lds + j] * wide[c - d];        \
+        }                                                                                            \
+    }                                                                                                \
+    static void name(float *y, ptrdiff_t ldy, const float *s, ptrdiff_t lds, int m, const type *v,   \
+                     ptrdiff_t v_row, int n, int dim) {                                              \
+        if (m == 1)                                                                                  \
+            name##_of(1, 8, y, ldy, s, lds, v, v_row, n, dim);                                       \
+        else if (m == 2)                                                                             \
+            name##_of(2, 4, y, ldy, s, lds, v, v_row, n, dim);                                       \
+        else if (m == 3)                                                                             \
+            name##_of(3, 2, y, ldy, s, lds, v, v_row, n, dim);                                       \
+        else                                                                                         \
+            name##_of(4, 2, y, ldy, s, lds, v, v_row, n, dim);                                       \
+    }
+DEFINE_VALUES(values_f32, float, load, DTYPE_F32)
+DEFINE_VALUES(values_bf16, uint16_t, load_bf16, DTYPE_BF16)
+DEFINE_VALUES(values_f16, uint16_t, load_f16, DTYPE_F16)
+
+static void k_values(float *y, ptrdiff_t ldy, const float *s, ptrdiff_t lds, int m, const void *v,
+                     enum dtype t, ptrdiff_t v_row, int n, int dim) {
+    if (t == DTYPE_F32)
+        values_f32(y, ldy, s, lds, m, v, v_row, n, dim);
+    else if (t == DTYPE_BF16)
+        values_bf16(y, ldy, s, lds, m, v, v_row, n, dim);
+    else
+        values_f16(y, ldy, s, lds, m, v, v_row, n, dim);
 }
 
 typedef float v4 __attribute__((vector_size(16)));
@@ -427,6 +487,30 @@ static void k_softmax_lanes(float *s, int keys, float *inv) {
     store(inv + LANES, all(1.0f) / t1);
 }
 
+static void k_softmax_block(float *s, int keys, float *max, float *total, float *factor) {
+    for (int half = 0; half < NR; half += LANES) {
+        vf old = load(max + half), m = old, t = { 0 };
+        for (int i = 0; i < keys; i++) m = vmax(m, load(s + i * NR + half));
+        for (int i = 0; i < keys; i++) {
+            vf e = vexp(load(s + i * NR + half) - m);
+            store(s + i * NR + half, e);
+            t += e;
+        }
+        vf f = vexp(old - m);
+        store(max + half, m);
+        store(factor + half, f);
+        store(total + half, load(total + half) * f + t);
+    }
+}
+
+static void k_scale_lanes(float *x, int rows, const float *factor) {
+    vf f0 = load(factor), f1 = load(factor + LANES);
+    for (int i = 0; i < rows; i++, x += NR) {
+        store(x, load(x) * f0);
+        store(x + LANES, load(x + LANES) * f1);
+    }
+}
+
 static void k_generate(void *out, enum dtype t, uint32_t a, uint32_t b, float scale, uint32_t first,
                        size_t n) {
     vu index = { 0 };
@@ -484,4 +568,7 @@ const struct kernels CAT(kernels_, KERNELS_NAME) = {
     .generate = k_generate,
     .scale_bias = k_scale_bias,
     .softmax_lanes = k_softmax_lanes,
+    .softmax_block = k_softmax_block,
+    .scale_lanes = k_scale_lanes,
+    .values = k_values,
 };

@@ -1,11 +1,14 @@
-/* Attention in tiles of nr queries. The queries of a tile are the vector lanes, so that the softmax over
- * keys needs no sums across lanes. Each thread keeps the scores of one tile only, [keys][nr]. */
+/* Attention of one query (decoding), and of image encoders, whose relative positions need the scores of all
+ * keys at once. Prompts use attention_blocks.c. The queries of image encoders are processed in tiles of nr
+ * queries. The queries of a tile are the vector lanes, so that the softmax over keys needs no sums across
+ * lanes. Each thread keeps the scores of one tile only, [keys][nr]. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/cpu/internal.h"
 
-enum { KEY_BLOCK = 256 }; /* keys per step, so that their values fit in the cache */
+/* keys per step, so that their values fit in the second-level and in the first-level cache */
+enum { KEY_BLOCK = 256, VALUE_BLOCK = 64 };
 
 /* One head of one sequence. */
 struct head {
@@ -114,8 +117,7 @@ static void head_tile(const struct head *h, int q0, float *own) {
 }
 
 /* ---- one query. All heads that share a key-value head are computed together, so that its keys and values
- * are read only once. Scores are [head][keys], or [head][keys + 1] with sinks. Values are summed block by
- * block. If the cache is bf16, each block is converted to floats first. */
+ * are read only once, in the type of the cache. Scores are [head][keys], or [head][keys + 1] with sinks. */
 struct group {
     const struct kernels *k;
     int heads, dim_k, dim_v, first, keys; /* keys [first, first + keys) */
@@ -129,63 +131,32 @@ struct group {
     int row;            /* scores per head */
 };
 
-/* Returns the scratch size in floats: scores of all heads, and a block of values. */
-static size_t group_floats(const struct kernels *k, int heads, int keys, int dim_v) {
-    return round_up(heads, k->mr) * (size_t)(keys + 1) + (size_t)KEY_BLOCK * (size_t)dim_v;
-}
+/* Returns the scratch size in floats: the scores of all heads. */
+static size_t group_floats(int heads, int keys) { return (size_t)heads * (size_t)(keys + 1); }
 
-/* out[heads][dim_v] (+)= scores[heads][row] times n rows of values, v_row floats apart. */
-static void group_values(const struct group *g, const float *s, int n, const float *v, ptrdiff_t v_row,
-                         bool add) {
-    const struct kernels *k = g->k;
-    int full = g->heads > 1 ? g->dim_v / k->nr * k->nr : 0;
-    float tile[32 * 64]; /* mr x nr is at most 12 x 32 */
-    for (int h = 0; h < g->heads; h += k->mr) {
-        int rows = MIN(k->mr, g->heads - h);
-        for (int d = 0; d < full; d += k->nr) {
-            k->tile(n, s + (ptrdiff_t)h * g->row, g->row, 1, rows, v + d, v_row, tile, k->nr, false);
-            for (int r = 0; r < rows; r++) {
-                float *out = g->out + (ptrdiff_t)(h + r) * g->dim_v + d;
-                if (add)
-                    k->add(out, tile + r * k->nr, (size_t)k->nr);
-                else
-                    memcpy(out, tile + r * k->nr, sizeof(float) * (size_t)k->nr);
-            }
-        }
-    }
-    for (int h = 0; full < g->dim_v && h < g->heads; h++) {
-        float *out = g->out + (ptrdiff_t)h * g->dim_v + full;
-        if (!add) memset(out, 0, sizeof(float) * (size_t)(g->dim_v - full));
-        for (int i = 0; i < n; i++)
-            k->axpy(out, s[(ptrdiff_t)h * g->row + i], v + i * v_row + full, (size_t)(g->dim_v - full));
-    }
+static void group_softmax(const struct group *g, float *s, int head) {
+    for (int i = 0; i < g->keys; i++) s[i] *= g->scale;
+    if (g->softcap > 0) g->k->softcap(s, g->softcap, (size_t)g->keys);
+    if (g->sinks) s[g->keys] = g->sinks[head];
+    g->k->softmax(s, (size_t)g->row);
 }
 
 static void run_group(const struct group *g, float *own) {
     const struct kernels *k = g->k;
-    float *wide = own + round_up(g->heads, k->mr) * (size_t)g->row;
     size_t size = dtype_bytes(g->type);
+    const char *keys = g->key + (size_t)g->first * (size_t)g->dim_k * size;
+    const char *values = g->value + (size_t)g->first * (size_t)g->v_row * size;
     for (int h = 0; h < g->heads; h += 4)
-        k->dots(g->key + (size_t)g->first * (size_t)g->dim_k * size, g->type, g->keys, g->dim_k,
-                g->q + (ptrdiff_t)h * g->dim_k, g->dim_k, MIN(4, g->heads - h), own + (ptrdiff_t)h * g->row,
-                g->row);
-    for (int h = 0; h < g->heads; h++) {
-        float *s = own + (ptrdiff_t)h * g->row;
-        for (int i = 0; i < g->keys; i++) s[i] *= g->scale;
-        if (g->softcap > 0) k->softcap(s, g->softcap, (size_t)g->keys);
-        if (g->sinks) s[g->keys] = g->sinks[h];
-        k->softmax(s, (size_t)g->row);
-    }
-    for (int b = 0; b < g->keys; b += KEY_BLOCK) {
-        int n = MIN(KEY_BLOCK, g->keys - b);
-        const char *v = g->value + (size_t)(g->first + b) * (size_t)g->v_row * size;
-        if (g->type == DTYPE_F32) {
-            group_values(g, own + b, n, (const float *)(const void *)v, g->v_row, b > 0);
-            continue;
-        }
-        k->widen(wide, v, g->type, (size_t)n * (size_t)g->dim_v); /* the rows of this cache are contiguous */
-        group_values(g, own + b, n, wide, g->dim_v, b > 0);
-    }
+        k->dots(keys, g->type, g->keys, g->dim_k, g->q + (ptrdiff_t)h * g->dim_k, g->dim_k,
+                MIN(4, g->heads - h), own + (ptrdiff_t)h * g->row, g->row);
+    for (int h = 0; h < g->heads; h++) group_softmax(g, own + (ptrdiff_t)h * g->row, h);
+    memset(g->out, 0, sizeof(float) * (size_t)g->heads * (size_t)g->dim_v);
+    /* a block stays in the cache while all of its columns are summed */
+    for (int b = 0; b < g->keys; b += VALUE_BLOCK)
+        for (int h = 0; h < g->heads; h += 4)
+            k->values(g->out + (ptrdiff_t)h * g->dim_v, g->dim_v, own + (ptrdiff_t)h * g->row + b, g->row,
+                      MIN(4, g->heads - h), values + (size_t)b * (size_t)g->v_row * size, g->type, g->v_row,
+                      MIN(VALUE_BLOCK, g->keys - b), g->dim_v);
 }
 
 /* Describes the heads [first, first + heads) of one query. */
@@ -258,54 +229,18 @@ static int attention_of_task(const struct attention_job *j, int task) {
 
 static bool is_single(const struct attention *a) { return a->nq == 1 && !a->rel_h.tensor; }
 
-static void attention_task(void *job, int task, int worker) {
-    struct attention_job *j = job;
-    int at = attention_of_task(j, task), nr = j->c->k->nr;
-    const struct attention *a = &j->a[at];
-    int tiles = (a->nq + nr - 1) / nr, own = task - j->first[at];
-    if (is_single(a)) {
-        struct group g = group_of(j->c, a, own * j->group, j->group);
-        run_group(&g, cpu_own(j->c, worker));
-        return;
-    }
-    struct head h = head_of(j->c, a, own / tiles);
-    head_tile(&h, own % tiles * nr, cpu_own(j->c, worker));
+static void single_task(void *job, int task, int worker) {
+    const struct attention_job *j = job;
+    int at = attention_of_task(j, task), own = task - j->first[at];
+    struct group g = group_of(j->c, &j->a[at], own * j->group, j->group);
+    run_group(&g, cpu_own(j->c, worker));
 }
 
-/* ---- bf16 caches and many queries: keys and values are converted to floats once per call */
-struct widen_job {
-    const struct cpu *c;
-    const struct attention *a;
-    float *keys, *values; /* [kv_heads][nk][dim] */
-};
-
-static void widen_task(void *job, int head, int worker) {
-    const struct widen_job *j = job;
-    const struct attention *a = j->a;
-    (void)worker;
-    size_t size = dtype_bytes(a->kv), nk = (size_t)a->nk, k = nk * (size_t)a->dim_k,
-           v = nk * (size_t)a->dim_v;
-    j->c->k->widen(j->keys + (size_t)head * k, cache_bytes(a->k, a->kv) + (size_t)(head * a->k_head) * size,
-                   a->kv, k);
-    j->c->k->widen(j->values + (size_t)head * v, cache_bytes(a->v, a->kv) + (size_t)(head * a->v_head) * size,
-                   a->kv, v);
-}
-
-static const char *attend_wide(struct cpu *c, const struct attention *a) {
-    size_t heads = (size_t)a->kv_heads, room = (size_t)MAX(a->nk, a->room);
-    size_t keys = heads * room * (size_t)a->dim_k, values = heads * room * (size_t)a->dim_v;
-    struct widen_job w = { .c = c, .a = a };
-    w.keys = cpu_shared(c, keys + values);
-    w.values = w.keys + keys;
-    threads_run(c->threads, widen_task, &w, a->kv_heads);
-    struct tensor k = { w.keys, false }, v = { w.values, false };
-    struct attention floats = *a;
-    floats.kv = DTYPE_F32;
-    floats.k = view_of(&k);
-    floats.v = view_of(&v);
-    floats.k_head = (ptrdiff_t)a->nk * a->dim_k;
-    floats.v_head = (ptrdiff_t)a->nk * a->dim_v;
-    return cpu_attention_many(c, &floats, 1);
+static void positions_task(void *job, int task, int worker) {
+    const struct attention_job *j = job;
+    int nr = j->c->k->nr, tiles = (j->a->nq + nr - 1) / nr;
+    struct head h = head_of(j->c, j->a, task / tiles);
+    head_tile(&h, task % tiles * nr, cpu_own(j->c, worker));
 }
 
 /* Returns the heads per task for a single query: all heads that share keys, or fewer heads if there would
@@ -316,40 +251,44 @@ static int group_heads(const struct cpu *c, const struct attention *a, int n) {
     return group;
 }
 
-const char *cpu_attention_many(void *context, const struct attention *a, int n) {
-    struct cpu *c = context;
-    if (a->kv != DTYPE_F32)
-        for (int i = 0; i < n; i++)
-            if (!is_single(&a[i])) {
-                for (int k = 0; k < n; k++)
-                    if (is_single(&a[k]))
-                        cpu_attention_many(c, &a[k], 1);
-                    else
-                        attend_wide(c, &a[k]);
-                return "attention";
-            }
+/* Single queries of several sequences run together. */
+static void attend_singles(struct cpu *c, const struct attention *a, int n) {
     int *first = cpu_indices(c, (size_t)n + 1), tasks = 0;
     struct attention_job j = { .c = c, .a = a, .first = first, .n = n, .group = group_heads(c, a, n) };
     size_t floats = 0;
-    bool single = true;
     for (int i = 0; i < n; i++) {
-        int room = MAX(a[i].nk, a[i].room);
         first[i] = tasks;
-        if (is_single(&a[i])) {
-            floats = MAX(floats, group_floats(c->k, j.group, room, a[i].dim_v));
-            tasks += a[i].heads / j.group;
-            continue;
-        }
-        struct head h = head_of(c, &a[i], 0);
-        h.nk = room;
-        floats = MAX(floats, tile_floats(c->k, &h));
-        tasks += a[i].heads * ((a[i].nq + c->k->nr - 1) / c->k->nr);
-        single = false;
+        floats = MAX(floats, group_floats(j.group, MAX(a[i].nk, a[i].room)));
+        tasks += a[i].heads / j.group;
     }
     first[n] = tasks;
     cpu_reserve_own(c, floats);
-    threads_run(c->threads, attention_task, &j, tasks);
-    return single ? "attention_decode" : "attention";
+    threads_run(c->threads, single_task, &j, tasks);
+}
+
+/* SAM's bias needs the scores of all keys at once. The keys are floats. */
+static void attend_with_positions(struct cpu *c, const struct attention *a) {
+    struct attention_job j = { .c = c, .a = a };
+    struct head h = head_of(c, a, 0);
+    cpu_reserve_own(c, tile_floats(c->k, &h));
+    threads_run(c->threads, positions_task, &j, a->heads * ((a->nq + c->k->nr - 1) / c->k->nr));
+}
+
+const char *cpu_attention_many(void *context, const struct attention *a, int n) {
+    int single = 0;
+    while (single < n && is_single(&a[single])) single++;
+    if (single == n) {
+        attend_singles(context, a, n);
+        return "attention_decode";
+    }
+    for (int i = 0; i < n; i++)
+        if (is_single(&a[i]))
+            attend_singles(context, &a[i], 1);
+        else if (a[i].rel_h.tensor)
+            attend_with_positions(context, &a[i]);
+        else
+            cpu_attend_blocks(context, &a[i]);
+    return "attention";
 }
 
 const char *cpu_attention(void *context, const struct attention *a) {

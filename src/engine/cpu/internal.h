@@ -102,6 +102,7 @@ const char *cpu_embed(void *context, const struct matrix *table, const uint32_t 
 const char *cpu_conv(void *context, const struct conv *c, struct view x, int views, int h, int w,
                      struct view y);
 const char *cpu_attention(void *context, const struct attention *a);
+void cpu_attend_blocks(struct cpu *c, const struct attention *a); /* many queries, no relative positions */
 const char *cpu_attention_many(void *context, const struct attention *a, int n);
 const char *cpu_qkv_attention(void *context, const struct qkv_attention *a);
 const char *cpu_latent_query(void *context, const struct latent *l, struct view q, struct view out);
