@@ -12,6 +12,7 @@
 #include "engine/weights/weights.h"
 #include "llm/gguf.h"
 #include "unit/engine-models/fixture.h"
+#include "unit/engine-models/mapping.h"
 #include "unit/test.h"
 
 /* A file being written. */
@@ -376,3 +377,16 @@ TEST(a_gguf_file_with_keys_and_values_of_latents_agrees_with_transformers) {
     check_gguf("deepseek_v2", "deepseek2");
 }
 TEST(a_gguf_file_of_qwen3_agrees_with_transformers) { check_gguf("qwen3", "qwen3"); }
+
+TEST(weights_of_a_gguf_file_are_used_in_place) {
+    struct fixture f;
+    struct err err;
+    fixture_open(&f, "llama");
+    char *path = write_gguf(&f, "llama");
+    struct engine *e = engine_open(&(struct engine_load){ .model = path, .device = "cpu" }, &err);
+    if (!e) fail_msg("%s", err.msg);
+    check_weights_are_mapped(e, path);
+    engine_close(e);
+    free(path);
+    fixture_close(&f);
+}

@@ -14,6 +14,7 @@
 #include "engine/decoder/decoder.h"
 #include "engine/engine.h"
 #include "unit/engine-models/fixture.h"
+#include "unit/engine-models/mapping.h"
 #include "unit/test.h"
 
 /* A tensor of the file. */
@@ -151,6 +152,20 @@ TEST(decoders_of_vision_models_are_found_under_their_prefixes) {
 TEST(weights_of_files_give_the_same_answer_as_synthetic_ones) {
     check_type("F32", "f32", false);
     check_type("BF16", "bf16", false);
+}
+TEST(weights_of_a_safetensors_file_are_used_in_place) {
+    struct fixture f;
+    struct file file = { .type = "BF16" };
+    fixture_open(&f, "llama");
+    add_llama(&file);
+    char *path = file_join(f.dir, "model.safetensors");
+    write_file(&file, 0, file.tensors.n, path, false);
+    struct engine *e = fixture_engine_files(&f);
+    check_weights_are_mapped(e, path);
+    engine_close(e);
+    free(path);
+    free(file.tensors.v);
+    fixture_close(&f);
 }
 TEST(unaligned_weights_are_read_correctly) { check_type("F32", "f32", true); }
 
