@@ -73,7 +73,7 @@ struct parts {
     size_t n, part;
 };
 static inline struct parts parts_of(const struct cpu *c, size_t n, size_t least) {
-    size_t tasks = (size_t)threads_count(c->threads) * 4;
+    size_t tasks = (size_t)threads_count(c->threads) * 8;
     return (struct parts){ n, MAX(least, (n + tasks - 1) / tasks) };
 }
 static inline int parts_tasks(const struct parts *p) { return (int)((p->n + p->part - 1) / p->part); }

@@ -155,6 +155,26 @@ static void gemm_panel(const struct gemm_job *j, const float *wide, int features
     }
 }
 
+/* Prefetches a part of the weights that the task converts next: the next columns of its block, or the first
+ * columns of the block that this thread probably gets next. The rows are too short for the CPU's own
+ * prefetchers. The calls for all panels together prefetch the whole block. */
+static void prefetch_next_block(const struct gemm_job *j, int f0, int features, int column, int part,
+                                int parts) {
+    const struct matrix *w = &j->l->w;
+    int width = j->pairs ? 2 : 1, next = column + j->columns;
+    if (next >= j->in) {
+        f0 += j->block * threads_count(j->c->threads);
+        features = MIN(features, w->rows - f0);
+        next = 0;
+    }
+    size_t from = dtype_size(w->type, (size_t)(next * width));
+    size_t bytes = dtype_size(w->type, (size_t)(MIN(j->columns, j->in - next) * width));
+    for (int f = features * part / parts; f < features * (part + 1) / parts; f++) {
+        const char *row = matrix_row(w, (size_t)(f0 + f)) + from;
+        for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
+    }
+}
+
 /* Processes a block of features for a part of the panels. Partial sums are in t[panel][feature][nr]. */
 static void gemm_task(void *job, int task, int worker) {
     const struct gemm_job *j = job;
@@ -162,21 +182,24 @@ static void gemm_task(void *job, int task, int worker) {
     int f0 = task % j->nblocks * j->block, features = MIN(j->block, j->l->w.rows - f0), in = j->in;
     int part = task / j->nblocks, p0 = j->npanels * part / j->split, p1 = j->npanels * (part + 1) / j->split;
     size_t stride = (size_t)(j->block + j->mr) * (size_t)k->nr;
-    float *t = cpu_own(j->c, worker), *wide = t + stride * (size_t)j->part;
+    float *sums = cpu_own(j->c, worker), *wide = sums + stride * (size_t)j->part;
     for (int c = 0; c < in; c += j->columns) {
         int columns = MIN(j->columns, in - c);
         if (j->pairs)
             pair_block(j, f0, features, c, columns, wide);
         else
             widen_block(j, f0, features, c, columns, wide);
-        for (int p = p0; p < p1; p++)
+        for (int p = p0; p < p1; p++) {
+            float *t = sums + (size_t)(p - p0) * stride;
+            prefetch_next_block(j, f0, features, c, p - p0, p1 - p0);
             gemm_panel(j, wide, features, j->panels + ((size_t)p * (size_t)in + (size_t)c) * (size_t)k->nr,
-                       columns, p + 1 == p1, t + (size_t)(p - p0) * stride, c > 0);
+                       columns, p + 1 == p1, t, c > 0);
+            if (c + columns == in) /* the sums of this panel are complete, and still in the cache */
+                k->unpack(j->y + p * k->nr * j->ldy + f0, j->ldy, t, MIN(k->nr, j->m - p * k->nr), features,
+                          j->bias ? j->bias + f0 : NULL, j->store == OPS_ADD);
+        }
     }
     if (j->pairs && k->tile_bf16_end) k->tile_bf16_end();
-    for (int p = p0; p < p1; p++)
-        k->unpack(j->y + p * k->nr * j->ldy + f0, j->ldy, t + (size_t)(p - p0) * stride,
-                  MIN(k->nr, j->m - p * k->nr), features, j->bias ? j->bias + f0 : NULL, j->store == OPS_ADD);
 }
 
 /* Chooses the size of a task: as many features as fit in a block, and PART_TOKENS tokens. Both are smaller if
