@@ -2,6 +2,7 @@
 # The requirements of docs/requirements.md: one check per point, named after it. Most runs use the fake engine, whose
 # numbers are fixed (tests/programs/fake_engine.c).
 . tests/cli/lib.sh
+check "every point of docs/requirements.md names a test that exists, or a decision" python3 tests/tools/requirements.py docs/requirements.md
 fake_engine '{"prompt": "one", "id": "a"}' '{"prompt": "two", "id": "b"}'
 
 # native ARGUMENTS...: one repeat of the native engine over a built-in page

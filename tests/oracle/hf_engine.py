@@ -182,6 +182,9 @@ def deepseek_ocr(engine):
         assert a["experts_read"]["decode"] == 2 and 2 < a["experts_read"]["prefill"] <= 8, a["experts_read"]
         answers.append(a["ids"])
     assert answers[0] == answers[1], answers
+    engine.load(path, weights="synthetic:3", stages={})
+    assert engine.infer(**request)["stages"] == {}, "sub-stages are switched off"
+    engine.load(path, weights="synthetic:3")
     must_say(engine.infer(**{**request, "prompt": "<image><image>"}), "2 <image> marks")
 
 

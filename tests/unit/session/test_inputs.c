@@ -328,13 +328,15 @@ TEST(requests_contain_settings_and_engine_fields) {
     const char *words[] = { "+engine.load.attn=eager",      "+engine.infer.beams=2",
                             "infer.do_sample=false",        "infer.temperature=0.7",
                             "infer.context_len_mode=fixed", "infer.context_len_fixed=512",
-                            "engine.max_context=700" };
+                            "engine.max_context=700",       "model.stages={}" };
     struct settings s;
-    struct conf *c = settings_of(&s, words, 7);
+    struct conf *c = settings_of(&s, words, 8);
     struct dataset_item item = { .path = (char *)"/p.png", .max_new_tokens = -1 };
     json_t *load = request_load(&s, "cuda:0"), *infer = request_infer(&s, &item, 9, "operators", "/t.ipt");
     CHECK_STR(json_string_value(json_object_get(load, "attn")), "eager");
     CHECK_INT(json_integer_value(json_object_get(load, "max_context")), 700);
+    CHECK(json_is_object(json_object_get(load, "stages")) &&
+          !json_object_size(json_object_get(load, "stages")));
     CHECK_INT(json_integer_value(json_object_get(infer, "beams")), 2);
     CHECK_INT(json_integer_value(json_object_get(infer, "max_new_tokens")), 9);
     CHECK_NEAR(json_number_value(json_object_get(json_object_get(infer, "sampling"), "temperature")), 0,
