@@ -14,7 +14,7 @@
 #include "engine/protocol/protocol.h"
 
 struct engine_opts {
-    const char *model, *weights, *dtype, *device, *prompt, *image_mode, *detail, *trace;
+    const char *model, *weights, *dtype, *device, *decode, *prompt, *image_mode, *detail, *trace;
     struct opt_list images;
     uint64_t max_new_tokens, threads, max_context, top_k, seed, ngram, window, max_tiles;
     double temperature, top_p;
@@ -33,6 +33,8 @@ static const struct opt options[] = {
     { 'w', "weights", OPT_STR, AT(weights), "SOURCE", "auto, or synthetic:SEED for random weights", NULL },
     { 0, "dtype", OPT_CHOICE, AT(dtype), "TYPE", "type of synthetic weights", "auto|bf16|f16|f32" },
     { 0, "device", OPT_STR, AT(device), "DEVICE", "cpu or cuda:N; default: a GPU if there is one", NULL },
+    { 0, "decode", OPT_CHOICE, AT(decode), "HOW", "decoding steps on a GPU: as graphs or in one kernel",
+      "auto|graph|persistent" },
     { 'n', "max-new-tokens", OPT_UINT, AT(max_new_tokens), "N", "stop after N tokens (128)", "1..16777216" },
     { 't', "threads", OPT_UINT, AT(threads), "N", "threads (default 0: one per core)", "0..256" },
     { 0, "exact", OPT_FLAG, AT(exact), NULL, "float arithmetic for quantised and bf16 weights too", NULL },
@@ -125,6 +127,7 @@ static int answer_prompt(const struct engine_opts *o) {
                                 .device = o->device,
                                 .threads = (int)o->threads,
                                 .exact = o->exact,
+                                .decode = o->decode,
                                 .max_context = (int)o->max_context,
                                 .progress = show_progress };
     struct engine_request request = { .prompt = o->prompt,

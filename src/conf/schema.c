@@ -112,6 +112,8 @@ static const struct schema_row rows[] = {
       "limit of the KV cache in tokens of one sequence; 0: chosen by the engine" },
     { "engine.exact", SCHEMA_BOOL, true, AT(engine.exact), 0, 0, NULL,
       "native engine: float arithmetic also for quantised weights, and a float cache" },
+    { "engine.decode", SCHEMA_CHOICE, true, AT(engine.decode), 0, 0, "auto|graph|persistent",
+      "native engine on a GPU: decoding steps as CUDA graphs, or in one kernel (DeepSeek-OCR)" },
     { "engine.start_timeout_s", SCHEMA_NUM, false, AT(engine.start_timeout_s), 0.01, 1e6, NULL,
       "time limit for `hello`, in seconds" },
     { "engine.load_timeout_s", SCHEMA_NUM, false, AT(engine.load_timeout_s), 0.01, 1e6, NULL,

@@ -44,6 +44,7 @@ struct settings {
         const struct conf_node *env, *load, *infer; /* maps, or NULL */
         int64_t threads, max_context;               /* 0: chosen by the engine */
         bool exact;
+        const char *decode; /* NULL: chosen by the engine */
         double start_timeout_s, load_timeout_s, request_timeout_s;
     } engine;
     struct {

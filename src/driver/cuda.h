@@ -24,6 +24,7 @@ enum {
     CU_OK = 0,
     CU_OUT_OF_MEMORY = 2,
     CU_NOT_READY = 600,
+    CU_TOO_MANY_BLOCKS = 720, /* CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE */
     CU_ATTR_SMS = 16,
     CU_ATTR_L2_BYTES = 38,
     CU_ATTR_MAJOR = 75,
@@ -34,6 +35,7 @@ enum {
     CU_STREAM_NONBLOCKING = 1,
     CU_CAPTURE_THREAD_LOCAL = 1,
     CU_HOST_PORTABLE_MAPPED = 3,
+    CU_LAUNCH_COOPERATIVE = 2,
     CU_LAUNCH_CLUSTER = 4,
     CU_LAUNCH_DEPENDENT = 6,
     CU_MAP_F16 = 6,
@@ -50,7 +52,7 @@ struct cu_attribute {
         struct {
             unsigned x, y, z;
         } cluster;
-        int dependent;
+        int dependent, cooperative;
     } value;
 };
 struct cu_launch {

@@ -90,6 +90,16 @@ static void on_weights(void *context, uint64_t done, uint64_t total) {
     if (l->progress) l->progress(l->context, "weights", done, total);
 }
 
+static int parse_decode(const char *text, enum decode_path *path, struct err *err) {
+    static const char *const names[] = { "auto", "graph", "persistent" }; /* as in enum decode_path */
+    for (size_t i = 0; i < COUNTOF(names); i++)
+        if (strcmp(text ? text : "auto", names[i]) == 0) {
+            *path = (enum decode_path)i;
+            return 0;
+        }
+    return err_set(err, "decode '%s': expected auto, graph or persistent", text);
+}
+
 static int build_model(struct engine *e, const struct engine_load *l, struct err *err) {
     const struct llm_text *t = &e->model->text;
     uint64_t positions = rope_positions(&t->rope, t->max_positions);
@@ -100,6 +110,8 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
     enum dtype kv = l->exact || (l->kv_dtype && strcmp(l->kv_dtype, "f32") == 0) ? DTYPE_F32 : DTYPE_BF16;
     if (l->kv_dtype && strcmp(l->kv_dtype, "f32") != 0 && strcmp(l->kv_dtype, "bf16") != 0)
         return err_set(err, "kv_dtype '%s': expected bf16 or f32", l->kv_dtype);
+    enum decode_path path = DECODE_AUTO;
+    if (parse_decode(l->decode, &path, err) < 0) return -1;
     e->decoder = decoder_open(t, e->ops, e->weights, (int)context, kv, err);
     if (!e->decoder) return -1;
     if (e->model->vision.family) {
@@ -109,7 +121,7 @@ static int build_model(struct engine *e, const struct engine_load *l, struct err
     if (ops_check(e->ops, err) < 0) return -1; /* checks that the weights fit before they are read */
     if (weights_finish(e->weights, e->threads, on_weights, &l, err) < 0) return -1;
     e->logits = xcalloc((size_t)e->decoder->vocab, sizeof *e->logits);
-    e->steps = decoder_steps_open(e->decoder);
+    e->steps = decoder_steps_open(e->decoder, path);
     return ops_check(e->ops, err);
 }
 

@@ -80,10 +80,10 @@ static void begin_steps(struct job *j) {
     free(all.v);
 }
 
-/* The device runs at most STEPS_AHEAD steps ahead of the host. Steps after the last token are discarded.
- * Returns false if the request was cancelled. */
+/* The device runs some steps ahead of the host. Steps after the last token are discarded. Returns false if
+ * the request was cancelled. */
 static bool decode_on_device(struct job *j) {
-    enum { STEPS_AHEAD = 4 };
+    enum { PORTIONS_AHEAD = 4 };
     struct sequence *s = &j->v[0];
     uint64_t start = clock_mono_ns(), step = start;
     size_t room = (size_t)j->e->decoder->positions + 1 - s->prompt.ids.n, submitted = 1;
@@ -92,9 +92,13 @@ static bool decode_on_device(struct job *j) {
     uint32_t id;
     record_push(j->rec, RECORD_STAGES, "decode", -1);
     begin_steps(j);
+    size_t portion = (size_t)decoder_steps_portion(j->e->steps);
     while (s->more && !cancelled) {
-        for (; submitted < most && submitted < s->out->ids.n + STEPS_AHEAD; submitted++)
-            decoder_steps_submit(j->e->steps, 1);
+        while (submitted < most && submitted < s->out->ids.n + (portion > 1 ? portion / 2 : PORTIONS_AHEAD)) {
+            size_t n = MIN(portion, most - submitted);
+            decoder_steps_submit(j->e->steps, (int)n);
+            submitted += n;
+        }
         if (!decoder_steps_take(j->e->steps, &id)) break; /* failed: generate() reports the error */
         record_tokens(j->rec, s->request, 1, 1);
         job_take_token(j, s, id);
@@ -102,6 +106,7 @@ static bool decode_on_device(struct job *j) {
         step = clock_mono_ns();
         cancelled = job_is_cancelled(j);
     }
+    decoder_steps_stop(j->e->steps);
     record_pop(j->rec, RECORD_STAGES);
     s->out->decode_ms = job_ms_since(start);
     return !cancelled || !s->more;

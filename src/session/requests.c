@@ -48,6 +48,7 @@ json_t *request_load(const struct settings *s, const char *device) {
     set_text(r, "device", device);
     set_int(r, "threads", s->engine.threads);
     if (s->engine.exact) json_object_set_new(r, "exact", json_true());
+    if (s->engine.decode && strcmp(s->engine.decode, "auto") != 0) set_text(r, "decode", s->engine.decode);
     set_int(r, "max_context", s->engine.max_context);
     if (s->model.stages) json_object_set_new(r, "stages", to_json(s->model.stages));
     return with_extra(r, s->engine.load);

@@ -6,6 +6,7 @@
  *     cuda_check products                     speed of products and attention of the models
  *     cuda_check long CONFIG PROMPT NEW       the same tokens twice, up to the end of the context
  *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
+ *     cuda_check persistent CONFIG LAYERS PROMPT NEW   the persistent kernel against the graph
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
  * Run from the root of the source tree. Exit status 1: something differs. */
 #include <jansson.h>
@@ -23,6 +24,7 @@
 #include "engine/compute/threads.h"
 #include "engine/cpu/cpu.h"
 #include "engine/cuda/cuda.h"
+#include "engine/decoder/steps.h"
 #include "driver/cuda.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
@@ -374,6 +376,7 @@ static void check_operators(void) {
 }
 
 /* ---- whole models */
+static const char *decode_path; /* of the next model */
 static struct engine *open_model(const char *dir, const char *dtype, const char *device,
                                  long long weights_seed, int max_context) {
     struct err err;
@@ -385,6 +388,7 @@ static struct engine *open_model(const char *dir, const char *dtype, const char 
             .weights = source,
             .dtype = dtype,
             .device = device,
+            .decode = decode_path,
             .max_context = max_context,
             /* the CPU is the reference; with f32 weights the GPU computes in float throughout */
             .exact = strncmp(device, "cuda", 4) != 0 || (dtype && strcmp(dtype, "f32") == 0),
@@ -720,6 +724,77 @@ static void check_memory(const char *config, int layers) {
     json_decref(root);
 }
 
+/* ---- the persistent kernel */
+static void set_layers(json_t *root, int layers) {
+    json_t *text = json_object_get(root, "language_config") ? json_object_get(root, "language_config") : root;
+    json_object_set_new(text, "num_hidden_layers", json_integer(layers));
+    if (json_object_get(root, "num_hidden_layers"))
+        json_object_set_new(root, "num_hidden_layers", json_integer(layers));
+}
+
+enum { VECTORS = 4 };
+struct decoded {
+    float *v[VECTORS]; /* as in enum decode_vector, after one step */
+    struct engine_result out;
+    double tokens_per_s;
+};
+
+static struct decoded decode_with(const char *path, const char *dir, const struct engine_request *r,
+                                  int context, const size_t *sizes) {
+    struct decoded d = { 0 };
+    decode_path = path;
+    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, context);
+    decode_path = NULL;
+    if (!e->steps) die("the model has no decoding steps");
+    struct engine_request one = *r;
+    one.max_new_tokens = 2; /* the first token comes from the prompt */
+    struct engine_result first = infer(e, &one);
+    for (int i = 0; i < VECTORS; i++) {
+        d.v[i] = xcalloc(sizes[i], sizeof **d.v);
+        decoder_steps_read(e->steps, (enum decode_vector)i, d.v[i], sizes[i]);
+    }
+    engine_result_free(&first);
+    first = infer(e, r);
+    d.out = infer(e, r);
+    if (equal_tokens(&first, &d.out) != first.ids.n) {
+        printf("FAIL %s: the second run differs at token %zu\n", path, equal_tokens(&first, &d.out));
+        failures++;
+    }
+    d.tokens_per_s = (double)(d.out.ids.n - 1) / d.out.decode_ms * 1e3;
+    engine_result_free(&first);
+    engine_close(e);
+    return d;
+}
+
+static void check_persistent(const char *config, int layers, int prompt, int tokens) {
+    static const char *const names[VECTORS] = { "qkv", "hidden", "x", "logits" };
+    struct err err;
+    json_t *root = jsonr_load_path(config, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    set_layers(root, layers);
+    char *dir = model_folder(root);
+    const char *image = NULL;
+    uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
+    struct engine_request r = request_of(ids, prompt, tokens, &image);
+    /* one layer: the dense one */
+    size_t sizes[VECTORS] = { 3840, layers == 1 ? 6848 : 7168, 1280, 129280 };
+    struct decoded a = decode_with("graph", dir, &r, prompt + tokens, sizes),
+                   b = decode_with("persistent", dir, &r, prompt + tokens, sizes);
+    for (int i = 0; i < VECTORS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "persistent, %d layers: %s", layers, names[i]);
+        report(name, a.v[i], b.v[i], sizes[i], 1e-2);
+        free(a.v[i]), free(b.v[i]);
+    }
+    size_t same = equal_tokens(&a.out, &b.out);
+    printf("persistent, %d layers: %zu of %zu tokens equal; graph %.1f tokens/s, persistent %.1f tokens/s\n",
+           layers, same, a.out.ids.n, a.tokens_per_s, b.tokens_per_s);
+    fflush(stdout);
+    engine_result_free(&a.out), engine_result_free(&b.out);
+    free(ids), free(dir);
+    json_decref(root);
+}
+
 static void speed(const char *config, int prompt, int tokens, const char *image) {
     struct err err;
     json_t *root = jsonr_load_path(config, 16 << 20, &err);
@@ -754,7 +829,8 @@ int main(int argc, char **argv) {
     struct err err;
     if (argc < 2)
         die("usage: cuda_check ops | products | tokens NAME... | logits CONFIG LAYERS PROMPT [IMAGE] | "
-            "speed CONFIG PROMPT NEW [IMAGE] | long CONFIG PROMPT NEW | many NAME REQUESTS | memory CONFIG "
+            "speed CONFIG PROMPT NEW [IMAGE] | persistent CONFIG LAYERS PROMPT NEW | long CONFIG PROMPT NEW "
+            "| many NAME REQUESTS | memory CONFIG "
             "LAYERS");
     if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0) {
         struct threads *threads = threads_open(0);
@@ -779,7 +855,10 @@ int main(int argc, char **argv) {
         check_many(argv[2], atoi(argv[3]));
     } else if (strcmp(argv[1], "memory") == 0 && argc == 4) {
         check_memory(argv[2], atoi(argv[3]));
+    } else if (strcmp(argv[1], "persistent") == 0 && argc == 6) {
+        check_persistent(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
     } else if (strcmp(argv[1], "speed") == 0 && argc >= 5) {
+        decode_path = getenv("CUDA_CHECK_DECODE");
         speed(argv[2], atoi(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL);
     }
     printf("%d failures\n", failures);

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/log.h"
 #include "base/vec.h"
 #include "engine/cuda/internal.h"
+#include "engine/cuda/persistent.h"
 #include "engine/ops/decode.h"
 
 enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
@@ -33,6 +35,7 @@ struct cuda_decode {
     unsigned long long *stamps; /* [layers * 5 + 2]: times of the kernels; NULL: not measured */
     /* host memory and its address on the device; -1: the token is not ready yet */
     int *out, *out_device;
+    struct cuda_persistent *persistent; /* NULL: steps run as graphs */
 };
 
 /* ---- which models */
@@ -71,7 +74,8 @@ static void *device_memory(struct cuda_decode *d, size_t bytes) {
 
 static void allocate(struct cuda_decode *d) {
     const struct decode_plan *p = &d->plan;
-    size_t heads = (size_t)p->heads, dim = (size_t)p->dim, hidden = (size_t)p->hidden, widest = 0;
+    size_t heads = (size_t)p->heads, dim = (size_t)p->dim, hidden = (size_t)p->hidden;
+    size_t widest = (size_t)P_SLOTS * P_INNER; /* the persistent kernel pads dense layers to this width */
     for (int i = 0; i < p->layers; i++) {
         const struct decode_layer *l = &p->layer[i];
         size_t inner = (size_t)(l->router ? l->experts[0].gate.w.rows * l->routing.k + l->shared.gate.w.rows
@@ -350,12 +354,37 @@ static void print_stamps(const struct cuda_decode *d) {
     free(v);
 }
 
+/* ---- the persistent kernel */
+static void open_persistent(struct cuda_decode *d) {
+    char why[160];
+    struct persistent_args buffers = { .state = d->state,
+                                       .rules = d->rules,
+                                       .qkv = d->qkv,
+                                       .parts = d->parts,
+                                       .h = d->h,
+                                       .x = d->x,
+                                       .logits = d->logits,
+                                       .sequence = d->sequence,
+                                       .ban_list = d->ban_list,
+                                       .ban_bits = d->ban_bits,
+                                       .out = d->out_device };
+    d->persistent = cuda_persistent_open(d->c, &d->plan, &buffers, why, sizeof why);
+    if (!d->persistent)
+        log_warn("decode=persistent: the kernel is not used, because %s; steps run as graphs", why);
+}
+
 /* ---- calls */
 static void decode_close(void *decode) {
     struct cuda_decode *d = decode;
     if (!d) return;
     d->c->d->stream_wait(d->c->stream);
-    if (d->stamps && !d->c->failed) print_stamps(d);
+    if (d->stamps && !d->c->failed) {
+        if (d->persistent)
+            cuda_persistent_print_times(d->persistent);
+        else
+            print_stamps(d);
+    }
+    cuda_persistent_close(d->persistent);
     if (d->exec) d->c->d->exec_destroy(d->exec);
     if (d->out) d->c->d->host_free(d->out);
     for (size_t i = 0; i < d->memory.n; i++) cuda_memory_free(d->c, d->memory.v[i]);
@@ -375,6 +404,7 @@ static void *decode_open(void *context, const struct decode_plan *plan) {
     d->splits = MIN(MAX((wanted + CLUSTER - 1) / CLUSTER * CLUSTER, CLUSTER), MOST_SPLITS);
     allocate(d);
     capture(d);
+    if (plan->path == DECODE_PERSISTENT) open_persistent(d);
     return d;
 }
 
@@ -392,6 +422,7 @@ static void decode_begin(void *decode, const struct decode_start *s) {
         rules.allow[rules.nallow++] = (int)s->allow[i];
     if (d->c->failed || !cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "a kernel")) return;
     d->taken = 0;
+    if (d->persistent) cuda_persistent_stop(d->persistent, false);
     memset(d->out, 0xff, ((size_t)d->plan.max_context + 2) * sizeof *d->out);
     put(d, d->state, &state, sizeof state);
     put(d, d->rules, &rules, sizeof rules);
@@ -403,8 +434,20 @@ static void decode_begin(void *decode, const struct decode_start *s) {
                 "clearing memory");
 }
 
+static int decode_portion(void *decode) { return ((struct cuda_decode *)decode)->persistent ? 64 : 1; }
+
+static void decode_stop(void *decode) {
+    struct cuda_decode *d = decode;
+    if (d->persistent) cuda_persistent_stop(d->persistent, true);
+}
+
 static void decode_submit(void *decode, int steps) {
     struct cuda_decode *d = decode;
+    if (d->persistent) {
+        if (cuda_persistent_run(d->persistent, steps)) return;
+        cuda_persistent_close(d->persistent);
+        d->persistent = NULL;
+    }
     for (int i = 0; i < steps && !d->c->failed; i++)
         cuda_ok(d->c, d->c->d->graph_launch(d->exec, d->c->stream), "a decoding step");
 }
@@ -424,14 +467,26 @@ static bool decode_take(void *decode, uint32_t *token) {
         int rc = d->c->d->stream_query(d->c->stream);
         if (rc == CU_NOT_READY) continue;
         if (rc == CU_OK && __atomic_load_n(at, __ATOMIC_ACQUIRE) >= 0) continue;
+        char why[160] = "";
+        if (d->persistent && cuda_persistent_fault(d->persistent, why, sizeof why))
+            log_warn("the persistent kernel gave up: %s", why);
         cuda_ok(d->c, rc == CU_OK ? 999 : rc, "a decoding step");
     }
+}
+
+static void decode_read(void *decode, enum decode_vector which, float *to, size_t n) {
+    struct cuda_decode *d = decode;
+    const float *const from[] = { d->qkv, d->h, d->x, d->logits }; /* as in enum decode_vector */
+    cuda_copy_out(d->c, to, from[which], n * sizeof *to);
 }
 
 const struct ops_decode_calls cuda_decode_calls = {
     .open = decode_open,
     .close = decode_close,
     .begin = decode_begin,
+    .portion = decode_portion,
     .submit = decode_submit,
+    .stop = decode_stop,
     .take = decode_take,
+    .read = decode_read,
 };

@@ -51,7 +51,9 @@ enum kernel_id {
 /* The files of kernels (*.cu). */
 #define CUDA_MODULES(X) \
     X(operators)        \
-    X(rows) X(linear) X(gemm) X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) X(experts)
+    X(rows)             \
+    X(linear)           \
+    X(gemm) X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) X(experts) X(persistent)
 enum module_id {
 #define X(file) MODULE_##file,
     CUDA_MODULES(X)

@@ -10,10 +10,15 @@
 #include "engine/ops/decode.h"
 
 struct decoder_steps;
-struct decoder_steps *decoder_steps_open(struct decoder *d); /* after weights_finish(); NULL: not available */
-void decoder_steps_close(struct decoder_steps *s);           /* NULL: nothing */
+/* after weights_finish(); NULL: not available */
+struct decoder_steps *decoder_steps_open(struct decoder *d, enum decode_path path);
+void decoder_steps_close(struct decoder_steps *s); /* NULL: nothing */
 void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start);
+int decoder_steps_portion(struct decoder_steps *s); /* how many steps are best submitted at once */
 void decoder_steps_submit(struct decoder_steps *s, int steps);
+void decoder_steps_stop(struct decoder_steps *s); /* discards steps that have not started yet */
 bool decoder_steps_take(struct decoder_steps *s, uint32_t *token); /* false: see ops_check() */
+/* Reads n numbers of a vector of the last step, for tests. */
+void decoder_steps_read(struct decoder_steps *s, enum decode_vector which, float *to, size_t n);
 
 #endif

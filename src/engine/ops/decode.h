@@ -26,7 +26,11 @@ struct decode_layer {
     struct routing routing;
 };
 
+/* How steps run: as one graph per step, in one kernel for many steps, or as the backend thinks best. */
+enum decode_path { DECODE_AUTO, DECODE_GRAPH, DECODE_PERSISTENT };
+
 struct decode_plan {
+    enum decode_path path;
     int hidden, heads, kv_heads, dim, vocab, max_context;
     float eps, scale; /* eps of the norms, scale of the scores */
     struct matrix embed;
@@ -50,14 +54,23 @@ struct decode_start {
 
 enum { DECODE_MOST_ALLOWED = 4 };
 
+/* Vectors of the last step, for tests. */
+enum decode_vector { DECODE_QKV, DECODE_HIDDEN, DECODE_X, DECODE_LOGITS };
+
 struct ops_decode_calls {
     /* returns NULL if this model is not supported */
     void *(*open)(void *context, const struct decode_plan *plan);
     void (*close)(void *decode);
     void (*begin)(void *decode, const struct decode_start *start);
+    /* returns how many steps are best submitted at once */
+    int (*portion)(void *decode);
     void (*submit)(void *decode, int steps);
+    /* Discards submitted steps that have not started yet, so that they do not delay the next request. */
+    void (*stop)(void *decode);
     /* Waits for the next token. Returns false if the device failed (ops_check). */
     bool (*take)(void *decode, uint32_t *token);
+    /* Reads the first n numbers of a vector after all steps have ended. */
+    void (*read)(void *decode, enum decode_vector which, float *to, size_t n);
 };
 
 #endif

@@ -80,6 +80,7 @@ static int parse_load(struct protocol_request *r, struct err *err) {
         get_str(r->root, "dtype", &r->load.dtype, err) < 0 ||
         get_str(r->root, "device", &r->load.device, err) < 0 ||
         get_str(r->root, "kv_dtype", &r->load.kv_dtype, err) < 0 ||
+        get_str(r->root, "decode", &r->load.decode, err) < 0 ||
         get_int(r->root, "threads", 0, 256, &threads, err) < 0 ||
         get_bool(r->root, "exact", &r->load.exact, err) < 0 ||
         get_int(r->root, "max_context", 0, 1 << 24, &context, err) < 0)

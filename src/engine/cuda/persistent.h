@@ -1,0 +1,30 @@
+/* The persistent kernel for DeepSeek-OCR's decoder (persistent.cu), as decode.c uses it. */
+#ifndef ENGINE_CUDA_PERSISTENT_H
+#define ENGINE_CUDA_PERSISTENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/cuda/internal.h"
+#include "engine/cuda/persistent_layout.h"
+#include "engine/ops/decode.h"
+
+struct cuda_persistent;
+
+/* Stores the weights of the model a second time, in the kernel's order. `buffers` names the memory that the
+ * kernel shares with the graph. Returns NULL if the kernel does not run this model on this GPU; `why` then
+ * receives the reason. */
+struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode_plan *plan,
+                                             const struct persistent_args *buffers, char *why, size_t room);
+void cuda_persistent_close(struct cuda_persistent *p);
+/* Starts the kernel for this many steps. Returns false if its blocks cannot all run at the same time; the
+ * caller then uses the graph. */
+bool cuda_persistent_run(struct cuda_persistent *p, int steps);
+/* Requests that the kernel ends after the current step; `stop` false withdraws the request. */
+void cuda_persistent_stop(struct cuda_persistent *p, bool stop);
+/* Writes the reason to `to` if the kernel gave up waiting. Returns false if it did not. */
+bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t room);
+/* Prints the average time per step of every phase. */
+void cuda_persistent_print_times(struct cuda_persistent *p);
+
+#endif
