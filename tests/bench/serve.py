@@ -1,11 +1,12 @@
 """serve.py: the server with many generated runs, on SQLite and on PostgreSQL.
 
-    make bench-serve                    100,000 runs; takes about 10 minutes
+    make bench-serve                    100,000 runs; takes about 6 minutes on an idle machine with 2 cores
     python3 tests/bench/serve.py --runs 10000 --seconds 2
 
 Prints the time to index the runs, the time of `inferprof runs`, the latency of every page and of the main API calls
-with 8 clients that send the next request at once (wrk), requests per second, CPU time, and the memory of the server. "varied"
-requests have a different URL each time, so that the server's cache of answers does not help.
+with 8 clients that send the next request at once (wrk), requests per second, CPU time of the server (and of the
+PostgreSQL processes), and the memory of the server. "varied" requests have many URLs, so that the server's cache of
+answers helps less or not at all. The last lines are the table of docs/serve.md.
 """
 import argparse
 import json
@@ -25,6 +26,8 @@ import lib  # noqa: E402
 MODELS = ["llama-3-8b", "llama-3-70b", "qwen3-8b", "qwen3-30b-a3b", "deepseek-ocr", "gemma-3-27b", "phi-4", "mistral-7b", "gpt-oss-20b", "embedded"]
 DEVICES = ["NVIDIA H200", "NVIDIA H100 PCIe", "NVIDIA A100-SXM4-80GB", "AMD Instinct MI300X", "cpu"]
 ENGINES = ["native", "hf"]
+P99_MS, RUNS_MS, MEMORY_MB = 100, 50, 200 # targets; a value above its target is printed in bold
+postgres_folder = None
 
 
 def generate(root, runs):
@@ -39,6 +42,9 @@ def generate(root, runs):
         d["run"]["engine"] = ENGINES[i // 50 % 2]
         with open(os.path.join(folder, "metrics.json"), "w", encoding="utf-8") as f:
             json.dump(d, f)
+        if i % 10 == 0:
+            with open(os.path.join(folder, ".tags"), "w", encoding="utf-8") as f:
+                f.write("nightly\n" + ("release\n" if i % 5000 == 0 else ""))
 
 
 def start_postgres(folder):
@@ -53,6 +59,8 @@ def start_postgres(folder):
         shutil.chown(data, "nobody", "nogroup")
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": data, "check": True}
     subprocess.run([*prefix, binaries + "initdb", "-D", data + "/data", "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"], **quiet)
+    global postgres_folder
+    postgres_folder = data + "/data"
     control = [*prefix, binaries + "pg_ctl", "-w", "-s", "-m", "fast", "-D", data + "/data", "-l", data + "/log", "-o",
                f"-c listen_addresses= -c unix_socket_directories={data}"]
     subprocess.run([*control, "start"], **quiet)
@@ -72,6 +80,9 @@ def time_command(words, times=30):
         taken.append((time.monotonic() - start) * 1e3)
     return percentile(taken, 0.5), max(taken)
 
+
+SORT_KEYS = ["name", "model", "device", "engine", "time_per_token", "tokens_per_s", "time_to_first_token", "mfu", "mbu"]
+STAGE_KEYS = ["time", "time_per_token", "tokens_per_s", "mfu", "mbu", "distance"]
 
 LUA = """
 local urls = {%s}
@@ -95,19 +106,35 @@ def measure(server, urls, seconds, scratch):
         f.write(LUA % (",".join(json.dumps(u) for u in urls), random.randrange(len(urls))))
     for u in urls[:3]: # warm
         server.ask("GET", u, raw=True)
-    before = cpu_ms(server.process.pid)
+    before = cpu_ms(server.process.pid) + postgres_cpu_ms()
     out = subprocess.run(["wrk", "-t1", "-c8", f"-d{seconds}s", "--latency", "-s", script, server.url], capture_output=True, text=True, check=True).stdout
     rate = float(re.search(r"Requests/sec:\s+([0-9.]+)", out)[1])
     at = lambda p: milliseconds(re.search(rf"\s{p}%\s+(\S+)", out)[1])
     failed = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
     done = int(re.search(r"(\d+) requests in", out)[1])
-    return rate, at(50), at(99), (cpu_ms(server.process.pid) - before) / max(done, 1), int(failed[1]) if failed else 0
+    return rate, at(50), at(99), (cpu_ms(server.process.pid) + postgres_cpu_ms() - before) / max(done, 1), int(failed[1]) if failed else 0
 
 
 def cpu_ms(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii") as f:
         fields = f.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e3
+
+
+def postgres_cpu_ms():
+    """CPU time of the processes of our PostgreSQL server; 0 without one."""
+    if not postgres_folder:
+        return 0
+    with open(os.path.join(postgres_folder, "postmaster.pid"), encoding="ascii") as f:
+        first = f.readline().strip()
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", first], capture_output=True, text=True, check=False).stdout.split()
+    total = 0
+    for pid in [first, *children]:
+        try:
+            total += cpu_ms(pid)
+        except OSError:
+            pass # it ended meanwhile
+    return total
 
 
 def requests(runs):
@@ -121,6 +148,10 @@ def requests(runs):
         ("page runs, by a figure", ["/runs?stage=decode&sort=time_per_token"]),
         ("page runs, search, varied", [f"/runs?search={w}{c}" for w in words for c in ["", "+", "-", "a", "0", "1", "2", "3", "4", "5"]]),
         ("page runs, older, varied", [f"/runs?until=20{24 + i // 330}-{1 + i // 28 % 12:02}-{1 + i % 28:02}" for i in range(600)]),
+        ("page runs, every order, varied", ["/runs?sort=" + k + o for k in SORT_KEYS for o in ("", "&order=reverse")]
+         + [f"/runs?stage=decode&sort={k}&model={m}" for k in STAGE_KEYS for m in MODELS]),
+        ("page runs, two filters, varied", [f"/runs?device={d.replace(' ', '+')}&host=node{i}" for d in DEVICES for i in range(23)]),
+        ("page runs, tag, varied", [f"/runs?tag={t}&model={m}" for t in ("nightly", "release") for m in ["", "qwen*", *MODELS]]),
         ("page run, varied", ["/runs/" + r for r in some]),
         ("page compare, varied", [f"/compare?a={a}&b={b}" for a, b in zip(some[::2], some[1::2])]),
         ("page trends", ["/trends"]),
@@ -146,47 +177,81 @@ def memory_mb(pid):
 
 
 def one_database(name, root, url, o, scratch):
+    """Measures one database; returns {name of the measurement: values}."""
     program = os.environ["INFERPROF"]
     database = ["--database", url] if url else []
+    results = {}
     start = time.monotonic()
     subprocess.run([program, "runs", "-q", root, *database], stdout=subprocess.DEVNULL, check=True)
     print(f"\n## {name}, {o.runs:,} runs\n")
-    print(f"indexing: {time.monotonic() - start:.1f} s")
-    for words in ([], ["--model", "qwen3-8b"], ["--stage", "decode", "--sort", "time_per_token"]):
-        median, most = time_command([program, "runs", root, *words, *database])
-        print(f"`inferprof runs {' '.join(words)}`: median {median:.0f} ms, slowest of 30: {most:.0f} ms")
+    results["indexing, s"] = time.monotonic() - start
+    print(f"indexing: {results['indexing, s']:.1f} s")
+    for words in ([], ["--model", "qwen3-8b"], ["--stage", "decode", "--sort", "time_per_token"], ["--search", "node11"]):
+        median, most = time_command([program, "runs", root, *words, *database], 20)
+        results[" ".join(["inferprof runs", *words])] = median
+        print(f"`inferprof runs {' '.join(words)}`: median {median:.0f} ms, slowest of 20: {most:.0f} ms")
     s = lib.Server(root, "--rate", "1000000", "--allow-jobs", *database)
     time.sleep(1)
     print("\n| request | requests/s | p50 ms | p99 ms | CPU ms per request |\n|---|---|---|---|---|")
     for what, urls in requests(o.runs):
         rate, p50, p99, cpu, failed = measure(s, urls, o.seconds, scratch)
+        results[what] = (rate, p50, p99, cpu)
         print(f"| {what} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {cpu:.2f} |{f' {failed} requests failed' if failed else ''}", flush=True)
     peak, anonymous = memory_mb(s.process.pid)
+    results["memory"] = peak
     print(f"\nmemory of the server: peak {peak:.0f} MB, of it not file pages {anonymous:.0f} MB at the end")
     s.stop()
+    return results
+
+
+def mark(value, target, digits):
+    text = f"{value:,.{digits}f}"
+    return f"**{text}**" if value > target else text
+
+
+def print_table(o, databases):
+    """The table of docs/serve.md."""
+    print(f"\n## Table of docs/serve.md\n\n{o.runs:,} generated runs, 8 clients, {os.cpu_count()} cores, load average before the start {o.load:.1f}; "
+          "a value above its target is bold\n")
+    names = list(databases)
+    print("| request | " + " | ".join(f"{n}: requests/s | p50 ms | p99 ms | CPU ms" for n in names) + " |")
+    print("|---|" + "---|---|---|---|" * len(names))
+    for what, _ in requests(o.runs):
+        cells = []
+        for n in names:
+            rate, p50, p99, cpu = databases[n][what]
+            cells.append(f"{rate:,.0f} | {p50:.1f} | {mark(p99, P99_MS, 1)} | {cpu:.2f}")
+        print(f"| {what} | " + " | ".join(cells) + " |")
+    print("\n| | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
+    for what in [k for k in databases[names[0]] if k.startswith("inferprof runs")]:
+        print(f"| `{what}`, median | " + " | ".join(mark(databases[n][what], RUNS_MS, 0) + " ms" for n in names) + " |")
+    print("| memory of the server, peak | " + " | ".join(mark(databases[n]["memory"], MEMORY_MB, 0) + " MB" for n in names) + " |")
+    print("| first index of all runs | " + " | ".join(f"{databases[n]['indexing, s']:.0f} s" for n in names) + " |")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--runs", type=int, default=100000)
-    p.add_argument("--seconds", type=int, default=5, help="per kind of request")
+    p.add_argument("--seconds", type=int, default=3, help="per kind of request")
     p.add_argument("--only", choices=["sqlite", "postgresql"])
     p.add_argument("--keep", metavar="DIR", help="generate the runs here, or use those that are there")
     o = p.parse_args()
+    o.load = os.getloadavg()[0]
     scratch = tempfile.mkdtemp(prefix="inferprof-bench.", dir="/tmp")
     os.environ["TMPDIR"] = scratch
     os.mkdir(os.path.join(scratch, "work"))
-    stop = None
+    stop, databases = None, {}
     try:
         root = o.keep or os.path.join(scratch, "runs")
         if not os.path.isdir(root):
             generate(root, o.runs)
-        print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+        print(f"load average {o.load:.1f}, {os.cpu_count()} cores", flush=True)
         if o.only != "postgresql":
-            one_database("SQLite", root, None, o, scratch)
+            databases["SQLite"] = one_database("SQLite", root, None, o, scratch)
         if o.only != "sqlite":
             url, stop = start_postgres(scratch)
-            one_database("PostgreSQL", root, url, o, scratch)
+            databases["PostgreSQL"] = one_database("PostgreSQL", root, url, o, scratch)
+        print_table(o, databases)
     finally:
         if stop:
             subprocess.run(stop, cwd="/tmp", check=False)
