@@ -52,6 +52,23 @@ void part_date(struct strbuf *out, int64_t ns) {
     strbuf_addf(out, "<td class=\"date\">%s</td>", text_date(ns > 0 ? (uint64_t)ns : 0).s);
 }
 
+void part_day(struct strbuf *out, int64_t ns) {
+    strbuf_addf(out, "<td class=\"date\">%.10s</td>", text_date(ns > 0 ? (uint64_t)ns : 0).s);
+}
+
+bool part_same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
+
+void part_empty(struct strbuf *out, const char *message, bool no_runs) {
+    strbuf_addstr(out, "<div class=\"empty\"><p>");
+    html_escape(out, message);
+    strbuf_addstr(out, "</p>");
+    if (no_runs)
+        strbuf_addstr(out,
+                      "<p>Profile a model with <code>inferprof profile</code>, or send a run from another "
+                      "machine with <code>inferprof push</code>.</p>");
+    strbuf_addstr(out, "</div>\n");
+}
+
 static void add_option(struct strbuf *out, const char *value, const char *text, bool selected) {
     strbuf_addstr(out, "<option value=\"");
     html_escape(out, value);
@@ -60,15 +77,16 @@ static void add_option(struct strbuf *out, const char *value, const char *text, 
     strbuf_addstr(out, "</option>");
 }
 
-void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values, size_t n,
-                 const char *selected, const char *any) {
+void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values,
+                 const char *const *texts, size_t n, const char *selected, const char *any) {
     bool found = false;
     strbuf_addf(out, "<label>%s <select name=\"%s\">", label, name);
     if (any) add_option(out, "", any, !selected || !*selected);
     for (size_t i = 0; i < n; i++) {
         bool is = selected && strcmp(selected, values[i]) == 0;
         found |= is;
-        add_option(out, values[i], *values[i] ? values[i] : "–", is);
+        const char *text = texts ? texts[i] : values[i];
+        add_option(out, values[i], *text ? text : "–", is);
     }
     if (selected && *selected && !found) add_option(out, selected, selected, true);
     strbuf_addstr(out, "</select></label>\n");
@@ -134,6 +152,7 @@ static void draw_grid(const struct chart *c) {
         svg_line(c->out, c->left, chart_y(c, v), c->right, chart_y(c, v), "axis");
         svg_text(c->out, c->left - 8, chart_y(c, v) + 4, SVG_END, "", text_num(v, decimals).s);
     }
+    if (c->points->unit) svg_text(c->out, c->left - 8, c->top + 4, SVG_END, "", c->points->unit);
     size_t last = c->points->n - 1;
     char date[40];
     snprintf(date, sizeof date, "%.10s", text_date((uint64_t)c->points->v[0].started_ns).s);
@@ -159,7 +178,7 @@ static void draw_changes(const struct chart *c, const struct change_point *chang
         snprintf(label, sizeof label, "%s%s", changes[i].change > 0 ? "+" : "",
                  text_percent(changes[i].change).s);
         svg_line(c->out, x, c->top, x, c->bottom, worse ? "worse" : "better");
-        svg_text(c->out, x + (x > c->right - 60 ? -4 : 4), c->top + 12 + 14 * (double)(i % 2),
+        svg_text(c->out, x + (x > c->right - 60 ? -4 : 4), c->top - 3 - 12 * (double)(i % 2),
                  x > c->right - 60 ? SVG_END : SVG_START, worse ? "worse-text" : "better-text", label);
     }
 }
@@ -198,7 +217,7 @@ void part_trend_chart(struct strbuf *out, const struct history_points *points,
     if (points->n == 0) return;
     c.left = 64;
     c.right = width - 16;
-    c.top = 12;
+    c.top = 26; /* below the unit */
     c.bottom = c.height - 28;
     find_range(&c);
     svg_open(out, width, c.height, css_class, "Values over time");

@@ -14,10 +14,14 @@ void part_link(struct strbuf *out, const char *path, const char *const *pairs, c
 /* Appends "?key=value&...", escaped for an attribute. The list of pairs ends with NULL. Pairs with the value
  * NULL are omitted. */
 void part_query(struct strbuf *out, const char *const *pairs);
-void part_date(struct strbuf *out, int64_t ns); /* a table cell */
-/* An option list: <select name=...>. */
-void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values, size_t n,
-                 const char *selected, const char *any);
+void part_date(struct strbuf *out, int64_t ns); /* a table cell with date and time */
+void part_day(struct strbuf *out, int64_t ns);  /* a table cell with the date */
+/* An option list: <select name=...>. `texts` are the shown texts; NULL: the values themselves. */
+void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values,
+                 const char *const *texts, size_t n, const char *selected, const char *any);
+/* A message instead of a table without rows. `no_runs`: adds how to get the first run. */
+void part_empty(struct strbuf *out, const char *message, bool no_runs);
+bool part_same_text(const char *a, const char *b); /* NULL is the same as "" */
 void part_series_title(struct strbuf *out, const char *model, const char *device, const char *engine);
 /* Draws the values of a series as a line with its change points. `width` is in user units. */
 struct change_point;

@@ -1,0 +1,205 @@
+/* One run: figures, findings, stages, kernels and environment. */
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/html.h"
+#include "base/util.h"
+#include "report/html.h"
+#include "serve/api.h"
+#include "serve/page_parts.h"
+#include "serve/pages.h"
+#include "serve/server.h"
+
+static void add_figure(struct strbuf *out, const char *name, const char *value, const char *detail) {
+    strbuf_addf(out, "<div><dt>%s</dt><dd>", name);
+    html_escape(out, value);
+    strbuf_addstr(out, "<small>");
+    html_escape(out, detail);
+    strbuf_addstr(out, "</small></dd></div>\n");
+}
+
+static void add_figures(struct strbuf *out, const struct history_run *run) {
+    strbuf_addstr(out, "<dl class=\"figures\">\n");
+    add_figure(out, "Time to first token", text_ms(run->time_to_first_token_ms).s, "");
+    add_figure(out, "Time per token", text_ms(run->time_per_token_ms).s, "");
+    add_figure(out, "Decode rate", text_num(run->tokens_per_s, 1).s, "tokens/s");
+    add_figure(out, "MFU", text_percent(run->mfu).s, "prefill and decode");
+    add_figure(out, "MBU", text_percent(run->mbu).s, "prefill and decode");
+    strbuf_addstr(out, "</dl>\n");
+}
+
+static void add_run_findings(struct strbuf *out, const struct run_record *r) {
+    if (!r->findings.n) return;
+    html_section(out, "findings", "Findings", NULL);
+    strbuf_addstr(out, "<ul class=\"findings\">\n");
+    for (size_t i = 0; i < MIN(r->findings.n, 6); i++) {
+        const struct record_finding *f = &r->findings.v[i];
+        strbuf_addstr(out, "<li>");
+        if (isfinite(f->saving_ms)) {
+            strbuf_addf(out, "<div class=\"save\">%s <small>", text_ms(f->saving_ms).s);
+            if (isfinite(f->saving_percent))
+                strbuf_addf(out, "up to %s of ", text_percent(f->saving_percent / 100).s);
+            html_escape(out, f->stage);
+            strbuf_addstr(out, "</small></div>");
+        }
+        strbuf_addstr(out, "<h3>");
+        html_escape(out, f->title);
+        strbuf_addstr(out, "</h3><p>");
+        html_escape(out, f->evidence);
+        strbuf_addstr(out, "</p><p class=\"do\">");
+        html_escape(out, f->advice);
+        strbuf_addstr(out, "</p><div class=\"tag\">");
+        html_escape(out, f->rule);
+        strbuf_addstr(out, "</div></li>\n");
+    }
+    strbuf_addstr(out, "</ul>\n");
+    html_section_end(out);
+}
+
+static void add_stage_row(struct strbuf *out, const struct history_run *run, const struct record_stage *s) {
+    const char *pairs[] = { "model",  run->model ? run->model : "",
+                            "device", run->device ? run->device : "",
+                            "engine", run->engine ? run->engine : "",
+                            "stage",  s->name,
+                            "metric", "time",
+                            NULL };
+    strbuf_addf(out, "<tr%s><td>", s->parent ? " class=\"sub\"" : "");
+    part_link(out, "/trends", pairs, s->name);
+    strbuf_addstr(out, "</td>");
+    part_number(out, text_ms_number(s->time_ms).s);
+    char interval[96] = "–";
+    if (isfinite(s->ci95_low_ms))
+        snprintf(interval, sizeof interval, "%s to %s", text_ms_number(s->ci95_low_ms).s,
+                 text_ms_number(s->ci95_high_ms).s);
+    part_number(out, interval);
+    part_number(out, text_ms_number(s->time_per_token_ms).s);
+    part_number(out, text_num(s->tokens_per_s, 1).s);
+    part_number(out, text_ms_number(s->floor_ms).s);
+    part_number(out, text_times(s->distance).s);
+    part_number(out, text_percent(s->mfu).s);
+    part_number(out, text_percent(s->mbu).s);
+    strbuf_addstr(out, "</tr>\n");
+}
+
+static void add_stages(struct strbuf *out, const struct history_run *run, const struct run_record *r) {
+    if (!r->stages.n) return;
+    html_section(out, "stages", "Stages",
+                 "Median of the timed repeats with its 95% interval. A stage links to its trend.");
+    strbuf_addstr(out,
+                  "<div class=\"scroll\"><table><thead><tr><th>stage</th><th class=\"n\">time ms</th><th "
+                  "class=\"n\">95% CI</th><th class=\"n\">per token ms</th><th class=\"n\">tok/s</th><th "
+                  "class=\"n\">roofline ms</th><th class=\"n\">distance</th><th class=\"n\">MFU</th><th "
+                  "class=\"n\">MBU</th></tr></thead>\n<tbody>\n");
+    for (size_t i = 0; i < r->stages.n; i++) add_stage_row(out, run, &r->stages.v[i]);
+    strbuf_addstr(out, "</tbody></table></div>\n");
+    html_section_end(out);
+}
+
+static void add_kernels(struct strbuf *out, const struct run_record *r) {
+    if (!r->kernels.n) return;
+    html_section(out, "kernels", "Kernels", "The kernel classes with most time.");
+    strbuf_addstr(
+        out, "<div class=\"scroll\"><table><thead><tr><th>kernel</th><th>category</th><th>stage</th><th "
+             "class=\"n\">time ms</th><th class=\"n\">share</th><th class=\"n\">calls</th></tr></thead>\n"
+             "<tbody>\n");
+    for (size_t i = 0; i < r->kernels.n; i++) {
+        const struct record_kernel *k = &r->kernels.v[i];
+        strbuf_addstr(out, "<tr><td class=\"name\">");
+        html_escape(out, k->name);
+        strbuf_addstr(out, "</td>");
+        part_cell(out, k->category);
+        part_cell(out, k->stage);
+        part_number(out, text_ms_number(k->owned_ns / 1e6).s);
+        part_number(out, text_percent(k->share).s);
+        part_number(out, isnan(k->calls) ? "–" : text_count((uint64_t)k->calls).s);
+        strbuf_addstr(out, "</tr>\n");
+    }
+    strbuf_addstr(out, "</tbody></table></div>\n");
+    html_section_end(out);
+}
+
+static void add_environment(struct strbuf *out, const struct history_run *run, const struct run_record *r) {
+    if (!r->env.n && !run->command) return;
+    html_section(out, "environment", "Environment", NULL);
+    if (run->command) {
+        strbuf_addstr(out, "<pre>");
+        html_escape(out, run->command);
+        strbuf_addstr(out, "</pre>\n");
+    }
+    strbuf_addstr(out, "<dl class=\"env\">\n");
+    for (size_t i = 0; i < r->env.n; i++) {
+        strbuf_addstr(out, "<dt>");
+        html_escape(out, r->env.v[i].key);
+        strbuf_addstr(out, "</dt><dd>");
+        html_escape(out, text_or_dash(r->env.v[i].value));
+        strbuf_addstr(out, "</dd>\n");
+    }
+    strbuf_addstr(out, "</dl>\n");
+    html_section_end(out);
+}
+
+static void add_actions(struct strbuf *out, const struct history_run *run, bool has_report) {
+    const char *pairs[] = { "model", run->model, "device", run->device, "engine", run->engine, NULL };
+    strbuf_addstr(out, "<p class=\"actions\">");
+    if (has_report) {
+        strbuf_addstr(out, "<a class=\"button\" href=\"");
+        page_run_link(out, run->name);
+        strbuf_addstr(out, "/report\">Full report</a> ");
+    }
+    part_link(out, "/trends", pairs, "Trends");
+    strbuf_addstr(out, " ");
+    part_link(out, "/runs", pairs, "Runs of this series");
+    strbuf_addstr(out, " <a href=\"/api/v1/runs/");
+    page_url(out, run->name);
+    strbuf_addstr(out, "\">JSON</a> <a href=\"/api/v1/runs/");
+    page_url(out, run->name);
+    strbuf_addstr(out, "/artifacts\">Files</a></p>\n");
+}
+
+static void show_run(struct request *q, const struct history_run *run, const struct run_record *r,
+                     bool has_report) {
+    struct strbuf *out = &q->out;
+    page_open(q, run->name, "runs");
+    strbuf_addstr(out, "<div class=\"head run\"><h1>");
+    html_escape(out, run->title ? run->title : run->name);
+    strbuf_addstr(out, "</h1><div class=\"meta\"><span>");
+    html_escape(out, run->name);
+    strbuf_addf(out, "</span><span>%s</span><span>", text_date((uint64_t)run->started_ns).s);
+    html_escape(out, text_or_dash(run->device));
+    strbuf_addstr(out, "</span><span>host ");
+    html_escape(out, text_or_dash(run->host));
+    strbuf_addstr(out, "</span><span>inferprof ");
+    html_escape(out, text_or_dash(run->version));
+    strbuf_addstr(out, "</span></div></div>\n");
+    if (run->missing)
+        strbuf_addstr(out, "<p class=\"notice\">The folder of this run was moved or deleted.</p>\n");
+    if (run->incomplete) strbuf_addstr(out, "<p class=\"notice\">This run did not finish.</p>\n");
+    add_actions(out, run, has_report);
+    add_figures(out, run);
+    add_run_findings(out, r);
+    add_stages(out, run, r);
+    add_kernels(out, r);
+    add_environment(out, run, r);
+    page_close(q);
+}
+
+void page_run(struct request *q) {
+    struct history_run run;
+    struct run_record r;
+    struct err err;
+    struct history *h = request_history(q);
+    if (!h) return;
+    if (api_find_run(q, h, q->arguments[0], &run)) {
+        if (history_details(h, run.id, &r, &err) < 0)
+            request_database_failed(q, &err);
+        else {
+            int report = run.here && !run.missing ? api_open_artifact(h, &run, "report.html") : -1;
+            show_run(q, &run, &r, report >= 0);
+            if (report >= 0) close(report);
+            run_record_free(&r);
+        }
+        history_run_free(&run);
+    }
+    request_done(q, h);
+}
