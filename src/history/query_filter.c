@@ -78,7 +78,12 @@ struct words {
 static void split_words(const char *text, struct words *w) {
     w->n = 0;
     w->indexed = true;
-    snprintf(w->buffer, sizeof w->buffer, "%s", text ? text : "");
+    size_t length = text ? strlen(text) : 0;
+    if (length >= sizeof w->buffer) { /* only whole characters are copied */
+        length = sizeof w->buffer - 1;
+        while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) length--;
+    }
+    snprintf(w->buffer, sizeof w->buffer, "%.*s", (int)length, text ? text : "");
     char *rest = w->buffer;
     for (char *word; w->n < WORDS_MAX && (word = strtok_r(rest, " \t", &rest));) {
         size_t n = strlen(word);

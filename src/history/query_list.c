@@ -7,6 +7,7 @@
 
 #include "base/die.h"
 #include "base/strbuf.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "history/query.h"
@@ -84,6 +85,7 @@ static int parse_cursor(const char *cursor, const struct sort_key *key, int64_t 
         if (!bad && strcmp(key->key, "started") == 0)
             bad = strspn(s.buf, "0123456789-") != s.len || s.len > 18 + 1;
     }
+    bad = bad || !utf8_valid(s.buf, s.len);
     *value = strbuf_detach(&s);
     if (!bad) return 0;
     free(*value);

@@ -12,21 +12,33 @@
 #include "base/vec.h"
 #include "run/saved_metrics.h"
 
-#define TEXT_BYTES 4000 /* longer texts are truncated, because they come from untrusted files */
-#define ROWS 500        /* largest number of rows per table and run */
+/* Longer texts are truncated, because they come from untrusted files. Names are columns of indexes, and
+ * PostgreSQL limits a row of an index to 2,704 bytes. */
+#define TEXT_BYTES 4000
+#define NAME_BYTES 200
+#define COUNT_MAX 1e15
+#define ROWS 500 /* largest number of rows per table and run */
 
-/* Copies at most TEXT_BYTES bytes, and only whole characters. */
-static char *copy_text(const char *text) {
+/* Copies at most `most` bytes, and only whole characters. */
+static char *copy_text(const char *text, size_t most) {
     if (!text) return NULL;
     size_t n = strlen(text);
-    if (n > TEXT_BYTES) {
-        n = TEXT_BYTES;
+    if (n > most) {
+        n = most;
         while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
     }
     return xstrndup(text, n);
 }
 
-static char *member_text(const json_t *o, const char *key) { return copy_text(jsonr_text(o, key)); }
+static char *member_text(const json_t *o, const char *key) {
+    return copy_text(jsonr_text(o, key), TEXT_BYTES);
+}
+
+/* An empty name is unknown. */
+static char *member_name(const json_t *o, const char *key) {
+    const char *text = jsonr_text(o, key);
+    return text && *text ? copy_text(text, NAME_BYTES) : NULL;
+}
 
 static bool member_true(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
@@ -36,16 +48,22 @@ static double member_positive(const json_t *o, const char *key) {
     return isfinite(v) && v >= 0 ? v : NAN;
 }
 
+/* Returns a whole number; NaN if it is negative, has a fraction, is too large or is missing. */
+static double member_count(const json_t *o, const char *key) {
+    double v = member_positive(o, key);
+    return v <= COUNT_MAX && v == floor(v) ? v : NAN;
+}
+
 static void read_stages(struct run_record *r, const json_t *list) {
     for (size_t i = 0; i < json_array_size(list) && r->stages.n < ROWS; i++) {
         const json_t *o = json_array_get(list, i), *timed = json_object_get(o, "timed");
         if (!jsonr_text(o, "name")) continue;
-        struct record_stage s = { .name = member_text(o, "name"),
-                                  .parent = member_text(o, "parent"),
+        struct record_stage s = { .name = copy_text(jsonr_text(o, "name"), NAME_BYTES),
+                                  .parent = member_name(o, "parent"),
                                   .time_ms = member_positive(o, "time_ms"),
                                   .ci95_low_ms = member_positive(timed, "ci95_low"),
                                   .ci95_high_ms = member_positive(timed, "ci95_high"),
-                                  .repeats = member_positive(timed, "n"),
+                                  .repeats = member_count(timed, "n"),
                                   .tokens = member_positive(o, "tokens"),
                                   .tokens_per_s = member_positive(o, "tokens_per_s"),
                                   .mfu = member_positive(o, "mfu"),
@@ -62,7 +80,7 @@ static void read_figures(struct run_record *r, const json_t *list) {
     for (size_t i = 0; i < json_array_size(list) && r->figures.n < ROWS; i++) {
         const json_t *o = json_array_get(list, i), *stats = json_object_get(o, "stats");
         if (!jsonr_text(o, "key")) continue;
-        struct record_figure f = { .key = member_text(o, "key"),
+        struct record_figure f = { .key = copy_text(jsonr_text(o, "key"), NAME_BYTES),
                                    .name = member_text(o, "name"),
                                    .unit = member_text(o, "unit"),
                                    .larger_is_better = member_true(o, "larger_is_better"),
@@ -71,7 +89,7 @@ static void read_figures(struct run_record *r, const json_t *list) {
                                    .std = jsonr_number(stats, "std"),
                                    .ci95_low = jsonr_number(stats, "ci95_low"),
                                    .ci95_high = jsonr_number(stats, "ci95_high"),
-                                   .repeats = member_positive(stats, "n") };
+                                   .repeats = member_count(stats, "n") };
         vec_push(&r->figures, f);
     }
 }
@@ -85,7 +103,7 @@ static void read_kernels(struct run_record *r, const json_t *list) {
                                    .category = member_text(o, "category"),
                                    .library = member_text(o, "library"),
                                    .stage = member_text(o, "stage"),
-                                   .calls = member_positive(o, "calls"),
+                                   .calls = member_count(o, "calls"),
                                    .owned_ns = member_positive(o, "owned_ns"),
                                    .share = member_positive(o, "share") };
         vec_push(&r->kernels, k);
@@ -96,7 +114,7 @@ static void read_findings(struct run_record *r, const json_t *list) {
     for (size_t i = 0; i < json_array_size(list) && r->findings.n < ROWS; i++) {
         const json_t *o = json_array_get(list, i);
         if (!jsonr_text(o, "rule")) continue;
-        struct record_finding f = { .rule = member_text(o, "rule"),
+        struct record_finding f = { .rule = copy_text(jsonr_text(o, "rule"), NAME_BYTES),
                                     .stage = member_text(o, "stage"),
                                     .title = member_text(o, "title"),
                                     .evidence = member_text(o, "evidence"),
@@ -113,10 +131,11 @@ static void read_environment(struct run_record *r, const json_t *list) {
         const json_t *o = json_array_get(list, i);
         const char *key = jsonr_text(o, "key"), *value = jsonr_text(o, "value");
         if (!key) continue;
-        if (strcmp(key, "host") == 0 && !r->host) r->host = copy_text(value);
+        if (strcmp(key, "host") == 0 && !r->host)
+            r->host = copy_text(value && *value ? value : NULL, NAME_BYTES);
         struct record_env row = { .kind = member_text(o, "group"),
-                                  .key = copy_text(key),
-                                  .value = copy_text(value) };
+                                  .key = copy_text(key, TEXT_BYTES),
+                                  .value = copy_text(value, TEXT_BYTES) };
         vec_push(&r->env, row);
     }
 }
@@ -145,14 +164,14 @@ static void fill_from_metrics(struct run_record *r, const json_t *root) {
     const json_t *run = json_object_get(root, "run"), *model = json_object_get(root, "model");
     double started = jsonr_number(run, "started_unix_ns");
     r->title = member_text(run, "title");
-    r->model = member_text(run, "model");
-    r->engine = member_text(run, "engine");
+    r->model = member_name(run, "model");
+    r->engine = member_name(run, "engine");
     r->command = member_text(run, "command");
-    r->version = member_text(run, "inferprof_version");
-    r->device = member_text(json_object_get(root, "device"), "name");
+    r->version = member_name(run, "inferprof_version");
+    r->device = member_name(json_object_get(root, "device"), "name");
     if (started > 0 && started < 9e18) r->started_ns = (int64_t)started;
-    r->repeats = member_positive(run, "repeats");
-    r->failed_repeats = member_positive(run, "failed_repeats");
+    r->repeats = member_count(run, "repeats");
+    r->failed_repeats = member_count(run, "failed_repeats");
     r->incomplete = member_true(run, "incomplete");
     r->unstable = member_true(run, "unstable");
     r->mfu = member_positive(model, "mfu");

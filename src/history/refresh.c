@@ -39,8 +39,11 @@ struct refresh {
         size_t n, cap;
     } known;
     size_t in_batch;
+    struct strlist rejected; /* paths of runs that the database did not accept */
     struct err *err;
 };
+
+#define REJECTED_MAX 50 /* an index with more rejected runs fails */
 
 static int compare_paths(const void *a, const void *b) {
     return strcmp(((const struct known_run *)a)->path, ((const struct known_run *)b)->path);
@@ -91,13 +94,23 @@ static int close_batch(struct refresh *f) {
     return database_commit(f->h->db, f->err);
 }
 
+static bool is_rejected(const struct refresh *f, const char *path) {
+    for (size_t i = 0; i < f->rejected.n; i++)
+        if (strcmp(f->rejected.v[i], path) == 0) return true;
+    return false;
+}
+
 static int index_run(struct refresh *f, const char *path, const struct known_run *known) {
     struct run_record r;
     struct err problem;
+    if (is_rejected(f, path)) return 0;
     char *dir = history_folder(f->h, path);
     if (run_record_read(&r, dir, &problem) < 0) strlist_add(&f->counts->problems, "%s", problem.msg);
     int rc = open_batch(f);
-    if (rc == 0) rc = history_write(f->h, path, file_basename(*path ? path : f->h->root), &r, NULL, f->err);
+    if (rc == 0) {
+        rc = history_write(f->h, path, file_basename(*path ? path : f->h->root), &r, NULL, f->err);
+        if (rc < 0) strlist_add(&f->rejected, "%s", path);
+    }
     if (rc == 0 && f->in_batch >= BATCH) rc = close_batch(f);
     *(known ? &f->counts->updated : &f->counts->added) += 1;
     run_record_free(&r);
@@ -265,31 +278,53 @@ static int revisit_unfinished(struct refresh *f) {
     return rc;
 }
 
+static void forget_known(struct refresh *f) {
+    for (size_t i = 0; i < f->known.n; i++) free(f->known.v[i].path);
+    free(f->known.v);
+    f->known.v = NULL;
+    f->known.n = f->known.cap = 0;
+}
+
+static int refresh_once(struct refresh *f) {
+    struct db_args args = { 0 };
+    struct db_result folders;
+    db_text(&args, f->h->store);
+    f->in_batch = 0;
+    if (database_query(f->h->db, "SELECT path, mtime_ns FROM folders WHERE store = $1", &args, &folders,
+                       f->err) < 0)
+        return -1;
+    int rc = visit_all_folders(f, &folders);
+    if (rc == 0 && f->scan == HISTORY_CHANGED) rc = revisit_unfinished(f);
+    if (rc == 0)
+        rc = close_batch(f);
+    else
+        database_rollback(f->h->db);
+    db_result_free(&folders);
+    forget_known(f);
+    return rc;
+}
+
 int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
                     struct err *err) {
     struct refresh f = { .h = h, .counts = counts, .scan = scan, .err = err };
-    struct db_args args = { 0 };
-    struct db_result folders;
+    size_t rejected;
+    int rc;
     *counts = (struct history_counts){ 0 };
-    db_text(&args, h->store);
-    if (database_query(h->db, "SELECT path, mtime_ns FROM folders WHERE store = $1", &args, &folders, err) <
-        0)
-        return -1;
     progress_start("indexing", "runs", 0);
-    int rc = visit_all_folders(&f, &folders);
-    if (rc == 0 && scan == HISTORY_CHANGED) rc = revisit_unfinished(&f);
-    if (rc == 0)
-        rc = close_batch(&f);
-    else
-        database_rollback(h->db);
+    /* A run that the database does not accept must not prevent the others: the index starts again
+     * without it. */
+    do {
+        rejected = f.rejected.n;
+        rc = refresh_once(&f);
+        if (f.rejected.n > rejected)
+            strlist_add(&counts->problems, "%s: %s", f.rejected.v[rejected], err->msg);
+    } while (rc < 0 && f.rejected.n > rejected && f.rejected.n < REJECTED_MAX);
     if (rc == 0 && counts->added + counts->updated >= MANY_RUNS && database_is_postgres(h->db)) {
         struct err ignored;
         database_query(h->db, "ANALYZE", NULL, NULL, &ignored);
     }
     progress_finish();
-    db_result_free(&folders);
-    for (size_t i = 0; i < f.known.n; i++) free(f.known.v[i].path);
-    free(f.known.v);
+    strlist_free(&f.rejected);
     return rc;
 }
 

@@ -12,22 +12,24 @@ void api_delete_run(struct request *q);
 void api_tag_run(struct request *q);
 void api_get_figures(struct request *q);
 void api_get_findings(struct request *q);
-void api_list_artifacts(struct request *q);
-void api_get_artifact(struct request *q);
-void api_get_report(struct request *q);
 /* Reads the filters of a list from the URL. If an argument is not valid, answers with 400 and returns
  * false. */
 bool api_read_filter(struct request *q, struct history_filter *f);
 /* Finds the run `name`. If it fails, answers with 404 (no such run) or 503 (database) and returns false. */
 bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run);
+/* Reads an optional argument of the URL, a whole number from `least` to `most`. If it is not valid, answers
+ * with 400 and returns false. */
+bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);
+
+/* api_artifacts.c */
+void api_list_artifacts(struct request *q);
+void api_get_artifact(struct request *q);
+void api_get_report(struct request *q);
 /* Opens a file of a run folder for reading; -1: there is no such file. The path comes from a client and must
  * be a safe relative path. Symbolic links are not followed. */
 int api_open_artifact(const struct history *h, const struct history_run *run, const char *path);
 /* Answers with the list of the files of a folder. If there is no such folder, the list is empty. */
 void api_answer_artifacts(struct request *q, const char *run, const char *dir);
-/* Reads an optional argument of the URL, a whole number from `least` to `most`. If it is not valid, answers
- * with 400 and returns false. */
-bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);
 
 /* api_upload.c */
 void api_begin_upload(struct request *q);

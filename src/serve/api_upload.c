@@ -22,7 +22,10 @@ static void upload_problem(struct request *q, struct history *h, enum upload_err
         snprintf(offset, sizeof offset, "%llu", (unsigned long long)upload_stored(h, q->arguments[0]));
         http_add_header(q, "Upload-Offset", offset);
     }
-    http_problem(q, statuses[why], "%s", err->msg);
+    if (why == UPLOAD_FAILED)
+        request_failed(q, 503, err);
+    else
+        http_problem(q, statuses[why], "%s", err->msg);
 }
 
 static void close_upload(void *context) { upload_close(context); }

@@ -4,57 +4,22 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/hash.h"
-#include "base/jsonw.h"
-#include "base/log.h"
 #include "base/utf8.h"
 #include "base/util.h"
-#include "base/vec.h"
-#include "serve/http_api.h"
-#include "serve/http_cache.h"
+#include "serve/http_internal.h"
 
-#define GZIP_LEAST 1024 /* smaller bodies are not compressed */
 #define CACHE_BYTES (48u << 20)
 #define TICK_NS 250000000 /* pause before a stream without new text is continued */
-#define RATE_SLOTS 1024
-#define RATE_BURST_S 4.0 /* a client may send the requests of this many seconds at once */
-
-struct counter {
-    atomic_ulong requests, errors, microseconds;
-};
-
-struct rate {
-    double tokens;
-    uint64_t at_ns;
-};
-
-struct http {
-    struct http_options o;
-    struct MHD_Daemon *daemon;
-    uint16_t port;
-    struct http_cache *cache;
-    struct counter *counters; /* [nroutes + 1]: the last one counts unknown URLs */
-    atomic_ulong refused;
-    pthread_mutex_t lock; /* protects `rates` and `waiting` */
-    struct rate rates[RATE_SLOTS];
-    struct {
-        struct MHD_Connection **v;
-        size_t n, cap;
-    } waiting; /* suspended streams */
-    pthread_t ticker;
-    atomic_bool stopping;
-};
+/* Inactivity after which a connection is closed that has not sent a whole request header yet. */
+#define HEADER_TIMEOUT_S 10u
 
 /* ---- arguments and headers */
 
@@ -91,245 +56,6 @@ size_t http_query_all(const struct request *q, const char *name, const char **v,
 
 void *http_user(const struct request *q) { return q->http->o.user; }
 uint16_t http_port(const struct http *http) { return http->port; }
-
-/* ---- responses */
-
-void http_add_header(struct request *q, const char *name, const char *value) {
-    strbuf_addf(&q->headers, "%s: ", name);
-    /* control characters are dropped: a line break would start another header */
-    for (const char *p = value; *p; p++)
-        if ((unsigned char)*p >= ' ' && *p != 0x7f) strbuf_addch(&q->headers, *p);
-    strbuf_addch(&q->headers, '\n');
-}
-
-void http_json(struct request *q, unsigned status, const char *text) {
-    q->status = status;
-    q->type = "application/json";
-    strbuf_reset(&q->out);
-    strbuf_addstr(&q->out, text);
-}
-
-void http_redirect(struct request *q, const char *location) {
-    q->status = 303;
-    q->type = "text/plain";
-    strbuf_reset(&q->out);
-    http_add_header(q, "Location", location);
-}
-
-static const char *status_title(unsigned status) {
-    static const struct {
-        unsigned status;
-        const char *title;
-    } rows[] = {
-        { 400, "Bad request" },       { 401, "Not signed in" },          { 403, "Not allowed" },
-        { 404, "Not found" },         { 405, "Method not allowed" },     { 409, "Conflict" },
-        { 413, "Too large" },         { 415, "Unsupported media type" }, { 422, "Not valid" },
-        { 429, "Too many requests" }, { 503, "Not available" },          { 507, "The disk is full" }
-    };
-    for (size_t i = 0; i < COUNTOF(rows); i++)
-        if (rows[i].status == status) return rows[i].title;
-    return "Error";
-}
-
-static void problem_json(struct request *q, unsigned status, const char *detail) {
-    struct jsonw j;
-    strbuf_reset(&q->out);
-    jsonw_start(&j, &q->out, JSONW_COMPACT);
-    jsonw_object(&j);
-    jsonw_kstr(&j, "type", "about:blank");
-    jsonw_kstr(&j, "title", status_title(status));
-    jsonw_ku64(&j, "status", status);
-    jsonw_kstr(&j, "detail", detail);
-    jsonw_kstr(&j, "instance", q->path);
-    jsonw_end(&j);
-    jsonw_finish(&j);
-    q->type = "application/problem+json";
-}
-
-void http_problem(struct request *q, unsigned status, const char *fmt, ...) {
-    char detail[1200];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(detail, sizeof detail, fmt, ap);
-    va_end(ap);
-    if (q->fd >= 0) close(q->fd);
-    q->fd = -1;
-    q->status = status;
-    q->etag[0] = '\0';
-    q->no_store = true;
-    if (q->route && q->route->page && q->http->o.error_page) {
-        strbuf_reset(&q->out);
-        q->http->o.error_page(q, status, status_title(status), detail);
-    } else
-        problem_json(q, status, detail);
-}
-
-static bool accepts_gzip(const struct request *q) {
-    const char *accept = http_header(q, "Accept-Encoding");
-    return accept && strstr(accept, "gzip") && !strstr(accept, "gzip;q=0");
-}
-
-static bool compressible(const char *type) {
-    return strncmp(type, "text/", 5) == 0 || strstr(type, "json") || strstr(type, "svg") ||
-           strstr(type, "javascript");
-}
-
-static bool gzip(const struct strbuf *in, struct strbuf *out) {
-    z_stream z = { 0 };
-    if (deflateInit2(&z, 3, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) return false;
-    size_t cap = deflateBound(&z, (uLong)in->len);
-    char *buffer = xmalloc(cap);
-    z.next_in = (Bytef *)in->buf;
-    z.avail_in = (uInt)in->len;
-    z.next_out = (Bytef *)buffer;
-    z.avail_out = (uInt)cap;
-    bool done = deflate(&z, Z_FINISH) == Z_STREAM_END;
-    if (done) strbuf_add(out, buffer, cap - z.avail_out);
-    deflateEnd(&z);
-    free(buffer);
-    return done;
-}
-
-static void add_lines(struct MHD_Response *r, const struct strbuf *headers) {
-    char *copy = xstrdup(headers->buf), *rest;
-    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        char *value = strstr(line, ": ");
-        if (!value) continue;
-        *value = '\0';
-        mhd.add_header(r, line, value + 2);
-    }
-    free(copy);
-}
-
-/* Pages may use only our own style sheets and scripts. A handler that sets its own policy keeps it. */
-static void add_common_headers(struct request *q, struct MHD_Response *r) {
-    mhd.add_header(r, "X-Content-Type-Options", "nosniff");
-    mhd.add_header(r, "Referrer-Policy", "no-referrer");
-    mhd.add_header(r, "Cross-Origin-Resource-Policy", "same-origin");
-    if (!strstr(q->headers.buf, "Content-Security-Policy: "))
-        mhd.add_header(r, "Content-Security-Policy",
-                       "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
-                       "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
-    if (q->type) mhd.add_header(r, "Content-Type", q->type);
-    if (q->etag[0]) mhd.add_header(r, "ETag", q->etag);
-    if (!strstr(q->headers.buf, "Cache-Control: "))
-        mhd.add_header(r, "Cache-Control", q->no_store ? "no-store" : "no-cache");
-    add_lines(r, &q->headers);
-}
-
-static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_t cap);
-static void stream_free(void *context);
-
-struct stream_state {
-    struct http *http;
-    struct MHD_Connection *connection;
-    struct http_stream stream;
-    struct strbuf pending;
-    size_t sent;
-    bool ended;
-};
-
-static struct MHD_Response *make_stream(struct request *q) {
-    struct stream_state *s = xcalloc(1, sizeof *s);
-    *s = (struct stream_state){
-        .http = q->http, .connection = q->connection, .stream = *q->stream, .pending = STRBUF_INIT
-    };
-    free(q->stream);
-    q->stream = NULL;
-    return mhd.from_callback(MHD_SIZE_UNKNOWN, 4096, stream_read, s, stream_free);
-}
-
-static struct MHD_Response *make_response(struct request *q) {
-    struct strbuf packed = STRBUF_INIT;
-    struct MHD_Response *r;
-    if (q->stream) return make_stream(q);
-    if (q->fd >= 0) {
-        r = mhd.from_fd(q->fd_bytes, q->fd);
-        q->fd = -1;
-        return r;
-    }
-    bool varies = q->type && compressible(q->type) && q->out.len >= GZIP_LEAST;
-    bool small =
-        varies && accepts_gzip(q) && !strstr(q->headers.buf, "Content-Encoding") && gzip(&q->out, &packed);
-    r = mhd.from_buffer(small ? packed.len : q->out.len, small ? packed.buf : q->out.buf,
-                        MHD_RESPMEM_MUST_COPY);
-    if (small) mhd.add_header(r, "Content-Encoding", "gzip");
-    if (varies) mhd.add_header(r, "Vary", "Accept-Encoding");
-    strbuf_free(&packed);
-    return r;
-}
-
-static void count_request(struct request *q) {
-    struct http *http = q->http;
-    size_t i = q->route ? (size_t)(q->route - http->o.routes) : http->o.nroutes;
-    atomic_fetch_add(&http->counters[i].requests, 1);
-    if (q->status >= 400) atomic_fetch_add(&http->counters[i].errors, 1);
-    atomic_fetch_add(&http->counters[i].microseconds,
-                     (unsigned long)((clock_mono_ns() - q->started_ns) / 1000));
-    log_debug("%s %s %u %.1f ms", q->method, q->path, q->status,
-              (double)(clock_mono_ns() - q->started_ns) / 1e6);
-}
-
-static enum MHD_Result send_response(struct request *q) {
-    struct MHD_Response *r = make_response(q);
-    if (!r) return MHD_NO;
-    add_common_headers(q, r);
-    count_request(q);
-    enum MHD_Result result = mhd.queue(q->connection, q->status, r);
-    mhd.destroy(r);
-    return result;
-}
-
-/* ---- streams: a connection without new text is suspended until the next tick */
-
-static void wait_for_tick(struct stream_state *s) {
-    pthread_mutex_lock(&s->http->lock);
-    if (!atomic_load(&s->http->stopping)) {
-        mhd.suspend(s->connection);
-        vec_push(&s->http->waiting, s->connection);
-    }
-    pthread_mutex_unlock(&s->http->lock);
-}
-
-static ssize_t stream_read(void *context, uint64_t position, char *buffer, size_t cap) {
-    (void)position;
-    struct stream_state *s = context;
-    if (s->sent == s->pending.len) {
-        strbuf_reset(&s->pending);
-        s->sent = 0;
-        if (s->ended || atomic_load(&s->http->stopping)) return MHD_CONTENT_READER_END_OF_STREAM;
-        s->ended = !s->stream.more(s->stream.context, &s->pending);
-    }
-    size_t n = MIN(cap, s->pending.len - s->sent);
-    if (n == 0 && s->ended) return MHD_CONTENT_READER_END_OF_STREAM;
-    if (n == 0) wait_for_tick(s);
-    memcpy(buffer, s->pending.buf + s->sent, n);
-    s->sent += n;
-    return (ssize_t)n;
-}
-
-static void stream_free(void *context) {
-    struct stream_state *s = context;
-    s->stream.free(s->stream.context);
-    strbuf_free(&s->pending);
-    free(s);
-}
-
-static void resume_all(struct http *http) {
-    pthread_mutex_lock(&http->lock);
-    for (size_t i = 0; i < http->waiting.n; i++) mhd.resume(http->waiting.v[i]);
-    http->waiting.n = 0;
-    pthread_mutex_unlock(&http->lock);
-}
-
-static void *ticker_main(void *context) {
-    struct http *http = context;
-    while (!atomic_load(&http->stopping)) {
-        nanosleep(&(struct timespec){ 0, TICK_NS }, NULL);
-        resume_all(http);
-    }
-    return NULL;
-}
 
 /* ---- routing */
 
@@ -391,22 +117,13 @@ static const char *client_address(const struct request *q, char *out, size_t cap
     return out;
 }
 
-/* Limits the request rate with one token bucket per client address. Addresses with the same slot share one:
- * if they replaced each other's, two clients in turn would always find a full bucket. */
 static bool within_rate(struct request *q) {
     struct http *http = q->http;
     char address[64];
-    double per_s = http->o.requests_per_s;
-    if (per_s <= 0) return true;
+    if (http->o.requests_per_s <= 0) return true;
     client_address(q, address, sizeof address);
-    uint64_t now_ns = clock_mono_ns();
     pthread_mutex_lock(&http->lock);
-    struct rate *r = &http->rates[hash_bytes(address, strlen(address)) % RATE_SLOTS];
-    if (!r->at_ns) *r = (struct rate){ per_s * RATE_BURST_S, now_ns };
-    r->tokens = MIN(per_s * RATE_BURST_S, r->tokens + (double)(now_ns - r->at_ns) / 1e9 * per_s);
-    r->at_ns = now_ns;
-    bool within = r->tokens >= 1;
-    if (within) r->tokens -= 1;
+    bool within = http_rate_take(&http->rate, address, clock_mono_ns(), http->o.requests_per_s);
     pthread_mutex_unlock(&http->lock);
     if (!within) atomic_fetch_add(&http->refused, 1);
     return within;
@@ -526,10 +243,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     struct request *q = *state;
     if (!q) {
         *state = q = new_request(context, connection, url, method);
+        mhd.set_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, q->http->o.timeout_s);
         check_request(q);
         if (!q->status) check_length(q);
         if (!q->status && q->route->begin) q->route->begin(q);
-        return q->status ? send_response(q) : MHD_YES; /* an answer before the body closes the connection */
+        return q->status ? http_send(q) : MHD_YES; /* an answer before the body closes the connection */
     }
     if (*bytes) {
         receive(q, data, *bytes);
@@ -537,7 +255,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return MHD_YES;
     }
     if (!q->status) answer(q);
-    return send_response(q);
+    return http_send(q);
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,
@@ -561,6 +279,15 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- start and stop */
 
+static void *ticker_main(void *context) {
+    struct http *http = context;
+    while (!atomic_load(&http->stopping)) {
+        nanosleep(&(struct timespec){ 0, TICK_NS }, NULL);
+        http_resume_all(http);
+    }
+    return NULL;
+}
+
 static int resolve(const char *address, uint16_t port, struct addrinfo **out, struct err *err) {
     char service[8];
     struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM };
@@ -576,8 +303,9 @@ static struct MHD_Daemon *start_daemon(struct http *http, const struct addrinfo 
     return mhd.start(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_SOCK_ADDR, a->ai_addr,
                      MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_THREAD_POOL_SIZE,
                      http->o.threads, MHD_OPTION_CONNECTION_LIMIT, http->o.connections,
-                     MHD_OPTION_CONNECTION_TIMEOUT, http->o.timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                     (size_t)65536, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+                     MHD_OPTION_CONNECTION_TIMEOUT, HEADER_TIMEOUT_S, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                     http->o.connections_per_client, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
+                     MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
 }
 
 static int listen_on(struct http *http, struct err *err) {
@@ -614,7 +342,7 @@ void http_stop(struct http *http) {
     if (!http) return;
     atomic_store(&http->stopping, true);
     pthread_join(http->ticker, NULL);
-    resume_all(http);
+    http_resume_all(http);
     mhd.stop(http->daemon);
     http_cache_close(http->cache);
     pthread_mutex_destroy(&http->lock);

@@ -94,7 +94,8 @@ struct http_options {
     const char *address;
     uint16_t port; /* 0: any free port */
     unsigned threads, connections, timeout_s;
-    double requests_per_s; /* per client address; 0: no limit */
+    unsigned connections_per_client; /* per client address; 0: no limit */
+    double requests_per_s;           /* per client address; 0: no limit */
     const struct http_route *routes;
     size_t nroutes;
     void *user; /* http_user() */

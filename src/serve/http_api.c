@@ -13,6 +13,7 @@ int mhd_load(struct err *err) {
         { "MHD_lookup_connection_value", &mhd.lookup },
         { "MHD_get_connection_values", &mhd.values },
         { "MHD_get_connection_info", &mhd.connection_info },
+        { "MHD_set_connection_option", &mhd.set_option },
         { "MHD_create_response_from_buffer", &mhd.from_buffer },
         { "MHD_create_response_from_fd64", &mhd.from_fd },
         { "MHD_create_response_from_callback", &mhd.from_callback },

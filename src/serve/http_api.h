@@ -13,6 +13,7 @@ struct mhd_api {
     __typeof__(MHD_lookup_connection_value) *lookup;
     __typeof__(MHD_get_connection_values) *values;
     __typeof__(MHD_get_connection_info) *connection_info;
+    __typeof__(MHD_set_connection_option) *set_option;
     __typeof__(MHD_create_response_from_buffer) *from_buffer;
     __typeof__(MHD_create_response_from_fd64) *from_fd;
     __typeof__(MHD_create_response_from_callback) *from_callback;

@@ -32,6 +32,11 @@ void server_give(struct server *s, struct history *h) {
     pthread_mutex_unlock(&s->lock);
 }
 
+void request_failed(struct request *q, unsigned status, const struct err *err) {
+    log_warn("%s %s: %s", q->method, q->path, err->msg);
+    http_problem(q, status, "the server failed; its log has the reason");
+}
+
 void request_database_failed(struct request *q, const struct err *err) {
     log_warn("database: %s", err->msg);
     http_problem(q, 503, "the database does not answer; try again later");
@@ -114,7 +119,9 @@ static void authorize(struct request *q) {
     q->role = open ? HTTP_RUN : token ? tokens_role(&s->tokens, token) : HTTP_NOBODY;
     pthread_mutex_unlock(&s->lock);
     bool changes = strcmp(q->method, "GET") != 0 && strcmp(q->method, "HEAD") != 0;
-    if (s->loopback && host && !host_is_local(host))
+    if (!host)
+        http_problem(q, 400, "the header Host is needed");
+    else if (s->loopback && !host_is_local(host))
         http_problem(q, 403, "this server answers only under the names of this machine");
     else if (changes && !origin_is_ours(q))
         http_problem(q, 403, "requests of other web pages are not accepted");
@@ -178,6 +185,7 @@ static int start_parts(struct server *s, struct err *err) {
                               .port = s->o.port,
                               .threads = s->o.threads,
                               .connections = s->o.connections,
+                              .connections_per_client = s->loopback ? 0 : s->o.connections / 4,
                               .timeout_s = 30,
                               .requests_per_s = s->o.requests_per_s,
                               .routes = server_routes,

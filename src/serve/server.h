@@ -53,6 +53,8 @@ void server_give(struct server *s, struct history *h);
 /* For handlers: takes a connection. If it fails, answers with status 503 and returns NULL. */
 struct history *request_history(struct request *q);
 void request_done(struct request *q, struct history *h);
+/* Answers with this status and without the reason, which may name folders of the server. The log has it. */
+void request_failed(struct request *q, unsigned status, const struct err *err);
 /* Answers with 503: the database failed. */
 void request_database_failed(struct request *q, const struct err *err);
 

@@ -233,12 +233,24 @@ static int sync_entry(const char *path, const struct stat *st, int type, struct 
     return type == FTW_DP ? sync_folder(path, &why, &ignored) : 0;
 }
 
+/* Removes the path of the folder from the message: the client must not learn it. */
+static void hide_folder(struct err *err, const char *folder) {
+    size_t n = strlen(folder);
+    char *at = strstr(err->msg, folder);
+    if (!at) return;
+    n += at[n] == '/';
+    memmove(at, at + n, strlen(at + n) + 1);
+}
+
 /* Checks metrics.json, writes the digest as the last file, and writes all files to the disk (fsync). */
 static int seal(struct upload *u, const char *digest, enum upload_error *why, struct err *err) {
     char *metrics = file_join(u->folder, "metrics.json"), *mark = file_join(u->folder, RECORD_UPLOAD);
     struct saved_metrics *m = saved_metrics_load(metrics, err);
     int rc = m ? 0 : -1;
-    if (rc < 0) *why = UPLOAD_REJECTED;
+    if (rc < 0) {
+        *why = UPLOAD_REJECTED;
+        hide_folder(err, u->folder);
+    }
     saved_metrics_close(m);
     if (rc == 0 && file_write_atomic(mark, digest, 64, err) < 0) {
         *why = errno == ENOSPC ? UPLOAD_FULL : UPLOAD_FAILED;

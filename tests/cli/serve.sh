@@ -5,12 +5,23 @@
 python3 tests/serve/api.py "$work/sqlite" >"$work/tap" 2>"$work/trace" || [ -s "$work/tap" ] || not_ok "the server tests run" "$(tail -n 5 "$work/trace")"
 sed 's/^\(not \)\{0,1\}ok - /&SQLite: /' "$work/tap"
 [ -s "$work/trace" ] && not_ok "the server tests on SQLite finish" "$(tail -n 5 "$work/trace" | tr '\n' '~')"
+# hostile NAME ROOT [URL]
+hostile() {
+    name=$1
+    shift
+    python3 tests/serve/hostile.py "$@" >"$work/tap" 2>"$work/trace"
+    sed "s/^\(not \)\{0,1\}ok - /&$name: /" "$work/tap"
+    [ -s "$work/trace" ] && not_ok "the hostile requests on $name finish" "$(tail -n 5 "$work/trace" | tr '\n' '~')"
+}
+hostile SQLite "$work/hostile"
 python3 tests/serve/routes.py || not_ok "the OpenAPI document lists the routes of the server"
 python3 tests/serve/safety.py "$work/safety" || not_ok "the safety checks finish"
 if postgres_start; then
     python3 tests/serve/api.py "$work/postgres" "$pg_url" >"$work/tap" 2>"$work/trace"
     sed 's/^\(not \)\{0,1\}ok - /&PostgreSQL: /' "$work/tap"
     [ -s "$work/trace" ] && not_ok "the server tests on PostgreSQL finish" "$(tail -n 5 "$work/trace" | tr '\n' '~')"
+    psql -q -c "CREATE DATABASE hostile" "$pg_url"
+    hostile PostgreSQL "$work/hostile-postgres" "postgresql:///hostile?host=$pg_dir&user=tester"
     python3 tests/serve/shared.py "$work/shared" "$pg_url" "$pg_dir/stop" "$pg_dir/start" >"$work/tap" 2>"$work/trace" &
     shared=$!
     # The test asks for the database to be stopped and started by creating files.
