@@ -225,12 +225,14 @@ test: test-build
 # ones; 10 real processes per trial, about a second each; LONG_JOBS at once
 LONG_TRIALS ?= 40
 LONG_JOBS ?= 1
-test-long: all $(B)/tests/unit-base
+test-long: all test-build
 	$(MAKE) SAN=1 test TESTS='browser collector guests schemas serve'
 	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_TRIALS) --jobs $(LONG_JOBS)
 	CHANGE_POINT_SERIES=20000 $(B)/tests/unit-base
 	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" BUILD='$(B)' INFERPROF='$(CURDIR)/$(B)/inferprof' SERVE_KILLS=1000 \
 	    python3 tests/serve/safety.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
+	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" BUILD='$(B)' INFERPROF='$(CURDIR)/$(B)/inferprof' \
+	    bash tests/launchers/run.sh | tee "$$t/tap"; ! grep -q '^not ok' "$$t/tap"; s=$$?; rm -rf "$$t"; exit $$s
 	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" INFERPROF='$(CURDIR)/$(B)/inferprof' \
 	    python3 tests/serve/real_trend.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
 
@@ -243,7 +245,7 @@ $(B)/bench/obj/%.o: tests/bench/%.c | $(B)/deps-build
 $(B)/bench/%: $(B)/bench/obj/%.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(LIBS)
-bench: all $(bench_bins) $(M)/libcupti.so.13
+bench: all $(bench_bins) $(M)/libcupti.so.13 $(B)/tests/make_ranks
 	@for b in $(bench_bins); do echo "== $$(basename $$b)"; $$b || exit 1; done
 	@$(MAKE) --no-print-directory bench-serve
 .PHONY: bench-serve

@@ -312,6 +312,16 @@ void kernel_name_free(struct kernel_name *kn) {
     *kn = (struct kernel_name){ 0 };
 }
 
+bool kernel_name_of_experts(const struct kernel_name *kn) {
+    static const char *const products[] = { "moe",        "expert",       "m_grouped",        "grouped_gemm",
+                                            "group_gemm", "grouped_gemv", "GroupProblemShape" };
+    if (kn->category == KERNEL_CATEGORY_MOE) return true;
+    if (kn->category != KERNEL_CATEGORY_GEMM && kn->category != KERNEL_CATEGORY_GEMV) return false;
+    for (size_t i = 0; i < COUNTOF(products); i++)
+        if (strcasestr(kn->demangled, products[i])) return true;
+    return false;
+}
+
 const char *kernel_library_name(enum kernel_library library) {
 #define X(id, name) name,
     static const char *const names[] = { KERNEL_LIBRARIES(X) };

@@ -7,6 +7,8 @@
 #ifndef ANALYZE_KERNEL_NAME_H
 #define ANALYZE_KERNEL_NAME_H
 
+#include <stdbool.h>
+
 /* X(id, name in tables and files) */
 #define KERNEL_LIBRARIES(X)              \
     X(USER, "user")                      \
@@ -72,6 +74,8 @@ struct kernel_name {
 };
 void kernel_name_parse(struct kernel_name *kn, const char *name);
 void kernel_name_free(struct kernel_name *kn);
+/* Returns true for kernels of a mixture of experts: routing, and the matrix products of the experts. */
+bool kernel_name_of_experts(const struct kernel_name *kn);
 /* Returns a form of the name that is the same for all tools: without return type, parameters, namespaces,
  * blanks, casts and suffixes of numbers; true and false become 1 and 0. For comparison, not for display.
  * The caller frees it. */

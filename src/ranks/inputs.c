@@ -12,13 +12,24 @@
 #include "trace/reader.h"
 #include "trace/reader_files.h"
 
+#define DEVICES_MAX 64 /* GPUs of a node whose uuids are compared */
+
 /* The value in the first file that has one; the other files must have the same. */
 struct agreed {
     char *value, *file;
 };
+/* A file with the power of a node's GPUs. It belongs to no rank. */
+struct power_file {
+    char *path;
+    struct strlist devices; /* uuids */
+};
 struct finder {
     struct rank_inputs *in;
     struct strlist traces, digests;
+    struct {
+        struct power_file *v;
+        size_t n, cap;
+    } powers;
     struct agreed world, job;
     struct err *err;
 };
@@ -64,9 +75,15 @@ static int add_operand(struct finder *f, const char *operand) {
 struct facts {
     uint32_t rank, world_size;
     char *job; /* NULL: unknown */
-    bool has_kernels;
+    bool has_kernels, has_power;
+    struct strlist devices;     /* uuids of the GPUs that the trace describes */
     struct rank_digest *digest; /* NULL: the file is a trace */
 };
+
+static void free_facts(struct facts *x) {
+    free(x->job);
+    strlist_free(&x->devices);
+}
 
 static uint32_t number_or_none(const char *text) {
     char *end;
@@ -85,6 +102,13 @@ static int trace_facts(const char *path, struct facts *out, struct err *err) {
     for (size_t i = 0; i < trace_reader_chunks(r) && !out->has_kernels; i++) {
         const struct trace_chunk *c = trace_reader_chunk(r, i);
         out->has_kernels = c->kind == TRACE_KERNEL || c->kind == TRACE_COLLECTIVE;
+        out->has_power |= c->kind == TRACE_POWER;
+    }
+    for (unsigned i = 0; i < DEVICES_MAX; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "device.%u.uuid", i);
+        const char *uuid = trace_reader_meta(r, key);
+        if (uuid && *uuid) strlist_add(&out->devices, "%s", uuid);
     }
     trace_reader_close(r);
     return 0;
@@ -93,7 +117,11 @@ static int trace_facts(const char *path, struct facts *out, struct err *err) {
 static int digest_facts(const char *path, struct facts *out, struct err *err) {
     struct rank_digest *d = rank_digest_read(path, err);
     if (!d) return -1;
-    *out = (struct facts){ d->rank, d->world_size, d->job ? xstrdup(d->job) : NULL, true, d };
+    *out = (struct facts){ .rank = d->rank,
+                           .world_size = d->world_size,
+                           .job = d->job ? xstrdup(d->job) : NULL,
+                           .has_kernels = true,
+                           .digest = d };
     return 0;
 }
 
@@ -138,6 +166,7 @@ static int add_trace(struct finder *f, const char *path, const struct facts *x) 
         return err_set(f->err, "two traces of rank %u have GPU work: %s and %s; give only one of them",
                        x->rank, r->traces.v[0], path);
     strlist_add(&r->traces, "%s", path);
+    for (size_t i = 0; i < x->devices.n; i++) strlist_add(&r->devices, "%s", x->devices.v[i]);
     if (x->has_kernels && !r->has_kernels) {
         char *main_trace = r->traces.v[r->traces.n - 1];
         r->traces.v[r->traces.n - 1] = r->traces.v[0];
@@ -169,9 +198,57 @@ static int add_file(struct finder *f, const char *path, bool is_digest) {
     rc = check_facts(f, &x, path);
     if (rc == 0) rc = is_digest ? add_digest(f, path, &x) : add_trace(f, path, &x);
     if (rc < 0) rank_digest_free(x.digest);
-    free(x.job);
+    free_facts(&x);
     return rc;
 }
+
+/* ---- power */
+
+/* `run` samples the power of all GPUs of a node into one file, nvml.ipt or nvml-NODE.ipt. Moves these files
+ * from the traces to `powers`, so that all parts of a job can use them. */
+static void take_power_files(struct finder *f) {
+    size_t kept = 0;
+    for (size_t i = 0; i < f->traces.n; i++) {
+        char *path = f->traces.v[i];
+        struct facts x = { 0 };
+        struct err ignored;
+        bool is_power = strstr(file_basename(path), "nvml") && trace_facts(path, &x, &ignored) == 0 &&
+                        x.rank == RANK_NONE && x.has_power && !x.has_kernels;
+        if (is_power) {
+            vec_push(&f->powers, ((struct power_file){ path, x.devices }));
+            x.devices = (struct strlist){ 0 };
+        } else {
+            f->traces.v[kept++] = path;
+        }
+        free_facts(&x);
+    }
+    f->traces.n = kept;
+}
+
+static bool have_common(const struct strlist *a, const struct strlist *b) {
+    for (size_t i = 0; i < a->n; i++)
+        for (size_t k = 0; k < b->n; k++)
+            if (strcmp(a->v[i], b->v[k]) == 0) return true;
+    return false;
+}
+
+/* Adds the power files to the ranks whose GPUs they contain. */
+static void add_powers(struct finder *f) {
+    for (size_t i = 0; i < f->in->n; i++)
+        for (size_t k = 0; k < f->powers.n && !f->in->v[i].digest; k++)
+            if (have_common(&f->in->v[i].devices, &f->powers.v[k].devices))
+                strlist_add(&f->in->v[i].traces, "%s", f->powers.v[k].path);
+}
+
+static void free_powers(struct finder *f) {
+    for (size_t i = 0; i < f->powers.n; i++) {
+        free(f->powers.v[i].path);
+        strlist_free(&f->powers.v[i].devices);
+    }
+    free(f->powers.v);
+}
+
+/* ---- the list of ranks */
 
 static int by_rank(const void *pa, const void *pb) {
     const struct rank_input *a = pa, *b = pb;
@@ -180,6 +257,7 @@ static int by_rank(const void *pa, const void *pb) {
 
 static void free_input(struct rank_input *r) {
     strlist_free(&r->traces);
+    strlist_free(&r->devices);
     free(r->digest);
     rank_digest_free(r->loaded);
 }
@@ -219,12 +297,15 @@ int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t
     *in = (struct rank_inputs){ .world_size = RANK_NONE };
     for (size_t i = 0; i < n && rc == 0; i++) rc = add_operand(&f, operands[i]);
     if (filter && filter->traces_only) strlist_free(&f.digests);
+    take_power_files(&f);
     for (size_t i = 0; i < f.digests.n && rc == 0; i++) rc = add_file(&f, f.digests.v[i], true);
     for (size_t i = 0; i < f.traces.n && rc == 0; i++)
         if (is_in_part(filter, i)) rc = add_file(&f, f.traces.v[i], false);
     if (in->n) qsort(in->v, in->n, sizeof *in->v, by_rank);
     in->files = f.digests.n + f.traces.n;
     if (rc == 0 && (in->n || in->problems.n || !in->files || is_in_part(filter, 0))) rc = settle_unranked(&f);
+    if (rc == 0) add_powers(&f);
+    free_powers(&f);
     strlist_free(&f.traces);
     strlist_free(&f.digests);
     free(f.world.value);

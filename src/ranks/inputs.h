@@ -11,8 +11,10 @@
 
 struct rank_digest;
 struct rank_input {
-    uint32_t rank;              /* RANK_NONE: the job is a single file that does not name its rank */
-    struct strlist traces;      /* paths, one per process; the trace with kernels is first */
+    uint32_t rank; /* RANK_NONE: the job is a single file that does not name its rank */
+    /* paths: one per process, the trace with kernels first; then the files with the power of its GPUs */
+    struct strlist traces;
+    struct strlist devices;     /* uuids of its GPUs */
     char *digest;               /* path; the digest is used instead of the traces. NULL: none */
     struct rank_digest *loaded; /* contents of `digest`; NULL: none, or taken by the caller */
     bool has_kernels;

@@ -356,6 +356,7 @@ void rank_job_free(struct rank_job *job) {
     for (size_t i = 0; i < o->n; i++) {
         rank_digest_free(o->digests[i]);
         free(o->stage_of[i]);
+        free(o->steps_before[i]);
     }
     for (size_t i = 0; i < job->nsteps; i++) free(job->steps[i].cells);
     for (size_t i = 0; i < job->ncommunicators; i++) free(job->communicators[i].ranks);
@@ -363,6 +364,7 @@ void rank_job_free(struct rank_job *job) {
     free(o->row_of);
     free(o->node_of);
     free(o->stage_of);
+    free(o->steps_before);
     clocks_free(&o->clocks);
     strlist_free(&o->problems);
     strlist_free(&o->texts);

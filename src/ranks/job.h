@@ -13,6 +13,8 @@ struct job_owner {
     uint32_t *row_of;    /* [n]: row of rank_job.ranks */
     uint32_t *node_of;   /* [n]: row of rank_job.nodes */
     uint32_t **stage_of; /* [n][digest stages]: row of rank_job.stages */
+    /* [n][digest stages]: steps of the stage that the job had started before the rank's first one */
+    uint32_t **steps_before;
     struct rank_clocks clocks;
     struct strlist problems, texts;
 };

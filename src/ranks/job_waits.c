@@ -161,6 +161,12 @@ static void add_to_step(struct wait_sums *w, uint32_t stage, uint32_t step, uint
     if (at < s->nrows) add_waited(&w->steps[table][at * w->job->nranks + row], wait_ns, exposed_ns);
 }
 
+/* Returns the number of the step in the job; RANK_NONE: the collective is outside all stages. */
+static uint32_t step_of_job(const struct job_owner *o, uint32_t digest, const struct digest_collective *c) {
+    if (c->step == RANK_NONE || c->stage == DIGEST_NO_STAGE) return RANK_NONE;
+    return c->step + o->steps_before[digest][c->stage];
+}
+
 static void convert_group(struct wait_sums *w, const struct match_group *g, struct arrival *v) {
     struct rank_job *job = w->job;
     const struct job_owner *o = job_owner(job);
@@ -227,7 +233,7 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
         add_waited(&w->ranks[r], wait, exposed);
         add_waited(&w->waits[row], wait, exposed);
         if (v[i].stage != RANK_NONE) add_waited(&w->cells[r * job->nstages + v[i].stage], wait, exposed);
-        add_to_step(w, v[i].stage, c->step, r, wait, exposed);
+        add_to_step(w, v[i].stage, step_of_job(o, g->members[i].digest, c), r, wait, exposed);
     }
     if (is_clearly_last(job, v, g->n, last, second)) {
         w->last[v[last].row]++;

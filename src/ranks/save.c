@@ -44,6 +44,18 @@ static int copy_file(const char *from, const char *to, struct err *err) {
     return rc;
 }
 
+/* The traces that were saved. The power of a node is one file, which all ranks of the node refer to. */
+struct saved_traces {
+    struct intern *names;        /* file names in the new folder */
+    struct strlist paths, files; /* original path and new name of each trace */
+};
+
+static const char *saved_name(const struct saved_traces *s, const char *path) {
+    for (size_t i = s->paths.n; i-- > 0;)
+        if (strcmp(s->paths.v[i], path) == 0) return s->files.v[i];
+    return NULL;
+}
+
 /* Returns a name for the trace. Adds the rank if the name is already used: two nodes can have files of the
  * same name. */
 static char *trace_name(struct intern *used, const char *path, uint32_t rank) {
@@ -54,22 +66,29 @@ static char *trace_name(struct intern *used, const char *path, uint32_t rank) {
     return out;
 }
 
-static int save_trace(const char *path, const char *to, struct err *err) {
-    if (link(path, to) == 0) return 0;
-    return copy_file(path, to, err);
+/* Saves the trace and returns its new name in *name. */
+static int save_trace(struct saved_traces *s, const char *path, uint32_t rank, const char *folder,
+                      const char **name, struct err *err) {
+    *name = saved_name(s, path);
+    if (*name) return 0;
+    char *file = trace_name(s->names, path, rank), *to = file_join(folder, file);
+    int rc = link(path, to) == 0 ? 0 : copy_file(path, to, err);
+    strlist_add(&s->paths, "%s", path);
+    strlist_add(&s->files, "%s", file);
+    *name = s->files.v[s->files.n - 1];
+    free(file);
+    free(to);
+    return rc;
 }
 
 static int save_rank(struct rank_digest *d, uint32_t rank, const char *digests, const char *traces,
-                     struct intern *used, struct err *err) {
+                     struct saved_traces *saved, struct err *err) {
     char name[48];
     const char **names = digest_alloc(d, d->ntraces, sizeof *names), *const *paths = d->traces;
     int rc = 0;
     for (size_t i = 0; i < d->ntraces && rc == 0; i++) {
-        char *file = trace_name(used, paths[i], rank), *to = file_join(traces, file);
-        names[i] = digest_text(d, file);
-        rc = save_trace(paths[i], to, err);
-        free(file);
-        free(to);
+        rc = save_trace(saved, paths[i], rank, traces, &names[i], err);
+        names[i] = digest_text(d, names[i]);
     }
     snprintf(name, sizeof name, "rank-%05u%s", rank, RANK_DIGEST_ENDING);
     char *path = file_join(digests, name);
@@ -85,12 +104,14 @@ int rank_job_save(const struct rank_job *job, const char *dir, struct err *err) 
     if (file_exists(dir) && (!file_is_dir(dir) || !is_empty(dir)))
         return err_set(err, "%s: exists and is not an empty folder; give a new folder", dir);
     char *digests = file_join(dir, RANK_DIGEST_FOLDER), *traces = file_join(dir, "trace");
-    struct intern *used = intern_open();
+    struct saved_traces saved = { .names = intern_open() };
     int rc = file_mkdirs(digests, err) < 0 || file_mkdirs(traces, err) < 0 ? -1 : 0;
     for (size_t i = 0; i < o->n && rc == 0; i++)
-        rc = save_rank(o->digests[i], job->ranks[o->row_of[i]].rank, digests, traces, used, err);
+        rc = save_rank(o->digests[i], job->ranks[o->row_of[i]].rank, digests, traces, &saved, err);
     rmdir(traces); /* fails, as intended, if the folder has files */
-    intern_close(used);
+    intern_close(saved.names);
+    strlist_free(&saved.paths);
+    strlist_free(&saved.files);
     free(digests);
     free(traces);
     return rc;

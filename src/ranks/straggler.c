@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/kernel_name.h"
 #include "base/die.h"
 #include "base/units.h"
 #include "base/util.h"
@@ -20,11 +21,21 @@
 #define LOWER_CLOCK 0.97     /* ratio of its SM clock to that of the typical rank */
 #define LONGER_THROTTLE 0.05 /* share of its time that it is throttled, minus the share of the typical rank */
 
-/* The typical rank: medians over all ranks except the suspect. */
+/* The typical rank: medians over all ranks except the suspect. Times and tokens are per step, because ranks
+ * that died or started late have fewer steps. */
 struct typical {
     double compute_ns, idle_ns, tokens, mhz, throttled, moe_ns;
     size_t peer; /* index of the digest whose compute time is closest to compute_ns */
 };
+
+/* Returns the number of steps of a rank, over all top-level stages; at least 1. */
+static double steps_of(const struct rank_job *job, size_t row) {
+    double steps = 0;
+    for (size_t s = 0; s < job->nstages; s++)
+        if (job->stages[s].parent == RANK_NONE && !job->stages[s].outside)
+            steps += (double)rank_job_cell(job, row, s)->occurrences;
+    return fmax(1, steps);
+}
 
 static double tokens_of(const struct rank_job *job, size_t row) {
     double tokens = NAN;
@@ -33,15 +44,26 @@ static double tokens_of(const struct rank_job *job, size_t row) {
         double more = fmax(c->tokens_in, c->tokens_out);
         if (job->stages[s].parent == RANK_NONE && !isnan(more)) tokens = isnan(tokens) ? more : tokens + more;
     }
-    return tokens;
+    return tokens / steps_of(job, row);
 }
 
+static bool is_expert_kernel(const struct digest_class *c) {
+    struct kernel_name name;
+    kernel_name_parse(&name, c->name);
+    bool experts = kernel_name_of_experts(&name);
+    kernel_name_free(&name);
+    return experts;
+}
+
+/* Returns the time per step in kernels of experts. */
 static double moe_of(const struct rank_job *job, size_t row) {
+    const struct job_owner *o = job_owner(job);
     double ns = 0;
-    for (size_t s = 0; s < job->nstages; s++)
-        if (job->stages[s].parent == RANK_NONE && rank_job_cell(job, row, s)->present)
-            ns += rank_job_cell(job, row, s)->category_ns[KERNEL_CATEGORY_MOE];
-    return ns;
+    size_t i = 0;
+    while (i < o->n && o->row_of[i] != row) i++;
+    for (size_t k = 0; i < o->n && k < o->digests[i]->nclasses; k++)
+        if (is_expert_kernel(&o->digests[i]->classes[k])) ns += o->digests[i]->classes[k].total_ns;
+    return ns / steps_of(job, row);
 }
 
 static double throttled_share(const struct rank_row *r) { return r->throttled_ns / r->timeline_ns; }
@@ -55,7 +77,7 @@ static double late_launches_of(const struct rank_job *job, size_t row) {
         ns += c->idle_cause_ns[ANALYSIS_IDLE_LAUNCH] + c->idle_cause_ns[ANALYSIS_IDLE_SYNC] +
               c->idle_cause_ns[ANALYSIS_IDLE_NO_WORK] + c->idle_cause_ns[ANALYSIS_IDLE_UNKNOWN];
     }
-    return ns;
+    return ns / steps_of(job, row);
 }
 
 static double median_of(const struct rank_job *job, uint32_t except,
@@ -69,7 +91,9 @@ static double median_of(const struct rank_job *job, uint32_t except,
     return median;
 }
 
-static double compute_of(const struct rank_job *job, size_t row) { return job->ranks[row].time.compute_ns; }
+static double compute_of(const struct rank_job *job, size_t row) {
+    return job->ranks[row].time.compute_ns / steps_of(job, row);
+}
 static double mhz_of(const struct rank_job *job, size_t row) { return job->ranks[row].sm_mhz_mean; }
 static double throttle_of(const struct rank_job *job, size_t row) {
     return throttled_share(&job->ranks[row]);
@@ -86,7 +110,7 @@ static struct typical typical_of(const struct rank_job *job, uint32_t except) {
     double nearest = INFINITY;
     for (size_t i = 0; i < o->n; i++) {
         const struct rank_row *row = &job->ranks[o->row_of[i]];
-        double distance = fabs(row->time.compute_ns - t.compute_ns);
+        double distance = fabs(compute_of(job, o->row_of[i]) - t.compute_ns);
         if (row->rank == except || !(distance < nearest)) continue;
         nearest = distance;
         t.peer = i;
@@ -105,20 +129,29 @@ static const struct digest_class *find_class(const struct rank_digest *d, const 
     return NULL;
 }
 
-/* Returns the extra time of the computing kernels that both ranks run with the same launch geometry. *ratio:
- * their total time on d divided by the time expected from peer. */
-static double slower_kernels(const struct rank_digest *d, const struct rank_digest *peer, double *ratio) {
-    double extra = 0, own = 0, others = 0;
+/* Kernels that two ranks run with the same launch geometry. */
+struct same_kernels {
+    double extra_ns; /* time on the suspect minus the time expected from the other rank */
+    double own_ns, expected_ns;
+};
+
+static double ratio_of(const struct same_kernels *k) {
+    return k->expected_ns > 0 ? k->own_ns / k->expected_ns : NAN;
+}
+
+/* Compares d with peer: kernels of experts in *experts, all others in *rest. Communication is left out. */
+static void compare_kernels(const struct rank_digest *d, const struct rank_digest *peer,
+                            struct same_kernels *experts, struct same_kernels *rest) {
+    *experts = *rest = (struct same_kernels){ 0 };
     for (size_t i = 0; i < d->nclasses; i++) {
         const struct digest_class *c = &d->classes[i], *p = find_class(peer, c);
         if (!p || c->communicates || !c->calls || !p->calls) continue;
+        struct same_kernels *k = is_expert_kernel(c) ? experts : rest;
         double expected = (double)c->calls * p->total_ns / (double)p->calls;
-        extra += c->total_ns - expected;
-        own += c->total_ns;
-        others += expected;
+        k->extra_ns += c->total_ns - expected;
+        k->own_ns += c->total_ns;
+        k->expected_ns += expected;
     }
-    *ratio = others > 0 ? own / others : NAN;
-    return extra;
 }
 
 /* ---- reasons */
@@ -128,7 +161,6 @@ struct suspect {
     struct rank_straggler *out;
     size_t row, digest;
     struct typical t;
-    double steps; /* number of top-level occurrences */
 };
 
 static void set_reason(struct suspect *s, enum rank_reason reason, const char *evidence) {
@@ -136,44 +168,51 @@ static void set_reason(struct suspect *s, enum rank_reason reason, const char *e
     s->out->evidence = evidence;
 }
 
-static const char *per_step(const struct suspect *s, double ns, char *out, size_t cap) {
-    return units_duration_ns(s->steps > 0 ? ns / s->steps : ns, out, cap);
-}
-
 static void explain_slower(struct suspect *s, double ratio) {
     const struct rank_row *r = &s->job->ranks[s->row];
     double beyond = throttled_share(r) - s->t.throttled;
-    if (beyond > LONGER_THROTTLE || r->sm_mhz_mean < LOWER_CLOCK * s->t.mhz) {
-        set_reason(
-            s, RANK_REASON_THROTTLED,
-            job_text(s->job,
-                     "the same kernels take %.1f%% longer; SM clock %.0f MHz (typical rank: %.0f MHz), "
-                     "throttled for %.1f%% of the time (typical: %.1f%%)",
-                     100 * (ratio - 1), r->sm_mhz_mean, s->t.mhz, 100 * throttled_share(r),
-                     100 * s->t.throttled));
-        return;
-    }
-    set_reason(s, RANK_REASON_SLOWER_KERNELS,
-               job_text(s->job, "the same kernels with the same grids take %.1f%% longer than on rank %u",
-                        100 * (ratio - 1), s->job->ranks[job_owner(s->job)->row_of[s->t.peer]].rank));
+    const char *slower = job_text(s->job, "the same kernels take %.1f%% longer", 100 * (ratio - 1));
+    if (r->sm_mhz_mean < LOWER_CLOCK * s->t.mhz)
+        set_reason(s, RANK_REASON_THROTTLED,
+                   job_text(s->job, "%s; SM clock %.0f MHz (typical rank: %.0f MHz)", slower, r->sm_mhz_mean,
+                            s->t.mhz));
+    else if (beyond > LONGER_THROTTLE)
+        set_reason(s, RANK_REASON_THROTTLED,
+                   job_text(s->job, "%s; throttled for %.1f%% of the time (typical rank: %.1f%%)", slower,
+                            100 * throttled_share(r), 100 * s->t.throttled));
+    else
+        set_reason(s, RANK_REASON_SLOWER_KERNELS,
+                   job_text(s->job, "the same kernels with the same grids take %.1f%% longer than on rank %u",
+                            100 * (ratio - 1), s->job->ranks[job_owner(s->job)->row_of[s->t.peer]].rank));
+}
+
+/* Returns true if the suspect's experts have more work. On a slow GPU, its other kernels are slower, too. */
+static bool has_busier_experts(const struct suspect *s, double moe_ns, double more_ns,
+                               const struct same_kernels *rest) {
+    double experts = moe_ns / s->t.moe_ns - 1, others = ratio_of(rest) - 1;
+    return s->t.moe_ns > 0 && moe_ns - s->t.moe_ns > SLOWER_SHARE * more_ns && !(others > experts / 2);
 }
 
 static void explain_compute(struct suspect *s, double more_ns) {
     const struct job_owner *o = job_owner(s->job);
-    double tokens = tokens_of(s->job, s->row), ratio, moe = moe_of(s->job, s->row);
-    double slower = slower_kernels(o->digests[s->digest], o->digests[s->t.peer], &ratio);
+    double tokens = tokens_of(s->job, s->row), moe = moe_of(s->job, s->row);
+    struct same_kernels experts, rest;
+    compare_kernels(o->digests[s->digest], o->digests[s->t.peer], &experts, &rest);
+    double slower = (experts.extra_ns + rest.extra_ns) / steps_of(s->job, s->row);
+    double ratio = (experts.own_ns + rest.own_ns) / (experts.expected_ns + rest.expected_ns);
     char own[32], typical[32];
-    per_step(s, compute_of(s->job, s->row), own, sizeof own);
-    per_step(s, s->t.compute_ns, typical, sizeof typical);
+    units_duration_ns(compute_of(s->job, s->row), own, sizeof own);
+    units_duration_ns(s->t.compute_ns, typical, sizeof typical);
     if (tokens > MORE_TOKENS * s->t.tokens) {
         set_reason(s, RANK_REASON_MORE_TOKENS,
-                   job_text(s->job, "it processes %.0f tokens, the typical rank %.0f", tokens, s->t.tokens));
-    } else if (slower >= SLOWER_SHARE * more_ns && ratio > 1 + LEAST_DIFFERENCE / 2) {
-        explain_slower(s, ratio);
-    } else if (moe - s->t.moe_ns > SLOWER_SHARE * more_ns) {
+                   job_text(s->job, "it processes %.1f tokens per step, the typical rank %.1f", tokens,
+                            s->t.tokens));
+    } else if (has_busier_experts(s, moe, more_ns, &rest)) {
         set_reason(s, RANK_REASON_EXPERTS,
                    job_text(s->job, "its expert kernels take %.1f%% longer than on the typical rank",
                             100 * (moe / s->t.moe_ns - 1)));
+    } else if (slower >= SLOWER_SHARE * more_ns && ratio > 1 + LEAST_DIFFERENCE / 2) {
+        explain_slower(s, ratio);
     } else if (slower < (1 - SLOWER_SHARE) * more_ns) {
         set_reason(s, RANK_REASON_MORE_WORK,
                    job_text(s->job,
@@ -194,8 +233,8 @@ static void find_reason(struct suspect *s) {
     char own[32], typical[32];
     set_reason(s, RANK_REASON_LATER_LAUNCHES,
                job_text(s->job, "its GPU waits %s per step for launches, that of the typical rank %s",
-                        per_step(s, late_launches_of(s->job, s->row), own, sizeof own),
-                        per_step(s, s->t.idle_ns, typical, sizeof typical)));
+                        units_duration_ns(late_launches_of(s->job, s->row), own, sizeof own),
+                        units_duration_ns(s->t.idle_ns, typical, sizeof typical)));
 }
 
 /* ---- the rank */
@@ -232,9 +271,6 @@ static void describe(struct rank_job *job, size_t row) {
     out->wait_caused_ns = job->ranks[row].wait_caused_ns;
     for (size_t i = 0; i < o->n; i++)
         if (o->row_of[i] == row) s.digest = i;
-    for (size_t k = 0; k < job->nstages; k++)
-        if (job->stages[k].parent == RANK_NONE && !job->stages[k].outside)
-            s.steps += (double)rank_job_cell(job, row, k)->occurrences;
     s.t = typical_of(job, out->rank);
     double others = 0, n = 0;
     for (size_t r = 0; r < job->nranks; r++)

@@ -273,7 +273,7 @@ static void add_missing_ranks(const struct timeline *tl, struct strlist *out) {
 }
 
 void run_rank_problems(const struct loaded_run *r, struct strlist *out) {
-    if (r->dir) rank_folder_problems(r->dir, has_rank, r->timeline, out);
+    if (r->dir && rank_folder_problems(r->dir, has_rank, r->timeline, out)) return;
     add_missing_ranks(r->timeline, out);
 }
 

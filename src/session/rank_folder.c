@@ -313,10 +313,11 @@ static void add_new(struct strlist *out, const char *text) {
     strlist_add(out, "%s", text);
 }
 
-void rank_folder_problems(const char *dir, rank_recorded *recorded, const void *ctx, struct strlist *out) {
+bool rank_folder_problems(const char *dir, rank_recorded *recorded, const void *ctx, struct strlist *out) {
     struct members m = read_members(dir);
     struct rank_list absent = { 0 }, open = { 0 }, unrecorded = { 0 };
     uint32_t world = 0;
+    bool has_files = m.n > 0;
     for (size_t i = 0; i < m.n; i++) {
         if (m.v[i].world_size != LAUNCHER_UNKNOWN) world = MAX(world, m.v[i].world_size);
         if (!m.v[i].ended)
@@ -331,12 +332,14 @@ void rank_folder_problems(const char *dir, rank_recorded *recorded, const void *
     for (uint32_t r = 0; r < world && m.n; r++)
         if (!is_member(&m, r)) vec_push(&absent, r);
     add_problem(out, &open, " did not end: still running, or killed together with inferprof.");
-    add_problem(out, &absent,
-                " never started here. Ranks of nodes with another file system are joined with "
-                "'inferprof merge'.");
+    add_problem(
+        out, &absent,
+        " never started here: figures of the job do not include them. Ranks of nodes with another file "
+        "system are joined with 'inferprof merge'.");
     add_problem(out, &unrecorded, " left no trace: the program did not initialise CUDA or NVTX.");
     free(absent.v);
     free(open.v);
     free(unrecorded.v);
     free_members(&m);
+    return has_files;
 }

@@ -39,8 +39,8 @@ void rank_folder_free(struct rank_folder *f);
 
 /* Adds problems of the job from the files of the ranks: ranks that failed, did not end, never started or left
  * no trace, and the problems that ranks reported. `recorded(rank, ctx)` returns true if the rank has a trace.
- * Adds nothing for a folder that is not shared by ranks. */
+ * Returns false, and adds nothing, for a folder that is not shared by ranks. */
 typedef bool rank_recorded(uint32_t rank, const void *ctx);
-void rank_folder_problems(const char *dir, rank_recorded *recorded, const void *ctx, struct strlist *out);
+bool rank_folder_problems(const char *dir, rank_recorded *recorded, const void *ctx, struct strlist *out);
 
 #endif

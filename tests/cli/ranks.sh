@@ -54,6 +54,38 @@ expect "a rank that launches later is named with this reason" 0 out "^straggler:
 simulate busy ranks=4 per_node=4 steps=20 busy=1 busy_percent=20
 merge busy
 expect "a rank with more tokens is named with this reason" 0 out "^straggler: rank 1, .*reason: more tokens"
+simulate throttled ranks=8 per_node=4 steps=20 slow=6 slow_percent=10 power=1 throttled=6
+merge throttled
+expect "a rank with a lower clock is named with this reason; the power is in one file per node" 0 \
+    out "^straggler: rank 6, .*reason: throttled clocks" out "SM clock 1386 MHz \(typical rank: 1980 MHz\)"
+check "the power of a node is saved once" test "$(find job/trace -name '*nvml*' | wc -l)" -eq 2
+run "$INFERPROF" digest throttled --output throttled_digests --part 1/2
+check "a part of the job finds the power, too" json_is throttled_digests/rank-00001.digest.json 'd["sm_mhz_mean"]' 1980
+simulate cool ranks=4 per_node=4 steps=20 slow=2 slow_percent=10 power=1
+merge cool
+expect "with the same clock, only its kernels are slower" 0 out "^straggler: rank 2, .*reason: slower kernels"
+simulate experts ranks=4 per_node=4 steps=20 experts=1 experts_percent=30
+merge experts
+expect "a rank with more work in its experts is named with this reason" 0 \
+    out "^straggler: rank 1, .*reason: more work in its experts" out "its expert kernels take (29|30)\.[0-9]% longer"
+simulate slow_moe ranks=4 per_node=4 steps=20 experts=9 slow=1 slow_percent=15
+merge slow_moe
+expect "in a model with experts, a slow GPU is not taken for busy experts" 0 out "^straggler: rank 1, .*reason: slower kernels"
+simulate extra ranks=4 per_node=4 steps=20 extra=3 extra_kernels=2
+merge extra
+expect "a rank with more kernels is named with this reason" 0 out "^straggler: rank 3, .*reason: more or larger kernels"
+simulate late ranks=4 per_node=4 steps=20 late=3 late_steps=8 slow=3 slow_percent=10
+merge late
+expect "a rank that started late is named, and is compared per step" 0 err "The first record of rank 3 is later" \
+    out "^straggler: rank 3, .*reason: slower kernels"
+run "$INFERPROF" report -q late
+check "its first step is the ninth step of the job" python3 - late/ranks.json <<'END'
+import json, sys
+steps = json.load(open(sys.argv[1]))["steps"][0]
+late = [row[3] for row in steps["compute_ns"]]
+print(late)
+sys.exit(0 if all(v is None for v in late[:8]) and all(v for v in late[8:20]) else 1)
+END
 simulate even ranks=4 per_node=4 steps=20
 merge even
 expect "without a slow rank there is no straggler" 0 out "^4 of 4 ranks on 1 node"
@@ -83,6 +115,18 @@ expect "digest reads its part of the traces" 0
 check "half of the ranks are in a part of two" test "$(find parts -name '*.digest.json' | wc -l)" -eq 4
 run "$INFERPROF" digest two --output parts --part 1/2
 check "the other part has the other ranks" test "$(find parts -name '*.digest.json' | wc -l)" -eq 8
+mpi_options="--oversubscribe --bind-to none --mca plm isolated --mca btl self,vader"
+[ "$(id -u)" = 0 ] && mpi_options="$mpi_options --allow-run-as-root"
+# shellcheck disable=SC2086 # the options are words
+if mpirun $mpi_options -np 2 true >mpi.out 2>&1; then
+    # shellcheck disable=SC2086
+    run env OMPI_MCA_rmaps_base_oversubscribe=1 mpirun $mpi_options -np 3 "$INFERPROF" digest two --output mpi
+    expect "mpirun -np 3 inferprof digest" 0
+    check "each process has read its share of the traces" test "$(grep -c collectives "$work/out")" -eq 8
+    check "all ranks have a digest" test "$(find mpi -name '*.digest.json' | wc -l)" -eq 8
+else
+    skip "mpirun inferprof digest" "mpirun does not run here: $(tail -n 1 mpi.out)"
+fi
 for i in 0 1 2; do OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=3 "$INFERPROF" digest two --output shared >>shared.out || echo failed >>shared.out; done
 check "under a launcher, each process takes its share of the traces" test "$(grep -c collectives shared.out)" -eq 8
 check "together they make all digests" test "$(find shared -name '*.digest.json' | wc -l)" -eq 8

@@ -1,5 +1,6 @@
 #!/bin/bash
 # ranks.sh: jobs of two ranks on one GPU: torchrun with gloo, both orders, and NCCL with the plugin; 2 minutes.
+# One NCCL rank alone comes first, so that NCCL calls the plugin even if it refuses two ranks on a GPU.
 # Needs torch with its own NCCL. Two NCCL ranks on one GPU need NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30); where NCCL
 # refuses, its message is printed and the part is listed as skipped. Records and reports go to $OUT/ranks.
 set -u
@@ -31,6 +32,20 @@ trace=$(find "$R/outside/trace" -name '*-rank1-*.ipt' | head -n 1)
 "$INFERPROF" trace dump --kind meta "$trace" >"$R/meta.txt"
 verify "the launcher is torchrun" grep -q 'key="launcher" value="torchrun"' "$R/meta.txt"
 
+# One NCCL rank alone. NCCL runs all-reduces of one rank as copies, without its profiler; sends and receives to itself are kernels.
+NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,PROFILE timeout 60 "$INFERPROF" run -q -o "$R/one" -- "$PYTHON" "$GPU/nccl_one.py" >"$R/one.out" 2>&1
+verify "one NCCL rank with the plugin: status 0" test $? = 0
+grep -E '^NCCL [0-9]+' "$R/one.out"
+grep -iE 'profiler' "$R/one.out" | sed 's/^[^ ]* //' | sort -u | head -n 5
+verify "NCCL has loaded the plugin" grep -qiE 'Successfully loaded.*inferprof|profiler.*inferprof' "$R/one.out"
+trace=$(find "$R/one/trace" -name '*.ipt' ! -name 'nvml*' ! -name 'counters*' | head -n 1)
+"$INFERPROF" trace dump --kind collective --json "$trace" >"$R/one.jsonl"
+echo "records of one rank: $("$PYTHON" -c 'import collections, json, sys
+rows = [json.loads(line) for line in sys.stdin]
+print(dict(collections.Counter((r["name"], "kernel times" if r["flags"] & 1 else "no kernel times") for r in rows)))' <"$R/one.jsonl")"
+verify "the plugin recorded the sends and receives" "$PYTHON" -c 'import json, sys
+assert sum(json.loads(line)["op"] in (9, 10) for line in open(sys.argv[1])) == 20' "$R/one.jsonl"
+
 NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_DEBUG=INFO timeout 90 "$INFERPROF" run -q -o "$R/nccl" -- "${launch[@]}" "$GPU/rank_program.py" nccl >"$R/nccl.out" 2>&1
 status=$?
 grep -iE 'profiler|plugin' "$R/nccl.out" | sort -u | head -n 5
@@ -42,5 +57,5 @@ else
     "$INFERPROF" export -q --format csv -o "$OUT/ranks/csv" "$R/nccl"
 fi
 cp "$R"/*.out "$R"/*.jsonl "$R/meta.txt" "$OUT/ranks" 2>/dev/null
-for run in inside outside nccl; do [ -d "$R/$run" ] && cp -r "$R/$run" "$OUT/ranks/"; done
+for run in inside outside one nccl; do [ -d "$R/$run" ] && cp -r "$R/$run" "$OUT/ranks/"; done
 exit $failed

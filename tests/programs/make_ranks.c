@@ -17,8 +17,9 @@
 #include "trace/writer.h"
 
 #define START_NS 1790000000000000000ull
-#define LAUNCH_NS 3000ull /* from a launch call to the start of its kernel */
-#define GAP_NS 1000ull    /* between two kernels */
+#define LAUNCH_NS 3000ull  /* from a launch call to the start of its kernel */
+#define GAP_NS 1000ull     /* between two kernels */
+#define POWER_NS 100000ull /* between two samples of the power */
 
 struct settings {
     double ranks, per_node, steps, layers, kernels;
@@ -38,6 +39,10 @@ struct settings {
     double rotate_tokens;             /* 1: and more tokens */
     double exchange;                  /* 1: layers end with an all-to-all instead of an all-reduce */
     double pipeline;                  /* 1: each rank of a node computes after the one before it */
+    double power, throttled; /* 1: a file of power records per node; this rank's SM clock is 30% lower */
+    double experts, experts_percent; /* odd kernels are of experts; they take longer on this rank; -1: none */
+    double extra, extra_kernels;     /* this rank runs further kernels in each layer; -1: none */
+    double late, late_steps;         /* this rank is recorded only from this step on; -1: none */
 };
 static struct settings set = { .ranks = 8,
                                .per_node = 8,
@@ -56,6 +61,10 @@ static struct settings set = { .ranks = 8,
                                .to = 1e9,
                                .seed = 1,
                                .slow_link = -1,
+                               .throttled = -1,
+                               .experts = -1,
+                               .extra = -1,
+                               .late = -1,
                                .collectives = 1 };
 
 #define KEY(name) \
@@ -63,14 +72,45 @@ static struct settings set = { .ranks = 8,
 static const struct {
     const char *name;
     size_t offset;
-} keys[] = { KEY(ranks),         KEY(per_node),     KEY(steps),        KEY(layers),
-             KEY(kernels),       KEY(kernel_ns),    KEY(move_ns),      KEY(noise),
-             KEY(jitter_ns),     KEY(offset_ms),    KEY(drift_ppm),    KEY(step_us),
-             KEY(slow),          KEY(slow_percent), KEY(lazy),         KEY(lazy_us),
-             KEY(busy),          KEY(busy_percent), KEY(hide),         KEY(missing),
-             KEY(killed),        KEY(from),         KEY(to),           KEY(seed),
-             KEY(collectives),   KEY(slow_link),    KEY(link_percent), KEY(rotate_percent),
-             KEY(rotate_tokens), KEY(exchange),     KEY(pipeline) };
+} keys[] = { KEY(ranks),
+             KEY(per_node),
+             KEY(steps),
+             KEY(layers),
+             KEY(kernels),
+             KEY(kernel_ns),
+             KEY(move_ns),
+             KEY(noise),
+             KEY(jitter_ns),
+             KEY(offset_ms),
+             KEY(drift_ppm),
+             KEY(step_us),
+             KEY(slow),
+             KEY(slow_percent),
+             KEY(lazy),
+             KEY(lazy_us),
+             KEY(busy),
+             KEY(busy_percent),
+             KEY(hide),
+             KEY(missing),
+             KEY(killed),
+             KEY(from),
+             KEY(to),
+             KEY(seed),
+             KEY(collectives),
+             KEY(slow_link),
+             KEY(link_percent),
+             KEY(rotate_percent),
+             KEY(rotate_tokens),
+             KEY(exchange),
+             KEY(pipeline),
+             KEY(power),
+             KEY(throttled),
+             KEY(experts),
+             KEY(experts_percent),
+             KEY(extra),
+             KEY(extra_kernels),
+             KEY(late),
+             KEY(late_steps) };
 
 static int read_setting(const char *text) {
     const char *equals = strchr(text, '=');
@@ -99,6 +139,7 @@ static bool is_turn(uint64_t rank, uint64_t step) {
 static uint64_t kernel_ns(uint64_t rank, uint64_t index) {
     double ns = set.kernel_ns * (1 + set.noise * (2 * chance(1, rank, index) - 1));
     if (rank == set.slow) ns *= 1 + set.slow_percent / 100;
+    if (rank == set.experts && index % (uint64_t)set.kernels % 2) ns *= 1 + set.experts_percent / 100;
     if (rank == set.busy) ns *= 1 + set.busy_percent / 100;
     if (is_turn(rank, index / (uint64_t)(set.kernels * set.layers))) ns *= 1 + set.rotate_percent / 100;
     return (uint64_t)ns;
@@ -108,12 +149,14 @@ static uint64_t move_ns(uint64_t node) {
     return (uint64_t)(set.move_ns * (node == set.slow_link ? 1 + set.link_percent / 100 : 1));
 }
 
+static uint64_t extra_kernels(uint64_t rank) { return rank == set.extra ? (uint64_t)set.extra_kernels : 0; }
+
 /* Time from the start of a layer to the start of its all-reduce. */
 static uint64_t layer_ns(uint64_t rank, uint64_t layer) {
     uint64_t ns = rank == set.lazy ? (uint64_t)(set.lazy_us * 1000) : 0;
     for (uint64_t k = 0; k < (uint64_t)set.kernels; k++)
         ns += kernel_ns(rank, layer * (uint64_t)set.kernels + k) + GAP_NS;
-    return ns + LAUNCH_NS;
+    return ns + extra_kernels(rank) * ((uint64_t)set.kernel_ns + GAP_NS) + LAUNCH_NS;
 }
 
 static uint64_t end_jitter(uint64_t rank, uint64_t collective) {
@@ -180,7 +223,8 @@ struct rank {
     struct trace_writer *w;
     const struct schedule *s;
     uint64_t rank, node, now, correlation, records;
-    uint32_t names[16], reduce, pair, hidden, api, step, domain;
+    uint32_t names[16], reduce, pair, hidden, additional, api, step, domain;
+    bool silent; /* nothing is recorded yet */
     double compute_ns, exposed_ns, wait_ns;
 };
 
@@ -190,6 +234,7 @@ static void keep_up(struct rank *r) {
 
 static void put_kernel(struct rank *r, uint32_t name, uint32_t stream, uint64_t start, uint64_t end) {
     uint64_t called = start - LAUNCH_NS, id = ++r->correlation;
+    if (r->silent) return;
     struct trace_launch l = { .start_ns = shown(r->s, r->node, called),
                               .end_ns = shown(r->s, r->node, called + 2000),
                               .correlation = id,
@@ -215,7 +260,7 @@ static void put_kernel(struct rank *r, uint32_t name, uint32_t stream, uint64_t 
 
 static void put_collective(struct rank *r, uint64_t start, uint64_t end, uint64_t comm, uint64_t sequence,
                            uint32_t place, uint32_t size) {
-    if (!set.collectives) return;
+    if (!set.collectives || r->silent) return;
     struct trace_collective c = trace_collective_unknown(shown(r->s, r->node, start - LAUNCH_NS));
     c.end_ns = c.start_ns + 2000;
     c.kernel_start_ns = shown(r->s, r->node, start);
@@ -262,6 +307,10 @@ static void write_layer(struct rank *r, uint64_t layer) {
         r->compute_ns += (double)ns;
         t += ns + GAP_NS;
     }
+    for (uint64_t k = 0; k < extra_kernels(r->rank); k++, t += (uint64_t)set.kernel_ns + GAP_NS) {
+        put_kernel(r, r->additional, 7, t, t + (uint64_t)set.kernel_ns);
+        r->compute_ns += (uint64_t)set.kernel_ns;
+    }
     uint64_t last = r->s->node_last[r->node * r->s->layers + layer];
     uint32_t first = (uint32_t)(r->node * (uint64_t)set.per_node);
     all_reduce(r, t, last, last + move_ns(r->node) + end_jitter(r->rank, 2 * layer), 1000 + r->node, layer,
@@ -270,6 +319,7 @@ static void write_layer(struct rank *r, uint64_t layer) {
 
 static void write_step(struct rank *r, uint64_t step) {
     uint64_t began = r->now;
+    r->silent = r->rank == set.late && step < set.late_steps;
     for (uint64_t l = 0; l < (uint64_t)set.layers; l++) write_layer(r, step * (uint64_t)set.layers + l);
     if (has_world(r->s)) {
         uint64_t last = r->s->all_last[step], layer = (step + 1) * (uint64_t)set.layers - 1;
@@ -293,6 +343,10 @@ static void write_step(struct rank *r, uint64_t step) {
                                  .token_kind = TRACE_TOKEN_MADE,
                                  .request = step + 1,
                                  .thread = 1 };
+    if (r->silent) {
+        r->compute_ns = r->exposed_ns = r->wait_ns = 0;
+        return;
+    }
     trace_writer_range(r->w, &range, 1);
     trace_writer_token(r->w, &token, 1);
 }
@@ -359,7 +413,8 @@ static void write_meta(struct rank *r) {
     trace_writer_meta(r->w, "device.0.uuid", "GPU-%08llx", (unsigned long long)r->rank);
     for (size_t i = 0; i < COUNTOF(r->names); i++) {
         char name[32];
-        int n = snprintf(name, sizeof name, "layer_kernel_%zu", i);
+        const char *stem = set.experts >= 0 && i % 2 ? "fused_moe_kernel" : "layer_kernel";
+        int n = snprintf(name, sizeof name, "%s_%zu", stem, i);
         r->names[i] = trace_writer_string(r->w, name, (size_t)n);
     }
     r->reduce =
@@ -367,6 +422,7 @@ static void write_meta(struct rank *r) {
     r->pair = trace_writer_str(r->w, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)");
     if (set.exchange) r->reduce = r->pair;
     r->hidden = trace_writer_str(r->w, "prefetch_kernel");
+    r->additional = trace_writer_str(r->w, "additional_kernel");
     r->api = trace_writer_str(r->w, "cudaLaunchKernel");
     r->step = trace_writer_str(r->w, "decode");
     r->domain = trace_writer_str(r->w, "simulated");
@@ -393,6 +449,34 @@ static int write_rank(const struct schedule *s, const char *dir, uint64_t rank, 
     if (trace_writer_close(r->w, &err) == 0) return 0;
     fprintf(stderr, "make_ranks: %s\n", err.msg);
     return -1;
+}
+
+/* Writes nvml-NODE.ipt, as `inferprof run` does: the power of all GPUs of the node. */
+static int write_power(const struct schedule *s, const char *dir, uint64_t node) {
+    char path[4096];
+    struct err err;
+    uint64_t first = node * (uint64_t)set.per_node, end = s->node_last[(node + 1) * s->layers - 1];
+    uint64_t count = MIN((uint64_t)set.per_node, s->ranks - first);
+    snprintf(path, sizeof path, "%s/nvml-node%llu.ipt", dir, (unsigned long long)node);
+    struct trace_writer *w = trace_writer_open(path, &(struct trace_writer_options){ .file_id = 7 }, &err);
+    if (!w) return -1;
+    trace_writer_meta(w, "source", "nvml");
+    for (uint64_t i = 0; i < count; i++) {
+        char key[48];
+        snprintf(key, sizeof key, "device.%llu.uuid", (unsigned long long)i);
+        trace_writer_meta(w, key, "GPU-%08llx", (unsigned long long)(first + i));
+    }
+    for (uint64_t ns = POWER_NS; ns < end; ns += POWER_NS)
+        for (uint64_t i = 0; i < count; i++) {
+            struct trace_power p = { .time_ns = shown(s, node, ns),
+                                     .device = (uint32_t)i,
+                                     .sm_mhz = first + i == set.throttled ? 1386 : 1980,
+                                     .memory_mhz = TRACE_UNKNOWN_U32,
+                                     .temperature_c = TRACE_UNKNOWN_U32,
+                                     .power_mw = 500000 };
+            trace_writer_power(w, &p, 1);
+        }
+    return trace_writer_close(w, &err);
 }
 
 static void print_truth(FILE *out, const struct rank *r, bool first) {
@@ -434,6 +518,8 @@ int main(int argc, char **argv) {
         first = false;
     }
     fprintf(out, "\n]\n");
+    for (uint64_t node = 0; set.power && node < s.nodes; node++)
+        if (write_power(&s, argv[1], node) < 0) return 1;
     free(s.node_last);
     free(s.all_last);
     int status = fclose(out) == 0 ? 0 : 1;
