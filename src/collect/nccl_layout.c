@@ -62,6 +62,18 @@ static const struct nccl_layout layouts[] = {
       .ce_count = 56,
       .ce_root = 64,
       .ce_type = 72 },
+    { .size = 136,
+      .type_bytes = 8,
+      HEAD,
+      NO_COMM,
+      COLL,
+      .coll_api_captured = 64,
+      .p2p_api_captured = 56,
+      .ce_sequence = 24,
+      .ce_function = 32,
+      .ce_count = 56,
+      .ce_root = 64,
+      .ce_type = 72 },
 };
 
 const struct nccl_layout *nccl_layout(unsigned version) {

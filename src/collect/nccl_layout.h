@@ -1,4 +1,4 @@
-/* The profiler interface of NCCL and RCCL, versions 2 to 6: our own declarations, and a table of the offsets
+/* The profiler interface of NCCL and RCCL, versions 2 to 7: our own declarations, and a table of the offsets
  * at which each version stores the fields that the collector reads. tests/tools/nccl_layout.py compares the
  * table with NCCL's headers; docs/ranks.md contains the result. */
 #ifndef COLLECT_NCCL_LAYOUT_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define NCCL_FIRST_VERSION 2
-#define NCCL_LAST_VERSION 6
+#define NCCL_LAST_VERSION 7
 #define NCCL_ABSENT 0xffff /* the version does not have the field */
 
 /* Event types: bits of the activation mask and values of the field `type`. */
@@ -96,6 +96,18 @@ struct nccl_profiler_v5 { /* also version 6 */
     int (*stop)(void *event);
     int (*state)(void *event, int state, void *args);
     int (*finalize)(void *context);
+};
+/* Headers of NCCL and RCCL disagree about version 7: some have one or two optional functions at the end. They
+ * are NULL here. */
+struct nccl_profiler_v7 {
+    const char *name;
+    int (*init)(void **context, uint64_t comm_hash, int *mask, const char *comm_name, int nodes, int ranks,
+                int rank, nccl_log *log);
+    int (*start)(void *context, void **event, void *descriptor);
+    int (*stop)(void *event);
+    int (*state)(void *event, int state, void *args);
+    int (*finalize)(void *context);
+    void (*optional[8])(void);
 };
 
 #endif

@@ -18,7 +18,7 @@
 struct agreed {
     char *value, *file;
 };
-/* A file with the power of a node's GPUs. It belongs to no rank. */
+/* A file with the power of all GPUs of a node. */
 struct power_file {
     char *path;
     struct strlist devices; /* uuids */

@@ -21,7 +21,7 @@ reduces = [r for r in rows if r["name"] == "AllReduce"]
 sends = [r for r in rows if r["op"] == 9]
 recvs = [r for r in rows if r["op"] == 10]
 ce = [r for r in rows if r["algorithm"] == "CE"]
-assert [len(reduces), len(sends), len(recvs), len(ce)] == [20, 2, 1, int(version == 6)], [len(reduces), len(sends), len(recvs), len(ce)]
+assert [len(reduces), len(sends), len(recvs), len(ce)] == [20, 2, 1, int(version >= 6)], [len(reduces), len(sends), len(recvs), len(ce)]
 for i, r in enumerate(reduces):
     assert (r["op"], r["sequence"], r["count"], r["bytes"]) == (1, i, 1000, 2000), r
     assert (r["communicator"], r["algorithm"], r["protocol"], r["data_type"], r["channels"]) == (0xC0FFEE, "RING", "SIMPLE", "bf16", 2), r
@@ -40,7 +40,7 @@ for r in reduces + sends + recvs:
 for r in ce:
     assert (r["op"], r["sequence"], r["bytes"], r["flags"] & 1) == (2, 7, 64, 0), r
 END
-for v in 2 3 4 5 6; do
+for v in 2 3 4 5 6 7; do
     run "$INFERPROF" run -q -o "v$v" -- "$app" init kernels=2 "nccl=$v:20"
     expect "version $v: NCCL runs with the plugin" 0
     "$INFERPROF" trace dump --kind collective --json "v$v"/trace/*-[0-9]*.ipt >"v$v.jsonl"
@@ -49,7 +49,7 @@ done
 run "$INFERPROF" export -q --format csv -o csv v6
 check "collectives.csv has them" grep -q 'all_reduce,12648430,tp_group,19,1,4,,,2000,1000,bf16,RING,SIMPLE,2' csv/collectives.csv
 
-for v in 2 3 4 5 6; do
+for v in 2 3 4 5 6 7; do
     run "$INFERPROF" run -q -o "broken$v" -- "$app" init kernels=2 "nccl-broken=$v" say=alive
     expect "version $v: a broken NCCL does not harm the program" 0 out '^alive$'
     "$INFERPROF" trace dump --kind collective "broken$v"/trace/*-[0-9]*.ipt >broken.txt
