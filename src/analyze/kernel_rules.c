@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/util.h"
+#include "timeline/communication.h"
 
 #define ANY (-1)
 
@@ -19,9 +20,11 @@ static const struct rule {
 } rules[] = {
 #define L(id) KERNEL_LIBRARY_##id
 #define C(id) KERNEL_CATEGORY_##id
-    /* communication */
-    { "nccl", L(NCCL), C(COMMUNICATION) },
-    { "cross_device_reduce", L(VLLM), C(COMMUNICATION) },
+/* communication */
+#define X(word, library) { word, L(library), C(COMMUNICATION) },
+    COLLECTIVE_KERNELS(X)
+#undef X
+        { "cross_device_reduce", L(VLLM), C(COMMUNICATION) },
     { "allreduce", ANY, C(COMMUNICATION) },
     { "all_gather", ANY, C(COMMUNICATION) },
     { "allgather", ANY, C(COMMUNICATION) },
@@ -31,7 +34,6 @@ static const struct rule {
     { "multimem_all_reduce", L(ATEN), C(COMMUNICATION) },
     { "all_reduce", ANY, C(COMMUNICATION) },
     { "nvshmem", L(NCCL), C(COMMUNICATION) },
-    { "msccl", L(ROCM), C(COMMUNICATION) },
     { "userbuffers", ANY, C(COMMUNICATION) },
     /* expert parallelism: sends tokens to the GPUs of their experts and back */
     { "deep_ep::", L(DEEPEP), C(COMMUNICATION) },

@@ -58,6 +58,14 @@ static double *copy_of(const double *v, size_t n) {
     return copy;
 }
 
+double stats_median_sorting(double *v, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(v[i])) v[kept++] = v[i];
+    if (kept) qsort(v, kept, sizeof *v, by_value);
+    return stats_percentile(v, kept, 0.5);
+}
+
 double stats_median(const double *v, size_t n) {
     double *copy = copy_of(v, n);
     size_t known = 0;

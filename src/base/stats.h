@@ -24,8 +24,9 @@ struct stats {
 /* stats_of() copies v; stats_of_sorting() sorts v in place and drops values that are not finite. */
 struct stats stats_of(const double *v, size_t n);
 struct stats stats_of_sorting(double *v, size_t n);
-double stats_median(const double *v, size_t n); /* as stats_of(v, n).median */
-struct stats stats_none(void);                  /* n = 0, the rest NaN */
+double stats_median(const double *v, size_t n);   /* as stats_of(v, n).median */
+double stats_median_sorting(double *v, size_t n); /* sorts v in place, like stats_of_sorting() */
+struct stats stats_none(void);                    /* n = 0, the rest NaN */
 /* Returns the pooled CV within groups. Repeats of different inputs differ because of their work, which is
  * not noise. `group` NULL: one group. NaN if no group has two values. */
 double stats_grouped_cv(const double *v, const uint32_t *group, size_t n);

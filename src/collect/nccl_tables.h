@@ -47,7 +47,7 @@ struct nccl_call {
 /* Returns false until the first communicator was opened. The other functions, except nccl_comm_open() and
  * nccl_tables_after_fork(), may be called only after that. */
 bool nccl_tables_exist(void);
-/* The locks and handles of the parent are of no use in the child: NCCL does not work after a fork. */
+/* Frees all locks and rows in the child of a fork. NCCL does not work there. */
 void nccl_tables_after_fork(void);
 
 /* Negative numbers are unknown. Returns a handle; NULL if there is no room. */

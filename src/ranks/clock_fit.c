@@ -30,18 +30,6 @@ struct line {
     double at, offset, slope;
 };
 
-static int by_value(const void *pa, const void *pb) {
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
-/* Sorts v. */
-static double median_of(double *v, size_t n) {
-    if (n == 0) return NAN;
-    qsort(v, n, sizeof *v, by_value);
-    return stats_percentile(v, n, 0.5);
-}
-
 static double residual(const struct line *l, const struct clock_point *p) {
     return p->difference_ns - l->offset - l->slope * (p->reference_ns - l->at);
 }
@@ -56,7 +44,7 @@ static double noise_of(const struct clock_point *p, size_t n, double *work) {
         double between = (1 - w) * p[i - 1].difference_ns + w * p[i + 1].difference_ns;
         work[k++] = fabs(p[i].difference_ns - between) / sqrt(1 + w * w + (1 - w) * (1 - w));
     }
-    double sigma = k ? MAD_TO_SIGMA * median_of(work, k) : 0;
+    double sigma = k ? MAD_TO_SIGMA * stats_median_sorting(work, k) : 0;
     return fmax(sigma, LEAST_NOISE_NS);
 }
 
@@ -68,13 +56,13 @@ static struct line resistant_line(const struct clock_point *p, size_t n, double 
     for (int side = 0; third >= 2 && side < 2; side++) {
         const struct clock_point *part = side ? p + n - third : p;
         for (size_t i = 0; i < third; i++) work[i] = part[i].reference_ns;
-        t[side] = median_of(work, third);
+        t[side] = stats_median_sorting(work, third);
         for (size_t i = 0; i < third; i++) work[i] = part[i].difference_ns;
-        d[side] = median_of(work, third);
+        d[side] = stats_median_sorting(work, third);
     }
     if (third >= 2 && t[1] > t[0]) l.slope = (d[1] - d[0]) / (t[1] - t[0]);
     for (size_t i = 0; i < n; i++) work[i] = residual(&l, &p[i]);
-    l.offset = median_of(work, n);
+    l.offset = stats_median_sorting(work, n);
     return l;
 }
 
@@ -150,7 +138,7 @@ static double theil_sen_slope(const struct clock_point *p, size_t n) {
             if (span > 0) slopes[k++] = (p[j].difference_ns - p[i].difference_ns) / span;
         }
     }
-    double slope = k ? median_of(slopes, k) : 0;
+    double slope = k ? stats_median_sorting(slopes, k) : 0;
     free(slopes);
     return slope;
 }
@@ -170,14 +158,14 @@ static double fit_interval(const struct clock_point *p, size_t n, double at, dou
 static struct clock_line fit_piece(const struct clock_point *p, size_t n, double *work) {
     struct clock_line out = { .n = n, .error_ns = NAN };
     for (size_t i = 0; i < n; i++) work[i] = p[i].reference_ns;
-    out.at_ns = median_of(work, n);
+    out.at_ns = stats_median_sorting(work, n);
     if (n >= LEAST_POINTS) out.drift = theil_sen_slope(p, n);
     struct line l = { out.at_ns, 0, out.drift };
     for (size_t i = 0; i < n; i++) work[i] = residual(&l, &p[i]);
-    l.offset = out.offset_ns = median_of(work, n);
+    l.offset = out.offset_ns = stats_median_sorting(work, n);
     if (n < 2) return out;
     for (size_t i = 0; i < n; i++) work[i] = fabs(residual(&l, &p[i]));
-    double sigma = fmax(MAD_TO_SIGMA * median_of(work, n), LEAST_NOISE_NS);
+    double sigma = fmax(MAD_TO_SIGMA * stats_median_sorting(work, n), LEAST_NOISE_NS);
     out.error_ns = fmax(sigma, fit_interval(p, n, out.at_ns, sigma));
     for (size_t i = 0; i < n; i++) out.outliers += fabs(residual(&l, &p[i])) > OUTLIER * sigma;
     return out;
@@ -196,14 +184,14 @@ static double local_slope(const struct clock_point *p, size_t n, double *work) {
         double span = p[i + lag].reference_ns - p[i].reference_ns;
         if (span > 0) work[k++] = (p[i + lag].difference_ns - p[i].difference_ns) / span;
     }
-    return k ? median_of(work, k) : 0;
+    return k ? stats_median_sorting(work, k) : 0;
 }
 
 /* Returns the median of the n differences from p on, after subtracting the drift since `at`. */
 static double level_of(const struct clock_point *p, size_t n, double at, double slope) {
     double v[STEP_WINDOW];
     for (size_t i = 0; i < n; i++) v[i] = p[i].difference_ns - slope * (p[i].reference_ns - at);
-    return median_of(v, n);
+    return stats_median_sorting(v, n);
 }
 
 static double jump_at(const struct clock_point *p, size_t i, double slope) {

@@ -44,6 +44,28 @@ uint64_t clocks_to_job(const struct rank_clock *c, uint64_t own_ns, uint64_t nea
     return best;
 }
 
+/* Returns how far a job time is outside of the period of segment k. */
+static uint64_t outside(const struct rank_clock *c, size_t k, uint64_t job_ns) {
+    uint64_t from = c->segments[k].begin_ns;
+    uint64_t to = k + 1 < c->nsegments ? c->segments[k + 1].begin_ns : UINT64_MAX;
+    return job_ns < from ? from - job_ns : job_ns > to ? job_ns - to : 0;
+}
+
+/* Converts the end of a collective that follows one with the end `before`, on the job's clock; 0: it is the
+ * first. After a backward step, a clock shows some times twice. The meaning is used that is closest to
+ * `before` and to the period of its segment. */
+static uint64_t to_job_after(const struct rank_clock *c, uint64_t own_ns, uint64_t before) {
+    uint64_t best = 0, least = UINT64_MAX;
+    for (size_t k = 0; k < c->nsegments; k++) {
+        uint64_t ns = shifted(own_ns, offset_at(&c->segments[k], own_ns));
+        uint64_t cost = outside(c, k, ns) + (before ? distance(ns, before) : 0);
+        if (cost >= least) continue;
+        least = cost;
+        best = ns;
+    }
+    return best;
+}
+
 uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns) {
     return clocks_to_job(c, own_ns, 0);
 }
@@ -71,21 +93,17 @@ static void collect_differences(struct rank_digest *const *digests, size_t n, co
 }
 
 /* Gives a rank its own clock if its collectives end at a different time than on the previous rank of the
- * node, by much more than the difference scatters. Returns the number of clocks; *split: ranks that got
- * one. */
-static size_t split_groups(struct rank_digest *const *digests, size_t n, uint32_t *group_of, size_t ngroups,
-                           size_t *split) {
+ * node, by much more than the difference scatters. Returns the number of clocks. */
+static size_t split_groups(struct rank_digest *const *digests, size_t n, uint32_t *group_of, size_t ngroups) {
     struct ends *differences = xcalloc(n + 1, sizeof *differences);
     collect_differences(digests, n, group_of, differences);
     for (size_t i = 0; i < n; i++) {
         struct ends *e = &differences[i];
         struct stats s = stats_of(e->v, e->n);
         for (size_t k = 0; k < e->n; k++) e->v[k] = fabs(e->v[k] - s.median);
-        double scatter = e->n ? 1.4826 * stats_of_sorting(e->v, e->n).median : 0;
-        if (e->n >= SPLIT_POINTS && fabs(s.median) > fmax(SPLIT_LEAST_NS, 10 * scatter)) {
+        double scatter = e->n ? 1.4826 * stats_median_sorting(e->v, e->n) : 0;
+        if (e->n >= SPLIT_POINTS && fabs(s.median) > fmax(SPLIT_LEAST_NS, 10 * scatter))
             group_of[i] = (uint32_t)ngroups++;
-            ++*split;
-        }
         free(e->v);
     }
     free(differences);
@@ -94,12 +112,8 @@ static size_t split_groups(struct rank_digest *const *digests, size_t n, uint32_
 
 /* ---- fitting */
 
-struct point {
-    struct clock_point p;
-    uint64_t own_ns;
-};
 struct points {
-    struct point *v;
+    struct clock_point *v;
     size_t n, cap;
 };
 struct fitter {
@@ -110,22 +124,29 @@ struct fitter {
     bool *fitted;       /* [clocks] */
     uint64_t *seen_in;  /* [clocks]: number of the matched collective that added the last point */
     uint64_t groups;    /* matched collectives walked so far */
+    /* operation of the last matched collective, and the end of its last one; 0: none */
+    uint64_t match, last_end_ns;
 };
 
 /* Returns the job time at which a collective ended: the median over its ranks with a fitted clock (at most
- * 64). 0: it has no such rank. */
-static uint64_t reference_end(const struct fitter *f, const struct match_group *g) {
+ * 64). 0: it has no such rank. Collectives of one operation are passed in the order of their sequence. */
+static uint64_t reference_end(struct fitter *f, const struct match_group *g) {
     double v[64];
-    uint64_t first = 0;
+    uint64_t first = 0, match = match_operation(f->digests, &g->members[0])->match;
     size_t n = 0;
+    if (match != f->match) f->last_end_ns = 0;
+    f->match = match;
     for (size_t i = 0; i < g->n && n < COUNTOF(v); i++) {
         uint32_t clock = f->out->of_digest[g->members[i].digest];
         if (!f->fitted[clock]) continue;
-        uint64_t end = clocks_to_job(&f->out->v[clock], g->members[i].collective->end_ns, first);
+        uint64_t own = g->members[i].collective->end_ns;
+        const struct rank_clock *c = &f->out->v[clock];
+        uint64_t end = first ? clocks_to_job(c, own, first) : to_job_after(c, own, f->last_end_ns);
         if (!first) first = end;
         v[n++] = (double)(int64_t)(end - first);
     }
-    return n ? first + (uint64_t)(int64_t)llround(stats_of_sorting(v, n).median) : 0;
+    if (!n) return 0;
+    return f->last_end_ns = first + (uint64_t)(int64_t)llround(stats_median_sorting(v, n));
 }
 
 /* Adds one point per clock that is not fitted: the median end over consecutive ranks with that clock (at most
@@ -142,17 +163,16 @@ static void add_points(struct fitter *f, const struct match_group *g, struct poi
             if (n < COUNTOF(ends)) ends[n++] = (double)(int64_t)(g->members[next].collective->end_ns - base);
         if (f->fitted[clock] || f->seen_in[clock] == f->groups) continue;
         f->seen_in[clock] = f->groups;
-        uint64_t own = base + (uint64_t)(int64_t)llround(stats_of_sorting(ends, n).median);
-        struct point p = {
-            { (double)(int64_t)(reference - f->origin_ns), (double)(int64_t)(own - reference) }, own
-        };
+        uint64_t own = base + (uint64_t)(int64_t)llround(stats_median_sorting(ends, n));
+        struct clock_point p = { (double)(int64_t)(reference - f->origin_ns),
+                                 (double)(int64_t)(own - reference) };
         vec_push(&points[clock], p);
     }
 }
 
 static int by_reference(const void *pa, const void *pb) {
-    const struct point *a = pa, *b = pb;
-    return (a->p.reference_ns > b->p.reference_ns) - (a->p.reference_ns < b->p.reference_ns);
+    const struct clock_point *a = pa, *b = pb;
+    return (a->reference_ns > b->reference_ns) - (a->reference_ns < b->reference_ns);
 }
 
 /* Converts a line, which is a function of the reference time, to a segment, which is a function of the rank's
@@ -168,13 +188,27 @@ static struct rank_clock_segment segment_of(const struct fitter *f, const struct
     };
 }
 
+/* Returns the rank's own time at a time of the reference clock. Both are relative to f->origin_ns. */
+static double own_time(const struct clock_line *l, double reference_ns) {
+    return reference_ns + l->offset_ns + l->drift * (reference_ns - l->at_ns);
+}
+
+/* A segment begins halfway between the last collective before the change and the first one after it. After a
+ * forward step, the own times between the two lines are divided in the middle; after a backward step, all
+ * times of the new line belong to the new segment. */
+static void set_begin(const struct fitter *f, const struct clock_line *before, double last_ns,
+                      double first_ns, const struct clock_line *line, struct rank_clock_segment *s) {
+    double at = (last_ns + first_ns) / 2, old = own_time(before, at), new = own_time(line, at);
+    double from = new > old ? (old + new) / 2 : new;
+    s->begin_ns = f->origin_ns + (uint64_t)(int64_t)llround(at);
+    s->from_ns = f->origin_ns + (uint64_t)(int64_t)llround(from);
+}
+
 static void set_segments(const struct fitter *f, struct points *p, double parent_error,
                          struct rank_clock *out) {
     struct clock_line lines[CLOCK_SEGMENTS_MAX];
     qsort(p->v, p->n, sizeof *p->v, by_reference);
-    struct clock_point *v = xmalloc(p->n * sizeof *v);
-    for (size_t i = 0; i < p->n; i++) v[i] = p->v[i].p;
-    out->nsegments = clock_fit(v, p->n, lines);
+    out->nsegments = clock_fit(p->v, p->n, lines);
     free(out->segments);
     out->segments = xcalloc(out->nsegments + 1, sizeof *out->segments);
     out->source = RANK_CLOCK_COLLECTIVES;
@@ -183,15 +217,13 @@ static void set_segments(const struct fitter *f, struct points *p, double parent
         struct rank_clock_segment *s = &out->segments[i];
         *s = segment_of(f, &lines[i]);
         s->error_ns = sqrt(s->error_ns * s->error_ns + parent_error * parent_error);
-        if (i) { /* halfway between the last collective before the step and the first one after it */
-            uint64_t before = p->v[lines[i].first - 1].own_ns, after = p->v[lines[i].first].own_ns;
-            s->from_ns = after > before ? before + (after - before) / 2 : after;
-        }
+        if (i)
+            set_begin(f, &lines[i - 1], p->v[lines[i].first - 1].reference_ns,
+                      p->v[lines[i].first].reference_ns, &lines[i], s);
         /* NaN, the error of a single point, is kept */
         if (!(s->error_ns <= out->error_ns)) out->error_ns = s->error_ns;
         out->outliers += lines[i].outliers;
     }
-    free(v);
 }
 
 /* Fits every clock that shares at least LEAST_POINTS collectives with fitted clocks. Returns false if there
@@ -245,7 +277,7 @@ void clocks_find(struct rank_digest *const *digests, size_t n, const uint32_t *n
     }
     for (size_t i = 0; i < n; i++)
         if (out->of_digest[i] == UINT32_MAX) out->of_digest[i] = (uint32_t)groups++;
-    groups = split_groups(digests, n, out->of_digest, groups, &out->split_nodes);
+    groups = split_groups(digests, n, out->of_digest, groups);
     out->n = groups;
     out->v = xcalloc(groups + 1, sizeof *out->v);
     for (size_t i = 0; i < n; i++) {

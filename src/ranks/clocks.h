@@ -10,7 +10,6 @@ struct rank_clocks {
     struct rank_clock *v;
     size_t n;
     uint32_t *of_digest; /* [ndigests]: clock of each digest */
-    size_t split_nodes;  /* ranks that have a different clock than their node */
 };
 
 /* node[i] is the node of digest i. The digests are sorted by rank. The caller frees `out` with

@@ -154,7 +154,7 @@ static void find_late(struct rank_job *job) {
         uint64_t end = rank_clock_to_job(&job->clocks[job->ranks[o->row_of[i]].clock], d->first_step_end_ns);
         ends[n++] = (double)(end - job->first_ns);
     }
-    double typical = stats_of_sorting(ends, n).median;
+    double typical = stats_median_sorting(ends, n);
     for (size_t r = 0; r < job->nranks && o->n > 1; r++) {
         struct rank_row *row = &job->ranks[r];
         if (row->state != RANK_STATE_COMPLETE || !((double)(row->first_ns - job->first_ns) > typical))

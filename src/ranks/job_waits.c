@@ -167,10 +167,21 @@ static uint32_t step_of_job(const struct job_owner *o, uint32_t digest, const st
     return c->step + o->steps_before[digest][c->stage];
 }
 
+/* Returns the end of the collective on a rank whose clock was not stepped; 0: there is none. After a backward
+ * step, a time of a clock has two meanings, and this end shows which one is right. */
+static uint64_t certain_end(const struct rank_job *job, const struct match_group *g) {
+    const struct job_owner *o = job_owner(job);
+    for (size_t i = 0; i < g->n; i++) {
+        const struct rank_clock *clock = &job->clocks[o->clocks.of_digest[g->members[i].digest]];
+        if (clock->nsegments == 1) return rank_clock_to_job(clock, g->members[i].collective->end_ns);
+    }
+    return 0;
+}
+
 static void convert_group(struct wait_sums *w, const struct match_group *g, struct arrival *v) {
     struct rank_job *job = w->job;
     const struct job_owner *o = job_owner(job);
-    uint64_t near_ns = 0;
+    uint64_t near_ns = certain_end(job, g);
     for (size_t i = 0; i < g->n; i++) {
         uint32_t digest = g->members[i].digest;
         const struct digest_collective *c = g->members[i].collective;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/bisect.h"
 #include "base/util.h"
 
 #define X(id, name) name,
@@ -23,16 +24,19 @@ const char *rank_reason_name(enum rank_reason reason) {
     return (unsigned)reason < COUNTOF(reason_names) ? reason_names[reason] : "";
 }
 
+struct wanted_rank {
+    const struct rank_job *job;
+    uint32_t rank;
+};
+
+static bool is_lower_rank(const void *arg, size_t i) {
+    const struct wanted_rank *w = arg;
+    return w->job->ranks[i].rank < w->rank;
+}
+
 const struct rank_row *rank_job_find(const struct rank_job *job, uint32_t rank) {
-    size_t low = 0, high = job->nranks;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (job->ranks[middle].rank < rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < job->nranks && job->ranks[low].rank == rank ? &job->ranks[low] : NULL;
+    size_t at = bisect(0, job->nranks, is_lower_rank, &(struct wanted_rank){ job, rank });
+    return at < job->nranks && job->ranks[at].rank == rank ? &job->ranks[at] : NULL;
 }
 
 /* A rank with its slowness, to sort by. */

@@ -52,12 +52,13 @@ const char *rank_clock_source_name(enum rank_clock_source source);
 
 /* A part of a fitted clock. A clock that was stepped or changed its rate has several segments. */
 struct rank_clock_segment {
-    uint64_t from_ns; /* the segment is used from this time on the rank's own clock until the next segment */
-    uint64_t at_ns;   /* a time on the rank's own clock, near the middle of the segment */
-    double offset_ns; /* own clock minus job clock at `at_ns` */
-    double drift;     /* change of the offset per ns of the rank's own clock; 1e-6 is 1 us per second */
-    double error_ns;  /* remaining error of the offset; NaN: unknown */
-    size_t points;    /* number of matched collectives in the fit */
+    uint64_t from_ns;  /* the segment is used from this time on the rank's own clock until the next segment */
+    uint64_t begin_ns; /* the same on the job's clock; 0: the first segment */
+    uint64_t at_ns;    /* a time on the rank's own clock, near the middle of the segment */
+    double offset_ns;  /* own clock minus job clock at `at_ns` */
+    double drift;      /* change of the offset per ns of the rank's own clock; 1e-6 is 1 us per second */
+    double error_ns;   /* remaining error of the offset; NaN: unknown */
+    size_t points;     /* number of matched collectives in the fit */
 };
 /* Usually the clock of all ranks of a node. A rank whose clock differs from its node's has its own. */
 struct rank_clock {

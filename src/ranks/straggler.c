@@ -86,7 +86,7 @@ static double median_of(const struct rank_job *job, uint32_t except,
     size_t n = 0;
     for (size_t r = 0; r < job->nranks; r++)
         if (job->ranks[r].state != RANK_STATE_MISSING && job->ranks[r].rank != except) v[n++] = value(job, r);
-    double median = stats_of_sorting(v, n).median;
+    double median = stats_median_sorting(v, n);
     free(v);
     return median;
 }

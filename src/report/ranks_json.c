@@ -130,6 +130,9 @@ static void write_nodes(const struct rank_report *r, struct jsonw *j) {
         jsonw_knum(j, "offset_ns", c->nsegments ? c->segments[0].offset_ns : NAN);
         jsonw_knum(j, "drift", c->nsegments ? c->segments[0].drift : NAN);
         jsonw_ku64(j, "segments", c->nsegments);
+        jsonw_karray(j, "changes_ns");
+        for (size_t k = 1; k < c->nsegments; k++) jsonw_u64(j, c->segments[k].begin_ns);
+        jsonw_end(j);
         jsonw_ku64(j, "outliers", c->outliers);
         jsonw_end(j);
     }

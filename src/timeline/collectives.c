@@ -3,11 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bisect.h"
 #include "base/die.h"
 #include "base/hash.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "timeline/build.h"
+#include "timeline/communication.h"
 
 #define OVERLAP_TRIES 64 /* maximum number of kernels per device that are compared with one collective */
 
@@ -21,13 +23,23 @@ struct comm_kernels {
     size_t n, cap;
 };
 
-/* Returns true for kernels of NCCL, RCCL and MSCCL. Mangled names contain these words too. */
-static bool is_communication(const char *name) {
-    static const char *const words[] = { "ncclKernel",        "ncclDevKernel", "ncclSymDevKernel",
-                                         "ncclSymkDevKernel", "ncclSymKernel", "mscclKernel",
-                                         "rcclKernel" };
+/* Returns true if an identifier in the name has the word and, after it, "Kernel". Kernels of programs that
+ * only have a parameter of NCCL, such as ncclDevComm, do not. */
+static bool has_kernel_of(const char *name, const char *word) {
+    static const char identifier[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    for (const char *p = name; (p = strstr(p, word)); p++) {
+        const char *kernel = strstr(p, "Kernel");
+        if (kernel && (size_t)(kernel - p) < strspn(p, identifier)) return true;
+    }
+    return false;
+}
+
+bool is_collective_kernel(const char *name) {
+#define X(word, library) word,
+    static const char *const words[] = { COLLECTIVE_KERNELS(X) };
+#undef X
     for (size_t i = 0; i < COUNTOF(words); i++)
-        if (strstr(name, words[i])) return true;
+        if (has_kernel_of(name, words[i])) return true;
     return false;
 }
 
@@ -35,7 +47,7 @@ static struct comm_kernels find_kernels(const struct timeline_builder *b) {
     struct comm_kernels out = { 0 };
     bool *is_comm = xcalloc(b->shapes.n + 1, sizeof *is_comm);
     for (size_t i = 0; i < b->shapes.n; i++)
-        is_comm[i] = is_communication(intern_text(b->texts, b->shapes.v[i].name));
+        is_comm[i] = is_collective_kernel(intern_text(b->texts, b->shapes.v[i].name));
     for (size_t i = 0; i < b->kernels.n; i++) {
         if (!is_comm[b->kernels.shape[i]]) continue;
         uint32_t launch = b->kernels.launch[i];
@@ -78,19 +90,34 @@ static int by_time(const void *a, const void *b) {
 }
 #undef COMPARE
 
+/* A place in the kernels, which are in the given order. */
+struct place {
+    const struct comm_kernels *kernels;
+    const struct comm_kernel *key;
+    int (*order)(const void *, const void *);
+};
+
+static bool is_before_key(const void *arg, size_t i) {
+    const struct place *p = arg;
+    return p->order(&p->kernels->v[i], p->key) < 0;
+}
+
 /* Returns the index of the first kernel that is not before `key` in the given order; k->n if there is
  * none. */
-static size_t lower_bound(const struct comm_kernels *k, const struct comm_kernel *key,
-                          int (*order)(const void *, const void *)) {
-    size_t lo = 0, hi = k->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (order(&k->v[mid], key) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+static size_t find_first(const struct comm_kernels *k, const struct comm_kernel *key,
+                         int (*order)(const void *, const void *)) {
+    return bisect(0, k->n, is_before_key, &(struct place){ k, key, order });
+}
+
+/* A time, and the kernels that are compared with it. */
+struct moment {
+    const struct timeline_builder *b;
+    uint64_t ns;
+};
+
+static bool starts_before(const void *arg, size_t kernel) {
+    const struct moment *m = arg;
+    return m->b->kernels.start_ns[kernel] < m->ns;
 }
 
 static void link_row(struct timeline_builder *b, uint32_t row, struct comm_kernel *k) {
@@ -122,7 +149,7 @@ static struct comm_kernel *launched_by(const struct timeline_builder *b, struct 
     struct comm_kernel key = { .thread = c->thread[row], .call_ns = c->end_ns[row], .kernel = UINT32_MAX };
     if (c->start_ns[row] > group->end_ns) group->before_ns = group->end_ns;
     group->end_ns = MAX(group->end_ns, c->end_ns[row]);
-    size_t at = lower_bound(k, &key, by_call);
+    size_t at = find_first(k, &key, by_call);
     if (!at || k->v[at - 1].thread != c->thread[row]) return NULL;
     uint64_t call_ns = k->v[at - 1].call_ns;
     bool late = c->v[row].flags & TRACE_COLLECTIVE_AFTER_LAUNCH && call_ns > group->before_ns;
@@ -159,16 +186,10 @@ static struct comm_kernel *overlapping(const struct timeline_builder *b, struct 
     for (size_t d = 0; d < b->devices.n; d++) {
         const struct timeline_device *device = &b->devices.v[d];
         size_t last = device->first_kernel + device->kernel_count;
-        size_t lo = device->first_kernel, hi = last;
-        while (lo < hi) { /* finds the first kernel that starts at or after the end */
-            size_t mid = lo + (hi - lo) / 2;
-            if (b->kernels.start_ns[mid] < v->kernel_end_ns)
-                lo = mid + 1;
-            else
-                hi = mid;
-        }
-        struct comm_kernel key = { .kernel = (uint32_t)lo };
-        for (size_t at = lower_bound(k, &key, by_time), tries = 0;
+        struct moment end = { b, v->kernel_end_ns };
+        size_t after = bisect(device->first_kernel, last, starts_before, &end);
+        struct comm_kernel key = { .kernel = (uint32_t)after };
+        for (size_t at = find_first(k, &key, by_time), tries = 0;
              at > 0 && k->v[at - 1].kernel >= device->first_kernel && tries < OVERLAP_TRIES; at--, tries++) {
             struct comm_kernel *other = &k->v[at - 1];
             uint64_t from = MAX(b->kernels.start_ns[other->kernel], v->kernel_start_ns),
@@ -205,7 +226,7 @@ static bool *link_from_kernels(struct timeline_builder *b, struct comm_kernels *
     for (uint32_t i = 0; i < c->n; i++) {
         if (!(c->v[i].flags & TRACE_COLLECTIVE_FROM_KERNEL) || !c->v[i].correlation) continue;
         struct comm_kernel key = { .process = c->process[i], .correlation = c->v[i].correlation };
-        size_t at = lower_bound(k, &key, by_correlation);
+        size_t at = find_first(k, &key, by_correlation);
         while (at < k->n && k->v[at].process == key.process && k->v[at].correlation == key.correlation &&
                b->kernels.start_ns[k->v[at].kernel] != c->start_ns[i])
             at++; /* a graph launch has many kernels */

@@ -2,6 +2,7 @@
  * ascend on both sides, so a search starts where the previous search ended. */
 #include <stdlib.h>
 
+#include "base/bisect.h"
 #include "base/util.h"
 #include "timeline/build.h"
 
@@ -16,9 +17,19 @@ static uint64_t correlation_at(const struct by_correlation *s, size_t i) {
     return s->correlation[s->order ? s->order[i] : i];
 }
 
+struct wanted_id {
+    const struct by_correlation *s;
+    uint64_t id;
+};
+
+static bool is_lower(const void *arg, size_t i) {
+    const struct wanted_id *w = arg;
+    return correlation_at(w->s, i) < w->id;
+}
+
 /* Returns the first position whose id is at least `id`; n if there is none. Searches exponentially from the
  * hint, then bisects. */
-static size_t lower_bound(struct by_correlation *s, uint64_t id) {
+static size_t find_id(struct by_correlation *s, uint64_t id) {
     size_t lo = 0, hi = s->n, step = 1, at = MIN(s->hint, s->n);
     if (at < s->n && correlation_at(s, at) < id) {
         for (lo = at + 1; lo + step < s->n && correlation_at(s, lo + step) < id; step *= 2) lo += step + 1;
@@ -27,20 +38,13 @@ static size_t lower_bound(struct by_correlation *s, uint64_t id) {
         for (hi = at; step < hi && correlation_at(s, hi - step) >= id; step *= 2) hi -= step;
         lo = hi > step ? hi - step : 0;
     }
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (correlation_at(s, mid) < id)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return s->hint = lo;
+    return s->hint = bisect(lo, hi, is_lower, &(struct wanted_id){ s, id });
 }
 
 /* Returns the index of the launch among all launches, or TIMELINE_NONE. */
 static uint32_t find_launch(const struct timeline_builder *b, struct by_correlation *s, uint64_t id) {
     if (!id) return TIMELINE_NONE;
-    size_t at = lower_bound(s, id);
+    size_t at = find_id(s, id);
     if (at == s->n || correlation_at(s, at) != id) return TIMELINE_NONE;
     return (uint32_t)(b->segment.launch + (s->order ? s->order[at] : at));
 }

@@ -1,0 +1,18 @@
+/* Names of kernels that communicate between GPUs: one list for the table of collectives and for the
+ * classification of kernels (analyze/kernel_rules.c). */
+#ifndef TIMELINE_COMMUNICATION_H
+#define TIMELINE_COMMUNICATION_H
+
+#include <stdbool.h>
+
+/* X(part of the name, library as in KERNEL_LIBRARIES). The kernels of these libraries run one collective, send or
+ * receive each. RCCL uses the names of NCCL. Mangled names contain these words, too. */
+#define COLLECTIVE_KERNELS(X) \
+    X("nccl", NCCL)           \
+    X("rccl", NCCL)           \
+    X("msccl", ROCM)
+
+/* Returns true if the name is that of a kernel of these libraries. */
+bool is_collective_kernel(const char *name);
+
+#endif
