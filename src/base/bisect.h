@@ -1,6 +1,6 @@
 /* Binary search in any sorted data.
  *     static bool is_before(const void *key, size_t i) { return table[i] < *(const int *)key; }
- *     size_t at = bisect(0, n, is_before, &key);        -- the first row that is not before the key; n: none */
+ *     size_t at = bisect(0, n, is_before, &key);    -- the first row that is not before the key; n: none */
 #ifndef BASE_BISECT_H
 #define BASE_BISECT_H
 

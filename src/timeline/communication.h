@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* X(part of the name, library as in KERNEL_LIBRARIES). The kernels of these libraries run one collective, send or
- * receive each. RCCL uses the names of NCCL. Mangled names contain these words, too. */
+/* X(part of the name, library as in KERNEL_LIBRARIES). A kernel of these libraries runs one collective, send
+ * or receive. RCCL uses the names of NCCL. Mangled names contain these words, too. */
 #define COLLECTIVE_KERNELS(X) \
     X("nccl", NCCL)           \
     X("rccl", NCCL)           \
