@@ -167,6 +167,31 @@ static void compare_subject(const struct saved_metrics *a, const struct saved_me
     }
 }
 
+/* Returns the number of ranks with kernels; 0: the run is not a job of several ranks. */
+static size_t count_ranks(const json_t *devices) {
+    size_t n = 0;
+    double last = NAN;
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        double rank = jsonr_number(json_array_get(devices, i), "rank");
+        if (!isfinite(rank) || rank == last || !(jsonr_number(json_array_get(devices, i), "kernels") > 0))
+            continue;
+        last = rank; /* the devices of a rank follow each other */
+        n++;
+    }
+    return n > 1 ? n : 0;
+}
+
+/* Times of stages are means over ranks, but times of kernels are sums. */
+static void compare_ranks(const json_t *a, const json_t *b, struct comparison *c) {
+    size_t x = count_ranks(a), y = count_ranks(b);
+    if (x == y) return;
+    struct compare_env row = { .key = "ranks",
+                               .a = x ? keep(c, "%zu", x) : NULL,
+                               .b = y ? keep(c, "%zu", y) : NULL };
+    add_env(c, row);
+    c->other_subject = true;
+}
+
 /* Finds stages that processed different numbers of tokens. The difference of their times does not mean that
  * they became faster or slower. */
 static void compare_tokens(const json_t *a, const json_t *b, struct comparison *c) {
@@ -188,6 +213,7 @@ static void compare_tokens(const json_t *a, const json_t *b, struct comparison *
 static void compare_environment(const struct saved_metrics *a, const struct saved_metrics *b,
                                 struct comparison *c) {
     compare_subject(a, b, c);
+    compare_ranks(jsonr_array(a->root, "devices"), jsonr_array(b->root, "devices"), c);
     compare_tokens(jsonr_array(a->root, "stages"), jsonr_array(b->root, "stages"), c);
     for (size_t i = 0; i < a->nenv; i++) {
         const char *other = env_value(b, &a->env[i]);

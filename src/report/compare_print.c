@@ -220,8 +220,9 @@ void compare_text(const struct comparison *c, enum compare_form form, struct str
     print_side("B", c->b_name, c->b_runs, form, out);
     strbuf_addstr(out, "\n\n");
     if (c->other_subject)
-        strbuf_addstr(out,
-                      "A and B use a different model, engine or device. Differences may come from that.\n\n");
+        strbuf_addstr(
+            out, "A and B use a different model, engine, device or number of ranks. Differences may come "
+                 "from that.\n\n");
     if (c->other_work)
         strbuf_addstr(out, "A and B processed different numbers of tokens. Compare times per token.\n\n");
     if (c->blocks > 1)

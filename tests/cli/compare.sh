@@ -186,7 +186,7 @@ expect "--fail-above fails without a common stage" 1 err "no stage has a time in
 sed 's/"run":{"id":"run-580.2"}/"run":{"id":"r","model":"qwen3-8b"}/' "$work/b.json" >"$work/qwen.json"
 sed 's/"run":{"id":"run-580.1"}/"run":{"id":"r","model":"llama"}/' "$work/a.json" >"$work/llama.json"
 run "$INFERPROF" compare "$work/llama.json" "$work/qwen.json"
-expect "runs of different models get a note" 0 out "use a different model, engine or device" out "^model +llama +qwen3-8b"
+expect "runs of different models get a note" 0 out "use a different model, engine, device or number of ranks" out "^model +llama +qwen3-8b"
 sed 's/"name":"decode","parent":null/"name":"decode","parent":null,"tokens":63/' "$work/a.json" >"$work/short.json"
 sed 's/"name":"decode","parent":null/"name":"decode","parent":null,"tokens":127/' "$work/a.json" >"$work/long.json"
 run "$INFERPROF" compare "$work/short.json" "$work/long.json" --markdown

@@ -121,3 +121,13 @@ END
 run "$INFERPROF" export -q clocks --output clocks.perfetto
 python3 "$top/tests/tools/perfetto_check.py" clocks.perfetto >clocks.check
 check "the Perfetto trace has the tracks of all ranks" grep -q '"kernel": 740' clocks.check
+
+# ---- comparison
+simulate four ranks=4 per_node=4 steps=6
+simulate slower ranks=4 per_node=4 steps=6 slow=2 slow_percent=40 seed=2
+simulate eight ranks=8 per_node=8 steps=6
+for job in four slower eight; do "$INFERPROF" report -q "$job" >/dev/null 2>&1; done
+run "$INFERPROF" compare four slower
+expect "two jobs are compared per step, whatever the number of ranks" 0 out '^decode +ms +0\.[78][0-9]* +(0\.9|1\.)[0-9]*.*slower'
+run "$INFERPROF" compare four eight
+expect "a different number of ranks is noted" 0 out 'device or number of ranks' out '^ranks +4 +8'
