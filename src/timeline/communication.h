@@ -3,16 +3,11 @@
 #ifndef TIMELINE_COMMUNICATION_H
 #define TIMELINE_COMMUNICATION_H
 
-#include <stdbool.h>
-
 /* X(part of the name, library as in KERNEL_LIBRARIES). A kernel of these libraries runs one collective, send
  * or receive. RCCL uses the names of NCCL. Mangled names contain these words, too. */
 #define COLLECTIVE_KERNELS(X) \
     X("nccl", NCCL)           \
     X("rccl", NCCL)           \
     X("msccl", ROCM)
-
-/* Returns true if the name is that of a kernel of these libraries. */
-bool is_collective_kernel(const char *name);
 
 #endif
