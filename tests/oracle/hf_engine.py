@@ -33,7 +33,7 @@ class Engine:
 
     def end(self):
         assert self.ask({"op": "bye"})["op"] == "bye"
-        assert self.p.wait(10) == 0
+        assert self.p.wait(60) == 0  # torch ends slowly on a busy machine
 
 
 def must_say(reply, *words):
