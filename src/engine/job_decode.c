@@ -102,13 +102,13 @@ static bool decode_on_device(struct job *j) {
         if (!decoder_steps_take(j->e->steps, &id)) break; /* failed: generate() reports the error */
         record_tokens(j->rec, s->request, 1, 1);
         job_take_token(j, s, id);
-        job_stamp_tokens(j, NULL, job_end_pass(j->e, step));
+        job_stamp_tokens(j, NULL, job_ms_since(step));
         step = clock_mono_ns();
         cancelled = job_is_cancelled(j);
     }
     decoder_steps_stop(j->e->steps);
     record_pop(j->rec, RECORD_STAGES);
-    s->out->decode_ms = job_ms_since(start);
+    s->out->decode_ms = job_end_pass(j->e, start); /* waits after single tokens would not delay the device */
     return !cancelled || !s->more;
 }
 

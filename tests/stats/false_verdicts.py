@@ -41,7 +41,8 @@ CLAIMS = {"faster", "slower", "better", "worse"}
 LIMIT = 0.05      # false verdicts per table
 POWER = 0.80      # slowdowns of 5% that must be seen, if the machine is idle
 SLOWDOWN = 1.05
-REPEATS, NEW_TOKENS = 21, 32  # of a real process: about a second on an idle core
+DEVICE = "cpu"    # of --real: also on a machine with a GPU, which `device=auto` would take
+REPEATS, NEW_TOKENS = 21, 32  # of a real process: about a second on an idle core; a GPU needs more tokens (--tokens)
 
 
 class Bench:
@@ -159,15 +160,12 @@ PROMPT = ('{"id":"one","prompt":"The quick brown fox jumps over the lazy dog and
 
 
 def profile(program, work, name, slowdown, repeats):
-    """One process of the embedded model on the core of this thread: the parts of its metrics that compare reads.
-
-    On the CPU, also on a machine with a GPU, which `device=auto` would take: the slowdown is made in CPU passes.
-    """
+    """One process of the embedded model on the core of this thread: the parts of its metrics that compare reads."""
     prompts = Path(work) / "prompts.jsonl"
     environment = {k: v for k, v in os.environ.items() if k != "INFERPROF_TEST_SLOWDOWN"}
     if slowdown > 1:
         environment["INFERPROF_TEST_SLOWDOWN"] = str(slowdown)
-    subprocess.run([program, "profile", "-q", "device=cpu", "dataset=prompts", f"dataset.prompts={prompts}",
+    subprocess.run([program, "profile", "-q", f"device={DEVICE}", "dataset=prompts", f"dataset.prompts={prompts}",
                     f"repeats={repeats}", f"infer.max_new_tokens={NEW_TOKENS}", "peak.tflops=0.1", "peak.gbps=10",
                     "profiling=min", "engine.threads=1", f"output.dir={work}/runs", f"output.run_id={name}",
                     "output.predictions=false"],
@@ -289,7 +287,7 @@ def claims_of(bench, done, change=lambda m: m):
 def real_trials(bench, trials, slowed, jobs, seconds, save, repeats):
     load, (cores, physical) = os.getloadavg()[0], usable_cores()
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
-    print(f"{cpu}, {len(cores)} usable hardware threads of {physical} cores, load {load:.1f} before; processes with "
+    print(f"{cpu}, {len(cores)} usable hardware threads of {physical} cores, load {load:.1f} before; {DEVICE}; processes with "
           f"{repeats} repeats of {NEW_TOKENS} new tokens, 5 per side")
     started, results = time.monotonic(), {}
     for kind, n, at_once, slowdown in (("slowed", slowed, max(1, jobs // 4), SLOWDOWN), ("equal", trials, jobs, 1.0)):
@@ -375,9 +373,12 @@ def main():
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="R", help="timed repeats per process")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="trials at once, each on its own core")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no process after this time")
+    parser.add_argument("--device", default=DEVICE, help="device of --real (default: %(default)s); a GPU runs one trial at a time")
     parser.add_argument("--files", nargs="+", metavar="FILE")
     parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--tokens", type=int, default=NEW_TOKENS, help="new tokens per repeat of --real")
     o = parser.parse_args()
+    globals().update(DEVICE=o.device, NEW_TOKENS=o.tokens)
     o.inferprof = os.path.abspath(o.inferprof)
     if not 1 <= o.jobs <= len(os.sched_getaffinity(0)):
         parser.error(f"--jobs {o.jobs}: from 1 to the number of usable cores, {len(os.sched_getaffinity(0))}")
