@@ -11,8 +11,8 @@
 /* a leading step, or the first one of its kind, is warm-up if its time per kernel or copy is more than this
  * many times the usual time */
 #define WARM_UP_TIMES 3.0
-/* the same for the first decode step, if it does not run in a graph but most do */
-#define WARM_UP_EAGER_TIMES 1.5
+/* the same for the first steady step of a kind */
+#define WARM_UP_FIRST_TIMES 2.0
 #define WARM_UP_LEAST 4 /* with fewer steps of a kind, the usual time is unknown */
 
 static double per_kernel_ns(const struct recognised_step *s) {
@@ -79,7 +79,7 @@ static void find_first_of_kind(const struct usual *u, struct recognition *r, enu
     if (n < WARM_UP_LEAST || !(u->ns[kind] > 0)) return;
     struct recognised_step *s = &r->steps[at];
     double times = per_kernel_ns(s) / u->ns[kind];
-    s->warm_up = times > WARM_UP_TIMES || (is_eager_decode(u, s) && times > WARM_UP_EAGER_TIMES);
+    s->warm_up = times > WARM_UP_FIRST_TIMES;
 }
 
 void recognise_warm_up(struct recognition *r, bool leading) {

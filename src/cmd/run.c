@@ -48,7 +48,7 @@ struct run_opts {
 };
 static const struct run_opts defaults = {
     .preset = "default",
-    .graphs = "node",
+    .graphs = "sample",
     .power_ms = 100,
     .counter_us = BY_PRESET,
     .report = true,

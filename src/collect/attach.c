@@ -26,6 +26,7 @@ static struct {
     atomic_bool attached, detach_requested;
     /* graph_seen prevents attach_try_detach(); the other two prevent every further detach */
     atomic_bool graph_seen, detach_slow, detach_failed;
+    atomic_bool kernels_disabled; /* since the attach; prevents attach_detach_graphs() */
     /* number of threads between attach_enter() and attach_exit() */
     atomic_uint users;
     atomic_uint detaches;
@@ -41,6 +42,8 @@ static uint64_t records_so_far(void) {
 bool attach_start(void) {
     state.attach_calls = thread_recorded_calls();
     state.attach_records = records_so_far();
+    replays_attach_starts();
+    atomic_store(&state.kernels_disabled, false);
     bool ok = callbacks_start() && activity_start();
     atomic_store(&state.attached, ok);
     return ok;
@@ -121,8 +124,11 @@ void attach_try_detach(uint32_t context, uint32_t stream) {
 
 bool attach_can_detach_graphs(void) {
     return cupti.finalize && cupti.version >= MIN_DETACH_VERSION && settings.launches &&
-           !settings.whole_graphs && !atomic_load(&state.detach_slow) && !atomic_load(&state.detach_failed);
+           !settings.whole_graphs && !atomic_load(&state.detach_slow) &&
+           !atomic_load(&state.detach_failed) && !atomic_load(&state.kernels_disabled);
 }
+
+void attach_kernels_disabled(void) { atomic_store(&state.kernels_disabled, true); }
 
 bool attach_detach_graphs(bool (*prepare)(void)) {
     if (!attach_can_detach_graphs() || pthread_mutex_trylock(&state.lock) != 0) return false;
@@ -161,5 +167,6 @@ void attach_after_fork(void) {
     atomic_store(&state.graph_seen, false);
     atomic_store(&state.detach_slow, false);
     atomic_store(&state.detach_failed, false);
+    atomic_store(&state.kernels_disabled, false);
     callbacks_detached();
 }

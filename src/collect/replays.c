@@ -48,8 +48,8 @@ static struct {
     /* the thread and the stream that launched all graphs so far; 0: none yet */
     _Atomic uintptr_t thread, stream;
     atomic_bool several; /* several threads or streams launch graphs */
-    /* graph launches since the attach; calls since then that were captured into graphs; recorded calls and
-     * records at the attach */
+    /* since the attach: graph launches, and calls that were captured into graphs; recorded calls and records
+     * at the attach */
     _Atomic uint64_t graph_launches, captured, attach_calls, attach_records;
 } state;
 
@@ -134,9 +134,10 @@ static void graph_updated(void *exec) {
  * as launched work without a record, and CUPTI is not detached. */
 static void note_capture(struct thread_state *t, bool begins) {
     uint64_t calls = atomic_load_explicit(&t->calls, memory_order_relaxed);
-    if (!begins && t->capturing) atomic_fetch_add(&state.captured, calls - t->capture_calls);
-    t->capturing = begins;
-    t->capture_calls = calls;
+    if (!begins && atomic_load(&t->capturing))
+        atomic_fetch_add(&state.captured, calls - atomic_load(&t->capture_calls));
+    atomic_store(&t->capture_calls, calls);
+    atomic_store(&t->capturing, begins);
 }
 
 static void note_graph_change(struct thread_state *t, enum call_class class,
@@ -164,13 +165,17 @@ bool replays_work_is_done(void) {
     return eager_records() - atomic_load(&state.attach_records) == calls;
 }
 
-void replays_resumed(void) {
-    atomic_store(&state.burst, BURST_REPLAYS);
-    atomic_store(&state.unneeded, 0);
+void replays_attach_starts(void) {
     atomic_store(&state.graph_launches, 0);
     atomic_store(&state.captured, 0);
     atomic_store(&state.attach_calls, thread_recorded_calls());
     atomic_store(&state.attach_records, eager_records());
+    thread_assume_captures();
+}
+
+void replays_resumed(void) {
+    atomic_store(&state.burst, BURST_REPLAYS);
+    atomic_store(&state.unneeded, 0);
 }
 
 /* The stream is compared by its handle, because cuGraphLaunch() and cuStreamSynchronize() both have the

@@ -209,6 +209,13 @@ uint64_t thread_unrecorded_calls(void) {
     return n;
 }
 
+void thread_assume_captures(void) {
+    for (struct thread_state *t = atomic_load(&all); t; t = t->next) {
+        atomic_store(&t->capture_calls, atomic_load_explicit(&t->calls, memory_order_relaxed));
+        atomic_store(&t->capturing, true);
+    }
+}
+
 void thread_each(void (*visit)(uint32_t tid)) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next)
         if (atomic_load(&t->in_use)) visit(t->tid);

@@ -40,8 +40,8 @@ struct thread_state {
     atomic_flag draining; /* a thread is draining the ring */
     atomic_bool in_use;   /* false: the thread has ended, and a new thread may reuse the state */
     struct thread_state *next;
-    uint64_t capture_calls; /* `calls` when a stream capture began */
-    bool capturing;         /* launches of the thread are captured into a graph and do not run */
+    _Atomic uint64_t capture_calls; /* `calls` when a stream capture began */
+    atomic_bool capturing;          /* launches of the thread are captured into a graph and do not run */
     /* held while the fields below are used; the owner of the state never waits for it */
     atomic_flag ranges_busy;
     atomic_uint nopen;                       /* open ranges */
@@ -91,6 +91,9 @@ void thread_each_open(thread_visit visit);
 extern thread_visit thread_end_ranges;
 uint64_t thread_unrecorded_calls(void);        /* returns the sum over all threads so far */
 uint64_t thread_recorded_calls(void);          /* returns the sum over all threads so far */
+/* A thread may be capturing a stream when CUPTI is attached. Assumes that every thread is: if
+ * its next capture call ends a capture, all of its calls from now on were captured. */
+void thread_assume_captures(void);
 void thread_each(void (*visit)(uint32_t tid)); /* calls `visit` for each live thread */
 /* Call this in the child after a fork: only this thread exists, and pending launches belong to the parent. */
 void thread_after_fork(void);

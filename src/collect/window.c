@@ -131,6 +131,7 @@ static void stop_kernels(void) {
     uint64_t before = clock_mono_ns();
     if (!is_drained(before)) return;
     activity_capture(false);
+    attach_kernels_disabled();
     atomic_store(&win.draining, false);
     win.detach_tries = DETACH_TRIES;
     atomic_store(&win.detaching, settings.budget_ppm || is_over(before));

@@ -95,6 +95,8 @@ replays streams=1 kernels=300 copies=5 graphs=50 syncs=1 graphs=500 kernels=100 
 expect_trace "CUPTI is detached when the program waits for its graph, after 50 replays" "counts['left']" 1 "len(kernel)" 1100 "len(replay)" 0 "inside()" True "orphans()" 0
 replays streams=1 graphs=50 syncs=1 graphs=500 sleep=3500 graphs=10 syncs=1 graphs=500
 expect_trace "it is attached again after 2 s for a few replays" "counts['left']" 2 "len(windows())" 2 "len(launch)" 60 "inside()" True "orphans()" 0
+replays streams=1 graphs=50 syncs=1 capture sleep=3500 kernels=20 captured graphs=10 syncs=1 sleep=3500 graphs=10 syncs=1
+expect_trace "a capture that began before CUPTI was attached again does not keep it attached" "counts['left']" 3 "len(windows())" 3 "inside()" True
 replays streams=2 graphs=50 syncs=2 graphs=100 syncs=2
 expect_trace "CUPTI is not detached if graphs run on several streams" "counts['left']" 0 "len(kernel)" 800 "inside()" True
 replays kernels=2000 graphs=20 kernels=2000

@@ -11,6 +11,7 @@
  *     device=N           works on device N from now on
  *     graph=N            later graph launches are of graph N; graph-made=N and graph-updated=N: it is
  *                        created or updated
+ *     capture captured   begins and ends a stream capture: kernels in between are launched, but do not run
  *     alloc=BYTES free   allocates device memory; frees the newest block
  *     nccl=V:N nccl-threads=V:T:N nccl-broken=V               NCCL with version V of the profiler interface
  *     streams=N          later work is spread over N streams (2)
@@ -299,10 +300,12 @@ static bool work_verb(const char *verb, const char *value) {
 }
 
 static bool graph_verb(const char *verb, const char *value) {
-    static const char *const verbs[] = {
-        [MOCK_GRAPH_SAME] = "graph", [MOCK_GRAPH_MADE] = "graph-made", [MOCK_GRAPH_UPDATED] = "graph-updated"
-    };
-    for (int i = 0; i < 3; i++)
+    static const char *const verbs[] = { [MOCK_GRAPH_SAME] = "graph",
+                                         [MOCK_GRAPH_MADE] = "graph-made",
+                                         [MOCK_GRAPH_UPDATED] = "graph-updated",
+                                         [MOCK_CAPTURE_BEGINS] = "capture",
+                                         [MOCK_CAPTURE_ENDS] = "captured" };
+    for (int i = 0; i < 5; i++)
         if (strcmp(verb, verbs[i]) == 0) {
             if (graph_fn) graph_fn((uint32_t)atol(value), i);
             return true;

@@ -362,17 +362,28 @@ int cuptiGetGraphExecId(void *handle, uint32_t *id) {
     *id = (uint32_t)(((uintptr_t)handle - 0x10000) / 64) + 5;
     return 0;
 }
+static bool capturing; /* kernels are captured and do not run */
+
 EXPORT void mock_graph(uint32_t number, int change);
 void mock_graph(uint32_t number, int change) {
-    graph = number;
+    static const struct {
+        uint32_t id;
+        const char *name;
+    } calls[] = { [MOCK_GRAPH_MADE] = { 643, "cuGraphInstantiateWithFlags" },
+                  [MOCK_GRAPH_UPDATED] = { 696, "cuGraphExecUpdate_v2" },
+                  [MOCK_CAPTURE_BEGINS] = { 539, "cuStreamBeginCapture_v2" },
+                  [MOCK_CAPTURE_ENDS] = { 497, "cuStreamEndCapture" } };
+    bool captures = change == MOCK_CAPTURE_BEGINS || change == MOCK_CAPTURE_ENDS;
+    if (captures)
+        capturing = change == MOCK_CAPTURE_BEGINS;
+    else
+        graph = number;
     void *handle = graph_handle(), *made[1] = { &handle }, *updated[1] = { handle };
     uint32_t correlation = atomic_fetch_add(&correlations, 1) + 1;
-    bool is_made = change == MOCK_GRAPH_MADE;
     if (change == MOCK_GRAPH_SAME) return;
     for (int site = SITE_ENTER; site <= SITE_EXIT; site++)
-        call(DOMAIN_DRIVER, is_made ? 643 : 696, site,
-             is_made ? "cuGraphInstantiateWithFlags" : "cuGraphExecUpdate_v2", correlation,
-             is_made ? made : updated);
+        call(DOMAIN_DRIVER, calls[change].id, site, calls[change].name, correlation,
+             change == MOCK_GRAPH_MADE ? made : updated);
 }
 
 static void bad_times(uint64_t *start, uint64_t *end) {
@@ -447,7 +458,7 @@ static void graph_record(uint32_t correlation, uint32_t stream, uint64_t start) 
 static void work_records(enum mock_work work, const char *name, uint32_t correlation, uint32_t stream) {
     uint64_t start = now_ns() + 3000;
     bool kernels = enabled_kinds[KIND_CONCURRENT_KERNEL], whole = enabled_kinds[KIND_GRAPH_TRACE];
-    if (work == MOCK_KERNEL && kernels) kernel_record(name, correlation, stream, start, 0);
+    if (work == MOCK_KERNEL && kernels && !capturing) kernel_record(name, correlation, stream, start, 0);
     if (work == MOCK_GRAPH && whole) graph_record(correlation, stream, start);
     for (uint64_t node = 1; work == MOCK_GRAPH && node <= 16 && kernels && !whole; node++)
         kernel_record(name, correlation, stream, start + node * 2100, node);

@@ -13,7 +13,13 @@ typedef void (*mock_work_fn)(enum mock_work work, const char *name, uint32_t str
 typedef void (*mock_device_fn)(uint32_t device);
 /* libcupti: later graph launches are of this graph; 0: the first one. `made`: it is instantiated now. */
 typedef void (*mock_graph_fn)(uint32_t graph, int change);
-enum mock_graph_change { MOCK_GRAPH_SAME, MOCK_GRAPH_MADE, MOCK_GRAPH_UPDATED };
+enum mock_graph_change {
+    MOCK_GRAPH_SAME,
+    MOCK_GRAPH_MADE,
+    MOCK_GRAPH_UPDATED,
+    MOCK_CAPTURE_BEGINS,
+    MOCK_CAPTURE_ENDS
+};
 /* libcupti: an allocation of `bytes` at `address`; 0 bytes: the address is freed. */
 typedef void (*mock_memory_fn)(uint64_t address, uint64_t bytes);
 /* libcupti: replays a tape (src/collect/raw.h); returns its number of kernels, -1 if it cannot be read. */

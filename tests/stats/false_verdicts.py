@@ -199,18 +199,18 @@ def usable_cores():
     return first + rest, len(first)
 
 
-def spread(cores, n):
-    """n of the cores, as far apart as possible."""
-    return [cores[i * len(cores) // n] for i in range(n)]
+def spread(cores, n, width):
+    """n groups of `width` neighbouring cores, as far apart as possible."""
+    return [cores[i * len(cores) // n:i * len(cores) // n + width] for i in range(n)]
 
 
-def run_trials(program, work, kind, trials, jobs, deadline, slowdown, repeats):
-    """Runs trials on disjoint cores until all are done or the time is over."""
+def run_trials(program, work, kind, trials, jobs, deadline, slowdown, repeats, width):
+    """Runs trials on disjoint groups of `width` cores until all are done or the time is over."""
     (Path(work) / "prompts.jsonl").write_text(PROMPT)
     done, waiting, lock = [], iter(range(trials)), threading.Lock()
 
-    def stream(core):
-        os.sched_setaffinity(0, [core])  # of this thread; its processes inherit it
+    def stream(group):
+        os.sched_setaffinity(0, group)  # of this thread; its processes inherit it
         while True:
             with lock:
                 trial = next(waiting, None)
@@ -221,7 +221,7 @@ def run_trials(program, work, kind, trials, jobs, deadline, slowdown, repeats):
                 done.append(sides)
                 if sys.stderr.isatty() or len(done) % 20 == 0:
                     print(f"{len(done)} of {trials} {kind} trials", file=sys.stderr)
-    streams = [threading.Thread(target=stream, args=(core,)) for core in spread(usable_cores()[0], jobs)]
+    streams = [threading.Thread(target=stream, args=(group,)) for group in spread(usable_cores()[0], jobs, width)]
     for s in streams:
         s.start()
     for s in streams:
@@ -284,7 +284,7 @@ def claims_of(bench, done, change=lambda m: m):
     return [claims(bench.verdicts(*([bench.write(change(m)) for m in t[side]] for side in "ab"))) for t in done]
 
 
-def real_trials(bench, trials, slowed, jobs, seconds, save, repeats):
+def real_trials(bench, trials, slowed, jobs, seconds, save, repeats, width):
     load, (cores, physical) = os.getloadavg()[0], usable_cores()
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     print(f"{cpu}, {len(cores)} usable hardware threads of {physical} cores, load {load:.1f} before; {DEVICE}; processes with "
@@ -292,7 +292,7 @@ def real_trials(bench, trials, slowed, jobs, seconds, save, repeats):
     started, results = time.monotonic(), {}
     for kind, n, at_once, slowdown in (("slowed", slowed, max(1, jobs // 4), SLOWDOWN), ("equal", trials, jobs, 1.0)):
         begin = time.monotonic()
-        results[kind] = run_trials(bench.program, bench.work, kind, n, at_once, started + seconds, slowdown, repeats)
+        results[kind] = run_trials(bench.program, bench.work, kind, n, at_once, started + seconds, slowdown, repeats, width)
         print(f"{kind}: {len(results[kind])} of {n} trials, {at_once} at once, {time.monotonic() - begin:.0f} s")
         if results[kind]:
             print_noise(kind, results[kind])
@@ -371,6 +371,7 @@ def main():
     parser.add_argument("--save", metavar="FILE", help="write the times of all processes of --real")
     parser.add_argument("--slowed", type=int, metavar="M", help="slowed trials (default: a quarter of N)")
     parser.add_argument("--repeats", type=int, default=REPEATS, metavar="R", help="timed repeats per process")
+    parser.add_argument("--width", type=int, default=1, metavar="W", help="cores per trial; the engine uses one thread")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="trials at once, each on its own core")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no process after this time")
     parser.add_argument("--device", default=DEVICE, help="device of --real (default: %(default)s); a GPU runs one trial at a time")
@@ -380,15 +381,15 @@ def main():
     o = parser.parse_args()
     globals().update(DEVICE=o.device, NEW_TOKENS=o.tokens)
     o.inferprof = os.path.abspath(o.inferprof)
-    if not 1 <= o.jobs <= len(os.sched_getaffinity(0)):
-        parser.error(f"--jobs {o.jobs}: from 1 to the number of usable cores, {len(os.sched_getaffinity(0))}")
+    if not 1 <= o.jobs * o.width <= len(os.sched_getaffinity(0)):
+        parser.error(f"--jobs {o.jobs} with --width {o.width}: at most the number of usable cores, {len(os.sched_getaffinity(0))}")
     with tempfile.TemporaryDirectory() as work:
         bench = Bench(o.inferprof, work)
         if o.files:
             ok = from_files(bench, o.files, o.trials)
         elif o.real is not None:
             ok = real_trials(bench, o.real, (o.real + 3) // 4 if o.slowed is None else o.slowed, o.jobs, o.seconds, o.save,
-                             o.repeats)
+                             o.repeats, o.width)
         elif o.power:
             ok = power_table(bench, o.trials)
         else:

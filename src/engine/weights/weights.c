@@ -80,22 +80,35 @@ void weights_close(struct weights *w) {
     free(w);
 }
 
+enum { HUGE_PAGE = 2 << 20, SLAB = 64 << 20 };
+
+/* Maps memory that begins at a huge page, so that no part of it needs small pages. Otherwise the random start
+ * of a mapping makes some processes slower than others. `bytes` is a multiple of HUGE_PAGE. Returns
+ * MAP_FAILED if there is no memory. */
+static char *map_aligned(size_t bytes) {
+    char *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return p;
+    size_t before = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (before) munmap(p, before);
+    if (before < HUGE_PAGE) munmap(p + before + bytes, HUGE_PAGE - before);
+    madvise(p + before, bytes, MADV_HUGEPAGE);
+    return p + before;
+}
+
 /* Allocates memory that is freed with the weights. Tensors are packed into large slabs, for which the
  * kernel may use huge pages: a model has thousands of tensors, and decoding reads all of them. */
 static void *slab_alloc(struct weights *w, size_t bytes) {
-    enum { HUGE_PAGE = 2 << 20, SLAB = 64 << 20 };
     bytes = (bytes + 63) / 64 * 64;
     if (w->slabs.n == 0 || bytes > w->slabs.v[w->slabs.n - 1].bytes - w->used) {
         struct slab slab = { .bytes = (MAX(bytes, (size_t)SLAB) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE };
         vec_reserve(&w->slabs, w->slabs.n + 1);
-        slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        slab.base = map_aligned(slab.bytes);
         if (slab.base == MAP_FAILED) {
             if (!w->failed)
                 err_set(&w->err, "out of memory for weights: cannot allocate %zu more bytes", bytes);
             w->failed = true;
             return NULL;
         }
-        madvise(slab.base, slab.bytes, MADV_HUGEPAGE);
         vec_push(&w->slabs, slab);
         w->used = 0;
     }
