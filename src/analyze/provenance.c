@@ -171,6 +171,12 @@ static bool is_collected(const struct timeline *tl) {
     return false;
 }
 
+static const char *less_overhead(const struct context *c, const struct analysis_stage *s) {
+    if (s->graph_launches * 2 <= s->launches) return "--budget has less overhead";
+    return c->tl->nwindows ? "replays outside of the recorded windows are faster"
+                           : "--graphs sample has less overhead";
+}
+
 /* Reports the overhead of recording. Only needed without timed repeats: all times then include it. */
 static void note_recording(struct context *c) {
     if (c->in->ntimings || !is_collected(c->tl)) return;
@@ -182,9 +188,8 @@ static void note_recording(struct context *c) {
         if (s->outside || s->parent != ANALYSIS_NONE || !(cost > NOTED_COST * rest) || rest <= 0) continue;
         analysis_note(c, ANALYSIS_INFO,
                       "%s: recording may have slowed it down by up to %.0f%%: kernel times are valid, wall "
-                      "and idle times are those of the recorded program; %s has less overhead",
-                      s->path, 100 * cost / rest,
-                      s->graph_launches * 2 > s->launches ? "--graphs graph" : "--budget");
+                      "and idle times are those of the recorded program; %s",
+                      s->path, 100 * cost / rest, less_overhead(c, s));
     }
 }
 

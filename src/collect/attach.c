@@ -124,8 +124,8 @@ void attach_try_detach(uint32_t context, uint32_t stream) {
 
 bool attach_can_detach_graphs(void) {
     return cupti.finalize && cupti.version >= MIN_DETACH_VERSION && settings.launches &&
-           !settings.whole_graphs && !atomic_load(&state.detach_slow) &&
-           !atomic_load(&state.detach_failed) && !atomic_load(&state.kernels_disabled);
+           !settings.whole_graphs && !atomic_load(&state.detach_slow) && !atomic_load(&state.detach_failed) &&
+           !atomic_load(&state.kernels_disabled);
 }
 
 void attach_kernels_disabled(void) { atomic_store(&state.kernels_disabled, true); }

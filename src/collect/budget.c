@@ -28,6 +28,14 @@
 /* Minimum length of a window. A window of this length costs 20 ms in a launch-bound program, so the detach
  * and reattach of about 12 ms do not dominate. */
 #define MIN_WINDOW_NS 100000000u
+/* A window is at work from this many calls on: loading a model takes a second and only some hundred calls,
+ * and the window's length and credit are meant for the work that follows. */
+#define WORK_CALLS 512u
+/* The credit is limited to that of this time, otherwise a long window would follow an idle time. Before the
+ * program is at work, the limit is higher, so that the credit of the start-up is spent on its first steps. */
+#define CREDIT_NS 1e8
+#define START_CREDIT_NS 1e10
+#define MIN_DEBT_NS 20e6       /* a window with few calls closes at this debt: its graphs have many kernels */
 #define GIVE_UP_NS 2000000000u /* warn the user if the credit has not grown for this long */
 
 static struct {
@@ -35,16 +43,16 @@ static struct {
     uint64_t calls, unrecorded, graph_kernels, outside, detach_ns; /* totals already charged */
     /* current credit, and credit when the last window was closed */
     double credit_ns, closed_credit_ns;
-    /* time and number of calls when the window was opened */
-    uint64_t opened_ns, opened_calls;
+    uint64_t opened_calls; /* number of calls when the window was opened */
     uint64_t closed_ns;
-    bool open, ever_opened;
+    uint64_t start_ns, work_ns; /* of the account; since when the open window is at work, 0: not yet */
+    bool open, ever_opened, at_work;
     _Atomic uint64_t switch_ns; /* time for enabling and disabling that is not charged yet */
     /* kernel launches that took at most MAX_LAUNCH_NS: number and total time */
     _Atomic uint64_t launches, launches_ns;
 } account;
 
-void budget_start(uint64_t now) { account.last_ns = account.closed_ns = now; }
+void budget_start(uint64_t now) { account.start_ns = account.last_ns = account.closed_ns = now; }
 
 void budget_charge_switch(uint64_t ns) { atomic_fetch_add(&account.switch_ns, ns); }
 
@@ -78,8 +86,7 @@ static void charge(uint64_t now) {
                          (double)(c.graph_kernels - account.graph_kernels) * GRAPH_KERNEL_COST_NS +
                          (double)(detach_ns - account.detach_ns) +
                          (double)atomic_exchange(&account.switch_ns, 0);
-    /* The credit is limited to that of 0.1 s. Otherwise a long window would follow an idle time. */
-    account.credit_ns = MIN(account.credit_ns, 1e8 * share);
+    account.credit_ns = MIN(account.credit_ns, (account.at_work ? CREDIT_NS : START_CREDIT_NS) * share);
     account.calls = calls;
     account.graph_kernels = c.graph_kernels;
     account.outside = c.outside;
@@ -97,10 +104,12 @@ static bool may_open(void) {
     return !settings.launches || account.calls + account.unrecorded > 0;
 }
 
-/* A window without any launch costs nothing, so it stays open. */
+/* A window costs little before the program is at work, so it stays open. */
 static bool must_close(uint64_t now) {
-    return account.credit_ns < 0 && now - account.opened_ns >= MIN_WINDOW_NS &&
-           account.calls > account.opened_calls;
+    if (!account.work_ns && account.calls - account.opened_calls >= WORK_CALLS) account.work_ns = now;
+    account.at_work |= account.work_ns != 0;
+    bool costs = account.calls > account.opened_calls && account.credit_ns < -MIN_DEBT_NS;
+    return account.credit_ns < 0 && (account.work_ns ? now - account.work_ns >= MIN_WINDOW_NS : costs);
 }
 
 bool budget_allows(uint64_t now) {
@@ -112,7 +121,7 @@ bool budget_allows(uint64_t now) {
         account.closed_credit_ns = account.credit_ns;
     } else if (!account.open && may_open()) {
         account.open = account.ever_opened = true;
-        account.opened_ns = now;
+        account.work_ns = 0;
         account.opened_calls = account.calls;
     } else if (!account.open && now - account.closed_ns > GIVE_UP_NS &&
                account.credit_ns <= account.closed_credit_ns) {
@@ -123,6 +132,19 @@ bool budget_allows(uint64_t now) {
             attach_no_detach_reason(), fixed_text((double)settings.budget_ppm / 1e4, 2, pct));
     }
     return account.open;
+}
+
+void budget_finish(uint64_t now) {
+    char pct[FIXED_MAX], seconds[FIXED_MAX], cost[FIXED_MAX];
+    double share = (double)settings.budget_ppm / 1e6, elapsed = (double)(now - account.start_ns);
+    if (!settings.budget_ppm || !account.ever_opened || !(elapsed > 0)) return;
+    charge(now);
+    double spent = share - account.credit_ns / elapsed;
+    if (account.credit_ns >= 0 || spent < 1.5 * share) return;
+    report_problem("the run of %s s was too short for a budget of %s%%: recording cost about %s%%; run the "
+                   "program longer, or use --graphs sample or --duration without a budget",
+                   fixed_text(elapsed * 1e-9, 1, seconds), fixed_text(share * 100, 2, pct),
+                   fixed_text(spent * 100, 1, cost));
 }
 
 void budget_after_fork(void) { memset(&account, 0, sizeof account); }

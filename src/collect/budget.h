@@ -17,6 +17,7 @@ void budget_charge_switch(uint64_t ns);
 void budget_note_launches(const struct trace_launch *l, unsigned n); /* any thread; `api`: id of calls.h */
 /* Called every few ms on the background thread. Returns true if kernels may be captured now. */
 bool budget_allows(uint64_t mono_ns);
+void budget_finish(uint64_t mono_ns); /* reports a run that was too short for the budget */
 void budget_after_fork(void);
 
 #endif

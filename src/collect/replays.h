@@ -28,7 +28,7 @@ void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const stru
  * stream of its graphs. */
 bool replays_work_is_done(void);
 void replays_attach_starts(void); /* call before CUPTI is attached */
-void replays_resumed(void); /* call before CUPTI is attached again: a few more replays are recorded */
+void replays_resumed(void);       /* call before CUPTI is attached again: a few more replays are recorded */
 void replays_after_fork(void);
 
 #endif

@@ -89,8 +89,8 @@ typedef void (*thread_visit)(struct thread_state *t);
 void thread_each_open(thread_visit visit);
 /* Set by nvtx_ranges.c. Called at the end of a thread, with its ranges acquired. */
 extern thread_visit thread_end_ranges;
-uint64_t thread_unrecorded_calls(void);        /* returns the sum over all threads so far */
-uint64_t thread_recorded_calls(void);          /* returns the sum over all threads so far */
+uint64_t thread_unrecorded_calls(void); /* returns the sum over all threads so far */
+uint64_t thread_recorded_calls(void);   /* returns the sum over all threads so far */
 /* A thread may be capturing a stream when CUPTI is attached. Assumes that every thread is: if
  * its next capture call ends a capture, all of its calls from now on were captured. */
 void thread_assume_captures(void);

@@ -331,6 +331,7 @@ void window_finish(void) {
     atomic_store(&win.closed, true);
     if (lock_take(&win.switching, &host_locks)) { /* the lock is held for microseconds */
         if (atomic_exchange(&win.on, false)) write_window_end();
+        budget_finish(clock_mono_ns());
         pthread_mutex_unlock(&win.switching);
     }
     write_times("capture.to", clock_wall_ns(), 0);

@@ -196,6 +196,10 @@ record INFERPROF_COLLECT_BUDGET_PPM=20000 "$app" init sleep=300 kernels=1 sleep=
 expect_trace "a budget captures some kernels, records its windows, and all NVTX ranges" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1 "orphans()" 0
 record INFERPROF_COLLECT_BUDGET_PPM=500000 "$app" init kernels=1 sleep=300 kernels=1 sleep=300 kernels=1 sleep=300 kernels=5 sleep=300
 expect_trace "the first window of a budget opens at the first call" "len(kernel) > 0" True "orphans()" 0
+record INFERPROF_COLLECT_BUDGET_PPM=10000 "$app" init copies=50 sleep=1500 kernels=1500 sleep=50 graphs=20 sleep=50 graphs=20
+expect_trace "the credit that a budget earns while a model is loaded is spent on the first steps" "len(kernel)" 2140 "problem('too short')" False "orphans()" 0
+record INFERPROF_COLLECT_BUDGET_PPM=10000 "$app" init kernels=20000 sleep=300
+expect_trace "a run that is too short for its budget is reported" "problem('was too short for a budget of 1.00%')" True
 # shellcheck disable=SC2046
 record INFERPROF_COLLECT_BUDGET_PPM=20000 "$app" init $(for _ in 1 2 3 4 5 6 7 8 9; do printf 'kernels=60000 sleep=300 '; done)
 expect_trace "a budget on a busy program captures; why CUPTI cannot be detached is reported" "len(kernel) > 0" True "orphans()" 0 \

@@ -13,7 +13,7 @@ cp "$GPU/foreign_generate.py" "$GPU/foreign_graphs.py" .
 foreign() { # NAME ARGS...
     local name=$1
     shift
-    "$INFERPROF" run --output "$WORK/foreign/$name" "$@" >"$OUT/foreign-$name.txt" 2>&1
+    "$INFERPROF" run --graphs node --output "$WORK/foreign/$name" "$@" >"$OUT/foreign-$name.txt" 2>&1
     echo "exit status $?" >>"$OUT/foreign-$name.txt"
     cat "$OUT/foreign-$name.txt"
 }

@@ -26,7 +26,7 @@ prof() { # NAME OPTIONS... -- PROGRAM...
 # shellcheck disable=SC2046  # split the commands into words
 start_all() {
     prof eager -- $(work eager) &
-    prof graph -- $(work graph) &
+    prof graph --graphs node -- $(work graph) &
     prof stage --stage 'decode=measured' -- $(work eager) &
     prof range --range measured -- $(work eager) &
     prof time --delay 20 --duration 0.3 -- $(work eager --until 21.5) &

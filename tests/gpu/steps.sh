@@ -11,7 +11,7 @@ record() { # NAME PROGRAM...: @ stands for the file of the truth
     local name=$1 words=()
     shift
     for word in "$@"; do words+=("${word/#@/$S/$name.truth.jsonl}"); done
-    timeout 150 "$INFERPROF" run -o "$S/$name" -- "$PYTHON" "${words[@]}" >"$S/$name.out" 2>"$S/$name.err"
+    timeout 150 "$INFERPROF" run --graphs node -o "$S/$name" -- "$PYTHON" "${words[@]}" >"$S/$name.out" 2>"$S/$name.err"
     echo "$name: exit status $?, $(tail -n 1 "$S/$name.err")"
 }
 M=$ROOT/tests/data/models
