@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -154,13 +153,6 @@ static void move_losses(struct trace_writer *w) {
             trace_writer_lost(w, k, r, atomic_exchange(&out.lost[k][r], 0));
 }
 
-/* Returns settings.memory_bytes, but at most 1/16 of the limit of the process's address space. */
-static uint64_t memory_limit(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return settings.memory_bytes;
-    return MIN(settings.memory_bytes, limit.rlim_cur / 16);
-}
-
 void output_open(uint64_t until_ns) {
     char stem[PATH_MAX + 80], path[PATH_MAX + 128];
     struct err err;
@@ -169,7 +161,7 @@ void output_open(uint64_t until_ns) {
     trace_path(stem, path, sizeof path);
     const struct trace_writer_options o = {
         /* 11 of 16 parts; 4 are for CUPTI's buffers (pool.c), 1 is for launch rings (thread.c) */
-        .memory_bytes = memory_limit() / 16 * 11,
+        .memory_bytes = settings.memory_bytes / 16 * 11,
         .max_file_bytes = settings.max_file_bytes,
         .flush_ms = FLUSH_MS,
     };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -107,6 +108,13 @@ void settings_set_what(struct settings *s, const char *words, void (*warn)(const
     }
 }
 
+/* Returns 1/16 of the limit of the process's address space. */
+static uint64_t address_space_share(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+    return limit.rlim_cur / 16;
+}
+
 void settings_load(struct settings *s, void (*warn)(const char *fmt, ...)) {
     memset(s, 0, sizeof *s);
     for (size_t i = 0; i < COUNTOF(rows); i++) {
@@ -118,7 +126,7 @@ void settings_load(struct settings *s, void (*warn)(const char *fmt, ...)) {
         warn("%s=%.100s is invalid; using the default '%s'", name, text, rows[i].fallback);
         set_value(&rows[i], s, rows[i].fallback);
     }
-    s->memory_bytes = MAX(s->memory_bytes, (uint64_t)4 << 20);
+    s->memory_bytes = MIN(MAX(s->memory_bytes, (uint64_t)4 << 20), address_space_share());
     s->buffer_bytes = MIN(MAX(s->buffer_bytes, (uint64_t)64 << 10), s->memory_bytes / 8);
     settings_set_what(s, s->what, warn);
     warn_unknown(warn);

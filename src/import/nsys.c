@@ -28,18 +28,23 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
     return true;
 }
 
-/* Returns the index of a process. Its id is a globalTid or globalPid without the low 24 bits. */
+#define MAX_PROCESSES 65536u
+
+/* Returns the index of a process, MAX_PROCESSES if there are too many. The id of a process is a globalTid or
+ * globalPid without the low 24 bits. */
 static size_t process_index(struct nsys *n, uint64_t global_id) {
     uint64_t process = global_id >> 24;
     for (size_t i = n->processes.n; i-- > 0;)
         if (n->processes.v[i] == process) return i;
-    if (n->processes.n < 65536) vec_push(&n->processes, process);
+    if (n->processes.n == MAX_PROCESSES) return MAX_PROCESSES;
+    vec_push(&n->processes, process);
     return n->processes.n - 1;
 }
 
 uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation) {
-    if (!correlation) return 0;
-    return (uint64_t)process_index(n, global_id) << 40 | (correlation & ((1ull << 40) - 1));
+    size_t process = correlation ? process_index(n, global_id) : MAX_PROCESSES;
+    if (process == MAX_PROCESSES) return 0; /* unknown, so that it is not linked to work of another process */
+    return (uint64_t)process << 40 | (correlation & ((1ull << 40) - 1));
 }
 
 uint32_t nsys_thread(struct nsys *n, uint64_t global_tid) {

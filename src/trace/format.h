@@ -95,10 +95,10 @@ enum trace_field_type {
     X(RECV, "recv")                                                             \
     X(SEND_RECV, "send_recv") /* a kernel that does both, directions unknown */ \
     X(BARRIER, "barrier")
-#define TRACE_LOST_REASONS(X)                                                             \
-    X(MEMORY, "memory")       /* the writer could not keep up within its memory */        \
-    X(DISK, "disk")           /* disk full, size limit reached, or the write failed */    \
-    X(SOURCE, "source")       /* dropped before the writer received it (CUPTI's count) */ \
+#define TRACE_LOST_REASONS(X)                                                                \
+    X(MEMORY, "memory")       /* no memory in time, or a thread stopped inside the writer */ \
+    X(DISK, "disk")           /* disk full, size limit reached, or the write failed */       \
+    X(SOURCE, "source")       /* dropped before the writer received it (CUPTI's count) */    \
     X(UNTRUSTED, "untrusted") /* invalid times: end before start, 0, start before launch */
 /* X(ID, name, description) */
 #define TRACE_COPY_KINDS(X)                 \

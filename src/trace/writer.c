@@ -294,7 +294,7 @@ static void count_unsettled(struct trace_writer *w) {
         uint64_t appended = 0;
         for (unsigned i = 0; i < w->nshards; i++) appended += atomic_load(&w->shards[i].appended[kind]);
         if (appended > w->settled[kind])
-            trace_writer_lost(w, kind, TRACE_LOST_DISK, appended - w->settled[kind]);
+            trace_writer_lost(w, kind, TRACE_LOST_MEMORY, appended - w->settled[kind]);
         w->settled[kind] = appended;
     }
 }

@@ -121,6 +121,8 @@ static int parse_ids(const json_t *ids, const char *name, struct token_ids *out,
 
 static int parse_batch(struct protocol_request *r, const json_t *ids, struct err *err) {
     size_t n = json_array_size(ids);
+    if (n > ENGINE_MAX_BATCH)
+        return err_set(err, "a batch of %zu sequences: this engine runs at most %d", n, ENGINE_MAX_BATCH);
     r->batch = xcalloc(n, sizeof *r->batch);
     r->infer.batch = r->batch;
     r->infer.nbatch = n;

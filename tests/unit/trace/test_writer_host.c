@@ -179,7 +179,7 @@ static int end_beside_a_stopped_thread(const char *path) {
     bool ended = trace_writer_end(victim.w, start + 20u * SECOND_NS);
     struct trace_writer_stats s;
     trace_writer_stats(victim.w, &s);
-    uint64_t lost = s.lost[TRACE_KERNEL][TRACE_LOST_DISK], all = s.records + lost;
+    uint64_t lost = s.lost[TRACE_KERNEL][TRACE_LOST_MEMORY], all = s.records + lost;
     /* the last record may have been taken without its thread having counted it */
     bool counted = all == atomic_load(&victim.done) || all == atomic_load(&victim.done) + 1;
     return ended && counted ? 0 : 1;
