@@ -304,6 +304,15 @@ static void check_attention(struct ops *o, const struct kernels *isa) {
         .heads = 1, .kv_heads = 1, .dim_k = 7, .dim_v = 64, .nq = 300, .nk = 300, .base = 0
     };
     check_one_attention(o, a, NULL, NULL);
+    /* several blocks of keys, also with a window that starts inside of a block, a cap and sinks */
+    a = (struct attention){
+        .heads = 6, .kv_heads = 2, .dim_k = 16, .dim_v = 24, .nq = 70, .nk = 700, .base = 630
+    };
+    check_one_attention(o, a, NULL, NULL);
+    a.window = 300;
+    check_one_attention(o, a, NULL, NULL);
+    a.softcap = 0.8f;
+    check_one_attention(o, a, NULL, NULL);
     free(h);
     free(w);
 }
