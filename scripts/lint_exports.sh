@@ -5,7 +5,7 @@
 set -eu
 BUILD=${BUILD:-build}
 # Called by name from outside: the C library, CUDA, NVTX and NCCL.
-entry_points="main InitializeInjection InitializeInjectionNvtx2 ncclProfiler_v2 ncclProfiler_v3 ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6"
+entry_points="main InitializeInjection InitializeInjectionNvtx2 ncclProfiler_v2 ncclProfiler_v3 ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 ncclProfiler_v7"
 # Used only by tests, fuzzers and benchmarks. The comment at each declaration gives the reason.
 for_tests="safetensors_parse alloc_guard_fail_nth cpu_scratch_bytes cpu_test_bf16 decoder_forward decoder_steps_read tokenizer_decode tokenizer_token trace_writer_stats
     gguf_parse gguf_version gguf_files gguf_values gguf_value_at gguf_array_f64 gguf_next_str"
