@@ -160,7 +160,8 @@ static void derive_figures(struct run_record *r) {
     }
 }
 
-static void fill_from_metrics(struct run_record *r, const json_t *root) {
+void run_record_fill(struct run_record *r, const struct saved_metrics *m) {
+    const json_t *root = m->root;
     const json_t *run = json_object_get(root, "run"), *model = json_object_get(root, "model");
     double started = jsonr_number(run, "started_unix_ns");
     r->title = member_text(run, "title");
@@ -262,15 +263,17 @@ int run_tags_change(const char *dir, const char *const *add, size_t nadd, const 
     return rc;
 }
 
+static const struct run_record unknown = { .repeats = NAN,
+                                           .failed_repeats = NAN,
+                                           .mfu = NAN,
+                                           .mbu = NAN,
+                                           .time_to_first_token_ms = NAN,
+                                           .time_per_token_ms = NAN,
+                                           .tokens_per_s = NAN };
+
 int run_record_read(struct run_record *r, const char *dir, struct err *err) {
     struct stat st;
-    *r = (struct run_record){ .repeats = NAN,
-                              .failed_repeats = NAN,
-                              .mfu = NAN,
-                              .mbu = NAN,
-                              .time_to_first_token_ms = NAN,
-                              .time_per_token_ms = NAN,
-                              .tokens_per_s = NAN };
+    *r = unknown;
     if (stat(dir, &st) == 0) r->started_ns = mtime_ns(&st);
     read_digest(r, dir);
     read_tags(&r->tags, dir);
@@ -280,7 +283,7 @@ int run_record_read(struct run_record *r, const char *dir, struct err *err) {
     char *path = file_join(dir, "metrics.json");
     bool unfinished = r->incomplete;
     struct saved_metrics *m = saved_metrics_load(path, err);
-    if (m) fill_from_metrics(r, m->root);
+    if (m) run_record_fill(r, m);
     r->incomplete |= unfinished || !m;
     saved_metrics_close(m);
     free(path);

@@ -70,6 +70,9 @@ struct run_record {
 };
 
 int run_record_read(struct run_record *r, const char *dir, struct err *err);
+/* Fills an empty record with the values of metrics.json. */
+struct saved_metrics;
+void run_record_fill(struct run_record *r, const struct saved_metrics *m);
 void run_record_free(struct run_record *r);
 
 /* Returns true if the folder looks like a run: it has metrics.json, the marker of an unfinished run, or
