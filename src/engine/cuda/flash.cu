@@ -168,6 +168,8 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
     const bf16 *k = (const bf16 *)a.k + blockIdx.z * a.k_batch + head / a.group * a.k_head;
     const bf16 *v = (const bf16 *)a.v + blockIdx.z * a.v_batch + head / a.group * a.v_head;
     const float log2e = 1.4426950408889634f;
+    wait_for_previous();
+    let_next_start();
     int end = a.base >= 0 ? min(a.nk, a.base + q0 + QUERIES) : a.nk;
     int start = a.base >= 0 && a.window ? max(0, a.base + q0 - a.window + 1) / KEYS * KEYS : 0;
     int tiles = W ? (a.side + GRID_ROWS - 1) / GRID_ROWS : (end - start + KEYS - 1) / KEYS;

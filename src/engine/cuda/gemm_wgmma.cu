@@ -133,6 +133,8 @@ template <class T, int BN> __device__ void gemm_wgmma(const wgmma_args &g) {
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
+    wait_for_previous();
+    let_next_start();
     tile_list<BN> list(g);
     ring<STAGES> at;
     if (group == 0) {

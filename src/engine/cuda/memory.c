@@ -82,6 +82,15 @@ void *cuda_scratch(struct cuda *c, enum scratch_id id, size_t bytes) {
 }
 
 /* ---- launches */
+
+/* Returns true for kernels that call wait_for_previous() before they read: they may be launched before the
+ * previous kernel has ended. */
+static bool starts_early(enum kernel_id id) {
+    return (id >= KERNEL_norm_1024 && id <= KERNEL_norm_8192) ||
+           (id >= KERNEL_flash_64 && id <= KERNEL_flash_grid_80) ||
+           (id >= KERNEL_wgmma_bf16_128 && id <= KERNEL_wgmma_f16_256);
+}
+
 void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **params) {
     struct cu_launch l = { .grid_x = (unsigned)MIN(g.x, (size_t)0x7fffffff),
                            .grid_y = (unsigned)MAX(g.y, (size_t)1),
@@ -91,6 +100,12 @@ void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **p
                            .block_z = 1,
                            .shared_bytes = g.shared_bytes,
                            .stream = c->stream };
+    struct cu_attribute early = { .id = CU_LAUNCH_DEPENDENT };
+    early.value.dependent = 1;
+    if (c->hopper && starts_early(id)) {
+        l.attrs = &early;
+        l.nattrs = 1;
+    }
     if (c->failed || g.x == 0) return;
     cuda_ok(c, c->d->launch(&l, c->kernels[id], params, NULL), kernels[id].name);
 }

@@ -40,6 +40,8 @@ template <int PER, int WIDE> __device__ void norm(const norm_args &a) {
     __shared__ float room[2][WARPS];
     int r = blockIdx.x * (WARPS / WIDE) + threadIdx.x / (32 * WIDE), lane = threadIdx.x % (32 * WIDE);
     bool there = r < a.rows;
+    wait_for_previous();
+    let_next_start();
     long from = there ? source_row(a, r) : -1;
     size_t to = (size_t)r * a.ldy;
     float4 v[PER];
