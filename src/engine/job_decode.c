@@ -1,4 +1,5 @@
 /* Decodes the answers of a request: by calling operators, or with steps that run entirely on the device. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/die.h"
@@ -57,10 +58,38 @@ static bool decode_by_operators(struct job *j) {
     return !cancelled || !job_any_more(j);
 }
 
-/* ---- decoding steps on the device: only for one sequence with greedy sampling, and only if operators are
- * not recorded */
+/* ---- decoding steps on the device: only for one sequence with greedy sampling. If operators are recorded,
+ * the device must measure the parts of its steps. */
 static bool has_steps(const struct job *j) {
-    return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0) && j->r->detail < RECORD_OPERATORS;
+    return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0) &&
+           (j->r->detail < RECORD_OPERATORS || decoder_steps_has_spans(j->e->steps));
+}
+
+struct moment {
+    uint64_t ticks, ns;
+};
+static struct moment moment_now(const struct job *j) {
+    return (struct moment){ record_op_start(j->rec), clock_mono_ns() };
+}
+
+/* Records the parts of the step that ended now. Their times are moved so that the last one ends now, because
+ * the clocks of device and host differ. */
+static void record_spans(const struct job *j, struct moment start) {
+    struct moment end = moment_now(j);
+    if (!end.ticks || end.ns <= start.ns) return;
+    struct decode_span *v = xcalloc(DECODE_MOST_SPANS, sizeof *v);
+    size_t n = decoder_steps_spans(j->e->steps, v);
+    double ticks_per_ns = (double)(end.ticks - start.ticks) / (double)(end.ns - start.ns);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t last = v[n - 1].end_ns;
+        uint64_t from = end.ticks - (uint64_t)((double)(last - v[i].start_ns) * ticks_per_ns);
+        uint64_t to = end.ticks - (uint64_t)((double)(last - v[i].end_ns) * ticks_per_ns);
+        if (from < start.ticks || to < from) continue; /* the device's clock made a step */
+        record_op_at(
+            j->rec, from, to,
+            &(struct record_op){ .name = v[i].name, .kernel = v[i].kernel, .flops = NAN, .bytes = NAN });
+    }
+    free(v);
 }
 
 static void begin_steps(struct job *j) {
@@ -92,14 +121,18 @@ static bool decode_on_device(struct job *j) {
     uint32_t id;
     record_push(j->rec, RECORD_STAGES, "decode", -1);
     begin_steps(j);
-    size_t portion = (size_t)decoder_steps_portion(j->e->steps);
+    bool spans = j->rec && j->r->detail >= RECORD_OPERATORS;
+    size_t portion = spans ? 1 : (size_t)decoder_steps_portion(j->e->steps);
+    size_t ahead = spans ? 1 : portion > 1 ? portion / 2 : PORTIONS_AHEAD;
     while (s->more && !cancelled) {
-        while (submitted < most && submitted < s->out->ids.n + (portion > 1 ? portion / 2 : PORTIONS_AHEAD)) {
+        while (submitted < most && submitted < s->out->ids.n + ahead) {
             size_t n = MIN(portion, most - submitted);
             decoder_steps_submit(j->e->steps, (int)n);
             submitted += n;
         }
+        struct moment before = moment_now(j);
         if (!decoder_steps_take(j->e->steps, &id)) break; /* failed: generate() reports the error */
+        if (spans) record_spans(j, before);
         record_tokens(j->rec, s->request, 1, 1);
         job_take_token(j, s, id);
         job_stamp_tokens(j, NULL, job_ms_since(step));

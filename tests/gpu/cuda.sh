@@ -10,6 +10,7 @@
 #     many       0.2  10,000 requests: no growth of memory
 #     memory     0.1  a model that is too large is refused before it is loaded
 #     speed      0.3  prompts, pages, decoding
+#     persistent 0.5  the persistent kernel against the graph, also with random delays before its barriers
 #     products   0.1  single products and attention
 #     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
 #     sanitizer  3    memcheck, racecheck, initcheck and synccheck of the operators and of two small models
@@ -49,6 +50,11 @@ section() {
         run "$check" speed $models/deepseek-ocr.json 0 100 samples/page-text.png
         run "$check" speed $models/qwen3-8b.json 512 128
         run "$check" speed $models/qwen3-8b.json 2048 16
+        ;;
+    persistent)
+        for layers in 1 2; do run "$check" persistent $models/deepseek-ocr.json $layers 40 40; done
+        run "$check" persistent $models/deepseek-ocr.json 12 951 300
+        run env INFERPROF_CUDA_DELAY=1 "$check" persistent $models/deepseek-ocr.json 3 40 60
         ;;
     products) run "$check" products ;;
     ptx)

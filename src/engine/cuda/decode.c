@@ -369,7 +369,7 @@ static void open_persistent(struct cuda_decode *d) {
                                        .ban_bits = d->ban_bits,
                                        .out = d->out_device };
     d->persistent = cuda_persistent_open(d->c, &d->plan, &buffers, why, sizeof why);
-    if (!d->persistent)
+    if (!d->persistent && d->plan.path == DECODE_PERSISTENT)
         log_warn("decode=persistent: the kernel is not used, because %s; steps run as graphs", why);
 }
 
@@ -404,7 +404,7 @@ static void *decode_open(void *context, const struct decode_plan *plan) {
     d->splits = MIN(MAX((wanted + CLUSTER - 1) / CLUSTER * CLUSTER, CLUSTER), MOST_SPLITS);
     allocate(d);
     capture(d);
-    if (plan->path == DECODE_PERSISTENT) open_persistent(d);
+    if (plan->path != DECODE_GRAPH) open_persistent(d);
     return d;
 }
 
@@ -474,6 +474,29 @@ static bool decode_take(void *decode, uint32_t *token) {
     }
 }
 
+static bool decode_has_spans(void *decode) {
+    const struct cuda_decode *d = decode;
+    return d->stamps != NULL;
+}
+
+static size_t decode_spans(void *decode, struct decode_span spans[DECODE_MOST_SPANS]) {
+    static const char *const names[][2] = { { "qkv", "decode_rows" },  { "attention", "decode_attention" },
+                                            { "out", "decode_out" },   { "up", "decode_up" },
+                                            { "down", "decode_down" }, { "head", "decode_head" } };
+    struct cuda_decode *d = decode;
+    if (d->persistent) return cuda_persistent_spans(d->persistent, spans);
+    size_t n = (size_t)d->plan.layers * 5 + 2;
+    if (!d->stamps || n > DECODE_MOST_SPANS) return 0;
+    unsigned long long *v = xcalloc(n, sizeof *v);
+    cuda_copy_out(d->c, v, d->stamps, n * sizeof *v);
+    for (size_t i = 0; i + 1 < n; i++) {
+        const char *const *name = names[i + 2 == n ? 5 : i % 5];
+        spans[i] = (struct decode_span){ name[0], name[1], v[i], v[i + 1] };
+    }
+    free(v);
+    return d->c->failed ? 0 : n - 1;
+}
+
 static void decode_read(void *decode, enum decode_vector which, float *to, size_t n) {
     struct cuda_decode *d = decode;
     const float *const from[] = { d->qkv, d->h, d->x, d->logits }; /* as in enum decode_vector */
@@ -488,5 +511,7 @@ const struct ops_decode_calls cuda_decode_calls = {
     .submit = decode_submit,
     .stop = decode_stop,
     .take = decode_take,
+    .spans = decode_spans,
+    .has_spans = decode_has_spans,
     .read = decode_read,
 };

@@ -7,8 +7,13 @@
 
 #include "base/die.h"
 
-enum { FEWEST_BLOCKS = 10 * P_HEADS, THREADS = (P_CONSUMERS + P_PRODUCERS) * 32, DEEPEST = 5 };
-#define LONGEST_WAIT_NS 2000000000ull
+enum {
+    FEWEST_BLOCKS = 10 * P_HEADS,
+    THREADS = (P_CONSUMERS + P_PRODUCERS) * 32,
+    COPIES = 1,
+    HEAD_COPIES = 3
+}; /* copies in flight per producer */
+#define LONGEST_WAIT_NS 10000000000ull
 #define SPARE_BYTES ((size_t)1 << 30) /* memory that stays free for prompts and images */
 
 struct shared_state { /* in host memory that the kernel can access */
@@ -20,7 +25,7 @@ struct cuda_persistent {
     struct cuda *c;
     struct persistent_args args;
     cu_function kernel, store;
-    cu_ptr memory, layers, sync, times;
+    cu_ptr memory, layers, sync, times, log;
     size_t used; /* bytes of `memory` */
     unsigned shared_bytes;
     struct shared_state *host;
@@ -41,7 +46,7 @@ static const char *why_not(const struct cuda *c, const struct decode_plan *p) {
     if (p->hidden != P_HIDDEN || p->heads != P_HEADS || p->kv_heads != P_HEADS || p->dim != P_DIM)
         return "it runs DeepSeek-OCR's decoder only";
     if (p->head.w.type != DTYPE_BF16) return "it needs bf16 weights";
-    if (p->vocab % 16 || p->rope->dims != P_DIM || p->rope->interleaved)
+    if (p->layers > P_MOST_LAYERS || p->vocab % 16 || p->rope->dims != P_DIM || p->rope->interleaved)
         return "it runs DeepSeek-OCR's decoder only";
     for (int i = 0; i < p->layers; i++)
         if (!layer_fits(&p->layer[i])) return "it runs DeepSeek-OCR's decoder with a bf16 cache only";
@@ -182,11 +187,6 @@ static void store_weights(struct cuda_persistent *p, const struct decode_plan *p
 }
 
 /* ---- opening */
-static int whole(const char *name, int otherwise) {
-    const char *v = getenv(name);
-    return v && *v ? atoi(v) : otherwise;
-}
-
 static bool allocate(struct cuda_persistent *p, const struct decode_plan *plan, char *why, size_t room) {
     const struct driver *d = p->c->d;
     size_t need = bytes_of(plan), free_bytes = 0, total = 0;
@@ -263,9 +263,9 @@ struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode
     p->args.cosine = pointer_of(plan->rope->cosine);
     p->args.sine = pointer_of(plan->rope->sine);
     p->args.limit_ns = LONGEST_WAIT_NS;
-    p->args.depth = MIN(MAX(whole("INFERPROF_CUDA_DEPTH", 1), 1), DEEPEST);
-    p->args.head_depth = MIN(MAX(whole("INFERPROF_CUDA_HEAD_DEPTH", 3), 1), DEEPEST);
-    p->args.delay = whole("INFERPROF_CUDA_DELAY", 0);
+    p->args.depth = COPIES;
+    p->args.head_depth = HEAD_COPIES;
+    p->args.delay = getenv("INFERPROF_CUDA_DELAY") != NULL;
     if (!load_kernels(p, why, room) || !allocate(p, plan, why, room)) {
         cuda_persistent_close(p);
         return NULL;
@@ -274,8 +274,11 @@ struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode
     if (getenv("INFERPROF_CUDA_STAMPS")) {
         size_t bytes = (size_t)c->sms * P_PHASES * 8;
         if (c->d->mem_alloc(&p->times, bytes) == CU_OK &&
-            c->d->set_words(p->times, 0, bytes / 4, c->stream) == CU_OK)
+            c->d->mem_alloc(&p->log, sizeof(struct persistent_log)) == CU_OK &&
+            c->d->set_words(p->times, 0, bytes / 4, c->stream) == CU_OK) {
             p->args.times = (void *)(uintptr_t)p->times;
+            p->args.log = (void *)(uintptr_t)p->log;
+        }
     }
     store_weights(p, plan);
     if (!c->failed && start(p, 0) != CU_OK) { /* tests whether all blocks can run at the same time */
@@ -289,7 +292,7 @@ struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode
 void cuda_persistent_close(struct cuda_persistent *p) {
     if (!p) return;
     const struct driver *d = p->c->d;
-    cu_ptr all[] = { p->memory, p->layers, p->sync, p->times };
+    cu_ptr all[] = { p->memory, p->layers, p->sync, p->times, p->log };
     d->stream_wait(p->c->stream);
     for (size_t i = 0; i < COUNTOF(all); i++)
         if (all[i]) d->mem_free(all[i]);
@@ -320,23 +323,37 @@ bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t roo
     return true;
 }
 
+/* as in persistent.cu */
+static const char *const phases[] = { "norm",       "qkv",    "qkv barrier",  "attention", "parts barrier",
+                                      "out",        "router", "out barrier",  "choice",    "up",
+                                      "up barrier", "down",   "down barrier", "head",      "head barrier" };
+
+size_t cuda_persistent_spans(struct cuda_persistent *p, struct decode_span spans[DECODE_MOST_SPANS]) {
+    struct persistent_log *log = xcalloc(1, sizeof *log);
+    size_t n = 0;
+    if (p->log && p->c->d->copy_out(log, p->log, sizeof *log, p->c->stream) == CU_OK &&
+        p->c->d->stream_wait(p->c->stream) == CU_OK)
+        for (unsigned i = 1; i < MIN(log->n, (unsigned)P_LOG); i++)
+            if (log->phase[i] < COUNTOF(phases))
+                spans[n++] = (struct decode_span){ phases[log->phase[i]], "persistent_decode", log->ns[i - 1],
+                                                   log->ns[i] };
+    free(log);
+    return n;
+}
+
 void cuda_persistent_print_times(struct cuda_persistent *p) {
-    static const char *const names[] = {
-        "norm",   "qkv", "qkv barrier", "attention", "parts barrier", "out",  "router",      "out barrier",
-        "choice", "up",  "up barrier",  "down",      "down barrier",  "head", "head barrier"
-    };
     size_t n = (size_t)p->c->sms * P_PHASES;
     unsigned long long *v = xcalloc(n, sizeof *v);
     if (p->times && p->steps > 0 && p->c->d->copy_out(v, p->times, n * sizeof *v, p->c->stream) == CU_OK &&
         p->c->d->stream_wait(p->c->stream) == CU_OK) {
         fprintf(stderr, "persistent kernel, us per step (mean; least and most of the blocks):\n");
-        for (size_t i = 0; i < COUNTOF(names); i++) {
+        for (size_t i = 0; i < COUNTOF(phases); i++) {
             double sum = 0, least = 1e30, most = 0;
             for (int b = 0; b < p->c->sms; b++) {
                 double t = (double)v[(size_t)b * P_PHASES + i] / 1e3 / (double)p->steps;
                 sum += t, least = MIN(least, t), most = MAX(most, t);
             }
-            fprintf(stderr, "  %-14s %7.2f  %7.2f  %7.2f\n", names[i], sum / p->c->sms, least, most);
+            fprintf(stderr, "  %-14s %7.2f  %7.2f  %7.2f\n", phases[i], sum / p->c->sms, least, most);
         }
     }
     free(v);

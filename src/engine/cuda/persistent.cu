@@ -43,6 +43,7 @@ struct memory {
     int expert[P_SLOTS];
     u64 full[RING], empty[RING];
     u64 best[P_CONSUMERS];
+    persistent_layer layer[P_MOST_LAYERS];
     volatile int chosen; /* number of layers whose experts are chosen, over all steps */
     volatile int ended;
 };
@@ -206,7 +207,7 @@ struct producer {
     __device__ void run(const persistent_share &s) {
         for (int step = 0; step < a.steps && !ended; step++) {
             depth = a.depth;
-            for (int i = 0; i < a.layers && !ended; i++) layer(a.layer[i], s, step * a.layers + i + 1);
+            for (int i = 0; i < a.layers && !ended; i++) layer(m.layer[i], s, step * a.layers + i + 1);
             depth = a.head_depth;
             for (int t = s.vocab.first; t < s.vocab.end && !ended; t++)
                 tile(a.head + (size_t)t * P_STEPS * P_BLOCK_BYTES);
@@ -226,6 +227,7 @@ struct consumer {
     unsigned grid, heads; /* arrivals awaited at the last barriers */
     unsigned random;
     float4 x;             /* elements 4 tid .. 4 tid + 3 */
+    float4 gain;          /* their weights in the next norm */
     u64 clock;
     int position;
 
@@ -239,6 +241,15 @@ struct consumer {
         u64 t = now_ns();
         a.times[blockIdx.x * P_PHASES + phase] += t - clock;
         clock = t;
+        if (blockIdx.x == 0 && a.log->n < P_LOG) {
+            a.log->ns[a.log->n] = t;
+            a.log->phase[a.log->n++] = phase;
+        }
+    }
+    __device__ __forceinline__ void step_starts() {
+        if (!a.times || tid) return;
+        clock = now_ns();
+        if (blockIdx.x == 0) a.log->n = 1, a.log->ns[0] = clock;
     }
     __device__ __forceinline__ void random_delay() {
         if (!a.delay) return;
@@ -282,13 +293,13 @@ struct consumer {
         __syncwarp();
         if (lane == 0) barrier_arrive(&m.empty[u % RING]);
     }
-    /* Multiplies N blocks, `apart` blocks from each other, with the vector v. Lanes 4 i get the sums of rows i
-     * and i + 8. */
-    template <int N> __device__ __forceinline__ void multiply(const uint4 *w, int apart, const uint2 *v, float &low, float &high) {
+    /* Multiplies the first n of up to N blocks, `apart` blocks from each other, with the vector v. Lanes 4 i get
+     * the sums of rows i and i + 8. */
+    template <int N> __device__ __forceinline__ void multiply(const uint4 *w, int apart, int n, const uint2 *v, float &low, float &high) {
         float sum[2][4] = {};
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            uint4 r = w[i * apart * 32];
+            uint4 r = i < n ? w[i * apart * 32] : make_uint4(0, 0, 0, 0);
             uint2 b = lane < 8 ? v[i * 8 + lane] : make_uint2(0, 0);
             unsigned rows[4] = { r.x, r.y, r.z, r.w };
             mma(bf16(), sum[i & 1], rows, b.x, b.y);
@@ -303,7 +314,7 @@ struct consumer {
         for (int i = (warp + P_CONSUMERS * 2 - unit % P_CONSUMERS) % P_CONSUMERS; i < n; i += P_CONSUMERS) {
             float low, high;
             const uint4 *w = unit_begin(unit + i);
-            multiply<N>(w, 1, vector_of(i), low, high);
+            multiply<N>(w, 1, N, vector_of(i), low, high);
             unit_end(unit + i);
             if (lane % 4 == 0) to[i][lane / 4] = low, to[i][8 + lane / 4] = high;
         }
@@ -470,11 +481,11 @@ struct consumer {
         if (tid < P_DIM) {
             const float *from = a.parts + (size_t)s.head * s.ranks * (P_DIM + 4);
             float most = -INFINITY, total = 0, sum = 0;
-            for (int p0 = 0; p0 < s.ranks; p0 += 8) {
-                float2 tops[8];
-                float v[8];
+            for (int p0 = 0; p0 < s.ranks; p0 += 16) {
+                float2 tops[16];
+                float v[16];
 #pragma unroll
-                for (int p = 0; p < 8; p++) {
+                for (int p = 0; p < 16; p++) {
                     tops[p] = make_float2(-INFINITY, 0);
                     v[p] = 0;
                     if (p0 + p >= s.ranks) continue;
@@ -482,7 +493,7 @@ struct consumer {
                     v[p] = __ldcg(from + (size_t)(p0 + p) * (P_DIM + 4) + tid);
                 }
 #pragma unroll
-                for (int p = 0; p < 8; p++) {
+                for (int p = 0; p < 16; p++) {
                     float next = fmaxf(most, tops[p].x), base = next == -INFINITY ? 0.0f : next;
                     float keep = __expf(most - base), f = __expf(tops[p].x - base);
                     total = total * keep + tops[p].y * f;
@@ -502,7 +513,7 @@ struct consumer {
             const uint4 *w = unit_begin(unit + i);
             for (int t = i * 2; t < min(i * 2 + 2, tiles); t++) {
                 float low, high;
-                multiply<P_OUT_STEPS>(w + (t - i * 2) * P_OUT_STEPS * 32, 1, m.head_vector, low, high);
+                multiply<P_OUT_STEPS>(w + (t - i * 2) * P_OUT_STEPS * 32, 1, P_OUT_STEPS, m.head_vector, low, high);
                 if (lane % 4 == 0) {
                     int row = t * 16 + lane / 4;
                     m.own[row] = low, m.own[row + 8] = high;
@@ -531,15 +542,12 @@ struct consumer {
         for (int i = (warp + P_CONSUMERS * 2 - unit % P_CONSUMERS) % P_CONSUMERS; i < 2; i += P_CONSUMERS) {
             const uint4 *w = unit_begin(unit + i);
             for (int t = 0; t < 2; t++) {
-                float low, high, sum[2] = { 0, 0 };
-                for (int k = 0; k < tiles; k++) {
-                    multiply<1>(w + (k * 2 + t) * 32, 1, m.router_vector + k * 8, low, high);
-                    sum[0] += low, sum[1] += high;
-                }
+                float low, high;
+                multiply<8>(w + t * 32, 2, tiles, m.router_vector, low, high);
                 if (lane % 4 == 0) {
                     int expert = (i * 2 + t) * 16 + lane / 4;
-                    add_fixed(&a.sync->logits[expert], sum[0]);
-                    add_fixed(&a.sync->logits[expert + 8], sum[1]);
+                    add_fixed(&a.sync->logits[expert], low);
+                    add_fixed(&a.sync->logits[expert + 8], high);
                 }
                 __syncwarp();
             }
@@ -673,19 +681,20 @@ struct consumer {
         }
     }
 
-    __device__ void layer(const persistent_layer &l, int step, int epoch) {
-        float4 g = __ldg((const float4 *)l.norm1 + tid);
-        float scale = norm(g);
-        g = __ldg((const float4 *)l.norm2 + tid);
+    __device__ void layer(int index, int step) {
+        const persistent_layer &l = m.layer[index];
+        int epoch = step * a.layers + index + 1; /* number of the layer over all steps */
+        float scale = norm(gain);
+        gain = __ldg((const float4 *)l.norm2 + tid);
         phase_done(T_NORM);
         if (epoch == step * a.layers + 1 && is_last()) find_bans(step);
         if (s.head >= 0) {
             keys r;
             persistent_range part = persistent_part(position + 1, s.rank, s.ranks);
+            load_keys(l, part.first, part.end, r);
             qkv(scale);
             signal_head();
             phase_done(T_QKV);
-            load_keys(l, part.first, part.end, r);
             wait_head();
             phase_done(T_QKV_BARRIER);
             attention(l, r, part.first, part.end);
@@ -704,7 +713,8 @@ struct consumer {
         if (chooses && l.router)
             for (int i = 0; i < 2; i++) raw[i] = __ldcg(&a.sync->logits[lane + i * 32]);
         add_sums(a.sync->out_sums);
-        scale = norm(g);
+        scale = norm(gain);
+        gain = __ldg((const float4 *)(index + 1 < a.layers ? m.layer[index + 1].norm1 : a.norm) + tid);
         if (chooses) {
             float logit[2];
             for (int i = 0; i < 2; i++) logit[i] = (float)((double)raw[i] * 2.3283064365386963e-10);
@@ -735,14 +745,15 @@ struct consumer {
     __device__ void run() {
         int token = a.state->token, start = a.state->position, first = a.state->step, step = 0;
         bool stop = false;
-        if (a.times) clock = now_ns();
         for (; step < a.steps && !stop; step++) {
             position = start + step;
+            step_starts();
             uint2 row = __ldg((const uint2 *)(a.embed + (size_t)token * P_HIDDEN) + tid);
             unpack2(bf16(), row.x, x.x, x.y);
             unpack2(bf16(), row.y, x.z, x.w);
-            for (int i = 0; i < a.layers; i++) layer(a.layer[i], step, step * a.layers + i + 1);
-            float scale = norm(__ldg((const float4 *)a.norm + tid));
+            gain = __ldg((const float4 *)m.layer[0].norm1 + tid);
+            for (int i = 0; i < a.layers; i++) layer(i, step);
+            float scale = norm(gain);
             if (blockIdx.x == 0) *(float4 *)(a.x + tid * 4) = x;
             u64 best = head(scale);
             if (tid == 0) atomicMax(&a.sync->best[step & 1], best);
@@ -784,6 +795,7 @@ KERNEL __launch_bounds__(THREADS, 1) persistent_decode(const __grid_constant__ p
         m.ended = 0;
         barriers_ready();
     }
+    for (int i = threadIdx.x; i < a.layers; i += THREADS) m.layer[i] = a.layer[i];
     __syncthreads();
     persistent_share s = persistent_share_of(blockIdx.x, gridDim.x, a.vocab);
     if (threadIdx.x < CONSUMERS) {

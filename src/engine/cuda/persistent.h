@@ -26,5 +26,7 @@ void cuda_persistent_stop(struct cuda_persistent *p, bool stop);
 bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t room);
 /* Prints the average time per step of every phase. */
 void cuda_persistent_print_times(struct cuda_persistent *p);
+/* Writes the phases of the first block in the last step; see struct ops_decode_calls. */
+size_t cuda_persistent_spans(struct cuda_persistent *p, struct decode_span spans[DECODE_MOST_SPANS]);
 
 #endif

@@ -103,6 +103,7 @@ enum {
     P_DOWN_BYTES = P_OUT_TILES * P_DOWN_STEPS * P_BLOCK_BYTES /* per expert */
 };
 
+enum { P_MOST_LAYERS = 16 };
 enum { P_SHARED_BYTES = 227 << 10 }; /* all of a Hopper multiprocessor's memory for one block */
 
 /* ---- arguments */
@@ -127,7 +128,13 @@ struct persistent_fault {
     int set, block, place, epoch;
 };
 
-enum { P_PHASES = 16 };
+enum { P_PHASES = 16, P_LOG = 512 };
+
+/* The phases of the first block in the current step; entry 0 is the start. */
+struct persistent_log {
+    unsigned n, pad;
+    unsigned long long ns[P_LOG], phase[P_LOG];
+};
 
 struct persistent_args {
     const struct persistent_layer *layer;
@@ -150,6 +157,7 @@ struct persistent_args {
     struct persistent_fault *fault; /* host memory */
     unsigned long long limit_ns;    /* longest wait */
     unsigned long long *times;      /* [blocks][P_PHASES]: ns per phase in all steps; NULL: not measured */
+    struct persistent_log *log;     /* NULL: not measured */
     int depth, head_depth;          /* copies in flight per producer */
     int delay;                      /* not 0: random delays before barriers, for tests */
 };

@@ -93,3 +93,7 @@ bool decoder_steps_take(struct decoder_steps *s, uint32_t *token) { return s->ca
 void decoder_steps_read(struct decoder_steps *s, enum decode_vector which, float *to, size_t n) {
     s->calls->read(s->state, which, to, n);
 }
+bool decoder_steps_has_spans(struct decoder_steps *s) { return s->calls->has_spans(s->state); }
+size_t decoder_steps_spans(struct decoder_steps *s, struct decode_span spans[DECODE_MOST_SPANS]) {
+    return s->calls->spans(s->state, spans);
+}

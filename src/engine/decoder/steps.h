@@ -18,6 +18,9 @@ int decoder_steps_portion(struct decoder_steps *s); /* how many steps are best s
 void decoder_steps_submit(struct decoder_steps *s, int steps);
 void decoder_steps_stop(struct decoder_steps *s); /* discards steps that have not started yet */
 bool decoder_steps_take(struct decoder_steps *s, uint32_t *token); /* false: see ops_check() */
+/* The parts of the last step that the device timed (ops/decode.h). */
+bool decoder_steps_has_spans(struct decoder_steps *s);
+size_t decoder_steps_spans(struct decoder_steps *s, struct decode_span spans[DECODE_MOST_SPANS]);
 /* Reads n numbers of a vector of the last step, for tests. */
 void decoder_steps_read(struct decoder_steps *s, enum decode_vector which, float *to, size_t n);
 

@@ -57,6 +57,13 @@ enum { DECODE_MOST_ALLOWED = 4 };
 /* Vectors of the last step, for tests. */
 enum decode_vector { DECODE_QKV, DECODE_HIDDEN, DECODE_X, DECODE_LOGITS };
 
+/* A part of a step that the device timed, in ns of its clock. */
+struct decode_span {
+    const char *name, *kernel;
+    uint64_t start_ns, end_ns;
+};
+enum { DECODE_MOST_SPANS = 512 };
+
 struct ops_decode_calls {
     /* returns NULL if this model is not supported */
     void *(*open)(void *context, const struct decode_plan *plan);
@@ -69,6 +76,10 @@ struct ops_decode_calls {
     void (*stop)(void *decode);
     /* Waits for the next token. Returns false if the device failed (ops_check). */
     bool (*take)(void *decode, uint32_t *token);
+    /* Writes the parts of the last step, in order, to `spans` and returns their number; 0: not measured. All
+     * steps must have ended. */
+    size_t (*spans)(void *decode, struct decode_span spans[DECODE_MOST_SPANS]);
+    bool (*has_spans)(void *decode); /* parts of steps are measured */
     /* Reads the first n numbers of a vector after all steps have ended. */
     void (*read)(void *decode, enum decode_vector which, float *to, size_t n);
 };

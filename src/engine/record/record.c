@@ -261,9 +261,12 @@ uint64_t record_ticks(const struct recorder *r) {
 }
 
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op) {
-    if (!start) return;
+    if (start) record_op_at(r, start, ticks_now(&r->clock), op);
+}
+
+void record_op_at(struct recorder *r, uint64_t start, uint64_t end, const struct record_op *op) {
     add_pending(r, &(struct event){ .start = start,
-                                    .end = ticks_now(&r->clock),
+                                    .end = end,
                                     .name = op->name,
                                     .kernel = op->kernel,
                                     .flops = op->flops,

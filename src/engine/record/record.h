@@ -52,6 +52,9 @@ uint64_t record_ticks(const struct recorder *r);
 static inline uint64_t record_op_start(const struct recorder *r) { return r ? record_ticks(r) : 0; }
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op);
 
+/* An operator whose times were measured by the device; start and end are in the unit of record_ticks(). */
+void record_op_at(struct recorder *r, uint64_t start, uint64_t end, const struct record_op *op);
+
 /* Records that the total memory of this kind is now `bytes`. Does nothing unless record_info.memory is
  * set. */
 void record_memory(struct recorder *r, enum trace_memory_kind kind, uint64_t bytes);
