@@ -176,8 +176,8 @@ static const struct pass {
     /* input.timings, stages.wall_total_ns .tokens_* -> stages.time_ms .timing_ms .tokens .tokens_per_s,
      * counts per token, c.stage_scratch.tokens_out_each */
     { analyze_times, true, false },
-    /* stages.gpu_busy_ns .idle_ns .same_input_ms .time_ms .missed -> stages.busy_ms .busy_share
-     * .kernels_each */
+    /* stages.gpu_busy_ns .idle_ns .same_input_ms .time_ms .missed, c.stage_scratch.unmatched_launches ->
+     * stages.busy_ms .busy_share .kernels_each */
     { analyze_busy, true, false },
     /* input.costs, input.llm at stages.tokens_* -> costs */
     { analyze_costs, true, false },

@@ -180,6 +180,8 @@ struct analysis_idle {
 
 /* If a larger share of a stage's time is outside of capture windows, the stage counts as partly recorded. */
 #define MISSED_LIMIT 0.001
+/* If a larger share of launches has no kernel, kernels are missing: idle time and busy share are unknown. */
+#define UNMATCHED_LIMIT 0.05
 
 /* The part of one device's timeline that belongs to a stage (docs/analysis.md). */
 struct analysis_stage_device {

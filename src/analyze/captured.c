@@ -54,6 +54,11 @@ bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_n
     return inside;
 }
 
+bool analysis_is_truncated(const struct context *c) {
+    return timeline_meta_value(c->tl, "import.problem.truncated") ||
+           timeline_meta_value(c->tl, "import.problem.damaged_compression");
+}
+
 /* Returns the share of the time that windows cover, over the processes that recorded in windows; 1 if there
  * is no such process. The other processes recorded all the time and are not included. */
 static double captured_share(const struct timeline *tl) {

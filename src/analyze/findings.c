@@ -141,8 +141,7 @@ static void soften(struct context *c) {
         struct analysis_finding *f = &c->a->findings[i];
         if (strcmp(f->rule, FAILED_REQUESTS) == 0) continue;
         f->confidence = ANALYSIS_LOW;
-        f->advice =
-            analysis_text(c, "First repeat the run on an idle machine: %s. %s", c->in->busy, f->advice);
+        f->advice = analysis_text(c, "First repeat the run on an idle machine. %s", f->advice);
     }
 }
 

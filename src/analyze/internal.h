@@ -169,6 +169,8 @@ double gemm_flops(const struct trace_gemm *g);
 bool captured_at(const struct timeline *tl, uint32_t process, uint64_t time_ns);
 /* Does the same as captured_at(). The result is valid until *until_ns. */
 bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_ns, uint64_t *until_ns);
+/* Returns true if an imported file ended early or was damaged. The missing events can be of any time. */
+bool analysis_is_truncated(const struct context *c);
 
 /* model_costs.c: model_peak() returns the peaks of the model's own types, recognised_context() the context
  * of a decode step (NaN: unknown). */

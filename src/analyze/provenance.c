@@ -7,8 +7,8 @@
 
 #define LOST_LIMIT 0.001 /* if a larger share of kernels is missing, idle time may be unrecorded work */
 
-/* if a larger share of launches has no kernels, idle time is not classified */
-#define UNMATCHED_LIMIT 0.05
+/* A trace without stages gets a caveat if its kernels lie within a smaller share of its time. */
+#define SPAN_LIMIT 0.5
 
 /* Overhead of the collector per launch and per kernel of a graph, measured on an H200 against an unprofiled
  * process. The value for a kernel applies if the program waits for the end of the graph; for graphs launched
@@ -62,6 +62,8 @@ static void check_idle(struct context *c, size_t stage) {
     else if (s->missed > MISSED_LIMIT)
         s->idle_refused =
             analysis_text(c, "kernels were recorded in only %.3g%% of its time", 100 * (1 - s->missed));
+    else if (analysis_is_truncated(c))
+        s->idle_refused = "the imported file ends early or is damaged, so kernels are missing";
     else if (c->a->lost_share > LOST_LIMIT)
         s->idle_refused = analysis_text(c, "%.2g%% of the kernel records were lost", 100 * c->a->lost_share);
     else if (unmatched > UNMATCHED_LIMIT)
@@ -165,6 +167,22 @@ static void note_unrecorded(struct context *c) {
     }
 }
 
+/* A cut trace, or a capture that begins late, has host events but no kernels in a part of its time. Nothing in
+ * the trace distinguishes this from an idle GPU. */
+static void note_span(struct context *c) {
+    for (size_t i = 0; i < c->a->nstages; i++) {
+        const struct analysis_stage *s = &c->a->stages[i];
+        double all_ns = s->gpu_busy_ns + s->idle_ns;
+        if (!s->implicit || s->on_cpu || !s->kernels || !(s->gpu_span_ns < SPAN_LIMIT * all_ns)) continue;
+        analysis_note(c, ANALYSIS_WARNING,
+                      "all kernels lie within %.1f ms of %.1f ms (%.2g%%), and the GPU is busy for %.3g%% of "
+                      "that part; if the trace was cut or kernels were recorded only there, the busy share "
+                      "of the whole trace is too low",
+                      s->gpu_span_ns * 1e-6, all_ns * 1e-6, 100 * s->gpu_span_ns / all_ns,
+                      100 * fmin(1, s->gpu_busy_ns / s->gpu_span_ns));
+    }
+}
+
 static bool is_collected(const struct timeline *tl) {
     for (size_t i = 0; i < tl->nprocesses; i++)
         if (strcmp(timeline_text(tl, tl->processes[i].source), "collector") == 0) return true;
@@ -201,6 +219,7 @@ void analyze_provenance(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) check_idle(c, i);
     note_attribution(c);
     note_unrecorded(c);
+    note_span(c);
     note_recording(c);
     note_losses(c);
 }

@@ -228,12 +228,16 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
     s->kernels_each = s->occurrences ? (double)s->kernels / s->requests : NAN;
 }
 
-/* Skips stages of which only a part of the kernels was recorded: their busy time would be incomplete. */
+/* Returns true if only a part of the stage's kernels was recorded. Its busy time is then incomplete. */
+static bool lacks_kernels(const struct context *c, const struct analysis_stage *s) {
+    double unmatched = (double)c->stage_scratch[s - c->a->stages].unmatched_launches;
+    return s->missed > MISSED_LIMIT || analysis_is_truncated(c) ||
+           (!s->on_cpu && unmatched > UNMATCHED_LIMIT * (double)s->launches);
+}
+
 void analyze_busy(struct context *c) {
-    for (size_t i = 0; i < c->a->nstages; i++) {
-        struct analysis_stage *s = &c->a->stages[i];
-        if (!(s->missed > MISSED_LIMIT)) set_busy(c, s);
-    }
+    for (size_t i = 0; i < c->a->nstages; i++)
+        if (!lacks_kernels(c, &c->a->stages[i])) set_busy(c, &c->a->stages[i]);
 }
 
 /* ---- the model */

@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -26,6 +27,8 @@ static struct {
     enum log_level level;
     FILE *file;
     pthread_mutex_t lock;
+    char *printed[LOG_REMEMBERED]; /* warnings and errors */
+    size_t nprinted;
 } state = { .level = LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void log_set_level(enum log_level max_level) { state.level = max_level; }
@@ -64,6 +67,25 @@ static void write_to_file(enum log_level level, const char *text) {
     fflush(state.file);
 }
 
+static void remember(const char *text) {
+    if (state.nprinted == LOG_REMEMBERED) return;
+    char *copy = strdup(text);
+    if (copy) state.printed[state.nprinted++] = copy;
+}
+
+static bool begins_with(const char *text, const char *start) {
+    return tolower((unsigned char)*text) == tolower((unsigned char)*start) && *start &&
+           strncmp(text + 1, start + 1, strlen(start + 1)) == 0;
+}
+
+bool log_was_printed(const char *text) {
+    bool found = false;
+    pthread_mutex_lock(&state.lock);
+    for (size_t i = 0; i < state.nprinted && !found; i++) found = begins_with(text, state.printed[i]);
+    pthread_mutex_unlock(&state.lock);
+    return found;
+}
+
 void log_at(enum log_level level, const char *fmt, ...) {
     va_list ap;
     char *text = NULL;
@@ -83,6 +105,7 @@ void log_at(enum log_level level, const char *fmt, ...) {
         progress_clear_line();
         fprintf(stderr, "%s%s%s%s\n", color ? levels[level].color : "", levels[level].prefix, shown,
                 color ? "\033[0m" : "");
+        if (level <= LOG_WARN) remember(shown);
     }
     if (state.file) write_to_file(level, shown);
     pthread_mutex_unlock(&state.lock);

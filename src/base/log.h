@@ -16,6 +16,11 @@ void log_close_file(void);
 bool log_is_terminal(void); /* true if stderr is a terminal that can redraw a line */
 bool log_use_color(int fd); /* true if fd is a terminal that supports color and NO_COLOR is not set */
 
+/* Returns true if `text` begins with a warning or error that was printed on stderr. The case of the first
+ * letter does not matter. Only the first LOG_REMEMBERED messages are compared. */
+bool log_was_printed(const char *text);
+#define LOG_REMEMBERED 64
+
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/die.h"
@@ -62,8 +63,17 @@ size_t command_width(int fd) {
     return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? MIN(MAX((size_t)w.ws_col, 40), 160) : 100;
 }
 
+/* Returns true if text on fd appears next to the messages on stderr: in one terminal or one file. */
+static bool is_with_stderr(int fd) {
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && fstat(STDERR_FILENO, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 void command_screen(const struct view *v, int fd, struct strbuf *out) {
-    const struct report_screen screen = { .width = command_width(fd), .color = log_use_color(fd) };
+    const struct report_screen screen = { .width = command_width(fd),
+                                          .color = log_use_color(fd),
+                                          .is_known = is_with_stderr(fd) ? log_was_printed : NULL };
     report_terminal(v, &screen, out);
 }
 

@@ -84,6 +84,11 @@ static int export_run(struct loaded_run *r, const struct export_opts *o, const c
                                   : export_to_file(&x, o->format, path, err);
     if (rc < 0 && !o->output) command_hint(err, "use --output FILE to write it elsewhere");
     if (rc == 0) log_info("%s records", text_count(x.written).s);
+    if (rc == 0 && x.omitted)
+        log_warn(
+            "%s slices are missing from the file: more than 1,024 others of their thread or stream overlap "
+            "them; --format csv has all",
+            text_count(x.omitted).s);
     export_close(&x);
     free(path);
     return rc;

@@ -104,11 +104,34 @@ static char *trace_path(const struct session *s, const char *path) {
     }
 }
 
+/* Returns true for problems of the whole file, which are not counted. */
+static bool is_of_file(unsigned problem) {
+    return problem == SINK_PROBLEM_TRUNCATED || problem == SINK_PROBLEM_DAMAGED;
+}
+
+static uint64_t count_events(const struct import_result *r) {
+    uint64_t n = 0;
+    for (unsigned i = 0; i < SINK_EVENT_END; i++) n += r->events[i];
+    return n;
+}
+
+/* A file without events is empty, unless it is damaged. */
+static int check_content(const char *path, const struct import_result *r, struct err *err) {
+    if (count_events(r)) return 0;
+    for (unsigned i = 0; i < SINK_PROBLEM_END; i++)
+        if (is_of_file(i) && r->problems[i])
+            return err_set(err, "%s: no event can be read: %s", path,
+                           sink_problem_words(sink_problem_name(i)));
+    return 0;
+}
+
 static void log_problems(struct session *s, const char *path, const struct import_result *r) {
     for (unsigned i = 0; i < SINK_PROBLEM_END; i++) {
+        char count[32] = "";
         if (!r->problems[i]) continue;
-        char *line = xasprintf("%s: %s %llu: %s", file_basename(path), sink_problem_name(i),
-                               (unsigned long long)r->problems[i], sink_problem_words(sink_problem_name(i)));
+        if (!is_of_file(i)) units_grouped(r->problems[i], count, sizeof count);
+        char *line = xasprintf("%s: %s%s%s", file_basename(path), count, *count ? " " : "",
+                               sink_problem_words(sink_problem_name(i)));
         log_warn("%s", line);
         strlist_add(&s->problems, "%s", line);
         free(line);
@@ -117,10 +140,8 @@ static void log_problems(struct session *s, const char *path, const struct impor
 
 static void log_imported(const char *path, const struct import_format *f, const struct import_result *r) {
     struct strbuf text = STRBUF_INIT;
-    uint64_t events = 0;
     char grouped[32];
-    for (unsigned i = 0; i < SINK_EVENT_END; i++) events += r->events[i];
-    units_grouped(events, grouped, sizeof grouped);
+    units_grouped(count_events(r), grouped, sizeof grouped);
     strbuf_addf(&text, "%s: %s, %s events (%llu kernels, %llu operators)", path, f->name, grouped,
                 (unsigned long long)r->events[SINK_EVENT_KERNEL],
                 (unsigned long long)r->events[SINK_EVENT_CPU_OP]);
@@ -162,6 +183,10 @@ static int import_timeline(struct session *s, const char *path, const struct imp
     progress_start("importing", "bytes", 0);
     int rc = import_to_trace(path, f, trace, &options, &result, err);
     progress_finish();
+    if (rc == 0 && check_content(path, &result, err) < 0) {
+        unlink(trace);
+        rc = -1;
+    }
     for (size_t i = 0; i < COUNTOF(scratch); i++) scratch_forget(scratch[i]);
     free(traces);
     if (rc == 0) {

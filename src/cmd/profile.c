@@ -319,6 +319,9 @@ static void assemble_run(struct job *j) {
     profiled_run_open(&j->run, &j->session);
 }
 
+static bool has_results(const struct session_result *r) { return r->done > 0 || r->representative.done; }
+
+/* Writes the report and prints the summary. A run without results has none: its cause is on stderr. */
 static int write_report(struct job *j, struct err *err) {
     struct strbuf screen = STRBUF_INIT;
     struct view v;
@@ -327,11 +330,11 @@ static int write_report(struct job *j, struct err *err) {
     assemble_run(j);
     view_init(&v, &j->run.info);
     if (rc == 0) rc = write_files(j, &v, err);
-    if (rc == 0) command_screen(&v, STDOUT_FILENO, &screen);
+    if (rc == 0 && has_results(&j->result)) command_screen(&v, STDOUT_FILENO, &screen);
     view_free(&v);
     log_own_cost(j, from);
     if (rc == 0) rc = run_dir_complete(j->folder.dir, err);
-    if (rc == 0) printf("%s\n%s\n", screen.buf, j->folder.dir);
+    if (rc == 0) printf("%s%s%s\n", screen.buf, screen.len ? "\n" : "", j->folder.dir);
     strbuf_free(&screen);
     return rc;
 }
@@ -448,8 +451,8 @@ static int run_job(struct job *j, const struct profile_opts *o) {
     }
     status = exit_status(&j->result);
     if (status == EXIT_FAILED)
-        log_error("the run did not finish; see %s/report.md for the reason and the results so far",
-                  j->folder.dir);
+        log_error("the run %s; report: %s/report.md",
+                  has_results(&j->result) ? "did not finish" : "failed and has no results", j->folder.dir);
     else if (status == EXIT_DONE && !use_tools(j, o, &plan))
         status = EXIT_FAILED;
 done:

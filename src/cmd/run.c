@@ -111,6 +111,7 @@ struct run {
     struct launcher launcher;
     struct rank_folder ranks; /* dir NULL: this is not one rank of a job that shares the folder */
     size_t nlogged;           /* number of problems that were logged before the program started */
+    size_t nhardware;         /* number of problems of counters and power samples */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
 };
@@ -288,8 +289,9 @@ static void wait_for_workers(struct run *r) {
             "%u of the program's processes are still running: the report covers their traces up to now", n);
 }
 
+/* Missing counters and power samples do not explain missing records. */
 static const char *no_records_reason(const struct run *r, const struct run_report *report) {
-    if (r->problems.n || report->problems.n) return "see the problems above";
+    if (report->problems.n > r->nhardware) return "see the problems above";
     if (report->files == 0)
         return "none of its processes initialised CUDA or NVTX. A CPU program has nothing to record; a "
                "program "
@@ -331,19 +333,31 @@ static bool use_tools(struct run *r, struct run_report *report, int status) {
     return ok;
 }
 
+/* Reports how a failed program ended. failed_early: it has no trace, and its failure is the reason. */
+static void log_end(const struct run *r, int status, bool failed_early) {
+    struct strbuf how = STRBUF_INIT;
+    program_add_end(&how, r->program.wait_status);
+    if (failed_early)
+        log_error("%s ended with %s before it initialised CUDA or NVTX: nothing was recorded", r->argv[0],
+                  how.buf);
+    else if (status != 0)
+        log_warn("%s ended with %s", r->argv[0], how.buf);
+    strbuf_free(&how);
+}
+
 /* Returns the exit status: the program's own, or EXIT_FAILED if the program succeeded but a result is
  * missing. */
 static int finish_run(struct run *r, struct run_report *report, int status, struct err *err) {
-    struct strbuf how = STRBUF_INIT;
-    program_add_end(&how, r->program.wait_status);
-    if (status != 0) log_warn("%s ended with %s", r->argv[0], how.buf);
-    strbuf_free(&how);
+    bool failed_early =
+        status != 0 && r->o->report && report->problems.n == r->nhardware && run_report_traces(r->dir) == 0;
+    log_end(r, status, failed_early);
     bool unwritten = r->o->report && run_report(report, err) < 0;
     if (unwritten) log_error("%s", err->msg);
     for (size_t i = MAX(r->nlogged, report->on_screen); i < report->problems.n; i++)
         log_warn("%s", report->problems.v[i]);
     bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;
-    if (nothing) log_error("nothing was recorded from %s: %s", r->argv[0], no_records_reason(r, report));
+    if (nothing && !failed_early)
+        log_error("nothing was recorded from %s: %s", r->argv[0], no_records_reason(r, report));
     bool complete = use_tools(r, report, status != 0 ? status : nothing);
     log_info("run folder: %s", r->dir);
     if (unwritten)
@@ -370,6 +384,7 @@ static void start_counters(struct run *r) {
     strlist_add(&r->problems,
                 "hardware counters are not sampled: %s ('inferprof doctor' checks this machine)", err.msg);
     log_newest_problem(r);
+    r->nhardware++;
 }
 
 static int run_program(struct run *r, struct err *err) {
@@ -389,7 +404,10 @@ static int run_program(struct run *r, struct err *err) {
     wait_for_workers(r);
     inject_add_problems(r->trace_dir, &r->problems);
     counters_stop(r->counters);
-    if (nvml_sampler_stop(nvml, &late) < 0) strlist_add(&r->problems, "%s", late.msg);
+    if (nvml_sampler_stop(nvml, &late) < 0) {
+        strlist_add(&r->problems, "%s", late.msg);
+        r->nhardware++;
+    }
     free(power);
     return status;
 }

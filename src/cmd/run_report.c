@@ -14,14 +14,41 @@
 #include "run/load.h"
 #include "run/trace_facts.h"
 #include "timeline/timeline.h"
+#include "trace/reader.h"
 #include "trace/reader_files.h"
 
-/* Counts the traces, except nvml*.ipt (power). */
-static size_t count_traces(const char *dir) {
+/* Traces in a run folder that inferprof itself writes: start of the file name, "source" in the trace. */
+static const struct {
+    const char *name, *source;
+} own_traces[] = {
+    { "nvml", "nvml" },
+    { "counters", "counters" },
+    { "run", "run" },
+    { "memory", "engine memory" },
+};
+
+static bool is_from(const char *path, const char *source) {
+    struct err err;
+    struct trace_reader *r = trace_reader_open(path, &err);
+    const char *found = r ? trace_reader_meta(r, "source") : NULL;
+    bool same = found && strcmp(found, source) == 0;
+    trace_reader_close(r);
+    return same;
+}
+
+/* A file is opened only if its name matches, because a program's trace can be large. */
+static bool is_own_trace(const char *path) {
+    for (size_t i = 0; i < COUNTOF(own_traces); i++)
+        if (strncmp(file_basename(path), own_traces[i].name, strlen(own_traces[i].name)) == 0)
+            return is_from(path, own_traces[i].source);
+    return false;
+}
+
+size_t run_report_traces(const char *dir) {
     struct strlist paths = { 0 };
     size_t n = 0;
     trace_files_add(&paths, dir);
-    for (size_t i = 0; i < paths.n; i++) n += strncmp(file_basename(paths.v[i]), "nvml", 4) != 0;
+    for (size_t i = 0; i < paths.n; i++) n += !is_own_trace(paths.v[i]);
     strlist_free(&paths);
     return n;
 }
@@ -48,7 +75,7 @@ static int write_ranks(const struct run_report *r, struct err *err) {
 int run_report_load(struct run_report *r, struct err *err) {
     struct run_options options = { .rules = r->rules, .nrules = r->nrules, .fresh = true };
     if (r->loaded) return 0;
-    r->files = count_traces(r->dir);
+    r->files = run_report_traces(r->dir);
     if (!r->files) return 0;
     load_ranks(r);
     if (r->job.ranks > 1) options.clocks = &r->job.clocks;

@@ -24,11 +24,13 @@ struct run_report {
     bool loaded; /* `run` contains the traces and their analysis */
     struct loaded_run run;
     struct rank_operands job;         /* ranks of the program; job.ranks is 0 or 1 if it is not a job */
-    size_t files;                     /* number of traces, without those of power */
+    size_t files;                     /* number of traces that the program's processes wrote */
     size_t on_screen;                 /* number of problems (the first ones) that the printed summary shows */
     uint64_t kernels, ranges, tokens; /* number of records in the traces */
 };
 
+/* Returns the number of traces in <dir>/trace that processes of the program wrote. */
+size_t run_report_traces(const char *dir);
 /* Reads and analyses <dir>/trace, once. Returns 0 also if there are no traces; `loaded` is then false. */
 int run_report_load(struct run_report *r, struct err *err);
 /* Loads the traces, writes the report's files to <dir> and prints the summary on stderr. Returns 0 also if

@@ -56,11 +56,13 @@ static bool plain_number(const char *p, size_t n, uint64_t *out) {
     return json_to_u64(p, n, out);
 }
 
+/* Returns true for a number with a point or an exponent, because a placeholder is written back with one. */
 static bool plain_value(const char *p, size_t n, double *out) {
     char text[40], *end;
     if (n == 0 || n >= sizeof text) return false;
     memcpy(text, p, n);
     text[n] = '\0';
+    if (!strpbrk(text, ".eE")) return false;
     *out = strtod(text, &end);
     return *end == '\0' && isfinite(*out);
 }

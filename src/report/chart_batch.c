@@ -35,11 +35,10 @@ static void draw_axis(const struct batch_scale *s, double width, struct strbuf *
     svg_text(out, LEFT - 6, HEIGHT - BOTTOM, SVG_END, "", "0");
     svg_text(out, LEFT, HEIGHT - 6, SVG_START, "", "0");
     svg_text(out, width, HEIGHT - 6, SVG_END, "", text_ms((s->to_ns - s->from_ns) * 1e-6).s);
-    svg_text(out, LEFT, 10, SVG_START, "", "requests per step (line); prompt tokens per step (bars)");
-    struct strbuf most = STRBUF_INIT;
-    strbuf_addf(&most, "highest bar: %s tokens", text_num(s->tokens, 0).s);
-    svg_text(out, width, 10, SVG_END, "", most.buf);
-    strbuf_free(&most);
+    struct strbuf legend = STRBUF_INIT;
+    strbuf_addf(&legend, "line: requests; bars: prompt tokens, up to %s", text_num(s->tokens, 0).s);
+    svg_text(out, LEFT, 13, SVG_START, "", legend.buf);
+    strbuf_free(&legend);
 }
 
 bool chart_batch(const struct view *v, const struct chart_form *form, struct strbuf *out) {

@@ -15,7 +15,7 @@
 #define ROW 18.0
 #define MAX_ROWS 64
 #define LEAST_WIDTH 0.8 /* calls narrower than this are not drawn, in user units */
-#define CHAR_WIDTH 6.4
+#define CHAR_WIDTH 7.3  /* of a wide font: names must not run into the next box */
 
 struct flame {
     const struct analysis *a;
@@ -47,10 +47,10 @@ static void draw_call(const struct flame *f, size_t row, double x, double width,
     strbuf_addf(out, "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" class=\"r%u\"/>", x,
                 y, fmax(width - 0.4, 0.4), ROW - 1,
                 c->kernel ? 3u : (unsigned)(hash_bytes(c->name, len) % 3));
-    if (fits >= 3) {
+    if (fits >= 4) {
         char shown[160];
-        snprintf(shown, sizeof shown, "%.*s%s", (int)MIN(fits - (len > fits), sizeof shown - 4), c->name,
-                 len > fits ? "…" : "");
+        snprintf(shown, sizeof shown, "%.*s%s", (int)MIN(fits - (len > fits ? 2 : 0), sizeof shown - 4),
+                 c->name, len > fits ? "…" : "");
         svg_text(out, x + 3, y + 13, SVG_START, "on", shown);
     }
     strbuf_addstr(out, "</g>\n");

@@ -126,6 +126,7 @@ bool chart_roofline(const struct view *v, const struct chart_form *form, struct 
     struct plane p;
     struct chart_labels labels = { .n = 0 };
     double peak_flops = view_peak_flops(v), peak_bytes = view_peak_bytes(v), longest = 1;
+    if (!isfinite(peak_flops) && !isfinite(peak_bytes)) return false; /* no roof to compare with */
     if (!v->a || !fit(&p, v->a, peak_flops, peak_bytes)) return false;
     double height = form->width > 600 ? 420 : 330;
     p.left = 62;

@@ -19,6 +19,7 @@ struct export_job {
     uint64_t from_ns, to_ns;   /* records that overlap this window are written */
     unsigned char *has_launch; /* [launches.n]: nonzero if the launch is written; NULL: all are */
     uint64_t written;          /* number of records */
+    uint64_t omitted;          /* number of slices with too many overlapping ones for Perfetto's tracks */
     bool number_pids;          /* recorded process ids repeat, so export_pid() numbers the processes */
 };
 

@@ -402,12 +402,14 @@ static void timeline_events(struct chrome *c) {
 int export_chrome(struct export_job *x, const char *path, struct err *err) {
     struct file_atomic f;
     if (file_atomic_open(&f, path, err) < 0) return -1;
-    struct chrome c = { .x = x, .out = f.out, .text = STRBUF_INIT, .base = x->tl->start_ns, .first = true };
+    /* times of a relative clock are written unchanged, because no base makes them absolute */
     bool unix_clock = !(x->tl->nprocesses && x->tl->processes[0].relative_clock);
+    uint64_t base = unix_clock ? x->tl->start_ns : 0;
+    struct chrome c = { .x = x, .out = f.out, .text = STRBUF_INIT, .base = base, .first = true };
     strbuf_addf(&c.text,
                 "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":%" PRIu64
                 ",\"deviceProperties\":[",
-                unix_clock ? c.base : 0);
+                c.base);
     device_properties(&c);
     strbuf_addstr(&c.text, "],\"traceEvents\":[");
     flush_text(&c);

@@ -5,7 +5,7 @@
  *   launch and kernel      -> one flow id on both slices
  *   columns of a record    -> debug annotations of its slice
  * Slices of one track must nest, and slices of a stream must not overlap. Other slices are written to
- * additional tracks. */
+ * additional tracks of the same name, up to MAX_TRACKS; slices beyond that are only counted. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -61,15 +61,15 @@ enum {
 };
 enum { SLICE_BEGIN = 1, SLICE_END = 2, COUNTER = 4 };
 enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
-/* The high bits of a track's uuid are the kind of the track. */
-#define UUID_PROCESS (1ull << 40)
-#define UUID_THREAD (2ull << 40)
-#define UUID_DEVICE (3ull << 40)
-#define UUID_LANE (4ull << 40)
-#define UUID_COUNTER (5ull << 40)
-#define UUID_STAGES (6ull << 40)
-/* largest number of tracks for one list of slices: the first one, and those for slices that do not fit */
-#define FURTHER_TRACKS 16
+/* A track's uuid: its kind, its number among tracks of the same name (from bit 32 on), its index. */
+#define UUID_PROCESS (1ull << 48)
+#define UUID_THREAD (2ull << 48)
+#define UUID_DEVICE (3ull << 48)
+#define UUID_LANE (4ull << 48)
+#define UUID_COUNTER (5ull << 48)
+#define UUID_STAGES (6ull << 48)
+/* Largest number of tracks of one name. The limit bounds the time for a trace whose slices all overlap. */
+#define MAX_TRACKS 1024
 
 struct slice {
     uint64_t start_ns, end_ns, flow; /* flow 0: none */
@@ -196,46 +196,60 @@ static int by_start(const void *a, const void *b) {
     return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
+/* The open slices of one track, outermost first. */
 struct stack {
-    uint64_t end_ns[64];
-    size_t depth;
-    bool used;
+    uint64_t *v; /* [n] end times, ns */
+    size_t n, cap;
+};
+struct stacks {
+    struct stack *v;
+    size_t n, cap;
 };
 
 static void pop_until(struct perfetto *p, struct stack *s, uint64_t track_id, uint64_t at) {
-    while (s->depth && s->end_ns[s->depth - 1] <= at) end_slice(p, track_id, s->end_ns[--s->depth]);
+    while (s->n && s->v[s->n - 1] <= at) end_slice(p, track_id, s->v[--s->n]);
 }
 
 static bool fits(const struct stack *s, const struct slice *one, bool nest) {
-    if (s->depth == 0) return true;
-    return nest && s->depth < COUNTOF(s->end_ns) && s->end_ns[s->depth - 1] >= one->end_ns;
+    return s->n == 0 || (nest && s->v[s->n - 1] >= one->end_ns);
 }
 
-/* Writes the collected slices to the track. Slices that cross others, or overlap others if !nest, go to
- * further tracks, which are created on demand; a slice that fits in none of FURTHER_TRACKS tracks is
- * dropped. */
+/* Ends the slices that are over and returns the first track that can hold `one`: `tracks->n` for a new one. */
+static size_t find_track(struct perfetto *p, struct stacks *tracks, uint64_t base, const struct slice *one,
+                         bool nest) {
+    for (size_t t = 0; t < tracks->n; t++) {
+        pop_until(p, &tracks->v[t], base + (t << 32), one->start_ns);
+        if (fits(&tracks->v[t], one, nest)) return t;
+    }
+    return tracks->n;
+}
+
+/* Writes the collected slices to the track `base`, which exists, and to further tracks made on demand. */
 static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
-    struct stack *stacks = xcalloc(FURTHER_TRACKS, sizeof *stacks);
-    stacks[0].used = true;
+    struct stacks tracks = { 0 };
+    vec_push(&tracks, (struct stack){ 0 });
     if (p->slices.n) qsort(p->slices.v, p->slices.n, sizeof *p->slices.v, by_start);
     for (size_t i = 0; i < p->slices.n; i++) {
         const struct slice *s = &p->slices.v[i];
-        for (size_t t = 0; t < FURTHER_TRACKS; t++) {
-            uint64_t id = base + (t << 32);
-            pop_until(p, &stacks[t], id, s->start_ns);
-            if (!fits(&stacks[t], s, nest)) continue;
-            if (!stacks[t].used) {
-                strbuf_reset(&p->part);
-                track(p, id, parent, name, 0);
-            }
-            stacks[t].used = true;
-            begin_slice(p, id, s);
-            stacks[t].end_ns[stacks[t].depth++] = s->end_ns;
-            break;
+        size_t t = find_track(p, &tracks, base, s, nest);
+        uint64_t id = base + (t << 32);
+        if (t == MAX_TRACKS) {
+            p->x->omitted++;
+            continue;
         }
+        if (t == tracks.n) {
+            strbuf_reset(&p->part);
+            track(p, id, parent, name, 0);
+            vec_push(&tracks, (struct stack){ 0 });
+        }
+        begin_slice(p, id, s);
+        vec_push(&tracks.v[t], s->end_ns);
     }
-    for (size_t t = 0; t < FURTHER_TRACKS; t++) pop_until(p, &stacks[t], base + (t << 32), UINT64_MAX);
-    free(stacks);
+    for (size_t t = 0; t < tracks.n; t++) {
+        pop_until(p, &tracks.v[t], base + (t << 32), UINT64_MAX);
+        free(tracks.v[t].v);
+    }
+    free(tracks.v);
     p->slices.n = 0;
 }
 

@@ -21,6 +21,12 @@ void html_section(struct strbuf *out, const char *id, const char *heading, const
     if (lede) strbuf_addf(out, "<p class=\"lede\">%s</p>\n", lede);
 }
 
+void html_recorded(const struct view *v, struct strbuf *out) {
+    if (view_two_runs(v))
+        strbuf_addstr(out,
+                      "<p class=\"small soft\">From the recorded run, not from the timed repeats.</p>\n");
+}
+
 void html_section_end(struct strbuf *out) { strbuf_addstr(out, "</section>\n"); }
 
 static void html_cell(struct strbuf *out, const char *tag, const char *text, enum table_align align,
@@ -62,8 +68,8 @@ void html_chart(const struct view *v,
     strbuf_addstr(out, "</div>\n");
 }
 
-static bool has_chart(const struct view *v,
-                      bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *)) {
+bool html_has_chart(const struct view *v,
+                    bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *)) {
     struct strbuf s = STRBUF_INIT;
     bool drawn = draw(v, &(struct chart_form){ 1072, "wide", false }, &s);
     strbuf_free(&s);
@@ -121,14 +127,14 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
         { "verdict", "Verdict", true },
         { "stages", "Stages", v->nstages > 0 },
         { "steps", "Steps", v->a && v->a->recognition.nsteps },
-        { "roofline", "Roofline", has_chart(v, chart_roofline) },
+        { "roofline", "Roofline", html_has_chart(v, chart_roofline) },
         { "timeline", "Timeline", timeline },
         { "kernels", "Kernels", html_has_kernels(v) },
         { "operators", "Operators", html_has_operators(v) },
         { "gemms", "Products", v->a && v->a->ngemms },
-        { "flame", "Call paths", has_chart(v, chart_flame) },
+        { "flame", "Call paths", html_has_chart(v, chart_flame) },
         { "memory", "Memory", v->a && v->a->nmemories },
-        { "power", "Power", has_chart(v, chart_power) },
+        { "power", "Power", html_has_chart(v, chart_power) },
         { "environment", "Environment", true },
     };
     strbuf_addstr(out, "<nav aria-label=\"Sections\"><div class=\"in\">\n");
@@ -153,7 +159,7 @@ static void page_problems(const struct view *v, struct strbuf *out) {
 }
 
 static void section_roofline(const struct view *v, struct strbuf *out) {
-    if (!has_chart(v, chart_roofline)) return;
+    if (!html_has_chart(v, chart_roofline)) return;
     bool kernels = false;
     for (size_t i = 0; i < v->a->nroofline; i++) kernels |= v->a->roofline[i].stage == ANALYSIS_NONE;
     html_section(
@@ -169,9 +175,10 @@ static void section_roofline(const struct view *v, struct strbuf *out) {
     html_section_end(out);
 }
 
-static void section_timeline(const struct strbuf *json, struct strbuf *out) {
+static void section_timeline(const struct view *v, const struct strbuf *json, struct strbuf *out) {
     if (json->len == 0) return;
     html_section(out, "timeline", "Timeline", NULL);
+    html_recorded(v, out);
     strbuf_addstr(
         out, "<div class=\"tl\" id=\"timeline-box\"><p class=\"soft\">The timeline needs JavaScript. To open "
              "the trace in Perfetto: <code>inferprof export RUN --format perfetto</code>.</p></div>\n");
@@ -200,11 +207,12 @@ static void section_power(const struct view *v, struct strbuf *out) {
 }
 
 static void section_flame(const struct view *v, struct strbuf *out) {
-    if (!has_chart(v, chart_flame)) return;
+    if (!html_has_chart(v, chart_flame)) return;
     html_section(
         out, "flame", "Call paths",
         "Time by call path: callers above, as wide as the time of everything they called. Kernels are at "
         "the bottom. Point at a box for its name and time.");
+    html_recorded(v, out);
     strbuf_addstr(out, "<div class=\"chart flame\">\n");
     chart_flame(v, &(struct chart_form){ 1072, "", false }, out);
     strbuf_addstr(out,
@@ -263,7 +271,7 @@ void report_html(const struct view *v, struct strbuf *out) {
     html_understood(v, out);
     html_idle(v, out);
     section_roofline(v, out);
-    section_timeline(&timeline, out);
+    section_timeline(v, &timeline, out);
     html_kernels(v, out);
     html_operators(v, out);
     html_gemms(v, out);

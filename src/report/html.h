@@ -15,6 +15,9 @@ void html_stages(const struct view *v, struct strbuf *out);
 void html_chart(const struct view *v,
                 bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *),
                 struct strbuf *out);
+/* Returns true if the view has the data of the chart. */
+bool html_has_chart(const struct view *v,
+                    bool (*draw)(const struct view *, const struct chart_form *, struct strbuf *));
 void html_understood(const struct view *v, struct strbuf *out);
 void html_idle(const struct view *v, struct strbuf *out);
 void html_kernels(const struct view *v, struct strbuf *out);
@@ -28,6 +31,8 @@ void html_page_start(const char *title, struct strbuf *out);
 void html_page_end(const char *version, struct strbuf *out); /* closes <main> and the page */
 void html_section(struct strbuf *out, const char *id, const char *heading,
                   const char *lede); /* opens a section */
+/* Names the source of a section, if the page also has times of timed repeats. */
+void html_recorded(const struct view *v, struct strbuf *out);
 void html_section_end(struct strbuf *out);
 /* Writes a sortable table with at most `limit` rows; `what` names the rows. */
 void html_columns(struct strbuf *out, const char *what, const struct column_group *groups, size_t ngroups,

@@ -208,7 +208,7 @@ void html_stages(const struct view *v, struct strbuf *out) {
     struct strbuf vision = STRBUF_INIT;
     rows_vision_note(v, &vision);
     if (vision.len) {
-        strbuf_addstr(out, "<p>");
+        strbuf_addstr(out, "<p class=\"small soft\">");
         html_escape(out, vision.buf);
         strbuf_addstr(out, "</p>\n");
     }
@@ -247,7 +247,7 @@ void html_understood(const struct view *v, struct strbuf *out) {
     part(&t, "Phases", "Verdict, shares and findings are about the steady work only.", out);
     rows_kinds_md(v, &t);
     part(&t, "Recognised steps", "Every step is in steps.csv.", out);
-    if (v->a->recognition.llm) {
+    if (html_has_chart(v, chart_batch)) {
         strbuf_addstr(out, "<h3>Batch over time</h3>\n");
         html_chart(v, chart_batch, out);
     }

@@ -76,6 +76,7 @@ void html_kernels(const struct view *v, struct strbuf *out) {
     html_section(out, "kernels", "Kernels",
                  view_on_cpu(v) ? "Time by kernel category. Shares add up to the time the device was busy."
                                 : "GPU time by kernel category. Shares add up to the time the GPU was busy.");
+    html_recorded(v, out);
     mix(v, out);
     limit_note(out, v->a->nkernels, "kernels", "kernels.csv");
     if (kernel_columns_have_counters(v))
@@ -100,6 +101,7 @@ void html_operators(const struct view *v, struct strbuf *out) {
               "that the operator called."
             : "Total and self are host time. Device time is the time of the kernels that the operator "
               "launched, whenever they ran.");
+    html_recorded(v, out);
     limit_note(out, v->a->noperators, "operators", "operators.csv");
     html_columns(out, "operators", operator_columns, COUNTOF(operator_columns), v, rows_operator_items(v),
                  MAX_TABLE_ROWS);
@@ -114,6 +116,7 @@ void html_gemms(const struct view *v, struct strbuf *out) {
     html_section(out, "gemms", "Matrix products",
                  "Products whose sizes were recorded, by time. Small M, or sizes that are no multiple of the "
                  "kernel's tile, keep the share of the peak low.");
+    html_recorded(v, out);
     limit_note(out, v->a->ngemms, "products", "gemms.csv");
     html_columns(out, "gemms", gemm_columns, COUNTOF(gemm_columns), v, rows_gemm_items(v), MAX_TABLE_ROWS);
     rows_gemms_csv(v, &t);

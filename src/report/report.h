@@ -19,8 +19,9 @@ int report_write_assumptions(const char *dir, const struct view *v, struct err *
 
 /* The screen for the summary of about 40 lines. */
 struct report_screen {
-    size_t width; /* columns, at least 40 */
-    bool color;   /* escape sequences for bold text and colors are allowed */
+    size_t width;                          /* columns, at least 40 */
+    bool color;                            /* escape sequences for bold text and colors are allowed */
+    bool (*is_known)(const char *problem); /* true: the reader has seen this problem; NULL: none */
 };
 void report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out);
 #define REPORT_TERMINAL_PROBLEMS 4 /* maximum number of problems in the summary */

@@ -65,10 +65,16 @@ static const struct analysis_stage *longest_after(const struct view *v, const st
     return best;
 }
 
+#define BUSY "The machine was busy"
+
+bool story_has_problem(const struct view *v, const char *problem) {
+    return is_busy(v) && strncmp(problem, BUSY, strlen(BUSY)) == 0;
+}
+
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out) {
     size_t n = 0;
     if (is_busy(v)) {
-        strbuf_addf(out, "%sThe machine was busy%s (", form->strong, form->end_strong);
+        strbuf_addf(out, "%s" BUSY "%s (", form->strong, form->end_strong);
         form->text(out, v->a->input->busy);
         strbuf_addstr(out, "): the times are too long and show only the order of magnitude. ");
     }
@@ -132,10 +138,11 @@ void story_bandwidth(const struct view *v, const struct story_form *form, struct
 
 const char *story_two_runs(const struct view *v) {
     static const char on_cpu[] =
-        "Times are medians of the timed repeats. Busy and idle are from the recorded run.";
+        "Times are medians of the timed repeats. Busy and idle are from the recorded run, and "
+        "so are kernels and operators.";
     static const char on_gpu[] =
         "Times are medians of the timed repeats. GPU busy is the kernel time of the recorded "
-        "run; GPU idle is the timed median minus that.";
+        "run; GPU idle is the timed median minus that. Kernels and operators are from the recorded run.";
     return view_on_cpu(v) ? on_cpu : on_gpu;
 }
 

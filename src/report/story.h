@@ -13,6 +13,8 @@ extern const struct story_form story_html, story_markdown, story_plain;
 /* Writes the result in one sentence about the four longest top-level stages, the longest first: duration,
  * ratio to the roofline time, and how busy the GPU is. If the machine was busy, a warning comes first. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
+/* Returns true if story_answer() reports this problem of the run. */
+bool story_has_problem(const struct view *v, const char *problem);
 /* Adds "No idle-time analysis for decode: ..."; nothing if the idle time is known, and nothing for sub-stages
  * and stages on the CPU. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);

@@ -99,7 +99,7 @@ static void findings(const struct view *v, const struct report_screen *screen, s
 static void kernels(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct table t;
     if (!v->a || !v->a->nkernels) return;
-    styled(screen, out, BOLD, "\nKernels");
+    styled(screen, out, BOLD, view_two_runs(v) ? "\nKernels of the recorded run" : "\nKernels");
     strbuf_addf(out, ": %s, %s %s", text_count(v->a->kernels_total).s, view_on_cpu(v) ? "busy" : "GPU busy",
                 text_ms(v->a->conservation.busy / 1e6).s);
     if (view_busy_devices(v) > 1) strbuf_addf(out, " (sum of %zu GPUs)", view_busy_devices(v));
@@ -117,24 +117,25 @@ static bool is_problem(const struct view *v, const char *text) {
     return false;
 }
 
+static void caveat(const struct report_screen *screen, const char *text, struct strbuf *out) {
+    styled(screen, out, YELLOW, "!");
+    strbuf_addch(out, ' ');
+    wrap_text(out, text, 2, screen->width, 2);
+}
+
+/* Each problem is printed once: not again if the verdict or an earlier message has it. */
 static void caveats(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     size_t shown = 0;
     if (v->run->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
-    if (view_warns_unstable(v)) {
-        styled(screen, out, YELLOW, "!");
-        strbuf_addch(out, ' ');
-        wrap_text(out, story_unstable, 2, screen->width, 2);
-    }
+    if (view_warns_unstable(v)) caveat(screen, story_unstable, out);
     for (size_t i = 0; i < v->run->nproblems && shown < REPORT_TERMINAL_PROBLEMS; i++, shown++) {
-        styled(screen, out, YELLOW, "!");
-        strbuf_addch(out, ' ');
-        wrap_text(out, v->run->problems[i], 2, screen->width, 2);
+        const char *problem = v->run->problems[i];
+        if (story_has_problem(v, problem) || (screen->is_known && screen->is_known(problem))) continue;
+        caveat(screen, problem, out);
     }
     for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_PROBLEMS; i++) {
         if (v->a->notes[i].severity != ANALYSIS_WARNING || is_problem(v, v->a->notes[i].text)) continue;
-        styled(screen, out, YELLOW, "!");
-        strbuf_addch(out, ' ');
-        wrap_text(out, v->a->notes[i].text, 2, screen->width, 2);
+        caveat(screen, v->a->notes[i].text, out);
         shown++;
     }
 }

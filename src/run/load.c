@@ -45,18 +45,39 @@ static void add_env(struct loaded_run *r, const char *group, const char *key, co
     r->info.env = r->env;
 }
 
-static void add_device_env(struct loaded_run *r, const struct timeline_device *d) {
+static void add_device_env(struct loaded_run *r, const char *group, const struct timeline_device *d) {
     char text[64];
-    add_env(r, "GPU", "Name", timeline_text(r->timeline, d->name));
+    add_env(r, group, "Name", timeline_text(r->timeline, d->name));
     if (d->cc_major) {
         snprintf(text, sizeof text, "%u.%u", d->cc_major, d->cc_minor);
-        add_env(r, "GPU", "Compute capability", text);
+        add_env(r, group, "Compute capability", text);
     }
     if (d->sms) {
         snprintf(text, sizeof text, "%u", d->sms);
-        add_env(r, "GPU", "SMs", text);
+        add_env(r, group, "SMs", text);
     }
-    if (d->memory_bytes) add_env(r, "GPU", "Memory", units_bytes((double)d->memory_bytes, text, sizeof text));
+    if (d->memory_bytes) add_env(r, group, "Memory", units_bytes((double)d->memory_bytes, text, sizeof text));
+}
+
+static bool are_alike(const struct timeline_device *a, const struct timeline_device *b) {
+    return a->name == b->name && a->cc_major == b->cc_major && a->cc_minor == b->cc_minor &&
+           a->sms == b->sms && a->memory_bytes == b->memory_bytes;
+}
+
+/* Consecutive GPUs of one kind share a group: "GPU 0 to 7". */
+static void add_devices_env(struct loaded_run *r) {
+    const struct timeline *tl = r->timeline;
+    for (size_t first = 0, last; first < tl->ndevices; first = last + 1) {
+        char group[64] = "GPU";
+        for (last = first; last + 1 < tl->ndevices && are_alike(&tl->devices[first], &tl->devices[last + 1]);)
+            last++;
+        if (last > first)
+            snprintf(group, sizeof group, "GPU %zu to %zu", first, last);
+        else if (tl->ndevices > 1)
+            snprintf(group, sizeof group, "GPU %zu", first);
+        strlist_add(&r->env_texts, "%s", group);
+        add_device_env(r, r->env_texts.v[r->env_texts.n - 1], &tl->devices[first]);
+    }
 }
 
 static void env_from_trace(struct loaded_run *r) {
@@ -67,7 +88,7 @@ static void env_from_trace(struct loaded_run *r) {
     };
     for (size_t i = 0; i < COUNTOF(rows); i++)
         add_env(r, rows[i][0], rows[i][1], timeline_meta_value(r->timeline, rows[i][2]));
-    for (size_t i = 0; i < r->timeline->ndevices; i++) add_device_env(r, &r->timeline->devices[i]);
+    add_devices_env(r);
 }
 
 /* ---- analysis */

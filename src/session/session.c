@@ -226,8 +226,7 @@ static int warm_up(struct run *r, const char *why) {
         return 0;
     }
     if (result == ENGINE_BROKEN) {
-        log_warn("warmup: %s", err.msg);
-        strlist_add(&r->out->problems, "Warmup: %s", err.msg);
+        note_failure(r, "the warm-up", err.msg);
         stop_engine(r);
     }
     r->out->warmup_ms = ms;

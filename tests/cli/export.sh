@@ -119,6 +119,25 @@ else
     skip "Perfetto's classes decode the trace" "the perfetto package cannot be installed"
 fi
 
+# overlapping N: a trace with N kernels on one stream, each of which crosses all others
+overlapping() {
+    python3 - "$1" >"$work/crossing-$1.json" <<'END'
+import json, sys
+n = int(sys.argv[1])
+print(json.dumps([{"ph": "X", "cat": "kernel", "name": f"k{i}", "pid": 0, "tid": 7, "ts": 1 + i, "dur": 2 * n,
+                   "args": {"device": 0, "stream": 7, "correlation": i + 1, "memory bandwidth (GB/s)": 2 if i % 2 else 2.5}} for i in range(n)]))
+END
+    "$INFERPROF" import -q "$work/crossing-$1.json" -o "$work/crossing-$1" >/dev/null
+    run "$INFERPROF" export "$work/crossing-$1"
+}
+overlapping 40
+expect "40 kernels that cross each other are all exported to Perfetto" 0 err '^40 records$'
+check "no slice of them is missing" lacks 'missing' "$work/err"
+overlapping 1100
+expect "export reports slices that do not fit in Perfetto's tracks" 0 err '^1,024 records$' err 'warning: 76 slices are missing from the file'
+check "whole numbers and fractions among the arguments stay what they are" \
+    python3 tests/tools/chrome_round_trip.py "$INFERPROF" "$work/crossing-40.json"
+
 # Chrome JSON keeps Kineto traces: CPU only, shapes, AMD, synchronisation, Triton, old names, Python functions.
 for t in hta_cpu_only_small hta_amd_mi250 hta_event_sync_multistream_a100 hta_gpu_annotation_gp100 hta_triton_a100 \
     hta_legacy_inference_rank1 hta_rank0_a100 tl_sglang_qwen3_8b_decode_mi300 tl_vit_nsfw_h100; do

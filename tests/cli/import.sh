@@ -168,6 +168,18 @@ check "the counts of links match the Python oracle" python3 tests/oracle/kineto_
 head -c 100000 tests/data/kineto/tl_vit_nsfw_h100.json.gz >"$work/cut.json.gz"
 run "$INFERPROF" stats --json "$work/cut.json.gz"
 expect "a truncated gzip file is read up to the damage" 0 out '"damaged_compression": 1' out '"truncated": 1' out '"cpu_op": [1-9]'
+gunzip -c tests/data/kineto/tl_vllm_prefill_b200.json.gz | head -c 12800000 >"$work/half.json"
+run "$INFERPROF" import -o "$work/half" "$work/half.json"
+expect "a truncated file is reported once" 0 err '^warning: half.json: the file ends early$'
+check "the summary does not repeat it" test "$(grep -c 'half.json: the file' "$work/err")" -eq 1
+check "a truncated trace has kernels, but no busy share and no idle causes" json_is "$work/half/metrics.json" \
+    '[(s["trace"]["kernels"] > 100, s["gpu_busy_share"], s["trace"]["idle"]["known"]) for s in d["stages"] if s["name"] == "prefill"]' "[(True, None, False)]"
+printf '{"traceEvents": [' >"$work/stub.json"
+run "$INFERPROF" import -o "$work/stub" "$work/stub.json"
+expect "a file that ends before its first event is refused" 1 err 'stub.json: no event can be read: the file ends early'
+check "no folder is left" test ! -e "$work/stub"
+run "$INFERPROF" import -o "$work/sync" tests/data/kineto/hta_alexnet_a100.json.gz
+expect "a trace with kernels in a part of its time gets a caveat" 0 err '! all kernels lie within [0-9.]+ ms of [0-9.]+ ms'
 printf 'hello\n' >"$work/plain.txt"
 run "$INFERPROF" import -o "$work/none" "$work/plain.txt"
 expect "import rejects an unknown format" 1 err 'unknown format'

@@ -31,7 +31,8 @@ mkdir "$busy"
 echo "9999.5 50.0 20.0 3/100 1" >"$busy/loadavg"
 export INFERPROF_PROC="$busy"
 profile_fake ""
-expect "a busy machine is reported on the terminal, once, before the times" 0 out 'machine was busy.*load average was 9999.5 on [0-9]+ cores'
+expect "a busy machine is reported on the terminal before the times" 0 out 'machine was busy.*load average was 9999.5 on [0-9]+ cores'
+check "a busy machine is reported once" test "$(grep -c 'load average was' "$work/out")" -eq 1
 export INFERPROF_PROC="$TMPDIR/proc"
 check "the verdict of a busy machine does not compare with the roofline" python3 - "$dir" <<'END'
 import json, sys
@@ -223,7 +224,20 @@ profile_fake 3=crash
 expect "a crash of the engine fails one repeat and is reported" 0 err 'repeat 2 of 4 failed: the engine died \(signal 11'
 check "the report names the failed repeat" grep -q 'Repeat 2 of 4 failed' "$dir/report.md"
 check "the report states that the engine was restarted" grep -q 'The engine was restarted 1 time' "$dir/report.md"
-profile_fake 0=crash
+run sh -c '"$@" 2>&1' sh "$INFERPROF" report "$dir"
+expect "a report of the run shows its failures" 0 out '^! Repeat 2 of 4 failed: the engine died'
+# the messages and the summary in one file, as on a terminal
+rm -f "$work/state"
+run sh -c '"$@" 2>&1' sh "$INFERPROF" profile --conf-dir "$work/conf" engine=fake dataset=prompts dataset.prompts="$work/data/p.jsonl" \
+    repeats=4 infer.max_new_tokens=5 peak.tflops=0.1 peak.gbps=10 output.dir="$work/runs" "engine.command=[$fake, $work/state, 3=crash]"
+check "a failure that was printed during the run is not printed again in the summary" \
+    test "$(tr '\n' ' ' <"$work/out" | grep -oi 'repeat 2 of 4 failed' | wc -l)" -eq 1
+for step in load warmup 0; do
+    profile_fake $step=crash
+    expect "a run without results prints only its folder on stdout ($step)" 1 out "^$work/runs/"
+    check "the cause of a run without results is printed in one line, once ($step)" \
+        test "$(cat "$work/err" "$work/out" | grep -c 'the engine died (signal 11')" -eq 1 -a "$(wc -l <"$work/out")" -eq 1
+done
 expect "an engine that crashes at every request fails the run" 1 err 'failed again right after its restart'
 check "a failed run still has a report" grep -q 'failed again right after its restart' "$dir/report.md"
 profile_fake 3=int
@@ -250,6 +264,20 @@ same_report "a second report of the native engine's run changes nothing" "$work/
 { sed '/^## Environment/,$d' "$work/runs/native/report.md"; sed '/^## Environment/,/^## Aggregates/d' "$work/runs/native/stakeholder_summary.md"
   python3 tests/tools/visible_text.py "$work/runs/native/report.html" environment; cat "$work/out"; } >"$work/said"
 check "the report of a CPU run does not mention GPUs, CUDA or launches" lacks '[Gg][Pp][Uu]|[Cc][Uu][Dd][Aa]|[Ll]aunch' "$work/said"
+check "times of the timed repeats and of the recorded run have their names" python3 - "$work/runs/native" "$work/out" <<'END'
+import re, sys
+pages = {name: open(f"{sys.argv[1]}/{name}", encoding="utf-8").read() for name in ("report.html", "report.md", "stakeholder_summary.md")}
+for name, text in pages.items():
+    heads = re.findall(r"<th[ >].*?</th>", text, re.S) if name.endswith("html") else [c for line in text.split("\n") if line.startswith("| stage |") for c in line.split("|")]
+    heads = [re.sub(r"<[^>]+>", "", h).strip() for h in heads]
+    assert "time ms (timed)" in heads and "busy ms (recorded)" in heads, (name, heads)
+    assert name == "stakeholder_summary.md" or "Kernels" in text and "so are kernels and operators" in text, name
+for section in ("timeline", "kernels", "operators", "gemms", "flame"):
+    part = re.search(rf'<section id="{section}">.*?</section>', pages["report.html"], re.S).group(0)
+    assert "From the recorded run, not from the timed repeats." in part, section
+screen = open(sys.argv[2], encoding="utf-8").read()
+assert "\nKernels of the recorded run: " in screen and "\nKernels: " not in screen, screen
+END
 check "the report of a CPU run has the CPU section" grep -q 'CPU time by category' "$work/said"
 
 # ---- models with images in the native engine; weights are synthetic

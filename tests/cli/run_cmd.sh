@@ -31,8 +31,14 @@ expect "exit status 128 + n after signal n; the records from before are reported
 check "the report of a killed program is written" test -s three/report.md
 run "$INFERPROF" run -o four -- true
 expect "a program without CUDA: an error and status 1" 1 err 'nothing was recorded from true: none of its processes initialised CUDA'
+for more in "--stage a=b" --counters "--counters --stage a=b"; do
+    # shellcheck disable=SC2086 # several words
+    run env LD_LIBRARY_PATH= "$INFERPROF" run -o "reason-$more" $more -- true
+    expect "traces of inferprof itself are not traces of the program: $more" 1 err 'none of its processes initialised CUDA'
+done
 run "$INFERPROF" run -o five -- false
-expect "the status of a program that fails is kept" 1 err 'nothing was recorded'
+expect "the status of a program that fails is kept" 1 err 'false ended with exit status 1 before it initialised CUDA or NVTX: nothing was recorded'
+check "the failure is one line" test "$(grep -cvE '^run folder' err)" -eq 1
 run "$INFERPROF" run -o six --stage 'step=it *' -- no-such-program
 expect "a program that does not exist" 1 err "cannot start 'no-such-program'"
 check "no folder is left for a program that was not started" test ! -e six
