@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
 """screenshots.py INFERPROF [--run | --execute FOLDER | --pictures FOLDER]: the pictures in docs/images, taken with
-headless Chromium.
+headless Chromium. Needs `make test-build`, whose programs generate a job of several ranks.
 
 With --run the commands of docs/tutorial.md are executed first, in a temporary folder, and their output is written into
 the page. It takes a few minutes and should be done on an idle machine. --execute only does this, in FOLDER, and needs
 no browser; --pictures then takes the pictures of FOLDER on another machine. Without an option only the pictures of
-an imported trace are taken again."""
+imported traces, of generated runs and of the server are taken again."""
 import html
 import os
+import random
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 from collections import Counter
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "tests", "browser"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "browser"), os.path.join(ROOT, "tests", "serve"), os.path.join(ROOT, "python")]
 from drive import Browser  # noqa: E402
 
 TUTORIAL = os.path.join(ROOT, "docs", "tutorial.md")
@@ -26,11 +28,18 @@ WIDTH, HEIGHT = 1180, 900
 MAX_BYTES = 250_000
 
 # Picture, page, first and last element shown (CSS selectors; None: the top of the page), rows to remove before.
-EXAMPLE_TRACE = "tests/data/kineto/tl_vllm_prefill_b200.json.gz"
+EXAMPLE_TRACES = {"example": "tests/data/kineto/tl_vllm_prefill_b200.json.gz",
+                  "decode": "tests/data/kineto/tl_vllm_decode_full_mi300.json.gz"}
+# 8 ranks on 2 nodes; the kernels of rank 5 take 20% longer
+RANKS = "ranks=8 per_node=4 steps=20 layers=6 offset_ms=20 drift_ppm=20 slow=5 slow_percent=20 move_ns=5000".split()
+TREND = "/trends?stage=decode&metric=time&model=llama-8b&device=NVIDIA+H200&engine=native"
 EXAMPLE_SHOTS = [
     ("report", "example/report.html", None, "#stages .bars", None),
     ("timeline", "example/report.html", "#timeline", "#timeline", None),
     ("compare", "compare.html", None, "pre", None),
+    ("anatomy", "decode/report.html", "#steps", "#steps .chart", None),
+    ("notebook", "notebook.html", None, "body > div", None),
+    ("ranks", "ranks-report/ranks.html", None, "main section:nth-of-type(2)", None),
 ]
 TUTORIAL_SHOTS = [
     ("tutorial-report", "runs/slow/report.html", None, "#stages .bars", None),
@@ -38,7 +47,7 @@ TUTORIAL_SHOTS = [
 ]
 
 BOX = """(() => {
-  const first = %s, last = document.querySelector(%s), hide = %s;
+  const first = %s, last = Array.from(document.querySelectorAll(%s)).pop(), hide = %s;
   if (hide) for (const e of document.querySelectorAll(hide)) e.remove();
   const top = first ? document.querySelector(first).getBoundingClientRect().top + scrollY : 0;
   return [Math.max(0, top - (first ? 12 : 0)), last.getBoundingClientRect().bottom + scrollY + 8];
@@ -142,13 +151,45 @@ def terminal_page(text, path):
                 '<pre style="margin:0;padding:18px 22px;color:#d7dce2;font:13px/1.5 monospace">' + text + "</pre>")
 
 
+def notebook_page(program, run, path):
+    """Writes a page with what a notebook shows for a run."""
+    os.environ["INFERPROF"] = program
+    import inferprof  # the package of this tree
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('<!doctype html><meta charset="utf-8"><body style="margin:16px;font:14px sans-serif"><div>' +
+                inferprof.open(run)._repr_html_() + "</div>")
+
+
 def prepare_examples(program, work):
-    """A report of an imported trace, and the first comparison of the tutorial as it was printed."""
-    subprocess.run([program, "import", "-q", os.path.join(ROOT, EXAMPLE_TRACE), "-o", os.path.join(work, "example")],
-                   stdout=subprocess.DEVNULL, check=True)
+    """Reports of imported traces and of a simulated job, and the first comparison of the tutorial as it was printed."""
+    def quiet(*words):
+        subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    for name, trace in EXAMPLE_TRACES.items():
+        quiet(program, "import", "-q", os.path.join(ROOT, trace), "-o", os.path.join(work, name))
+    quiet(os.path.join(os.path.dirname(program), "tests", "make_ranks"), os.path.join(work, "ranks"), *RANKS)
+    quiet(program, "report", "-q", os.path.join(work, "ranks"), "-o", os.path.join(work, "ranks-report"))
+    notebook_page(program, os.path.join(work, "example"), os.path.join(work, "notebook.html"))
     with open(TUTORIAL, encoding="utf-8") as f:
         printed = re.search(r"^(\$ inferprof compare .*?)\nKernels:", f.read(), re.M | re.S).group(1)
     terminal_page(printed, os.path.join(work, "compare.html"))
+
+
+def take_server(program, work, browser):
+    """The trend of 60 generated runs: 3% slower from the 35th run on, 4% faster from the 51st on."""
+    os.environ["INFERPROF"], os.environ["TMPDIR"] = program, work
+    os.makedirs(os.path.join(work, "work"), exist_ok=True)
+    import lib  # reads INFERPROF when it is imported
+    root, rng = os.path.join(work, "served"), random.Random(5)
+    for i in range(60):
+        ms = (640 if i < 34 else 659 if i < 50 else 632) * rng.gauss(1, 0.004)
+        lib.make_run(root, f"2026-{i:02}-llama-8b", model="llama-8b", started_s=1790740000 + i * 86400, decode_ms=ms)
+    server = lib.Server(root)
+    try:
+        while server.get("/api/v1/runs", limit=1)[2]["total"] < 60:
+            time.sleep(0.1)
+        return take(browser, "serve", server.url + TREND, None, "table", "table tr:nth-child(n+4)")
+    finally:
+        server.stop()
 
 
 def take_all(program, chromium, work, with_tutorial):
@@ -160,6 +201,7 @@ def take_all(program, chromium, work, with_tutorial):
             browser.open_page()
             for name, page, *what in EXAMPLE_SHOTS + (TUTORIAL_SHOTS if with_tutorial else []):
                 small &= take(browser, name, os.path.join(work, page), *what)
+            small &= take_server(program, work, browser)
         finally:
             browser.close()
     if not small:

@@ -142,6 +142,8 @@ def _html(run):
         yield f"<th>{heading}</th>"
     yield "</tr></thead><tbody>"
     for stage in run.metrics.get("stages") or []:
+        if stage.get("time_ms") is None:
+            continue
         indent = "&nbsp;&nbsp;" if stage.get("parent") else ""
         yield f"<tr><td style='text-align:left'>{indent}{html.escape(str(stage.get('name')))}</td>"
         for _, key, scale, suffix in STAGE_COLUMNS:

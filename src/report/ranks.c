@@ -33,7 +33,9 @@ static void html_findings(const struct rank_report *r, struct strbuf *out) {
     if (r->findings->n) strbuf_addstr(out, "<ul class=\"findings\">\n");
     for (size_t i = 0; i < r->findings->n; i++) {
         const struct rank_finding *f = &r->findings->v[i];
-        strbuf_addf(out, "<li><div class=\"save\">%s <small>per step, %s</small></div><h3>",
+        strbuf_addf(out,
+                    "<li><div class=\"save\"><small>Could save up to</small> %s <small>per step (%s of "
+                    "it)</small></div><h3>",
                     text_ms(f->saving_ms).s, text_percent(f->saving_percent / 100).s);
         html_escape(out, f->title);
         strbuf_addstr(out, "</h3><p>");
