@@ -46,26 +46,26 @@ enum sink_event {
 };
 
 /* Problems of events and files; counted in meta "import.problem.NAME". */
-#define SINK_PROBLEMS(X)                                                                          \
-    X(TRUNCATED, "truncated", "the file ends early")                                              \
-    X(DAMAGED, "damaged_compression", "the compressed data is damaged")                           \
-    X(SYNTAX, "syntax", "items that are not valid JSON, dropped")                                                \
-    X(LOST_SYNC, "lost_sync", "syntax errors, skipped to the next event")                         \
-    X(TRAILING_COMMA, "trailing_comma", "trailing commas, ignored")                               \
-    X(NOT_AN_EVENT, "not_an_event", "items that are not events, dropped")                         \
-    X(NO_TIME, "no_time", "events without a valid time, dropped")                                        \
-    X(NO_DURATION, "no_duration", "events without a duration, dropped")                                  \
-    X(NEGATIVE_DURATION, "negative_duration", "events with a negative duration, dropped")                \
-    X(BAD_NUMBER, "bad_number", "numbers that are NaN or out of range, read as unknown")          \
-    X(INVALID_UTF8, "invalid_utf8", "texts that are not UTF-8, repaired")                         \
-    X(CUT_TEXT, "cut_text", "texts that are too long, truncated")                                 \
-    X(TOO_MANY_TEXTS, "too_many_texts", "texts dropped because the text table is full")           \
-    X(HUGE_EVENT, "huge_event", "events larger than the window, dropped")                                \
+#define SINK_PROBLEMS(X)                                                                                \
+    X(TRUNCATED, "truncated", "the file ends early")                                                    \
+    X(DAMAGED, "damaged_compression", "the compressed data is damaged")                                 \
+    X(SYNTAX, "syntax", "items that are not valid JSON, dropped")                                       \
+    X(LOST_SYNC, "lost_sync", "syntax errors, skipped to the next event")                               \
+    X(TRAILING_COMMA, "trailing_comma", "trailing commas, ignored")                                     \
+    X(NOT_AN_EVENT, "not_an_event", "items that are not events, dropped")                               \
+    X(NO_TIME, "no_time", "events without a valid time, dropped")                                       \
+    X(NO_DURATION, "no_duration", "events without a duration, dropped")                                 \
+    X(NEGATIVE_DURATION, "negative_duration", "events with a negative duration, dropped")               \
+    X(BAD_NUMBER, "bad_number", "numbers that are NaN or out of range, read as unknown")                \
+    X(INVALID_UTF8, "invalid_utf8", "texts that are not UTF-8, repaired")                               \
+    X(CUT_TEXT, "cut_text", "texts that are too long, truncated")                                       \
+    X(TOO_MANY_TEXTS, "too_many_texts", "texts dropped because the text table is full")                 \
+    X(HUGE_EVENT, "huge_event", "events larger than the window, dropped")                               \
     X(UNOPENED, "end_without_begin", "event ends without a begin, dropped")                             \
     X(UNCLOSED, "begin_without_end", "event begins without an end, ended at the last time in the file") \
     X(TOO_MANY_OPEN, "too_many_open", "event begins while too many others were open, dropped")          \
-    X(NO_CORRELATION, "no_correlation", "device events without a correlation id")                   \
-    X(DUPLICATE, "duplicate", "duplicate rows, dropped")                                          \
+    X(NO_CORRELATION, "no_correlation", "device events without a correlation id")                       \
+    X(DUPLICATE, "duplicate", "duplicate rows, dropped")                                                \
     X(BAD_ROW, "bad_row", "rows that cannot be read, dropped")
 enum sink_problem {
 #define X(id, name, words) SINK_PROBLEM_##id,
