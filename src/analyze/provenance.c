@@ -167,8 +167,8 @@ static void note_unrecorded(struct context *c) {
     }
 }
 
-/* A cut trace, or a capture that begins late, has host events but no kernels in a part of its time. Nothing in
- * the trace distinguishes this from an idle GPU. */
+/* A cut trace, or a capture that begins late, has host events but no kernels in a part of its time. The
+ * trace cannot distinguish this from an idle GPU. */
 static void note_span(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) {
         const struct analysis_stage *s = &c->a->stages[i];

@@ -214,7 +214,7 @@ static bool fits(const struct stack *s, const struct slice *one, bool nest) {
     return s->n == 0 || (nest && s->v[s->n - 1] >= one->end_ns);
 }
 
-/* Ends the slices that are over and returns the first track that can hold `one`: `tracks->n` for a new one. */
+/* Ends the slices that are over. Returns the first track that can hold `one`; `tracks->n` for a new one. */
 static size_t find_track(struct perfetto *p, struct stacks *tracks, uint64_t base, const struct slice *one,
                          bool nest) {
     for (size_t t = 0; t < tracks->n; t++) {
