@@ -216,15 +216,21 @@ static void add_run(const struct llm_model *m, const struct llm_setup *s, uint64
 struct llm_cost llm_cost_generate(const struct llm_model *m, const struct llm_setup *s, uint64_t batch,
                                   uint64_t context, uint64_t steps) {
     struct llm_cost sum = { 0 };
-    uint64_t window = 0;
-    for (size_t i = 0; i < m->nops; i++) window = MAX(window, m->ops[i].window);
-    if (steps && window > context && window - context < steps) {
-        add_run(m, s, batch, context, window - context, &sum);
-        steps -= window - context;
-        context = window;
+    while (steps) {
+        uint64_t run = steps; /* until the next window becomes full */
+        for (size_t i = 0; i < m->nops; i++)
+            if (m->ops[i].window > context) run = MIN(run, m->ops[i].window - context);
+        add_run(m, s, batch, context, run, &sum);
+        context += run;
+        steps -= run;
     }
-    if (steps) add_run(m, s, batch, context, steps, &sum);
     return sum;
+}
+
+double llm_kv_bytes_per_token(const struct llm_model *m, enum llm_dtype kv) {
+    double numbers = 0;
+    for (size_t i = 0; i < m->nops; i++) numbers += (double)m->ops[i].kv * (double)m->ops[i].count;
+    return numbers * llm_dtype_bytes(llm_kv_dtype(m, kv));
 }
 
 double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t tokens) {

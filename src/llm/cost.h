@@ -81,6 +81,8 @@ struct llm_cost llm_cost_op(const struct llm_model *m, const struct llm_setup *s
 struct llm_cost llm_cost_stage(const struct llm_model *m, const struct llm_setup *s, int stage,
                                const struct llm_pass *pass);
 
+/* Bytes of the KV cache per token, summed over all layers. Sliding windows are ignored. */
+double llm_kv_bytes_per_token(const struct llm_model *m, enum llm_dtype kv);
 /* Bytes of the KV cache of one sequence with `tokens` tokens. Sliding windows limit the tokens of a layer. */
 double llm_kv_bytes_held(const struct llm_model *m, enum llm_dtype kv, uint64_t tokens);
 /* Estimated peak activation bytes of a stage: the rows in use at the same time in its widest module. Not a

@@ -393,12 +393,6 @@ double llm_weight_bytes(const struct llm_model *m) {
     return sum;
 }
 
-double llm_kv_bytes_per_token(const struct llm_model *m, enum llm_dtype kv) {
-    double numbers = 0;
-    for (size_t i = 0; i < m->nops; i++) numbers += (double)m->ops[i].kv * (double)m->ops[i].count;
-    return numbers * llm_dtype_bytes(kv ? kv : m->dtype);
-}
-
 static int count_params(struct llm_model *m, const char *what, struct err *err) {
     struct llm_params *p = &m->params;
     for (size_t i = 0; i < m->nops; i++) {

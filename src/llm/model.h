@@ -290,7 +290,6 @@ double llm_op_weight_bytes(const struct llm_op *op); /* bytes of those parameter
 uint64_t llm_module_params(const struct llm_model *m, const char *module);
 /* bytes of all weights of the model */
 double llm_weight_bytes(const struct llm_model *m);
-double llm_kv_bytes_per_token(const struct llm_model *m, enum llm_dtype kv); /* all layers */
 const char *llm_families(void); /* "llama, mistral, ...": supported families */
 bool llm_family_known(const char *name);
 

@@ -24,10 +24,11 @@ struct cut {
 
 bool trace_cut_find(const struct trace_reader *in, const char *name, struct trace_cut *cut) {
     struct trace_batch b = { 0 };
+    struct err ignored; /* chunks that cannot be decoded are skipped */
     bool found = false;
     uint64_t last = 0;
     for (size_t i = 0; i < trace_reader_chunks(in); i++) {
-        if (trace_reader_chunk(in, i)->kind != TRACE_RANGE || trace_reader_decode(in, i, &b, NULL) < 0)
+        if (trace_reader_chunk(in, i)->kind != TRACE_RANGE || trace_reader_decode(in, i, &b, &ignored) < 0)
             continue;
         for (size_t k = 0; k < b.n; k++) {
             const char *text = trace_reader_string(in, b.range[k].name, NULL);
@@ -60,10 +61,19 @@ static bool identifies_machine(const struct cut *c, const struct trace_meta *m) 
     return key && file_has_ending(key, ".uuid");
 }
 
+/* Returns true for the offset that the reader has already added to the times. A reader of the copy must not
+ * add it again. */
+static bool is_clock_offset(const struct cut *c, const struct trace_meta *m) {
+    const char *key = trace_reader_string(c->in, m->key, NULL);
+    return key && strcmp(key, "clock.offset_ns") == 0;
+}
+
 /* Returns true if the record is copied. Ranges must overlap the span, other records must start in it. Records
- * without a time describe the whole trace and are copied, except meta records that `anonymous` omits. */
+ * without a time describe the whole trace and are copied, except the clock offset and meta records that
+ * `anonymous` omits. */
 static bool is_inside(const struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
-    if (kind == TRACE_META) return !c->what.anonymous || !identifies_machine(c, record);
+    if (kind == TRACE_META)
+        return !is_clock_offset(c, record) && !(c->what.anonymous && identifies_machine(c, record));
     if (s->fields[0].type != TRACE_FIELD_TIME) return true;
     uint64_t start = trace_field_get(record, &s->fields[0]);
     if (kind == TRACE_RANGE)
@@ -127,6 +137,7 @@ int trace_cut_file(const struct trace_reader *in, const char *path, const struct
     copy_losses(&c);
     free(c.strings);
     if (rc == 0) return trace_writer_close(c.out, err);
-    trace_writer_close(c.out, NULL);
+    struct err later; /* the first error is reported */
+    trace_writer_close(c.out, &later);
     return -1;
 }

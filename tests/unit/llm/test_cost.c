@@ -297,6 +297,33 @@ TEST(generation_cost_is_the_sum_of_its_steps) {
     }
 }
 
+/* A model in which layers have two different windows; both become full during the generation. */
+TEST(generation_with_two_windows_is_the_sum_of_its_steps) {
+    struct llm_model *m = test_model("gemma-2-9b");
+    struct llm_cost sum = { 0 };
+    unsigned windows = 0;
+    for (size_t i = 0; i < m->nops; i++)
+        if (m->ops[i].kind == LLM_OP_ATTENTION) m->ops[i].window = windows++ ? 300 : 150;
+    CHECK(windows >= 2);
+    struct llm_cost all = llm_cost_generate(m, &h200, 3, 101, 300);
+    for (uint64_t c = 101; c < 401; c++) {
+        struct llm_cost d = llm_cost_decode(m, &h200, 3, c);
+        llm_cost_add(&sum, &d);
+    }
+    CHECK_NEAR(all.flops / sum.flops, 1, 1e-9);
+    CHECK_NEAR(all.kv_read_bytes / sum.kv_read_bytes, 1, 1e-9);
+    llm_model_free(m);
+}
+
+/* The cache of a model with 8-bit weights has 16-bit values. */
+TEST(kv_bytes_per_token_are_the_bytes_that_a_step_writes) {
+    struct llm_model *m = test_model("llama-2-7b");
+    m->dtype = LLM_FP8;
+    CHECK_NEAR(llm_kv_bytes_per_token(m, LLM_DTYPE_UNKNOWN), llm_cost_decode(m, &h200, 1, 10).kv_write_bytes,
+               0);
+    llm_model_free(m);
+}
+
 TEST(chunked_prompt_has_the_flops_of_the_whole) {
     for (size_t i = 0; i < COUNTOF(all_models); i++) {
         struct llm_model *m = test_model(all_models[i]);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "llm/cost.h"
 #include "unit/llm/models.h"
 #include "unit/test.h"
 
