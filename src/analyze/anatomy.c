@@ -128,16 +128,28 @@ static void set_parts(struct context *c, const struct recognised_step *s, const 
 
 /* ---- sums by role, over all steps with the same kernels */
 
-/* Returns the busy time that counts for work i: the time until the next work starts, without time that was
- * already counted. No time is counted twice. If work i runs longer than the work after it, the rest of its
- * time is not counted. */
-static double busy_until(const struct timeline *tl, const struct recognised_work *w, size_t i, size_t n,
-                         uint64_t *frontier) {
-    uint64_t from = MAX(work_start(tl, &w[i]), *frontier), to = work_end(tl, &w[i]);
-    if (i + 1 < n) to = MAX(MIN(to, work_start(tl, &w[i + 1])), from);
-    if (to <= from) return 0;
-    *frontier = to;
-    return (double)(to - from);
+/* Sets busy_ns[i] to the time that counts for work i. While several pieces of work run, the time counts for
+ * the one that started last, so that no time is counted twice and none is left out. `running` has room for n
+ * indices; it is a stack, the latest start on top. */
+static void find_busy(const struct timeline *tl, const struct recognised_work *w, size_t n, size_t *running,
+                      double *busy_ns) {
+    size_t depth = 0;
+    uint64_t now = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t next = i + 1 < n ? work_start(tl, &w[i + 1]) : UINT64_MAX;
+        busy_ns[i] = 0;
+        running[depth++] = i;
+        now = MAX(now, work_start(tl, &w[i]));
+        while (depth && now < next) {
+            size_t top = running[depth - 1];
+            uint64_t end = work_end(tl, &w[top]), to = MIN(end, next);
+            if (to > now) {
+                busy_ns[top] += (double)(to - now);
+                now = to;
+            }
+            depth -= end <= now;
+        }
+    }
 }
 
 struct role_sums {
@@ -147,10 +159,12 @@ struct role_sums {
 static void add_step(const struct context *c, const struct recognised_step *s,
                      const struct anatomy_part *parts, struct role_sums *sums) {
     const struct recognised_work *w = c->a->recognition.work + s->first;
-    uint64_t frontier = 0;
+    size_t *running = xcalloc(s->count + 1, sizeof *running);
+    double *busy_ns = xcalloc(s->count + 1, sizeof *busy_ns);
+    find_busy(c->tl, w, s->count, running, busy_ns);
     for (size_t i = 0; i < s->count; i++) {
         struct role_sums *r = &sums[parts[i].role];
-        double ns = busy_until(c->tl, w, i, s->count, &frontier);
+        double ns = busy_ns[i];
         r->ns += ns;
         r->calls++;
         if (!w[i].is_kernel) continue;
@@ -163,6 +177,8 @@ static void add_step(const struct context *c, const struct recognised_step *s,
         r->dram_ns += ns;
         r->dram_pct_ns += ns * row->dram_pct;
     }
+    free(running);
+    free(busy_ns);
 }
 
 /* Returns the role to which an operator of the model belongs; ROLE_END: none. */

@@ -81,7 +81,7 @@ static void add_range(struct tree_builder *b, size_t i) {
     uint32_t node = child_of(b, parent, r->name[i], timeline_text(b->c->tl, r->name[i]));
     b->range_node[i] = node;
     double ns = (double)(r->end_ns[i] - r->start_ns[i]);
-    b->nodes.v[node].calls++;
+    b->nodes.v[node].calls += node != parent; /* equal: the tree is full */
     b->nodes.v[node].host_ns += ns;
     if (r->parent[i] != TIMELINE_NONE) b->nodes.v[b->range_node[r->parent[i]]].host_ns -= ns;
 }
@@ -91,8 +91,10 @@ static void add_kernel(struct tree_builder *b, size_t i) {
     uint32_t row = b->c->a->shape_kernel[k->shape[i]];
     uint32_t parent = k->range[i] == TIMELINE_NONE ? 0 : b->range_node[k->range[i]];
     uint32_t node = child_of(b, parent, KEY_KERNEL | b->kernel_name[row], b->c->a->kernels[row].short_name);
-    b->nodes.v[node].calls++;
-    b->nodes.v[node].kernel = true;
+    if (node != parent) { /* equal: the tree is full, and only the time is added to the range */
+        b->nodes.v[node].calls++;
+        b->nodes.v[node].kernel = true;
+    }
     b->nodes.v[node].device_ns += (double)(k->end_ns[i] - k->start_ns[i]);
 }
 

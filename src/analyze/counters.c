@@ -175,13 +175,14 @@ static enum counter_bound bound_of(const double *v) {
 }
 
 /* The quality of a percentage depends on its own error. The clock hardly varies, so its fit is mostly noise.
- * The clock is therefore reported only if the estimate of COUNTER_SM is "good". */
+ * The clock is therefore reported only if the quality of the row is "good". */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
     /* A kernel uses at least one multiprocessor. A lower value means that the fit attributed its share to
      * neighbouring kernels. */
     double exposure = f->rate[COUNTER_SM * stride + class] < LEAST_SM_PCT ? 0 : f->exposure[class];
     row->quality = judge(exposure, f->error[COUNTER_SM * stride + class]);
+    if (row->mean_ns < SHORT_NS) row->quality = MIN(row->quality, COUNTER_FAIR);
     for (size_t s = 0; s < COUNTER_SLOTS; s++) {
         double error = f->error[s * stride + class];
         double value = f->rate[s * stride + class];
@@ -205,7 +206,6 @@ static void add_rows(const struct analysis *a, const struct classes *c, const st
                                    .exposure_ns = f->exposure[class] * interval_ns };
         if (row.stage == a->nstages) row.stage = ANALYSIS_NONE;
         fill_row(&row, f, class);
-        if (row.mean_ns < SHORT_NS) row.quality = MIN(row.quality, COUNTER_FAIR);
         out->rows = vec_fit(out->rows, out->nrows + 1, cap, sizeof *out->rows);
         out->rows[out->nrows++] = row;
     }

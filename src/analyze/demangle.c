@@ -61,11 +61,26 @@ static size_t mangled_word(const char *p, const char **word) {
     return n;
 }
 
-/* Parses the value of a template argument, whose digits are not a length: "Li128E" at p, or "E1E" after
- * the name of an enumeration. Returns the number of characters to skip, or 0 if there is no value at p. */
+/* Parses a code whose digits are not a length: a back reference ("S1_", "T0_") or a type with a size
+ * ("DF16b", "DF16_", "Dv4_"). Returns the number of characters to skip, or 0 if there is no such code at p. */
+static size_t mangled_code(const char *p) {
+    if (*p == 'S' || *p == 'T') {
+        size_t n = 1 + strspn(p + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+        return p[n] == '_' ? n + 1 : 0;
+    }
+    if (*p != 'D' || !p[1] || !strchr("FBUv", p[1])) return 0;
+    size_t digits = strspn(p + 2, "0123456789");
+    char end = p[2 + digits];
+    return digits && end && strchr("_bx", end) ? digits + 3 : 0;
+}
+
+/* Parses the value of a template argument, whose digits are not a length: "Li128E" or "LS1_2E" at p, or "E1E"
+ * after the name of an enumeration. Returns the number of characters to skip, or 0 if there is no value at
+ * p. */
 static size_t mangled_value(const char *p, bool after_enumeration) {
     size_t n = 0;
     if (p[0] == 'L' && islower((unsigned char)p[1])) n = 2;
+    if (p[0] == 'L' && p[1] == 'S' && mangled_code(p + 1)) n = 1 + mangled_code(p + 1);
     if (p[0] == 'E' && after_enumeration) n = 1;
     if (!n) return 0;
     if (p[n] == 'n') n++;
@@ -79,14 +94,14 @@ char *demangle_roughly(const char *mangled) {
     bool in_arguments = false, after_word = false;
     while (*p) {
         size_t value = in_arguments ? mangled_value(p, after_word) : 0,
-               n = value ? 0 : mangled_word(p, &word);
+               skip = value ? value : mangled_code(p), n = skip ? 0 : mangled_word(p, &word);
         if (!n && *p == 'I' && !in_arguments && s.len) {
             in_arguments = true;
             strbuf_addch(&s, '<');
         }
         after_word = n;
         if (!n) {
-            p += value ? value : 1;
+            p += skip ? skip : 1;
             continue;
         }
         p = word + n;

@@ -5,8 +5,8 @@
 /* Returns NULL if the name is not mangled, is too long, or uses a newer ABI than libstdc++'s demangler. */
 char *demangle(const char *name);
 /* For mangled names that demangle() cannot handle, such as names with bf16 (DF16b). Collects the
- * identifiers, each of which follows its length: "_ZN5aiter4normI3fooE" becomes "aiter::norm<foo>". The
- * digits in "DF16b" are read as lengths too, so template arguments may be wrong. */
+ * identifiers, each of which follows its length: "_ZN5aiter4normI3fooE" becomes "aiter::norm<foo>". Built-in
+ * types and back references are left out. */
 char *demangle_roughly(const char *mangled);
 
 #endif

@@ -10,8 +10,6 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define AMBIGUOUS (ANALYSIS_NONE - 1)
-
 /* A mirror, or a range that may have mirrors. */
 struct interval {
     uint64_t start_ns, end_ns;
@@ -94,13 +92,17 @@ static uint32_t depth_of(const struct context *c, uint32_t occurrence) {
     return c->a->stages[c->a->occurrences[occurrence].stage].depth;
 }
 
-/* Keeps the innermost of the occurrences whose mirrors cover the kernel; AMBIGUOUS: two have the same
- * depth. */
-static void offer(const struct context *c, uint32_t *best, uint32_t occurrence) {
-    if (*best == ANALYSIS_NONE || (*best != AMBIGUOUS && depth_of(c, occurrence) > depth_of(c, *best)))
-        *best = occurrence;
-    else if (*best != AMBIGUOUS && depth_of(c, occurrence) == depth_of(c, *best))
-        *best = AMBIGUOUS;
+/* The innermost of the occurrences whose mirrors cover a kernel. */
+struct choice {
+    uint32_t occurrence; /* ANALYSIS_NONE: no mirror covers the kernel */
+    bool ambiguous;      /* another occurrence has the same depth */
+};
+
+static void offer(const struct context *c, struct choice *best, uint32_t occurrence) {
+    if (best->occurrence == ANALYSIS_NONE || depth_of(c, occurrence) > depth_of(c, best->occurrence))
+        *best = (struct choice){ occurrence, false };
+    else if (depth_of(c, occurrence) == depth_of(c, best->occurrence))
+        best->ambiguous = true;
 }
 
 static size_t first_kernel_from(const struct timeline *tl, const struct timeline_device *d,
@@ -116,7 +118,7 @@ static size_t first_kernel_from(const struct timeline *tl, const struct timeline
     return lo;
 }
 
-static void cover_kernels(const struct context *c, const struct interval *m, uint32_t *best) {
+static void cover_kernels(const struct context *c, const struct interval *m, struct choice *best) {
     const struct timeline *tl = c->tl;
     for (size_t d = 0; d < tl->ndevices; d++) {
         size_t end = tl->devices[d].first_kernel + tl->devices[d].kernel_count;
@@ -133,15 +135,15 @@ void analysis_use_mirrors(struct context *c) {
     struct intervals mirrors = { 0 }, marked = { 0 };
     find_mirrors(c, &mirrors);
     if (mirrors.n && n) {
-        uint32_t *best = xmalloc(n * sizeof *best);
-        for (size_t i = 0; i < n; i++) best[i] = ANALYSIS_NONE;
+        struct choice *best = xmalloc(n * sizeof *best);
+        for (size_t i = 0; i < n; i++) best[i] = (struct choice){ ANALYSIS_NONE, false };
         find_marked(c, &marked);
         pair_mirrors(&mirrors, &marked);
         for (size_t i = 0; i < mirrors.n; i++)
             if (mirrors.v[i].occurrence != ANALYSIS_NONE) cover_kernels(c, &mirrors.v[i], best);
         for (size_t i = 0; i < n; i++) {
-            if (best[i] == ANALYSIS_NONE || best[i] == AMBIGUOUS) continue;
-            c->kernel_occurrence[i] = best[i];
+            if (best[i].occurrence == ANALYSIS_NONE || best[i].ambiguous) continue;
+            c->kernel_occurrence[i] = best[i].occurrence;
             c->mirrored_kernels++;
         }
         free(best);

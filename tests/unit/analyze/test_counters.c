@@ -11,6 +11,8 @@
 /* Each step: a memory-bound kernel of 60 us, a tensor kernel of 40 us, 20 us idle; samples of 50 us. */
 static bool with_ghost; /* a kernel in the pause that has no effect on the samples */
 
+static bool with_short; /* the time of the memory-bound kernel belongs to 30 kernels of 2 us */
+
 static bool with_chip; /* the trace names the chip */
 
 static uint64_t nstages = 1; /* number of stages that share the steps; the first is "decode" */
@@ -56,7 +58,13 @@ static struct timeline *make_timeline_of(uint64_t sampled_steps) {
             { .start_ns = at, .end_ns = at + 60000, .name = names[0], .grid_x = 64 },
             { .start_ns = at + 60000, .end_ns = at + 100000, .name = names[1], .grid_x = 132 }
         };
-        timeline_builder_kernel(b, k, 2);
+        timeline_builder_kernel(b, k + with_short, 2u - with_short);
+        for (uint64_t part = 0; with_short && part < 30; part++) {
+            struct trace_kernel one = k[0];
+            one.start_ns = at + part * 2000;
+            one.end_ns = one.start_ns + 2000;
+            timeline_builder_kernel(b, &one, 1);
+        }
         struct trace_kernel ghost = { .start_ns = at + 100000,
                                       .end_ns = at + 120000,
                                       .name = timeline_builder_text(b, "ghost"),
@@ -115,6 +123,21 @@ static void check_counters(void) {
     CHECK_NEAR(st->mean[COUNTER_SM], (80 * 6 + 95 * 4) / 12.0, 0.2);
     analysis_free(&a);
     timeline_close(tl);
+}
+
+TEST(short_kernels_are_not_good_and_have_no_clock) {
+    with_short = true;
+    struct timeline *tl = make_timeline();
+    struct analysis a;
+    analyze_run(tl, NULL, &a);
+    const struct counter_row *gemv = row_named(&a, "gemv"), *gemm = row_named(&a, "gemm");
+    CHECK(gemv && gemm);
+    CHECK_INT(gemv->quality, COUNTER_FAIR);
+    CHECK(isnan(gemv->value[COUNTER_CLOCK]));
+    CHECK(!isnan(gemm->value[COUNTER_CLOCK]));
+    analysis_free(&a);
+    timeline_close(tl);
+    with_short = false;
 }
 
 TEST(counters_reach_kernels_and_stages_with_bound_and_quality) { check_counters(); }

@@ -1,8 +1,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/demangle.h"
 #include "analyze/kernel_name.h"
 #include "base/file.h"
+#include "base/util.h"
 #include "unit/test.h"
 
 static size_t fields(char *line, char **out, size_t max) {
@@ -61,6 +63,19 @@ TEST(kernels_get_the_category_a_person_gives_them) {
     strbuf_free(&text);
     CHECK_INT(wrong, 0);
     CHECK(seen >= 540);
+}
+
+TEST(sizes_and_references_in_mangled_names_are_no_identifiers) {
+    static const char *const cases[][2] = {
+        { "_ZN5aiter4normI3fooE", "aiter::norm<foo>" },
+        { "_ZN5aiter4normIDF16b3fooLi128EEEvPT_S1_PKDF16b", "aiter::norm<foo>" },
+        { "_ZN5aiter4normIDF16_NS_3fooELS1_2EEEvDv4_fDF16b", "aiter::norm<foo>" },
+    };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        char *text = demangle_roughly(cases[i][0]);
+        CHECK_STR(text, cases[i][1]);
+        free(text);
+    }
 }
 
 TEST(kernel_names_of_servers_are_understood) {

@@ -142,6 +142,35 @@ TEST(roles_follow_from_category_and_place) {
     timeline_close(tl);
 }
 
+/* The first matrix product of each step runs on another stream until the end of the step. */
+TEST(work_that_outlasts_the_work_after_it_is_not_idle_time) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    for (int i = 0; i < 12; i++) {
+        uint64_t from = f.now + 3 * US;
+        struct trace_kernel k = { .correlation = call(&f, "cudaLaunchKernel"),
+                                  .start_ns = from,
+                                  .end_ns = from + 150 * US,
+                                  .stream = 8,
+                                  .name = timeline_builder_text(f.b, gemm),
+                                  .grid_x = 44 };
+        timeline_builder_kernel(f.b, &k, 1);
+        step(&f, 1, 2, 2);
+    }
+    finish(&f, &tl, &a);
+    CHECK(a.anatomy != NULL);
+    const struct recognised_step *s = &a.recognition.steps[a.recognition.nsteps / 2];
+    double idle_ns = 0;
+    for (size_t i = 0; i < a.anatomy->nroles; i++)
+        if (a.anatomy->roles[i].idle) idle_ns = a.anatomy->roles[i].ns;
+    CHECK(s->gpu_end_ns - s->gpu_start_ns > 100 * US);
+    CHECK(idle_ns < 20e3);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(work_that_does_not_repeat_is_one_stage) {
     struct film f;
     struct timeline *tl;

@@ -100,6 +100,25 @@ TEST(copies_of_annotations_say_where_kernels_without_launch_belong) {
     timeline_close(tl);
 }
 
+/* Two copies of equal depth cover the kernel, and one copy of a range inside the first. */
+TEST(the_innermost_copy_decides_although_outer_copies_overlap) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 100 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "prefill", 1, 100 * US, 200 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "sampling", 1, 10 * US, 90 * US);
+    kernel_without_launch(&s, 320 * US, 330 * US);
+    mirror(&s, "decode", 310 * US, 400 * US);
+    mirror(&s, "prefill", 315 * US, 400 * US);
+    mirror(&s, "sampling", 316 * US, 340 * US);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(scene_stage(&a, "decode/sampling")->kernels, 1);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(copies_of_annotations_on_the_device_are_not_steps) {
     struct scene s;
     struct analysis a;
