@@ -5,6 +5,7 @@
 
 #include "base/die.h"
 #include "base/intern.h"
+#include "base/strbuf.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "ranks/digest.h"
@@ -65,15 +66,25 @@ static void set_identity(struct maker *m) {
     d->problems = problems;
 }
 
+/* Adds a name to the list "H200,A100", unless the list already contains it. */
+static void add_device_name(struct rank_digest *d, const char *name) {
+    struct strbuf list = STRBUF_INIT;
+    size_t n = strlen(name);
+    if (!n) return;
+    for (const char *p = d->device; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strcspn(p, ",") == n && strncmp(p, name, n) == 0) return;
+    strbuf_addf(&list, "%s%s%s", d->device ? d->device : "", d->device ? "," : "", name);
+    d->device = digest_text(d, list.buf);
+    strbuf_free(&list);
+}
+
 static void add_device(struct maker *m, size_t device) {
     const struct timeline_device *t = &m->tl->devices[device];
     const struct analysis_device *a = &m->a->devices[device];
     struct rank_digest *d = m->d;
     if (!(a->timeline_ns > 0)) return;
-    if (!d->device) {
-        d->device = text_of(m, t->name);
-        d->device_uuid = text_of(m, t->uuid);
-    }
+    if (!d->device_uuid) d->device_uuid = text_of(m, t->uuid);
+    add_device_name(d, timeline_text(m->tl, t->name));
     if (isnan(d->timeline_ns)) d->timeline_ns = d->unrecorded_ns = d->hidden_ns = 0;
     d->timeline_ns += a->timeline_ns;
     d->unrecorded_ns += a->unrecorded_ns;

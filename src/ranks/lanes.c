@@ -41,15 +41,36 @@ static size_t busiest_stage(const struct rank_job *job) {
     return best;
 }
 
+/* A kernel of a rank, on any of its GPUs. */
+struct lane_kernel {
+    uint64_t start_ns, end_ns;
+    bool communication;
+};
+
+static int by_start(const void *pa, const void *pb) {
+    const struct lane_kernel *a = pa, *b = pb;
+    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+/* Returns the kernels of all GPUs sorted by start; the timeline sorts them by GPU first. The caller frees the
+ * array. */
+static struct lane_kernel *sorted_kernels(const struct timeline *tl) {
+    bool *communicates = communication_shapes(tl);
+    struct lane_kernel *v = xcalloc(tl->kernels.n + 1, sizeof *v);
+    for (size_t i = 0; i < tl->kernels.n; i++)
+        v[i] = (struct lane_kernel){ tl->kernels.start_ns[i], tl->kernels.end_ns[i],
+                                     communicates[tl->kernels.shape[i]] };
+    qsort(v, tl->kernels.n, sizeof *v, by_start);
+    free(communicates);
+    return v;
+}
+
 /* Returns the start of the first communication kernel from the middle kernel on (continuing at the first
  * kernel), or of the middle kernel. */
-static uint64_t window_start(const struct timeline *tl, const bool *communicates) {
-    size_t n = tl->kernels.n;
-    for (size_t d = 0; d < n; d++) {
-        size_t i = (n / 2 + d) % n;
-        if (communicates[tl->kernels.shape[i]]) return tl->kernels.start_ns[i];
-    }
-    return tl->kernels.start_ns[n / 2];
+static uint64_t window_start(const struct lane_kernel *v, size_t n) {
+    for (size_t d = 0; d < n; d++)
+        if (v[(n / 2 + d) % n].communication) return v[(n / 2 + d) % n].start_ns;
+    return v[n / 2].start_ns;
 }
 
 struct spans {
@@ -66,17 +87,15 @@ static void add_span(struct spans *s, struct rank_span span, double gap_ns) {
     vec_push(s, span);
 }
 
-static void fill_lane(const struct rank_job *job, const struct rank_row *row, const struct timeline *tl,
-                      const bool *communicates, const struct rank_lanes *window, struct rank_lane *lane) {
-    const struct rank_clock *clock = &job->clocks[row->clock];
+static void fill_lane(const struct rank_clock *clock, const struct lane_kernel *v, size_t n,
+                      const struct rank_lanes *window, struct rank_lane *lane) {
     struct spans spans = { 0 };
-    for (size_t i = 0; i < tl->kernels.n; i++) {
-        double start = (double)rank_clock_to_job(clock, tl->kernels.start_ns[i]) - (double)window->from_ns;
-        double end = (double)rank_clock_to_job(clock, tl->kernels.end_ns[i]) - (double)window->from_ns;
+    for (size_t i = 0; i < n; i++) {
+        double start = (double)rank_clock_to_job(clock, v[i].start_ns) - (double)window->from_ns;
+        double end = (double)rank_clock_to_job(clock, v[i].end_ns) - (double)window->from_ns;
         if (end <= 0 || start >= window->window_ns) continue;
         add_span(&spans,
-                 (struct rank_span){ fmax(0, start), fmin(window->window_ns, end),
-                                     communicates[tl->kernels.shape[i]] },
+                 (struct rank_span){ fmax(0, start), fmin(window->window_ns, end), v[i].communication },
                  window->window_ns / PIXELS);
     }
     lane->spans = spans.v;
@@ -94,18 +113,19 @@ static void load_lane(const struct rank_job *job, size_t row, size_t i, size_t n
     struct err err;
     struct timeline *tl = r->trace && r->clock < job->nclocks ? timeline_load(&r->trace, 1, &err) : NULL;
     if (!tl) return;
-    bool *communicates = communication_shapes(tl);
     if (tl->kernels.n) {
+        struct lane_kernel *v = sorted_kernels(tl);
+        const struct rank_clock *clock = &job->clocks[r->clock];
         if (!out->n) {
-            uint64_t middle = rank_clock_to_job(&job->clocks[r->clock], window_start(tl, communicates));
+            uint64_t middle = rank_clock_to_job(clock, window_start(v, tl->kernels.n));
             out->window_ns = STEPS * step_ns;
             out->from_ns = middle - MIN(middle, (uint64_t)(0.1 * step_ns));
         }
         struct rank_lane *lane = &out->v[out->n++];
         *lane = (struct rank_lane){ .rank = r->rank, .role = role_of(i, n) };
-        fill_lane(job, r, tl, communicates, out, lane);
+        fill_lane(clock, v, tl->kernels.n, out, lane);
+        free(v);
     }
-    free(communicates);
     timeline_close(tl);
 }
 

@@ -15,7 +15,7 @@ struct rank_span {
 struct rank_lane {
     uint32_t rank;
     const char *role; /* "slowest", "median", "fastest" */
-    /* sorted by device, then start; neighbouring spans of one kind with a very short gap are merged */
+    /* kernels of all its GPUs, sorted by start; neighbouring spans of one kind with a very short gap are merged */
     struct rank_span *spans;
     size_t nspans;
 };
