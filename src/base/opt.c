@@ -50,7 +50,8 @@ static int store_uint(const struct opt *o, uint64_t *field, const char *value, s
     if (*digits < '0' || *digits > '9' || *end)
         return err_set(err, "--%s: '%s' is not a whole number", o->name, value);
     if (*value == '-') return range_error(o, value, "is negative", err);
-    if (errno && !(o->choices && strstr(o->choices, "..")[2]))
+    const char *dots = o->choices ? strstr(o->choices, "..") : NULL;
+    if (errno && !(dots && dots[2])) /* the range has no upper bound */
         return err_set(err, "--%s: %s is too large; at most %llu", o->name, value, ULLONG_MAX);
     if (errno || !in_range(o->choices, (double)v)) return range_error(o, value, "is out of range", err);
     *field = v;

@@ -48,7 +48,7 @@ enum sink_event {
 /* Problems of events and files; counted in meta "import.problem.NAME". */
 #define SINK_PROBLEMS(X)                                                                                \
     X(TRUNCATED, "truncated", "the file ends early")                                                    \
-    X(DAMAGED, "damaged_compression", "the compressed data is damaged")                                 \
+    X(DAMAGED, "damaged_compression", "damaged data, the rest of the file or table is missing")         \
     X(SYNTAX, "syntax", "items that are not valid JSON, dropped")                                       \
     X(LOST_SYNC, "lost_sync", "syntax errors, skipped to the next event")                               \
     X(TRAILING_COMMA, "trailing_comma", "trailing commas, ignored")                                     \
@@ -56,7 +56,7 @@ enum sink_event {
     X(NO_TIME, "no_time", "events without a valid time, dropped")                                       \
     X(NO_DURATION, "no_duration", "events without a duration, dropped")                                 \
     X(NEGATIVE_DURATION, "negative_duration", "events with a negative duration, dropped")               \
-    X(BAD_NUMBER, "bad_number", "numbers that are NaN or out of range, read as unknown")                \
+    X(BAD_NUMBER, "bad_number", "events with a time or duration that is NaN or out of range, dropped")  \
     X(INVALID_UTF8, "invalid_utf8", "texts that are not UTF-8, repaired")                               \
     X(CUT_TEXT, "cut_text", "texts that are too long, truncated")                                       \
     X(TOO_MANY_TEXTS, "too_many_texts", "texts dropped because the text table is full")                 \

@@ -28,6 +28,11 @@ static void add_sentence(struct strbuf *out, const struct compare_row *r) {
 
 /* ---- JUnit: one test case per stage and figure */
 
+static bool is_judged(const struct compare_row *r) {
+    return r->verdict == COMPARE_SAME || r->verdict == COMPARE_FASTER || r->verdict == COMPARE_SLOWER ||
+           r->verdict == COMPARE_DIFFERENT;
+}
+
 static void junit_case(struct strbuf *out, const struct compare_row *r, const char *class_name,
                        double allowed) {
     struct strbuf text = STRBUF_INIT;
@@ -38,9 +43,7 @@ static void junit_case(struct strbuf *out, const struct compare_row *r, const ch
         strbuf_addstr(out, ".");
     }
     html_escape(out, r->name);
-    bool judged = r->verdict == COMPARE_SAME || r->verdict == COMPARE_FASTER ||
-                  r->verdict == COMPARE_SLOWER || r->verdict == COMPARE_DIFFERENT;
-    const char *kind = is_regression(r, allowed) ? "failure" : judged ? NULL : "skipped";
+    const char *kind = is_regression(r, allowed) ? "failure" : is_judged(r) ? NULL : "skipped";
     if (kind) {
         strbuf_addf(out, "\"><%s message=\"", kind);
         html_escape(out, text.buf);
@@ -59,11 +62,9 @@ struct junit_counts {
 
 static void count_rows(const struct compare_row *v, size_t n, double allowed, struct junit_counts *c) {
     for (size_t i = 0; i < n; i++) {
-        bool judged =
-            v[i].verdict == COMPARE_SAME || v[i].verdict == COMPARE_FASTER || v[i].verdict == COMPARE_SLOWER;
         c->tests++;
         c->failures += is_regression(&v[i], allowed);
-        c->skipped += !judged;
+        c->skipped += !is_judged(&v[i]);
     }
 }
 

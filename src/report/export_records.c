@@ -29,7 +29,11 @@ size_t export_count(const struct export_table *t, const struct timeline *tl) {
 bool export_argument(const struct export_column *column, const struct export_row *row,
                      struct column_value *out) {
     if (!column->argument) return false;
-    struct column_value v = *out = column->get(row);
+    *out = column->get(row);
+    return export_is_known(column, *out);
+}
+
+bool export_is_known(const struct export_column *column, struct column_value v) {
     if (v.type == COLUMN_NONE || (v.type == COLUMN_STR && !v.str) || (v.type == COLUMN_F64 && isnan(v.f64)))
         return false;
     if (column->use != EXPORT_ID) return true;

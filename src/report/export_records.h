@@ -15,7 +15,7 @@ struct export_row {
 enum export_use {
     EXPORT_VALUE,
     EXPORT_TIME,     /* ns; SQLite stores it relative to the start of the trace */
-    EXPORT_ID,       /* 0 or "": unknown, and omitted as an argument; SQLite stores 0 as NULL */
+    EXPORT_ID,       /* 0 or "": unknown, and omitted as an argument; NULL in SQLite */
     EXPORT_NAME,     /* text; SQLite stores its number in StringIds */
     EXPORT_REQUIRED, /* SQLite omits the row if the value is unknown */
 };
@@ -39,6 +39,8 @@ struct export_table {
 extern const struct export_table export_tables[];
 extern const size_t export_ntables;
 size_t export_count(const struct export_table *t, const struct timeline *tl);
+/* Returns false for a value that is missing. An EXPORT_ID is missing if it is 0 or empty. */
+bool export_is_known(const struct export_column *column, struct column_value v);
 /* Returns false if the column is not an argument, or if its value is unknown. */
 bool export_argument(const struct export_column *column, const struct export_row *row,
                      struct column_value *out);

@@ -3,7 +3,6 @@
  * Power, tokens and GEMMs have no table in Nsight Systems and are in tables named INFERPROF_*. */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +122,12 @@ static void num_or_null(struct database *d, uint64_t v) {
 static void str(struct database *d, const char *s) {
     if (!d->failed) sqlite3_bind_text(d->insert, d->at++, s, -1, SQLITE_TRANSIENT);
 }
+static void str_or_null(struct database *d, const char *s) {
+    if (*s)
+        str(d, s);
+    else
+        null(d);
+}
 static void name(struct database *d, const char *s) { num(d, (uint64_t)intern_str(d->strings, s) + 1); }
 static void row(struct database *d) {
     if (d->failed) return;
@@ -132,19 +137,16 @@ static void row(struct database *d) {
     d->x->written++;
 }
 
-static bool is_unknown(struct column_value v) {
-    return v.type == COLUMN_NONE || (v.type == COLUMN_F64 && isnan(v.f64));
-}
-
 static bool has_required(const struct export_table *t, const struct export_row *r) {
     for (size_t k = 0; k < t->n; k++)
-        if (t->columns[k].use == EXPORT_REQUIRED && is_unknown(t->columns[k].get(r))) return false;
+        if (t->columns[k].use == EXPORT_REQUIRED && !export_is_known(&t->columns[k], t->columns[k].get(r)))
+            return false;
     return true;
 }
 
 static void bind(struct database *d, const struct export_column *c, const struct export_row *r) {
     struct column_value v = c->get(r);
-    if (is_unknown(v))
+    if (!export_is_known(c, v))
         null(d);
     else if (v.type == COLUMN_STR && c->use == EXPORT_NAME)
         name(d, v.str);
@@ -152,8 +154,6 @@ static void bind(struct database *d, const struct export_column *c, const struct
         str(d, v.str);
     else if (v.type == COLUMN_F64)
         real(d, v.f64);
-    else if (c->use == EXPORT_ID)
-        num_or_null(d, v.u64);
     else
         num(d, c->use == EXPORT_TIME ? v.u64 - d->base : v.u64);
 }
@@ -212,7 +212,7 @@ static void cuda_devices(struct database *d) {
             num(d, i);
             num(d, i);
             num(d, export_pid(d->x, p));
-            str(d, timeline_text(tl, tl->devices[i].uuid));
+            str_or_null(d, timeline_text(tl, tl->devices[i].uuid));
             num_or_null(d, tl->devices[i].sms);
             row(d);
         }

@@ -272,8 +272,8 @@ void html_idle(const struct view *v, struct strbuf *out) {
         return;
     }
     html_section(out, "idle", "GPU idle time by cause",
-                 "Milliseconds in the recorded run, between the first and last kernel of each occurrence. "
-                 "With several GPUs, the mean over GPUs.");
+                 "Milliseconds per step in the recorded run. The causes of a stage add up to its idle "
+                 "time. With several GPUs, the mean over GPUs.");
     html_table(out, &t);
     rows_queue_md(v, &t);
     part(&t, "Launch queue",

@@ -123,14 +123,14 @@ void rows_phases_md(const struct view *v, struct table *t) {
 static void phase_words(const struct recognised_phases *p, struct strbuf *out) {
     if (!p->steady_to_ns) return;
     strbuf_addf(out, " Steady work: %s", text_ms(p->steady_ns * 1e-6).s);
-    if (p->start_ns > 0) strbuf_addf(out, "; before it start-up %s", text_ms(p->start_ns * 1e-6).s);
+    if (p->start_ns > 0) strbuf_addf(out, "; start-up %s", text_ms(p->start_ns * 1e-6).s);
     if (p->load_ns > 0)
-        strbuf_addf(out, ", load %s (%s at %s GB/s)", text_ms(p->load_ns * 1e-6).s,
+        strbuf_addf(out, "; load %s (%s at %s GB/s)", text_ms(p->load_ns * 1e-6).s,
                     text_bytes(p->load_bytes).s, text_num(p->load_bytes / p->load_ns, 1).s);
     if (p->warm_up_steps)
-        strbuf_addf(out, ", warm-up %s (%zu step%s)", text_ms(p->warm_up_ns * 1e-6).s, p->warm_up_steps,
+        strbuf_addf(out, "; warm-up %s (%zu step%s)", text_ms(p->warm_up_ns * 1e-6).s, p->warm_up_steps,
                     p->warm_up_steps == 1 ? "" : "s");
-    if (p->shutdown_ns > 0) strbuf_addf(out, "; after it %s", text_ms(p->shutdown_ns * 1e-6).s);
+    if (p->shutdown_ns > 0) strbuf_addf(out, "; after the last step %s", text_ms(p->shutdown_ns * 1e-6).s);
     strbuf_addch(out, '.');
 }
 

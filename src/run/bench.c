@@ -110,7 +110,10 @@ static bool measure(struct bench *b, struct engine_client *engine, struct bench_
         last = a;
     }
     if (s.n) fill_row(b, &s, &last, row);
-    if (result == ENGINE_NO) row->note = xstrdup(err->msg);
+    if (result == ENGINE_NO) {
+        free(row->note);
+        row->note = xstrdup(err->msg);
+    }
     engine_answer_free(&last);
     free(s.prefill_ms);
     free(s.step_ms);

@@ -48,6 +48,13 @@ TEST(launcher_openmpi_has_no_number_of_the_node) {
     CHECK_STR(l.job, "1234_1"); /* fit for a file name */
 }
 
+TEST(launcher_mvapich_has_one_job_for_all_ranks) {
+    struct launcher l = READ("MV2_COMM_WORLD_RANK", "3", "MV2_COMM_WORLD_SIZE", "8", "PMI_ID", "3",
+                             "PMI_RANK", "3", "MPIRUN_ID", "4711");
+    CHECK_STR(l.name, "mvapich");
+    CHECK_STR(l.job, "4711");
+}
+
 TEST(launcher_srun_names_the_node) {
     struct launcher l = READ("SLURM_PROCID", "5", "SLURM_STEP_NUM_TASKS", "8", "SLURM_LOCALID", "1",
                              "SLURM_NODEID", "1", "SLURMD_NODENAME", "gpu7", "SLURM_JOB_ID", "77",

@@ -24,6 +24,7 @@ static const struct opt rows[] = {
     { 0, "stage", OPT_LIST, offsetof(struct sample, list), "NAME=GLOB", "may be repeated", NULL },
     { 0, "threads", OPT_UINT, offsetof(struct sample, n), "N", "a number with bounds", "1..64" },
     { 0, "peak", OPT_DOUBLE, offsetof(struct sample, x), "X", "a number above a bound", ">0" },
+    { 0, "times", OPT_UINT, offsetof(struct sample, n), "N", "a whole number above a bound", ">0" },
     { 0, "delay", OPT_DOUBLE, offsetof(struct sample, x), "X", "a number from a bound", "0.." },
 };
 
@@ -87,6 +88,9 @@ TEST(opt_reports_each_mistake) {
         { { "--threads", "65" }, "--threads: 65 is out of range; expected 1 to 64" },
         { { "--threads", "99999999999999999999999" },
           "--threads: 99999999999999999999999 is out of range; expected 1 to 64" },
+        { { "--times", "0" }, "--times: 0 is out of range; expected more than 0" },
+        { { "--times", "99999999999999999999999" },
+          "--times: 99999999999999999999999 is too large; at most 18446744073709551615" },
         { { "--peak", "0" }, "--peak: 0 is out of range; expected more than 0" },
         { { "--delay", "-0.1" }, "--delay: -0.1 is out of range; expected 0 or more" },
         { { "--ratio", "nan" }, "--ratio: 'nan' is not a number" },

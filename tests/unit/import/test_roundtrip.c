@@ -1,5 +1,6 @@
 /* Exports random timelines to formats of other tools and imports them again: the result must be equal. */
 #include <math.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,3 +136,31 @@ static void export_and_import(const char *format, const char *file, const struct
 
 TEST(chrome_export_imports_unchanged) { export_and_import("chrome", "a.json", &kineto_format); }
 TEST(sqlite_export_imports_unchanged) { export_and_import("sqlite", "a.sqlite", &nsys_sqlite_format); }
+
+TEST(sqlite_export_of_a_gpu_without_uuid_has_null) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "a.sqlite");
+    struct export_job x;
+    struct err err;
+    sqlite3 *db;
+    sqlite3_stmt *rows;
+    seed = 1;
+    struct timeline *tl = random_timeline(3);
+    export_open(&x, tl, NULL);
+    CHECK_INT(export_write(&x, "sqlite", path, &err), 0);
+    export_close(&x);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_prepare_v2(db,
+                                 "SELECT uuid FROM TARGET_INFO_GPU UNION ALL "
+                                 "SELECT uuid FROM TARGET_INFO_CUDA_DEVICE",
+                                 -1, &rows, NULL),
+              SQLITE_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(sqlite3_step(rows), SQLITE_ROW);
+        CHECK_INT(sqlite3_column_type(rows, 0), SQLITE_NULL);
+    }
+    sqlite3_finalize(rows);
+    sqlite3_close(db);
+    timeline_close(tl);
+    free(dir);
+    free(path);
+}
