@@ -62,7 +62,7 @@ static size_t mangled_word(const char *p, const char **word) {
 }
 
 /* Parses a code whose digits are not a length: a back reference ("S1_", "T0_") or a type with a size
- * ("DF16b", "DF16_", "Dv4_"). Returns the number of characters to skip, or 0 if there is no such code at p. */
+ * ("DF16b", "DF16_", "Dv4_"). Returns the number of characters to skip, or 0 if there is no such code. */
 static size_t mangled_code(const char *p) {
     if (*p == 'S' || *p == 'T') {
         size_t n = 1 + strspn(p + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");

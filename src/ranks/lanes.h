@@ -15,7 +15,8 @@ struct rank_span {
 struct rank_lane {
     uint32_t rank;
     const char *role; /* "slowest", "median", "fastest" */
-    /* kernels of all its GPUs, sorted by start; neighbouring spans of one kind with a very short gap are merged */
+    /* kernels of all its GPUs, sorted by start; neighbouring spans of one kind with a very short gap are
+     * merged */
     struct rank_span *spans;
     size_t nspans;
 };
