@@ -55,8 +55,8 @@ bool captured_until(const struct timeline *tl, uint32_t process, uint64_t time_n
 }
 
 bool analysis_is_truncated(const struct context *c) {
-    return timeline_meta_value(c->tl, "import.problem.truncated") ||
-           timeline_meta_value(c->tl, "import.problem.damaged_compression");
+    return c->tl && (timeline_meta_value(c->tl, "import.problem.truncated") ||
+                     timeline_meta_value(c->tl, "import.problem.damaged_compression"));
 }
 
 /* Returns the share of the time that windows cover, over the processes that recorded in windows; 1 if there

@@ -230,6 +230,7 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
 
 /* Returns true if only a part of the stage's kernels was recorded. Its busy time is then incomplete. */
 static bool lacks_kernels(const struct context *c, const struct analysis_stage *s) {
+    if (!c->tl) return false;
     double unmatched = (double)c->stage_scratch[s - c->a->stages].unmatched_launches;
     return s->missed > MISSED_LIMIT || analysis_is_truncated(c) ||
            (!s->on_cpu && unmatched > UNMATCHED_LIMIT * (double)s->launches);
