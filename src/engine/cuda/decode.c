@@ -36,6 +36,7 @@ struct cuda_decode {
     /* host memory and its address on the device; -1: the token is not ready yet */
     int *out, *out_device;
     struct cuda_persistent *persistent; /* NULL: steps run as graphs */
+    bool resident;                      /* the steps of this request run in the persistent kernel */
 };
 
 /* ---- which models */
@@ -422,6 +423,8 @@ static void decode_begin(void *decode, const struct decode_start *s) {
         rules.allow[rules.nallow++] = (int)s->allow[i];
     if (d->c->failed || !cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "a kernel")) return;
     d->taken = 0;
+    /* The n-gram rule of the persistent kernel was not run on a GPU yet, so "auto" takes the graph for it. */
+    d->resident = d->persistent && (!s->no_repeat || d->plan.path == DECODE_PERSISTENT);
     if (d->persistent) cuda_persistent_stop(d->persistent, false);
     memset(d->out, 0xff, ((size_t)d->plan.max_context + 2) * sizeof *d->out);
     put(d, d->state, &state, sizeof state);
@@ -434,19 +437,20 @@ static void decode_begin(void *decode, const struct decode_start *s) {
                 "clearing memory");
 }
 
-static int decode_portion(void *decode) { return ((struct cuda_decode *)decode)->persistent ? 64 : 1; }
+static int decode_portion(void *decode) { return ((struct cuda_decode *)decode)->resident ? 64 : 1; }
 
 static void decode_stop(void *decode) {
     struct cuda_decode *d = decode;
-    if (d->persistent) cuda_persistent_stop(d->persistent, true);
+    if (d->resident) cuda_persistent_stop(d->persistent, true);
 }
 
 static void decode_submit(void *decode, int steps) {
     struct cuda_decode *d = decode;
-    if (d->persistent) {
+    if (d->resident) {
         if (cuda_persistent_run(d->persistent, steps)) return;
         cuda_persistent_close(d->persistent);
         d->persistent = NULL;
+        d->resident = false;
     }
     for (int i = 0; i < steps && !d->c->failed; i++)
         cuda_ok(d->c, d->c->d->graph_launch(d->exec, d->c->stream), "a decoding step");
@@ -468,7 +472,7 @@ static bool decode_take(void *decode, uint32_t *token) {
         if (rc == CU_NOT_READY) continue;
         if (rc == CU_OK && __atomic_load_n(at, __ATOMIC_ACQUIRE) >= 0) continue;
         char why[160] = "";
-        if (d->persistent && cuda_persistent_fault(d->persistent, why, sizeof why))
+        if (d->resident && cuda_persistent_fault(d->persistent, why, sizeof why))
             log_warn("the persistent kernel gave up: %s", why);
         cuda_ok(d->c, rc == CU_OK ? 999 : rc, "a decoding step");
     }
@@ -484,7 +488,7 @@ static size_t decode_spans(void *decode, struct decode_span spans[DECODE_MOST_SP
                                             { "out", "decode_out" },   { "up", "decode_up" },
                                             { "down", "decode_down" }, { "head", "decode_head" } };
     struct cuda_decode *d = decode;
-    if (d->persistent) return cuda_persistent_spans(d->persistent, spans);
+    if (d->resident) return cuda_persistent_spans(d->persistent, spans);
     size_t n = (size_t)d->plan.layers * 5 + 2;
     if (!d->stamps || n > DECODE_MOST_SPANS) return 0;
     unsigned long long *v = xcalloc(n, sizeof *v);

@@ -10,11 +10,7 @@
  *     down                                                       barrier of all blocks
  * Every block keeps the whole vector x. Sums over blocks are sums of integers (fixed point), so the same
  * input gives the same bits. */
-#ifdef PERSISTENT_EMULATED /* tests/emulation runs the kernel on the CPU */
-#include "emulation.h"
-#else
 #include "fragments.cuh"
-#endif
 #include "kernel_args.h"
 #include "persistent_layout.h"
 
@@ -48,7 +44,6 @@ struct memory {
     volatile int ended;
 };
 
-#ifndef PERSISTENT_EMULATED
 __device__ __forceinline__ u64 now_ns() {
     u64 t;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
@@ -98,7 +93,6 @@ __device__ __forceinline__ void add_fixed(long long *to, float v) {
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(to), "l"((u64)__float2ll_rn(v * 4294967296.0f))
                  : "memory");
 }
-#endif
 
 /* Ends the kernel if a wait takes too long; the host reads the reason. */
 struct patience {
@@ -106,9 +100,6 @@ struct patience {
     unsigned spins;
     __device__ __forceinline__ patience() : start(0), spins(0) {}
     __device__ __forceinline__ void check(const persistent_args &a, int place, int epoch) {
-#ifdef PERSISTENT_EMULATED
-        yield_();
-#endif
         if (++spins & 1023) return;
         u64 t = now_ns();
         if (!start) start = t;
@@ -780,9 +771,7 @@ struct consumer {
     }
 };
 
-#ifndef PERSISTENT_EMULATED
 extern __shared__ __align__(128) char shared_bytes[];
-#endif
 
 KERNEL __launch_bounds__(THREADS, 1) persistent_decode(const __grid_constant__ persistent_args a) {
     memory &m = *(memory *)shared_bytes;
