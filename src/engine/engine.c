@@ -91,7 +91,7 @@ static void on_weights(void *context, uint64_t done, uint64_t total) {
 }
 
 static int parse_decode(const char *text, enum decode_path *path, struct err *err) {
-    static const char *const names[] = { "auto", "graph", "persistent" }; /* as in enum decode_path */
+    static const char *const names[] = { "auto", "graph", "persistent" }; /* order of enum decode_path */
     for (size_t i = 0; i < COUNTOF(names); i++)
         if (strcmp(text ? text : "auto", names[i]) == 0) {
             *path = (enum decode_path)i;
@@ -173,8 +173,8 @@ static int open_device(struct engine *e, const struct engine_load *l, struct err
     return e->ops ? 0 : -1;
 }
 
-/* A model that is being loaded. The struct owns everything loaded so far, so that nothing leaks if memory
- * runs out. */
+/* A model that is being loaded. `e` owns everything loaded so far, so that nothing leaks if memory runs
+ * out. */
 struct loading {
     const struct engine_load *l;
     struct err *err;

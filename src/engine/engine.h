@@ -31,7 +31,7 @@ struct engine_load {
     int threads;          /* 0: one per usable core */
     bool exact;           /* uses float arithmetic for quantised weights (ops_set_exact) and an f32 cache */
     const char *kv_dtype; /* type of the cache: "bf16" (the default) or "f32" */
-    /* how decoding steps run on a GPU: "graph", "persistent"; "auto" or NULL: as the backend thinks best */
+    /* how decoding steps run on a GPU: "graph", "persistent"; "auto" or NULL: the backend chooses */
     const char *decode;
     int max_context;    /* 0: the model's maximum, at most 8192 */
     const char *device; /* "cpu", "cuda:0"; "auto" or NULL: the default (backends.h) */

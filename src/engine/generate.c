@@ -109,7 +109,8 @@ static int reserve_batch(struct job *j, struct err *err) {
     return 0;
 }
 
-/* In a recorded request an NVTX tool sees the range "tokenizer" around the preparation of the inputs. */
+/* Makes the inputs of all sequences. If the request is recorded, NVTX tools see this as the range
+ * "tokenizer". */
 static int make_prompts(struct job *j, struct err *err) {
     bool recorded = j->r->detail != RECORD_NONE;
     int rc = 0;

@@ -65,8 +65,8 @@ double job_end_pass(const struct engine *e, uint64_t start_ns);
  * NULL: all sequences have one. */
 void job_stamp_tokens(struct job *j, const bool *stepped, double ms);
 
-/* ---- job_prefill.c, job_decode.c. job_prefill() and job_decode() return false if the request was
- * cancelled. */
+/* ---- job_prefill.c, job_decode.c. job_prefill() and job_decode() return false if the request was cancelled
+ * before it was complete. */
 bool job_prefill(struct job *j, double *ms);
 bool job_any_more(const struct job *j); /* true if at least one sequence has not stopped yet */
 bool job_decode(struct job *j);

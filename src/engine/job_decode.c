@@ -38,7 +38,7 @@ bool job_any_more(const struct job *j) {
     return false;
 }
 
-/* Returns false if the request was cancelled. */
+/* Returns false if the request was cancelled before it was complete. */
 static bool decode_by_operators(struct job *j) {
     bool *stepped = xcalloc((size_t)j->n, sizeof *stepped), cancelled = false;
     uint64_t start = clock_mono_ns();
@@ -84,7 +84,7 @@ static void record_spans(const struct job *j, struct moment start) {
         uint64_t last = v[n - 1].end_ns;
         uint64_t from = end.ticks - (uint64_t)((double)(last - v[i].start_ns) * ticks_per_ns);
         uint64_t to = end.ticks - (uint64_t)((double)(last - v[i].end_ns) * ticks_per_ns);
-        if (from < start.ticks || to < from) continue; /* the device's clock made a step */
+        if (from < start.ticks || to < from) continue; /* the device's clock jumped */
         record_op_at(
             j->rec, from, to,
             &(struct record_op){ .name = v[i].name, .kernel = v[i].kernel, .flops = NAN, .bytes = NAN });
@@ -110,7 +110,7 @@ static void begin_steps(struct job *j) {
 }
 
 /* The device runs some steps ahead of the host. Steps after the last token are discarded. Returns false if
- * the request was cancelled. */
+ * the request was cancelled before it was complete. */
 static bool decode_on_device(struct job *j) {
     enum { PORTIONS_AHEAD = 4 };
     struct sequence *s = &j->v[0];

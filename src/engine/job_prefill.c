@@ -22,8 +22,8 @@ static bool on_view(void *context, uint64_t done, uint64_t next, uint64_t total)
     return !job_is_cancelled(context);
 }
 
-/* Splits the rows [at, at + rows) of the concatenated prompts into one segment per sequence in j->rows.
- * Returns the number of segments. */
+/* Splits the rows [at, at + rows) of the concatenated prompts into segments in j->rows, one for each sequence
+ * that has rows there. Returns the number of segments. */
 static int prompt_segments(struct job *j, size_t at, size_t rows) {
     size_t first = 0;
     int n = 0;

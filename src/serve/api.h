@@ -17,8 +17,8 @@ void api_get_findings(struct request *q);
 bool api_read_filter(struct request *q, struct history_filter *f);
 /* Finds the run `name`. If it fails, answers with 404 (no such run) or 503 (database) and returns false. */
 bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run);
-/* Reads an optional argument of the URL, a whole number from `least` to `most`. If it is not valid, answers
- * with 400 and returns false. */
+/* Reads an optional argument of the URL, a whole number from `least` to `most`. If it is not given, *out
+ * keeps its value. If it is not valid, answers with 400 and returns false. */
 bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);
 
 /* api_artifacts.c */
@@ -55,8 +55,8 @@ struct compare_inputs;
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
 void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
 
-/* Reads a trend (series, stage, metric) from the URL. If an argument is not valid, answers with 400 and
- * returns false. */
+/* Reads a trend (series, stage, metric) from the URL. If an argument is not valid, answers with 400 (404 for
+ * an unknown metric of a stage) and returns false. */
 bool api_read_trend(struct request *q, struct history_trend *t);
 
 #endif

@@ -184,8 +184,8 @@ void api_delete_run(struct request *q) {
 
 /* ---- tags */
 
-/* Adds the tags of an array in a JSON object. Returns false if it is not an array of at most 100 valid
- * tags. */
+/* Adds the tags of the array `key` of a JSON object; a missing one counts as empty. Returns false if it is
+ * not an array of at most 100 valid tags. */
 static bool read_tags(const json_t *root, const char *key, struct strlist *out) {
     const json_t *list = json_object_get(root, key);
     if (!list) return true;

@@ -70,7 +70,7 @@ struct request {
 
 /* Returns an argument of the URL; NULL: not given. */
 const char *http_query(const struct request *q, const char *name);
-/* Gets all values of an argument that may be given several times. Returns their number. */
+/* Gets the first `cap` values of an argument that may be given several times. Returns their number. */
 size_t http_query_all(const struct request *q, const char *name, const char **v, size_t cap);
 const char *http_header(const struct request *q, const char *name);
 const char *http_cookie(const struct request *q, const char *name);
@@ -83,7 +83,7 @@ void http_problem(struct request *q, unsigned status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* A body that grows: server-sent events. `more` appends new text and returns false at the end. It is called
- * about four times per second. */
+ * again when its text has been sent; if it had no new text, about 250 ms later. */
 struct http_stream {
     bool (*more)(void *context, struct strbuf *out);
     void (*free)(void *context);

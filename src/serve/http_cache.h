@@ -1,4 +1,4 @@
-/* Keeps computed answers until the revision of the database changes. Thread-safe. */
+/* Keeps computed answers, which are valid until the revision of the database changes. Thread-safe. */
 #ifndef SERVE_HTTP_CACHE_H
 #define SERVE_HTTP_CACHE_H
 
@@ -15,6 +15,7 @@ void http_cache_close(struct http_cache *c);
  * constant. */
 bool http_cache_get(struct http_cache *c, const char *key, int64_t revision, struct strbuf *out,
                     const char **type);
+/* Stores an answer, unless its body is larger than an eighth of max_bytes. May discard other answers. */
 void http_cache_put(struct http_cache *c, const char *key, int64_t revision, const void *body, size_t n,
                     const char *type);
 

@@ -19,7 +19,7 @@ struct http {
     struct MHD_Daemon *daemon;
     uint16_t port;
     struct http_cache *cache;
-    struct counter *counters; /* [nroutes + 1]: the last one counts unknown URLs */
+    struct counter *counters; /* [nroutes + 1]: the last one counts requests without a route */
     atomic_ulong refused;
     pthread_mutex_t lock; /* protects `rate` and `waiting` */
     struct http_rate rate;

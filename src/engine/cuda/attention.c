@@ -1,4 +1,5 @@
-/* Attention. Uses tensor cores (flash.cu) if they support the sizes and types, otherwise float arithmetic. */
+/* Attention, and the projections of latent attention. flash.cu (tensor cores) computes attention if the
+ * queries are 16-bit numbers, or if has_flash() is true; otherwise attention.cu does, in float arithmetic. */
 #include <math.h>
 
 #include "base/util.h"
@@ -27,7 +28,7 @@ static void run_flash(struct cuda *c, const struct flash_args *a, int dim, int b
         if (a->side > flash_grids[i].side) continue;
         kernel = flash_grids[i].kernel;
         keys = flash_grids[i].keys;
-        floats = QUERIES * ((2 * a->side - 1 + 15) / 16 * 16 + 1); /* products with a table */
+        floats = QUERIES * ((2 * a->side - 1 + 15) / 16 * 16 + 1); /* products of queries with a table */
         break;
     }
     unsigned shared = (unsigned)((QUERIES + 4 * keys) * dim * 2 + floats * 4 + 1024);

@@ -1,5 +1,5 @@
-/* Attention: softmax(scale q k^T + bias) v, in float arithmetic and for any size. One or eight warps compute
- * one query of one head. flash.cu has the kernels for tensor cores. */
+/* Attention: softmax(scale q k^T + bias) v, in float arithmetic, for values of up to 1024 numbers. One or
+ * eight warps compute one query of one head. flash.cu has the kernels for tensor cores. */
 #include "common.cuh"
 #include "kernel_args.h"
 
@@ -16,9 +16,9 @@ __device__ __forceinline__ float dot_any(const float *q, const bf16 *k, int n) {
     return s;
 }
 
-/* A lane of a warp first computes the score of one of 32 keys, then sums its numbers of the values. Shared
- * memory holds q[dim_k] and bias[2 side] per warp. With eight warps per query it also holds the sums of each
- * warp, [8][dim_v + 2]. */
+/* A warp handles 32 keys at a time: each lane computes the score of one key, then adds its columns of the 32
+ * weighted values. Shared memory holds q[dim_k] and bias[2 side] per warp. With eight warps per query it also
+ * holds the sums, the maximum and the sum of weights of each warp: [8][dim_v + 2]. */
 template <class T> __device__ void attention(const attention_args &a) {
     extern __shared__ float memory[];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, own = a.dim_k + 2 * a.side;

@@ -94,8 +94,8 @@ static struct tensor *tensor_wrap(void *context, const void *host, size_t bytes)
     return t;
 }
 
-/* Copies a wrapped tensor to the device. The first commit allocates one arena for all tensors wrapped so
- * far. */
+/* Copies a wrapped tensor to the device. If the arena has too little space left, allocates a new one for all
+ * tensors that are wrapped but not committed. */
 static void tensor_commit(void *context, struct tensor *t) {
     struct cuda *c = context;
     size_t bytes = (t->bytes + 255) / 256 * 256;

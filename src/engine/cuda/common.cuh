@@ -1,4 +1,5 @@
-/* Shared by the kernels: number types, loads of eight numbers, sums over a warp and over a block. */
+/* Shared by the kernels: number types, loads of eight numbers, sums and maxima over a warp, sums over a
+ * block, dependent launches. */
 #ifndef ENGINE_CUDA_COMMON_CUH
 #define ENGINE_CUDA_COMMON_CUH
 
@@ -36,7 +37,7 @@ template <> struct eight<float> {
     float4 a, b;
 };
 
-/* Bypasses the first-level cache, because every weight is read only once per step. */
+/* Loads 16 bytes without storing them in the first-level cache: a kernel reads each weight only once. */
 __device__ __forceinline__ uint4 load_stream(const void *p) {
     uint4 v;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -99,7 +100,7 @@ __device__ __forceinline__ float dot8(const eight<T> &w, const float4 &lo, const
     return sum;
 }
 
-/* ---- sums; every lane or thread gets the same result */
+/* ---- sums and maxima; every lane or thread gets the same result */
 __device__ __forceinline__ float warp_sum(float v) {
 #pragma unroll
     for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);

@@ -1,7 +1,7 @@
-/* Decoding steps as one CUDA graph: the kernels of decode.cu and decode_attention.cu, captured when a model
+/* A decoding step as one CUDA graph: the kernels of decode.cu and decode_attention.cu, captured when a model
  * is loaded or its cache is allocated again. The token, its position and the rules for the next token are in
  * device memory. Therefore the same graph runs every step, and the host can submit steps before it has the
- * tokens. */
+ * tokens. Where the persistent kernel (persistent.h) supports the model, it runs the steps instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
 
 struct cuda_decode {
     struct cuda *c;
-    struct decode_plan plan; /* its pointers are valid only during construction of the graph */
+    struct decode_plan plan; /* its pointers are valid only in decode_open() */
     enum dtype type;
     cu_exec exec;
     int splits, cluster, taken;
@@ -32,8 +32,9 @@ struct cuda_decode {
     int experts;       /* largest number of experts in a layer */
     int *sequence, *ban_list;
     unsigned *ban_bits;
-    unsigned long long *stamps; /* [layers * 5 + 2]: times of the kernels; NULL: not measured */
-    /* host memory and its address on the device; -1: the token is not ready yet */
+    /* [layers * 5 + 2]: when each kernel had its inputs, and the end of the step; NULL: not measured */
+    unsigned long long *stamps;
+    /* tokens of the request in host memory, and their address on the device; -1: not ready yet */
     int *out, *out_device;
     struct cuda_persistent *persistent; /* NULL: steps run as graphs */
     bool resident;                      /* the steps of this request run in the persistent kernel */
@@ -503,7 +504,7 @@ static size_t decode_spans(void *decode, struct decode_span spans[DECODE_MOST_SP
 
 static void decode_read(void *decode, enum decode_vector which, float *to, size_t n) {
     struct cuda_decode *d = decode;
-    const float *const from[] = { d->qkv, d->h, d->x, d->logits }; /* as in enum decode_vector */
+    const float *const from[] = { d->qkv, d->h, d->x, d->logits }; /* in the order of enum decode_vector */
     cuda_copy_out(d->c, to, from[which], n * sizeof *to);
 }
 

@@ -1,5 +1,5 @@
 /* One decoding step, batch 1: five kernels per layer and one for the head.
- *     rows       [q; k; v] of the norm of x
+ *     rows       [q; k; v] of the norm of x; in the first layer also the embedding and the banned ids
  *     attention  norms and rotation of q and k, the new key and value into the cache, split over the keys
  *     out        x += o(sum of the splits), and the router's sums
  *     up         chooses the experts; silu(gate) up
@@ -28,7 +28,7 @@ __device__ __forceinline__ int place(int i, int groups) {
 }
 template <int C> __device__ __forceinline__ int groups_of(int n8) { return (n8 + C * 32 - 1) / (C * 32) * C * 32; }
 
-/* R rows of weights; each lane has C pieces of eight numbers per row. */
+/* A chunk of R rows of weights in registers: each lane has C groups of eight numbers per row. */
 template <class T, int R, int C> struct piece {
     eight<T> w[R][C];
     __device__ __forceinline__ void load(const T *const (&row)[R], int chunk, int lane, int n8) {
@@ -50,7 +50,8 @@ template <class T, int R, int C> struct piece {
     }
 };
 
-/* Reads the units of a warp (a unit is R rows of n8 * 8 weights), with two pieces in flight. */
+/* Reads the units of a warp (a unit is R rows of n8 * 8 weights), with two pieces in flight, and multiplies
+ * them with a vector. */
 template <class T, int R, int C> struct stream {
     piece<T, R, C> a, b;
     int unit, chunk, units, step, chunks, n8, lane; /* unit, chunk: the next load */
@@ -64,7 +65,7 @@ template <class T, int R, int C> struct stream {
         p.load(row, chunk, lane, n8);
         if (++chunk == chunks) chunk = 0, unit += step;
     }
-    /* x is in shared memory. done(unit, sums) is called with the sums over all lanes. */
+    /* x is in shared memory. Calls done(unit, sums) after each unit, with the sums over all lanes. */
     template <class F, class G>
     __device__ __forceinline__ void run(int first, const float *x, int groups, const F &row_of, const G &done) {
         int u = first, c = 0;
@@ -90,10 +91,10 @@ template <class T, int R, int C> struct stream {
     }
 };
 
-enum { ROUNDS = 4 }; /* loads in flight while a vector is copied to shared memory */
+enum { ROUNDS = 4 }; /* loads in flight per thread and vector that is copied to shared memory */
 
-/* Writes x times the norm's weights to shared memory and returns 1 / sqrt(mean(x^2) + eps). `room`: 9
- * floats. `between` runs before the barrier. */
+/* Writes x times the norm's weights to shared memory and returns 1 / sqrt(mean(x^2) + eps). `room`: one
+ * float per warp. `between` runs before the barrier. */
 template <class F>
 __device__ __forceinline__ float norm_into(const float *x, const float *g, int n, float eps, float *to, int groups,
                                            float *room, const F &between) {
@@ -229,7 +230,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
         }
         for (int p = 0; p < a.nparts; p++) factor[p * a.heads + h] = __expf(factor[p * a.heads + h] - most) / total;
     }
-    int quads = a.dim / 4; /* of a head */
+    int quads = a.dim / 4; /* groups of four numbers per head */
     __syncthreads();
     for (int i = threadIdx.x; i < groups * 2; i += THREADS * ROUNDS) {
         float4 sum[ROUNDS];
@@ -274,7 +275,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
                 s.fetch(s.b, row_of);
             }
         }
-        if (u < a.rows && (chunks & 1)) { /* the next row starts with the other piece */
+        if (u < a.rows && (chunks & 1)) { /* s.b holds the first piece of the next row */
             piece<T, 1, C> swap = s.a;
             s.a = s.b;
             s.b = swap;
@@ -303,8 +304,8 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
 /* ---- experts */
 enum { FEW_EXPERTS = 128, PER_LANE = FEW_EXPERTS / 32 };
 
-/* The logits of a layer before the division by the norm, distributed over the lanes of a warp: in
- * registers for the first FEW_EXPERTS experts, in memory for the rest. */
+/* The router's logits of a layer before the division by the root mean square of its input, distributed over
+ * the lanes of a warp: in registers for the first FEW_EXPERTS experts, in memory for the rest. */
 struct router_logits {
     const long long *from;
     int n, lane;
@@ -329,7 +330,7 @@ struct router_logits {
     }
 };
 
-__device__ __forceinline__ unsigned ordered(float v) { /* larger numbers have larger bits */
+__device__ __forceinline__ unsigned ordered(float v) { /* maps floats to integers of the same order */
     unsigned u = __float_as_uint(v);
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
@@ -378,8 +379,8 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     unsigned magic = 0xffffffffu / a.inner + 1; /* __umulhi(u, magic) is u / inner for u below 2^16 */
     bool small = units < 1 << 16;
     int first = blockIdx.x + gridDim.x * (threadIdx.x / 32); /* neighbouring rows in different blocks */
-    /* The parts of the shared expert come first, because they do not depend on the choice. A dense block
-     * is treated as such a part. */
+    /* The parts of the shared expert come first, because they do not depend on the choice. A dense layer
+     * is treated as one such part. */
     auto row_of = [&](int u, const T *(&row)[2]) {
         if (u < early) {
             row[0] = shared_gate + (size_t)u * a.hidden;

@@ -19,7 +19,8 @@ __device__ __forceinline__ void cluster_barrier() {
 }
 #endif
 
-/* Data for a new query or key in shared memory: the rotation of its position and the weights of its norm. */
+/* Data for the new queries and key in shared memory: the rotation of their position and the weights of their
+ * norms. */
 template <int D> struct head_tables {
     float cosine[D / 2], sine[D / 2], q_norm[D], k_norm[D];
 };
@@ -101,7 +102,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
                 if (split == a.splits - 1 && g0 == 0) keys[(size_t)position * D + d] = r;
             }
         }
-        /* uses the warps that do not process heads */
+        /* starts with the last warps, which have no query head */
         for (int i = THREADS - 1 - threadIdx.x; i < D; i += THREADS) {
             T r = from_float<T>(__ldcg(a.qkv + (size_t)(a.heads + a.kv_heads + head) * D + i));
             fresh[1][i] = to_float(r);

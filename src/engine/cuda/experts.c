@@ -90,7 +90,7 @@ static void product(struct call *a, int which, const void *x, int n, int k, floa
                 params);
 }
 
-/* Returns the rows of x in the order of the experts, as 16-bit numbers. */
+/* Returns the rows of x in the order of the experts, as 16-bit numbers [rows][parts][hidden]. */
 static void *gather(struct call *a, struct view x) {
     size_t wide = (size_t)MAX(a->hidden, a->inner);
     void *narrow = cuda_scratch(a->c, SCRATCH_CONVERTED, (size_t)a->rows * wide * (size_t)a->parts * 2),

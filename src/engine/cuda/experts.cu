@@ -1,5 +1,5 @@
 /* Experts of many tokens. Choices are ordered by expert, so that one launch computes the product of all
- * experts (gemm_grouped in gemm.cu). */
+ * experts (gemm_grouped in gemm.cu, or gemm_wgmma.cu). */
 #include "common.cuh"
 
 struct choice {
@@ -55,8 +55,8 @@ KERNEL group_choices(const choice *choices, int n, int k, int experts, int *firs
     }
 }
 
-/* Writes x of every row as numbers of type T, [rows][parts][width]. With parts 2, the second part is the
- * rounding error of the first one. blockIdx.y is the row. */
+/* Copies row token[r] of x to row r of out[rows][parts][width], as numbers of type T. With parts 2, the
+ * second part is the rounding error of the first one. Rows are divided over blockIdx.y. */
 template <class T>
 __device__ void gather(const float *x, const int *token, int rows, int width, int parts, T *out) {
     for (int r = blockIdx.y; r < rows; r += gridDim.y)

@@ -10,9 +10,9 @@
 
 enum { QUERIES = 64, THREADS = 128 };
 
-/* Returns the address of a 16-byte piece in one of N rows of D numbers. Columns are stored in halves of
- * 64. The pieces of a half are permuted by the row number, which avoids bank conflicts and is the layout
- * of wgmma. */
+/* Returns the address of a 16-byte piece of a row, in a tile of N rows. Columns are stored in groups of 64.
+ * The pieces of a row within a group are permuted by the row number, which avoids bank conflicts and is the
+ * layout of wgmma. */
 template <int N> __device__ __forceinline__ unsigned row_at(unsigned base, int row, int piece) {
     return base + piece / 8 * (N * 128) + row * 128 + ((piece % 8 ^ (row & 7)) << 4);
 }

@@ -7,7 +7,7 @@
 __device__ __forceinline__ unsigned shared_address(const void *p) {
     return (unsigned)__cvta_generic_to_shared(p);
 }
-/* Copies 16 bytes, or writes zeros if the source is outside of the matrix. */
+/* Starts a copy of 16 bytes to shared memory; writes zeros if `inside` is false. */
 __device__ __forceinline__ void copy16(unsigned to, const void *from, bool inside) {
     int bytes = inside ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));

@@ -1,8 +1,9 @@
 /* y[m, n] = x[m, k] W[n, k]^T, stored as struct gemm_out describes. gemm_bf16 and gemm_f16 use tensor cores.
  * x is first converted to 16 bits (convert_*) unless it already is; W has the type of the file. A block
- * computes 128 x 128 outputs, and blocks of 64 columns of x and W stream through three stages of shared
- * memory. With `parts` 2, x is the sum of two 16-bit numbers, [m][2][k]: this doubles the work and gives 16
- * bits of mantissa. gemm_any_* use float arithmetic, for float weights and unusual shapes. */
+ * computes 128 x 128 outputs (64 x 64 in gemm_small_*), and 64 columns of x and W at a time stream through
+ * three stages of shared memory. With `parts` 2, x is the sum of two 16-bit numbers, [m][2][k]: this doubles
+ * the work and gives 16 bits of mantissa. gemm_any_* use float arithmetic, for float weights and for k that
+ * is not a multiple of 8. */
 #include "gemm_tail.cuh"
 
 enum { TILE = 128, DEEP = 64, STAGES = 3 };

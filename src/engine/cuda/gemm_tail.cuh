@@ -72,7 +72,7 @@ __device__ __forceinline__ void store_one(const gemm_out &o, long row, int c, fl
 template <int N>
 __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int e, long to, int column) {
     float *y = (float *)o.y + (size_t)to * o.ldy + column;
-    if (o.accumulate) { /* All loads come before the first store, because a load cannot overtake a store. */
+    if (o.accumulate) { /* All loads come before the first store: the compiler does not move a load before a store. */
 #pragma unroll
         for (int j = 0; j < N; j++) {
             float2 old = *(const float2 *)(y + j * 8);
@@ -88,7 +88,7 @@ __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int 
 template <int N>
 __device__ __forceinline__ void store_narrow(const gemm_out &o, const float *acc, int e, long to, int column) {
     unsigned short *y = (unsigned short *)o.y + (size_t)max(to, 0l) * o.ldy;
-    if constexpr (N % 4) { /* there are too few tiles to exchange columns between lanes */
+    if constexpr (N % 4) { /* exchange4() needs a multiple of four tiles */
 #pragma unroll
         for (int j = 0; j < N; j++)
             if (to >= 0) *(unsigned *)(y + column + j * 8) = pack2(acc[j * 4 + e * 2], acc[j * 4 + e * 2 + 1]);

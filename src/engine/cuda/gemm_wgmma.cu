@@ -158,7 +158,7 @@ template <class T, int BN> __device__ void gemm_wgmma(const wgmma_args &g) {
     float sums[BN / 2];
     if (group == 2 && (int)blockIdx.x < list.all) asm volatile("bar.sync 1, 256;" ::: "memory");
     for (int t = blockIdx.x; t < list.all; t += gridDim.x) {
-        unsigned before = 0; /* barrier of the stage that the previous step used */
+        unsigned before = 0; /* "empty" barrier of the stage that the previous step used; 0: first step */
         for (int s = 0; s < steps; s++, at.next()) {
             unsigned x = base + at.stage * STAGE_BYTES + (group - 1) * 64 * 128,
                      w = base + at.stage * STAGE_BYTES + HALF_BYTES;

@@ -16,7 +16,8 @@ struct tensor {
     const void *host; /* wrapped memory; else NULL */
 };
 
-/* X(kernel, file). decode.c looks up the kernels of decode.cu and decode_attention.cu by name. */
+/* X(kernel, file). Not listed: the kernels of decode.cu, decode_attention.cu and persistent.cu, which
+ * decode.c and persistent.c look up by name. */
 /* clang-format off */
 #define TYPED(X, name, file) X(name##_f32, file) X(name##_bf16, file) X(name##_f16, file)
 #define CUDA_KERNELS(X) \
@@ -96,7 +97,7 @@ struct cuda {
     bool hopper; /* the machine code for Hopper is used: clusters and dependent launches are available */
     /* caches are float; activations of bf16 products have 16 bits of mantissa, at twice the work */
     bool exact;
-    bool wgmma; /* products use the full rate of Hopper's tensor cores; requires `hopper` */
+    bool wgmma; /* products of 16-bit weights use gemm_wgmma.cu, unless `exact`; requires `hopper` */
     char name[96], about[96];
     cu_stream stream;
     cu_module modules[MODULE_COUNT];
@@ -120,13 +121,15 @@ struct cuda {
     cu_ptr arena;
     size_t arena_left, pending; /* pending: bytes of tensors that are wrapped but not committed */
     struct tensor *scratch[SCRATCH_COUNT];
-    enum dtype last_type; /* type of the last linear layer's weights; attention uses the same precision */
+    /* type of the weights of the last linear layer; DTYPE_F32: attention of float queries is computed in
+     * float arithmetic */
+    enum dtype last_type;
     bool failed;
     struct err err;
 };
 
-/* Checks the result of a driver call. After the first failure, operators do nothing, and check() returns
- * its message. */
+/* Returns true if rc, the result of a driver call, is success. After the first failure, operators do nothing,
+ * and check() reports its message. */
 bool cuda_ok(struct cuda *c, int rc, const char *what);
 cu_ptr cuda_memory(struct cuda *c, size_t bytes); /* 0: failed */
 void cuda_memory_free(struct cuda *c, cu_ptr p);
@@ -157,7 +160,8 @@ enum { CUDA_THREADS = 256, CUDA_FEW_ROWS = 8, GEMM_TILE = 128, GEMM_SHARED = 3 *
 static inline size_t cuda_blocks(size_t items) {
     return MIN((items + CUDA_THREADS - 1) / CUDA_THREADS, (size_t)1 << 16);
 }
-/* One row per block in y; the n numbers of a row are divided among the threads of the blocks in x. */
+/* Rows are divided over blockIdx.y (at most 65535, so kernels loop), the n numbers of a row over the threads
+ * of the blocks in x. */
 static inline struct cuda_grid cuda_rows_grid(size_t rows, size_t n) {
     return (struct cuda_grid){ cuda_blocks(n), MIN(rows, (size_t)65535), .threads = CUDA_THREADS };
 }
@@ -169,7 +173,7 @@ void cuda_copy_in(struct cuda *c, void *to, const void *from, size_t bytes);
 void cuda_copy_out(struct cuda *c, void *to, const void *from, size_t bytes);
 /* Converts x[m, k] to 16-bit numbers [m][parts][k] in SCRATCH_CONVERTED. */
 void *cuda_converted(struct cuda *c, enum dtype type, struct view x, ptrdiff_t ldx, int m, int k, int parts);
-/* Returns true if products with weights of this type run on Hopper's tensor cores. */
+/* Returns true if products with weights of this type use gemm_wgmma.cu. */
 bool cuda_has_wgmma(const struct cuda *c, enum dtype type);
 void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, const void *data, int rows,
                      int cols);

@@ -4,7 +4,7 @@
 #define ENGINE_CUDA_KERNEL_ARGS_H
 
 enum { ACTIVATE_NONE, ACTIVATE_GELU, ACTIVATE_QUICK_GELU };
-/* Output of a product: y[row][n] = activation(x w^T + bias), or y += x w^T + bias. */
+/* Output of a product: y[row][n] = activation(x w^T + bias); with `accumulate`, it is added to y. */
 struct gemm_out {
     const float *bias; /* NULL: none */
     void *y;
@@ -167,7 +167,7 @@ struct decode_attention_args {
     int heads, kv_heads, max_context, window;
     int splits;   /* number of blocks per key head */
     int cluster;  /* number of blocks whose sums are added in shared memory: 8 or 1 */
-    float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights */
+    float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights, 2 unused */
     unsigned long long *stamp;
 };
 
@@ -180,7 +180,7 @@ struct out_args { /* y = x + w (sum of parts) + bias, and the router's sums */
     float *y;
     const void *router; /* [experts][rows]; NULL: none */
     const float *norm;  /* norm of the router's input */
-    long long *logits;  /* [experts], in fixed point, before the division by the norm */
+    long long *logits;  /* [experts], fixed point, before the division by the root mean square */
     int experts;
     unsigned long long *stamp;
 };

@@ -1,5 +1,5 @@
-/* Linear layers with few rows. Each warp computes the dot products of one output feature with all rows, in
- * float. */
+/* Linear layers for few rows, the experts of one token, and the products of latent attention, in float
+ * arithmetic. */
 #include "common.cuh"
 #include "kernel_args.h"
 
@@ -45,8 +45,8 @@ __device__ void few_rows(const T *w, const float *bias, const float *x, long ldx
         }
 }
 enum { ONE_ROW_LOADS = 4 }; /* loads in flight per row of weights */
-/* A single row, with x in shared memory. A warp handles two rows of weights at a time. k is a multiple of
- * 8. */
+/* Multiplies a single row x, which is copied to shared memory. A warp handles two rows of weights at a time.
+ * k is a multiple of 8. */
 template <class T>
 __device__ void one_row(const T *w, const float *bias, const float *x, int n, int k, float *y, int accumulate) {
     extern __shared__ __align__(16) float row_memory[];

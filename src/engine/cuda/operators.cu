@@ -5,8 +5,8 @@
 #define EACH(i, n) \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (size_t)gridDim.x * blockDim.x)
 
-/* ---- norms: one block per row. With `narrow`, y is bf16. rows.cu has faster kernels for rows of up to 8192
- * numbers */
+/* ---- norms: one block per row. With `narrow`, y is bf16. rows.cu has faster kernels for aligned rows of up to
+ * 8192 numbers */
 KERNEL rmsnorm(const float *x, long ldx, const float *w, int n, float eps, void *y, long ldy, int narrow) {
     __shared__ float room[33];
     const float *in = x + blockIdx.x * ldx;
@@ -81,7 +81,7 @@ KERNEL cache_store_bf16(bf16 *c, const float *r, int n, int heads, int dim, int 
 }
 
 /* ---- moves */
-/* Loops over rows by the y index of the block. Threads are the numbers of a row. */
+/* ROWS loops over rows, which are divided over blockIdx.y; COLUMNS over the numbers of a row, one per thread. */
 #define ROWS(r, n) for (int r = blockIdx.y; r < (n); r += gridDim.y)
 #define COLUMNS(i, n) for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
 KERNEL copy_rows(float *to, long ldt, const float *from, long ldf, int rows, size_t n) {
@@ -224,7 +224,8 @@ KERNEL resample_rows(const float *in, int from, int to, int channels, float *out
     }
 }
 
-/* ---- routing: one warp per token. `choices` are pairs of expert and weight, k per token. */
+/* ---- routing to at most 1024 experts: one warp per token. `choices` are pairs of expert and weight, k per
+ * token. */
 struct choice {
     int expert;
     float weight;

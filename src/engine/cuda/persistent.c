@@ -8,13 +8,13 @@
 #include "base/die.h"
 
 enum {
-    FEWEST_BLOCKS = 10 * P_HEADS,
+    FEWEST_BLOCKS = 10 * P_HEADS, /* fewer: a block would have more tiles of `out` than its memory holds */
     THREADS = (P_CONSUMERS + P_PRODUCERS) * 32,
-    COPIES = 1,
-    HEAD_COPIES = 3
-}; /* copies in flight per producer */
-#define LONGEST_WAIT_NS 10000000000ull
-#define SPARE_BYTES ((size_t)1 << 30) /* memory that stays free for prompts and images */
+    COPIES = 1,     /* most copies in flight per producer, in the layers */
+    HEAD_COPIES = 3 /* and in the head */
+};
+#define LONGEST_WAIT_NS 10000000000ull /* a block that waits longer ends the kernel with an error */
+#define SPARE_BYTES ((size_t)1 << 30)  /* memory that stays free for prompts and images */
 
 struct shared_state { /* in host memory that the kernel can access */
     int stop;
@@ -26,7 +26,7 @@ struct cuda_persistent {
     struct persistent_args args;
     cu_function kernel, store;
     cu_ptr memory, layers, sync, times, log;
-    size_t used; /* bytes of `memory` */
+    size_t used; /* bytes of `memory` that take() has given out */
     unsigned shared_bytes;
     struct shared_state *host;
     long steps; /* steps of all launches */
@@ -72,7 +72,7 @@ static char *take(struct cuda_persistent *p, size_t bytes) {
     return at;
 }
 
-/* `first` and `second`: the address of the first row and column. */
+/* Writes a matrix in the kernel's order. a.first and a.second point to the first number to store. */
 static void store(struct cuda_persistent *p, struct persistent_pack a) {
     struct cu_launch l = { .grid_x = (unsigned)MIN((a.tiles * a.steps + 7) / 8, 4096),
                            .grid_y = 1,
@@ -87,7 +87,8 @@ static void store(struct cuda_persistent *p, struct persistent_pack a) {
 
 static const unsigned short *numbers(const struct linear *l) { return pointer_of(l->w.data); }
 
-/* Stores `inner` rows of an expert from row `from` on; `all` is the width of its down matrix. */
+/* Stores P_INNER rows of gate and up from row `from` on, and these columns of down; zeros after the last one.
+ * `all`: number of rows of gate, which is the width of down. */
 static void store_expert(struct cuda_persistent *p, const struct expert *e, int from, int all, char *up,
                          char *down) {
     int rows = MIN(P_INNER, all - from);
@@ -212,7 +213,7 @@ static bool allocate(struct cuda_persistent *p, const struct decode_plan *plan, 
     return true;
 }
 
-/* Starts the kernel; returns the driver's error number. */
+/* Clears the counters and starts the kernel. Returns the driver's result; CU_OK: started. */
 static int start(struct cuda_persistent *p, int steps) {
     struct cu_attribute together = { .id = CU_LAUNCH_COOPERATIVE };
     together.value.cooperative = 1;
@@ -323,7 +324,7 @@ bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t roo
     return true;
 }
 
-/* as in persistent.cu */
+/* in the order of the phases T_NORM .. T_HEAD_BARRIER in persistent.cu */
 static const char *const phases[] = { "norm",       "qkv",    "qkv barrier",  "attention", "parts barrier",
                                       "out",        "router", "out barrier",  "choice",    "up",
                                       "up barrier", "down",   "down barrier", "head",      "head barrier" };

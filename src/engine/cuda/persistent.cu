@@ -8,8 +8,10 @@
  *                                                                barrier of all blocks
  *     up         every block chooses the experts; silu(gate) up  barrier of all blocks
  *     down                                                       barrier of all blocks
- * Every block keeps the whole vector x. Sums over blocks are sums of integers (fixed point), so the same
- * input gives the same bits. */
+ * After the layers, each block computes logits of the head, and the blocks agree on the best token. If the
+ * number of blocks is not a multiple of the number of heads, the last blocks skip qkv, attention and out.
+ * Every block keeps the whole vector x. Sums over blocks have a fixed order or are sums of integers (fixed
+ * point), so the same input gives the same bits. */
 #include "fragments.cuh"
 #include "kernel_args.h"
 #include "persistent_layout.h"
@@ -65,7 +67,7 @@ __device__ __forceinline__ bool barrier_passed(u64 *b, int parity) {
 __device__ __forceinline__ void barrier_arrive(u64 *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
 }
-/* Starts a copy to shared memory; its end counts as the arrival at `b`. */
+/* Starts a copy to shared memory; the phase of `b` ends when the copy has ended. */
 __device__ __forceinline__ void copy_bulk(char *to, const char *from, int bytes, u64 *b) {
     unsigned bar = shared_address(b);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
@@ -153,7 +155,7 @@ struct producer {
         flying--;
         landed(last - flying * P_PRODUCERS);
     }
-    /* the units of a tile of width 1280 */
+    /* copies the units of a tile of width 1280 */
     __device__ __forceinline__ void tile(const char *from) {
         for (int i = 0; i < P_TILE_UNITS; i++) copy(from + i * P_SLOT_BYTES, P_SLOT_BYTES);
     }
@@ -167,7 +169,7 @@ struct producer {
         return true;
     }
     __device__ void layer(const persistent_layer &l, const persistent_share &s, int epoch) {
-        int first = l.router ? P_EXPERTS : P_CHOSEN; /* where the shared expert, or the rest of a dense layer, is */
+        int first = l.router ? P_EXPERTS : P_CHOSEN; /* index of the shared expert, or of slot 6 of a dense layer */
         if (s.head >= 0) {
             for (int t = s.qkv.first; t < s.qkv.end; t++)
                 tile(l.qkv + (size_t)(s.head * P_HEAD_TILES + t) * P_STEPS * P_BLOCK_BYTES);
@@ -248,7 +250,7 @@ struct consumer {
         u64 until = now_ns() + (random >> 18);
         while (now_ns() < until) {}
     }
-    /* The writes of all consumers before signal() are visible to all blocks after wait(). */
+    /* The writes of a block's consumers before signal() are visible to every block after its wait(). */
     __device__ __forceinline__ void signal(unsigned *counter) {
         consumers_sync();
         if (tid) return;
@@ -298,8 +300,8 @@ struct consumer {
         low = sum[0][0] + sum[0][1] + sum[1][0] + sum[1][1];
         high = sum[0][2] + sum[0][3] + sum[1][2] + sum[1][3];
     }
-    /* Processes n units of N blocks each; vector_of(i) is the vector of unit i. Then m.parts[turn][i] are the
-     * sums of unit i, and all consumers are together. Returns these sums. */
+    /* Processes n units of N blocks each; vector_of(i) is the vector of unit i. Ends with a barrier of the
+     * consumers and returns the sums: row i is unit i. The next call but one overwrites them. */
     template <int N, class F> __device__ __forceinline__ const float (*units(int n, const F &vector_of))[16] {
         float (*to)[16] = m.parts[turn];
         for (int i = (warp + P_CONSUMERS * 2 - unit % P_CONSUMERS) % P_CONSUMERS; i < n; i += P_CONSUMERS) {
@@ -322,7 +324,7 @@ struct consumer {
         ((unsigned *)to)[persistent_vector_place(i, 0) / 2] = hi;
         ((unsigned *)to)[persistent_vector_place(i, 1) / 2] = pack2(r0, r1);
     }
-    /* Writes x times the norm's weights to m.vector and returns 1 / sqrt(mean(x^2) + eps). */
+    /* Writes x to m.x and x times the norm's weights to m.vector. Returns 1 / sqrt(mean(x^2) + eps). */
     __device__ __forceinline__ float norm(const float4 &g) {
         float sum = warp_sum(x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w);
         if (lane == 0) m.room[warp] = sum;
@@ -339,7 +341,7 @@ struct consumer {
         longlong2 u = __ldcg((const longlong2 *)from + tid * 2), v = __ldcg((const longlong2 *)from + tid * 2 + 1);
         x.x += from_fixed(u.x), x.y += from_fixed(u.y), x.z += from_fixed(v.x), x.w += from_fixed(v.y);
     }
-    __device__ __forceinline__ bool is_last() const { return blockIdx.x == gridDim.x - 1; } /* has the least work */
+    __device__ __forceinline__ bool is_last() const { return blockIdx.x == gridDim.x - 1; } /* usually has the least work */
 
     /* ---- phases */
     __device__ void qkv(float scale) {
@@ -354,7 +356,7 @@ struct consumer {
         }
     }
 
-    /* Rotation of the new query and key, and the new key and value into the cache. */
+    /* Rotates the new query and key. With `newest`, also stores the new key and value in the cache. */
     __device__ __forceinline__ void prepare_heads(const persistent_layer &l, bool newest) {
         const float *q = a.qkv + s.head * P_DIM, *k = q + P_HIDDEN, *v = k + P_HIDDEN;
         size_t at = ((size_t)s.head * a.max_context + position) * P_DIM;
@@ -467,7 +469,8 @@ struct consumer {
         }
     }
 
-    /* The head's attention from the sums of its blocks, as the vector of the output projection. */
+    /* Computes the head's attention from the sums of its blocks and writes it to m.head_vector, the input of the
+     * output projection. */
     __device__ __forceinline__ void combine() {
         if (tid < P_DIM) {
             const float *from = a.parts + (size_t)s.head * s.ranks * (P_DIM + 4);
@@ -547,7 +550,7 @@ struct consumer {
         unit += 2;
     }
 
-    /* One warp chooses the experts; `scale` is that of the norm. */
+    /* One warp chooses the experts (all slots of a dense layer); `scale` is that of the norm. */
     __device__ __forceinline__ void choose(bool dense, float scale, const float (&logit)[2], int epoch) {
         if (dense) {
             if (lane < P_SLOTS) m.expert[lane] = lane, m.weight[lane] = 1.0f;
@@ -612,7 +615,7 @@ struct consumer {
         }
     }
 
-    /* Logits, and the best of this block. */
+    /* Computes the block's logits and returns the best one: score and id. */
     __device__ u64 head(float scale) {
         u64 best = 0;
         int banned = __ldcg(&a.state->banned);
@@ -645,7 +648,8 @@ struct consumer {
         return best;
     }
 
-    /* ---- banned ids (sampling/ngram.h), by the block with the least work */
+    /* ---- banned ids (sampling/ngram.h), in the last block. Clears those of the previous step and finds those of
+     * this step. Also passes the host's stop request on to all blocks. */
     __device__ void find_bans(int step) {
         int old = __ldcg(&a.state->banned);
         for (int i = tid; i < old; i += CONSUMERS) a.ban_bits[__ldcg(a.ban_list + i) >> 5] = 0;
@@ -711,7 +715,7 @@ struct consumer {
             for (int i = 0; i < 2; i++) logit[i] = (float)((double)raw[i] * 2.3283064365386963e-10);
             choose(!l.router, scale, logit, epoch);
         }
-        if (is_last()) { /* all blocks have read these before the last barrier */
+        if (is_last()) { /* all blocks read these before the last barrier */
             for (int i = tid; i < P_HIDDEN; i += CONSUMERS) a.sync->down_sums[i] = 0;
             if (tid == 0 && epoch == step * a.layers + 1) a.sync->best[(step + 1) & 1] = 0;
         }

@@ -18,15 +18,17 @@ struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode
                                              const struct persistent_args *buffers, char *why, size_t room);
 void cuda_persistent_close(struct cuda_persistent *p);
 /* Starts the kernel for this many steps. Returns false if its blocks cannot all run at the same time; the
- * caller then uses the graph. */
+ * caller then uses the graph. Other failures are reported with cuda_ok(). */
 bool cuda_persistent_run(struct cuda_persistent *p, int steps);
 /* Requests that the kernel ends after the current step; `stop` false withdraws the request. */
 void cuda_persistent_stop(struct cuda_persistent *p, bool stop);
 /* Writes the reason to `to` if the kernel gave up waiting. Returns false if it did not. */
 bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t room);
-/* Prints the average time per step of every phase. */
+/* Prints the time per step of every phase to stderr: mean, least and most of the blocks. Prints nothing if
+ * times were not measured. */
 void cuda_persistent_print_times(struct cuda_persistent *p);
-/* Writes the phases of the first block in the last step; see struct ops_decode_calls. */
+/* Writes the phases of the first block in the last step and returns their number, 0 if they were not
+ * measured; see struct ops_decode_calls. */
 size_t cuda_persistent_spans(struct cuda_persistent *p, struct decode_span spans[DECODE_MOST_SPANS]);
 
 #endif

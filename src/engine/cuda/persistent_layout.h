@@ -1,9 +1,9 @@
 /* How the persistent kernel (persistent.cu) divides the work of a step among its blocks, and the order in
- * which it stores weights. The host's tests and the device share these definitions.
+ * which its weights are stored. The host, its tests and the kernel share these definitions.
  *
  * Weights are stored in blocks of 16 x 16 numbers (512 bytes), each in the order in which the lanes of a
- * warp need them for mma.m16n8k16. A tile is 16 rows; a unit is a part of a tile that is copied and
- * multiplied at once, at most SLOT_BYTES. */
+ * warp need them for mma.m16n8k16. A tile is 16 rows. A unit is what is copied and multiplied at once: a part
+ * of a tile, or several tiles of few columns; at most P_SLOT_BYTES. */
 #ifndef ENGINE_CUDA_PERSISTENT_LAYOUT_H
 #define ENGINE_CUDA_PERSISTENT_LAYOUT_H
 
@@ -29,7 +29,7 @@ enum {
     P_BLOCK_BYTES = 512,
     P_STEPS = P_HIDDEN / 16, /* blocks per tile of width 1280: 80 */
     P_UNIT_STEPS = 20,       /* blocks per unit of such a tile */
-    P_TILE_UNITS = 4,        /* units per tile */
+    P_TILE_UNITS = 4,        /* units per tile of width 1280, and per tile of down */
     P_SLOT_BYTES = P_UNIT_STEPS * P_BLOCK_BYTES,
     P_HEAD_TILES = 3 * P_DIM / 16, /* tiles of q, k and v per head: 24 */
     P_OUT_TILES = P_HIDDEN / 16,   /* tiles of the output projection and of down: 80 */
@@ -38,12 +38,12 @@ enum {
     P_DOWN_STEPS = P_INNER / 16,   /* blocks per tile and expert of down: 56 */
     P_DOWN_UNIT_STEPS = 14,        /* blocks per unit of such a tile */
     P_RING = 20,                   /* slots of the ring */
-    P_CONSUMERS = 10,
-    P_PRODUCERS = 4,   /* warps */
-    P_ROUND_UNITS = 64 /* most units between two barriers of a block */
+    P_CONSUMERS = 10,              /* warps that multiply */
+    P_PRODUCERS = 4,               /* warps that copy */
+    P_ROUND_UNITS = 64             /* most units between two barriers of the consumers */
 };
 
-/* Returns the place of the number (row, column) within a block of 16 x 16. */
+/* Returns the place, in 16-bit numbers, of the number (row, column) within a block of 16 x 16. */
 PERSISTENT_BOTH int persistent_place(int row, int column) {
     int lane = row % 8 * 4 + column % 8 / 2, part = row / 8 + column / 8 * 2;
     return lane * 8 + part * 2 + column % 2;
@@ -72,7 +72,7 @@ struct persistent_share {
     struct persistent_range shared; /* of the 2 P_UP_TILES tiles of the shared expert */
     struct persistent_range chosen; /* of the P_CHOSEN P_UP_TILES tiles of the chosen experts */
     struct persistent_range down;   /* of the P_SLOTS P_OUT_TILES tiles of down */
-    struct persistent_range vocab;  /* tiles of the head */
+    struct persistent_range vocab;  /* of the vocab / 16 tiles of the matrix that computes logits */
 };
 
 PERSISTENT_BOTH struct persistent_share persistent_share_of(int block, int blocks, int vocab) {
@@ -104,7 +104,7 @@ enum {
 };
 
 enum { P_MOST_LAYERS = 16 };
-enum { P_SHARED_BYTES = 227 << 10 }; /* all of a Hopper multiprocessor's memory for one block */
+enum { P_SHARED_BYTES = 227 << 10 }; /* all shared memory that one block can use on Hopper */
 
 /* ---- arguments */
 struct persistent_layer {
@@ -117,8 +117,8 @@ struct persistent_layer {
  * multiples of 16. */
 struct persistent_sync {
     long long out_sums[P_HIDDEN], down_sums[P_HIDDEN], logits[P_EXPERTS]; /* fixed point, 2^-32 */
-    unsigned grid[32];           /* arrivals at barriers of all blocks; the rest is padding */
-    unsigned heads[P_HEADS][32]; /* arrivals at barriers of the blocks of a head */
+    unsigned grid[32];           /* [0]: arrivals at barriers of all blocks; the rest is padding */
+    unsigned heads[P_HEADS][32]; /* [head][0]: arrivals at barriers of the head's blocks */
     unsigned long long best[2];  /* the best token of even and of odd steps: score and id */
     unsigned stop, pad[3];       /* stop: end after this many steps; 0: no */
 };
@@ -130,7 +130,8 @@ struct persistent_fault {
 
 enum { P_PHASES = 16, P_LOG = 512 };
 
-/* The phases of the first block in the current step; entry 0 is the start. */
+/* The phases of the first block in the current step: when each phase ended. Entry 0 is the start of the
+ * step. */
 struct persistent_log {
     unsigned n, pad;
     unsigned long long ns[P_LOG], phase[P_LOG];
@@ -158,11 +159,11 @@ struct persistent_args {
     unsigned long long limit_ns;    /* longest wait */
     unsigned long long *times;      /* [blocks][P_PHASES]: ns per phase in all steps; NULL: not measured */
     struct persistent_log *log;     /* NULL: not measured */
-    int depth, head_depth;          /* copies in flight per producer */
+    int depth, head_depth;          /* most copies in flight per producer, in the layers and in the head */
     int delay;                      /* not 0: random delays before barriers, for tests */
 };
 
-/* Stores `blocks` blocks of a matrix. */
+/* A matrix that persistent_store() writes in the kernel's order. */
 struct persistent_pack {
     const unsigned short *first, *second; /* second not NULL: rows 8 to 15 of each tile come from it */
     unsigned short *to;

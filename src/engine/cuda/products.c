@@ -11,8 +11,8 @@ static void run_few(struct cuda *c, const struct linear *l, float *x, ptrdiff_t 
                 (struct cuda_grid){ ((size_t)n + 7) / 8, .threads = CUDA_THREADS }, params);
 }
 
-/* Multiplies one row with a matrix of many features, such as the head. Returns false without doing
- * anything if the sizes are not supported. */
+/* Multiplies one row with a matrix of many rows, such as the head. Returns false without doing anything if
+ * the matrix has too few rows or an unsupported number of columns. */
 static bool run_one(struct cuda *c, const struct linear *l, float *x, float *y, int add) {
     enum { MOST_COLUMNS = 10 << 10, LEAST_ROWS = 4096 };
     void *w = pointer_of(l->w.data), *bias = pointer_of(l->bias);

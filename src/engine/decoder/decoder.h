@@ -33,7 +33,7 @@ struct decoder_layer {
     /* [hidden]: norms after attention and after the feed-forward block (gemma2, gemma3); else NULL */
     struct tensor *post1, *post2;
     struct linear q, k, v, o;       /* [heads*dim, hidden], [kv*dim, hidden] twice, [hidden, heads*v_dim] */
-    struct tensor *q_norm, *k_norm; /* [dim], Qwen3; else NULL */
+    struct tensor *q_norm, *k_norm; /* [dim]; NULL: no norms of queries and keys */
     struct tensor *sinks;           /* [heads], gpt_oss; else NULL */
     /* Latent attention: q = q_b rms(q_a h), or `q` above; (c, r) = kv_a h; k, v = kv_b rms(c); r is
      * rotated. */
@@ -67,8 +67,8 @@ struct decoder {
     int chunk; /* most rows per forward pass */
     /* Scratch for `chunk` rows. */
     struct tensor *h, *q, *k, *v, *mixed, *gate, *up, *latent;
-    /* The same as 16-bit numbers, for passes with more rows than the backend's few_rows. NULL if not
-     * supported. */
+    /* Scratch of 16-bit numbers, used instead for passes with more rows than the backend's few_rows. NULL if
+     * not supported. */
     struct {
         struct tensor *h, *q, *mixed, *gate;
     } narrow;

@@ -309,7 +309,8 @@ static void alloc_scratch(struct decoder *d) {
     if (routed) d->expert_used = xcalloc((size_t)d->layers * ROUTING_MAX_EXPERTS, sizeof *d->expert_used);
 }
 
-/* GGUF files of Llama 3 contain the divisors of the frequencies instead of the parameters. */
+/* Makes the tables of rotary positions. GGUF files of Llama 3 contain the divisors of the frequencies
+ * instead of the parameters. */
 static int open_rope(struct decoder *d, const struct weights *w, struct err *err) {
     const struct llm_rope *c = &d->c->rope;
     int half = (int)c->dims / 2;

@@ -75,7 +75,7 @@ static void sort_by_expert(const struct routing *r, struct moe_scratch *s, int m
     }
 }
 
-/* Computes the factor of the shared expert for each token. Downloads the gate's logits to the host. */
+/* Computes the factor of the shared expert for each token on the host, if the shared expert has a gate. */
 static void open_shared(struct ops *o, const struct moe *e, struct view x, int m, int hidden,
                         struct moe_scratch *s) {
     if (!e->shared_gate.w.rows) return;

@@ -1,7 +1,8 @@
 /* A routed feed-forward block: each token is processed by k of n experts, and by the shared expert if there
  * is one.
  *     p = softmax(router x);  S = the k largest p;  y += sum over S of w_e E_e(x) + Shared(x)
- * or p = sigmoid(router x). Shared(x) is multiplied by sigmoid(shared_gate x) if there is such a gate.
+ * or p = sigmoid(router x). struct routing can restrict S to the best groups of experts and add a correction
+ * to p for the choice. Shared(x) is multiplied by sigmoid(shared_gate x) if there is such a gate.
  * w_e is p_e, divided by the sum over S if `routing.normalise`, times `routing.scale`. */
 #ifndef ENGINE_DECODER_MOE_H
 #define ENGINE_DECODER_MOE_H

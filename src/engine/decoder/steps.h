@@ -16,7 +16,7 @@ void decoder_steps_close(struct decoder_steps *s); /* NULL: nothing */
 void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start);
 int decoder_steps_portion(struct decoder_steps *s); /* how many steps are best submitted at once */
 void decoder_steps_submit(struct decoder_steps *s, int steps);
-void decoder_steps_stop(struct decoder_steps *s); /* discards steps that have not started yet */
+void decoder_steps_stop(struct decoder_steps *s); /* discards steps not started yet, if possible */
 bool decoder_steps_take(struct decoder_steps *s, uint32_t *token); /* false: see ops_check() */
 /* The parts of the last step that the device timed (ops/decode.h). */
 bool decoder_steps_has_spans(struct decoder_steps *s);

@@ -41,7 +41,7 @@ static void set_pixel(struct image *im, int x, int y, struct colour c) {
     p[2] = c.b;
 }
 
-/* Moves both corners into the image. */
+/* Removes the parts of the box outside of the image. The result may be empty: x2 < x1 or y2 < y1. */
 static struct dsocr_box clip(const struct image *im, struct dsocr_box b) {
     return (struct dsocr_box){ MAX(b.x1, 0), MAX(b.y1, 0), MIN(b.x2, im->width - 1),
                                MIN(b.y2, im->height - 1) };

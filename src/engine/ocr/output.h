@@ -37,7 +37,8 @@ struct dsocr_output {
 void dsocr_output_parse(const char *text, size_t len, int width, int height, struct dsocr_output *out);
 void dsocr_output_free(struct dsocr_output *o);
 
-/* result.mmd: image groups become ![](images/K.jpg), the other groups are removed. */
+/* Appends result.mmd: image groups become ![](images/K.jpg), the other groups are removed. If there are other
+ * groups, \coloneqq becomes := and \eqqcolon becomes =: . */
 void dsocr_output_markdown(const struct dsocr_output *o, struct strbuf *out);
 /* Draws the boxes over a copy of the image. The colour of a group depends only on its index in the output. */
 void dsocr_output_draw(const struct dsocr_output *o, const struct image *im, struct image *out);

@@ -69,8 +69,8 @@ void dsocr_scale(float scale[256]);
 int dsocr_views_make(const struct dsocr_plan *plan, const struct image *im, const struct dsocr_memory *memory,
                      struct dsocr_views *out, struct err *err);
 /* The original code treats views whose values sum to exactly 0 (half black and half white, for example) as
- * absent. This function removes such tiles from the plan; an image with such a global view is skipped
- * (`blank`). */
+ * absent. This function removes all tiles from the plan if the sum over all tiles is 0, and sets `blank` if
+ * the sum of the global view is 0; such an image is skipped. */
 void dsocr_drop_blank(struct dsocr_plan *plan, struct dsocr_views *v);
 void dsocr_views_free(struct dsocr_views *v);
 

@@ -72,7 +72,8 @@ struct ops_decode_calls {
     /* returns how many steps are best submitted at once */
     int (*portion)(void *decode);
     void (*submit)(void *decode, int steps);
-    /* Discards submitted steps that have not started yet, so that they do not delay the next request. */
+    /* Discards submitted steps that have not started yet, so that they do not delay the next request. Does
+     * nothing if the backend cannot discard them. */
     void (*stop)(void *decode);
     /* Waits for the next token. Returns false if the device failed (ops_check). */
     bool (*take)(void *decode, uint32_t *token);

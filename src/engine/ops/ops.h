@@ -8,9 +8,9 @@
  *     ops_close(o);
  * Tensors belong to the backend: only upload and download copy data between tensors and host memory, and no
  * caller may dereference a tensor (tests/unit/engine-models/test_backend.c checks this). Activations are
- * float, row-major, one row per token or pixel. Weights keep the type in which they are stored. Most
- * operators are recorded (engine/record); `name` is the name in the trace. All calls must come from one
- * thread. */
+ * float (some are 16-bit numbers if has_narrow() is true), row-major, one row per token or pixel. Weights
+ * keep the type in which they are stored. Most operators are recorded (engine/record); `name` is the name in
+ * the trace. All calls must come from one thread. */
 #ifndef ENGINE_OPS_OPS_H
 #define ENGINE_OPS_OPS_H
 
@@ -418,7 +418,8 @@ void ops_linear_merge(struct ops *o, const char *name, const struct linear *l, s
 /* rows = the norm of x, ordered by window, with zeros outside of the grid. `scratch` is as large as x. */
 void ops_layernorm_windows(struct ops *o, const char *name, struct view x, struct tensor *w, struct tensor *b,
                            float eps, const struct windows *s, struct view scratch, struct view rows);
-/* gate[m, inner] = glu(e->gate x, e->up x); `up` is scratch of the same size. Recorded as `name` if fused. */
+/* gate[m, inner] = glu(e->gate x, e->up x); `up` is scratch of the same size. Recorded as `name` if fused,
+ * otherwise gate and up as names[0] and names[1]. */
 void ops_swiglu(struct ops *o, const char *name, const char *const *names, const struct expert *e,
                 struct view x, int m, struct view gate, struct view up);
 
