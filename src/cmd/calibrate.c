@@ -1,5 +1,5 @@
-/* `inferprof calibrate`: measures the peak performance of this CPU and caches it for `profile`; measures the
- * read bandwidth of GPUs. */
+/* `inferprof calibrate`: measures the peak performance of this CPU, for `profile`, and the read bandwidth of
+ * GPUs, for reports. Caches stable results. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -112,7 +112,7 @@ static int print_comparison(const struct side *a, const struct side *b, const st
     return status;
 }
 
-/* Index ranges of the operands of A and B. A leading "--" only ends the options. */
+/* Index ranges of the operands of A and B. Without --runs, a leading "--" only ends the options. */
 struct split {
     size_t a_from, a_n, b_from, b_n;
 };

@@ -73,8 +73,8 @@ static void bash_case_values(struct strbuf *out, const struct command *c) {
 
 static void add_word(void *ctx, const char *word) { strbuf_addf(ctx, "%s ", word); }
 
-/* bash splits words at '=': "model", "=", "emb". The value is completed with the choices of a group, with
- * true and false, or with files. */
+/* bash splits words at '=': "model", "=", "emb". The value is completed with the choices of a group or key,
+ * with true and false, or with files. */
 static void bash_settings(struct strbuf *out) {
     struct conf_store store = { 0 };
     struct strbuf words = STRBUF_INIT;

@@ -95,7 +95,7 @@ const struct command *command_find(const char *name) {
     return NULL;
 }
 
-/* Returns true for the first word of several commands, such as "trace". */
+/* Returns true for the first word of a command of two words, such as "trace". */
 static bool is_family(const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i < commands_n; i++)

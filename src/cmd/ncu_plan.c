@@ -142,7 +142,8 @@ static bool wanted_name(const struct analysis *a, const struct ncu_plan *p, uint
     return false;
 }
 
-/* Returns the middle occurrence of the stage, because it is complete and after the warm-up. */
+/* Returns the middle occurrence of the stage with GPU work, which is usually complete and after the warm-up;
+ * ANALYSIS_NONE: there is no such occurrence. */
 static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     size_t n = 0, i = 0;
     for (int counting = 1; counting >= 0; counting--)

@@ -372,8 +372,8 @@ static void skip_tools(struct job *j) {
     strlist_free(&note);
 }
 
-/* Runs the engine with the requests of the representative run under the tools. Returns false if a
- * requested tool has no result. */
+/* Runs the engine with the requests of the representative run under the tools. Skips the tools if the run was
+ * on the CPU. Returns false if a tool that was not skipped has no result. */
 static bool use_tools(struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
     if (!o->tools.ncu && !o->tools.nsys) return true;
     if (!j->plan.device.cuda) {

@@ -1,5 +1,5 @@
-/* `inferprof run -- PROGRAM ARGS...`: runs an unmodified program with the collector injected, samples
- * power and counters during the run, and writes the report. */
+/* `inferprof run -- PROGRAM ARGS...`: runs an unmodified program with the collector injected, samples power
+ * and, if requested, hardware counters during the run, and writes the report. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* Reports a finished run from its traces: the part of `inferprof run` after the program has ended. */
+/* Reports a run from its traces: for `inferprof run` after the program has ended, and for `inferprof
+ * import`. */
 #ifndef CMD_RUN_REPORT_H
 #define CMD_RUN_REPORT_H
 
@@ -33,8 +34,8 @@ struct run_report {
 size_t run_report_traces(const char *dir);
 /* Reads and analyses <dir>/trace, once. Returns 0 also if there are no traces; `loaded` is then false. */
 int run_report_load(struct run_report *r, struct err *err);
-/* Loads the traces, writes the report's files to <dir> and prints the summary on stderr. Returns 0 also if
- * nothing was recorded; then it writes nothing. */
+/* Loads the traces. Writes the report's files to <dir> if write_files is set, and prints the summary on
+ * stderr if print is set. Returns 0 also if nothing was recorded; then it writes and prints nothing. */
 int run_report(struct run_report *r, struct err *err);
 void run_report_close(struct run_report *r); /* frees everything except the problems */
 

@@ -23,10 +23,10 @@ const char *tools_misused(const struct tools_opts *o); /* returns NULL if the op
 void tools_missing(const struct tools_opts *o, struct strlist *problems);
 
 struct tools {
-    const char *dir;   /* the run folder */
-    char *const *argv; /* the program */
-    const char *const *set;
-    const char *input; /* file for the program's standard input; NULL: empty */
+    const char *dir;        /* the run folder */
+    char *const *argv;      /* the program */
+    const char *const *set; /* environment variables to set, "NAME=value"; ends with NULL */
+    const char *input;      /* file for the program's standard input; NULL: empty */
     const struct tools_opts *o;
     struct strlist *problems;
 };

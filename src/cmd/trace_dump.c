@@ -68,7 +68,7 @@ static void text_value(struct strbuf *out, const struct trace_reader *r, const s
         jsonw_quote(out, text, len);
 }
 
-/* Skips empty fields (0, NaN, no text); --json prints all. */
+/* Skips empty fields (0 except in the first field, NaN, no text); --json prints all. */
 static void text_record(struct strbuf *out, const struct trace_reader *r, const struct trace_schema *s,
                         const void *rec) {
     strbuf_addstr(out, s->name);

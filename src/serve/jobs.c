@@ -74,8 +74,9 @@ static int set_state(struct history *h, int64_t id, const char *state, const cha
 
 /* ---- starting and ending jobs, in the thread */
 
-/* Starts the process of a job. The kernel kills it when the server ends, also by SIGKILL: the next server
- * starts the job again, and otherwise two processes would share the device. */
+/* Starts the process of a job. The kernel kills it when the server ends for any reason, also when the server
+ * is killed with SIGKILL. Otherwise it would share the device with the process that the next server starts
+ * for the same job. */
 static pid_t start_process(const struct history *h, const char *run_id, const char *request,
                            struct err *err) {
     char *log = job_log_path(h, run_id), *program = file_self();
@@ -429,7 +430,8 @@ void api_profile_artifacts(struct request *q) {
     request_done(q, h);
 }
 
-/* A queued job is cancelled at once. A running job is asked to stop and writes its report before it ends. */
+/* A queued job is cancelled at once. A running job is asked to stop and can write its report; it is killed
+ * after KILL_NS. */
 void api_cancel_profile(struct request *q) {
     struct db_args args = { 0 };
     struct err err;
@@ -468,7 +470,8 @@ static bool state_has_ended(const char *state) {
     return strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
 }
 
-/* Sends the new complete lines of the log. A line of a progress display ends with a carriage return. */
+/* Sends the new complete lines of the log. A line may also end with a carriage return (progress display); of
+ * several such lines that are read together, only the first is sent. */
 static void add_log(struct events *e, const struct history *h, struct strbuf *out) {
     char *path = job_log_path(h, e->run_id), line[2048];
     FILE *f = fopen(path, "re");

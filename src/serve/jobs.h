@@ -10,7 +10,7 @@ struct jobs;
 /* Starts the thread that runs the jobs. Restarts the jobs that were running when the server stopped, each job
  * once only. */
 struct jobs *jobs_start(struct server *s, struct err *err);
-void jobs_stop(struct jobs *jobs); /* accepts NULL; stops running jobs */
+void jobs_stop(struct jobs *jobs); /* accepts NULL; kills running jobs */
 
 /* Handlers. */
 void api_post_profile(struct request *q);

@@ -16,7 +16,8 @@ void part_link(struct strbuf *out, const char *path, const char *const *pairs, c
 void part_query(struct strbuf *out, const char *const *pairs);
 void part_date(struct strbuf *out, int64_t ns); /* a table cell with date and time */
 void part_day(struct strbuf *out, int64_t ns);  /* a table cell with the date */
-/* An option list: <select name=...>. `texts` are the shown texts; NULL: the values themselves. */
+/* An option list: <select name=...>. `texts` are the shown texts; NULL: the values themselves. `any` is the
+ * text of a first option with an empty value; NULL: no such option. */
 void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values,
                  const char *const *texts, size_t n, const char *selected, const char *any);
 /* A message instead of a table without rows. `no_runs`: adds how to get the first run. */

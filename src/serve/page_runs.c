@@ -1,4 +1,4 @@
-/* Pages: the list of runs, and the details of one run. */
+/* The page with the list of runs. */
 #include <string.h>
 
 #include "base/html.h"

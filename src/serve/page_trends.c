@@ -182,7 +182,7 @@ static const char *pick_stage(const struct run_record *r) {
     return r->stages.n ? r->stages.v[0].name : "decode";
 }
 
-/* If the URL names no series, the series with the newest run is shown. */
+/* If the URL names neither a model nor a device, chooses the series with the newest run. */
 static void choose_series(struct request *q, const struct history_series_list *series,
                           struct history_trend *t) {
     if (http_query(q, "model") || http_query(q, "device") || !series->n) return;

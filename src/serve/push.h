@@ -18,8 +18,8 @@ struct push_result {
 };
 
 struct push *push_open(const char *url, const char *token, struct err *err);
-/* Sends a run. Continues an interrupted upload, also if an earlier command started it. Tries again if the
- * connection is lost. */
+/* Sends a run. Continues an interrupted upload, also if an earlier command started it. Tries again a few
+ * times if the connection is lost or the server is busy. */
 int push_run(struct push *p, const char *dir, struct push_result *result, struct err *err);
 void push_close(struct push *p); /* NULL is fine */
 

@@ -5,7 +5,7 @@
 #include "base/jsonw.h"
 #include "history/query.h"
 
-/* Each writes one object or array. */
+/* Each writes one object. */
 void run_json_summary(struct jsonw *j, const struct history_run *run);
 void run_json_page(struct jsonw *j, const struct history_page *page);
 void run_json_details(struct jsonw *j, const struct history_run *run, const struct run_record *r);
@@ -13,7 +13,7 @@ void run_json_details(struct jsonw *j, const struct history_run *run, const stru
 void run_json_figures(struct jsonw *j, const struct run_record *r);
 void run_json_stages(struct jsonw *j, const struct run_record *r);
 void run_json_findings(struct jsonw *j, const struct run_record *r);
-/* "2026-11-15T02:24:00Z"; null for 0 */
+/* "2026-11-15T02:24:00Z"; null if ns is 0 or less */
 void run_json_time(struct jsonw *j, const char *key, int64_t ns);
 
 #endif

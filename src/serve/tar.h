@@ -1,7 +1,7 @@
-/* Run folders as tar streams (POSIX ustar). The writer gives the same bytes for the same files on every
- * machine, so that the digest of the stream identifies the content of a run. The reader accepts streams of
+/* Run folders as tar streams (POSIX ustar). The writer gives the same bytes for the same folder name and
+ * files on every machine, so that the digest of the stream identifies a run. The reader accepts streams of
  * other programs too (GNU tar, bsdtar) and treats them as hostile: it accepts only files and folders with
- * safe names below one top folder. */
+ * safe names below one top folder, and skips hidden ones. */
 #ifndef SERVE_TAR_H
 #define SERVE_TAR_H
 
@@ -50,7 +50,8 @@ bool tar_path_is_safe(const char *path);
 /* ---- writing: the stream of a folder, read at any position */
 
 struct tar_writer;
-/* Lists the regular files of the folder. Hidden files and links are skipped. */
+/* Lists the regular files of the folder. Hidden files, links and folders more than 8 levels deep are skipped.
+ * Returns NULL if a folder cannot be read or a name cannot be sent. */
 struct tar_writer *tar_writer_open(const char *dir, const char *top, struct err *err);
 void tar_writer_close(struct tar_writer *w);
 uint64_t tar_writer_bytes(const struct tar_writer *w);

@@ -242,7 +242,8 @@ static void hide_folder(struct err *err, const char *folder) {
     memmove(at, at + n, strlen(at + n) + 1);
 }
 
-/* Checks metrics.json, writes the digest as the last file, and writes all files to the disk (fsync). */
+/* Checks metrics.json, writes the digest as the last file, and syncs the folders to the disk. unpack_end()
+ * has synced the files. */
 static int seal(struct upload *u, const char *digest, enum upload_error *why, struct err *err) {
     char *metrics = file_join(u->folder, "metrics.json"), *mark = file_join(u->folder, RECORD_UPLOAD);
     struct saved_metrics *m = saved_metrics_load(metrics, err);
@@ -266,7 +267,7 @@ static int seal(struct upload *u, const char *digest, enum upload_error *why, st
 }
 
 /* Gives the folder its final name: the name of the top folder. If this name is taken, the start of the digest
- * is appended. The caller frees *name. */
+ * is appended, or the whole digest. The caller frees *name. */
 static int publish(const struct upload *u, const struct history *h, const char *top, const char *digest,
                    char **name, enum upload_error *why, struct err *err) {
     char *names[] = { xstrdup(top), xasprintf("%s-%.8s", top, digest), xasprintf("%s-%s", top, digest) };

@@ -18,7 +18,7 @@ enum upload_error {
     UPLOAD_FULL,    /* no space on the disk */
     UPLOAD_BUSY,    /* another client sends the same run */
     UPLOAD_OFFSET,  /* `offset` is larger than the stored part */
-    UPLOAD_REJECTED /* not a run, or the digest is wrong: the stored part was deleted */
+    UPLOAD_REJECTED /* not a run, or its digest or length is wrong */
 };
 
 /* `digest` NULL: unknown; the upload cannot be continued later. `total` 0: unknown. */

@@ -55,7 +55,8 @@ static struct layout layout_of(const struct kernels *k, const struct attention *
     return l;
 }
 
-/* Chooses the heads and tiles of a task: as many as fit in STATE_BYTES, but few enough for all threads. */
+/* Chooses the heads and tiles of a task: as many as fit in STATE_BYTES, but few enough that all threads get
+ * tasks. */
 static void plan_tasks(struct blocks_job *j) {
     const struct attention *a = j->a;
     int nr = j->c->k->nr, all = (a->nq + nr - 1) / nr, group = a->heads / a->kv_heads;

@@ -1,6 +1,6 @@
 /* The backend for the CPU, which is the reference for other backends. Tensors are host memory, and weights
- * are used in place. Every operator divides its work among the threads. Scratch memory grows to the size
- * that the largest call needs and stays allocated, so repeating a call allocates nothing. */
+ * are used in place. Most operators divide their work among the threads. Scratch memory grows to the size
+ * that the largest call needs and stays allocated, so repeating a call allocates no scratch memory. */
 #ifndef ENGINE_CPU_CPU_H
 #define ENGINE_CPU_CPU_H
 

@@ -1,6 +1,5 @@
 /* Added tokens: strings that are extracted from the text before the normalizer or, if they are `normalized`,
- * after it. Matching is leftmost
- * first, and longest at each position. */
+ * after it. The leftmost match comes first, and the longest one at each position. */
 #ifndef ENGINE_TOKENIZER_ADDED_H
 #define ENGINE_TOKENIZER_ADDED_H
 
