@@ -25,8 +25,8 @@
 /* Per kernel of a graph. Measured: 900 if the program waits for the end of each replay, 160 if it launches
  * replays back to back. */
 #define GRAPH_KERNEL_COST_NS 1000.0
-/* Minimum length of a window. A window of this length costs 20 ms in a launch-bound program, so the detach
- * and reattach of about 12 ms do not dominate. */
+/* Minimum length of a window, from its call number WORK_CALLS on. A window of this length costs 20 ms in a
+ * launch-bound program, so the detach and reattach of about 12 ms do not dominate. */
 #define MIN_WINDOW_NS 100000000u
 /* A window is at work from this many calls on: loading a model takes a second and only some hundred calls,
  * and the window's length and credit are meant for the work that follows. */
@@ -104,7 +104,7 @@ static bool may_open(void) {
     return !settings.launches || account.calls + account.unrecorded > 0;
 }
 
-/* A window costs little before the program is at work, so it stays open. */
+/* Before a window is at work, it costs little and stays open until its debt exceeds MIN_DEBT_NS. */
 static bool must_close(uint64_t now) {
     if (!account.work_ns && account.calls - account.opened_calls >= WORK_CALLS) account.work_ns = now;
     account.at_work |= account.work_ns != 0;

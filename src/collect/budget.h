@@ -1,8 +1,9 @@
 /* --budget PCT: decides when kernels may be captured. An account earns PCT of the elapsed time. The
- * estimated cost of collecting is subtracted: a fixed cost per launch (scaled up if launches take longer),
- * a fixed cost per kernel of a CUDA graph (both measured on an H200, docs/overhead.md), and the time for
- * enabling, disabling and detaching. A window closes when the account is negative and the window has its
- * minimum length; the next one opens when the account is no longer negative. */
+ * estimated cost of collecting is subtracted: fixed costs per recorded launch, per unrecorded call and per
+ * kernel launched just after a window (scaled up if launches take longer), a fixed cost per kernel of a CUDA
+ * graph (all measured on an H200, docs/overhead.md), and the time for enabling, disabling and detaching. A
+ * window closes when the account is negative and the window has its minimum length, or when a window with few
+ * calls has a large debt. The next one opens when the account is no longer negative. */
 #ifndef COLLECT_BUDGET_H
 #define COLLECT_BUDGET_H
 

@@ -1,7 +1,7 @@
 /* A fast wall clock for the start and end of a launch: the processor's counter, converted to wall time by a
  * line through recent readings of both clocks. The background thread updates the line several times per
- * second; readers are the program's threads, in CUPTI callbacks. Without a constant-rate counter, or before
- * the first line, call_clock_ns() falls back to clock_wall_ns(). */
+ * second; readers are the program's threads, in CUPTI callbacks. Without a constant-rate counter, and while
+ * there is no line or the line changes, call_clock_ns() falls back to clock_wall_ns(). */
 #ifndef COLLECT_CALL_CLOCK_H
 #define COLLECT_CALL_CLOCK_H
 

@@ -1,8 +1,8 @@
-/* The CUDA calls that are watched: calls that submit work to the GPU, wait for it, create CUDA graphs, or
- * allocate and free device memory. Only driver calls are watched: every relevant runtime call makes a driver
- * call with the same correlation id. Programs make about ten small runtime calls per launch, and CUPTI slows
- * down each of them while any runtime call is watched. The numbers are CUPTI's callback ids, which never
- * change once assigned; abi_check.c compares them with CUPTI's headers. */
+/* The CUDA calls that are watched: calls that submit work to the GPU, wait for it, capture, create or update
+ * CUDA graphs, or allocate and free device memory. Only driver calls are watched: every relevant runtime call
+ * makes a driver call with the same correlation id. Programs make about ten small runtime calls per launch,
+ * and CUPTI slows down each of them while any runtime call is watched. The numbers are CUPTI's callback ids,
+ * which never change once assigned; abi_check.c compares them with CUPTI's headers. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
 

@@ -44,7 +44,7 @@ static uint64_t find_number(struct part group, const char *key, uint64_t fallbac
     return find_value(group, key, text, sizeof text) ? strtoull(text, NULL, 10) : fallback;
 }
 
-/* R_16BF -> bf16, COMPUTE_32F -> f32, R_8F_E4M3 -> f8_e4m3; other names are kept. */
+/* R_16BF -> bf16, COMPUTE_32F -> f32, R_8F_E4M3 -> f8_e4m3; other names are kept. "?": the key is missing. */
 static void short_type(struct part group, const char *key, char *out, size_t cap) {
     static const char *const names[][2] = {
         { "R_16BF", "bf16" },       { "R_16F", "f16" },

@@ -6,7 +6,8 @@
  *   - It does not run in an unnoticed copy of our process (clone(), _Fork()): our threads do not exist
  *     there.
  *   - It needs little stack: a program's threads may have only 16 KiB. Files are opened on our own threads.
- * Launch callbacks use only `host_thread` (callbacks.c), because they must stay short. */
+ * Two kinds of callbacks use only `host_thread`: those of launches (callbacks.c), because they must stay
+ * short, and those of buffers (activity.c), because CUPTI may call them inside another function of ours. */
 #ifndef COLLECT_HOST_H
 #define COLLECT_HOST_H
 

@@ -10,7 +10,7 @@
 #define READ_MAX ((uint64_t)64 << 20)
 #define BUFFER_BYTES ((size_t)32 << 10)
 #define KEY_MAX 1024u
-#define TEXT_MAX 256u /* longer texts, such as templates, are skipped */
+#define TEXT_MAX 256u /* longer text values, such as templates, are skipped; longest name of a tensor */
 #define ARRAY_BYTES_MAX 16384u
 #define VALUES_MAX 65536u
 #define TENSORS_MAX 1000000u

@@ -1,5 +1,5 @@
-/* Tables of the NCCL plugin: communicators, operations and calls of the program. They have a fixed size, and
- * no function allocates memory or waits for a lock. */
+/* Tables of the NCCL plugin: communicators, operations and calls of the program. They have a fixed size and
+ * are mapped by the first nccl_comm_open(). Every lock is tried only for a short time (nccl_row_lock). */
 #ifndef COLLECT_NCCL_TABLES_H
 #define COLLECT_NCCL_TABLES_H
 
@@ -47,7 +47,7 @@ struct nccl_call {
 /* Returns false until the first communicator was opened. The other functions, except nccl_comm_open() and
  * nccl_tables_after_fork(), may be called only after that. */
 bool nccl_tables_exist(void);
-/* Frees all locks and rows in the child of a fork. NCCL does not work there. */
+/* In the child of a fork, where NCCL does not work: frees all locks, communicators and operations. */
 void nccl_tables_after_fork(void);
 
 /* Negative numbers are unknown. Returns a handle; NULL if there is no room. */
@@ -59,7 +59,7 @@ void nccl_clock_add(struct nccl_gpu_clock *g, uint64_t gpu_ns, uint64_t host_ns)
 /* Takes the next row, locked. If an operation still uses the row, it is the oldest one, and is written
  * unfinished. Returns NULL if the row cannot be locked. */
 struct nccl_operation *nccl_operation_take(size_t *at);
-/* Locks the operation of a handle; NULL: the handle is stale or of another kind. */
+/* Locks the operation of a handle; NULL: the handle is stale or of another kind, or the row stays locked. */
 struct nccl_operation *nccl_operation_lock(const void *handle, enum nccl_handle_kind kind);
 /* Writes the operation if it is complete, and frees its row, which the caller has locked. */
 void nccl_operation_settle(struct nccl_operation *o);
@@ -69,7 +69,8 @@ void nccl_operations_finish(const void *comm);
 /* Starts a call of the program. Returns its handle; NULL if its row cannot be locked. */
 void *nccl_call_start(bool captured);
 /* Replaces the start time by that of the API call that enqueued the operation. That call includes the launch.
- * If that call is not known, the operation is marked as started after the launch. */
+ * If that call is not known, or ran on another thread, the operation is marked as started after the launch.
+ * Also marks operations that were captured into a CUDA graph. */
 void nccl_call_take(const void *handle, struct trace_collective *r);
 
 /* Converts NCCL's numbers, in which a negative value is unknown. */

@@ -18,7 +18,7 @@ struct nvtx_own_text {
     double count;     /* tokens; NaN for ranges */
 };
 
-/* Returns false for an ordinary text without a valid prefix. */
+/* Returns false if the text has none of the prefixes, or no name or count after it. */
 bool nvtx_own_split(const char *text, struct nvtx_own_text *out);
 
 #endif

@@ -63,7 +63,7 @@ struct contention_times contention_times(pid_t pid) {
     return out;
 }
 
-/* A thread that ended since the reading `before` makes the sums smaller; such an interval is not counted. */
+/* If a thread ended since the reading `before`, the sums can be smaller. Such an interval is not counted. */
 void contention_add(struct contention *c, pid_t pid, const struct contention_times *before,
                     uint64_t wall_ns) {
     struct contention_times after = contention_times(pid);

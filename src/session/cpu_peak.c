@@ -119,7 +119,8 @@ static void *measure_thread(void *arg) {
     return NULL;
 }
 
-/* The best two rounds of a measurement: a peak is a maximum, and two equal maxima confirm it. */
+/* The best two rounds of a measurement. A peak is a maximum; a second round with almost the same rate
+ * confirms it. */
 struct best {
     double first, second, cpu_share;
 };
@@ -202,7 +203,8 @@ static void measure_rounds(struct cpu_peak *out, struct worker *workers, const u
     snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
 }
 
-/* Measures in this process, without the cache file. `seconds`: approximate duration of each measurement. */
+/* Measures in this process, without the cache file. `seconds`: duration of MIN_ROUNDS rounds of the matrix
+ * product, and of the largest read. */
 static int cpu_peak_measure(struct cpu_peak *out, double seconds, struct err *err) {
     static struct worker workers[MAX_THREADS];
     uint64_t *memory = mmap(NULL, SWEEP_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

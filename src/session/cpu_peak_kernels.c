@@ -1,7 +1,7 @@
 #include "session/cpu_peak_kernels.h"
 
-/* Vector types of the loops below. The 6 x 32 accumulators of a panel are 12 registers of 16 floats, or two
- * passes of 6 x 16 with registers of 8 floats. */
+/* Vector types of the loops below. The 6 x 32 accumulators of a panel are 12 registers of 16 floats
+ * (AVX-512), two passes of 6 x 16 with registers of 8 floats (AVX2), or four passes of 6 x 8 (portable). */
 typedef float vec8 __attribute__((vector_size(32), aligned(4)));
 typedef float vec16 __attribute__((vector_size(64), aligned(4)));
 typedef uint64_t words2 __attribute__((vector_size(16), aligned(8)));

@@ -146,7 +146,7 @@ static void open_patterns(struct dataset *d, const struct settings *s, struct st
     strbuf_free(&tried);
 }
 
-/* Reads one path per line, relative to the root; blank lines and # comments are skipped. */
+/* Reads one path per line, absolute or relative to the root; blank lines and # comments are skipped. */
 static void open_filelist(struct dataset *d, const struct settings *s, struct strlist *problems) {
     struct strbuf text = STRBUF_INIT;
     struct err err;

@@ -58,7 +58,7 @@ static bool looks_like_gpu(const char *want) {
            strncmp(want, "MIG-", 4) == 0;
 }
 
-/* Returns true if the native engine was built without nvcc. */
+/* Returns true if the engine is the native one and was built without nvcc. */
 static bool lacks_kernels(const struct settings *s) {
     return strcmp(s->engine.name, "native") == 0 && !embed_find("cuda/operators.fatbin");
 }

@@ -68,7 +68,8 @@ static void find_cpu_peak(const struct profile_plan *p, struct device_peak *out)
               c.cached ? "cached from an earlier measurement" : "measured now");
 }
 
-/* Replaces *field by the value that the user gave, and adds `by` to the source text. NaN: not given. */
+/* Replaces *field by the value that the user gave, and adds `by` to the source text. `value` NaN: not given,
+ * nothing changes. */
 static void take_given_peak(double value, double unit, const char *by, double *field,
                             struct device_peak *out) {
     if (isnan(value)) return;

@@ -13,12 +13,12 @@ struct device_peak {
     struct llm_levels levels;  /* bandwidth by working-set size; n 0: only one bandwidth is known */
     double read_bytes_per_s;   /* read bandwidth of a GPU that `calibrate` measured; NaN: not measured */
     char device[160];          /* such as "NVIDIA H200", or the name of the CPU */
-    char type[64];             /* "bf16 dense"; "f32" */
+    char type[64];             /* "bf16 dense"; "f32"; "": a CPU, both peaks given */
     char source[320];          /* source of the peaks; "": unknown */
     char detail[160];          /* details about the source, for assumptions.md; may be "" */
 };
 
-/* Logs a warning if the peaks are not known. */
+/* Fills `out`. Logs a warning if the GPU is not in the table, or if the CPU cannot be measured. */
 void device_peak_find(const struct profile_plan *p, struct device_peak *out);
 
 #endif

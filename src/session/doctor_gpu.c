@@ -125,7 +125,7 @@ static bool is_admin(void) {
     return caps >> 21 & 1; /* CAP_SYS_ADMIN */
 }
 
-/* /proc/driver/nvidia/params contains whether counters are restricted to administrators. */
+/* RmProfilingAdminOnly in /proc/driver/nvidia/params: 0 if all users may read counters. */
 static void check_counters(struct doctor *d) {
     FILE *f = fopen("/proc/driver/nvidia/params", "re");
     char line[256];

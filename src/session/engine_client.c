@@ -8,7 +8,8 @@
 #include "base/log.h"
 #include "session/engine_proc.h"
 
-#define BYE_LIMIT_S 20.0 /* time limit for the exit, during which the collector writes its last records */
+/* Time limit for the reply to "bye", and again for the exit. The collector writes its last records then. */
+#define BYE_LIMIT_S 20.0
 
 struct engine_client {
     struct engine_proc *proc; /* NULL: broken */

@@ -15,7 +15,7 @@
 
 enum engine_io {
     ENGINE_IO_LINE,
-    ENGINE_IO_ENDED,       /* the engine closed its stdout: it crashed or exited */
+    ENGINE_IO_ENDED,       /* the engine closed its stdin or stdout: it crashed or exited */
     ENGINE_IO_TIMEOUT,     /* time limit exceeded */
     ENGINE_IO_INTERRUPTED, /* see interrupt.h */
     ENGINE_IO_TOO_LONG,    /* line longer than ENGINE_LINE_MAX */
@@ -26,7 +26,7 @@ enum engine_io {
 struct engine_proc;
 /* `set`: NULL-terminated "NAME=VALUE" strings to add to our environment; NULL: none. */
 struct engine_proc *engine_proc_start(char *const *argv, const char *const *set, struct err *err);
-/* `tick` is called at least five times per second while waiting for a reply. */
+/* `tick` is called every 200 ms or more often while waiting for a reply. */
 void engine_proc_on_wait(struct engine_proc *p, void (*tick)(void *ctx), void *ctx);
 /* Sends the n bytes of `line` (with its newline) and appends the next line to the reply, without its
  * newline. */

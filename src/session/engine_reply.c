@@ -151,8 +151,8 @@ static void read_lists(json_t *root, struct engine_answer *out) {
     }
 }
 
-/* Reads the kind of each column of "points". TRACE_MEMORY_KIND_END: the name is unknown and the column is
- * ignored. */
+/* Reads the kind of each column of "points" after the time, and returns the number of kinds (at most `cap`).
+ * TRACE_MEMORY_KIND_END: the name is unknown and the column is ignored. */
 static size_t read_memory_kinds(const json_t *memory, unsigned *kinds, size_t cap) {
     static const char *const names[] = { [TRACE_MEMORY_OTHER] = "other",
                                          [TRACE_MEMORY_WEIGHTS] = "weights",

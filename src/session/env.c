@@ -42,7 +42,7 @@ void env_free(struct env *e) {
 }
 
 /* Finds the first line that starts with `key` and copies the rest of the line, without leading blanks and
- * quotes, up to the next quote. Returns false if there is no such line. */
+ * quotes, up to the next quote. Returns false if there is no such line or file. */
 static bool line_value(const char *path, const char *key, char *out, size_t cap) {
     struct strbuf text = STRBUF_INIT;
     struct err err;

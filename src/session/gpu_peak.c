@@ -18,7 +18,7 @@
 #define BLOCK_THREADS 256u
 #define BLOCKS_PER_SM 6u /* all are resident: 6 x 256 threads x 40 registers fit in 65,536 per SM */
 #define ROUNDS 5
-#define PASS_BYTES 8e9 /* bytes to read per launch: about 2 ms; the launch itself takes microseconds */
+#define PASS_BYTES 8e9 /* bytes to read per launch: milliseconds; the launch itself takes microseconds */
 
 /* One GPU with all resources that must be released. */
 struct bench {
@@ -38,7 +38,8 @@ static int check(const struct bench *b, int rc, const char *what, struct err *er
     return rc == CU_OK ? 0 : driver_error(b->cuda, rc, what, err);
 }
 
-/* Chooses L2/2 and three sizes beyond the cache, in whole rounds. Uses at most half of the free memory. */
+/* Chooses half of the L2 cache, and 4, 16 and 64 times the cache, in whole rounds. Sizes above half of the
+ * free memory are left out. */
 static int choose_sizes(const struct bench *b, struct gpu_peak *p, struct err *err) {
     static const double times_l2[GPU_PEAK_SIZES] = { 0.5, 4, 16, 64 };
     size_t free_bytes, total_bytes;

@@ -30,18 +30,18 @@ struct gpu_peaks {
     size_t n;
 };
 
-/* Measures all GPUs that CUDA reports. Returns -1 if there is none, the driver does not work or the child
- * fails; err has the reason. A GPU that cannot be measured has a problem instead of figures. */
+/* Measures the GPUs that CUDA reports, at most GPU_PEAK_DEVICES. Returns -1 if there is none, the driver does
+ * not work or the child fails; err has the reason. If one GPU cannot be measured, its `problem` is set. */
 int gpu_peaks_measure(struct gpu_peaks *out, struct err *err);
 
-/* Cache file $XDG_CACHE_HOME/inferprof/gpu-peak.json, one row per GPU name. Reports print the measured read
- * bandwidth next to the bandwidth in the datasheet. */
-char *gpu_peak_cache_path(void); /* caller frees; NULL: neither XDG_CACHE_HOME nor HOME is set */
+/* Cache file gpu-peak.json (peak_cache.h), one row per GPU name. Reports print the measured read bandwidth
+ * next to the bandwidth in the datasheet. */
+char *gpu_peak_cache_path(void); /* see peak_cache_path() */
 /* Returns true if the best two rounds agree within 5%. They differ more if another program uses the GPU. */
 bool gpu_peak_is_stable(const struct gpu_peak *p);
 /* Stores the stable measurements. Returns false if the file cannot be written. */
 bool gpu_peaks_keep(const struct gpu_peaks *gpus);
-/* returns the bytes/s of reading DRAM; NaN: this GPU was not measured */
+/* returns the bytes/s of reading DRAM; NaN: this GPU is not in the cache file */
 double gpu_peak_cached(const char *name);
 void gpu_peaks_cached(struct gpu_peaks *out); /* all rows of the cache file */
 

@@ -31,7 +31,7 @@ enum inject_what {
 
 struct inject_options {
     const char *trace_dir; /* must exist; converted to an absolute path */
-    const char *collector; /* path of libinferprof-collector.so; NULL: search next to this program */
+    const char *collector; /* path of libinferprof-collector.so; NULL: inject_find_collector() */
     unsigned what;         /* enum inject_what */
     const char *range;     /* record kernels only inside NVTX ranges that match this glob; NULL: always */
     double delay_s, duration_s, budget_pct; /* 0: none */
@@ -48,19 +48,20 @@ struct inject_env {
 
 int inject_env_make(struct inject_env *env, const struct inject_options *o, struct err *err);
 void inject_env_free(struct inject_env *env);
-/* Returns the process id in the name of a collector's file, <host>-<pid>.ipt or <host>-<pid>.<n>.ipt
- * (after exec). The host name may contain dashes. Returns 0 for other files. */
+/* Returns the process id in the name of a collector's file: <host>-<pid>.ipt, <node>-rank<N>-<pid>.ipt in a
+ * job, or with .<n>.ipt at the end (after exec). The host name may contain dashes. Returns 0 for other
+ * files. */
 long inject_trace_pid(const char *file_name);
-/* Returns true if the name of a trace begins with <host>- of this machine, or in a job with
- * <node>-rank<N>-; `rank` LAUNCHER_UNKNOWN: of any rank. The process id of a trace is valid only on the
- * machine that wrote it. */
+/* Returns true if the name of a trace begins with <node>-rank<rank>-. `rank` LAUNCHER_UNKNOWN: if it begins
+ * with <node>-rank or with <host>- of this machine. The process id of a trace is valid only on the machine
+ * that wrote it. */
 bool inject_trace_is_local(const char *file_name, const struct launcher *l, uint32_t rank);
-/* Adds the reasons why processes have no trace: the collector writes a file <host>-<pid>.problem for each
- * process, or sends a message if it cannot start a thread. A reason shared by several processes is added
- * once, followed by the number of further processes. */
+/* Adds the reasons why processes have no trace. The collector writes a file <host>-<pid>.problem for each
+ * process that it cannot record, or sends a message if it cannot start a thread. A reason shared by several
+ * processes is added once, for the first of them. A last line has the number of all the others. */
 void inject_add_problems(const char *trace_dir, struct strlist *problems);
 /* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or in ../lib/inferprof. The caller frees
- * the path. NULL: not found, and err lists the searched folders. */
+ * the path. NULL: not found; err has the searched folders, or $INFERPROF_COLLECTOR if that is set. */
 char *inject_find_collector(struct err *err);
 
 #endif

@@ -46,7 +46,7 @@ static void sample_gpu(const struct nvml_sampler *s, unsigned i) {
 }
 
 /* Waits until the time of the next sample. Returns true if sampling must stop. The caller passes times on a
- * fixed grid, so that slow queries do not delay the later samples. */
+ * fixed grid, which it shifts only if the queries take more than 3/4 of the interval. */
 static bool wait_until(struct nvml_sampler *s, uint64_t mono_ns) {
     struct timespec t = { (time_t)(mono_ns / 1000000000u), (long)(mono_ns % 1000000000u) };
     pthread_mutex_lock(&s->lock);

@@ -1,5 +1,5 @@
-/* The run folder of `inferprof profile`: config.yaml, env.json, inputs.yaml, trace/ and the log. Created
- * before the engine starts; env.json is completed afterwards. */
+/* The run folder of `inferprof profile`: config.yaml, env.json, inputs.yaml, trace/, the log, and images that
+ * are extracted or generated. Created before the engine starts; env.json is completed afterwards. */
 #ifndef SESSION_PROFILE_FOLDER_H
 #define SESSION_PROFILE_FOLDER_H
 
@@ -13,8 +13,8 @@ struct profile_folder {
     uint64_t started_wall_ns;
 };
 
-/* Creates the folder, opens the log in it, and extracts and hashes the inputs. profile_folder_free() is
- * required even after an error. */
+/* Creates the folder, opens the log in it, extracts and hashes the inputs, and writes the synthetic page if
+ * the settings ask for one. profile_folder_free() is required even after an error. */
 int profile_folder_open(struct profile_folder *f, struct profile_plan *p, struct err *err);
 void profile_folder_free(struct profile_folder *f);
 
@@ -26,7 +26,7 @@ int profile_folder_write_inputs(const struct profile_folder *f, const struct pro
 int profile_folder_add_engine(const struct profile_folder *f, const struct profile_plan *p,
                               const struct session_result *result, struct env *env, struct err *err);
 
-/* Warns about inputs whose content differs from that of the older run. */
+/* Warns about inputs whose content differs from that of the older run, or if its inputs.yaml has no list. */
 void profile_folder_compare_inputs(const char *old_run, const struct dataset *d);
 
 #endif

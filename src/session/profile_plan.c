@@ -56,7 +56,8 @@ static void plan_command(struct profile_plan *p, struct strlist *problems) {
 
 #define FALLBACK_FAMILY "llama"
 
-/* An unknown family is loaded as FALLBACK_FAMILY; the report contains this assumption. */
+/* Without model.assume, a model that cannot be loaded (unknown family) is loaded as FALLBACK_FAMILY; the
+ * report contains this assumption. */
 static struct llm_model *load_model(struct profile_plan *p, const char *path, struct llm_load *how) {
     struct err ignored;
     how->assume = p->s.model.assume;
@@ -112,8 +113,8 @@ static bool has_ending(const char *dir, const char *ending) {
     return found;
 }
 
-/* Checks the weight files of the engines native and hf by their headers. Other engines may have their own
- * formats. */
+/* Checks for the engines native and hf that the model's folder has weights, and that the headers of
+ * safetensors files are valid. Other engines may have their own formats. */
 static void check_weights(const struct profile_plan *p, struct strlist *problems) {
     const char *path = p->s.model.path, *engine = p->s.engine.name;
     bool hf = strcmp(engine, "hf") == 0;
@@ -121,7 +122,7 @@ static void check_weights(const struct profile_plan *p, struct strlist *problems
     if ((!hf && strcmp(engine, "native") != 0) || strcmp(p->s.model.weights, "auto") != 0) return;
     if (strcmp(path, "embedded") == 0 || !file_is_dir(path)) return;
     if (hf && (has_ending(path, ".bin") || has_ending(path, ".pt"))) return;
-    if (!hf && has_ending(path, ".gguf")) return; /* plan_model() has read the file */
+    if (!hf && has_ending(path, ".gguf")) return; /* plan_model() reads it if it is the only one */
     if (!has_ending(path, ".safetensors")) {
         strlist_add(problems,
                     "model.path=%s: contains no weights (*.safetensors); download them, or use "

@@ -14,7 +14,7 @@
 
 struct profile_plan {
     struct conf *conf; /* borrowed */
-    bool settings_ok;  /* every key is known and has a valid value; otherwise nothing below is set */
+    bool settings_ok;  /* every key is known and has a valid value; otherwise nothing below is valid */
     struct settings s;
     struct nvml_inventory inventory;
     bool has_nvml;

@@ -185,7 +185,7 @@ static void note_failure(struct run *r, const char *what, const char *message) {
     r->failures.v[i].requests++;
 }
 
-/* Stops the run after equal failures, because further requests would fail too. */
+/* Stops the run if all requests so far failed with one message, because further ones would fail too. */
 static void stop_if_alike(struct run *r) {
     if (r->failures.n == 1 && r->failures.v[0].requests >= ALIKE_MAX && !any_done(r))
         give_up(r, "%s", "Every request failed with the same message; the run stops here.");
@@ -410,7 +410,7 @@ static void start_timed_process(struct run *r) {
     }
 }
 
-/* The energy of shorter requests is not measured: NVML updates its counter only every 20 to 100 ms. */
+/* Requests below this time have unknown energy: NVML updates its counter only every 20 to 100 ms. */
 #define METER_MIN_MS 200
 
 /* Runs a timed repeat and measures its GPU energy. The two energy readings are outside of the engine's

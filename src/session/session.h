@@ -1,7 +1,8 @@
 /* A profile run: warmup, a representative request with everything recorded, then the timed repeats without
  * recording. If the engine fails, the failure is stored, the engine is restarted and the run continues. If it
- * fails again without a good answer in between, the run stops and keeps the results so far. With several
- * processes, each process runs all inputs in order.
+ * fails again without a good answer in between, the run stops and keeps the results so far. It also stops if
+ * the first requests are all refused with the same message. With several processes, each process runs all
+ * inputs in order.
  *     struct session_result r;
  *     session_run(&plan, &r);
  *     ... r.repeats[i].answer ... r.problems ...
@@ -32,7 +33,7 @@ struct session_repeat {
     size_t item;      /* index into the dataset */
     unsigned process; /* number of the engine process; the first timed one is 1; 0: not started */
     bool done;        /* `answer` is valid */
-    char *error;      /* error message if the repeat failed; NULL: done, or not started */
+    char *error;      /* error message if the repeat failed; NULL: done, interrupted or not started */
     struct engine_answer answer;
     double request_ms; /* time from sending the request to the reply, measured by this process */
     double joules;     /* GPU energy during request_ms; NaN: unknown. Timed repeats only */

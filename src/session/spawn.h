@@ -5,9 +5,9 @@
  *     o.argv = argv;
  *     if (spawn_start(&s, &o, &err) < 0) ...          -- also if exec fails
  *     int status = spawn_wait(&s);                    -- like a shell: 128 + n after signal n
- * Between spawn_start() and spawn_wait(), SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are blocked
- * in the calling thread; spawn_wait() forwards them. The terminal sends Ctrl-C to the program directly, so it
- * is not forwarded. */
+ * Until spawn_wait() returns, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGCHLD are blocked in
+ * the calling thread; spawn_wait() forwards all but SIGCHLD. The terminal sends Ctrl-C to the program
+ * directly, so it is not forwarded. */
 #ifndef SESSION_SPAWN_H
 #define SESSION_SPAWN_H
 

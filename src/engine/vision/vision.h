@@ -39,7 +39,7 @@ struct vision_prepared {
     void (*free)(void *data);
 };
 
-/* A prompt with one mark "<image>" per image. */
+/* A prompt with one mark "<image>" per image. vision_prompt_whole() also accepts a prompt without marks. */
 struct vision_prompt {
     const char *text;
     size_t len;
@@ -95,7 +95,7 @@ uint64_t vision_stage_end(struct ops *o, uint64_t start_ns);
 /* ---- parts that several families share */
 
 /* The prompt rule of transformers' processors: the text is encoded as a whole, and each image token is
- * repeated for all rows of its image. */
+ * repeated for all rows of its image. If the text has no image mark, one per image is added at its start. */
 int vision_prompt_whole(const struct vision *v, struct tokenizer *t, const struct vision_prompt *p,
                         struct token_ids *ids, struct token_ids *starts, struct err *err);
 /* Appends ids[n] to `out`, with the i-th occurrence of `id` replaced by images[i].tokens copies of image_id,

@@ -274,7 +274,7 @@ struct fill_job {
 
 static void fill_tensor(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
     const struct weights_stream *s = &p->stream;
-    if (s->offset == 0 && p->type != DTYPE_F16) { /* all matrices, unless they are f16 */
+    if (s->offset == 0 && p->type != DTYPE_F16) { /* matrices that are not f16, and biases */
         k->generate((char *)p->data + from * dtype_bytes(p->type), p->type, s->a, s->b, s->scale,
                     p->first + (uint32_t)from, to - from);
         return;
