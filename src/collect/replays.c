@@ -15,7 +15,7 @@
 #include "collect/thread.h"
 #include "collect/window.h"
 
-#define MAX_GRAPHS 8192u /* a power of two; replays of more graphs are not recorded */
+#define MAX_GRAPHS 8192u /* a power of two; replays of further graphs open no window */
 #define MAX_PROBES 64u
 /* After every BURST_EVERY replays of a graph, BURST_REPLAYS more are recorded, because kernels take longer
  * with a longer context. */
@@ -25,7 +25,7 @@
  * at most once per UPDATE_EVERY replays. */
 #define UPDATE_EVERY 256u
 /* The window is closed at the first synchronisation after the last replay that was needed, or after this many
- * further replays. */
+ * replays, counted from that one. */
 #define MAX_UNNEEDED 4u
 /* If a program launches more kernels than this between two replays, most of its work is outside of graphs,
  * and everything is recorded. */

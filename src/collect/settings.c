@@ -108,7 +108,7 @@ void settings_set_what(struct settings *s, const char *words, void (*warn)(const
     }
 }
 
-/* Returns 1/16 of the limit of the process's address space. */
+/* Returns 1/16 of the limit of the process's address space; UINT64_MAX: there is no limit. */
 static uint64_t address_space_share(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;

@@ -40,8 +40,9 @@ struct thread_state {
     atomic_flag draining; /* a thread is draining the ring */
     atomic_bool in_use;   /* false: the thread has ended, and a new thread may reuse the state */
     struct thread_state *next;
-    _Atomic uint64_t capture_calls; /* `calls` when a stream capture began */
-    atomic_bool capturing;          /* launches of the thread are captured into a graph and do not run */
+    _Atomic uint64_t capture_calls; /* `calls` when the last stream capture began or ended */
+    /* launches of the thread are captured into a graph and do not run (thread_assume_captures(): perhaps) */
+    atomic_bool capturing;
     /* held while the fields below are used; the owner of the state never waits for it */
     atomic_flag ranges_busy;
     atomic_uint nopen;                       /* open ranges */

@@ -197,7 +197,7 @@ static int take_defaults(struct conf *c, struct conf_node *tree, const char *ins
     return 0;
 }
 
-/* Merges a tree into the configuration at a dotted path. */
+/* Merges a tree into the configuration at `package`: a dotted path, or _global_ for the root. */
 static int merge_at(struct conf *c, const char *package, const struct conf_node *tree, struct err *err) {
     if (strcmp(package, "_global_") == 0) {
         conf_merge(c->root, tree);

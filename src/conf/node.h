@@ -47,7 +47,8 @@ void conf_add(struct conf_node *parent, const char *key, struct conf_node *child
 void conf_remove(struct conf_node *parent, const struct conf_node *child);
 
 /* Access by dotted path. conf_put creates intermediate maps, replaces an existing value and always takes
- * ownership of `value`, even on failure. It fails if the path leads through a node that is not a map. */
+ * ownership of `value`, even on failure. It fails if the path has an empty part, or leads through a node that
+ * is neither a map nor null. */
 struct conf_node *conf_get(const struct conf_node *root, const char *path);
 int conf_put(struct conf_node *root, const char *path, struct conf_node *value, struct err *err);
 bool conf_delete(struct conf_node *root, const char *path); /* false: not found */
@@ -55,7 +56,8 @@ bool conf_delete(struct conf_node *root, const char *path); /* false: not found 
 /* Merges `over` into `base`: maps are merged key by key, anything else is replaced. `over` is copied. */
 void conf_merge(struct conf_node *base, const struct conf_node *over);
 
-/* Scalar conversions by the rules of YAML 1.2. Return false if the scalar does not have that type. */
+/* Scalar conversions, similar to YAML 1.2. Words may have upper case: True, NULL. Return false if the scalar
+ * does not have that type; a quoted scalar is always text. */
 bool conf_is_null(const struct conf_node *n);
 bool conf_as_bool(const struct conf_node *n, bool *out);
 bool conf_as_int(const struct conf_node *n, int64_t *out); /* decimal, or 0x1f */

@@ -9,7 +9,7 @@ enum conf_op {
     CONF_OP_SET,    /* key=value */
     CONF_OP_ADD,    /* +key=value: the key must be new */
     CONF_OP_FORCE,  /* ++key=value: the key may be new or existing */
-    CONF_OP_DELETE, /* ~key */
+    CONF_OP_DELETE, /* ~key, or ~key=value: the key must have this value */
 };
 
 struct conf_override {

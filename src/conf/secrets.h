@@ -14,8 +14,8 @@ size_t conf_hide_secrets(struct conf_node *root);
  * if it contains no secrets or is not valid YAML. */
 void conf_hide_secrets_in_text(struct strbuf *yaml);
 
-/* Appends the names of environment variables that the text refers to and that are not set, separated by ",
- * ". */
+/* Appends the names of environment variables that the text refers to without a default and that are not set,
+ * separated by ", ". */
 void conf_missing_variables(const char *yaml, struct strbuf *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* The settings of `inferprof profile` as a C struct. schema.c binds every key to a field. Texts and lists
  * point into the configuration tree and are valid as long as the tree exists. Optional values that are not
- * set are NULL, NaN or -1. */
+ * set are NULL, NaN, -1 or false. */
 #ifndef CONF_SETTINGS_H
 #define CONF_SETTINGS_H
 

@@ -187,7 +187,7 @@ struct conf_node *conf_yaml_parse(const char *text, size_t n, const char *file, 
 
 /* ---- Writing */
 
-/* Returns true if the text needs no quotes: a YAML reader would return the same text with the same type. */
+/* Returns true if a YAML reader would return the same text without quotes, perhaps with another type. */
 static bool plain_safe(const char *text) {
     size_t n = strlen(text);
     if (n == 0 || strchr("-?:,[]{}#&*!|>'\"%@` \t=<", text[0]) || text[n - 1] == ' ' || text[n - 1] == ':')

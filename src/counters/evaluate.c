@@ -48,8 +48,8 @@ static void count_missing(struct evaluators *e, const struct trace_sample *sampl
     trace_writer_lost(e->trace, TRACE_SAMPLE, TRACE_LOST_SOURCE, n);
 }
 
-/* Writes a sample, unless its times are invalid. The very first sample is dropped, because it starts at an
- * unknown time before the start of sampling. */
+/* Writes a sample, unless its times are invalid. The first sample after each start of sampling is dropped,
+ * because it begins at an unknown time before that start. */
 static void keep_sample(struct evaluators *e, const struct trace_sample *sample) {
     if (!e->first_dropped) {
         e->first_dropped = true;

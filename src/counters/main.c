@@ -175,7 +175,7 @@ static int sample_devices(const struct pm_api *api, struct trace_writer *trace, 
     return running ? 0 : 1;
 }
 
-/* Selects the devices given as arguments, or all devices. */
+/* Selects the devices given as arguments, or all devices if there are none; at most MAX_DEVICES. */
 static size_t pick_devices(const struct pm_api *api, int argc, char **argv, size_t *devices) {
     size_t n = 0;
     int count = 0;

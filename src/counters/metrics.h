@@ -1,5 +1,5 @@
 /* Chooses the metrics to sample: from a list ordered by priority, as many as the chip can count in one
- * pass. */
+ * pass, up to a maximum. */
 #ifndef COUNTERS_METRICS_H
 #define COUNTERS_METRICS_H
 

@@ -114,8 +114,8 @@ int sampler_open(struct sampler *s, struct err *err) {
 
 static bool is_interrupted(const struct sampler *s) { return atomic_load(s->stop) || atomic_load(s->pause); }
 
-/* Sleeps until about half an image has filled, or stop or pause is requested. If an image fills up,
- * samples that CUPTI has already read beyond it are lost. */
+/* Sleeps until about half an image has filled (1 to 50 ms), or stop or pause is requested. If an image fills
+ * up, samples that CUPTI has already read beyond it are lost. */
 static void sampler_sleep(const struct sampler *s) {
     uint64_t ns = MIN(MAX(s->interval_ns * IMAGE_SAMPLES / 2, 1000000u), 50000000u);
     for (uint64_t slept = 0; slept < ns && !is_interrupted(s); slept += SLEEP_SLICE_NS)

@@ -123,8 +123,8 @@ struct driver {
 #undef X
 };
 
-/* Loads the library and calls cuInit(), until both have succeeded once. Returns NULL on failure; err has the
- * reason. */
+/* Loads the library and calls cuInit(). After the first success, only returns the table. Returns NULL on
+ * failure; err has the reason. */
 const struct driver *driver_load(struct err *err);
 /* Fails if the driver does not support this CUDA version. `who` is the part of the program that needs it. */
 int driver_require(const struct driver *d, int version, const char *who, struct err *err);
@@ -134,7 +134,7 @@ const char *driver_missing(const struct driver *d);
 /* Sets err to "WHAT: <message of the driver>" and returns -1. */
 int driver_error(const struct driver *d, int error, const char *what, struct err *err);
 /* Returns the CUDA version that the driver supports, without initialising the driver; 0: there is no
- * driver. */
+ * usable driver. */
 int driver_version(void);
 
 #endif
