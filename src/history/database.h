@@ -29,7 +29,7 @@ struct db_args {
 };
 void db_text(struct db_args *args, const char *text); /* NULL: an unknown value */
 void db_int(struct db_args *args, int64_t v);
-void db_num(struct db_args *args, double v); /* NaN: an unknown value */
+void db_num(struct db_args *args, double v); /* NaN or infinite: an unknown value */
 
 struct db_result {
     char **cells; /* [rows * columns]; NULL: unknown */

@@ -36,7 +36,8 @@ enum history_scan {
 };
 struct history_counts {
     uint64_t seen, added, updated, missing;
-    struct strlist problems; /* messages about unreadable metrics.json files; the caller frees the list */
+    /* messages about unreadable metrics.json files and rejected runs; the caller frees the list */
+    struct strlist problems;
 };
 int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
                     struct err *err);

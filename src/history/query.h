@@ -77,6 +77,7 @@ struct history_series_list {
     struct history_series *v;
     size_t n, cap;
 };
+/* Lists the 2,000 combinations with the newest runs. */
 int history_series(struct history *h, struct history_series_list *out, struct err *err);
 void history_series_free(struct history_series_list *list);
 
@@ -115,7 +116,7 @@ struct history_findings {
     size_t n, cap;
 };
 /* Lists findings of the newest `runs` runs with this model, device and engine (NULL: any; "": none), newest
- * run first. */
+ * run first. `rule` NULL: findings of all rules. */
 int history_findings(struct history *h, const char *model, const char *device, const char *engine,
                      const char *rule, size_t runs, struct history_findings *out, struct err *err);
 void history_findings_free(struct history_findings *list);
@@ -129,10 +130,12 @@ struct history_machines {
     struct history_machine *v;
     size_t n, cap;
 };
+/* Lists the 1,000 combinations of host and device with the newest runs. */
 int history_machines(struct history *h, struct history_machines *out, struct err *err);
 void history_machines_free(struct history_machines *list);
 
-/* Converts "7d", "24h", "30m", "2w" (before now), "2026-11-01" or "2026-11-01T12:00:00Z" (UTC) to Unix ns. */
+/* Converts "7d", "24h", "30m", "2w" (before now), "2026-11-01", "2026-11-01T12:00:00Z", "2026-11-01T12:00" or
+ * "2026-11-01 12:00" (UTC) to Unix ns. */
 int history_parse_time(const char *text, int64_t now_ns, int64_t *out_ns, struct err *err);
 
 #endif

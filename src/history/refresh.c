@@ -43,7 +43,7 @@ struct refresh {
     struct err *err;
 };
 
-#define REJECTED_MAX 50 /* an index with more rejected runs fails */
+#define REJECTED_MAX 50 /* a refresh with this many rejected runs fails */
 
 static int compare_paths(const void *a, const void *b) {
     return strcmp(((const struct known_run *)a)->path, ((const struct known_run *)b)->path);

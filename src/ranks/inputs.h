@@ -24,7 +24,8 @@ struct rank_inputs {
     size_t n, cap;
     struct strlist problems; /* messages about files that are not used */
     uint32_t world_size;     /* RANK_NONE: unknown */
-    /* number of files found in the operands, including files that the filter excludes */
+    /* number of digests (0 with traces_only) and of traces of all parts that were found, without the files
+     * with the power of GPUs */
     size_t files;
 };
 

@@ -127,7 +127,8 @@ static const struct reason_text *text_of(enum rank_reason reason) {
     return &reason_texts[COUNTOF(reason_texts) - 1];
 }
 
-/* The saving is the time by which the rank exceeds the median rank, but not more than the others wait. */
+/* The saving is the time by which the rank exceeds the median of the other ranks, but not more than they
+ * wait. */
 static void find_straggler(struct search *s) {
     const struct rank_straggler *g = &s->job->straggler;
     char a[32], b[32];

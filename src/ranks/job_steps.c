@@ -11,7 +11,7 @@
 /* ---- ranks that started late */
 
 /* Returns the digest of the complete rank whose first step of the stage is the earliest, and its row of the
- * stage in *row; NULL: no complete rank has steps of it. */
+ * stage in *row; NULL: no complete rank has two rows of steps of it. */
 static const struct rank_digest *earliest_rank(const struct rank_job *job, size_t stage, size_t *row,
                                                const struct rank_clock **clock) {
     const struct job_owner *o = job_owner(job);
@@ -46,7 +46,7 @@ static uint64_t step_at(const struct digest_stage *d, const struct rank_clock *c
 }
 
 /* Returns the number of steps of the stage that the others had started before the first step of a late rank.
- * 0 if the clock of the rank is not accurate enough to tell. */
+ * 0 if the rank is not late, or if the clocks are not accurate enough to tell. */
 static uint32_t steps_before(const struct rank_job *job, size_t digest, size_t row) {
     const struct job_owner *o = job_owner(job);
     const struct rank_row *rank = &job->ranks[o->row_of[digest]];

@@ -67,8 +67,8 @@ struct rank_clock {
     struct rank_clock_segment *segments; /* sorted by from_ns; at least one */
     size_t nsegments;
     /* Largest error over the segments. The error of a segment is the robust standard deviation of the
-     * residuals, or the 95% interval of the fit if that is wider. NaN: unknown (wall clock). 0 for the
-     * reference. */
+     * residuals, or the 95% interval of the fit if that is wider, combined with the largest error of the
+     * clocks that it was fitted to. NaN: unknown (wall clock). 0 for the reference. */
     double error_ns;
     size_t outliers; /* collectives whose ends are further than 6 standard deviations from the fit */
 };
@@ -79,7 +79,7 @@ uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns);
 
 /*  COMPLETE  its trace was closed and covers the job
  *  DIED      its trace was not closed: the process was killed, crashed or still runs
- *  LATE      its first record is later than the first step of most ranks
+ *  LATE      its first record is later than the end of the first step (median over the ranks)
  *  MISSING   the world size includes it, but it has neither trace nor digest */
 #define RANK_STATES(X)      \
     X(COMPLETE, "complete") \
@@ -110,8 +110,8 @@ struct rank_row {
     enum rank_state state;
     uint32_t local_rank, pid;   /* RANK_NONE: unknown */
     uint32_t node, clock;       /* rows of rank_job.nodes and .clocks; RANK_NONE: missing rank */
-    const char *device;         /* name of its GPU, or of the first of several; NULL: unknown */
-    const char *device_uuid;    /* NULL: unknown */
+    const char *device;         /* name of its GPU; "H200,A100" for different GPUs; NULL: unknown */
+    const char *device_uuid;    /* of its first GPU; NULL: unknown */
     const char *trace;          /* path of its first trace; NULL: no trace was found, only a digest */
     const char *digest;         /* path of its digest; NULL: computed from the traces */
     uint64_t first_ns, last_ns; /* first and last record, on the job's clock; 0: unknown */
@@ -122,7 +122,7 @@ struct rank_row {
     double late_ns;         /* mean delay of its arrival after the first rank, over matched collectives */
     uint64_t last_arrivals; /* matched collectives in which it clearly started last */
     double wait_caused_ns;  /* total waiting of the other ranks in the collectives counted by last_arrivals */
-    double sm_mhz_mean;     /* mean SM clock while busy; NaN: no power records */
+    double sm_mhz_mean;     /* mean SM clock of its first GPU while busy; NaN: no power records */
     double throttled_ns;    /* time with reduced clocks while busy; NaN: unknown */
     double joules;          /* energy; NaN: unknown */
 };

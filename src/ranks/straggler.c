@@ -12,14 +12,17 @@
 
 /* if less than this share of the time of all ranks is waiting, there is no straggler */
 #define LEAST_WAIT_SHARE 0.01
-/* a straggler causes more than this many times the waiting that a rank causes on average */
+/* a straggler causes more than this many times the mean waiting per rank, or more than 75% of all waiting */
 #define FAIR_SHARES 2.0
 #define LEAST_DIFFERENCE 0.02 /* smaller differences to the typical rank are not evidence */
-#define MORE_TOKENS 1.05      /* ratio of its tokens to those of the typical rank */
+/* if the ratio of its tokens to those of the typical rank is larger, tokens are the reason */
+#define MORE_TOKENS 1.05
 /* least share of the extra compute time that slower runs of the same kernels explain */
 #define SLOWER_SHARE 0.6
-#define LOWER_CLOCK 0.97     /* ratio of its SM clock to that of the typical rank */
-#define LONGER_THROTTLE 0.05 /* share of its time that it is throttled, minus the share of the typical rank */
+/* its clocks are the reason if its SM clock is below this ratio to that of the typical rank, or if the share
+ * of its time that it is throttled exceeds that of the typical rank by LONGER_THROTTLE */
+#define LOWER_CLOCK 0.97
+#define LONGER_THROTTLE 0.05
 
 /* The typical rank: medians over all ranks except the suspect. Times and tokens are per step, because ranks
  * that died or started late have fewer steps. */
@@ -68,7 +71,7 @@ static double moe_of(const struct rank_job *job, size_t row) {
 
 static double throttled_share(const struct rank_row *r) { return r->throttled_ns / r->timeline_ns; }
 
-/* Returns the idle time in which the host did not provide work. */
+/* Returns the idle time per step in which the host did not provide work. */
 static double late_launches_of(const struct rank_job *job, size_t row) {
     double ns = 0;
     for (size_t s = 0; s < job->nstages; s++) {

@@ -3,8 +3,8 @@
 #ifndef TIMELINE_COMMUNICATION_H
 #define TIMELINE_COMMUNICATION_H
 
-/* X(part of the name, library as in KERNEL_LIBRARIES). A kernel of these libraries runs one collective, send
- * or receive. RCCL uses the names of NCCL. Mangled names contain these words, too. */
+/* X(part of the name, library as in KERNEL_LIBRARIES). A kernel of these libraries runs collectives, sends or
+ * receives. RCCL uses the names of NCCL. Mangled names contain these words, too. */
 #define COLLECTIVE_KERNELS(X) \
     X("nccl", NCCL)           \
     X("rccl", NCCL)           \

@@ -149,7 +149,7 @@ struct timeline_metric_set {
  * kernels and NVTX ranges). `v` is the record, with unknown values as in trace/format.h. Its texts are
  * timeline texts. Its start_ns and end_ns equal the columns. A collective without its own kernel times has
  * those of `kernel`. Rows of different ranks belong together if v.communicator, v.sequence and v.op are
- * equal. */
+ * equal; a send and its receive if v.communicator, v.sequence and the two ranks are equal. */
 #define TIMELINE_COLLECTIVE_COLUMNS(C, O, B)         \
     C(uint64_t, start_ns)                            \
     C(uint64_t, end_ns)                              \
