@@ -15,7 +15,7 @@
 #include "trace/writer.h"
 
 struct record_text {
-    const char *name_at, *kernel_at; /* the key consists of these two addresses, the shape and the type */
+    const char *name_at, *kernel_at; /* the key consists of these two addresses, the shape and the types */
     long m, n, k;
     enum dtype type, kv_type;
     uint32_t name, detail, kernel; /* string ids of the trace */
