@@ -1,7 +1,7 @@
-/* Attention of one query (decoding), and of image encoders, whose relative positions need the scores of all
- * keys at once. Prompts use attention_blocks.c. The queries of image encoders are processed in tiles of nr
- * queries. The queries of a tile are the vector lanes, so that the softmax over keys needs no sums across
- * lanes. Each thread keeps the scores of one tile only, [keys][nr]. */
+/* Attention of one query (decoding), and of image encoders with a fused projection or with relative
+ * positions, which need the scores of all keys at once. Prompts use attention_blocks.c. The queries of image
+ * encoders are processed in tiles of nr queries. The queries of a tile are the vector lanes, so that the
+ * softmax over keys needs no sums across lanes. Each thread keeps the scores of one tile only, [keys][nr]. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Products of a few rows of activations with weights in their stored type. Quantised weights are
+/* Products of a few rows of activations with weights in their stored type. Weights in blocks (dtype.h) are
  * multiplied with activations rounded to 8 bits, unless the backend is exact. */
 #include "engine/cpu/internal.h"
 
