@@ -141,7 +141,8 @@ static void finish_tile(const struct blocks_job *j, const struct tile *t, float 
               a->dim_v, NULL, false);
 }
 
-/* Returns the keys [first, first + n) and their values; converts bf16 numbers to floats in `own`. */
+/* Returns the keys [first, first + n) and their values. If they are not floats, they are converted into
+ * `own`. */
 static struct block load_block(const struct blocks_job *j, int kv, int first, int n, float *own) {
     const struct attention *a = j->a;
     size_t size = dtype_bytes(a->kv);

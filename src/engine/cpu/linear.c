@@ -66,9 +66,9 @@ static void run_few(struct cpu *c, struct few_job *j) {
 
 /* ---- many rows: x is packed into panels of nr tokens, [in][nr] each. A task takes a block of output
  * features, converts their weights to float once and multiplies them with every panel. Tokens are the
- * vector lanes, so weights are only broadcast and need no transposition. If the CPU has bf16 instructions,
- * weights and activations are pairs of bf16 numbers instead: panels are [in / 2][nr] words, and "columns"
- * below means these words. Exact products always use floats. */
+ * vector lanes, so weights are only broadcast and need no transposition. If the kernels use bf16
+ * instructions and uses_pairs() allows it, weights and activations are pairs of bf16 numbers instead: panels
+ * are [in / 2][nr] words, and "columns" below means these words. Exact products always use floats. */
 struct gemm_job {
     const struct cpu *c;
     const struct linear *l;
