@@ -8,7 +8,7 @@ if [ -f "$COLLECTOR" ] && ! nm -D "$COLLECTOR" | grep -q __asan; then
         not_ok "the collector links only libc" "$(tr '\n' ' ' <"$work/needed")"
     else ok "the collector links only libc"; fi
     nm -D --defined-only "$COLLECTOR" | awk '{print $3}' | sort >"$work/exports"
-    printf '%s\n' InitializeInjection InitializeInjectionNvtx2 ncclProfiler_v2 ncclProfiler_v3 ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 >"$work/wanted"
+    printf '%s\n' InitializeInjection InitializeInjectionNvtx2 ncclProfiler_v2 ncclProfiler_v3 ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 ncclProfiler_v7 >"$work/wanted"
     check "the collector exports only the entry points of CUDA, NVTX and NCCL" diff "$work/wanted" "$work/exports"
 fi
 
