@@ -30,7 +30,7 @@ PQ_INC := $(addprefix -isystem ,$(wildcard /usr/include/postgresql))
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
         -Wformat=2 -Wno-format-nonliteral -Wvla -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
-CFLAGS ?= -O2 -g
+CFLAGS ?= $(if $(filter 1,$(SAN)),-O1,-O2) -g
 CPPFLAGS += -Isrc -I$(B) -D_GNU_SOURCE $(PQ_INC) $(if $(CUDA_INC),-isystem $(CUDA_INC))
 ALL_CFLAGS := -std=c11 $(CFLAGS) $(WARN) -fno-strict-aliasing
 ifeq ($(SAN),1)

@@ -7,7 +7,8 @@
 
 #define LOST_LIMIT 0.001 /* if a larger share of kernels is missing, idle time may be unrecorded work */
 
-/* A trace without stages gets a caveat if its kernels lie within a smaller share of its time. */
+/* If a trace has no stages and all its kernels lie within less than this share of its duration, it gets a
+ * caveat. */
 #define SPAN_LIMIT 0.5
 
 /* Overhead of the collector per launch and per kernel of a graph, measured on an H200 against an unprofiled

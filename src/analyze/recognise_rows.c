@@ -366,7 +366,8 @@ static void attention_overlap(const struct group *g, const struct pass *p, const
     }
 }
 
-/* Returns true if each layer runs an attention kernel for one query per request and one for prompts. */
+/* Returns true if the pass has, per layer, at least one attention kernel of decoding (one query per request)
+ * and at least one other attention kernel (prompts). */
 static bool both_attentions(const struct group *g, const struct pass *p) {
     size_t decode = 0, prompt = 0;
     for (size_t i = p->first_anchor; i < p->end; i++) {

@@ -112,11 +112,12 @@ static int print_comparison(const struct side *a, const struct side *b, const st
     return status;
 }
 
-/* Index ranges of the operands of A and B. Without --runs, a leading "--" only ends the options. */
+/* Index ranges of the operands of A and B */
 struct split {
     size_t a_from, a_n, b_from, b_n;
 };
 
+/* With --runs, "--" separates A from B. Without it, "--" is ignored: "-- A B" means "A B". */
 static bool split_operands(bool runs, size_t n, char **v, struct split *s) {
     size_t marker = 0;
     while (marker < n && strcmp(v[marker], "--") != 0) marker++;

@@ -157,8 +157,8 @@ static void zsh_text(struct strbuf *out, const char *text) {
     }
 }
 
-/* Writes '(-o --output)'{-o+,--output=}'[help]:DIR:_files'. The short and long form exclude each other,
- * except for list options. */
+/* Writes the names of an option for _arguments, up to the quote that opens the rest:
+ * '(-o --output)'{-o+,--output=}'. The short and long form exclude each other, except for list options. */
 static void zsh_names(struct strbuf *out, const struct opt *o) {
     const char *value = o->type == OPT_FLAG ? "" : "=", *joined = o->type == OPT_FLAG ? "" : "+";
     if (o->letter && o->type == OPT_LIST)

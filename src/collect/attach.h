@@ -45,7 +45,8 @@ bool attach_request_detach(void);
  * attach_detach_graphs() returns true if CUPTI was detached. */
 bool attach_can_detach_graphs(void);
 bool attach_detach_graphs(bool (*prepare)(void));
-void attach_kernels_disabled(void); /* while CUPTI is attached: a detach is no longer safe with graphs */
+/* Call this after kernel records were disabled: until the next attach, a detach is not safe with graphs. */
+void attach_kernels_disabled(void);
 void attach_note_graph_launch(void);
 /* Call this when the program has just synchronised with this stream, or with all streams of the context
  * (DEVICES_ALL_STREAMS). Detaches CUPTI if a detach was requested and is safe. */

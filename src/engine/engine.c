@@ -131,7 +131,7 @@ static int open_gguf_tokenizer(struct engine *e, const char *path, struct err *e
     int rc = 0;
     if (tokenizer_in_gguf(g)) {
         e->tokenizer = tokenizer_open_gguf(g, path, &e->no_tokenizer);
-        rc = e->tokenizer ? 1 : 0; /* prompt_ids work without a tokenizer */
+        rc = e->tokenizer ? 1 : 0; /* 0 is no error: a request with prompt_ids needs no tokenizer */
     }
     gguf_close(g);
     return rc;

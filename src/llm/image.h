@@ -32,8 +32,8 @@ enum llm_crop { LLM_CROP_MODE, LLM_CROP_ON, LLM_CROP_OFF }; /* LLM_CROP_MODE: as
 struct llm_image_opts {
     const char *mode;   /* DeepSeek-OCR: tiny, small, base, large, gundam (NULL: gundam) */
     uint64_t max_tiles; /* 0: default of the model */
-    /* DeepSeek-OCR. base_size: side of the global view of a cropped page. image_size: side of a tile, or
-     * of the only view. 0: as in the mode */
+    /* DeepSeek-OCR; 0: default of the mode. base_size: side of the global view if cropping is on. image_size:
+     * side of a tile; without cropping, side of the only view. */
     uint64_t base_size, image_size;
     enum llm_crop crop;
 };

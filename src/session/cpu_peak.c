@@ -104,7 +104,7 @@ static void *measure_thread(void *arg) {
     uint64_t from = clock_mono_ns(), end = from + (uint64_t)(w->seconds * 1e9), begin = thread_cpu_ns();
     double amount = 0;
     size_t passes = w->words ? MAX(CLOCK_BYTES / (w->words * 8), 1) : 1;
-    do { /* all threads run for the same time, so the sum of their rates is the rate of the machine */
+    do { /* all threads run for the same wall time, so that they load the machine together */
         if (a)
             gemm(w->kernels, a, a + na, a + na + nb);
         else

@@ -49,7 +49,7 @@ struct run {
     struct {
         const char **v;
         size_t n, cap;
-    } env; /* environment of the engine, NULL-terminated */
+    } env; /* "NAME=VALUE": set for the engine in addition to our environment; NULL-terminated */
     struct {
         char **v;
         size_t n, cap;
