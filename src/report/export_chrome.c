@@ -279,7 +279,7 @@ static void device_properties(struct chrome *c) {
 static void names(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
     for (size_t i = 0; i < tl->ndevices; i++) {
-        char label[200];
+        char label[256];
         uint32_t process = export_device_process(c->x, (uint32_t)i);
         char rank[32] = "";
         if (process != TIMELINE_NONE) snprintf(rank, sizeof rank, "rank %u: ", tl->processes[process].rank);

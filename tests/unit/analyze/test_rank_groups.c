@@ -13,7 +13,7 @@ static bool split(const char *rank, const char *world, const struct named_group 
                   struct rank_split *out, char *why, size_t cap) {
     struct timeline_builder *b = timeline_builder_open();
     const char *reason;
-    char key[32];
+    char key[48];
     timeline_builder_process(b, "a.ipt");
     timeline_builder_meta(b, "rank", rank);
     timeline_builder_meta(b, "world_size", world);

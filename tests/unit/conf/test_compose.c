@@ -115,7 +115,7 @@ TEST(interpolation_of_time_and_environment) {
 
 TEST(exponential_interpolation_is_limited) {
     const char *words[40];
-    char text[40][64];
+    char text[40][100];
     for (int i = 0; i < 38; i++) {
         snprintf(text[i], sizeof text[i], "+engine.load.k%d=${engine.load.k%d}${engine.load.k%d}", i + 1, i,
                  i);

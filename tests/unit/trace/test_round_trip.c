@@ -37,7 +37,7 @@ static void check_batch(const struct trace_batch *b, enum records_style style, u
 }
 
 static void round_trip(enum records_style style, bool store) {
-    char *path = trace_path(), name[16];
+    char *path = trace_path(), name[24];
     struct err err;
     struct trace_writer *w = trace_writer_open(path, &(struct trace_writer_options){ .store = store }, &err);
     CHECK(w != NULL);
