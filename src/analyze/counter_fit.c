@@ -7,6 +7,7 @@
 #include "analyze/counter_rows.h"
 #include "analyze/nnls.h"
 #include "base/die.h"
+#include "base/stats.h"
 #include "base/util.h"
 
 #define MAX_UNKNOWNS 512 /* if there are more classes, the least exposed ones share one unknown */
@@ -220,7 +221,7 @@ static double deviation(const struct fit *f) {
         double e = fabs(left_over(f, r));
         if (!isnan(e) && busy_fraction(f, r) >= BUSY) f->scratch[n++] = e;
     }
-    return n ? 1.4826 * nth(f->scratch, n, n / 2) : NAN;
+    return n ? STATS_MAD_TO_SIGMA * nth(f->scratch, n, n / 2) : NAN;
 }
 
 /* Reduces the weight of values whose residual is above both DEVIATIONS deviations and the highest rate of all

@@ -41,7 +41,7 @@ static size_t count_outliers(double *v, size_t n) {
     size_t outliers = 0;
     for (size_t i = 0; i < n; i++) v[i] = fabs(v[i] - median);
     qsort(v, n, sizeof *v, ascending);
-    double deviation = 1.4826 * stats_percentile(v, n, 0.5);
+    double deviation = STATS_MAD_TO_SIGMA * stats_percentile(v, n, 0.5);
     for (size_t i = 0; i < n && deviation > 0; i++) outliers += v[i] > outlier_limit(n) * deviation;
     return outliers;
 }

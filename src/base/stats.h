@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* standard deviation / median absolute deviation of a normal distribution */
+#define STATS_MAD_TO_SIGMA 1.4826
+
 /* fewest values for p99; with fewer, it would be close to the maximum */
 #define STATS_P99_LEAST 100
 

@@ -23,7 +23,6 @@
 #define BORDER_POINTS 64 /* a border moves by at most this many points */
 /* a point further than this many standard deviations from its line is an outlier */
 #define OUTLIER 6.0
-#define MAD_TO_SIGMA 1.4826 /* standard deviation / median absolute deviation of a normal distribution */
 #define MEDIAN_EXTRA 1.2533 /* standard error of a median / standard error of a mean */
 
 struct line {
@@ -44,7 +43,7 @@ static double noise_of(const struct clock_point *p, size_t n, double *work) {
         double between = (1 - w) * p[i - 1].difference_ns + w * p[i + 1].difference_ns;
         work[k++] = fabs(p[i].difference_ns - between) / sqrt(1 + w * w + (1 - w) * (1 - w));
     }
-    double sigma = k ? MAD_TO_SIGMA * stats_median_sorting(work, k) : 0;
+    double sigma = k ? STATS_MAD_TO_SIGMA * stats_median_sorting(work, k) : 0;
     return fmax(sigma, LEAST_NOISE_NS);
 }
 
@@ -165,7 +164,7 @@ static struct clock_line fit_piece(const struct clock_point *p, size_t n, double
     l.offset = out.offset_ns = stats_median_sorting(work, n);
     if (n < 2) return out;
     for (size_t i = 0; i < n; i++) work[i] = fabs(residual(&l, &p[i]));
-    double sigma = fmax(MAD_TO_SIGMA * stats_median_sorting(work, n), LEAST_NOISE_NS);
+    double sigma = fmax(STATS_MAD_TO_SIGMA * stats_median_sorting(work, n), LEAST_NOISE_NS);
     out.error_ns = fmax(sigma, fit_interval(p, n, out.at_ns, sigma));
     for (size_t i = 0; i < n; i++) out.outliers += fabs(residual(&l, &p[i])) > OUTLIER * sigma;
     return out;

@@ -101,7 +101,7 @@ static size_t split_groups(struct rank_digest *const *digests, size_t n, uint32_
         struct ends *e = &differences[i];
         struct stats s = stats_of(e->v, e->n);
         for (size_t k = 0; k < e->n; k++) e->v[k] = fabs(e->v[k] - s.median);
-        double scatter = e->n ? 1.4826 * stats_median_sorting(e->v, e->n) : 0;
+        double scatter = e->n ? STATS_MAD_TO_SIGMA * stats_median_sorting(e->v, e->n) : 0;
         if (e->n >= SPLIT_POINTS && fabs(s.median) > fmax(SPLIT_LEAST_NS, 10 * scatter))
             group_of[i] = (uint32_t)ngroups++;
         free(e->v);

@@ -87,9 +87,6 @@ static void add_present(struct rank_job *job, const struct rank_digest *d, uint3
 
 static void add_ranks(struct rank_job *job) {
     struct job_owner *o = job_owner(job);
-    uint32_t highest = 0;
-    for (size_t i = 0; i < o->n; i++)
-        if (o->digests[i]->rank != RANK_NONE) highest = MAX(highest, o->digests[i]->rank);
     /* a damaged or hostile file may name a huge world size: no rows are allocated for its missing ranks */
     size_t world = job->world_size != RANK_NONE && job->world_size <= 1u << 20 ? job->world_size : 0;
     size_t rows = MAX(world, o->n);

@@ -386,12 +386,10 @@ static char *ranks_text(const struct rank_communicator *c) {
 /* Returns the mean exposed moving time of a collective per step of a rank. NaN: no steps. */
 static double exposed_move_ns(const struct rank_job *job, const struct rank_collective *c, uint32_t stage) {
     const struct rank_communicator *comm = &job->communicators[c->communicator];
-    double steps = 0, n = 0, wait = isnan(c->wait_ns) ? 0 : c->wait_ns;
+    double steps = 0, wait = isnan(c->wait_ns) ? 0 : c->wait_ns;
     for (size_t i = 0; i < comm->nranks; i++) {
         const struct rank_row *row = rank_job_find(job, comm->ranks[i]);
-        if (!row) continue;
-        steps += (double)rank_job_cell(job, (size_t)(row - job->ranks), stage)->occurrences;
-        n++;
+        if (row) steps += (double)rank_job_cell(job, (size_t)(row - job->ranks), stage)->occurrences;
     }
     return steps > 0 ? (c->exposed_ns - wait) / steps : NAN;
 }

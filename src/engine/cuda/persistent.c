@@ -54,10 +54,13 @@ static const char *why_not(const struct cuda *c, const struct decode_plan *p) {
     return c->sms < FEWEST_BLOCKS ? "the GPU has too few multiprocessors" : NULL;
 }
 
+/* Routed and shared experts of a layer; a dense layer is stored as P_SLOTS experts. */
+static size_t experts_of(const struct decode_layer *l) {
+    return l->router ? P_EXPERTS + P_SLOTS - P_CHOSEN : P_SLOTS;
+}
 static size_t bytes_of_layer(const struct decode_layer *l) {
-    size_t experts = l->router ? P_EXPERTS + P_SLOTS - P_CHOSEN : P_SLOTS;
     return (size_t)P_QKV_BYTES + P_OUT_BYTES + (l->router ? P_ROUTER_BYTES : 0) +
-           experts * (P_UP_BYTES + (size_t)P_DOWN_BYTES);
+           experts_of(l) * (P_UP_BYTES + (size_t)P_DOWN_BYTES);
 }
 static size_t bytes_of(const struct decode_plan *p) {
     size_t n = (size_t)p->vocab * P_HIDDEN * 2;
@@ -134,7 +137,7 @@ static void store_attention(struct cuda_persistent *p, const struct decode_layer
 }
 
 static struct persistent_layer store_layer(struct cuda_persistent *p, const struct decode_layer *l) {
-    int experts = l->router ? P_EXPERTS + P_SLOTS - P_CHOSEN : P_SLOTS;
+    int experts = (int)experts_of(l);
     char *qkv = take(p, P_QKV_BYTES), *out = take(p, P_OUT_BYTES),
          *router = l->router ? take(p, P_ROUTER_BYTES) : NULL, *up = take(p, (size_t)experts * P_UP_BYTES),
          *down = take(p, (size_t)experts * P_DOWN_BYTES);
@@ -207,7 +210,10 @@ static bool allocate(struct cuda_persistent *p, const struct decode_plan *plan, 
     }
     p->host = host;
     memset(p->host, 0, sizeof *p->host);
-    if (d->host_pointer(&there, host, 0) != CU_OK) return false;
+    if (d->host_pointer(&there, host, 0) != CU_OK) {
+        snprintf(why, room, "the GPU cannot read host memory");
+        return false;
+    }
     p->args.host_stop = (const int *)(uintptr_t)there;
     p->args.fault = (void *)(uintptr_t)(there + offsetof(struct shared_state, fault));
     return true;
@@ -352,7 +358,9 @@ void cuda_persistent_print_times(struct cuda_persistent *p) {
             double sum = 0, least = 1e30, most = 0;
             for (int b = 0; b < p->c->sms; b++) {
                 double t = (double)v[(size_t)b * P_PHASES + i] / 1e3 / (double)p->steps;
-                sum += t, least = MIN(least, t), most = MAX(most, t);
+                sum += t;
+                least = MIN(least, t);
+                most = MAX(most, t);
             }
             fprintf(stderr, "  %-14s %7.2f  %7.2f  %7.2f\n", phases[i], sum / p->c->sms, least, most);
         }
