@@ -38,14 +38,15 @@ static void measure(struct rank_operands *o) {
 
 int rank_operands_open(struct rank_operands *o, const char *const *operands, size_t n,
                        const struct rank_options *options, struct err *err) {
+    struct rank_filter filter = { .threads = options ? options->threads : 0 };
     struct err why;
     *o = (struct rank_operands){ 0 };
     /* not an error: the caller handles runs without traces, and several runs that are not one job */
-    if (rank_inputs_find(&o->inputs, operands, n, &(struct rank_filter){ 0 }, &why) < 0) return 0;
+    if (rank_inputs_find(&o->inputs, operands, n, &filter, &why) < 0) return 0;
     o->ranks = o->inputs.n;
     if (o->ranks < 2) return 0;
     measure(o);
-    if (rank_job_load(&o->job, operands, n, options, err) < 0) {
+    if (rank_job_load_inputs(&o->job, &o->inputs, options, err) < 0) {
         rank_inputs_free(&o->inputs);
         o->ranks = 0;
         return -1;

@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/parallel.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "ranks/digest.h"
@@ -77,10 +78,11 @@ struct facts {
     char *job; /* NULL: unknown */
     bool has_kernels, has_power;
     struct strlist devices;     /* uuids of the GPUs that the trace describes */
-    struct rank_digest *digest; /* NULL: the file is a trace */
+    struct rank_digest *digest; /* NULL: the file is a trace, or the digest was taken */
 };
 
 static void free_facts(struct facts *x) {
+    rank_digest_free(x->digest);
     free(x->job);
     strlist_free(&x->devices);
 }
@@ -176,29 +178,58 @@ static int add_trace(struct finder *f, const char *path, const struct facts *x) 
     return 0;
 }
 
-static int add_digest(struct finder *f, const char *path, const struct facts *x) {
+static int add_digest(struct finder *f, const char *path, struct facts *x) {
     struct rank_input *r = input_of(f->in, x->rank);
     if (r->digest)
         return err_set(f->err, "two digests of rank %u: %s and %s; give only one of them", x->rank, r->digest,
                        path);
     r->digest = xstrdup(path);
     r->loaded = x->digest;
+    x->digest = NULL;
     r->has_kernels = true;
     return 0;
 }
 
-static int add_file(struct finder *f, const char *path, bool is_digest) {
-    struct facts x = { 0 };
-    struct err err;
-    int rc = is_digest ? digest_facts(path, &x, &err) : trace_facts(path, &x, &err);
-    if (rc < 0) {
-        strlist_add(&f->in->problems, "%s", err.msg);
-        return 0;
+/* Files to read, shared by the threads. */
+struct reading {
+    char *const *paths; /* [n] */
+    bool are_digests;
+    struct facts *facts;  /* [n] */
+    struct err *problems; /* [n]; valid if failed[i] */
+    bool *failed;         /* [n] */
+};
+
+static void read_file(void *arg, size_t i) {
+    struct reading *r = arg;
+    int rc = r->are_digests ? digest_facts(r->paths[i], &r->facts[i], &r->problems[i])
+                            : trace_facts(r->paths[i], &r->facts[i], &r->problems[i]);
+    r->failed[i] = rc < 0;
+}
+
+static int add_facts(struct finder *f, const char *path, bool is_digest, struct facts *x) {
+    if (check_facts(f, x, path) < 0) return -1;
+    return is_digest ? add_digest(f, path, x) : add_trace(f, path, x);
+}
+
+/* Reads n files on several threads, then adds them in their order. */
+static int add_files(struct finder *f, char *const *paths, size_t n, bool are_digests, unsigned threads) {
+    struct reading r = { .paths = paths,
+                         .are_digests = are_digests,
+                         .facts = xcalloc(n + 1, sizeof *r.facts),
+                         .problems = xcalloc(n + 1, sizeof *r.problems),
+                         .failed = xcalloc(n + 1, sizeof *r.failed) };
+    int rc = 0;
+    parallel_for(n, threads, read_file, &r);
+    for (size_t i = 0; i < n; i++) {
+        if (r.failed[i])
+            strlist_add(&f->in->problems, "%s", r.problems[i].msg);
+        else if (rc == 0)
+            rc = add_facts(f, paths[i], are_digests, &r.facts[i]);
+        free_facts(&r.facts[i]);
     }
-    rc = check_facts(f, &x, path);
-    if (rc == 0) rc = is_digest ? add_digest(f, path, &x) : add_trace(f, path, &x);
-    if (rc < 0) rank_digest_free(x.digest);
-    free_facts(&x);
+    free(r.facts);
+    free(r.problems);
+    free(r.failed);
     return rc;
 }
 
@@ -287,7 +318,17 @@ static int settle_unranked(struct finder *f) {
 }
 
 static bool is_in_part(const struct rank_filter *filter, size_t i) {
-    return !filter || !filter->parts || i % filter->parts == filter->part;
+    return !filter->parts || i % filter->parts == filter->part;
+}
+
+static int add_traces(struct finder *f, const struct rank_filter *filter) {
+    char **paths = xcalloc(f->traces.n + 1, sizeof *paths);
+    size_t n = 0;
+    for (size_t i = 0; i < f->traces.n; i++)
+        if (is_in_part(filter, i)) paths[n++] = f->traces.v[i];
+    int rc = add_files(f, paths, n, false, filter->threads);
+    free(paths);
+    return rc;
 }
 
 int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t n,
@@ -296,11 +337,10 @@ int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t
     int rc = 0;
     *in = (struct rank_inputs){ .world_size = RANK_NONE };
     for (size_t i = 0; i < n && rc == 0; i++) rc = add_operand(&f, operands[i]);
-    if (filter && filter->traces_only) strlist_free(&f.digests);
+    if (filter->traces_only) strlist_free(&f.digests);
     take_power_files(&f);
-    for (size_t i = 0; i < f.digests.n && rc == 0; i++) rc = add_file(&f, f.digests.v[i], true);
-    for (size_t i = 0; i < f.traces.n && rc == 0; i++)
-        if (is_in_part(filter, i)) rc = add_file(&f, f.traces.v[i], false);
+    if (rc == 0) rc = add_files(&f, f.digests.v, f.digests.n, true, filter->threads);
+    if (rc == 0) rc = add_traces(&f, filter);
     if (in->n) qsort(in->v, in->n, sizeof *in->v, by_rank);
     in->files = f.digests.n + f.traces.n;
     if (rc == 0 && (in->n || in->problems.n || !in->files || is_in_part(filter, 0))) rc = settle_unranked(&f);

@@ -29,15 +29,19 @@ struct rank_inputs {
     size_t files;
 };
 
-/* Which files to use. NULL or all zero: all files. */
+/* Which files to use. All zero: all files. */
 struct rank_filter {
     bool traces_only;     /* ignore digests */
     uint32_t part, parts; /* use only traces i with i % parts == part; parts 0: all traces */
+    unsigned threads;     /* files to read at the same time; 0: one per processor */
 };
 /* Operands as in rank_job_load(). Returns -1 if they belong to different jobs, if a rank has two digests or
  * two traces with GPU work, or if no file is usable. A filter that excludes all files is not an error. */
 int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t n,
                      const struct rank_filter *filter, struct err *err);
 void rank_inputs_free(struct rank_inputs *in);
+/* rank_job_load() for files that were found before. Takes the digests in `loaded` from the inputs. */
+int rank_job_load_inputs(struct rank_job *job, struct rank_inputs *in, const struct rank_options *options,
+                         struct err *err);
 
 #endif

@@ -2,10 +2,10 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "base/util.h"
 #include "ranks/inputs.h"
@@ -17,13 +17,13 @@
 #define COLLECTIVES_LEAST 1024
 #define COLLECTIVES_MOST 65536
 
-/* Ranks to reduce, shared by the workers. */
+/* Ranks to reduce, shared by the threads. */
 struct digest_work {
     struct rank_inputs *in;
     struct rank_digest **digests; /* [in->n]; NULL: failed */
     struct digest_limits limits;
     pthread_mutex_t lock; /* protects the fields below */
-    size_t next, done;
+    size_t done;
     struct strlist problems;
 };
 
@@ -44,37 +44,25 @@ static void resolve_traces(struct rank_digest *d) {
     d->ntraces = n;
 }
 
-static void *reduce_ranks(void *arg) {
+static void reduce_rank(void *arg, size_t i) {
     struct digest_work *w = arg;
-    for (;;) {
-        pthread_mutex_lock(&w->lock);
-        size_t i = w->next++;
-        pthread_mutex_unlock(&w->lock);
-        if (i >= w->in->n) return NULL;
-        struct rank_input *r = &w->in->v[i];
-        struct err err;
-        struct rank_digest *d = r->loaded;
-        r->loaded = NULL;
-        if (d)
-            resolve_traces(d);
-        else
-            d = rank_digest_make((const char *const *)r->traces.v, r->traces.n, &w->limits, &err);
-        pthread_mutex_lock(&w->lock);
-        w->digests[i] = d;
-        if (!d) strlist_add(&w->problems, "%s", err.msg);
-        progress_update(++w->done);
-        pthread_mutex_unlock(&w->lock);
-    }
+    struct rank_input *r = &w->in->v[i];
+    struct err err;
+    struct rank_digest *d = r->loaded;
+    r->loaded = NULL;
+    if (d)
+        resolve_traces(d);
+    else
+        d = rank_digest_make((const char *const *)r->traces.v, r->traces.n, &w->limits, &err);
+    pthread_mutex_lock(&w->lock);
+    w->digests[i] = d;
+    if (!d) strlist_add(&w->problems, "%s", err.msg);
+    progress_update(++w->done);
+    pthread_mutex_unlock(&w->lock);
 }
 
 static size_t collectives_per_rank(size_t ranks) {
     return MAX(COLLECTIVES_LEAST, MIN(COLLECTIVES_MOST, COLLECTIVES_IN_MEMORY / ranks));
-}
-
-static unsigned worker_count(const struct rank_options *o, size_t ranks) {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t n = o && o->threads ? o->threads : processors > 0 ? (size_t)processors : 1;
-    return (unsigned)MAX(1, MIN(n, MIN(ranks, 256)));
 }
 
 /* Large blocks are mapped and unmapped one by one. By default, glibc keeps freed blocks of up to 32 MB per
@@ -85,36 +73,24 @@ static void return_freed_blocks(void) {
 #endif
 }
 
-/* Runs reduce_ranks() on several threads. The calling thread is one of them, so no other thread is
- * required. */
-static void run_workers(struct digest_work *w, unsigned workers) {
-    pthread_t threads[256];
-    unsigned started = 0;
-    while (started + 1 < workers && pthread_create(&threads[started], NULL, reduce_ranks, w) == 0) started++;
-    reduce_ranks(w);
-    for (unsigned i = 0; i < started; i++) pthread_join(threads[i], NULL);
-}
-
-int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
-                  const struct rank_options *options, struct err *err) {
-    struct rank_inputs in;
-    *job = (struct rank_job){ 0 };
-    if (rank_inputs_find(&in, operands, n, NULL, err) < 0) return -1;
-    struct digest_work w = { .in = &in,
-                             .digests = xcalloc(in.n + 1, sizeof *w.digests),
-                             .limits = { options, collectives_per_rank(in.n) },
+int rank_job_load_inputs(struct rank_job *job, struct rank_inputs *in, const struct rank_options *options,
+                         struct err *err) {
+    struct digest_work w = { .in = in,
+                             .digests = xcalloc(in->n + 1, sizeof *w.digests),
+                             .limits = { options, collectives_per_rank(in->n) },
                              .lock = PTHREAD_MUTEX_INITIALIZER };
+    *job = (struct rank_job){ 0 };
     return_freed_blocks();
-    progress_start("reading ranks", "ranks", in.n);
-    run_workers(&w, worker_count(options, in.n));
+    progress_start("reading ranks", "ranks", in->n);
+    parallel_for(in->n, options ? options->threads : 0, reduce_rank, &w);
     progress_finish();
     size_t kept = 0;
-    for (size_t i = 0; i < in.n; i++)
+    for (size_t i = 0; i < in->n; i++)
         if (w.digests[i]) w.digests[kept++] = w.digests[i];
     int rc = 0;
     if (kept) {
-        job_build(job, w.digests, kept, in.world_size);
-        for (size_t i = 0; i < in.problems.n; i++) job_problem(job, "%s", in.problems.v[i]);
+        job_build(job, w.digests, kept, in->world_size);
+        for (size_t i = 0; i < in->problems.n; i++) job_problem(job, "%s", in->problems.v[i]);
         for (size_t i = 0; i < w.problems.n; i++) job_problem(job, "%s", w.problems.v[i]);
         job->problems = (const char *const *)job_owner(job)->problems.v;
         job->nproblems = job_owner(job)->problems.n;
@@ -123,6 +99,16 @@ int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
         free(w.digests);
     }
     strlist_free(&w.problems);
+    return rc;
+}
+
+int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
+                  const struct rank_options *options, struct err *err) {
+    struct rank_filter filter = { .threads = options ? options->threads : 0 };
+    struct rank_inputs in;
+    *job = (struct rank_job){ 0 };
+    if (rank_inputs_find(&in, operands, n, &filter, err) < 0) return -1;
+    int rc = rank_job_load_inputs(job, &in, options, err);
     rank_inputs_free(&in);
     return rc;
 }
