@@ -2,10 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -16,16 +13,13 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
-#include "base/jsonr.h"
-#include "base/jsonw.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/strlist.h"
 #include "base/util.h"
 #include "base/vec.h"
-#include "serve/api.h"
 #include "serve/job_request.h"
-#include "serve/run_json.h"
+#include "serve/jobs_internal.h"
 #include "serve/server.h"
 
 #define JOBS HISTORY_PRIVATE "/jobs"
@@ -51,7 +45,7 @@ struct jobs {
     atomic_bool stopping;
 };
 
-static char *job_log_path(const struct history *h, const char *run_id) {
+char *job_log_path(const struct history *h, const char *run_id) {
     return xasprintf("%s/" JOBS "/%s.log", h->root, run_id);
 }
 
@@ -265,273 +259,4 @@ void jobs_stop(struct jobs *jobs) {
     free(jobs->running.v);
     close(jobs->lock_fd);
     free(jobs);
-}
-
-/* ---- handlers */
-
-static bool jobs_allowed(struct request *q) {
-    const struct server *s = http_user(q);
-    if (s->jobs) return true;
-    http_problem(q, 403, "this server does not run jobs; start it with --allow-jobs");
-    return false;
-}
-
-#define JOB_COLUMNS "run_id, state, device, request, message, attempts, created_ns, started_ns, ended_ns"
-
-static void write_job(struct jsonw *j, const struct history *h, const struct db_result *r, size_t row) {
-    struct strbuf dir = STRBUF_INIT;
-    struct err ignored;
-    jsonw_object(j);
-    jsonw_kstr(j, "run_id", db_cell(r, row, 0));
-    jsonw_kstr(j, "status", db_cell(r, row, 1));
-    strbuf_addf(&dir, "%s/%s", h->root, db_cell(r, row, 0));
-    jsonw_kstr(j, "artifacts_dir", dir.buf);
-    strbuf_free(&dir);
-    jsonw_kstr(j, "device", db_cell(r, row, 2));
-    jsonw_kstr(j, "message", db_cell(r, row, 4));
-    jsonw_ku64(j, "attempts", (uint64_t)db_cell_int(r, row, 5));
-    run_json_time(j, "created", db_cell_int(r, row, 6));
-    run_json_time(j, "started", db_cell_int(r, row, 7));
-    run_json_time(j, "ended", db_cell_int(r, row, 8));
-    jsonw_kobject(j, "request");
-    json_t *request = jsonr_load_text(db_cell(r, row, 3), strlen(db_cell(r, row, 3)), "request", &ignored);
-    job_write_request(j, request);
-    json_decref(request);
-    jsonw_end(j);
-    jsonw_end(j);
-}
-
-static int find_job(struct history *h, const char *run_id, struct db_result *r, struct err *err) {
-    struct db_args args = { 0 };
-    db_text(&args, run_id);
-    db_text(&args, h->store);
-    return database_query(h->db, "SELECT " JOB_COLUMNS " FROM jobs WHERE run_id = $1 AND store = $2", &args,
-                          r, err);
-}
-
-static void answer_job(struct request *q, struct history *h, const char *run_id, unsigned status) {
-    struct db_result r;
-    struct err err;
-    struct jsonw j;
-    if (find_job(h, run_id, &r, &err) < 0) {
-        request_database_failed(q, &err);
-        return;
-    }
-    if (r.rows == 0)
-        http_problem(q, 404, "no job '%s'", run_id);
-    else {
-        http_json(q, status, "");
-        jsonw_start(&j, &q->out, JSONW_COMPACT);
-        write_job(&j, h, &r, 0);
-        jsonw_finish(&j);
-        q->no_store = true;
-    }
-    db_result_free(&r);
-}
-
-static int insert_job(struct history *h, const char *run_id, const char *device, const char *request,
-                      struct err *err) {
-    struct db_args args = { 0 };
-    db_text(&args, run_id);
-    db_text(&args, h->store);
-    db_text(&args, device);
-    db_text(&args, request);
-    db_int(&args, (int64_t)clock_wall_ns());
-    return database_query(
-        h->db,
-        "INSERT INTO jobs (run_id, store, state, device, request, attempts, created_ns) VALUES "
-        "($1, $2, 'queued', $3, $4, 0, $5)",
-        &args, NULL, err);
-}
-
-static void queue_job(struct request *q, struct history *h, const json_t *root) {
-    struct err err;
-    char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
-    const char *device = jsonr_text(root, "device");
-    char *run_id = job_new_id();
-    if (insert_job(h, run_id, device ? device : "auto", text, &err) < 0)
-        request_database_failed(q, &err);
-    else {
-        answer_job(q, h, run_id, 202);
-        char *location = xasprintf("/api/v1/profiles/%s", run_id);
-        http_add_header(q, "Location", location);
-        free(location);
-    }
-    free(run_id);
-    free(text);
-}
-
-void api_post_profile(struct request *q) {
-    struct err err;
-    const struct server *s = http_user(q);
-    if (!jobs_allowed(q)) return;
-    json_t *root = jsonr_load_text(q->body.buf, q->body.len, "body", &err);
-    if (!root)
-        http_problem(q, 400, "%s", err.msg);
-    else if (job_check(root, s->o.job_roots, s->o.njob_roots, &err) < 0)
-        http_problem(q, 422, "%s", err.msg);
-    else {
-        struct history *h = request_history(q);
-        if (h) queue_job(q, h, root);
-        if (h) request_done(q, h);
-    }
-    json_decref(root);
-}
-
-void api_list_profiles(struct request *q) {
-    struct db_args args = { 0 };
-    struct db_result r;
-    struct err err;
-    struct jsonw j;
-    struct history *h = request_history(q);
-    if (!h) return;
-    db_text(&args, h->store);
-    if (database_query(h->db, "SELECT " JOB_COLUMNS " FROM jobs WHERE store = $1 ORDER BY id DESC LIMIT 200",
-                       &args, &r, &err) < 0)
-        request_database_failed(q, &err);
-    else {
-        http_json(q, 200, "");
-        jsonw_start(&j, &q->out, JSONW_COMPACT);
-        jsonw_object(&j);
-        jsonw_karray(&j, "profiles");
-        for (size_t i = 0; i < r.rows; i++) write_job(&j, h, &r, i);
-        jsonw_end(&j);
-        jsonw_end(&j);
-        jsonw_finish(&j);
-        q->no_store = true;
-        db_result_free(&r);
-    }
-    request_done(q, h);
-}
-
-void api_get_profile(struct request *q) {
-    struct history *h = request_history(q);
-    if (!h) return;
-    answer_job(q, h, q->arguments[0], 200);
-    request_done(q, h);
-}
-
-void api_profile_artifacts(struct request *q) {
-    struct db_result r;
-    struct err err;
-    struct history *h = request_history(q);
-    if (!h) return;
-    if (find_job(h, q->arguments[0], &r, &err) < 0)
-        request_database_failed(q, &err);
-    else if (r.rows == 0)
-        http_problem(q, 404, "no job '%s'", q->arguments[0]);
-    else {
-        char *dir = file_join(h->root, db_cell(&r, 0, 0));
-        api_answer_artifacts(q, db_cell(&r, 0, 0), dir);
-        q->no_store = true;
-        free(dir);
-    }
-    db_result_free(&r);
-    request_done(q, h);
-}
-
-/* A queued job is cancelled at once. A running job is asked to stop and can write its report; it is killed
- * after KILL_NS. */
-void api_cancel_profile(struct request *q) {
-    struct db_args args = { 0 };
-    struct err err;
-    if (!jobs_allowed(q)) return;
-    struct history *h = request_history(q);
-    if (!h) return;
-    db_text(&args, q->arguments[0]);
-    db_text(&args, h->store);
-    if (database_query(
-            h->db,
-            "UPDATE jobs SET state = CASE state WHEN 'queued' THEN 'cancelled' ELSE 'cancelling' END "
-            "WHERE run_id = $1 AND store = $2 AND state IN ('queued', 'running')",
-            &args, NULL, &err) < 0)
-        request_database_failed(q, &err);
-    else
-        answer_job(q, h, q->arguments[0], 202);
-    request_done(q, h);
-}
-
-/* ---- events */
-
-struct events {
-    struct server *s;
-    char *run_id;
-    char last[24]; /* the state that was sent last */
-    long position; /* offset in the log */
-};
-
-static void free_events(void *context) {
-    struct events *e = context;
-    free(e->run_id);
-    free(e);
-}
-
-static bool state_has_ended(const char *state) {
-    return strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
-}
-
-/* Sends the new complete lines of the log. A line may also end with a carriage return (progress display); of
- * several such lines that are read together, only the first is sent. */
-static void add_log(struct events *e, const struct history *h, struct strbuf *out) {
-    char *path = job_log_path(h, e->run_id), line[2048];
-    FILE *f = fopen(path, "re");
-    if (f && fseek(f, e->position, SEEK_SET) == 0)
-        while (out->len < 65536 && fgets(line, sizeof line, f)) {
-            size_t n = strcspn(line, "\r\n");
-            if (!line[n] && strlen(line) + 1 < sizeof line) break; /* not complete yet */
-            strbuf_addstr(out, "event: log\ndata: ");
-            strbuf_add_printable(out, line, n);
-            strbuf_addstr(out, "\n\n");
-            e->position = ftell(f);
-        }
-    if (f) fclose(f);
-    free(path);
-}
-
-static void add_state(struct events *e, const struct db_result *r, struct strbuf *out) {
-    struct jsonw j;
-    strbuf_addstr(out, "event: status\ndata: ");
-    jsonw_start(&j, out, JSONW_COMPACT);
-    jsonw_object(&j);
-    jsonw_kstr(&j, "run_id", e->run_id);
-    jsonw_kstr(&j, "status", db_cell(r, 0, 1));
-    jsonw_kstr(&j, "message", db_cell(r, 0, 4));
-    jsonw_end(&j);
-    jsonw_finish(&j);
-    strbuf_addstr(out, "\n\n");
-    snprintf(e->last, sizeof e->last, "%s", db_cell(r, 0, 1));
-}
-
-static bool more_events(void *context, struct strbuf *out) {
-    struct events *e = context;
-    struct db_result r;
-    struct err err;
-    struct history *h = server_take(e->s, &err);
-    if (!h) return false;
-    bool more = false;
-    if (find_job(h, e->run_id, &r, &err) == 0) {
-        if (r.rows) {
-            add_log(e, h, out);
-            if (strcmp(e->last, db_cell(&r, 0, 1)) != 0) add_state(e, &r, out);
-            more = !state_has_ended(db_cell(&r, 0, 1));
-        }
-        db_result_free(&r);
-    }
-    server_give(e->s, h);
-    return more;
-}
-
-void api_profile_events(struct request *q) {
-    struct history *h = request_history(q);
-    if (!h) return;
-    answer_job(q, h, q->arguments[0], 200);
-    request_done(q, h);
-    if (q->status != 200) return;
-    struct events *e = xcalloc(1, sizeof *e);
-    e->s = http_user(q);
-    e->run_id = xstrdup(q->arguments[0]);
-    q->stream = xcalloc(1, sizeof *q->stream);
-    *q->stream = (struct http_stream){ more_events, free_events, e };
-    q->type = "text/event-stream";
-    q->no_store = true;
 }
