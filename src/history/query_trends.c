@@ -200,13 +200,14 @@ void history_findings_free(struct history_findings *list) {
 int history_machines(struct history *h, struct history_machines *out, struct err *err) {
     struct db_result r;
     *out = (struct history_machines){ 0 };
+    /* Of several runs with the same start time, the one that was indexed last is the last run. */
     if (database_query(
             h->db,
-            "SELECT NULLIF(g.host, ''), NULLIF(g.device, ''), g.runs, g.last_ns, MIN(r.name), MIN(r.version) "
+            "SELECT NULLIF(g.host, ''), NULLIF(g.device, ''), g.runs, g.last_ns, r.name, r.version "
             "FROM (SELECT host, device, SUM(runs) AS runs, MAX(last_ns) AS last_ns FROM run_groups GROUP BY "
-            "host, device) g JOIN runs r ON r.started_ns = g.last_ns AND COALESCE(r.host, '') = g.host AND "
-            "COALESCE(r.device, '') = g.device GROUP BY g.host, g.device, g.runs, g.last_ns "
-            "ORDER BY g.last_ns DESC LIMIT 1000",
+            "host, device) g JOIN runs r ON r.id = (SELECT MAX(m.id) FROM runs m WHERE m.started_ns = "
+            "g.last_ns AND COALESCE(m.host, '') = g.host AND COALESCE(m.device, '') = g.device) "
+            "ORDER BY g.last_ns DESC, g.host, g.device LIMIT 1000",
             NULL, &r, err) < 0)
         return -1;
     for (size_t i = 0; i < r.rows; i++) {

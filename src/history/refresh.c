@@ -39,7 +39,7 @@ struct refresh {
         size_t n, cap;
     } known;
     size_t in_batch;
-    struct strlist rejected; /* paths of runs that the database did not accept */
+    size_t rejected; /* runs that the database did not accept */
     struct err *err;
 };
 
@@ -94,25 +94,31 @@ static int close_batch(struct refresh *f) {
     return database_commit(f->h->db, f->err);
 }
 
-static bool is_rejected(const struct refresh *f, const char *path) {
-    for (size_t i = 0; i < f->rejected.n; i++)
-        if (strcmp(f->rejected.v[i], path) == 0) return true;
-    return false;
+/* Writes the rows of one run. If the database does not accept them, the transaction goes back to the state
+ * before this run and continues without it. Returns -1 if that is not possible, for example because the
+ * connection was lost, or if too many runs were rejected. */
+static int write_or_skip(struct refresh *f, const char *path, const struct run_record *r, bool *written) {
+    struct err ignored;
+    if (database_query(f->h->db, "SAVEPOINT one_run", NULL, NULL, f->err) < 0) return -1;
+    const char *name = file_basename(*path ? path : f->h->root);
+    *written = history_write(f->h, path, name, r, NULL, f->err) == 0;
+    if (*written) return database_query(f->h->db, "RELEASE SAVEPOINT one_run", NULL, NULL, f->err);
+    if (database_query(f->h->db, "ROLLBACK TO SAVEPOINT one_run", NULL, NULL, &ignored) < 0) return -1;
+    if (++f->rejected == REJECTED_MAX) return -1;
+    strlist_add(&f->counts->problems, "%s: %s", path, f->err->msg);
+    return 0;
 }
 
 static int index_run(struct refresh *f, const char *path, const struct known_run *known) {
     struct run_record r;
     struct err problem;
-    if (is_rejected(f, path)) return 0;
+    bool written = false;
     char *dir = history_folder(f->h, path);
     if (run_record_read(&r, dir, &problem) < 0) strlist_add(&f->counts->problems, "%s", problem.msg);
     int rc = open_batch(f);
-    if (rc == 0) {
-        rc = history_write(f->h, path, file_basename(*path ? path : f->h->root), &r, NULL, f->err);
-        if (rc < 0) strlist_add(&f->rejected, "%s", path);
-    }
+    if (rc == 0) rc = write_or_skip(f, path, &r, &written);
+    if (written) *(known ? &f->counts->updated : &f->counts->added) += 1;
     if (rc == 0 && f->in_batch >= BATCH) rc = close_batch(f);
-    *(known ? &f->counts->updated : &f->counts->added) += 1;
     run_record_free(&r);
     free(dir);
     return rc;
@@ -278,18 +284,15 @@ static int revisit_unfinished(struct refresh *f) {
     return rc;
 }
 
-static void forget_known(struct refresh *f) {
+static void free_known(struct refresh *f) {
     for (size_t i = 0; i < f->known.n; i++) free(f->known.v[i].path);
     free(f->known.v);
-    f->known.v = NULL;
-    f->known.n = f->known.cap = 0;
 }
 
-static int refresh_once(struct refresh *f) {
+static int refresh_all(struct refresh *f) {
     struct db_args args = { 0 };
     struct db_result folders;
     db_text(&args, f->h->store);
-    f->in_batch = 0;
     if (database_query(f->h->db, "SELECT path, mtime_ns FROM folders WHERE store = $1", &args, &folders,
                        f->err) < 0)
         return -1;
@@ -300,31 +303,21 @@ static int refresh_once(struct refresh *f) {
     else
         database_rollback(f->h->db);
     db_result_free(&folders);
-    forget_known(f);
+    free_known(f);
     return rc;
 }
 
 int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
                     struct err *err) {
     struct refresh f = { .h = h, .counts = counts, .scan = scan, .err = err };
-    size_t rejected;
-    int rc;
     *counts = (struct history_counts){ 0 };
     progress_start("indexing", "runs", 0);
-    /* A run that the database does not accept must not prevent the others: the index starts again
-     * without it. */
-    do {
-        rejected = f.rejected.n;
-        rc = refresh_once(&f);
-        if (f.rejected.n > rejected)
-            strlist_add(&counts->problems, "%s: %s", f.rejected.v[rejected], err->msg);
-    } while (rc < 0 && f.rejected.n > rejected && f.rejected.n < REJECTED_MAX);
+    int rc = refresh_all(&f);
     if (rc == 0 && counts->added + counts->updated >= MANY_RUNS && database_is_postgres(h->db)) {
         struct err ignored;
         database_query(h->db, "ANALYZE", NULL, NULL, &ignored);
     }
     progress_finish();
-    strlist_free(&f.rejected);
     return rc;
 }
 

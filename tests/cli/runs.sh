@@ -81,6 +81,16 @@ suite() {
     expect "$db: a damaged metrics.json is reported, and the run stays listed" 0 err 'alpha/metrics.json' out '^alpha .*incomplete'
 }
 
+# rejected NAME ROOT OPTIONS...: the table of runs refuses the model "refused"
+rejected() {
+    db=$1 root=$2
+    shift 2
+    for i in 1 2 3; do metrics "$root/new-$i" new-$i "$([ $i = 2 ] && echo refused || echo llama)" 179030000$i 640; done
+    run "$INFERPROF" runs "$root" "$@" --reindex
+    expect "$db: a run that the database does not accept is reported and skipped" 0 err 'new-2: .*refused' err '^2 runs indexed, 0 missing'
+    check "$db: the other runs are indexed" sh -c "grep -q '^new-1 ' '$work/out' && grep -q '^new-3 ' '$work/out' && ! grep -q '^new-2 ' '$work/out'"
+}
+
 # Migrations: databases that older programs wrote are migrated, a newer one is refused.
 # old_database ROOT: the folders of the runs in tests/data/history
 old_database() {
@@ -106,6 +116,12 @@ migrated() {
 suite SQLite ""
 if postgres_start; then
     suite PostgreSQL "$pg_url"
+    psql -q -c "CREATE DATABASE strict" "$pg_url"
+    strict_url="postgresql:///strict?host=$pg_dir&user=tester"
+    mkdir -p "$work/strict-postgres"
+    run "$INFERPROF" runs "$work/strict-postgres" --database "$strict_url"
+    psql -q -c "ALTER TABLE runs ADD CONSTRAINT refused CHECK (model <> 'refused')" "$strict_url"
+    rejected PostgreSQL "$work/strict-postgres" --database "$strict_url"
     psql -q -c "CREATE DATABASE old" "$pg_url"
     old_url="postgresql:///old?host=$pg_dir&user=tester"
     old_database "$work/old-postgres"
@@ -121,6 +137,11 @@ if postgres_start; then
 fi
 
 sql() { python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); r = c.execute(sys.argv[2]).fetchall(); c.commit(); print(r)' "$root/.inferprof/index.sqlite" "$1"; }
+root=$work/strict
+mkdir -p "$root"
+run "$INFERPROF" runs "$root"
+sql "CREATE TRIGGER refuse BEFORE INSERT ON runs WHEN NEW.model = 'refused' BEGIN SELECT RAISE(ABORT, 'refused'); END" >/dev/null
+rejected SQLite "$root"
 for version in 1 3; do
     old_database "$work/old-$version"
     python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())' \

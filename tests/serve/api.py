@@ -143,6 +143,12 @@ gap = s.ask("PUT", name, body=b"x", headers={"Content-Range": f"bytes {half + 5}
 rest = s.ask("PUT", name, body=stream[half:], headers={"Content-Range": f"bytes {half}-{len(stream) - 1}/{len(stream)}"})
 check("an upload continues where it stopped", (first[0], asked[0], asked[2], gap[0], gap[1]["Upload-Offset"], rest[0]) == (202, 202, {"received": half}, 409, str(half), 201), first, asked, gap, rest)
 
+# ---- runs with the same start time
+for name, version in (("twin-b", "0.3.0"), ("twin-a", "0.4.0"), ("twin-c", "0.2.0")):
+    run_program("push", s.url, make_run(source, name, host="twins", version=version))
+machine = [m for m in s.get("/api/v1/machines")[2]["machines"] if m["host"] == "twins"]
+check("the last run of a machine and its version belong together", [(m["runs"], m["last_run"], m["inferprof_version"]) for m in machine] == [(3, "twin-c", "0.2.0")], machine)
+
 # ---- concurrent deletes
 results = []
 threads = [threading.Thread(target=lambda: results.append(s.ask("DELETE", "/api/v1/runs/tarred")[0])) for _ in range(8)]
