@@ -120,8 +120,8 @@ static void analyze_totals(struct context *c) {
     if (c->in->totals) c->a->totals = totals_make(c->a);
 }
 
-/* All passes, in the order in which they run. A pass reads the timeline (or the input) and the results of
- * earlier passes. "stages.x" is a field of struct analysis_stage, "c.x" of struct context. */
+/* All passes, in the order in which they run. The comments name the main inputs and results of a pass:
+ * "inputs -> results". "stages.x" is a member of struct analysis_stage, "c.x" of struct context. */
 static const struct pass {
     void (*run)(struct context *c);
     bool without_trace; /* this pass also runs without a timeline */
@@ -130,7 +130,7 @@ static const struct pass {
     /* shapes -> kernels (one row per shape, unsorted), c.shape_category */
     { analyze_kernel_names, false, true },
     /* ranges, rules, timings -> stages (rows), occurrences, recognition, c.kernel_occurrence,
-     * c.launch_occurrence, scratch */
+     * c.launch_occurrence */
     { analyze_stages, true, true },
     /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch */
     { analyze_calls, false, true },
@@ -165,13 +165,13 @@ static const struct pass {
     { analyze_captured, false, true },
     /* replay records, kernels of graphs -> graphs, notes */
     { analyze_replays, false, false },
-    /* power samples, occurrences, occurrences.device_bits -> powers, stages.joules .watts */
+    /* power samples, occurrences -> powers, stages.joules .watts */
     { analyze_power, false, true },
     /* ranges, kernels -> calls */
     { analyze_call_tree, false, false },
     /* memory records, occurrences -> memories */
     { analyze_memory, false, false },
-    /* all of the above -> conservation, lost_share, stages.idle_known .idle_refused, notes */
+    /* earlier results -> conservation, lost_share, stages.idle_known .idle_refused, notes */
     { analyze_provenance, false, false },
     /* input.timings, stages.wall_total_ns .tokens_* -> stages.time_ms .timing_ms .tokens .tokens_per_s,
      * counts per token, c.stage_scratch.tokens_out_each */

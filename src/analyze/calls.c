@@ -5,8 +5,8 @@
 #include "analyze/internal.h"
 #include "base/die.h"
 
-/* Returns the innermost occurrence that contains the range; ANALYSIS_NONE: none. If the trace marks no
- * stages, returns occurrence 0, which is the whole trace. */
+/* Returns the innermost occurrence that contains the range or is the range; ANALYSIS_NONE: none. If the trace
+ * marks no stages, returns occurrence 0, which is the whole trace. */
 static uint32_t occurrence_of(const struct context *c, uint32_t range) {
     if (c->a->stages[0].implicit) return 0;
     return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
@@ -34,8 +34,8 @@ static void count_launch(struct context *c, size_t i, uint32_t row, double inter
          row != ANALYSIS_NONE; o_ = o_ == ANALYSIS_NONE ? o_ : (c)->a->occurrences[o_].parent, \
                   row = o_ == ANALYSIS_NONE ? ANALYSIS_NONE : (c)->a->occurrences[o_].stage)
 
-/* Finds, per thread, the last launch with a recorded kernel; 0 if there is none. Later launches may still
- * have been queued when recording ended. */
+/* Returns [nthreads]: the last launch of each thread that has a recorded kernel, or 0. Later launches may
+ * still have been queued when recording ended. */
 static uint32_t *last_met(const struct context *c) {
     const struct timeline_launches *l = &c->tl->launches;
     uint32_t *last = xcalloc(c->tl->nthreads + 1, sizeof *last);

@@ -1,5 +1,5 @@
-/* Computes the share of each stage that capture windows cover, if kernels were recorded in windows only.
- * Nothing is extrapolated; figures that require all kernels are omitted. */
+/* Computes which share of the trace, and of each stage, is outside of the capture windows, if kernels were
+ * recorded only in windows. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,28 +1,29 @@
-/* Classifies why a device waited. For a gap that ends with a kernel or a copy, the rules apply in this order:
- *   1. No launch is known, or the device is the CPU: unknown.
- *   2. The work was launched before the gap began, or it is a later node of a running graph. The host was
- *      not late. If the work before the gap ran on the same stream and the gap is at most LATENCY_NS, the
- *      cause is kernel-to-kernel latency; otherwise it is a wait for another stream.
- *   3. Otherwise the host was late. If it was in a synchronisation after the device became idle, or in calls
- *      that launch nothing (a blocking copy) for most of the gap: synchronisation. If it had launched nothing
- *      for QUIET_NS before: no work. Otherwise: launch gap. If the work starts later than LATENCY_NS after
- *      its launch call, the time after the call is a wait for another stream. */
+/* Classifies why a device waited before a kernel or copy. The rules apply in this order:
+ *   1. The launch is unknown, or the device is the CPU: unknown.
+ *   2. The launch call returned before the gap began, or other work of the same launch (a graph) has already
+ *      started: the host was not late. A gap of at most LATENCY_NS after work on the same stream is
+ *      kernel-to-kernel latency. Any other gap is a wait for another stream.
+ *   3. Otherwise the host was late. Synchronisation: the thread's last synchronisation before the launch
+ *      ended after the gap began, or the thread spent most of the gap in calls that launch nothing (a
+ *      blocking copy). No work: the thread made no call for QUIET_NS before the launch. Otherwise: launch
+ *      gap. If the work starts later than LATENCY_NS after the launch call, the time after the call is a
+ *      wait for another stream. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
 #include "base/die.h"
 #include "base/util.h"
 
-/* Longest wait that counts as latency: longer than any GPU needs from a launch call, or from the end of a
- * kernel, to the next start. */
+/* Longest wait that counts as latency. GPUs need less from a launch call, or from the end of a kernel, to the
+ * next start. */
 #define LATENCY_NS 20000
-/* a longer time without launches means no work: a launching host needs 2 to 50 us per call */
+/* a longer time without calls means no work: a host that launches needs 2 to 50 us per call */
 #define QUIET_NS 200000
 
 struct idle_walk {
     const struct context *c;
     bool on_cpu;       /* true: no launches on this device */
-    uint8_t *started;  /* [launches.n]: 1 if some of its work has started */
+    uint8_t *started;  /* [launches.n]: 1 if work of the launch has started */
     uint32_t *sync_at; /* [nthreads + 1]: index in `syncs` of the thread's first synchronisation */
     uint32_t *syncs;   /* synchronisations that block the host, sorted by thread, then start */
 };
@@ -72,8 +73,8 @@ static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after,
     return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
 }
 
-/* Returns the time in [from, to) that the thread spent in calls that launch nothing: blocking copies, waits,
- * loading. Examines at most CALLS_BACK calls before the launch. */
+/* Returns the time in [from, to) that the launching thread spent in calls that launch nothing: blocking
+ * copies, waits, loading. Examines at most CALLS_BACK calls before the launch. */
 #define CALLS_BACK 64
 static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to) {
     const struct timeline_launches *l = &w->c->tl->launches;
@@ -99,8 +100,8 @@ static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t l
     return ANALYSIS_IDLE_LAUNCH;
 }
 
-/* Cause of a wait in which the work was already launched. A short wait after work on the same stream is
- * latency; any other wait is for another stream. */
+/* Returns the cause of a wait after the launch: latency for a short wait after work on the same stream, else
+ * a wait for another stream. */
 static enum analysis_idle_cause queued_cause(uint64_t waited_ns, bool same_lane) {
     return same_lane && waited_ns <= LATENCY_NS ? ANALYSIS_IDLE_DEVICE : ANALYSIS_IDLE_DEPENDENCY;
 }
@@ -121,7 +122,7 @@ struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, u
         return v;
     }
     v.cause = host_cause(w, launch, from_ns, MIN(to_ns, launched));
-    v.cause_after = ANALYSIS_IDLE_DEPENDENCY; /* after the launch call, the host was not late */
+    v.cause_after = ANALYSIS_IDLE_DEPENDENCY; /* the host does not cause waits after the launch call */
     if (to_ns > launched + LATENCY_NS) v.change_ns = launched;
     return v;
 }

@@ -42,7 +42,7 @@ static void grow_blocks(struct blocks *b) {
     *b = larger;
 }
 
-/* Returns the slot of an address, a new one if there is none. A freed block keeps its slot with 0 bytes,
+/* Returns the slot of an address; adds it if it is missing. A freed block keeps its slot with 0 bytes,
  * because allocators reuse addresses. */
 static struct block *take_block(struct blocks *b, uint32_t process, uint64_t address) {
     if (2 * (b->used + 1) > b->slots) grow_blocks(b);

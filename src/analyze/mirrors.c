@@ -1,7 +1,7 @@
-/* torch.profiler repeats annotations on the GPU's track (gpu_user_annotation), from the first to the last
- * kernel that the range launched. For a kernel whose launch is not in the trace, this is the only evidence of
- * its stage. Such a kernel counts in the innermost occurrence whose mirror covers its start, unless two of
- * these occurrences have the same depth. */
+/* torch.profiler repeats an annotation on the GPU's track (gpu_user_annotation), from the first to the last
+ * kernel that the range launched. This copy is called a mirror. It is the only evidence of the stage of a
+ * kernel whose launch is not in the trace. Such a kernel counts in the innermost occurrence whose mirror
+ * covers its start, unless two of these occurrences have the same depth. */
 #include <stdlib.h>
 #include <string.h>
 

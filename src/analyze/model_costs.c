@@ -1,6 +1,6 @@
-/* The cost per GPU of the input's model in the stages of the trace: the model's formulas with the trace's
- * token counts, for the mean GPU of those that share the model. The number of sequences of a step comes from
- * the recognised step or the server's label. Without either, one sequence at a time is assumed. */
+/* Computes the costs of the stages from the input's model and the trace's token counts: the mean per GPU of
+ * those that share the model. The number of sequences per step comes from recognised steps or from the
+ * server's labels. Without either, one sequence at a time is assumed. */
 #include <math.h>
 #include <string.h>
 
@@ -20,8 +20,8 @@ static uint64_t per_occurrence(double tokens, const struct analysis_stage *s) {
     return tokens > 0 && s->occurrences ? (uint64_t)(tokens / (double)s->occurrences + 0.5) : 0;
 }
 
-/* Returns the cost of decode per token. An occurrence may be a single step. The context grows over all
- * steps of a request, and the number of requests equals the number of prefills. */
+/* Returns the cost of decode per token. The context grows with each token that a request generates. Their
+ * number is the mean per occurrence or, if each occurrence is a single step, the mean per prefill. */
 static struct analyze_cost decode_cost(const struct llm_shards *shards, const struct llm_setup *setup,
                                        uint64_t prompt, const struct analysis_stage *decode,
                                        uint64_t requests) {
@@ -38,7 +38,6 @@ static struct analyze_cost decode_cost(const struct llm_shards *shards, const st
                                   .step_bytes = cost.bytes / n };
 }
 
-/* Returns the peaks of the model's own types. */
 struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
     struct llm_peak peak = { type_peak(c, m->dtype), c->a->peak_bytes_per_s, 0 };
     if (c->in->gpu && m->pack.type)
@@ -46,9 +45,8 @@ struct llm_peak model_peak(const struct context *c, const struct llm_model *m) {
     return peak;
 }
 
-/* Returns the keys per sequence for decode steps with an unknown number of keys: the mean prompt length, half
- * of the tokens that a request generates, and the new token. NaN: the trace has no prompts of known
- * length. */
+/* Returns the assumed number of keys per sequence of a decode step: the mean prompt length, half of the
+ * tokens that a request generates, and the new token. NaN: the trace has no prompts of known length. */
 static double usual_context(const struct analysis *a) {
     const struct analysis_stage *prefill = find_stage(a, "prefill"), *decode = find_stage(a, "decode");
     if (!prefill || !(prefill->tokens_out > 0) || !(prefill->tokens_in > 0)) return NAN;
@@ -81,7 +79,7 @@ static void add_step_cost(const struct context *c, const struct llm_shards *shar
     sum->tokens += s->requests;
 }
 
-/* Computes the costs of recognised steps, which have their own numbers of tokens and requests. Returns the
+/* Computes the costs of prefill (per step) and decode (per token) from the recognised steps. Returns the
  * number of rows. */
 static size_t recognised_rows(const struct context *c, const struct llm_shards *shards,
                               struct analyze_cost *out) {
@@ -132,7 +130,7 @@ static bool add_step(const struct context *c, const struct llm_shards *shards,
     return true;
 }
 
-/* Computes the mean cost of the steps of a stage. Returns false if it is unknown. */
+/* Computes the mean cost of the steps of a stage. If it is unknown, adds a note and returns false. */
 static bool labelled_cost(struct context *c, const struct llm_shards *shards, const struct analysis_stage *s,
                           struct analyze_cost *out) {
     const struct analysis *a = c->a;
@@ -201,9 +199,8 @@ static uint32_t world_size(const struct timeline *tl) {
     return n;
 }
 
-/* GPUs that communicate may share the model, or each may have a complete copy. The input or the process
- * groups of the trace determine which case applies. Returns NULL and sets *out, or returns why the case is
- * unknown. */
+/* Finds how the GPUs share the model: from the input, else from the process groups of the trace. Returns
+ * NULL, or the reason why this is unknown. GPUs that do not communicate each have a complete copy. */
 static const char *find_split(struct context *c, struct rank_split *out) {
     const struct analyze_input *in = c->in;
     double communication = 0;
@@ -222,8 +219,7 @@ static const char *find_split(struct context *c, struct rank_split *out) {
                    "--tp, --pp or --ep";
 }
 
-/* The degree of data parallelism is often not given. If experts are spread over more GPUs than tp, the other
- * GPUs then count as replicas. */
+/* If the degree of data parallelism is not given and ep > tp, the additional GPUs count as replicas. */
 static struct llm_layout layout_of(const struct rank_split *r) {
     struct llm_layout l = llm_layout_of(r->tp, r->pp, r->ep, r->dp);
     if (!r->dp && l.ep > l.tp) l.dp = (l.ep + l.tp - 1) / l.tp;

@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* `occurrence` is open from this step's time to the time of the next step. */
+/* `occurrence` is open from time_ns to the time_ns of the next element. */
 struct open_step {
     uint64_t time_ns;
     uint32_t occurrence; /* ANALYSIS_NONE: none */
@@ -22,11 +22,11 @@ struct open_stages {
     bool implicit; /* the whole trace is one stage: occurrence 0 is open everywhere */
 };
 
-/* State while following the occurrences of one thread or process in time. */
+/* Sweep over the occurrences of one thread or process, in order of time. */
 struct sweep {
     const struct analysis_occurrence *occurrences;
     struct open_list *out;
-    bool only; /* a stage is used only if no other stage is open */
+    bool only; /* while several occurrences are open, none of them is used */
     struct {   /* open occurrences, in order of start */
         uint32_t *v;
         size_t n, cap;

@@ -88,7 +88,7 @@ static void add_point(struct analysis_power *out, const struct timeline_powers *
     out->series[out->n - 1].throttle_reasons |= p->throttle_reasons[i];
 }
 
-/* Tests whether the device is busy; the queried times must be ascending. */
+/* State of busy_at(), which must be called with ascending times. */
 struct busy_probe {
     const struct timeline_kernels *k;
     size_t next, end;
@@ -173,8 +173,8 @@ static void power_row(struct context *c, uint32_t device, size_t n) {
 
 /* ---- energy of stages */
 
-/* Returns the GPUs of an occurrence as bits. If only one GPU has power samples and one GPU ran kernels, they
- * are the same device, even if the two files number it differently. */
+/* Returns the GPUs of an occurrence as bits. If one GPU has power samples and one GPU ran kernels, they are
+ * the same device, even if two files number it differently. */
 static uint64_t devices_of(const struct context *c, size_t occurrence) {
     const struct analysis *a = c->a;
     size_t gpus = 0;
@@ -193,7 +193,7 @@ static bool is_measured(const struct context *c, size_t i) {
     return devices && !c->a->stages[o->stage].on_cpu;
 }
 
-struct share { /* energy of an occurrence, summed over its GPUs */
+struct share { /* energy and time of an occurrence, summed over its GPUs */
     double joules, ns;
 };
 struct edge { /* an occurrence begins or ends */
@@ -253,8 +253,8 @@ static struct share *occurrence_shares(const struct context *c) {
     return shares;
 }
 
-/* Power is assumed constant between samples, so the energy of a stage shorter than two intervals cannot be
- * separated from its surroundings. */
+/* Returns true if the stage is at least two sample intervals long. The energy between samples is
+ * interpolated, so the energy of a shorter stage cannot be separated from its surroundings. */
 static bool is_long_enough(const struct context *c, double stage_ns) {
     double longest = 0;
     for (size_t i = 0; i < c->a->npowers; i++) {

@@ -1,5 +1,5 @@
-/* The launch queue: the number of other launches that wait when a kernel starts. If the host is ahead,
- * launches wait; if it is behind, none does. */
+/* Depth of the launch queue: the number of other launches that wait when a kernel starts. It is 0 if the host
+ * launches more slowly than the device runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +24,8 @@ static void count(struct context *c, size_t kernel, uint64_t depth) {
     }
 }
 
-/* Counts the queue depth at the first kernel of each launch. Merges two sorted lists: the launches of the
- * device's kernels, and the first kernel of each launch. */
+/* Computes the queue depth at the first kernel of each launch: launches until then, minus launches whose work
+ * has started. */
 static void queue_device(struct context *c, const struct timeline_device *d, const uint32_t *device_of,
                          uint8_t *seen, uint32_t device) {
     const struct timeline *tl = c->tl;

@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define PAUSE_STEPS 5.0 /* a pause of more than this many usual steps is not part of a step */
+#define PAUSE_STEPS 5.0 /* median steps; a longer pause after a step is not part of it */
 #define PAUSE_LEAST_NS 1e6
 
 const char *step_kind_name(enum step_kind kind) {
@@ -94,7 +94,8 @@ static double median_step_ns(const struct recognised_step *s, size_t n) {
     return median;
 }
 
-/* Sets the ends of steps. A step lasts until the first call of the next one, unless the program paused. */
+/* Sets the ends of steps. A step ends at the first call of the next step. The last step, and a step before a
+ * pause, end with their own work. */
 static void join_steps(struct recognised_step *s, size_t n) {
     double pause_ns = fmax(PAUSE_STEPS * median_step_ns(s, n), PAUSE_LEAST_NS);
     for (size_t i = 0; i < n; i++) {
@@ -173,7 +174,7 @@ void recognise(const struct timeline *tl, const uint8_t *shape_category, struct 
         }
     }
     if (r->nsteps) qsort(r->steps, r->nsteps, sizeof *r->steps, by_start);
-    recognise_warm_up(r, !tl->cut_to_ns); /* a cut timeline begins with the steady part */
+    recognise_warm_up(r, !tl->cut_to_ns); /* a cut timeline has no leading warm-up */
     recognise_phases(tl, r);
     free(uses);
     free(shapes);

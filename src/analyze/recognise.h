@@ -20,16 +20,16 @@ const char *step_kind_name(enum step_kind kind); /* "step", "prefill", ... */
 
 struct recognised_step {
     enum step_kind kind;
-    bool certain;            /* kind, tokens and requests are supported by agreeing evidence */
+    bool certain;            /* kind, tokens and requests are certain */
     const char *doubt;       /* why the step is not certain; NULL: it is certain */
-    double tokens, requests; /* rows of the forward pass, and rows that were sampled; NaN: unknown */
-    /* Keys per query of a decode step: the number if the step has one request, and limits derived from
+    double tokens, requests; /* tokens: rows of the forward pass; requests: sampled rows; NaN: unknown */
+    /* Keys per query of a decode step: the number, known only for one request, and limits derived from
      * kernels and copies. NaN: unknown */
     double context, context_least, context_most;
     uint32_t device, process; /* rows of the timeline */
     uint32_t thread;          /* thread that launched the step; TIMELINE_NONE: unknown */
-    /* host time; the end is the first call of the next step, or the step's own end if it is the last one or a
-     * pause follows */
+    /* host time; ends at the first call of the next step, or with the step's own work if the step is the last
+     * one or a pause follows */
     uint64_t start_ns, end_ns;
     uint64_t gpu_start_ns, gpu_end_ns;
     size_t first, count; /* its part of recognition.work */
@@ -47,8 +47,8 @@ struct recognised_work {
 /* The phases of a program, over all devices. */
 struct recognised_phases {
     uint64_t steady_from_ns, steady_to_ns; /* both 0: no steps */
-    /* time from the first to the last large copy to the device before the steps; bytes of all copies to the
-     * device before the steps, 0 without large copies */
+    /* load_ns: time from the first to the last large copy to the device before the steps. load_bytes: all
+     * copies to the device before the steps. Both are 0 without large copies. */
     double load_ns, load_bytes;
     double start_ns; /* start-up: from the first record to the first step, without load_ns */
     /* warm-up steps between steady ones are part of warm_up_ns, not of steady_ns */
@@ -62,7 +62,7 @@ struct recognition {
     struct recognised_work *work;
     size_t nwork;
     bool llm;        /* the program generates text: its steps have kinds and tokens */
-    uint32_t layers; /* number of layers of most steps, the largest of all devices; 0: unknown */
+    uint32_t layers; /* layers of the usual step, the largest value of all devices; 0: unknown */
     /* event that separates the steps, such as "copies to the host"; NULL: no steps */
     const char *boundary;
     struct recognised_phases phases;

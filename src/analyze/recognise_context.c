@@ -1,6 +1,6 @@
 /* Context length of decode steps: counted from the prompt, and limited by sizes that depend on the KV cache
- * and are visible in a trace. Programs that clear the cache without a new prompt (benchmarks) contradict the
- * count. The count then restarts at the lower limit. */
+ * and are visible in a trace. If the count contradicts the limits, it restarts at the lower limit: a
+ * benchmark may clear the cache without a new prompt. */
 #include <math.h>
 #include <string.h>
 

@@ -1,8 +1,7 @@
-/* Cuts the work of a device into forward passes. The layers of a model are visible as attention kernels with
- * matrix products between them. A position between two layers is the border of a pass if an event occurs
- * there that happens once per pass: token ids are looked up, a token is sampled, a result is copied to the
- * host, or a graph is launched. A kind of event is used if most layers are then in passes with the same
- * number of layers. */
+/* Cuts the work of a device into forward passes. Attention kernels with matrix products between them show the
+ * layers. A pass ends between two layers at an event that happens once per pass: a lookup of token ids, the
+ * sampling of a token, a copy to the host, or a graph launch. A kind of event is used if it puts most layers
+ * into passes with the same number of layers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,12 +14,14 @@ enum cut_kind { CUT_EMBEDDING, CUT_SAMPLING, CUT_TO_HOST, CUT_GRAPH, CUT_KINDS }
 static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampling of tokens",
                                                   "copies to the host", "graph launches" };
 
-#define TRUSTED 0.9 /* minimum share of the layers that are in passes of the usual length */
+#define TRUSTED 0.9 /* trusted cuts put at least this share of the layers into passes of the usual length */
 #define LEAST_TRUSTED 0.5
-#define SIMILAR 0.05 /* maximum difference between the shares of kinds of cuts that are used together */
+#define SIMILAR 0.05 /* kinds of cuts are used together if their shares differ by at most this */
 #define LARGE_COPY_BYTES (1u << 20)
 #define MAX_LAYERS 512
-#define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from the work before it */
+#define FIRST_PAUSE_NS \
+    100000000u /* if there is only one pass, a longer pause separates it from earlier work
+                                   * */
 
 struct positions {
     size_t *v;
@@ -37,7 +38,8 @@ static bool is_copy(const struct item *i, enum trace_copy_kind kind) {
     return !i->is_kernel && i->copy == kind;
 }
 
-/* Finds one attention kernel per layer: the first one of all, and each first one after a matrix product. */
+/* Finds the first attention kernel of each layer. A layer is new if a matrix product ran since the previous
+ * attention kernel. */
 static void find_anchors(const struct group *g, enum kernel_category attention, struct positions *out) {
     bool product = true;
     out->n = 0;
@@ -82,9 +84,9 @@ static void find_updates(const struct group *g, struct positions *out) {
         if (g->items[i].is_kernel && g->shapes[g->items[i].shape].cache_update) vec_push(out, i);
 }
 
-/* Marks the lookups of token ids. A lookup comes before the first product of a pass. So there are fewer
- * products between the lookup and the next attention kernel than in a layer, and no sampling. Other lookups
- * select the rows of experts or the rows to sample. */
+/* Marks the lookups of token ids. Between such a lookup and the next attention kernel there are fewer
+ * products than in a layer, and no sampling. Other lookups select the rows of experts or the rows to sample.
+ * */
 static void mark_lookups(struct group *g, const struct positions *anchors) {
     size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
     bool sampled = false;
@@ -101,7 +103,7 @@ static void mark_lookups(struct group *g, const struct positions *anchors) {
     }
 }
 
-/* Returns true if a pass would be cut before item i. */
+/* Returns true if an event of this kind allows a cut before item i. */
 static bool cuts_at(const struct group *g, size_t i, enum cut_kind kind) {
     const struct item *it = &g->items[i], *before = i ? &g->items[i - 1] : NULL;
     switch (kind) {
@@ -139,8 +141,8 @@ static void layers_between(const struct group *g, const struct positions *anchor
     if (layers) vec_push(out, layers);
 }
 
-/* Returns the number of layers per part that covers the most layers; 0 if no part has at least 2 layers.
- * *score is the share of all layers in parts of this length. */
+/* Returns the n >= 2 for which parts with n layers contain the most layers in total; 0: none. *score is their
+ * share of all layers. */
 static uint32_t usual_layers(const struct positions *parts, size_t anchors, double *score) {
     size_t count[MAX_LAYERS + 1] = { 0 };
     uint32_t best = 0;
@@ -180,18 +182,19 @@ static struct choice choose_cuts(const struct group *g, const struct positions *
     return c;
 }
 
-/* Returns true if the pass ends before item i. With CUT_GRAPH, item i must belong to another graph launch
- * than the last layer: kernels of one graph may alternate with kernels of other streams. */
+/* Like cuts_at(), but the graph launch must be another one than that of the last layer: kernels of one graph
+ * may alternate with kernels of other streams. */
 static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_t last_anchor) {
     return cuts_at(g, i, kind) && (kind != CUT_GRAPH || g->items[i].launch != g->items[last_anchor].launch);
 }
 
-/* Returns the end of the pass whose last layer is at `lo`, if the next pass has its first layer at `hi`.
- * SIZE_MAX: there is no cut between them. */
+/* Returns the end of a pass between the layers at the items `lo` and `hi`; SIZE_MAX: both layers are in one
+ * pass. */
 static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
     size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
-    /* A prompt may follow a graph, or another prompt, without a graph of its own. It begins with the lookup
-     * of ids, and no product runs between this lookup and the result of the previous step. */
+    /* eager: the next layer is outside of a graph although graphs are used, as in a prompt. Such a pass
+     * begins with its lookup of ids if no product ran outside of graphs since the last graph or copy to the
+     * host (left). */
     bool any = false, eager = c->use[CUT_GRAPH] && !g->items[hi].in_graph, left = g->items[lo].in_graph;
     for (size_t i = lo + 1; i <= hi; i++) {
         if (is_copy(&g->items[i], TRACE_COPY_DTOH)) left = true;
@@ -233,8 +236,9 @@ static size_t read_back(const struct group *g, size_t from) {
     return SIZE_MAX;
 }
 
-/* Returns the item at which the pass looks up its ids, or the first of the copies of ids before the lookup.
- * `anchor` is the first layer of the pass. Returns `anchor` if the pass looks up no ids. */
+/* Returns the item with which the pass begins: its lookup of ids, or the first of the small copies to the
+ * device directly before the lookup. `anchor` is the first layer; it is returned if the pass looks up no ids.
+ * */
 static size_t input_start(const struct group *g, size_t anchor) {
     size_t at = anchor;
     for (size_t i = anchor; i-- > 0 && at == anchor;) {
@@ -249,8 +253,8 @@ static size_t input_start(const struct group *g, size_t anchor) {
 
 /* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
  * the median of the other passes. The first pass begins earlier if it looks up its ids earlier. If a sampled
- * token is copied to the host after the last layer, the last pass ends with this copy instead. With only one
- * pass, the pass begins after the last large copy or long pause. */
+ * token is copied to the host after the last layer, the last pass ends with this copy instead. A single pass
+ * begins after the last large copy to the device or long pause before its first layer. */
 static void trim_ends(struct group *g) {
     size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
     struct pass *first = &g->passes[0], *last = &g->passes[n - 1];
@@ -297,8 +301,8 @@ static size_t decoder_start(const struct group *g, size_t from, size_t to) {
     return SIZE_MAX;
 }
 
-/* Returns true if the items may belong to an encoder: it has no cache, samples nothing and copies nothing to
- * the host. */
+/* Returns true if the items may be those of an encoder, which has no KV cache, samples nothing and copies
+ * nothing to the host. */
 static bool may_encode(const struct group *g, size_t from, size_t to) {
     for (size_t i = from; i < to; i++)
         if (is_copy(&g->items[i], TRACE_COPY_DTOH) || is_category(&g->items[i], KERNEL_CATEGORY_KV_CACHE) ||
@@ -307,9 +311,9 @@ static bool may_encode(const struct group *g, size_t from, size_t to) {
     return true;
 }
 
-/* An image encoder may run before the decoder in the same pass. The pass then has more layers than usual. The
- * last layers have the same attention kernel and grid, and the layers before them have others. Returns the
- * item at which the decoder begins; SIZE_MAX: there is no encoder. */
+/* Returns the item at which the decoder begins if an image encoder runs before it in the same pass; SIZE_MAX:
+ * there is no encoder. Such a pass has more layers than usual: the last `layers` of them have the same
+ * attention kernel and grid, and the layers before them have others. */
 static size_t encoder_end(const struct group *g, const size_t *anchor, size_t n, uint32_t layers) {
     if (n <= layers) return SIZE_MAX;
     size_t encoder = n - layers;
@@ -334,8 +338,7 @@ static bool samples(const struct group *g, const struct pass *p) {
 
 /* Returns the number of passes from `first` on that are parts of one pass; 1: the pass is complete. The parts
  * together have the usual number of layers. All parts except the last end with copies of one size to the
- * host, and the last part ends differently. This happens because llama.cpp reads back the routing of each
- * layer of a prompt. */
+ * host. llama.cpp causes such parts: it reads back the routing of each layer of a prompt. */
 static size_t parts_of_pass(const struct group *g, size_t first, uint32_t layers) {
     uint32_t sum = g->passes[first].layers;
     uint64_t inner = last_copied(g, &g->passes[first]);
@@ -361,8 +364,8 @@ static void merge_parts(struct group *g, uint32_t layers) {
     g->npasses = kept;
 }
 
-/* A pass is an encoder if it has another number of layers than usual, a pass with the usual number follows
- * it, may_encode() is true for it, and its attention kernels do not occur in passes with the usual number. */
+/* Marks a pass as an encoder if it has an unusual number of layers, the next pass has the usual number,
+ * may_encode() is true for it, and its attention kernels do not occur in passes with the usual number. */
 static void mark_encoders(struct group *g, uint32_t layers) {
     bool *usual = xcalloc(g->tl->nshapes + 1, sizeof *usual);
     for (size_t i = 0; i < g->npasses; i++)

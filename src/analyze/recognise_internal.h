@@ -1,21 +1,20 @@
-/* Shared by the files of the recogniser: the work of one process on one device, and the information about
- * rows in a kernel's name and grid. */
+/* Shared by the files of the recogniser. */
 #ifndef ANALYZE_RECOGNISE_INTERNAL_H
 #define ANALYZE_RECOGNISE_INTERNAL_H
 
 #include "analyze/kernel_name.h"
 #include "analyze/recognise.h"
 
-/* Kinds of kernels whose grid shows the number of rows of the activations: one block, or one row of blocks,
- * per row, unless noted. */
+/* Kinds of kernels whose grid shows the number of rows of the activations: grid.x is that number, unless
+ * noted. */
 enum row_source {
     ROWS_NONE,
     ROWS_NORM,
-    ROWS_EMBEDDING, /* gathers one row per block: token ids, or the sampled rows */
+    ROWS_EMBEDDING, /* gathers the rows of token ids, or the sampled rows */
     ROWS_ROPE,
     ROWS_KV,
     ROWS_ACTIVATION,
-    ROWS_REDUCTION, /* a norm written as a mean over the rows, with block.y rows per block */
+    ROWS_REDUCTION, /* mean of each row, as part of a norm; up to block.y rows per block */
     ROWS_RELATIVE,  /* the grid is proportional to the number of rows */
     ROWS_SAMPLING,
     ROW_SOURCES

@@ -8,10 +8,9 @@
 #include "base/util.h"
 
 #define LARGE_COPY_BYTES (1u << 20)
-/* a leading step, or the first one of its kind, is warm-up if its time per kernel or copy is more than this
- * many times the usual time */
+/* a leading step is warm-up if its time per kernel or copy is more than this many times the usual time */
 #define WARM_UP_TIMES 3.0
-/* the same for the first steady step of a kind */
+/* limit for the first steady step of a kind */
 #define WARM_UP_FIRST_TIMES 2.0
 #define WARM_UP_LEAST 4 /* with fewer steps of a kind, the usual time is unknown */
 
@@ -67,8 +66,8 @@ static void find_leading(const struct usual *u, struct recognition *r) {
     for (size_t i = 0; i < last; i++) r->steps[i].warm_up = true;
 }
 
-/* Programs warm up for each kind of work: a benchmark may generate one token before it measures decoding,
- * long after its first prompts. Marks the first steady step of a kind if it was slow. */
+/* Marks the first steady step of a kind as warm-up if it was slow. Programs warm up for each kind of work: a
+ * benchmark may generate one token before it measures decoding, long after its first prompts. */
 static void find_first_of_kind(const struct usual *u, struct recognition *r, enum step_kind kind) {
     size_t at = 0, n = 0;
     for (size_t i = r->nsteps; i-- > 0;)
@@ -90,8 +89,9 @@ void recognise_warm_up(struct recognition *r, bool leading) {
     for (size_t i = 0; i < r->nsteps; i++) r->phases.warm_up_steps += r->steps[i].warm_up;
 }
 
-/* Sets the time from the first to the last large copy to the device before `until_ns` (these copies load the
- * weights), and the bytes of all copies to the device before it. Both are 0 without large copies. */
+/* Sets load_ns, the time from the first to the last large copy to the device before until_ns (these copies
+ * load the weights), and load_bytes, the bytes of all copies to the device before until_ns. Both are 0
+ * without large copies. */
 static void find_load(const struct timeline *tl, uint64_t until_ns, struct recognised_phases *p) {
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; i < tl->copies.n; i++) {
@@ -115,7 +115,7 @@ void recognise_phases(const struct timeline *tl, struct recognition *r) {
         steady = MIN(steady, r->steps[i].start_ns);
         end = MAX(end, MAX(r->steps[i].end_ns, r->steps[i].gpu_end_ns));
     }
-    /* replays whose kernels were not recorded continue the same work */
+    /* replays without recorded kernels are steady work, too */
     if (tl->replays.n && end) end = MAX(end, tl->replays.end_ns[tl->replays.n - 1]);
     /* warm-up steps between steady ones */
     for (size_t i = 0; i < r->nsteps; i++)

@@ -25,7 +25,7 @@ static uint8_t row_source_of(const char *name, uint8_t category) {
     if (has(name, "dynamic_update_slice") || has(name, "PowKernel")) return ROWS_RELATIVE;
     static const char *const other_norms[] = { "batch_norm", "BatchNorm", "batchnorm", "group_norm",
                                                "GroupNorm",  "bn_",       "backward",  "bwd" };
-    /* Inductor chooses the number of rows per block */
+    /* Inductor chooses the number of rows per block, so the grid does not show the rows */
     if (strncmp(name, "triton_", 7) == 0) return ROWS_NONE;
     switch (category) {
     case KERNEL_CATEGORY_NORM:
@@ -81,9 +81,9 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Returns the most frequent number of rows of the kernels of this kind in [first, end). */
+/* Returns the most frequent number of rows of the kernels of this kind in [first, end); count 0: none. */
 static struct rows usual_rows(const struct group *g, size_t first, size_t end, enum row_source source) {
-    uint64_t *v = xmalloc((end - first + 1) * sizeof *v); /* rows and rows per block */
+    uint64_t *v = xmalloc((end - first + 1) * sizeof *v); /* rows << 32 | rows per block */
     struct rows best = { 0, 0, 1 };
     size_t n = 0;
     for (size_t i = first; i < end; i++)
@@ -109,8 +109,8 @@ static uint32_t last_rows(const struct group *g, size_t first, size_t end, enum 
     return 0;
 }
 
-/* Returns true for small copies to the device. ROCm's copies from pinned memory are recorded as copies on the
- * device. */
+/* Returns true for small copies to the device. It includes copies on the device: ROCm records copies from
+ * pinned memory as such. */
 static bool is_input_copy(const struct item *i) {
     return !i->is_kernel && (i->copy == TRACE_COPY_HTOD || i->copy == TRACE_COPY_DTOD) &&
            i->bytes <= SMALL_COPY_BYTES;
@@ -139,8 +139,8 @@ static bool is_ids(uint64_t bytes, uint32_t rows) {
     return bytes == (uint64_t)rows * ID_BYTES || bytes == (uint64_t)rows * ID_BYTES / 2;
 }
 
-/* Returns true if sampled ids of this many rows were copied after the last layer began, or if ids of the
- * previous step were copied to the host while this step began. */
+/* Returns true if ids of this many rows were copied from or on the device after the last layer began, or to
+ * the host before it (ids of the previous step). */
 static bool ids_moved(const struct group *g, const struct pass *p, uint32_t rows) {
     for (size_t i = p->first; i < p->end; i++) {
         const struct item *it = &g->items[i];
@@ -150,8 +150,8 @@ static bool ids_moved(const struct group *g, const struct pass *p, uint32_t rows
     return false;
 }
 
-/* Returns the number of elements in one row of activations; 0: unknown. It is computed from copies of all
- * rows on the device, which occur about once per layer; an element has 2 bytes. */
+/* Returns the number of elements in one row of activations; 0: unknown. It is computed from copies on the
+ * device that have the same size and occur about once per layer. An element has 2 bytes. */
 static uint64_t row_elements(const struct group *g, const struct pass *p, uint32_t tokens) {
     uint64_t bytes = 0, seen = 0;
     for (size_t i = p->first_anchor; i < p->last_anchor && tokens; i++) {
@@ -179,8 +179,8 @@ static uint32_t indexed_rows(const struct group *g, const struct pass *p, uint32
     return 0;
 }
 
-/* Returns true if the attention grid has one row of blocks for all queries, so that they belong to one
- * request. */
+/* Returns true if one dimension of the attention grid is 1 (one request) and another is the number of query
+ * tiles. */
 static bool one_sequence(const struct group *g, const struct pass *p, uint32_t tokens) {
     const uint32_t *grid = g->tl->shapes[g->items[p->first_anchor].shape].grid;
     bool queries = false, one = false;
@@ -262,12 +262,13 @@ static void read_tokens(const struct group *g, const struct pass *p, struct evid
     agree += t && ids_copied_in(g, p->first, p->first_anchor, t);
     e->one_copied = ids_copied_in(g, p->first, p->first_anchor, 1);
     e->tokens = t;
-    bool one_query = t == 1 && e->decode_attention; /* the attention kernel is made for one query */
+    bool one_query = t == 1 && e->decode_attention;
     e->tokens_certain = t && !contradict && (agree || one_query || norm.count >= 2 * p->layers - 1);
 }
 
-/* Returns the blocks of the proportional grid per token. They come from passes with a known number of tokens,
- * else from the smallest pass, if the ids of one row were copied to the device in that pass. 0: unknown. */
+/* Returns the blocks per token of grids that are proportional to the number of tokens; 0: unknown. The number
+ * comes from passes with known tokens, else from the smallest grid, if ids of one row were copied to the
+ * device in the passes with this grid. */
 static uint32_t blocks_per_token(const struct group *g, const struct evidence *e) {
     uint32_t unit = 0, least = UINT32_MAX;
     bool one_copied = true;
@@ -297,8 +298,7 @@ static void read_relative(const struct group *g, struct evidence *e) {
     }
 }
 
-/* Sets the number of requests. row_bytes: size of the logits of one row if the program copies them to the
- * host; 0: the program does not copy logits. */
+/* Sets the number of requests. row_bytes: bytes copied to the host per sampled row; 0: unknown. */
 static void read_requests(const struct group *g, const struct pass *p, uint64_t row_bytes,
                           struct evidence *e) {
     uint64_t home = copied_home(g, p);
@@ -350,8 +350,7 @@ static void set_kind(struct recognised_step *s, enum step_kind kind, const char 
     s->certain = !doubt;
 }
 
-/* Sets *some (*all) to true if some (all) attention kernels of the pass also occur in passes with one row per
- * request. */
+/* Sets *some (*all) to true if some (all) attention kernels of the pass also occur in decode passes. */
 static void attention_overlap(const struct group *g, const struct pass *p, const bool *in_decode, bool *some,
                               bool *all) {
     *some = false;
@@ -378,8 +377,8 @@ static bool both_attentions(const struct group *g, const struct pass *p) {
     return decode >= p->layers && prompt >= p->layers;
 }
 
-/* Returns true if all requests of the pass have the same number of tokens. Then the attention grid has one
- * row of blocks per request, and the number of queries per block is a power of two. */
+/* Returns true if the attention grid shows that all requests have the same number of tokens: one dimension is
+ * the number of requests, another is the number of query tiles per request. */
 static bool uniform_prompts(const struct group *g, const struct pass *p, uint32_t tokens, uint32_t requests) {
     if (tokens % requests) return false;
     const uint32_t *grid = g->tl->shapes[g->items[p->first_anchor].shape].grid;
@@ -397,8 +396,8 @@ static const char no_requests[] = "the number of requests could not be read";
 static const char weak_rows[] = "only one source gives the number of tokens";
 static const char weak_requests[] = "only one source gives the number of requests";
 
-/* Classifies a pass by its tokens and requests only. Passes that may contain both prompts and generated
- * tokens are classified in the second round, which uses the attention kernels of decode. */
+/* Classifies a pass by its tokens and requests. second_round() then finds the mixed passes by their attention
+ * kernels. */
 static void first_round(const struct evidence *e, struct recognised_step *s) {
     uint32_t t = e->tokens, r = e->requests;
     s->graph = e->graph;
@@ -412,7 +411,7 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
     } else if (!r) {
         set_kind(s, STEP_OTHER, no_requests);
     } else if (!t || e->padded) {
-        /* a graph of unknown size counts as decode, because programs use such graphs only for decode */
+        /* a graph of unknown or padded size is decode: programs use such graphs only for decode */
         s->tokens = r;
         set_kind(s, STEP_DECODE, e->requests_certain ? NULL : weak_requests);
     } else if (r > t) {
@@ -425,7 +424,7 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
     }
 }
 
-/* Describes the pass of an encoder, whose rows are patches of images. */
+/* Sets the step of an encoder, whose rows are patches of images. */
 static void set_encoder(const struct evidence *e, struct recognised_step *s) {
     s->tokens = e->tokens ? e->tokens : NAN;
     s->requests = NAN;
@@ -446,8 +445,8 @@ static void second_round(const struct group *g, const struct pass *p, const bool
                  "same attention kernel");
 }
 
-/* Returns true if there are layers and signs of a language model besides attention: rotary positions, a KV
- * cache, or lookups of ids and decode steps. Kernels of training exclude it. */
+/* Returns true if the program has layers, no kernels of training, and one of: rotary positions, a KV cache,
+ * or lookups of ids together with decode steps. */
 static bool is_language_model(const struct group *g, const struct recognised_step *steps) {
     bool position = false, lookup = false, decode = false, training = false;
     for (size_t i = 0; i < g->n; i++) {

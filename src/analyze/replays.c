@@ -21,8 +21,8 @@ static struct analysis_graph *row_of(struct graph_rows *rows, uint32_t process, 
     return &rows->v[rows->n - 1];
 }
 
-/* Counts the launches of each graph whose kernels were recorded. The kernels of two launches may alternate,
- * so a launch is counted at its first kernel. */
+/* Counts, per graph, the launches with recorded kernels. The kernels of two launches may alternate, so a
+ * launch is counted at its first kernel. */
 static void count_recorded(const struct timeline *tl, struct graph_rows *rows) {
     const struct timeline_kernels *k = &tl->kernels;
     bool *seen = xcalloc(tl->launches.n + 1, sizeof *seen);

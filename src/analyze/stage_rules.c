@@ -36,7 +36,7 @@ static void set(struct stage_match *m, const char *stage, double tokens_in, doub
     m->keys = NAN;
 }
 
-/* Returns the number after `key`, or NaN: label_number("step[DECODE bs=64 ...]", "bs=") is 64. */
+/* Returns the number after `key`; NaN: none. label_number("step[DECODE bs=64 ...]", "bs=") is 64. */
 static double label_number(const char *label, const char *key) {
     const char *at = label ? strstr(label, key) : NULL;
     char *end;
@@ -46,8 +46,8 @@ static double label_number(const char *label, const char *key) {
     return end == at || !isfinite(v) || v < 0 ? NAN : v;
 }
 
-/* Parsed from "context_2(1030)" or "context_2(sq1030sk1800...)": the number of requests, of their tokens and
- * of the keys that these attend to. */
+/* Parsed from "context_2(1030)" or "context_2(sq1030sk1800...)": 2 requests, 1030 tokens, and 1800 keys that
+ * the tokens attend to (NaN in the first form). */
 struct vllm_part {
     double requests, tokens, keys;
 };
@@ -62,9 +62,8 @@ static struct vllm_part vllm_part(const char *label, const char *key) {
 }
 
 /* Matches the labels of vLLM: execute_context_R(T)_generation_R(T), or
- * execute_N_context_R(sq..sk..)_generation_R(sq..). A step generates one token per request. A generating
- * request with more than one token is speculative, but still only one token per request counts as
- * generated. */
+ * execute_N_context_R(sq..sk..)_generation_R(sq..). Each request counts as one generated token, also if it
+ * reads several speculative tokens. */
 static bool match_vllm(const char *name, struct stage_match *m) {
     if (strncmp(name, "execute_", 8) != 0 || !strstr(name, "context_") || !strstr(name, "generation_"))
         return false;
@@ -80,8 +79,8 @@ static bool match_vllm(const char *name, struct stage_match *m) {
     return true;
 }
 
-/* Matches the labels of SGLang: step[DECODE bs=64 g_sq=64 ...], step[EXTEND bs=1 toks=1025 ...], step[MIXED
- * ...], step[TARGET_VERIFY ...]. */
+/* Matches the labels of SGLang, such as step[DECODE bs=64 g_sq=64 ...] and step[EXTEND bs=1 toks=1025 ...].
+ * */
 static bool match_sglang(const char *name, struct stage_match *m) {
     static const struct {
         const char *mode, *stage;
@@ -111,7 +110,7 @@ static bool match_sglang(const char *name, struct stage_match *m) {
     return false;
 }
 
-/* Common stage names. Ambiguous names count only inside another stage. */
+/* Matches common stage names. Ambiguous names are stages only inside another stage. */
 static bool match_common(const char *name, struct stage_match *m) {
     static const struct {
         const char *glob, *stage;

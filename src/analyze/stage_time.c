@@ -1,14 +1,12 @@
-/* The time of stages. Every nanosecond of a device's timeline belongs to one stage, to the row between steps,
- * or is unrecorded (docs/analysis.md). Work means kernels, copies and memsets.
+/* The time of stages. Every nanosecond of a device's timeline belongs to one innermost stage, to the row
+ * between steps, or is unrecorded (docs/analysis.md). Work means kernels, copies and memsets.
  *   busy: belongs to the stage that launched the running work; while n pieces of work run, each gets 1/n.
- *   idle: until the next work is launched, belongs to the stage that is open at that moment on the thread
- *         that launches it. From the launch on, belongs to the stage of the launch.
- *         After the last work, the thread that launched the last work is used.
+ *   idle: before the launch of the next work, belongs to the stage that is open on the launching thread; from
+ *         the launch on, to the stage of the launch. After the last work, to the stage that is open on the
+ *         last launching thread.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
- *   unrecorded: the next work waited after its launch call for longer than a launch takes
- *         (UNRECORDED_DELAYS medians, at least UNRECORDED_LEAST_NS), or nothing was recorded at that time
- *         (outside of windows).
- * This walk is separate from walk.c, which divides time between kernels only: see there. */
+ *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
+ *         started later than unrecorded_limit_ns after the launch call returned. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +38,7 @@ struct time_walk {
     uint32_t device;
     struct end_heap running;               /* id: the occurrence */
     size_t kernels_running, communicating; /* the latter: communication kernels only */
-    double shared_ns;  /* time that work running from the beginning would have received so far */
+    double shared_ns;  /* sum of time / n running pieces of work, since the device was last idle */
     double copying_ns; /* the part of shared_ns in which no kernel ran */
     /* the part of shared_ns in which communication kernels ran and no other kernel */
     double exposed_ns;
@@ -151,15 +149,16 @@ static void give_idle(struct time_walk *w, uint32_t occurrence, uint64_t from, u
     } while (o != ANALYSIS_NONE);
 }
 
-/* Idle time [from, to). From launched_ns on it belongs to the occurrence `owner`; before, it belongs to the
- * occurrence that is open on the thread at that moment. */
+/* Idle time [from, to). Before launched_ns it belongs to the occurrence that is open on `thread`; from
+ * launched_ns on, to the occurrence `owner`. */
 struct idle_span {
     uint64_t from, to, launched_ns;
     struct idle_thread thread;
     uint32_t owner;
 };
 
-/* Returns the occurrence to which the idle time at `at` belongs, and sets *until to the end of its part. */
+/* Returns the occurrence that receives the idle time at `at`. *until: the time at which another may receive
+ * it. */
 static uint32_t idle_owner_at(const struct time_walk *w, const struct idle_span *s, uint64_t at,
                               uint64_t *until) {
     if (at >= s->launched_ns) {
@@ -168,7 +167,7 @@ static uint32_t idle_owner_at(const struct time_walk *w, const struct idle_span 
     }
     uint32_t o = open_stage_at(w->open, s->thread.thread, s->thread.process, at, until);
     if (*until < s->launched_ns) return o;
-    *until = o == s->owner ? s->to : s->launched_ns; /* a single part, so that a gap is counted once */
+    *until = o == s->owner ? s->to : s->launched_ns; /* one owner: the gap counts once */
     return o;
 }
 
@@ -184,7 +183,7 @@ static void split_idle(struct time_walk *w, const struct idle_span *s, const str
     }
 }
 
-/* Accounts for the time [from, to) in which the device had no work until `next` began. */
+/* Distributes the idle time [from, to) before the work `next`. */
 static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
     const struct timeline *tl = w->c->tl;
     uint32_t launch = work_launch(tl, next);
@@ -193,8 +192,8 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
     if (launch != TIMELINE_NONE && !tl->devices[w->device].is_cpu) {
         uint64_t returned = MAX(tl->launches.end_ns[launch], from);
         s.launched_ns = MIN(to, MAX(tl->launches.start_ns[launch], from));
-        /* A long call, such as loading a module, keeps the device idle. If there was a long wait after the
-         * call, the device had unrecorded work, also during the call. */
+        /* A long launch call, such as one that loads a module, keeps the device idle. A long wait after the
+         * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
         if (to > returned && (double)(to - returned) > w->out->unrecorded_limit_ns) {
             w->out->unrecorded_ns += (double)(to - s.launched_ns);
             s.to = s.launched_ns;
@@ -205,8 +204,8 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
 
 /* ---- the device */
 
-/* Sets the limit from the median delay between the end of a launch call and the start of its kernel, over
- * kernels that were launched while the device had no work. */
+/* Sets launch_delay_ns, the median time from the end of a launch call to the start of its kernel, over
+ * kernels that were launched while the device had no work. Derives unrecorded_limit_ns from it. */
 static void set_unrecorded_limit(struct time_walk *w) {
     const struct timeline *tl = w->c->tl;
     struct work_walk walk = work_walk_device(tl, w->device);
@@ -237,8 +236,9 @@ static void extend_bounds(struct bounds *b, uint64_t start_ns, uint64_t end_ns) 
     b->end_ns = MAX(b->end_ns, end_ns);
 }
 
-/* Returns true for ranges in which a profiler describes itself or the device. Such ranges are not records of
- * the program. Neither are marks, because profilers set marks when they start. */
+/* Returns true if ranges of this domain come from the profiler, not from the program: its own overhead, or
+ * copies of ranges on the device's track. Marks are not counted either: profilers set marks when they start.
+ * */
 static bool is_recorders(const char *domain) {
     return strcmp(domain, "Trace") == 0 || strcmp(domain, "overhead") == 0 || analysis_is_mirror(domain);
 }
@@ -273,8 +273,8 @@ static struct bounds *process_bounds(const struct context *c) {
     return b;
 }
 
-/* Marks the processes with work on the device, and sets out->process to the first of them. One process may
- * have its kernels and its ranges in two files. */
+/* Marks the processes that launch or run work on the device. They differ if a program's ranges and kernels
+ * are in two files. Sets out->process to the first launching process. */
 static void mark_processes(const struct time_walk *w, bool *uses) {
     const struct timeline *tl = w->c->tl;
     struct work_walk walk = work_walk_device(tl, w->device);
@@ -309,8 +309,8 @@ static void count_steps(struct time_walk *w, const bool *uses) {
     }
 }
 
-/* Adds the times on this device to the means of the occurrences, and clears them. An occurrence without any
- * work gets the idle time of the first device on which it has idle time. */
+/* Adds the times on this device to the means of the occurrences, and clears w->times. An occurrence without
+ * any work gets the idle time of the first device on which it has idle time. */
 static void close_times(struct time_walk *w) {
     for (size_t i = 0; i < w->c->a->noccurrences; i++) {
         struct analysis_occurrence *o = &w->c->a->occurrences[i];

@@ -1,4 +1,5 @@
-/* Finds the ranges that are occurrences of stages, and computes their sums. */
+/* Finds the stages of a trace and their occurrences, assigns launches and kernels to them, and computes their
+ * sums. */
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,16 +11,16 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* maximum number of steps that are searched for an open one; several are open at once, one per device */
+/* analysis_step_at() examines at most this many steps; steps of several devices can be open at once */
 #define STEPS_OPEN 64
 
-/* Cache: rules are matched once per name, because the same name occurs thousands of times. */
+/* Matches of the stage rules. Each name and category is matched once: a name can occur thousands of times. */
 struct match_cache {
     struct {
         struct stage_match *v;
         size_t n, cap;
     } matches;
-    uint32_t *at; /* [texts x categories] 0: not matched yet; 1: not a stage; else index + 2 */
+    uint32_t *at; /* [names x categories] 0: not matched yet; 1: not a stage; else index in `matches` + 2 */
 };
 
 static const struct stage_match *match_of(struct context *c, struct match_cache *cache, size_t range) {
@@ -80,8 +81,8 @@ static uint32_t stage_row(struct context *c, struct building *b, const char *nam
     return (uint32_t)b->stages.n - 1;
 }
 
-/* Returns true if the occurrence or one around it has this stage name. A stage nested in itself counts as one
- * stage: a glob may match both a loop and its steps. */
+/* Returns true if the occurrence or one that encloses it belongs to a stage of this name. A range inside such
+ * an occurrence starts no new one: a glob may match both a loop and its steps. */
 static bool inside_itself(const struct building *b, uint32_t occurrence, const char *name) {
     for (; occurrence != ANALYSIS_NONE; occurrence = b->occurrences.v[occurrence].parent)
         if (strcmp(b->stages.v[b->occurrences.v[occurrence].stage].name, name) == 0) return true;
@@ -110,8 +111,9 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
     return (uint32_t)b->occurrences.n - 1;
 }
 
-/* Returns true if a range whose name looks like a stage (lm_head, vision_model) is only a module: the program
- * marks the stage around it, or the run was timed by stages of other names. */
+/* Returns true if a range whose name looks like a stage (lm_head, vision_model) is only a module: it is
+ * inside a range that the program marked as a stage, or the run was timed and no timed stage has this name.
+ * */
 static bool is_module(const struct context *c, const struct building *b, uint32_t around,
                       const struct stage_match *m) {
     if (!m->guessed) return false;
@@ -127,8 +129,8 @@ static bool is_module(const struct context *c, const struct building *b, uint32_
 
 bool analysis_is_mirror(const char *domain) { return strcmp(domain, "gpu_user_annotation") == 0; }
 
-/* Returns the occurrence, or the nearest occurrence around it that is still open at that time; ANALYSIS_NONE:
- * none. A range that began in a stage may end after the stage. */
+/* Returns the occurrence, or the nearest one around it, that is still open at `time_ns`; ANALYSIS_NONE: none.
+ * A range that began in a stage may end after the stage. */
 static uint32_t still_open(const struct analysis_occurrence *v, uint32_t occurrence, uint64_t time_ns) {
     while (occurrence != ANALYSIS_NONE && v[occurrence].end_ns < time_ns) occurrence = v[occurrence].parent;
     return occurrence;
@@ -151,7 +153,7 @@ static void find_occurrences(struct context *c, struct building *b, struct match
     }
 }
 
-/* Makes the whole trace one stage, if no range is a stage and no steps were recognised. */
+/* Makes the whole trace one stage. */
 static void add_whole_trace(struct context *c, struct building *b) {
     vec_push(&b->stages, new_stage("whole trace", "whole trace"));
     b->stages.v[0].implicit = true;
@@ -159,7 +161,7 @@ static void add_whole_trace(struct context *c, struct building *b) {
     for (size_t i = 0; i < c->tl->ranges.n; i++) c->range_occurrence[i] = 0;
 }
 
-/* If no range is a stage but steps repeat, the steps are the stages. */
+/* Makes each kind of recognised step a stage. Warm-up steps are a stage of their own. */
 static void add_recognised(struct context *c, struct building *b) {
     const struct recognition *r = &c->a->recognition;
     c->a->recognised = true;
@@ -185,7 +187,8 @@ static void add_recognised(struct context *c, struct building *b) {
     }
 }
 
-/* Finds the parent row of a timing: by the name of the parent, else by the path. */
+/* Returns the row of the timing's parent, found by its name (top-level rows only) or by the path;
+ * ANALYSIS_NONE: none. */
 static uint32_t timing_parent(const struct building *b, const struct analyze_timing *t) {
     const char *slash = strrchr(t->stage, '/');
     size_t length = slash ? (size_t)(slash - t->stage) : 0;
@@ -246,9 +249,8 @@ static void order_stages(struct context *c, struct building *b) {
     free(now);
 }
 
-/* The outermost occurrences of one process, sorted by start; ends_before_ns is the latest end of the
- * preceding ones. Used for threads that never mark a stage (autograd, workers): their launches belong to the
- * stage that is open in their process, if there is exactly one. */
+/* The outermost occurrences of one process, sorted by start. ends_before_ns is the latest end of the earlier
+ * ones. Needed for launches by threads that never mark a stage (autograd, workers). */
 struct process_stages {
     struct {
         uint32_t occurrence;
@@ -338,8 +340,8 @@ uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t ti
     return ANALYSIS_NONE;
 }
 
-/* Work belongs to the step in which it was found; other kernels and copies are outside of the steps. Other
- * launches belong to the step that was open at the launch. */
+/* Assigns kernels, copies and their launches to the steps in which they were found. Other kernels and copies
+ * are outside of the steps. Other launches belong to the step that was open at the time of the call. */
 static void assign_recognised(struct context *c) {
     const struct timeline *tl = c->tl;
     const struct recognition *r = &c->a->recognition;
@@ -465,8 +467,8 @@ static void occurrence_stats(struct context *c) {
     free(first);
 }
 
-/* Returns the rank of a stage's activity on a device: kernels, copies only, or idle time only. A stage
- * runs on the devices with its highest rank. */
+/* Returns how a stage uses a device: 3 kernels, 2 only copies, 1 only idle time, 0 nothing. A stage runs on
+ * the devices with its highest value. */
 static int presence(const struct analysis_stage_device *d) {
     return d->kernels ? 3 : d->copies ? 2 : d->idle_ns > 0 ? 1 : 0;
 }
@@ -481,7 +483,6 @@ static void add_device(struct analysis_stage *s, const struct analysis_stage_dev
     s->devices++;
 }
 
-/* Sums the times of a stage over the devices that it runs on. */
 static void sum_devices(struct context *c, size_t stage) {
     const struct analysis *a = c->a;
     struct analysis_stage *s = &a->stages[stage];

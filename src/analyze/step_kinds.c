@@ -14,7 +14,7 @@ static double time_of(const struct context *c, size_t step) {
     return (double)(s->end_ns - s->start_ns);
 }
 
-struct columns { /* columns of the steps of one kind */
+struct columns { /* one value per step of a kind */
     double *ns, *tokens, *requests, *work, *busy;
     size_t n;
 };
@@ -73,7 +73,7 @@ static void summarize(struct context *c, enum step_kind kind, struct columns *v,
 
 /* ---- labels */
 
-/* Returns the labelled occurrence of the first kernel in the second half of the step; ANALYSIS_NONE: none. */
+/* Returns the occurrence of the first kernel in the second half of the step; ANALYSIS_NONE: none. */
 static uint32_t label_of(const struct context *c, const struct recognised_step *s) {
     for (size_t i = s->first + s->count / 2; i < s->first + s->count; i++)
         if (c->a->recognition.work[i].is_kernel) return c->kernel_occurrence[c->a->recognition.work[i].index];

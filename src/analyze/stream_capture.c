@@ -1,6 +1,6 @@
-/* Launches inside a stream capture are recorded into a graph and do not run. In a trace they are
- * consecutive launches of a thread without kernels. Their number equals the number of kernels of a graph
- * that is launched later. */
+/* Finds launches that a stream capture recorded into a graph; they do not run at that time. In a trace they
+ * are consecutive launches of a thread without kernels, and their number equals the number of kernels of a
+ * graph that is launched later. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"

@@ -96,9 +96,9 @@ struct intervals {
     size_t n, cap;
 };
 
-/* Computes the intervals between the tokens of a request in an occurrence. The interval of the first token
- * begins at the start of the occurrence. A record of several tokens counts as one interval with their
- * mean. */
+/* Computes the intervals between the tokens of a request in an occurrence. The first interval begins at the
+ * start of the occurrence. A record of several tokens gives one value: the interval divided by their number.
+ * */
 static void token_intervals(struct context *c, const uint32_t *owner, struct intervals *by_stage) {
     const struct timeline_tokens *t = &c->tl->tokens;
     struct made *made = xmalloc((t->n + 1) * sizeof *made);
@@ -128,7 +128,7 @@ static void step_intervals(struct context *c, struct intervals *by_stage) {
     }
 }
 
-/* Takes the token counts from the engine's answer if the trace has no token counts. */
+/* Takes the token counts from the engine's answer if the trace has none for the stage. */
 static void take_engine_tokens(const struct context *c, struct analysis_stage *s) {
     for (size_t i = 0; i < c->in->ntokens && !s->token_source; i++) {
         const struct analyze_tokens *t = &c->in->tokens[i];

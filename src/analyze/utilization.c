@@ -1,5 +1,5 @@
-/* The values of each stage per request: time, tokens, device busy time, and the comparison with the
- * model's cost (MFU, MBU, roofline time, distance). All of these are computed only here. */
+/* Computes the time, tokens and busy time of each stage per request, and compares them with the model's cost
+ * (MFU, MBU, roofline time, distance). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static bool repeat_counts(const struct analyze_timing *t, size_t repeat) {
     return !(t->failed && t->failed[repeat]) && !isnan(t->ms[repeat]);
 }
 
-/* Returns statistics of the values over the repeats that did not fail. */
+/* Returns statistics of the values over the repeats that have a time and did not fail. */
 static struct stats timing_stats(struct context *c, const struct analyze_timing *t, const double *values) {
     double *v = analysis_alloc(c, t->n, sizeof *v);
     size_t n = 0;
@@ -45,9 +45,8 @@ static struct stats timing_stats(struct context *c, const struct analyze_timing 
     return stats_of_sorting(v, n);
 }
 
-/* Returns the time per unit of work in ms, as the median over the repeats; NaN if no repeat has a value.
- * Rates are the inverse of this median, so they agree with the median time if all repeats do the same
- * work. */
+/* Returns the median of time / work over the repeats, in ms per unit of work; NaN: no repeat has both. Rates
+ * are the inverse of this median, so they agree with the median time if all repeats do the same work. */
 static double ms_per_unit(struct context *c, const struct analyze_timing *t, const double *work) {
     double *ratio = analysis_alloc(c, t->n, sizeof *ratio);
     for (size_t i = 0; i < t->n; i++) ratio[i] = work[i] > 0 ? t->ms[i] / work[i] : NAN;
@@ -65,12 +64,10 @@ static double same_input_median(struct context *c, const struct analyze_timing *
 
 /* ---- time and tokens */
 
-/* Returns the first value if it is finite, else the second. */
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
-/* Returns the recorded time of one request in ns; NaN if the trace does not contain the stage. If only a
- * part of its kernels was recorded, the time on the device is unknown and the duration of the range is
- * used. */
+/* Returns the recorded time of one request in ns; NaN: unknown. If some kernels were not recorded, the time
+ * on the device is unknown and the duration of the range is used. */
 static double traced_time(const struct analysis_stage *s) {
     double all = s->missed > MISSED_LIMIT && !s->implicit ? s->host_ns : s->wall_total_ns;
     double ns = s->occurrences ? all / s->requests : NAN;
@@ -92,8 +89,8 @@ static size_t failed_repeats(const struct analyze_timing *t) {
     return n;
 }
 
-/* Returns true if all timed repeats failed. The recorded request probably failed too, so the stage has no
- * time. */
+/* Returns true if no timed repeat has a time and some failed. The recorded request probably failed too, so
+ * the stage has no time. */
 static bool all_failed(const struct analysis_stage *s) {
     return s->timing && !s->timing_ms.n && failed_repeats(s->timing) > 0;
 }
@@ -121,13 +118,13 @@ static void set_time(struct context *c, struct analysis_stage *s) {
     }
 }
 
-/* Returns time_ms in seconds, computed from the original unit to avoid rounding. */
+/* Returns time_ms in seconds. Times of the trace are converted directly from ns to avoid rounding. */
 static double stage_seconds(const struct analysis_stage *s) {
     if (all_failed(s)) return NAN;
     return s->timing_ms.n ? s->time_ms * 1e-3 : traced_time(s) * 1e-9;
 }
 
-/* Returns the median of the token count over the timed repeats. */
+/* Returns the median token count of the timed repeats; NaN: unknown. */
 static double timed_tokens(struct context *c, const struct analysis_stage *s, const double *tokens) {
     return s->timing_ms.n && tokens ? timing_stats(c, s->timing, tokens).median : NAN;
 }
@@ -175,9 +172,9 @@ static struct finished finished_work(const struct context *c, const struct analy
     return f;
 }
 
-/* Divides sums of the recorded run by its tokens. A prefill launches once for all tokens that it reads, so
- * launches per token are meaningless there. If recording ended during a step, neither its kernels nor its
- * tokens count. */
+/* Sets counts and energy per token. A prefill launches once for all tokens that it reads, so launches per
+ * token are meaningless there. Occurrences during which recording ended are excluded if token counts are
+ * known per occurrence. */
 static void set_per_token(struct context *c, struct analysis_stage *s) {
     struct finished f = { (double)s->kernels, (double)s->launches, s->tokens_out, 0 };
     bool by_occurrence = s->token_source && (strcmp(s->token_source, "range labels") == 0 ||
@@ -215,8 +212,9 @@ static double share_of(double part, double whole) {
     return v >= 0 && v <= 1.001 ? fmin(v, 1) : NAN;
 }
 
-/* A GPU is busy for the same time in the timed repeats as in the recorded run. Recording slows down kernels
- * on a CPU, so there, and without timed repeats, the busy share of the recorded run is used. */
+/* Sets the busy share and time. A GPU is busy for the same time in the timed repeats as in the recorded run.
+ * Recording slows down kernels on a CPU, so there, and without timed repeats, the busy share of the recorded
+ * run is used. */
 static void set_busy(const struct context *c, struct analysis_stage *s) {
     double busy_ms = s->gpu_busy_ns / 1e6 / s->device_requests;
     double recorded = share_of(s->gpu_busy_ns, s->gpu_busy_ns + s->idle_ns),
@@ -243,8 +241,8 @@ void analyze_busy(struct context *c) {
 
 /* ---- the model */
 
-/* Sets the cost of the recorded request. It is also the cost of the stage unless the timed repeats have
- * their own. */
+/* Sets the cost of the recorded request, recorded_mfu and recorded_mbu. set_utilization() replaces the cost
+ * if the timed repeats have their own. */
 static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     const struct analyze_cost *cost = find_cost(c, s);
     if (!cost) return;
@@ -297,8 +295,8 @@ static void set_utilization(struct context *c, struct analysis_stage *s) {
     if (c->in->read_bytes_per_s > 0) s->mbu_read = s->mbu * s->peak_bytes_per_s / c->in->read_bytes_per_s;
 }
 
-/* Computes MFU and MBU over the top-level stages (prefill and decode), MBU over timed stages only. Image
- * stages are parts of prefill. */
+/* Computes the means of MFU and MBU over the top-level stages, weighted by time; MBU only over timed stages.
+ * */
 static void set_model_utilization(struct analysis *a) {
     double mfu_seconds = 0, flops_seconds = 0, mbu_seconds = 0, timed_seconds = 0;
     for (size_t i = 0; i < a->nstages; i++) {

@@ -1,11 +1,9 @@
-/* The pass over the kernels of a device, in order of their start. It determines which kernel owns each
- * nanosecond, and the time of each occurrence from its first to its last kernel. Sharing: while n kernels
- * run, each owns 1/n of the time. v_ns is the time that a kernel running from the beginning would own, so a
- * kernel owns v_ns at its end minus v_ns at its start. One pass is sufficient for any overlap. stage_time.c
- * walks over the same device a second time, because it divides time differently: it shares time between
- * kernels, copies and memsets. A kernel that overlaps a copy owns all of its time here, so that the kernel
- * tables add up to the kernel time, but only half of the overlap there, so that the stages add up to the
- * timeline. The two walks share the heap (end_heap.h) and the union (interval_union.h). */
+/* Walks over the kernels of a device in order of their start. Computes the time that each kernel owns, and
+ * the first and last kernel of each occurrence. While n kernels run, each owns 1/n of the time. v_ns is the
+ * time that a kernel running from the beginning would own, so a kernel owns v_ns at its end minus v_ns at its
+ * start.
+ * stage_time.c walks over the device again, because it also shares time between kernels and copies: stages
+ * add up to the timeline, but kernel tables must add up to the kernel time. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -35,7 +33,7 @@ static void advance(struct walk *w, uint64_t to_ns) {
     w->now_ns = to_ns;
 }
 
-/* Adds the time that the kernel owned to its class, its stage and its operator. */
+/* Adds the owned time of a kernel to its class, stage, category and range. */
 static void add_owned_time(struct context *c, uint32_t kernel, double owned_ns) {
     const struct timeline_kernels *k = &c->tl->kernels;
     uint32_t shape = k->shape[kernel], occurrence = c->kernel_occurrence[kernel];
