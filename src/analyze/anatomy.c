@@ -95,8 +95,8 @@ static struct anatomy_kernel *read_kernels(const struct context *c, const struct
     return k;
 }
 
-/* Sets anchor[layer] to the first attention kernel of each layer: the first one of the step, and each first
- * one after a matrix product. Returns the number of layers. */
+/* Sets anchor[layer] to the first attention kernel of each layer and returns the number of layers. A layer is
+ * new if a matrix product ran since the previous attention kernel. */
 static size_t find_layers(const struct anatomy_kernel *k, size_t n, size_t *anchor) {
     size_t layers = 0;
     bool product = true;
@@ -128,9 +128,8 @@ static void set_parts(struct context *c, const struct recognised_step *s, const 
 
 /* ---- sums by role, over all steps with the same kernels */
 
-/* Sets busy_ns[i] to the time that counts for work i. While several pieces of work run, the time counts for
- * the one that started last, so that no time is counted twice and none is left out. `running` has room for n
- * indices; it is a stack, the latest start on top. */
+/* Sets busy_ns[i] to the time that counts for work i. While several pieces of work run, the time counts only
+ * for the one that started last. `running` is a stack with room for n indices, the latest start on top. */
 static void find_busy(const struct timeline *tl, const struct recognised_work *w, size_t n, size_t *running,
                       double *busy_ns) {
     size_t depth = 0;
@@ -220,8 +219,8 @@ static double mean_context(const struct context *c) {
     return n > 0 ? sum / n : NAN;
 }
 
-/* If no kernel has the first role of a pair, its kernels look like those of the second role. The cost of the
- * first role is then added to the second. */
+/* If no kernel of the step has the first role of a pair, kernels of the second role do its work. The cost of
+ * the first role is then added to the second. */
 static void join_roles(struct role_cost *cost, const struct role_sums *sums) {
     static const enum kernel_role pairs[][2] = { { ROLE_SHARED_EXPERTS, ROLE_EXPERTS },
                                                  { ROLE_ROUTER, ROLE_EXPERTS } };
@@ -254,10 +253,10 @@ static void model_cost(const struct context *c, double requests, const struct ro
     join_roles(out, sums);
 }
 
-#define COUNTED_SHARE 0.8 /* minimum share of the busy time with counters, to add up the bytes of a step */
+#define COUNTED_SHARE 0.8 /* if counters cover a smaller share of the busy time, dram_bytes is unknown */
 #define AGREEMENT 0.3     /* largest relative difference between the bytes by the model and by the counters */
-/* A model that is smaller than this many L2 caches is not compared: it may stay in the cache, and DRAM then
- * moves fewer bytes. */
+/* If a step reads less than this many times the L2 cache, its bytes are not compared with the counters:
+ * weights may stay in the cache. */
 #define CACHE_TIMES 4.0
 
 static void check_bytes(struct context *c, const struct role_sums *sums, const struct role_cost *cost) {

@@ -18,8 +18,8 @@ const char *kernel_role_name(enum kernel_role role) {
 static bool is_product(const struct anatomy_kernel *k) {
     return k->is_kernel && (k->category == KERNEL_CATEGORY_GEMM || k->category == KERNEL_CATEGORY_GEMV);
 }
-/* Returns true for kernels that belong to a product: the sum of a split product, quantisation of its
- * input. */
+/* Returns true for kernels that belong to a product: the reduction of a split-K product, or the quantisation
+ * of its input. */
 static bool helps_product(const struct anatomy_kernel *k) {
     return k->is_kernel && (k->category == KERNEL_CATEGORY_QUANT || strstr(k->name, "splitKreduce") ||
                             strstr(k->name, "splitk_reduce"));
@@ -141,8 +141,8 @@ static void roles_of_head(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* Returns the number of kernels between the start of a layer and its attention: as many kernels before
- * attention as have the same categories in the first two layers. 0 if there is only one layer. */
+/* Returns the number of kernels before the attention of a layer: the longest run of kernels directly before
+ * attention whose categories are the same in the first two layers. 0: there is only one layer. */
 static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size_t n) {
     size_t lead = 0, most = n > 1 ? MIN(anchor[0], anchor[1] - anchor[0] - 1) : anchor[0];
     while (n > 1 && lead < most && k[anchor[0] - lead - 1].is_kernel == k[anchor[1] - lead - 1].is_kernel &&

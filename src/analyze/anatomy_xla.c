@@ -56,8 +56,7 @@ void anatomy_read_xla(struct anatomy_kernel *k, size_t n) {
         } else if (head != n && i > head) {
             k[i].category = KERNEL_CATEGORY_SAMPLING;
         } else if (prepares_product(k, i, n)) {
-            k[i].category =
-                KERNEL_CATEGORY_QUANT; /* as quantisation does, it counts with the product that follows */
+            k[i].category = KERNEL_CATEGORY_QUANT; /* anatomy_roles.c counts QUANT with the next product */
         } else if (reduction && k[i].category == KERNEL_CATEGORY_REDUCTION) {
             k[i].category = k[i].blocks > 1 ? KERNEL_CATEGORY_GEMV : KERNEL_CATEGORY_NORM;
         } else if (strstr(k[i].name, "multiply")) {

@@ -14,8 +14,8 @@
 #define MAX_EDGES 256    /* maximum number of heads and tails; the rest count as part of their kernels */
 #define EDGE_NS 1000
 #define EDGE_EXPOSURE 1.0 /* minimum exposure of an edge, in sample intervals, to get its own unknown */
-/* Penalty that pulls an edge to the mean of its kernel: 1 point of noise weighs as much as 30 points of
- * difference. */
+/* Ridge penalty that pulls a head or tail to the mean of its kernel: a difference of 30 points weighs as much
+ * as a residual of 1 point. */
 #define EDGE_RIDGE 1e-3
 #define ROBUST_ROUNDS 3
 /* a value is an outlier if its residual is above this many deviations and above the rates of all classes */
@@ -23,14 +23,14 @@
 /* penalty, in samples; makes the system solvable if two classes always run together */
 #define RIDGE 1e-6
 #define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
-/* Clock difference: the samples are shifted in time against the kernels until the fit is best. */
+/* Search for the lag between the clocks of samples and kernels: the time shift with the best fit. */
 #define LAG_STEP_NS 1000
 #define LAG_STEPS 6       /* number of steps in each direction */
 #define LAG_WORTH 0.98    /* a lag is used only if it reduces the sum of squares to this fraction */
 #define LAG_SAMPLES 20000 /* samples used for the search */
 #define LAG_SLACK_NS 50000000u
 #define LAG_DOUBT_NS 500 /* uncertainty of the lag, from experiments; the lag differs between kernels */
-#define BUSY 0.05        /* a sample counts for the residuals if work covers at least this fraction of it */
+#define BUSY 0.05        /* deviation() uses samples in which work covers at least this fraction */
 
 /* ---- classes to unknowns */
 
@@ -119,7 +119,8 @@ struct fit {
     const struct counter_rows *rows, *moved; /* moved: the same rows, computed with a slightly longer lag */
     const struct counter_fit_input *in;
     struct nnls eq;
-    /* [n][n]: sum over all rows with weight 1; sum weighted by squared residuals; inverse of the matrix */
+    /* [n][n] each. plain: sum of a a' over all rows a. spread: the same, weighted by squared residuals.
+     * inverse: inverse of eq.g. */
     double *plain, *spread, *inverse;
     float *weight; /* weight of each row, 0..1 */
     double *scratch;
@@ -145,8 +146,8 @@ static void add_row(const struct fit *f, size_t row, double w, double *g) {
     }
 }
 
-/* Most rows have weight 1. All rows are added once for all metrics; then rows with less weight are
- * corrected. */
+/* Builds the normal equations of a metric. Starts from `plain`, which is the same for all metrics, and
+ * corrects it for rows with less weight. */
 static void accumulate(struct fit *f) {
     size_t cells = (size_t)f->eq.n * f->eq.n;
     memcpy(f->eq.g, f->plain, cells * sizeof *f->plain);
@@ -225,8 +226,8 @@ static double deviation(const struct fit *f) {
 }
 
 /* Reduces the weight of values whose residual is above both DEVIATIONS deviations and the highest rate of all
- * classes: such values cannot be measurements. Other values keep full weight: the tail of a kernel, with half
- * of the multiprocessors idle, is far from the mean of the kernel but belongs to it. */
+ * classes. Other values keep full weight: the tail of a kernel, with half of the multiprocessors idle, is far
+ * from the mean of the kernel but belongs to it. */
 static void reweigh(struct fit *f, double sigma) {
     double most = 1e-30;
     for (uint32_t i = 0; i < f->eq.signed_from; i++) most = MAX(most, f->eq.x[i]);
@@ -241,7 +242,8 @@ static void reweigh(struct fit *f, double sigma) {
  * samples that contain it: the diagonal of inverse(G) (sum of w^2 e^2 a a') inverse(G). This covers random
  * errors. A wrong lag changes all samples in the same way, so its effect on the rates is added. */
 
-/* The change of each unknown if the lag were LAG_DOUBT_NS longer: inverse(G) A'(A_moved - A) x. */
+/* Sets doubt[n] to the change of each unknown if the lag were LAG_DOUBT_NS longer: inverse(G) A'(A_moved - A)
+ * x, with weighted rows. */
 static void lag_effects(const struct fit *f, double *doubt) {
     uint32_t n = f->eq.n;
     double *slope = xcalloc(n, sizeof *slope);
@@ -290,8 +292,8 @@ static void errors(struct fit *f, double *variance) {
     free(doubt);
 }
 
-/* Returns the standard error of a rate. The fit gives no error for a rate that is constrained to zero; the
- * spread between samples, divided by the square root of the exposure, is used instead. */
+/* Returns the standard error of a rate. The fit gives no error for a rate that is fixed at zero; sigma /
+ * sqrt(exposure) is used instead. */
 static double error_of(double variance, double sigma, double exposure) {
     return isnan(variance) ? sigma / sqrt(MAX(exposure, 1)) : sqrt(variance);
 }

@@ -1,11 +1,8 @@
 /* Estimates the hardware counter values of each kernel class from samples that are longer than the kernels.
- *
- * A sample's value is the mean over its interval. It therefore equals the sum over classes of (fraction of
- * the interval in which the class ran) x (rate of the class), plus the share of the idle state. Many samples
- * over many repetitions give many such equations with the same few unknowns. Each repetition is sampled at a
- * different phase, so even kernels much shorter than the interval can be resolved, as with a sampling
- * oscilloscope. The equations are solved by least squares with rates >= 0. Samples that no combination of
- * kernels explains get less weight.
+ * A sample's value is the mean over its interval: the sum over classes of (fraction of the interval in which
+ * the class ran) x (rate of the class), plus the share of the idle state. Many repetitions of the same
+ * kernels, each sampled at a different phase, give many such equations with few unknowns. They are solved by
+ * least squares with rates >= 0. Outliers get less weight.
  *     struct counter_fit fit;
  *     counter_fit_run(&input, &fit);          -- fit.rate[metric * (nclasses + 1) + class]
  *     counter_fit_free(&fit);

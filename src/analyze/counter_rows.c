@@ -12,7 +12,7 @@
 struct active {
     uint32_t class;
     uint64_t start_ns, end_ns;
-    /* share of the kernel in the current sample, and the parts of it in its head and tail */
+    /* time of the kernel in the current sample, and the parts of it in its head and tail */
     double inside_ns, head_ns, tail_ns;
 };
 

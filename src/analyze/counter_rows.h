@@ -1,12 +1,10 @@
 /* The equations of counter_fit.h, one per sample: the classes that ran in it, each with its fraction of the
  * sample.
- *
- * A kernel is not uniform: at its start the GPU is still being filled with blocks, and its last blocks
- * leave the GPU half empty. This does not matter for kernels entirely inside a sample. If a sample
- * boundary cuts a kernel, the sample contains more or less of the head and the tail than an even share.
- * Two more unknowns per class (head and tail) absorb this difference; otherwise it would distort the
- * neighbouring classes. The head and tail terms are signed and are zero for a whole kernel, so the rate of
- * a class is still its mean. */
+ * 
+ * A kernel is not uniform: at its start the GPU is still being filled with blocks, and its last blocks leave
+ * the GPU half empty. If a sample boundary cuts a kernel, the sample contains more or less of the head and
+ * the tail than an even share. Two more unknowns per class (head and tail) absorb this difference. Their
+ * terms are signed and are zero for a whole kernel, so the rate of a class is still its mean. */
 #ifndef ANALYZE_COUNTER_ROWS_H
 #define ANALYZE_COUNTER_ROWS_H
 
@@ -19,7 +17,7 @@ static inline uint32_t counter_rows_head(uint32_t nclasses, uint32_t class) {
 static inline size_t counter_rows_width(uint32_t nclasses) { return 3 * (size_t)nclasses + 1; }
 
 struct counter_term {
-    uint32_t unknown; /* at first an index as above; counter_fit.c replaces it by the index of the unknown */
+    uint32_t unknown; /* index of a term; counter_fit.c replaces it by the index of the unknown */
     float fraction;
 };
 

@@ -11,14 +11,15 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Limits for the quality of an estimate: its standard error in percentage points, and its exposure. */
+/* Limits for the quality of an estimate: exposure in sample intervals, standard error in percentage points.
+ * */
 #define GOOD_EXPOSURE 20.0
 #define GOOD_ERROR 2.5
 #define FAIR_EXPOSURE 5.0
 #define FAIR_ERROR 8.0
 /* estimates for shorter kernels depend on the lag between the two clocks, so they are never "good" */
 #define SHORT_NS 3000.0
-#define LEAST_SM_PCT 0.2 /* value of COUNTER_SM if only one of 500 multiprocessors is active */
+#define LEAST_SM_PCT 0.2 /* one active multiprocessor of 500; lower values are not possible */
 /* Thresholds that decide which resource bounds a kernel. */
 #define COMPUTE_PCT 60.0
 #define MEMORY_PCT 60.0
@@ -115,8 +116,8 @@ static uint32_t stage_of(const struct analysis *a, size_t kernel) {
     return occurrence == ANALYSIS_NONE ? (uint32_t)a->nstages : a->occurrences[occurrence].stage;
 }
 
-/* A class is a pair of a kernel row and a stage that occurs on the device. pairs.v[class] = kernel * (nstages
- * + 1) + stage; stage nstages: outside of stages. */
+/* A class is a (kernel row, stage) pair that occurs on the device. pairs.v[class] = kernel * (nstages + 1) +
+ * stage; stage nstages: outside of stages. */
 struct classes {
     uint32_t *of_pair; /* class of each pair; ANALYSIS_NONE: the pair does not occur */
     struct {
@@ -174,8 +175,8 @@ static enum counter_bound bound_of(const double *v) {
     return isnan(dram) || isnan(v[COUNTER_TENSOR]) ? COUNTER_BOUND_UNKNOWN : COUNTER_BOUND_LATENCY;
 }
 
-/* The quality of a percentage depends on its own error. The clock hardly varies, so its fit is mostly noise.
- * The clock is therefore reported only if the quality of the row is "good". */
+/* A percentage is kept or discarded by its own error. The clock is kept only if the quality of the row is
+ * "good": it hardly varies, so its fit is mostly noise. */
 static void fill_row(struct counter_row *row, const struct counter_fit *f, uint32_t class) {
     size_t stride = (size_t)f->nclasses + 1;
     /* A kernel uses at least one multiprocessor. A lower value means that the fit attributed its share to
@@ -253,8 +254,8 @@ static bool is_sampled(const struct timeline *tl, uint32_t device) {
     return false;
 }
 
-/* Returns a bit set of the sampled devices, without those above 63. *only is set if one device was sampled
- * and at most one ran kernels: then they are the same device, even if the two tools number it differently. */
+/* Returns a bit set of the sampled devices up to 63. *only: one device was sampled and at most one ran
+ * kernels. They are the same device, even if two tools number it differently. */
 static uint64_t sampled_devices(const struct timeline *tl, bool *only) {
     uint64_t bits = 0;
     size_t sampled = 0, working = 0;
@@ -289,7 +290,7 @@ static void fit_devices(const struct analysis *a, struct analysis_counters *out)
 
 static double dram_sum(const double *slot) { return slot[COUNTER_DRAM_READ] + slot[COUNTER_DRAM_WRITE]; }
 
-/* Returns the bandwidth recorded in the trace, else the peak that MBU uses. */
+/* Returns the device's peak bandwidth as recorded in the trace, else the peak that MBU uses. */
 static double peak_bandwidth(const struct analysis *a, uint32_t device) {
     double own = device < a->timeline->ndevices ? a->timeline->devices[device].peak_bytes_per_s : NAN;
     return own > 0 ? own : a->peak_bytes_per_s;
@@ -307,10 +308,10 @@ static double tensor_flops_a_cycle(const struct timeline_device *d) {
     }
 }
 
-/* Returns the clock for which the peak used by MFU is specified. Datasheets often use less than the
- * highest clock: the 989 TFLOP/s of an H200 are for 1.83 GHz, and its highest clock is 1.98 GHz. Other
- * types are faster or slower by a power of two. If no such clock is near the highest (unknown chip,
- * measured peak), the highest clock is used. */
+/* Datasheets often specify the peak for less than the highest clock: the 989 TFLOP/s of an H200 are for 1.83
+ * GHz, and its highest clock is 1.98 GHz. The peak may be that of another type, which is faster or slower by
+ * a power of two. If no clock near the highest explains the peak (unknown chip, measured peak), the highest
+ * clock is returned. */
 double analysis_peak_clock_hz(const struct analysis *a, uint32_t device) {
     const struct timeline_device *d = &a->timeline->devices[device];
     double highest_hz = (double)d->sm_clock_khz * 1e3;

@@ -1,5 +1,5 @@
-/* Hardware counters of a run: time-weighted means per stage; per kernel class and stage, the estimates of
- * counter_fit.h. Percentages are relative to the hardware peak; definitions are in docs/metrics.md. */
+/* Hardware counters of a run: time-weighted means per stage, and estimates per kernel class and stage
+ * (counter_fit.h). Percentages are of the hardware peak. Definitions: docs/metrics.md. */
 #ifndef ANALYZE_COUNTERS_H
 #define ANALYZE_COUNTERS_H
 
@@ -27,8 +27,8 @@ enum counter_bound {
 };
 const char *counter_bound_name(enum counter_bound b);
 
-/* Measurements of a kernel class in one stage. Values of a quality below "fair" are NaN; the clock is NaN
- * unless the estimate of COUNTER_SM is "good". */
+/* Measurements of a kernel class in one stage. Values of a quality below "fair" are NaN. The clock is NaN
+ * unless `quality` is "good". */
 struct counter_row {
     uint32_t kernel, stage; /* rows of the analysis; stage ANALYSIS_NONE: outside of stages */
     uint64_t calls;         /* calls in this stage */
@@ -52,7 +52,7 @@ struct counter_means {
     double covered;    /* covered_ns / wall time summed in the same way, 0..1 */
     double mean[COUNTER_SLOTS];
     double dram_pct, dram_bytes_per_s; /* as in struct counter_row */
-    /* Tensor activity in percent of the peak that MFU uses; that peak may be specified for another clock. */
+    /* tensor activity in percent of the peak that MFU uses */
     double tensor_at_peak_pct;
 };
 
@@ -61,11 +61,10 @@ struct analysis_counters {
     struct counter_means *means; /* one per stage that samples cover, in stage order */
     size_t nrows, nmeans;
     uint64_t samples, unused;
-    double interval_ns; /* mean length of a sample; with several GPUs, of the last one */
-    double lag_ns;      /* time shift of the samples with the best fit; with several GPUs, of the last one */
+    double interval_ns; /* mean length of a sample; several GPUs: of the last one */
+    double lag_ns;      /* time shift of the samples with the best fit; several GPUs: of the last one */
     double clock_hz;    /* mean SM clock over all samples */
-    /* Fraction of the busy time in which several kernels run, 0..1. That time is split evenly between
-     * them. */
+    /* share of the busy time in which several kernels ran, 0..1 */
     double concurrent;
 };
 

@@ -1,5 +1,5 @@
-/* Joins GEMM records (shapes as passed to the library) with the kernels that they launched: FLOPs and
- * bytes per call. */
+/* Joins GEMM records (sizes as passed to the library) with the kernels that these calls launched, and sets
+ * the kernels' FLOPs and bytes per call. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* A record without correlation id belongs to the next kernel launch of its thread if that starts within this
- * time. */
+/* A record without correlation id belongs to the next kernel launch of its thread, if this launch starts
+ * within this time. */
 #define NEAR_NS 1000000
 
 /* Returns the bytes of operands and result, each matrix once, for types such as "bf16,bf16->bf16 compute
@@ -56,7 +56,7 @@ static void add_gemm(struct context *c, const struct trace_gemm *g, const char *
     s->calls++;
 }
 
-/* Finds the GEMM record of each launch. Launches and GEMM records are sorted by start. */
+/* Launches and GEMM records are sorted by start. */
 uint32_t *gemm_of_launch(const struct context *c) {
     const struct timeline *tl = c->tl;
     uint32_t *of = xmalloc(tl->launches.n * sizeof *of),

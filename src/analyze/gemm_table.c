@@ -10,8 +10,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Maximum relative difference between the FLOPs of a range and those of its sizes. With a larger difference,
- * the range is not listed. */
+/* Maximum relative difference between the FLOPs of a range and the FLOPs of its sizes. A range with a larger
+ * difference is not listed. */
 #define FLOPS_TOLERANCE 0.01
 
 struct product_shape {

@@ -194,7 +194,7 @@ static char *shell_argument(const char *function, const char *whole) {
 
 static void add_shell(struct strbuf *out, const char *function, const char *arguments, const char *argument) {
     if (strstr(function, "gemvx") || strstr(arguments, "cublasGemvParams"))
-        strbuf_addstr(out, "gemvx"); /* all template arguments are plain types */
+        strbuf_addstr(out, "gemvx"); /* its template arguments name only types */
     else
         strbuf_addstr(out, argument ? last_part(argument) : function);
 }

@@ -1,5 +1,5 @@
-/* Parses a kernel's name: demangled name, short name for tables, library, and category. One table of patterns
- * (kernel_rules.c) determines library and category.
+/* Parses a kernel's name: demangled name, short name for tables, library, and category. Library and category
+ * come from patterns (kernel_rules.c, inductor_name.c).
  *     struct kernel_name kn;
  *     kernel_name_parse(&kn, "_ZN2at6native...");
  *     use(kn.short_name, kernel_library_name(kn.library));

@@ -78,8 +78,7 @@ static enum kernel_profile_match compare(const struct matching *m, size_t profil
                                                                        : KERNEL_PROFILE_NO_MATCH;
 }
 
-/* Selects the best profile for a kernel class. Among equally good matches, it selects the first profile,
- * which has the most time. */
+/* Selects the best profile for a kernel class; the first one of equally good matches. */
 static void match_kernel(const struct matching *m, size_t kernel, struct analysis_profiles *out) {
     enum kernel_profile_match best = KERNEL_PROFILE_NO_MATCH;
     for (size_t i = 0; i < m->n; i++) {

@@ -42,8 +42,9 @@ struct kernel_profile { /* mean over identical launches */
 
 enum kernel_profile_match {
     KERNEL_PROFILE_NO_MATCH,
-    /* Geometry and function name match, without the template arguments, which tools print differently. All
-     * kernels and profiles with this geometry and function name have the same template arguments. */
+    /* Geometry and function name match, but not the template arguments, which tools print differently. The
+     * match is unambiguous: all kernels with this geometry and function have one name, and so do all
+     * profiles. */
     KERNEL_PROFILE_FUNCTION,
     /* The normalised name matches, and the geometry if the profile has one. */
     KERNEL_PROFILE_NAME,

@@ -373,7 +373,7 @@ static const struct rule {
     { "saxpy", ANY, C(ELEMENTWISE) },
     { "pointwise", ANY, C(ELEMENTWISE) },
 
-    /* libraries of kernels whose library no row above determines */
+    /* fallbacks that determine the library */
     { "^nvfuser", L(ATEN), C(ELEMENTWISE) },
     { "at_cuda_detail::cub", L(CUB), ANY },
     { "cub::", L(CUB), ANY },
@@ -417,7 +417,7 @@ static const struct rule {
 #undef C
 };
 
-/* Finds the part of a pattern up to its next '*' anywhere in the text; NULL: not found. */
+/* Finds the first `len` bytes of `piece` in the text, ignoring case; NULL: not found. */
 static const char *find_piece(const char *text, const char *piece, size_t len) {
     for (; *text; text++)
         if (strncasecmp(text, piece, len) == 0) return text;

@@ -7,8 +7,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* Sets names, library and category of a row; `by_name` caches them. Rows are in the order of shapes until
- * analyze_kernels_finish() sorts them. */
+/* Sets names, library and category of a row; `by_name` caches them. */
 static void name_row(struct context *c, struct analysis_kernel *row, uint32_t name,
                      struct analysis_kernel *by_name) {
     if (!by_name->name) {

@@ -72,7 +72,7 @@ static void back_substitute(const double *u, uint32_t m, double *v, uint32_t fro
     }
 }
 
-/* Solves for the free unknowns and sets the others to 0. Computes the gradient of the unknowns at 0. */
+/* Solves for the free unknowns and sets the others to 0. Sets the slope of the others to their gradient. */
 static void solve_free(struct nnls *s) {
     uint32_t m = factorise(s);
     double *v = s->slope; /* used as scratch memory; overwritten with the slopes below */
@@ -93,9 +93,9 @@ static double largest(const double *v, uint32_t n) {
     return most;
 }
 
-/* Counts misplaced unknowns: free and negative, or at 0 although a larger value would improve the solution.
- * *last is set to the highest of them. If `exchange` is set, free ones become fixed at 0 and the others
- * free. */
+/* Counts misplaced unknowns: free and negative, or fixed at 0 although a larger value would improve the
+ * solution. *last: the highest index of them. If `exchange` is set, free ones become fixed and fixed ones
+ * become free. */
 static uint32_t misplaced(struct nnls *s, bool exchange, uint32_t *last) {
     double least = -SLACK * largest(s->x, s->n), flat = -SLACK * largest(s->b, s->n);
     uint32_t n = 0;

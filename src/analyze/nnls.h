@@ -1,15 +1,13 @@
-/* Non-negative least squares from the normal equations: finds the x >= 0 that minimises x'Gx/2 - b'x.
- * Unknowns from signed_from on may have any sign. G [n][n] is symmetric and positive definite; only its upper
- * triangle is read.
+/* Non-negative least squares from the normal equations: finds the x >= 0 that minimises x'Gx/2 - b'x. G
+ * [n][n] is symmetric and positive definite; only its upper triangle is read.
  *     struct nnls s;
  *     nnls_init(&s, n);
  *     fill s.g and s.b;
  *     nnls_solve(&s);                  -- sets s.x; a second call starts from the last solution
  *     nnls_inverse(&s, c);             -- inverse of G over the free unknowns; 0 elsewhere
  *     nnls_free(&s);
- * Method: block principal pivoting. It guesses the set of unknowns that are zero, solves for the others
- * and corrects the whole set at once. A solution takes a few factorisations (n^3 / 6 multiplications
- * each), even if columns are almost collinear. */
+ * Method: block principal pivoting. It guesses the set of unknowns that are zero, solves for the others and
+ * corrects the whole set at once. */
 #ifndef ANALYZE_NNLS_H
 #define ANALYZE_NNLS_H
 

@@ -30,7 +30,8 @@ struct call {
     double lists[LISTS_MAX][DIMS_MAX];
     size_t list_lens[LISTS_MAX];
     bool flags[FLAGS_MAX]; /* values of True and False arguments, in order */
-    /* custom_mask_type: the number after the dropout, which is the first fraction; NaN: none */
+    /* custom_mask_type: the first number after the dropout probability, which is the first fraction; NaN:
+     * none */
     double mask_type;
     size_t ntensors, nlists, nflags;
     bool has_values; /* the text contains arguments that are not tensors */
@@ -54,8 +55,8 @@ static const char *read_list(const char *p, double *out, size_t *n) {
     return p + 1;
 }
 
-/* Parses one tensor at p, which points to '['. Empty lists in the emit_nvtx format are arguments that are
- * not tensors. */
+/* Parses one tensor at p, which points to '['. Returns its end; NULL: invalid. An empty list is skipped: in
+ * the emit_nvtx format, it is an argument that is not a tensor. */
 static const char *read_tensor(const char *p, struct call *c) {
     struct tensor t = { 0 };
     p = read_list(p, t.dims, &t.ndims);
@@ -165,7 +166,7 @@ static bool product(const struct tensor *a, const struct tensor *b, bool transpo
 static bool count_product(const struct call *c, size_t first, bool transposed, struct work *w) {
     if (c->ntensors < first + 2) return false;
     if (!product(&c->tensors[first], &c->tensors[first + 1], transposed, w)) return false;
-    size_t bias = first ? 0 : 2; /* the bias is the first argument of addmm and the last of linear */
+    size_t bias = first ? 0 : 2; /* the bias is the first argument of addmm and the third of linear */
     if ((first || transposed) && bias < c->ntensors) w->bytes += bytes_of(&c->tensors[bias]);
     return true;
 }
@@ -222,8 +223,8 @@ static bool count_conv_library(const struct call *c, struct work *w) {
     return count_conv(c, 1, 0, 2, false, w);
 }
 
-/* grad_output [N, K, ...], input, weight. The last list selects the gradients to compute. Each gradient costs
- * as many FLOPs as the forward pass. */
+/* Arguments: grad_output [N, K, ...], input, weight. The last list selects the gradients to compute. Each
+ * gradient costs as many FLOPs as the forward pass. */
 static bool count_conv_backward(const struct call *c, struct work *w) {
     if (c->ntensors < 3 || !c->nlists || c->list_lens[c->nlists - 1] != 3) return false;
     const struct tensor *grad = &c->tensors[0], *in = &c->tensors[1], *weight = &c->tensors[2];
@@ -238,9 +239,8 @@ static bool count_conv_backward(const struct call *c, struct work *w) {
 
 enum mask { MASK_NONE, MASK_TOP_LEFT, MASK_BOTTOM_RIGHT };
 
-/* Returns the number of (query, key) pairs that are computed. With a causal mask, query i uses the keys up
- * to i. Keys are counted from the first one (top left), or so that the last query uses the last key
- * (bottom right). */
+/* Returns the number of (query, key) pairs that are computed. With a causal mask, query i uses the keys up to
+ * i (top left), or up to i + keys - queries (bottom right). */
 static double attended(double queries, double keys, enum mask mask) {
     if (mask == MASK_NONE) return queries * keys;
     double before = mask == MASK_BOTTOM_RIGHT ? MAX(keys - queries, 0) : 0;

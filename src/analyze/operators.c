@@ -154,8 +154,8 @@ static uint64_t count_kernels(struct context *c, struct row_set *set) {
     return outside;
 }
 
-/* Finds the stage with most of a row's time: GPU time if there is any, else host time. Leaves it unknown if
- * the table of rows and stages would be too large. */
+/* Finds the stage with most of the time of each row: GPU time if there is any, else host time. The stages
+ * stay unknown if the table of rows and stages would be too large. */
 static void main_stages(struct context *c, struct row_set *set) {
     size_t nstages = c->a->nstages;
     if (!set->rows.n || nstages > ((size_t)16 << 20) / set->rows.n) return;

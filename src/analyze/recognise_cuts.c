@@ -19,9 +19,7 @@ static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampl
 #define SIMILAR 0.05 /* kinds of cuts are used together if their shares differ by at most this */
 #define LARGE_COPY_BYTES (1u << 20)
 #define MAX_LAYERS 512
-#define FIRST_PAUSE_NS \
-    100000000u /* if there is only one pass, a longer pause separates it from earlier work
-                                   * */
+#define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from earlier work */
 
 struct positions {
     size_t *v;
