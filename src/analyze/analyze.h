@@ -7,12 +7,11 @@
  * Unknown values are NaN, ANALYSIS_NONE or NULL; 0 only where a member says so. Definitions of all numbers:
  * docs/analysis.md.
  *
- * Conservation: at every moment a device's time is split evenly between the kernels running on it. The
- * part of a kernel is its `owned` time; without overlap it equals the duration. The owned times of all
- * stages add up to the devices' busy time, and so do those of all operators, kernel classes, categories
- * and libraries (stages and operators each have a row for work outside of them). `conservation` contains
- * the residuals. The time of a sub-stage is also part of its parent's time: add `gpu_owned_self_ns` of all
- * rows, or `gpu_owned_ns` of the rows without parent. */
+ * Conservation: while several kernels run on a device, its time is split evenly between them. The part of a
+ * kernel is its `owned` time. The owned times of all stages add up to the devices' busy time, and so do those
+ * of all operators, kernel classes, categories and libraries. Stages and operators each have a row for work
+ * outside of them. A sub-stage is part of its parent: add `gpu_owned_self_ns` of all rows, or `gpu_owned_ns`
+ * of the rows without parent. */
 #ifndef ANALYZE_ANALYZE_H
 #define ANALYZE_ANALYZE_H
 
@@ -37,8 +36,8 @@ struct analyze_cost {
     double flops, bytes; /* NaN: unknown */
     /* roofline time: sum over operators of max(compute time, memory time); NaN: unknown */
     double floor_ns;
-    /* Peaks that apply to this work; 0 or NaN: the peaks of the device apply. The peak FLOP/s is the mean
-     * over the operators, each with the peak of its type. */
+    /* Peaks that apply to this work; 0 or NaN: the peaks of the device. peak_flops_per_s is a mean if the
+     * operators have different types. */
     double peak_flops_per_s, peak_bytes_per_s;
     /* memory level to which peak_bytes_per_s belongs, such as "L3, 32 MiB"; NULL: the device has only one
      * level */
@@ -48,11 +47,11 @@ struct analyze_cost {
     double experts_read;
     bool experts_assumed; /* `bytes` assumes that tokens are routed evenly to the experts of a layer */
 };
-/* The work of one timed repeat in a stage: medians over the repeats, except recorded_ms. NaN: unknown. */
+/* Work of a stage per timed repeat: medians over the repeats. NaN: unknown. */
 struct analyze_work {
     double tokens; /* tokens read (prefill) or generated (decode) */
     double flops, bytes, floor_ms;
-    double recorded_ms; /* duration of the stage in the recorded request */
+    double recorded_ms; /* duration in the recorded request */
 };
 /* Times of a stage in the timed repeats, which run without recording. */
 struct analyze_timing {
@@ -104,22 +103,21 @@ struct analyze_input {
     const struct llm_gpu *gpu;
     const char *model; /* name of the model, for texts; NULL: unknown */
     /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
-     * `timings`. Ignored if the trace has no token counts. */
+     * `timings`. analysis.no_model_costs is set if they cannot be computed. */
     const struct llm_model *llm;
     /* Where `llm` comes from if the program's own files describe it: "/models/a.gguf, mapped". The
      * model is then used only if the trace agrees with it. NULL: the user gave it. */
     const char *llm_from;
-    /* Degrees of tensor, pipeline, expert and data parallelism with which GPUs share `llm`. 0: not given. The
-     * cost per GPU is the cost of its part (llm/shard.h). */
+    /* Degrees of tensor, pipeline, expert and data parallelism with which GPUs share `llm` (llm/shard.h). 0:
+     * not given. */
     uint64_t tp, pp, ep, dp;
     const struct kernel_profile *profiles; /* measurements by Nsight Compute; see kernel_profile.h */
     size_t nprofiles;
-    /* Number of failed requests, and of all requests. `failure` is the first error message; NULL: none
-     * failed. */
+    /* `failure`: first error message; NULL: no request failed */
     size_t nfailed, nrequests;
     const char *failure;
-    /* Why the machine was busy while the stages were timed: findings are then less certain. NULL: it was not
-     * busy. */
+    /* why the machine was busy while the stages were timed, which makes findings less certain; NULL: not busy
+     * */
     const char *busy;
     const struct recognised_phases *phases; /* result of analyze_steady_window(); NULL: none */
     /* Compute only stages, occurrences, devices, kernels, tokens and power. Used for the digest of a rank
@@ -140,7 +138,7 @@ struct analysis_over {
 
 /* Why a device had no work:
  *     LAUNCH      the launch queue was empty while the host was still launching
- *     SYNC        the host was inside a synchronisation or had just returned from one
+ *     SYNC        the host was in a synchronisation, or in another call that launches nothing
  *     DEPENDENCY  work was queued, but it waited for another stream
  *     DEVICE      work was queued on the same stream: kernel-to-kernel latency
  *     NO_WORK     the host was busy elsewhere (no launch for a while)
@@ -207,18 +205,18 @@ struct analysis_stage {
     bool warm_up; /* recognised steps that warm up: no findings, and not part of the verdict */
     bool on_cpu;  /* its kernels ran on the native engine's CPU device */
 
-    /* ---- the trace: stages.c, calls.c, walk.c, queue.c */
+    /* ---- from the trace */
     uint64_t occurrences; /* 0: only timed */
-    /* Statistics over occurrences. wall_ns is busy plus idle time: the mean over the devices on which the
-     * occurrence has work. Without work, it is the duration of the range. */
+    /* Statistics over occurrences. wall_ns: analysis_occurrence_time(). busy_ns: mean over the devices with
+     * work. */
     struct stats wall_ns, busy_ns;
-    /* Duration of the range; time from the launch call of the first kernel to its start; time from the
-     * start of the first kernel to the end of the last. */
+    /* host_each_ns: duration of the range. queue_ns: time from the launch call of the first kernel to its
+     * start. span_ns: time from the start of the first kernel to the end of the last. */
     struct stats host_each_ns, queue_ns, span_ns;
     double host_ns;                                          /* sum of range durations */
     double wall_total_ns;                                    /* sum of the times of all occurrences */
     double gpu_busy_ns, idle_ns, copy_alone_ns, gpu_span_ns; /* sums over occurrences and over `devices` */
-    /* includes sub-stages; rows without parent, such as the outside row, add up to the busy time */
+    /* includes sub-stages; the rows without parent add up to the busy time */
     double gpu_owned_ns;
     double gpu_owned_self_ns; /* excludes sub-stages; all rows add up to the busy time */
     /* number of devices that run its kernels, or its copies if it has no kernels; at least 1 */
@@ -227,12 +225,12 @@ struct analysis_stage {
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned time, includes sub-stages */
-    double missed;            /* share of its time in which no kernels or launches were recorded, 0..1 */
-    bool idle_known;          /* false: the data is not sufficient to explain idle time */
-    const char *idle_refused; /* why idle_known is false; NULL: it is true */
+    double missed;                           /* share of its time outside of capture windows, 0..1 */
+    bool idle_known;                         /* false: the data is not sufficient to explain idle time */
+    const char *idle_refused;                /* why idle_known is false; NULL: it is true */
     struct analysis_idle idle;
 
-    /* ---- tokens, timed repeats and requests: tokens.c, utilization.c */
+    /* ---- tokens, timed repeats and requests */
     /* "token records", "range labels", "recognised steps", "engine's answer", "timing phase"; NULL:
      * unknown */
     const char *token_source;
@@ -265,21 +263,20 @@ struct analysis_stage {
     double same_input_ms;
     double same_input_floor_ms;
     double overhead_ratio; /* wall time in the trace / same_input_ms */
-    /* Slowdown caused by recording: from the timing if it has one, else recorded_ms of its work /
-     * same_input_ms, else overhead_ratio. */
+    /* Slowdown by recording: timing->recording_cost, else timing->work->recorded_ms / same_input_ms, else
+     * overhead_ratio. */
     double recording_cost;
 
     /* The following figures are per request if the input has `one_run`, else per occurrence
      * (utilization.c). */
     double time_ms; /* median of the timed repeats, else the mean in the trace */
-    /* Busy time of the device within time_ms, mean over devices, and its share. On a GPU with timed repeats,
-     * the share is recorded busy time / same_input_ms. Otherwise it is the share in the recorded run:
-     * recording slows down kernels on a CPU. */
+    /* busy_share: mean over the devices; recorded busy time / same_input_ms on a GPU with timed repeats, else
+     * the share in the recorded run. busy_ms: busy_share * time_ms. */
     double busy_ms, busy_share;
     double kernels_each; /* number of kernels */
     /* tokens read or generated: median of the timed repeats, else the mean per occurrence */
     double tokens;
-    /* the larger of the tokens read and the tokens generated, per second of time_ms; with the token counts of
+    /* tokens read or tokens generated, whichever are more, per second of time_ms; with the token counts of
      * timed repeats, the inverse of their median time per token */
     double tokens_per_s;
     double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
@@ -293,7 +290,7 @@ struct analysis_stage {
      * the cost of its own input, they are medians over the repeats; else they are computed from time_ms. */
     double mfu, mbu, distance;
     double mbu_read; /* the same as mbu, but with the read bandwidth that `calibrate` measured on this GPU */
-    /* model work of the recorded request / its recorded time; comparable with counters */
+    /* MFU and MBU of the recorded request, comparable with counters */
     double recorded_mfu, recorded_mbu;
 
     /* power.c. Energy of the recorded run, over all occurrences and all GPUs on which the stage has kernels.
@@ -321,7 +318,8 @@ struct analysis_occurrence { /* sorted by start */
      * is not used for figures per token. */
     bool unfinished;
     uint64_t device_bits; /* bit d: it has kernels on device d; devices above 63 are not represented */
-    /* devices on which it has work; 0: its time is the duration of its range, unless it has idle time */
+    /* number of devices on which it has work; 0: its time is the duration of its range, unless it has idle
+     * time */
     uint32_t devices;
     double tokens_in, tokens_out; /* NaN: unknown */
     double keys;                  /* keys that its sequences attend to, from the label; NaN: unknown */
@@ -421,7 +419,7 @@ struct analysis_device {
 
 struct analysis_point { /* a point of the roofline */
     const char *label;
-    uint32_t stage, kernel; /* row of the stage or kernel; ANALYSIS_NONE: a point of another kind */
+    uint32_t stage, kernel; /* row of the stage or kernel; ANALYSIS_NONE: not a stage (kernel) */
     double flops, bytes, time_ns;
     double intensity; /* FLOP per byte */
     double flop_per_s, byte_per_s;
@@ -606,7 +604,7 @@ struct analysis {
     size_t nstep_kinds;
     /* anatomy of a decode step; NULL: no decode step with attention was recognised */
     struct anatomy *anatomy;
-    struct recognised_phases phases;    /* phases of the whole trace; all 0: no steps were recognised */
+    struct recognised_phases phases;    /* copy of input.phases; all 0: not given */
     struct analysis_counters *counters; /* hardware counters per stage and kernel; NULL: no samples */
     struct analysis_profiles *profiles; /* Nsight Compute's measurements per kernel; NULL: none */
     struct analysis_totals *totals;     /* plain sums for `inferprof stats`; NULL: not requested */
@@ -619,7 +617,7 @@ struct analysis {
     void *owner; /* private */
 };
 
-/* Duration of an occurrence, ns. */
+/* Time of an occurrence in ns: busy plus idle time; without either, the duration of the range. */
 static inline double analysis_occurrence_time(const struct analysis_occurrence *o) {
     return o->devices || o->idle_ns > 0 ? o->busy_ns + o->idle_ns : (double)(o->end_ns - o->start_ns);
 }

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* maximum number of nodes; the time of further paths is added to their parents */
+/* maximum number of nodes; later time is added to the parents */
 #define MAX_NODES (1u << 20)
 #define MAX_DEPTH 200
 
@@ -81,7 +81,7 @@ static void add_range(struct tree_builder *b, size_t i) {
     uint32_t node = child_of(b, parent, r->name[i], timeline_text(b->c->tl, r->name[i]));
     b->range_node[i] = node;
     double ns = (double)(r->end_ns[i] - r->start_ns[i]);
-    b->nodes.v[node].calls += node != parent; /* equal: the tree is full */
+    b->nodes.v[node].calls += node != parent; /* equal: maximum size or depth of the tree */
     b->nodes.v[node].host_ns += ns;
     if (r->parent[i] != TIMELINE_NONE) b->nodes.v[b->range_node[r->parent[i]]].host_ns -= ns;
 }
@@ -91,7 +91,7 @@ static void add_kernel(struct tree_builder *b, size_t i) {
     uint32_t row = b->c->a->shape_kernel[k->shape[i]];
     uint32_t parent = k->range[i] == TIMELINE_NONE ? 0 : b->range_node[k->range[i]];
     uint32_t node = child_of(b, parent, KEY_KERNEL | b->kernel_name[row], b->c->a->kernels[row].short_name);
-    if (node != parent) { /* equal: the tree is full, and only the time is added to the range */
+    if (node != parent) { /* equal: no new node, and only the time is added to the range */
         b->nodes.v[node].calls++;
         b->nodes.v[node].kernel = true;
     }

@@ -1,6 +1,6 @@
 /* The equations of counter_fit.h, one per sample: the classes that ran in it, each with its fraction of the
  * sample.
- * 
+ *
  * A kernel is not uniform: at its start the GPU is still being filled with blocks, and its last blocks leave
  * the GPU half empty. If a sample boundary cuts a kernel, the sample contains more or less of the head and
  * the tail than an even share. Two more unknowns per class (head and tail) absorb this difference. Their

@@ -1,6 +1,5 @@
 /* Rules that turn an analysis into findings. A rule examines one stage (or the whole run, if the scope is
- * NULL) and emits findings: the numbers, an upper bound of the saving, and a recommendation. A rule without
- * evidence emits nothing. A rule for a stage emits at most one finding, except the rule for roles. */
+ * NULL) and emits findings: the numbers, an upper bound of the saving, and a recommendation. */
 #ifndef ANALYZE_FINDING_H
 #define ANALYZE_FINDING_H
 
@@ -24,8 +23,8 @@ struct finding_rule {
     bool needs_idle; /* the rule applies only to stages whose idle time is known */
     void (*find)(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 };
-/* f is the scope of the stage; NULL: the whole run. saving_ms NaN: informative only. The texts must live
- * as long as the analysis. */
+/* f is the scope of the stage; NULL: the whole run. saving_ms NaN: informative only. A finding with a saving
+ * of less than 1% is dropped. The texts must live as long as the analysis. */
 void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice);
@@ -50,7 +49,7 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
-/* finding_roles.c: at most one finding per role of a decode step */
+/* finding_roles.c: at most one finding per role */
 void find_roles(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_counters.c */
 void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);

@@ -5,7 +5,7 @@
 #include "analyze/finding.h"
 #include "base/util.h"
 
-#define DIFFERS_RELATIVE 0.20 /* difference as a fraction of the larger of the two values */
+#define DIFFERS_RELATIVE 0.20 /* minimum difference, as a fraction of the larger value */
 #define DIFFERS_POINTS 2.0    /* minimum difference in percentage points: small shares differ by chance */
 #define ENOUGH_COVERED 0.50   /* minimum fraction of the stage's recorded wall time that samples cover */
 

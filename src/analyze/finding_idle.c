@@ -177,7 +177,7 @@ static bool has_finding_on_idle(const struct context *c, uint32_t row) {
     return false;
 }
 
-/* Fallback: lists the largest causes of long idle time that no other rule reports. */
+/* Fallback: reports long idle time that no other rule reports, with its causes. */
 void find_other_idle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = f->s->idle_ns * 1e-6 / f->shares * f->idle_scale;
     if (ms < ALWAYS_EXPLAINED * f->wall_ms || has_finding_on_idle(c, f->row)) return;

@@ -53,7 +53,6 @@ static void find_single_blocks(struct context *c, const struct finding_rule *rul
         "Fuse them into their neighbours: the kernel before or after has the data already.");
 }
 
-/* Emits at most one finding per role. */
 void find_roles(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct anatomy *a = c->a->anatomy;
     if (!a || !c->a->recognised || strcmp(f->s->name, "decode") != 0) return;

@@ -63,8 +63,8 @@ static const char *roof_advice(bool memory, bool on_gpu) {
 /* A stage below this multiple of its roofline time counts as being at the roof. Good kernels reach about
  * 1.25. */
 #define NEAR_THE_ROOF 1.25
-/* Returns the scope with the times of the stage table, over all inputs; the same scope if the stage was not
- * timed. The other findings are about the recorded request. */
+/* Returns the scope with the times over all inputs, as in the stage table; an unchanged copy if the stage was
+ * not timed. The other rules use the times of the recorded input. */
 static struct finding_scope all_inputs(const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
     struct finding_scope all = *f;
@@ -242,8 +242,8 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
                  "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
 }
 
-/* Experts that run one by one cause hundreds of small GEMMs per token. For prefill this is the number per
- * pass, because a pass generates one token. */
+/* Reports experts that run one by one, as hundreds of small GEMMs per generated token. A prefill pass
+ * generates one token, so for prefill this is the number per pass. */
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double calls = 0, ms = 0;
     if (!(f->s->tokens_out > 0) ||

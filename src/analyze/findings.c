@@ -1,4 +1,4 @@
-/* The table of rules, and the order of their findings. */
+/* Applies the rules, and sorts and limits their findings. */
 #include "analyze/finding.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define FINDINGS_MAX 12 /* maximum number of findings: one page */
 /* rule whose findings are never cut: they have no saving, but show that other figures may be wrong */
 #define NEVER_CUT "model-vs-counters"
-#define LEAST_SAVING 0.01 /* minimum saving as a fraction of the stage's time */
+#define LEAST_SAVING 0.01 /* minimum saving as a fraction of the time of the stage or run */
 
 #define FAILED_REQUESTS "failed-requests"
 
@@ -121,8 +121,8 @@ static void apply_rule(struct context *c, const struct finding_rule *rule, uint3
     if (f.wall_ms > 0) rule->find(c, rule, &f);
 }
 
-/* Returns the number of findings to keep, at most FINDINGS_MAX. NEVER_CUT findings beyond it replace the last
- * of the others. */
+/* Returns the number of findings to keep, at most FINDINGS_MAX. NEVER_CUT findings beyond this number replace
+ * the last of the others. */
 static size_t limit_findings(struct analysis_finding *v, size_t n) {
     size_t kept = MIN(n, FINDINGS_MAX), low = kept;
     for (size_t i = kept; i < n; i++) {
@@ -134,8 +134,8 @@ static size_t limit_findings(struct analysis_finding *v, size_t n) {
     return kept;
 }
 
-/* The machine was busy: for a part of the measured time, other programs may have used the cores. Sets the
- * confidence of all findings except failures to low, and adds the reason to their advice. */
+/* Lowers the confidence of all findings except failures, because the machine was busy, and advises to repeat
+ * the run. */
 static void soften(struct context *c) {
     for (size_t i = 0; i < c->a->nfindings; i++) {
         struct analysis_finding *f = &c->a->findings[i];

@@ -52,11 +52,9 @@ struct context {
     /* [copies.n]: occurrence of each copy in recognised steps; NULL: use launch and range instead */
     uint32_t *copy_occurrence;
     uint64_t captured_launches; /* launches captured into graphs; they did not run at that time */
-    /* Number of kernels launched by threads without stages. They count in the stage that is open in their
-     * process. */
+    /* kernels launched by threads without stages and assigned to the stage that is open in their process */
     uint64_t lent_kernels;
-    /* Number of kernels without launch that count in the stage whose mirror on the GPU covers them
-     * (mirrors.c). */
+    /* kernels without launch that were assigned to a stage by its mirror on the GPU (mirrors.c) */
     uint64_t mirrored_kernels;
     uint8_t *shape_category; /* [nshapes] */
     uint32_t outside;        /* index of the outside row in the stage table */
@@ -142,8 +140,8 @@ struct idle_walk;
 struct idle_verdict {
     enum analysis_idle_cause cause, cause_after; /* cause up to change_ns, and cause from then on */
     uint64_t change_ns;
-    /* The work is a kernel with its own launch, so a CUDA graph would remove launch gaps and latency
-     * before it. */
+    /* launched as a kernel, not as a graph: a CUDA graph would remove launch gaps and latency before this
+     * work */
     bool graph_removes;
 };
 struct idle_walk *idle_open(const struct context *c, uint32_t device);
@@ -190,8 +188,8 @@ double analysis_peak_clock_hz(const struct analysis *a, uint32_t device);
 double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,
                              enum analysis_limiter *limiter, uint32_t *blocks_per_sm);
 
-/* stages.c: returns true for annotations that Kineto copies to the device's track. Such a copy is not a
- * second occurrence of its range. */
+/* stages.c: returns true if ranges of this domain are Kineto's copies of annotations on the device's track.
+ * Such a copy is not a second occurrence of its range. */
 bool analysis_is_mirror(const char *domain);
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);

@@ -1,5 +1,5 @@
 /* Explains ratios beyond their limit: a distance under 1, or MFU, MBU or a share of the roof over 100%. The
- * reasons are tried in order, and the first one with evidence is used. No other file explains ratios. */
+ * reasons are tried in order, and the first one with evidence is used. */
 #include <math.h>
 #include <string.h>
 

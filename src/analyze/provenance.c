@@ -39,7 +39,7 @@ static bool has_whole_graphs(const struct context *c, size_t stage) {
     return c->a->stages[stage].category_ns[KERNEL_CATEGORY_GRAPH] > 0;
 }
 
-/* Notes that the kernels of a few launches are missing, so that their time was counted as idle. */
+/* Adds a note that some launches have no kernel, so that a part of the idle time may be unrecorded work. */
 static void note_doubt(struct context *c, const struct analysis_stage *s, uint64_t missing) {
     double ns = (double)missing * s->kernel_mean_ns;
     if (!(s->idle_ns > 0)) return;
@@ -168,8 +168,8 @@ static void note_unrecorded(struct context *c) {
     }
 }
 
-/* A cut trace, or a capture that begins late, has host events but no kernels in a part of its time. The
- * trace cannot distinguish this from an idle GPU. */
+/* A cut trace, or a capture that begins late, has host events but no kernels in a part of its time. This
+ * looks like an idle GPU. */
 static void note_span(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) {
         const struct analysis_stage *s = &c->a->stages[i];

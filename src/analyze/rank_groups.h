@@ -11,8 +11,8 @@ struct rank_split {
     uint64_t tp, pp, ep, dp;
 };
 
-/* Returns false if the trace names no groups, or if they do not explain the job's number of ranks. *why is
- * then the reason; NULL if no groups are named. */
+/* Returns false if the trace names no groups (*why is NULL), or if their sizes conflict or do not explain the
+ * job's number of ranks (*why is the reason). */
 bool rank_groups_split(struct context *c, struct rank_split *out, const char **why);
 
 #endif

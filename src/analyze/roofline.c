@@ -43,8 +43,8 @@ static struct analysis_point stage_point(const struct analysis_stage *s, uint32_
                                     .source = "model" };
 }
 
-/* Uses GEMM records or operator shapes, else counters: bytes from DRAM, FLOPs from the tensor pipes' share
- * of the peak. A kernel that does not use tensor cores is not compared with the tensor-core roof. */
+/* Returns a point from GEMM records or operator shapes, else from counters: bytes from DRAM, FLOPs from the
+ * tensor pipes' share of the peak. A kernel that does not use tensor cores gets no point from counters. */
 static struct analysis_point kernel_point(const struct analysis *a, uint32_t row) {
     const struct analysis_kernel *k = &a->kernels[row];
     const struct counter_row *r =

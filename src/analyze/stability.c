@@ -10,7 +10,7 @@
 #define UNSTABLE_CV 0.05
 #define OUTLIER_REPEATS 5 /* with fewer repeats of an input, its outliers are not counted */
 
-/* The repeats that did not fail. */
+/* The repeats that have a time and did not fail. */
 struct repeats {
     double *ms;       /* [n] */
     uint32_t *input;  /* [n]; all 0 if unknown */
@@ -133,7 +133,7 @@ void analyze_stability(struct context *c) {
         struct analysis_stability *s = &c->a->stability[c->a->nstability];
         fill_stability(c, s, &c->in->timings[i]);
         if (s->ms.n || s->failed)
-            c->a->nstability++; /* stages without times and failures did not occur and are not listed */
+            c->a->nstability++; /* a stage with neither times nor failures did not occur */
         else
             *s = (struct analysis_stability){ 0 };
     }

@@ -1,5 +1,5 @@
-/* Maps names of ranges to stages. First the rules of the caller apply, then ranges marked as stages keep
- * their name, then presets for known servers and programs apply. */
+/* Maps names of ranges to stages. Tried in this order: the rules of the caller, ranges marked as stages (they
+ * keep their name), presets for known servers and programs. */
 #ifndef ANALYZE_STAGE_RULES_H
 #define ANALYZE_STAGE_RULES_H
 
@@ -11,10 +11,10 @@
 struct stage_match {
     char stage[64];
     bool nested_only; /* a stage only inside another stage */
-    /* A preset recognised the name. Neither a rule nor the program marks the range as a stage. */
+    /* only a common name was recognised, such as "decode" or "lm_head" */
     bool guessed;
-    /* Counts in the label; NaN: not in the label. Tokens that the step reads and generates, and keys that its
-     * sequences attend to, summed over the sequences. */
+    /* From the label; NaN: not in the label. Tokens that the step reads and generates, and keys that its
+     * sequences attend to, each summed over the sequences. */
     double tokens_in, tokens_out, keys;
 };
 

@@ -33,7 +33,7 @@ struct sums {
     } kernels;
     uint64_t kernel_calls, kernel_ns;    /* over all rows */
     struct sums_counts events, problems; /* after sums_sort(): by name */
-    /* maps a name to its row in `kernels`; valid until they are sorted */
+    /* maps a name to its row in `kernels`; valid until sums_sort() */
     struct intern *kernel_names;
     struct intern *count_names;
 };
@@ -41,8 +41,8 @@ struct sums {
 void sums_init(struct sums *s);
 void sums_free(struct sums *s);
 void sums_add_kernel(struct sums *s, const char *name, size_t len, uint64_t calls, uint64_t total_ns);
-/* Adds a row of a table without timestamps; the calls are counted as events, too. For
- * import_format.read_sums. */
+/* Callback for import_format.read_sums: adds a row of a table without timestamps, and counts its calls as
+ * events. */
 void sums_add_row(void *sums, const char *name, size_t len, uint64_t calls, uint64_t total_ns);
 void sums_add_event(struct sums *s, const char *name, uint64_t count);
 void sums_add_problem(struct sums *s, const char *name, uint64_t count);

@@ -10,8 +10,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Returns true for ranges that users mark: torch's user_annotation and NVTX ranges. Ranges in which a
- * profiler describes itself, and ranges of the Python stack, do not count. */
+/* Returns true for ranges that users mark (torch's user_annotation, NVTX), false for ranges of the Python
+ * stack and of the profiler itself. */
 static bool marked_by_people(const char *domain) {
     static const char *const others[] = { "python_function", "overhead", "Trace", "gpu_user_annotation" };
     for (size_t i = 0; i < COUNTOF(others); i++)
@@ -38,7 +38,7 @@ struct range_set {
     /* [ranges.n]: the range itself if it is of this kind, else its nearest ancestor of this kind;
      * TIMELINE_NONE: none */
     uint32_t *nearest;
-    uint64_t *counted; /* [rows.n]: number of the last device work counted for the row, starting at 1 */
+    uint64_t *counted; /* [rows.n]: value of `works` when the row was last counted */
     uint64_t works;
 };
 
@@ -67,8 +67,8 @@ static void find_ranges(struct range_set *s, enum totals_range_kind kind, struct
     }
 }
 
-/* Finds the first range of this kind, from `range` upwards, that had not ended at the given time. The
- * ancestors of `range` are open ranges, or ranges that ended while a range around them was still open. */
+/* Returns the first range of this kind, from `range` upwards, that had not ended at the given time;
+ * TIMELINE_NONE: none. A child may end after its parent. */
 static uint32_t open_at(const struct range_set *s, uint32_t range, uint64_t time_ns) {
     const struct timeline_ranges *r = &s->tl->ranges;
     while (range != TIMELINE_NONE) {

@@ -58,8 +58,8 @@ static void sum_ranks(struct analysis_totals *t, const struct analysis *a, struc
     }
 }
 
-/* The n-th collective of a rank is matched with the n-th collective of every other rank. This requires a
- * common clock and the same number of collectives on all ranks. */
+/* Returns true if the n-th collectives of all ranks can be compared: the ranks have a common clock and the
+ * same number of collectives. */
 static bool ranks_comparable(const struct timeline *tl, const struct rank_starts *starts) {
     if (tl->nprocesses < 2 || !starts[0].n) return false;
     for (size_t i = 0; i < tl->nprocesses; i++)

@@ -5,7 +5,7 @@
 #include "base/die.h"
 #include "base/intern.h"
 
-/* Assigns a row to each lane, and fills in the descriptions of the rows. */
+/* Sets file, device and stream of the rows. Returns the row of each lane; the caller frees it. */
 static uint32_t *stream_rows(struct analysis_totals *t, const struct timeline *tl) {
     uint32_t *row_of_lane = xmalloc((tl->nlanes + 1) * sizeof *row_of_lane);
     struct intern *ids = intern_open();
