@@ -1,5 +1,6 @@
-/* Declares the parts of CUPTI, NVTX and cuBLASLt that the collector uses, so that it builds without their
- * headers. If the headers of CUPTI and NVTX are installed, abi_check.c compares declarations with them. */
+/* Declarations of the parts of CUPTI, NVTX and cuBLASLt that the collector uses, so that it builds without
+ * their headers. If the headers of CUPTI or NVTX are installed, abi_check.c compares these declarations with
+ * them. */
 #ifndef COLLECT_ABI_H
 #define COLLECT_ABI_H
 
@@ -79,7 +80,7 @@ struct nvtx_attributes { /* nvtxEventAttributes_t */
         float f32;
     } payload;
     int32_t text_type;
-    const void *text; /* a char *, a wchar_t *, or a handle from RegisterString */
+    const void *text; /* char *, wchar_t *, or registered string */
 };
 typedef void (*nvtx_function)(void);
 struct nvtx_callbacks { /* NvtxExportTableCallbacks */

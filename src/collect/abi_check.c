@@ -1,5 +1,5 @@
-/* Compares declarations of abi.h and the ids of calls.h with the headers of CUPTI and NVTX at compile
- * time, if the headers are installed. Generates no code. (tests/oracle/cupti_layouts.py checks layout.c.) */
+/* Compares abi.h and the callback ids of calls.h with the headers of CUPTI and NVTX at compile time, if these
+ * are installed. Generates no code. */
 #include "collect/abi.h"
 #include "collect/calls.h"
 

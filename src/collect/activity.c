@@ -14,8 +14,7 @@
 static atomic_ullong buffers_returned;
 static bool graphs_from_start;
 
-/* CUPTI may call this inside another callback of ours, so the check of host.h against nested calls does
- * not apply. */
+/* Does not use host_enter(), because CUPTI may call this function inside another callback of ours. */
 static void on_buffer_requested(uint8_t **buffer, size_t *bytes, size_t *max_records) {
     int saved_errno = errno;
     host_thread.depth++;
@@ -51,7 +50,7 @@ static void on_buffer_returned(void *context, uint32_t stream, uint8_t *buffer, 
 
 uint64_t activity_buffers(void) { return atomic_load(&buffers_returned); }
 
-/* ---- enabling and disabling record kinds */
+/* ---- enabling record kinds */
 static const char *remedy(int rc) {
     switch (rc) {
     case CUPTI_E_PRIVILEGES:
@@ -84,8 +83,7 @@ bool activity_start(void) {
 }
 
 void activity_capture(bool on) {
-    if (settings.arms &&
-        graphs_from_start) /* overhead measurements switch whole-graph records like the others */
+    if (settings.arms && graphs_from_start) /* overhead measurements disable whole-graph records too */
         set_kind(KIND_GRAPH_TRACE, "CUDA graphs", on && settings.whole_graphs);
     if (settings.kernels) set_kind(KIND_CONCURRENT_KERNEL, "kernels", on);
     if (!settings.copies) return;

@@ -14,24 +14,24 @@
 #include "collect/replays.h"
 #include "collect/thread.h"
 
-/* CUPTI is detached only from this version on, which is that of CUDA 12.6. Older versions crashed on graphs
- * after a second attach. */
+/* CUPTI version of CUDA 12.6. Older versions crashed when a graph was launched after a second attach.
+ * Therefore they are never detached. */
 #define MIN_DETACH_VERSION 24
-/* After a detach that took longer than this, CUPTI stays attached for the rest of the process. A detach takes
- * 2 ms, or up to 60 ms on a busy machine. A longer detach waited for a GPU that was not idle. */
+/* A detach takes 2 ms, or up to 60 ms on a busy machine. A longer one had to wait for the GPU. CUPTI then
+ * stays attached for the rest of the process. */
 #define MAX_DETACH_NS 200000000u
 
 static struct {
-    pthread_mutex_t lock; /* held while attaching or detaching; only acquired with trylock */
+    pthread_mutex_t lock; /* only acquired with trylock */
     atomic_bool attached, detach_requested;
-    /* graph_seen prevents attach_try_detach(); the other two prevent every further detach */
+    /* graph_seen prevents attach_try_detach(). detach_slow and detach_failed prevent all later detaches. */
     atomic_bool graph_seen, detach_slow, detach_failed;
     atomic_bool kernels_disabled; /* since the attach; prevents attach_detach_graphs() */
-    /* number of threads between attach_enter() and attach_exit() */
+    /* threads inside attach_enter() */
     atomic_uint users;
     atomic_uint detaches;
     _Atomic uint64_t detach_ns;
-    uint64_t attach_calls, attach_records; /* thread_recorded_calls() and records at the last attach */
+    uint64_t attach_calls, attach_records; /* totals at the last attach */
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint64_t records_so_far(void) {
@@ -59,7 +59,7 @@ bool attach_enter(void) {
 void attach_exit(void) { atomic_fetch_sub(&state.users, 1); }
 
 /* ---- detaching */
-static const char *no_detach_reason(void) { /* Returns NULL if CUPTI may be detached. */
+static const char *no_detach_reason(void) { /* NULL: CUPTI may be detached */
     if (!cupti.finalize || cupti.version < MIN_DETACH_VERSION) return "detaching is safe from CUDA 12.6 on";
     /* whole-graph records must stay enabled all the time (activity.c) */
     if (settings.whole_graphs || atomic_load(&state.graph_seen)) return "the program uses CUDA graphs";
@@ -90,7 +90,7 @@ bool attach_request_detach(void) {
 
 void attach_note_graph_launch(void) { atomic_store(&state.graph_seen, true); }
 
-/* Returns false if CUPTI could not be detached. Its subscription then still exists. */
+/* Returns false if cuptiFinalize() failed. CUPTI then stays attached. */
 static bool detach_now(void) {
     uint64_t before = clock_mono_ns();
     int rc = cupti.finalize();
@@ -108,8 +108,9 @@ static bool detach_now(void) {
     return true;
 }
 
-/* `attached` is cleared before `users` is read. A thread that enters later sees the cleared flag and leaves
- * again. A thread that entered earlier is counted in `users`, and the next synchronisation tries again. */
+/* `attached` is cleared before `users` is read. A thread that enters later sees the cleared flag and leaves.
+ * If another thread is already inside, `detach_requested` stays set, and the next synchronisation tries
+ * again. */
 void attach_try_detach(uint32_t context, uint32_t stream) {
     if (!atomic_load(&state.detach_requested) || pthread_mutex_trylock(&state.lock) != 0) return;
     if (atomic_load(&state.detach_requested) && !no_detach_reason() &&

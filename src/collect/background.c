@@ -21,12 +21,12 @@
 #define DRAIN_MS 200u
 #define CLOCK_MS 5000u
 
-#define STACK_BYTES ((size_t)2 << 20) /* large, because CUPTI and the driver run on this thread */
+#define STACK_BYTES ((size_t)2 << 20) /* CUPTI and the driver need it */
 
 static struct {
     atomic_bool running, stop, done, gpu;
     struct event wake, ended;
-    uint64_t drained_ns, clocked_ns, flushed_ns; /* time of the last drain, clock pair and flush */
+    uint64_t drained_ns, clocked_ns, flushed_ns; /* times of the last runs */
 } background;
 
 static bool is_due(uint64_t *last, uint64_t now, unsigned every_ms) {
@@ -51,7 +51,7 @@ static void periodic_work(uint64_t now) {
         gemm_tick();
     }
     if (gpu && is_due(&background.clocked_ns, now, CLOCK_MS)) clocks_pair();
-    /* A flush is needed, because CUPTI's own flush period returns only full buffers. */
+    /* CUPTI's own flush period returns only full buffers. */
     if (gpu && settings.flush_ms && !window_is_idle() &&
         is_due(&background.flushed_ns, now, (unsigned)settings.flush_ms))
         flush_cupti(0);
@@ -94,7 +94,7 @@ bool background_start(void) {
 
 void background_wake(void) { event_set(&background.wake); }
 
-/* Wakes the thread: it sleeps for DRAIN_MS, but windows need shorter intervals. */
+/* Wakes the thread, because it sleeps for DRAIN_MS and windows need shorter intervals. */
 void background_watch_gpu(void) {
     atomic_store(&background.gpu, true);
     background_wake();

@@ -11,44 +11,44 @@
 #include "collect/records.h"
 #include "collect/thread.h"
 
-/* Costs measured on an H200 against a process without CUPTI (docs/overhead.md), rounded up so that the
- * overhead stays below the budget. The costs per call apply if a launch takes LAUNCH_NS. If launches take
- * longer, because the processor is slower or busier, the costs are scaled up. */
+/* Costs measured on an H200 (docs/overhead.md), rounded up so that the overhead stays below the budget. They
+ * apply to a machine on which a launch takes LAUNCH_NS. If launches take longer, the costs per call are
+ * scaled up. */
 #define LAUNCH_NS 5500.0
-/* Launches that took longer are not part of the mean: they waited for space in the GPU's queue. */
+/* Longer launches waited for space in the GPU's queue. They are excluded from the mean. */
 #define MAX_LAUNCH_NS 50000
-#define RECORDED_COST_NS 2300.0 /* per recorded launch with its kernel record; measured: 2200 */
-/* per call outside of windows while CUPTI is attached; measured: 340 to 360 */
+#define RECORDED_COST_NS 2300.0 /* per recorded launch; measured: 2200 */
+/* per unrecorded call while CUPTI is attached; measured: 340 to 360 */
 #define UNRECORDED_COST_NS 400.0
-/* per kernel launched just after a window, in addition to its call's cost; measured: 850 */
+/* per kernel launched while kernel records were still enabled after a window; measured: 850 */
 #define OUTSIDE_COST_NS 900.0
-/* Per kernel of a graph. Measured: 900 if the program waits for the end of each replay, 160 if it launches
- * replays back to back. */
+/* Per kernel of a graph. Measured: 900 if the program waits for each replay, 160 if it launches replays back
+ * to back. */
 #define GRAPH_KERNEL_COST_NS 1000.0
-/* Minimum length of a window, from its call number WORK_CALLS on. A window of this length costs 20 ms in a
- * launch-bound program, so the detach and reattach of about 12 ms do not dominate. */
+/* Minimum time that a window stays open after its first WORK_CALLS calls. In a launch-bound program, such a
+ * window costs about 20 ms, and a detach with the next attach about 12 ms. */
 #define MIN_WINDOW_NS 100000000u
-/* A window is at work from this many calls on: loading a model takes a second and only some hundred calls,
- * and the window's length and credit are meant for the work that follows. */
+/* Number of calls from which on a window is "at work". Loading a model takes about a second but only a few
+ * hundred calls. */
 #define WORK_CALLS 512u
-/* The credit is limited to that of this time, otherwise a long window would follow an idle time. Before the
- * program is at work, the limit is higher, so that the credit of the start-up is spent on its first steps. */
+/* The credit is limited to the amount earned in this time, so that no long window follows an idle time. The
+ * limit is higher until a window has been at work, so that the first steps of the program are recorded. */
 #define CREDIT_NS 1e8
 #define START_CREDIT_NS 1e10
-#define MIN_DEBT_NS 20e6       /* a window with few calls closes at this debt: its graphs have many kernels */
-#define GIVE_UP_NS 2000000000u /* warn the user if the credit has not grown for this long */
+#define MIN_DEBT_NS 20e6       /* a window that is not at work closes at this debt */
+#define GIVE_UP_NS 2000000000u /* warn if the credit has not grown for this long */
 
 static struct {
     uint64_t last_ns;                                              /* time of the last charge() */
     uint64_t calls, unrecorded, graph_kernels, outside, detach_ns; /* totals already charged */
-    /* current credit, and credit when the last window was closed */
+    /* credit now, and when the last window closed */
     double credit_ns, closed_credit_ns;
-    uint64_t opened_calls; /* number of calls when the window was opened */
+    uint64_t opened_calls; /* `calls` when the window opened */
     uint64_t closed_ns;
-    uint64_t start_ns, work_ns; /* of the account; since when the open window is at work, 0: not yet */
+    uint64_t start_ns, work_ns; /* work_ns: 0: not at work */
     bool open, ever_opened, at_work;
-    _Atomic uint64_t switch_ns; /* time for enabling and disabling that is not charged yet */
-    /* kernel launches that took at most MAX_LAUNCH_NS: number and total time */
+    _Atomic uint64_t switch_ns; /* not charged yet */
+    /* number and total time of the kernel launches up to MAX_LAUNCH_NS */
     _Atomic uint64_t launches, launches_ns;
 } account;
 
@@ -68,7 +68,7 @@ void budget_note_launches(const struct trace_launch *l, unsigned n) {
     atomic_fetch_add(&account.launches, count);
 }
 
-/* Returns the mean time of a launch divided by LAUNCH_NS, at least 1. */
+/* Returns the mean launch time divided by LAUNCH_NS, at least 1. */
 static double cost_scale(void) {
     double n = (double)atomic_load(&account.launches), ns = (double)atomic_load(&account.launches_ns);
     return n > 0 ? MAX(1, ns / n / LAUNCH_NS) : 1;
@@ -95,16 +95,15 @@ static void charge(uint64_t now) {
     account.last_ns = now;
 }
 
-/* The first window waits for the first call: with CUPTI 13.0.1, kernel records that are enabled before the
- * first context exists may no longer be delivered after a disable and enable. The first window does not
- * wait for credit: in a program that launches all the time, unrecorded calls alone may cost more than the
- * account earns. */
+/* The first window waits for the first call: if kernel records are enabled before the first context exists,
+ * CUPTI 13.0.1 may not deliver them after a later disable and enable. The first window does not wait for
+ * credit, because unrecorded calls alone may cost more than the account earns. */
 static bool may_open(void) {
     if (account.ever_opened) return account.credit_ns >= 0;
     return !settings.launches || account.calls + account.unrecorded > 0;
 }
 
-/* Before a window is at work, it costs little and stays open until its debt exceeds MIN_DEBT_NS. */
+/* Until a window is at work, it stays open up to a debt of MIN_DEBT_NS. */
 static bool must_close(uint64_t now) {
     if (!account.work_ns && account.calls - account.opened_calls >= WORK_CALLS) account.work_ns = now;
     account.at_work |= account.work_ns != 0;

@@ -3,8 +3,8 @@
 #include <stdbool.h>
 
 #define TRIES 5
-#define BASELINE_NS 100000000u /* minimum distance of a line's two points, for an accuracy of 1 ppm */
-/* A larger deviation from the line means that the clock was set, or that the counter is not reliable. */
+#define BASELINE_NS 100000000u /* for an accuracy of 1 ppm */
+/* A larger deviation from the line means that the wall clock was set or the counter is not reliable. */
 #define JUMP_NS 1000000
 
 struct call_clock call_clock = { .flags = CALLS_COUNT_FIRST };
@@ -13,7 +13,7 @@ struct point {
     uint64_t ticks, wall_ns;
 };
 
-/* Keeps the narrowest of a few readings: an interrupted reading is wide. */
+/* Keeps the narrowest of TRIES readings, because an interrupted reading is wide. */
 static struct point read_point(void) {
     struct point best = { 0, 0 };
     uint64_t narrowest = UINT64_MAX;
@@ -33,7 +33,7 @@ static void publish_line(const struct point *p, uint64_t ns_per_tick) {
     atomic_store_explicit(&call_clock.ticks, p->ticks, memory_order_relaxed);
     atomic_store_explicit(&call_clock.wall_ns, p->wall_ns, memory_order_relaxed);
     atomic_store_explicit(&call_clock.ns_per_tick, ns_per_tick, memory_order_relaxed);
-    /* On wrap-around, skip 0, which means "no line". */
+    /* 0 means "no line": skip it on wrap-around. */
     unsigned next = (version | 1) + 1;
     atomic_store_explicit(&call_clock.version, next ? next : 2, memory_order_release);
 }

@@ -19,14 +19,14 @@
 #include "collect/replays.h"
 #include "collect/thread.h"
 
-#define UNRECORDED_SHARE 16u /* one unrecorded call in this many is counted; a power of two */
+#define UNRECORDED_SHARE 16u /* one unrecorded call in this many is counted */
 
 static void *subscriber;
 
 static uint32_t stream_of(const struct cupti_callback_data *d) {
     void *stream;
     uint32_t id = 0;
-    /* another thread may detach CUPTI at any time */
+    /* Another thread may detach CUPTI at any time. */
     if (!d->params || !cupti.stream_id || !attach_enter()) return 0;
     memcpy(&stream, d->params, sizeof stream);
     if (cupti.stream_id(d->context, stream, 0, &id) != CUPTI_OK) id = 0;
@@ -88,15 +88,15 @@ __attribute__((cold, noinline)) static void write_tape(const struct thread_state
     errno = saved_errno;
 }
 
-/* ---- The code from here to on_callback() runs in every launch. The program's own work evicts this code from
- * the caches between launches, so the overhead per launch depends on the amount of code and on the number of
- * cache lines. The code uses no locked instructions; rare cases are in cold functions. */
+/* ---- The code from here to on_callback() runs in every launch, usually with cold caches. Its overhead
+ * therefore depends on its size and on the number of cache lines that it uses. It has no locked instructions;
+ * rare cases are in cold functions. */
 static bool has_flag(enum call_flags flag) {
     return atomic_load_explicit(&call_clock.flags, memory_order_relaxed) & flag;
 }
 
-/* Returns true for one call in UNRECORDED_SHARE, chosen by a hash of its id. The number of unrecorded
- * calls is estimated from these calls, so that the other calls access no further memory. */
+/* Selects one call in UNRECORDED_SHARE by a hash of its id. Only the selected calls are counted, so the other
+ * calls access no further memory. */
 static bool is_counted_sample(uint32_t correlation) {
     return correlation * 2654435769u / (UINT32_MAX / UNRECORDED_SHARE + 1) == 0;
 }
@@ -120,7 +120,7 @@ __attribute__((cold, noinline)) static void report_end(uint32_t id, const struct
     host_leave(saved_errno);
 }
 
-/* Used while kernels are not recorded because enough replays of each graph were recorded (replays.h). */
+/* Used while kernel records are disabled because enough replays were recorded (replays.h). */
 __attribute__((cold, noinline)) static void report_start(uint32_t id, const struct cupti_callback_data *d) {
     int saved_errno;
     if (!host_enter(&saved_errno)) return;
@@ -137,9 +137,9 @@ __attribute__((cold, noinline)) static void report_unrecorded(uint32_t id,
     host_leave(saved_errno);
 }
 
-/* CUPTI keeps *correlation_data from the start to the end of the call. The value is the start time, or 0 if
- * the call is neither recorded nor reported to replays.h. A signal handler may interrupt this function and
- * make CUDA calls. Therefore recording the start takes no lock and uses no thread state. */
+/* CUPTI keeps *correlation_data until the end of the call. It is set to the start time, or to 0 if the call
+ * is neither recorded nor reported to replays.h. Recording the start takes no lock and uses no thread state,
+ * because a signal handler may interrupt it and make CUDA calls. */
 static void on_call_enter(uint32_t id, const struct cupti_callback_data *d) {
     uint64_t now = 0;
     if (has_flag(CALLS_COUNTED)) {
@@ -163,13 +163,13 @@ static void put_call(struct thread_state *t, uint32_t id, const struct cupti_cal
     if (has_flag(CALLS_TAPED) && call_class(id) < CALL_GRAPH_MADE) write_tape(t, c);
 }
 
-/* Counts a launch or copy as lost. It was made by a signal handler that had interrupted our code (host.h). */
+/* Counts a launch or copy as lost. A signal handler that interrupted our code made this call (host.h). */
 __attribute__((cold, noinline)) static void refuse_call(uint32_t id) {
     if (call_submits_work(call_class(id))) output_lost(TRACE_LAUNCH, TRACE_LOST_MEMORY, 1);
 }
 
-/* A call that was in progress when its callback was enabled has no start time and is not recorded. The
- * function is noinline, so that the code for the start of a call saves no registers. */
+/* A call that was in progress when its callback was enabled has no start time and is not recorded. noinline,
+ * so that the code for the start of a call saves no registers. */
 __attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cupti_callback_data *d) {
     if (!*d->correlation_data || !records_has_call(d->correlation)) {
         if (is_counted_sample(d->correlation) || has_flag(CALLS_COUNT_FIRST)) count_unrecorded();
@@ -178,7 +178,7 @@ __attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cup
         return;
     }
     struct host_thread *h = &host_thread;
-    /* without this, compilers look up the thread-local variable again after each call */
+    /* Compilers would look up the thread-local variable again after each call. */
     __asm__("" : "+r"(h));
     if (__builtin_expect(h->depth != 0, 0)) {
         refuse_call(id);
@@ -192,7 +192,7 @@ __attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cup
     h->depth = 0;
 }
 
-/* ---- allocations: recorded inside and outside of capture windows, so that the total is right */
+/* ---- allocations: recorded outside of windows too, so that the total is right */
 
 static uint32_t device_of(const struct cupti_callback_data *d) {
     uint32_t id = 0;
@@ -202,7 +202,7 @@ static uint32_t device_of(const struct cupti_callback_data *d) {
     return id;
 }
 
-/* The parameters of all allocating calls begin with these two fields. */
+/* The parameters of all allocating calls begin with these two members. */
 struct alloc_params {
     const uint64_t *address;
     uint64_t bytes;
@@ -249,7 +249,7 @@ __attribute__((cold, noinline)) static void put_allocation(uint32_t id, enum cal
     host_leave(saved_errno);
 }
 
-/* Handles a call that allocates or frees device memory. Returns false for other calls. */
+/* Returns false if the call does not allocate or free device memory. */
 __attribute__((cold, noinline)) static bool on_memory_call(uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
     if (!call_changes_memory(class)) return false;
@@ -261,7 +261,7 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
     const struct cupti_callback_data *d = data;
     (void)user;
     if (domain != DOMAIN_DRIVER) {
-        devices_request(); /* cuInit() has finished, or a context was created */
+        devices_request(); /* CUDA initialised, or context created */
         return;
     }
     if (has_flag(CALLS_ALLOCATIONS) && on_memory_call(id, d)) return;
@@ -272,7 +272,7 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data) {
         on_call_exit(id, d);
 }
 
-/* ---- finding the tool that is subscribed to CUPTI */
+/* ---- the tool that is subscribed */
 static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
     static const char *const tools[][2] = {
         { "libToolsInjection", "Nsight Systems" },
@@ -290,7 +290,7 @@ static int find_tool(struct dl_phdr_info *info, size_t size, void *found) {
     for (size_t i = 0; info->dlpi_name && i < COUNTOF(tools); i++)
         if (strstr(info->dlpi_name, tools[i][0])) {
             *(const char **)found = tools[i][1];
-            /* torch is only a guess: continue, because a later library may match better */
+            /* torch_cpu is only a guess: a library found later may match better */
             return i + 1 < COUNTOF(tools);
         }
     return 0;
@@ -345,9 +345,8 @@ static void switch_callbacks(bool on) {
     }
 }
 
-/* Once enabled, callbacks stay enabled; outside of windows they return immediately. If a callback is
- * disabled while a thread is inside its call, CUPTI 13.0.1 gives later kernels the correlation ids of
- * earlier launches. */
+/* Callbacks stay enabled; outside of windows they return immediately. If a callback is disabled while a
+ * thread is inside its call, CUPTI 13.0.1 gives later kernels the correlation ids of earlier launches. */
 void callbacks_watch(void) { switch_callbacks(true); }
 
 void callbacks_capture(bool on) {

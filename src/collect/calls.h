@@ -1,8 +1,7 @@
-/* The CUDA calls that are watched: calls that submit work to the GPU, wait for it, capture, create or update
- * CUDA graphs, or allocate and free device memory. Only driver calls are watched: every relevant runtime call
- * makes a driver call with the same correlation id. Programs make about ten small runtime calls per launch,
- * and CUPTI slows down each of them while any runtime call is watched. The numbers are CUPTI's callback ids,
- * which never change once assigned; abi_check.c compares them with CUPTI's headers. */
+/* The CUDA driver calls that are watched: they submit work, wait for it, capture, create or update CUDA
+ * graphs, or allocate and free device memory. Runtime calls are not watched: every relevant one makes a
+ * driver call with the same correlation id, and CUPTI would slow down all of them. The numbers are CUPTI's
+ * callback ids, which never change; abi_check.c compares them with CUPTI's headers. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
 
@@ -123,8 +122,8 @@
     X(FREE, cuMemRelease, 550)                            \
     X(FREE, cuMemFreeAsync, 600)                          \
     X(FREE, cuMemFreeAsync_ptsz, 601)
-/* The calls of the lists below are newer than the oldest supported CUPTI. An older library returns an error
- * for them, which is ignored. */
+/* The calls of the lists below are newer than the oldest supported CUPTI. Errors of enable_callback() are
+ * ignored for them. */
 #define CALLS_12_3(X)                                   \
     X(CAPTURE_BEGINS, cuStreamBeginCaptureToGraph, 720) \
     X(CAPTURE_BEGINS, cuStreamBeginCaptureToGraph_ptsz, 721)
@@ -159,8 +158,8 @@ enum call_class {
     CALL_SYNC_EVENT,
     CALL_SYNC_WAIT,
     CALL_SYNC_CONTEXT,
-    CALL_ALLOC, /* first parameters: where to store the address (or handle), and the size in bytes */
-    CALL_FREE,  /* first parameter: the address, or handle */
+    CALL_ALLOC, /* params: where to store the address or handle, size */
+    CALL_FREE,  /* params: address or handle */
     CALL_GRAPH_MADE,
     CALL_GRAPH_UPDATED,
     CALL_CAPTURE_BEGINS,
@@ -168,9 +167,9 @@ enum call_class {
 };
 #define CALLS_MAX_ID 1024
 
-enum call_class call_class(uint32_t id); /* returns CALL_NONE if the id is not in the table */
-const char *call_name(uint32_t id);      /* returns "unknown" if the id is not in the table */
-/* Almost all watched calls are one of these two, which therefore need no table lookup. */
+enum call_class call_class(uint32_t id); /* CALL_NONE: not in the table */
+const char *call_name(uint32_t id);      /* "unknown": not in the table */
+/* Almost all watched calls are one of these two. They need no table lookup. */
 static inline bool call_launches_kernel(uint32_t id) {
     return id == CALL_cuLaunchKernel || id == CALL_cuLaunchKernelEx;
 }

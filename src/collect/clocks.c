@@ -7,21 +7,21 @@
 #include "collect/cupti.h"
 #include "collect/output.h"
 
-#define SAME_CLOCK_NS 1000000 /* if the difference is smaller, CUPTI's clock is the wall clock */
+#define SAME_CLOCK_NS 1000000 /* smaller difference: CUPTI uses the wall clock */
 #define MAX_PAIRS 4096
 
 int64_t clocks_shift_ns;
 
 struct pair {
     uint64_t gpu, cpu, wall;
-    uint64_t width; /* ns between the first and the last reading */
+    uint64_t width; /* ns between first and last reading */
 };
 static struct {
     struct pair v[MAX_PAIRS];
     unsigned n;
-} pairs; /* used by the background thread only */
+} pairs; /* background thread only */
 
-/* Keeps the narrowest of a few readings: a preempted reading is wide. */
+/* Keeps the narrowest of a few readings, because a preempted reading is wide. */
 static bool read_pair(struct pair *best) {
     best->width = UINT64_MAX;
     for (int i = 0; i < 8; i++) {
@@ -58,7 +58,7 @@ void clocks_pair(void) {
     output_give();
 }
 
-/* Fits wall - gpu = a + b (gpu - gpu of the first pair) by least squares. */
+/* Least-squares fit of wall - gpu - base = a + b (gpu - first->gpu). */
 static void fit_line(double *a, double *b, double *residual) {
     const struct pair *first = &pairs.v[0];
     double n = pairs.n, sx = 0, sy = 0, sxx = 0, sxy = 0;

@@ -46,7 +46,7 @@ static int find_runtime_major(struct dl_phdr_info *info, size_t size, void *majo
     return 0;
 }
 
-/* Tries CUDA_HOME and the usual install folders, which may be missing in the library search path. */
+/* The library search path may lack these folders. */
 static void *open_in_folders(const char *soname) {
     static const char *const folders[] = { "/usr/local/cuda/extras/CUPTI/lib64", "/usr/local/cuda/lib64",
                                            "/usr/local/cuda/targets/x86_64-linux/lib",
@@ -79,7 +79,7 @@ static void *open_library(void) {
     dl_iterate_phdr(find_runtime_major, &major);
     for (size_t i = 0; !lib && i < COUNTOF(sonames); i++) {
         if (major && atoi(strrchr(sonames[i], '.') + 1) != major)
-            continue; /* the major version must be that of the loaded runtime */
+            continue; /* must match the loaded runtime */
         lib = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL);
         if (!lib) lib = open_in_folders(sonames[i]);
     }

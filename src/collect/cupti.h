@@ -1,6 +1,6 @@
-/* Loads libcupti at run time: the file named by INFERPROF_COLLECT_CUPTI, else the copy that the program
- * has already loaded (PyTorch ships its own), else a copy with the major version of the loaded CUDA
- * runtime. If no runtime is loaded, the newest is used. Called once, from cuInit(). */
+/* Loads libcupti at run time: the file named by INFERPROF_COLLECT_CUPTI, else the copy that the program has
+ * already loaded (PyTorch ships its own), else a copy with the major version of the loaded CUDA runtime, or
+ * the newest one if no runtime is loaded. Called once, from cuInit(). */
 #ifndef COLLECT_CUPTI_H
 #define COLLECT_CUPTI_H
 
@@ -29,9 +29,9 @@ struct cupti_api {
     int (*graph_id)(void *, uint32_t *);                   /* may be NULL */
     int (*device_id)(void *, uint32_t *);                  /* may be NULL */
 };
-extern struct cupti_api cupti; /* library is NULL if CUPTI is not loaded */
+extern struct cupti_api cupti; /* library NULL: not loaded */
 
-bool cupti_load(void);             /* on failure, calls report_problem() and returns false */
-const char *cupti_error(int code); /* returns "CUPTI_ERROR_...", or "an unknown error" */
+bool cupti_load(void);             /* On failure, calls report_problem() and returns false. */
+const char *cupti_error(int code); /* "an unknown error": no name */
 
 #endif

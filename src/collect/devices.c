@@ -10,7 +10,7 @@
 #include "collect/cupti.h"
 #include "collect/output.h"
 
-/* Driver attribute numbers and their keys in the trace's meta. */
+/* Driver attributes and their meta keys. */
 static const struct {
     int attribute;
     const char *key;
@@ -100,7 +100,7 @@ void devices_tick(void) {
     struct driver d = { 0 };
     int n = 0, version = 0;
     if (!atomic_load_explicit(&requested, memory_order_relaxed) || atomic_load(&described)) return;
-    /* if CUDA is not initialised yet, try again at the next tick */
+    /* If CUDA is not initialised yet, try again at the next tick. */
     if (!driver_load(&d) || d.count(&n) != 0) return;
     struct trace_writer *w = output_take();
     if (!w) return;
@@ -111,15 +111,14 @@ void devices_tick(void) {
     output_give();
 }
 
-/* Hash tables without collision handling: a collision only causes a stream or context to be written to the
- * trace again. */
+/* Hash tables without collision handling. A collision only writes a stream or context to the trace again. */
 #define SEEN_STREAMS 1024u
 static _Atomic uint64_t seen_streams[SEEN_STREAMS], seen_contexts[64];
 
-/* ---- detects whether all work runs on one stream */
+/* ---- is there only one stream? */
 #define NO_STREAM 0
 #define SEVERAL_STREAMS UINT64_MAX
-static _Atomic uint64_t only_stream; /* mark_of() the stream, or one of the two values above */
+static _Atomic uint64_t only_stream; /* mark_of(), or a value above */
 
 static uint64_t mark_of(uint32_t context, uint32_t stream) { return ((uint64_t)context << 32 | stream) + 1; }
 

@@ -7,15 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-__attribute__((cold)) void
-devices_request(void);   /* any thread: requests the query of the driver; call once CUDA is initialised */
-void devices_tick(void); /* background thread: queries the driver once, after a request */
+__attribute__((cold)) void devices_request(void); /* any thread, after CUDA is initialised */
+void devices_tick(void);                          /* background thread */
 
-/* Notes the stream of a record. Called for every record, by the thread that reads CUPTI's buffer. */
+/* Called for every record, by the thread that reads CUPTI's buffer. */
 void devices_note_stream(uint32_t device, uint32_t context, uint32_t stream);
 #define DEVICES_ALL_STREAMS UINT32_MAX
-/* Returns true if all records since the last devices_reset_stream() belong to this stream or, with
- * DEVICES_ALL_STREAMS, to one stream of this context. Returns false if there were no records. */
+/* Returns true if there were records since the last devices_reset_stream() and all of them belong to this
+ * stream (DEVICES_ALL_STREAMS: to one stream of this context). */
 bool devices_only_stream_is(uint32_t context, uint32_t stream);
 bool devices_saw_several_streams(void);
 void devices_reset_stream(void);

@@ -14,10 +14,10 @@
 #include "collect/output.h"
 #include "collect/thread.h"
 
-#define MASK_TRACE 2 /* with this mask, the logger writes one line per product and nothing else */
+#define MASK_TRACE 2 /* one line per product only */
 
-static atomic_bool attached, paused;   /* paused: true outside of capture windows */
-static _Atomic(int (*)(int)) set_mask; /* NULL: our callback is not installed */
+static atomic_bool attached, paused;   /* paused: outside of windows */
+static _Atomic(int (*)(int)) set_mask; /* NULL: callback not installed */
 
 static void put_line(const char *function, const char *message) {
     struct trace_gemm g = { 0 };
@@ -42,7 +42,7 @@ static void on_log_line(int level, const char *function, const char *message) {
     host_leave(saved_errno);
 }
 
-/* Returns true if the user has configured the logger; then it must not be changed. */
+/* Returns true if the user has configured the logger. It must not be changed then. */
 static bool logger_in_use(void) {
     static const char *const names[] = { "CUBLASLT_LOG_LEVEL", "CUBLASLT_LOG_MASK", "CUBLASLT_LOG_FILE" };
     for (size_t i = 0; i < COUNTOF(names); i++) {
@@ -63,8 +63,8 @@ void gemm_capture(bool on) {
     apply_mask();
 }
 
-/* By default the logger also writes to the program's standard output, so its output file is set to /dev/null
- * first. */
+/* The logger also writes to the program's standard output by default. Therefore its file is set to
+ * /dev/null. */
 static int attach_logger(void *library) {
     int (*open_file)(const char *), (*set_callback)(cublaslt_logger), (*mask)(int);
     void *f[] = { dlsym(library, "cublasLtLoggerOpenFile"), dlsym(library, "cublasLtLoggerSetCallback"),
@@ -93,5 +93,5 @@ void gemm_tick(void) {
     if (rc > 0) report_problem("no GEMM shapes: setting up cuBLASLt's logger failed (status %d)", rc);
 }
 
-/* The logger stays installed in the child and can record there. */
+/* The logger stays installed in the child. */
 void gemm_after_fork(void) { atomic_store(&paused, !settings.gemms); }

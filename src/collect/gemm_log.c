@@ -11,7 +11,7 @@ struct part {
     size_t n;
 };
 
-/* Finds the text between the brackets of NAME=[...]; brackets may nest. */
+/* Finds the text between the brackets of NAME=[...]. Brackets may nest. */
 static bool find_group(const char *text, const char *name, struct part *out) {
     size_t len = strlen(name);
     for (const char *p = text; (p = strstr(p, name)); p += len) {
@@ -24,7 +24,7 @@ static bool find_group(const char *text, const char *name, struct part *out) {
     return false;
 }
 
-/* Finds the value of KEY=value inside a group, up to the next space. */
+/* Finds VALUE of KEY=VALUE in a group. The value ends at a space. */
 static bool find_value(struct part group, const char *key, char *out, size_t cap) {
     size_t len = strlen(key);
     for (size_t i = 0; i + len + 1 < group.n; i++) {
@@ -44,7 +44,7 @@ static uint64_t find_number(struct part group, const char *key, uint64_t fallbac
     return find_value(group, key, text, sizeof text) ? strtoull(text, NULL, 10) : fallback;
 }
 
-/* R_16BF -> bf16, COMPUTE_32F -> f32, R_8F_E4M3 -> f8_e4m3; other names are kept. "?": the key is missing. */
+/* R_16BF -> bf16, COMPUTE_32F -> f32, R_8F_E4M3 -> f8_e4m3. Other names are kept. Missing key: "?". */
 static void short_type(struct part group, const char *key, char *out, size_t cap) {
     static const char *const names[][2] = {
         { "R_16BF", "bf16" },       { "R_16F", "f16" },

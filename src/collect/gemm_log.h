@@ -9,11 +9,11 @@
 
 #include "trace/format.h"
 
-struct gemm_text { /* the text fields of a record */
+struct gemm_text { /* text fields of a record */
     char types[160], layout[8], algorithm[160];
 };
 
-/* Fills m, n, k and batch of *g, and *t. Returns false if the line is not a product or has an unknown
+/* Fills *t and the m, n, k and batch of *g. Returns false if the line is not a product or has an unknown
  * format. */
 bool gemm_parse(const char *function, const char *message, struct trace_gemm *g, struct gemm_text *t);
 

@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-/* Matches one byte with the bracket expression after '['. *end is set to the byte after the closing bracket,
- * or to NULL if the bracket is not closed; '[' then matches itself. */
+/* Matches one byte with the bracket expression that starts after '['. *end is the position after the closing
+ * bracket, or NULL if there is none; '[' then matches itself. */
 static bool match_bracket(const char *p, unsigned char c, const char **end) {
     bool not = *p == '!' || *p == '^', found = false;
     *end = NULL;
@@ -22,7 +22,7 @@ static bool match_bracket(const char *p, unsigned char c, const char **end) {
     return found != not ;
 }
 
-/* Matches one byte with one element of the pattern other than '*'; *p is advanced past the element. */
+/* Matches one byte with one pattern element other than '*', and moves *p past the element. */
 static bool match_one(const char **p, unsigned char c) {
     const char *end;
     switch (**p) {
@@ -43,7 +43,7 @@ static bool match_one(const char **p, unsigned char c) {
     return (unsigned char)*(*p)++ == c;
 }
 
-/* Backtracks only to the last '*': once a later '*' is reached, an earlier '*' never needs to match more. */
+/* Backtracks only to the last '*': an earlier '*' never needs to match more once a later one is reached. */
 bool glob_match(const char *pattern, const char *text) {
     const char *star = NULL, *star_text = NULL;
     while (*text) {

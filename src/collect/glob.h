@@ -1,5 +1,5 @@
-/* Matches a name with a pattern of *, ?, [...] and backslash escapes, byte by byte. It runs on the program's
- * threads. Therefore, unlike fnmatch(), it does not depend on the program's locale and does not allocate. */
+/* Matches a name with a pattern of *, ?, [...] and backslash escapes, byte by byte. Unlike fnmatch(), it does
+ * not depend on the program's locale and does not allocate memory. */
 #ifndef COLLECT_GLOB_H
 #define COLLECT_GLOB_H
 

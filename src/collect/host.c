@@ -14,7 +14,7 @@ __thread struct host_thread host_thread;
 lock_limit host_locks;
 
 static struct {
-    /* Points to a byte that is 1 in this process. The Linux kernel sets it to 0 in forked children
+    /* Points to a byte that is 1 in this process. Linux sets the byte to 0 in forked children
      * (MADV_WIPEONFORK). NULL: not supported, or not started. */
     _Atomic(atomic_uchar *) mark;
     atomic_int pid; /* 0: not started */

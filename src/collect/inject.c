@@ -1,17 +1,14 @@
 /* Start and end of the collector in a process. CUDA calls InitializeInjection() in cuInit(), NVTX calls
- * InitializeInjectionNvtx2() at its first use, and NCCL calls its profiler plugin (nccl.c). The first of them
- * opens the trace. The end runs at exit.
+ * InitializeInjectionNvtx2() at its first use, and NCCL calls its profiler plugin (nccl.c). The first of
+ * these calls opens the trace. The end runs at exit.
  *
- * The collector runs inside the user's program. It guarantees the following (README.md;
- * docs/collector-promises.md lists the test of each point):
- *   - It does not print, exit, fail or change the program's behaviour: on any error the program continues
+ * The collector runs inside the user's program (docs/collector-promises.md lists the tests of these points):
+ *   - It does not print, exit, fail or change the program's behaviour. On an error the program continues
  *     without it, and the trace contains the reason.
- *   - Identity is checked, not assumed: the trace's descriptor by device and inode before each write, the
- *     process before each use.
- *   - Neither side affects the other's context: errno, signal mask and handlers, locale, stack,
- *     descriptors.
- *   - The end is bounded: exit waits at most settings.wait_ms for the collector. Data not written by then is
- *     lost. */
+ *   - It checks the trace's descriptor (device and inode) before each write.
+ *   - It does not change the program's errno, signal mask, signal handlers, locale or descriptors.
+ *   - Exit waits at most settings.wait_ms for the collector, even if CUPTI, the disk or a lock hangs. Data
+ *     that was not written by then is lost. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,13 +47,12 @@
 #include "collect/window.h"
 
 #define EXPORT __attribute__((visibility("default")))
-/* The end of the process waits at most settings.wait_ms for the collector, even if CUPTI, the disk or a lock
- * hangs. */
-#define FLUSH_PERCENT 60 /* part of wait_ms for CUPTI's last records */
-#define LOCK_PERCENT 80  /* part of wait_ms for locks that other threads hold */
-#define FILES_PERCENT 10 /* part of wait_ms for a scan for model files that is under way */
-#define STUCK_LOCK_MS 50 /* time for locks if this thread itself may hold one */
-#define MIN_CALLS 100    /* minimum number of calls for a warning about missing records */
+/* Parts of settings.wait_ms: */
+#define FLUSH_PERCENT 60 /* for CUPTI's last records */
+#define LOCK_PERCENT 80  /* for locks of other threads */
+#define FILES_PERCENT 10 /* for a running model-file scan */
+#define STUCK_LOCK_MS 50 /* if our code was interrupted */
+#define MIN_CALLS 100    /* for warnings about missing records */
 
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjectionNvtx2(nvtx_get_table get_table);
@@ -78,7 +74,7 @@ static void write_thread_name(uint32_t tid) {
     output_give();
 }
 
-/* Writes the counts, and warns if many records are missing. */
+/* Also warns if many records are missing. */
 static void write_counts(void) {
     struct record_counts c = records_counts();
     uint64_t calls = thread_recorded_calls(), records = c.kernels + c.copies + c.untrusted;
@@ -112,7 +108,7 @@ static void write_end_time(uint64_t start_ns) {
     output_give();
 }
 
-/* Runs on the service thread. Every wait below ends at its own limit, at `host_locks` or at `until_ns`. */
+/* Runs on the service thread. Every wait has a limit: its own, `host_locks` or `until_ns`. */
 static void end_trace(uint64_t until_ns) {
     uint64_t start_ns = clock_mono_ns();
     bool gpu = atomic_load(&gpu_on);
@@ -137,9 +133,9 @@ static void end_trace(uint64_t until_ns) {
     output_close(until_ns);
 }
 
-/* Runs at exit, on the thread that called exit(). If a signal handler called exit() while our own code ran on
- * this thread, the interrupted frame never continues and its locks stay held, so waiting for them is limited
- * to a short time. */
+/* Runs at exit, on the thread that called exit(). If a signal handler called exit() while our code ran on
+ * this thread, the interrupted code never continues and its locks stay held. The wait for locks is short
+ * then. */
 static void collector_end(void) {
     int saved_errno = errno;
     uint64_t now = clock_mono_ns();
@@ -153,8 +149,8 @@ static void collector_end(void) {
 
 static void forget_gpu(void) { atomic_store(&gpu_on, false); }
 
-/* In the child, no state of the parent's trace is kept. `modules` includes every file with per-process state.
- * NVTX works in the child. CUDA does not work there if the parent has used it. */
+/* In the child, no state of the parent's trace is kept. `modules` includes every file with per-process
+ * state. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
         host_after_fork,    service_after_fork, output_after_fork,      background_after_fork,
@@ -169,10 +165,9 @@ static void after_fork(void) {
     errno = saved_errno;
 }
 
-/* Needed because the program may change its current folder before a child opens a trace. */
+/* The program may change its working directory before a child opens a trace. */
 static void make_dir_absolute(void) {
-    static char here[sizeof settings.dir],
-        name[sizeof settings.dir]; /* static, because a program's stack may be small */
+    static char here[sizeof settings.dir], name[sizeof settings.dir]; /* static: stacks may be small */
     if (settings.dir[0] == '/' || !getcwd(here, sizeof here)) return;
     memcpy(name, settings.dir, sizeof name);
     size_t n = strlen(here);
@@ -209,8 +204,8 @@ static void describe_cupti(void) {
 
 static void collector_start_gpu(void) {
     if (!atomic_load(&active)) return;
-    /* After a fork, the first record opens the file, and records of other threads are lost until then.
-     * Therefore the file is opened here, before our own threads write records. */
+    /* In the child of a fork, the first record opens the file, and records of other threads are lost until
+     * then. Therefore the file is opened here, before our own threads write records. */
     if (output_take()) output_give();
     devices_request();
     if (!background_start()) {

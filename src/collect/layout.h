@@ -1,7 +1,6 @@
-/* Offsets of the fields in CUPTI's activity records. CUPTI delivers records in the layout of its own
- * version. Every version so far kept the offsets of the fields used here and added fields at the end. The
- * table has one row per version that changed a record size; tests/oracle/cupti_layouts.py checks it
- * against the headers in the CUPTI packages. */
+/* Offsets of the fields in CUPTI's activity records, which have the layout of CUPTI's own version. Every
+ * version so far kept the offsets of the fields used here. The table has one row per version that changed a
+ * record size; tests/oracle/cupti_layouts.py checks it against CUPTI's headers. */
 #ifndef COLLECT_LAYOUT_H
 #define COLLECT_LAYOUT_H
 
@@ -12,7 +11,7 @@ struct layout_kernel {
     uint16_t registers, start, end, device, context, stream, grid, block, static_smem, dynamic_smem,
         correlation, name, graph_node, graph;
 };
-struct layout_copy { /* copy_kind is 0 if the record does not have the field */
+struct layout_copy { /* copy_kind 0: no such field */
     uint16_t copy_kind, bytes, start, end, device, context, stream, correlation, graph_node, graph;
 };
 struct layout_graph {
@@ -20,7 +19,7 @@ struct layout_graph {
 };
 
 struct layout {
-    uint32_t cupti_version; /* first version with this layout: 18 is CUDA 12.0, 130001 is 13.0 */
+    uint32_t cupti_version; /* first version with this layout */
     uint16_t kernel_bytes, memcpy_bytes, memset_bytes, peer_bytes, graph_bytes; /* record sizes */
     const struct layout_kernel *kernel;
     const struct layout_copy *memcpy_, *memset_, *peer;
@@ -29,7 +28,7 @@ struct layout {
 
 const struct layout *layout_find(uint32_t cupti_version); /* NULL: version too old */
 uint32_t layout_newest(void);
-/* Returns the size of a record of this activity kind in bytes; 0 for kinds that are not used. */
+/* Returns 0 for activity kinds that are not used. */
 uint16_t layout_record_bytes(const struct layout *l, uint32_t kind);
 
 static inline uint64_t field_u64(const uint8_t *record, uint16_t offset) {

@@ -28,13 +28,13 @@
 #define MS UINT64_C(1000000)
 #define INTERVAL_LEAST (10 * MS)
 #define INTERVAL_MOST (2000 * MS)
-#define INTERVAL_PART 50 /* the interval is the time since the start divided by this, within the limits */
-#define MAPS_EVERY 5     /* the memory map is long: it is read in every fifth scan */
-#define COST_PART 50     /* a scan is followed by a pause of at least this many times its duration */
-#define FILES_MAX 256    /* files per process, recorded or rejected */
+#define INTERVAL_PART 50 /* interval: time since start / this */
+#define MAPS_EVERY 5     /* scans per memory-map scan */
+#define COST_PART 50     /* pause >= scan time * this */
+#define FILES_MAX 256    /* per process, including rejected files */
 #define TOTAL_BYTES_MAX ((size_t)4 << 20)
 #define CONFIG_BYTES_MAX ((size_t)256 << 10)
-#define PART_BYTES 45000     /* bytes of a description per record; 60,000 characters in base64 */
+#define PART_BYTES 45000     /* per record; 60,000 characters in base64 */
 #define DESCRIPTORS_MAX 4096 /* per scan */
 #define ARGUMENT_BYTES 32768
 #define FOLDER_FILES_MAX 1024
@@ -50,7 +50,7 @@ static struct {
 struct scan {
     uint64_t seen[FILES_MAX]; /* hashes of paths */
     unsigned nseen;
-    unsigned files; /* number of the next file in the trace */
+    unsigned files; /* number of the next file */
     size_t total_bytes;
     uint8_t *head; /* [MODEL_HEAD_BYTES] */
 };
@@ -62,7 +62,7 @@ static bool ends_with(const char *text, size_t n, const char *ending) {
     return n >= k && memcmp(text + n - k, ending, k) == 0;
 }
 
-/* Model caches use a hash of the content as file name: "sha256-1a2b...", or hexadecimal digits alone. */
+/* Model caches name a file by the hash of its content: "sha256-1a2b...", or the digits alone. */
 static bool is_hash_name(const char *name, size_t n) {
     static const char prefix[] = "sha256-";
     if (n > sizeof prefix - 1 && memcmp(name, prefix, sizeof prefix - 1) == 0) {
@@ -73,14 +73,14 @@ static bool is_hash_name(const char *name, size_t n) {
     return digits >= 32 && digits == n;
 }
 
-/* Files with other names are not opened: opening could have side effects, for example on leases. */
+/* Opening other files could have side effects, for example on leases. */
 static bool may_hold_weights(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strlen(name);
     return ends_with(name, n, ".gguf") || ends_with(name, n, ".safetensors") || is_hash_name(name, n);
 }
 
-/* Returns true if the path is new. Returns false if the path is known or the list is full. */
+/* Returns false if the path is known or the list is full. */
 static bool note_path(struct scan *s, const char *path) {
     uint64_t hash = hash_bytes(path, strlen(path));
     for (unsigned i = 0; i < s->nseen; i++)
@@ -94,7 +94,7 @@ static bool note_path(struct scan *s, const char *path) {
 
 static void put_part(struct trace_writer *w, struct trace_model_file *r, const uint8_t *data, size_t n,
                      bool binary) {
-    static char text[PART_BYTES / 3 * 4]; /* used by the scan thread only */
+    static char text[PART_BYTES / 3 * 4]; /* scan thread only */
     r->text = !n       ? 0
               : binary ? trace_writer_string(w, text, base64_encode(data, n, text))
                        : trace_writer_string(w, (const char *)data, n);
@@ -148,7 +148,7 @@ static bool record_config(struct scan *s, const char *path) {
     return true;
 }
 
-/* Hugging Face's cache has the weights in NAME/blobs/HASH and the config in NAME/snapshots/REVISION. */
+/* Hugging Face's cache stores weights in NAME/blobs/HASH and configs in NAME/snapshots/REVISION. */
 static void record_cached_config(struct scan *s, const char *model_folder) {
     char path[PATH_MAX + 300];
     snprintf(path, sizeof path, "%s/snapshots", model_folder);
@@ -185,7 +185,7 @@ static void record_source(struct scan *s, const struct model_source *source, con
     if (h.format == MODEL_SAFETENSORS) record_config_of(s, path);
 }
 
-/* `name` is the path of the file, `link` a path that opens it. */
+/* `link` is opened; `name` is the path that is recorded. */
 static bool record_file(struct scan *s, const char *link, const char *name, uint32_t flags) {
     struct model_source source = { 0 };
     source.fd = open_regular(link, &source.size);
@@ -223,7 +223,7 @@ static void scan_argument(struct scan *s, const char *word) {
 }
 
 static void scan_arguments(struct scan *s) {
-    static char text[ARGUMENT_BYTES]; /* used by the scan thread only */
+    static char text[ARGUMENT_BYTES]; /* scan thread only */
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) close(fd);
@@ -235,7 +235,7 @@ static void scan_arguments(struct scan *s) {
 
 static void scan_descriptors(struct scan *s) {
     char link[40], path[PATH_MAX];
-    DIR *d = opendir("/proc/self/fd"); /* descriptor table of the first thread: that of the program */
+    DIR *d = opendir("/proc/self/fd"); /* of the program, not of this thread */
     if (!d) return;
     struct dirent *e;
     for (unsigned i = 0; i < DESCRIPTORS_MAX && (e = readdir(d)) != NULL; i++) {
@@ -265,8 +265,8 @@ static uint64_t read_hex(const char **p) {
     }
 }
 
-/* Records a mapped file that was deleted. Its first bytes are read through /proc/self/mem, which does not
- * fault if the program unmaps the file at the same time. */
+/* Records a deleted file that is still mapped. /proc/self/mem is used because reading it does not fault if
+ * the program unmaps the file meanwhile. */
 static void record_mapping(struct scan *s, const char *path, uint64_t from, uint64_t to) {
     struct model_source source = { .base = from, .size = to - from };
     source.fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
@@ -275,7 +275,7 @@ static void record_mapping(struct scan *s, const char *path, uint64_t from, uint
     close(source.fd);
 }
 
-/* Reads a line such as "7f0000000000-7f0000100000 r--p 00000000 fe:01 1234   /models/a.gguf". */
+/* Parses a line such as "7f0000000000-7f0000100000 r--p 00000000 fe:01 1234   /models/a.gguf". */
 static void scan_mapping(struct scan *s, char *line) {
     const char *p = line;
     char *path = strchr(line, '/');
@@ -296,7 +296,7 @@ static void scan_mapping(struct scan *s, char *line) {
 }
 
 static void scan_map(struct scan *s) {
-    static char text[32768]; /* used by the scan thread only */
+    static char text[32768]; /* scan thread only */
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     size_t have = 0;
     for (ssize_t n; fd >= 0 && (n = read(fd, text + have, sizeof text - 1 - have)) > 0;) {
@@ -309,7 +309,7 @@ static void scan_map(struct scan *s) {
         }
         have = (size_t)(text + have - line);
         memmove(text, line, have);
-        if (have == sizeof text - 1) have = 0; /* no line end in the whole buffer: discard it */
+        if (have == sizeof text - 1) have = 0; /* no line end: discard */
     }
     if (fd >= 0) close(fd);
 }
@@ -338,9 +338,10 @@ static void scan_until_stopped(struct scan *s) {
 static void *scanner_main(void *arg) {
     (void)arg;
     own_thread_name("inferprof-files");
-    /* Without our own descriptor table, closing a file would release the program's locks on that file. */
+    /* If the thread shared the program's descriptor table, closing a file would release the program's locks
+     * on it. */
     if (private_fds()) {
-        static struct scan s; /* the thread is started once per process */
+        static struct scan s; /* one thread per process */
         void *head = mmap(NULL, MODEL_HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memset(&s, 0, sizeof s);
         s.head = head;

@@ -10,12 +10,12 @@
 #define READ_MAX ((uint64_t)64 << 20)
 #define BUFFER_BYTES ((size_t)32 << 10)
 #define KEY_MAX 1024u
-#define TEXT_MAX 256u /* longer text values, such as templates, are skipped; longest name of a tensor */
+#define TEXT_MAX 256u /* longer values, such as templates, are skipped */
 #define ARRAY_BYTES_MAX 16384u
 #define VALUES_MAX 65536u
 #define TENSORS_MAX 1000000u
 #define DIMS_MAX 4u
-#define HEADER_BYTES 24u /* magic, version, number of tensors, number of values */
+#define HEADER_BYTES 24u /* magic, version, tensors, values */
 #define SAFETENSORS_MAX ((uint64_t)100 << 20)
 
 enum { KIND_STRING = 8, KIND_ARRAY = 9, KINDS = 13 };
@@ -104,7 +104,7 @@ static bool skip_strings(struct stream *s, uint64_t count) {
     return true;
 }
 
-/* Sets *kept to true if the array was copied. */
+/* Sets *kept if the array was copied. */
 static bool copy_array(struct stream *s, struct sink *k, bool vocabulary, bool *kept) {
     uint32_t kind;
     uint64_t count;
@@ -128,7 +128,7 @@ static bool copy_text(struct stream *s, struct sink *k, bool *kept) {
     return copy_bytes(s, k, (size_t)n);
 }
 
-/* Copies one key and its value to the sink. If the value is skipped, the key is removed again. */
+/* Copies a key and its value. If the value is skipped, the key is removed again. */
 static bool copy_value(struct stream *s, struct sink *k, uint64_t *kept_count) {
     static const char vocabulary[] = "tokenizer.";
     size_t before = k->n;

@@ -34,14 +34,14 @@ static void *start_operation(void *context, struct nccl_comm *c, uint64_t type, 
     o->gpu_times = c->layout->channel_timer != NCCL_ABSENT;
     o->first_ns = o->last_ns = 0;
     o->open = o->done = 0;
-    /* if the number of channels is unknown, at least one must end */
+    /* If the number of channels is unknown, the operation waits for one channel. */
     o->want = !has_kernels ? 0 : r->channels == TRACE_UNKNOWN_U32 ? 1 : r->channels;
     void *handle = nccl_handle_make(NCCL_HANDLE_OPERATION, 0, at, nccl_row_renew(&o->row));
     nccl_row_unlock(&o->row);
     return handle;
 }
 
-/* A kernel reports the start of its work on one channel. The parent is the operation. */
+/* A kernel has started its work on one channel of the parent operation. */
 static void *start_channel(struct nccl_comm *c, const void *d) {
     const struct nccl_layout *l = c->layout;
     const void *parent = (const void *)(uintptr_t)nccl_read_u64(d, l->parent, 0);
@@ -80,7 +80,7 @@ static void *start_event(void *context, const void *d) {
         if (c->layout->p2p_api_captured != NCCL_ABSENT)
             handle = nccl_call_start(nccl_read_byte(d, c->layout->p2p_api_captured) == 1);
         break;
-    default: break; /* groups, and events of later versions */
+    default: break; /* groups, newer events */
     }
     return handle;
 }
@@ -108,8 +108,7 @@ static void stop_channel(const void *handle) {
     nccl_row_unlock(&o->row);
 }
 
-/* Takes the GPU's time at the end of a channel's work. NCCL reports this time before it stops the channel's
- * event. */
+/* NCCL reports the GPU's time at the end of a channel's work, before it stops the channel's event. */
 static void channel_ended(const void *handle, const void *args) {
     struct nccl_operation *o = nccl_operation_lock(handle, NCCL_HANDLE_CHANNEL);
     uint64_t gpu_ns, now = clock_wall_ns();
@@ -123,7 +122,7 @@ static void channel_ended(const void *handle, const void *args) {
     if (c) nccl_clock_add(&c->gpu, gpu_ns, now);
 }
 
-/* ---- the functions that NCCL calls. All except init always return NCCL_SUCCESS. */
+/* ---- functions called by NCCL */
 
 static int on_init(unsigned version, void **context, int *mask, const char *name, uint64_t hash, int nodes,
                    int ranks, int rank) {
@@ -182,7 +181,7 @@ static int on_finalize(void *context) {
     return NCCL_SUCCESS;
 }
 
-/* Versions 2 and 3 pass the communicator's name and hash with each event. */
+/* Versions 2 and 3 pass the communicator's name and hash with each event instead of init(). */
 static int init_v2(void **context, int *mask) {
     return on_init(2, context, mask, NULL, TRACE_UNKNOWN_U64, -1, -1, -1);
 }

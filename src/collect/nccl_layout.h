@@ -1,6 +1,5 @@
-/* The profiler interface of NCCL and RCCL, versions 2 to 7: our own declarations, and a table of the offsets
- * at which each version stores the fields that the collector reads. tests/tools/nccl_layout.py compares the
- * table with NCCL's headers; docs/ranks.md contains the result. */
+/* The profiler interface of NCCL and RCCL, versions 2 to 7: our own declarations, and the offsets of the
+ * fields that the collector reads. tests/tools/nccl_layout.py compares the offsets with NCCL's headers. */
 #ifndef COLLECT_NCCL_LAYOUT_H
 #define COLLECT_NCCL_LAYOUT_H
 
@@ -9,22 +8,22 @@
 
 #define NCCL_FIRST_VERSION 2
 #define NCCL_LAST_VERSION 7
-#define NCCL_ABSENT 0xffff /* the version does not have the field */
+#define NCCL_ABSENT 0xffff /* no such field */
 
-/* Event types: bits of the activation mask and values of the field `type`. */
+/* Bits of the activation mask, and values of the field `type`. */
 enum nccl_event {
     NCCL_EVENT_COLL = 1 << 1,
     NCCL_EVENT_P2P = 1 << 2,
     NCCL_EVENT_KERNEL_CHANNEL = 1 << 6,
     NCCL_EVENT_COLL_API = 1 << 9,
     NCCL_EVENT_P2P_API = 1 << 10,
-    NCCL_EVENT_CE_COLL = 1 << 12, /* a collective on the copy engines, without a kernel */
+    NCCL_EVENT_CE_COLL = 1 << 12, /* uses copy engines, no kernel */
 };
 #define NCCL_STATE_KERNEL_CHANNEL_STOP 22
 #define NCCL_SUCCESS 0
-#define NCCL_INTERNAL_ERROR 3 /* returned by init: NCCL then runs without the plugin */
+#define NCCL_INTERNAL_ERROR 3 /* NCCL then runs without plugin */
 
-/* Fields of the event descriptor: F(name, member in NCCL's header). */
+/* F(name, member in NCCL's header) */
 #define NCCL_FIELDS(F)                          \
     F(type, type)                               \
     F(parent, parentObj)                        \
@@ -57,19 +56,19 @@ enum nccl_event {
     F(ce_root, ceColl.root)                     \
     F(ce_type, ceColl.datatype)
 
-/* Offsets in the event descriptor, in bytes; NCCL_ABSENT if the version does not have the field. */
+/* Offsets in the event descriptor, in bytes. NCCL_ABSENT: the version does not have the field. */
 struct nccl_layout {
-    uint16_t size, type_bytes; /* sizes of the descriptor and of its field `type` */
-    uint16_t state_timer;      /* offset in the state arguments: GPU time at the end of a channel's work */
+    uint16_t size, type_bytes; /* of the descriptor and `type` */
+    uint16_t state_timer;      /* in the state arguments: GPU time when a channel ends */
 #define F(name, member) uint16_t name;
     NCCL_FIELDS(F)
 #undef F
 };
-/* Returns NULL for an unknown version. */
+/* NULL: unknown version */
 const struct nccl_layout *nccl_layout(unsigned version);
 
-/* NCCL finds one of the structs below by its symbol, and calls its functions on threads of NCCL and on
- * threads of the program. */
+/* NCCL finds one of these structs by its symbol. It calls the functions on its own threads and on the
+ * program's threads. */
 typedef void nccl_log(int level, unsigned long flags, const char *file, int line, const char *format, ...);
 struct nccl_profiler_v2 { /* also version 3 */
     const char *name;
@@ -97,8 +96,8 @@ struct nccl_profiler_v5 { /* also version 6 */
     int (*state)(void *event, int state, void *args);
     int (*finalize)(void *context);
 };
-/* Headers of NCCL and RCCL disagree about version 7: some have one or two optional functions at the end. They
- * are NULL here. */
+/* In some headers of NCCL and RCCL, version 7 has one or two more functions. They are optional, and NULL
+ * here. */
 struct nccl_profiler_v7 {
     const char *name;
     int (*init)(void **context, uint64_t comm_hash, int *mask, const char *comm_name, int nodes, int ranks,

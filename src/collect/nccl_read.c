@@ -35,7 +35,8 @@ static uint32_t add_text(struct trace_writer *w, const char *text) {
     return w && *text ? trace_writer_str(w, text) : 0;
 }
 
-/* Sets operation, name, element type, count and bytes. NCCL's count of an all-to-all is that for one rank. */
+/* NCCL's count of an all-to-all is the number of elements per rank. It is multiplied by the number of
+ * ranks. */
 static void set_data(struct trace_writer *w, struct trace_collective *r, const char *function,
                      const char *type, uint64_t count) {
     uint32_t bytes;
@@ -70,8 +71,8 @@ static void read_coll(struct trace_writer *w, const struct nccl_layout *l, const
     r->communicator_name = add_text(w, get_text(d, l->coll_name));
 }
 
-/* NCCL does not number sends and receives. They are counted per peer and direction, which gives the same
- * number on both sides. */
+/* NCCL does not number sends and receives. Counting them per peer and direction gives the same numbers on
+ * both sides. */
 static void count_pair(struct nccl_comm *c, struct trace_collective *r) {
     if (r->peer >= NCCL_PEERS || (r->op != TRACE_OP_SEND && r->op != TRACE_OP_RECV)) return;
     r->sequence = atomic_fetch_add(r->op == TRACE_OP_SEND ? &c->sent[r->peer] : &c->received[r->peer], 1);

@@ -1,4 +1,4 @@
-/* Reads the event descriptors of NCCL, by the offsets of their version. */
+/* Reads NCCL's event descriptors. */
 #ifndef COLLECT_NCCL_READ_H
 #define COLLECT_NCCL_READ_H
 
@@ -6,11 +6,10 @@
 #include "trace/writer.h"
 
 uint64_t nccl_read_type(const struct nccl_layout *l, const void *descriptor); /* enum nccl_event */
-/* `offset` may be NCCL_ABSENT: then the result is `otherwise`, or TRACE_UNKNOWN_U32. */
+/* If `offset` is NCCL_ABSENT, these return `otherwise` and TRACE_UNKNOWN_U32. */
 uint64_t nccl_read_u64(const void *descriptor, uint16_t offset, uint64_t otherwise);
 uint32_t nccl_read_byte(const void *descriptor, uint16_t offset);
-/* Fills a record with a collective, send or receive of the communicator. `w` adds texts to the trace; NULL:
- * the record has none. */
+/* Fills `r` from the descriptor of a collective, send or receive. `w`: for the strings; NULL: no strings. */
 void nccl_read_operation(struct trace_writer *w, struct nccl_comm *c, uint64_t type, const void *descriptor,
                          struct trace_collective *r);
 

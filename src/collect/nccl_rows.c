@@ -2,11 +2,11 @@
 
 #include <sched.h>
 
-#define SPINS 200  /* tries for a row that another thread uses */
-#define YIELDS 100 /* further tries, after which the event is dropped */
+#define SPINS 200  /* tries before yielding */
+#define YIELDS 100 /* further tries, with sched_yield() */
 
-/* From bit 0 on, a handle has: 1 bit that is set, 3 bits for the kind, 8 for the channel, 16 for the row
- * and 32 for the generation. A handle is odd, and therefore neither NULL nor the address of an object. */
+/* Bits of a handle, from bit 0: 1 (always set), 3 for the kind, 8 for the channel, 16 for the row, 32 for the
+ * generation. A handle is odd, so it is never NULL and never the address of an aligned object. */
 void *nccl_handle_make(enum nccl_handle_kind kind, unsigned channel, size_t row, uint32_t generation) {
     return (void *)(uintptr_t)((uint64_t)generation << 28 | (uint64_t)row << 12 | (uint64_t)channel << 4 |
                                (uint64_t)kind << 1 | 1u);
@@ -17,7 +17,7 @@ static enum nccl_handle_kind kind_of(const void *handle) {
 size_t nccl_handle_row(const void *handle) { return (uintptr_t)handle >> 12 & 0xffff; }
 uint32_t nccl_handle_generation(const void *handle) { return (uint32_t)((uint64_t)(uintptr_t)handle >> 28); }
 
-/* Another thread holds the lock for a microsecond at most, unless it was interrupted. */
+/* Normally another thread holds the lock for at most a microsecond. */
 bool nccl_row_lock(struct nccl_row *r) {
     for (int i = 0; i < SPINS + YIELDS; i++) {
         if (!atomic_flag_test_and_set_explicit(&r->locked, memory_order_acquire)) return true;

@@ -8,13 +8,13 @@
 #include "collect/output.h"
 #include "collect/thread.h"
 
-#define NCCL_COMMS 256 /* maximum number of communicators at the same time */
-/* operations at the same time; the oldest is written unfinished if more are open */
+#define NCCL_COMMS 256 /* open at one time */
+/* If more are open at the same time, the oldest one is written unfinished. */
 #define NCCL_OPERATIONS 4096
-#define NCCL_CALLS 4096             /* calls of the program that operations can still refer to */
-#define CLOCK_WINDOW_NS 1000000000u /* the clock of a GPU is compared with ours anew every second */
+#define NCCL_CALLS 4096             /* later calls overwrite earlier ones */
+#define CLOCK_WINDOW_NS 1000000000u /* see struct nccl_gpu_clock */
 
-/* Mapped by the first init, because programs without NCCL do not need these 3 MB. */
+/* 3 MB, mapped by the first init: programs without NCCL do not need them. */
 struct tables {
     struct nccl_comm comms[NCCL_COMMS];
     struct nccl_operation operations[NCCL_OPERATIONS];
@@ -55,7 +55,7 @@ static uint64_t clock_to_host(const struct nccl_gpu_clock *g, uint64_t gpu_ns) {
     return gpu_ns + (uint64_t)MIN(now, before);
 }
 
-/* Takes a free row, locked. Returns NULL if all are in use. */
+/* Returns a free row, locked. NULL: none is free. */
 static struct nccl_comm *take_comm(struct tables *t, size_t *at) {
     for (unsigned i = 0; i < NCCL_COMMS; i++) {
         *at = atomic_fetch_add(&next_comm, 1) % NCCL_COMMS;
@@ -104,8 +104,8 @@ void nccl_comm_close(const void *handle) {
 
 static atomic_uint next_operation;
 
-/* Sets the record's kernel times, if they are known. GPU times can be converted only until the communicator
- * is finalized. */
+/* GPU times are converted with the communicator's clock, which exists only until the communicator is
+ * finalized. */
 static void set_kernel_times(struct nccl_operation *o) {
     if (!o->done || !o->first_ns || o->last_ns < o->first_ns) return;
     if (o->gpu_times) {
@@ -120,7 +120,7 @@ static void set_kernel_times(struct nccl_operation *o) {
     o->r.flags |= TRACE_COLLECTIVE_KERNEL_TIMES;
 }
 
-/* Writes the operation and frees its row, which the caller has locked. */
+/* Writes the operation and frees its row. The caller has locked the row. */
 static void write_operation(struct nccl_operation *o) {
     set_kernel_times(o);
     if (!o->stopped) o->r.flags |= TRACE_COLLECTIVE_OPEN;
@@ -172,7 +172,7 @@ void *nccl_call_start(bool captured) {
     struct nccl_call *call = &get_tables()->calls[at];
     if (!nccl_row_lock(&call->row)) return NULL;
     if (!nccl_row_in_use(&call->row)) nccl_row_renew(&call->row);
-    nccl_row_renew(&call->row); /* even, then odd: handles of the earlier call are stale */
+    nccl_row_renew(&call->row); /* even; nccl_row_renew() below: odd */
     call->start_ns = clock_wall_ns();
     call->thread = thread_id();
     call->captured = captured;

@@ -1,5 +1,5 @@
 /* Tables of the NCCL plugin: communicators, operations and calls of the program. They have a fixed size and
- * are mapped by the first nccl_comm_open(). Every lock is tried only for a short time (nccl_row_lock). */
+ * are mapped by the first nccl_comm_open(). */
 #ifndef COLLECT_NCCL_TABLES_H
 #define COLLECT_NCCL_TABLES_H
 
@@ -7,16 +7,16 @@
 #include "collect/nccl_rows.h"
 #include "trace/format.h"
 
-#define NCCL_PEERS 1024 /* sends to and receives from ranks below this one are counted */
+#define NCCL_PEERS 1024 /* only lower ranks are counted */
 
-/* Our clock minus the clock of the communicator's GPU. A time of the GPU reaches us late, never early, so
- * the smallest difference of the current and the previous window is used. */
+/* Difference between our clock and the clock of the communicator's GPU. GPU times reach us late, never early.
+ * Therefore the smallest difference in the current and previous window is used. */
 struct nccl_gpu_clock {
-    _Atomic uint64_t window_ns;        /* start of the current window; 0: no time yet */
-    _Atomic int64_t now_ns, before_ns; /* smallest difference in the current and in the previous window */
+    _Atomic uint64_t window_ns;        /* start; 0: no window yet */
+    _Atomic int64_t now_ns, before_ns; /* smallest difference: current and previous window */
 };
 
-/* A communicator. Only `gpu`, `sent` and `received` change between init and finalize. */
+/* Only `gpu`, `sent` and `received` change between init and finalize. */
 struct nccl_comm {
     struct nccl_row row;
     const struct nccl_layout *layout;
@@ -28,15 +28,15 @@ struct nccl_comm {
 };
 struct nccl_operation {
     struct nccl_row row;
-    struct trace_collective r; /* texts are string numbers of the open trace file */
+    struct trace_collective r; /* with string ids of the open file */
     void *comm;
     bool stopped;               /* NCCL has enqueued the operation */
     unsigned open, done, want;  /* channels: running, ended, expected */
-    bool gpu_times;             /* first_ns and last_ns are on the clock of the GPU */
-    uint64_t first_ns, last_ns; /* first start and last end over the channels; 0: none */
+    bool gpu_times;             /* first_ns, last_ns: GPU clock */
+    uint64_t first_ns, last_ns; /* over all channels; 0: none */
 };
-/* A call of the program. Operations refer to it after it has returned. Therefore a row is not freed when the
- * call returns, but overwritten by a later call. */
+/* A call of the program. Operations refer to it after it has returned, so its row is not freed but
+ * overwritten by a later call. */
 struct nccl_call {
     struct nccl_row row;
     uint64_t start_ns;
@@ -44,36 +44,36 @@ struct nccl_call {
     bool captured;
 };
 
-/* Returns false until the first communicator was opened. The other functions, except nccl_comm_open() and
- * nccl_tables_after_fork(), may be called only after that. */
+/* Returns false until the first nccl_comm_open(). Until then, only nccl_comm_open() and
+ * nccl_tables_after_fork() may be called. */
 bool nccl_tables_exist(void);
-/* In the child of a fork, where NCCL does not work: frees all locks, communicators and operations. */
+/* NCCL does not work in the child: frees all communicators, operations and locks. */
 void nccl_tables_after_fork(void);
 
-/* Negative numbers are unknown. Returns a handle; NULL if there is no room. */
+/* nodes, ranks, rank < 0: unknown. Returns a handle; NULL: no memory or no free row. */
 void *nccl_comm_open(unsigned version, const char *name, uint64_t hash, int nodes, int ranks, int rank);
 struct nccl_comm *nccl_comm_find(const void *handle); /* NULL: stale handle */
 void nccl_comm_close(const void *handle);
 void nccl_clock_add(struct nccl_gpu_clock *g, uint64_t gpu_ns, uint64_t host_ns);
 
-/* Takes the next row, locked. If an operation still uses the row, it is the oldest one, and is written
- * unfinished. Returns NULL if the row cannot be locked. */
+/* Returns the next row, locked. If the row is in use, its operation is the oldest one and is written
+ * unfinished first. NULL: the row could not be locked. */
 struct nccl_operation *nccl_operation_take(size_t *at);
-/* Locks the operation of a handle; NULL: the handle is stale or of another kind, or the row stays locked. */
+/* NULL: the handle is stale or of another kind, or its row could not be locked. */
 struct nccl_operation *nccl_operation_lock(const void *handle, enum nccl_handle_kind kind);
-/* Writes the operation if it is complete, and frees its row, which the caller has locked. */
+/* Writes a complete operation and frees its row. The caller has locked the row. */
 void nccl_operation_settle(struct nccl_operation *o);
-/* Writes all operations of a communicator that are still open; NULL: of all communicators. */
+/* Writes the unfinished operations of a communicator; NULL: of all communicators. */
 void nccl_operations_finish(const void *comm);
 
-/* Starts a call of the program. Returns its handle; NULL if its row cannot be locked. */
+/* Returns a handle; NULL: the row could not be locked. */
 void *nccl_call_start(bool captured);
-/* Replaces the start time by that of the API call that enqueued the operation. That call includes the launch.
- * If that call is not known, or ran on another thread, the operation is marked as started after the launch.
- * Also marks operations that were captured into a CUDA graph. */
+/* Sets the start time of `r` to the start of the API call that enqueued it. If that call is unknown or ran on
+ * another thread, sets TRACE_COLLECTIVE_AFTER_LAUNCH instead. Sets TRACE_COLLECTIVE_CAPTURED if the call was
+ * captured into a CUDA graph. */
 void nccl_call_take(const void *handle, struct trace_collective *r);
 
-/* Converts NCCL's numbers, in which a negative value is unknown. */
+/* NCCL uses negative values for unknown. */
 static inline uint32_t nccl_known(int v) { return v < 0 ? TRACE_UNKNOWN_U32 : (uint32_t)v; }
 
 #endif

@@ -40,7 +40,7 @@ static void event_text(struct nvtx_event *e, const char *text) {
     e->payload = (double)NAN;
 }
 
-/* A plain text may have one of the prefixes of nvtx_own.h. */
+/* Handles the prefixes of nvtx_own.h. */
 static void event_plain(struct nvtx_event *e, const char *text) {
     struct nvtx_own_text own;
     event_text(e, text);
@@ -55,7 +55,7 @@ static void event_wide(struct nvtx_event *e, const wchar_t *text) {
     event_text(e, e->wide);
 }
 
-/* A program built with another NVTX version may pass shorter attributes. Then only `size` is read. */
+/* If the program uses a version of NVTX with a shorter struct, only `size` is read. */
 static void event_attributes(struct nvtx_event *e, const void *domain, const struct nvtx_attributes *a) {
     event_text(e, NULL);
     e->domain = handle_number(domain);
@@ -91,7 +91,7 @@ static uint32_t add_name(enum nvtx_table table, const char *text) {
     return number;
 }
 
-/* ---- the handlers that NVTX calls */
+/* ---- handlers called by NVTX */
 static void on_mark_ex(const struct nvtx_attributes *a) {
     struct nvtx_event e;
     event_attributes(&e, NULL, a);
@@ -218,8 +218,8 @@ static void *on_create_domain_w(const wchar_t *name) {
     return on_create_domain_a(text);
 }
 
-/* Slot numbers are NVTX's: NvtxCallbackIdCore, NvtxCallbackIdCore2, NvtxCallbackIdCuda,
- * NvtxCallbackIdCudart. */
+/* Slot numbers: NvtxCallbackIdCore, NvtxCallbackIdCore2, NvtxCallbackIdCuda and NvtxCallbackIdCudart of
+ * NVTX. */
 #define SLOT(module, n, f) \
     { module, n, (nvtx_function)(f) }
 static const struct {

@@ -1,8 +1,7 @@
-/* Records NVTX ranges and marks through handlers that replace NVTX's functions. Each library of the
- * program that uses NVTX contains its own copy of NVTX, and each copy attaches once. In the domain
- * "inferprof" categories have a meaning (docs/run.md): 1 stage, 2 module, 3 operator; marks of category 4
- * and 5 report that `payload` tokens were consumed or produced. The handlers run on the program's threads,
- * in its NVTX calls. */
+/* Records NVTX ranges and marks. Each library that uses NVTX contains its own copy of NVTX, and each copy
+ * attaches once. In the domain "inferprof", categories have a meaning (docs/run.md): 1 stage, 2 module, 3
+ * operator; marks of category 4 and 5: `payload` tokens consumed or produced. The handlers run on the
+ * program's threads, in its NVTX calls. */
 #ifndef COLLECT_NVTX_H
 #define COLLECT_NVTX_H
 
@@ -10,7 +9,7 @@
 
 #include "collect/abi.h"
 
-bool nvtx_attach(nvtx_get_table get_table); /* returns false if the version of NVTX is not supported */
+bool nvtx_attach(nvtx_get_table get_table); /* false: NVTX version not supported */
 void nvtx_after_fork(void);
 
 #endif

@@ -15,7 +15,7 @@ struct name {
     _Atomic uint64_t string; /* slot of output_string() */
 };
 
-/* Entries are only appended, so that readers need no lock. */
+/* Entries are only added, so readers need no lock. */
 static struct {
     struct name *v;
     unsigned cap;
@@ -33,8 +33,8 @@ static uint32_t find_text(enum nvtx_table table, const char *text) {
     return 0;
 }
 
-/* Registration is rare, so a linear search is sufficient. Strings are not searched: a program registers each
- * string once, and two numbers for the same text are harmless. */
+/* Registered strings are not searched: a program registers each string once, and two numbers for the same
+ * text are harmless. */
 uint32_t nvtx_name_add(enum nvtx_table table, const char *text) {
     if (!lock_take(&lock, &host_locks)) return 0;
     uint32_t number = table == NVTX_STRINGS ? 0 : find_text(table, text);
@@ -59,7 +59,7 @@ uint32_t nvtx_name_string(enum nvtx_table table, uint32_t number, struct trace_w
     return output_string(w, name->text, &name->string);
 }
 
-/* Writes "domain:category:", the first part of an entry "domain:category:name" of NVTX_CATEGORIES. */
+/* Entries of NVTX_CATEGORIES have the form "domain:category:name". */
 static void category_key(uint32_t domain, uint32_t category, char *out, size_t cap) {
     snprintf(out, cap, "%u:%u:", domain, category);
 }

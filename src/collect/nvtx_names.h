@@ -1,6 +1,6 @@
-/* NVTX domains, registered strings and category names. Handles returned to the program are small numbers
- * cast to pointers, so that a stale or foreign handle is detected instead of dereferenced. Usable on any
- * thread; tables only grow, so readers take no lock. */
+/* NVTX domains, registered strings and category names. The handles that the program gets are small numbers,
+ * so that invalid handles are detected. Any thread may call these functions; tables only grow, so readers
+ * take no lock. */
 #ifndef COLLECT_NVTX_NAMES_H
 #define COLLECT_NVTX_NAMES_H
 
@@ -14,15 +14,15 @@
 enum nvtx_table { NVTX_DOMAINS, NVTX_STRINGS, NVTX_CATEGORIES, NVTX_TABLES };
 #define NVTX_TEXT_MAX 1024
 
-/* Adds a text to a table and returns its number, starting at 1. Returns 0 if it cannot be stored, for example
- * because the table is full. Equal texts have equal numbers, except in NVTX_STRINGS. */
+/* Adds a text and returns its number, starting at 1. 0: the table is full, or no memory or lock. Equal texts
+ * have equal numbers, except in NVTX_STRINGS. */
 uint32_t nvtx_name_add(enum nvtx_table table, const char *text);
-/* returns "" if there is no such number */
+/* "": no such number */
 const char *nvtx_name_text(enum nvtx_table table, uint32_t number);
-/* Returns the string id of an entry in the open trace file; 0 if there is no such number. */
+/* Returns the string id in the open trace file. 0: no such number. */
 uint32_t nvtx_name_string(enum nvtx_table table, uint32_t number, struct trace_writer *w);
 void nvtx_category_name(uint32_t domain, uint32_t category, const char *text);
-/* Returns the string id of "category NAME"; 0: the category has no name. */
+/* Returns the string id of "category NAME". 0: the category has no name. */
 uint32_t nvtx_category_string(uint32_t domain, uint32_t category, struct trace_writer *w);
 void nvtx_utf8(const wchar_t *wide, char *out, size_t cap); /* converts to UTF-8; truncates */
 void nvtx_names_after_fork(void);

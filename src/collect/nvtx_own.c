@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-/* Accepts up to 9 digits and nothing else. */
+/* Accepts 1 to 9 digits only. */
 static bool parse_count(const char *text, double *count) {
     size_t digits = strspn(text, "0123456789");
     if (digits == 0 || digits > 9 || text[digits]) return false;

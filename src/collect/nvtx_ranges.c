@@ -18,8 +18,8 @@ static uint32_t event_name(const struct nvtx_event *e, struct trace_writer *w) {
     return e->registered ? nvtx_name_string(NVTX_STRINGS, e->registered, w) : trace_writer_str(w, e->text);
 }
 
-/* Sets the name. The names of PyTorch's operators, which are in the default domain without a category, are
- * split (nvtx_torch.h). */
+/* Splits the names of PyTorch's operators (nvtx_torch.h), which are in the default domain without a
+ * category. */
 static void name_range(struct open_range *r, const struct nvtx_event *e, struct trace_writer *w) {
     struct torch_name t;
     if (e->domain || e->category || e->own || e->registered || !torch_name_split(e->text, &t)) {
@@ -79,7 +79,7 @@ static int push_inside(const struct nvtx_event *e) {
     struct trace_writer *w = t ? output_take() : NULL;
     uint64_t window_ns = 0;
     int depth = -1;
-    /* there is no file yet, or the process is ending and the ranges are being written */
+    /* no file is open, or the process ends and writes the open ranges */
     if (!w || !thread_take_ranges(t)) {
         output_lost(TRACE_RANGE, TRACE_LOST_MEMORY, 1);
         if (w) output_give();
@@ -101,8 +101,8 @@ static int push_inside(const struct nvtx_event *e) {
     return depth;
 }
 
-/* Removes the innermost open range of the domain and returns its depth. Ranges of other domains may have been
- * pushed after that range. */
+/* Removes the innermost open range of the domain. Ranges of other domains may be further inside. Returns its
+ * depth; -1: none. */
 static int take_innermost(struct thread_state *t, uint32_t domain, struct open_range *r) {
     unsigned n = atomic_load(&t->nopen), i = n;
     while (i > 0 && t->open[i - 1].domain != domain) i--;
@@ -133,7 +133,7 @@ static int pop_inside(uint32_t domain) {
     return depth;
 }
 
-/* ---- start and end: a range may end on another thread, in any order */
+/* ---- start and end: any thread, any order */
 #define MAX_STARTED 4096u
 static struct {
     pthread_mutex_t lock;
@@ -146,7 +146,7 @@ static struct {
     atomic_uint nopen;
 } started = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Returns the id of the stored range; 0: no free entry was found. */
+/* Returns the range's id. 0: no free entry was found, or the lock timed out. */
 static uint64_t store_started(const struct open_range *r) {
     uint64_t id = 0;
     if (!lock_take(&started.lock, &host_locks)) return 0;
@@ -205,7 +205,7 @@ static void end_inside(uint64_t id) {
     if (r.windowed) window_range(-1, now);
 }
 
-/* ---- marks; `consumed` and `made` (nvtx_own.h) are token counts */
+/* ---- marks, including token counts */
 static void mark_inside(const struct nvtx_event *e) {
     struct thread_state *t = thread_self();
     struct trace_writer *w = output_take();
@@ -227,7 +227,7 @@ static void mark_inside(const struct nvtx_event *e) {
     output_give();
 }
 
-/* ---- entry points called from the program */
+/* ---- entry points */
 static bool enter_with_range(int *saved_errno) {
     if (host_enter(saved_errno)) return true;
     output_lost(TRACE_RANGE, TRACE_LOST_MEMORY, 1);
@@ -272,7 +272,6 @@ void nvtx_range_mark(const struct nvtx_event *e) {
     host_leave(saved_errno);
 }
 
-/* Writes the ranges that are still open at the end of their thread or process. */
 static void write_open_ranges(struct thread_state *t) {
     unsigned n = atomic_load(&t->nopen);
     struct trace_writer *w = n ? output_take() : NULL;
@@ -285,7 +284,7 @@ static void write_open_ranges(struct thread_state *t) {
     output_give();
 }
 
-/* Writes the open ranges of a thread that ends. These ranges no longer keep the window open. */
+/* The ranges of a thread that ends no longer keep the window open. */
 static void end_ranges_of_thread(struct thread_state *t) {
     write_open_ranges(t);
     for (unsigned i = 0, n = atomic_load(&t->nopen); i < n; i++)

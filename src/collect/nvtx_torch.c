@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Limits the search for the end of the name. All operator names are shorter. */
+/* Limit for the search. All operator names are shorter. */
 #define MAX_NAME 256
 
 static bool skip(const char **at, const char *prefix) {
@@ -12,7 +12,7 @@ static bool skip(const char **at, const char *prefix) {
     return true;
 }
 
-/* Skips a prefix and a number, such as ", op_id = 1014". */
+/* Skips a text such as ", op_id = 1014". */
 static bool skip_number(const char **at, const char *prefix) {
     const char *p = *at;
     if (!skip(&p, prefix)) return false;
@@ -22,8 +22,8 @@ static bool skip_number(const char **at, const char *prefix) {
     return true;
 }
 
-/* Skips ", sizes = [[2, 3]bf16, []]": balanced brackets around numbers. The name of a type may follow a
- * list. */
+/* Skips a text such as ", sizes = [[2, 3]bf16, []]": balanced brackets, numbers, and type names after a
+ * bracket. */
 static bool skip_list(const char **at, const char *prefix) {
     const char *p = *at;
     unsigned depth = 0;

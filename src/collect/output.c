@@ -23,20 +23,20 @@
 #define INFERPROF_VERSION "unknown"
 #endif
 #define MAX_PROBLEMS 32
-#define GRACE_MS 50  /* maximum time that the end waits for threads that are using the writer */
-#define FLUSH_MS 200 /* flush period: a crash loses the records of this time and those in CUPTI's buffers */
+#define GRACE_MS 50  /* wait for threads inside, at exit */
+#define FLUSH_MS 200 /* a crash loses the records of this time and those in CUPTI's buffers */
 
 struct settings settings;
 
 static struct {
     _Atomic(struct trace_writer *) writer;
-    atomic_int inside;      /* number of threads between output_take() and output_give() */
-    atomic_bool wanted;     /* a file was opened or should be opened */
-    atomic_bool lazy;       /* set after fork: the first record opens the file */
-    atomic_uint generation; /* number of files opened by this process */
-    atomic_ullong lost[TRACE_KIND_END][TRACE_LOST_REASON_END]; /* losses counted while no file was open */
+    atomic_int inside;                                         /* threads inside output_take() */
+    atomic_bool wanted;                                        /* a file is or should be open */
+    atomic_bool lazy;                                          /* after fork: first record opens */
+    atomic_uint generation;                                    /* files opened so far */
+    atomic_ullong lost[TRACE_KIND_END][TRACE_LOST_REASON_END]; /* counted while no file is open */
     pthread_mutex_t lock;                                      /* for `problems` */
-    struct launcher launcher; /* read on a thread of the program, before the file is opened */
+    struct launcher launcher;                                  /* read before the file is opened */
     char problems[MAX_PROBLEMS][512];
     unsigned nproblems;
 } out = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -47,8 +47,8 @@ static void trace_host(char *host, size_t cap) {
     host[strcspn(host, ". /")] = '\0';
 }
 
-/* <dir>/<host>-<pid>, or <dir>/<node>-rank<N>-<pid> in a job, without an extension. `inferprof run` reads the
- * process id after the last dash. The rank makes the names of nodes with the same host name different. */
+/* <dir>/<host>-<pid>, or <dir>/<node>-rank<N>-<pid> in a job. `inferprof run` parses the process id after the
+ * last dash. The rank is needed if several nodes have the same host name. */
 static void trace_stem(char *path, size_t cap) {
     char host[65];
     const struct launcher *l = &out.launcher;
@@ -59,14 +59,14 @@ static void trace_stem(char *path, size_t cap) {
         snprintf(path, cap, "%s/%s-%d", settings.dir, host, (int)getpid());
 }
 
-/* After exec() the pid is the same: the earlier file is kept, and the next one is <host>-<pid>.2.ipt. */
+/* After exec() the pid is the same. The earlier file is kept, and the next one is <stem>.2.ipt. */
 static void trace_path(const char *stem, char *path, size_t cap) {
     snprintf(path, cap, "%s.ipt", stem);
     for (int n = 2; access(path, F_OK) == 0 && n < 1000; n++) snprintf(path, cap, "%s.%d.ipt", stem, n);
 }
 
-/* Used if the collector has no thread of its own. The collector then writes no file, because a write may hang
- * and must not run on the program's threads. `inferprof run` receives the reason as a message. */
+/* Sends the reason to `inferprof run` if the service thread cannot be started. No file is written, because a
+ * write may hang and must not run on the program's threads. */
 static void send_problem(const char *reason) {
     char host[65], text[256];
     trace_host(host, sizeof host);
@@ -74,7 +74,7 @@ static void send_problem(const char *reason) {
     notice_send(settings.notice, text);
 }
 
-/* If there is no trace, this file contains the reason; `inferprof run` reads it. Service thread only. */
+/* Writes why there is no trace. `inferprof run` reads this file. Service thread only. */
 static void write_problem_file(const char *reason) {
     char stem[PATH_MAX + 80], path[PATH_MAX + 128];
     trace_stem(stem, sizeof stem);
@@ -87,7 +87,7 @@ static void write_problem_file(const char *reason) {
     close(fd);
 }
 
-/* Reads the command line as words separated by spaces. Secrets are masked; control characters become '?'. */
+/* Reads the command line, with spaces between the words. Masks secrets; control characters become '?'. */
 static void read_command(char *text, size_t cap) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, text, cap - 1);
@@ -136,8 +136,8 @@ static void describe_process(struct trace_writer *w) {
     }
 }
 
-/* Publishes the writer together with the problems so far. The lock ensures that a problem reported at the
- * same time by another thread either uses the writer or is copied here. */
+/* Writes the problems so far and sets the writer. The lock ensures that a problem that another thread reports
+ * meanwhile is written exactly once. */
 static void publish(struct trace_writer *w) {
     bool locked = lock_take(&out.lock, &host_locks);
     for (unsigned i = 0; locked && i < out.nproblems; i++)
@@ -160,7 +160,7 @@ void output_open(uint64_t until_ns) {
     trace_stem(stem, sizeof stem);
     trace_path(stem, path, sizeof path);
     const struct trace_writer_options o = {
-        /* 11 of 16 parts; 4 are for CUPTI's buffers (pool.c), 1 is for launch rings (thread.c) */
+        /* pool.c uses 4 of the other parts, thread.c uses 1 */
         .memory_bytes = settings.memory_bytes / 16 * 11,
         .max_file_bytes = settings.max_file_bytes,
         .flush_ms = FLUSH_MS,
@@ -176,7 +176,7 @@ void output_open(uint64_t until_ns) {
     move_losses(w);
 }
 
-/* Opens the file on the service thread and waits for it, but not indefinitely if the disk hangs. */
+/* Opens the file on the service thread. The wait is limited, because the disk may hang. */
 static void open_on_service(void) {
     launcher_read(&out.launcher, launcher_env);
     int rc = service_start();
@@ -195,12 +195,12 @@ bool output_start(void) {
     return atomic_load(&out.wanted);
 }
 
-/* One thread waits for the file; records of other threads are counted as lost until then. */
+/* Only one thread waits for the file. Records of other threads are counted as lost until then. */
 static void open_in_child(void) {
     if (atomic_exchange(&out.lazy, false)) open_on_service();
 }
 
-/* Returns the writer if a file is open, but does not open one. */
+/* Returns NULL if no file is open. */
 static struct trace_writer *take_open(void) {
     if (!atomic_load_explicit(&out.writer, memory_order_relaxed)) return NULL;
     atomic_fetch_add(&out.inside, 1);
@@ -244,7 +244,7 @@ static bool wait_for_takers(uint64_t until_ns) {
     return atomic_load(&out.inside) == 0;
 }
 
-/* The writer's memory is freed only if no thread can still use it. */
+/* The writer is freed only if no thread can still use it. */
 void output_close(uint64_t until_ns) {
     struct err err;
     atomic_store(&out.lazy, false);
@@ -279,7 +279,7 @@ void report_problem(const char *fmt, ...) {
     while (i < out.nproblems && strcmp(out.problems[i], text) != 0) i++;
     if (i == out.nproblems && i < MAX_PROBLEMS) {
         memcpy(out.problems[out.nproblems++], text, sizeof text);
-        w = take_open(); /* without a writer, the problem is written when the file is opened */
+        w = take_open(); /* NULL: publish() writes the problem */
     }
     pthread_mutex_unlock(&out.lock);
     if (!w) return;

@@ -9,12 +9,13 @@
 #include "collect/output.h"
 
 #define SMALL_BYTES (64u << 10)
-/* First CUPTI version that accepts NULL instead of a buffer. Older versions crash. If the pool is empty, they
- * get a small buffer instead, so that they soon request the next one. */
+/* First CUPTI version that accepts NULL instead of a buffer; older ones crash. If the pool is empty, those
+ * get a buffer of FALLBACK_BYTES. */
 #define MIN_VERSION_NO_BUFFER 27
 #define FALLBACK_BYTES 8192
 
-/* Buffers come from malloc(), because a tool that takes over CUPTI frees the buffers that it finds there. */
+/* Buffers come from malloc(), because another tool that takes over CUPTI frees the buffers that CUPTI still
+ * has. */
 struct slot {
     uint8_t *buffer;
     size_t bytes;
@@ -40,8 +41,7 @@ static struct slot *slot_make(size_t bytes) {
     return &pool.slots[pool.n++];
 }
 
-/* Returns a free buffer of this size, or a new one if there are fewer than `limit`. NULL: no buffer is
- * left. */
+/* Returns a free buffer of this size, or a new one if there are fewer than `limit`. NULL: none. */
 static struct slot *slot_find(size_t bytes, unsigned limit) {
     unsigned count = 0;
     for (struct slot *p = pool.slots; p < pool.slots + pool.n; p++) {

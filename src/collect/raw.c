@@ -13,8 +13,7 @@
 
 static FILE *tape;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Addresses of texts that are already on the tape. After a collision a text is written again, which is
- * harmless. */
+/* Addresses of texts that are on the tape. After a collision a text is written again, which is harmless. */
 static uint64_t written[4096];
 
 void raw_start(uint32_t cupti_version) {
@@ -64,8 +63,7 @@ void raw_call(const struct raw_call *c) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Data that the parent has not flushed yet must not be written twice. The file itself belongs to the
- * parent. */
+/* Discards data that the parent has not flushed yet: otherwise it would be written twice. */
 void raw_after_fork(void) {
     pthread_mutex_init(&lock, NULL);
     if (tape) __fpurge(tape);

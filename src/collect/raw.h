@@ -1,6 +1,6 @@
 /* Writes the data that CUPTI delivers to a file (a tape), for replay in tests without a GPU (tests/mock).
- * Active only if INFERPROF_COLLECT_RAW names a file. Usable on any thread, but takes a lock and writes to
- * disk, so it is only for recording test data. Format, little endian:
+ * Active only if INFERPROF_COLLECT_RAW names a file. Takes a lock and writes to disk. Any thread.
+ * Format, little endian:
  *     "IPTAPE1\n", u32 CUPTI version, u32 0, then blocks of: u32 type, u32 bytes, payload
  *     1 text    u64 address, characters          the text at an address that a later block contains
  *     2 buffer  the records as CUPTI wrote them

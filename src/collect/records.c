@@ -13,8 +13,8 @@
 #include "collect/output.h"
 #include "collect/window.h"
 
-#define BATCH 16        /* records written at once: 3.5 KiB of stack, possibly on a program's thread */
-#define EARLY_NS 100000 /* accepted clock error between a launch and its kernel */
+#define BATCH 16        /* records per write; 3.5 KiB of stack */
+#define EARLY_NS 100000 /* accepted clock error */
 
 static const struct layout *layout;
 
@@ -28,8 +28,8 @@ void records_reset_calls(void) {
     atomic_fetch_add(&call_clock.epoch, (uint64_t)1 << 32);
 }
 
-/* Returns by how many ns a kernel started before its call. 0 or less: the kernel started after the call, or
- * the call was not recorded. */
+/* Returns how many ns the kernel started before its call. 0 or less: it started after the call, or the call
+ * was not recorded. */
 static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
     uint64_t slot = atomic_load_explicit(&records_calls[correlation % RECORDS_CALLS], memory_order_relaxed);
     if (!records_has_call(correlation)) return 0;
@@ -37,7 +37,7 @@ static int64_t before_call_ns(uint32_t correlation, uint64_t start_ns) {
     return ((int64_t)ahead >> 16) * 256;
 }
 
-/* ---- converts CUPTI's records to trace records */
+/* ---- conversion of CUPTI's records */
 struct batch {
     struct trace_writer *w;
     unsigned nkernels, ncopies;
@@ -57,7 +57,7 @@ static void batch_write(struct batch *b) {
     b->nkernels = b->ncopies = 0;
 }
 
-/* Returns false, and counts the record, if it is outside of any window or its timestamps are invalid. */
+/* Returns false if the record was launched outside of any window or its timestamps are invalid. */
 static bool is_usable(struct batch *b, enum trace_kind kind, uint32_t correlation, uint64_t start,
                       uint64_t end) {
     if (settings.launches && window_is_partial() && !records_has_call(correlation)) {
@@ -137,7 +137,7 @@ static void read_copy(struct batch *b, const uint8_t *r, const struct layout_cop
     devices_note_stream(c->device, c->context, c->stream);
 }
 
-/* A graph launch that was recorded as a whole becomes a kernel without grid and block. */
+/* A graph launch that is recorded as a whole becomes a kernel without grid and block. */
 static void read_graph(struct batch *b, const uint8_t *r) {
     const struct layout_graph *at = layout->graph;
     uint64_t start = field_u64(r, at->start), end = field_u64(r, at->end);

@@ -15,41 +15,41 @@
 #include "collect/thread.h"
 #include "collect/window.h"
 
-#define MAX_GRAPHS 8192u /* a power of two; replays of further graphs open no window */
+#define MAX_GRAPHS 8192u /* a power of two */
 #define MAX_PROBES 64u
-/* After every BURST_EVERY replays of a graph, BURST_REPLAYS more are recorded, because kernels take longer
- * with a longer context. */
+/* Kernels take longer with a longer context. Therefore BURST_REPLAYS more replays are recorded after every
+ * BURST_EVERY replays of a graph. */
 #define BURST_REPLAYS 8u
 #define BURST_EVERY 1024u
 /* An updated graph may run other kernels. Therefore BURST_REPLAYS more replays are recorded after an update,
  * at most once per UPDATE_EVERY replays. */
 #define UPDATE_EVERY 256u
-/* The window is closed at the first synchronisation after the last replay that was needed, or after this many
- * replays, counted from that one. */
+/* The window closes after this many recorded replays that were not needed, or earlier at a
+ * synchronisation. */
 #define MAX_UNNEEDED 4u
 /* If a program launches more kernels than this between two replays, most of its work is outside of graphs,
- * and everything is recorded. */
+ * and the window stays open. */
 #define MAX_EAGER 128u
 
 struct graph {
-    _Atomic(void *) exec; /* the program's handle; NULL: free entry */
+    _Atomic(void *) exec; /* program's handle; NULL: free entry */
     atomic_uint recorded, replays, wanted;
-    atomic_uint id; /* CUPTI's id of the graph; 0: unknown */
+    atomic_uint id; /* CUPTI's graph id; 0: unknown */
 };
 
 static struct {
     struct graph graphs[MAX_GRAPHS];
-    atomic_uint unneeded;         /* recorded replays from the last needed one on, including that one */
-    _Atomic uint64_t other_calls; /* recorded calls that are not kernel launches */
-    _Atomic uint64_t eager_mark;  /* kernel launches up to the last replay */
-    /* kernel launches between two replays: usual maximum in windows, and current number outside of windows */
+    atomic_uint unneeded;         /* unneeded replays since the last needed one */
+    _Atomic uint64_t other_calls; /* graph launches and copies */
+    _Atomic uint64_t eager_mark;  /* eager_launches() at the last replay */
+    /* Kernel launches between two replays: usual maximum in windows, and current number outside of
+     * windows. */
     atomic_uint usual_eager, eager;
-    atomic_uint burst; /* replays to record after CUPTI was attached again */
-    /* the thread and the stream that launched all graphs so far; 0: none yet */
+    atomic_uint burst; /* replays to record after a reattach */
+    /* that launch graphs; 0: none yet */
     _Atomic uintptr_t thread, stream;
     atomic_bool several; /* several threads or streams launch graphs */
-    /* since the attach: graph launches, and calls that were captured into graphs; recorded calls and records
-     * at the attach */
+    /* graph_launches and captured count since the attach; the other two are totals at the attach. */
     _Atomic uint64_t graph_launches, captured, attach_calls, attach_records;
 } state;
 
@@ -70,7 +70,7 @@ static void *second_parameter(const struct cupti_callback_data *d) {
     return values[1];
 }
 
-/* The first parameter of cuGraphInstantiate...() is a pointer to the new handle. */
+/* cuGraphInstantiate...() stores the handle at the address in its first parameter. */
 static void *new_graph(const struct cupti_callback_data *d) {
     void *at = first_parameter(d), *exec = NULL;
     if (at) memcpy(&exec, at, sizeof exec);
@@ -112,7 +112,7 @@ static void count_replay(struct graph *g, bool recorded) {
     if (n % BURST_EVERY == 0) atomic_store(&g->wanted, atomic_load(&g->recorded) + BURST_REPLAYS);
 }
 
-/* The handle of a destroyed graph may be reused for a new one. */
+/* The handle of a destroyed graph may be reused. */
 static void graph_made(void *exec) {
     struct graph *g = find_graph(exec, false);
     if (!g) return;
@@ -130,8 +130,8 @@ static void graph_updated(void *exec) {
         atomic_store(&g->wanted, recorded + BURST_REPLAYS);
 }
 
-/* Counts the calls of this thread that were captured. Calls of other threads may be captured too. These count
- * as launched work without a record, and CUPTI is not detached. */
+/* Counts the calls of this thread that were captured. If calls of other threads are captured too, these seem
+ * to lack a record, and CUPTI is not detached. */
 static void note_capture(struct thread_state *t, bool begins) {
     uint64_t calls = atomic_load_explicit(&t->calls, memory_order_relaxed);
     if (!begins && atomic_load(&t->capturing))
@@ -178,8 +178,7 @@ void replays_resumed(void) {
     atomic_store(&state.unneeded, 0);
 }
 
-/* The stream is compared by its handle, because cuGraphLaunch() and cuStreamSynchronize() both have the
- * handle as a parameter. */
+/* Streams are compared by handle, the parameter of both cuGraphLaunch() and cuStreamSynchronize(). */
 static void try_detach(enum call_class class, const struct cupti_callback_data *d) {
     bool same =
         class == CALL_SYNC_CONTEXT ||
@@ -243,8 +242,7 @@ static void close_window(void) {
     window_replays(false);
 }
 
-/* Returns true if the window should stay open: the graph needs more replays, a burst is not complete, or most
- * work is outside of graphs. */
+/* Returns true if the window should stay open: more replays are needed, or most work is outside of graphs. */
 static bool note_recorded_replay(struct graph *g) {
     uint64_t launches = eager_launches(), eager = launches - atomic_exchange(&state.eager_mark, launches);
     unsigned usual = atomic_load(&state.usual_eager) / 8 * 7;
@@ -254,8 +252,7 @@ static bool note_recorded_replay(struct graph *g) {
     return is_wanted(g) || burst || eager > MAX_EAGER;
 }
 
-/* The window closes when the program waits for the last replay, so that the window contains the whole
- * step. */
+/* The window closes when the program waits for the last replay, so that it contains the whole step. */
 void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
     note_graph_change(t, class, d);

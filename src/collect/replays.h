@@ -1,9 +1,8 @@
 /* Sampling of CUDA graphs. While CUPTI records the kernels of a graph, each replay takes about 0.9 us longer
- * per kernel, and all replays of a graph run the same kernels. Therefore the kernels of the first
- * settings.replays replays of each graph are recorded, and later the kernels of a few more replays. Kernel
- * records are disabled in between, and each replay is counted by a record of its own (TRACE_REPLAY).
- *
- * Functions with callback data run in CUPTI callbacks, on the program's threads. They never wait. */
+ * per kernel. All replays of a graph run the same kernels. Therefore only the kernels of the first
+ * settings.replays replays of each graph and of a few later ones are recorded. The other replays are counted
+ * (TRACE_REPLAY). Functions with callback data run in CUPTI callbacks on the program's threads and never
+ * wait. */
 #ifndef COLLECT_REPLAYS_H
 #define COLLECT_REPLAYS_H
 
@@ -14,21 +13,20 @@ struct cupti_callback_data;
 struct thread_state;
 
 bool replays_are_sampled(void); /* according to the settings */
-/* An unrecorded call starts. Opens a capture window if the kernels are needed: a graph with too few recorded
- * replays, or more kernels outside of graphs than the program usually launches between two replays. */
+/* An unrecorded call starts. Opens a capture window if the graph has too few recorded replays, or if the
+ * program has launched more kernels than usual since the last replay. */
 void replays_call_starts(uint32_t id, const struct cupti_callback_data *d);
-/* An unrecorded call has ended. Counts replays; start_ns 0: unknown. Detaches CUPTI if the call was a
- * synchronisation after which a detach is safe. */
+/* An unrecorded call has ended. Counts replays; start_ns 0: unknown. Detaches CUPTI at a synchronisation if
+ * that is safe. */
 void replays_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d,
                         uint64_t start_ns);
 /* A recorded call other than a kernel launch has ended. Closes the window if no more replays are needed. */
 void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d);
-/* Returns true if all work that the program has launched since the attach is done, and CUPTI has delivered
- * the records of that work. Call this after a flush, when the program has just synchronised with the
- * stream of its graphs. */
+/* Returns true if CUPTI has delivered the records of all work since the attach. Call this after a flush, when
+ * the program has just synchronised with the stream of its graphs. */
 bool replays_work_is_done(void);
 void replays_attach_starts(void); /* call before CUPTI is attached */
-void replays_resumed(void);       /* call before CUPTI is attached again: a few more replays are recorded */
+void replays_resumed(void);       /* call before a reattach */
 void replays_after_fork(void);
 
 #endif

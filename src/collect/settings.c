@@ -11,12 +11,12 @@
 
 #define PREFIX "INFERPROF_COLLECT_"
 #define MAX_WAIT_MS ((uint64_t)3600000)
-#define MAX_DIGITS 18 /* ensures that the sum of two values fits in 64 bits */
+#define MAX_DIGITS 18 /* two values can be added */
 
 enum type { TEXT, COUNT, SWITCH };
 
-/* Columns: name without the prefix, type, field offset and size, default value. Numbers are integers,
- * because the program's locale may use a decimal comma. */
+/* Name without prefix, type, offset and size of the field, default. There are no decimals, because the
+ * program's locale may use a decimal comma. */
 static const struct row {
     const char *name;
     enum type type;
@@ -44,7 +44,7 @@ static const struct row {
 #undef FIELD
 };
 
-/* Returns 0 if the value was set, -1 if it is invalid. */
+/* Returns -1 if the value is invalid. */
 static int set_value(const struct row *r, struct settings *s, const char *text) {
     char *at = (char *)s + r->offset;
     if (r->type == TEXT) return (size_t)snprintf(at, r->cap, "%s", text) < r->cap ? 0 : -1;
@@ -108,7 +108,7 @@ void settings_set_what(struct settings *s, const char *words, void (*warn)(const
     }
 }
 
-/* Returns 1/16 of the limit of the process's address space; UINT64_MAX: there is no limit. */
+/* Returns 1/16 of the address space limit. UINT64_MAX: no limit. */
 static uint64_t address_space_share(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;

@@ -16,9 +16,9 @@
 #include "collect/host.h"
 #include "collect/output.h"
 
-#define MAX_THREADS 4096 /* maximum number of allocated states; they are reused, not freed */
+#define MAX_THREADS 4096 /* states are reused, not freed */
 
-static _Atomic(struct thread_state *) all; /* linked list; entries are only added, at its head */
+static _Atomic(struct thread_state *) all; /* linked list, never shortened */
 static atomic_uint allocated;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -33,14 +33,14 @@ static void write_launches(struct trace_writer *w, struct trace_launch *l, unsig
     trace_writer_launch(w, l, n);
 }
 
-/* A thread gets its ring at its first launch, because many threads have only ranges. All rings together
- * use 1/16 of the memory. */
+/* A thread gets its ring at its first launch, because many threads have only NVTX ranges. All rings together
+ * use at most 1/16 of the memory. */
 static bool make_ring(struct thread_state *t) {
     static atomic_uint rings;
     size_t bytes = THREAD_RING * sizeof *t->ring;
     if (t->ring || atomic_load(&rings) >= settings.memory_bytes / 16 / bytes) return false;
     if (!(t->ring = aligned_alloc(64, bytes))) return false;
-    atomic_fetch_add(&rings, 1); /* threads that reach this at the same time may exceed the limit slightly */
+    atomic_fetch_add(&rings, 1); /* concurrent threads may exceed the limit slightly */
     t->ring_slots = THREAD_RING;
     return true;
 }
@@ -59,8 +59,7 @@ void thread_add_launch_slow(struct thread_state *t, struct trace_launch l) {
     output_give();
 }
 
-/* Writes the launches from tail to head, in two parts if the ring wraps around. If no file is open, they
- * are counted as lost. */
+/* Writes the launches of the ring, or counts them as lost if no file is open. */
 static void drain_ring(struct thread_state *t) {
     unsigned tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
     unsigned head = atomic_load_explicit(&t->head, memory_order_acquire);
@@ -83,7 +82,7 @@ static bool drain_unless_busy(struct thread_state *t) {
     return true;
 }
 
-/* Does nothing if another thread is draining the ring. */
+/* Does nothing if the ring is being drained. */
 void thread_drain(struct thread_state *t) {
     int saved_errno = errno;
     drain_unless_busy(t);
@@ -99,14 +98,14 @@ void thread_give_ranges(struct thread_state *t) {
     atomic_flag_clear_explicit(&t->ranges_busy, memory_order_release);
 }
 
-/* ---- the end of a thread */
+/* ---- end of a thread */
 
-/* If the thread ends inside our own code (pthread_exit() in a signal handler), its state is not reused. */
+/* If the thread ends inside our own code (pthread_exit() in a signal handler), its state is never reused. */
 static void on_thread_end(void *arg) {
     struct thread_state *t = arg;
     int saved_errno;
     if (!host_enter(&saved_errno)) return;
-    if (thread_take_ranges(t)) { /* otherwise the process ends and another thread writes the ranges */
+    if (thread_take_ranges(t)) { /* false: nvtx_ranges_finish() writes them */
         if (thread_end_ranges) thread_end_ranges(t);
         atomic_store(&t->nopen, 0);
         t->too_deep = 0;
@@ -166,8 +165,7 @@ void thread_drain_all(void) {
     for (struct thread_state *t = atomic_load(&all); t; t = t->next) thread_drain(t);
 }
 
-/* Repeats `step` until it succeeds or the deadline of the collector's locks has passed. Returns true on
- * success. */
+/* Repeats `step` until it succeeds. Returns false if the deadline host_locks has passed. */
 static bool try_until_limit(bool (*step)(struct thread_state *), struct thread_state *t) {
     while (!step(t)) {
         uint64_t limit = atomic_load(&host_locks);

@@ -19,43 +19,42 @@
 #include "collect/records.h"
 #include "collect/replays.h"
 
-/* How long kernel records stay enabled after a window, so that its last kernels can finish: a fixed time
- * if launches are not recorded, otherwise an upper limit (is_drained()). */
+/* After a window, kernel records stay enabled until its last kernels have finished: for DRAIN_NS if launches
+ * are not recorded, otherwise at most DRAIN_MAX_NS (is_drained()). */
 #define DRAIN_NS 20000000u
 #define DRAIN_MAX_NS 200000000u
 #define TICK_MS 5u
-/* interval while kernel records are about to be disabled because enough replays were recorded */
+/* while replays_done is set */
 #define DRAIN_TICK_MS 1u
-/* Time from a detach, after enough replays of each graph were recorded, to the next attach. A cycle costs the
- * program about 12 ms: 3 ms to detach, 4 ms to attach, and the overhead of 10 recorded replays. */
+/* Time between a detach, after enough replays of each graph were recorded, and the next attach. A cycle costs
+ * the program about 12 ms: 3 ms to detach, 4 ms to attach, and the overhead of the recorded replays. */
 #define RESUME_NS 2000000000u
-#define SYNC_TRIES 5u   /* maximum synchronisations at which a detach is tried; each try flushes CUPTI */
-#define DETACH_TRIES 20 /* maximum requests for a detach, a few ms apart: records may still be pending */
+#define SYNC_TRIES 5u   /* each try flushes CUPTI */
+#define DETACH_TRIES 20 /* a few ms apart */
 
 static struct {
-    atomic_bool started, closed; /* closed: no more windows will open */
+    atomic_bool started, closed; /* closed: no more windows */
     atomic_int ranges;           /* open ranges that match */
-    atomic_bool time_ok;         /* the delay is over and the duration is not */
+    atomic_bool time_ok;         /* between --delay and --duration */
     atomic_bool budget_ok;
-    atomic_bool replays_done; /* enough replays of the program's graphs were recorded */
-    atomic_bool sampled;      /* replays_done was set at least once */
+    atomic_bool replays_done; /* enough replays were recorded */
+    atomic_bool sampled;      /* replays_done was set once */
     uint64_t from_wall_ns;    /* time of window_start() */
-    /* Tries left to detach CUPTI at a synchronisation, after window_replays() has closed the window. Kernel
-     * records stay enabled until then: a graph that is launched after they were disabled fails when CUPTI is
-     * detached. */
+    /* Tries left to detach CUPTI at a synchronisation after window_replays() has closed the window. Kernel
+     * records stay enabled until then (attach.h). */
     atomic_uint sync_tries;
-    _Atomic uint64_t resume_ns; /* when to attach again after a detach at a synchronisation; 0: none */
+    _Atomic uint64_t resume_ns; /* time of the next attach; 0: none */
     atomic_bool on;             /* a window is open */
-    pthread_mutex_t switching;  /* held while a window is opened or closed */
-    atomic_bool draining;       /* the window is closed, but kernels are still being recorded */
-    atomic_bool detaching;      /* kernels are no longer recorded, and CUPTI should be detached */
+    pthread_mutex_t switching;  /* held while switching */
+    atomic_bool draining;       /* window closed, kernel records enabled */
+    atomic_bool detaching;      /* kernel records disabled; detach requested */
     unsigned detach_tries;      /* tries left */
-    bool watched;               /* callbacks were enabled for the budget */
-    /* end of the last window, and record_counts.outside at that time */
+    bool watched;               /* callbacks enabled for the budget */
+    /* when the last window closed */
     uint64_t closed_mono_ns, closed_outside;
-    uint64_t start_mono_ns;  /* --delay and --duration are relative to this time */
+    uint64_t start_mono_ns;  /* --delay and --duration start here */
     uint64_t window_wall_ns; /* start of the window */
-    /* Start of the range whose thread is opening the window; 0: none. The window starts with the range. */
+    /* Start of the range that is opening the window; 0: none. The window starts with the range. */
     _Atomic uint64_t range_wall_ns;
 } win = { .switching = PTHREAD_MUTEX_INITIALIZER };
 
@@ -71,8 +70,8 @@ static bool has_window_options(void) {
 
 bool window_is_partial(void) { return has_window_options() || atomic_load(&win.sampled); }
 
-/* Writes times if the trace contains windows; to_ns 0: one time only. A window is written when it
- * opens, in case the program crashes before the window ends, and again when it ends. */
+/* Does nothing if all kernels are captured. A window is written twice: when it opens (to_ns 0), in case the
+ * program crashes, and when it ends. */
 static void write_times(const char *key, uint64_t from_ns, uint64_t to_ns) {
     struct trace_writer *w = window_is_partial() ? output_take() : NULL;
     if (!w) return;
@@ -91,11 +90,9 @@ static void write_window_start(void) {
 
 static void write_window_end(void) { write_times("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-/* Returns true if the window's last kernels have finished, or DRAIN_MAX_NS have passed; not before the
- * last try to detach at a synchronisation. Kernels of a stream run in order, so a record of a kernel
- * launched after the window means that the earlier ones are done. (Kernels that still run on another
- * stream are counted as lost.) Waiting has a cost only for programs that launch more kernels, and these
- * kernels end the wait. */
+/* Returns true if the window's last kernels have finished. A stream runs its kernels in order, so the first
+ * record of a kernel that was launched after the window shows that the earlier kernels of that stream are
+ * done. Kernels that still run on other streams are lost. */
 static bool is_drained(uint64_t now) {
     if (atomic_load(&win.sync_tries) && now - win.closed_mono_ns < DRAIN_MAX_NS) return false;
     atomic_store(&win.sync_tries, 0);
@@ -111,12 +108,12 @@ static bool is_over(uint64_t now) {
 
 static void apply_state(void);
 
-/* If `due` is set, flushes CUPTI, then runs `step`. No lock is held during the flush, because the flush
- * may hang in the driver. */
+/* Flushes CUPTI and runs `step` if `due` is set. No lock is held during the flush, because it may hang in the
+ * driver. */
 static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)) {
     if (!atomic_load(due) || !attach_enter()) return;
     cupti.flush_all(how);
-    if (pthread_mutex_trylock(&win.switching) == 0) { /* otherwise try again at the next tick */
+    if (pthread_mutex_trylock(&win.switching) == 0) { /* else: try at the next tick */
         if (atomic_load(due)) step();
         pthread_mutex_unlock(&win.switching);
     }
@@ -124,9 +121,8 @@ static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)
     apply_state();
 }
 
-/* If kernel records are disabled too early, CUPTI delivers the last kernels without timestamps. Kernel
- * records are therefore disabled on the background thread, after a flush. Kernels launched in between are
- * discarded (record_counts.outside). */
+/* If kernel records are disabled too early, CUPTI delivers the last kernels without timestamps. Therefore
+ * they are disabled on the background thread, after a flush. */
 static void stop_kernels(void) {
     uint64_t before = clock_mono_ns();
     if (!is_drained(before)) return;
@@ -142,10 +138,9 @@ static void request_detach(void) {
     if (attach_request_detach() || --win.detach_tries == 0) atomic_store(&win.detaching, false);
 }
 
-/* Kernel records are enabled before launches are recorded, so that each launch of the window has its
- * kernels. Kernels launched earlier, or by a call in progress, are discarded. Callbacks are enabled first:
- * if kernel records were enabled before the callbacks at the start of the program, CUPTI 13.0.1 delivers no
- * kernels after a disable and enable. */
+/* Kernel records are enabled before launches are recorded, so that each recorded launch has its kernels.
+ * Callbacks are enabled first: if kernel records are enabled before callbacks at the start of the program,
+ * CUPTI 13.0.1 delivers no kernels after a later disable and enable. */
 static void open_window(void) {
     callbacks_watch();
     atomic_store(&win.detaching, false);
@@ -170,10 +165,10 @@ static void close_window(uint64_t now) {
     }
 }
 
-/* For overhead measurements (settings.arms), while the GPU is idle and no thread is inside a call: flushes
- * and disables everything, so that this block does not affect the next one. */
+/* For overhead measurements (settings.arms), which compare blocks of work. Flushes and disables everything at
+ * the end of a block, when the GPU is idle and no thread is inside a CUDA call. */
 static void switch_all_off(void) {
-    if (!lock_take(&win.switching, &host_locks)) return; /* the lock is held for microseconds */
+    if (!lock_take(&win.switching, &host_locks)) return; /* held for microseconds */
     if (attach_enter()) {
         cupti.flush_all(0);
         activity_capture(false);
@@ -185,7 +180,7 @@ static void switch_all_off(void) {
     apply_state();
 }
 
-/* Returns false if a detach is in progress (try again later), or if the attach failed (no more windows). */
+/* ATTACH_BUSY: try again later. ATTACH_FAILED: no more windows. */
 static bool reattach(void) {
     enum attach_state state = attach_reattach();
     if (state == ATTACH_FAILED) atomic_store(&win.closed, true);
@@ -207,9 +202,8 @@ static bool switch_capture(bool on) {
     return true;
 }
 
-/* Opens or closes the window as needed. No thread waits for the lock: if another thread holds it, the
- * function returns. Therefore every holder must call apply_state() again after releasing the lock, because
- * another thread may have tried to acquire the lock just before the release. */
+/* Opens or closes the window as needed. If another thread holds the lock, it returns at once. Therefore every
+ * holder must call apply_state() after it has released the lock. */
 static void apply_state(void) {
     bool again = true;
     while (again && capture_wanted() != atomic_load(&win.on)) {
@@ -224,8 +218,8 @@ static void update_time(uint64_t now) {
     atomic_store(&win.time_ok, passed_us(now) >= settings.delay_us && !is_over(now));
 }
 
-/* The first window of a budget waits for the first call, so callbacks are enabled earlier, but not before
- * the delay is over. */
+/* The first window of a budget waits for the first call. Therefore callbacks are enabled before it, once the
+ * delay is over. */
 static void update_budget(void) {
     if (!settings.budget_ppm || !atomic_load(&win.time_ok)) return;
     if (pthread_mutex_trylock(&win.switching) != 0) return; /* try again at the next tick */
@@ -264,7 +258,7 @@ bool window_is_idle(void) { return !atomic_load(&win.on) && !atomic_load(&win.dr
 
 unsigned window_tick_ms(void) { return atomic_load(&win.replays_done) ? DRAIN_TICK_MS : TICK_MS; }
 
-/* Before the first window closes, all kernels were recorded and the trace contains no window. */
+/* Until the first window closes, all kernels are recorded. Therefore "capture.from" is written only then. */
 void window_replays(bool on) {
     if (!on && !atomic_exchange(&win.sampled, true)) write_times("capture.from", win.from_wall_ns, 0);
     atomic_store(&win.replays_done, !on);
@@ -272,7 +266,7 @@ void window_replays(bool on) {
 }
 
 /* No graph may be launched between disabling kernel records and the detach. The calling thread is the only
- * one that launches graphs. */
+ * thread that launches graphs. */
 static bool disable_kernels_when_done(void) {
     cupti.flush_all(FLUSH_FORCED);
     if (!replays_work_is_done()) return false;
@@ -329,7 +323,7 @@ void window_range(int by, uint64_t wall_ns) {
 
 void window_finish(void) {
     atomic_store(&win.closed, true);
-    if (lock_take(&win.switching, &host_locks)) { /* the lock is held for microseconds */
+    if (lock_take(&win.switching, &host_locks)) { /* held for microseconds */
         if (atomic_exchange(&win.on, false)) write_window_end();
         budget_finish(clock_mono_ns());
         pthread_mutex_unlock(&win.switching);
@@ -337,8 +331,8 @@ void window_finish(void) {
     write_times("capture.to", clock_wall_ns(), 0);
 }
 
-/* No window opens in the child, because CUDA does not work there. If the parent had not used CUDA, the
- * child can use it and calls window_start(). */
+/* No window opens in the child until window_start() is called. CUDA works there only if the parent has not
+ * used it. */
 void window_after_fork(void) {
     pthread_mutex_init(&win.switching, NULL);
     atomic_store(&win.started, false);
