@@ -35,7 +35,7 @@ static const struct column columns[] = {
     { "note", .source = B(note), .data = CSV | JSON },
 };
 
-/* On the terminal, prefill and decode are two tables: in one, the last columns would not fit. */
+/* The terminal shows prefill and decode as two tables, because one table would be too wide. */
 static const struct column prefill_columns[] = {
     { "batch", "batch", COLUMN_COUNT, B(batch), .at = { .terminal = 10 } },
     { "prompt_tokens", "prompt", COLUMN_COUNT, B(prompt_tokens), .at = { .terminal = 20 } },
@@ -69,7 +69,7 @@ static struct column_items rows_of(const struct bench *b) {
     return (struct column_items){ b->rows, b->nbatches, sizeof *b->rows };
 }
 
-/* Draws bars of the decode rate, scaled to the highest rate or roof. A | marks the roof of each row. */
+/* Bars of the decode rate, scaled to the highest rate or roof. A | marks the roof. */
 static void add_bars(const struct bench *b, struct strbuf *out) {
     enum { BAR = 50 };
     double most = 0;

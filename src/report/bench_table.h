@@ -1,4 +1,4 @@
-/* Writes the result of `inferprof profile MODEL -p N -n N -b N,...` as a table, CSV, JSON or a chart. */
+/* Writes the result of `inferprof profile MODEL -p N -n N -b N,...` as a table, CSV, JSON or chart. */
 #ifndef REPORT_BENCH_TABLE_H
 #define REPORT_BENCH_TABLE_H
 
@@ -8,7 +8,7 @@
 void bench_text(const struct bench *b, size_t width, struct strbuf *out);
 void bench_csv(const struct bench *b, struct strbuf *out);
 void bench_json(const struct bench *b, struct strbuf *out);
-/* chart of tokens/s and their roof by batch size */
+/* tokens/s and roof by batch size */
 void bench_svg(const struct bench *b, struct strbuf *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* The anatomy of a token: the median decode step, drawn to scale. There is one row for the kernels before
- * the layers, one per layer, and one for the kernels after them. Colours are roles; gaps are idle time. */
+/* The anatomy of a token: the median decode step, drawn to scale. One row for the kernels before the layers,
+ * one per layer, and one for the kernels after them. The colour shows the role. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static const char *role_class(enum kernel_role role) {
     return classes[role];
 }
 
-/* Returns the row of a part: 0 before the layers, then 1 .. layers, then the row after them. */
+/* Row 0 is before the layers, rows 1 to `layers` are the layers, and the last row is after them. */
 static size_t row_of(const struct anatomy *a, size_t part, size_t last_layer_part) {
     if (a->parts[part].layer != ANATOMY_NO_LAYER) return a->parts[part].layer + 1;
     return part < last_layer_part ? 0 : a->layers + 1;
@@ -61,7 +61,7 @@ static void legend(const struct anatomy *a, const struct chart_form *form, struc
 struct anatomy_rows {
     size_t n, last_layer_part;
     double *begin, *end; /* [n] ns */
-    double widest;       /* time of the longest row, without the row before the layers */
+    double widest;       /* ns; without row 0 */
 };
 
 static void measure_rows(const struct anatomy *a, struct anatomy_rows *rows) {
@@ -85,7 +85,7 @@ static void draw_labels(const struct anatomy_rows *rows, const struct chart_form
         snprintf(label, sizeof label, "layer %zu", r);
         svg_text(out, LEFT - 6, y + 11, SVG_END, "", r == 0 ? "input" : r == rows->n - 1 ? "head" : label);
         svg_line(out, LEFT, y + 14, form->width, y + 14, "axis");
-        if (rows->end[r] - rows->begin[r] > rows->widest) /* the row continues beyond the right edge */
+        if (rows->end[r] - rows->begin[r] > rows->widest) /* row extends beyond the chart */
             svg_text(out, form->width - 4, y + 11, SVG_END, "",
                      text_ms((rows->end[r] - rows->begin[r]) * 1e-6).s);
     }

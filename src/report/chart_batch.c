@@ -1,5 +1,5 @@
-/* The batch over time: requests per step as a line, and all steps except decode as bars. The height of a bar
- * is the number of tokens. */
+/* The batch over time: a line for the requests per step, and a bar for each step that is not a decode step.
+ * The height of a bar is the number of tokens. */
 #include <math.h>
 
 #include "base/svg.h"
@@ -11,10 +11,10 @@
 #define LEFT 46.0
 #define BOTTOM 22.0
 #define TOP 22.0
-#define POINTS_MAX 2000 /* with more steps, a point is the largest batch of several steps */
+#define POINTS_MAX 2000 /* more steps: maximum of several */
 
 struct batch_scale {
-    double from_ns, to_ns, requests, tokens; /* requests, tokens: the largest of any step */
+    double from_ns, to_ns, requests, tokens; /* requests, tokens: maxima */
 };
 
 static struct batch_scale scale_of(const struct recognition *r) {

@@ -1,4 +1,4 @@
-/* A flame graph, drawn downwards: each call is a rectangle below its caller, as wide as its time. */
+/* A flame graph, drawn downwards: each call is below its caller, and its width is its time. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 
 #define ROW 18.0
 #define MAX_ROWS 64
-#define LEAST_WIDTH 0.8 /* calls narrower than this are not drawn, in user units */
-#define CHAR_WIDTH 7.3  /* of a wide font: names must not run into the next box */
+#define LEAST_WIDTH 0.8 /* narrower calls are omitted */
+#define CHAR_WIDTH 7.3  /* for a wide font */
 
 struct flame {
     const struct analysis *a;
     bool device;
     double width, total;
-    uint32_t *first, *next; /* [ncalls]: lists of children; UINT32_MAX: none */
+    uint32_t *first, *next; /* [ncalls] child lists; UINT32_MAX: none */
     unsigned rows;
 };
 
@@ -56,7 +56,7 @@ static void draw_call(const struct flame *f, size_t row, double x, double width,
     strbuf_addstr(out, "</g>\n");
 }
 
-/* Draws the children of a row from left to right, the longest first. */
+/* The longest child is on the left. */
 static void draw_below(struct flame *f, size_t row, double x, unsigned depth, struct strbuf *out) {
     size_t n = 0;
     if (depth >= MAX_ROWS) return;
@@ -89,7 +89,7 @@ bool chart_flame(const struct view *v, const struct chart_form *form, struct str
         f.next[i] = f.first[a->calls[i].parent];
         f.first[a->calls[i].parent] = (uint32_t)i;
     }
-    draw_below(&f, 0, 0, 0, NULL); /* without output: only counts the rows */
+    draw_below(&f, 0, 0, 0, NULL); /* NULL: only counts the rows */
     if (f.rows) {
         chart_open(form, f.rows * ROW, f.device ? "Device time by call path" : "Host time by call path", out);
         draw_below(&f, 0, 0, 0, out);

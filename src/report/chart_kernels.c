@@ -1,4 +1,4 @@
-/* The ten kernel classes with the most time. */
+/* The ten longest kernel classes. */
 #include <stdio.h>
 
 #include "base/svg.h"

@@ -4,8 +4,8 @@
 
 #include "base/util.h"
 
-/* The step is larger than the distance that counts as overlap. If both were equal, rounding could move a
- * label next to the same other label again and again, and the search would not end. */
+/* STEP must be larger than OVERLAP. If they were equal, rounding could make a moved label overlap again, and
+ * the search would not end. */
 #define STEP 13.0
 #define OVERLAP 12.5
 

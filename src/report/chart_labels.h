@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* The labels placed so far in one chart, in pixels; y is the baseline and grows downwards. */
+/* The labels of one chart, in pixels. y is the baseline and grows downwards. */
 struct chart_labels {
     struct {
         double x0, x1, y;
@@ -11,7 +11,8 @@ struct chart_labels {
     size_t n;
 };
 
-/* Returns the baseline for a label from x0 to x1: y, or the first place below it where no other label is. */
+/* Returns the baseline for a label from x0 to x1: y, or the first position below y that overlaps no other
+ * label. */
 double chart_labels_place(struct chart_labels *l, double x0, double x1, double y);
 
 #endif

@@ -1,4 +1,4 @@
-/* Memory over time: one stacked area per kind. */
+/* Memory over time, by kind. */
 #include <math.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "report/charts.h"
 #include "report/text.h"
 
-/* From bottom to top: memory that changes least is at the bottom. The number is the index of the colour. */
+/* From bottom to top. Memory that changes least is at the bottom. */
 static const struct {
     enum trace_memory_kind kind;
     int color;
@@ -44,8 +44,8 @@ static void draw_column(const struct area *a, const struct analysis_memory_point
     }
 }
 
-/* Draws columns from point to point, because memory is constant in between. Points closer than LEAST_WIDTH
- * share a column, which shows the largest total. */
+/* Memory is constant between two points. Points closer than LEAST_WIDTH share a column with their largest
+ * total. */
 static void draw_points(const struct area *a, const struct analysis_memory *m, struct strbuf *out) {
     for (size_t i = 0, next; i + 1 < m->n; i = next) {
         double x = area_x(a, m->series[i].time_ns);

@@ -1,4 +1,4 @@
-/* Power and SM clock over time. Periods with a throttled clock are shaded. */
+/* Power and SM clock over time. Times with a throttled clock are shaded. */
 #include <math.h>
 #include <stdio.h>
 
@@ -7,8 +7,8 @@
 #include "report/charts.h"
 #include "report/text.h"
 
-/* Reasons for reduced clocks in NVML: software power cap, hardware slowdown, software and hardware thermal
- * limit, power brake. */
+/* NVML's clock event reasons: software power cap, hardware slowdown, software and hardware thermal slowdown,
+ * hardware power brake. */
 #define THROTTLE_BITS (0x4u | 0x8u | 0x20u | 0x40u | 0x80u)
 
 struct lane {

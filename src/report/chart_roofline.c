@@ -1,5 +1,4 @@
-/* Draws kernels, operators and stages under the device's roof: FLOP/s over FLOP per byte, both
- * logarithmic. */
+/* The roofline: kernels, operators and stages by FLOP/s and FLOP per byte, both logarithmic. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +11,8 @@
 #include "report/text.h"
 
 struct plane {
-    double x0, x1, y0, y1;           /* bounds of the data, as log10 */
-    double left, right, top, bottom; /* edges of the plot in the drawing */
+    double x0, x1, y0, y1;           /* bounds of the data, log10 */
+    double left, right, top, bottom; /* edges of the plot */
 };
 
 static double px(const struct plane *p, double intensity) {
@@ -34,7 +33,7 @@ static void include(struct plane *p, double intensity, double rate) {
     p->y1 = fmax(p->y1, log10(rate));
 }
 
-/* Computes the bounds of points and roof, with a margin. Returns false if there is no point. */
+/* Sets the bounds, with a margin. Returns false if there is no point. */
 static bool fit(struct plane *p, const struct analysis *a, double peak_flops, double peak_bytes) {
     bool any = false;
     *p = (struct plane){ .x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY };
@@ -90,7 +89,7 @@ static void draw_roof(const struct plane *p, double peak_flops, double peak_byte
     svg_text(out, px(p, mid) - 8, py(p, mid * peak_bytes) - 6, SVG_END, "ink", label);
 }
 
-/* Draws a second, dashed memory roof for the read bandwidth that `calibrate` measured, if it is known. */
+/* Draws a dashed memory roof for the read bandwidth that `calibrate` measured. */
 static void draw_read_roof(const struct plane *p, double peak_flops, double read_bytes, struct strbuf *out) {
     if (!(peak_flops > 0 && read_bytes > 0)) return;
     double from = fmax(pow(10, p->x0), pow(10, p->y0) / read_bytes), ridge = peak_flops / read_bytes;

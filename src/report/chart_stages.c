@@ -1,4 +1,4 @@
-/* The stages: time, busy time, and the roofline time as a tick. */
+/* The stages: time, busy time, and a tick at the roofline time. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static double longest_stage(const struct view *v) {
     return most;
 }
 
-/* Returns true if a label explains a ratio beyond its limit. The labels then need more space. */
+/* Labels with a reason for an excessive ratio need more space. */
 static bool has_reason(const struct view *v) {
     for (size_t i = 0; i < v->nstages; i++)
         if (v->stages[i]->over.brief) return true;

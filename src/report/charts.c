@@ -3,7 +3,7 @@
 #include "base/svg.h"
 #include "base/util.h"
 
-/* The colours of web/report.css, for standalone files. */
+/* Same colours as web/report.css. */
 static const char alone_css[] =
     ".r0{fill:#005fd0}.r1{fill:#5096fa}.r2{fill:#3e268d}.r3{fill:#41d39c}.r4{fill:#6e377d}"
     ".r5{fill:#bd60b6}.r6{fill:#d6bd3b}.r7{fill:#9d8414}.r8{fill:#95220b}.r9{fill:#ec5759}"

@@ -1,4 +1,4 @@
-/* Charts as SVG: in the page, in a wide and a narrow form, and as standalone files. */
+/* Charts as SVG, for the page and as standalone files. */
 #ifndef REPORT_CHARTS_H
 #define REPORT_CHARTS_H
 
@@ -7,10 +7,10 @@
 struct chart_form {
     double width;
     const char *css_class; /* "wide", "narrow" */
-    bool alone;            /* true: a standalone file, which includes its style */
+    bool alone;            /* standalone file with its style */
 };
 
-/* Each function returns false and writes nothing if there is nothing to draw. */
+/* Return false and write nothing if there is nothing to draw. */
 bool chart_stages(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out);
 bool chart_power(const struct view *v, const struct chart_form *form, struct strbuf *out);
@@ -23,7 +23,7 @@ bool chart_memory(const struct view *v, const struct chart_form *form, struct st
 bool chart_memory_of(const struct analysis_memory *m, const struct chart_form *form, struct strbuf *out);
 
 bool chart_power_of(const struct analysis_power *p, const struct chart_form *form, struct strbuf *out);
-/* Opens the SVG, with the colours of the page if it is a standalone file. Close it with svg_close(). */
+/* Starts an SVG. A standalone file also gets the colours of the page. End it with svg_close(). */
 void chart_open(const struct chart_form *form, double height, const char *title, struct strbuf *out);
 
 struct chart {
@@ -33,8 +33,7 @@ struct chart {
 extern const struct chart charts[];
 extern const size_t charts_n;
 
-/* Returns the colour of a kernel category: the index of --c0 to --c12 in web/report.css. The page, the charts
- * and the timeline use the same colours. */
+/* Index of the colour of a kernel category: --c0 to --c12 in web/report.css. */
 int chart_category_color(enum kernel_category category);
 
 #endif

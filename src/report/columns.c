@@ -20,7 +20,7 @@ static unsigned position(const struct column *c, enum column_document document) 
     return 0;
 }
 
-/* Inserts a column by its position. Columns with equal positions keep their order. */
+/* Columns with equal positions keep their order. */
 static void insert_column(struct column_set *set, const struct column *c, const struct column_group *g) {
     size_t at = set->n++;
     if (set->n > COLUMN_SET_MAX) die("columns: more than %d", COLUMN_SET_MAX);

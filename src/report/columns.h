@@ -1,10 +1,10 @@
-/* Tables of the report as data: one row per column, with its key, heading, help text, format and source.
- * Every document is written by walking these rows, so a new metric is one row.
+/* Tables of the report as data: one row per column, with its key, heading, help text, format and source. A
+ * new metric needs only one row.
  *     { "mean_ns", "mean us", COLUMN_NS_US, FIELD(struct analysis_kernel, mean_ns),
  *       .data = CSV | JSON, .at = { .md = 80, .html = 50 }, .help = "mean duration of a call" },
- * CSV and JSON contain the value itself, with full precision, in the order of the rows. Documents for people
- * (Markdown, HTML, terminal) contain it formatted, in the order of their position numbers. A value is unknown
- * if it is NaN or NULL: empty in CSV, null in JSON, a dash for people. */
+ * CSV and JSON contain the value with full precision, in the order of the rows. Markdown, HTML and the
+ * terminal contain it formatted, in the order of the position numbers. NaN and NULL are unknown: empty in
+ * CSV, null in JSON, otherwise a dash. */
 #ifndef REPORT_COLUMNS_H
 #define REPORT_COLUMNS_H
 
@@ -25,7 +25,7 @@ enum column_type {
     COLUMN_U32, /* only for values of fields */
     COLUMN_BOOL,
     COLUMN_STR,
-    COLUMN_DIMS, /* uint32_t[3], unknown if the first is 0; "8x1x1" in CSV, [8, 1, 1] in JSON */
+    COLUMN_DIMS, /* uint32_t[3]; [0] == 0: unknown */
 };
 struct column_value {
     enum column_type type;
@@ -38,18 +38,18 @@ struct column_value {
     };
 };
 
-/* How a value is shown to people. Text is left-aligned, everything else right-aligned. */
+/* How a value is formatted. Text is left-aligned, everything else right-aligned. */
 enum column_format {
     COLUMN_TEXT,
-    COLUMN_NAME,    /* text; in HTML, `below` shows the full name */
+    COLUMN_NAME,    /* HTML: `below` has the full name */
     COLUMN_COUNT,   /* 1,234 */
     COLUMN_NUMBER,  /* with `decimals` */
-    COLUMN_MS,      /* value in ms, shown as milliseconds */
-    COLUMN_NS_MS,   /* value in ns, shown as milliseconds */
-    COLUMN_NS_US,   /* value in ns, shown as microseconds */
-    COLUMN_SHARE,   /* fraction, shown as percent; with a bar in HTML */
+    COLUMN_MS,      /* value in ms */
+    COLUMN_NS_MS,   /* ns, shown as ms */
+    COLUMN_NS_US,   /* ns, shown as us */
+    COLUMN_SHARE,   /* as COLUMN_PERCENT; HTML adds a bar */
     COLUMN_PERCENT, /* fraction, shown as percent */
-    COLUMN_PCT,     /* value from 0 to 100, shown as percent */
+    COLUMN_PCT,     /* percent, from 0 to 100 */
     COLUMN_TIMES,   /* 3.4x */
     COLUMN_FLOPS,
     COLUMN_BYTES,
@@ -59,19 +59,19 @@ enum column_format {
 /* One row of a table. */
 struct column_row {
     const struct view *view;
-    const void *item; /* the struct that FIELD reads; NULL: all values are unknown */
+    const void *item; /* NULL: all values are unknown */
     size_t index;
 };
 
 enum column_data { CSV = 1, JSON = 2 };
 
-/* The source of a value: a field of the item, or a function. */
+/* A member of the item, or a function. */
 struct column_source {
     size_t offset;
     enum column_type type;
     struct column_value (*get)(const struct column_row *r);
 };
-/* Derives the type of the value from the type of the field. */
+/* The type follows from the member. */
 #define FIELD(item, field) \
     { .offset = offsetof(item, field), .type = COLUMN_TYPE_OF(((item *)0)->field) }
 #define GET(function) \
@@ -83,32 +83,33 @@ struct column_source {
 typedef void column_writer(const struct column_row *r, struct strbuf *out);
 struct column {
     const char *key;     /* CSV heading and JSON key */
-    const char *heading; /* heading for people, with the unit */
+    const char *heading; /* with the unit */
     enum column_format format;
     struct column_source source;
-    unsigned data; /* enum column_data: the data files that contain the value */
-    /* positions in documents for people, where columns are in ascending order; 0: not shown */
+    unsigned data; /* enum column_data: the data files that contain this column */
+    /* Positions in Markdown, HTML, terminal and summary. Columns are in ascending order; 0: omitted. */
     struct {
         uint8_t md, html, terminal, summary;
     } at;
     const char *help;        /* HTML: tooltip of the heading */
-    const char *cpu_heading; /* heading if all kernels ran on the CPU; NULL: the same */
-    /* "timed", "recorded": added to the heading if the table has figures of both runs; NULL: not added */
+    const char *cpu_heading; /* without GPU kernels; NULL: `heading` */
+    /* "timed" or "recorded": added to the heading if the table has figures of both runs. NULL: nothing is
+     * added. */
     const char *run_name;
-    /* writes the text for people instead of the formatted value; HTML still sorts by the value */
+    /* Writes the text instead of the formatted value. HTML still sorts by the value. */
     column_writer *show;
-    column_writer *below;   /* HTML: writes a second, smaller line */
+    column_writer *below;   /* HTML: writes a second line */
     column_writer *tooltip; /* HTML */
     int decimals;
 };
 
-/* Columns that are shown together, only if their data exists. */
+/* Columns that are shown only if their data exists. */
 struct column_group {
     const struct column *columns;
     size_t n;
     bool (*exists)(const struct view *v);              /* NULL: always */
-    const void *(*item)(const struct column_row *row); /* NULL: the item of the row itself */
-    const char *csv_prefix;                            /* prefix of its keys in CSV headings; NULL: none */
+    const void *(*item)(const struct column_row *row); /* NULL: the row's own item */
+    const char *csv_prefix;                            /* of the CSV headings; NULL: none */
 };
 
 static inline struct column_value column_f64(double v) {
@@ -132,12 +133,12 @@ enum column_document {
     COLUMN_DOC_SUMMARY
 };
 
-/* The columns of one document, in order. */
+/* The columns of one document, sorted. */
 #define COLUMN_SET_MAX 64
 struct column_set {
     enum column_document document;
     bool on_cpu;
-    bool two_runs; /* the times are of timed repeats, the rest is of a recorded run */
+    bool two_runs; /* timed repeats and a recorded run */
     struct column_in_set {
         const struct column *column;
         const struct column_group *group;
@@ -146,11 +147,11 @@ struct column_set {
 };
 void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
                      enum column_document document, const struct view *v);
-/* Initialises the table and adds the headings. */
+/* Also initialises the table. */
 void column_set_heads(const struct column_set *set, struct table *t);
 void column_set_cells(const struct column_set *set, const struct column_row *r, struct table *t);
 
-/* The rows of a table: an array of items, or an array of pointers to them (bytes == 0). */
+/* The rows of a table: an array of items, or of pointers to items (bytes 0). */
 struct column_items {
     const void *v;
     size_t n, bytes;
@@ -159,10 +160,10 @@ struct column_items {
 const void *column_item(const struct column_items *items, size_t i); /* NULL: `keep` returns false */
 void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
                    const struct view *v, struct column_items items, struct table *t);
-/* Writes "key": [ { ... }, ... ] with those of the first `limit` items that `keep` accepts. */
+/* Writes "key": [ { ... }, ... ]. Uses the first `limit` items, without those that `keep` rejects. */
 void columns_json_array(const char *key, const struct column_group *group, const struct view *v,
                         struct column_items items, size_t limit, struct jsonw *j);
-/* Writes the members of a JSON object. */
+/* writes members of an object */
 void columns_json(const struct column_group *group, const struct column_row *r, struct jsonw *j);
 
 /* For writers of documents. */

@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Only times and rates can be faster or slower; joules and bytes cannot. */
+/* Joules and bytes cannot be faster or slower. */
 static bool is_of_time(const char *unit) { return strcmp(unit, "ms") == 0 || strcmp(unit, "tok/s") == 0; }
 
 const char *compare_verdict_name(const struct compare_row *r) {
@@ -37,7 +37,7 @@ const json_t *compare_find_stage(const json_t *stages, const char *name, const c
     return NULL;
 }
 
-/* ---- kernels and operators: summed by name and category, then compared */
+/* ---- kernels and operators, summed by name */
 struct side {
     const char *name_key, *time_key; /* "short_name", "owned_ns" */
     bool with_category;
@@ -98,7 +98,7 @@ static size_t recorded_runs(const struct compare_side *side) {
     return n;
 }
 
-/* Adds the kernels or operators of both sides. `key` is the name of their array in metrics.json. */
+/* `key`: the name of the array in metrics.json. */
 static void add_sides(struct comparison *c, const char *key, const struct side *s, bool kernels,
                       const struct compare_side *a, const struct compare_side *b) {
     struct intern *keys = intern_open();
@@ -134,11 +134,11 @@ static void add_env(struct comparison *c, struct compare_env row) {
     for (size_t i = 0; i < c->env.n; i++)
         if (strcmp(c->env.v[i].key, row.key) == 0 && compare_same(c->env.v[i].a, row.a) &&
             compare_same(c->env.v[i].b, row.b))
-            return; /* another run of the side differs in the same way */
+            return; /* an earlier run differs equally */
     vec_push(&c->env, row);
 }
 
-/* Returns the value of the row with the same group and key; NULL: there is none. */
+/* NULL: no row with this group and key */
 static const char *env_value(const struct saved_metrics *m, const struct run_kv *row) {
     for (size_t i = 0; i < m->nenv; i++)
         if (strcmp(m->env[i].key, row->key) == 0 && compare_same(m->env[i].group, row->group))
@@ -146,13 +146,13 @@ static const char *env_value(const struct saved_metrics *m, const struct run_kv 
     return NULL;
 }
 
-/* Compares what was run and on which device. Different models or devices cannot be compared as versions of
- * each other. */
+/* Compares model, engine, device and the source of the peaks. Runs with a different model, engine or device
+ * are not versions of each other. */
 static void compare_subject(const struct saved_metrics *a, const struct saved_metrics *b,
                             struct comparison *c) {
     static const struct {
         const char *object, *key, *name;
-        /* true: a difference makes the runs incomparable; false: only the way of measuring differs */
+        /* false: only the measurement differs */
         bool subject;
     } rows[] = { { "run", "model", "model", true },
                  { "run", "engine", "engine", true },
@@ -167,7 +167,7 @@ static void compare_subject(const struct saved_metrics *a, const struct saved_me
     }
 }
 
-/* Returns the number of ranks with kernels; 0: the run is not a job of several ranks. */
+/* Returns the number of ranks with kernels. 0: at most one rank. */
 static size_t count_ranks(const json_t *devices) {
     size_t n = 0;
     double last = NAN;
@@ -175,13 +175,13 @@ static size_t count_ranks(const json_t *devices) {
         double rank = jsonr_number(json_array_get(devices, i), "rank");
         if (!isfinite(rank) || rank == last || !(jsonr_number(json_array_get(devices, i), "kernels") > 0))
             continue;
-        last = rank; /* the devices of a rank follow each other */
+        last = rank; /* devices of a rank are adjacent */
         n++;
     }
     return n > 1 ? n : 0;
 }
 
-/* Times of stages are means over ranks, but times of kernels are sums. */
+/* If the number of ranks differs, times cannot be compared: kernel times are sums over the ranks. */
 static void compare_ranks(const json_t *a, const json_t *b, struct comparison *c) {
     size_t x = count_ranks(a), y = count_ranks(b);
     if (x == y) return;
@@ -192,8 +192,7 @@ static void compare_ranks(const json_t *a, const json_t *b, struct comparison *c
     c->other_subject = true;
 }
 
-/* Finds stages that processed different numbers of tokens. The difference of their times does not mean that
- * they became faster or slower. */
+/* Finds stages that processed different numbers of tokens. Their times cannot show which side is faster. */
 static void compare_tokens(const json_t *a, const json_t *b, struct comparison *c) {
     for (size_t i = 0; i < json_array_size(a); i++) {
         const char *name = jsonr_text(json_array_get(a, i), "name");
@@ -225,7 +224,7 @@ static void compare_environment(const struct saved_metrics *a, const struct save
             add_env(c, (struct compare_env){ b->env[i].key, NULL, b->env[i].value });
 }
 
-/* ---- predicted and measured savings of A's findings */
+/* ---- predicted and measured savings */
 static const json_t *find_finding(const json_t *findings, const char *rule, const char *stage) {
     for (size_t i = 0; i < json_array_size(findings); i++) {
         const json_t *f = json_array_get(findings, i);
@@ -235,7 +234,7 @@ static const json_t *find_finding(const json_t *findings, const char *rule, cons
     return NULL;
 }
 
-/* Returns true if more than half of the runs with findings have this one. *saving_ms is the median of its
+/* Returns true if more than half of the runs with findings have this one. *saving_ms: the median of its
  * savings. */
 static bool has_finding(const struct compare_side *side, const char *rule, const char *stage,
                         double *saving_ms) {
@@ -285,9 +284,8 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
     vec_push(&c->promises, p);
 }
 
-/* Compares only if both sides have findings: a run without a trace has none, but this does not mean that they
- * were fixed. On another device, with another model or with other tokens, the difference of the times has
- * other causes. */
+/* Both sides need findings: a run without a trace has none, which does not mean that they were fixed. With
+ * another device, model or number of tokens, the times differ for other reasons. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,
                              struct comparison *c) {
     if (c->other_subject || c->other_work || !has_findings(a) || !has_findings(b)) return;
@@ -300,8 +298,8 @@ static void compare_promises(const struct compare_side *a, const struct compare_
     }
 }
 
-/* Compares the first runs of both sides. The other runs of a side are compared with its first run, because
- * they should have the same model, engine and device. */
+/* Compares the first runs of both sides. The other runs of a side are compared with its first run only by
+ * model, engine and device. */
 static void compare_all_environments(const struct compare_side *a, const struct compare_side *b,
                                      struct comparison *c) {
     compare_environment(a->runs[0], b->runs[0], c);

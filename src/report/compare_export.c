@@ -1,4 +1,4 @@
-/* Comparisons in the formats of other tools: JUnit XML, Markdown for a pull request, Bencher and MLflow. */
+/* Comparisons for other tools: JUnit XML, Markdown for pull requests, Bencher and MLflow. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void add_sentence(struct strbuf *out, const struct compare_row *r) {
     if (r->reason) strbuf_addf(out, ": %s", r->reason);
 }
 
-/* ---- JUnit: one test case per stage and figure */
+/* ---- JUnit */
 
 static bool is_judged(const struct compare_row *r) {
     return r->verdict == COMPARE_SAME || r->verdict == COMPARE_FASTER || r->verdict == COMPARE_SLOWER ||
@@ -82,7 +82,7 @@ void compare_junit(const struct comparison *c, double allowed, struct strbuf *ou
     strbuf_addstr(out, "</testsuite>\n");
 }
 
-/* ---- Markdown for a pull request: the verdict first, details folded */
+/* ---- Markdown for a pull request */
 
 static size_t count_verdict(const struct comparison *c, enum compare_verdict verdict) {
     size_t n = 0;
@@ -130,7 +130,7 @@ void compare_github(const struct comparison *c, struct strbuf *out) {
     strbuf_addstr(out, "\n</details>\n");
 }
 
-/* ---- Bencher's metric format: {"benchmark": {"measure": {"value", "lower_value", "upper_value"}}} */
+/* ---- Bencher: {"benchmark": {"measure": {"value", "lower_value", "upper_value"}}} */
 
 static const char *measure_name(const struct compare_row *r) {
     return strcmp(r->unit, "ms") == 0 ? "latency" : strcmp(r->unit, "tok/s") == 0 ? "throughput" : r->unit;
@@ -148,7 +148,7 @@ static void bencher_rows(const struct compare_row *v, size_t n, struct jsonw *j)
         jsonw_kobject(j, name);
         jsonw_kobject(j, measure_name(&v[i]));
         jsonw_knum(j, "value", v[i].b * measure_scale(&v[i]));
-        if (isfinite(v[i].low)) { /* the interval of B, computed from the interval of the change */
+        if (isfinite(v[i].low)) { /* interval of B */
             jsonw_knum(j, "lower_value", v[i].a * (1 + v[i].low) * measure_scale(&v[i]));
             jsonw_knum(j, "upper_value", v[i].a * (1 + v[i].high) * measure_scale(&v[i]));
         }
@@ -167,7 +167,7 @@ void compare_bencher(const struct comparison *c, struct strbuf *out) {
     jsonw_finish(&j);
 }
 
-/* ---- MLflow: the body of runs/log-batch. Names may have letters, digits and "_-. /". */
+/* ---- MLflow: body of runs/log-batch */
 
 static void mlflow_name(const struct compare_row *r, const char *ending, char *out, size_t cap) {
     snprintf(out, cap, "%s%s%s%s", r->parent ? r->parent : "", r->parent ? "/" : "", r->name, ending);

@@ -1,10 +1,10 @@
-/* Internal to the files of the comparison. */
+/* Shared by the compare files. */
 #ifndef REPORT_COMPARE_INTERNAL_H
 #define REPORT_COMPARE_INTERNAL_H
 
 #include "report/compare.h"
 
-bool compare_same(const char *a, const char *b); /* true if the texts are equal or both NULL */
+bool compare_same(const char *a, const char *b); /* equal, or both NULL */
 const json_t *compare_find_stage(const json_t *stages, const char *name, const char *parent); /* NULL: none */
 
 /* compare_rows.c: stages and figures */

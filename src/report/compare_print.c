@@ -92,7 +92,7 @@ static const struct column row_columns[] = {
 /* clang-format on */
 static const struct column_group row_group = { .columns = row_columns, .n = COUNTOF(row_columns) };
 
-/* ---- findings that B no longer has */
+/* ---- findings fixed in B */
 
 static void show_saving(const struct column_row *r, struct strbuf *out) {
     const struct compare_promise *p = r->item;
@@ -152,7 +152,7 @@ static const struct column_group operator_group = { .columns = operator_columns,
                                                     .n = COUNTOF(operator_columns) };
 static const struct column_group env_group = { .columns = env_columns, .n = COUNTOF(env_columns) };
 
-/* Describes the items of one of the lists of a comparison. */
+/* All items of a list. */
 #define ITEMS(list) \
     (struct column_items) { (list).v, (list).n, sizeof *(list).v, NULL }
 
@@ -161,7 +161,7 @@ static const struct column_group env_group = { .columns = env_columns, .n = COUN
 static void print_table(struct table *t, enum compare_form form, const char *heading, struct strbuf *out) {
     if (table_rows(t)) {
         strbuf_addf(out, form == COMPARE_MARKDOWN ? "## %s\n\n" : "%s\n", heading);
-        t->text_max_width = 60; /* the longest verdict has 55 characters */
+        t->text_max_width = 60; /* longest verdict: 55 characters */
         if (form == COMPARE_MARKDOWN)
             table_markdown(t, out);
         else
@@ -178,7 +178,7 @@ static void print_items(const struct column_group *group, struct column_items it
     print_table(&t, form, heading, out);
 }
 
-/* Stages and figures are one table. */
+/* one table for both */
 static void print_rows(const struct comparison *c, enum compare_form form, struct strbuf *out) {
     struct column_set set;
     struct table t;

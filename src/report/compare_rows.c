@@ -1,5 +1,4 @@
-/* Stages and figures of two sides. A side is one or more runs; the statistical unit is the process
- * (base/difference.h). */
+/* Compares the stages and figures of two sides. The statistical unit is the process (base/difference.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "base/vec.h"
 #include "report/compare_internal.h"
 
-/* ---- the processes of a side */
+/* ---- processes of a side */
 
 struct process {
     size_t run;
@@ -28,7 +27,7 @@ static bool has_process(const struct processes *p, size_t run, uint32_t number) 
     return false;
 }
 
-/* Lists the processes of a side. A run that does not identify its processes counts as one process. */
+/* A run that does not number its processes counts as one process. */
 static struct processes processes_of(const struct compare_side *side) {
     struct processes p = { 0 };
     for (size_t run = 0; run < side->n; run++) {
@@ -41,25 +40,24 @@ static struct processes processes_of(const struct compare_side *side) {
     return p;
 }
 
-/* ---- the values of a row */
+/* ---- values of a row */
 
-/* Values of one run: its repeats or, if the stage was not timed, the steps of its trace or its single
- * time. */
+/* Values of one run: its repeats. If the stage was not timed: the steps of the trace, or one time. */
 struct values {
     double *v; /* [n], owned */
     size_t n;
     bool repeats; /* v[i] belongs to repeat i */
 };
 
-/* The data of a row on one side. */
+/* A row on one side. */
 struct sample {
-    double *medians; /* [processes], owned; NaN: the process has no value */
+    double *medians; /* [processes], owned; NaN: no value */
     size_t n;        /* number of values */
     size_t with;     /* processes with a value */
     double min, max, cv;
 };
 
-/* Adds the median of each process of one run. */
+/* Adds the medians of one run. */
 static void add_run(struct sample *s, const struct processes *p, size_t run, const struct saved_metrics *m,
                     const struct values *x) {
     bool numbered = x->repeats && m->nrepeats == x->n;
@@ -129,7 +127,7 @@ static struct values figure_values(const struct saved_metrics *m, const void *ro
 
 /* ---- the rows */
 
-struct pending { /* a row and the samples to be tested */
+struct pending { /* a row that is not tested yet */
     struct compare_row row;
     struct sample a, b;
     bool figure, larger_is_better;
@@ -214,7 +212,7 @@ static enum compare_verdict verdict_of(const struct pending *p, const struct dif
     case DIFFERENCE_CANNOT_TELL: return COMPARE_CANNOT_TELL;
     case DIFFERENCE_SHOWN: break;
     }
-    /* numbers of tokens are neither good nor bad */
+    /* More tokens are neither better nor worse. */
     if (strcmp(p->row.unit, "tokens") == 0) return COMPARE_DIFFERENT;
     return (d->change > 0) == p->larger_is_better ? COMPARE_FASTER : COMPARE_SLOWER;
 }
@@ -244,11 +242,11 @@ static void finish_row(struct pending *p, const struct difference_row *d) {
     r->reason = reason_of(r, !isnan(d->p));
 }
 
-/* A process with the start of its run and its number in the run. */
+/* A process and the start of its run. */
 struct started {
     uint64_t run_ns;
     uint32_t number;
-    size_t index; /* index among the processes of A, then of B */
+    size_t index; /* processes of A first, then B */
 };
 
 static int by_start(const void *a, const void *b) {
@@ -257,8 +255,7 @@ static int by_start(const void *a, const void *b) {
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Fills one row per process of a side, with indices from `first` on. Returns false if the start of a run is
- * unknown. */
+/* Fills one entry per process. Returns false if the start of a run is unknown. */
 static bool list_started(const struct compare_side *side, const struct processes *p, size_t first,
                          struct started *out) {
     bool known = true;
@@ -271,8 +268,8 @@ static bool list_started(const struct compare_side *side, const struct processes
     return known;
 }
 
-/* Sets the block of each process (base/difference.h). Returns the number of blocks; 1 if the start of a run
- * is unknown. */
+/* Sets the block of each process (base/difference.h). Returns the number of blocks; 1 if a start is
+ * unknown. */
 static size_t find_blocks(const struct rows *rows, uint32_t *block) {
     size_t na = rows->pa.n, n = na + rows->pb.n, nblocks = 1;
     struct started *v = xcalloc(n + 1, sizeof *v);
@@ -291,7 +288,7 @@ static size_t find_blocks(const struct rows *rows, uint32_t *block) {
     return nblocks;
 }
 
-/* Tests all rows of the table together, so that the significance level applies to the whole table. */
+/* Tests all rows together, so that the significance level applies to the whole table. */
 static void judge_rows(struct rows *rows, struct comparison *c) {
     struct difference_row *d = xcalloc(rows->list.n + 1, sizeof *d);
     for (size_t i = 0; i < rows->list.n; i++) {

@@ -12,10 +12,10 @@
 #include "base/util.h"
 #include "report/view.h"
 
-/* first id of processes whose recorded ids repeat; GPUs use small ids in Chrome's format */
+/* Process ids start here if the recorded ids repeat. GPUs use small ids in Chrome's format. */
 #define PIDS_FROM 1000000
 
-/* Returns true if two processes have the same id. Processes of different nodes may. */
+/* Processes of different nodes may have the same id. */
 static bool pids_repeat(const struct timeline *tl) {
     for (size_t i = 0; i < tl->nprocesses; i++)
         for (size_t k = 0; k < i; k++)
@@ -74,7 +74,7 @@ const char *export_kernel_name(const struct export_job *x, size_t kernel) {
     return timeline_text(x->tl, x->tl->shapes[shape].name);
 }
 
-/* Marks the launches to export: those that overlap the window, and those whose kernel or copy does. */
+/* A launch is exported if it, its kernel or its copy overlaps the window. */
 static void mark_launches(struct export_job *x) {
     const struct timeline *tl = x->tl;
     x->has_launch = xcalloc(tl->launches.n + 1, 1);
@@ -110,8 +110,8 @@ static uint32_t find_stage(const struct analysis *a, const char *name, size_t le
     return ANALYSIS_NONE;
 }
 
-/* Parses a number with or without a unit of time (*is_time), and converts a time to ns. Returns false
- * for other text. */
+/* Parses a number with an optional unit of time. *is_time: there was a unit, and *value is in ns. Returns
+ * false if there is no digit. */
 static bool parse_bound(const char **p, double *value, bool *is_time) {
     static const struct {
         const char *unit;
@@ -120,7 +120,7 @@ static bool parse_bound(const char **p, double *value, bool *is_time) {
     char *end;
     if (!isdigit((unsigned char)**p)) return false;
     *value = strtod(*p, &end);
-    if (end > *p && end[-1] == '.') end--; /* "2..5": strtod consumes the first dot */
+    if (end > *p && end[-1] == '.') end--; /* "2..5": strtod takes one dot */
     *is_time = false;
     for (size_t i = 0; i < COUNTOF(units) && !*is_time; i++) {
         size_t n = strlen(units[i].unit);

@@ -1,6 +1,5 @@
-/* Writes a timeline in formats of other tools: Perfetto's protobuf, Chrome's trace events (as PyTorch's
- * profiler writes them), CSV files, an SQLite database with the tables and columns of an Nsight Systems
- * export, and call paths for flame graphs.
+/* Writes a timeline in the formats of other tools: Perfetto, Chrome trace events (as PyTorch's profiler
+ * writes them), CSV, SQLite as exported by Nsight Systems, and call paths for flame graphs.
  *     struct export_job x;
  *     export_open(&x, timeline, analysis);
  *     if (export_window(&x, "decode:0..3", &err) < 0) ...           -- without this call: the whole timeline
@@ -16,35 +15,34 @@
 struct export_job {
     const struct timeline *tl;
     const struct analysis *a;
-    uint64_t from_ns, to_ns;   /* records that overlap this window are written */
-    unsigned char *has_launch; /* [launches.n]: nonzero if the launch is written; NULL: all are */
+    uint64_t from_ns, to_ns;   /* only overlapping records are written */
+    unsigned char *has_launch; /* [launches.n]: 1: is written; NULL: all are */
     uint64_t written;          /* number of records */
-    uint64_t omitted;          /* number of slices with too many overlapping ones for Perfetto's tracks */
-    bool number_pids;          /* recorded process ids repeat, so export_pid() numbers the processes */
+    uint64_t omitted;          /* slices beyond Perfetto's MAX_TRACKS */
+    bool number_pids;          /* the recorded process ids repeat */
 };
 
 #define EXPORT_FORMATS "perfetto|chrome|csv|sqlite|speedscope|collapsed|pprof"
-/* Returns true for formats with sums over the whole trace, which cannot have a window. */
+/* Formats with sums over the whole trace cannot have a window. */
 bool export_is_stacks(const char *format);
 
 void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a);
 void export_close(struct export_job *x);
 
-/* Sets the window. "STAGE": its typical occurrence. "STAGE:2": its occurrence 2, counted from 0.
- * "STAGE:2..5": occurrences 2 to 5. "STAGE:10ms..25ms": that time range, relative to the start of its first
- * occurrence. */
+/* Sets the window. "STAGE": typical occurrence. "STAGE:2": occurrence 2, counted from 0. "STAGE:2..5":
+ * occurrences 2 to 5. "STAGE:10ms..25ms": times relative to the start of the first occurrence. */
 int export_window(struct export_job *x, const char *text, struct err *err);
 
 /* A parsed window. */
 struct export_stretch {
-    size_t stage_len; /* length of the stage name at the start of the text */
+    size_t stage_len; /* the name starts the text */
     bool bounded, is_time;
     double from, to; /* occurrences, or nanoseconds */
 };
-/* Parses a window without a trace. Returns -1 if the text is not valid. */
+/* Only parses. Returns -1 if the text is not valid. */
 int export_window_parse(const char *text, struct export_stretch *out, struct err *err);
 
-/* `path` is a file, written completely or not at all; for csv it is a folder, which is created. */
+/* `path` is a file that is written completely or not at all. For csv, it is a folder that is created. */
 int export_write(struct export_job *x, const char *format, const char *path, struct err *err);
 
 int export_perfetto(struct export_job *x, const char *path, struct err *err);
@@ -62,16 +60,17 @@ static inline bool export_has(const struct export_job *x, uint64_t start_ns, uin
 static inline bool export_has_launch(const struct export_job *x, size_t i) {
     return !x->has_launch || x->has_launch[i];
 }
-/* Returns the recorded id; index + 1 if it is unknown; 1000000 + index for all processes if ids repeat. */
+/* Returns the recorded id, or index + 1 if it is unknown. If ids repeat, returns 1000000 + index for all
+ * processes. */
 uint32_t export_pid(const struct export_job *x, uint32_t process);
-/* Returns the command; for a rank "rank 3 on node1: command", written to buf. */
+/* Returns the command; for a rank, "rank 3 on node1: command" in buf. */
 const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap);
-/* Returns the process that alone uses a device; TIMELINE_NONE: there is none, or the trace does not have
- * several ranks. */
+/* Returns the rank's process if only one process uses the device and there are several processes. Else
+ * TIMELINE_NONE. */
 uint32_t export_device_process(const struct export_job *x, uint32_t device);
-/* returns the name that other tools use, such as "HtoD" or "Memset" */
+/* "HtoD", "Memset", ... */
 const char *export_copy_name(unsigned copy_kind);
-/* demangled; without an analysis, as recorded */
+/* demangled, if there is an analysis */
 const char *export_kernel_name(const struct export_job *x, size_t kernel);
 
 #endif

@@ -1,6 +1,6 @@
-/* Chrome trace events with the categories and arguments of PyTorch's profiler, so that tools for its
- * traces can read them. Times are microseconds since baseTimeNanoseconds with three decimals, so nothing
- * is rounded. Events of a trace that was imported from one Chrome trace are written unchanged. */
+/* Chrome trace events with the categories and arguments of PyTorch's profiler. Times are microseconds since
+ * baseTimeNanoseconds with three decimals, so nothing is rounded. Events of a trace that was imported from
+ * one Chrome trace are written unchanged. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct chrome {
     struct strbuf text;
     uint64_t base;
     bool first;
-    unsigned char *flows; /* [launches.n]: nonzero if a kernel or copy of the launch is written */
+    unsigned char *flows; /* [launches.n]: its kernel or copy is written */
 };
 
 static void flush_text(struct chrome *c) {
@@ -35,7 +35,7 @@ static void micros(struct chrome *c, const char *key, uint64_t ns) {
     strbuf_addf(&c->text, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-/* Writes {"ph":"X","cat":...,"dur":...,"args":{ without the closing brackets; the caller adds arguments. */
+/* Writes {"ph":"X","cat":...,"dur":...,"args":{ and leaves it open for the arguments. */
 static void slice(struct chrome *c, const char *cat, const char *name, uint64_t pid, uint64_t tid,
                   uint64_t start, uint64_t end) {
     strbuf_addstr(&c->text, c->first ? "\n" : ",\n");
@@ -64,7 +64,7 @@ static void name_event(struct chrome *c, const char *what, uint64_t pid, uint64_
     slice_end(c);
 }
 
-/* Writes one end of the arrow from a launch to its kernel or copy. */
+/* One end of the arrow from a launch to its kernel or copy. */
 static void flow(struct chrome *c, char phase, uint32_t launch, uint64_t pid, uint64_t tid, uint64_t at) {
     strbuf_addf(&c->text,
                 ",\n{\"ph\":\"%c\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":%" PRIu64 ",\"pid\":%" PRIu64
@@ -75,7 +75,7 @@ static void flow(struct chrome *c, char phase, uint32_t launch, uint64_t pid, ui
     flush_text(c);
 }
 
-/* Writes the members of an object, without its brackets. */
+/* Writes members without the brackets. */
 static void arguments(struct chrome *c, const struct export_table *t, size_t i) {
     const char *comma = "";
     for (size_t k = 0; k < t->n; k++) {
@@ -138,7 +138,7 @@ static void launches(struct chrome *c) {
     }
 }
 
-/* Returns the name that PyTorch's profiler uses for an element type. */
+/* Name of an element type in PyTorch's profiler. */
 static const char *torch_type(const char *type, size_t n) {
     static const char *const rows[][2] = { { "bf16", "c10::BFloat16" },
                                            { "f16", "c10::Half" },
@@ -157,7 +157,7 @@ static const char *torch_type(const char *type, size_t n) {
     return NULL;
 }
 
-/* Returns the end of "[4,196,768]" or of a list of such arrays; NULL: not such a list. */
+/* Returns the end of "[4,196,768]" or of a list of such arrays. NULL: other text. */
 static const char *dims_end(const char *p, int depth) {
     if (*p != '[' || depth > 1) return NULL;
     for (p++; *p != ']'; p += *p == ',') {
@@ -169,8 +169,8 @@ static const char *dims_end(const char *p, int depth) {
     return p + 1;
 }
 
-/* Appends one tensor of a detail, such as "w[4096,1280]bf16": its dimensions with brackets, and its type.
- * Returns the end of the tensor; NULL: not a tensor. */
+/* Parses a tensor such as "w[4096,1280]bf16". Adds its dimensions and its type. Returns its end; NULL: not a
+ * tensor. */
 static const char *next_tensor(const char *p, struct strbuf *dims, struct strbuf *types) {
     const char *open = p + strcspn(p, " ["), *type = dims_end(open, 0);
     if (!type) return NULL;
@@ -185,8 +185,8 @@ static const char *next_tensor(const char *p, struct strbuf *dims, struct strbuf
     return end;
 }
 
-/* Writes the tensors of a detail as PyTorch's profiler does, as "Input Dims" and "Input type". If the detail
- * has other content, also writes all of it as "detail". */
+/* Writes the tensors of a detail as "Input Dims" and "Input type", like PyTorch's profiler. If the detail has
+ * other content, also writes it as "detail". */
 static void add_shapes(struct chrome *c, const char *detail) {
     struct strbuf dims = STRBUF_INIT, types = STRBUF_INIT;
     const char *p = detail;
@@ -297,7 +297,7 @@ static void names(struct chrome *c) {
                        timeline_text(tl, tl->threads[i].name));
 }
 
-/* ---- events that an import kept */
+/* ---- events of an import */
 
 static void add_id(struct chrome *c, const char *key, uint64_t number, const char *text) {
     if (!*text && number == TRACE_ID_NONE) return;
@@ -337,7 +337,7 @@ static int u64_order(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Start times of the launches that are written, sorted. Some are outside of the window. */
+/* Start times of the written launches, sorted. */
 struct calls {
     uint64_t *v;
     size_t n, cap;
@@ -359,8 +359,8 @@ static bool is_inside(const struct chrome *c, const struct export_kept *k, const
     return call && calls->n && bsearch(&e->start_ns, calls->v, calls->n, sizeof *calls->v, u64_order);
 }
 
-/* Writes the events of an imported Chrome trace as they were. Returns false if there are none, or if there
- * are several processes: their ids would collide. */
+/* Writes the events of an imported Chrome trace unchanged. Returns false if there are none, or if there are
+ * several processes, whose ids would collide. */
 static bool kept_events(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
     struct export_kept k;
@@ -402,7 +402,7 @@ static void timeline_events(struct chrome *c) {
 int export_chrome(struct export_job *x, const char *path, struct err *err) {
     struct file_atomic f;
     if (file_atomic_open(&f, path, err) < 0) return -1;
-    /* times of a relative clock are written unchanged, because no base makes them absolute */
+    /* A relative clock has no base that would make its times absolute. They are written unchanged. */
     bool unix_clock = !(x->tl->nprocesses && x->tl->processes[0].relative_clock);
     uint64_t base = unix_clock ? x->tl->start_ns : 0;
     struct chrome c = { .x = x, .out = f.out, .text = STRBUF_INIT, .base = base, .first = true };

@@ -1,4 +1,4 @@
-/* One CSV file per record kind. Kernels also have results of the analysis: category, library and stage. */
+/* One CSV file per record kind. Kernels also have their category, library and stage. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,14 +8,14 @@
 #include "base/table.h"
 #include "report/export_records.h"
 
-/* A table keeps its cells as text, so it is written and cleared after this many rows. */
+/* A table keeps its cells in memory, so it is written and cleared after this many rows. */
 #define FLUSH_ROWS 4096
 
 struct csv {
     struct export_job *x;
     struct file_atomic f;
     struct table t;
-    bool has_heads; /* the heading line has been written */
+    bool has_heads; /* heading line is written */
 };
 
 static void csv_flush(struct csv *c, bool all) {
@@ -65,6 +65,6 @@ int export_csv(struct export_job *x, const char *dir, struct err *err) {
         rc = file_atomic_commit(&c.f, err);
     }
     scratch_forget(scratch);
-    if (rc < 0 && made) rmdir(dir); /* rmdir fails, as intended, if a file was written */
+    if (rc < 0 && made) rmdir(dir); /* fails if not empty, as intended */
     return rc;
 }

@@ -47,7 +47,7 @@ static void add_double(struct strbuf *out, double v) {
         return;
     }
     strbuf_addf(out, "%.17g", v);
-    if (!strpbrk(out->buf + before, ".e")) strbuf_addstr(out, ".0"); /* stays a float for its readers */
+    if (!strpbrk(out->buf + before, ".e")) strbuf_addstr(out, ".0"); /* keeps the type float */
 }
 
 /* Replaces the placeholders of trace_source_event.args by the numbers of the event. */
@@ -72,8 +72,7 @@ static void fill(struct export_kept *k, const char *template) {
     }
 }
 
-/* Returns true if the arguments are a JSON object: a damaged or edited trace must not make the export
- * invalid. Each text is checked once. */
+/* Checks that the arguments are a JSON object, because a trace may be damaged. Each text is checked once. */
 static bool is_valid(struct export_kept *k, const char *template) {
     const struct trace_source_event zeros = { 0 }, *event = k->event;
     signed char *state = &k->valid[event->args];

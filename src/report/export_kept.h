@@ -16,16 +16,16 @@
 struct export_kept {
     const struct trace_source_event *event;
     const char *category, *name, *pid_text, *tid_text; /* "": none */
-    const char *args; /* JSON object; "" if there are none or if they are not valid */
+    const char *args;                                  /* JSON object; "": none, or not valid */
 
     struct trace_reader *reader; /* private from here on */
     struct trace_batch batch;
     size_t chunk, row;
     struct strbuf text;
-    signed char *valid; /* [string_end]: 1: the arguments are valid, -1: they are not, 0: not checked yet */
+    signed char *valid; /* [string_end]: 1 valid, -1 not, 0 unchecked */
 };
 
-/* Returns false if the file has no kept events. */
+/* false: no kept events */
 bool export_kept_open(struct export_kept *k, const char *path);
 bool export_kept_next(struct export_kept *k);
 void export_kept_close(struct export_kept *k);

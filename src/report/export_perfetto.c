@@ -1,11 +1,11 @@
-/* Perfetto's protobuf, encoded by hand: a trace is a list of TracePackets, each [field 1, length, bytes].
+/* Perfetto's protobuf format: a trace is a list of TracePackets.
  *   processes and threads  -> tracks with slices for ranges and launches
  *   devices and streams    -> tracks with slices for kernels and copies
  *   power, counters        -> counter tracks
  *   launch and kernel      -> one flow id on both slices
  *   columns of a record    -> debug annotations of its slice
- * Slices of one track must nest, and slices of a stream must not overlap. Other slices are written to
- * additional tracks of the same name, up to MAX_TRACKS; slices beyond that are only counted. */
+ * The slices of a track must nest, and those of a stream must not overlap. Slices that do not fit are written
+ * to more tracks of the same name. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@
 #include "report/export_records.h"
 #include "report/protobuf.h"
 
-/* Field numbers of perfetto/trace/{trace_packet,track_event,track_descriptor,interned_data,debug_annotation}
- * .proto */
+/* Field numbers of the messages in perfetto/trace: trace_packet, track_event, track_descriptor, interned_data
+ * and debug_annotation. */
 enum {
     TRACE_PACKET = 1,
     PACKET_TIMESTAMP = 8,
@@ -61,27 +61,27 @@ enum {
 };
 enum { SLICE_BEGIN = 1, SLICE_END = 2, COUNTER = 4 };
 enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
-/* A track's uuid: its kind, its number among tracks of the same name (from bit 32 on), its index. */
+/* uuid of a track: kind | number among the tracks of the same name << 32 | index. */
 #define UUID_PROCESS (1ull << 48)
 #define UUID_THREAD (2ull << 48)
 #define UUID_DEVICE (3ull << 48)
 #define UUID_LANE (4ull << 48)
 #define UUID_COUNTER (5ull << 48)
 #define UUID_STAGES (6ull << 48)
-/* Largest number of tracks of one name. The limit bounds the time for a trace whose slices all overlap. */
+/* Tracks of one name. Limits the time for a trace whose slices all overlap. */
 #define MAX_TRACKS 1024
 
 struct slice {
     uint64_t start_ns, end_ns, flow; /* flow 0: none */
     const char *name, *category;
-    const struct export_table *table; /* table of its record, which provides its arguments; NULL: none */
+    const struct export_table *table; /* of the record; NULL: no arguments */
     size_t record;
 };
 
 struct perfetto {
     struct export_job *x;
     FILE *out;
-    struct intern *names, *annotations; /* the iid in the file is the id + 1 */
+    struct intern *names, *annotations; /* iid: id + 1 */
     struct strbuf packet, event, part;
     struct {
         struct slice *v;
@@ -104,7 +104,7 @@ static void start_state(struct perfetto *p) {
     packet_end(p);
 }
 
-/* Returns the id of a name. A new name is first written in its own packet. */
+/* A new name is first written in its own packet. */
 static uint64_t name_iid(struct perfetto *p, struct intern *names, uint32_t field, const char *name) {
     uint32_t before = intern_count(names), id = intern_str(names, name);
     if (id < before) return (uint64_t)id + 1;
@@ -196,7 +196,7 @@ static int by_start(const void *a, const void *b) {
     return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
-/* The open slices of one track, outermost first. */
+/* Open slices of one track, outermost first. */
 struct stack {
     uint64_t *v; /* [n] end times, ns */
     size_t n, cap;
@@ -214,7 +214,7 @@ static bool fits(const struct stack *s, const struct slice *one, bool nest) {
     return s->n == 0 || (nest && s->v[s->n - 1] >= one->end_ns);
 }
 
-/* Ends the slices that are over. Returns the first track that can hold `one`; `tracks->n` for a new one. */
+/* Ends the slices that are over. Returns the first track into which `one` fits; tracks->n: none. */
 static size_t find_track(struct perfetto *p, struct stacks *tracks, uint64_t base, const struct slice *one,
                          bool nest) {
     for (size_t t = 0; t < tracks->n; t++) {
@@ -224,7 +224,7 @@ static size_t find_track(struct perfetto *p, struct stacks *tracks, uint64_t bas
     return tracks->n;
 }
 
-/* Writes the collected slices to the track `base`, which exists, and to further tracks made on demand. */
+/* The track `base` exists; the other tracks are created when needed. */
 static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, const char *name, bool nest) {
     struct stacks tracks = { 0 };
     vec_push(&tracks, (struct stack){ 0 });
@@ -253,7 +253,7 @@ static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, con
     p->slices.n = 0;
 }
 
-/* Adds a slice. The caller sets the other members of `s`. */
+/* Sets the times and the flow of `s`. */
 static void add_slice(struct perfetto *p, uint64_t start, uint64_t end, uint64_t flow, struct slice s) {
     s.start_ns = start;
     s.end_ns = MAX(end, start + 1);

@@ -15,7 +15,7 @@ uint64_t export_global_tid(const struct export_job *x, uint32_t thread) {
     const struct timeline_thread *t = &x->tl->threads[thread];
     return export_global_pid(x, t->process) | (t->tid & 0xffffff);
 }
-/* Returns the id of a metric set on a GPU; the low byte is the GPU's index. */
+/* The low byte is the GPU. */
 uint64_t export_metric_type(uint32_t set, uint32_t device) { return (uint64_t)set << 8 | (device & 0xff); }
 
 bool export_is_driver_call(const char *api) {
@@ -57,7 +57,7 @@ static struct column_value kernel_time(const struct timeline *tl, size_t i, uint
 static struct column_value range_name(const struct timeline *tl, uint32_t range) {
     return S(range == TIMELINE_NONE ? "" : timeline_text(tl, tl->ranges.name[range]));
 }
-/* Correlation ids are renumbered: index of the launch + 1; 0: no launch. */
+/* index of the launch + 1; 0: none */
 static struct column_value correlation_id(uint32_t launch) {
     return U(launch == TIMELINE_NONE ? 0 : (uint64_t)launch + 1);
 }
@@ -99,8 +99,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
     return d->warp_size ? d->max_threads_per_sm / d->warp_size : 0;
 }
 
-/* ---- columns: X(kind, id, csv, sql, argument, use, value). `tl` is the timeline, `x` the job, `i` the
- * record and `r` the row. */
+/* ---- columns: X(kind, id, csv, sql, argument, use, value). In `value`: tl, x, i (record) and r (row). */
 
 /* clang-format off */
 #define TIMES(X, kind, from) \
@@ -318,7 +317,7 @@ static bool has_memcpy(const struct export_job *x, size_t i) {
     return x->tl->copies.kind[i] != TRACE_COPY_MEMSET && has_copy(x, i);
 }
 static bool has_device(const struct export_job *x, size_t i) { return i < x->tl->ndevices; }
-/* a sample has one row per metric */
+/* one row per metric */
 static uint32_t sample_rows(const struct export_job *x, size_t i) {
     return x->tl->metric_sets[x->tl->samples.set[i]].n;
 }

@@ -1,6 +1,6 @@
-/* An SQLite database with the tables and columns of an Nsight Systems export, so that scripts for such
- * exports work. Times are ns since TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread).
- * Power, tokens and GEMMs have no table in Nsight Systems and are in tables named INFERPROF_*. */
+/* An SQLite database with the tables and columns of an Nsight Systems export. Times are ns since
+ * TARGET_INFO_SESSION_START_TIME; a thread is (process << 24 | thread). Data that Nsight Systems has no table
+ * for is in tables named INFERPROF_*. */
 #include <errno.h>
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -281,8 +281,7 @@ static void fill(struct database *d) {
     run(d, "COMMIT");
 }
 
-/* Returns the earliest time in the timeline, so that no record gets a negative time. Samplers start before
- * the program. */
+/* Returns the earliest time, so that no record gets a negative time. Samplers start before the program. */
 static uint64_t first_moment(const struct timeline *tl) {
     uint64_t first = tl->start_ns;
     if (tl->samples.n) first = MIN(first, tl->samples.start_ns[0]);
@@ -299,7 +298,7 @@ int export_sqlite(struct export_job *x, const char *path, struct err *err) {
     char *temporary;
     int rc = -1, scratch, fd = file_make_temporary(path, &temporary, &scratch);
     if (fd < 0) return err_set(err, "%s: %s", path, strerror(errno));
-    close(fd); /* SQLite will fill the empty file */
+    close(fd); /* SQLite fills the empty file */
     d.strings = intern_open();
     if (sqlite3_open(temporary, &d.db) != SQLITE_OK) {
         err_set(err, "%s: %s", path, d.db ? sqlite3_errmsg(d.db) : "out of memory");

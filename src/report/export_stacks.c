@@ -1,9 +1,7 @@
 /* Call paths for flame graph tools: one sample per path, weighted with the time of its last frame.
- *   collapsed    "prefill;layer;aten::mm 1234", for flamegraph.pl and others; device time in ns, or
- *                host time if there is no device time
- *   speedscope   JSON with the profiles "device time", if there is any, and "host time"
- *   pprof        profile.proto, not compressed, with the sample types calls, host and device
- * Without kernels there is no device time. */
+ *   collapsed    "prefill;layer;aten::mm 1234" for flamegraph.pl; device time, or host time without kernels
+ *   speedscope   JSON with the profiles "device time" (if there are kernels) and "host time"
+ *   pprof        profile.proto, not compressed, with the sample types calls, host and device */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +15,7 @@
 
 #define MAX_DEPTH 256
 
-/* The rows of a path, outermost first, without the root. Of a longer path, the innermost MAX_DEPTH rows. */
+/* Rows of a path, outermost first, without the root. A longer path loses its outermost rows. */
 struct path {
     uint32_t rows[MAX_DEPTH];
     size_t n;
@@ -44,7 +42,7 @@ static int write_buffer(const char *path, struct strbuf *s, struct err *err) {
 
 /* ---- collapsed */
 
-/* Adds a frame. Semicolons, which separate frames, and line breaks become colons. */
+/* Semicolons separate frames. They and line breaks become colons. */
 static void add_frame(struct strbuf *out, const char *name) {
     for (; *name; name++) strbuf_addch(out, *name == ';' || *name == '\n' || *name == '\r' ? ':' : *name);
 }
@@ -146,7 +144,7 @@ enum {
     FUNCTION_ID = 1,
     FUNCTION_NAME = 2
 };
-/* Indices of the fixed texts. The names of the call path rows follow. */
+/* Indices of the fixed texts. The names of the rows follow. */
 enum { TEXT_EMPTY, TEXT_CALLS, TEXT_COUNT, TEXT_HOST, TEXT_DEVICE, TEXT_NS, TEXT_FIRST_ROW };
 
 static void pprof_type(struct strbuf *s, uint64_t name, uint64_t unit) {
@@ -157,8 +155,7 @@ static void pprof_type(struct strbuf *s, uint64_t name, uint64_t unit) {
     strbuf_free(&part);
 }
 
-/* Writes one sample. Its locations start with the innermost call. Ids must not be 0, and the root (row 0) is
- * never a location. */
+/* The innermost location is first. Ids must not be 0; row 0 is the root, which is never a location. */
 static void pprof_sample(struct strbuf *s, const struct analysis *a, size_t row) {
     struct strbuf part = STRBUF_INIT, list = STRBUF_INIT;
     struct path p;
@@ -175,7 +172,7 @@ static void pprof_sample(struct strbuf *s, const struct analysis *a, size_t row)
     strbuf_free(&list);
 }
 
-/* Writes one location and one function for a row. */
+/* One location and one function per row. */
 static void pprof_row(struct strbuf *s, size_t row) {
     struct strbuf part = STRBUF_INIT, line = STRBUF_INIT;
     protobuf_u64(&part, LOCATION_ID, row);

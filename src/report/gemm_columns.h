@@ -1,4 +1,4 @@
-/* The columns of the table of matrix products. The items are struct analysis_gemm. */
+/* Columns of the table of matrix products. Items: struct analysis_gemm. */
 #ifndef REPORT_GEMM_COLUMNS_H
 #define REPORT_GEMM_COLUMNS_H
 

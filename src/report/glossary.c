@@ -24,7 +24,7 @@ static const struct glossary_term legend[] = {
       "collector, the source of shares, kernels and idle time" },
 };
 
-/* Grouped by the tables of the page. Headings in microseconds end in "us" here. */
+/* Headings in microseconds end in "us" here, although the page shows a micro sign. */
 static const struct glossary_term terms[] = {
     { "MFU", MFU },
     { "MBU", MBU },
@@ -148,6 +148,6 @@ const char *glossary_help(const char *heading) {
     const char *help = find_term(heading, strlen(heading));
     const char *run = strstr(heading, " (timed)");
     if (!run) run = strstr(heading, " (recorded)");
-    /* most terms mean the same in the timed and in the recorded run */
+    /* Most terms mean the same in both runs. */
     return help || !run ? help : find_term(heading, (size_t)(run - heading));
 }

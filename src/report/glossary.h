@@ -1,4 +1,4 @@
-/* Explanations of column headings, for tooltips and the legend of the page. */
+/* Explanations of column headings. */
 #pragma once
 
 #include <stddef.h>
@@ -9,5 +9,5 @@ const char *glossary_help(const char *heading); /* NULL: not in the glossary */
 struct glossary_term {
     const char *term, *help;
 };
-/* Returns the terms that a reader of the summary needs first. */
+/* the most important terms */
 const struct glossary_term *glossary_legend(size_t *n);

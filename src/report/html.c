@@ -1,5 +1,4 @@
-/* report.html: one file that needs no network and is readable without JavaScript. Style and scripts are in
- * web/. */
+/* report.html: one file that needs no network and no JavaScript to be read. Style and scripts are in web/. */
 #include "report/report.h"
 #include "report/glossary.h"
 #include "report/html.h"

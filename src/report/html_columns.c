@@ -1,4 +1,4 @@
-/* Sortable HTML tables from the columns of columns.h. web/tables.js sorts by data-v. */
+/* Sortable HTML tables. web/tables.js sorts by the attribute data-v. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void write_attribute(struct strbuf *out, const char *name, const char *va
     strbuf_addch(out, '"');
 }
 
-/* Writes a heading; a final "us" becomes a micro sign and "s". */
+/* A final "us" becomes a micro sign and "s". */
 static void write_heading(struct strbuf *out, const char *heading) {
     size_t n = strlen(heading);
     char stem[64];
@@ -60,7 +60,7 @@ static void write_share(struct strbuf *out, double fraction, double most) {
     strbuf_addstr(out, "</td>");
 }
 
-/* Writes a cell of one or two lines. */
+/* one or two lines */
 static void write_cell(struct strbuf *out, const struct column *c, const struct column_row *r,
                        const char *shown, const char *below) {
     struct strbuf tooltip = STRBUF_INIT;
@@ -96,7 +96,7 @@ static void write_column(struct strbuf *out, const struct column *c, const struc
     strbuf_free(&below);
 }
 
-/* Finds the largest value of each column with a bar; the bar of this value gets the full length. */
+/* Largest value of each column with bars. Its bar has the full length. */
 static void find_most(const struct column_set *set, const struct view *v, struct column_items items,
                       double *most) {
     for (size_t k = 0; k < set->n; k++) {

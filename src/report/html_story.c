@@ -31,7 +31,7 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
                 analysis_confidence_name(f->confidence));
 }
 
-/* Writes and frees the sentence. Writes nothing if it is empty. */
+/* Frees the sentence. Writes nothing if it is empty. */
 static void paragraph(const char *css_class, struct strbuf *sentence, struct strbuf *out) {
     if (sentence->len) strbuf_addf(out, "<p class=\"%s\">%s</p>\n", css_class, sentence->buf);
     strbuf_free(sentence);
@@ -178,7 +178,7 @@ static void reasons(const struct view *v, struct strbuf *out) {
     }
 }
 
-/* Writes a table with its heading and remark, and frees it. Writes nothing if it has no rows. */
+/* Frees the table. Writes nothing if it has no rows. */
 static void part(struct table *t, const char *heading, const char *remark, struct strbuf *out) {
     if (table_rows(t) == 0) {
         table_free(t);
@@ -234,8 +234,7 @@ void html_stages(const struct view *v, struct strbuf *out) {
     html_section_end(out);
 }
 
-/* Writes the recognised phases and steps, and the anatomy of a token. Writes nothing if no steps were
- * recognised. */
+/* Recognised phases and steps, and the anatomy of a token. */
 void html_understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT, anatomy = STRBUF_INIT;
     struct table t;

@@ -15,11 +15,11 @@
 #include "report/text.h"
 
 #define MAX_TABLE_ROWS 300
-/* larger files are not embedded; the page links to them in the same folder */
+/* the page links to larger files */
 #define MAX_EMBEDDED_CSV (600u << 10)
 
-/* Writes a download link that contains the file itself, so that it works without a server; for a large file,
- * a link to it. A slim page gets no link. Frees the table. */
+/* The link contains the file, so that it works without a server. A large file gets a normal link, a slim page
+ * no link. Frees the table. */
 static void download(const struct view *v, struct strbuf *out, const char *name, struct table *t) {
     struct strbuf csv = STRBUF_INIT;
     if (!v->run->slim) {

@@ -60,7 +60,7 @@ static struct column_value get_byte_per_s(const struct column_row *r) {
 static struct column_value get_tflops(const struct column_row *r) {
     return column_f64(kernel_of(r)->flops / kernel_of(r)->work_ns * 1e-3);
 }
-/* With fewer than 100 calls the 99th percentile is unknown, and the maximum is shown. */
+/* The 99th percentile is unknown below 100 calls. The maximum is shown then. */
 static struct column_value get_p99_or_max(const struct column_row *r) {
     return column_f64(isnan(kernel_of(r)->p99_ns) ? kernel_of(r)->max_ns : kernel_of(r)->p99_ns);
 }
@@ -154,7 +154,7 @@ static bool have_work(const struct view *v) {
     return false;
 }
 
-/* ---- hardware counters of a kernel */
+/* ---- hardware counters */
 
 bool kernel_columns_have_counters(const struct view *v) {
     return v->a && v->a->counters && v->a->counters->nrows > 0;
@@ -233,7 +233,7 @@ static const struct column counter_columns[] = {
 };
 /* clang-format on */
 
-/* ---- Nsight Compute profiles of a kernel */
+/* ---- Nsight Compute profiles */
 
 static bool have_profiles(const struct view *v) {
     return v->a && v->a->profiles && v->a->profiles->unmatched < v->a->profiles->n;
@@ -296,7 +296,7 @@ static const struct column profile_columns[] = {
 };
 /* clang-format on */
 
-/* ---- the device, if several ran kernels */
+/* ---- device, if several */
 
 static bool have_devices(const struct view *v) { return view_busy_devices(v) > 1; }
 

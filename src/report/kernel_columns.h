@@ -1,4 +1,3 @@
-/* The columns of the kernel table. */
 #ifndef REPORT_KERNEL_COLUMNS_H
 #define REPORT_KERNEL_COLUMNS_H
 
@@ -7,12 +6,12 @@
 #include "report/columns.h"
 #include "report/view.h"
 
-/* Kernels, then hardware counters, Nsight Compute profiles, rates (TFLOP/s) and the device. A group is
- * present only if its data exists. The items are struct analysis_kernel. */
+/* Groups: kernels, hardware counters, Nsight Compute profiles, rates (TFLOP/s), device. Items: struct
+ * analysis_kernel. */
 extern const struct column_group kernel_columns[5];
 bool kernel_columns_have_counters(const struct view *v);
 
-/* Writes one kernel as a JSON object: its columns, and the objects "counters" and "ncu". */
+/* Writes one object: the columns of the kernel, "counters" and "ncu". */
 void kernel_columns_json(const struct column_row *r, struct jsonw *j);
 void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j); /* members of an object */
 

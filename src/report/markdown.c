@@ -43,7 +43,7 @@ static void add_fact(struct strbuf *out, const char *what, const char *value) {
     strbuf_addstr(out, "  \n");
 }
 
-/* Writes and frees the sentence. Writes nothing if it is empty. */
+/* Frees the sentence. Writes nothing if it is empty. */
 static void paragraph(struct strbuf *sentence, struct strbuf *out) {
     if (sentence->len) strbuf_addf(out, "%s\n\n", sentence->buf);
     strbuf_free(sentence);
@@ -119,7 +119,7 @@ void markdown_over(const struct view *v, struct strbuf *out) {
     }
 }
 
-/* Substages are listed in a note below the table, not in rows, because their times must not be added. */
+/* Substages are in a note, not in rows, because their times are part of their stages' times. */
 void markdown_stages(const struct view *v, const char *heading, struct strbuf *out) {
     struct table t;
     rows_stages_md(v, &t);
@@ -149,8 +149,7 @@ static bool has_chart(const struct view *v, const struct chart *c) {
     return drawn;
 }
 
-/* Writes the recognised steps and the anatomy of a token, if there are any; for programs without annotations,
- * also the phases. */
+/* Recognised steps and the anatomy of a token. For programs without annotations, also the phases. */
 static void understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     struct table t;
@@ -257,7 +256,7 @@ static void profiles(const struct view *v, struct strbuf *out) {
     strbuf_free(&note);
 }
 
-/* Writes a table with its heading. A table without rows is written only in the report of an engine run. */
+/* A table without rows is written only in the report of an engine run. */
 static void section(const struct view *v, struct strbuf *out, const char *heading, struct table *t) {
     if (v->run->engine)
         markdown_section_always(out, heading, t);

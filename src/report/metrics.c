@@ -1,6 +1,5 @@
-/* metrics.json: every number of the report with its unit in its name. The schema is docs/metrics-json.md;
- * the version in SCHEMA_METRICS increases when a field changes its meaning or is removed, not when one is
- * added. */
+/* metrics.json: every number of the report, with its unit in its name (docs/metrics-json.md). The version in
+ * SCHEMA_METRICS increases when a field is removed or changes its meaning. */
 #include <math.h>
 
 #include "base/jsonw.h"
@@ -15,7 +14,7 @@
 #include "report/stage_columns.h"
 #include "run/saved_metrics.h"
 
-/* Largest numbers of rows. The full lists are in kernels.csv, operators.csv and gemms.csv. */
+/* The CSV files have all rows. */
 #define MAX_KERNELS 2000
 #define MAX_OPERATORS 2000
 #define MAX_GEMMS 500
@@ -117,7 +116,7 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_end(j);
 }
 
-/* Writes the time of a stage on each device on which it has time. */
+/* One entry per device on which the stage has time. */
 static void write_device_time(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     jsonw_karray(j, "device_time");
     for (size_t d = 0; d < a->ndevices && a->stage_devices; d++) {
@@ -138,8 +137,8 @@ static void write_device_time(struct jsonw *j, const struct analysis *a, const s
 
 #define MAX_STEPS 1000
 
-/* Writes the times of up to MAX_STEPS evenly chosen steps, if the stage has several steps, no timed repeats,
- * and the input does not have `one_run`. `compare` uses their median. */
+/* Writes up to MAX_STEPS evenly chosen steps of a stage with several steps and no timed repeats. `compare`
+ * uses them. */
 static void write_steps(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     if (s->timing_ms.n || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
     uint64_t every = (s->occurrences + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
@@ -205,7 +204,7 @@ static void write_figures(struct jsonw *j, const struct run_info *in) {
     jsonw_end(j);
 }
 
-/* Writes the counters per kernel and stage; "kernel" is an index into the list of kernels. */
+/* "kernel": index in the list of kernels */
 static void write_counter_rows(struct jsonw *j, const struct analysis *a) {
     jsonw_karray(j, "kernels");
     for (size_t i = 0; i < a->counters->nrows; i++) {
@@ -233,8 +232,7 @@ static void write_profiles(struct jsonw *j, const struct analysis_profiles *p) {
     jsonw_end(j);
 }
 
-/* Writes "counters": figures of the sampling, the means per stage with MFU and MBU of the recorded request,
- * and the rows per kernel. */
+/* "counters": figures of the sampling, means per stage, and rows per kernel and stage. */
 static void write_counters(struct jsonw *j, const struct analysis *a) {
     const struct analysis_counters *c = a->counters;
     if (!c) return;
@@ -290,7 +288,7 @@ static void write_roofline(struct jsonw *j, const struct analysis *a) {
     jsonw_end(j);
 }
 
-/* Writes the number of devices that ran kernels, and means over them. */
+/* Means over the devices with kernels. */
 static void write_timeline(struct jsonw *j, const struct analysis *a) {
     struct analysis_timeline t = analysis_timeline(a);
     jsonw_ku64(j, "devices", t.devices);

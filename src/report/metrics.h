@@ -1,4 +1,4 @@
-/* The JSON documents of a run. metrics.json itself is declared in report.h. */
+/* Parts of the JSON documents. */
 #ifndef REPORT_METRICS_H
 #define REPORT_METRICS_H
 
@@ -6,8 +6,8 @@
 #include "report/view.h"
 
 void metrics_findings_json(const struct view *v, struct strbuf *out);
-void metrics_aggregates(struct jsonw *j, const struct view *v); /* "aggregates": { ... } of a profiled run */
-/* Writes "analysis_input"; nothing if the analysis has no input. */
+void metrics_aggregates(struct jsonw *j, const struct view *v); /* "aggregates" of a profiled run */
+/* Writes "analysis_input" if there is one. */
 void metrics_input(struct jsonw *j, const struct analysis *a);
 
 #endif

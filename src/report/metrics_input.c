@@ -1,5 +1,5 @@
-/* The input of the analysis (costs, times, tokens, rules, peaks) as a member of metrics.json. `report`
- * reads it back (run/saved_input.h) and repeats the analysis. */
+/* The input of the analysis (costs, times, tokens, rules, peaks) as a member of metrics.json. `inferprof
+ * report` reads it (run/saved_input.h) to repeat the analysis. */
 #include <math.h>
 
 #include "analyze/analyze.h"

@@ -1,4 +1,4 @@
-/* The columns of the operator table. The items are struct analysis_operator. */
+/* Columns of the operator table. Items: struct analysis_operator. */
 #ifndef REPORT_OPERATOR_COLUMNS_H
 #define REPORT_OPERATOR_COLUMNS_H
 

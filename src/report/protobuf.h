@@ -1,4 +1,4 @@
-/* Writes the fields of a protobuf message. */
+/* Writes protobuf fields. */
 #ifndef REPORT_PROTOBUF_H
 #define REPORT_PROTOBUF_H
 
@@ -23,7 +23,7 @@ static inline void protobuf_fixed(struct strbuf *s, uint32_t field, const void *
     protobuf_key(s, field, 1);
     strbuf_add(s, eight, 8);
 }
-/* Writes a text, or a message that is in another buffer. */
+/* a text, or a message */
 static inline void protobuf_bytes(struct strbuf *s, uint32_t field, const void *data, size_t n) {
     protobuf_key(s, field, 2);
     protobuf_varint(s, n);

@@ -1,5 +1,4 @@
-/* ranks.html and ranks.md of a job of several ranks, its summary for the terminal, and the function that
- * writes all files. */
+/* ranks.html, ranks.md and the terminal summary of a job of several ranks. */
 #include "report/ranks.h"
 
 #include <math.h>
@@ -151,8 +150,7 @@ static void md_findings(const struct rank_report *r, struct strbuf *out) {
     }
 }
 
-/* Writes the heat map as numbers: compute, waiting, moving and idle time per step of each rank and stage.
- * Writes nothing for more than RANK_ROWS_MAX ranks. */
+/* The heat map as numbers. Omitted for more than RANK_ROWS_MAX ranks. */
 static void md_heat(const struct rank_report *r, struct strbuf *out) {
     const struct rank_job *job = r->job;
     struct table t;
@@ -176,8 +174,7 @@ static void md_heat(const struct rank_report *r, struct strbuf *out) {
     md_table("Ranks and stages", "Compute / waiting / moving / idle, in ms per step.", &t, out);
 }
 
-/* Writes the compute time of the slowest, the median and the fastest rank per step, in at most 16 rows per
- * stage. */
+/* At most 16 rows per stage. */
 static void md_skew(const struct rank_report *r, struct strbuf *out) {
     const struct rank_job *job = r->job;
     struct table t;

@@ -1,7 +1,7 @@
-/* Report of a job of several ranks: ranks.html, ranks.md and ranks.json, and a summary for the terminal.
+/* Report of a job of several ranks: ranks.html, ranks.md, ranks.json and a summary for the terminal
+ * (docs/ranks.md). Computes nothing.
  *     struct rank_report r = { .job = &job, .layout = &layout, ... };
- *     if (rank_report_write(dir, &r, &err) < 0) ...
- * Computes nothing. How to read it: docs/ranks.md. */
+ *     if (rank_report_write(dir, &r, &err) < 0) ... */
 #ifndef REPORT_RANKS_H
 #define REPORT_RANKS_H
 
@@ -20,31 +20,31 @@ struct rank_report {
     const struct rank_findings *findings;
     const struct rank_links *links;
     const struct rank_lanes *lanes;
-    const char *title, *model, *version; /* title and model may be NULL */
+    const char *title, *model, *version; /* title, model: may be NULL */
 };
 
-/* Writes ranks.html, ranks.md and ranks.json into an existing folder. */
+/* The folder must exist. */
 int rank_report_write(const char *dir, const struct rank_report *r, struct err *err);
 void rank_report_terminal(const struct rank_report *r, size_t width, struct strbuf *out);
 
-/* ---- Parts; internal to src/report */
+/* ---- for src/report only */
 void rank_json(const struct rank_report *r, struct strbuf *out);
 
-#define RANK_ROWS_MAX 64 /* largest number of rows of a table; ranks.json has all */
+#define RANK_ROWS_MAX 64 /* rows of a table */
 
-/* Tables; the caller prints and frees them. */
+/* The caller frees the tables. */
 void rank_table_stages(const struct rank_report *r, struct table *t);
 void rank_table_nodes(const struct rank_report *r, struct table *t);
-/* If there are more than RANK_ROWS_MAX ranks, lists those that arrive latest at collectives. Returns the
- * number of omitted ranks. */
+/* Lists at most RANK_ROWS_MAX ranks: those that arrive latest at collectives. Returns the number of omitted
+ * ranks. */
 size_t rank_table_ranks(const struct rank_report *r, struct table *t);
 void rank_table_collectives(const struct rank_report *r, struct table *t);
 void rank_table_communicators(const struct rank_report *r, struct table *t);
 void rank_table_clocks(const struct rank_report *r, struct table *t);
-/* Writes lines about the job: ranks and nodes, layout, clocks, costs. */
+/* Writes lines about ranks, nodes, layout, clocks and costs. */
 void rank_facts(const struct rank_report *r, struct strbuf *out, const char *prefix, const char *suffix);
 
-/* Charts. Each function returns false and writes nothing if there is nothing to draw. */
+/* Return false and write nothing if there is nothing to draw. */
 bool rank_chart_heat(const struct rank_report *r, double width, const char *css, struct strbuf *out);
 bool rank_chart_skew(const struct rank_report *r, double width, const char *css, struct strbuf *out);
 bool rank_chart_lanes(const struct rank_report *r, double width, const char *css, struct strbuf *out);

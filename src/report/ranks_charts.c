@@ -16,7 +16,7 @@
 #define RIGHT 16.0
 #define LEVELS 10
 
-/* ---- Heat map: a column per rank, rows per stage and kind of time */
+/* ---- Heat map: one column per rank */
 static const struct {
     const char *name;
     size_t offset;
@@ -34,8 +34,7 @@ static double kind_of(const struct rank_time *t, size_t kind) {
     return v;
 }
 
-/* Range of the values per step of a row: from 80% of the smallest value, so that noise does not look like a
- * difference, to the largest. Larger values are darker. */
+/* Scale of a row. `low` is 80% of the smallest value, so that noise does not look like a difference. */
 struct heat_scale {
     double low, high;
 };
@@ -71,8 +70,8 @@ static void heat_cell(double x, double y, double w, double h, int color, int lev
     strbuf_addstr(out, "</rect>\n");
 }
 
-/* Draws one rectangle per rank with a tooltip. For more than 128 ranks, neighbours with equal levels share a
- * rectangle without a tooltip. */
+/* Up to 128 ranks: one rectangle with a tooltip per rank. More ranks: one rectangle without a tooltip for
+ * neighbours with equal levels. */
 static void heat_row(const struct rank_report *r, size_t stage, size_t kind, double y, double h,
                      double cell_w, struct strbuf *out) {
     const struct rank_job *job = r->job;

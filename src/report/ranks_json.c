@@ -1,4 +1,4 @@
-/* ranks.json: every number of a job of several ranks. Schema: schemas/ranks.schema.json. */
+/* ranks.json: every number of a job of several ranks (schemas/ranks.schema.json). */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -193,7 +193,7 @@ static void write_steps(const struct rank_report *r, struct jsonw *j) {
         jsonw_object(j);
         jsonw_ku64(j, "stage", s->stage);
         jsonw_ku64(j, "steps_per_row", s->steps_per_row);
-        jsonw_karray(j, "compute_ns"); /* rows of steps, columns of ranks */
+        jsonw_karray(j, "compute_ns"); /* [steps][ranks] */
         for (size_t i = 0; i < s->nrows; i++) {
             jsonw_array(j);
             for (size_t n = 0; n < job->nranks; n++)

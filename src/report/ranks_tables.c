@@ -1,4 +1,4 @@
-/* Tables of a job of several ranks, for every format. */
+/* Tables for several ranks. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,6 @@ static void cell_rate(struct table *t, double bytes_per_s) {
         table_cell(t, "%.4g", bytes_per_s * 1e-9);
 }
 
-/* Writes compute, exposed, waiting, moving and idle time as shares of `wall`. */
 static void cell_shares(struct table *t, const struct rank_time *time, double wall) {
     cell_percent(t, time->compute_ns / wall);
     cell_percent(t, time->exposed_ns / wall);
@@ -144,7 +143,7 @@ struct rank_order {
     size_t row;
 };
 
-/* Orders by arrival, the latest first, else by compute time, the longest first. */
+/* Latest arrival first. Equal arrivals: longest compute time first. */
 static int by_lateness(const void *a, const void *b) {
     const struct rank_order *x = a, *y = b;
     if (x->late_ns != y->late_ns) return x->late_ns < y->late_ns ? 1 : -1;

@@ -1,5 +1,5 @@
-/* Writes the files of a run folder, and the summary on the terminal, from a finished run. Computes nothing.
- * An unknown value is shown as a dash, or null in JSON.
+/* Writes the files of a run folder, and the terminal summary. Computes nothing. Unknown values are dashes, or
+ * null in JSON.
  *     struct view v;
  *     view_init(&v, &info);                                  -- once per run
  *     if (report_write_all(dir, &v, &err) < 0) ...
@@ -12,19 +12,20 @@
 #include "base/strbuf.h"
 #include "report/view.h"
 
-/* Writes the files that docs/report.md lists into an existing folder, each completely or not at all. */
+/* Writes the files of docs/report.md into an existing folder. Each file is written completely or not at
+ * all. */
 int report_write_all(const char *dir, const struct view *v, struct err *err);
 
 int report_write_assumptions(const char *dir, const struct view *v, struct err *err); /* assumptions.md */
 
-/* The screen for the summary of about 40 lines. */
+/* For the summary of about 40 lines. */
 struct report_screen {
     size_t width;                          /* columns, at least 40 */
-    bool color;                            /* escape sequences for bold text and colors are allowed */
-    bool (*is_known)(const char *problem); /* true: the reader has seen this problem; NULL: none */
+    bool color;                            /* allows escape sequences */
+    bool (*is_known)(const char *problem); /* problem already shown; NULL: none was */
 };
 void report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out);
-#define REPORT_TERMINAL_PROBLEMS 4 /* maximum number of problems in the summary */
+#define REPORT_TERMINAL_PROBLEMS 4 /* problems in the summary */
 
 /* Single documents. */
 void report_html(const struct view *v, struct strbuf *out);

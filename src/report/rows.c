@@ -21,7 +21,6 @@ static bool all_unknown(const struct table *t, size_t column) {
     return table_rows(t) > 0;
 }
 
-/* Removes every column whose values are all unknown, except the first column. */
 void rows_drop_unknown(struct table *t) {
     for (size_t c = t->heads.n; c-- > 1;)
         if (all_unknown(t, c)) table_drop(t, c);
@@ -110,7 +109,7 @@ void rows_operators_by_total_md(const struct view *v, size_t limit, struct table
     free(sorted);
 }
 
-/* Lists all operators, followed by one row per shape for operators with a detail. */
+/* All operators, then one row per shape for operators with a detail. */
 void rows_operators_csv(const struct view *v, struct table *t) {
     struct column_set set;
     column_set_init(&set, operator_columns, COUNTOF(operator_columns), COLUMN_DOC_CSV, v);
@@ -148,7 +147,7 @@ static void show_interval(const struct column_row *r, struct strbuf *out) {
         strbuf_addf(out, "%s to %s", text_ms_number(s->ci95_low).s, text_ms_number(s->ci95_high).s);
 }
 
-/* Returns the sum of times or tokens. Rates must not be added, so their sum is unknown. */
+/* Rates must not be added: their sum is unknown. */
 static struct column_value get_total(const struct column_row *r) {
     const struct aggregate *a = r->item;
     bool sums = a->unit && (strcmp(a->unit, "ms") == 0 || strcmp(a->unit, "tokens") == 0);

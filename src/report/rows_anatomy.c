@@ -1,4 +1,4 @@
-/* The anatomy of a token: one row per role. */
+/* The anatomy of a token, by role. */
 #include <math.h>
 
 #include "base/util.h"

@@ -1,11 +1,11 @@
-/* The table of hardware counters per stage, next to the utilization computed from the model. */
+/* Hardware counters per stage. */
 #include "analyze/counters.h"
 #include "base/util.h"
 #include "report/rows.h"
 #include "report/stage_columns.h"
 #include "report/text.h"
 
-#define CONCURRENT_MIN 0.001 /* minimum share of the kernel time for which concurrency is mentioned */
+#define CONCURRENT_MIN 0.001 /* share of the kernel time */
 
 static bool has_counters(const void *item) {
     const struct analysis_stage *s = item;
@@ -21,7 +21,7 @@ void rows_counters_note(const struct view *v, struct strbuf *out) {
     const struct analysis_counters *c = v->a ? v->a->counters : NULL;
     if (!c || c->nmeans == 0) return;
     strbuf_addstr(out, "Recorded run, idle time included");
-    if (c->samples) /* 0: no kernel was recorded on a sampled GPU */
+    if (c->samples) /* 0: no kernels on sampled GPUs */
         strbuf_addf(out, ": %llu samples, one every %s us", (unsigned long long)c->samples,
                     text_num(c->interval_ns * 1e-3, 0).s);
     strbuf_addstr(out,

@@ -16,7 +16,6 @@ struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const v
 
 /* ---- stages */
 
-/* Returns true for a stage with kernels whose idle time could be classified. */
 static bool has_idle(const void *item) {
     const struct analysis_stage *s = item;
     return !s->outside && s->idle_known && s->kernels;
@@ -27,7 +26,7 @@ void rows_idle_md(const struct view *v, struct table *t) {
                   rows_trace_stages(v, has_idle), t);
 }
 
-/* A part of a device's timeline: a top-level stage, the time between steps, or unrecorded time. */
+/* A top-level stage, the time between steps, or unrecorded time. */
 struct timeline_part {
     uint32_t device;
     const char *name;
@@ -201,7 +200,7 @@ void rows_communication_md(const struct view *v, struct table *t) {
     columns_table(&rows_device_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }
 
-/* ---- kernels by category or library */
+/* ---- kernels by category */
 
 #define G(field) FIELD(struct analysis_group, field)
 static const struct column group_columns[] = {

@@ -1,4 +1,4 @@
-/* Tables of memory: the peak of the trace and of each stage, by kind; and the series over time. */
+/* Memory tables: peaks of the trace and of each stage, by kind, and the series over time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,7 @@ static struct column_value get_total(const struct column_row *r) {
     return column_f64(row_of(r)->point->total);
 }
 
-/* Returns the bytes of one kind; unknown if no series has memory of this kind, so that its column is
- * omitted. */
+/* Unknown if no series has memory of this kind. The column is omitted then. */
 static struct column_value kind_value(const struct column_row *r, enum trace_memory_kind kind) {
     bool any = false;
     for (size_t i = 0; i < r->view->a->nmemories; i++) {
@@ -77,7 +76,7 @@ struct memory_rows {
     size_t n, cap;
 };
 
-/* Lists, for each device, the peak of the whole trace and the peaks of its stages. */
+/* Per device: the peak of the trace and the peaks of its stages. */
 static struct memory_rows peak_rows(const struct view *v) {
     struct memory_rows rows = { 0 };
     for (size_t i = 0; v->a && i < v->a->nmemories; i++) {

@@ -1,4 +1,4 @@
-/* The note about Nsight Compute profiles. Their columns are in kernel_columns.c. */
+/* The note about Nsight Compute profiles. kernel_columns.c has their columns. */
 #include <math.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "report/rows.h"
 #include "report/text.h"
 
-#define NAMED_MAX 5 /* largest number of names of kernels that were profiled but are not in the run */
+#define NAMED_MAX 5 /* names of unmatched kernels */
 
 void rows_profiles_note(const struct analysis *a, struct strbuf *out) {
     const struct analysis_profiles *p = a ? a->profiles : NULL;

@@ -1,11 +1,11 @@
-/* Steps and phases that were recognised without annotations. */
+/* Steps and phases recognised without annotations. */
 #include <math.h>
 
 #include "base/util.h"
 #include "report/rows.h"
 #include "report/text.h"
 
-/* ---- one row per step: steps.csv */
+/* ---- steps.csv */
 
 static const struct recognised_step *step_of(const struct column_row *r) { return r->item; }
 static struct column_value get_kind(const struct column_row *r) {
@@ -47,7 +47,7 @@ void rows_steps_csv(const struct view *v, struct table *t) {
     columns_table(&step_group, 1, COLUMN_DOC_CSV, v, items, t);
 }
 
-/* ---- one row per kind of step */
+/* ---- kinds of steps */
 
 #define K(field) FIELD(struct analysis_step_kind, field)
 static void show_range(const struct stats *s, struct strbuf *out) {

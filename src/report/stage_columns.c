@@ -143,7 +143,7 @@ const struct column_group stage_columns[2] = {
     { .columns = trace_columns, .n = COUNTOF(trace_columns), .item = traced_stage },
 };
 
-/* ---- idle time and launch queue */
+/* ---- idle time, launch queue */
 
 static struct column_value get_path(const struct column_row *r) {
     return column_str(stage_of(r)->path ? stage_of(r)->path : stage_of(r)->name);
@@ -174,9 +174,9 @@ static const struct column idle_columns[] = {
 
 const struct column_group stage_idle_columns[1] = { { .columns = idle_columns, .n = COUNTOF(idle_columns) } };
 
-/* ---- idle time by cause; only causes that occur have a column */
+/* ---- idle time by cause */
 
-/* Converts ns over the trace to ms per request and device. */
+/* ns of the trace to ms per request and device */
 static struct column_value per_request_ms(const struct column_row *r, double ns) {
     return column_f64(ns * 1e-6 / stage_of(r)->device_requests);
 }

@@ -17,17 +17,17 @@ struct static_compute {
     const struct analyze_timing *stages; /* [nstages], each with its `work` */
     const struct llm_cost *costs;        /* [nstages] */
     size_t nstages;
-    struct {                            /* the recorded request; prompt_tokens NaN: it failed */
-        double prompt_tokens, batch;    /* prompt_tokens: of one sequence; batch: number of sequences */
-        const struct llm_counts *image; /* image counts of one sequence; NULL: no image */
+    struct {                            /* prompt_tokens NaN: the request failed */
+        double prompt_tokens, batch;    /* tokens of one sequence; number of sequences */
+        const struct llm_counts *image; /* of one sequence; NULL: no image */
     } request;
 };
 
 void static_compute_json(const struct static_compute *s, struct strbuf *out);
 void static_compute_markdown(const struct static_compute *s, struct strbuf *out);
 
-/* static_modules.c: writes modules, operators and activations; the Markdown version lists only the operators
- * with the most FLOPs. Writes nothing if the model is unknown or does not decode, or the request failed. */
+/* static_modules.c: modules, operators and activations. Writes nothing if the model is unknown or does not
+ * decode, or if the request failed. */
 void static_modules_json(const struct static_compute *s, struct jsonw *j);
 void static_modules_markdown(const struct static_compute *s, struct strbuf *out);
 

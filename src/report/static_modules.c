@@ -1,4 +1,4 @@
-/* The part of static_compute that breaks the model down: operators, modules, and activations of the recorded
+/* The breakdown of the model in static_compute: operators, modules, and activations of the recorded
  * request. */
 #include <math.h>
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 
 #define HOTSPOTS 12
 
-/* One operator, or the sum over a module; `layers` and output_bytes of a module are the largest of its
- * operators. */
+/* An operator, or the sum of a module's operators. For a module, `layers` and output_bytes are the largest of
+ * its operators. */
 struct static_row {
     const char *stage, *module, *op; /* op: NULL for a module */
-    uint64_t layers;                 /* number of layers that contain it */
+    uint64_t layers;                 /* layers that contain it */
     double params;
     double prefill_flops, prefill_bytes; /* all layers, the recorded request */
-    double step_flops, step_bytes;       /* all layers, one decode step after it */
-    double output_bytes;                 /* size of the output of one layer in prefill */
+    double step_flops, step_bytes;       /* all layers, next decode step */
+    double output_bytes;                 /* per layer, in prefill */
 };
 
 struct static_rows {
@@ -29,7 +29,7 @@ struct static_rows {
     double prefill_flops, activation_bytes[LLM_STAGES_MAX];
 };
 
-/* Returns prefill and the image stages as one pass. Each operator reads only the counts of its own stage. */
+/* Prefill and the image stages as one pass. Each operator uses only the counts of its own stage. */
 static struct llm_pass prefill_pass(const struct static_compute *s, const struct llm_setup *setup) {
     struct llm_pass p =
         llm_pass_decoder(setup, (uint64_t)s->request.batch, (uint64_t)s->request.prompt_tokens, 0);
@@ -66,7 +66,7 @@ static int by_prefill_flops(const void *a, const void *b) {
     return strcmp(x->module, y->module);
 }
 
-/* Returns how many numbers the operator writes per row. */
+/* Numbers that the operator writes per row. */
 static double output_width(const struct llm_op *op) {
     if (op->kind == LLM_OP_ATTENTION) return (double)(op->heads * op->v_dim);
     return (double)(op->kind == LLM_OP_NORM ? op->in : op->out * MAX(op->topk, 1));

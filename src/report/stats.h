@@ -10,10 +10,10 @@
 struct stats_view {
     const struct sums *sums;              /* sorted; of all sources */
     const struct analysis_totals *totals; /* NULL: no input has timestamps */
-    const char *const *files;             /* [totals->nranks]: display name of each file */
-    size_t top;                           /* text output: maximum rows per table */
-    size_t line_width;                    /* text output: width of the terminal; 0: no limit */
-    /* text output: returns the meaning of a problem's name, or NULL */
+    const char *const *files;             /* [totals->nranks] display names */
+    size_t top;                           /* text: rows per table */
+    size_t line_width;                    /* text: columns; 0: no limit */
+    /* text: meaning of a problem's name, or NULL */
     const char *(*explain)(const char *problem);
 };
 

@@ -1,5 +1,4 @@
-/* The tables of `inferprof stats`: rows with the units that are printed, and their columns for the terminal
- * and for JSON. */
+/* The tables of `inferprof stats`: rows in the printed units, and their columns. */
 #ifndef REPORT_STATS_COLUMNS_H
 #define REPORT_STATS_COLUMNS_H
 
@@ -8,12 +7,12 @@
 
 /* Times in ms. NaN: unknown. */
 struct stats_device {
-    char *label;      /* such as "0 NVIDIA H100", with the file if there are several */
-    char key[64];     /* key in JSON: "0", or "rank1:0" or "file2:0" with several files */
+    char *label;      /* "0 NVIDIA H100"; with several files, also the file */
+    char key[64];     /* JSON: "0"; several files: "rank1:0" or "file2:0" */
     const char *name; /* NULL: unknown */
     uint64_t kernels, copies;
     double timeline_ms, span_ms, busy_ms, kernel_busy_ms, idle_ms, between_ms, unrecorded_ms;
-    double busy_share; /* busy time / (busy time + idle time) */
+    double busy_share; /* busy / (busy + idle) */
 };
 struct stats_kernel {
     const char *name;
@@ -44,7 +43,7 @@ struct stats_rows {
 void stats_rows_make(const struct stats_view *v, struct stats_rows *out);
 void stats_rows_free(struct stats_rows *r);
 
-/* [1]: unrecorded time, used if a device has any. */
+/* [1]: used for unrecorded time */
 extern const struct column_group stats_device_columns[2];
 extern const struct column_group stats_kernel_columns, stats_operator_columns, stats_annotation_columns,
     stats_rank_columns;

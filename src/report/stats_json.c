@@ -121,7 +121,7 @@ static void put_ranks(const struct stats_view *v, const struct stats_rows *r, st
 }
 
 void stats_json(const struct stats_view *v, struct strbuf *out) {
-    static const struct analysis_totals none; /* without totals, the output has the same keys but no rows */
+    static const struct analysis_totals none; /* same keys, but no rows */
     const struct analysis_totals *t = v->totals ? v->totals : &none;
     struct stats_rows r;
     struct jsonw j;

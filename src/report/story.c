@@ -18,7 +18,7 @@ const char story_incomplete[] = "The run ended early. The report covers the data
 const char story_unstable[] =
     "Unstable: the repeats of a stage vary by more than 5% (CV). Small differences are not significant.";
 
-/* Returns true if the finding "launch-bound" could save at least half of the stage's time. */
+/* The finding "launch-bound" could save at least half of the stage's time. */
 static bool is_launch_bound(const struct view *v, const struct analysis_stage *s) {
     const struct analysis_finding *f;
     for (size_t i = 0, n = view_findings(v, &f); i < n; i++) {
@@ -41,7 +41,7 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
         strbuf_addch(out, ')');
     }
-    bool compared = isfinite(s->distance) && !is_busy(v); /* the time includes waiting for a core */
+    bool compared = isfinite(s->distance) && !is_busy(v); /* times include waiting for cores */
     if (compared) strbuf_addf(out, ", %s the roofline time", text_times(s->distance).s);
     if (compared && s->over.brief)
         strbuf_addf(out, " (%s)", s->over.brief);
@@ -52,8 +52,7 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         strbuf_addf(out, ", the GPU is busy %s of it", text_percent(s->busy_share).s);
 }
 
-/* Returns the stage after `last` (NULL: the first) in descending order of time, among the stages with their
- * own phrase; NULL: none. */
+/* Returns the next stage in descending order of time, or NULL. `last` NULL: the first one. */
 static const struct analysis_stage *longest_after(const struct view *v, const struct analysis_stage *last) {
     const struct analysis_stage *best = NULL;
     for (size_t i = 0; i < v->nstages; i++) {
@@ -102,7 +101,7 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
     strbuf_addch(out, '.');
 }
 
-/* Adds the read bandwidth that `calibrate` measured on this GPU, and each stage's MBU relative to it. */
+/* Adds the read bandwidth measured by `calibrate`, and each stage's MBU relative to it. */
 static void add_read_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out) {
     double read = v->run->peak.read_bytes_per_s;
     if (!(read > 0)) return;

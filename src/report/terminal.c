@@ -16,13 +16,13 @@
 #define YELLOW "\033[33m"
 #define PLAIN "\033[0m"
 
-/* Adds `text` in a color or weight, if the screen supports it. */
+/* Plain text without screen->color. */
 static void styled(const struct report_screen *screen, struct strbuf *out, const char *style,
                    const char *text) {
     strbuf_addf(out, "%s%s%s", screen->color ? style : "", text, screen->color ? PLAIN : "");
 }
 
-/* Drops up to three columns, the least important first, until the table fits. */
+/* Drops up to three columns until the table fits, the least important first. */
 static void drop_columns(struct table *t, size_t width) {
     static const char *const least[] = { "+-", "roofline ms", "launches/tok" };
     for (size_t i = 0; i < COUNTOF(least) && table_text_width(t) > width; i++) {
@@ -51,7 +51,7 @@ static void stages(const struct view *v, const struct report_screen *screen, str
     }
 }
 
-/* Prints up to 8 figures, as many per line as fit. */
+/* At most 8 figures. */
 static void figures(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
     size_t at = 0;
@@ -123,7 +123,7 @@ static void caveat(const struct report_screen *screen, const char *text, struct 
     wrap_text(out, text, 2, screen->width, 2);
 }
 
-/* Each problem is printed once: not again if the verdict or an earlier message has it. */
+/* Problems that the verdict or an earlier message already reports are omitted. */
 static void caveats(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     size_t shown = 0;
     if (v->run->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
@@ -155,7 +155,7 @@ static void peaks(const struct view *v, const struct report_screen *screen, stru
     strbuf_free(&line);
 }
 
-/* Writes which steps were recognised in a program without annotations. */
+/* For programs without annotations. */
 static void understood(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     rows_recognition_note(v, &note);

@@ -15,7 +15,7 @@ static struct text dash(void) { return (struct text){ DASH }; }
 
 struct text text_num(double v, int decimals) {
     if (!isfinite(v)) return dash();
-    if (fabs(v) > 1e15) { /* such a value is not a real measurement, but it must not overflow the buffer */
+    if (fabs(v) > 1e15) { /* would overflow the buffer */
         struct text big;
         snprintf(big.s, sizeof big.s, "%.3g", v);
         return big;

@@ -10,8 +10,7 @@
 
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
-/* Returns true for the only stage of an empty trace (the engine did not start): its time is unknown, not
- * zero. */
+/* The only stage of an empty trace has no time: the engine did not start. */
 static bool is_empty_trace(const struct analysis_stage *s) {
     return s->implicit && !s->kernels && !(s->time_ms > 0);
 }
@@ -30,7 +29,7 @@ void view_free(struct view *v) {
     v->nstages = 0;
 }
 
-/* Returns the median of the figure over the repeats; NaN: the run does not have this figure. */
+/* NaN: the run does not have this figure */
 static double figure_median(const struct view *v, const char *key) {
     for (size_t i = 0; i < v->run->nfigures; i++)
         if (strcmp(v->run->figures[i].key, key) == 0)
@@ -83,7 +82,7 @@ const char *view_stage_name(const struct analysis *a, uint32_t stage) {
 }
 
 size_t view_findings(const struct view *v, const struct analysis_finding **first) {
-    const struct analysis *a = v->run->analysis; /* failures are findings even if there is no trace */
+    const struct analysis *a = v->run->analysis; /* failures are findings without a trace */
     *first = a ? a->findings : NULL;
     return a ? a->nfindings : 0;
 }

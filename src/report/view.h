@@ -1,5 +1,5 @@
 /* The data that all documents show: the run, and the stages of its analysis, without the only stage of an
- * empty trace. Built once per run and passed to every writer. */
+ * empty trace. */
 #ifndef REPORT_VIEW_H
 #define REPORT_VIEW_H
 
@@ -13,12 +13,12 @@
 
 struct view {
     const struct run_info *run;
-    const struct analysis *a; /* analysis of the trace; NULL: there is no trace */
+    const struct analysis *a; /* NULL: no trace */
     const struct analysis_stage **stages;
     size_t nstages;
 };
 
-/* Time, FLOPs and MFU of all sub-stages of prefill together, and of the rest of prefill; NaN: unknown. */
+/* Sub-stages of prefill together (the vision part), and the rest of prefill. NaN: unknown. */
 struct view_vision {
     size_t parts; /* sub-stages; 0: none */
     double ms, flops, mfu;
@@ -28,29 +28,29 @@ struct view_vision view_vision(const struct view *v);
 
 void view_init(struct view *v, const struct run_info *run);
 void view_free(struct view *v);
-/* Returns true if the stage gets its own sentence: it is at top level and has a time. */
+/* True for top-level stages with a time, without warm-up. */
 bool view_stage_has_sentence(const struct analysis_stage *s);
-/* Returns the source of its time_ms; never NULL. */
+/* Returns the source of time_ms; never NULL. */
 const char *view_time_source(const struct view *v, const struct analysis_stage *s);
-/* Returns the time of the representative (recorded) repeat; NaN: unknown. */
+/* Time of the recorded repeat; NaN: unknown. */
 double view_representative_ms(const struct analysis_stage *s);
-/* Returns " per step" if the saving is that of one of several steps of a stage, else "". */
+/* Returns " per step" if the saving is for one of several steps, else "". */
 const char *view_saving_unit(const struct analysis *a, const struct analysis_finding *f);
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
-bool view_unstable(const struct view *v);       /* returns true if a top-level stage has a CV above 5% */
-bool view_warns_unstable(const struct view *v); /* the same, but false if a problem already reports it */
-bool view_has_floors(const struct view *v);     /* true if the cost of some stage is known */
-size_t view_busy_devices(const struct view *v); /* number of devices that ran kernels */
-/* returns true if stages have times of timed repeats and busy times of a recorded run */
+bool view_unstable(const struct view *v);       /* a top-level stage with CV > 5% */
+bool view_warns_unstable(const struct view *v); /* false if a problem reports it */
+bool view_has_floors(const struct view *v);     /* a stage with known cost */
+size_t view_busy_devices(const struct view *v); /* devices with kernels */
+/* Stages have times of timed repeats and busy times of a recorded run. */
 bool view_two_runs(const struct view *v);
-bool view_on_cpu(const struct view *v); /* returns true if no kernel of the trace ran on a GPU */
-/* Returns the device of the run, else the first device of the trace; NULL: unknown. */
+bool view_on_cpu(const struct view *v); /* no kernel ran on GPUs */
+/* The device of the run, or the first device of the trace. NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);
 double view_peak_bytes(const struct view *v);
 const char *view_peak_source(const struct view *v);
-/* returns the MFU of prefill and decode together; NaN: unknown */
+/* prefill and decode together; NaN: unknown */
 double view_model_mfu(const struct view *v);
 double view_model_mbu(const struct view *v);
 

@@ -1,5 +1,5 @@
-/* Chooses the part of the timeline to draw, collects its slices track by track, and writes them as
- * columns. Start times are delta-encoded, so that a slice takes about a dozen bytes. */
+/* Chooses the part of the timeline to draw and writes its slices track by track. Start times are
+ * delta-encoded, so that a slice takes about a dozen bytes. */
 #include "report/window.h"
 
 #include <inttypes.h>
@@ -16,17 +16,17 @@
 #include "report/charts.h"
 #include "report/text.h"
 
-#define MAX_ROWS 14   /* rows per track; deeper slices are counted but not drawn */
-#define MAX_TRACKS 12 /* largest number of streams, and of threads, that are drawn */
+#define MAX_ROWS 14   /* per track; deeper slices are omitted */
+#define MAX_TRACKS 12 /* of streams, and of threads */
 #define MAX_NAME 120
-#define MAX_POINTS 2000 /* largest number of points per counter */
+#define MAX_POINTS 2000 /* points per counter */
 
 struct slice {
     uint64_t start_ns, end_ns;
     uint32_t name, owner, detail; /* INTERN_NONE: none */
     int category;                 /* -1: none */
-    uint64_t queued_ns;           /* time from the launch call to the start; 0: unknown */
-    int launch_track;             /* track of the launching thread; -1: not drawn */
+    uint64_t queued_ns;           /* from launch to start; 0: unknown */
+    int launch_track;             /* launching thread; -1: not drawn */
 };
 
 struct window {
@@ -42,7 +42,7 @@ struct window {
     } slices;
     struct strbuf tracks;
     size_t ntracks;
-    int *thread_track; /* [nthreads]: track of each thread; -1: none */
+    int *thread_track; /* [nthreads]; -1: none */
     bool whole, has_ops;
     const char *stage;
 };
@@ -74,7 +74,7 @@ static int id_or_none(uint32_t id) { return id == INTERN_NONE ? -1 : (int)id; }
 static int by_start(const void *a, const void *b) {
     const struct slice *x = a, *y = b;
     if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    /* longer slices come first, because they are the parents */
+    /* Parents first: they are longer. */
     return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
@@ -103,8 +103,7 @@ static void column(struct strbuf *out, const char *name, const struct slice *s, 
     strbuf_addch(out, ']');
 }
 
-/* Assigns each slice to the first free row, so that children are below their parents. UINT8_MAX: no row is
- * free. */
+/* Each slice gets the first free row, so that children are below their parents. UINT8_MAX: no row is free. */
 static void stack(struct window *w, uint8_t *row) {
     uint64_t free_at[MAX_ROWS] = { 0 };
     for (size_t i = 0; i < w->slices.n; i++) {
@@ -120,7 +119,7 @@ static void stack(struct window *w, uint8_t *row) {
     }
 }
 
-/* Writes the collected slices as one track and clears the collection. */
+/* Writes the collected slices as one track, then removes them. */
 static void flush_track(struct window *w, const char *label, const char *kind) {
     if (w->slices.n == 0) return;
     struct slice *s = w->slices.v;
@@ -181,8 +180,8 @@ static bool is_stage_range(const struct window *w, size_t i) {
     return o != ANALYSIS_NONE && w->a->occurrences[o].range == i;
 }
 
-/* Returns true for Python frames ("model.py(12): forward") if there are operators. Frames would move the
- * operators that they call a dozen rows down, so they are not drawn then. */
+/* Python frames ("model.py(12): forward") are not drawn if there are operators, because they would move the
+ * operators a dozen rows down. */
 static bool is_frame(const struct window *w, size_t i) {
     const char *name = timeline_text(w->tl, w->tl->ranges.name[i]);
     return w->tl->ranges.category[i] == TRACE_CATEGORY_USER && w->has_ops &&
@@ -215,7 +214,7 @@ static void thread_tracks(struct window *w) {
     free(t);
 }
 
-/* Returns the id of a text with the geometry and resources of a kernel, for the line below the timeline. */
+/* Text for the line below the timeline. */
 static uint32_t kernel_detail(struct window *w, const struct timeline_shape *s) {
     struct strbuf text = STRBUF_INIT;
     if (s->grid[0])
@@ -322,10 +321,10 @@ static void flush_counter(struct counter *c, const char *label, const char *unit
     *c = (struct counter){ .t = STRBUF_INIT, .v = STRBUF_INIT };
 }
 
-/* Readable name and unit of a metric. */
+/* Readable name and unit. */
 struct metric_words {
     const char *prefix, *label, *unit;
-    double scale, most; /* most: upper end of the axis; 0: the largest value */
+    double scale, most; /* upper end of the axis; 0: maximum */
 };
 
 static struct metric_words words_of(const char *name) {

@@ -7,8 +7,7 @@
 #define WINDOW_MAX_SLICES 100000
 #define WINDOW_SLIM_SLICES 5000
 
-/* Returns false if there is nothing to draw. The JSON must be escaped with html_script_json() inside a
- * <script>. */
+/* Returns false if there is nothing to draw. Inside a <script>, escape the JSON with html_script_json(). */
 bool window_json(const struct view *v, size_t max_slices, struct strbuf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes the report's files into a run folder. Each is written completely or not at all. */
+/* Writes the report's files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ static int write_charts(const char *dir, const struct view *v, struct err *err) 
     return rc;
 }
 
-/* Writes the files with numbers first, because they are the most important ones if the disk fills up. */
+/* Files with numbers are first, because they are the most important ones if the disk fills up. */
 int report_write_all(const char *dir, const struct view *v, struct err *err) {
     int rc = write_document(dir, "metrics.json", v, report_metrics_json, err);
     if (rc == 0) rc = write_document(dir, "findings.json", v, metrics_findings_json, err);
