@@ -69,7 +69,8 @@ static int by_start(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The hardware may deliver samples out of order. Called with the lock held, in the order of the images. */
+/* Sorts the samples of an image, because the hardware may deliver them out of order, and writes them. Called
+ * with the lock held, in the order of the images. */
 static void write_samples(struct evaluators *e, const struct image *image) {
     for (size_t i = 0; i < image->n; i++)
         e->out_of_order += image->samples[i].start_ns < (i ? image->samples[i - 1].start_ns : e->last_end_ns);

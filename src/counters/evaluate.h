@@ -60,7 +60,7 @@ struct evaluators {
 
 /* `e` must be zero except for the fields above `sampling`. */
 int evaluators_open(struct evaluators *e, const char *chip, const uint8_t *availability, struct err *err);
-/* Call this before sampling starts, while nothing is being evaluated. Empties the images. After a pause
+/* Call this before sampling starts, while nothing is being evaluated. Empties the images. If `paused` is set,
  * they are already empty, and the time of the pause does not count as missing samples. */
 int evaluators_reset(struct evaluators *e, void *sampling, bool paused, struct err *err);
 struct image *evaluators_take_empty(struct evaluators *e); /* returns NULL if evaluation failed; see e->err */

@@ -15,7 +15,8 @@ struct metrics {
     size_t config_bytes;
 };
 
-/* `availability` is CUPTI's counter availability image. Returns -1 if no metric can be sampled. */
+/* `availability` is CUPTI's counter availability image. Returns 0, or -1 if no metric can be sampled; see
+ * err. */
 int metrics_choose(const struct pm_api *api, const char *chip, const uint8_t *availability,
                    size_t max_metrics, struct metrics *m, struct err *err);
 void metrics_free(struct metrics *m);

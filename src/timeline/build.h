@@ -6,7 +6,7 @@
 #include "base/intern.h"
 #include "timeline/timeline.h"
 
-/* One column of a record kind. All columns of a kind grow and are reordered together. */
+/* Kept in the timeline; kept unless all its values are unknown; used only while building. */
 enum column_use { COLUMN_KEPT, COLUMN_OPTIONAL, COLUMN_BUILD_ONLY };
 struct column {
     const char *name;
@@ -42,8 +42,7 @@ struct build_segment {
 struct timeline_builder {
     struct timeline tl; /* filled by timeline_builder_finish; its `owner` points to this struct */
     struct intern *texts;
-    /* Numbers of shapes, lanes, threads, devices and metric sets by key. The number is the index in the
-     * vector below. */
+    /* Each maps a key to an index in the vector of the same table below. */
     struct intern *shape_ids, *lane_ids, *thread_ids, *device_ids, *set_ids;
 #define X(KIND, record, columns) struct record##_columns columns;
     TIMELINE_KINDS(X)
@@ -117,8 +116,8 @@ void build_renumber(struct timeline_builder *b, const char *name, const uint32_t
 /* Returns the order that sorts keys ascending; equal keys keep their order. NULL: the keys are already
  * sorted. */
 uint32_t *columns_order(const uint64_t *keys, size_t n);
-/* Sorts by a second, more significant key with the values 0 to nvalues - 1; records with equal values keep
- * the order `order` (NULL: their index). Takes ownership of `order`. */
+/* Returns the order by the more significant key `major`, whose values are 0 to nvalues - 1. Records with
+ * equal values keep the order `order` (NULL: their index). Takes ownership of `order`. */
 uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, size_t nvalues);
 
 /* builder.c */

@@ -23,8 +23,8 @@ struct comm_kernels {
     size_t n, cap;
 };
 
-/* Returns true if an identifier in the name has the word and, after it, "Kernel". Kernels of programs that
- * only have a parameter of NCCL, such as ncclDevComm, do not. */
+/* Returns true if an identifier in the name has the word and, after it, "Kernel". This excludes kernels that
+ * only have a parameter of NCCL, such as ncclDevComm. */
 static bool has_kernel_of(const char *name, const char *word) {
     static const char identifier[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
     for (const char *p = name; (p = strstr(p, word)); p++) {
@@ -91,7 +91,7 @@ static int by_time(const void *a, const void *b) {
 }
 #undef COMPARE
 
-/* A place in the kernels, which are in the given order. */
+/* Argument of is_before_key(). */
 struct place {
     const struct comm_kernels *kernels;
     const struct comm_kernel *key;
@@ -110,7 +110,7 @@ static size_t find_first(const struct comm_kernels *k, const struct comm_kernel 
     return bisect(0, k->n, is_before_key, &(struct place){ k, key, order });
 }
 
-/* A time, and the kernels that are compared with it. */
+/* Argument of starts_before(). */
 struct moment {
     const struct timeline_builder *b;
     uint64_t ns;

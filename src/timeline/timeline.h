@@ -1,5 +1,4 @@
-/* One or more traces as one timeline: sorted, linked, then const. It contains records and their relations;
- * analysis is done elsewhere.
+/* One or more traces as one timeline of sorted and linked records.
  *     struct timeline *tl = timeline_load(paths, n, &err);        -- NULL: no file could be read, see err
  *     for (size_t i = 0; i < tl->kernels.n; i++) use(tl->kernels.start_ns[i], ...);
  *     timeline_close(tl);
@@ -145,11 +144,9 @@ struct timeline_metric_set {
     C(uint32_t, process)                                 \
     C(uint8_t, kind)   /* enum trace_memory_kind */      \
     C(uint8_t, action) /* enum trace_memory_action */
-/* Collectives, sends and receives: one table for all sources (NCCL's profiler interface, PyTorch, names of
- * kernels and NVTX ranges). `v` is the record, with unknown values as in trace/format.h. Its texts are
- * timeline texts. Its start_ns and end_ns equal the columns. A collective without its own kernel times has
- * those of `kernel`. Rows of different ranks belong together if v.communicator, v.sequence and v.op are
- * equal; a send and its receive if v.communicator, v.sequence and the two ranks are equal. */
+/* Collectives, sends and receives from all sources: NCCL's profiler interface, PyTorch, names of kernels and
+ * NVTX ranges. `v` is the record, with unknown values as in trace/format.h. Its texts are timeline texts. A
+ * collective without its own kernel times has those of `kernel`. */
 #define TIMELINE_COLLECTIVE_COLUMNS(C, O, B)         \
     C(uint64_t, start_ns)                            \
     C(uint64_t, end_ns)                              \
@@ -189,7 +186,7 @@ TIMELINE_KINDS(X)
 #undef TIMELINE_DECLARE
 
 /* Two devices are the same if their uuids are equal or, without uuids, if host, rank, index and name are
- * equal. 0: unknown. */
+ * equal. Unknown members are 0. */
 struct timeline_device {
     uint32_t name, uuid;
     uint32_t index; /* its index in the first file that contains it */

@@ -28,8 +28,8 @@ static void gather(const struct trace_field *f, const uint8_t *records, size_t n
         for (size_t i = 0; i < n; i++, p += stride) v[i] = *(const uint64_t *)(const void *)p;
 }
 
-/* Subtracts the field before from each value (start from end), so that durations are stored. Differences wrap
- * around, so the decoder restores any pair of numbers exactly. */
+/* Subtracts the preceding field from each value (the start from the end), so that durations are stored.
+ * Differences wrap around, so the decoder restores any pair of numbers exactly. */
 static void subtract_before(const struct trace_field *before, const uint8_t *records, size_t n, size_t stride,
                             uint64_t *v) {
     const uint8_t *p = records + before->offset;

@@ -76,9 +76,9 @@ enum trace_field_type {
     X(KV_CACHE, "KV cache")            \
     X(ACTIVATIONS, "activations")      \
     X(WORKSPACE, "workspace")
-#define TRACE_MEMORY_ACTIONS(X)                                                  \
-    X(ALLOC, "alloc") /* `bytes` at `address` were allocated */                  \
-    X(FREE, "free")   /* `address` was freed; bytes 0: size of the allocation */ \
+#define TRACE_MEMORY_ACTIONS(X)                                   \
+    X(ALLOC, "alloc") /* `bytes` at `address` were allocated */   \
+    X(FREE, "free")   /* `address` was freed; `bytes` may be 0 */ \
     X(TOTAL, "total") /* this kind of memory has `bytes` in total from now on */
 /* Operations between ranks. trace_collective_op_of() finds the operation in the names of NCCL and PyTorch. */
 #define TRACE_COLLECTIVE_OPS(X)                                                 \
@@ -95,10 +95,10 @@ enum trace_field_type {
     X(RECV, "recv")                                                             \
     X(SEND_RECV, "send_recv") /* a kernel that does both, directions unknown */ \
     X(BARRIER, "barrier")
-#define TRACE_LOST_REASONS(X)                                                                \
-    X(MEMORY, "memory")       /* no memory in time, or a thread stopped inside the writer */ \
-    X(DISK, "disk")           /* disk full, size limit reached, or the write failed */       \
-    X(SOURCE, "source")       /* dropped before the writer received it (CUPTI's count) */    \
+#define TRACE_LOST_REASONS(X)                                                             \
+    X(MEMORY, "memory")       /* no memory left, or a lock of the writer was not free */  \
+    X(DISK, "disk")           /* disk full, size limit reached, or the write failed */    \
+    X(SOURCE, "source")       /* dropped before the writer received it (CUPTI's count) */ \
     X(UNTRUSTED, "untrusted") /* invalid times: end before start, 0, start before launch */
 /* X(ID, name, description) */
 #define TRACE_COPY_KINDS(X)                 \
@@ -326,7 +326,7 @@ enum trace_collective_flags {
     F(kind, STR, protocol, 23)  /* "SIMPLE" */
 /* An event of a Chrome trace as the file contained it, so that an export can write it again. Kept in addition
  * to the record that was made from it. In `args`, each `#` outside of quotes stands for the next of id0 to
- * id3, and `~` for `value`: without the numbers, most events have one of a few texts. */
+ * id3, and `~` for `value`. Without these numbers, most events share a few texts. */
 #define TRACE_SOURCE_EVENT_FIELDS(F, kind)                                                  \
     F(kind, TIME, start_ns, 1)                                                              \
     F(kind, U64, duration_ns, 2)                                                            \

@@ -7,8 +7,8 @@
 #include "base/util.h"
 #include "trace/layout.h"
 
-/* Has a fast path for varints of 1 to 3 bytes, which are the most common, while at least 16 bytes are
- * left. */
+/* The first loop is a fast path for varints of 1 to 3 bytes, which are the most common. It needs 16 readable
+ * bytes. */
 static bool get_varints(struct bytes *in, uint64_t *v, size_t n) {
     size_t i = 0;
     const uint8_t *p = in->p;
