@@ -11,8 +11,7 @@ struct amx_config {
 
 static _Thread_local bool amx_ready;
 
-/* Compiler barrier. Some compilers assume that tile instructions do not access memory. The compiler
- * must finish all stores before this point and must not move loads from after it to before it. */
+/* Compiler barrier. Some compilers assume that tile instructions do not access memory. */
 static inline void amx_memory(void) { __asm__ volatile("" ::: "memory"); }
 
 static void amx_begin(void) {

@@ -41,8 +41,8 @@ static bool has_amx(void) {
 static bool has_amx(void) { return false; }
 #endif
 
-/* Intel CPUs multiply as many floats as bf16 numbers per cycle, and rounding to bf16 costs extra time:
- * prefill was 25% slower. On these CPUs, only AMX makes bf16 faster. */
+/* On Intel CPUs, AVX-512 multiplies as many floats as bf16 numbers per cycle, and rounding to bf16 costs
+ * extra time: prefill was 25% slower. There, only AMX makes bf16 faster. */
 static bool prefers_avx512bf16(void) { return has_avx512bf16() && __builtin_cpu_is("amd"); }
 #endif
 static bool always(void) { return true; }

@@ -1,5 +1,5 @@
 /* The inner loops, one table per instruction set, all compiled from kernels_impl.h. src/engine/cpu builds
- * the operators from these loops and divides the work among threads. */
+ * the operators from them. */
 #ifndef ENGINE_COMPUTE_KERNELS_H
 #define ENGINE_COMPUTE_KERNELS_H
 

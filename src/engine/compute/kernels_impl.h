@@ -1,7 +1,7 @@
-/* The source of every kernel table: vectors of LANES floats with the compilers' vector extensions, so that
- * all instruction sets use one source. Included by each kernels_<isa>.c, which defines KERNELS_NAME, LANES
- * and MR. The Makefile allows the contraction of a*b+c. A tile is MR x 2 LANES. Its 2 MR accumulators (12 of
- * 16 registers, or 24 of 32) leave registers for two loads and a broadcast. */
+/* The source of all kernel tables, written with the compilers' vector extensions. Each kernels_<isa>.c
+ * defines KERNELS_NAME, LANES (floats per vector) and MR and includes this file. A tile is MR x 2 LANES.
+ * Its 2 MR accumulators (12 of 16 registers, or 24 of 32) leave registers for two loads and a broadcast.
+ * The Makefile allows the contraction of a*b+c. */
 #include "engine/compute/kernels.h"
 
 #include <math.h>
@@ -164,18 +164,17 @@ static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     memcpy(out + i, wide, (n - i) * 4);
 }
 
-/* Prefetches the weights AHEAD bytes after p, for one step of `bytes` bytes. Prefetching after the end of the
- * weights is harmless. */
+/* Prefetches `bytes` bytes of weights, AHEAD bytes after p. Prefetching beyond the end of the weights is
+ * harmless. */
 enum { AHEAD = 512 };
 static inline void prefetch_weights(const void *p, int bytes) {
     const char *at = (const char *)p + AHEAD;
     UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 0);
 }
 
-/* LOAD is constant in each expansion, so the type is selected outside of the loop. With one right-hand side,
- * name_streams() reads four rows at a time that are far apart: a core reads several streams faster than one.
- * Decode was 9% (bf16) to 30% (f32, f16) faster on an AMD EPYC than with one row at a time. Two to four
- * right-hand sides share one read of the weights. */
+/* Dot products with weights of one type. With one right-hand side, name_streams() reads four rows at a
+ * time that are far apart, because a core reads several streams faster than one: decode was 9% (bf16) to
+ * 30% (f32, f16) faster on an AMD EPYC. Two to four right-hand sides share one read of the weights. */
 enum { STREAMS = 4 };
 #define DEFINE_DOTS(name, type, LOAD, TYPE)                                                             \
     static float name##_1(const type *w, const float *x, int n) {                                       \
@@ -273,8 +272,8 @@ static void k_dots(const void *w, enum dtype t, int rows, int cols, const float 
         dots_f16(w, rows, cols, x, ldx, m, y, ldy);
 }
 
-/* One step of k_values: `vectors` vectors of columns for m rows of scores. The sums stay in registers. While
- * a row of values is used, the same part of the row NEXT_VALUES rows later is prefetched. */
+/* Columns are processed in steps of `vectors` vectors, whose sums stay in registers. While a row of values
+ * is used, the same part of the row NEXT_VALUES rows later is prefetched. */
 enum { NEXT_VALUES = 32 };
 #define DEFINE_VALUES(name, type, LOAD, TYPE)                                                        \
     static inline __attribute__((always_inline)) void name##_step(                                   \

@@ -271,8 +271,8 @@ static inline void block_scales(const uint8_t *b, __m256 *scale, __m256 *offset)
     *scale = _mm256_mul_ps(_mm256_set1_ps(half_at(b)), block_floats((s & 0x3f3f3f3f) | s_high << 32));
     *offset = _mm256_mul_ps(_mm256_set1_ps(-half_at(b + 2)), block_floats((m & 0x3f3f3f3f) | m_high << 32));
 }
-/* Returns one sum per group of activations: the stored sums of the group's two halves, each multiplied by its
- * weight. */
+/* Returns one number per group of activations: the stored sums of its two halves, multiplied by `weights`
+ * and added. */
 static inline __m256 block_sums(const int16_t *sums, __m256i weights) {
     __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)sums);
     return _mm256_cvtepi32_ps(_mm256_madd_epi16(v, weights));

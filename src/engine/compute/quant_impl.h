@@ -3,12 +3,12 @@
  * stored integers.
  *     Q8_0   d, q[32] signed                                   d q
  *     Q4_0   d, 16 bytes: low nibbles 0..15, high 16..31       d (q - 8)
- *     Q4_1   d, m, the same                                    d q + m
+ *     Q4_1   d, m, nibbles as Q4_0                             d q + m
  *     Q5_0   d, 32 high bits, nibbles as Q4_0                  d (q - 16)
- *     Q5_1   d, m, 32 high bits, nibbles                       d q + m
+ *     Q5_1   d, m, 32 high bits, nibbles as Q4_0               d q + m
  *     MXFP4  exponent e, nibbles as Q4_0 of values in fp4      2^(e - 127) fp4(q)
  *     Q4_K   d, m, 12 bytes of 8 6-bit scales and minima, 8 groups of 32 nibbles   d s q - m t
- *     Q5_K   the same with 32 bytes of high bits
+ *     Q5_K   as Q4_K, with 32 bytes of high bits
  *     Q6_K   low nibbles [128], high 2 bits [64], scales[16] signed, d             d s (q - 32) */
 
 static inline float half_at(const uint8_t *p) {

@@ -7,8 +7,7 @@
 #define ENGINE_COMPUTE_THREADS_H
 
 struct threads;
-/* `worker` is 0 .. threads_count() - 1 and identifies the thread; used as an index into per-thread scratch
- * memory. */
+/* `worker` (0 .. threads_count() - 1) identifies the thread, for example as an index into scratch memory. */
 typedef void threads_fn(void *job, int task, int worker);
 
 struct threads *threads_open(int count);

@@ -1,13 +1,13 @@
-/* Attention of one query (decoding), and of image encoders with a fused projection or with relative
- * positions, which need the scores of all keys at once. Prompts use attention_blocks.c. The queries of image
- * encoders are processed in tiles of nr queries. The queries of a tile are the vector lanes, so that the
- * softmax over keys needs no sums across lanes. Each thread keeps the scores of one tile only, [keys][nr]. */
+/* Attention of one query (decoding), and of the tiles of nr queries in image encoders, which need the
+ * scores of all keys at once. Prompts use attention_blocks.c. The queries of a tile are the vector lanes,
+ * so that the softmax over keys needs no sums across lanes. Each thread keeps the scores of one tile,
+ * [keys][nr]. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/cpu/internal.h"
 
-/* keys per step, so that their values fit in the second-level and in the first-level cache */
+/* keys per step: their values fit in the L2 cache (KEY_BLOCK) or in the L1 cache (VALUE_BLOCK) */
 enum { KEY_BLOCK = 256, VALUE_BLOCK = 64 };
 
 /* One head of one sequence. */
@@ -32,8 +32,8 @@ static size_t tile_floats(const struct kernels *k, const struct head *h) {
     return nr * rows + lanes * round_up(h->dim_v, k->nr) + nr;
 }
 
-/* bias[i][lane] = q[lane] . table[at(lane) - i + side - 1], i < side. Multiplies all rows of the table
- * with all lanes, then selects the part for each lane. `at` is the query's row or column on the grid. */
+/* bias[i][lane] = q[lane] . table[at(lane) - i + side - 1] for i < side. at(lane) is the query's row or
+ * column on the grid. */
 static void rel_bias(const struct head *h, const float *table, const float *q, int q0, int lanes, bool row,
                      float *product, float *bias) {
     const struct kernels *k = h->k;
@@ -65,8 +65,7 @@ static void compute_scores(const struct head *h, const float *q, int k0, int key
                 k->nr, s + (ptrdiff_t)i * k->nr, k->nr, false);
 }
 
-/* o[lane][dim_v] = sum_key s[key][lane] v[key]. The columns after the last full nr are computed one by
- * one. */
+/* o[lane][dim_v] = sum_key s[key][lane] v[key]. The last dim_v % nr columns are computed one by one. */
 static void sum_values(const struct head *h, const float *s, int k0, int keys, int lanes, float *o,
                        ptrdiff_t ldo) {
     const struct kernels *k = h->k;
@@ -116,8 +115,8 @@ static void head_tile(const struct head *h, int q0, float *own) {
         for (int d = 0; d < h->dim_v; d++) h->out[(q0 + l) * h->out_row + d] = o[l * ldo + d] * inv[l];
 }
 
-/* ---- one query. All heads that share a key-value head are computed together, so that its keys and values
- * are read only once, in the type of the cache. Scores are [head][keys], or [head][keys + 1] with sinks. */
+/* ---- one query. Heads that share a key-value head are computed together, so that its keys and values are
+ * read only once. Scores are [head][keys], or [head][keys + 1] with sinks. */
 struct group {
     const struct kernels *k;
     int heads, dim_k, dim_v, first, keys; /* keys [first, first + keys) */
@@ -151,7 +150,7 @@ static void run_group(const struct group *g, float *own) {
                 MIN(4, g->heads - h), own + (ptrdiff_t)h * g->row, g->row);
     for (int h = 0; h < g->heads; h++) group_softmax(g, own + (ptrdiff_t)h * g->row, h);
     memset(g->out, 0, sizeof(float) * (size_t)g->heads * (size_t)g->dim_v);
-    /* a block stays in the cache while all of its columns are summed */
+    /* a block of values stays in the cache while all heads use it */
     for (int b = 0; b < g->keys; b += VALUE_BLOCK)
         for (int h = 0; h < g->heads; h += 4)
             k->values(g->out + (ptrdiff_t)h * g->dim_v, g->dim_v, own + (ptrdiff_t)h * g->row + b, g->row,

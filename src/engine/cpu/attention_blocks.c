@@ -1,8 +1,7 @@
-/* Attention of many queries in blocks of keys. A task computes some tiles of nr queries, for all heads that
- * share keys and values. It reads each block of keys and values once and keeps, for every tile, the largest
- * score, the sum of the exponentials and the weighted sum of the values so far. When the largest score
- * grows, both sums are multiplied by a correction. So the scratch memory does not grow with the number of
- * keys, and a block stays in the second-level cache while all tiles use it. */
+/* Attention of many queries in blocks of keys. A task computes some tiles of nr queries for heads that
+ * share keys and values. Each tile keeps the largest score, the sum of the exponentials and the weighted
+ * sum of the values so far. Both sums are rescaled when the largest score grows. So the scratch memory
+ * does not grow with the number of keys, and a block of keys stays in the L2 cache while all tiles use it. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@ struct blocks_job {
     struct layout at;
     int heads;        /* per task: a divisor of the heads that share keys */
     int tiles;        /* of queries, per task and head */
-    int spans, count; /* spans of tiles in all queries, and number of tasks */
+    int spans, count; /* spans: groups of `tiles` tiles in all queries; count: number of tasks */
 };
 
 /* One tile of a task. */
@@ -100,7 +99,7 @@ static void mask_block(const struct attention *a, int nr, const struct tile *t, 
     }
 }
 
-/* Includes `keys` scores in a tile: s becomes their exponentials. */
+/* Adds `keys` scores to the state of a tile. s becomes their exponentials. */
 static void update_tile(const struct kernels *k, const struct tile *t, float *s, int keys, size_t rows) {
     float factor[64]; /* nr is at most 32 */
     k->softmax_block(s, keys, t->max, t->total, factor);
@@ -141,8 +140,8 @@ static void finish_tile(const struct blocks_job *j, const struct tile *t, float 
               a->dim_v, NULL, false);
 }
 
-/* Returns the keys [first, first + n) and their values. If they are not floats, they are converted into
- * `own`. */
+/* Returns the keys [first, first + n) and their values, converted to floats in `own` if they have another
+ * type. */
 static struct block load_block(const struct blocks_job *j, int kv, int first, int n, float *own) {
     const struct attention *a = j->a;
     size_t size = dtype_bytes(a->kv);

@@ -1,6 +1,5 @@
 /* The backend for the CPU, which is the reference for other backends. Tensors are host memory, and weights
- * are used in place. Most operators divide their work among the threads. Scratch memory grows to the size
- * that the largest call needs and stays allocated, so repeating a call allocates no scratch memory. */
+ * are used in place. Scratch memory grows to the size of the largest call and stays allocated. */
 #ifndef ENGINE_CPU_CPU_H
 #define ENGINE_CPU_CPU_H
 

@@ -30,7 +30,7 @@ void cpu_widen(const struct cpu *c, const struct matrix *w, size_t row, size_t c
     for (size_t i = 0; i < n; i++) out[i] *= scales[(column + i) / across];
 }
 
-/* Computes products with rows that have separate scales, one partial sum per block of columns. */
+/* Multiplies rows that have separate scales: one partial sum per block of scale_cols columns. */
 static void scaled_dots(const struct cpu *c, const struct matrix *w, size_t row, int rows, const float *x,
                         ptrdiff_t ldx, int m, float *y, ptrdiff_t ldy) {
     float part[4];

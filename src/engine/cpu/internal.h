@@ -48,8 +48,7 @@ void cpu_widen(const struct cpu *c, const struct matrix *w, size_t row, size_t c
 /* Rounds m rows of x, ldx apart, to 8 bits. cols is a multiple of 32. The result is valid until the next
  * call. */
 struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, int cols);
-/* Activations of a product, as floats and also rounded to 8 bits (q8). q8.q NULL: not rounded, so that floats
- * are multiplied. */
+/* Activations of a product as floats, and rounded to 8 bits in q8. q8.q NULL: not rounded. */
 struct few_rows {
     const float *x;
     ptrdiff_t ldx;

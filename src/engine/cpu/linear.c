@@ -4,9 +4,8 @@
 
 #include "engine/cpu/internal.h"
 
-/* Block sizes of large products. Panels and blocks are in bytes, so that the sizes apply to tiles of any
- * width. The columns of a panel stay in the first-level cache while the weights of a block are read. The
- * weights of a task and the sums of its PART_TOKENS tokens stay in the second-level cache. All features of
+/* Block sizes of large products. A panel's columns stay in the L1 cache while the weights of a block are
+ * read. The weights of a task and the sums of its PART_TOKENS tokens stay in the L2 cache. All features of
  * these tokens are computed before the next tokens, so that the tokens stay in the last-level cache. */
 enum { BLOCK_NUMBERS = 256 }; /* the largest block of a quantised type */
 enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
@@ -64,11 +63,10 @@ static void run_few(struct cpu *c, struct few_job *j) {
     threads_run(c->threads, few_task, j, parts_tasks(&j->parts));
 }
 
-/* ---- many rows: x is packed into panels of nr tokens, [in][nr] each. A task takes a block of output
- * features, converts their weights to float once and multiplies them with every panel. Tokens are the
- * vector lanes, so weights are only broadcast and need no transposition. If the kernels use bf16
- * instructions and uses_pairs() allows it, weights and activations are pairs of bf16 numbers instead: panels
- * are [in / 2][nr] words, and "columns" below means these words. Exact products always use floats. */
+/* ---- many rows. x is packed into panels of nr tokens, [in][nr] each. A task converts the weights of a
+ * block of output features to float once and multiplies them with its panels. Tokens are the vector lanes,
+ * so weights are only broadcast. If uses_pairs() is true, weights and activations are pairs of bf16
+ * numbers: panels are [in / 2][nr] words, and "columns" below means these words. */
 struct gemm_job {
     const struct cpu *c;
     const struct linear *l;
@@ -77,7 +75,7 @@ struct gemm_job {
     ptrdiff_t ldx, ldy;
     int m, npanels;
     int block, nblocks; /* features per block, and number of blocks */
-    int split, part;    /* number of parts of the panels, and panels in the largest part */
+    int split, part;    /* number of parts of the panels; panels in the largest part */
     int columns;        /* per step */
     bool pairs;         /* columns are pairs of bf16 numbers */
     int in, mr;         /* number of columns; rows of a tile */
@@ -155,8 +153,8 @@ static void gemm_panel(const struct gemm_job *j, const float *wide, int features
     }
 }
 
-/* Prefetches a part of the weights that the task converts next: the next columns of its block, or the first
- * columns of the block that this thread probably gets next. The rows are too short for the CPU's own
+/* Prefetches a part of the weights that are converted next: the next columns of the block, or the first
+ * columns of the block that this thread probably gets next. The rows are too short for the hardware
  * prefetchers. The calls for all panels together prefetch the whole block. */
 static void prefetch_next_block(const struct gemm_job *j, int f0, int features, int column, int part,
                                 int parts) {

@@ -1,5 +1,5 @@
-/* Attention, and the projections of latent attention. flash.cu (tensor cores) computes attention if the
- * queries are 16-bit numbers, or if has_flash() is true; otherwise attention.cu does, in float arithmetic. */
+/* Attention, and the projections of latent attention. Attention runs on tensor cores (flash.cu) where
+ * these support it, otherwise in float arithmetic (attention.cu). */
 #include <math.h>
 
 #include "base/util.h"
@@ -11,7 +11,7 @@ static bool has_flash(const struct cuda *c, int dim_k, int dim_v, int nq) {
 }
 
 enum { FLASH_MOST_SIDE = 80, QUERIES = 64 };
-/* Kernels with SAM's bias. For each kernel: the largest side of the grid, and the keys per tile. */
+/* Kernels with SAM's relative position bias: largest side of the grid, keys per tile. */
 static const struct {
     int side, keys;
     enum kernel_id kernel;
@@ -28,7 +28,7 @@ static void run_flash(struct cuda *c, const struct flash_args *a, int dim, int b
         if (a->side > flash_grids[i].side) continue;
         kernel = flash_grids[i].kernel;
         keys = flash_grids[i].keys;
-        floats = QUERIES * ((2 * a->side - 1 + 15) / 16 * 16 + 1); /* products of queries with a table */
+        floats = QUERIES * ((2 * a->side - 1 + 15) / 16 * 16 + 1); /* `products` in flash.cu */
         break;
     }
     unsigned shared = (unsigned)((QUERIES + 4 * keys) * dim * 2 + floats * 4 + 1024);

@@ -1,9 +1,9 @@
-/* Attention: softmax(scale q k^T + bias) v, in float arithmetic, for values of up to 1024 numbers. One or
- * eight warps compute one query of one head. flash.cu has the kernels for tensor cores. */
+/* Attention: softmax(scale q k^T + bias) v, in float arithmetic, for value vectors of up to 1024 numbers.
+ * One or eight warps compute one query of one head. flash.cu has the kernels for tensor cores. */
 #include "common.cuh"
 #include "kernel_args.h"
 
-enum { MOST_PER_LANE = 32 }; /* numbers of a value per lane, so dim_v is at most 1024 */
+enum { MOST_PER_LANE = 32 }; /* numbers per lane: a value vector has at most 32 * 32 numbers */
 
 __device__ __forceinline__ float dot_any(const float *q, const float *k, int n) {
     float s = 0;

@@ -1,5 +1,5 @@
-/* The CUDA backend: its device and tensors, and the table of its operators. Operators are launches on one
- * stream, in order (products.c, attention.c, rows.c, experts.c, decode.c). */
+/* The CUDA backend: device, tensors, and the table of operators. The operators launch kernels on one
+ * stream (products.c, attention.c, rows.c, experts.c, decode.c). */
 #include "engine/cuda/calls.h"
 
 #include <stdlib.h>
@@ -162,7 +162,7 @@ static void tensor_download(void *context, float *to, struct view from, size_t n
     cuda_copy_out(context, to, view_pointer(from), n * sizeof *to);
 }
 
-/* ---- pinned host memory. Freed blocks are kept for reuse, because allocating pinned memory takes long. */
+/* ---- pinned host memory. Freed blocks are kept for reuse, because allocating pinned memory is slow. */
 static void *host_alloc(void *context, size_t bytes) {
     struct cuda *c = context;
     struct host_block fresh = { .bytes = bytes, .used = true };

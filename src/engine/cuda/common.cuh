@@ -1,5 +1,4 @@
-/* Shared by the kernels: number types, loads of eight numbers, sums and maxima over a warp, sums over a
- * block, dependent launches. */
+/* Helpers of the kernels: number types, loads of eight numbers, reductions, dependent launches. */
 #ifndef ENGINE_CUDA_COMMON_CUH
 #define ENGINE_CUDA_COMMON_CUH
 
@@ -37,7 +36,7 @@ template <> struct eight<float> {
     float4 a, b;
 };
 
-/* Loads 16 bytes without storing them in the first-level cache: a kernel reads each weight only once. */
+/* Loads 16 bytes without storing them in the L1 cache: a kernel reads each weight only once. */
 __device__ __forceinline__ uint4 load_stream(const void *p) {
     uint4 v;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -125,8 +124,7 @@ __device__ __forceinline__ float block_sum(float v, float *room) {
 
 __device__ __forceinline__ float silu(float v) { return __fdividef(v, 1.0f + __expf(-v)); }
 
-/* ---- programmatic dependent launch. Only kernels compiled for Hopper use it; memory.c checks whether
- * these were loaded (cuda.hopper). */
+/* ---- programmatic dependent launch. These functions do nothing on GPUs before Hopper. */
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,6 +1,6 @@
 /* The backend for NVIDIA GPUs. nvcc compiles the kernels at build time: machine code for Hopper, PTX for
- * all GPUs since Ampere. They are embedded in the program and loaded with the driver library, which is
- * found at run time. */
+ * all GPUs since Ampere. The kernels are embedded in the program and loaded through the driver library,
+ * which is opened at run time. */
 #ifndef ENGINE_CUDA_CUDA_H
 #define ENGINE_CUDA_CUDA_H
 

@@ -1,7 +1,7 @@
-/* A decoding step as one CUDA graph: the kernels of decode.cu and decode_attention.cu, captured when a model
- * is loaded or its cache is allocated again. The token, its position and the rules for the next token are in
- * device memory. Therefore the same graph runs every step, and the host can submit steps before it has the
- * tokens. Where the persistent kernel (persistent.h) supports the model, it runs the steps instead. */
+/* A decoding step as one CUDA graph of the kernels in decode.cu and decode_attention.cu. The token, its
+ * position and the rules for the next token are in device memory. Therefore the same graph runs every
+ * step, and the host can submit steps before it has their tokens. The persistent kernel (persistent.h)
+ * replaces the graph if it supports the model and the request. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +32,10 @@ struct cuda_decode {
     int experts;       /* largest number of experts in a layer */
     int *sequence, *ban_list;
     unsigned *ban_bits;
-    /* [layers * 5 + 2]: when each kernel had its inputs, and the end of the step; NULL: not measured */
+    /* [layers * 5 + 2]: GPU time when each kernel had its inputs, then the end of the step; NULL: not
+     * measured */
     unsigned long long *stamps;
-    /* tokens of the request in host memory, and their address on the device; -1: not ready yet */
+    /* tokens of the request, -1: not ready yet; host and device address of the same memory */
     int *out, *out_device;
     struct cuda_persistent *persistent; /* NULL: steps run as graphs */
     bool resident;                      /* the steps of this request run in the persistent kernel */
@@ -113,8 +114,8 @@ static unsigned vector_bytes(int n8, int piece) {
     int step = piece * 32;
     return (unsigned)((n8 + step - 1) / step * step * 32);
 }
-/* Returns the number of blocks for `items` items, one item per block and round: at most two blocks per
- * multiprocessor, and about the same number of rounds in all blocks. */
+/* Returns the number of blocks for `items` items: at most two per multiprocessor, with about the same
+ * number of items per block. */
 static size_t even_grid(const struct cuda *c, int items) {
     int most = 2 * c->sms, rounds = (items + most - 1) / most;
     return (size_t)((items + rounds - 1) / rounds);
@@ -340,8 +341,7 @@ static void capture(struct cuda_decode *d) {
     free(pointers);
 }
 
-/* Prints the time per kind of kernel in the last step. A kernel's time is from its stamp to the stamp of
- * the next kernel. */
+/* Prints the time per kind of kernel in the last step. A kernel ends at the stamp of the next kernel. */
 static void print_stamps(const struct cuda_decode *d) {
     static const char *const names[] = { "rows", "attention", "out", "up", "down", "head" };
     size_t n = (size_t)d->plan.layers * 5 + 2;
@@ -424,7 +424,8 @@ static void decode_begin(void *decode, const struct decode_start *s) {
         rules.allow[rules.nallow++] = (int)s->allow[i];
     if (d->c->failed || !cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "a kernel")) return;
     d->taken = 0;
-    /* The n-gram rule of the persistent kernel was not run on a GPU yet, so "auto" takes the graph for it. */
+    /* The persistent kernel's n-gram rule is not tested on a GPU yet. Therefore "auto" uses the graph for
+     * it. */
     d->resident = d->persistent && (!s->no_repeat || d->plan.path == DECODE_PERSISTENT);
     if (d->persistent) cuda_persistent_stop(d->persistent, false);
     memset(d->out, 0xff, ((size_t)d->plan.max_context + 2) * sizeof *d->out);

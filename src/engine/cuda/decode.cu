@@ -1,34 +1,34 @@
 /* One decoding step, batch 1: five kernels per layer and one for the head.
- *     rows       [q; k; v] of the norm of x; in the first layer also the embedding and the banned ids
- *     attention  norms and rotation of q and k, the new key and value into the cache, split over the keys
- *     out        x += o(sum of the splits), and the router's sums
+ *     rows       q, k and v; in the first layer also the embedding and the banned ids
+ *     attention  in decode_attention.cu
+ *     out        output projection, and the router's logits
  *     up         chooses the experts; silu(gate) up
  *     down       x += down
- *     head       logits, the next token
+ *     head       logits, next token
  * With programmatic dependent launch, a kernel reads its first weights before it waits for the previous
- * kernel. It may also read the results of the kernel before the previous one, because each kernel lets the
- * next one start only after its own wait. Results of other blocks bypass the first-level cache (__ldcg).
- * Sums have a fixed order or are sums of integers, so the same input gives the same bits. */
+ * kernel. Before this wait, it may also read results of the kernel before the previous one, because each
+ * kernel lets the next one start only after its own wait. Sums have a fixed order or are sums of integers,
+ * so the same input gives the same bits. */
 #include "common.cuh"
 #include "kernel_args.h"
 
 enum { THREADS = 256, WARPS = 8 };
 
-/* Writes the time at which a kernel has its inputs, for measurements. */
+/* Writes the GPU time at which a kernel has its inputs. */
 __device__ __forceinline__ void stamp(u64 *to) {
     if (to && blockIdx.x == 0 && threadIdx.x == 0) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(*to));
 }
 extern __shared__ __align__(16) float shared[];
 
-/* Returns the place of element i of a vector in shared memory, which is padded with zeros. The first four
- * numbers of each group of eight are in the first half, so that 16-byte reads of neighbouring lanes have
- * no bank conflicts. `groups`: number of groups of eight, with padding. */
+/* Returns the index of element i of a vector in shared memory. The first four numbers of each group of
+ * eight are in the first half, so that 16-byte reads of neighbouring lanes have no bank conflicts.
+ * `groups`: number of groups of eight, with padding. */
 __device__ __forceinline__ int place(int i, int groups) {
     return (i & 4 ? groups * 4 : 0) + (i >> 3) * 4 + (i & 3);
 }
 template <int C> __device__ __forceinline__ int groups_of(int n8) { return (n8 + C * 32 - 1) / (C * 32) * C * 32; }
 
-/* A chunk of R rows of weights in registers: each lane has C groups of eight numbers per row. */
+/* R rows of weights in registers: each lane holds C groups of eight numbers per row. */
 template <class T, int R, int C> struct piece {
     eight<T> w[R][C];
     __device__ __forceinline__ void load(const T *const (&row)[R], int chunk, int lane, int n8) {
@@ -50,8 +50,8 @@ template <class T, int R, int C> struct piece {
     }
 };
 
-/* Reads the units of a warp (a unit is R rows of n8 * 8 weights), with two pieces in flight, and multiplies
- * them with a vector. */
+/* Multiplies the weights of a warp with a vector, with two pieces in flight. A unit is R rows of n8 * 8
+ * weights. */
 template <class T, int R, int C> struct stream {
     piece<T, R, C> a, b;
     int unit, chunk, units, step, chunks, n8, lane; /* unit, chunk: the next load */
@@ -91,7 +91,7 @@ template <class T, int R, int C> struct stream {
     }
 };
 
-enum { ROUNDS = 4 }; /* loads in flight per thread and vector that is copied to shared memory */
+enum { ROUNDS = 4 }; /* loads in flight per thread */
 
 /* Writes x times the norm's weights to shared memory and returns 1 / sqrt(mean(x^2) + eps). `room`: one
  * float per warp. `between` runs before the barrier. */
@@ -262,7 +262,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     }
     __syncthreads();
     bool again = false;
-    /* all warps of a block iterate together */
+    /* all warps stay in the loop because of its barriers */
     for (int u = first; u - warp < a.rows; u += gridDim.x * WARPS) {
         float sum[1] = { 0 }, before = s.lane == 0 && u < a.rows ? __ldcg(a.x + u) : 0.0f;
         int chunks = s.chunks;
@@ -304,8 +304,8 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
 /* ---- experts */
 enum { FEW_EXPERTS = 128, PER_LANE = FEW_EXPERTS / 32 };
 
-/* The router's logits of a layer before the division by the root mean square of its input, distributed over
- * the lanes of a warp: in registers for the first FEW_EXPERTS experts, in memory for the rest. */
+/* Router logits of a layer, not yet divided by the root mean square of the router's input. The lanes of a
+ * warp hold those of the first FEW_EXPERTS experts in registers and read the others from memory. */
 struct router_logits {
     const long long *from;
     int n, lane;
@@ -338,7 +338,7 @@ __device__ __forceinline__ unsigned ordered(float v) { /* maps floats to integer
 /* Chooses the k experts with the largest logits; if logits are equal, the lower number comes first. Writes
  * their numbers to chosen[] and their logits to value[]. Returns the largest logit. */
 __device__ __forceinline__ float choose_experts(const router_logits &l, int k, int *chosen, float *value) {
-    unsigned key[PER_LANE], last = ~0u; /* key: experts in registers; 0: already chosen, or no expert */
+    unsigned key[PER_LANE], last = ~0u; /* key: ordered(logit); 0: already chosen, or no expert */
     int last_expert = -1;
     float most = -INFINITY;
 #pragma unroll
@@ -349,7 +349,7 @@ __device__ __forceinline__ float choose_experts(const router_logits &l, int k, i
 #pragma unroll
         for (int i = PER_LANE - 1; i >= 0; i--)
             if (key[i] && key[i] >= best) best = key[i], expert = l.lane + i * 32;
-        /* not chosen yet: ordered after the last chosen one */
+        /* skips the experts that were already chosen */
         for (int e = l.lane + FEW_EXPERTS; e < l.n; e += 32) {
             unsigned u = ordered(router_logits::number(__ldcg(l.from + e)));
             if ((u < last || (u == last && e > last_expert)) && u > best) best = u, expert = e;
@@ -379,8 +379,8 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     unsigned magic = 0xffffffffu / a.inner + 1; /* __umulhi(u, magic) is u / inner for u below 2^16 */
     bool small = units < 1 << 16;
     int first = blockIdx.x + gridDim.x * (threadIdx.x / 32); /* neighbouring rows in different blocks */
-    /* The parts of the shared expert come first, because they do not depend on the choice. A dense layer
-     * is treated as one such part. */
+    /* The shared expert comes first, because it does not depend on the routing. A dense layer is treated
+     * like a shared expert. */
     auto row_of = [&](int u, const T *(&row)[2]) {
         if (u < early) {
             row[0] = shared_gate + (size_t)u * a.hidden;
@@ -433,7 +433,7 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
     __shared__ const T *base[MOST_CHOSEN + 64];
     int slots = a.k + a.shared, n8 = slots * (a.inner / 8), inner8 = a.inner / 8, groups = groups_of<C>(n8);
     int lane = threadIdx.x % 32, first = blockIdx.x * WARPS + threadIdx.x / 32;
-    if (a.experts) { /* x and logits are results of the kernel before the previous one */
+    if (a.experts) { /* no wait needed: x and logits are results of the kernel before the previous one */
         float sum = 0;
         for (int i = threadIdx.x; i < a.hidden; i += THREADS) sum += __ldcg(a.x + i) * __ldcg(a.x + i);
         sum = warp_sum(sum);

@@ -1,6 +1,6 @@
 /* Attention of a decoding step (decode.cu): applies norms and rotation to the new query and key, stores
  * key and value in the cache, then computes attention with the keys split over blocks. On Hopper, eight
- * blocks add their sums through shared memory, so that the next kernel reads an eighth of them. */
+ * blocks add their sums through shared memory, so that the next kernel reads one eighth of the sums. */
 #include "common.cuh"
 #include "kernel_args.h"
 
@@ -19,13 +19,12 @@ __device__ __forceinline__ void cluster_barrier() {
 }
 #endif
 
-/* Data for the new queries and key in shared memory: the rotation of their position and the weights of their
- * norms. */
+/* In shared memory: the rotation of the new position, and the weights of the norms. */
 template <int D> struct head_tables {
     float cosine[D / 2], sine[D / 2], q_norm[D], k_norm[D];
 };
 
-/* One warp processes a head of D numbers: norm if there is one, rotation, then `scale`. */
+/* One warp applies the norm (if there is one), the rotation and `scale` to a head of D numbers. */
 template <int D>
 __device__ __forceinline__ void prepare_head(const decode_attention_args &a, const head_tables<D> &t, const float *from,
                                              const float *norm, float scale, float *to) {
@@ -102,7 +101,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
                 if (split == a.splits - 1 && g0 == 0) keys[(size_t)position * D + d] = r;
             }
         }
-        /* starts with the last warps, which have no query head */
+        /* in reverse order, because the first warps have the query heads */
         for (int i = THREADS - 1 - threadIdx.x; i < D; i += THREADS) {
             T r = from_float<T>(__ldcg(a.qkv + (size_t)(a.heads + a.kv_heads + head) * D + i));
             fresh[1][i] = to_float(r);
@@ -199,7 +198,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             if (d == 0) all_top[g] = most, all_total[g] = z;
         }
 #if __CUDA_ARCH__ >= 900
-        if (a.cluster == 8) { /* each block of the cluster adds a part of the numbers of all eight blocks */
+        if (a.cluster == 8) { /* each block adds one eighth of the columns of all eight blocks */
             cluster_barrier();
             int rank = split % 8;
             for (int i = threadIdx.x; i < G * D / 8; i += THREADS) {

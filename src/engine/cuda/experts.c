@@ -1,5 +1,4 @@
-/* Experts of many tokens, entirely on the device: routing, sorting by expert, and the products of all
- * experts at once. */
+/* The experts of many tokens, entirely on the device: routing, ordering by expert, and grouped products. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +44,7 @@ static const void *maps_of(struct cuda *c, const struct expert *experts, int n) 
     return k->maps;
 }
 
-/* Data shared by the launches of one call. */
+/* Parameters of one call of cuda_experts_many(). */
 struct call {
     struct cuda *c;
     enum dtype type;
@@ -106,7 +105,7 @@ static void *gather(struct call *a, struct view x) {
     return narrow;
 }
 
-/* Computes three products and the activation between them, and writes the results to the rows of `out`. */
+/* Computes gate, up, the activation and down. `out` receives the result. */
 static void run_products(struct call *a, void *narrow, float *out) {
     float *up = cuda_scratch(a->c, SCRATCH_UP, (size_t)a->rows * (size_t)a->inner * sizeof *up);
     void *activated[] = { &out, &up, &a->rows, &a->inner, &a->parts, &narrow };
@@ -117,8 +116,7 @@ static void run_products(struct call *a, void *narrow, float *out) {
     product(a, 2, narrow, a->hidden, a->inner, out);
 }
 
-/* Does the same on Hopper with two launches: the first one computes gate, up and the activation, the second
- * one computes down. */
+/* Like run_products(), on Hopper in two launches: gate, up and activation; then down. */
 static void run_wgmma_products(struct call *a, const void *maps, void *narrow, float *out) {
     void *h = cuda_scratch(a->c, SCRATCH_UP, (size_t)a->rows * (size_t)a->inner * 2);
     struct wgmma_args g = { .m = a->rows, .experts = maps, .first = a->first, .tiles = a->tiles };

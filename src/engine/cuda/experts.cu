@@ -1,4 +1,4 @@
-/* Experts of many tokens. Choices are ordered by expert, so that one launch computes the product of all
+/* Experts of many tokens. Choices are ordered by expert, so that one launch multiplies the rows of all
  * experts (gemm_grouped in gemm.cu, or gemm_wgmma.cu). */
 #include "common.cuh"
 
@@ -97,7 +97,7 @@ TYPE(f32, float)
 TYPE(bf16, bf16)
 TYPE(f16, __half)
 
-/* y[token] += sum of weight out[row] over the choices of the token. blockIdx.y is the token. */
+/* y[token] += sum of weight * out[row] over the choices of the token. Tokens are divided over blockIdx.y. */
 KERNEL combine(const float *out, const choice *choices, const int *row_of, int m, int k, int width, float *y) {
     for (int t = blockIdx.y; t < m; t += gridDim.y)
         for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < width; c += gridDim.x * blockDim.x) {

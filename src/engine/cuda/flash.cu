@@ -1,10 +1,7 @@
-/* Attention on tensor cores for heads of 64 or 128 numbers in bf16. Scores exist only in registers. A block
- * handles 64 queries of one head; keys and values stream through two stages of shared memory. With SAM's
- * bias (W > 0), keys are ordered by rows of the grid, each padded to W columns, and a tile has KEYS / W of
- * these rows. The part of the bias that depends on the key's column stays in registers. The part that
- * depends on the key's row is looked up once per tile. Tensor cores compute both parts as products of the
- * queries with the tables. On Hopper, the four warps of a block multiply together (wgmma) and read keys and
- * values from shared memory. On other GPUs, every warp loads fragments for mma. */
+/* Attention on tensor cores for heads of 64 or 128 bf16 numbers. A block handles 64 queries of one head;
+ * keys and values stream through two stages of shared memory. Hopper uses wgmma, other GPUs mma.
+ * With SAM's bias (W > 0), keys are ordered by rows of the grid, each padded to W columns. The bias by key
+ * column stays in registers; the bias by key row is looked up once per tile. */
 #include "kernel_args.h"
 #include "wgmma.cuh"
 
@@ -28,7 +25,7 @@ __device__ __forceinline__ void copy_rows(unsigned base, const bf16 *from, long 
     }
 }
 
-/* Returns the number of columns of the product with a table, padded to whole tiles. */
+/* Returns the number of rows of a table, padded to a multiple of 16. */
 __device__ __forceinline__ int table_columns(int side) { return (2 * side - 1 + 15) / 16 * 16; }
 
 /* Computes to[64][columns + 1] = factor q table^T for heads of 64 numbers. The table is first copied to
@@ -205,7 +202,7 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
     }
     int row = warp * 16 + lane / 4; /* the lane also has row + 8 */
     float by_column[W ? W / 8 : 1][4];
-    int row_index[2] = { 0, 0 }; /* index in `products` of the first row of the grid */
+    int row_index[2] = { 0, 0 }; /* index in `products` of the bias for row 0 of the grid */
     if (W) {
         int columns = table_columns(a.side);
         table_product<D>(fq, a.rel_w, a.side, log2e, sk, products);

@@ -1,15 +1,13 @@
-/* y[m, n] = x[m, k] W[n, k]^T, stored as struct gemm_out describes. gemm_bf16 and gemm_f16 use tensor cores.
- * x is first converted to 16 bits (convert_*) unless it already is; W has the type of the file. A block
- * computes 128 x 128 outputs (64 x 64 in gemm_small_*), and 64 columns of x and W at a time stream through
- * three stages of shared memory. With `parts` 2, x is the sum of two 16-bit numbers, [m][2][k]: this doubles
- * the work and gives 16 bits of mantissa. gemm_any_* use float arithmetic, for float weights and for k that
- * is not a multiple of 8. */
+/* y[m, n] = x[m, k] W[n, k]^T, stored as struct gemm_out describes. gemm_bf16, gemm_f16 and gemm_small_*
+ * use tensor cores; their x has 16-bit numbers. With `parts` 2, x is the sum of two such numbers,
+ * [m][2][k], which doubles the work and gives 16 bits of mantissa. gemm_any_* use float arithmetic, for
+ * float weights and for k that is not a multiple of 8. */
 #include "gemm_tail.cuh"
 
 enum { TILE = 128, DEEP = 64, STAGES = 3 };
 
-/* ---- conversion of x, eight numbers per thread; blockIdx.y is the row. With parts 2 the result is [hi |
- * lo], and hi + lo equals x up to 16 bits. */
+/* ---- conversion of x, eight numbers per thread; rows are divided over blockIdx.y. With parts 2 the
+ * result is [hi | lo], and hi + lo equals x up to 16 bits. */
 template <class T>
 __device__ void convert(const float *x, long ldx, int m, int k, int aligned, int parts, T *out) {
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
@@ -51,7 +49,7 @@ __device__ __forceinline__ unsigned tile_at(unsigned base, int row, int piece) {
 }
 
 /* Copies N rows, starting at row `first` and column `at`, of a matrix with `rows` rows of `width` numbers.
- * All 256 threads take part. */
+ * Numbers outside of the matrix become zeros. */
 template <int N, class T>
 __device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t ld, int first, int rows, int at,
                                           int width) {
@@ -63,8 +61,7 @@ __device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t l
     }
 }
 
-/* Computes rows m0 .. m0 + S - 1 of x (only rows before `end`) times S rows of W, which are S columns of y.
- * S is 128 or 64. */
+/* Computes S x S outputs, starting at row m0 of x. Rows from `end` on are not stored. S is 128 or 64. */
 template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, int m0, int end) {
     /* a warp computes I x J tiles of 16 x 8 */
     constexpr int I = S / 32, J = S / 32, STAGE_BYTES = 2 * S * DEEP * 2;
@@ -97,7 +94,7 @@ template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, i
             for (int i = 0; i < I; i++)
                 load_matrix(tile_at(at, wm + i * 16 + lane % 16, kk * 2 + lane / 16), a[i]);
 #pragma unroll
-            for (int i = 0; i < J / 2; i++) /* rows n and n + 8 of W, both halves of k */
+            for (int i = 0; i < J / 2; i++) /* two fragments: rows n .. n + 7 and n + 8 .. n + 15 of W */
                 load_matrix(tile_at(bt, wn + i * 16 + lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2), b[i]);
 #pragma unroll
             for (int i = 0; i < I; i++)

@@ -16,7 +16,7 @@ __device__ __forceinline__ long output_row(const gemm_out &o, int r) {
 }
 
 /* Returns v Phi(v), with Phi(v) = 1 / (1 + 2^-p(v)) and an odd polynomial p. The error is below 2.6e-5,
- * less than the rounding of bf16. erff() would take longer than the product of a tile with 768 columns. */
+ * less than the rounding of bf16. erff() would take longer than the product of a tile with k = 768. */
 __device__ __forceinline__ float gelu_of(float v) {
     float t = fminf(v * v, 64.0f);
     float p = v * fmaf(t, fmaf(t, -0.0010143193f, 0.1067759f), 2.3011213f);
@@ -72,7 +72,8 @@ __device__ __forceinline__ void store_one(const gemm_out &o, long row, int c, fl
 template <int N>
 __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int e, long to, int column) {
     float *y = (float *)o.y + (size_t)to * o.ldy + column;
-    if (o.accumulate) { /* All loads come before the first store: the compiler does not move a load before a store. */
+    /* All loads come before the first store, because the compiler does not move loads across stores. */
+    if (o.accumulate) {
 #pragma unroll
         for (int j = 0; j < N; j++) {
             float2 old = *(const float2 *)(y + j * 8);

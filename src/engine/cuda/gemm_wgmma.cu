@@ -1,9 +1,7 @@
-/* Products on Hopper's tensor cores: y[m, n] = x[m, k] W[n, k]^T for 16-bit x and W. A block computes
- * tiles of 128 rows and BN columns, one after the other. Warp group 0 starts copies of tiles of 64 numbers
- * of k into a ring of stages in shared memory (rows of 128 bytes, whose 16-byte pieces are permuted by the
- * row number). Groups 1 and 2 multiply 64 rows each. Group 2 starts two steps after group 1, so that one
- * group stores its sums while the other one uses the tensor cores. Two mbarriers per stage signal that the
- * stage is full or empty. */
+/* Products on Hopper's tensor cores: y[m, n] = x[m, k] W[n, k]^T for 16-bit x and W, in tiles of 128 rows
+ * and BN columns. Warp group 0 copies parts of x and W into a ring of stages in shared memory. Groups 1
+ * and 2 multiply 64 rows each. Group 2 starts two steps later, so that one group stores its sums while the
+ * other one multiplies. Two mbarriers per stage signal that the stage is full or empty. */
 #include "gemm_tail.cuh"
 #include "wgmma.cuh"
 

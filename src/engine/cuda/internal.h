@@ -11,7 +11,7 @@
 struct tensor {
     cu_ptr data; /* 0: the allocation failed or was not made yet */
     size_t bytes;
-    /* float, or bf16 for caches and 16-bit activations; for weights, see the type in struct matrix */
+    /* of caches and activations; struct matrix has the type of weights */
     enum dtype type;
     const void *host; /* wrapped memory; else NULL */
 };
@@ -95,7 +95,7 @@ struct cuda {
     const struct driver *d;
     int device, sms;
     bool hopper; /* the machine code for Hopper is used: clusters and dependent launches are available */
-    /* caches are float; activations of bf16 products have 16 bits of mantissa, at twice the work */
+    /* float caches; in bf16 products, activations have 16 bits of mantissa, at twice the work */
     bool exact;
     bool wgmma; /* products of 16-bit weights use gemm_wgmma.cu, unless `exact`; requires `hopper` */
     char name[96], about[96];
@@ -121,15 +121,14 @@ struct cuda {
     cu_ptr arena;
     size_t arena_left, pending; /* pending: bytes of tensors that are wrapped but not committed */
     struct tensor *scratch[SCRATCH_COUNT];
-    /* type of the weights of the last linear layer; DTYPE_F32: attention of float queries is computed in
-     * float arithmetic */
+    /* type of the weights of the last linear layer; DTYPE_F32: attention also uses float arithmetic */
     enum dtype last_type;
     bool failed;
     struct err err;
 };
 
-/* Returns true if rc, the result of a driver call, is success. After the first failure, operators do nothing,
- * and check() reports its message. */
+/* Returns true if rc, the result of a driver call, is success. After the first failure, operators do
+ * nothing, and check() reports the error. */
 bool cuda_ok(struct cuda *c, int rc, const char *what);
 cu_ptr cuda_memory(struct cuda *c, size_t bytes); /* 0: failed */
 void cuda_memory_free(struct cuda *c, cu_ptr p);
@@ -177,7 +176,7 @@ void *cuda_converted(struct cuda *c, enum dtype type, struct view x, ptrdiff_t l
 bool cuda_has_wgmma(const struct cuda *c, enum dtype type);
 void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, const void *data, int rows,
                      int cols);
-/* Runs the products of `a`, whose maps and outputs are set. */
+/* The caller has set the maps and outputs of `a`. */
 void cuda_run_wgmma(struct cuda *c, enum dtype type, struct wgmma_args *a);
 
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,

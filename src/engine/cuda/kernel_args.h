@@ -1,18 +1,18 @@
-/* Parameters of kernels that have many parameters, for the host (C) and the kernels (CUDA). Pointers are
- * addresses in device memory. */
+/* Parameter structs of kernels, for the host code (C) and the kernels (CUDA). Pointers are device
+ * addresses. */
 #ifndef ENGINE_CUDA_KERNEL_ARGS_H
 #define ENGINE_CUDA_KERNEL_ARGS_H
 
 enum { ACTIVATE_NONE, ACTIVATE_GELU, ACTIVATE_QUICK_GELU };
-/* Output of a product: y[row][n] = activation(x w^T + bias); with `accumulate`, it is added to y. */
+/* Output of a product: y = activation(x w^T + bias), or y += activation(x w^T + bias) with `accumulate`. */
 struct gemm_out {
     const float *bias; /* NULL: none */
     void *y;
     long ldy;
     int n, type; /* type: enum dtype of y */
     int accumulate, activation;
-    /* If window is not 0, the rows of x are ordered by window, and the output is stored at the row's place
-     * on the grid (struct windows in ops.h). If window is 0, row r of x gives row r of y. */
+    /* window 0: row r of x gives row r of y. Otherwise the rows of x are ordered by window, and the result
+     * is stored at the row's place on the grid (struct windows in ops.h). */
     int grid, padded, window;
 };
 
@@ -38,9 +38,8 @@ struct wgmma_args {
     struct tensor_map x, w[MOST_MATRICES];
     struct gemm_out out[MOST_MATRICES];
     int m, k, matrices;
-    int paired; /* true: out[0] = silu(x w[0]^T) (x w[1]^T) */
-    /* The experts of a layer. The rows of x are ordered by expert. NULL: no experts. */
-    const struct tensor_map *experts; /* [experts][3]: gate, up, down */
+    int paired;                       /* true: out[0] = silu(x w[0]^T) (x w[1]^T) */
+    const struct tensor_map *experts; /* [experts][3]: gate, up, down; NULL: no experts */
     int which;                        /* 0: gate and up (paired); 2: down */
     const int *first, *tiles;         /* as in struct grouped_args */
 };
@@ -123,10 +122,10 @@ struct place_args {
 struct decode_state {
     int token, position; /* the token that is being decoded, and its position */
     int step;            /* number of tokens generated since decode_begin() */
-    int ticket;          /* number of blocks of the head that are done */
+    int ticket;          /* blocks of the head kernel that are done */
     int banned;          /* number of ids in `ban_list` */
     int pad[3];
-    unsigned long long best; /* the best token of the head so far: score and id */
+    unsigned long long best; /* best token so far: score and id */
 };
 
 struct decode_rules { /* prevents repeated n-grams (sampling/ngram.h) */

@@ -83,8 +83,8 @@ void *cuda_scratch(struct cuda *c, enum scratch_id id, size_t bytes) {
 
 /* ---- launches */
 
-/* Returns true for kernels that call wait_for_previous() before they read: they may be launched before the
- * previous kernel has ended. */
+/* Returns true for kernels that call wait_for_previous() before they read. Such a kernel may start before
+ * the previous kernel has ended. */
 static bool starts_early(enum kernel_id id) {
     return (id >= KERNEL_norm_1024 && id <= KERNEL_norm_8192) ||
            (id >= KERNEL_flash_64 && id <= KERNEL_flash_grid_80) ||

@@ -1,5 +1,4 @@
-/* Operators on rows and single numbers, copies, and routing. Activations are float, unless a comment says
- * that they are bf16. */
+/* Operators on rows and single numbers, copies, and routing. Activations are float unless noted. */
 #include "common.cuh"
 
 #define EACH(i, n) \
@@ -130,8 +129,8 @@ __device__ void unfold(const I *x, int h, int w, int c_in, int side, int stride,
         }
     }
 }
-/* Does the same for 16-bit images with a multiple of eight channels. One block per pixel reads all
- * channels of a cell at once and transposes cells and channels in shared memory. */
+/* Like unfold(), for bf16 images with a multiple of eight channels. One block per pixel reads all channels
+ * of a cell at once and transposes cells and channels in shared memory. */
 KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area,
                        int pixels, bf16 *out) {
     extern __shared__ __align__(16) bf16 cells_memory[]; /* [cell][c_in] */
@@ -195,7 +194,7 @@ __device__ taps taps_of(int i, int from, int to) {
 /* One block per output cell, channels over the threads. */
 KERNEL resample_grid(const float *in, int from, int to, int channels, float *out) {
     enum { MOST = 64 };
-    /* weights of the first MOST taps; those of the other taps are computed again for each channel */
+    /* weights of the first MOST taps; the others are computed again for each channel */
     __shared__ float wx[MOST], wy[MOST];
     taps ty = taps_of(blockIdx.x / to, from, to), tx = taps_of(blockIdx.x % to, from, to);
     auto weight = [](const taps &t, int i) { return cubic((i - t.centre + 0.5f) / t.wide) * t.inverse; };

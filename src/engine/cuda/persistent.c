@@ -1,4 +1,4 @@
-/* Stores weights for the persistent kernel and starts it. */
+/* Stores the weights in the persistent kernel's order, and starts the kernel. */
 #include "engine/cuda/persistent.h"
 
 #include <stdio.h>
@@ -8,10 +8,11 @@
 #include "base/die.h"
 
 enum {
-    FEWEST_BLOCKS = 10 * P_HEADS, /* fewer: a block would have more tiles of `out` than its memory holds */
+    /* with fewer blocks, the tiles of `out` would not fit into a block's memory */
+    FEWEST_BLOCKS = 10 * P_HEADS,
     THREADS = (P_CONSUMERS + P_PRODUCERS) * 32,
-    COPIES = 1,     /* most copies in flight per producer, in the layers */
-    HEAD_COPIES = 3 /* and in the head */
+    COPIES = 1,     /* most copies in flight per producer */
+    HEAD_COPIES = 3 /* the same, for the head */
 };
 #define LONGEST_WAIT_NS 10000000000ull /* a block that waits longer ends the kernel with an error */
 #define SPARE_BYTES ((size_t)1 << 30)  /* memory that stays free for prompts and images */
@@ -26,7 +27,7 @@ struct cuda_persistent {
     struct persistent_args args;
     cu_function kernel, store;
     cu_ptr memory, layers, sync, times, log;
-    size_t used; /* bytes of `memory` that take() has given out */
+    size_t used; /* bytes of `memory` in use */
     unsigned shared_bytes;
     struct shared_state *host;
     long steps; /* steps of all launches */
@@ -54,7 +55,8 @@ static const char *why_not(const struct cuda *c, const struct decode_plan *p) {
     return c->sms < FEWEST_BLOCKS ? "the GPU has too few multiprocessors" : NULL;
 }
 
-/* Routed and shared experts of a layer; a dense layer is stored as P_SLOTS experts. */
+/* Returns the number of experts that are stored for a layer. The shared expert counts as two, a dense
+ * layer as P_SLOTS. */
 static size_t experts_of(const struct decode_layer *l) {
     return l->router ? P_EXPERTS + P_SLOTS - P_CHOSEN : P_SLOTS;
 }
@@ -90,8 +92,8 @@ static void store(struct cuda_persistent *p, struct persistent_pack a) {
 
 static const unsigned short *numbers(const struct linear *l) { return pointer_of(l->w.data); }
 
-/* Stores P_INNER rows of gate and up from row `from` on, and these columns of down; zeros after the last one.
- * `all`: number of rows of gate, which is the width of down. */
+/* Stores rows `from` .. `from` + P_INNER - 1 of gate and up, and the same columns of down. Numbers outside
+ * of the matrices become zeros. `all`: number of rows of gate, which is the width of down. */
 static void store_expert(struct cuda_persistent *p, const struct expert *e, int from, int all, char *up,
                          char *down) {
     int rows = MIN(P_INNER, all - from);

@@ -8,10 +8,10 @@
  *                                                                barrier of all blocks
  *     up         every block chooses the experts; silu(gate) up  barrier of all blocks
  *     down                                                       barrier of all blocks
- * After the layers, each block computes logits of the head, and the blocks agree on the best token. If the
- * number of blocks is not a multiple of the number of heads, the last blocks skip qkv, attention and out.
- * Every block keeps the whole vector x. Sums over blocks have a fixed order or are sums of integers (fixed
- * point), so the same input gives the same bits. */
+ * After the layers, each block computes a part of the logits, and the blocks find the best token. Every block
+ * keeps the whole vector x. If the number of blocks is not a multiple of the number of heads, the last blocks
+ * skip qkv, attention and out. Sums over blocks have a fixed order or are sums of integers (fixed point), so
+ * the same input gives the same bits. */
 #include "fragments.cuh"
 #include "kernel_args.h"
 #include "persistent_layout.h"
@@ -20,9 +20,9 @@
 
 enum { CONSUMERS = P_CONSUMERS * 32, THREADS = (P_CONSUMERS + P_PRODUCERS) * 32, RING = P_RING };
 
-/* places in the code at which a block can wait too long, for struct persistent_fault */
+/* struct persistent_fault, `place`: reason of the wait */
 enum { WAIT_GRID = 1, WAIT_HEAD, WAIT_FULL, WAIT_EMPTY, WAIT_LANDED, WAIT_CHOICE };
-/* phases for measurements; a barrier's phase ends when the block may go on */
+/* measured phases; a barrier's phase ends when the block continues */
 enum { T_NORM, T_QKV, T_QKV_BARRIER, T_ATTENTION, T_PARTS_BARRIER, T_OUT, T_ROUTER, T_OUT_BARRIER, T_CHOOSE, T_UP,
        T_UP_BARRIER, T_DOWN, T_DOWN_BARRIER, T_HEAD, T_HEAD_BARRIER };
 
@@ -96,7 +96,7 @@ __device__ __forceinline__ void add_fixed(long long *to, float v) {
                  : "memory");
 }
 
-/* Ends the kernel if a wait takes too long; the host reads the reason. */
+/* Timeout of a wait. After a.limit_ns, check() writes a.fault and ends the kernel. */
 struct patience {
     u64 start;
     unsigned spins;
@@ -220,7 +220,7 @@ struct consumer {
     unsigned grid, heads; /* arrivals awaited at the last barriers */
     unsigned random;
     float4 x;             /* elements 4 tid .. 4 tid + 3 */
-    float4 gain;          /* their weights in the next norm */
+    float4 gain;          /* weights of these elements in the next norm */
     u64 clock;
     int position;
 
@@ -250,7 +250,8 @@ struct consumer {
         u64 until = now_ns() + (random >> 18);
         while (now_ns() < until) {}
     }
-    /* The writes of a block's consumers before signal() are visible to every block after its wait(). */
+    /* The writes of a block's consumers before signal() are visible to all blocks that have returned from
+     * wait(). */
     __device__ __forceinline__ void signal(unsigned *counter) {
         consumers_sync();
         if (tid) return;
@@ -286,8 +287,8 @@ struct consumer {
         __syncwarp();
         if (lane == 0) barrier_arrive(&m.empty[u % RING]);
     }
-    /* Multiplies the first n of up to N blocks, `apart` blocks from each other, with the vector v. Lanes 4 i get
-     * the sums of rows i and i + 8. */
+    /* Multiplies n <= N blocks, which are `apart` blocks apart, with the vector v. Lane 4 i gets the sums
+     * of rows i (low) and i + 8 (high). */
     template <int N> __device__ __forceinline__ void multiply(const uint4 *w, int apart, int n, const uint2 *v, float &low, float &high) {
         float sum[2][4] = {};
 #pragma unroll
@@ -301,7 +302,7 @@ struct consumer {
         high = sum[0][2] + sum[0][3] + sum[1][2] + sum[1][3];
     }
     /* Processes n units of N blocks each; vector_of(i) is the vector of unit i. Ends with a barrier of the
-     * consumers and returns the sums: row i is unit i. The next call but one overwrites them. */
+     * consumers. Returns the sums, one row per unit. They stay valid during the next call. */
     template <int N, class F> __device__ __forceinline__ const float (*units(int n, const F &vector_of))[16] {
         float (*to)[16] = m.parts[turn];
         for (int i = (warp + P_CONSUMERS * 2 - unit % P_CONSUMERS) % P_CONSUMERS; i < n; i += P_CONSUMERS) {
@@ -550,7 +551,7 @@ struct consumer {
         unit += 2;
     }
 
-    /* One warp chooses the experts (all slots of a dense layer); `scale` is that of the norm. */
+    /* One warp chooses the experts. A dense layer uses all slots. `scale`: the result of norm(). */
     __device__ __forceinline__ void choose(bool dense, float scale, const float (&logit)[2], int epoch) {
         if (dense) {
             if (lane < P_SLOTS) m.expert[lane] = lane, m.weight[lane] = 1.0f;
@@ -648,8 +649,8 @@ struct consumer {
         return best;
     }
 
-    /* ---- banned ids (sampling/ngram.h), in the last block. Clears those of the previous step and finds those of
-     * this step. Also passes the host's stop request on to all blocks. */
+    /* ---- banned ids (sampling/ngram.h), in the last block: clears those of the previous step and finds
+     * those of this step. This block also passes the host's stop request to all blocks. */
     __device__ void find_bans(int step) {
         int old = __ldcg(&a.state->banned);
         for (int i = tid; i < old; i += CONSUMERS) a.ban_bits[__ldcg(a.ban_list + i) >> 5] = 0;
@@ -715,7 +716,7 @@ struct consumer {
             for (int i = 0; i < 2; i++) logit[i] = (float)((double)raw[i] * 2.3283064365386963e-10);
             choose(!l.router, scale, logit, epoch);
         }
-        if (is_last()) { /* all blocks read these before the last barrier */
+        if (is_last()) { /* safe: all blocks have read these before the last barrier */
             for (int i = tid; i < P_HIDDEN; i += CONSUMERS) a.sync->down_sums[i] = 0;
             if (tid == 0 && epoch == step * a.layers + 1) a.sync->best[(step + 1) & 1] = 0;
         }
@@ -757,7 +758,7 @@ struct consumer {
             wait_grid();
             best = __ldcg(&a.sync->best[step & 1]);
             unsigned after = __ldcg(&a.sync->stop);
-            stop = after && after <= (unsigned)step + 1; /* a later step may already have set it */
+            stop = after && after <= (unsigned)step + 1; /* the stop may already be set for a later step */
             token = (int)(0xffffffffu - (unsigned)best);
             if (blockIdx.x == 0 && tid == 0) {
                 a.out[first + step] = token;

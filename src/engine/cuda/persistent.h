@@ -11,9 +11,8 @@
 
 struct cuda_persistent;
 
-/* Stores the weights of the model a second time, in the kernel's order. `buffers` names the memory that the
- * kernel shares with the graph. Returns NULL if the kernel does not run this model on this GPU; `why` then
- * receives the reason. */
+/* Stores the weights of the model a second time, in the kernel's order. `buffers`: memory that the kernel
+ * shares with the graph. Returns NULL if the kernel cannot be used, and writes the reason to `why`. */
 struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode_plan *plan,
                                              const struct persistent_args *buffers, char *why, size_t room);
 void cuda_persistent_close(struct cuda_persistent *p);
@@ -22,13 +21,12 @@ void cuda_persistent_close(struct cuda_persistent *p);
 bool cuda_persistent_run(struct cuda_persistent *p, int steps);
 /* Requests that the kernel ends after the current step; `stop` false withdraws the request. */
 void cuda_persistent_stop(struct cuda_persistent *p, bool stop);
-/* Writes the reason to `to` if the kernel gave up waiting. Returns false if it did not. */
+/* Returns true and describes the wait in `to` if the kernel ended because a block waited too long. */
 bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t room);
-/* Prints the time per step of every phase to stderr: mean, least and most of the blocks. Prints nothing if
- * times were not measured. */
+/* Prints the time per step of every phase to stderr: mean, minimum and maximum over the blocks. Prints
+ * nothing if times were not measured. */
 void cuda_persistent_print_times(struct cuda_persistent *p);
-/* Writes the phases of the first block in the last step and returns their number, 0 if they were not
- * measured; see struct ops_decode_calls. */
+/* Writes the phases of block 0 in the last step to `spans`. Returns their number; 0: not measured. */
 size_t cuda_persistent_spans(struct cuda_persistent *p, struct decode_span spans[DECODE_MOST_SPANS]);
 
 #endif

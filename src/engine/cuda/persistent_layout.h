@@ -1,9 +1,8 @@
-/* How the persistent kernel (persistent.cu) divides the work of a step among its blocks, and the order in
- * which its weights are stored. The host, its tests and the kernel share these definitions.
- *
- * Weights are stored in blocks of 16 x 16 numbers (512 bytes), each in the order in which the lanes of a
- * warp need them for mma.m16n8k16. A tile is 16 rows. A unit is what is copied and multiplied at once: a part
- * of a tile, or several tiles of few columns; at most P_SLOT_BYTES. */
+/* How the persistent kernel (persistent.cu) divides a step among its blocks, and the order of its stored
+ * weights. The host, its tests and the kernel share these definitions.
+ * Weights are stored in blocks of 16 x 16 numbers (512 bytes), in the order of mma.m16n8k16. A tile is 16
+ * rows. A unit is a part of a tile, or several small tiles, that are copied and multiplied at once; at
+ * most P_SLOT_BYTES. */
 #ifndef ENGINE_CUDA_PERSISTENT_LAYOUT_H
 #define ENGINE_CUDA_PERSISTENT_LAYOUT_H
 
@@ -43,14 +42,14 @@ enum {
     P_ROUND_UNITS = 64             /* most units between two barriers of the consumers */
 };
 
-/* Returns the place, in 16-bit numbers, of the number (row, column) within a block of 16 x 16. */
+/* Returns the index of number (row, column) within a block of 16 x 16 numbers. */
 PERSISTENT_BOTH int persistent_place(int row, int column) {
     int lane = row % 8 * 4 + column % 8 / 2, part = row / 8 + column / 8 * 2;
     return lane * 8 + part * 2 + column % 2;
 }
 
-/* Returns the place, in 16-bit numbers, of element i of a vector that is multiplied with such blocks. Each
- * element is the sum of two bf16 numbers: part 0 is the rounded element, part 1 is the rest. */
+/* Returns the index of element i of a vector that is multiplied with such blocks. Each element is the sum
+ * of two bf16 numbers: part 0 is the rounded element, part 1 is the rest. */
 PERSISTENT_BOTH int persistent_vector_place(int i, int part) {
     int step = i / 16, k = i % 16, lane = part * 4 + k % 8 / 2, word = k / 8;
     return ((step * 8 + lane) * 2 + word) * 2 + k % 2;
@@ -84,7 +83,7 @@ PERSISTENT_BOTH struct persistent_share persistent_share_of(int block, int block
         s.qkv = persistent_part(P_HEAD_TILES, s.rank, s.ranks);
         s.out = persistent_part(P_OUT_TILES, s.rank, s.ranks);
     }
-    /* the sum of both parts differs by at most one between blocks */
+    /* the number of shared plus chosen tiles differs by at most one between blocks */
     struct persistent_range all = persistent_part((long)P_SLOTS * P_UP_TILES, block, blocks);
     s.shared = persistent_part(2L * P_UP_TILES, block, blocks);
     s.chosen.first = all.first - s.shared.first;
@@ -120,18 +119,17 @@ struct persistent_sync {
     unsigned grid[32];           /* [0]: arrivals at barriers of all blocks; the rest is padding */
     unsigned heads[P_HEADS][32]; /* [head][0]: arrivals at barriers of the head's blocks */
     unsigned long long best[2];  /* the best token of even and of odd steps: score and id */
-    unsigned stop, pad[3];       /* stop: end after this many steps; 0: no */
+    unsigned stop, pad[3];       /* stop: end after this many steps; 0: do not stop */
 };
 
-/* Why the kernel gave up; in host memory. */
+/* The wait that timed out; in host memory. */
 struct persistent_fault {
     int set, block, place, epoch;
 };
 
 enum { P_PHASES = 16, P_LOG = 512 };
 
-/* The phases of the first block in the current step: when each phase ended. Entry 0 is the start of the
- * step. */
+/* The end of each phase of block 0 in the current step. Entry 0 is the start of the step. */
 struct persistent_log {
     unsigned n, pad;
     unsigned long long ns[P_LOG], phase[P_LOG];
@@ -157,10 +155,11 @@ struct persistent_args {
     const int *host_stop;           /* host memory; not 0: stop after the current step */
     struct persistent_fault *fault; /* host memory */
     unsigned long long limit_ns;    /* longest wait */
-    unsigned long long *times;      /* [blocks][P_PHASES]: ns per phase in all steps; NULL: not measured */
-    struct persistent_log *log;     /* NULL: not measured */
-    int depth, head_depth;          /* most copies in flight per producer, in the layers and in the head */
-    int delay;                      /* not 0: random delays before barriers, for tests */
+    /* [blocks][P_PHASES]: ns per phase, summed over all steps; NULL: not measured */
+    unsigned long long *times;
+    struct persistent_log *log; /* NULL: not measured */
+    int depth, head_depth;      /* most copies in flight per producer, in the layers and in the head */
+    int delay;                  /* not 0: random delays before barriers, for tests */
 };
 
 /* A matrix that persistent_store() writes in the kernel's order. */

@@ -68,8 +68,8 @@ static size_t count_tiles(const struct wgmma_args *a, int width) {
     return rows * columns;
 }
 
-/* A tile of 256 columns takes a little less time than two tiles of 128. But with wide tiles, the last
- * round may leave more multiprocessors without work. */
+/* A tile of 256 columns takes a little less time than two tiles of 128. But wide tiles may leave more
+ * multiprocessors idle in the last round. */
 static bool prefers_wide(const struct cuda *c, const struct wgmma_args *a) {
     size_t sms = (size_t)c->sms, wide = (count_tiles(a, 256) + sms - 1) / sms,
            slim = (count_tiles(a, 128) + sms - 1) / sms;

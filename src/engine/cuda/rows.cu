@@ -1,6 +1,5 @@
-/* Norms of rows that fit into registers, silu on 16-bit numbers, the conversion of image bytes, and the
- * norms and rotation between projections and attention. Results are 16-bit numbers if the next kernel is a
- * product. */
+/* Norms of rows that fit into registers, silu on 16-bit numbers, conversion of image bytes, and
+ * preparation of the heads for attention. */
 #include "fragments.cuh"
 #include "kernel_args.h"
 

@@ -26,7 +26,7 @@ struct decode_layer {
     struct routing routing;
 };
 
-/* How steps run: as one graph per step, in one kernel for many steps, or as the backend thinks best. */
+/* How steps run: one graph per step, one kernel for many steps, or chosen by the backend. */
 enum decode_path { DECODE_AUTO, DECODE_GRAPH, DECODE_PERSISTENT };
 
 struct decode_plan {
@@ -41,8 +41,8 @@ struct decode_plan {
     int layers;
 };
 
-/* The start of decoding: the tokens of a sequence so far, and the rule against repeated n-grams. The cache
- * contains the keys and values of all tokens except the last one. */
+/* The tokens of a sequence so far. The cache contains the keys and values of all tokens except the last
+ * one. */
 struct decode_start {
     const uint32_t *ids;
     int n;
@@ -69,7 +69,7 @@ struct ops_decode_calls {
     void *(*open)(void *context, const struct decode_plan *plan);
     void (*close)(void *decode);
     void (*begin)(void *decode, const struct decode_start *start);
-    /* returns how many steps are best submitted at once */
+    /* number of steps to submit at once */
     int (*portion)(void *decode);
     void (*submit)(void *decode, int steps);
     /* Discards submitted steps that have not started yet, so that they do not delay the next request. Does

@@ -1,4 +1,5 @@
-/* Fused operators, which run as single operators if the backend lacks them; 16-bit tensors; host memory. */
+/* Fused operators, which run as single operators if the backend lacks them. Also 16-bit tensors and host
+ * memory. */
 #include <stdlib.h>
 
 #include "base/util.h"

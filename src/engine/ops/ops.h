@@ -6,11 +6,10 @@
  *     ops_linear(o, "q_proj", &layer->q, view_of(x), hidden, m, view_of(q), width, OPS_SET);
  *     ops_download(o, host, view_of(q), n);
  *     ops_close(o);
- * Tensors belong to the backend: only upload and download copy data between tensors and host memory, and no
- * caller may dereference a tensor (tests/unit/engine-models/test_backend.c checks this). Activations are
- * float (some are 16-bit numbers if has_narrow() is true), row-major, one row per token or pixel. Weights
- * keep the type in which they are stored. Most operators are recorded (engine/record); `name` is the name in
- * the trace. All calls must come from one thread. */
+ * Tensors belong to the backend. Callers must not dereference them (tests/unit/engine-models/test_backend.c
+ * checks this). Activations are float (some are 16-bit numbers if has_narrow() is true), row-major, one row
+ * per token or pixel. Weights keep their stored type. Most operators are recorded (engine/record); `name` is
+ * the name in the trace. All calls must come from one thread. */
 #ifndef ENGINE_OPS_OPS_H
 #define ENGINE_OPS_OPS_H
 
@@ -29,7 +28,7 @@ struct tensor; /* memory of a backend; each backend defines its own struct */
 /* A position inside a tensor. Operators take views, so that rows of a larger tensor need no copy. */
 struct view {
     struct tensor *tensor;
-    /* offset from the tensor's start, in numbers: floats, or the type of a cache or 16-bit tensor */
+    /* offset from the tensor's start, in numbers of its type */
     size_t at;
 };
 static inline struct view view_of(struct tensor *t) { return (struct view){ t, 0 }; }
@@ -89,8 +88,8 @@ struct expert {
     enum ops_glu glu;
 };
 
-/* x[h, w, c_in] (*) w[c_out, c_in * side * side] -> y[h', w', c_out]: a square kernel with zero padding,
- * channels last. Weights are [c_out, c_in, side, side], as in the files. */
+/* A convolution x[h, w, c_in] -> y[h', w', c_out] with a square kernel and zero padding. Weights are
+ * [c_out, c_in, side, side], as in the files. */
 struct conv {
     struct matrix w;     /* [c_out, c_in * side * side] */
     struct tensor *bias; /* NULL: none */
@@ -98,7 +97,7 @@ struct conv {
 };
 
 /* Attention of one sequence: out[i, head] = softmax_j(scale q[i, head] . k[j, group(head)] + bias) v[j,
- * ...]. k and v are [kv_heads][..][dim]; the distance between heads is k_head and v_head numbers. */
+ * group(head)]. The heads of k and v are k_head and v_head numbers apart. */
 struct attention {
     int heads, kv_heads, dim_k, dim_v;
     float scale;
@@ -118,9 +117,9 @@ struct attention {
     float softcap; /* scaled scores become softcap tanh(score / softcap); 0: no cap */
     /* [heads]: extra score per query that takes part in the softmax but has no value row; NULL: none */
     struct tensor *sinks;
-    /* SAM's bias: keys and queries are on a side x side grid, and q . rel_h[qy - ky + side - 1] is added
-     * to the score (likewise for w). Tables are [2 side - 1][dim_k], shared by the heads; tensor NULL: no
-     * bias. */
+    /* SAM's bias: keys and queries are on a side x side grid, and q . rel_h[qy - ky + side - 1] + q .
+     * rel_w[qx - kx + side - 1] is added to the score. Tables are [2 side - 1][dim_k], shared by the
+     * heads; tensor NULL: no bias. */
     struct view rel_h, rel_w;
     int side;
 };
@@ -140,10 +139,9 @@ struct routing {
     int groups, groups_kept; /* experts of the best groups_kept groups are eligible; groups 0, 1: all */
     bool normalise;          /* divide the chosen probabilities by their sum */
     float scale;             /* factor for the weights */
-    /* true: probabilities are sigmoids instead of a softmax. `correction` [n] is added only to choose
-     * experts; with a correction, the score of a group is the sum of its two best scores instead of its
-     * best score. NULL: no correction. */
-    bool sigmoid;
+    bool sigmoid; /* probabilities are sigmoids; false: a softmax */
+    /* [n]: added to the scores that choose experts, not to the weights. A group's score is then the sum of its
+     * two best scores instead of its best score. NULL: none. */
     struct tensor *correction;
 };
 struct routing_choice {
@@ -158,7 +156,7 @@ struct rope_table {
     bool interleaved;             /* pair i is (x[2i], x[2i + 1]); otherwise (x[i], x[i + dims/2]) */
     struct tensor *cosine, *sine; /* [positions][dims / 2] */
 };
-/* Rows x[rows][row]; row i has the position `position` + i. Each row is x[heads][stride], of which `dims`
+/* Row i of x[rows][row] has the position `position` + i. A row is [heads][stride]; in each head, `dims`
  * elements from `offset` on are rotated. */
 struct rope_rows {
     struct view x;
@@ -211,7 +209,7 @@ enum tensor_content { TENSOR_ANY, TENSOR_ZERO };
 
 struct ops_backend {
     bool quantised; /* linear layers, experts and embeddings accept quantised weights */
-    /* Optional. Selects float arithmetic for quantised weights instead of activations rounded to 8 bits. */
+    /* Optional. true: quantised and bf16 weights are multiplied in float arithmetic. */
     void (*set_exact)(void *context, bool exact);
     unsigned extras; /* enum ops_extra */
     bool bf16_cache; /* cache_store and attention accept caches of bf16 */
@@ -306,7 +304,7 @@ struct ops_backend {
     const struct ops_decode_calls *decode;
 };
 
-/* ---- what models call */
+/* ---- functions that models call */
 struct ops {
     const struct ops_backend *backend;
     void *context;
@@ -362,8 +360,7 @@ void ops_linear(struct ops *o, const char *name, const struct linear *l, struct 
                 struct view y, ptrdiff_t ldy, enum ops_store store);
 /* Applies n linear layers to the same single row x. */
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
-/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). On the CPU, this
- * operator takes most of the decoding time. */
+/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). */
 void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
 
@@ -396,7 +393,7 @@ void ops_attention_many(struct ops *o, const char *name, const struct attention 
 void ops_qkv_attention(struct ops *o, const char *name, const struct qkv_attention *a);
 
 /* The first function computes out[head] = [U^T q_nope | q_rope], the second one out[head] = V sums[head].
- * U and V are the rows of kv_b. */
+ * U is the first `nope` rows of each head in kv_b, V the last `value` rows. */
 void ops_latent_query(struct ops *o, const struct latent *l, struct view q, struct view out);
 void ops_latent_value(struct ops *o, const struct latent *l, struct view sums, struct view out);
 /* The first function copies the grid to rows ordered by window, with zeros outside of the grid. The second
@@ -450,10 +447,10 @@ static inline void ops_copy(struct ops *o, struct view to, struct view from, siz
 void ops_gather_rows(struct ops *o, struct view to, struct view from, const int *index, int n, size_t width);
 void ops_scatter_add(struct ops *o, struct view to, struct view from, const int *index, const float *weights,
                      int n, size_t width);
-/* Resamples learned position tables to another size, like PyTorch. Antialiased bicubic (a = -0.5,
- * align_corners false): in[from][from][channels] -> out[to][to][channels]. */
+/* Resamples a position table with antialiased bicubic interpolation, like PyTorch (a = -0.5, align_corners
+ * false): in[from][from][channels] -> out[to][to][channels]. */
 void ops_resample_grid(struct ops *o, struct view in, int from, int to, int channels, struct view out);
-/* Linear along rows (align_corners false): in[from][channels] -> out[to][channels]. */
+/* Linear interpolation along rows (align_corners false): in[from][channels] -> out[to][channels]. */
 void ops_resample_rows(struct ops *o, struct view in, int from, int to, int channels, struct view out);
 
 #endif
