@@ -10,8 +10,8 @@
  * ${oc.env:INFERPROF_ENGINE_LOAD_TOKEN} for engine.load.token. Returns the number of replacements. */
 size_t conf_hide_secrets(struct conf_node *root);
 
-/* The same for the text of a config.yaml that an older version wrote with secrets. The text does not change
- * if it contains no secrets or is not valid YAML. */
+/* Like conf_hide_secrets(), for the text of a config.yaml that an older version wrote with secrets. The
+ * text does not change if it contains no secrets or is not valid YAML. */
 void conf_hide_secrets_in_text(struct strbuf *yaml);
 
 /* Appends the names of environment variables that the text refers to without a default and that are not set,

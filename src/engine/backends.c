@@ -33,8 +33,7 @@ static int unknown_device(const char *device, struct err *err) {
     return -1;
 }
 
-/* Returns the number after "name:", 0 for "name" alone, or -1 if `device` is neither or the number is above
- * MAX_INDEX. */
+/* Returns N for "name:N", 0 for "name", or -1 if `device` is not a device of this backend. */
 static int device_index(const struct engine_backend *b, const char *device) {
     size_t n = strlen(b->name);
     char *end;

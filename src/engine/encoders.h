@@ -4,7 +4,7 @@
 
 #include "engine/vision/vision.h"
 
-/* Checks that the engine and the backend support the images of this model. */
+/* Returns -1 if the engine or the backend does not support the images of this model. */
 int vision_check(const struct llm_model *m, const struct ops *o, struct err *err);
 struct vision *vision_open(const struct llm_model *m, int hidden, struct weights *w, struct err *err);
 void vision_close(struct vision *v); /* NULL: nothing */

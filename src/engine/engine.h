@@ -28,8 +28,9 @@ struct engine_load {
     const char *weights; /* "synthetic:SEED"; "auto" or NULL: the model's files, or synthetic:0 if built-in */
     /* type of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the type in the config */
     const char *dtype;
-    int threads;          /* 0: one per usable core */
-    bool exact;           /* uses float arithmetic for quantised weights (ops_set_exact) and an f32 cache */
+    int threads; /* 0: one per usable core */
+    /* float arithmetic for quantised and bf16 weights (ops_set_exact), and an f32 cache */
+    bool exact;
     const char *kv_dtype; /* type of the cache: "bf16" (the default) or "f32" */
     /* how decoding steps run on a GPU: "graph", "persistent"; "auto" or NULL: the backend chooses */
     const char *decode;

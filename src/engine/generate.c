@@ -109,7 +109,7 @@ static int reserve_batch(struct job *j, struct err *err) {
     return 0;
 }
 
-/* Makes the inputs of all sequences. If the request is recorded, NVTX tools see this as the range
+/* Makes the inputs of all sequences. If the request is recorded, NVTX tools show this as the range
  * "tokenizer". */
 static int make_prompts(struct job *j, struct err *err) {
     bool recorded = j->r->detail != RECORD_NONE;
@@ -172,8 +172,8 @@ static void guarded_close(void *context) {
     close_record(context, &ignored);
 }
 
-/* Ends a request that ran out of memory: frees what it allocated, so that the engine can serve the next
- * request, and sets err. */
+/* Ends a request that ran out of memory: frees its tensors and closes its record, so that the engine can
+ * serve the next request, and sets err. */
 static int out_of_memory(struct job *j, size_t bytes) {
     struct ops *o = j->e->ops;
     size_t again;

@@ -19,7 +19,6 @@ struct sequence {
     bool more;        /* not yet stopped */
 };
 
-/* The state of a running request. */
 struct job {
     struct engine *e;
     const struct engine_request *r;

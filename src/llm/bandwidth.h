@@ -17,10 +17,10 @@ struct llm_levels {
     size_t n;                           /* 0: only one bandwidth is known */
 };
 
-/* Returns the measurement for a working set: the largest measured size that is not larger than the working
- * set, or else the smallest size. The true bandwidth is between the rate of this measurement and the lower
- * rate of the next one, so times computed from this measurement are never too long, except for working sets
- * below the smallest size. Returns NULL if there are no levels or the working set is unknown. */
+/* Returns the largest level that is not larger than the working set, or the first level if all are larger.
+ * The true bandwidth is between the rates of this level and the next one. So times computed from this
+ * level are never too long, except for working sets below the first level. Returns NULL if there are no
+ * levels or the working set is unknown. */
 const struct llm_level *llm_level_for(const struct llm_levels *levels, double working_set_bytes);
 /* Writes text such as "L3, 32 MiB" to buf and returns buf. */
 const char *llm_level_text(const struct llm_level *level, char *buf, size_t cap);

@@ -43,7 +43,7 @@ bool fields_has(const struct llm_fields *f, const char *names); /* present and n
 /* Reads a whole number in 1..max. If it is missing or null, returns the default and adds a note, or fails
  * if the default is FIELDS_REQUIRED. */
 uint64_t fields_uint(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
-/* The same for the edge of a square, which may also be written as [448, 448]. */
+/* Like fields_uint(), for the edge of a square, which may also be written as [448, 448]. */
 uint64_t fields_edge(struct llm_fields *f, const char *names, uint64_t fallback, uint64_t max);
 /* Like fields_uint(), but returns 0 without a note if the field is missing or null. */
 uint64_t fields_uint_if_set(struct llm_fields *f, const char *names, uint64_t max);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* X(name, number in the file, numbers per block, bytes per block). Sizes are those of the structs in
- * ggml-common.h (llama.cpp). There, q8_1 has 36 bytes (two fp16 values and 32 bytes). */
+ * ggml-common.h (llama.cpp). */
 #define GGML_TYPES(X)       \
     X(F32, 0, 1, 4)         \
     X(F16, 1, 1, 2)         \

@@ -67,8 +67,8 @@ static void copy_bool(struct source *s, const char *key, const char *field) {
     if (gguf_bool(s->g, name, &v)) put_bool(s, field, v);
 }
 
-/* Returns size `dim` of a tensor, from the first layer that has this tensor, because some models have no
- * experts in their first layers. Returns 0 if no layer has the tensor. */
+/* Returns dimension `dim` of the tensor in the first layer that has it, because some models have no
+ * experts in their first layers. 0: no layer has the tensor. */
 static uint64_t tensor_dim(const struct gguf *g, const char *base, int dim) {
     size_t n = strlen(base);
     for (size_t i = 0; i < gguf_count(g); i++) {
@@ -409,7 +409,7 @@ static void assign_tensor(struct assignment *a, const struct gguf_tensor *t) {
     }
 }
 
-/* Counts tensors without an operator, for example the factors of rotary positions. */
+/* Adds an operator for the tensors that have none, for example the factors of rotary positions. */
 static void add_other(struct assignment *a) {
     struct llm_model *m = a->m;
     if (a->other_numbers == 0) return;

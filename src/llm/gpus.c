@@ -219,8 +219,8 @@ double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t) {
 
 /* ---- Lookup by name */
 
-/* Converts to lower case, replaces other characters by single spaces, and removes vendor names at the
- * start. */
+/* Converts to lower case, replaces everything except letters and digits by single spaces, and removes
+ * vendor names at the start. */
 static void simplify(const char *text, char *out, size_t cap) {
     size_t n = 0;
     for (; *text && n + 2 < cap; text++) {

@@ -31,14 +31,14 @@ const struct llm_gpu *llm_gpu_at(size_t i);
  * variant finds the most common variant. Returns NULL if the name is unknown, empty, or names a part of a
  * card (MIG, vGPU). err then contains the reason, and the nearest name if there is one. */
 const struct llm_gpu *llm_gpu_find(const char *name, struct err *err);
-/* The peak for weights of type `t`. For types of at least 16 bits, and for narrower types if the GPU has
- * units for them and activations have the same type, it is the peak of this type. Otherwise weights are
- * converted to 16-bit numbers before the product, and the 16-bit peak applies. */
 struct llm_gpu_peak {
     double flop_per_s;   /* NAN: unknown */
     enum llm_dtype type; /* the type whose peak is used */
     const char *reason;
 };
+/* Returns the peak for weights of type `t`. Types of at least 16 bits have their own peak. Narrower types
+ * have it only if the GPU has units for them and activations have the same type (activations_too). Otherwise
+ * weights are converted to 16-bit numbers before the product, and the 16-bit peak applies. */
 struct llm_gpu_peak llm_gpu_peak(const struct llm_gpu *g, enum llm_dtype t, bool activations_too);
 /* Returns the value of llm_gpu_peak(g, t, true). */
 double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t);

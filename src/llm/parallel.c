@@ -105,8 +105,8 @@ static double reaches_gpu(const struct llm_text *t, uint64_t ep) {
     return 1 - none;
 }
 
-/* Each GPU sends its tokens once to every GPU that has at least one of their experts, and gets one sum per
- * token and GPU back. */
+/* Each GPU sends each of its tokens once to every GPU that has at least one of the token's experts, and
+ * receives one sum per token from each of these GPUs. */
 static void add_exchange(const struct llm_model *m, const struct llm_topology *t, struct stage_layers n,
                          double bytes, struct llm_part_pass *p) {
     const struct llm_layout *l = &t->layout;

@@ -1,5 +1,4 @@
-/* A model shared by several GPUs: what each GPU holds, computes and sends, and the roofline time with the
- * links.
+/* A model shared by several GPUs: memory, cost and communication of each GPU, and the roofline time.
  *     struct llm_topology t = { llm_layout_of(8, 2, 0, 1), 8, .link = llm_link_of_gpu(gpu), .net = net };
  *     if (llm_parallel_eval(&r, &t, &p, &err) < 0) ...            -- r: result of llm_static_eval()
  *     llm_parallel_text(&r, &p, how, &out);
@@ -54,8 +53,7 @@ struct llm_parallel {
     struct llm_topology topology;
     uint64_t gpus;
     struct llm_part *parts; /* [topology.layout.pp] */
-    /* Times of one batch through all stages. The hard bound assumes that everything within a stage
-     * overlaps. */
+    /* Times of one batch through all stages. The hard bounds assume that all work within a stage overlaps. */
     double prefill_s, decode_s, prefill_bound_s, decode_bound_s;
     double slowest_decode_s; /* decode time of the slowest stage, which limits a full pipeline */
     double tokens_per_s;     /* rate of the job with one batch per replica in flight */

@@ -1,4 +1,4 @@
-/* Prints what each GPU holds, computes and sends, as tables and as JSON. */
+/* Prints memory, cost and communication of each GPU, as tables and as JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

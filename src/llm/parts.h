@@ -10,8 +10,8 @@
 struct llm_model *model_of_config(const json_t *root, const char *what, const struct llm_load *how,
                                   struct err *err);
 
-/* `own`: the section is the whole file, not a part of a multi-part config. A file that consists of one
- * section always contains the sizes, so there are no defaults for them. */
+/* `own`: the section is the whole file, not a part of a multi-part config. Sizes then have no defaults,
+ * because such files always contain them. */
 int text_read(struct llm_text *t, const struct text_family *fam, struct llm_fields *f, bool own, bool tied);
 void text_ops(struct llm_model *m, const struct text_family *fam, int stage, const struct llm_quant *quant);
 

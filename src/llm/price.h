@@ -8,8 +8,9 @@
 
 struct llm_price {
     double usd_per_hour, mfu, mbu;
-    double prefill_usd, decode_usd; /* per million prompt tokens and generated tokens; NAN: unknown */
-    double request_usd;             /* price of one sequence of the batch: its prompt and its new tokens */
+    /* USD per million prompt tokens, and per million generated tokens; NAN: unknown */
+    double prefill_usd, decode_usd;
+    double request_usd; /* price of one sequence of the batch: its prompt and its new tokens */
 };
 
 struct llm_price llm_price_of(const struct llm_static *r, double usd_per_hour, double mfu, double mbu);

@@ -18,14 +18,14 @@ struct llm_quant {
     const json_t *ignore; /* names and patterns of modules that are not quantised; NULL: none */
 };
 
-/* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false if it names no
- * method; returns false and adds a note if the method is not supported. */
+/* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false if it names
+ * no method. Returns false and adds a note if the method is not supported. */
 bool quant_read(const json_t *config, struct llm_quant *q, struct llm_notes *notes);
 /* Finds the layout from the name, type and shape of the first quantised tensor. Returns false if there is
  * none. */
 bool quant_from_tensors(const struct safetensors *st, struct llm_quant *q);
-/* Gives the layers in the ignore list the model's type again. An operator is split if only some of its layers
- * are in the list. */
+/* Resets the layers in the ignore list to the model's type. An operator is split if only some of its
+ * layers are in the list. */
 void quant_exclude(struct llm_model *m, const struct llm_quant *q, struct llm_notes *notes);
 /* Returns text such as "int4 in groups of 128 (linear layers of the decoder)"; the caller frees it. */
 char *quant_describe(const struct llm_quant *q);

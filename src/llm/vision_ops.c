@@ -152,7 +152,7 @@ static void fill_numbers(const struct llm_tower *t, bool class_token, uint64_t *
     n[WINDOWED] = t->layers - t->global_layers;
 }
 
-/* Adds the rows, which have no module name, with this module name. */
+/* Adds the rows and sets their module. */
 static void add_rows(struct opbuild *b, const struct oprow *rows, size_t n, const char *module) {
     size_t from = b->model->nops;
     oprow_add(b, rows, n);
@@ -182,8 +182,7 @@ static uint32_t conditions(const struct vision_family *fam, struct llm_fields *f
     return has;
 }
 
-/* Splits the operators of the layers: the layers after the one whose features are used become idle
- * operators. */
+/* Splits the operators of the layers: layers after the first `feature_layers` become idle operators. */
 static void set_unused_layers(struct llm_model *m, size_t from) {
     uint64_t layers = m->vision.tower.layers, used = m->vision.feature_layers;
     const size_t all = m->nops;

@@ -1,6 +1,6 @@
 /* Measured peak performance of this CPU: single-precision FLOP/s of a matrix product on all usable cores,
- * and bytes/s of reading working sets from 256 KiB (caches) to 512 MiB (DRAM), shared between the cores as
- * weights are. Measured once in a child process (needs about 550 MB for a short time) and cached in
+ * and bytes/s of reading working sets from 256 KiB (caches) to 512 MiB (DRAM), divided among the cores.
+ * Measured once in a child process, which needs about 550 MB, and cached in
  * $XDG_CACHE_HOME/inferprof/cpu-peak.json by CPU name and number of cores. A measurement disturbed by
  * other programs is used but not cached. */
 #ifndef SESSION_CPU_PEAK_H

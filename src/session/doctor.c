@@ -50,7 +50,7 @@ static void check_collector(struct doctor *d) {
     free(path);
 }
 
-/* Returns the version as 22703 for 2.27.3; 0: NCCL is not installed where the loader finds it. */
+/* Returns the version as 22703 for 2.27.3; 0: the loader finds no NCCL. */
 static int nccl_version(void) {
     int version = 0, (*get_version)(int *);
     void *lib = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL),

@@ -1,4 +1,4 @@
-/* Internal to the doctor files: adds rows; declares the checks of each file. */
+/* Internal to the doctor files. */
 #ifndef SESSION_DOCTOR_INTERNAL_H
 #define SESSION_DOCTOR_INTERNAL_H
 

@@ -8,7 +8,8 @@
 #include "base/log.h"
 #include "session/engine_proc.h"
 
-/* Time limit for the reply to "bye", and again for the exit. The collector writes its last records then. */
+/* Time limit for the reply to "bye", and again for the exit, during which the collector writes its last
+ * records. */
 #define BYE_LIMIT_S 20.0
 
 struct engine_client {

@@ -8,9 +8,9 @@
 
 /* Returns true for ORG/NAME if it is not a path on this machine. */
 bool hub_is_id(const char *text);
-/* Returns the folder of the snapshot of the branch main, or of any other snapshot if that one has no
- * config.json. The caller frees it. NULL: no snapshot has one, and err contains the command that downloads
- * the model. */
+/* Returns the folder of the snapshot of the branch main, or of any other snapshot if main has no
+ * config.json. The caller frees it. NULL: no snapshot has a config.json; err contains the command that
+ * downloads the model. */
 char *hub_cache_find(const char *id, struct err *err);
 
 #endif

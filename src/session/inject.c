@@ -67,8 +67,8 @@ static void set_variable(struct strings *out, const char *name, const char *valu
     vec_push(out, xasprintf("%s=%s", name, value));
 }
 
-/* Does not override a variable set by the user: *kept then receives its name and value, and the result is
- * true. */
+/* Sets the variable. If the user has set it to another value, does not override it, stores the name and
+ * value in *kept and returns true. */
 static bool put_injection(struct strings *out, const char *name, const char *collector, char **kept) {
     const char *now = getenv(name);
     if (now && *now && strcmp(now, collector) != 0) {

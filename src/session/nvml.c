@@ -45,8 +45,7 @@ static void sample_gpu(const struct nvml_sampler *s, unsigned i) {
     trace_writer_power(s->writer, &p, 1);
 }
 
-/* Waits until the time of the next sample. Returns true if sampling must stop. The caller passes times on a
- * fixed grid, which it shifts only if the queries take more than 3/4 of the interval. */
+/* Waits until the time of the next sample. Returns true if sampling must stop. */
 static bool wait_until(struct nvml_sampler *s, uint64_t mono_ns) {
     struct timespec t = { (time_t)(mono_ns / 1000000000u), (long)(mono_ns % 1000000000u) };
     pthread_mutex_lock(&s->lock);

@@ -26,7 +26,8 @@ int profile_folder_write_inputs(const struct profile_folder *f, const struct pro
 int profile_folder_add_engine(const struct profile_folder *f, const struct profile_plan *p,
                               const struct session_result *result, struct env *env, struct err *err);
 
-/* Warns about inputs whose content differs from that of the older run, or if its inputs.yaml has no list. */
+/* Warns about inputs whose content differs from the older run, or if the older run's inputs.yaml has no
+ * list. */
 void profile_folder_compare_inputs(const char *old_run, const struct dataset *d);
 
 #endif

@@ -89,7 +89,7 @@ static void describe(const struct rank_folder *f, const int *wait_status, const 
     strbuf_addch(out, '\n');
 }
 
-/* Creates a file with its content, unless it exists. Returns -1 with errno set. */
+/* Creates a file with this content. Returns -1 with errno set, which is EEXIST if the file exists. */
 static int create_exclusively(const char *path, const char *text, size_t n) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) return -1;

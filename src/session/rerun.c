@@ -12,9 +12,8 @@
 #include "base/strbuf.h"
 #include "conf/compose.h"
 
-/* Returns true if the value comes from the command line. Other values may come from the folder's config.yaml.
- * This includes values of built-in files, because they can refer to other values: engine.command of engine=hf
- * starts with ${engine.python}. */
+/* Returns true if the value comes from the command line. Values of built-in files do not count, because
+ * they can refer to values of the folder: engine.command of engine=hf starts with ${engine.python}. */
 static bool is_typed(const struct conf_node *n) { return n->file && strcmp(n->file, CONF_COMMAND_LINE) == 0; }
 
 static bool same_text(const struct conf_node *a, const struct conf_node *b) {

@@ -157,7 +157,7 @@ static void attend(struct decoder *d, const struct decoder_layer *l, struct deco
         ops_attention_many(d->ops, "attention", d->attentions, pass.n);
 }
 
-/* x += post(last(from)). `last` is the last layer of the block; post NULL: no norm. */
+/* x += post(last(from)). `last` is the last linear layer of the block; post NULL: no norm. */
 static void add_block(struct decoder *d, const char *name, const struct linear *last, struct view from, int n,
                       const char *post_name, struct tensor *post, struct view x) {
     struct view h = view_of(d->h);

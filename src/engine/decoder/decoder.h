@@ -55,7 +55,7 @@ struct decoder {
     int sequences, positions; /* size of the cache; positions <= max_context */
     /* type of the cache: f32, or bf16 if the backend supports it; latents are f32 */
     enum dtype kv;
-    unsigned reserved;   /* how often the cache was allocated */
+    unsigned reserved;   /* number of allocations of the cache */
     struct matrix embed; /* [vocab, hidden] */
     struct linear head;  /* [vocab, hidden] */
     struct tensor *norm;
@@ -67,8 +67,8 @@ struct decoder {
     int chunk; /* most rows per forward pass */
     /* Scratch for `chunk` rows. */
     struct tensor *h, *q, *k, *v, *mixed, *gate, *up, *latent;
-    /* Scratch of 16-bit numbers, used instead for passes with more rows than the backend's few_rows. NULL if
-     * not supported. */
+    /* Scratch of 16-bit numbers, for passes with more rows than the backend's few_rows. NULL: not
+     * supported. */
     struct {
         struct tensor *h, *q, *mixed, *gate;
     } narrow;
@@ -77,14 +77,14 @@ struct decoder {
     bool *expert_used;
     /* true: the routing ran on the device since the reset, so expert_used is incomplete */
     bool experts_unknown;
-    /* Latent attention: wide_keys and wide_values are those of one layer for many tokens; absorbed and sums
-     * are scratch memory for one token. */
+    /* Latent attention: keys and values of one layer for many tokens; `absorbed` and `sums` are scratch
+     * for one token. */
     struct tensor *wide_keys, *wide_values; /* [heads][max_context][dim_k], [..][dim_v] */
     struct attention *attentions;           /* [chunk]: scratch for the sequences of a pass */
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
 };
 
-/* Checks that the decoder, and the backend, support this model. */
+/* Returns -1 if the decoder or the backend does not support this model. */
 int decoder_check(const struct llm_text *c, const struct ops *o, struct err *err);
 /* kv: requested type of the cache (decoder.kv). */
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
@@ -96,7 +96,7 @@ void decoder_close(struct decoder *d); /* NULL: nothing */
  * positions. Returns -1 if the memory of this machine is too small. */
 int decoder_reserve(struct decoder *d, int sequences, int positions, struct err *err);
 
-/* n consecutive rows of one sequence, at positions position .. position + n - 1. */
+/* n consecutive rows of one sequence, from `position` on. */
 struct decoder_rows {
     int sequence, position, n;
     bool logits; /* compute the logits of the last of these rows */
@@ -129,7 +129,8 @@ void decoder_attention(struct decoder *d, const struct decoder_layer *l, struct 
  * segment is rotated. */
 void decoder_fit_rope(struct decoder *d, const struct decoder_rows *r);
 
-/* Marks the computed rotary positions as outdated. Call before each request, which may have other images. */
+/* Marks the computed rotary positions as outdated. Call before each request, because its images may
+ * differ. */
 static inline void decoder_forget_places(struct decoder *d) { d->rope_filled.n = 0; }
 
 static inline int decoder_pass_rows(struct decoder_pass pass) {

@@ -11,8 +11,7 @@
 #include "engine/decoder/decoder.h"
 
 /* Computes d->h[rows, hidden] -> d->mixed[rows, heads * dim_v] and stores the latents in the cache.
- * a[pass.n] describes the segments as if each head had its own keys and values; the function computes with
- * copies of a[] whose keys and values are replaced. */
+ * a[pass.n] describes the attention of each segment; its keys and values are ignored. */
 void latent_attention(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass,
                       const struct attention *a);
 

@@ -177,7 +177,7 @@ static void load_norms(struct decoder *d, struct weights *w, int i) {
     l->post2 = weights_vector(w, d->hidden, fill, LAYERS ".%d.post_feedforward_layernorm.weight", i);
 }
 
-/* Returns how many numbers a layer's keys have per position. Sets *values to the same for its values. */
+/* Returns the number of key elements per layer and position. Sets *values to the number of value elements. */
 static size_t cache_row(const struct decoder *d, size_t *values) {
     *values = d->c->kv_lora_rank ? 0 : (size_t)d->kv_heads * (size_t)d->dim_v;
     return d->c->kv_lora_rank ? d->c->kv_lora_rank + d->c->qk_rope_dim

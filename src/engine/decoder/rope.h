@@ -24,22 +24,22 @@ struct rope_places {
     int n, shift;
 };
 
-/* With the types dynamic and longrope, the frequencies depend on the length of the text. With mrope, the
- * positions depend on the images. This struct describes the part of a table that was computed last. */
+/* The part of a table that was computed last. With the types dynamic and longrope, the frequencies depend
+ * on the length of the text. With mrope, the positions depend on the images. */
 struct rope_filled {
     int position, n;
     double scale;
     const struct rope_places *places;
     bool moved; /* a part of the table was computed for a text with images */
 };
-/* Computes the rows [position, position + n) of the table for a text of `length` tokens, unless they are the
- * rows that were computed last and are still valid. Does nothing if the frequencies are fixed and no text had
+/* Computes the rows [position, position + n) of the table for a text of `length` tokens, unless these rows
+ * were computed last with the same parameters. Does nothing if the frequencies are fixed and no text had
  * images so far. places: NULL for a text without images. */
 void rope_fit(struct rope_table *t, struct ops *o, const struct llm_rope *c, struct rope_filled *filled,
               int position, int n, int length, const struct rope_places *places);
 bool rope_fits_length(const struct llm_rope *c); /* true for the types dynamic and longrope */
-/* Returns the number of positions that the model supports: `trained`, for dynamic times `factor` if that is
- * above 1. */
+/* Returns the number of positions that the model supports: `trained`, for the type dynamic multiplied by
+ * `factor` if it is above 1. */
 uint64_t rope_positions(const struct llm_rope *c, uint64_t trained);
 /* Returns the factor for the scores of latent attention in addition to 1/sqrt(head_dim): with YaRN and
  * mscale_all_dim, the square of YaRN's mscale; otherwise 1. */

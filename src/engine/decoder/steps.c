@@ -55,7 +55,7 @@ static void *open_state(struct decoder *d, const struct ops_decode_calls *calls,
     return state;
 }
 
-/* Returns true if the model needs a feature that no backend supports in whole steps. */
+/* Returns true if the model needs a feature that decoding steps on the device do not support. */
 static bool needs_operators(const struct llm_text *c) {
     return c->shared_gate || c->sandwich_norms || c->scaled_embedding || c->sinks || c->sigmoid_scores ||
            rope_fits_length(&c->rope) || c->rope.kind == LLM_ROPE_MROPE || c->rope.local_plain;

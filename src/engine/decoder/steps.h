@@ -14,7 +14,7 @@ struct decoder_steps;
 struct decoder_steps *decoder_steps_open(struct decoder *d, enum decode_path path);
 void decoder_steps_close(struct decoder_steps *s); /* NULL: nothing */
 void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start);
-int decoder_steps_portion(struct decoder_steps *s); /* how many steps are best submitted at once */
+int decoder_steps_portion(struct decoder_steps *s); /* steps to submit at once */
 void decoder_steps_submit(struct decoder_steps *s, int steps);
 void decoder_steps_stop(struct decoder_steps *s); /* discards steps not started yet, if possible */
 bool decoder_steps_take(struct decoder_steps *s, uint32_t *token); /* false: see ops_check() */

@@ -28,9 +28,8 @@ void image_init(struct image *im, int width, int height, uint8_t grey); /* out o
 void image_free(struct image *im);
 
 /* Bicubic resize, bit for bit like Pillow's Image.resize(..., BICUBIC) on 8-bit pixels. Sides are at least
- * 1. Fails if memory is short, if the result or the intermediate image (new width, old height) has more than
- * IMAGE_MAX_PIXELS, or if a side is too long for the table of weights. Long and narrow images can exceed
- * these limits. */
+ * 1. Fails if memory is short, if the result or the intermediate image (new width, old height) has more
+ * than IMAGE_MAX_PIXELS, or if a side is too long for the table of weights. */
 int image_resize(const struct image *in, int width, int height, struct image *out, struct err *err);
 /* Like ImageOps.pad: scales to the largest size with the same aspect ratio that fits side x side, centred
  * on grey 127. */

@@ -1,5 +1,5 @@
-/* DeepSeek-OCR's encoder: views -> SAM -> CLIP -> projector -> the rows of the image in the sequence. The
- * time of each of the three stages is summed over the views. dsocr_encoder implements vision.h. */
+/* DeepSeek-OCR's encoder: views -> SAM -> CLIP -> projector -> rows of the image in the sequence. The time
+ * of each stage is summed over the views. dsocr_encoder implements vision.h. */
 #ifndef ENGINE_OCR_ENCODER_H
 #define ENGINE_OCR_ENCODER_H
 

@@ -14,7 +14,7 @@
 #include "base/strbuf.h"
 #include "engine/image/image.h"
 
-struct dsocr_box { /* in pixels of the original image, as generated: may be empty or partly outside */
+struct dsocr_box { /* in pixels of the original image; as generated, so it may be empty or outside */
     int x1, y1, x2, y2;
 };
 

@@ -48,9 +48,9 @@ int dsocr_set_sizes(struct dsocr_settings *s, int base_side, int image_side, int
     return set_side(&s->image_side, "image_size", image_side, err);
 }
 
-/* Compares all grids of min..max tiles by increasing area and chooses the grid with the nearest aspect
- * ratio. If two grids are equally near, the larger grid is chosen only if the image has more than half
- * of that grid's pixels. Uses doubles like the original, so that ties are exact. */
+/* Compares all grids of min_tiles to max_tiles tiles, small grids first, and chooses the grid with the
+ * nearest aspect ratio. If two grids are equally near, the larger grid is chosen only if the image has
+ * more than half of that grid's pixels. Uses doubles like the original, so that ties are exact. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h) {
     double shape = (double)width / height, best = INFINITY;
     double tile_area = (double)s->image_side * s->image_side;

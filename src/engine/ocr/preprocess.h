@@ -57,7 +57,7 @@ struct dsocr_views {
     struct dsocr_memory memory;
     float *global; /* [3][view_side][view_side] */
     float *tiles;  /* [grid_h * grid_w][3][tile_side][tile_side], row by row of the grid; NULL: none */
-    /* The same as bytes, [view_side][view_side][3] and [grid_h * grid_w][tile_side][tile_side][3];
+    /* The same pixels as bytes, [view_side][view_side][3] and [grid_h * grid_w][tile_side][tile_side][3];
      * dsocr_scale() converts a byte to its float. Only one of the two forms is set: floats or bytes. */
     uint8_t *global_bytes, *tiles_bytes;
     bool blank; /* see dsocr_drop_blank() */
@@ -94,10 +94,9 @@ struct dsocr_prompt {
     const struct dsocr_plan *plans;
     size_t nplans;
 };
-/* Converts a prompt to ids. Strips white space at both ends, splits the prompt at each "<image>", and
- * encodes each part without special tokens. The result starts with bos_id and has plans[i].image_tokens
- * copies of image_id for the i-th image. Appends to ids and, for each image, the position of its first
- * token to `starts` (may be NULL). The prompt must contain one "<image>" per image. */
+/* Converts a prompt to ids: bos_id, then the text, in which each "<image>" becomes plans[i].image_tokens
+ * copies of image_id. White space at both ends is dropped. Appends to ids, and appends the position of the
+ * first token of each image to `starts` (may be NULL). The prompt must contain one "<image>" per image. */
 int dsocr_prompt_ids(struct tokenizer *t, const struct dsocr_prompt *p, struct token_ids *ids,
                      struct token_ids *starts, struct err *err);
 

@@ -139,9 +139,9 @@ struct routing {
     int groups, groups_kept; /* experts of the best groups_kept groups are eligible; groups 0, 1: all */
     bool normalise;          /* divide the chosen probabilities by their sum */
     float scale;             /* factor for the weights */
-    bool sigmoid; /* probabilities are sigmoids; false: a softmax */
-    /* [n]: added to the scores that choose experts, not to the weights. A group's score is then the sum of its
-     * two best scores instead of its best score. NULL: none. */
+    bool sigmoid;            /* probabilities are sigmoids; false: a softmax */
+    /* [n]: added to the scores that choose experts, not to the weights. A group's score is then the sum of
+     * its two best scores instead of its best score. NULL: none. */
     struct tensor *correction;
 };
 struct routing_choice {

@@ -15,16 +15,16 @@
 
 enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
 
-/* One finished range or operator, or a number of tokens, or a total of memory. An operator reads megabytes
- * of weights, which evict the recorder's memory from the caches. Loading a cache line again costs more than
- * all instructions of the recorder. Therefore an event is one cache line with the cheapest clock. Names,
- * numbers and the writer's locks are handled later, for many events at once. */
+/* One finished range or operator, a number of tokens, or a total of memory. An operator evicts the
+ * recorder's memory from the caches, and loading a cache line again costs more than all instructions of
+ * the recorder. Therefore an event is one cache line. Names, numbers and the writer's locks are handled
+ * later, for many events at once. */
 struct event {
-    uint64_t start, end; /* timestamps in ticks; for tokens, `end` is the request */
+    uint64_t start, end; /* timestamps in ticks, except for the uses of `end` below */
     const char *name, *kernel;
     double flops, bytes;
-    /* For ranges, m is the index. For tokens, m is the count, and n is nonzero if they were generated. For
-     * memory, m is the kind and `end` is the bytes. */
+    /* Ranges: m is the index. Tokens: `end` is the request, m the count, and n is nonzero if they were
+     * generated. Memory: `end` is the bytes, m the kind. */
     int32_t m, n, k;
     uint8_t type, kv_type, depth;
     uint8_t kind : 7;  /* enum event_kind */

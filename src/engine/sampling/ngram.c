@@ -29,7 +29,7 @@ struct ngram {
         uint32_t *v;
         size_t n, cap;
     } link;
-    uint32_t *head; /* [buckets]: position of the newest token whose gram before it has this hash */
+    uint32_t *head; /* [buckets]: newest position whose preceding gram has this hash */
     size_t buckets; /* power of two */
 };
 

@@ -1,5 +1,5 @@
-/* Added tokens: strings that are extracted from the text before the normalizer or, if they are `normalized`,
- * after it. The leftmost match comes first, and the longest one at each position. */
+/* Added tokens: strings that are extracted from the text before the normalizer or, if they are
+ * `normalized`, after it. The leftmost match wins, and of several matches at one position the longest. */
 #ifndef ENGINE_TOKENIZER_ADDED_H
 #define ENGINE_TOKENIZER_ADDED_H
 

@@ -6,8 +6,8 @@
 /* ---- conversion of any bytes to characters */
 
 /* Returns the length of the character that begins with the bytes [p, p+n), or 0 if no character can begin
- * with them. *bad is the number of bytes that one U+FFFD replaces if the character is invalid or incomplete:
- * the longest valid beginning. */
+ * with them. If the character is invalid or incomplete, one U+FFFD replaces *bad bytes, its longest valid
+ * beginning. */
 static size_t char_needs(const unsigned char *p, size_t n, size_t *bad) {
     unsigned c = p[0];
     size_t need = c < 0x80                ? 1

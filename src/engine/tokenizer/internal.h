@@ -31,7 +31,7 @@ struct tokenizer {
     struct tok_bpe *bpe;
     struct tok_added_list added;
     struct token_ids added_at;      /* by id: index in `added` + 1; 0: not an added token */
-    struct tok_matcher raw, cooked; /* matchers for tokens searched before and after the normalizer */
+    struct tok_matcher raw, cooked; /* added tokens, matched before (raw) and after (cooked) the normalizer */
     struct tok_steps normalizer, pre_tokenizer;
     struct token_ids prefix, suffix; /* ids that the post-processor adds */
     struct tok_decoder decoder;

@@ -99,7 +99,7 @@ static int load_added_one(struct tokenizer *t, json_t *node, size_t number, stru
     return 0;
 }
 
-/* Adds a token that is searched in normalised text. Such a token is itself normalised first. */
+/* Adds a token to the matcher of normalised text. The token's text is normalised first. */
 static int add_cooked(struct tokenizer *t, const struct tok_added *a, struct err *err) {
     tok_pieces_clear(&t->pieces);
     tok_pieces_add(&t->pieces, a->text, a->len, true);

@@ -124,8 +124,8 @@ static const char *mark_of(json_t *node) {
     return mark && mark[0] ? mark : DEFAULT_MARK;
 }
 
-/* Returns the prepend_scheme: "always", "never" or "first", unless the file is invalid. Files before 2024
- * have add_prefix_space instead. */
+/* Returns the prepend_scheme: "always", "never" or "first" in valid files. Files before 2024 have
+ * add_prefix_space instead. */
 static const char *scheme_of(json_t *node) {
     const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
     if (scheme) return scheme;

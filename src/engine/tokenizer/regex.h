@@ -14,15 +14,15 @@ struct tok_regex *tok_regex_open(const char *pattern, size_t n, struct err *err)
 struct tok_regex *tok_regex_open_literal(const char *text, size_t n, struct err *err);
 void tok_regex_close(struct tok_regex *re);
 
-/* Finds the matches from left to right; skips an empty match directly after the previous one.
- *     struct tok_match m = { 0 };
- *     while ((rc = tok_regex_next(re, text, n, &m, &err)) > 0) use(m.start, m.end);
- * rc < 0: see err. */
 struct tok_match {
     size_t start, end;
     size_t from; /* start of the next search */
     bool had_one;
 };
+/* Finds the matches from left to right; skips an empty match directly after the previous one.
+ *     struct tok_match m = { 0 };
+ *     while ((rc = tok_regex_next(re, text, n, &m, &err)) > 0) use(m.start, m.end);
+ * rc < 0: see err. */
 int tok_regex_next(struct tok_regex *re, const char *text, size_t n, struct tok_match *m, struct err *err);
 
 #endif

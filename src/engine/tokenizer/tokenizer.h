@@ -32,7 +32,7 @@ struct tokenizer;
 /* Opens a tokenizer.json, or a folder that contains one. NULL: see err. */
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
 struct tokenizer *tokenizer_open_text(const char *json, size_t n, const char *what, struct err *err);
-/* The tokenizer of the embedded model: bytes, 752 merges, DeepSeek-OCR's markers; 1024 ids. As in
+/* The tokenizer of the embedded model, with 1024 ids: bytes, 752 merges and DeepSeek-OCR's markers. As in
  * DeepSeek-OCR, 0, 1 and 2 are BOS, EOS and padding. */
 struct tokenizer *tokenizer_open_builtin(void);
 /* The vocabulary of a GGUF file: byte-level BPE ("gpt2") or SentencePiece ("llama"). Unsupported kinds and
@@ -49,7 +49,7 @@ int tokenizer_encode(struct tokenizer *t, const char *text, size_t n, enum token
                      struct token_ids *ids, struct err *err);
 
 /* Appends the text of ids, which is always valid UTF-8. Ids without a token are ignored. Only tests call
- * this function; it is the reference for the stream below. */
+ * this function, as the reference for struct token_stream. */
 void tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t n, enum tokenizer_skip skip,
                       struct strbuf *out);
 

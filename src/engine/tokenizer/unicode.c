@@ -39,7 +39,7 @@ const char *unicode_skip_spaces_back(const char *begin, const char *p) {
     return p;
 }
 
-/* UTF8PROC_STABLE allows only the compositions of Unicode's stability policy, as the standard's NFC does. */
+/* UTF8PROC_STABLE follows Unicode's stability policy for compositions, as NFC requires. */
 static void normalise(const char *text, size_t n, utf8proc_option_t form, struct strbuf *out) {
     utf8proc_uint8_t *normalised = NULL;
     utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &normalised,

@@ -1,5 +1,5 @@
-/* CLIP's ViT without its last norm. The features that it starts from are SAM's output (DeepSeek-OCR) or
- * patches of pixels (LLaVA). The class token is dropped at the end.
+/* CLIP's ViT without its last norm. Its input is SAM's output (DeepSeek-OCR) or patches of pixels (LLaVA).
+ * The class token is dropped at the end.
  *
  *     x = LN([class; features] + positions)                            [T, width], T = n*n + 1
  *     layer:  x += out(attention(LN(x)))        x += fc2(quick_gelu(fc1(LN(x)))) */

@@ -1,5 +1,5 @@
-/* Qwen2.5-VL's encoder (vision.h): images keep their shape. Patches attend inside of windows, in some layers
- * to the whole image; each square of merge x merge patches becomes one row.
+/* Qwen2.5-VL's encoder (vision.h): images keep their shape. Patches attend inside of windows, or to the whole
+ * image in some layers. Each square of merge x merge patches becomes one row.
  *
  *     x = patches(pixels)                                         [rows of patches, width]
  *     layer:  x += proj(attention(rms(x)))       queries and keys rotate by row and column of the patch

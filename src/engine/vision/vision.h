@@ -33,7 +33,8 @@ struct vision_settings {
 /* An image that is ready for the encoder. */
 struct vision_prepared {
     int tokens; /* rows in the prompt */
-    /* rows and columns of tokens, for positions in three dimensions; 0: positions count tokens */
+    /* rows and columns of tokens, for positions in three dimensions; 0: the position of a token is its
+     * index */
     int grid_height, grid_width;
     void *data; /* owned; the encoder's own struct */
     void (*free)(void *data);

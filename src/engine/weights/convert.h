@@ -10,7 +10,7 @@
 
 /* One matrix [rows][cols] of a stored tensor. */
 struct weight_source {
-    const void *data, *more; /* `more` is the second tensor, see below */
+    const void *data, *more; /* `more`: second tensor of convert_mxfp4() and convert_latent() */
     enum dtype type, more_type;
     int rows, cols;
     int first, step; /* row (or number) r is the stored row, column or number first + r * step */

@@ -25,8 +25,7 @@ struct weights *weights_open_files(struct ops *o, const char *path, struct err *
 struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type);
 void weights_close(struct weights *w); /* NULL is ignored */
 
-/* Contents of a vector. Only synthetic vectors use the range; WEIGHTS_NORM_MINUS_ONE also applies to
- * files. */
+/* Contents of a vector. The ranges apply to synthetic vectors only. */
 enum weights_fill {
     WEIGHTS_NORM,           /* 1 +- 0.1 */
     WEIGHTS_NORM_MINUS_ONE, /* like WEIGHTS_NORM; safetensors files contain the numbers minus 1 (gemma) */
