@@ -8,9 +8,9 @@
 #include "base/stats.h"
 #include "base/util.h"
 
-#define LEAST_POINTS 8 /* fewest points of a part of a division, and of a piece with a drift */
+#define LEAST_POINTS 8 /* minimum number of points of both parts of a division, and for a drift */
 #define CLOCK_CLIP 4.0 /* standard deviations; a larger residual counts as this much */
-/* standard deviations; added to the least gain of a division, so that noise is not divided */
+/* in standard deviations; part of the least gain of a division, so that noise is not divided */
 #define CLOCK_GAIN 12.0
 #define LEAST_NOISE_NS 50.0 /* least standard deviation of the noise: the resolution of GPU timestamps */
 #define SEARCH_POINTS 512   /* a longer piece is searched with about this many of its points */
@@ -20,7 +20,7 @@
 #define STEP_WINDOW 16 /* points on each side of a possible step */
 /* least height of a step, in standard deviations; divide_piece() finds smaller steps */
 #define STEP_SIGMAS 5.0
-#define BORDER_POINTS 64 /* a border moves by at most this many points */
+#define BORDER_POINTS 64 /* move_border() moves a border by at most this many points */
 /* a point further than this many standard deviations from its line is an outlier */
 #define OUTLIER 6.0
 #define MEDIAN_EXTRA 1.2533 /* standard error of a median / standard error of a mean */
@@ -65,7 +65,7 @@ static struct line resistant_line(const struct clock_point *p, size_t n, double 
     return l;
 }
 
-/* Returns the sum of the residuals in standard deviations, each limited to CLOCK_CLIP. */
+/* Returns the sum of the absolute residuals in standard deviations, each limited to CLOCK_CLIP. */
 static double cost_of(const struct line *l, const struct clock_point *p, size_t n, double sigma) {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += fmin(fabs(residual(l, &p[i])) / sigma, CLOCK_CLIP);
@@ -227,8 +227,8 @@ static size_t divide_at_steps(const struct clock_point *p, size_t n, double sigm
             highest = jump;
             peak = i;
         }
-        /* the jump is largest at the step: continue until the largest one is a window behind, or at the
-         * end */
+        /* The jump is largest at the step. Continue until the largest jump is STEP_WINDOW points behind, or
+         * the points end. */
         if (!peak || (i < peak + STEP_WINDOW && i + STEP_WINDOW < n)) continue;
         size_t at = locate_step(p, peak, slope, sigma);
         if (at > first) {

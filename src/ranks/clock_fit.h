@@ -2,12 +2,11 @@
  * pairs.
  *
  * Method: the difference of the two clocks over time is a piecewise straight line. Large steps are found
- * first, from medians before and after each point. Binary segmentation then finds the other pieces: a
- * piece is divided where two lines lower the sum of absolute residuals (each limited to CLOCK_CLIP
- * standard deviations) by more than 3 ln(n) + CLOCK_GAIN standard deviations. The noise is estimated from
- * differences to neighbours, which drift and steps hardly affect. While searching, lines are Tukey's
- * resistant lines (medians of the outer thirds). The line of a finished piece is Theil and Sen's: the
- * median of the slopes of pairs of points, then the median of the residuals. It tolerates 25% of outliers. */
+ * first, from medians before and after each point. Then a piece is divided where two lines lower the sum of
+ * absolute residuals (each limited to CLOCK_CLIP standard deviations) by more than 3 ln(n) + CLOCK_GAIN
+ * standard deviations. This search uses Tukey's resistant lines. The line of a finished piece is Theil and
+ * Sen's: the median of the slopes of pairs of points, then the median of the residuals. It tolerates 25% of
+ * outliers. */
 #ifndef RANKS_CLOCK_FIT_H
 #define RANKS_CLOCK_FIT_H
 

@@ -51,9 +51,9 @@ static uint64_t outside(const struct rank_clock *c, size_t k, uint64_t job_ns) {
     return job_ns < from ? from - job_ns : job_ns > to ? job_ns - to : 0;
 }
 
-/* Converts the end of a collective that follows one with the end `before`, on the job's clock; 0: it is the
- * first. After a backward step, a clock shows some times twice. The meaning is used that is closest to
- * `before` and to the period of its segment. */
+/* Converts the end of a collective. `before` is the end of the previous one on the job's clock; 0: none.
+ * After a backward step, a clock shows some times twice. The result that is closest to `before` and to the
+ * period of its segment is used. */
 static uint64_t to_job_after(const struct rank_clock *c, uint64_t own_ns, uint64_t before) {
     uint64_t best = 0, least = UINT64_MAX;
     for (size_t k = 0; k < c->nsegments; k++) {
@@ -93,7 +93,7 @@ static void collect_differences(struct rank_digest *const *digests, size_t n, co
 }
 
 /* Gives a rank its own clock if its collectives end at a different time than on the previous rank of the
- * node, by much more than the difference scatters. Returns the number of clocks. */
+ * node, and this difference is much larger than its scatter. Returns the number of clocks. */
 static size_t split_groups(struct rank_digest *const *digests, size_t n, uint32_t *group_of, size_t ngroups) {
     struct ends *differences = xcalloc(n + 1, sizeof *differences);
     collect_differences(digests, n, group_of, differences);
@@ -124,7 +124,7 @@ struct fitter {
     bool *fitted;       /* [clocks] */
     uint64_t *seen_in;  /* [clocks]: number of the matched collective that added the last point */
     uint64_t groups;    /* matched collectives walked so far */
-    /* operation of the last matched collective, and the end of its last one; 0: none */
+    /* match key of the last collective, and its end on the job's clock; 0: none */
     uint64_t match, last_end_ns;
 };
 

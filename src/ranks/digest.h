@@ -76,7 +76,7 @@ struct digest_step {
     double wall_ns, compute_ns, exposed_ns, tokens; /* sums */
 };
 
-struct digest_class { /* kernels of one name and launch geometry; largest total first */
+struct digest_class { /* kernels of one name and launch geometry; the largest owned time first */
     const char *name;
     uint64_t blocks, threads; /* 0: unknown */
     uint64_t calls;

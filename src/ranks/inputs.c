@@ -15,7 +15,7 @@
 
 #define DEVICES_MAX 64 /* GPUs of a node whose uuids are compared */
 
-/* The value in the first file that has one; the other files must have the same. */
+/* A value on which all files must agree: the first one found, and its file. */
 struct agreed {
     char *value, *file;
 };

@@ -24,8 +24,8 @@ struct rank_inputs {
     size_t n, cap;
     struct strlist problems; /* messages about files that are not used */
     uint32_t world_size;     /* RANK_NONE: unknown */
-    /* number of digests (0 with traces_only) and of traces of all parts that were found, without the files
-     * with the power of GPUs */
+    /* number of digests (0 with traces_only) and traces that were found, over all parts; files with only the
+     * power of GPUs are not counted */
     size_t files;
 };
 

@@ -13,7 +13,7 @@ struct job_owner {
     uint32_t *row_of;    /* [n]: row of rank_job.ranks */
     uint32_t *node_of;   /* [n]: row of rank_job.nodes */
     uint32_t **stage_of; /* [n][digest stages]: row of rank_job.stages */
-    /* [n][digest stages]: steps of the stage that the job had started before the rank's first one */
+    /* [n][digest stages]: number of steps of the stage in the job before the rank's first one */
     uint32_t **steps_before;
     struct rank_clocks clocks;
     struct strlist problems, texts;
@@ -32,8 +32,8 @@ void job_add_steps(struct rank_job *job);       /* job_steps.c: rows of steps, w
 void job_add_collectives(struct rank_job *job); /* job_waits.c: matched collectives, waiting and moving */
 void job_find_straggler(struct rank_job *job);  /* straggler.c */
 
-/* Splits t->exposed_ns into t->wait_ns and t->move_ns in the same ratio as its matched part: matched_ns of
- * exposed time, of which the argument wait_ns was waiting. */
+/* Splits t->exposed_ns into t->wait_ns and t->move_ns in the ratio of its matched part: of matched_ns of
+ * exposed time, wait_ns was waiting. */
 void rank_time_divide(struct rank_time *t, double wait_ns, double matched_ns);
 
 #endif

@@ -170,8 +170,8 @@ static bool same_group(const struct rank_layout *l, size_t a, size_t b) {
     return !l->source || l->places[a].pp == l->places[b].pp;
 }
 
-/* Returns by how much the compute time of the slowest rank exceeds the mean, among the ranks with the same
- * layers as rank row `first`, and adds these ranks to `rel`. NaN: fewer than two have data. */
+/* Returns the compute time of the slowest rank minus the mean, over the ranks with the same layers as rank
+ * row `first`. Adds these ranks to `rel`. NaN: fewer than two ranks have data. */
 static double excess_in_step(const struct rank_layout *l, const struct rank_step_cell *cells, size_t n,
                              size_t first, struct relation *rel) {
     double sum = 0, most = 0, tokens = 0;
@@ -439,7 +439,7 @@ static int by_saving(const void *a, const void *b) {
     return x->saving_ms < y->saving_ms ? 1 : x->saving_ms > y->saving_ms ? -1 : strcmp(x->title, y->title);
 }
 
-/* Rules with a precise cause run first. Later, general rules report only what is left of the step. */
+/* Specific rules run first. The general rules after them report only the time that is left of a step. */
 void rank_findings_find(const struct rank_job *job, const struct rank_layout *layout,
                         const struct rank_links *links, struct rank_findings *out) {
     *out = (struct rank_findings){ 0 };

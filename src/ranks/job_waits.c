@@ -23,7 +23,7 @@ struct wait_sums {
     struct waited *ranks;  /* [nranks] */
     struct waited *waits;  /* [ncollectives] */
     struct waited **steps; /* [nsteps][rows x nranks] */
-    uint32_t *steps_of;    /* [nstages]: row of job.steps; RANK_NONE */
+    uint32_t *steps_of;    /* [nstages]: row of job.steps; RANK_NONE: none */
     double *late_ns, *caused_ns;
     uint64_t *arrivals, *last;        /* [nranks] */
     uint32_t **row_of;                /* [digests][operations]: row of job.collectives */
@@ -208,8 +208,8 @@ static size_t find_last(const struct arrival *v, size_t n, uint64_t *first, uint
     return last;
 }
 
-/* Returns false if the last arrival is later than `second`, the one before it, by no more than the error of
- * the clocks: then the order is unknown. */
+/* Returns true if the last arrival is later than `second`, the one before it, by more than the error of the
+ * clocks. Otherwise the order is unknown. */
 static bool is_clearly_last(const struct rank_job *job, const struct arrival *v, size_t n, size_t last,
                             uint64_t second) {
     const struct rank_clock *c = &job->clocks[job->ranks[v[last].row].clock];

@@ -65,8 +65,8 @@ static size_t collectives_per_rank(size_t ranks) {
     return MAX(COLLECTIVES_LEAST, MIN(COLLECTIVES_MOST, COLLECTIVES_IN_MEMORY / ranks));
 }
 
-/* Large blocks are mapped and unmapped one by one. By default, glibc keeps freed blocks of up to 32 MB per
- * thread, which is 40 MB for a rank of a million kernels. */
+/* Makes malloc() map blocks of 1 MB or more, so that free() returns them to the system. By default, glibc
+ * keeps freed blocks of up to 32 MB: 40 MB per thread for a rank of a million kernels. */
 static void return_freed_blocks(void) {
 #ifdef M_MMAP_THRESHOLD
     mallopt(M_MMAP_THRESHOLD, 1 << 20);

@@ -3,19 +3,19 @@
  *     if (rank_job_load(&job, operands, n, NULL, &err) < 0) ...        -- run folders, traces or digests
  *     for (size_t r = 0; r < job.nranks; r++) use(rank_job_cell(&job, r, stage)->time.compute_ns);
  *     rank_job_free(&job);
- * Each rank is first reduced to a digest (digest.h): one rank at a time per worker thread, so the
- * memory for traces does not grow with their number. Times are in ns. Unknown values are NaN, NULL or
- * RANK_NONE, unless a member says that 0 is unknown. Definitions of all figures: docs/ranks.md.
+ * Each rank is first reduced to a digest (digest.h): one rank at a time per worker thread, so the memory for
+ * traces does not grow with their number. Times are in ns. Unknown values are NaN, NULL or RANK_NONE, unless
+ * a member says that 0 is unknown. Definitions of all figures: docs/ranks.md.
  *
- * The time of a device (docs/analysis.md, "Time of a stage") is divided by what runs at each moment:
+ * The time of a device (docs/analysis.md, "Time of a stage") is divided by the work that runs at each moment:
  *     compute    at least one kernel that does not communicate
  *     exposed    at least one communication kernel and no other kernel
  *     copy       only copies and memsets
  *     idle       nothing
  *     unrecorded the trace has no data (known per rank, not per stage)
- * so compute + exposed + copy + idle of all top-level stages + unrecorded = timeline.
- * Exposed communication is divided further: a rank waits from the start of its communication kernel until
- * the last rank of the communicator has started the same collective; from then on, bytes move. */
+ * compute + exposed + copy + idle of all top-level stages + unrecorded = timeline.
+ * Exposed communication is divided further: a rank waits from the start of its communication kernel until the
+ * last rank of the communicator has started the same collective; from then on, bytes move. */
 #ifndef RANKS_RANKS_H
 #define RANKS_RANKS_H
 
@@ -99,7 +99,7 @@ struct rank_time {
     double compute_ns, exposed_ns, copy_ns, idle_ns;
     /* exposed_ns = wait_ns + move_ns. Both are 0 if exposed_ns is 0, and NaN if no collective was matched. */
     double wait_ns, move_ns;
-    /* Part of exposed_ns in matched collectives that the digest keeps, 0..1. The rest is divided in the same
+    /* Share of exposed_ns in matched collectives that the digest keeps, 0..1. The rest is divided in the same
      * ratio. NaN: there is no exposed time. */
     double matched_share;
     double hidden_ns; /* communication that overlaps other kernels; included in compute_ns */
@@ -156,7 +156,7 @@ struct rank_cell {
 /* One rank in one row of steps. Floats, because there are many cells in large jobs. */
 struct rank_step_cell {
     float wall_ns, compute_ns, exposed_ns, wait_ns; /* means per step; NaN: unknown */
-    /* mean per step of the larger one of tokens read and generated; NaN: unknown */
+    /* mean per step of max(tokens read, tokens generated); NaN: unknown */
     float tokens;
 };
 struct rank_steps { /* steps of one stage */
@@ -216,7 +216,8 @@ const char *rank_reason_name(enum rank_reason reason);
 /* The rank for which the others wait. */
 struct rank_straggler {
     uint32_t rank; /* RANK_NONE: no rank stands out */
-    /* row of the stage in which it exceeds the mean of the others most; RANK_NONE: none */
+    /* row of the stage in which its compute and idle time exceed the mean of the others most; RANK_NONE: none
+     * */
     uint32_t stage;
     enum rank_reason reason; /* RANK_REASON_UNKNOWN: the evidence does not show a reason; printed as a dash */
     const char *evidence;    /* the figures that support the reason, in one sentence; NULL: none */

@@ -17,10 +17,10 @@
 #define LEAST_DIFFERENCE 0.02 /* smaller differences to the typical rank are not evidence */
 /* if the ratio of its tokens to those of the typical rank is larger, tokens are the reason */
 #define MORE_TOKENS 1.05
-/* least share of the extra compute time that slower runs of the same kernels explain */
+/* slower runs of the same kernels must explain at least this share of the extra compute time */
 #define SLOWER_SHARE 0.6
-/* its clocks are the reason if its SM clock is below this ratio to that of the typical rank, or if the share
- * of its time that it is throttled exceeds that of the typical rank by LONGER_THROTTLE */
+/* its clocks are the reason if its SM clock is below this multiple of the typical rank's, or if its throttled
+ * share of the time exceeds that of the typical rank by LONGER_THROTTLE */
 #define LOWER_CLOCK 0.97
 #define LONGER_THROTTLE 0.05
 
@@ -189,7 +189,8 @@ static void explain_slower(struct suspect *s, double ratio) {
                             100 * (ratio - 1), s->job->ranks[job_owner(s->job)->row_of[s->t.peer]].rank));
 }
 
-/* Returns true if the suspect's experts have more work. On a slow GPU, its other kernels are slower, too. */
+/* Returns true if the suspect's experts have more work, and not only a slow GPU: its other kernels would then
+ * be slower, too. */
 static bool has_busier_experts(const struct suspect *s, double moe_ns, double more_ns,
                                const struct same_kernels *rest) {
     double experts = moe_ns / s->t.moe_ns - 1, others = ratio_of(rest) - 1;
