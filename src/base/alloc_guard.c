@@ -5,7 +5,7 @@
 
 #include "base/die.h"
 
-/* Bytes reserved during a guarded call and freed when it ends, so that memory is left to report a failure. */
+/* Freed when a guarded call ends, so that memory is left to report a failure. */
 #define RESERVE_BYTES (256u << 10)
 
 struct alloc_guard {
@@ -15,7 +15,7 @@ struct alloc_guard {
 };
 
 static _Thread_local struct alloc_guard *current;
-static size_t refuse_in; /* counts down to the allocation that fails; 0: none fails */
+static size_t refuse_in; /* allocations until one fails; 0: none */
 
 bool alloc_guard_run(void (*call)(void *context), void *context, size_t *bytes) {
     struct alloc_guard g = { .outer = current };

@@ -19,7 +19,7 @@ size_t base64_encode(const void *data, size_t n, char *out) {
     return (size_t)(o - out);
 }
 
-/* Returns the value of a base64 digit, or -1. */
+/* -1: not a base64 digit */
 static int digit_value(char c) {
     if (c >= 'A' && c <= 'Z') return c - 'A';
     if (c >= 'a' && c <= 'z') return c - 'a' + 26;

@@ -1,4 +1,4 @@
-/* Base64 (RFC 4648) with padding. Neither function allocates. */
+/* Base64 (RFC 4648) with padding. */
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H
 
@@ -7,10 +7,10 @@
 
 static inline size_t base64_chars(size_t bytes) { return (bytes + 2) / 3 * 4; }
 
-/* Writes base64_chars(n) characters without a final zero and returns their number. */
+/* Writes base64_chars(n) characters without a final zero. Returns their number. */
 size_t base64_encode(const void *data, size_t n, char *out);
-/* Decodes n characters into `out`, which has room for n / 4 * 3 bytes. Returns false if the text is not
- * base64; padding is accepted at the end only. */
+/* `out` needs n / 4 * 3 bytes. Returns false if the text is not base64. Padding is accepted at the end
+ * only. */
 bool base64_decode(const char *text, size_t n, void *out, size_t *bytes);
 
 #endif

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns the first i in [lo, hi) for which before(arg, i) is false, or hi. `before` must be true up to some
- * index and false from there on. */
+/* Returns the first i in [lo, hi) for which before(arg, i) is false; hi: none. `before` must not become true
+ * again after it was false. */
 static inline size_t bisect(size_t lo, size_t hi, bool (*before)(const void *arg, size_t i),
                             const void *arg) {
     while (lo < hi) {

@@ -1,5 +1,5 @@
-/* Bounded reader over untrusted bytes: every read checks the bytes left, copies, then advances. Numbers are
- * little endian. A read past the end returns false and does not advance.
+/* Reads untrusted bytes with bounds checks. Numbers are little endian. A read past the end returns false and
+ * does not advance.
  *     struct bytes in = { p, p + n };
  *     if (!bytes_u32(&in, &count)) return err_set(err, "ends inside the count"); */
 #ifndef BASE_BYTES_H
@@ -28,7 +28,7 @@ static inline bool bytes_u16(struct bytes *b, uint16_t *out) { return bytes_copy
 static inline bool bytes_u32(struct bytes *b, uint32_t *out) { return bytes_copy(b, out, 4); }
 static inline bool bytes_u64(struct bytes *b, uint64_t *out) { return bytes_copy(b, out, 8); }
 
-/* Takes the next n bytes as a separate view. */
+/* Returns the next n bytes as *out. */
 static inline bool bytes_slice(struct bytes *b, size_t n, struct bytes *out) {
     if (n > bytes_left(b)) return false;
     *out = (struct bytes){ b->p, b->p + n };
@@ -36,7 +36,7 @@ static inline bool bytes_slice(struct bytes *b, size_t n, struct bytes *out) {
     return true;
 }
 
-/* Reads LEB128: seven bits per byte, low bits first; at most ten bytes, no bits past the 64th. */
+/* LEB128: seven bits per byte, low bits first, at most ten bytes and 64 bits. */
 static inline bool bytes_varint(struct bytes *b, uint64_t *out) {
     uint64_t v = 0;
     const uint8_t *p = b->p;

@@ -8,18 +8,17 @@
 #include "base/stats.h"
 #include "base/util.h"
 
-#define LEAST_CHANGE 0.002 /* smaller changes are never reported, as in difference.c */
+#define LEAST_CHANGE 0.002 /* smallest reported change */
 
-/* A run is an outlier if its distance from the median of its part is larger than this, in standard deviations
- * of the noise. */
+/* Distance of an outlier from the median of its part, in standard deviations of the noise. */
 #define OUTLIER 4.0
 /* Lower limit of the variance within the parts, relative to the variance of the noise. A smaller variance is
  * due to chance. */
 #define LEAST_VARIANCE 0.25
 
 /* Critical values of the largest statistic over all divisions of n values. In simulated series of normal
- * values, between 0.03% (n = 9) and 0.1% (n = 20 to 25) of the tests exceed them. A series of 30 runs that is
- * tested after every run then has a false change point in about 0.5% of cases. */
+ * values, 0.03% (n = 9) to 0.1% (n = 20 to 25) of the tests exceed them. If a series of 30 runs is tested
+ * after every run, about 0.5% of such series have a false change point. */
 static const struct {
     size_t n;
     double value;
@@ -37,8 +36,8 @@ static double critical_value(size_t n) {
     return critical_values[i - 1].value + share * (critical_values[i].value - critical_values[i - 1].value);
 }
 
-/* Returns the standard deviation of the noise, from the median of the absolute differences of neighbours,
- * which a change of level hardly affects. 0.9539 is that median for normal values with a deviation of 1. */
+/* Standard deviation of the noise, from the median of the absolute differences of neighbours, because a
+ * change of level hardly affects it. For normal values with standard deviation 1, this median is 0.9539. */
 static double noise_of(const double *v, size_t n) {
     double *differences = xcalloc(n, sizeof *differences);
     for (size_t i = 1; i < n; i++) differences[i - 1] = fabs(v[i] - v[i - 1]);
@@ -47,21 +46,21 @@ static double noise_of(const double *v, size_t n) {
     return noise;
 }
 
-/* Converts the values to units of the noise, relative to the median. */
+/* Scales the values to units of the noise, relative to the median. */
 static void scale_values(const double *v, size_t n, double *out) {
     double noise = noise_of(v, n), median = stats_median(v, n);
-    /* If most neighbours are equal, the noise cannot be measured: use a tiny share of the level. */
+    /* If most neighbours are equal, the noise cannot be measured. A tiny share of the level is used then. */
     noise = fmax(noise, fabs(median) * 1e-6);
     for (size_t i = 0; i < n; i++) out[i] = noise > 0 ? (v[i] - median) / noise : 0;
 }
 
-/* One part of a division, without its outliers. */
+/* A part without its outliers. */
 struct part {
     size_t n;
-    double mean, squares; /* squares: sum of the squared distances from the mean */
+    double mean, squares; /* squares: of the distances from the mean */
 };
 
-/* `sorted`: the values of the part in ascending order. */
+/* `sorted`: the values in ascending order. */
 static struct part part_of(const double *sorted, size_t n) {
     struct part p = { 0 };
     double median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2, sum = 0;
@@ -80,7 +79,7 @@ static void insert_sorted(double *sorted, size_t n, double value) {
     sorted[n] = value;
 }
 
-/* Returns the t statistic of two samples with equal variance; 0 if a part is too short. */
+/* t statistic of two samples with equal variance; 0: a part is too short. */
 static double difference_of(const struct part *a, const struct part *b) {
     if (a->n < CHANGE_LEAST_RUNS || b->n < CHANGE_LEAST_RUNS) return 0;
     double variance = (a->squares + b->squares) / (double)(a->n + b->n - 2);
@@ -88,14 +87,14 @@ static double difference_of(const struct part *a, const struct part *b) {
            sqrt(fmax(variance, LEAST_VARIANCE) * (1.0 / (double)a->n + 1.0 / (double)b->n));
 }
 
-/* Returns the sum of squared distances from the means; each outlier counts as OUTLIER squared. */
+/* Sum of the squared distances from the means. Each outlier counts as OUTLIER squared. */
 static double cost_of(const struct part *a, const struct part *b, size_t n) {
     return a->squares + b->squares + (double)(n - a->n - b->n) * OUTLIER * OUTLIER;
 }
 
-/* Finds the best division among those with a statistic above `limit`: the one with the smallest cost. The
- * largest statistic would be a bad choice, because runs on the wrong side of the division look like outliers.
- * Returns k, the length of the first part, or 0; *score: the statistic. n <= CHANGE_WINDOW. */
+/* Returns the division with the smallest cost among those with a statistic above `limit`: the length of its
+ * first part; 0: none. The largest statistic is not used, because runs on the wrong side of a division look
+ * like outliers. n <= CHANGE_WINDOW. */
 static size_t best_division(const double *v, size_t n, double limit, double *score) {
     double scaled[CHANGE_WINDOW], sorted[CHANGE_WINDOW], least_cost = INFINITY;
     struct part after[CHANGE_WINDOW];
@@ -122,7 +121,7 @@ struct found {
     double *scores;
 };
 
-/* Divides v[from, to) and then both parts, as long as a change is significant. */
+/* Divides v[from, to), then both parts, while changes are significant. */
 static void divide(const double *v, size_t from, size_t to, struct found *found) {
     double score;
     if (to - from < critical_values[0].n) return;
@@ -136,8 +135,8 @@ static void divide(const double *v, size_t from, size_t to, struct found *found)
     divide(v, from + k, to, found);
 }
 
-/* Searches windows that overlap by half. A change point is dropped if it is near or before the last one that
- * was kept. */
+/* The windows overlap by half. A change point is dropped if it is near or before the last one that was
+ * kept. */
 static void search_windows(const double *v, size_t n, struct found *out) {
     size_t last_end = 0;
     for (size_t from = 0; from == 0 || from + CHANGE_WINDOW / 2 < n; from += CHANGE_WINDOW / 2) {

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 uint64_t clock_mono_ns(void); /* CLOCK_MONOTONIC: for durations */
-uint64_t clock_wall_ns(void); /* ns since the epoch; used to align traces */
-/* Formats a wall time with strftime, UTC or local; returns `out`. */
+uint64_t clock_wall_ns(void); /* ns since the epoch */
+/* strftime() in UTC or local time; returns `out` */
 const char *clock_format(uint64_t wall_ns, const char *strftime_format, int utc, char *out, size_t cap);
 
 #endif

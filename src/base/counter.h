@@ -1,4 +1,4 @@
-/* The processor's time stamp counter: the cheapest timestamp, in ticks of unknown length. */
+/* The processor's time stamp counter: a fast timestamp in ticks of unknown length. */
 #ifndef BASE_COUNTER_H
 #define BASE_COUNTER_H
 
@@ -7,8 +7,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-/* Returns true if the counter runs at a constant rate in all frequency and sleep states (invariant TSC).
- * Otherwise it cannot be used for timing. */
+/* True if the counter runs at a constant rate in all power states (invariant TSC). */
 static inline bool counter_is_steady(void) {
     unsigned a, b, c, d;
     return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);

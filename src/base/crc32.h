@@ -1,4 +1,4 @@
-/* CRC-32 (IEEE 802.3, as in gzip and PNG). Own implementation because the collector may only link libc. */
+/* CRC-32 (IEEE 802.3, as in gzip and PNG). Not from zlib, because the collector may only link libc. */
 #ifndef BASE_CRC32_H
 #define BASE_CRC32_H
 

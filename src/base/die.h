@@ -1,5 +1,5 @@
-/* Fatal errors of the command-line program: out of memory, or a broken invariant in our own code. Never
- * linked into the collector, which runs inside the profiled process. */
+/* Fatal errors of the command-line program: out of memory, or a bug. Never linked into the collector, which
+ * runs inside the profiled process. */
 #ifndef BASE_DIE_H
 #define BASE_DIE_H
 
@@ -7,8 +7,7 @@
 
 _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Allocation functions that never return NULL: on failure they end the program, or the guarded call
- * around them (alloc_guard.h). */
+/* These never return NULL. On failure they end the program, or the guarded call (alloc_guard.h). */
 void *xmalloc(size_t bytes);
 void *xcalloc(size_t n, size_t elem_bytes);
 char *xstrdup(const char *s);

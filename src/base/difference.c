@@ -10,14 +10,14 @@
 #include "base/util.h"
 
 #define LEVEL 0.05
-/* Smaller changes are not reported, because even a rebuild of the same source changes times by more. */
+/* Smaller changes are not reported. Rebuilding the same source changes times by more. */
 #define LEAST 0.002
-#define MAX_SPLITS 20000 /* if there are more splits, this many random splits are used instead */
-/* lower bound of the standard error of log(value); a smaller one is due to chance */
+#define MAX_SPLITS 20000 /* exact test up to here, else random */
+/* Lower limit of the standard error of log(value). A smaller one is due to chance. */
 #define RESOLUTION 0.0005
 #define BLOCK_LEAST 4 /* processes in the smallest block */
 
-/* Returns the number of ways to choose k of n. Stops at the first intermediate result above `limit`. */
+/* n choose k. Stops at the first intermediate result above `limit`. */
 static double choose(size_t n, size_t k, double limit) {
     double c = 1;
     for (size_t i = 1; i <= k && c <= limit; i++) c = c * (double)(n - k + i) / (double)i;
@@ -34,7 +34,7 @@ bool difference_can_test(size_t na, size_t nb) {
 /* ---- one row */
 
 struct side {
-    double median, variance_of_mean; /* of the logarithms of the values */
+    double median, variance_of_mean; /* of log(value) */
 };
 
 static int ascending(const void *a, const void *b) {
@@ -42,7 +42,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts v. The variance of a single process is unknown (NaN). */
+/* Sorts v. With one value, the variance is NaN. */
 static struct side summarize(double *v, size_t n) {
     double mean = 0, squares = 0;
     for (size_t i = 0; i < n; i++) mean += v[i] / (double)n;
@@ -60,18 +60,18 @@ static double standard_error(const struct side *a, const struct side *b) {
 
 /* ---- all rows */
 
-/* A permutation test: the values of all processes, in the order of their blocks, and the current split. */
+/* The values of all processes in the order of their blocks, and the current split into sides. */
 struct test {
     double *logs; /* [nrows][n]; NaN: no value */
     size_t nrows, n;
     size_t *ends; /* [nblocks]: end of each block */
     size_t nblocks;
-    /* [n]: the current split; true: side B. Every split has as many true values per block as observed */
+    /* [n]: true: side B. In every split, each block has the observed number of true values. */
     bool *is_b;
     double *left, *right; /* [n] each: scratch */
 };
 
-/* Returns the difference of the medians in standard errors; 0 if a side is empty or both have one value. */
+/* Difference of the medians in standard errors. 0: a side is empty, or there are fewer than 3 values. */
 static double statistic(const struct test *t, size_t row, double *difference, double *error) {
     const double *x = t->logs + row * t->n;
     size_t nl = 0, nr = 0;
@@ -96,10 +96,10 @@ static double largest_statistic(const struct test *t) {
     return most;
 }
 
-/* Advances v[0..n), n > 0, to its next arrangement in lexicographic order. After the last one, sets the first
- * one, in which all true values are at the end, and returns false. */
+/* Advances v[0..n), n > 0, to the next arrangement in lexicographic order. After the last arrangement, sets
+ * the first one (all true values at the end) and returns false. */
 static bool next_arrangement(bool *v, size_t n) {
-    size_t at = n, rest = 0; /* rest: true values from `at` on */
+    size_t at = n, rest = 0; /* true values from `at` on */
     while (at > 1 && (!v[at - 1] || v[at - 2])) rest += v[--at];
     bool more = at > 1;
     if (more)
@@ -126,7 +126,7 @@ static void random_split(const struct test *t, uint64_t draw) {
         }
 }
 
-/* Returns the number of splits. Stops counting when the result is above `limit`. */
+/* Stops when the result is above `limit`. */
 static double count_splits(const struct test *t, double limit) {
     double splits = 1;
     for (size_t b = 0, from = 0; b < t->nblocks && splits <= limit; from = t->ends[b++]) {
@@ -137,9 +137,8 @@ static double count_splits(const struct test *t, double limit) {
     return splits;
 }
 
-/* Computes the largest statistic over the rows for each split, in descending order, and returns the number of
- * splits. If there are more than MAX_SPLITS, uses the observed split and random ones. Restores the observed
- * split. */
+/* Computes the largest statistic over the rows for each split, in descending order. Returns the number of
+ * splits. If there are more than MAX_SPLITS, uses the observed split and random ones. */
 static size_t all_splits(struct test *t, double *largest) {
     bool exact = count_splits(t, MAX_SPLITS) <= MAX_SPLITS;
     bool *observed = xmalloc(t->n * sizeof *observed);
@@ -167,7 +166,7 @@ static void fill_tested(struct test *t, struct difference_row *rows, const doubl
         double difference, error, observed = statistic(t, r, &difference, &error);
         size_t as_large = 0;
         if (row->verdict == DIFFERENCE_UNKNOWN || isnan(difference)) continue;
-        /* the same split in another order may differ by rounding */
+        /* rounding depends on the order */
         while (as_large < nsplits && largest[as_large] >= observed * (1 - 1e-9)) as_large++;
         double half = fmax(critical * error, LEAST) * (1 + 1e-9);
         row->p = (double)as_large / (double)nsplits;
@@ -178,16 +177,15 @@ static void fill_tested(struct test *t, struct difference_row *rows, const doubl
     }
 }
 
-/* ---- sides that are too small to test, and unstable ones */
+/* ---- rows that cannot be tested */
 
 static bool is_far_apart(const struct difference_row *r) {
     bool apart = r->a_max < r->b_min || r->b_max < r->a_min;
     return apart && fabs(log1p(r->change)) > log1p(DIFFERENCE_FLOOR);
 }
 
-/* Judges a row with too few processes for a test. Repeats within one process do not show how processes
- * differ. If the repeats vary too, the machine is loaded, and the load can change between two processes by
- * any amount. */
+/* For rows with too few processes for a test: shows only large differences, and only if the repeats of both
+ * sides are stable. Otherwise the machine is loaded, and the load may have changed between the processes. */
 static void judge_untested(struct difference_row *r) {
     bool steady = r->a_cv <= DIFFERENCE_UNSTABLE_CV && r->b_cv <= DIFFERENCE_UNSTABLE_CV && !r->unstable;
     r->unstable |= r->a_cv > DIFFERENCE_UNSTABLE_CV || r->b_cv > DIFFERENCE_UNSTABLE_CV;
@@ -221,7 +219,7 @@ static void prepare_row(struct difference_row *r, size_t na, size_t nb) {
     }
     bool known = a.n && b.n && a.min > 0 && b.min > 0;
     r->verdict = known ? DIFFERENCE_CANNOT_TELL : DIFFERENCE_UNKNOWN;
-    if (a.n && b.n && a.min == b.max && a.max == b.min) { /* all values are equal, for example 0 */
+    if (a.n && b.n && a.min == b.max && a.max == b.min) { /* all equal, for example 0 */
         r->verdict = DIFFERENCE_NONE;
         r->change = 0;
     }
@@ -229,8 +227,7 @@ static void prepare_row(struct difference_row *r, size_t na, size_t nb) {
 
 /* ---- blocks */
 
-/* Sets the sides and blocks of `t`. Returns the processes in the order of their blocks; the caller frees
- * it. */
+/* Sets the sides and blocks of `t`. Returns the processes in the order of their blocks; caller frees. */
 static size_t *order_by_block(struct test *t, size_t na, const uint32_t *block) {
     size_t *order = xcalloc(t->n + 1, sizeof *order), n = 0;
     for (uint32_t b = 0; n < t->n; b++) {
@@ -253,7 +250,7 @@ static void fill_logs(struct test *t, const struct difference_row *rows, const s
         }
 }
 
-/* Returns the mean over [from, to); NaN if the two sides do not have the same number of values, or none. */
+/* NaN: the sides have different numbers of values, or none */
 static double balanced_mean(const struct test *t, const double *x, size_t from, size_t to) {
     size_t n[2] = { 0, 0 };
     double sum = 0;
@@ -265,8 +262,8 @@ static double balanced_mean(const struct test *t, const double *x, size_t from, 
     return n[0] && n[0] == n[1] ? sum / (double)(n[0] + n[1]) : NAN;
 }
 
-/* Removes the differences between the means of the blocks from a row, and computes its medians again.
- * Does nothing if a block is not balanced in this row, because its mean then depends on the sides. */
+/* Subtracts the drift of each block, and recomputes the medians. Does nothing if the sides have different
+ * numbers of values in a block, because the mean of the block then depends on the sides. */
 static void remove_drift(const struct test *t, struct difference_row *row, double *x) {
     double all = balanced_mean(t, x, 0, t->n);
     for (size_t b = 0, from = 0; b < t->nblocks; from = t->ends[b++])

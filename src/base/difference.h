@@ -1,18 +1,15 @@
-/* Tests whether side B differs from side A. The statistical unit is the process: repeats within a process are
- * correlated, and two processes of the same binary differ by more than their repeats do (memory layout, page
- * placement, clocks). Each process contributes one value per row, the median of its repeats.
+/* Tests whether side B differs from side A. The statistical unit is the process, because repeats within a
+ * process are correlated. Each process has one value per row: the median of its repeats.
  *
  * Test: exact permutation of the processes over the two sides (20,000 random permutations if there are more).
- * The statistic of a row is the difference of the sides' medians of log(value), divided by its standard
- * error. The critical value is the 95% quantile of the largest statistic over all rows (Westfall and Young),
- * so that a table of equal sides contains any false difference in at most 5% of cases. Holm's correction of
- * exact p-values would require more than 5 processes per side for 7 or more rows: the smallest p-value of 5
- * against 5 processes is 2/252.
+ * Statistic of a row: difference of the medians of log(value), divided by its standard error. The critical
+ * value is the 95% quantile of the largest statistic over all rows (Westfall and Young), so that a table of
+ * equal sides has a false difference in at most 5% of cases.
  *
- * Blocks: if the processes of the two sides alternate in time (ABBAABBAAB), the test can remove the drift of
- * the machine's speed. Processes that ran near each other form a block with equally many processes of both
- * sides. The differences between the means of the blocks are removed, and processes are permuted only within
- * their block, so the test stays exact. Simulated power for a slowdown of 5%: docs/compare.md.
+ * Blocks: if the processes of the sides alternate in time (ABBAABBAAB), processes that ran near each other
+ * form a block with equally many processes of both sides. The differences between the means of the blocks
+ * (drift of the machine's speed) are removed, and processes are permuted only within their block, so the test
+ * stays exact.
  *     struct difference_row row = { .a = a, .b = b, .a_min = NAN, .b_min = NAN, .a_cv = NAN, .b_cv = NAN };
  *     difference_test(&row, 1, 5, 5, NULL); */
 #ifndef BASE_DIFFERENCE_H
@@ -23,52 +20,50 @@
 #include <stdint.h>
 
 #define DIFFERENCE_UNSTABLE_CV 0.05
-/* The smallest change that is reported if there are too few processes to test, or they are unstable. On a
- * machine with 4 times more runnable threads than cores, pairs of single processes of one binary with
- * stable repeats differed by more than this in 0.9% of 220 pairs (any of 8 rows). */
+/* The smallest change that is reported without a test. On a machine with 4 times more runnable threads than
+ * cores, two processes of one binary with stable repeats differed by more than this in 0.9% of 220 pairs. */
 #define DIFFERENCE_FLOOR 0.10
-/* Processes per side that `compare` recommends. */
+/* recommended processes per side */
 #define DIFFERENCE_PROCESSES 5
 
 enum difference_verdict {
-    DIFFERENCE_UNKNOWN, /* a side has no value, or a value that is not above 0 */
-    DIFFERENCE_NONE,    /* tested and not significant, or all values are equal */
-    /* significant, or not tested but larger than differences between processes of one binary */
+    DIFFERENCE_UNKNOWN, /* a value is missing or not positive */
+    DIFFERENCE_NONE,    /* not significant, or all values equal */
+    /* Significant; if not tested: above DIFFERENCE_FLOOR and the repeats do not overlap. */
     DIFFERENCE_SHOWN,
     DIFFERENCE_CANNOT_TELL, /* too few processes, or unstable */
 };
 
 struct difference_row {
-    const double *a, *b; /* [na], [nb]: one value per process; NaN: this process has no value */
-    /* Lowest and highest single repeat of each side, used if the row cannot be tested; NaN: computed from the
-     * processes. */
+    const double *a, *b; /* [na], [nb]: values of the processes; NaN: none */
+    /* Range of the repeats of each side, used if the row cannot be tested. NaN: range of the processes'
+     * values. */
     double a_min, a_max, b_min, b_max;
-    /* CV of the repeats, used if the row cannot be tested; NaN: unknown, so that no difference is shown */
+    /* CV of the repeats, used if the row cannot be tested. NaN: unknown; no difference is shown. */
     double a_cv, b_cv;
 
-    double a_median, b_median; /* over processes; with blocks, after the removal of the drift */
+    double a_median, b_median; /* with blocks: after removing the drift */
     double change;             /* b_median / a_median - 1 */
     double low, high;          /* 95% interval of the change, valid for all rows together; NaN: not tested */
-    /* Smallest change that these processes can show. If not tested: DIFFERENCE_FLOOR, or NaN if the CV is
-     * unknown or too large. */
+    /* Smallest change that the test can show. If not tested: DIFFERENCE_FLOOR, or NaN if the repeats are
+     * unstable or their CV is unknown. */
     double believable;
-    double p; /* p-value, adjusted for the number of rows; NaN: not tested */
-    /* The CV of a side is above DIFFERENCE_UNSTABLE_CV: of its processes or, if the row was not tested, of
-     * its repeats. */
+    double p; /* adjusted for all rows; NaN: not tested */
+    /* A side's CV is above DIFFERENCE_UNSTABLE_CV: that of its processes or, if not tested, of its
+     * repeats. */
     bool unstable;
     enum difference_verdict verdict;
 };
 
-/* Returns true if na against nb processes can reach a p-value of 5%, for example 4 against 4, 3 against 4 or
- * 1 against 19. */
+/* Returns true if na against nb processes can reach a p-value of 5%: for example 4 against 4, or 3
+ * against 4. */
 bool difference_can_test(size_t na, size_t nb);
-/* block[na + nb]: block of each process of A, then of B; numbers from 0 without gaps. NULL: one block. */
+/* block[na + nb]: the blocks of A's processes, then of B's, numbered from 0 without gaps. NULL: one block. */
 void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block);
 
-/* Divides processes, in the order in which they ran, into blocks: block[n] receives the block of each
- * process. is_b[n]: side of each process. Returns the number of blocks. It is 1 if there are fewer than 8
- * processes, if the sides have different sizes or do not alternate, or if the blocks leave too few splits for
- * a p-value of 5%. */
+/* Divides processes into blocks. is_b[n]: the sides in the order in which the processes ran. Sets block[n].
+ * Returns the number of blocks. It is 1 if there are fewer than 8 processes, the sides have different sizes
+ * or do not alternate, or the blocks leave too few splits for a p-value of 5%. */
 size_t difference_blocks(const bool *is_b, size_t n, uint32_t *block);
 
 #endif

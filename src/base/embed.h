@@ -1,8 +1,8 @@
-/* Files compiled into the program, so that it runs from any folder: everything under web/, conf/ and samples/
- * at build time, looked up by path in the source tree, and the GPU kernels, cuda/NAME.fatbin.
+/* Files compiled into the program: web/, conf/ and samples/, found by their path in the source tree, and the
+ * GPU kernels (cuda/NAME.fatbin).
  *     const struct embed_file *f = embed_find("web/report.css");
  *     fwrite(f->data, 1, embed_bytes(f), out);
- * The table is sorted by path; a NUL follows each file's bytes, so text files can be read as strings. */
+ * The table is sorted by path. A NUL follows each file's bytes, so text files can be read as strings. */
 #ifndef BASE_EMBED_H
 #define BASE_EMBED_H
 

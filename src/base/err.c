@@ -19,7 +19,7 @@ int err_wrap(struct err *err, const char *fmt, ...) {
     va_start(ap, fmt);
     int n = vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
-    if (n < 0 || (size_t)n + 2 >= sizeof err->msg) return -1; /* no space left for the cause */
+    if (n < 0 || (size_t)n + 2 >= sizeof err->msg) return -1; /* no space for the cause */
     size_t room = sizeof err->msg - (size_t)n - 3, len = strlen(cause);
     memcpy(err->msg + n, ": ", 2);
     memcpy(err->msg + n + 2, cause, len < room ? len : room);

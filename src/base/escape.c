@@ -18,7 +18,7 @@ void escape_markdown(struct strbuf *out, const char *text) {
         else if (*p == '&')
             strbuf_addstr(out, "&amp;");
         else {
-            /* Escaped brackets prevent links and images; # and > are special only at the start. */
+            /* Escaped brackets prevent links and images. # and > are special only at the start. */
             if (strchr("\\`*_[]|~", *p) || (at_start && (*p == '#' || *p == '>'))) strbuf_addch(out, '\\');
             strbuf_addch(out, *p);
         }

@@ -15,9 +15,9 @@
 #include "base/scratch.h"
 #include "base/util.h"
 
-#define TEMPORARY_NAMES 100 /* number of random names to try */
+#define TEMPORARY_NAMES 100 /* random names to try */
 
-/* file_read rejects regular files by their size before reading; this check covers pipes. */
+/* file_read() rejects large regular files before reading. The check here is for pipes. */
 static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {
     char block[65536];
     for (size_t total = 0;;) {
@@ -31,7 +31,7 @@ static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *ou
     }
 }
 
-/* O_NONBLOCK: otherwise, opening a named pipe without a writer would block. */
+/* Without O_NONBLOCK, open() waits for the writer of a named pipe. */
 static int open_without_waiting(const char *path) { return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); }
 
 int file_open_regular(const char *path, struct err *err) {
@@ -69,12 +69,11 @@ int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err
 int file_may_replace(const char *path, struct err *err) {
     struct stat st;
     if (stat(path, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
-        return 0; /* rename() fails for folders by itself */
+        return 0; /* rename() fails for folders */
     return err_set(err, "%s: a device or pipe, expected the name of a file to write", path);
 }
 
-/* Creates a file and returns its descriptor, or creates a folder and returns 0. The user's umask applies
- * to files. */
+/* Returns a descriptor for a file, 0 for a folder. The umask applies to files. */
 static int create_new(const char *path, bool folder) {
     return folder ? mkdir(path, 0700) : open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
@@ -84,8 +83,8 @@ static int make_temporary(const char *prefix, bool folder, char **path, int *scr
         uint64_t random;
         if (getrandom(&random, sizeof random, 0) != sizeof random) random = clock_mono_ns() + (uint64_t)i;
         *path = xasprintf("%s%08" PRIx32, prefix, (uint32_t)(random ^ random >> 32));
-        /* The path is registered before the file exists, because a signal between the two calls would leave
-         * the file behind. The check prevents deleting a file of another program with this name. */
+        /* A signal between the creation and a later scratch_add() would leave the file behind. Therefore the
+         * path is registered first. The check prevents deleting another program's file with this name. */
         bool taken = file_exists(*path);
         *scratch = taken ? -1 : scratch_add(*path);
         int made = taken ? -1 : create_new(*path, folder), why = taken ? EEXIST : errno;

@@ -1,5 +1,5 @@
-/* File helpers. file_write_atomic() and file_atomic_commit() replace a file at once: a reader sees the old
- * file or the new one, never a partial file. */
+/* File helpers. file_write_atomic() and file_atomic_commit() replace a file at once: a reader never sees a
+ * partial file. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -10,29 +10,27 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
-/* Appends the whole file to `out`. A pipe without a writer is an empty file. Fails for folders, unreadable
- * files and files larger than max_bytes. */
+/* Appends the whole file to `out`. A pipe without a writer is empty. Fails for folders and for files larger
+ * than max_bytes. */
 int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err);
 
-/* Opens a regular file for reading. Fails for folders, pipes and devices, and never waits for the writer of a
- * named pipe. Returns the descriptor, or -1. */
+/* Opens a regular file for reading. Fails for folders, pipes and devices. Returns a descriptor, or -1. */
 int file_open_regular(const char *path, struct err *err);
 
-/* Fails if renaming a finished file onto `path` would replace a device, pipe or socket. */
+/* Fails if `path` is a device, pipe or socket, which rename() would replace. */
 int file_may_replace(const char *path, struct err *err);
 
-/* Creates PATH.tmp.<random> with the user's umask. A signal deletes the file (scratch.h). Returns the
- * descriptor, or -1 with errno set. The caller frees *temporary and ends *scratch with scratch_forget. */
+/* Creates PATH.tmp.<random> with the user's umask. Returns a descriptor, or -1 with errno. The caller frees
+ * *temporary and calls scratch_forget(*scratch). */
 int file_make_temporary(const char *path, char **temporary, int *scratch);
-/* The same for a folder PREFIX-<random> in $TMPDIR (default: /tmp) that only the user can read. Returns 0 or
- * -1. */
+/* Like file_make_temporary(), for a folder PREFIX-<random> in $TMPDIR (default: /tmp) that only the user can
+ * read. Returns 0 or -1. */
 int file_make_temporary_dir(const char *prefix, char **dir, int *scratch);
 
-/* Writes a temporary file in the same folder and renames it to `path`. On failure the temporary is
- * removed. */
+/* Writes a temporary file in the same folder and renames it to `path`. */
 int file_write_atomic(const char *path, const void *data, size_t n, struct err *err);
 
-/* The same for output written in pieces:
+/* Like file_write_atomic(), for output in pieces:
  *     struct file_atomic f;
  *     if (file_atomic_open(&f, path, &err) < 0) ...
  *     fprintf(f.out, ...);
@@ -51,10 +49,10 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 char *file_join(const char *dir, const char *name); /* caller frees */
 const char *file_basename(const char *path);        /* borrowed from path */
-/* For the ending ".json", returns true for "a.json" and false for ".json" itself. */
+/* False if the path is only the ending, such as ".json". */
 bool file_has_ending(const char *path, const char *ending);
-/* Returns the length of path without `ending`; the full length if it does not have that ending. */
+/* Length of the path without `ending`, or the full length if the path does not have it. */
 size_t file_stem_bytes(const char *path, const char *ending);
-char *file_self(void); /* returns the path of the running program; the caller frees it; NULL: unknown */
+char *file_self(void); /* running program; NULL: unknown; caller frees */
 
 #endif

@@ -1,4 +1,4 @@
-/* A fast 64-bit hash, for tables in memory. Its values may change between versions, so files must not depend
+/* A fast 64-bit hash for tables in memory. Its values may change between versions, so files must not depend
  * on them. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

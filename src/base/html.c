@@ -43,7 +43,7 @@ void html_script_json(struct strbuf *out, const char *json, size_t n) {
 }
 
 void html_base64(struct strbuf *out, const void *data, size_t n) {
-    enum { PIECE = 768 * 3 }; /* whole groups of three bytes: no padding inside */
+    enum { PIECE = 768 * 3 }; /* multiple of 3: no padding */
     char text[PIECE / 3 * 4];
     for (const char *p = data; n;) {
         size_t part = n < PIECE ? n : PIECE;

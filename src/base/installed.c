@@ -11,7 +11,7 @@
 #include "base/util.h"
 
 struct place {
-    const char *folder; /* relative to the folder of the program */
+    const char *folder; /* relative to the program's folder */
     bool build_only;
 };
 
@@ -23,7 +23,7 @@ static bool is_trusted_owner(uid_t owner, uid_t program_owner) {
     return owner == 0 || owner == geteuid() || owner == program_owner;
 }
 
-/* Returns the reason why this file or folder cannot be trusted; NULL: it is trusted. */
+/* NULL: the file is trusted */
 static const char *distrust_of(const char *path, uid_t program_owner) {
     struct stat st;
     if (stat(path, &st) < 0) return "cannot be examined";
@@ -37,8 +37,8 @@ static bool holds(const char *folder, const char *path) {
     return strncmp(folder, path, n) == 0 && (path[n] == '/' || path[n] == '\0' || n == 1);
 }
 
-/* Checks a real path and its folders, up to the first one that also contains the program. Above that folder
- * nothing is checked: a user who can write there can replace the program itself. */
+/* Checks a real path and its folders, up to the first folder that also contains the program. A user who can
+ * write above that folder can replace the program itself. */
 static bool is_trusted(const char *path, const char *program_dir, uid_t program_owner, struct err *err) {
     char *at = xstrdup(path);
     const char *why = distrust_of(at, program_owner);

@@ -27,7 +27,7 @@ struct intern {
         struct entry *v;
         size_t n, cap;
     } entries;
-    uint32_t *slots; /* open addressing; INTERN_NONE is empty; size is a power of two */
+    uint32_t *slots; /* open addressing; INTERN_NONE: empty */
     size_t nslots;
     struct block *arena; /* texts, never moved */
 };
@@ -69,7 +69,7 @@ static const char *arena_copy(struct intern *t, const char *text, size_t len) {
     return to;
 }
 
-/* Returns the slot that contains the text, or the empty slot to insert it into. */
+/* Returns the slot of the text, or the empty slot for it. */
 static size_t find_slot(const struct intern *t, const char *text, size_t len, uint64_t hash) {
     for (size_t i = hash & (t->nslots - 1);; i = (i + 1) & (t->nslots - 1)) {
         if (t->slots[i] == INTERN_NONE) return i;

@@ -1,4 +1,4 @@
-/* Interned strings: equal texts get the same id; ids count from 0 in insertion order.
+/* Interned strings: equal texts have the same id. Ids count from 0.
  *     struct intern *t = intern_open();
  *     uint32_t id = intern_id(t, name, len);      intern_text(t, id) -- NUL-terminated, lives until close
  * Ends the program or the guarded call when out of memory (alloc_guard.h). Not thread-safe. */

@@ -28,7 +28,7 @@ void interrupt_watch(void) {
     for (size_t i = 0; i < COUNTOF(watched); i++) {
         sigaction(watched[i], &on, &before[i]);
         if (before[i].sa_handler == SIG_IGN)
-            /* Signals that were ignored at start (nohup, or a background job of a script) stay ignored. */
+            /* Signals that were ignored at start (nohup, background jobs) stay ignored. */
             sigaction(watched[i], &before[i], NULL);
     }
 }

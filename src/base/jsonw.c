@@ -27,8 +27,8 @@ static void next_item(struct jsonw *j) {
     write_newline(j);
 }
 
-/* Call before each value. In arrays, writes the comma. In objects, checks that a key was written. At the top
- * level, checks that this is the first value. */
+/* Call before each value. Writes the comma in arrays. Ends the program if a key is missing or the top level
+ * already has a value. */
 static void before_value(struct jsonw *j) {
     if (j->depth == 0) {
         if (j->done) die("jsonw: a second top-level value");

@@ -7,17 +7,16 @@
 
 #include "base/util.h"
 
-/* The variables of one launcher. A number is read from the first of its two variables that contains a number;
- * the job id joins both variables. A launcher is recognised by `mark`, if it has one, and a rank. The first
- * row that applies is used for all values: launchers nest, for example torchrun inside srun, and the inner
- * one starts the ranks. */
+/* Environment variables of one launcher. A number is taken from the first of its two variables that contains
+ * a number; the job id joins both. A row applies if `mark` (unless NULL) and a rank are set. The first row
+ * that applies is used: launchers nest (torchrun inside srun), and the inner one starts the ranks. */
 struct launcher_row {
     const char *name, *mark;
     const char *rank[2], *world_size[2], *local_rank[2], *local_size[2], *node_rank[2];
     const char *restart, *node, *job[2];
 };
 static const struct launcher_row rows[] = {
-    { .name = "user", /* for launchers that are not in this table */
+    { .name = "user", /* for other launchers */
       .rank = { "INFERPROF_RANK" },
       .world_size = { "INFERPROF_WORLD_SIZE" },
       .local_rank = { "INFERPROF_LOCAL_RANK" },
@@ -33,7 +32,7 @@ static const struct launcher_row rows[] = {
       .node_rank = { "GROUP_RANK" },
       .restart = "TORCHELASTIC_RESTART_COUNT",
       .job = { "TORCHELASTIC_RUN_ID", "MASTER_PORT" } },
-    { .name = "ray", /* Ray Train and vLLM set RANK in their workers */
+    { .name = "ray", /* Ray Train and vLLM workers */
       .mark = "RAY_JOB_ID",
       .rank = { "RANK" },
       .world_size = { "WORLD_SIZE" },
@@ -41,7 +40,7 @@ static const struct launcher_row rows[] = {
       .local_size = { "LOCAL_WORLD_SIZE" },
       .node_rank = { "NODE_RANK" },
       .job = { "RAY_JOB_ID" } },
-    { .name = "env", /* set by the program itself, by DeepSpeed, Accelerate or Kubernetes operators */
+    { .name = "env", /* set by the program, DeepSpeed, Accelerate or Kubernetes operators */
       .rank = { "RANK" },
       .world_size = { "WORLD_SIZE" },
       .local_rank = { "LOCAL_RANK" },
@@ -60,13 +59,13 @@ static const struct launcher_row rows[] = {
       .local_rank = { "MV2_COMM_WORLD_LOCAL_RANK" },
       .local_size = { "MV2_COMM_WORLD_LOCAL_SIZE" },
       .job = { "MPIRUN_ID" } }, /* process id of mpirun_rsh */
-    { .name = "pmi", /* MPICH and Intel MPI: Hydra sets PMI_*, and MPI_LOCAL* for the place on the node */
+    { .name = "pmi",            /* MPICH and Intel MPI */
       .rank = { "PMI_RANK" },
       .world_size = { "PMI_SIZE" },
       .local_rank = { "MPI_LOCALRANKID", "PMI_LOCAL_RANK" },
       .local_size = { "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE" },
       .job = { "PMI_KVS", "PMI_JOBID" } },
-    { .name = "slurm", /* variables of a job step; the variables of a batch script do not describe a rank */
+    { .name = "slurm", /* job steps, not batch scripts */
       .mark = "SLURM_STEP_NUM_TASKS",
       .rank = { "SLURM_PROCID" },
       .world_size = { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" },
@@ -91,8 +90,7 @@ static uint32_t number_of(const char *const names[2], launcher_get *get) {
     return v == LAUNCHER_UNKNOWN && names[1] ? parse_number(get(names[1])) : v;
 }
 
-/* Copies a text for use in file names: characters other than letters, digits, dots, dashes and underscores
- * become underscores. */
+/* For file names: characters other than letters, digits, dots, dashes and underscores become underscores. */
 static void keep_name(char *out, size_t cap, const char *text) {
     size_t n = 0;
     for (; *text && n + 1 < cap; text++) {
@@ -146,7 +144,7 @@ void launcher_read(struct launcher *out, launcher_get *get) {
     out->node_rank = number_of(row->node_rank, get);
     uint32_t restart = row->restart ? parse_number(get(row->restart)) : LAUNCHER_UNKNOWN;
     out->restart = restart == LAUNCHER_UNKNOWN ? 0 : restart;
-    /* a rank that is not below the world size is ignored: the variables belong to another job */
+    /* A rank that is not below the world size comes from the variables of another job. */
     if (out->world_size != LAUNCHER_UNKNOWN && out->rank >= out->world_size)
         out->rank = out->world_size = LAUNCHER_UNKNOWN;
     read_job(out, row, get);

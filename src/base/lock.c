@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 
-/* waiting threads check the limit at this interval, because it may be set while they wait */
+/* Waiting threads check the limit at this interval, because it may be set while they wait. */
 #define SLICE_NS 20000000
 
 bool lock_wait(pthread_mutex_t *m, const lock_limit *limit) {

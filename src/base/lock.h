@@ -1,6 +1,5 @@
-/* Locks with a deadline. A thread may stop forever while it holds a lock: a signal handler that
- * interrupted it has called exit(), which never returns. Other threads must not wait forever for such a
- * lock, so each group of locks has a time after which waiting fails. */
+/* Locks with a deadline. If a signal handler calls exit() while the interrupted thread holds a lock, the lock
+ * stays held. Other threads must not wait forever for it. */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
 
@@ -9,12 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A CLOCK_MONOTONIC time; 0: not set, wait without limit. */
+/* CLOCK_MONOTONIC time; 0: no limit */
 typedef atomic_uint_fast64_t lock_limit;
 
 bool lock_wait(pthread_mutex_t *m, const lock_limit *limit); /* the slow part of lock_take() */
 
-/* Returns false if the lock could not be taken before the limit. */
+/* Returns false if the lock was not taken before the limit. */
 static inline bool lock_take(pthread_mutex_t *m, const lock_limit *limit) {
     return pthread_mutex_trylock(m) == 0 || lock_wait(m, limit);
 }

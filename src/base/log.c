@@ -91,7 +91,7 @@ void log_at(enum log_level level, const char *fmt, ...) {
     char *text = NULL;
     if (level > state.level && !state.file) return;
     va_start(ap, fmt);
-    /* if memory is exhausted, print the format string without its values */
+    /* no memory: print the format string */
     if (vasprintf(&text, fmt, ap) < 0) text = NULL;
     va_end(ap);
     if (text) {

@@ -1,5 +1,5 @@
-/* Log messages, to stderr and optionally to a log file. Never writes to stdout. Library code reports errors
- * through `struct err`; logging is for cmd/, run/, serve/ and session/. */
+/* Log messages to stderr and optionally to a file, never to stdout. Library code reports errors through
+ * `struct err` instead. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -9,15 +9,15 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-void log_set_level(enum log_level max_level); /* most verbose level shown on stderr (default: INFO) */
+void log_set_level(enum log_level max_level); /* of stderr; default: INFO */
 enum log_level log_get_level(void);
-int log_open_file(const char *path, struct err *err); /* the file receives all levels, with timestamps */
+int log_open_file(const char *path, struct err *err); /* all levels, with timestamps */
 void log_close_file(void);
-bool log_is_terminal(void); /* true if stderr is a terminal that can redraw a line */
-bool log_use_color(int fd); /* true if fd is a terminal that supports color and NO_COLOR is not set */
+bool log_is_terminal(void); /* stderr can redraw a line */
+bool log_use_color(int fd); /* terminal with colors, no NO_COLOR */
 
-/* Returns true if `text` begins with a warning or error that was printed on stderr. The case of the first
- * letter does not matter. Only the first LOG_REMEMBERED messages are compared. */
+/* Returns true if `text` begins with one of the first LOG_REMEMBERED warnings and errors on stderr. The case
+ * of the first letter is ignored. */
 bool log_was_printed(const char *text);
 #define LOG_REMEMBERED 64
 

@@ -8,8 +8,7 @@
 
 #define FLAGS (SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK)
 
-/* The kernel chooses an unused abstract name: a NUL byte and a few characters. The NUL is not copied to
- * `name`. */
+/* The kernel chooses an unused abstract name: a NUL and some characters. `name` gets the characters. */
 int notice_open(char name[NOTICE_NAME_BYTES]) {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     socklen_t n = sizeof a;
@@ -29,8 +28,8 @@ int notice_open(char name[NOTICE_NAME_BYTES]) {
     return -1;
 }
 
-/* Returns true for messages of this user or root. Any user of the machine can send to an abstract name, and
- * the kernel adds the sender's user id. */
+/* Any user can send to an abstract name. The kernel adds the sender's user id. Only this user and root are
+ * accepted. */
 static bool is_own_message(struct msghdr *m) {
     struct ucred who;
     struct cmsghdr *c = CMSG_FIRSTHDR(m);

@@ -23,7 +23,7 @@ bool opt_is_choice(const char *choices, const char *value) {
     return false;
 }
 
-/* `range` is "1..64", "0.." or ">0" with integer bounds. NULL accepts every value. */
+/* `range`: "1..64", "0.." or ">0"; NULL: any value. */
 static bool in_range(const char *range, double v) {
     char *end;
     if (!range) return true;
@@ -31,7 +31,7 @@ static bool in_range(const char *range, double v) {
     return v >= (double)strtoull(range, &end, 10) && (!end[2] || v <= (double)strtoull(end + 2, NULL, 10));
 }
 
-/* Formats "--batch: 0 is out of range; expected 1 to 64". */
+/* "--batch: 0 is out of range; expected 1 to 64" */
 static int range_error(const struct opt *o, const char *value, const char *what, struct err *err) {
     const char *range = o->choices ? o->choices : "0..", *dots = strstr(range, "..");
     if (!dots) return err_set(err, "--%s: %s %s; expected more than %s", o->name, value, what, range + 1);
@@ -51,7 +51,7 @@ static int store_uint(const struct opt *o, uint64_t *field, const char *value, s
         return err_set(err, "--%s: '%s' is not a whole number", o->name, value);
     if (*value == '-') return range_error(o, value, "is negative", err);
     const char *dots = o->choices ? strstr(o->choices, "..") : NULL;
-    if (errno && !(dots && dots[2])) /* the range has no upper bound */
+    if (errno && !(dots && dots[2])) /* no upper bound in the range */
         return err_set(err, "--%s: %s is too large; at most %llu", o->name, value, ULLONG_MAX);
     if (errno || !in_range(o->choices, (double)v)) return range_error(o, value, "is out of range", err);
     *field = v;
@@ -120,8 +120,7 @@ static int unknown_long(const struct opt_set *sets, size_t nsets, const char *na
 
 static void *field_of(const struct opt *o, void *into) { return (char *)into + o->offset; }
 
-/* Parses --name, --name=value, --name value and --no-name. *i is the index in argv; it is advanced past a
- * separate value. */
+/* Parses --name, --name=value, --name value and --no-name at argv[*i]. Moves *i to a separate value. */
 static int parse_long(const struct opt_set *sets, size_t nsets, int argc, char **argv, int *i,
                       struct err *err) {
     const char *name = argv[*i] + 2, *eq = strchr(name, '=');

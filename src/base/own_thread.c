@@ -26,5 +26,5 @@ int own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *)
     return rc;
 }
 
-/* pthread_setname_np() from another thread would open a file, and the thread may already have ended. */
+/* pthread_setname_np() for another thread opens a file, and that thread may already have ended. */
 void own_thread_name(const char *name) { prctl(PR_SET_NAME, name); }

@@ -12,9 +12,9 @@
 #define SYS_close_range 436
 #endif
 #define MOST_FDS (1u << 20)
-#define UNSHARE 2u /* CLOSE_RANGE_UNSHARE; older headers do not define it */
+#define UNSHARE 2u /* CLOSE_RANGE_UNSHARE */
 
-/* Sanitizers report to standard error from any thread, so it stays open in their builds. */
+/* Sanitizers write to standard error from any thread. It stays open in their builds. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define KEEP_STDERR 1
 #elif defined(__has_feature)
@@ -32,16 +32,15 @@ static bool is_kept(unsigned fd) {
 }
 #endif
 
-/* One system call copies the table and closes the copies, so that we do not keep any pipe
- * or socket of the program open. */
+/* Copies the table and closes the copies, so that no pipe or socket of the program stays open. */
 static bool unshare_and_close(void) {
     if (is_kept(STDERR_FILENO))
         return syscall(SYS_close_range, 3u, ~0u, UNSHARE) == 0 && syscall(SYS_close_range, 0u, 1u, 0u) == 0;
     return syscall(SYS_close_range, 0u, ~0u, UNSHARE) == 0;
 }
 
-/* Returns an upper limit of the descriptor numbers in use: the size of the kernel's table, from the line
- * "FDSize:\t256", else the limit of open files. */
+/* Upper limit of the descriptor numbers in use: the kernel's table size ("FDSize:\t256"), or the limit of
+ * open files. */
 static unsigned table_size(void) {
     char text[4096];
     struct rlimit limit;

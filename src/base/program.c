@@ -58,7 +58,7 @@ _Noreturn void program_exec(char *const *argv, char *const *env, int in, int log
     sigset_t none;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, at_end);
-    if (getppid() != parent) _exit(127); /* the parent ended before prctl: the signal will not come */
+    if (getppid() != parent) _exit(127); /* parent ended before prctl() */
     for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -1,4 +1,4 @@
-/* Progress line on the terminal for long tasks: task, percentage, rate, time left.
+/* Progress line on the terminal: task, percentage, rate, time left.
  *     progress_start("reading", "bytes", total);  -- total 0: unknown; unit NULL: elapsed time, not rate
  *     progress_update(done);                      -- call at any rate; redraws at most 10 times per second
  *     progress_finish();
@@ -10,7 +10,7 @@
 
 void progress_start(const char *what, const char *unit, uint64_t total);
 void progress_update(uint64_t done);
-/* sets a text that is shown at the end of the line */
+/* text after the line */
 void progress_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_finish(void);
 void progress_clear_line(void); /* call before printing between updates */

@@ -1,6 +1,5 @@
-/* Names of the JSON documents that inferprof writes: "inferprof.DOCUMENT/VERSION", in their member `schema`.
- * The version grows when a member is removed or changes its meaning, not when a member is added.
- * schemas/DOCUMENT.schema.json describes each document; docs/json.md lists them. */
+/* Names of the JSON documents, "inferprof.DOCUMENT/VERSION", in their member `schema`. The version increases
+ * when a member is removed or changes its meaning. schemas/DOCUMENT.schema.json describes each document. */
 #pragma once
 
 #define SCHEMA_BATCHES "inferprof.batches/1"
@@ -22,6 +21,5 @@
 #define SCHEMA_STATS "inferprof.stats/1"
 #define SCHEMA_TRACE_INFO "inferprof.trace_info/1"
 
-/* Returns the version in `text` if it names the same document as `schema` (one of the names above); otherwise
- * 0. */
+/* Returns the version in `text`, or 0 if `text` is not a name of the document `schema`. */
 unsigned schema_version(const char *text, const char *schema);

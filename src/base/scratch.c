@@ -15,13 +15,13 @@ static char *volatile paths[64]; /* read by the signal handler */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t installed = PTHREAD_ONCE_INIT;
 
-/* Signal handler. Calls only async-signal-safe functions: unlink, rmdir, raise. */
+/* Signal handler: async-signal-safe functions only. */
 static void remove_all(int sig) {
     int saved = errno;
     for (size_t i = COUNTOF(paths); i-- > 0;)
         if (paths[i] && unlink(paths[i]) < 0) rmdir(paths[i]);
     errno = saved;
-    raise(sig); /* SA_RESETHAND restored the default action: this terminates the process */
+    raise(sig); /* terminates: SA_RESETHAND */
 }
 
 static void install_handlers(void) {

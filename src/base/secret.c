@@ -6,15 +6,14 @@
 
 #define MAX_NAME_WORDS 12
 #define MAX_WORD 24
-/* Minimum number of characters after "hf_", "sk-", ...; shorter words are ordinary names. */
+/* After "hf_", "sk-" and so on. Shorter words are ordinary names. */
 #define MIN_PREFIXED_TOKEN 20
-#define MAX_NUMBER 16 /* maximum length of lists like "0,1,2,3"; longer numbers may be keys */
-/* largest number of masked values per word; the rest of the word is then masked completely, so that the time
- * stays linear */
+#define MAX_NUMBER 16 /* "0,1,2,3"; longer ones may be keys */
+/* Masked values per word. Limits the time: the rest of the word is masked completely. */
 #define MAX_MASKS 64
-#define MIN_USER_TOKEN 20 /* minimum length of TOKEN in https://TOKEN@host; shorter texts are user names */
+#define MIN_USER_TOKEN 20 /* TOKEN in https://TOKEN@host; shorter: user */
 
-/* ---- character classes: ASCII only, because the collector runs in programs with any locale */
+/* ---- ASCII only, for every locale */
 
 static bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
 static bool is_upper(unsigned char c) { return c >= 'A' && c <= 'Z'; }
@@ -43,7 +42,7 @@ static void end_word(struct name_words *w, size_t *len) {
     *len = 0;
 }
 
-/* Splits a name into words. If there are too many, the last ones are kept, because they name the value. */
+/* Splits a name into words. If there are too many, keeps the last ones, because they name the value. */
 static void split_name(const char *name, size_t n, struct name_words *w) {
     size_t len = 0;
     w->n = 0;
@@ -73,7 +72,7 @@ bool secret_is_name(const char *name, size_t len) {
     };
     static const char *const key_owners[] = { "api", "access" };
     static const char *const pass_owners[] = { "db", "user", "smtp", "redis", "mysql", "admin" };
-    /* words before "token" that denote a token of a text, not a credential */
+    /* before "token": not a credential */
     static const char *const text_tokens[] = { "pad",  "eos",   "bos",   "unk", "sep",   "cls",
                                                "mask", "stop",  "start", "end", "image", "special",
                                                "per",  "first", "next",  "last" };
@@ -104,7 +103,7 @@ static bool is_number(const char *value, size_t n) {
     return n <= MAX_NUMBER;
 }
 
-/* Returns true for settings of libraries and of this program. Their values are not secret. */
+/* Settings of libraries and of this program are not secret. */
 static bool is_setting(const char *name, size_t n) {
     static const char *const prefixes[] = { "INFERPROF_",  "OMP_",          "MKL_",    "CUDA_",    "CUBLAS",
                                             "NCCL_",       "NVIDIA_",       "TORCH",   "PYTORCH_", "PYTHON",
@@ -124,15 +123,15 @@ bool secret_is_env(const char *name, const char *value) {
     return is_env_secret(name, strlen(name), value, strlen(value));
 }
 
-/* ---- one word of a command line */
+/* ---- a command-line word */
 
-enum pending { NOTHING, VALUE, HEADER }; /* meaning of the next word: --token V; Authorization: Bearer V */
+enum pending { NOTHING, VALUE, HEADER }; /* next word: --token V; Authorization: Bearer V */
 
 static bool is_name_char(char c) {
     return is_letter_or_digit((unsigned char)c) || c == '_' || c == '.' || c == '-';
 }
 
-/* Replaces n bytes at `at` by SECRET_MASK, in a word that ends at `end`. Returns the new end of the word. */
+/* Replaces n bytes at `at` by SECRET_MASK. Returns the new end of the word. */
 static char *mask_value(char *at, size_t n, char *end) {
     size_t stars = MIN(n, strlen(SECRET_MASK));
     memcpy(at, SECRET_MASK, stars);
@@ -180,7 +179,7 @@ static size_t prefix_length(const char *run, size_t n) {
     return 0;
 }
 
-/* Returns true if there are digits, capitals and small letters, as in a random token. */
+/* Digits, capitals and small letters, as in a random token. */
 static bool looks_random(const char *p, size_t n) {
     bool digit = false, upper = false, lower = false;
     for (size_t i = 0; i < n; i++) {
@@ -191,7 +190,7 @@ static bool looks_random(const char *p, size_t n) {
     return digit && upper && lower;
 }
 
-/* The context in a word: inside the query of a URL, a map or a list, a value ends earlier. */
+/* In a query, a map or a list, a value ends earlier. */
 struct word_state {
     bool in_query, in_braces, in_list;
 };
@@ -206,8 +205,8 @@ static char *value_end(char *value, char *end, const struct word_state *s) {
     return p;
 }
 
-/* Masks the value at `value`, which follows a name and a separator. If the word ends there, *next says that
- * the next word is the value. Returns where to continue. */
+/* Masks the value after a name and a separator. If the word ends there, sets *next: the next word is the
+ * value. Returns where to continue. */
 static char *mask_after_name(char *value, char **end, const struct word_state *s, bool is_header,
                              enum pending *next) {
     if (value < *end && (*value == '"' || *value == '\'')) {
@@ -232,8 +231,8 @@ static char *mask_after_name(char *value, char **end, const struct word_state *s
     return value;
 }
 
-/* Returns true if the name belongs to a message, such as "unexpected token: x" or "/etc/secret: no such
- * file", and not to a setting, such as "HF_TOKEN: x". */
+/* True for messages, such as "unexpected token: x" or "/etc/secret: no such file". False for settings, such
+ * as "HF_TOKEN: x". */
 static bool is_prose(const char *word, const char *name, size_t n) {
     static const char *const nouns[] = { "token", "auth", "secret", "secrets", "credential", "credentials" };
     for (size_t i = 0; i < COUNTOF(nouns); i++)
@@ -269,7 +268,7 @@ static char *mask_named(char *word, char *name, char *after, char **end, const s
     return mask_after_name(value, end, s, !quoted, next);
 }
 
-/* Masks one word. Returns its new end. *next carries the state from the previous word to the next word. */
+/* Returns the new end of the word. *next: state from the previous word, and for the next one. */
 static char *mask_word(char *word, char *end, enum pending *next) {
     enum pending now = *next;
     *next = NOTHING;
@@ -314,8 +313,7 @@ static char *mask_word(char *word, char *end, enum pending *next) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/* Returns the end of a shell word, which may contain blanks inside quotes. A quote that is not closed is an
- * ordinary character. */
+/* End of a shell word, which may contain blanks inside quotes. An unclosed quote is an ordinary character. */
 static char *word_end(char *p) {
     while (*p && !is_blank(*p)) {
         char *close = *p == '\'' || *p == '"' ? strchr(p + 1, *p) : NULL;

@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), to identify inputs by content. */
+/* SHA-256 (FIPS 180-4). */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H
 

@@ -1,5 +1,4 @@
-/* Loads libraries that only some commands need. They are opened on first use, so that other commands start
- * without these libraries and their dependencies. The functions are rows of a table:
+/* Loads libraries that only some commands need, so that the other commands start without them.
  *     static struct { __typeof__(PQclear) *clear; } api;
  *     static const struct library_function rows[] = { { "PQclear", &api.clear } };
  *     if (library_load("libpq.so.5", "libpq5", rows, COUNTOF(rows), &err) < 0) ...
@@ -13,10 +12,10 @@
 
 struct library_function {
     const char *name;
-    void *pointer; /* address of the function pointer to fill */
+    void *pointer; /* function pointer to set */
 };
 
-/* `package`: the Debian package to install, for the error message. */
+/* `package`: Debian package, for the error message */
 int library_load(const char *soname, const char *package, const struct library_function *rows, size_t n,
                  struct err *err);
 

@@ -18,7 +18,7 @@ double stats_percentile(const double *sorted, size_t n, double p) {
     return sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]);
 }
 
-/* Two passes: the sum of squared deviations from the mean avoids cancellation. */
+/* Two passes avoid cancellation. */
 static void moments(const double *v, size_t n, struct stats *s) {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++) sum += v[i];
@@ -84,7 +84,7 @@ struct stats stats_of(const double *v, size_t n) {
     return s;
 }
 
-/* Returns the mean over the finite values of the group of v[at]; *count is their number. */
+/* Mean over the finite values in the group of v[at]. *count: their number. */
 static double group_mean(const double *v, const uint32_t *group, size_t n, size_t at, size_t *count) {
     double sum = 0;
     *count = 0;
@@ -109,7 +109,7 @@ double stats_grouped_cv(const double *v, const uint32_t *group, size_t n) {
     return freedom > 0 ? sqrt(squares / freedom) : NAN;
 }
 
-/* Computes the continued fraction of the incomplete beta function (Lentz's method). */
+/* Continued fraction of the incomplete beta function, by Lentz's method. */
 static double beta_fraction(double a, double b, double x) {
     const double tiny = 1e-300;
     double c = 1, d = 1 - (a + b) * x / (a + 1);
@@ -130,7 +130,7 @@ static double beta_fraction(double a, double b, double x) {
     return h;
 }
 
-/* Returns the regularised incomplete beta function I_x(a, b). */
+/* Regularised incomplete beta function I_x(a, b). */
 static double beta_inc(double a, double b, double x) {
     if (x <= 0) return 0;
     if (x >= 1) return 1;

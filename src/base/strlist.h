@@ -1,4 +1,4 @@
-/* A growing list of owned strings, for example every problem that a check found.
+/* A growing list of owned strings.
  *     struct strlist list = { 0 };
  *     strlist_add(&list, "%s: no such folder", path);
  *     for (size_t i = 0; i < list.n; i++) puts(list.v[i]);

@@ -1,10 +1,10 @@
-/* A small SVG writer. Sizes are in user units (pixels at natural size). Appearance comes from CSS classes, so
- * the same drawing works in a page with a style sheet and as a separate file (svg_style).
+/* A small SVG writer. Sizes are in user units. CSS classes set the appearance, so a drawing can be part of a
+ * page or a separate file (svg_style).
  *     svg_open(&s, 640, 400, "chart", "Roofline");
  *     svg_rect(&s, 10, 10, 100, 20, "busy");
  *     svg_text(&s, 115, 25, SVG_START, "ink", "decode");
  *     svg_close(&s);
- * Text is escaped; non-finite numbers are drawn at 0. */
+ * Text is escaped. Non-finite numbers are drawn at 0. */
 #ifndef BASE_SVG_H
 #define BASE_SVG_H
 
@@ -13,7 +13,7 @@
 enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 
 void svg_open(struct strbuf *out, double width, double height, const char *css_class, const char *title);
-/* call directly after svg_open(); the CSS must be trusted */
+/* Call this directly after svg_open(). The CSS must be trusted. */
 void svg_style(struct strbuf *out, const char *css);
 void svg_close(struct strbuf *out);
 void svg_rect(struct strbuf *out, double x, double y, double w, double h, const char *css_class);
@@ -23,7 +23,7 @@ void svg_text(struct strbuf *out, double x, double y, enum svg_anchor anchor, co
 void svg_circle(struct strbuf *out, double x, double y, double r, const char *css_class,
                 const char *title); /* title: tooltip; may be NULL */
 
-/* A polyline that is drawn point by point; a NaN interrupts the line. */
+/* A polyline. NaN interrupts the line. */
 struct svg_path {
     struct strbuf *out;
     int down, open;

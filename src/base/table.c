@@ -65,7 +65,7 @@ void table_drop(struct table *t, size_t column) {
 
 size_t table_rows(const struct table *t) { return t->heads.n ? t->cells.n / t->heads.n : 0; }
 
-/* Returns a cell as one line without control characters, at most `max` columns wide (0: any width). */
+/* Returns one line without control characters, at most `max` columns wide; 0: no limit. */
 static char *terminal_cell(const char *text, size_t max) {
     struct strbuf s = STRBUF_INIT;
     strbuf_add_printable(&s, text, strlen(text));
@@ -92,7 +92,7 @@ static const char *cell_at(const struct table *t, size_t i) {
     return i < t->heads.n ? t->heads.v[i] : t->cells.v[i - t->heads.n];
 }
 
-/* Computes the column widths; returns the line width. */
+/* Sets the column widths. Returns the line width. */
 static size_t measure_columns(const struct table *t, char **cells, size_t *widths) {
     size_t nc = t->heads.n, total = nc * (table_rows(t) + 1), line = nc ? 2 * (nc - 1) : 0;
     memset(widths, 0, nc * sizeof *widths);
@@ -123,9 +123,8 @@ static void cut_first_column(char **cells, size_t nc, size_t width) {
     }
 }
 
-/* Omits the last columns until the line fits with the first column at its minimum width. *line: the width of
- * all columns; it is replaced by the width of the remaining columns. Returns the number of remaining
- * columns. */
+/* Omits the last columns until the line fits, with the first column at its minimum width. *line: width of all
+ * columns, then of the remaining ones. Returns the number of remaining columns. */
 static size_t fitting_columns(const struct table *t, const size_t *widths, size_t *line) {
     size_t shown = t->heads.n, saved = widths[0] - MIN(widths[0], FIRST_COLUMN_MIN);
     while (shown > COLUMNS_MIN && *line - saved > t->text_line_width) *line -= widths[--shown] + 2;

@@ -1,4 +1,4 @@
-/* A table of text cells, printed aligned for a terminal, as Markdown or as CSV.
+/* A table of text cells, for a terminal, Markdown or CSV. Each format escapes the cells.
  *     struct table t;
  *     table_init(&t);
  *     table_column(&t, "kernel", TABLE_LEFT);
@@ -6,8 +6,7 @@
  *     table_cell(&t, "%s", name);                -- row by row, left to right
  *     table_cell(&t, "%u", calls);
  *     table_text(&t, &out);
- *     table_free(&t);
- * Cells may contain any text: each output format escapes it. */
+ *     table_free(&t); */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
 
@@ -26,9 +25,9 @@ struct table {
         enum table_align *v;
         size_t n, cap;
     } aligns;
-    size_t text_max_width; /* terminal cells wider than this are truncated with an ellipsis; 0: never */
-    /* If a line would be longer, the first column is truncated (to at least 16 columns) and the last columns
-     * are omitted; at least two columns remain. 0: never */
+    size_t text_max_width; /* terminal: wider cells are truncated; 0: never */
+    /* Longest line; 0: no limit. The first column is truncated to at least 16 characters, and the last
+     * columns are omitted; two columns remain. */
     size_t text_line_width;
 };
 
@@ -37,10 +36,10 @@ void table_free(struct table *t);
 void table_column(struct table *t, const char *head, enum table_align align);
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 size_t table_rows(const struct table *t);
-size_t table_find(const struct table *t, const char *head); /* returns the number of columns if not found */
+size_t table_find(const struct table *t, const char *head); /* heads.n: not found */
 void table_drop(struct table *t, size_t column);
 void table_text(const struct table *t, struct strbuf *out);
-size_t table_text_width(const struct table *t); /* line width before the first column is truncated */
+size_t table_text_width(const struct table *t); /* before any truncation to text_line_width */
 void table_markdown(const struct table *t, struct strbuf *out);
 void table_csv(const struct table *t, struct strbuf *out); /* RFC 4180; formulas are escaped */
 

@@ -24,7 +24,7 @@
 char *tool_find(const char *name) {
     static const char *const places[] = { "/usr/local/cuda/bin/%s", "/opt/nvidia/nsight-*/*/%s",
                                           "/opt/nvidia/nsight-*/*/bin/%s",
-                                          /* Nsight Compute contains a part of Nsight Systems */
+                                          /* inside Nsight Compute */
                                           "/usr/local/cuda*/nsight-*/host/target-linux-x64/%s",
                                           "/opt/nvidia/nsight-*/*/host/target-linux-x64/%s" };
     char *found = program_find(name);
@@ -78,7 +78,7 @@ int tool_run(const struct tool_run *t, struct err *err) {
         return rc;
     }
     char **env = program_environment(t->set);
-    /* The tool runs in its own process group, so that its children can be killed too. */
+    /* Its own process group, so that its children can be killed too. */
     pid_t self = getpid(), pid = fork();
     if (pid == 0) program_exec(t->argv, env, in, log, SIGTERM, self);
     free(env);

@@ -1,5 +1,4 @@
-/* Human-readable numbers. NaN and infinities print as a dash: unknown is not 0. Each function returns
- * `out`. */
+/* Human-readable numbers. NaN and infinities are a dash. Each function returns `out`. */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H
 

@@ -1,7 +1,7 @@
 /* Growable arrays: any `struct { T *v; size_t n, cap; }`, zero-initialised; release with `free(a.v)`.
  *     struct { int *v; size_t n, cap; } ids = { 0 };
  *     vec_push(&ids, 7);
- * Ends the program or the guarded call when out of memory (alloc_guard.h): not for the collector. */
+ * Not for the collector: ends the program or the guarded call when out of memory (alloc_guard.h). */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
 
@@ -11,7 +11,7 @@
     ((a)->v = vec_fit((a)->v, (a)->n + 1, &(a)->cap, sizeof *(a)->v), (a)->v[(a)->n++] = (x))
 #define vec_reserve(a, total) ((a)->v = vec_fit((a)->v, (total), &(a)->cap, sizeof *(a)->v))
 
-/* Grows `v` to at least `need` elements of `elem` bytes and returns it; updates *cap. */
+/* Grows `v` to at least `need` elements of `elem` bytes. Updates *cap. */
 void *vec_fit(void *v, size_t need, size_t *cap, size_t elem);
 
 #endif
