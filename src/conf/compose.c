@@ -19,11 +19,11 @@
 #define MAX_FILES 200u
 #define SELF "_self_"
 
-/* One line of a defaults list: "- model: embedded". The config itself is the group _self_. */
+/* One entry of a defaults list, such as "- model: embedded". The group _self_ is the file itself. */
 struct choice {
     char *group;
     char *name;        /* NULL: the group is not used */
-    const char *where; /* file that contains the choice, or CONF_COMMAND_LINE; borrowed */
+    const char *where; /* file or CONF_COMMAND_LINE; borrowed */
 };
 
 struct choices {
@@ -33,7 +33,7 @@ struct choices {
 
 struct conf {
     struct conf_store store;
-    struct intern *files; /* owns the file names that nodes point to */
+    struct intern *files; /* file names that nodes borrow */
     struct conf_node *root;
     struct choices choices;
     size_t merges; /* group files read so far */

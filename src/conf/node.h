@@ -35,12 +35,12 @@ struct conf_node {
 struct conf_node *conf_map(void);
 struct conf_node *conf_list(void);
 struct conf_node *conf_scalar(const char *text, bool quoted);
-struct conf_node *conf_copy(const struct conf_node *n); /* with origins */
-void conf_node_free(struct conf_node *n);               /* accepts NULL */
-size_t conf_count(const struct conf_node *n);           /* number of nodes in the tree, including n */
+struct conf_node *conf_copy(const struct conf_node *n);                     /* with origins */
+void conf_node_free(struct conf_node *n);                                   /* accepts NULL */
+size_t conf_count(const struct conf_node *n);                               /* including n itself */
 void conf_set_origin(struct conf_node *n, const char *file, unsigned line); /* of the whole tree */
 
-/* Children. conf_add takes ownership of the child. */
+/* conf_add() takes ownership of the child. */
 /* NULL: `map` has no such key, or is not a map */
 struct conf_node *conf_child(const struct conf_node *map, const char *key, size_t key_len);
 void conf_add(struct conf_node *parent, const char *key, struct conf_node *child);
@@ -56,8 +56,8 @@ bool conf_delete(struct conf_node *root, const char *path); /* false: not found 
 /* Merges `over` into `base`: maps are merged key by key, anything else is replaced. `over` is copied. */
 void conf_merge(struct conf_node *base, const struct conf_node *over);
 
-/* Scalar conversions, similar to YAML 1.2. Words may have upper case: True, NULL. Return false if the scalar
- * does not have that type; a quoted scalar is always text. */
+/* Scalar conversions, similar to YAML 1.2. Words may have upper case: True, NULL. The functions return
+ * false if the scalar does not have that type. A quoted scalar is always text. */
 bool conf_is_null(const struct conf_node *n);
 bool conf_as_bool(const struct conf_node *n, bool *out);
 bool conf_as_int(const struct conf_node *n, int64_t *out); /* decimal, or 0x1f */

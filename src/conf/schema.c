@@ -209,7 +209,7 @@ static const char *nearest(const char *key) {
     struct suggest whole, last;
     suggest_start(&whole, key);
     for (size_t i = 0; i < COUNTOF(rows); i++) suggest_try(&whole, rows[i].key);
-    /* A key of the same group with a different last part is not a good suggestion. */
+    /* Rejects keys of the same group with a different last part. */
     if (whole.best && whole.best_distance <= MAX(strlen(last_word(key)) / 3, 1)) return whole.best;
     whole.best = NULL;
     suggest_start(&last, last_word(key));

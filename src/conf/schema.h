@@ -16,7 +16,7 @@ enum schema_type {
     SCHEMA_INT,
     SCHEMA_NUM,
     SCHEMA_BOOL,
-    SCHEMA_LIST, /* list of texts; if `choices` is set, each must be one of them */
+    SCHEMA_LIST, /* list of texts; if `choices` is set, each text is one of them */
     SCHEMA_MAP,  /* map with any values; passed on to the engine */
 };
 

@@ -45,7 +45,7 @@ static bool is_secret_scalar(const struct conf_node *n, const char *path) {
     return changed;
 }
 
-/* In a list of words, the word after `--token` is secret. */
+/* Returns true for an option such as `--token`, whose value is the next word of the list. */
 static bool is_secret_option(const struct conf_node *n) {
     return n->kind == CONF_SCALAR && n->text[0] == '-' && !strchr(n->text, '=') &&
            secret_is_name(n->text, strlen(n->text));

@@ -187,7 +187,8 @@ struct conf_node *conf_yaml_parse(const char *text, size_t n, const char *file, 
 
 /* ---- Writing */
 
-/* Returns true if a YAML reader would return the same text without quotes, perhaps with another type. */
+/* Returns true if the text needs no quotes in YAML. A YAML reader may still give it another type, such as
+ * number. */
 static bool plain_safe(const char *text) {
     size_t n = strlen(text);
     if (n == 0 || strchr("-?:,[]{}#&*!|>'\"%@` \t=<", text[0]) || text[n - 1] == ' ' || text[n - 1] == ':')

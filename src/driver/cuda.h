@@ -126,7 +126,8 @@ struct driver {
 /* Loads the library and calls cuInit(). After the first success, only returns the table. Returns NULL on
  * failure; err has the reason. */
 const struct driver *driver_load(struct err *err);
-/* Fails if the driver does not support this CUDA version. `who` is the part of the program that needs it. */
+/* Fails if the driver does not support this CUDA version. `who`: the part of the program that needs it,
+ * for the message. */
 int driver_require(const struct driver *d, int version, const char *who, struct err *err);
 /* Returns the name of the first function above that the driver lacks; NULL if the driver has all
  * functions. */

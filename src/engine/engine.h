@@ -69,12 +69,13 @@ struct engine_request {
     uint32_t max_new_tokens;
     bool ignore_eos;
     struct sampler_settings sampling;
-    int no_repeat_ngram; /* length of n-grams that must not repeat; 0: off; ENGINE_MODEL_NGRAM: the model's */
+    /* length of n-grams that must not repeat; 0: off; ENGINE_MODEL_NGRAM: default of the model */
+    int no_repeat_ngram;
     uint32_t ngram_window;
     const char *image_mode;    /* NULL: gundam */
     int max_tiles;             /* 0: default of the mode */
     int base_size, image_size; /* sides in pixels, multiples of 64; 0: the sides of the mode */
-    int crop;                  /* whether to cut the page into tiles: 1: yes, -1: no, 0: as in the mode */
+    int crop;                  /* cut the page into tiles: 1 yes, -1 no, 0 as in the mode */
     enum record_detail detail;
     const char *trace; /* file for the records; NULL: no file */
     bool memory;       /* record totals of memory by kind */
@@ -95,8 +96,8 @@ const char *engine_stop_name(enum engine_stop s);
  * whole batch, and token_ms are times of the batch's steps. */
 struct engine_result {
     double preprocess_ms, prefill_ms, decode_ms, ttft_ms;
-    /* Number of different experts per routed layer, over the whole prompt and as a mean over the decode
-     * steps. NaN: the model has no experts, or the number is unknown. */
+    /* Number of different experts used per routed layer: by the whole prompt, and by a decode step (mean).
+     * NaN: the model has no experts, or the number is unknown. */
     double prefill_experts, decode_experts;
     /* sub-stages of prefill, summed over images and views; none if the request had no image */
     const char *stage[ENGINE_MAX_STAGES];

@@ -28,7 +28,7 @@ struct engine {
     struct tensor *rows;          /* [batch][hidden]: activations of a decoding step */
     float *logits;                /* [vocab]: one row on the host, for sampling */
     uint64_t requests;
-    double slowdown; /* factor on the time of every pass, for tests: $INFERPROF_TEST_SLOWDOWN; 1: none */
+    double slowdown; /* factor on the time of every pass ($INFERPROF_TEST_SLOWDOWN), for tests; 1: none */
 };
 
 #endif

@@ -141,7 +141,7 @@ static bool decode_on_device(struct job *j) {
     }
     decoder_steps_stop(j->e->steps);
     record_pop(j->rec, RECORD_STAGES);
-    /* slows down once: waits after single tokens would not delay the device */
+    /* the slowdown waits once: waits after single tokens would not delay the device */
     s->out->decode_ms = job_end_pass(j->e, start);
     return !cancelled || !s->more;
 }

@@ -28,8 +28,9 @@ static int load_images(struct prompt *j, struct err *err) {
     return 0;
 }
 
-/* Sets the rotary positions (time, row, column) of a prompt with images, for models with M-RoPE. All tokens
- * of an image have the same time. The text after an image continues after its largest row or column. */
+/* Sets the rotary positions (time, row, column) of a prompt with images, for models with M-RoPE. All
+ * tokens of an image have the same time. The text after an image continues after the image's largest row
+ * or column. */
 static void place_images(struct prompt *j) {
     struct rope_places *p = &j->places;
     if (j->e->model->text.rope.kind != LLM_ROPE_MROPE || j->starts.n == 0) return;

@@ -8,8 +8,8 @@
 
 #include "engine/compute/dtype.h"
 
-/* Activations rounded to 8 bits: x = d q, one d per 32 numbers, and the sums of q over 16 numbers each.
- * Rows are `stride` numbers apart. */
+/* Activations rounded to 8 bits: x = d q, with one d per 32 numbers and one sum of q per 16 numbers. Rows
+ * are `stride` numbers apart. */
 struct q8_rows {
     int8_t *q;
     float *d;
@@ -25,9 +25,9 @@ struct kernels {
      * k*a_col]. Rows of A from `rows` on repeat row 0, so C must have space for all mr rows. */
     void (*tile)(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int rows, const float *b,
                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add);
-    /* The same for pairs of bf16 numbers, which are the 32-bit words of a and b:
-     * C[i][j] = sum_k A[i][k].low B[k][j].low + A[i][k].high B[k][j].high for i < mr_bf16, j < nr.
-     * a may be read up to row mr_bf16 - 1, and C must have space for all of these rows. */
+    /* Like tile(), for pairs of bf16 numbers, which are the 32-bit words of a and b: C[i][j] = sum_k
+     * A[i][k].low B[k][j].low + A[i][k].high B[k][j].high for i < mr_bf16, j < nr. a may be read up to row
+     * mr_bf16 - 1, and C must have space for all of these rows. */
     void (*tile_bf16)(int k, const uint32_t *a, ptrdiff_t a_row, int rows, const uint32_t *b, ptrdiff_t ldb,
                       float *c, ptrdiff_t ldc, bool add);
     void (*tile_bf16_end)(void); /* call after the last tile of a thread's task; NULL: no call needed */
@@ -39,7 +39,7 @@ struct kernels {
                  float *y, ptrdiff_t ldy);
     /* Rounds one row of n numbers to 8 bits; n is a multiple of 32. */
     void (*quantize)(struct q8_rows *out, const float *x, int n);
-    /* The same as dots for block types, in integer arithmetic. */
+    /* Like dots(), for block types, in integer arithmetic. */
     void (*qdots)(const void *w, enum dtype t, int rows, int cols, const struct q8_rows *x, int m, float *y,
                   ptrdiff_t ldy);
     void (*widen)(float *out, const void *in, enum dtype t, size_t n); /* block types: whole blocks */

@@ -164,18 +164,18 @@ static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     memcpy(out + i, wide, (n - i) * 4);
 }
 
+enum { AHEAD = 512 };
 /* Prefetches `bytes` bytes of weights, AHEAD bytes after p. Prefetching beyond the end of the weights is
  * harmless. */
-enum { AHEAD = 512 };
 static inline void prefetch_weights(const void *p, int bytes) {
     const char *at = (const char *)p + AHEAD;
     UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 0);
 }
 
+enum { STREAMS = 4 };
 /* Dot products with weights of one type. With one right-hand side, name_streams() reads four rows at a
  * time that are far apart, because a core reads several streams faster than one: decode was 9% (bf16) to
  * 30% (f32, f16) faster on an AMD EPYC. Two to four right-hand sides share one read of the weights. */
-enum { STREAMS = 4 };
 #define DEFINE_DOTS(name, type, LOAD, TYPE)                                                             \
     static float name##_1(const type *w, const float *x, int n) {                                       \
         vf s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };                                              \
@@ -272,9 +272,9 @@ static void k_dots(const void *w, enum dtype t, int rows, int cols, const float 
         dots_f16(w, rows, cols, x, ldx, m, y, ldy);
 }
 
+enum { NEXT_VALUES = 32 };
 /* Columns are processed in steps of `vectors` vectors, whose sums stay in registers. While a row of values
  * is used, the same part of the row NEXT_VALUES rows later is prefetched. */
-enum { NEXT_VALUES = 32 };
 #define DEFINE_VALUES(name, type, LOAD, TYPE)                                                        \
     static inline __attribute__((always_inline)) void name##_step(                                   \
         const int m, const int vectors, float *y, ptrdiff_t ldy, const float *s, ptrdiff_t lds,      \

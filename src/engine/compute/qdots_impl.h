@@ -116,7 +116,6 @@ static inline int sum_eight(__m128i v) { /* sum of 8 numbers of 16 bits */
     s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
-/* Rounds to 8 bits; n is a multiple of 32. */
 static void k_quantize(struct q8_rows *out, const float *x, int n) {
     for (int g = 0; g < n / 32; g++, x += 32) {
         __m256 v[4], most = _mm256_setzero_ps();
@@ -130,7 +129,7 @@ static void k_quantize(struct q8_rows *out, const float *x, int n) {
         __m256 inverse = _mm256_set1_ps(top > 0 ? 127 / top : 0);
         __m256i q[4];
         for (int i = 0; i < 4; i++) q[i] = round_eight(_mm256_mul_ps(v[i], inverse));
-        /* packing works in each half of a register, so the parts are put in order afterwards */
+        /* packs works within 128-bit halves, so the parts are reordered afterwards */
         __m256i low = _mm256_permute4x64_epi64(_mm256_packs_epi32(q[0], q[1]), 0xd8),
                 high = _mm256_permute4x64_epi64(_mm256_packs_epi32(q[2], q[3]), 0xd8);
         _mm256_storeu_si256((__m256i *)(void *)(out->q + g * 32),
@@ -143,7 +142,6 @@ static void k_quantize(struct q8_rows *out, const float *x, int n) {
     }
 }
 #else
-/* Rounds to 8 bits; n is a multiple of 32. */
 static void k_quantize(struct q8_rows *out, const float *x, int n) {
     for (int g = 0; g < n / 32; g++) {
         float most = 0;

@@ -1,7 +1,6 @@
-/* Attention of one query (decoding), and of the tiles of nr queries in image encoders, which need the
- * scores of all keys at once. Prompts use attention_blocks.c. The queries of a tile are the vector lanes,
- * so that the softmax over keys needs no sums across lanes. Each thread keeps the scores of one tile,
- * [keys][nr]. */
+/* Attention of one query (decoding), and of image encoders, which need the scores of all keys at once.
+ * Prompts use attention_blocks.c. Image encoders process tiles of nr queries. These are the vector lanes,
+ * so that the softmax over keys needs no sums across lanes. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ struct head {
     const struct kernels *k;
     int dim_k, dim_v, nq, nk, base, window, side;
     float scale, softcap;
-    const float *sink; /* the sink of this head; NULL: none */
+    const float *sink; /* NULL: none */
     const float *q, *key, *value, *rel_h, *rel_w;
     float *out;
     ptrdiff_t q_row, v_row, out_row;
@@ -213,7 +212,6 @@ static struct head head_of(const struct cpu *c, const struct attention *a, int h
                           .out_row = a->out_row };
 }
 
-/* Finds the attention that a task belongs to. */
 static int attention_of_task(const struct attention_job *j, int task) {
     int lo = 0, hi = j->n;
     while (hi - lo > 1) {

@@ -10,7 +10,7 @@ struct experts_job {
     struct cpu *c;
     const struct expert *const *e;
     const float *weights;
-    struct few_rows x, hidden; /* the token, and the hidden rows of all experts, concatenated */
+    struct few_rows x, hidden; /* the token; the hidden rows of all experts */
     float *h, *y;              /* h: `hidden` as floats */
     int n;
     struct parts parts;

@@ -67,7 +67,7 @@ float *cpu_unfolded(struct cpu *c, size_t floats);  /* valid until the next conv
 void cpu_reserve_own(struct cpu *c, size_t floats); /* call before threads_run() */
 static inline float *cpu_own(const struct cpu *c, int worker) { return c->own[worker].v; }
 
-/* Divides n items into parts of equal size (the last part may be smaller), one per task. */
+/* n items in parts of equal size, one per task. The last part may be smaller. */
 struct parts {
     size_t n, part;
 };

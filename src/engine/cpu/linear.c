@@ -4,10 +4,10 @@
 
 #include "engine/cpu/internal.h"
 
+enum { BLOCK_NUMBERS = 256 }; /* the largest block of a quantised type */
 /* Block sizes of large products. A panel's columns stay in the L1 cache while the weights of a block are
  * read. The weights of a task and the sums of its PART_TOKENS tokens stay in the L2 cache. All features of
  * these tokens are computed before the next tokens, so that the tokens stay in the last-level cache. */
-enum { BLOCK_NUMBERS = 256 }; /* the largest block of a quantised type */
 enum { PANEL_BYTES = 24 << 10, BLOCK_BYTES = 144 << 10, PART_TOKENS = 512 };
 
 /* ---- few rows */

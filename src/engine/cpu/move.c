@@ -30,7 +30,7 @@ void cpu_scatter_add(void *context, struct view to, struct view from, const int 
 struct store_job {
     const struct cpu *c;
     const struct cache_rows *rows;
-    struct parts parts; /* divides the new rows among tasks */
+    struct parts parts;
 };
 
 static void store_row(const struct kernels *k, char *to, enum dtype type, const float *from, size_t n) {

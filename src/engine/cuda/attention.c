@@ -1,5 +1,5 @@
-/* Attention, and the projections of latent attention. Attention runs on tensor cores (flash.cu) where
- * these support it, otherwise in float arithmetic (attention.cu). */
+/* Attention, and the projections of latent attention. Attention uses tensor cores (flash.cu) if they
+ * support its types and sizes, otherwise float arithmetic (attention.cu). */
 #include <math.h>
 
 #include "base/util.h"

@@ -12,7 +12,7 @@
 
 struct ops *cuda_open(struct threads *threads, int index, struct err *err); /* NULL: see err */
 /* Returns true if the kernels are embedded and a driver with at least one GPU is present. Otherwise err
- * says what is missing. */
+ * contains the reason. */
 bool cuda_available(struct err *err);
 bool cuda_built(void); /* the kernels are embedded */
 

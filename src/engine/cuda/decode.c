@@ -17,7 +17,7 @@ enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
 
 struct cuda_decode {
     struct cuda *c;
-    struct decode_plan plan; /* its pointers are valid only in decode_open() */
+    struct decode_plan plan; /* pointers valid only in decode_open() */
     enum dtype type;
     cu_exec exec;
     int splits, cluster, taken;

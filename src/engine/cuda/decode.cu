@@ -305,7 +305,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
 enum { FEW_EXPERTS = 128, PER_LANE = FEW_EXPERTS / 32 };
 
 /* Router logits of a layer, not yet divided by the root mean square of the router's input. The lanes of a
- * warp hold those of the first FEW_EXPERTS experts in registers and read the others from memory. */
+ * warp hold the first FEW_EXPERTS logits in registers and read the others from memory. */
 struct router_logits {
     const long long *from;
     int n, lane;

@@ -108,7 +108,7 @@ struct norm_args {
     int grid, padded, window;
 };
 
-/* The fields of struct place_heads in ops.h. The caches are bf16. */
+/* Same fields as struct place_heads in ops.h; the caches are bf16. */
 struct place_args {
     const float *q, *k, *v, *q_norm, *k_norm, *cosine, *sine;
     float eps;

@@ -125,7 +125,7 @@ static int not_built(struct err *err) {
                    "toolkit (nvcc) and build again, or use device=cpu");
 }
 
-/* Returns NULL if the driver cannot run the kernels; err says what the user can do. */
+/* Returns NULL if the driver cannot run the kernels; err contains the reason and a remedy. */
 static const struct driver *load_driver(struct err *err) {
     struct err why;
     const struct driver *d = driver_load(&why);

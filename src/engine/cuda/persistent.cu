@@ -1,13 +1,11 @@
-/* Decoding steps of DeepSeek-OCR in one kernel that stays on the GPU, batch 1. One block per
- * multiprocessor: four warps copy weights into a ring in shared memory, ten warps multiply them on tensor
- * cores. The copies run ahead of the products, also across barriers, so that memory is read all the time.
- * A layer:
+/* Decoding steps of DeepSeek-OCR in one kernel that stays on the GPU, batch 1. One block per multiprocessor:
+ * four warps copy weights into a ring in shared memory, ten warps multiply them on tensor cores. The copies
+ * run ahead of the products, also across barriers. The phases of a layer end with barriers:
  *     qkv        each block computes rows of one head            barrier of the head's blocks
  *     attention  each block takes a part of the head's keys      barrier of the head's blocks
- *     out        each block adds rows of the head's share to the output and to the router's logits
- *                                                                barrier of all blocks
+ *     out        output projection, and the router's logits      barrier of all blocks
  *     up         every block chooses the experts; silu(gate) up  barrier of all blocks
- *     down                                                       barrier of all blocks
+ *     down       x += down                                       barrier of all blocks
  * After the layers, each block computes a part of the logits, and the blocks find the best token. Every block
  * keeps the whole vector x. If the number of blocks is not a multiple of the number of heads, the last blocks
  * skip qkv, attention and out. Sums over blocks have a fixed order or are sums of integers (fixed point), so
@@ -29,7 +27,7 @@ enum { T_NORM, T_QKV, T_QKV_BARRIER, T_ATTENTION, T_PARTS_BARRIER, T_OUT, T_ROUT
 struct memory {
     char ring[RING][P_SLOT_BYTES];
     union {
-        float parts[2][P_ROUND_UNITS][16]; /* sums of units, used in turn */
+        float parts[2][P_ROUND_UNITS][16]; /* sums of units; two buffers in turn */
         float sums[P_CONSUMERS][P_DIM];    /* attention */
     };
     float x[P_HIDDEN];
@@ -67,7 +65,7 @@ __device__ __forceinline__ bool barrier_passed(u64 *b, int parity) {
 __device__ __forceinline__ void barrier_arrive(u64 *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
 }
-/* Starts a copy to shared memory; the phase of `b` ends when the copy has ended. */
+/* Starts a copy to shared memory, which completes a phase of `b` when it has ended. */
 __device__ __forceinline__ void copy_bulk(char *to, const char *from, int bytes, u64 *b) {
     unsigned bar = shared_address(b);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
@@ -217,7 +215,7 @@ struct consumer {
     int tid, lane, warp;
     int unit;             /* first unit of the phase */
     int turn;             /* which of m.parts is next */
-    unsigned grid, heads; /* arrivals awaited at the last barriers */
+    unsigned grid, heads; /* expected arrivals at the last barriers */
     unsigned random;
     float4 x;             /* elements 4 tid .. 4 tid + 3 */
     float4 gain;          /* weights of these elements in the next norm */
@@ -649,8 +647,8 @@ struct consumer {
         return best;
     }
 
-    /* ---- banned ids (sampling/ngram.h), in the last block: clears those of the previous step and finds
-     * those of this step. This block also passes the host's stop request to all blocks. */
+    /* ---- banned ids (sampling/ngram.h), in the last block: clears the bans of the previous step and
+     * finds the bans of this step. This block also passes the host's stop request to all blocks. */
     __device__ void find_bans(int step) {
         int old = __ldcg(&a.state->banned);
         for (int i = tid; i < old; i += CONSUMERS) a.ban_bits[__ldcg(a.ban_list + i) >> 5] = 0;

@@ -1,4 +1,4 @@
-/* The persistent kernel for DeepSeek-OCR's decoder (persistent.cu), as decode.c uses it. */
+/* Interface of the persistent kernel for DeepSeek-OCR's decoder (persistent.cu). */
 #ifndef ENGINE_CUDA_PERSISTENT_H
 #define ENGINE_CUDA_PERSISTENT_H
 

@@ -27,7 +27,7 @@ enum {
 enum {
     P_BLOCK_BYTES = 512,
     P_STEPS = P_HIDDEN / 16, /* blocks per tile of width 1280: 80 */
-    P_UNIT_STEPS = 20,       /* blocks per unit of such a tile */
+    P_UNIT_STEPS = 20,       /* blocks per unit of a tile of width 1280 */
     P_TILE_UNITS = 4,        /* units per tile of width 1280, and per tile of down */
     P_SLOT_BYTES = P_UNIT_STEPS * P_BLOCK_BYTES,
     P_HEAD_TILES = 3 * P_DIM / 16, /* tiles of q, k and v per head: 24 */
@@ -35,7 +35,7 @@ enum {
     P_OUT_STEPS = P_DIM / 16,      /* blocks per tile and head of the output projection: 8 */
     P_UP_TILES = P_INNER / 8,      /* tiles of eight gate and eight up rows per expert: 112 */
     P_DOWN_STEPS = P_INNER / 16,   /* blocks per tile and expert of down: 56 */
-    P_DOWN_UNIT_STEPS = 14,        /* blocks per unit of such a tile */
+    P_DOWN_UNIT_STEPS = 14,        /* blocks per unit of a tile of down */
     P_RING = 20,                   /* slots of the ring */
     P_CONSUMERS = 10,              /* warps that multiply */
     P_PRODUCERS = 4,               /* warps that copy */
@@ -63,15 +63,15 @@ PERSISTENT_BOTH struct persistent_range persistent_part(long items, int index, i
     return r;
 }
 
-/* The tiles of one block of the kernel. */
+/* The tiles of one block of the kernel, as ranges. */
 struct persistent_share {
     int head, rank, ranks; /* the block is number `rank` of the `ranks` blocks of a head; head -1: none */
-    struct persistent_range qkv;    /* of the P_HEAD_TILES tiles of the head */
-    struct persistent_range out;    /* of the P_OUT_TILES tiles of the head's output projection */
-    struct persistent_range shared; /* of the 2 P_UP_TILES tiles of the shared expert */
-    struct persistent_range chosen; /* of the P_CHOSEN P_UP_TILES tiles of the chosen experts */
-    struct persistent_range down;   /* of the P_SLOTS P_OUT_TILES tiles of down */
-    struct persistent_range vocab;  /* of the vocab / 16 tiles of the matrix that computes logits */
+    struct persistent_range qkv;    /* within the head's P_HEAD_TILES tiles */
+    struct persistent_range out;    /* within the P_OUT_TILES tiles of the head's output projection */
+    struct persistent_range shared; /* within the 2 * P_UP_TILES tiles of the shared expert */
+    struct persistent_range chosen; /* within the P_CHOSEN * P_UP_TILES tiles of the chosen experts */
+    struct persistent_range down;   /* within the P_SLOTS * P_OUT_TILES tiles of down */
+    struct persistent_range vocab;  /* within the vocab / 16 tiles of the matrix that computes logits */
 };
 
 PERSISTENT_BOTH struct persistent_share persistent_share_of(int block, int blocks, int vocab) {
@@ -168,7 +168,7 @@ struct persistent_pack {
     unsigned short *to;
     long row;          /* distance between rows, in numbers */
     int tiles, steps;  /* blocks [tiles][steps] */
-    int rows, columns; /* numbers outside of these are zeros */
+    int rows, columns; /* size of the matrix; numbers outside are zeros */
     int paired_tiles;  /* true: order [tiles / 2][steps][2] */
 };
 

@@ -86,7 +86,7 @@ struct decoder {
 
 /* Returns -1 if the decoder or the backend does not support this model. */
 int decoder_check(const struct llm_text *c, const struct ops *o, struct err *err);
-/* kv: requested type of the cache (decoder.kv). */
+/* kv: requested type of the cache */
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
                              enum dtype kv, struct err *err);
 void decoder_close(struct decoder *d); /* NULL: nothing */
@@ -99,7 +99,7 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
 /* n consecutive rows of one sequence, from `position` on. */
 struct decoder_rows {
     int sequence, position, n;
-    bool logits; /* compute the logits of the last of these rows */
+    bool logits; /* compute the logits of the last row */
     int length;  /* length of the whole text in tokens, including later segments; 0: position + n */
     /* rotary positions of a text with images; NULL: position, position + 1, ... */
     const struct rope_places *places;
@@ -110,8 +110,8 @@ struct decoder_pass {
 };
 
 void decoder_embed(struct decoder *d, const uint32_t *ids, int n, struct view x); /* x[n, hidden] */
-/* x[rows of all segments, hidden], at most d->chunk rows; x becomes the output of the last layer.
- * logits[i, vocab] belongs to the i-th segment with `logits` set. */
+/* Runs all layers on x[rows of all segments, hidden], at most d->chunk rows. x becomes the output of the
+ * last layer. logits[i, vocab] belongs to the i-th segment with `logits` set. */
 void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits);
 /* Processes n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. For
  * tests. */

@@ -147,7 +147,7 @@ static void fill_rows(struct rope_table *t, struct ops *o, const struct llm_rope
         frequency[i] = (float)(factors ? exact / (double)factors[i] : exact);
     }
     /* Angles are floats, as in training. The float functions are four times as fast as the double ones,
-     * and a table of 8192 positions is a large part of the time to load a mapped model. */
+     * and computing a table of 8192 positions takes a large part of the time to load a mapped model. */
     for (size_t p = 0; p < (size_t)n; p++)
         for (size_t i = 0; i < half; i++) {
             float angle = (float)place_of(c, places, first + (int)p, i) * frequency[i];

@@ -14,7 +14,7 @@
 int rope_init(struct rope_table *t, struct ops *o, const struct llm_rope *c, bool interleaved, int positions,
               const float *factors, struct err *err);
 void rope_free(struct rope_table *t, struct ops *o);
-/* Returns the rule for the sliding-window layers of the same model: local_theta, no scaling. */
+/* Returns the parameters for the sliding-window layers of the same model: local_theta, no scaling. */
 struct llm_rope rope_local(const struct llm_rope *c);
 
 /* Positions of a text with images (mrope): token i is at v[i], with time, row and column. Generated tokens

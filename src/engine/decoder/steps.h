@@ -18,7 +18,7 @@ int decoder_steps_portion(struct decoder_steps *s); /* steps to submit at once *
 void decoder_steps_submit(struct decoder_steps *s, int steps);
 void decoder_steps_stop(struct decoder_steps *s); /* discards steps not started yet, if possible */
 bool decoder_steps_take(struct decoder_steps *s, uint32_t *token); /* false: see ops_check() */
-/* The parts of the last step that the device timed (ops/decode.h). */
+/* See struct ops_decode_calls. */
 bool decoder_steps_has_spans(struct decoder_steps *s);
 size_t decoder_steps_spans(struct decoder_steps *s, struct decode_span spans[DECODE_MOST_SPANS]);
 /* Reads n numbers of a vector of the last step, for tests. */

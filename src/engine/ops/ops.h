@@ -59,7 +59,7 @@ enum ops_activation { OPS_GELU, OPS_QUICK_GELU };
 enum ops_glu {
     OPS_GLU_SILU,      /* silu(gate) up */
     OPS_GLU_GELU,      /* gelu(gate) up */
-    OPS_GLU_GELU_TANH, /* the same with the tanh approximation of gelu */
+    OPS_GLU_GELU_TANH, /* gelu(gate) up, with the tanh approximation */
     OPS_GLU_CLAMPED,   /* gate sigmoid(1.702 gate) (up + 1), with gate <= 7 and -7 <= up <= 7 */
 };
 enum ops_adjust { OPS_SCALE /* x by */, OPS_SOFTCAP /* by tanh(x / by) */ };
@@ -334,8 +334,8 @@ void ops_record(struct ops *o, struct recorder *rec);
 void ops_set_exact(struct ops *o,
                    bool exact); /* the default is false; ignored if the backend has no set_exact */
 
-/* Reports one finished layer. `part` is the layer's fraction of the work on the current view or part of the
- * prompt. */
+/* Reports one finished layer. `part` is the layer's share of the current image view, or of the current
+ * rows of the prompt. */
 static inline void ops_step(struct ops *o, double part) {
     if (o->on_step) o->on_step(o->step_context, part);
 }

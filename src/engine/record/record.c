@@ -20,7 +20,7 @@ enum { MAX_DEPTH = 64, EVENTS = 128, CACHE_LINE = 64 };
  * the recorder. Therefore an event is one cache line. Names, numbers and the writer's locks are handled
  * later, for many events at once. */
 struct event {
-    uint64_t start, end; /* timestamps in ticks, except for the uses of `end` below */
+    uint64_t start, end; /* timestamps in ticks; for tokens and memory, see below */
     const char *name, *kernel;
     double flops, bytes;
     /* Ranges: m is the index. Tokens: `end` is the request, m the count, and n is nonzero if they were

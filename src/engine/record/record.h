@@ -39,7 +39,7 @@ int record_close(struct recorder *r, struct err *err); /* -1: the file is incomp
 void record_push(struct recorder *r, enum record_detail level, const char *name, int index);
 void record_pop(struct recorder *r, enum record_detail level);
 
-/* An operator. A linear layer is [m, k] times [n, k]; most others process m rows of n numbers. */
+/* An operator. A linear layer multiplies [m, k] by [n, k]^T; most others process m rows of n numbers. */
 struct record_op {
     const char *name;   /* "q_proj" */
     const char *kernel; /* "gemm" */
@@ -53,7 +53,7 @@ uint64_t record_ticks(const struct recorder *r);
 static inline uint64_t record_op_start(const struct recorder *r) { return r ? record_ticks(r) : 0; }
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op);
 
-/* An operator whose times were measured by the device; start and end are in the unit of record_ticks(). */
+/* Records an operator whose times the device measured. start and end are in the unit of record_ticks(). */
 void record_op_at(struct recorder *r, uint64_t start, uint64_t end, const struct record_op *op);
 
 /* Records that the total memory of this kind is now `bytes`. Does nothing unless record_info.memory is
