@@ -140,7 +140,7 @@ static const struct pass {
     /* kernels and copies in time order, c.launch_occurrence, c.previous_launch -> stage_devices,
      * devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns */
     { analyze_stage_time, false, true },
-    /* launches and kernels -> depth of the launch queue, into c.stage_scratch */
+    /* launches and kernels -> queue depth and launch delay, in c.stage_scratch */
     { analyze_queue, false, false },
     /* c.shape_owned_ns, c.shape_stage_ns -> kernels (sorted, with statistics), categories, libraries,
      * shape_kernel */
@@ -173,13 +173,13 @@ static const struct pass {
     { analyze_memory, false, false },
     /* earlier results -> conservation, lost_share, stages.idle_known .idle_refused, notes */
     { analyze_provenance, false, false },
-    /* input.timings, stages.wall_total_ns .tokens_* -> stages.time_ms .timing_ms .tokens .tokens_per_s,
-     * counts per token, c.stage_scratch.tokens_out_each */
+    /* input.timings, stages.wall_total_ns .tokens_* -> stages.time_ms .timing_ms .tokens .tokens_per_s
+     * .kernels_per_token .launches_per_token, c.stage_scratch.tokens_out_each */
     { analyze_times, true, false },
     /* stages.gpu_busy_ns .idle_ns .same_input_ms .time_ms .missed, c.stage_scratch.unmatched_launches ->
      * stages.busy_ms .busy_share .kernels_each */
     { analyze_busy, true, false },
-    /* input.costs, input.llm at stages.tokens_* -> costs */
+    /* input.costs, input.llm, stages.tokens_* -> costs */
     { analyze_costs, true, false },
     /* costs, timings.work, stages.time_ms, peaks -> stages.flops .bytes .floor_ms .hard_bound_ms
      * .peak_flops_per_s .peak_bytes_per_s .step_bytes .mfu .mbu .mbu_read .distance .recorded_mfu

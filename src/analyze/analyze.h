@@ -132,7 +132,7 @@ struct analyze_input {
  * Both texts are NULL if all ratios are within their limits. over_peak.c sets them, and reports print them
  * beside the ratio. */
 struct analysis_over {
-    const char *brief; /* such as "data in the L2 cache", for labels of charts and sentences */
+    const char *brief; /* short form for charts: "data in the L2 cache" */
     const char *text;  /* such as "MBU 203.0%: the bandwidth is that of reading DRAM, ..." */
 };
 
@@ -166,8 +166,8 @@ struct analysis_idle {
     /* idle time that a CUDA graph could remove: launch gaps and kernel-to-kernel latency before kernels
      * that no graph launched */
     double graph_removable_ns;
-    double queue_depth_mean; /* mean number of launches waiting when a kernel starts; NaN: no launches */
-    /* share of kernels that start with no other launch queued; NaN: no launches */
+    double queue_depth_mean; /* mean depth of the launch queue (queue.c); NaN: no launches */
+    /* share of launches whose first kernel starts with an empty queue; NaN: no launches */
     double queue_empty_share;
     /* median time from the end of the launch call to the start of the kernel; NaN: unknown */
     double launch_delay_ns;
@@ -254,8 +254,8 @@ struct analysis_stage {
     /* ---- Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double tokens_in, tokens_out; /* of the recorded run */
     double kernels_per_token;
-    /* NaN also for stages that read more tokens than they generate: prefill launches its kernels once for all
-     * tokens */
+    /* NaN on a CPU, and for stages that read more tokens than they generate: prefill launches its kernels
+     * once for all tokens */
     double launches_per_token;
     double kernel_mean_ns; /* mean duration of its kernels */
 
@@ -270,14 +270,14 @@ struct analysis_stage {
     /* The following figures are per request if the input has `one_run`, else per occurrence
      * (utilization.c). */
     double time_ms; /* median of the timed repeats, else the mean in the trace */
-    /* busy_share: mean over the devices; recorded busy time / same_input_ms on a GPU with timed repeats, else
-     * the share in the recorded run. busy_ms: busy_share * time_ms. */
+    /* busy_share: mean over the devices. With timed repeats of one_run on a GPU: recorded busy time /
+     * same_input_ms; else the share in the recorded run. busy_ms: busy_share * time_ms. */
     double busy_ms, busy_share;
     double kernels_each; /* number of kernels */
     /* tokens read or generated: median of the timed repeats, else the mean per occurrence */
     double tokens;
-    /* tokens read or tokens generated, whichever are more, per second of time_ms; with the token counts of
-     * timed repeats, the inverse of their median time per token */
+    /* tokens / time_ms in seconds; the tokens read or generated, whichever are more. With token counts of
+     * timed repeats: the inverse of their median time per token. */
     double tokens_per_s;
     double flops, bytes, floor_ms; /* cost by the model (per_token costs are multiplied by the token count) */
     /* the larger of two times: all FLOPs at the peak, all bytes at the bandwidth */
@@ -295,7 +295,7 @@ struct analysis_stage {
 
     /* power.c. Energy of the recorded run, over all occurrences and all GPUs on which the stage has kernels.
      * Occurrences that overlap share the energy evenly. Other work of these GPUs at the same time is
-     * included. Tokens: the larger of the tokens read (prefill) and the tokens generated. */
+     * included. The tokens are those read or generated, whichever are more. */
     double joules, joules_per_token, tokens_per_joule, watts;
 };
 
@@ -405,7 +405,7 @@ struct analysis_device {
      * top-level stages, the row between steps and the unrecorded time. 0: no work */
     double timeline_ns;
     double work_ns; /* union of its kernels, copies and memsets */
-    /* time in which launched work waited while nothing recorded ran, or outside of capture windows */
+    /* idle time outside of capture windows, and waits of launched work longer than unrecorded_limit_ns */
     double unrecorded_ns;
     /* unrecorded_limit_ns: a longer wait after the launch call counts as unrecorded time. It is derived from
      * launch_delay_ns, the median launch delay (NaN: no kernel was launched while the device was idle). */
@@ -419,7 +419,7 @@ struct analysis_device {
 
 struct analysis_point { /* a point of the roofline */
     const char *label;
-    uint32_t stage, kernel; /* row of the stage or kernel; ANALYSIS_NONE: not a stage (kernel) */
+    uint32_t stage, kernel; /* row of the stage or of the kernel; else ANALYSIS_NONE */
     double flops, bytes, time_ns;
     double intensity; /* FLOP per byte */
     double flop_per_s, byte_per_s;
@@ -559,10 +559,9 @@ struct analysis {
     uint64_t kernels_total, launches_total;
     double peak_flops_per_s, peak_bytes_per_s; /* NaN: unknown */
     const char *peak_source;                   /* NULL: unknown */
-    /* (F_prefill + F_decode) / ((t_prefill + t_decode) P), over stages without parent; NaN: unknown */
+    /* mean MFU of the stages without parent, weighted by time; NaN: unknown */
     double model_mfu;
-    /* The same for bytes, only for timed stages: a trace does not contain the number of sequences per
-     * pass. */
+    /* mean MBU of the timed stages without parent, weighted by time; NaN: unknown */
     double model_mbu;
     struct analysis_over model_over;
     bool cpu_only; /* all kernels ran on a CPU device, or there are no kernels */

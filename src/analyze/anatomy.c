@@ -254,7 +254,7 @@ static void model_cost(const struct context *c, double requests, const struct ro
 }
 
 #define COUNTED_SHARE 0.8 /* if counters cover a smaller share of the busy time, dram_bytes is unknown */
-#define AGREEMENT 0.3     /* largest relative difference between the bytes by the model and by the counters */
+#define AGREEMENT 0.3     /* bytes by the model and by the counters agree up to this relative difference */
 /* If a step reads less than this many times the L2 cache, its bytes are not compared with the counters:
  * weights may stay in the cache. */
 #define CACHE_TIMES 4.0

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* maximum number of nodes; later time is added to the parents */
+/* maximum number of nodes; the time of paths without a node is added to the parent */
 #define MAX_NODES (1u << 20)
 #define MAX_DEPTH 200
 

@@ -34,8 +34,8 @@ static void count_launch(struct context *c, size_t i, uint32_t row, double inter
          row != ANALYSIS_NONE; o_ = o_ == ANALYSIS_NONE ? o_ : (c)->a->occurrences[o_].parent, \
                   row = o_ == ANALYSIS_NONE ? ANALYSIS_NONE : (c)->a->occurrences[o_].stage)
 
-/* Returns [nthreads]: the last launch of each thread that has a recorded kernel, or 0. Later launches may
- * still have been queued when recording ended. */
+/* Returns, per thread, the last launch with a recorded kernel, or 0. Later launches may still have been
+ * queued when recording ended. */
 static uint32_t *last_met(const struct context *c) {
     const struct timeline_launches *l = &c->tl->launches;
     uint32_t *last = xcalloc(c->tl->nthreads + 1, sizeof *last);

@@ -17,7 +17,8 @@
 #define GOOD_ERROR 2.5
 #define FAIR_EXPOSURE 5.0
 #define FAIR_ERROR 8.0
-/* estimates for shorter kernels depend on the lag between the two clocks, so they are never "good" */
+/* estimates for shorter kernels depend on the lag between the clocks of samples and kernels, so they are
+ * never "good" */
 #define SHORT_NS 3000.0
 #define LEAST_SM_PCT 0.2 /* one active multiprocessor of 500; lower values are not possible */
 /* Thresholds that decide which resource bounds a kernel. */
@@ -47,8 +48,8 @@ static const struct {
     [COUNTER_CLOCK] = { "sm_clock_hz",
                         { "gpc__cycles_elapsed.", "sm__cycles_elapsed.", "GPC Clock Frequency [MHz]" } },
 };
-/* Clock values below this are in MHz. The known versions of Nsight Systems store "GPC Clock Frequency [MHz]"
- * in Hz. */
+/* Values below this are taken as MHz. Nsight Systems names its metric [MHz], but the known versions store Hz.
+ * */
 #define LEAST_CLOCK_HZ 1e5f
 
 const char *counter_slot_name(enum counter_slot s) { return slots[s].name; }
@@ -254,8 +255,8 @@ static bool is_sampled(const struct timeline *tl, uint32_t device) {
     return false;
 }
 
-/* Returns a bit set of the sampled devices up to 63. *only: one device was sampled and at most one ran
- * kernels. They are the same device, even if two tools number it differently. */
+/* Returns a bit set of the sampled devices up to 63. *only is true if one device was sampled and at most one
+ * ran kernels. These are the same device, even if two tools number it differently. */
 static uint64_t sampled_devices(const struct timeline *tl, bool *only) {
     uint64_t bits = 0;
     size_t sampled = 0, working = 0;

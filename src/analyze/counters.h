@@ -49,7 +49,7 @@ struct counter_row {
 struct counter_means {
     uint32_t stage;    /* row of the analysis */
     double covered_ns; /* wall time that samples cover, summed over occurrences and sampled GPUs */
-    double covered;    /* covered_ns / wall time summed in the same way, 0..1 */
+    double covered;    /* covered_ns / wall time of the occurrences, summed over the sampled GPUs, 0..1 */
     double mean[COUNTER_SLOTS];
     double dram_pct, dram_bytes_per_s; /* as in struct counter_row */
     /* tensor activity in percent of the peak that MFU uses */

@@ -149,12 +149,12 @@ struct idle_walk *idle_open(const struct context *c, uint32_t device);
  * unknown) began. same_lane: that work runs on the stream whose work ended last. */
 struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
                                   uint32_t launch, bool same_lane);
-/* marks the launch as started; call it after the gap before the launch's work was classified */
+/* Marks the launch as started. Call this after the gap before its work was classified. */
 void idle_started(struct idle_walk *w, uint32_t launch);
 void idle_close(struct idle_walk *w);
 
-/* stream_capture.c: returns [launches.n] flags of the launches that were captured into a graph and did not
- * run. The caller frees them. */
+/* stream_capture.c: returns one flag per launch: true if it was captured into a graph and did not run. The
+ * caller frees the flags. */
 bool *stream_captures(const struct timeline *tl);
 
 /* gemm.c: returns [launches.n]: the GEMM record of each launch; TIMELINE_NONE: none. The caller frees it. */

@@ -1,5 +1,5 @@
-/* Computes the costs of the stages from the input's model and the trace's token counts: the mean per GPU of
- * those that share the model. The number of sequences per step comes from recognised steps or from the
+/* Computes the costs of the stages from the input's model and the trace's token counts. Costs are means over
+ * the GPUs that share the model. The number of sequences per step comes from recognised steps or from the
  * server's labels. Without either, one sequence at a time is assumed. */
 #include <math.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static uint64_t per_occurrence(double tokens, const struct analysis_stage *s) {
     return tokens > 0 && s->occurrences ? (uint64_t)(tokens / (double)s->occurrences + 0.5) : 0;
 }
 
-/* Returns the cost of decode per token. The context grows with each token that a request generates. Their
- * number is the mean per occurrence or, if each occurrence is a single step, the mean per prefill. */
+/* Returns the cost of decode per token. The context grows with each token of a request. The number of tokens
+ * per request is the mean per occurrence or, if each occurrence is a single step, the mean per prefill. */
 static struct analyze_cost decode_cost(const struct llm_shards *shards, const struct llm_setup *setup,
                                        uint64_t prompt, const struct analysis_stage *decode,
                                        uint64_t requests) {

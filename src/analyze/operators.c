@@ -80,9 +80,9 @@ static void range_tree_free(struct range_tree *t) {
     free(t->next_sibling);
 }
 
-/* Marks the outermost calls of recursions: ranges that are not inside a range of the same row. One walk
- * over the tree with a count of open ranges per row, because looking up every parent of every range takes
- * minutes for 180,000 nested ranges. Returns one flag per range; the caller frees them. */
+/* Marks the outermost calls of recursions: ranges that are not inside a range of the same row. Walks over the
+ * tree once and counts the open ranges per row, because looking up every parent of every range takes minutes
+ * for 180,000 nested ranges. Returns one flag per range; the caller frees them. */
 static bool *find_outermost(const struct context *c, const struct row_set *set) {
     const struct timeline_ranges *r = &c->tl->ranges;
     bool *outermost = xcalloc(r->n + 1, sizeof *outermost);
@@ -183,8 +183,8 @@ static int by_time(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Returns the host time of the children of each range. Sets c.range_total_ns, the GPU time launched by a
- * range and its children. Parents come before their children. */
+/* Returns the host time of the children of each range. Sets c.range_total_ns, the GPU time of the kernels
+ * that a range and its children launched. Parents come before their children. */
 static double *range_times(struct context *c) {
     const struct timeline_ranges *r = &c->tl->ranges;
     double *children = xcalloc(r->n + 1, sizeof *children);

@@ -21,8 +21,8 @@ static const struct {
 
 static double scaled_or_nan(uint32_t v, double scale) { return v == TRACE_UNKNOWN_U32 ? NAN : v * scale; }
 
-/* Computes the energy since the first sample: from the device's energy counter if all samples contain it,
- * else power times time. */
+/* Computes, for each sample, the energy since the first sample: from the device's energy counter if all
+ * samples contain it, else power times time. */
 static void index_device(struct context *c, uint32_t device, size_t n) {
     const struct timeline_powers *p = &c->tl->powers;
     struct power_index *x = &c->power[device];

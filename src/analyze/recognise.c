@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define PAUSE_STEPS 5.0 /* median steps; a longer pause after a step is not part of it */
+#define PAUSE_STEPS 5.0 /* in median step times; a longer pause after a step is not part of it */
 #define PAUSE_LEAST_NS 1e6
 
 const char *step_kind_name(enum step_kind kind) {

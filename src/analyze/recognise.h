@@ -38,7 +38,7 @@ struct recognised_step {
     bool warm_up;
 };
 
-/* A kernel or copy of a step, in order of start. */
+/* A kernel or copy of a step. */
 struct recognised_work {
     uint32_t index; /* index into timeline.kernels or timeline.copies */
     bool is_kernel;

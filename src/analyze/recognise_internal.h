@@ -24,7 +24,7 @@ struct shape_facts {
     uint8_t row_source; /* enum row_source */
     bool decode_only;   /* an attention kernel for one query per request */
     bool training;      /* backward pass or optimiser */
-    bool cache_update;  /* XLA writes into a buffer at an offset: a KV cache */
+    bool cache_update;  /* an XLA kernel that writes into a buffer at an offset, such as the KV cache */
     uint32_t rows;      /* grid.x, or 1 for a matrix-vector product; 0: unknown */
     uint32_t rows_each; /* largest number of rows per block */
 };

@@ -62,7 +62,7 @@ static struct vllm_part vllm_part(const char *label, const char *key) {
 }
 
 /* Matches the labels of vLLM: execute_context_R(T)_generation_R(T), or
- * execute_N_context_R(sq..sk..)_generation_R(sq..). Each request counts as one generated token, also if it
+ * execute_N_context_R(sq..sk..)_generation_R(sq..). Each request counts for one generated token, also if it
  * reads several speculative tokens. */
 static bool match_vllm(const char *name, struct stage_match *m) {
     if (strncmp(name, "execute_", 8) != 0 || !strstr(name, "context_") || !strstr(name, "generation_"))

@@ -38,7 +38,7 @@ struct time_walk {
     uint32_t device;
     struct end_heap running;               /* id: the occurrence */
     size_t kernels_running, communicating; /* the latter: communication kernels only */
-    double shared_ns;  /* sum of time / n running pieces of work, since the device was last idle */
+    double shared_ns;  /* time / number of running pieces of work, summed since the device was last idle */
     double copying_ns; /* the part of shared_ns in which no kernel ran */
     /* the part of shared_ns in which communication kernels ran and no other kernel */
     double exposed_ns;
@@ -167,7 +167,7 @@ static uint32_t idle_owner_at(const struct time_walk *w, const struct idle_span 
     }
     uint32_t o = open_stage_at(w->open, s->thread.thread, s->thread.process, at, until);
     if (*until < s->launched_ns) return o;
-    *until = o == s->owner ? s->to : s->launched_ns; /* one owner: the gap counts once */
+    *until = o == s->owner ? s->to : s->launched_ns; /* same owner: one gap */
     return o;
 }
 

@@ -61,7 +61,7 @@ struct totals_rank {
 struct totals_skew {
     size_t matched; /* 0: not comparable; then both times are NaN */
     double mean_ns, max_ns;
-    /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks, or none computes */
+    /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks, or all are 0 */
     size_t slowest;
 };
 

@@ -1,5 +1,5 @@
-/* Events and problems by kind. An importer counts the events of its source in the source's terms and
- * stores the counts in the trace; in our own traces the records are counted. */
+/* Events and problems by kind. Importers count the events of their source by the source's own kinds and store
+ * the counts in the trace. In our own traces, the records are counted. */
 #include <stdlib.h>
 #include <string.h>
 

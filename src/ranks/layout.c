@@ -9,9 +9,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-#define OFTEN \
-    4.0 /* a group with at least this many all-reduces per step and rank runs them inside the layers
-                   * */
+#define OFTEN 4.0 /* with at least this many all-reduces per step and rank, a group works in the layers */
 
 static uint64_t world_of(const struct rank_job *job) {
     return job->world_size != RANK_NONE ? job->world_size : job->nranks;
