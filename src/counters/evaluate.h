@@ -4,7 +4,7 @@
  *     struct evaluators e = { .api = ..., };
  *     evaluators_open(&e, ...);
  *     struct image *i = evaluators_take_empty(&e); -- waits for an empty image
- *     decode into i->data, i->n = how many;
+ *     decode into i->data; set i->n;
  *     evaluators_submit(&e, i);                    -- also returns an image without samples
  *     evaluators_wait(&e);                         -- until all images are empty again
  *     evaluators_close(&e);

@@ -1,7 +1,7 @@
 /* inferprof-counters FILE.ipt INTERVAL_NS [DEVICE...]: samples hardware counters until end of file on
  * standard input, or SIGTERM. Started by `inferprof run --counters` and `inferprof profile`. It is a separate
  * program because the inferprof process does not load CUDA. Writes one of these lines to standard output:
- *     ready METRICS        sampling has started on all possible devices; METRICS are those of the first one
+ *     ready METRICS        sampling has started on all possible devices; METRICS: those of the first device
  *     failed REASON        no device can be sampled
  * The lines "pause" and "resume" on standard input pause and resume sampling. When that is done, the
  * program answers "paused" or "ready" (tests/gpu/counters_overhead.py uses this to measure the overhead of

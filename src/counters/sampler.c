@@ -11,7 +11,7 @@
 #define HARDWARE_BUFFER_BYTES ((size_t)256 << 20)
 #define IMAGE_SAMPLES 800u /* samples per image; a sample takes about 32 kB */
 #define SHORT_INTERVAL_NS 100000
-#define SHORT_INTERVAL_METRICS 6 /* maximum with short intervals; the reports show these metrics */
+#define SHORT_INTERVAL_METRICS 6 /* with short intervals; the reports show these metrics */
 #define MAX_RESTARTS 5
 #define DRAIN_NS 1000000000u
 #define SLEEP_SLICE_NS 1000000 /* time between checks of the stop and pause flags */

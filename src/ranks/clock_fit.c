@@ -271,7 +271,7 @@ static void move_border(const struct clock_point *p, struct clock_line *a, struc
     size_t from = b->first - MIN(a->n - 1, BORDER_POINTS), to = b->first + MIN(b->n - 1, BORDER_POINTS);
     double cost = 0, best = 0;
     size_t at = from;
-    /* cost of a border after point i, minus the cost of a border at `from` */
+    /* `cost` is the cost of a border after point i, minus the cost of a border at `from` */
     for (size_t i = from; i < to; i++) {
         cost += cost_of(&left, p + i, 1, sigma) - cost_of(&right, p + i, 1, sigma);
         if (cost < best) {

@@ -10,8 +10,8 @@
 
 /* ---- ranks that started late */
 
-/* Returns the digest of the complete rank whose first step of the stage is the earliest, and its row of the
- * stage in *row; NULL: no complete rank has two rows of steps of it. */
+/* Returns the digest of the complete rank whose first step of the stage is the earliest; NULL: no complete
+ * rank has two rows of steps. *row is its row of the stage, *clock is its clock. */
 static const struct rank_digest *earliest_rank(const struct rank_job *job, size_t stage, size_t *row,
                                                const struct rank_clock **clock) {
     const struct job_owner *o = job_owner(job);

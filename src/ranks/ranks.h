@@ -52,8 +52,8 @@ const char *rank_clock_source_name(enum rank_clock_source source);
 
 /* A part of a fitted clock. A clock that was stepped or changed its rate has several segments. */
 struct rank_clock_segment {
-    uint64_t from_ns;  /* the segment is used from this time on the rank's own clock until the next segment */
-    uint64_t begin_ns; /* the same on the job's clock; 0: the first segment */
+    uint64_t from_ns;  /* start of the segment on the rank's own clock */
+    uint64_t begin_ns; /* start of the segment on the job's clock; 0: the first segment */
     uint64_t at_ns;    /* a time on the rank's own clock, near the middle of the segment */
     double offset_ns;  /* own clock minus job clock at `at_ns` */
     double drift;      /* change of the offset per ns of the rank's own clock; 1e-6 is 1 us per second */
@@ -77,10 +77,10 @@ uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns);
 
 /* ---- Ranks */
 
-/*  COMPLETE  its trace was closed and covers the job
- *  DIED      its trace was not closed: the process was killed, crashed or still runs
- *  LATE      its first record is later than the end of the first step (median over the ranks)
- *  MISSING   the world size includes it, but it has neither trace nor digest */
+/*   COMPLETE  its trace was closed, and it was not late
+ *   DIED      its trace was not closed: the process was killed, crashed or still runs
+ *   LATE      its first record is later than the end of the first step (median over the ranks)
+ *   MISSING   the world size includes it, but it has neither trace nor digest */
 #define RANK_STATES(X)      \
     X(COMPLETE, "complete") \
     X(DIED, "died")         \

@@ -6,7 +6,8 @@
 #include "base/intern.h"
 #include "timeline/timeline.h"
 
-/* Kept in the timeline; kept unless all its values are unknown; used only while building. */
+/* KEPT: always in the timeline. OPTIONAL: dropped if all values are unknown. BUILD_ONLY: dropped at the end.
+ * */
 enum column_use { COLUMN_KEPT, COLUMN_OPTIONAL, COLUMN_BUILD_ONLY };
 struct column {
     const char *name;

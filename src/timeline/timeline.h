@@ -127,10 +127,10 @@ struct timeline_metric_set {
     C(uint8_t, kind) /* enum trace_token_kind */
 
 /* Launches of CUDA graphs outside of capture windows; their kernels were not recorded. */
-#define TIMELINE_REPLAY_COLUMNS(C, O, B)                                     \
-    C(uint64_t, start_ns) /* start of the call that launched the graph */    \
-    C(uint64_t, end_ns)                                                      \
-    C(uint32_t, graph) /* id, as in kernels of other launches; 0: unknown */ \
+#define TIMELINE_REPLAY_COLUMNS(C, O, B)                                  \
+    C(uint64_t, start_ns) /* start of the call that launched the graph */ \
+    C(uint64_t, end_ns)                                                   \
+    C(uint32_t, graph) /* id as in kernels.graph; 0: unknown */           \
     C(uint32_t, thread)
 #define TIMELINE_MODEL_FILE_COLUMNS(C, O, B)                         \
     C(uint64_t, time_ns)                                             \
@@ -215,7 +215,8 @@ struct timeline_process {
     bool relative_clock;            /* its times cannot be compared with other files */
     /* the file contains launches of kernels; if not, kernels are matched to ranges by time */
     bool has_launches;
-    /* Time in which capture windows could be open; 0: from the start, or to the end, of the trace. */
+    /* Period in which capture windows could be open. from 0: since the start of the trace; to 0: until its
+     * end. */
     uint64_t capture_from_ns, capture_to_ns;
     uint64_t kernels, unmatched_kernels;
     /* The following counts are of the whole file, even after a cut. */
@@ -279,8 +280,8 @@ struct timeline_clocks {
 struct timeline *timeline_load_aligned(const char *const *paths, size_t n,
                                        const struct timeline_clocks *clocks, struct err *err);
 /* Keeps the ranges that overlap [from_ns, to_ns), and the launches, kernels, copies, synchronisations, GEMMs
- * and collectives that start in it. Other kernels are counted (cut_kernels). All other records are kept. Must
- * be called while no other code points into the timeline. */
+ * and collectives that start in it. Dropped kernels are counted (cut_kernels). Records of other kinds are
+ * kept. Must be called while no other code points into the timeline. */
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */

@@ -96,7 +96,7 @@ enum trace_field_type {
     X(SEND_RECV, "send_recv") /* a kernel that does both, directions unknown */ \
     X(BARRIER, "barrier")
 #define TRACE_LOST_REASONS(X)                                                             \
-    X(MEMORY, "memory")       /* no memory left, or a lock of the writer was not free */  \
+    X(MEMORY, "memory")       /* no memory left, or a lock was held too long */           \
     X(DISK, "disk")           /* disk full, size limit reached, or the write failed */    \
     X(SOURCE, "source")       /* dropped before the writer received it (CUPTI's count) */ \
     X(UNTRUSTED, "untrusted") /* invalid times: end before start, 0, start before launch */
@@ -146,7 +146,7 @@ enum trace_model_flags {
     TRACE_MODEL_MAPPED = 2,     /* the program has mapped the file */
     TRACE_MODEL_ARGUMENT = 4,   /* an argument names the file or its folder */
     TRACE_MODEL_DELETED = 8,    /* the file had been deleted */
-    TRACE_MODEL_INCOMPLETE = 16 /* the description was too long: some tensors or all of it are missing */
+    TRACE_MODEL_INCOMPLETE = 16 /* the description was too long: a part or all of it is missing */
 };
 enum trace_collective_flags {
     TRACE_COLLECTIVE_KERNEL_TIMES = 1, /* kernel_start_ns and kernel_end_ns are known */
