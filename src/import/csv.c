@@ -16,7 +16,7 @@ void csv_free(struct csv *c) {
     *c = (struct csv){ 0 };
 }
 
-/* Reads the field at c->p. Afterwards c->p is at the comma, line break or end after it. */
+/* Reads the field at c->p. Leaves c->p at the comma, line break or end after it. */
 static struct csv_field take_field(struct csv *c) {
     if (*c->p != '"') {
         const char *from = c->p;
@@ -27,12 +27,12 @@ static struct csv_field take_field(struct csv *c) {
     while (c->p < c->end) {
         if (*c->p == '"') {
             if (c->p + 1 >= c->end || c->p[1] != '"') break;
-            c->p++; /* a doubled quote stands for one quote */
+            c->p++; /* two quotes mean one */
         }
         *out++ = *c->p++;
     }
     while (c->p < c->end && *c->p != ',' && *c->p != '\n' && *c->p != '\r')
-        c->p++; /* skip the quote and any invalid bytes after it */
+        c->p++; /* closing quote and invalid bytes */
     return (struct csv_field){ from, (size_t)(out - from) };
 }
 

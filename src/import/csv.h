@@ -20,14 +20,13 @@ struct csv {
 };
 
 void csv_open(struct csv *c, char *text, size_t len);
-bool csv_next(struct csv *c); /* returns false at the end; skips empty lines */
+bool csv_next(struct csv *c); /* skips empty lines */
 void csv_free(struct csv *c);
 
 bool csv_is(const struct csv_field *f, const char *text);
-/* Returns the index of the column with this text in the current row; -1: none. */
+/* Column with this text in the current row; -1: none. */
 int csv_find(const struct csv *c, const char *head);
-const struct csv_field *csv_at(const struct csv *c,
-                               int column); /* the field is empty if the row is too short or column < 0 */
+const struct csv_field *csv_at(const struct csv *c, int column); /* column < 0 or too large: empty */
 /* Parses "12,904", "4,963,609,951.19", "2.33". Returns false for "n/a", "" and other text. */
 bool csv_number(const struct csv_field *f, double *out);
 

@@ -1,4 +1,4 @@
-/* The table of formats. Detects the format of a file from its name and first bytes. */
+/* The table of formats. */
 #include <string.h>
 
 #include "base/file.h"

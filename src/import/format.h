@@ -1,4 +1,4 @@
-/* The interface of an importer: one struct import_format, listed in the table of detect.c. */
+/* The interface of an importer. detect.c lists all importers. */
 #ifndef IMPORT_FORMAT_H
 #define IMPORT_FORMAT_H
 
@@ -9,23 +9,23 @@
 #include "base/err.h"
 #include "import/sink.h"
 
-/* The start of a file, decompressed. */
+/* Start of a file, decompressed. */
 struct import_head {
     const char *path;
     const char *bytes; /* [n], followed by a NUL */
     size_t n;
-    const char *text; /* the same, without byte order mark and leading white space */
+    const char *text; /* `bytes` without byte order mark and leading white space */
 };
 
-/* One file that is read into a sink. */
+/* One file to read. */
 struct import_job {
-    const char *path, *trace_path; /* temporary files are created next to the trace */
+    const char *path, *trace_path; /* temporary files: next to trace_path */
     struct sink *sink;
     void (*progress)(uint64_t done_bytes, uint64_t all_bytes); /* NULL: none */
     /* Results. */
     int64_t rank; /* -1: unknown */
     uint64_t read_bytes;
-    int signal; /* signal received while another program ran; it is raised again after the cleanup; 0: none */
+    int signal; /* Signal received while another program ran, or 0. It is raised again after the cleanup. */
 };
 
 /* Receives the totals of one kernel. */
@@ -33,10 +33,10 @@ typedef void import_sum_fn(void *ctx, const char *name, size_t len, uint64_t cal
 
 struct import_format {
     const char *name;   /* "torch.profiler (Kineto) JSON" */
-    const char *source; /* source in the trace: "import:kineto"; NULL: not a timeline */
+    const char *source; /* in the trace; NULL: not a timeline */
     bool (*detect)(const struct import_head *head);
     int (*read)(struct import_job *job, struct err *err); /* NULL: not a timeline */
-    /* For tables without timestamps: calls `row` for each kernel; adds unreadable rows to *bad_rows. */
+    /* For tables without timestamps: calls `row` for each kernel. Counts unreadable rows in *bad_rows. */
     int (*read_sums)(const char *path, import_sum_fn *row, void *ctx, uint64_t *bad_rows, struct err *err);
 };
 

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "trace/writer.h"
 
-/* Memory of the trace writer. With it, the importer (window, caches, blocks) uses less than 256 MiB. */
+/* Memory of the trace writer. The whole importer then uses less than 256 MiB. */
 #define WRITER_MEMORY_BYTES (160ull << 20)
 
 static struct sink *open_sink(const char *trace_path, struct err *err) {
@@ -58,6 +58,6 @@ int import_to_trace(const char *path, const struct import_format *f, const char 
     result->rank = job.rank;
     result->read_bytes = job.read_bytes;
     rc = close_sink(&job, rc, err);
-    if (job.signal) raise(job.signal); /* raise the signal again, now with its default action */
+    if (job.signal) raise(job.signal); /* now with its default action */
     return rc;
 }

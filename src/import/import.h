@@ -1,7 +1,7 @@
-/* Converts files of other tools to our trace format; the input format is detected from name and content.
+/* Converts files of other tools to our trace format. The input format is detected from name and content.
  *     const struct import_format *f = import_detect(path, &err);
  *     if (f && f->read) rc = import_to_trace(path, f, "out.ipt", &options, &result, &err);
- * Tables without timestamps (Nsight Compute, nsys summaries) are not traces; their formats have read_sums
+ * Tables without timestamps (Nsight Compute, nsys summaries) are not traces. Their formats have read_sums
  * instead of read. */
 #ifndef IMPORT_IMPORT_H
 #define IMPORT_IMPORT_H
@@ -16,11 +16,11 @@
 #define IMPORT_HEAD_BYTES 65536                        /* bytes examined, after decompression */
 extern const struct import_format import_trace_format; /* our own .ipt */
 const struct import_format *import_detect(const char *path, struct err *err); /* NULL: see err */
-/* Detects the format from the name and the first bytes, which must be followed by a NUL. NULL: unknown. */
+/* `head`: the first bytes, followed by a NUL. NULL: unknown format. */
 const struct import_format *import_detect_head(const char *path, const char *head, size_t n);
 
 struct import_options {
-    int64_t rank; /* -1: the rank is taken from the file or its name */
+    int64_t rank; /* -1: from file or name */
     void (*progress)(uint64_t done_bytes, uint64_t all_bytes);
 };
 
@@ -33,7 +33,7 @@ struct import_result {
 int import_to_trace(const char *path, const struct import_format *f, const char *trace_path,
                     const struct import_options *options, struct import_result *result, struct err *err);
 
-/* Returns 3 for "rank-3.json.gz", "rank_3" and "rank3"; -1: none. */
+/* 3 for "rank-3.json.gz", "rank_3" and "rank3"; -1: none */
 int64_t import_rank_from_name(const char *path);
 
 #endif

@@ -1,6 +1,6 @@
-/* Fast iterator over the members of a JSON object in memory. It returns members as spans. Used for the events
- * of a trace. Handles only the simple case; anything else (escapes in a key, comments, a missing colon)
- * returns JSON_MEMBERS_ODD, and the caller parses the object again with json_pull.
+/* Fast iterator over the members of a JSON object in memory, for the events of a trace. It handles only the
+ * simple case. For escapes in a key, comments and so on, it returns JSON_MEMBERS_ODD, and the caller uses
+ * json_pull.
  *     struct json_members m = { text, text + len };
  *     while ((rc = json_members_next(&m)) == JSON_MEMBERS_ONE)
  *         use(m.key, m.key_len, m.kind, m.value, m.value_len); */
@@ -15,10 +15,10 @@
 enum json_members_result { JSON_MEMBERS_ONE, JSON_MEMBERS_END, JSON_MEMBERS_ODD };
 
 struct json_members {
-    const char *p, *end; /* p points to the opening brace at first, later to the byte after a member */
+    const char *p, *end; /* rest of the object */
     const char *key, *value;
     size_t key_len, value_len;
-    /* '"': string without escapes (value without quotes), '\\': string with escapes, '{', '[', '0': number or
+    /* '"': string without escapes, '\\': string with escapes (both without quotes), '{', '[', '0': number or
      * word */
     char kind;
 };
@@ -28,7 +28,7 @@ static inline const char *json_members_space(const char *p, const char *end) {
     return p;
 }
 
-/* p is after the opening quote. Returns the position after the closing quote; NULL: missing. */
+/* p is after the opening quote. Returns the position after the closing quote; NULL: there is none. */
 static inline const char *json_members_string(const char *p, const char *end, const char **text, size_t *len,
                                               bool *escapes) {
     const char *from = p;

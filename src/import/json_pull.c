@@ -9,7 +9,7 @@
 #include "import/json_scan.h"
 
 #define WINDOW_DEFAULT (4u << 20)
-#define FILL_BYTES (256u << 10) /* bytes per read: small enough to stay in the CPU cache until parsed */
+#define FILL_BYTES (256u << 10) /* stays in the CPU cache */
 
 struct json_pull *json_pull_open(json_fill_fn *fill, void *source, size_t window_bytes) {
     struct json_pull *j = xcalloc(1, sizeof *j);
@@ -30,8 +30,8 @@ void json_pull_close(struct json_pull *j) {
     free(j);
 }
 
-/* Scratch buffer of all parsers of a thread that read from memory. A text in it is only valid until the next
- * call of any of them. */
+/* Shared by all readers of values in memory on this thread. A text in it is valid until the next call of any
+ * of them. */
 static _Thread_local char memory_scratch[JSON_TEXT_MAX + 8];
 
 void json_pull_memory(struct json_pull *j, const char *text, size_t len) {
@@ -55,8 +55,8 @@ uint64_t json_pull_position(const struct json_pull *j) {
     return j->window ? j->offset + (uint64_t)(j->p - j->window) : 0;
 }
 
-/* Moves [keep, end) to the front of the window, updates *keep and reads more. Returns false if nothing was
- * read: at the end of the input, or because the window is full. */
+/* Moves [keep, end) to the front of the window, updates *keep and reads more. Returns false at the end of the
+ * input, or if the window is full. */
 static bool refill(struct json_pull *j, const char **keep) {
     if (j->eof) return false;
     size_t kept = (size_t)(j->end - *keep), ahead = (size_t)(j->p - *keep);
@@ -75,7 +75,7 @@ static inline bool have_byte(struct json_pull *j) { return j->p < j->end || refi
 
 static inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-/* Returns false at the end of the input. */
+/* false: end of the input */
 static inline bool skip_space(struct json_pull *j) {
     for (;;) {
         while (j->p < j->end && is_space(*j->p)) j->p++;
@@ -145,8 +145,8 @@ static bool need_bytes(struct json_pull *j, size_t n) {
     return true;
 }
 
-/* Decodes \uXXXX at j->p (after the u), and a following low surrogate if there is one. Writes UTF-8 and
- * returns its length; 0: invalid. */
+/* Decodes \uXXXX at j->p (after the u), with a following low surrogate. Returns the length of the UTF-8 text;
+ * 0: invalid. */
 static size_t take_unicode(struct json_pull *j, char out[4]) {
     uint32_t v, low;
     if (!need_bytes(j, 4) || hex4(j->p, &v) < 0) return 0;
@@ -162,13 +162,13 @@ static size_t take_unicode(struct json_pull *j, char out[4]) {
     return 3;
 }
 
-static size_t take_escape(struct json_pull *j, char out[4]) { /* j->p is after the backslash; 0: invalid */
+static size_t take_escape(struct json_pull *j, char out[4]) { /* after the backslash; 0: invalid */
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (!have_byte(j)) return 0;
     char c = *j->p++;
     if (c == 'u') return take_unicode(j, out);
     const char *hit = c ? strchr(from, c) : NULL;
-    out[0] = hit ? to[hit - from] : c; /* unknown escape \x is read as x */
+    out[0] = hit ? to[hit - from] : c; /* other escapes: \x is x */
     return 1;
 }
 
@@ -182,8 +182,7 @@ static void keep_text(struct json_pull *j, size_t *len, const char *p, size_t n)
     *len += n;
 }
 
-/* The general case: escapes, a long string, or a string that crosses the window. j->p is after the opening
- * quote. */
+/* For escapes, long strings and strings that cross the window. j->p is after the opening quote. */
 static enum json_token string_slow(struct json_pull *j, enum json_token tok) {
     size_t len = 0;
     for (;;) {
@@ -278,7 +277,7 @@ static enum json_token take_key(struct json_pull *j) {
     }
     enum json_token tok = take_string(j, JSON_KEY);
     if (tok != JSON_KEY) return tok;
-    /* reading the colon may refill the window, which overwrites the text */
+    /* Reading the colon may refill the window, which overwrites the text. */
     if (j->text != j->scratch && !(j->p < j->end && *j->p == ':')) {
         memcpy(j->scratch, j->text, j->len);
         j->text = j->scratch;
@@ -290,8 +289,8 @@ static enum json_token take_key(struct json_pull *j) {
     return JSON_KEY;
 }
 
-/* Advances to the first byte of the next item, after its comma. *arrived is false if there is none; the
- * result is then the token to return (an end or an error). */
+/* Advances to the first byte of the next item, after its comma. If there is none, *arrived is false and the
+ * result is the token to return. */
 static enum json_token next_item(struct json_pull *j, bool *arrived) {
     *arrived = false;
     if (!skip_space(j)) return end_of_input(j);
@@ -334,7 +333,7 @@ enum json_token json_pull_next(struct json_pull *j) {
     return take_value(j);
 }
 
-/* Skips the bracketed value at j->p. With `keep`, its bytes stay in the window from *start on. Returns 0:
+/* Skips the object or array at j->p. With `keep`, its bytes stay in the window from *start on. Returns 0:
  * done; -1: end of input; 1: the window is full. */
 static int pass_value(struct json_pull *j, const char **start, bool keep) {
     struct json_skip skip = JSON_SKIP_START;
@@ -429,7 +428,7 @@ bool json_to_scaled(const char *text, size_t len, unsigned scale, int64_t *out) 
         }
     }
     if (!digits) return false;
-    if (p < end) { /* the rest is an exponent or invalid */
+    if (p < end) { /* exponent, or invalid */
         double d, times = 1;
         if (!json_to_double(text, len, &d)) return false;
         for (unsigned i = 0; i < scale; i++) times *= 10;

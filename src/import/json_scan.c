@@ -7,13 +7,12 @@
 #include <immintrin.h>
 #endif
 
-/* Bit masks of a 64-byte block, one bit per byte. */
+/* 64-byte block; bit i: byte i */
 struct block {
     uint64_t quote, backslash, open, close;
 };
 
-/* Returns a mask in which bit i is set if an odd number of quotes is at or before byte i: it is an opening
- * quote or inside a string. */
+/* Bit i of the result is the parity of bits 0 to i: for quotes, 1 inside strings and at opening quotes. */
 static inline uint64_t prefix_xor(uint64_t x) {
     for (int shift = 1; shift < 64; shift <<= 1) x ^= x << shift;
     return x;
@@ -37,8 +36,7 @@ static inline uint64_t unescaped_quotes(struct json_skip *s, uint64_t quote, uin
     return quote & ~escaped;
 }
 
-/* Processes the brackets of a block one by one. Returns the number of bytes up to the bracket at which depth
- * falls to 0, otherwise 64. */
+/* Returns the number of bytes up to the bracket at which the depth becomes 0, or 64. */
 static inline size_t walk(struct json_skip *s, uint64_t open, uint64_t close) {
     for (uint64_t both = open | close; both; both &= both - 1) {
         uint64_t bit = both & -both;
@@ -58,7 +56,7 @@ static inline size_t take_block(struct json_skip *s, const struct block *b) {
     uint64_t open = b->open & ~inside, close = b->close & ~inside;
     if (!(open | close)) return 64;
     uint64_t closes = (uint64_t)__builtin_popcountll(close);
-    if (s->depth > closes) { /* cannot reach 0 in this block */
+    if (s->depth > closes) { /* cannot reach 0 */
         s->depth += (uint64_t)__builtin_popcountll(open) - closes;
         return 64;
     }
@@ -67,7 +65,7 @@ static inline size_t take_block(struct json_skip *s, const struct block *b) {
 
 size_t json_skip_plain(struct json_skip *s, const char *p, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        char c = p[i], low = (char)(c | 0x20); /* [ and { differ only in this bit, as do ] and } */
+        char c = p[i], low = (char)(c | 0x20); /* bit 0x20: [ and {, ] and } */
         bool escaped = s->escaped;
         s->escaped = c == '\\' && !escaped;
         if (c == '"' && !escaped) s->in_string = ~s->in_string;
@@ -126,7 +124,7 @@ __attribute__((target("avx2,popcnt,bmi"))) static size_t skip_avx2(struct json_s
 }
 
 static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
-    static int have_avx2 = -1; /* a race is harmless: all threads write the same value */
+    static int have_avx2 = -1; /* benign race: all threads write the same value */
     if (have_avx2 < 0) have_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
     return have_avx2 ? skip_avx2(s, p, n) : skip_sse2(s, p, n);
 }
@@ -134,8 +132,8 @@ static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) {
 static size_t skip_blocks(struct json_skip *s, const char *p, size_t n) { return json_skip_plain(s, p, n); }
 #endif
 
-/* Skips the last bytes, padded with blanks to a block of 64. With a backslash, which could escape the
- * padding, or few bytes, uses plain C. */
+/* Pads the last bytes with blanks to a block of 64. Uses plain C for few bytes, or with a backslash, which
+ * could escape the padding. */
 static size_t skip_tail(struct json_skip *s, const char *p, size_t n) {
     if (n < 8 || n >= 64 || s->escaped || memchr(p, '\\', n)) return json_skip_plain(s, p, n);
     char block[64];

@@ -1,8 +1,7 @@
-/* Finds the end of a JSON object or array without parsing its contents: 64 bytes per step (AVX2 if the
- * processor supports it, SSE2 on other x86-64, plain C elsewhere). Resumable, so a value may span windows.
+/* Finds the end of a JSON object or array without parsing its contents, 64 bytes per step with AVX2 or SSE2.
+ * Resumable, so a value may span windows. Counts brackets, but does not check that they match.
  *     struct json_skip s = JSON_SKIP_START;          -- the bytes begin at the opening bracket
- *     size_t used = json_skip(&s, p, n);             -- s.depth == 0: it ended after `used` bytes
- * Brackets are counted, not matched by type; the parser of the value checks the types. */
+ *     size_t used = json_skip(&s, p, n);             -- s.depth == 0: it ended after `used` bytes */
 #ifndef IMPORT_JSON_SCAN_H
 #define IMPORT_JSON_SCAN_H
 
@@ -14,17 +13,17 @@
 
 struct json_skip {
     uint64_t in_string; /* all ones inside a string */
-    uint64_t escaped;   /* 1: the next byte follows a backslash */
+    uint64_t escaped;   /* 1: last byte was a backslash */
     uint64_t depth;
     int started;
 };
 #define JSON_SKIP_START ((struct json_skip){ 0 })
 
 size_t json_skip(struct json_skip *s, const char *p, size_t n);
-/* The same with plain C: the reference for testing the fast paths. */
+/* Plain C, for testing the fast version. */
 size_t json_skip_plain(struct json_skip *s, const char *p, size_t n);
 
-/* Returns the number of bytes in p[0..n) before the first quote or backslash; n: none. */
+/* Bytes in p[0..n) before the first quote or backslash; n: none. */
 static inline size_t json_string_run(const char *p, size_t n) {
     size_t at = 0;
 #if defined(__SSE2__)

@@ -19,7 +19,7 @@
 #include "import/kineto_record.h"
 #include "import/source.h"
 
-#define RESYNC_MAX 1000 /* maximum number of syntax errors; after that, the rest of the file is not read */
+#define RESYNC_MAX 1000 /* the rest is not read then */
 #define SYNC_CALLS_MAX (1u << 18)
 #define PROCESS_NAMES_MAX 256
 
@@ -29,15 +29,15 @@ struct importer {
     int64_t base_ns; /* added to every time */
     struct json_pull *j;
     struct kineto_scratch scratch;
-    struct kineto_open open; /* begin events that have no end event yet */
-    /* calls and device work without a correlation id; a later flow event may contain the id */
+    struct kineto_open open; /* begin events without an end */
+    /* Calls and device work without a correlation id. A later flow event may contain the id. */
     struct kineto_open unlinked;
     struct kineto_maker maker;
     struct kineto_keeper keeper;
     struct strbuf text; /* scratch buffer */
     uint64_t resyncs, items;
-    bool in_events; /* "traceEvents" or a top-level array was found */
-    struct {        /* calls that wait for the device; they become sync records if the trace has none */
+    bool in_events; /* "traceEvents" or an array was found */
+    struct {        /* waiting calls, see note_sync_call() */
         struct trace_sync *v;
         size_t n, cap;
     } sync_calls;
@@ -52,7 +52,7 @@ struct importer {
 
 static uint64_t *problem(struct importer *im, enum sink_problem p) { return &im->sink->problems[p]; }
 
-/* Remembers a call that waits. It becomes a sync record if the trace has no sync events. */
+/* Calls that wait become sync records if the trace has no sync events. */
 static void note_sync_call(struct importer *im, const struct kineto_event *ev, const struct trace_launch *l) {
     if (!span_has(ev->name, "Synchronize") || im->sync_calls.n >= SYNC_CALLS_MAX) return;
     vec_push(&im->sync_calls, ((struct trace_sync){ .start_ns = l->start_ns,
@@ -79,7 +79,7 @@ static void emit_record(struct importer *im, const struct kineto_record *r) {
     }
 }
 
-/* Returns the correlation id of a record; NULL: records of this kind have no flows. */
+/* NULL: this kind has no flows */
 static uint64_t *correlation_in(struct kineto_record *r) {
     switch (r->kind) {
     case TRACE_KERNEL: return &r->kernel.correlation;
@@ -89,20 +89,19 @@ static uint64_t *correlation_in(struct kineto_record *r) {
     }
 }
 
-/* Returns a key of pid, tid and time, which an event and its flow event have in common. */
+/* Hash of pid, tid and time. An event and its flow event have the same hash. */
 static uint64_t place_key(const struct kineto_event *ev) {
     return hash_u64(hash_u64(ev->pid.key) ^ ev->tid.key) ^ hash_u64((uint64_t)ev->ts_ns);
 }
 
-/* Kineto writes the flow after its event. Records without a correlation id therefore wait for a flow until
- * the end of the file. */
+/* Kineto writes the flow event after its event. Therefore records without a correlation id wait for it. */
 static void emit_or_wait(struct importer *im, const struct kineto_event *ev, struct kineto_record *r) {
     const uint64_t *correlation = correlation_in(r);
     if (!correlation || *correlation || !kineto_open_push(&im->unlinked, place_key(ev), r))
         emit_record(im, r);
 }
 
-/* Gives a waiting record its correlation id. Flows from calls to launched work have that id as their id. */
+/* Sets the correlation id of a waiting record: the id of the flow from a call to its launched work. */
 static void on_flow(struct importer *im, const struct kineto_event *ev) {
     struct kineto_record r;
     uint64_t id;
@@ -153,7 +152,7 @@ static void on_complete(struct importer *im, const struct kineto_event *ev) {
         return;
     }
     kineto_make(&im->maker, ev, &r);
-    r.range.start_ns = start; /* every kind begins with these two fields */
+    r.range.start_ns = start; /* every kind begins with these */
     r.range.end_ns = start + (uint64_t)ev->dur_ns;
     emit_or_wait(im, ev, &r);
     add_collective(im, ev, start, r.range.end_ns);
@@ -191,8 +190,7 @@ static void on_end(struct importer *im, const struct kineto_event *ev, bool asyn
     emit_record(im, &r);
 }
 
-/* Handles an allocation or a free of PyTorch's allocator, which also logs its total. Returns false for other
- * events. */
+/* PyTorch's allocator logs allocations, frees and the total. Returns false for other events. */
 static bool on_memory(struct importer *im, const struct kineto_event *ev, uint64_t at) {
     struct kineto_args a;
     if (ev->name.n != strlen("[memory]") || !span_starts(ev->name, "[memory]")) return false;
@@ -264,8 +262,7 @@ static void on_metadata(struct importer *im, const struct kineto_event *ev) {
     }
 }
 
-/* Keeps the event for exports, if its times are valid. Counters are not kept: their samples contain the same
- * data. */
+/* Keeps the event for exports, if its times are valid. Counters become samples instead. */
 static void keep_event(struct importer *im, const struct kineto_event *ev) {
     int64_t at = 0;
     if (!ev->phase || ev->phase == 'C') return;
@@ -301,8 +298,8 @@ static void on_event(struct importer *im, const struct kineto_event *ev) {
 
 /* ---- File */
 
-/* Returns true if the event has a second "ph". In that case a quote or bracket is missing, and the event
- * includes the following events. */
+/* A second "ph" in an event means that a quote or bracket is missing, and that the text includes the next
+ * events. */
 static bool looks_lost(const char *p, size_t n) {
     const char *first = memmem(p, n, "\"ph\"", 4);
     if (!first) return false;
@@ -348,8 +345,8 @@ static bool take_item(struct importer *im, enum json_token tok) {
     return true;
 }
 
-/* Reads the items of an event array, after its opening bracket. Returns false if the array ends early or the
- * rest is unreadable. */
+/* Reads the events after the opening bracket. Returns false if the array ends early or the rest is
+ * unreadable. */
 static bool take_events(struct importer *im, const struct kineto_options *o, uint64_t all_bytes) {
     im->in_events = true;
     for (;;) {
@@ -412,7 +409,7 @@ static void write_info(struct importer *im) {
             sink_meta(im->sink, "process.command", "%s", im->processes.v[i].name);
     if (info->pid != UINT64_MAX) sink_meta(im->sink, "process.pid", "%llu", (unsigned long long)info->pid);
     if (info->world_size >= 0) sink_meta(im->sink, "world_size", "%lld", (long long)info->world_size);
-    /* Without a base, a first time after 2001 means that times are relative to the epoch. */
+    /* Without a base, a first time after 2001 means that times are unix times. */
     bool based = im->base_ns != 0 || info->late_base || im->sink->first_ns > 1000000000ull * 1000000000ull;
     sink_meta(im->sink, "clock", "%s", based && im->sink->first_ns != UINT64_MAX ? "unix" : "relative");
     if (info->late_base)
@@ -437,7 +434,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
         rc = err_set(err,
                      "%s: no trace events found; expected a Chrome trace, {\"traceEvents\": [...]} or [...]",
                      name);
-    /* The array form may omit the closing bracket. */
+    /* A top-level array may lack its closing bracket. */
     if (rc == 0 && !whole &&
         !(tok == JSON_ARRAY && json_pull_position(im.j) && im.j->p == im.j->end && im.j->depth == 1 &&
           im.items && im.j->seen_item))

@@ -11,7 +11,7 @@ static bool key_is(const struct json_pull *j, const char *text) {
     return j->len == n && memcmp(j->text, text, n) == 0;
 }
 
-/* The members of args that are used. */
+/* Members of args that are used. */
 enum member {
     MEMBER_OTHER,
     MEMBER_NUMBER,
@@ -100,8 +100,7 @@ static void take_member(struct kineto_args *a, const struct json_members *m) {
     }
 }
 
-/* Parses the whole object with json_pull. Used if the fast iterator fails, for example at a key with an
- * escape. */
+/* Used if json_members fails, for example at a key with an escape. */
 static void parse_slow(struct span args, struct kineto_args *out) {
     struct json_pull j;
     enum json_token tok;
@@ -186,7 +185,7 @@ static const char *short_type(const char *p, size_t n) {
     return NULL;
 }
 
-/* Copies an array of numbers, or of arrays of numbers, without blanks. */
+/* Copies without blanks. */
 static void add_tight(struct strbuf *out, const char *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (p[i] != ' ' && p[i] != '\n' && p[i] != '\t' && p[i] != '\r') strbuf_addch(out, p[i]);

@@ -75,7 +75,7 @@ bool kineto_collective(struct sink *sink, const struct kineto_event *ev, struct 
     if (!len) return false;
     *out = trace_collective_unknown(0);
     out->op = trace_collective_op_of(a.collective, len);
-    /* "wait" and "init" are calls of PyTorch that move no data */
+    /* "wait" and "init" move no data */
     if (out->op == TRACE_OP_UNKNOWN && !kernel) return false;
     out->name = sink_text(sink, a.collective, len);
     out->correlation = kernel ? a.correlation : 0;

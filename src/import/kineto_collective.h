@@ -1,5 +1,5 @@
-/* Reads collectives from the arguments that PyTorch adds to its record_param_comms operators and to the
- * kernels of NCCL: "Collective name", "Process Group Name", "In msg nelems" and others. */
+/* Reads collectives from the arguments of PyTorch's record_param_comms operators and of NCCL's kernels:
+ * "Collective name", "Process Group Name", "In msg nelems" and others. */
 #ifndef IMPORT_KINETO_COLLECTIVE_H
 #define IMPORT_KINETO_COLLECTIVE_H
 

@@ -14,7 +14,7 @@
 
 void kineto_scratch_init(struct kineto_scratch *s) {
     *s = (struct kineto_scratch){ .cap = 8 *
-                                         /* space for name, cat, id, pid, tid and ph of maximum length */
+                                         /* name, cat, id, pid, tid, ph */
                                          JSON_TEXT_MAX };
 }
 
@@ -23,7 +23,7 @@ void kineto_scratch_free(struct kineto_scratch *s) {
     s->buf = NULL;
 }
 
-/* Returns the text of the last token. If it is in the parser's scratch buffer, it is copied. */
+/* Copies the text of the last token if it is in the parser's scratch buffer. */
 static struct span keep(struct kineto_scratch *s, const struct json_pull *j) {
     if (j->text != j->scratch) return (struct span){ j->text, j->len };
     size_t n = MIN(j->len, s->cap - s->used);
@@ -77,7 +77,7 @@ static enum kineto_category category_of(struct span cat) {
     return KINETO_OTHER;
 }
 
-/* Parses the number at the end of a text: "stream 7" -> 7. */
+/* "stream 7" -> 7; UINT64_MAX: none */
 static uint64_t trailing_number(const char *p, size_t n) {
     size_t from = n;
     uint64_t v;
@@ -88,7 +88,7 @@ static uint64_t trailing_number(const char *p, size_t n) {
 static struct kineto_id id_of(const char *text, size_t len) {
     struct kineto_id id = { 0, UINT64_MAX, (int64_t)TRACE_ID_NONE, { "", 0 } };
     int64_t v;
-    if (json_to_scaled(text, len, 0, &v)) { /* also accepts numbers in quotes, and negative numbers */
+    if (json_to_scaled(text, len, 0, &v)) { /* also quoted and negative numbers */
         id.key = (uint64_t)v & ~ID_IS_TEXT;
         id.shown = v;
         if (v >= 0) id.number = (uint64_t)v;
@@ -136,7 +136,7 @@ static enum field field_of(const char *key, size_t n) {
 #undef IS
 }
 
-/* `text` is a string or number. It is not copied and must stay valid while the event is used. */
+/* `text` is not copied and must stay valid while the event is used. */
 static void take_scalar(struct kineto_event *ev, enum field field, struct span text, bool quoted) {
     switch (field) {
     case FIELD_PH:
@@ -160,7 +160,7 @@ static void start_event(struct kineto_event *ev) {
     ev->cat = ev->name = ev->id = ev->args = (struct span){ "", 0 };
 }
 
-/* Slow path: handles escapes and unusual JSON. */
+/* Handles escapes and unusual JSON. */
 static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scratch,
                        struct kineto_event *ev) {
     struct json_pull j;
@@ -188,7 +188,7 @@ static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scra
     return true;
 }
 
-/* Fast path, for events without escapes in the fields that are used. Returns false to use the slow path. */
+/* Returns false if a member that is used has escapes or unusual JSON. */
 static bool parse_fast(const char *text, size_t len, struct kineto_event *ev) {
     struct json_members m = { .p = text, .end = text + len };
     enum json_members_result rc;

@@ -20,7 +20,7 @@ static inline bool span_starts(struct span s, const char *word) {
     return s.n >= n && memcmp(s.p, word, n) == 0;
 }
 
-enum kineto_category {              /* meaning of `cat`; kineto_event.c has the historical aliases */
+enum kineto_category {              /* meaning of `cat` */
                        KINETO_NONE, /* no category */
                        KINETO_KERNEL,
                        KINETO_MEMCPY,
@@ -36,12 +36,12 @@ enum kineto_category {              /* meaning of `cat`; kineto_event.c has the 
                        KINETO_OTHER
 };
 
-/* pid and tid may be numbers, texts or texts that contain numbers. */
+/* pid and tid may be numbers or texts. */
 struct kineto_id {
-    uint64_t key;     /* the number, or a hash of the text with the top bit set */
-    uint64_t number;  /* UINT64_MAX: none. For "stream 7" it is 7, while the key is the hash */
-    int64_t shown;    /* the number with its sign; TRACE_ID_NONE or TRACE_ID_EMPTY */
-    struct span text; /* empty if it is a number */
+    uint64_t key;     /* number, or hash with the top bit set */
+    uint64_t number;  /* 7 for "stream 7"; UINT64_MAX: none */
+    int64_t shown;    /* signed number, TRACE_ID_NONE or TRACE_ID_EMPTY */
+    struct span text; /* empty for numbers */
 };
 
 struct kineto_event {
@@ -50,12 +50,12 @@ struct kineto_event {
     struct span cat, name, id; /* id: raw text */
     struct kineto_id pid, tid;
     int64_t ts_ns, dur_ns;
-    bool has_ts, has_dur, bad_number; /* bad_number: a time is not a number or out of range */
+    bool has_ts, has_dur, bad_number; /* bad_number: a time is invalid */
     struct span args;                 /* raw object; empty if none */
     bool cut_text;
 };
 
-/* Copies of texts that the parser would overwrite; one per event reader. Allocated on first use. */
+/* Copies of texts that the parser would overwrite. Allocated on first use. */
 struct kineto_scratch {
     char *buf;
     size_t used, cap;
@@ -63,8 +63,8 @@ struct kineto_scratch {
 void kineto_scratch_init(struct kineto_scratch *s);
 void kineto_scratch_free(struct kineto_scratch *s);
 
-/* `text` is one JSON object. Returns false if it is not valid JSON. Spans point into text or scratch and are
- * valid until the next call. */
+/* `text` is one JSON object. Returns false if it is not valid. Spans point into text or scratch and are valid
+ * until the next call. */
 bool kineto_event_parse(const char *text, size_t len, struct kineto_scratch *scratch,
                         struct kineto_event *ev);
 

@@ -47,7 +47,7 @@ static void write_device(struct sink *sink, const struct device *d) {
     if (d->major[0]) sink_meta(sink, key, "%s.%s", d->major, d->minor[0] ? d->minor : "0");
 }
 
-/* Calls `call` for the strings and numbers of the object that j is in, and skips other values. */
+/* Calls `call` for each string and number of the current object. Skips other values. */
 static void each_scalar(struct json_pull *j, void (*call)(void *, const char *, const struct json_pull *),
                         void *ctx) {
     char key[64];
@@ -79,7 +79,7 @@ static void job_call(struct kineto_info *info, const char *key, const struct jso
     if (strcmp(key, "world_size") == 0) info->world_size = (int64_t)v;
 }
 
-/* A process group: its names and ranks. */
+/* A process group. */
 struct group {
     char name[128], description[128], ranks[4096]; /* "0,1,2"; empty: unknown */
     uint64_t size;                                 /* 0: unknown */
@@ -91,7 +91,7 @@ static void add_ranks(struct group *g, const char *text, size_t len) {
     json_pull_memory(&j, text, len);
     if (json_pull_next(&j) != JSON_ARRAY) return;
     for (; json_pull_next(&j) == JSON_NUMBER; n++) {
-        if (used + j.len + 2 > sizeof g->ranks) used = 0; /* too many to store: the list is unknown */
+        if (used + j.len + 2 > sizeof g->ranks) used = 0; /* too many: list is unknown */
         if (n && !used) continue;
         used += (size_t)snprintf(g->ranks + used, sizeof g->ranks - used, "%s%.*s", n ? "," : "", (int)j.len,
                                  j.text);
@@ -125,7 +125,7 @@ static void write_group(struct sink *sink, unsigned number, const struct group *
     if (g->ranks[0]) sink_meta(sink, key, "%s", g->ranks);
 }
 
-/* Reads "pg_config": [{"pg_name": "1", "pg_desc": "mesh_tp", "pg_size": 2, "ranks": [0, 1]}, ...]. */
+/* "pg_config": [{"pg_name": "1", "pg_desc": "mesh_tp", "pg_size": 2, "ranks": [0, 1]}, ...] */
 static void take_groups(struct sink *sink, const char *text, size_t len) {
     struct json_pull j;
     json_pull_memory(&j, text, len);
@@ -151,7 +151,7 @@ static void take_job(struct sink *sink, struct kineto_info *info, const char *te
     }
 }
 
-/* Converts a version number: 12040 becomes 12.4. */
+/* 12040 becomes 12.4 */
 static void take_version(struct sink *sink, const char *key, const char *text, size_t len) {
     uint64_t v;
     if (json_to_u64(text, len, &v) && v >= 1000 && v < 1000000)

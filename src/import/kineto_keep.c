@@ -8,8 +8,8 @@
 #include "import/json_members.h"
 #include "import/json_pull.h"
 
-#define ARGS_BYTES (8u << 20) /* largest total size of different arguments, so that space is left for names */
-#define ARGS_MAX 32000u       /* largest size of the arguments of one event, in bytes */
+#define ARGS_BYTES (8u << 20) /* limits all texts; leaves space for names */
+#define ARGS_MAX 32000u       /* bytes per event */
 
 void kineto_keeper_init(struct kineto_keeper *k, struct sink *sink) {
     *k = (struct kineto_keeper){ .sink = sink, .text = STRBUF_INIT };
@@ -20,7 +20,7 @@ void kineto_keeper_free(struct kineto_keeper *k) {
     strbuf_free(&k->text);
 }
 
-/* Returns true for arguments that have a different number in almost every event. */
+/* Arguments with a different number in almost every event. */
 static bool is_numbering(const char *key, size_t n) {
     static const char *const keys[] = { "External id",
                                         "external id",
@@ -47,8 +47,7 @@ static bool is_bandwidth(const char *key, size_t n) {
     return n == strlen("memory bandwidth (GB/s)") && memcmp(key, "memory bandwidth (GB/s)", n) == 0;
 }
 
-/* Returns true for a number of digits only, because a placeholder is written back without a sign or leading
- * zeros. */
+/* True for digits only, because a placeholder is written back without a sign or leading zeros. */
 static bool plain_number(const char *p, size_t n, uint64_t *out) {
     if (n == 0 || n > 19 || (n > 1 && *p == '0')) return false;
     for (size_t i = 0; i < n; i++)
@@ -56,7 +55,7 @@ static bool plain_number(const char *p, size_t n, uint64_t *out) {
     return json_to_u64(p, n, out);
 }
 
-/* Returns true for a number with a point or an exponent, because a placeholder is written back with one. */
+/* True for a number with a point or an exponent, because a placeholder is written back with one. */
 static bool plain_value(const char *p, size_t n, double *out) {
     char text[40], *end;
     if (n == 0 || n >= sizeof text) return false;
@@ -67,7 +66,7 @@ static bool plain_value(const char *p, size_t n, double *out) {
     return *end == '\0' && isfinite(*out);
 }
 
-/* Copies JSON without the blanks between its tokens. */
+/* Copies JSON without blanks between tokens. */
 static void add_compact(struct strbuf *out, const char *p, size_t n) {
     bool quoted = false;
     for (size_t i = 0; i < n; i++) {
@@ -90,8 +89,8 @@ static void add_value(struct strbuf *out, const struct json_members *m) {
     if (quoted) strbuf_addch(out, '"');
 }
 
-/* Writes the arguments to k->text, with placeholders for numbers that go into the record. Returns false if
- * the arguments are not simple JSON. */
+/* Writes the arguments to k->text, with placeholders for the numbers that are stored in the record. Returns
+ * false if the arguments are not simple JSON. */
 static bool make_template(struct kineto_keeper *k, struct span args, struct trace_source_event *r) {
     struct json_members m = { .p = args.p, .end = args.p + args.n };
     enum json_members_result rc;

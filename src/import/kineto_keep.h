@@ -1,5 +1,5 @@
-/* Keeps events of a Chrome trace as they are, so that `export --format chrome` writes the same category,
- * name, arguments and flows. */
+/* Keeps the events of a Chrome trace, so that `export --format chrome` writes the same category, name,
+ * arguments and flows. */
 #ifndef IMPORT_KINETO_KEEP_H
 #define IMPORT_KINETO_KEEP_H
 
@@ -10,7 +10,7 @@
 struct kineto_keeper {
     struct sink *sink;
     struct strbuf text; /* scratch buffer */
-    size_t text_bytes;  /* total size of the different arguments */
+    size_t text_bytes;  /* size of all different arguments */
     struct text_cache args;
 };
 void kineto_keeper_init(struct kineto_keeper *k, struct sink *sink);

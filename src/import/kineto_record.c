@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "import/kineto_args.h"
 
-#define DETAIL_BYTES (8u << 20) /* largest total size of shapes, so that space is left for names */
+#define DETAIL_BYTES (8u << 20) /* limits shapes; leaves space for names */
 
 void kineto_maker_init(struct kineto_maker *mk, struct sink *sink) {
     *mk = (struct kineto_maker){ .sink = sink, .pid = UINT64_MAX, .text = STRBUF_INIT };
@@ -44,8 +44,7 @@ enum trace_sync_kind kineto_sync_kind(struct span name) {
     return TRACE_SYNC_UNKNOWN;
 }
 
-/* Returns `a` if it is known, otherwise `b`. The device and the stream are in args, else in the event's pid
- * and tid. */
+/* The device and the stream are in args, or else in the event's pid and tid. */
 static uint32_t first_known(uint64_t a, uint64_t b) {
     return a != KINETO_UNKNOWN ? sink_u32(a) : sink_u32(b);
 }
@@ -122,12 +121,11 @@ static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
     };
 }
 
-/* Returns true for operators whose FLOPs depend on arguments that are not tensors: stride and padding, a
- * causal mask. */
+/* Operators whose FLOPs depend on stride and padding, or on a causal mask. */
 static bool needs_values(struct span name) { return span_has(name, "conv") || span_has(name, "att"); }
 
-/* Returns the id of a text with the shapes of an operator; 0: none. The same shapes occur in every step, so
- * the ids are cached. */
+/* Returns the text id of the shapes of an operator; 0: none. Cached, because every step has the same
+ * shapes. */
 static uint32_t detail_of(struct kineto_maker *mk, const struct kineto_event *ev) {
     struct kineto_args a;
     kineto_args_parse(ev->args, &a);

@@ -6,7 +6,7 @@
 #include "import/kineto_event.h"
 #include "import/sink.h"
 
-/* A record for the sink; all kinds begin with start_ns and end_ns. */
+/* All kinds begin with start_ns and end_ns. */
 struct kineto_record {
     enum trace_kind kind;
     enum sink_event event;
@@ -20,8 +20,8 @@ struct kineto_record {
 };
 
 struct kineto_maker {
-    struct sink *sink; /* assigns numbers to texts and threads */
-    uint64_t pid;      /* first process that launched work or ran an operator; UINT64_MAX: none yet */
+    struct sink *sink; /* numbers texts and threads */
+    uint64_t pid;      /* First process that launched work or ran an operator; UINT64_MAX: none yet. */
     struct text_cache details;
     size_t detail_bytes;
     struct strbuf text; /* scratch buffer */

@@ -21,9 +21,9 @@ const char *ncu_metric_key(enum ncu_metric m) {
     return keys[m];
 }
 
-/* Names of each metric on the details page, in sections and on the raw page. The dimension distinguishes
- * metrics with the same name: "Memory Throughput" is a percentage and a rate. If a file has several names of
- * a metric, the first one in the file is kept. */
+/* Names of each metric on the details page, in sections and on the raw page. Metrics with the same name
+ * differ in dimension: "Memory Throughput" is a percentage and a rate. If a file has several names of a
+ * metric, the first one is used. */
 static const struct {
     const char *name;
     enum ncu_metric metric;
@@ -77,7 +77,7 @@ static const struct {
     { "smsp__average_warp_latency_per_inst_issued.ratio", NCU_WARP_CYCLES, NCU_PLAIN },
 };
 
-/* Returns the metric with this name and dimension; NCU_METRIC_END: the metric is not used. */
+/* NCU_METRIC_END: not used */
 static enum ncu_metric metric_of(const struct csv_field *name, enum ncu_dimension dimension) {
     for (size_t i = 0; i < COUNTOF(metric_names); i++)
         if (metric_names[i].dimension == dimension && csv_is(name, metric_names[i].name))
@@ -121,8 +121,7 @@ static uint32_t text_of(struct ncu *n, const struct csv *c, int column) {
     return intern_id(n->texts, f->p, f->n);
 }
 
-/* Returns the launch of a row; adds it if it is new. Rows of a launch are usually adjacent, so the search
- * begins at the end. */
+/* Rows of a launch are usually adjacent, so the search begins at the end. */
 static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const struct columns *at) {
     struct ncu_launch k = { .name = text_of(n, c, at->name),
                             .process = text_of(n, c, at->process),
@@ -135,7 +134,7 @@ static struct ncu_launch *launch_of(struct ncu *n, const struct csv *c, const st
     for (size_t i = n->launches.n; i-- > 0;) {
         struct ncu_launch *have = &n->launches.v[i];
         if (have->id == k.id && have->name == k.name && have->process == k.process) return have;
-        if (n->launches.n - i > 4096) break; /* rows of a launch are far apart only in small files */
+        if (n->launches.n - i > 4096) break; /* bounds the time for large files */
     }
     for (int m = 0; m < NCU_METRIC_END; m++) k.value[m] = NAN;
     for (int m = 0; m < NCU_STALL_END; m++) k.stall[m] = NAN;
@@ -172,7 +171,7 @@ static void take_value(struct ncu *n, struct ncu_launch *k, const struct csv_fie
         k->value[m] = v * factor;
 }
 
-/* Reads the details page: one row per metric; rule rows have no metric. */
+/* The details page has one row per metric. Rows of rules have no metric. */
 static void take_details(struct ncu *n, struct csv *c, const struct columns *at) {
     while (csv_next(c)) {
         n->rows++;
@@ -197,7 +196,7 @@ struct head {
     size_t n, cap;
 };
 
-/* Reads the raw page: one row per launch, one column per metric, and a row of units below the heading. */
+/* The raw page has one row per launch, one column per metric, and a row of units below the heading. */
 static void take_raw(struct ncu *n, struct csv *c, const struct columns *at) {
     struct head names = { 0 }, units = { 0 };
     for (size_t i = 0; i < c->n; i++) vec_push(&names, c->v[i]);
@@ -246,8 +245,7 @@ int ncu_read(struct ncu *n, const char *path, struct err *err) {
 
 /* ---- Evaluation */
 
-/* Applies NVIDIA's speed-of-light rule: 60% of a peak counts as well utilised. If both values are lower, the
- * kernel is latency-bound. */
+/* NVIDIA's speed-of-light rule: below 60% of both peaks, a kernel is latency-bound. */
 const char *ncu_bound(const struct ncu_launch *k) {
     double sm = k->value[NCU_SM],
            memory = fmax(k->value[NCU_MEMORY], k->value[NCU_DRAM]); /* fmax ignores NaN */
@@ -257,8 +255,8 @@ const char *ncu_bound(const struct ncu_launch *k) {
     return sm > memory ? "compute" : "memory";
 }
 
-/* Values of all sources but rules add up to the total. Advice texts contain only the largest reasons and a
- * separate total. */
+/* The values of a source add up to the total, except in advice texts: they contain only the largest reasons
+ * and a separate total. */
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct) {
     double sum = 0;
     int top = -1;
@@ -300,8 +298,8 @@ static void mean_add(struct mean *m, double v) {
 }
 static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
 
-/* Averages the launches v[0..n). Each metric is averaged over the launches in which it was measured. Stalls
- * are averaged over the launches with the first known stall source. */
+/* Averages each metric over the launches in which it was measured. Stalls are averaged over the launches with
+ * the first known stall source. */
 static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
     struct ncu_launch out = v[0];
     struct mean values[NCU_METRIC_END] = { 0 }, stalls[NCU_STALL_END] = { 0 };

@@ -1,11 +1,11 @@
-/* Reads Nsight Compute CSV: `--page details`, `--page raw`, and files of single sections. One entry per
- * profiled launch; rows and files of the same launch (equal process, id and name) are merged.
+/* Reads Nsight Compute CSV: `--page details`, `--page raw`, and files of single sections. There is one entry
+ * per profiled launch; rows and files of the same launch (equal process, id and name) are merged.
  *     struct ncu n;
  *     ncu_init(&n);
  *     rc = ncu_read(&n, path, &err);              -- call once per file
  *     ncu_classes(&n, &classes);                  -- averages launches of equal name, grid and block
  *     ncu_free(&n);
- * Values are NaN if not measured; percentages are 0..100. */
+ * Values are NaN if not measured. Percentages are 0 to 100. */
 #ifndef IMPORT_NCU_H
 #define IMPORT_NCU_H
 
@@ -19,7 +19,7 @@
 #include "import/format.h"
 #include "import/ncu_stall.h"
 
-extern const struct import_format ncu_format; /* its sums are durations by kernel name */
+extern const struct import_format ncu_format; /* sums: durations by kernel name */
 
 /* X(id, key in JSON) */
 #define NCU_METRICS(X)                        \
@@ -52,9 +52,9 @@ const char *ncu_metric_key(enum ncu_metric m);
 
 struct ncu_launch {
     uint32_t name, process, id, grid, block, device, cc; /* text ids */
-    uint64_t launches;                                   /* 1; in classes, the number of averaged launches */
+    uint64_t launches;                                   /* 1; classes: number of averaged launches */
     double value[NCU_METRIC_END];
-    double stall[NCU_STALL_END]; /* values of stall_source; NaN: not measured */
+    double stall[NCU_STALL_END]; /* from stall_source; NaN: not measured */
     enum ncu_stall_source stall_source;
 };
 struct ncu_launches {
@@ -64,7 +64,7 @@ struct ncu_launches {
 struct ncu {
     struct intern *texts;
     struct ncu_launches launches;
-    uint64_t rows, rules, bad_rows, not_measured; /* not_measured: number of "n/a" values */
+    uint64_t rows, rules, bad_rows, not_measured; /* not_measured: values "n/a" */
 };
 
 void ncu_init(struct ncu *n);
@@ -72,22 +72,21 @@ void ncu_free(struct ncu *n);
 int ncu_read(struct ncu *n, const char *path, struct err *err);
 int ncu_read_text(struct ncu *n, char *text, size_t len, const char *name, struct err *err);
 
-/* Merges launches with equal name, grid and block; sorted by total duration. The caller frees classes->v. */
+/* Merges launches with equal name, grid and block. Sorted by total duration. The caller frees classes->v. */
 void ncu_classes(const struct ncu *n, struct ncu_launches *classes);
-/* Returns the limiting resource: "compute", "memory", "balanced", "latency"; NULL: not measured. */
+/* "compute", "memory", "balanced" or "latency"; NULL: not measured. */
 const char *ncu_bound(const struct ncu_launch *k);
 
-/* Returns the largest stall reason and its share in percent; NULL: not measured. */
+/* Largest stall reason and its share in percent; NULL: not measured. */
 const char *ncu_top_stall(const struct ncu_launch *k, double *pct);
 
 void ncu_json(const struct ncu *n, const struct ncu_launches *classes, struct strbuf *out);
-/* line_width: width of the terminal; 0: unlimited. */
+/* line_width: columns of the terminal; 0: no limit */
 void ncu_text(const struct ncu *n, const struct ncu_launches *classes, size_t top, size_t line_width,
               struct strbuf *out);
 
 int ncu_write_run(const struct ncu *n, const char *run_dir, struct err *err); /* run_dir/ncu.json */
-/* Converts CSV files of ncu to RUN/ncu.json, which reports of the run show with its kernels. Call it once per
- * run, because it replaces the file of an earlier call. */
+/* Converts CSV files of ncu to RUN/ncu.json. Replaces an earlier ncu.json. */
 int ncu_into_run(const char *const *csv_paths, size_t n, const char *run_dir, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Prints Nsight Compute kernels as JSON and as a table. */
+/* Prints Nsight Compute kernels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

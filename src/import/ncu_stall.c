@@ -19,8 +19,7 @@ static const struct {
 
 const char *ncu_stall_name(enum ncu_stall s) { return stalls[s].name; }
 
-/* Returns the longest stall reason at the start of p[0..n), which is lower case with underscores; *used: its
- * length. */
+/* Returns the longest stall reason with which p[0..n) starts. *used: its length. */
 static enum ncu_stall reason(const char *p, size_t n, size_t *used) {
     enum ncu_stall best = NCU_STALL_END;
     *used = 0;
@@ -62,7 +61,7 @@ enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_
         if (!starts_with(name, len, forms[i].before, &before)) continue;
         enum ncu_stall s = reason(name + before, len - before, &used);
         if (s == NCU_STALL_NO_INSTRUCTION && before + used < len && name[before + used] == 's')
-            used++; /* sample metrics have the plural "no_instructions" */
+            used++; /* samples: plural "no_instructions" */
         size_t rest = len - before - used;
         *source = forms[i].source;
         return rest == strlen(forms[i].after) && memcmp(name + len - rest, forms[i].after, rest) == 0
@@ -74,7 +73,7 @@ enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_
                                                      : NCU_STALL_END;
 }
 
-/* Returns the number after `words` in the text; NaN: none. */
+/* NaN: no number after `words` */
 static double number_after(const char *text, size_t len, const char *words) {
     const char *hit = memmem(text, len, words, strlen(words));
     char buf[NUMBER_BYTES + 1];
@@ -94,7 +93,7 @@ enum ncu_stall ncu_stall_of_rule(const char *text, size_t len, double *cycles, d
     *total = number_after(text, len, " total average of ");
     const char *hit = memmem(text, len, "cycles being stalled", 20);
     if (isnan(*cycles) || !hit) return NCU_STALL_END;
-    /* The reason must be in the same sentence. */
+    /* The reason is in the same sentence. */
     const char *stop = memchr(hit, '.', (size_t)(text + len - hit));
     size_t n = (size_t)((stop ? stop : text + len) - hit);
     for (size_t i = 0; i < COUNTOF(stalls); i++)

@@ -1,13 +1,13 @@
-/* Warp stall reasons, by the names in Nsight Compute's metrics, details page and advice. Values are cycles
- * that a warp was stalled between two issued instructions, or counts of program counter samples,
- * from which only shares of the total can be computed. */
+/* Warp stall reasons, by their names in Nsight Compute's metrics, details page and advice. Values are cycles
+ * that a warp was stalled between two issued instructions, or numbers of program counter samples, which give
+ * only shares. */
 #ifndef IMPORT_NCU_STALL_H
 #define IMPORT_NCU_STALL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* X(id, name in metrics, text in the advice (NULL: unknown)) */
+/* X(id, name in metrics, words in advice or NULL) */
 #define NCU_STALLS(X)                                                         \
     X(BARRIER, "barrier", "sibling warps at a CTA barrier")                   \
     X(BRANCH, "branch_resolving", "branch target to be computed")             \
@@ -37,7 +37,7 @@ enum ncu_stall {
 };
 const char *ncu_stall_name(enum ncu_stall s);
 
-/* Sources of stall data. Values of different sources must not be mixed. */
+/* Sources of stall data. Their values must not be mixed. */
 enum ncu_stall_source {
     NCU_STALL_NO_SOURCE,
     NCU_STALL_LATENCY, /* smsp__average_warp_latency_issue_stalled_* */
@@ -46,11 +46,11 @@ enum ncu_stall_source {
     NCU_STALL_LABEL,   /* "Stall Long Scoreboard" */
     NCU_STALL_RULE,    /* the advice "CPIStall" */
 };
-/* Returns the stall reason of a metric, and its source; NCU_STALL_END: it is not a stall metric. */
+/* NCU_STALL_END: not a stall metric */
 enum ncu_stall ncu_stall_of_metric(const char *name, size_t len, enum ncu_stall_source *source);
 /* Parses advice such as "... each warp of this kernel spends 491.9 cycles being stalled waiting for a
  * scoreboard dependency on a L1TEX ... represents about 52.7% of the total average of 933.1 cycles ...".
- * Returns NCU_STALL_END if no reason is found. total may be NaN. */
+ * NCU_STALL_END: no reason found. *total may be NaN. */
 enum ncu_stall ncu_stall_of_rule(const char *text, size_t len, double *cycles, double *total);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-/* Splits a unit into prefix and base: "Mbyte" has the factor 1e6 for "byte", "usecond" 1e-6 for "second". */
+/* "Mbyte" has factor 1e6 for base "byte", "usecond" 1e-6 for "second". */
 static bool split_unit(const char *p, size_t n, const char *base, double *factor) {
     static const struct {
         const char *prefix;

@@ -5,14 +5,14 @@
 #include <stddef.h>
 
 enum ncu_dimension {
-    NCU_PLAIN, /* a count, a ratio, or an unknown unit */
+    NCU_PLAIN, /* count, ratio or unknown unit */
     NCU_PERCENT,
     NCU_TIME,      /* ns */
     NCU_BYTES,     /* bytes */
     NCU_BANDWIDTH, /* bytes/s */
     NCU_FREQUENCY, /* Hz */
 };
-/* Returns the dimension of the unit, and the factor that converts a value to the base unit listed above. */
+/* *factor converts a value to the unit in the comments above. */
 enum ncu_dimension ncu_unit(const char *unit, size_t len, double *factor);
 
 #endif

@@ -30,8 +30,7 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
 
 #define MAX_PROCESSES 65536u
 
-/* Returns the index of a process, MAX_PROCESSES if there are too many. The id of a process is a globalTid or
- * globalPid without the low 24 bits. */
+/* The id of a process is a globalTid or globalPid without the low 24 bits. MAX_PROCESSES: too many. */
 static size_t process_index(struct nsys *n, uint64_t global_id) {
     uint64_t process = global_id >> 24;
     for (size_t i = n->processes.n; i-- > 0;)
@@ -43,7 +42,7 @@ static size_t process_index(struct nsys *n, uint64_t global_id) {
 
 uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation) {
     size_t process = correlation ? process_index(n, global_id) : MAX_PROCESSES;
-    if (process == MAX_PROCESSES) return 0; /* unknown, so that it is not linked to work of another process */
+    if (process == MAX_PROCESSES) return 0; /* otherwise linked to another process */
     return (uint64_t)process << 40 | (correlation & ((1ull << 40) - 1));
 }
 
@@ -207,8 +206,7 @@ static void read_kernels(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* Reads graphs that were traced as a whole (--cuda-graph-trace=graph): one row per launch, without its
- * kernels. */
+/* Graphs that were traced as a whole (--cuda-graph-trace=graph): one row per launch, without its kernels. */
 static void read_graphs(struct nsys *n) {
     enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH };
     static const char *const columns[] = { "start",         "end",       "deviceId", "contextId", "streamId",
@@ -271,15 +269,15 @@ static void read_copies(struct nsys *n, const char *table, bool memsets) {
 
 /* ---- Host calls */
 
-/* Returns the length of a name without its version: "cudaLaunchKernel_v7000" is "cudaLaunchKernel". */
+/* "cudaLaunchKernel_v7000" -> length of "cudaLaunchKernel" */
 static size_t without_version(const char *name, size_t len) {
     size_t at = len;
     while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') at--;
     return at < len && at > 2 && name[at - 1] == 'v' && name[at - 2] == '_' ? at - 2 : len;
 }
 
-/* Reads calls. Some versions list a call twice, under two event classes; rows are sorted by correlation id to
- * find duplicates. */
+/* Some versions list a call twice, under two event classes. Rows are sorted by correlation id to find these
+ * duplicates. */
 static void read_calls(struct nsys *n) {
     enum { START, END, TID, CORRELATION, NAME };
     static const char *const columns[] = { "start", "end", "globalTid", "correlationId", "nameId", NULL };
@@ -354,7 +352,7 @@ static bool is_nsys(sqlite3 *db) {
     return false;
 }
 
-/* Reads the list of tables once, to detect damage in it. */
+/* Reads the list of tables, to detect damage in it. */
 static int check_schema(sqlite3 *db, const char *name, struct err *err) {
     sqlite3_stmt *s = NULL;
     bool ok = sqlite3_prepare_v2(db, "SELECT count(*) FROM sqlite_master", -1, &s, NULL) == SQLITE_OK &&

@@ -6,10 +6,10 @@
 
 #include "base/strbuf.h"
 
-/* Limit of SQLite's steps. A row of a normal file has tens of bytes and takes about 100 steps; tables are
+/* Limit of SQLite's steps. A row of a normal file has tens of bytes and takes about 100 steps, and tables are
  * read up to twice. */
 #define STEPS_PER_BYTE 100
-#define STEPS_FREE 20000000u /* additional steps, 1 to 2 s, so that small files are not rejected */
+#define STEPS_FREE 20000000u /* 1 to 2 s, for small files */
 #define STEPS_PER_CALL 100000
 
 static int count_steps(void *ctx) {
@@ -40,7 +40,7 @@ void nsys_limit_end(sqlite3 *db) { sqlite3_progress_handler(db, 0, NULL, NULL); 
 bool nsys_table_exists(sqlite3 *db, const char *name) {
     sqlite3_stmt *s = NULL;
     bool yes = false;
-    /* virtual tables also have type 'table', but no pages, and their SQL starts with CREATE VIRTUAL TABLE */
+    /* Virtual tables also have type 'table', but no pages, and their SQL starts with CREATE VIRTUAL TABLE. */
     static const char query[] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
                                 " AND sql LIKE 'CREATE TABLE%' AND name = ?1";
     if (sqlite3_prepare_v2(db, query, -1, &s, NULL) == SQLITE_OK) {
@@ -51,7 +51,7 @@ bool nsys_table_exists(sqlite3 *db, const char *name) {
     return yes;
 }
 
-/* Returns a bit set; bit i is set if names[i] is a column of the table. */
+/* Bit i: names[i] is a column of the table. */
 static uint64_t find_columns(sqlite3 *db, const char *table, const char *const *names) {
     sqlite3_stmt *s = NULL;
     uint64_t found = 0;

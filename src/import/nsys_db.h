@@ -1,4 +1,4 @@
-/* Reads tables in which some columns may be missing.
+/* Reads tables in which columns may be missing.
  *     static const char *const columns[] = { "start", "end", "deviceId", NULL };
  *     struct nsys_rows rows;
  *     if (nsys_rows_open(&rows, db, "CUPTI_ACTIVITY_KIND_KERNEL", columns, NULL))
@@ -17,12 +17,11 @@ struct sqlite3_stmt;
 struct nsys_rows {
     struct sqlite3_stmt *stmt;
     bool broken;
-    uint64_t found; /* bit i: column i of the list exists */
+    uint64_t found; /* bit i: column i exists */
 };
 
-/* Limits the work that a file can cause: SQLite fails if reading takes more steps than a normal file of
- * this size needs. Functions in the schema are not trusted. Call nsys_limit_end before closing the
- * database. */
+/* Limits the work that a file can cause: SQLite fails if reading takes many more steps than a normal file of
+ * this size. Call nsys_limit_end() before closing the database. */
 struct nsys_limit {
     uint64_t steps, max_steps;
     bool exceeded;
@@ -30,7 +29,7 @@ struct nsys_limit {
 void nsys_limit_start(struct nsys_limit *limit, struct sqlite3 *db);
 void nsys_limit_end(struct sqlite3 *db);
 
-/* Returns false for views and virtual tables: their rows are computed, and there may be 10^15 of them. */
+/* False for views and virtual tables, whose rows are computed: there may be 10^15 of them. */
 bool nsys_table_exists(struct sqlite3 *db, const char *name);
 
 /* Returns false if there is no such table, or it has none of the columns. At most 64 columns. `order`:
@@ -41,12 +40,11 @@ bool nsys_rows_next(struct nsys_rows *r);
 bool nsys_rows_close(struct nsys_rows *r);
 
 bool nsys_null(const struct nsys_rows *r, int column);
-int64_t nsys_i64(const struct nsys_rows *r, int column,
-                 int64_t otherwise); /* otherwise: value for NULL or a missing column */
+int64_t nsys_i64(const struct nsys_rows *r, int column, int64_t otherwise); /* for NULL and missing columns */
 /* `otherwise` also for negative numbers */
 uint64_t nsys_u64(const struct nsys_rows *r, int column, uint64_t otherwise);
 double nsys_double(const struct nsys_rows *r, int column); /* NaN for NULL */
 const char *nsys_text(const struct nsys_rows *r, int column,
-                      size_t *len); /* returns NULL for SQL NULL; valid until the next row */
+                      size_t *len); /* NULL for SQL NULL; valid until the next row */
 
 #endif

@@ -13,11 +13,11 @@
 
 #define COPY_BYTES (1u << 20)
 /* Maximum size of an unpacked database: INFLATE_FREE_BYTES plus this multiple of the compressed size. Real
- * exports compress by a factor of 10, but gzip can compress zeros by a factor of 1000. */
+ * exports compress by a factor of 10, but zeros by a factor of 1000. */
 #define INFLATE_MAX_RATIO 100u
 #define INFLATE_FREE_BYTES (64ull << 20)
 
-/* A temporary file in the same folder as the trace. */
+/* In the folder of the trace. */
 struct temp_file {
     char *path;
     int scratch;
@@ -35,8 +35,7 @@ static void temp_file_remove(struct temp_file *h) {
     free(h->path);
 }
 
-/* Unpacks a compressed file into `to`, because SQLite needs a seekable file. Fails if the result is larger
- * than the limit. */
+/* SQLite needs a seekable file. Fails if the unpacked file is larger than the limit. */
 static int inflate_to(struct import_job *job, struct source *from, const char *to, struct err *err) {
     struct file_atomic f;
     struct stat st;

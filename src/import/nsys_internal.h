@@ -1,4 +1,4 @@
-/* Internal to the files behind nsys.h. */
+/* Shared by the nsys files. */
 #ifndef IMPORT_NSYS_INTERNAL_H
 #define IMPORT_NSYS_INTERNAL_H
 
@@ -10,7 +10,7 @@
 struct nsys {
     struct sqlite3 *db;
     struct sink *sink;
-    int64_t epoch_ns; /* unix time of the file's time 0; 0: unknown */
+    int64_t epoch_ns; /* unix time of time 0; 0: unknown */
     struct {          /* StringIds, sorted by id */
         struct nsys_string {
             int64_t id;
@@ -22,11 +22,11 @@ struct nsys {
         char *v;
         size_t n, cap;
     } text;
-    struct { /* processes in order of appearance: correlation ids are only unique within a process */
+    struct { /* correlation ids are per process */
         uint64_t *v;
         size_t n, cap;
     } processes;
-    struct { /* TARGET_INFO_CUDA_DEVICE: device numbers may differ per process */
+    struct { /* device numbers are per process */
         struct nsys_device {
             uint64_t pid, cuda_id, gpu_id;
         } * v;
@@ -34,14 +34,14 @@ struct nsys {
     } devices;
 };
 
-/* Sets the interval of a row in ns: unix time if epoch_ns is known. Returns false and counts the row if it is
- * invalid. */
+/* Sets the interval of a row in ns; unix time if epoch_ns is known. Counts an invalid row and returns
+ * false. */
 bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end, uint64_t *start_ns,
                    uint64_t *end_ns);
 uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation);
 uint32_t nsys_thread(struct nsys *n, uint64_t global_tid);
 const char *nsys_string(const struct nsys *n, int64_t id, size_t *len); /* NULL: not found */
-/* Returns the text's id in the trace; NSYS_UNKNOWN_TEXT: not found. */
+/* Text id in the trace; NSYS_UNKNOWN_TEXT: not found. */
 uint32_t nsys_string_text(struct nsys *n, int64_t id);
 /* Closes the rows. Counts a table that could not be read completely. */
 void nsys_end(struct nsys *n, struct nsys_rows *r);

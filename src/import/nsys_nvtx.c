@@ -48,8 +48,8 @@ static uint32_t domain_name(const struct domains *d, uint64_t tid, uint64_t id) 
     return NSYS_UNKNOWN_TEXT;
 }
 
-/* Returns the length of the name in texts of torch.autograd.profiler.emit_nvtx, such as "aten::mm, op_id = 7"
- * or "aten::mm, seq = 3, sizes = [[2, 2]]". */
+/* Length of the name in texts of torch.autograd.profiler.emit_nvtx, such as "aten::mm, op_id = 7" or
+ * "aten::mm, seq = 3, sizes = [[2, 2]]". */
 static size_t op_name_len(const char *text, size_t len) {
     static const char *const tails[] = { ", seq = ", ", op_id = ", ", sizes = " };
     size_t name = len;
@@ -60,8 +60,8 @@ static size_t op_name_len(const char *text, size_t len) {
     return name;
 }
 
-/* Returns true for framework operators: a lower-case namespace, "::" and a name without blanks and
- * parentheses, such as aten::mm or c10d::allreduce_. */
+/* Framework operators: a lower-case namespace, "::" and a name without blanks and parentheses, such as
+ * aten::mm or c10d::allreduce_. */
 static bool is_operator(const char *text, size_t len) {
     size_t i = 0;
     while (i < len &&
@@ -84,7 +84,7 @@ static void take_range(struct nsys *n, const struct nsys_rows *r, const struct d
     g.thread = nsys_thread(n, tid);
     g.category = op ? TRACE_CATEGORY_OP : TRACE_CATEGORY_USER;
     g.flags = mark ? TRACE_RANGE_MARK : type == NVTX_START_END ? TRACE_RANGE_FREE : 0;
-    if (!mark && nsys_null(r, END)) { /* the range was still open when recording stopped */
+    if (!mark && nsys_null(r, END)) { /* open when recording stopped */
         g.flags |= TRACE_RANGE_OPEN;
         g.end_ns = MAX(g.start_ns, n->sink->last_ns);
         n->sink->problems[SINK_PROBLEM_UNCLOSED]++;

@@ -1,4 +1,4 @@
-/* Tables that `inferprof export --format sqlite` adds to the Nsight Systems tables: power, tokens, GEMM
+/* Tables that `inferprof export --format sqlite` adds to those of Nsight Systems: power, tokens, GEMM
  * shapes. */
 #include "import/nsys_internal.h"
 

@@ -1,4 +1,4 @@
-/* `.nsys-rep` is a proprietary format; NVIDIA's nsys converts it to SQLite. */
+/* `.nsys-rep` is a proprietary format. NVIDIA's nsys converts it to SQLite. */
 #include <math.h>
 #include <stdlib.h>
 

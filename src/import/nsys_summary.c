@@ -9,7 +9,7 @@
 
 #define SUMMARY_BYTES_MAX (256u << 20)
 
-/* Returns the column of the total time. Its heading contains the unit: `nsys stats --timeunit` selects it. */
+/* The heading contains the unit, which `nsys stats --timeunit` selects. -1: no such column. */
 static int time_column(const struct csv *c, double *to_ns) {
     static const struct {
         const char *head;

@@ -10,7 +10,7 @@
 
 extern const struct import_format nsys_summary_format;
 
-/* Calls `row` for each kernel; *bad_rows counts unreadable rows. */
+/* Calls `row` for each kernel. Adds unreadable rows to *bad_rows. */
 int nsys_summary_read_text(char *text, size_t len, const char *name, import_sum_fn *row, void *ctx,
                            uint64_t *bad_rows, struct err *err);
 

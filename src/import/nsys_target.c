@@ -1,4 +1,4 @@
-/* GPU properties in an nsys export, and the counters sampled on the GPUs. */
+/* GPU properties, and the counters sampled on the GPUs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ void nsys_read_gpus(struct nsys *n) {
     nsys_end(n, &r);
 }
 
-/* ---- GPU_METRICS: one row per value; rows of a GPU with equal time become one sample */
+/* ---- GPU_METRICS: one row per value */
 
 struct metric {
     uint64_t type, id;
@@ -129,7 +129,7 @@ struct sample_series {
     struct strbuf names;
     struct trace_sample s;
     size_t count;
-    uint64_t type, before_ns; /* before_ns: time of the previous sample, which is the start of the interval */
+    uint64_t type, before_ns; /* before_ns: start of the interval */
 };
 struct sampling {
     struct nsys *n;
@@ -152,13 +152,13 @@ static void flush_sample(struct nsys *n, struct sample_series *g) {
 
 #define MAX_SERIES 1024 /* largest number of metric types */
 
-/* Returns the series of a metric type; adds it if it is new. NULL: too many. */
+/* NULL: too many series */
 static struct sample_series *series_of(struct sampling *g, uint64_t type) {
     for (size_t i = 0; i < g->series.n; i++)
         if (g->series.v[i].type == type) return &g->series.v[i];
     if (g->series.n == MAX_SERIES) return NULL;
     struct sample_series one = { .names = STRBUF_INIT, .type = type };
-    one.s.device = (uint32_t)(type & 0xff); /* the low byte of a type is the GPU index */
+    one.s.device = (uint32_t)(type & 0xff); /* GPU index */
     vec_push(&g->series, one);
     return &g->series.v[g->series.n - 1];
 }

@@ -12,10 +12,10 @@
 #include "base/util.h"
 #include "trace/writer.h"
 
-#define FLUSH_BYTES (16u << 20) /* a quarter of the writer's default memory */
+#define FLUSH_BYTES (16u << 20) /* quarter of the writer's default memory */
 #define FLUSH_WAIT_MS 60000
 #define THREADS_MAX (1u << 20)
-#define THREAD_GENERATED 0x40000000u /* above any Linux tid (at most 2^22) */
+#define THREAD_GENERATED 0x40000000u /* Linux tids are below 2^22 */
 
 static const char *event_name(unsigned event) {
     static const char *const names[] = {
@@ -60,8 +60,8 @@ void sink_free(struct sink *s) {
 
 /* ---- Records */
 
-/* Writes records. The writer drops records when its memory is full; importers can wait, so the writer is
- * flushed before that. */
+/* The writer drops records when its memory is full. Importers can wait, so they flush the writer before
+ * that. */
 static void write_records(struct sink *s, enum trace_kind kind, const void *records, size_t n,
                           size_t record_bytes) {
     if (!s->writer || !n) return;
@@ -72,7 +72,7 @@ static void write_records(struct sink *s, enum trace_kind kind, const void *reco
     s->unflushed_bytes = 0;
 }
 
-/* Records without an end, such as power samples and tokens, do not extend the bounds of the trace. */
+/* Records without an end, such as power samples and tokens, do not extend the bounds. */
 static void extend_bounds(struct sink *s, enum trace_kind kind, const void *record) {
     const struct trace_field *f = trace_schema(kind)->fields;
     if (f[0].type != TRACE_FIELD_TIME || f[1].type != TRACE_FIELD_AFTER) return;
@@ -172,7 +172,7 @@ static void grow_threads(struct sink *s) {
 }
 
 static bool number_taken(const struct sink *s, uint32_t number) {
-    if (s->thread_count > 4096) return true; /* there are too many threads to search: use generated numbers */
+    if (s->thread_count > 4096) return true; /* searching would take too long */
     for (size_t i = 0; i < s->thread_slots; i++)
         if (s->threads[i].used && s->threads[i].number == number) return true;
     return false;
@@ -183,8 +183,7 @@ uint32_t sink_thread_number(struct sink *s, uint64_t pid, uint64_t tid) {
         return s->last_thread.number;
     struct sink_thread *t = find_thread(s->threads, s->thread_slots, pid, tid);
     if (!t->used) {
-        if (s->thread_count >= THREADS_MAX)
-            /* protection against malicious files: the remaining threads share a number */
+        if (s->thread_count >= THREADS_MAX) /* malicious files: remaining threads share one number */
             return THREAD_GENERATED - 1;
         bool own = tid < THREAD_GENERATED - 1 && !number_taken(s, (uint32_t)tid);
         uint32_t number = own ? (uint32_t)tid : THREAD_GENERATED + (uint32_t)s->thread_count;

@@ -1,5 +1,5 @@
-/* Output of importers: writes records in batches to a trace, assigns numbers to texts and threads, and counts
- * events and problems. Loses no records when memory is full: it waits for the writer.
+/* Output of importers: writes records in batches to a trace, numbers texts and threads, and counts events and
+ * problems. Loses no records: it waits for the writer.
  *     struct sink s;
  *     sink_init(&s, writer);                       -- writer NULL: counts only (fuzzing, checks)
  *     sink_kernel(&s, &k);
@@ -18,7 +18,7 @@
 
 struct trace_writer;
 
-/* Event types of the sources; counted in meta "import.events.NAME". */
+/* Counted in meta "import.events.NAME". */
 #define SINK_EVENTS(X)                            \
     X(KERNEL, "kernel")                           \
     X(MEMCPY, "memcpy")                           \
@@ -45,7 +45,7 @@ enum sink_event {
         SINK_EVENT_END
 };
 
-/* Problems of events and files; counted in meta "import.problem.NAME". */
+/* Counted in meta "import.problem.NAME". */
 #define SINK_PROBLEMS(X)                                                                                \
     X(TRUNCATED, "truncated", "the file ends early")                                                    \
     X(DAMAGED, "damaged_compression", "damaged data, the rest of the file or table is missing")         \
@@ -81,7 +81,7 @@ const char *sink_problem_words(const char *name); /* NULL: no such problem */
 struct sink {
     struct trace_writer *writer;
     uint64_t events[SINK_EVENT_END], problems[SINK_PROBLEM_END];
-    /* first start and last end of all records that have both; first_ns is UINT64_MAX if there are none */
+    /* First start and last end of the records that have both; first_ns UINT64_MAX: none. */
     uint64_t first_ns, last_ns;
     struct text_cache texts;
     uint64_t unflushed_bytes;
@@ -95,7 +95,7 @@ struct sink {
     size_t thread_slots, thread_count;
     struct sink_thread last_thread;
 
-    /* batches of records that were not passed to the writer yet, per kind */
+    /* pending records, per kind */
 #define X(ID, name, number) struct trace_##name name[SINK_BATCH];
     TRACE_EVENTS(X)
 #undef X
@@ -104,7 +104,7 @@ struct sink {
 
 void sink_init(struct sink *s, struct trace_writer *writer);
 void sink_free(struct sink *s);
-/* Writes pending records and the counts. */
+/* Writes the pending records and the counts. */
 int sink_finish(struct sink *s, const char *source, struct err *err);
 
 /* Declares sink_kernel(s, &kernel) and so on. */
@@ -113,18 +113,18 @@ TRACE_EVENTS(X)
 #undef X
 void sink_meta(struct sink *s, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Returns the 16 values of a sample as an array. */
+/* The 16 values of a sample. */
 static inline double *sink_values(struct trace_sample *s) {
     return (double *)(void *)((char *)s + offsetof(struct trace_sample, v0));
 }
 
-/* Converts ids and sizes of other tools to 32 bits; 0 (unknown) if they do not fit. */
+/* 0 (unknown) if the value does not fit. */
 static inline uint32_t sink_u32(uint64_t v) { return v < UINT32_MAX ? (uint32_t)v : 0; }
 
-/* Returns the id of a text; 0: it is empty, or the text table is full. Invalid UTF-8 is repaired. */
+/* Returns the id of a text. 0: the text is empty, or the table is full. Repairs invalid UTF-8. */
 uint32_t sink_text(struct sink *s, const char *text, size_t len);
 
-/* Returns the number of a thread: its tid if that is unused and fits, otherwise a generated number. */
+/* Returns the tid if it is unused and fits, otherwise a generated number. */
 uint32_t sink_thread_number(struct sink *s, uint64_t pid, uint64_t tid);
 
 #endif

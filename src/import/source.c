@@ -18,17 +18,17 @@ struct source {
     int fd;
     bool gzip;
     const char *problem;
-    char head[2]; /* bytes read for format detection, returned by the first read */
+    char head[2]; /* bytes read for format detection */
     size_t head_n, head_at;
 
-    /* gzip: ring of decompressed blocks between the decompression thread and the reader */
+    /* gzip: ring of decompressed blocks */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     char *blocks[BLOCKS];
     size_t sizes[BLOCKS];
-    uint64_t made, used; /* numbers of blocks that were filled and consumed */
-    size_t used_bytes;   /* bytes consumed of the current block */
+    uint64_t made, used; /* blocks filled and consumed */
+    size_t used_bytes;   /* of the current block */
     bool done, stop;
     const char *thread_problem;
 };
@@ -47,7 +47,7 @@ static size_t read_some(struct source *s, char *buf, size_t cap) {
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Waits for a free block; NULL: the reader has closed the source. */
+/* Waits for a free block. NULL: the source is being closed. */
 static char *take_free(struct source *s) {
     pthread_mutex_lock(&s->lock);
     while (s->made - s->used == BLOCKS && !s->stop) pthread_cond_wait(&s->changed, &s->lock);
@@ -63,7 +63,7 @@ static void give_full(struct source *s, size_t n) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Decompresses until the block is full. Returns false at the end of the data, and sets *problem if it is
+/* Decompresses until the block is full. Returns false at the end of the data; sets *problem if the data is
  * damaged. A file may have several gzip members. */
 static bool fill_block(struct source *s, z_stream *z, char *in, const char **problem) {
     while (z->avail_out) {
@@ -79,8 +79,7 @@ static bool fill_block(struct source *s, z_stream *z, char *in, const char **pro
         if (rc == Z_STREAM_END) {
             inflateReset(z); /* also resets total_in */
         } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
-            if (z->total_in > 2 || z->total_out)
-                /* other bytes after the last member are padding and are ignored */
+            if (z->total_in > 2 || z->total_out) /* padding after the last member is ignored */
                 *problem = "the gzip data is damaged";
             return false;
         }

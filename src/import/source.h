@@ -1,5 +1,4 @@
-/* Reads the bytes of a file; gzip files are decompressed in a separate thread. Uses a small fixed amount of
- * memory: a few blocks.
+/* Reads the bytes of a file. A separate thread decompresses gzip files. Uses a few blocks of memory.
  *     struct source *s = source_open(path, &err);
  *     while ((n = source_read(s, buf, cap)) > 0) ...
  *     if (source_problem(s)) ...                       -- truncated or damaged; data before it is valid
@@ -16,9 +15,9 @@
 struct source;
 struct source *source_open(const char *path, struct err *err);
 void source_close(struct source *s);
-/* Returns 0 at the end or on a read error. Has the type json_fill_fn. */
+/* A json_fill_fn. Returns 0 at the end or on a read error. */
 size_t source_read(void *source, char *buf, size_t cap);
-/* returns NULL, or a problem such as "the gzip data ends early" */
+/* NULL, or "the gzip data ends early" */
 const char *source_problem(const struct source *s);
 bool source_is_gzip(const struct source *s);
 

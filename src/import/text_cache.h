@@ -1,5 +1,5 @@
-/* Cache from text to number, so that a repeated name only costs a hash lookup. Limited size: when it is full,
- * all entries are dropped.
+/* Cache from text to number, so that a repeated name costs only a hash lookup. When it is full, all entries
+ * are dropped.
  *     struct text_cache c = { 0 };
  *     uint32_t *slot = text_cache_slot(&c, text, len, &known);
  *     if (!known) *slot = number_of(text);
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define TEXT_CACHE_SLOTS_FIRST (1u << 11)
-#define TEXT_CACHE_SLOTS (1u << 17)       /* maximum number of slots; at most half of them are used */
+#define TEXT_CACHE_SLOTS (1u << 17)       /* at most half are used */
 #define TEXT_CACHE_TEXT_BYTES (24u << 20) /* maximum size of all texts */
 
 struct text_cache {
