@@ -15,7 +15,7 @@
 #include <zstd.h>
 
 #include "engine/cuda/cuda.h"
-#include "gen/version.h" /* written by the Makefile: INFERPROF_VERSION, INFERPROF_COMMIT, INFERPROF_CUDA */
+#include "gen/version.h" /* written by the Makefile */
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__
@@ -34,8 +34,7 @@ const char *build_commit(void) { return INFERPROF_COMMIT; }
 #define JPEG_NAME "libjpeg " VERSION_TEXT(JPEG_LIB_VERSION)
 #endif
 
-/* Lists the versions of the loaded libraries. libjpeg does not report one, so its version at build time is
- * listed. */
+/* Versions of the loaded libraries. libjpeg does not report one, so its version at build time is used. */
 static void add_libraries(struct strbuf *out) {
     char pcre2[64] = "";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre2);

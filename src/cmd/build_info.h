@@ -1,4 +1,4 @@
-/* Version and build information of this binary. */
+/* Version of this binary. */
 #ifndef CMD_BUILD_INFO_H
 #define CMD_BUILD_INFO_H
 
@@ -6,9 +6,9 @@
 #include "session/env.h"
 
 const char *build_version(void); /* "0.1.0" */
-/* Returns the short hash, with "-dirty" if files are modified; "unknown" outside a checkout. */
+/* Short hash, with "-dirty" if files were modified; "unknown" outside a checkout. */
 const char *build_commit(void);
 void build_info_text(struct strbuf *out); /* for --version */
-void build_info_env(struct env *e);       /* adds the same information to env.json */
+void build_info_env(struct env *e);       /* for env.json */
 
 #endif

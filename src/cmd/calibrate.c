@@ -1,5 +1,5 @@
-/* `inferprof calibrate`: measures the peak performance of this CPU, for `profile`, and the read bandwidth of
- * GPUs, for reports. Caches stable results. */
+/* `inferprof calibrate`: measures the peaks of this CPU, for `profile`, and the read bandwidth of GPUs, for
+ * reports. Caches stable results. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void cpu_json(struct jsonw *j, const struct cpu_peak *p) {
     jsonw_knum(j, "cpu_share", p->cached ? (double)NAN : p->cpu_share);
 }
 
-/* Returns the measured bandwidth as a share of the datasheet value; NaN if the GPU is not in the table. */
+/* NaN: the GPU is not in the table */
 static double of_datasheet(const struct gpu_peak *p) {
     struct err ignored;
     const struct llm_gpu *g = llm_gpu_find(p->name, &ignored);

@@ -1,4 +1,4 @@
-/* A subcommand is one row: its name, options, help and function. main.c lists the rows; dispatch, --help and
+/* A subcommand is one row: name, options, help and function. main.c lists the rows; dispatch, --help and
  * shell completion use them. Only code in cmd/ prints errors. */
 #ifndef CMD_COMMAND_H
 #define CMD_COMMAND_H
@@ -21,40 +21,40 @@ enum complete {
 };
 
 struct command {
-    /* name of the command; a name of two words, such as "trace info", belongs to a family */
+    /* Two words for a family: "trace info". */
     const char *name;
     const char *args;    /* "FILE..."; "" for none */
-    const char *summary; /* one line, lower case, no full stop */
-    const char *details; /* paragraphs after the usage line; NULL: none */
+    const char *summary; /* lower case, no full stop */
+    const char *details; /* after the usage; NULL: none */
     const struct opt *opts;
     size_t nopts;
-    const void *defaults;   /* initial option struct; NULL: all zero */
+    const void *defaults;   /* option struct; NULL: zeros */
     size_t opts_bytes;      /* sizeof the option struct */
     int min_args, max_args; /* operands; max -1: any number */
-    bool runs_program;      /* the first operand is a program; the rest are its arguments */
-    bool keeps_marker;      /* "--" is passed on as an operand, because it separates two lists */
+    bool runs_program;      /* operands: a program, its arguments */
+    bool keeps_marker;      /* "--" is an operand too */
     enum complete complete;
-    /* argv contains only the operands; returns an exit status */
+    /* argv: the operands. Returns an exit status. */
     int (*run)(const void *opts, int argc, char **argv);
 };
 
 extern const struct command *const commands[]; /* defined in main.c */
 extern const size_t commands_n;
 
-/* Finds the command, parses its options, runs it and checks stdout. */
+/* Runs the command of argv. Returns the exit status. */
 int command_main(int argc, char **argv);
 const struct command *command_find(const char *name); /* NULL: not found */
-const struct opt *command_global_options(size_t *n);  /* options that every command accepts, like --help */
+const struct opt *command_global_options(size_t *n);  /* options of every command */
 int command_usage(const char *fmt, ...)
     __attribute__((format(printf, 1, 2))); /* prints the message; returns EXIT_MISUSED */
 int command_fail(const struct err *err);   /* prints the error; returns EXIT_FAILED */
 struct view;                               /* of report/view.h */
-/* Writes the summary of a run. Its width and colours depend on the terminal at fd. */
+/* Writes the summary of a run for the terminal at fd. */
 void command_screen(const struct view *v, int fd, struct strbuf *out);
-size_t command_width(int fd);    /* width of the terminal at fd, limited to 40..160; 100: not a terminal */
-size_t command_line_width(void); /* width of stdout if it is a terminal; otherwise 0: no limit */
-void command_hint(struct err *err, const char *remedy); /* appends "; " and the remedy to the message */
-/* Prints an error: the folder contains no traces. Returns EXIT_FAILED. */
+size_t command_width(int fd);                           /* 40 to 160; 100: not a terminal */
+size_t command_line_width(void);                        /* 0: stdout is not a terminal */
+void command_hint(struct err *err, const char *remedy); /* appends "; " and the remedy */
+/* Prints that the folder contains no traces. Returns EXIT_FAILED. */
 int command_no_traces(const char *folder);
 
 #endif

@@ -21,7 +21,7 @@ struct compare_opts {
     double fail_above;
 };
 
-/* Loads a run's metrics from its metrics.json, or computes them from its traces. */
+/* Loads metrics.json, or computes the metrics from the traces. */
 static struct saved_metrics *open_run(const char *operand, struct err *err) {
     char *path = file_join(operand, "metrics.json");
     struct saved_metrics *m = NULL;
@@ -112,12 +112,12 @@ static int print_comparison(const struct side *a, const struct side *b, const st
     return status;
 }
 
-/* Index ranges of the operands of A and B */
+/* operands of A and B */
 struct split {
     size_t a_from, a_n, b_from, b_n;
 };
 
-/* With --runs, "--" separates A from B. Without it, "--" is ignored: "-- A B" means "A B". */
+/* With --runs, "--" separates A from B. Otherwise "--" is ignored: "-- A B" means "A B". */
 static bool split_operands(bool runs, size_t n, char **v, struct split *s) {
     size_t marker = 0;
     while (marker < n && strcmp(v[marker], "--") != 0) marker++;

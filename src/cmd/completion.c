@@ -12,7 +12,7 @@
 static const char *const global_words = "--help --quiet --verbose";
 static const char *const groups[] = { "model", "dataset", "engine", "profiling", "hardware", "output", NULL };
 
-/* Names of option values that are paths. */
+/* option values that are paths */
 #define FILE_ARGS "FILE|PATH"
 #define FOLDER_ARGS "DIR|RUN_DIR|RUN"
 
@@ -33,7 +33,7 @@ static const char *bash_operands(enum complete kind) {
     return ":";
 }
 
-/* Adds the first words of all commands, or the second words of a family, without duplicates. */
+/* First words of all commands or, for a family, the second words. Without duplicates. */
 static void add_names(struct strbuf *out, const char *family) {
     char last[64] = "";
     size_t skip = family ? strlen(family) + 1 : 0;
@@ -51,7 +51,7 @@ static void add_choices(struct strbuf *out, const char *choices) {
     for (const char *p = choices; *p; p++) strbuf_addch(out, *p == '|' ? ' ' : *p);
 }
 
-/* Completes an option's value: its choices, a file or folder, or nothing. */
+/* Values of options: choices, files, folders or nothing. */
 static void bash_case_values(struct strbuf *out, const struct command *c) {
     for (size_t i = 0; i < c->nopts; i++) {
         const struct opt *o = &c->opts[i];
@@ -73,8 +73,8 @@ static void bash_case_values(struct strbuf *out, const struct command *c) {
 
 static void add_word(void *ctx, const char *word) { strbuf_addf(ctx, "%s ", word); }
 
-/* bash splits words at '=': "model", "=", "emb". The value is completed with the choices of a group or key,
- * with true and false, or with files. */
+/* bash splits words at '=': "model", "=", "emb". A value is one of the choices of a group or key, true or
+ * false, or a file. */
 static void bash_settings(struct strbuf *out) {
     struct conf_store store = { 0 };
     struct strbuf words = STRBUF_INIT;
@@ -146,7 +146,7 @@ static void bash_script(struct strbuf *out) {
     strbuf_addstr(out, "    esac\n}\ncomplete -F _inferprof inferprof\n");
 }
 
-/* Quotes text for zsh: ' ends a string; [ ] : are special for _arguments. */
+/* For zsh: ' ends a string, and [ ] : are special for _arguments. */
 static void zsh_text(struct strbuf *out, const char *text) {
     for (; *text; text++) {
         if (strchr("[]:\\", *text)) strbuf_addch(out, '\\');
@@ -157,8 +157,8 @@ static void zsh_text(struct strbuf *out, const char *text) {
     }
 }
 
-/* Writes the names of an option for _arguments, up to the quote that opens the rest:
- * '(-o --output)'{-o+,--output=}'. The short and long form exclude each other, except for list options. */
+/* Writes the names of an option and opens the quote of the rest: '(-o --output)'{-o+,--output=}'. The short
+ * and long form exclude each other, except for list options. */
 static void zsh_names(struct strbuf *out, const struct opt *o) {
     const char *value = o->type == OPT_FLAG ? "" : "=", *joined = o->type == OPT_FLAG ? "" : "+";
     if (o->letter && o->type == OPT_LIST)
@@ -231,7 +231,7 @@ static void zsh_script(struct strbuf *out) {
     strbuf_addstr(out, "compdef _inferprof inferprof\n");
 }
 
-/* Quotes text for fish: inside '...' only ' and the backslash are special. */
+/* For fish: inside '...' only ' and the backslash are special. */
 static void fish_text(struct strbuf *out, const char *text) {
     for (; *text; text++) {
         if (strchr("'\\", *text)) strbuf_addch(out, '\\');
@@ -239,7 +239,7 @@ static void fish_text(struct strbuf *out, const char *text) {
     }
 }
 
-/* Writes the condition under which a line applies: the command line starts with this command. */
+/* The line applies if the command line starts with this command. */
 static void fish_condition(struct strbuf *out, const char *command) {
     strbuf_addf(out, "complete -c inferprof -n '__inferprof_is %s'", command);
 }

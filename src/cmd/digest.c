@@ -1,4 +1,4 @@
-/* `inferprof digest DIR|TRACE...`: writes one small summary per rank, on the machine that has the traces. */
+/* `inferprof digest DIR|TRACE...`: writes a small summary per rank, on the machine that has the traces. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct digest_opts {
     bool whole_trace;
 };
 
-/* Parses I/N, where I starts at 0: "2/8" is the third of eight parts. */
+/* Parses I/N with I from 0: "2/8" is the third of eight parts. */
 static bool parse_part(const char *text, struct rank_filter *out) {
     char *end, *last;
     unsigned long part = strtoul(text, &end, 10);
@@ -44,7 +44,7 @@ static void take_share(const struct digest_opts *o, struct rank_filter *out) {
     out->parts = parts;
 }
 
-/* Returns the folder `digest` in a run folder; for a single trace, the folder of the trace. */
+/* `digest` in a run folder, or the folder of a single trace. */
 static char *default_folder(const char *operand) {
     if (file_is_dir(operand)) return file_join(operand, RANK_DIGEST_FOLDER);
     const char *name = file_basename(operand);

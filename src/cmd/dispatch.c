@@ -1,4 +1,4 @@
-/* Finds the command for argv, parses its options, runs it and returns the exit status. */
+/* Finds and runs the command of argv. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -63,7 +63,7 @@ size_t command_width(int fd) {
     return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? MIN(MAX((size_t)w.ws_col, 40), 160) : 100;
 }
 
-/* Returns true if text on fd appears next to the messages on stderr: in one terminal or one file. */
+/* fd and stderr are the same terminal or file. */
 static bool is_with_stderr(int fd) {
     struct stat a, b;
     return fstat(fd, &a) == 0 && fstat(STDERR_FILENO, &b) == 0 && a.st_dev == b.st_dev &&
@@ -95,7 +95,7 @@ const struct command *command_find(const char *name) {
     return NULL;
 }
 
-/* Returns true for the first word of a command of two words, such as "trace". */
+/* First word of a two-word command, such as "trace". */
 static bool is_family(const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i < commands_n; i++)
@@ -104,7 +104,7 @@ static bool is_family(const char *word) {
 }
 
 static int unknown_command(const char *name) {
-    char first_words[64][32]; /* so that "trac" suggests "trace", the first word of several commands */
+    char first_words[64][32]; /* "trac" suggests "trace" */
     struct suggest near;
     suggest_start(&near, name);
     for (size_t i = 0; i < commands_n; i++) suggest_try(&near, commands[i]->name);
@@ -117,7 +117,7 @@ static int unknown_command(const char *name) {
     return command_usage("unknown command '%s'; see 'inferprof --help' for the list", name);
 }
 
-/* Command names have one word, or two in a family. *used: number of words of argv in the name. */
+/* Names have one or two words. *used: number of words. */
 static const struct command *pick(int argc, char **argv, int *used) {
     char two[128];
     const struct command *c = NULL;
@@ -129,14 +129,14 @@ static const struct command *pick(int argc, char **argv, int *used) {
     return c;
 }
 
-/* Returns true if the reader of standard output has closed the pipe, as `| head` does. */
+/* The reader of standard output has closed the pipe, as `| head` does. */
 static bool reader_is_gone(void) {
     struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
     return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
-/* Returns `status`, or EXIT_FAILED if the command succeeded but output was lost, for example because the
- * disk is full. Prints no message if the reader closed the pipe. */
+/* Returns `status`, or EXIT_FAILED if the command succeeded but output was lost, for example on a full disk.
+ * Prints no message if the reader closed the pipe. */
 static int close_stdout(int status) {
     bool failed = ferror(stdout);
     errno = 0;
@@ -186,7 +186,7 @@ static int run_command(const struct command *c, int argc, char **argv) {
     return status;
 }
 
-/* `inferprof [--help|--version]`: options without a command. */
+/* `inferprof [--help|--version]` */
 static int run_bare(int argc, char **argv) {
     struct global_opts global = { 0 };
     struct opt_list operands = { 0 };
@@ -208,8 +208,8 @@ static int run_bare(int argc, char **argv) {
     return status;
 }
 
-/* Returns the number of -q and -v words before the command, as in `inferprof -q report DIR`. Returns 0 if
- * there are other options before the command, or no command. */
+/* Number of -q and -v before the command, as in `inferprof -q report DIR`. 0 if there are other options
+ * before the command, or no command. */
 static int leading_options(int argc, char **argv, struct global_opts *g) {
     int n = 0;
     for (; n < argc && argv[n][0] == '-'; n++) {
@@ -251,9 +251,9 @@ static int dispatch(int argc, char **argv) {
     return run_command(c, argc - used, argv + used);
 }
 
-/* If a standard stream is closed, the next opened file gets its descriptor, and output goes into that
- * file. To prevent this, /dev/null is opened read-only in place of each closed stream. Writing to the stream
- * then still fails, and the failure is reported. */
+/* If a standard stream is closed, the next file that is opened gets its descriptor, and output would go into
+ * that file. Therefore /dev/null is opened in its place. It is opened read-only, so that writing still fails
+ * and the failure is reported. */
 static void occupy_standard_streams(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) {}
@@ -262,6 +262,6 @@ static void occupy_standard_streams(void) {
 
 int command_main(int argc, char **argv) {
     occupy_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe ends the command with status 1, after it has cleaned up */
+    signal(SIGPIPE, SIG_IGN); /* writes fail instead; commands clean up */
     return close_stdout(dispatch(argc - 1, argv + 1));
 }

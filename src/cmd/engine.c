@@ -63,11 +63,11 @@ static const char *unit_of(const char *what) {
     return strcmp(what, "weights") == 0 ? "bytes" : strcmp(what, "tokens") == 0 ? "tokens" : NULL;
 }
 
-/* Shows one progress line at a time; a new kind of work starts a new line. */
+/* Shows one progress line per kind of work. */
 static void show_progress(void *context, const char *what, uint64_t done, uint64_t total) {
     static const char *current;
     (void)context;
-    /* the generated text on the terminal already shows the progress */
+    /* The generated text already shows the progress. */
     if (strcmp(what, "tokens") == 0 && isatty(STDOUT_FILENO)) {
         if (current) progress_finish();
         current = NULL;

@@ -42,10 +42,10 @@ static int copy_to_stdout(const char *path, struct err *err) {
     if (!f) return err_set(err, "%s: %s", path, strerror(errno));
     while ((n = fread(buf, 1, sizeof buf, f)) > 0 && fwrite(buf, 1, n, stdout) == n) {}
     fclose(f);
-    return 0; /* errors of stdout are reported when the command ends */
+    return 0; /* close_stdout() reports errors */
 }
 
-/* Writes a temporary file and copies it to stdout, because export_write() needs a file. */
+/* export_write() needs a file, which is copied to stdout. */
 static int export_to_stdout(struct export_job *x, const char *format, struct err *err) {
     char *dir;
     int scratch, file_scratch;

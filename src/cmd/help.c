@@ -9,7 +9,7 @@
 #include "cmd/build_info.h"
 
 #define SUMMARY_COLUMN 19
-#define MAX_WIDTH 100 /* longer lines are hard to read */
+#define MAX_WIDTH 100 /* longer lines are unreadable */
 
 static size_t help_width(void) { return MIN(command_width(STDOUT_FILENO), MAX_WIDTH); }
 

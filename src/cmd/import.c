@@ -44,18 +44,18 @@ struct input {
 struct session {
     const struct import_opts *o;
     uint64_t top;
-    char *dir; /* the run folder; NULL until the first timeline */
+    char *dir; /* run folder; NULL: none yet */
     bool made_dir;
     struct ncu ncu;
     struct sums sums; /* totals of Nsight Systems summaries */
     size_t ncu_files, summaries, timelines;
     struct strlist problems; /* problems for the report */
-    char *sources;           /* names of the inputs, for the title */
-    struct strbuf command;   /* command line to repeat the import */
+    char *sources;           /* inputs, for the title */
+    struct strbuf command;   /* repeats the import */
 };
 
-/* Copies the file name without leading dots, up to its first dot: ".trace.json.gz" gives "trace". If
- * nothing is left, the result is "import". */
+/* File name without leading dots, up to its first dot: ".trace.json.gz" gives "trace". "import" if nothing is
+ * left. */
 static void stem_of(const char *path, char *stem, size_t cap) {
     const char *name = file_basename(path);
     name += strspn(name, ".");
@@ -69,8 +69,7 @@ static char *run_name(const char *path) {
     return xasprintf("%s-%s", clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
 }
 
-/* Returns true if the folder contains traces. Traces of two imports in one folder would be read as ranks
- * of one job. */
+/* Traces of two imports in one folder would be read as ranks of one job. */
 static bool holds_traces(const char *dir) {
     struct strlist found = { 0 };
     bool any = file_is_dir(dir) && trace_files_add(&found, dir);
@@ -92,7 +91,7 @@ static int make_folder(struct session *s, const char *path, struct err *err) {
     return rc;
 }
 
-/* Returns trace/<stem>.ipt, numbered if two files have the same stem. */
+/* trace/<stem>.ipt, with a number if it exists */
 static char *trace_path(const struct session *s, const char *path) {
     char stem[128];
     stem_of(path, stem, sizeof stem);
@@ -104,7 +103,7 @@ static char *trace_path(const struct session *s, const char *path) {
     }
 }
 
-/* Returns true for problems of the whole file, which are not counted. */
+/* Problems of the whole file are not counted. */
 static bool is_of_file(unsigned problem) {
     return problem == SINK_PROBLEM_TRUNCATED || problem == SINK_PROBLEM_DAMAGED;
 }
@@ -115,7 +114,7 @@ static uint64_t count_events(const struct import_result *r) {
     return n;
 }
 
-/* A file without events is empty, unless it is damaged. */
+/* Fails if a damage is the reason for the lack of events. */
 static int check_content(const char *path, const struct import_result *r, struct err *err) {
     if (count_events(r)) return 0;
     for (unsigned i = 0; i < SINK_PROBLEM_END; i++)
@@ -164,7 +163,7 @@ static void show_progress(uint64_t done, uint64_t all) {
     progress_update(done);
 }
 
-/* Removes the folders after the first file could not be read. rmdir() keeps folders that are not empty. */
+/* Removes the folders if the first file could not be read. rmdir() keeps folders that are not empty. */
 static void drop_empty_folder(struct session *s) {
     char *traces = file_join(s->dir, "trace");
     if (rmdir(traces) == 0 && s->made_dir) rmdir(s->dir);
@@ -209,7 +208,7 @@ static int read_summary(struct session *s, const char *path, const struct import
     return rc;
 }
 
-/* Summaries have no timestamps: they are printed and not converted to a trace. */
+/* Summaries have no timestamps, so they are printed and not converted. */
 static void print_summaries(struct session *s) {
     struct strbuf out = STRBUF_INIT;
     struct stats_view v = {
@@ -239,7 +238,7 @@ static int import_one(struct session *s, const struct input *in, struct err *err
     return ncu_read(&s->ncu, path, err);
 }
 
-/* Returns an error message if an option has no effect for these inputs; NULL: the options are valid. */
+/* Error message for an option that has no effect on these inputs; NULL: none. */
 static const char *misused(const struct import_opts *o, const struct input *in, size_t n) {
     size_t timelines = 0, counters = 0, sums = 0;
     for (size_t i = 0; i < n; i++) {
@@ -248,7 +247,7 @@ static const char *misused(const struct import_opts *o, const struct input *in, 
         counters += f == &ncu_format;
         sums += f && f->read_sums && f != &ncu_format;
     }
-    if (timelines + counters + sums == 0) return NULL; /* no file is readable; an error is reported later */
+    if (timelines + counters + sums == 0) return NULL; /* an error is reported later */
     if (o->json && timelines)
         return "--json is for tables without timestamps (Nsight Compute, summaries); for a timeline use "
                "'inferprof stats --json' or metrics.json of its run folder";
@@ -274,7 +273,7 @@ static void print_ncu(const struct session *s) {
     free(classes.v);
 }
 
-/* Writes the report of the run again, now with the data of ncu.json. */
+/* Writes the report again, with ncu.json. */
 static int renew_report(const char *dir, struct err *err) {
     struct loaded_run r;
     struct strbuf note = STRBUF_INIT;
@@ -302,7 +301,7 @@ static int write_ncu(struct session *s, struct err *err) {
     return rc;
 }
 
-/* Writes the same files and summary as for other runs. */
+/* Same files and summary as for other runs. */
 static int write_report(struct session *s, struct err *err) {
     struct env env = { 0 };
     char *title = xasprintf("Imported: %s", s->sources);

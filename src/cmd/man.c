@@ -15,7 +15,7 @@ struct man_opts {
     const char *output;
 };
 
-/* Contents that are not in the option tables: exit statuses, files and environment variables. */
+/* Contents that are not in the option tables. */
 enum man_section { MAN_EXIT, MAN_FILES, MAN_ENVIRONMENT };
 
 struct man_item {
@@ -24,7 +24,7 @@ struct man_item {
     const char *term, *text;
 };
 
-/* Items of a section are printed in this order. */
+/* Printed in this order. */
 static const struct man_item man_items[] = {
     { MAN_EXIT, "run", "status of PROGRAM", "PROGRAM has exited; 128 + N if signal N ended it." },
     { MAN_EXIT, "*", "0", "Success." },
@@ -90,7 +90,7 @@ static const struct man_item man_items[] = {
 
 /* ---- roff text */
 
-/* Escapes characters that are special in roff. Text in backticks becomes bold. */
+/* Escapes special characters. Text in backticks becomes bold. */
 static void roff_text(struct strbuf *out, const char *text) {
     bool bold = false, line_start = true;
     for (; *text; text++) {
@@ -127,7 +127,7 @@ static void roff_item(struct strbuf *out, char font, const char *term, const cha
     strbuf_addch(out, '\n');
 }
 
-/* Writes the `details` of a command: lines are joined into paragraphs, indented lines are examples. */
+/* Lines are joined into paragraphs. Indented lines are examples. */
 static void roff_details(struct strbuf *out, const char *text) {
     bool example = false;
     while (*text) {
@@ -147,7 +147,7 @@ static void roff_details(struct strbuf *out, const char *text) {
 
 /* ---- pages */
 
-/* Returns "inferprof-trace-info" for "trace info"; the caller frees it. */
+/* "inferprof-trace-info" for "trace info"; caller frees */
 static char *man_page_name(const struct command *c) {
     char *name = c ? xasprintf("inferprof-%s", c->name) : xasprintf("inferprof");
     for (char *p = name; *p; p++)
@@ -204,7 +204,7 @@ static void add_items_of_all_sections(struct strbuf *out, const struct command *
     add_items(out, MAN_ENVIRONMENT, "ENVIRONMENT", c);
 }
 
-/* Lists inferprof(1), then the other commands of the family ("trace cut" for "trace info"). */
+/* Lists inferprof(1) and the other commands of the family ("trace cut" for "trace info"). */
 static void add_see_also(struct strbuf *out, const struct command *c) {
     size_t family = strcspn(c->name, " ");
     strbuf_addstr(out, ".SH SEE ALSO\n.BR inferprof (1)");

@@ -40,7 +40,7 @@ static void print_share(const char *what, double ns, double all_ns) {
         printf(", %s %.1f%%", what, 100 * ns / all_ns);
 }
 
-/* Prints the shares of the time, summed over all ranks. */
+/* Shares of the time, summed over all ranks. */
 static void print_time(const struct rank_job *job) {
     char text[32];
     if (!(job->timeline_ns > 0)) return;
@@ -66,7 +66,7 @@ static void print_straggler(const struct rank_job *job) {
     if (s->evidence) printf("  %s\n", s->evidence);
 }
 
-/* Prints the ranks to look at first, and the ranks without complete data. */
+/* Slowest, median and fastest rank, then ranks without complete data. */
 static void print_ranks(const struct rank_job *job) {
     static const char *const places[][3] = { { "slowest" },
                                              { "slowest", "fastest" },

@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define MAX_LAUNCHES 400 /* maximum per stage; ncu replays each launch dozens of times */
+#define MAX_LAUNCHES 400 /* ncu replays each launch */
 
 static uint32_t occurrence_of(const struct analysis *a, size_t kernel) {
     return a->kernel_occurrence[kernel];
@@ -28,7 +28,7 @@ static struct ncu_plan *plan_of(struct ncu_plans *p, const char *stage) {
     return &p->v[p->n - 1];
 }
 
-/* Returns true if the occurrence belongs to the stage or to a stage nested in it. */
+/* Also true for stages nested in `stage`. */
 static bool in_stage(const struct analysis *a, uint32_t occurrence, const char *stage) {
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent)
         if (same_text(stage_name(a, a->occurrences[o].stage), stage)) return true;
@@ -46,8 +46,7 @@ static int by_time_spent(const void *x, const void *y) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Returns the kernel rows with their total time, in one stage if given, sorted by time. The caller frees
- * it. */
+/* Kernel rows sorted by their total time in `stage` (NULL: in the whole trace). Caller frees. */
 static struct ranked *rank(const struct analysis *a, const char *stage) {
     const struct timeline_kernels *k = &a->timeline->kernels;
     struct ranked *v = xcalloc(a->nkernels + 1, sizeof *v);
@@ -98,7 +97,7 @@ static void make_regex(const struct analysis *a, struct ncu_plan *p) {
     strbuf_addstr(&p->names, ")$");
 }
 
-/* ncu's syntax for push/pop ranges is "domain@name/"; start/end ranges have no slash. */
+/* ncu's syntax for push/pop ranges is "domain@name/". Start/end ranges have no slash. */
 static char *range_filter(const struct analysis *a, uint32_t range, const char *domain, const char *before) {
     static const char special[] = "@,[]/*+\\";
     const struct timeline_ranges *r = &a->timeline->ranges;
@@ -113,9 +112,8 @@ static char *range_filter(const struct analysis *a, uint32_t range, const char *
     return strbuf_detach(&out);
 }
 
-/* Engines that cannot use an NVTX domain prefix the text of a range with its kind ("inferprof:stage
- * prefill") in the default domain. The collector stores only the name, but ncu compares the whole text, and
- * an engine may have a domain under one tool and none under another. Therefore both forms are generated. */
+/* Engines without NVTX domains prefix the text of a range with its kind ("inferprof:stage prefill"). The
+ * collector stores only the name, but ncu compares the whole text. Therefore both forms are generated. */
 static void make_range(const struct analysis *a, uint32_t range, struct ncu_plan *p) {
     const char *domain = timeline_text(a->timeline, a->timeline->ranges.domain[range]);
     p->range = range_filter(a, range, domain, "");
@@ -124,8 +122,8 @@ static void make_range(const struct analysis *a, uint32_t range, struct ncu_plan
 
 /* ---- where in the run */
 
-struct passing { /* a launch that passes ncu's filters */
-    /* times of the launch call and of the kernel's start; the nodes of a graph share one call */
+struct passing { /* a launch that ncu's filters accept */
+    /* Start of the launch call, and of the kernel. The nodes of a graph share one call. */
     uint64_t at_ns, start_ns;
     uint32_t row, occurrence;
 };
@@ -142,8 +140,8 @@ static bool wanted_name(const struct analysis *a, const struct ncu_plan *p, uint
     return false;
 }
 
-/* Returns the middle occurrence of the stage with GPU work, which is usually complete and after the warm-up;
- * ANALYSIS_NONE: there is no such occurrence. */
+/* Middle occurrence of the stage with GPU work: it is usually complete and after the warm-up. ANALYSIS_NONE:
+ * there is none. */
 static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     size_t n = 0, i = 0;
     for (int counting = 1; counting >= 0; counting--)
@@ -158,7 +156,8 @@ static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     return ANALYSIS_NONE;
 }
 
-/* Returns true if the launch is in a range that ncu's filter cannot distinguish from the chosen range. */
+/* The launch is in a range with the same name and domain as the chosen one. ncu's filter cannot distinguish
+ * them. */
 static bool in_range(const struct analysis *a, uint32_t chosen, uint32_t occurrence) {
     const struct timeline_ranges *r = &a->timeline->ranges;
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent) {
@@ -175,8 +174,8 @@ static uint64_t launched_ns(const struct timeline *tl, size_t kernel) {
     return launch == TIMELINE_NONE ? tl->kernels.start_ns[kernel] : tl->launches.start_ns[launch];
 }
 
-/* Sets the number of launches to skip, up to the first launch inside the chosen occurrence (or the middle
- * of all launches), and the number to profile: until every kernel has occurred, at most MAX_LAUNCHES. */
+/* Skips the launches before the chosen occurrence (or the first half of all launches). Profiles launches
+ * until every kernel of the plan has occurred, at most MAX_LAUNCHES. */
 static void place(const struct analysis *a, const struct passing *v, size_t n, uint32_t chosen,
                   struct ncu_plan *p) {
     size_t first = chosen == ANALYSIS_NONE ? n / 2 : n, met = 0;

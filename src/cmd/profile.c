@@ -38,7 +38,7 @@ struct profile_opts {
     struct opt_list conf_dirs;
     struct tools_opts tools;
     struct batches_opts batches;
-    /* options that are other spellings of settings */
+    /* short for settings */
     const char *model_path, *input_dir, *repeats, *device;
     bool show_config, dry_run, trust;
 };
@@ -85,7 +85,7 @@ static const struct opt options[] = {
       "check the configuration and print the plan", NULL },
 };
 
-/* The state of one run, released in one place. */
+/* The state of one run. */
 struct job {
     struct conf *conf;
     struct profile_plan plan;
@@ -133,8 +133,8 @@ static int check_folders(const struct profile_opts *o, struct err *err) {
     return 0;
 }
 
-/* A stored configuration contains references to environment variables instead of secrets. Lists the
- * variables that are not set. */
+/* A stored configuration refers to environment variables instead of secrets. Adds the variables that are not
+ * set to the message. */
 static void name_missing_variables(const char *config, struct err *err) {
     struct strbuf yaml = STRBUF_INIT, missing = STRBUF_INIT;
     struct err ignored;
@@ -148,7 +148,7 @@ static void name_missing_variables(const char *config, struct err *err) {
     strbuf_free(&missing);
 }
 
-/* Adds model.path. A model of the hub becomes its folder in the local cache, and model.name is added. */
+/* Adds model.path. For a model of the hub, this is its folder in the local cache, and model.name is added. */
 static int add_model(const char *path, struct strlist *words, struct err *err) {
     char *folder = hub_is_id(path) ? hub_cache_find(path, err) : NULL;
     if (hub_is_id(path) && !folder) return -1;
@@ -158,8 +158,8 @@ static int add_model(const char *path, struct strlist *words, struct err *err) {
     return 0;
 }
 
-/* Collects the settings: first those of --model-path, --input-dir, --repeats and --device, then the words
- * of the command line. A word without '=' is the model, except ~key. */
+/* Settings of --model-path, --input-dir, --repeats and --device, then the words of the command line. A word
+ * without '=' is the model, except ~key. */
 static int settings_words(const struct profile_opts *o, int argc, char **argv, struct strlist *words,
                           struct err *err) {
     if (o->model_path && add_model(o->model_path, words, err) < 0) return -1;
@@ -214,8 +214,8 @@ static int show_config(struct conf *c) {
     return EXIT_DONE;
 }
 
-/* Returns the configuration as text for --rerun: references are resolved, paths are absolute, secrets are
- * references to environment variables. The caller frees it. */
+/* The configuration for --rerun: references are resolved, paths are absolute, secrets are references to
+ * environment variables. Caller frees. */
 static char *config_text(struct conf *c) {
     struct strbuf out = STRBUF_INIT, choices = STRBUF_INIT;
     struct conf_node *copy = conf_copy(conf_root(c));
@@ -237,8 +237,7 @@ static void add_option(struct strbuf *out, const char *option, const char *value
     strbuf_add_shell_word(out, value);
 }
 
-/* Rebuilds the command line from the settings and from the options that determine them, quoted for a
- * shell, with secrets masked. The caller frees it. */
+/* The command line, quoted for a shell, with secrets masked. Caller frees. */
 static char *command_line(const struct profile_opts *o, int argc, char **argv) {
     struct strbuf out = STRBUF_INIT;
     strbuf_addstr(&out, "inferprof profile");
@@ -292,7 +291,7 @@ static int write_files(const struct job *j, const struct view *v, struct err *er
     return rc;
 }
 
-/* Logs the time spent outside the engine, and the memory used. */
+/* Time spent outside the engine, and memory. */
 static void log_own_cost(const struct job *j, uint64_t report_from_ns) {
     uint64_t now = clock_mono_ns();
     struct rusage self;
@@ -321,7 +320,7 @@ static void assemble_run(struct job *j) {
 
 static bool has_results(const struct session_result *r) { return r->done > 0 || r->representative.done; }
 
-/* Writes the report and prints the summary. A run without results has none: its cause is on stderr. */
+/* Writes the report. Prints the summary if the run has results. */
 static int write_report(struct job *j, struct err *err) {
     struct strbuf screen = STRBUF_INIT;
     struct view v;
@@ -339,7 +338,7 @@ static int write_report(struct job *j, struct err *err) {
     return rc;
 }
 
-/* ---- Nsight on the representative run */
+/* ---- Nsight */
 
 static bool run_tools(const struct job *j, const struct profile_opts *o, const struct tools *t) {
     bool ok = true;
@@ -354,7 +353,7 @@ static bool run_tools(const struct job *j, const struct profile_opts *o, const s
     return ok;
 }
 
-/* Writes the report again, with the results and failures of the tools. */
+/* Adds the results and failures of the tools. */
 static void report_again(struct job *j, const struct strlist *more) {
     struct view v;
     struct err err;
@@ -372,8 +371,8 @@ static void skip_tools(struct job *j) {
     strlist_free(&note);
 }
 
-/* Runs the engine with the requests of the representative run under the tools. Skips the tools if the run was
- * on the CPU. Returns false if a tool that was not skipped has no result. */
+/* Runs the representative requests again under the tools. Does nothing if the run was on the CPU. Returns
+ * false if a tool has no result. */
 static bool use_tools(struct job *j, const struct profile_opts *o, const struct session_plan *plan) {
     if (!o->tools.ncu && !o->tools.nsys) return true;
     if (!j->plan.device.cuda) {
@@ -398,7 +397,7 @@ static bool use_tools(struct job *j, const struct profile_opts *o, const struct 
                        .problems = &problems };
     if (ok) ok = run_tools(j, o, &t);
     unlink(trace);
-    /* the file stays in the folder, and the tools no longer need it, so secrets are masked */
+    /* The file stays in the folder, so secrets are masked now. The tools no longer need them. */
     secret_mask(lines.buf);
     if (ok && run_dir_write(j->folder.dir, "engine_requests.jsonl", lines.buf, strlen(lines.buf), &err) < 0)
         log_warn("%s", err.msg);
@@ -461,12 +460,12 @@ done:
     return status;
 }
 
-/* Checks for problems that a run would report only after minutes. */
+/* Finds problems that a run would report only after minutes. */
 static void check_for_dry_run(const struct profile_plan *p, const struct profile_opts *o,
                               struct strlist *problems) {
     profile_plan_check_engine(p, problems);
     const char *asked = p->s.device;
-    /* on a CPU the tools are skipped; a GPU that was asked for may be missing, which is another problem */
+    /* On a CPU the tools are skipped. If a GPU was requested, they are checked even if the GPU is missing. */
     if (p->device.cuda || (strcmp(asked, "cpu") != 0 && strcmp(asked, "auto") != 0))
         tools_missing(&o->tools, problems);
 }
@@ -498,7 +497,7 @@ static int run(const void *opts, int argc, char **argv) {
     if (o->dry_run && j.plan.argv) check_for_dry_run(&j.plan, o, &problems);
     j.command = command_line(o, argc, argv);
     if (o->show_config && !(problems.n && !j.plan.argv)) {
-        strlist_free(&problems); /* the configuration can be printed even if this machine cannot run it */
+        strlist_free(&problems); /* the configuration is printed anyway */
         status = show_config(j.conf);
     } else if (problems.n) {
         status = refuse_plan(&problems, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);

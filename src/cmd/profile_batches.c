@@ -25,7 +25,7 @@ bool batches_asked(const struct batches_opts *o) {
     return o->prompt_tokens || o->new_tokens || o->batches || o->csv || o->json || o->chart;
 }
 
-/* Parses a list such as "1,8,32". */
+/* "1,8,32" */
 static bool parse_sizes(const char *text, struct sizes *out) {
     for (const char *p = text;;) {
         char *end;

@@ -16,7 +16,7 @@ struct batches_opts {
 
 bool batches_asked(const struct batches_opts *o);
 const char *batches_misused(const struct batches_opts *o); /* NULL: the options are consistent */
-/* Adds the plan of a measurement, for --dry-run. */
+/* for --dry-run */
 void batches_plan_text(const struct profile_plan *p, const struct batches_opts *o, struct strbuf *out);
 int batches_run(const struct profile_plan *p, const struct batches_opts *o); /* exit status */
 

@@ -41,7 +41,7 @@ int rank_operands_open(struct rank_operands *o, const char *const *operands, siz
     struct rank_filter filter = { .threads = options ? options->threads : 0 };
     struct err why;
     *o = (struct rank_operands){ 0 };
-    /* not an error: the caller handles runs without traces, and several runs that are not one job */
+    /* Not an error: the operands are not one job with traces. The caller handles that. */
     if (rank_inputs_find(&o->inputs, operands, n, &filter, &why) < 0) return 0;
     o->ranks = o->inputs.n;
     if (o->ranks < 2) return 0;

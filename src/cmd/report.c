@@ -25,7 +25,7 @@ struct report_opts {
     bool slim, whole_trace;
 };
 
-/* A job with larger traces gets the report of its ranks only. Its ranks can be reported one by one. */
+/* A job with larger traces gets only the report of its ranks. */
 #define JOB_BYTES_MAX (1ull << 30)
 
 static char *output_folder(const char *run_dir, const struct report_opts *o, const char *operand) {
@@ -58,7 +58,7 @@ static int write_and_print(struct loaded_run *r, const struct report_opts *o, co
     return rc;
 }
 
-/* Writes the report of the ranks if the operands are a job. *done: there is nothing else to report. */
+/* Writes the report of the ranks if the operands are a job. *done: nothing else is reported. */
 static int report_ranks(const struct report_opts *o, const struct rank_operands *job,
                         const struct llm_model *model, const char *operand, bool *done, struct err *err) {
     if (job->ranks < 2)

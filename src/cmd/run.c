@@ -1,5 +1,5 @@
 /* `inferprof run -- PROGRAM ARGS...`: runs an unmodified program with the collector injected, samples power
- * and, if requested, hardware counters during the run, and writes the report. */
+ * and, if requested, hardware counters, and writes the report. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -35,8 +35,8 @@
 
 #define WAIT_FOR_WORKERS_MS 2000
 #define RULES_FILE "run.ipt"
-#define GRAPH_REPLAYS 50 /* recorded replays of each CUDA graph with --graphs sample */
-#define BY_PRESET 0      /* value if --counter-interval was not given; 0 is not a valid interval */
+#define GRAPH_REPLAYS 50 /* per CUDA graph, with --graphs sample */
+#define BY_PRESET 0      /* no --counter-interval given */
 
 struct run_opts {
     const char *out, *preset, *range, *graphs;
@@ -109,9 +109,9 @@ struct run {
     struct stage_option rules;
     struct strlist problems;
     struct launcher launcher;
-    struct rank_folder ranks; /* dir NULL: this is not one rank of a job that shares the folder */
-    size_t nlogged;           /* number of problems that were logged before the program started */
-    size_t nhardware;         /* number of problems of counters and power samples */
+    struct rank_folder ranks; /* dir NULL: not a rank */
+    size_t nlogged;           /* problems logged before the start */
+    size_t nhardware;         /* problems of counters and power */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
 };
@@ -136,15 +136,15 @@ static bool is_empty_dir(const char *path) {
 }
 
 static bool is_rank(const struct run *r) { return r->ranks.dir != NULL; }
-/* Returns true if this process does the work that is done once per node. */
+/* Does this process do the work of its node? */
 static bool serves_node(const struct run *r) {
     const struct launcher *l = &r->launcher;
     return !is_rank(r) || (l->local_rank != LAUNCHER_UNKNOWN ? l->local_rank == 0 : l->rank == 0);
 }
-/* Returns true if this process writes the files that exist once per run folder. */
+/* Does this process write the files of the run folder? */
 static bool serves_folder(const struct run *r) { return !is_rank(r) || r->ranks.first; }
 
-/* Returns the path of a trace that is written once per node. The caller frees it. */
+/* A trace that is written once per node. Caller frees. */
 static char *node_trace(const struct run *r, const char *what) {
     char *name = is_rank(r) ? xasprintf("%s-%s.ipt", what, r->launcher.node) : xasprintf("%s.ipt", what);
     char *path = file_join(r->trace_dir, name);
@@ -179,8 +179,8 @@ static int make_folder(struct run *r, struct err *err) {
     return r->dir ? make_trace_folder(r, err) : -1;
 }
 
-/* Removes the folder after the program could not be started. rmdir() keeps a folder with other files. The
- * folder of a job is kept; only the file of this rank is removed. */
+/* Removes the folder if the program could not be started. rmdir() keeps a folder with other files. The folder
+ * of a job is kept. */
 static void drop_folder(struct run *r) {
     struct err ignored;
     if (is_rank(r)) {
@@ -202,7 +202,7 @@ static void join_command(struct run *r) {
     secret_mask(r->command);
 }
 
-/* Stores the stage rules in the run folder, so that later reports use them. */
+/* Stored in the run folder, so that later reports use them. */
 static void write_rules(const struct run *r) {
     struct err err;
     if (!r->rules.n || !serves_folder(r)) return;
@@ -226,7 +226,7 @@ static unsigned inject_flags(const struct run_opts *o) {
     return what;
 }
 
-/* Logs the newest problem at once, before the program starts. */
+/* logged before the program starts */
 static void log_newest_problem(struct run *r) {
     log_warn("%s", r->problems.v[r->problems.n - 1]);
     r->nlogged = r->problems.n;
@@ -260,8 +260,8 @@ static int start_program(struct run *r, struct err *err) {
     return rc;
 }
 
-/* Counts the processes of this machine that have a trace and are still running, except the program itself. A
- * rank counts only its own processes. */
+/* Number of other processes with a trace on this machine that still run. A rank counts only its own
+ * processes. */
 static unsigned count_writers(const struct run *r) {
     DIR *d = opendir(r->trace_dir);
     unsigned n = 0;
@@ -276,7 +276,7 @@ static unsigned count_writers(const struct run *r) {
     return n;
 }
 
-/* Waits briefly for workers that outlive the program. Some workers never end. */
+/* Workers may outlive the program, and some never end. */
 static void wait_for_workers(struct run *r) {
     unsigned n = count_writers(r);
     for (unsigned waited = 0; n && waited < WAIT_FOR_WORKERS_MS; waited += 50) {
@@ -311,8 +311,7 @@ static bool use_ncu(struct run_report *report, const struct tools *t) {
     return tools_ncu(t, &report->run.analysis);
 }
 
-/* Runs the program again under the requested tools and updates the report with their results. Returns
- * false if a tool has no result. */
+/* Runs the program again under the tools and updates the report. Returns false if a tool has no result. */
 static bool use_tools(struct run *r, struct run_report *report, int status) {
     struct tools t = { .dir = r->dir, .argv = r->argv, .o = &r->o->tools, .problems = &report->problems };
     struct err err;
@@ -333,7 +332,7 @@ static bool use_tools(struct run *r, struct run_report *report, int status) {
     return ok;
 }
 
-/* Reports how a failed program ended. failed_early: it has no trace, and its failure is the reason. */
+/* failed_early: the program failed before it had a trace. */
 static void log_end(const struct run *r, int status, bool failed_early) {
     struct strbuf how = STRBUF_INIT;
     program_add_end(&how, r->program.wait_status);
@@ -345,8 +344,7 @@ static void log_end(const struct run *r, int status, bool failed_early) {
     strbuf_free(&how);
 }
 
-/* Returns the exit status: the program's own, or EXIT_FAILED if the program succeeded but a result is
- * missing. */
+/* Returns the program's exit status, or EXIT_FAILED if the program succeeded but a result is missing. */
 static int finish_run(struct run *r, struct run_report *report, int status, struct err *err) {
     bool failed_early =
         status != 0 && r->o->report && report->problems.n == r->nhardware && run_report_traces(r->dir) == 0;
@@ -370,8 +368,7 @@ static int finish_run(struct run *r, struct run_report *report, int status, stru
 
 static bool is_max(const struct run_opts *o) { return strcmp(o->preset, "max") == 0; }
 
-/* Called before the program starts, so that its first kernels are covered. On failure the run continues
- * without counters. */
+/* Starts before the program, to cover its first kernels. On failure the run continues without counters. */
 static void start_counters(struct run *r) {
     struct err err;
     if ((!r->o->counters && !is_max(r->o)) || !serves_node(r)) return;
@@ -446,7 +443,7 @@ static int finish_rank(const struct run *r, int status) {
     return status == 0 && nothing ? EXIT_FAILED : status;
 }
 
-/* Returns true if this process reports the run: always, except for a rank that is not the last one. */
+/* False for a rank that is not the last one to end. */
 static bool reports(struct run *r) {
     struct err err;
     if (!is_rank(r)) return true;

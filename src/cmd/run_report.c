@@ -17,7 +17,7 @@
 #include "trace/reader.h"
 #include "trace/reader_files.h"
 
-/* Traces in a run folder that inferprof itself writes: start of the file name, "source" in the trace. */
+/* Traces that inferprof itself writes: start of the file name, and "source" in the trace. */
 static const struct {
     const char *name, *source;
 } own_traces[] = {
@@ -36,7 +36,7 @@ static bool is_from(const char *path, const char *source) {
     return same;
 }
 
-/* A file is opened only if its name matches, because a program's trace can be large. */
+/* Only files with a matching name are opened, because a program's trace can be large. */
 static bool is_own_trace(const char *path) {
     for (size_t i = 0; i < COUNTOF(own_traces); i++)
         if (strncmp(file_basename(path), own_traces[i].name, strlen(own_traces[i].name)) == 0)
@@ -59,7 +59,7 @@ static struct run_kv *env_rows(const struct env *e) {
     return rows;
 }
 
-/* Finds the ranks of the program and their clocks. A job that cannot be joined is a problem, not an error. */
+/* A job that cannot be joined is a problem, not an error. */
 static void load_ranks(struct run_report *r) {
     const struct rank_options options = { .rules = r->rules, .nrules = r->nrules };
     struct err err;

@@ -1,5 +1,4 @@
-/* Reports a run from its traces: for `inferprof run` after the program has ended, and for `inferprof
- * import`. */
+/* Reports a run from its traces, for `inferprof run` and `inferprof import`. */
 #ifndef CMD_RUN_REPORT_H
 #define CMD_RUN_REPORT_H
 
@@ -19,23 +18,23 @@ struct run_report {
     const struct analyze_rule *rules;
     size_t nrules;
     const struct env *env;
-    struct strlist problems; /* set by the caller; problems of the traces are added */
+    struct strlist problems; /* problems of traces are added */
     bool write_files, print;
     /* results */
-    bool loaded; /* `run` contains the traces and their analysis */
+    bool loaded; /* `run` is set */
     struct loaded_run run;
-    struct rank_operands job;         /* ranks of the program; job.ranks is 0 or 1 if it is not a job */
-    size_t files;                     /* number of traces that the program's processes wrote */
-    size_t on_screen;                 /* number of problems (the first ones) that the printed summary shows */
-    uint64_t kernels, ranges, tokens; /* number of records in the traces */
+    struct rank_operands job;         /* job.ranks < 2: not a job */
+    size_t files;                     /* traces of the program */
+    size_t on_screen;                 /* problems shown, the first ones */
+    uint64_t kernels, ranges, tokens; /* records in the traces */
 };
 
-/* Returns the number of traces in <dir>/trace that processes of the program wrote. */
+/* Number of traces in <dir>/trace that the program wrote. */
 size_t run_report_traces(const char *dir);
-/* Reads and analyses <dir>/trace, once. Returns 0 also if there are no traces; `loaded` is then false. */
+/* Reads and analyses <dir>/trace, once. Without traces, returns 0 and leaves `loaded` false. */
 int run_report_load(struct run_report *r, struct err *err);
-/* Loads the traces. Writes the report's files to <dir> if write_files is set, and prints the summary on
- * stderr if print is set. Returns 0 also if nothing was recorded; then it writes and prints nothing. */
+/* Loads the traces. write_files: writes the report to <dir>. print: prints the summary on stderr. If nothing
+ * was recorded, returns 0 and writes nothing. */
 int run_report(struct run_report *r, struct err *err);
 void run_report_close(struct run_report *r); /* frees everything except the problems */
 

@@ -128,7 +128,7 @@ static void print_page_json(const struct history_page *page) {
     strbuf_free(&out);
 }
 
-/* Lists runs. If a folder changed or disappeared after the index was written, reads the list again. */
+/* If a folder has changed since it was indexed, the list is read again. */
 static int list_verified(struct history *h, const struct history_filter *f, struct history_page *page,
                          struct err *err) {
     bool outdated = false;
@@ -165,7 +165,7 @@ static int run_list(const void *opts, int argc, char **argv) {
 
 /* ---- one run */
 
-/* Finds the run by its name or the start of its name. Returns -1 with the reason in err. */
+/* `name` may be the start of a name. */
 static int find_run(struct history *h, const char *name, struct history_run *run, struct err *err) {
     int found = history_find_start(h, name, run, err);
     if (found == 0) err_set(err, "no run '%s' in %s; see 'inferprof runs'", name, h->root);

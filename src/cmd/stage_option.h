@@ -1,4 +1,4 @@
-/* Converts the option --stage NAME=GLOB to rules. */
+/* --stage NAME=GLOB */
 #ifndef CMD_STAGE_OPTION_H
 #define CMD_STAGE_OPTION_H
 
@@ -11,7 +11,7 @@ struct stage_option {
     size_t n, cap;
 };
 
-/* Returns -1 if a value is not NAME=GLOB. The result must be freed in any case; its globs point into the
+/* Returns -1 if a value is not NAME=GLOB. The caller frees *out in any case. The globs point into the
  * list. */
 int stage_option_parse(const struct opt_list *in, struct stage_option *out, struct err *err);
 void stage_option_free(struct stage_option *rules);

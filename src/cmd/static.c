@@ -243,7 +243,7 @@ static int parse_workload(const struct static_opts *o, struct llm_workload *w, s
     return 0;
 }
 
-/* Reads the peak from --peak-tflops or the environment variable; 0: neither is given. */
+/* --peak-tflops or the environment variable; 0: neither. */
 static int given_peak(const struct static_opts *o, double *tflops, const char **source, struct err *err) {
     const char *env = getenv(PEAK_ENV);
     *tflops = o->peak_tflops;
@@ -261,7 +261,7 @@ static int given_peak(const struct static_opts *o, double *tflops, const char **
 struct comparison {
     const struct static_opts *o;
     const struct llm_model *m;
-    struct llm_static *each; /* one per GPU of the table */
+    struct llm_static *each; /* one per GPU */
     struct llm_device *devices;
 };
 
@@ -384,7 +384,7 @@ static void print_result_text(const struct static_opts *o, const struct answer *
     strbuf_free(&out);
 }
 
-/* `given`: storage for links whose GB/s the options give; must stay valid as long as `p`. */
+/* `given`: storage for links given in GB/s. It must live as long as `p`. */
 static int eval_parallel(const struct static_opts *o, const struct llm_static *r, struct llm_link given[2],
                          struct llm_parallel *p, struct err *err) {
     struct llm_topology t = { .layout = llm_layout_of(o->tp, o->pp, o->ep, o->dp),
@@ -421,8 +421,8 @@ static int print_result(const struct static_opts *o, const struct llm_static *r,
     return rc;
 }
 
-/* Opens the headers of the model's .safetensors files. `path` is a .safetensors file or a folder. NULL: none,
- * or damaged. A damaged file causes only a warning, because the config is sufficient. */
+/* `path`: a .safetensors file or a folder. NULL: none, or damaged. Damage causes only a warning, because the
+ * config is sufficient. */
 static struct safetensors *open_weights(const char *path) {
     struct err err;
     bool is_file = file_has_ending(path, ".safetensors");
@@ -432,7 +432,7 @@ static struct safetensors *open_weights(const char *path) {
     return st;
 }
 
-/* Weight files of the model, if found. */
+/* NULL: not found */
 struct weights {
     struct safetensors *safetensors;
     struct gguf *gguf;
@@ -463,7 +463,7 @@ static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, 
     return rc;
 }
 
-/* Checks the options before any file is opened. */
+/* Called before any file is opened. */
 static int check_options(const struct static_opts *o, struct llm_load *how, struct llm_workload *w,
                          struct err *err) {
     struct llm_sweep sweep;

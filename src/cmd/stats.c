@@ -28,13 +28,13 @@ struct stats_opts {
 
 /* The contents of the operands. */
 struct stats_sources {
-    struct strlist traces; /* traces to load; files of other tools are first imported into temporary traces */
-    struct strlist named;  /* [traces.n]: name of the original file, for the output */
+    struct strlist traces; /* including temporary traces of imports */
+    struct strlist named;  /* [traces.n] original file names */
     struct sums sums;      /* sums of tables without times */
     bool any_sums;
     char *temporary_dir; /* NULL: none was needed */
     struct {
-        int *v; /* scratch.h slots of the temporary folder and its traces */
+        int *v; /* scratch.h slots */
         size_t n, cap;
     } scratch;
 };
@@ -121,7 +121,7 @@ static const char *explain_problem(const char *name) {
     return sink_problem_words(name);
 }
 
-/* Returns the file names for the processes of the timeline, in the same order. */
+/* [nprocesses] file names */
 static const char **named_files(const struct stats_sources *s, const struct timeline *tl) {
     const char **files = xcalloc(tl->nprocesses + 1, sizeof *files);
     for (size_t p = 0; p < tl->nprocesses; p++) {
@@ -139,13 +139,13 @@ static bool holds_file(const struct timeline *tl, const char *path) {
     return false;
 }
 
-/* Returns NULL if no trace could be read. Prints an error for each unreadable trace. */
+/* Prints an error for each unreadable trace. NULL: all are unreadable. */
 static struct timeline *load_traces(struct stats_sources *s, int *status) {
     struct err err;
     struct timeline *tl = timeline_load((const char *const *)s->traces.v, s->traces.n, &err);
     for (size_t i = 0; i < s->traces.n; i++) {
         if (holds_file(tl, s->traces.v[i])) continue;
-        /* open it again to get the error message */
+        /* for the error message */
         struct trace_reader *r = trace_reader_open(s->traces.v[i], &err);
         if (!r) *status = command_fail(&err);
         trace_reader_close(r);

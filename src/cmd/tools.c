@@ -66,8 +66,7 @@ static void add_program(struct words *w, char *const *argv) {
     vec_push(w, NULL);
 }
 
-/* Creates DIR/NAME; the caller frees the path. Returns NULL on failure, with the reason added to the
- * problems. */
+/* Creates DIR/NAME; caller frees. NULL: failed; the reason is added to the problems. */
 static char *make_folder(const struct tools *t, const char *name) {
     struct err err;
     char *dir = file_join(t->dir, name);
@@ -79,9 +78,9 @@ static char *make_folder(const struct tools *t, const char *name) {
 
 /* ---- Nsight Compute */
 
-/* Clocks are not locked. Caches are flushed before every pass. Otherwise, passes after the first would find
- * data in the L2 cache that the real run reads from memory (decode's weights: 64% of the bandwidth in the
- * run, 20% under ncu). */
+/* Clocks are not locked. Caches are flushed before every pass, because otherwise later passes would find data
+ * in the L2 cache that the real run reads from memory (decode's weights: 64% of the bandwidth in the run, 20%
+ * under ncu). */
 static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *csv, char *const *argv,
                         struct words *w) {
     const char *fixed[] = { ncu,
@@ -128,7 +127,7 @@ static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *c
     add_program(w, argv);
 }
 
-/* Counts the kernels of the plan that match a profile of ncu. */
+/* Kernels of the plan that match a profile. */
 static size_t count_met(const struct analysis *a, const struct ncu_plan *p, const struct ncu *n) {
     struct ncu_launches classes;
     struct strbuf json = STRBUF_INIT;
@@ -147,13 +146,13 @@ static size_t count_met(const struct analysis *a, const struct ncu_plan *p, cons
     return met;
 }
 
-/* Appends the last lines of ncu's CSV if they are messages of ncu, which begin with "==". */
+/* Appends the last line of ncu's CSV if it is a message ("==..."). */
 static void collect_ncu_messages(const char *csv, struct strbuf *out) {
     if (file_exists(csv)) tool_last_words(csv, out);
     if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);
 }
 
-/* Runs the program once under ncu. Returns true if ncu measured at least one kernel of the plan. */
+/* Runs the program once under ncu. Returns true if at least one kernel of the plan was measured. */
 static bool profile_stage(const struct tools *t, const struct analysis *a, const char *ncu,
                           const struct ncu_plan *p, const char *csv, const char *log_path) {
     struct words w = { 0 };

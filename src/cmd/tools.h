@@ -1,6 +1,5 @@
-/* Runs Nsight Compute and Nsight Systems for a finished run: the program (or engine) runs again under the
- * tools, and the results are stored in the run folder. Failures are logged and added to `problems`;
- * partial results are kept. */
+/* Runs a program or engine again under Nsight Compute and Nsight Systems, and stores the results in the run
+ * folder. Failures are logged and added to `problems`; partial results are kept. */
 #ifndef CMD_TOOLS_H
 #define CMD_TOOLS_H
 
@@ -10,14 +9,14 @@
 #include "analyze/analyze.h"
 #include "base/strlist.h"
 
-/* --ncu, --nsys and their options; 0: not given. */
+/* 0: not given */
 struct tools_opts {
     bool ncu, nsys;
     uint64_t top;
     const char *stage;
     double limit_s;
 };
-const char *tools_misused(const struct tools_opts *o); /* returns NULL if the options are consistent */
+const char *tools_misused(const struct tools_opts *o); /* NULL: options are consistent */
 
 /* Adds a problem for each requested tool that is not installed. */
 void tools_missing(const struct tools_opts *o, struct strlist *problems);
@@ -25,16 +24,16 @@ void tools_missing(const struct tools_opts *o, struct strlist *problems);
 struct tools {
     const char *dir;        /* the run folder */
     char *const *argv;      /* the program */
-    const char *const *set; /* environment variables to set, "NAME=value"; ends with NULL */
-    const char *input;      /* file for the program's standard input; NULL: empty */
+    const char *const *set; /* "NAME=value", ends with NULL */
+    const char *input;      /* standard input; NULL: empty */
     const struct tools_opts *o;
     struct strlist *problems;
 };
 
-/* Profiles the kernels with the most time, of one stage or of all. Returns true if at least one kernel was
- * measured; DIR/ncu.json then contains the results, and ncu's files are in DIR/ncu. */
+/* Profiles the kernels with the most time. Returns true if at least one was measured: the results are in
+ * DIR/ncu.json and DIR/ncu. */
 bool tools_ncu(const struct tools *t, const struct analysis *a);
-/* Returns true if DIR/nsys contains a report. */
+/* true: DIR/nsys contains a report */
 bool tools_nsys(const struct tools *t);
 
 #endif

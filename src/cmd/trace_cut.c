@@ -39,8 +39,7 @@ static int find_stretch(const struct cut_opts *o, const struct strlist *paths, s
     return 0;
 }
 
-/* Returns the file name of the new trace. Traces of the collector are named HOST-PID.ipt; an anonymous trace
- * has no host in its name. */
+/* The collector names traces HOST-PID.ipt. An anonymous trace has no host in its name. */
 static const char *name_of(const char *path, const struct trace_reader *r, bool anonymous) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *host = trace_reader_meta(r, "host");

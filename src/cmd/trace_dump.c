@@ -63,12 +63,12 @@ static void text_value(struct strbuf *out, const struct trace_reader *r, const s
     const char *text = trace_reader_string(r, (uint32_t)v, &len);
     strbuf_addf(out, " %s=", f->name);
     if (!text)
-        strbuf_addf(out, "?%" PRIu64, v); /* the chunk that contains this text is missing */
+        strbuf_addf(out, "?%" PRIu64, v); /* the text's chunk is missing */
     else
         jsonw_quote(out, text, len);
 }
 
-/* Skips empty fields (0 except in the first field, NaN, no text); --json prints all. */
+/* Skips empty fields: NaN, and 0 except in the first field. */
 static void text_record(struct strbuf *out, const struct trace_reader *r, const struct trace_schema *s,
                         const void *rec) {
     strbuf_addstr(out, s->name);
@@ -95,8 +95,7 @@ static void print_record(const struct dump_opts *o, const struct trace_reader *r
     fwrite(line->buf, 1, line->len, stdout);
 }
 
-/* Returns true for rows of the loss table that are zero; they are not printed. The table has one row per
- * kind and reason. */
+/* The loss table has a row per kind and reason. Rows with 0 are not printed. */
 static bool is_zero_loss(const struct trace_batch *b, size_t i) {
     return b->kind == TRACE_LOST && b->lost[i].count == 0;
 }

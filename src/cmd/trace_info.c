@@ -24,8 +24,8 @@ struct kind_totals {
 
 struct info {
     struct kind_totals kinds[TRACE_KIND_END];
-    uint64_t first_ns, last_ns; /* 0, 0: no record has a time */
-    uint64_t malformed;         /* chunks with a valid checksum but invalid content */
+    uint64_t first_ns, last_ns; /* 0, 0: no times */
+    uint64_t malformed;         /* valid checksum, invalid content */
     struct err malformed_first;
 };
 
@@ -35,7 +35,7 @@ static void note_time(struct info *in, uint64_t t) {
     in->last_ns = MAX(in->last_ns, t);
 }
 
-/* In kinds with times, the first field is the start, and the second one may be the end. */
+/* The first field of records with times is the start; the second may be the end. */
 static void note_times(struct info *in, const struct trace_batch *b) {
     const struct trace_schema *s = trace_schema(b->kind);
     if (s->fields[0].type != TRACE_FIELD_TIME) return;
@@ -116,7 +116,7 @@ static void json_kinds(struct jsonw *j, const struct info *in) {
 
 static void json_meta(struct jsonw *j, const struct trace_reader *r) {
     const char *key, *value;
-    jsonw_karray(j, "meta"); /* an array of pairs, because keys may repeat */
+    jsonw_karray(j, "meta"); /* pairs, because keys may repeat */
     for (size_t i = 0; trace_reader_meta_at(r, i, &key, &value); i++) {
         jsonw_array(j);
         jsonw_str(j, key);
