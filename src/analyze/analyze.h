@@ -116,8 +116,8 @@ struct analyze_input {
     /* `failure`: first error message; NULL: no request failed */
     size_t nfailed, nrequests;
     const char *failure;
-    /* why the machine was busy while the stages were timed, which makes findings less certain; NULL: not busy
-     * */
+    /* why the machine was busy while the stages were timed, which makes findings less certain; NULL: not
+     * busy */
     const char *busy;
     const struct recognised_phases *phases; /* result of analyze_steady_window(); NULL: none */
     /* Compute only stages, occurrences, devices, kernels, tokens and power. Used for the digest of a rank

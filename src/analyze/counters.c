@@ -11,8 +11,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* Limits for the quality of an estimate: exposure in sample intervals, standard error in percentage points.
- * */
+/* Limits for the quality of an estimate: exposure in sample intervals, standard error in percentage
+ * points. */
 #define GOOD_EXPOSURE 20.0
 #define GOOD_ERROR 2.5
 #define FAIR_EXPOSURE 5.0
@@ -48,8 +48,8 @@ static const struct {
     [COUNTER_CLOCK] = { "sm_clock_hz",
                         { "gpc__cycles_elapsed.", "sm__cycles_elapsed.", "GPC Clock Frequency [MHz]" } },
 };
-/* Values below this are taken as MHz. Nsight Systems names its metric [MHz], but the known versions store Hz.
- * */
+/* Values below this are taken as MHz. Nsight Systems names its metric [MHz], but the known versions store
+ * Hz. */
 #define LEAST_CLOCK_HZ 1e5f
 
 const char *counter_slot_name(enum counter_slot s) { return slots[s].name; }

@@ -83,8 +83,8 @@ static void find_updates(const struct group *g, struct positions *out) {
 }
 
 /* Marks the lookups of token ids. Between such a lookup and the next attention kernel there are fewer
- * products than in a layer, and no sampling. Other lookups select the rows of experts or the rows to sample.
- * */
+ * products than in a layer, and no sampling. Other lookups select the rows of experts or the rows to
+ * sample. */
 static void mark_lookups(struct group *g, const struct positions *anchors) {
     size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
     bool sampled = false;
@@ -235,8 +235,8 @@ static size_t read_back(const struct group *g, size_t from) {
 }
 
 /* Returns the item with which the pass begins: its lookup of ids, or the first of the small copies to the
- * device directly before the lookup. `anchor` is the first layer; it is returned if the pass looks up no ids.
- * */
+ * device directly before the lookup. `anchor` is the first layer; it is returned if the pass looks up no
+ * ids. */
 static size_t input_start(const struct group *g, size_t anchor) {
     size_t at = anchor;
     for (size_t i = anchor; i-- > 0 && at == anchor;) {

@@ -79,8 +79,8 @@ static bool match_vllm(const char *name, struct stage_match *m) {
     return true;
 }
 
-/* Matches the labels of SGLang, such as step[DECODE bs=64 g_sq=64 ...] and step[EXTEND bs=1 toks=1025 ...].
- * */
+/* Matches the labels of SGLang, such as step[DECODE bs=64 g_sq=64 ...] and step[EXTEND bs=1 toks=1025
+ * ...]. */
 static bool match_sglang(const char *name, struct stage_match *m) {
     static const struct {
         const char *mode, *stage;

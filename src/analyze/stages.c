@@ -112,8 +112,8 @@ static uint32_t add_occurrence(struct context *c, struct building *b, uint32_t s
 }
 
 /* Returns true if a range whose name looks like a stage (lm_head, vision_model) is only a module: it is
- * inside a range that the program marked as a stage, or the run was timed and no timed stage has this name.
- * */
+ * inside a range that the program marked as a stage, or the run was timed and no timed stage has this
+ * name. */
 static bool is_module(const struct context *c, const struct building *b, uint32_t around,
                       const struct stage_match *m) {
     if (!m->guessed) return false;

@@ -97,8 +97,8 @@ struct intervals {
 };
 
 /* Computes the intervals between the tokens of a request in an occurrence. The first interval begins at the
- * start of the occurrence. A record of several tokens gives one value: the interval divided by their number.
- * */
+ * start of the occurrence. A record of several tokens gives one value: the interval divided by their
+ * number. */
 static void token_intervals(struct context *c, const uint32_t *owner, struct intervals *by_stage) {
     const struct timeline_tokens *t = &c->tl->tokens;
     struct made *made = xmalloc((t->n + 1) * sizeof *made);

@@ -295,8 +295,8 @@ static void set_utilization(struct context *c, struct analysis_stage *s) {
     if (c->in->read_bytes_per_s > 0) s->mbu_read = s->mbu * s->peak_bytes_per_s / c->in->read_bytes_per_s;
 }
 
-/* Computes the means of MFU and MBU over the top-level stages, weighted by time; MBU only over timed stages.
- * */
+/* Computes the means of MFU and MBU over the top-level stages, weighted by time; MBU only over timed
+ * stages. */
 static void set_model_utilization(struct analysis *a) {
     double mfu_seconds = 0, flops_seconds = 0, mbu_seconds = 0, timed_seconds = 0;
     for (size_t i = 0; i < a->nstages; i++) {

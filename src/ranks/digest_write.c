@@ -14,8 +14,8 @@ static void known_u32(struct jsonw *j, const char *key, uint32_t v) {
         jsonw_u64(j, v);
 }
 
-/* Writes a time relative to base_ns. It may be negative: base_ns does not depend on the times of collectives.
- * */
+/* Writes a time relative to base_ns. It may be negative: base_ns does not depend on the times of
+ * collectives. */
 static void relative(struct jsonw *j, const struct rank_digest *d, uint64_t ns) {
     jsonw_i64(j, (int64_t)(ns - d->base_ns));
 }

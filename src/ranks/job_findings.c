@@ -344,8 +344,8 @@ static void find_exposed(struct search *s, uint32_t stage) {
 /* ---- Slow links */
 
 /* Returns the median bus bandwidth of the same operation and size on other communicators with the same number
- * of ranks. Communicators within a node and across nodes are not mixed. *peers: number of rows in the median.
- * */
+ * of ranks. Communicators within a node and across nodes are not mixed. *peers: number of rows in the
+ * median. */
 static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *peers) {
     const struct rank_collective *c = &job->collectives[row];
     double *v = xcalloc(job->ncollectives, sizeof *v);

@@ -216,8 +216,8 @@ const char *rank_reason_name(enum rank_reason reason);
 /* The rank for which the others wait. */
 struct rank_straggler {
     uint32_t rank; /* RANK_NONE: no rank stands out */
-    /* row of the stage in which its compute and idle time exceed the mean of the others most; RANK_NONE: none
-     * */
+    /* row of the stage in which its compute and idle time exceed the mean of the others most; RANK_NONE:
+     * none */
     uint32_t stage;
     enum rank_reason reason; /* RANK_REASON_UNKNOWN: the evidence does not show a reason; printed as a dash */
     const char *evidence;    /* the figures that support the reason, in one sentence; NULL: none */

@@ -6,8 +6,8 @@
 #include "base/intern.h"
 #include "timeline/timeline.h"
 
-/* KEPT: always in the timeline. OPTIONAL: dropped if all values are unknown. BUILD_ONLY: dropped at the end.
- * */
+/* KEPT: always in the timeline. OPTIONAL: dropped if all values are unknown. BUILD_ONLY: dropped at the
+ * end. */
 enum column_use { COLUMN_KEPT, COLUMN_OPTIONAL, COLUMN_BUILD_ONLY };
 struct column {
     const char *name;
