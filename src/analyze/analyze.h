@@ -237,7 +237,8 @@ struct analysis_stage {
     /* time per token in the trace: the time between two tokens, or the duration of a step */
     struct stats token_ns;
     const struct analyze_timing *timing; /* NULL: not timed */
-    /* Over the repeats that did not fail; n == 0: none. The cv is computed within each input. */
+    /* Over the repeats that have a time and did not fail; n == 0: none. The cv is computed within each
+     * input. */
     struct stats timing_ms;
     /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL: no time */
     const char *time_source;
@@ -267,8 +268,7 @@ struct analysis_stage {
      * overhead_ratio. */
     double recording_cost;
 
-    /* The following figures are per request if the input has `one_run`, else per occurrence
-     * (utilization.c). */
+    /* Up to hard_bound_ms: per request if the input has `one_run`, else per occurrence. */
     double time_ms; /* median of the timed repeats, else the mean in the trace */
     /* busy_share: mean over the devices. With timed repeats of one_run on a GPU: recorded busy time /
      * same_input_ms; else the share in the recorded run. busy_ms: busy_share * time_ms. */

@@ -215,7 +215,7 @@ static double nth(double *v, size_t n, size_t k) {
 
 /* Returns 1.4826 times the median absolute residual: a standard deviation that is robust against outliers.
  * Only samples with kernels or copies are used, because a long pause fits perfectly and would turn everything
- * else into an outlier. */
+ * else into an outlier. NaN: there is no such sample. */
 static double deviation(const struct fit *f) {
     size_t n = 0;
     for (size_t r = 0; r < f->rows->sample.n; r++) {

@@ -118,7 +118,8 @@ static void set_time(struct context *c, struct analysis_stage *s) {
     }
 }
 
-/* Returns time_ms in seconds. Times of the trace are converted directly from ns to avoid rounding. */
+/* Returns time_ms in seconds; NaN: no time. Times of the trace are converted directly from ns to avoid
+ * rounding. */
 static double stage_seconds(const struct analysis_stage *s) {
     if (all_failed(s)) return NAN;
     return s->timing_ms.n ? s->time_ms * 1e-3 : traced_time(s) * 1e-9;

@@ -44,7 +44,7 @@ uint64_t clocks_to_job(const struct rank_clock *c, uint64_t own_ns, uint64_t nea
     return best;
 }
 
-/* Returns how far a job time is outside of the period of segment k. */
+/* Returns how far a job time is outside of the period of segment k; 0: inside. */
 static uint64_t outside(const struct rank_clock *c, size_t k, uint64_t job_ns) {
     uint64_t from = c->segments[k].begin_ns;
     uint64_t to = k + 1 < c->nsegments ? c->segments[k + 1].begin_ns : UINT64_MAX;

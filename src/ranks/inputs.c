@@ -39,7 +39,7 @@ struct finder {
 
 static int by_name(const void *pa, const void *pb) { return strcmp(*(char *const *)pa, *(char *const *)pb); }
 
-/* Returns the number of digests in the folder. */
+/* Adds the digests of the folder and returns their number. */
 static size_t add_digests(struct finder *f, const char *folder) {
     DIR *dir = opendir(folder);
     size_t first = f->digests.n;

@@ -17,7 +17,7 @@
 #define COLLECTIVES_LEAST 1024
 #define COLLECTIVES_MOST 65536
 
-/* Ranks to reduce, shared by the threads. */
+/* State shared by the threads that reduce ranks to digests. */
 struct digest_work {
     struct rank_inputs *in;
     struct rank_digest **digests; /* [in->n]; NULL: failed */

@@ -118,7 +118,8 @@ void build_renumber(struct timeline_builder *b, const char *name, const uint32_t
  * sorted. */
 uint32_t *columns_order(const uint64_t *keys, size_t n);
 /* Returns the order by the more significant key `major`, whose values are 0 to nvalues - 1. Records with
- * equal values keep the order `order` (NULL: their index). Takes ownership of `order`. */
+ * equal values keep the order `order` (NULL: their index). Takes ownership of `order`. NULL: already in
+ * order. */
 uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, size_t nvalues);
 
 /* builder.c */

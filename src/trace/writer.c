@@ -266,7 +266,7 @@ static struct block *take_queue(struct trace_writer *w) {
 }
 
 /* Returns all queued blocks, followed by the open blocks of a shard. In this order, open blocks do not
- * overtake earlier blocks of their shard. */
+ * overtake earlier blocks of their shard. NULL: no blocks, or the lock cannot be acquired. */
 static struct block *take_open_blocks(struct trace_writer *w, struct shard *s) {
     if (!lock_take(&s->lock, &w->lock_limit)) return NULL;
     struct block *list = take_queue(w), **end = &list;
