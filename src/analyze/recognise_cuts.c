@@ -404,7 +404,7 @@ static void make_passes(struct group *g, const struct positions *anchors, const 
     if (g->npasses) trim_ends(g);
 }
 
-/* ---- programs without attention: the work between two copies to the host, if it repeats */
+/* ---- other programs: the work between two copies to the host, if it repeats */
 
 #define REPEATS_LEAST 8
 #define REPEATING_SHARE 0.8
