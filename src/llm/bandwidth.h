@@ -18,9 +18,8 @@ struct llm_levels {
 };
 
 /* Returns the largest level that is not larger than the working set, or the first level if all are larger.
- * The true bandwidth is between the rates of this level and the next one. So times computed from this
- * level are never too long, except for working sets below the first level. Returns NULL if there are no
- * levels or the working set is unknown. */
+ * Returns NULL if there are no levels or the working set is unknown. The level's rate is not below the
+ * true rate, so computed times are never too long, except for working sets below the first level. */
 const struct llm_level *llm_level_for(const struct llm_levels *levels, double working_set_bytes);
 /* Writes text such as "L3, 32 MiB" to buf and returns buf. */
 const char *llm_level_text(const struct llm_level *level, char *buf, size_t cap);

@@ -217,7 +217,7 @@ struct llm_cost llm_cost_generate(const struct llm_model *m, const struct llm_se
                                   uint64_t context, uint64_t steps) {
     struct llm_cost sum = { 0 };
     while (steps) {
-        uint64_t run = steps; /* until the next window becomes full */
+        uint64_t run = steps; /* steps until the next window becomes full */
         for (size_t i = 0; i < m->nops; i++)
             if (m->ops[i].window > context) run = MIN(run, m->ops[i].window - context);
         add_run(m, s, batch, context, run, &sum);

@@ -1,8 +1,7 @@
-/* Cost of operators: FLOPs (a multiply-add is 2; matmul, convolution and attention), the minimum bytes to
- * move, and two times on a device. The roofline time assumes that operators run one after the other, each
- * at its roof. The hard bound is the larger one of two times: all FLOPs at the peak, and all bytes at the
- * bandwidth. An implementation that overlaps operators can be faster than the roofline time, but not
- * faster than the hard bound. Formulas: docs/metrics.md.
+/* Cost of operators: FLOPs of matmul, convolution and attention (2 per multiply-add), the minimum bytes to
+ * move, and two times on a device. The roofline time is the sum over operators, each at its roof. The hard
+ * bound is the larger of two times: all FLOPs at the peak, and all bytes at the bandwidth. Overlapping
+ * operators can beat the roofline time, but not the hard bound. Formulas: docs/metrics.md.
  *     struct llm_setup s = { .peak = { 989.4e12, 4.8e12 } };
  *     struct llm_cost c = llm_cost_prefill(m, &s, 1, 913, 0);     -- c.flops, c.bytes, c.floor_s
  * To compare with a measurement, use the measured counts: tokens processed, context, images. */

@@ -16,7 +16,7 @@ enum llm_dtype {
     LLM_FP4,   /* 4 bits, no scales */
     LLM_MXFP4, /* 4 bits, one 8-bit scale per 32 */
     LLM_NVFP4, /* 4 bits, one 8-bit scale per 16 */
-    LLM_INT4,  /* 4 bits, one 16-bit scale and 4-bit zero point per 128 (GPTQ, AWQ) */
+    LLM_INT4,  /* 4 bits, one 16-bit scale and 4-bit zero point per 128 weights (GPTQ, AWQ) */
     LLM_I64,
     LLM_I32,
     LLM_I16,

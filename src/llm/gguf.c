@@ -331,7 +331,7 @@ static int check_sizes(struct parse *p, size_t first) {
 static int read_tensor_infos(struct parse *p, uint64_t count) {
     struct gguf *g = p->g;
     size_t first = g->tensors.n;
-    /* minimum size of a description: name's length, dimensions, type and offset */
+    /* minimum size of a description: name's length, number of dimensions, type and offset */
     if (count > bytes_left(&p->in) / 24)
         return err_set(p->err, "%s: byte %zu: %" PRIu64 " tensors do not fit in the file", p->part->path,
                        place(p), count);

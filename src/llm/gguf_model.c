@@ -21,7 +21,7 @@ struct source {
     json_t *config;
 };
 
-/* Reads the value of "<arch>.<key>". If a file has one value per layer, uses the largest value. */
+/* Reads the value of "<arch>.<key>", or the largest value if the file has one per layer. */
 static bool arch_u64(const struct source *s, const char *key, uint64_t *out) {
     char name[160];
     uint64_t v, most = 0;
@@ -318,7 +318,7 @@ static const struct tensor_row {
     { "attn_sinks", "attention|attention_window" },
     { "post_attention_norm", "post_attention_norm" },
     { "attn_post_norm", "post_attention_norm" },
-    { "ffn_norm", "pre_mlp_norm|post_attention_norm" }, /* uses the first operator that exists */
+    { "ffn_norm", "pre_mlp_norm|post_attention_norm" }, /* the first operator that exists is used */
     { "post_ffw_norm", "post_mlp_norm" },
     { "ffn_post_norm", "post_mlp_norm" },
     { "ffn_gate", "gate_proj" },

@@ -36,9 +36,9 @@ struct llm_gpu_peak {
     enum llm_dtype type; /* the type whose peak is used */
     const char *reason;
 };
-/* Returns the peak for weights of type `t`. Types of at least 16 bits have their own peak. Narrower types
- * have it only if the GPU has units for them and activations have the same type (activations_too). Otherwise
- * weights are converted to 16-bit numbers before the product, and the 16-bit peak applies. */
+/* Returns the peak for weights of type `t`. Types of at least 16 bits have their own peak. A narrower type
+ * has its own peak only if the GPU has units for it and activations have the same type (activations_too).
+ * Otherwise weights are converted to 16-bit numbers before the product, and the 16-bit peak applies. */
 struct llm_gpu_peak llm_gpu_peak(const struct llm_gpu *g, enum llm_dtype t, bool activations_too);
 /* Returns the value of llm_gpu_peak(g, t, true). */
 double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t);

@@ -35,7 +35,7 @@ static double window_pairs(uint64_t cols, uint64_t rows, uint64_t w, double patc
 }
 
 /* Adds `n` square views of DeepSeek-OCR with `side` pixels. SAM has (side/16)^2 patches; CLIP has a 16th
- * of that number, plus a class token. */
+ * of that number, and a class token. */
 static void count_ocr(const struct llm_vision *v, uint64_t side, double n, struct llm_counts *c) {
     double g = (double)(side / v->sam.patch), w = v->sam.window;
     double windows = ceil(g / w), padded = windows * w, tokens = floor(g / 4) * floor(g / 4);

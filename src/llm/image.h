@@ -28,7 +28,7 @@ struct llm_image_plan {
     struct llm_counts counts;
 };
 
-enum llm_crop { LLM_CROP_MODE, LLM_CROP_ON, LLM_CROP_OFF }; /* LLM_CROP_MODE: as in the mode */
+enum llm_crop { LLM_CROP_MODE, LLM_CROP_ON, LLM_CROP_OFF }; /* LLM_CROP_MODE: the mode decides */
 struct llm_image_opts {
     const char *mode;   /* DeepSeek-OCR: tiny, small, base, large, gundam (NULL: gundam) */
     uint64_t max_tiles; /* 0: default of the model */

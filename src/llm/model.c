@@ -526,7 +526,8 @@ static void add_limits_note(struct llm_model *m, const char *path, const char *w
     m->nnotes = notes.n;
 }
 
-/* Returns the value of `key`, or of `edge` in newer files, which call the pixel counts edges. */
+/* Returns the value of `key`; if it is missing or null, the value of size.<edge>, which newer files have
+ * instead. */
 static const json_t *pixels_of(const json_t *root, const char *key, const char *edge) {
     const json_t *v = json_object_get(root, key);
     return v && !json_is_null(v) ? v : json_object_get(json_object_get(root, "size"), edge);

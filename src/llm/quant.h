@@ -19,7 +19,7 @@ struct llm_quant {
 };
 
 /* `config`: an object with quant_method (config.json) or quant_algo (ModelOpt). Returns false if it names
- * no method. Returns false and adds a note if the method is not supported. */
+ * no method. If the method is not supported, adds a note and returns false. */
 bool quant_read(const json_t *config, struct llm_quant *q, struct llm_notes *notes);
 /* Finds the layout from the name, type and shape of the first quantised tensor. Returns false if there is
  * none. */

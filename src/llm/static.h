@@ -59,7 +59,7 @@ struct llm_static {
     struct llm_cost prefill;                /* vision and decoder */
     struct llm_cost decode;                 /* one step of the whole batch at work.context */
     struct llm_cost generation;             /* all decode steps */
-    /* new_tokens - 1, because prefill generates the first token; 0 for 0 */
+    /* new_tokens - 1, because prefill generates the first token; at least 0 */
     uint64_t decode_steps;
 
     /* KV cache bytes per token of one sequence; KV cache bytes of the whole batch at the end */

@@ -16,7 +16,7 @@ struct llm_sweep_point {
     double tokens_per_s;        /* for the whole batch */
     double prefill_mfu, prefill_mbu, decode_mfu, decode_mbu; /* 0..1, at the roofline time */
     const char *prefill_bound, *decode_bound;
-    /* limit of a decode step without attention, whose cache grows with the batch */
+    /* what limits a decode step without attention */
     const char *weights_bound;
     double memory_bytes;
     int fits; /* as llm_static_fits() */

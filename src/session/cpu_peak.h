@@ -20,8 +20,8 @@ struct cpu_peak {
     struct llm_levels levels; /* n 0: read from a cache file of an older version */
     char kernel[32];          /* implementation of the matrix product: "avx512", "avx2", "portable" */
     uint64_t measured_wall_ns;
-    double spread;    /* 1 - second best / best round; the larger one of FLOP/s and bytes/s */
-    double cpu_share; /* CPU time / wall time of the threads; the smaller one of FLOP/s and bytes/s */
+    double spread;    /* 1 - second best / best round: the larger value of FLOP/s and bytes/s */
+    double cpu_share; /* CPU time / wall time of the threads: the smaller value of FLOP/s and bytes/s */
     unsigned rounds;
     bool cached; /* read from the cache file, not measured now */
     bool kept;   /* stored in the cache file */

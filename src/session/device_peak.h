@@ -13,7 +13,7 @@ struct device_peak {
     struct llm_levels levels;  /* bandwidth by working-set size; n 0: only one bandwidth is known */
     double read_bytes_per_s;   /* read bandwidth of a GPU that `calibrate` measured; NaN: not measured */
     char device[160];          /* such as "NVIDIA H200", or the name of the CPU */
-    char type[64];             /* "bf16 dense"; "f32"; "": a CPU, both peaks given */
+    char type[64];             /* "bf16 dense"; "f32"; "": CPU, and the user gave both peaks */
     char source[320];          /* source of the peaks; "": unknown */
     char detail[160];          /* details about the source, for assumptions.md; may be "" */
 };

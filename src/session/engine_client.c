@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "session/engine_proc.h"
 
-/* Time limit for the reply to "bye", and again for the exit, during which the collector writes its last
- * records. */
+/* Time limit for the reply to "bye", and for the exit after it. The collector writes its last records
+ * before the exit. */
 #define BYE_LIMIT_S 20.0
 
 struct engine_client {
@@ -64,7 +64,7 @@ static enum engine_result talk(struct engine_client *c, json_t *request, double 
     return ENGINE_STOPPED;
 }
 
-/* After an invalid reply, lines and requests may no longer match, so the engine is stopped. */
+/* After an invalid reply, replies and requests may no longer match, so the engine is stopped. */
 static enum engine_result judge(struct engine_client *c, enum engine_verdict v, struct err *err) {
     if (v == ENGINE_GOOD) return ENGINE_OK;
     if (v == ENGINE_REFUSED) return ENGINE_NO;

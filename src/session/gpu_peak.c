@@ -18,7 +18,7 @@
 #define BLOCK_THREADS 256u
 #define BLOCKS_PER_SM 6u /* all are resident: 6 x 256 threads x 40 registers fit in 65,536 per SM */
 #define ROUNDS 5
-#define PASS_BYTES 8e9 /* bytes to read per launch: milliseconds; the launch itself takes microseconds */
+#define PASS_BYTES 8e9 /* bytes per launch, read in milliseconds; the launch itself takes microseconds */
 
 /* One GPU with all resources that must be released. */
 struct bench {

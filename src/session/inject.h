@@ -52,9 +52,9 @@ void inject_env_free(struct inject_env *env);
  * job, or with .<n>.ipt at the end (after exec). The host name may contain dashes. Returns 0 for other
  * files. */
 long inject_trace_pid(const char *file_name);
-/* Returns true if the name of a trace begins with <node>-rank<rank>-. If `rank` is LAUNCHER_UNKNOWN, the
- * beginning may also be any <node>-rank or the <host>- of this machine. The process id of a trace is valid
- * only on the machine that wrote it. */
+/* Returns true if the name of a trace begins with "<node>-rank<rank>-". If `rank` is LAUNCHER_UNKNOWN,
+ * "<node>-rank" or "<host>-" of this machine is enough. The process id of a trace is valid only on the
+ * machine that wrote it. */
 bool inject_trace_is_local(const char *file_name, const struct launcher *l, uint32_t rank);
 /* Adds the reasons why processes have no trace. The collector writes a file <host>-<pid>.problem for each
  * process that it cannot record, or sends a message if it cannot start a thread. A reason shared by

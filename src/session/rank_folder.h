@@ -2,7 +2,7 @@
  * inferprof per rank. Each rank owns the file ranks/rank-<N>.json (schema inferprof.rank/1) and its traces,
  * and changes no other rank's files. The rank that ends last writes the report.
  *     struct rank_folder f;
- *     if (rank_folder_join(&f, dir, &launcher, command, &err) < 0) ...    -- such as: it has another run
+ *     if (rank_folder_join(&f, dir, &launcher, command, &err) < 0) ...    -- see err
  *     bool last = rank_folder_leave(&f, wait_status, &problems, &err);    -- true: report now
  *     rank_folder_free(&f);
  * Works on file systems without locks: files are created exclusively or replaced atomically. On a file system
@@ -32,8 +32,8 @@ int rank_folder_join(struct rank_folder *f, const char *dir, const struct launch
                      struct err *err);
 /* Removes the file of this rank: its program could not be started. */
 void rank_folder_cancel(struct rank_folder *f);
-/* Stores how the program ended. Returns true for one rank only: the first that finds that all ranks of the
- * job have ended. err is empty unless the file of this rank cannot be written. */
+/* Stores how the program ended. Returns true for one rank only: the first rank that sees that all ranks of
+ * the job have ended. err is empty unless the file of this rank cannot be written. */
 bool rank_folder_leave(struct rank_folder *f, int wait_status, const struct strlist *problems,
                        struct err *err);
 void rank_folder_free(struct rank_folder *f);

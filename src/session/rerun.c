@@ -61,7 +61,7 @@ static const char *foreign_variable(const struct conf_node *env, const struct co
 }
 
 /* Appends a description of the code that the folder would run: its own engine.command, a foreign variable,
- * or the code of the model (trust_remote_code). Appends nothing if there is none of them. */
+ * or the code of the model (trust_remote_code). Appends nothing if there is no such code. */
 static void describe_foreign_code(const struct conf_node *root, struct strbuf *out) {
     const struct conf_node *command = conf_get(root, "engine.command"), *name = conf_get(root, "engine.name"),
                            *trust = conf_get(root, "engine.load.trust_remote_code");

@@ -233,8 +233,7 @@ static int warm_up(struct run *r, const char *why) {
     return result == ENGINE_OK ? 0 : -1;
 }
 
-/* Restarts the engine. After the first restart, gives up instead if the engine has given no good answer since
- * its last start. */
+/* Restarts the engine. If an earlier restart was followed by no good answer, gives up instead. */
 static void restart(struct run *r) {
     struct err err;
     bool deserves = r->good_since_start || r->out->restarts == 0;

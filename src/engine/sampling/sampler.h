@@ -1,8 +1,7 @@
-/* Chooses the next token from logits. Greedy: chooses the largest logit. Sampling: divides by the
- * temperature, keeps the top_k largest logits, then keeps the smallest set of these tokens whose
- * probabilities add up to top_p, and draws with its own generator. If logits are equal, lower ids take
- * precedence. The same seed and the same logits give the same tokens on any machine. NaN counts as -inf;
- * if all logits are -inf, id 0 is chosen. Nothing is allocated per token. */
+/* Chooses the next token from logits. Greedy choice takes the largest logit. Sampling divides the logits by
+ * the temperature, keeps the top_k largest ones, then the smallest set of them whose probabilities add up
+ * to top_p, and draws one. If logits are equal, lower ids take precedence. The same seed and the same logits
+ * give the same tokens on any machine. NaN counts as -inf; if all logits are -inf, id 0 is chosen. */
 #ifndef ENGINE_SAMPLING_SAMPLER_H
 #define ENGINE_SAMPLING_SAMPLER_H
 

@@ -65,8 +65,7 @@ static const struct tok_pattern *longest_at(const struct tok_matcher *m, const c
     const struct tok_pattern *best = NULL;
     size_t lo = 0, hi = m->n;
     for (size_t depth = 0; lo < hi; depth++) {
-        if (m->v[lo].len == depth)
-            best = &m->v[lo]; /* the shortest of the patterns with this prefix comes first */
+        if (m->v[lo].len == depth) best = &m->v[lo]; /* the shortest pattern with this prefix comes first */
         if (p + depth == end) break;
         unsigned c = (unsigned char)p[depth];
         lo = lower_bound(m, lo, hi, depth, c);

@@ -14,7 +14,7 @@
 
 #define CACHE_WORDS 65536u
 #define CACHE_WORD_BYTES 64u /* longer words are not cached, because they rarely repeat */
-/* a table contains the ids of the characters below this limit, among them the byte alphabet */
+/* ids of the characters below this are in a table; the byte alphabet is below it */
 #define SMALL_CHARS 0x200u
 
 struct merge {

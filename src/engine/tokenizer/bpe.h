@@ -17,7 +17,7 @@ struct tok_bpe;
 struct tok_bpe *tok_bpe_open(void);
 void tok_bpe_close(struct tok_bpe *b);
 
-/* Build in this order: tokens, then settings, then merges by increasing rank. */
+/* Call order: tokens, then settings, then merges by increasing rank. */
 int tok_bpe_add_token(struct tok_bpe *b, const char *text, size_t n, uint32_t id, struct err *err);
 struct tok_bpe_settings {
     const char *unk_token; /* NULL: unknown characters are dropped */

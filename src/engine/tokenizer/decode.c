@@ -3,11 +3,10 @@
 #include "base/utf8.h"
 #include "engine/tokenizer/internal.h"
 
-/* ---- conversion of any bytes to characters */
+/* ---- bytes to characters */
 
 /* Returns the length of the character that begins with the bytes [p, p+n), or 0 if no character can begin
- * with them. If the character is invalid or incomplete, one U+FFFD replaces *bad bytes, its longest valid
- * beginning. */
+ * with them. If the character is invalid or incomplete, one U+FFFD replaces its first *bad bytes. */
 static size_t char_needs(const unsigned char *p, size_t n, size_t *bad) {
     unsigned c = p[0];
     size_t need = c < 0x80                ? 1

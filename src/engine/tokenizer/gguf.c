@@ -87,7 +87,7 @@ static int add_tokens(struct tokenizer *t, const struct gguf *g, struct err *err
     return tok_index_added(t, err);
 }
 
-/* ---- parts that are loaded like those of a tokenizer.json */
+/* ---- parts shared with tokenizer.json */
 static int load_steps(const char *json, const char *where, struct tok_steps *out, struct err *err) {
     json_t *root = jsonr_load_text(json, strlen(json), where, err);
     int rc = root ? tok_load_steps(root, where, out, err) : -1;

@@ -96,7 +96,7 @@ static int translate(const char *pattern, size_t n, struct strbuf *out, struct e
         } else if (c == '[') {
             open_class(&t);
         } else if (c == '}' && t.p < t.end && *t.p == '+') {
-            return refuse(&t, "a repeated {m,n}", err); /* possessive in PCRE2, a repetition in Ruby */
+            return refuse(&t, "a repeated {m,n}", err); /* x{m,n}+ is possessive in PCRE2, repeated in Ruby */
         } else {
             strbuf_addch(out, c);
         }

@@ -8,7 +8,7 @@
 
 enum tok_step_kind {
     TOK_STEP_PREPEND,        /* adds text before every piece */
-    TOK_STEP_PREPEND_UNLESS, /* the same, unless the piece already begins with the text */
+    TOK_STEP_PREPEND_UNLESS, /* like TOK_STEP_PREPEND, unless the piece already begins with the text */
     TOK_STEP_PREPEND_FIRST,  /* like TOK_STEP_PREPEND_UNLESS, but only at the start of the input */
     TOK_STEP_REPLACE,        /* replaces matches by `text` */
     TOK_STEP_SPLIT,

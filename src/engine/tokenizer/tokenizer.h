@@ -25,7 +25,8 @@ struct token_ids { /* a base/vec.h array; free(ids.v) */
     size_t n, cap;
 };
 
-enum tokenizer_special { TOKENIZER_PLAIN, TOKENIZER_ADD_SPECIAL };      /* encode: without or with BOS etc. */
+/* TOKENIZER_ADD_SPECIAL: with BOS etc. */
+enum tokenizer_special { TOKENIZER_PLAIN, TOKENIZER_ADD_SPECIAL };
 enum tokenizer_skip { TOKENIZER_KEEP_SPECIAL, TOKENIZER_SKIP_SPECIAL }; /* decode */
 
 struct tokenizer;

@@ -13,7 +13,7 @@ struct llava {
     struct clip *clip;
     struct conv patches;       /* [width, 3 * patch * patch] */
     struct linear first, last; /* [hidden, width], [hidden, hidden] */
-    int hidden, side;          /* side of the view in pixels */
+    int hidden, side;          /* side: of the view, in pixels */
 };
 
 static int check(const struct llm_model *m, struct err *err) {

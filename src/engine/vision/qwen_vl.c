@@ -282,7 +282,7 @@ static void run_layer(const struct qwen_vl *q, struct ops *o, int i, const struc
     ops_linear(o, "down_proj", &l->mlp.down, wide, l->mlp.down.w.cols, n, x, width, OPS_ADD);
 }
 
-/* Merges squares of patches and puts the rows back in the order of the image. */
+/* Merges squares of patches and writes the rows in the order of the image. */
 static void merge_rows(const struct qwen_vl *q, struct ops *o, const struct pass *p, struct view rows) {
     int area = q->merge * q->merge, n = p->rows / area, merged = area * q->width;
     struct tensor *wide = ops_alloc(o, (size_t)n * (size_t)merged, TENSOR_ANY),

@@ -1,11 +1,11 @@
-/* Qwen2.5-VL's encoder (vision.h): images keep their shape. Patches attend inside of windows, or to the whole
- * image in some layers. Each square of merge x merge patches becomes one row.
+/* Qwen2.5-VL's encoder (vision.h): images keep their shape. Patches attend within their window, or in some
+ * layers to the whole image. Each square of merge x merge patches becomes one row.
  *
  *     x = patches(pixels)                                         [rows of patches, width]
  *     layer:  x += proj(attention(rms(x)))       queries and keys rotate by row and column of the patch
  *             x += down(silu(gate(rms(x))) up(rms(x)))
  *     out = fc2(gelu(fc1(rms(x) of merge * merge patches)))
- * Patches are ordered by window, inside of a window by merged square. */
+ * Patches are ordered by window, and within a window by merged square. */
 #ifndef ENGINE_VISION_QWEN_VL_H
 #define ENGINE_VISION_QWEN_VL_H
 

@@ -1,4 +1,4 @@
-/* The parts that several families of vision models share. */
+/* Functions that several families of vision models share. */
 #include "engine/vision/vision.h"
 
 #include <stdlib.h>

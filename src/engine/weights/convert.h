@@ -13,7 +13,7 @@ struct weight_source {
     const void *data, *more; /* `more`: second tensor of convert_mxfp4() and convert_latent() */
     enum dtype type, more_type;
     int rows, cols;
-    int first, step; /* row (or number) r is the stored row, column or number first + r * step */
+    int first, step; /* row or number r has the index first + r * step in the stored tensor */
     size_t width;    /* stored numbers per row */
     int heads, nope; /* convert_latent: sizes of kv_b */
 };
@@ -21,7 +21,7 @@ struct weight_source {
 typedef void weight_convert(const struct weight_source *s, void *out);
 
 /* MXFP4 of safetensors: data[rows][cols / 32][16] contains nibbles in the order of the numbers, and
- * more[rows][cols / 32] contains exponents. They become blocks of DTYPE_MXFP4. */
+ * more[rows][cols / 32] contains exponents. The result consists of DTYPE_MXFP4 blocks. */
 weight_convert convert_mxfp4;
 /* A transposed matrix data[cols][width]: row r is its column first + r * step. The type does not change. */
 weight_convert convert_transposed;

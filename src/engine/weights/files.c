@@ -184,7 +184,8 @@ static int find_in_gguf(const struct weight_files *f, const char *name, int rows
 
 bool weight_files_are_gguf(const struct weight_files *f) { return f->gguf != NULL; }
 
-/* Files of models with vision have other prefixes. The first row whose tensor is in the file is used. */
+/* Other prefixes of names, in files of models with vision. The first row whose tensor is in the file is
+ * used. */
 static const struct {
     const char *ours, *theirs;
 } prefixes[] = {
@@ -258,7 +259,7 @@ static bool scale_blocks(const struct safetensors_tensor *s, int rows, int cols,
 }
 
 /* Finds the scales of "x.weight": "x.weight_scale" or "x.weight_scale_inv", which both contain factors, or
- * "x.SCB", which is in units of 1/127. */
+ * "x.SCB", which contains factors in units of 1/127. */
 static int find_scales(const struct weight_files *f, const struct safetensors_tensor *t, int rows, int cols,
                        struct weight_view *out, struct err *err) {
     const char *file = safetensors_file(f->heads, t->file);

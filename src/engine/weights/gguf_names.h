@@ -12,7 +12,7 @@ struct gguf_place {
     const struct gguf_tensor *tensor;    /* NULL: the file has no such tensor */
     int slice;                           /* index of the expert in a stacked tensor; -1: the whole tensor */
     const struct gguf_tensor *halves[2]; /* keys and values of kv_b, used instead of `tensor`; NULL: none */
-    char name[128];                      /* the name in the file that was looked up */
+    char name[128];                      /* the name searched for in the file */
 };
 
 struct gguf_place gguf_place_of(const struct gguf *g, const char *name);

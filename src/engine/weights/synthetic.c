@@ -4,8 +4,7 @@
 
 #include "engine/weights/weights.h"
 
-/* Hashes the name with FNV-1a and mixes it with the seed. The result is two words that differ between
- * tensors. */
+/* Derives the two words of the stream's state from the seed and the name's FNV-1a hash. */
 struct weights_stream weights_stream_make(uint64_t seed, const char *name, float scale, float offset) {
     uint64_t h = 0xcbf29ce484222325u;
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 0x100000001b3u;

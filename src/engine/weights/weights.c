@@ -117,7 +117,8 @@ static void *slab_alloc(struct weights *w, size_t bytes) {
     return p;
 }
 
-/* Allocates the numbers first .. first + n - 1 of a synthetic tensor, which weights_finish() generates. */
+/* Allocates memory for the numbers first .. first + n - 1 of a synthetic tensor. weights_finish()
+ * generates them. */
 static void *generate_later(struct weights *w, size_t n, size_t first, enum dtype type, const char *name,
                             float scale, float offset) {
     if (w->failed) return NULL;
