@@ -1,4 +1,4 @@
-/* The subcommand table and nothing else. */
+/* The table of subcommands. */
 #include "base/util.h"
 #include "cmd/commands.h"
 

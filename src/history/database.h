@@ -1,5 +1,5 @@
-/* One connection to the database of runs: SQLite (a file) or PostgreSQL (a URL). Both accept the same SQL:
- * parameters are $1, $2, ..., and every parameter and result is text; NULL is an unknown value.
+/* A connection to the database of runs: SQLite (a file) or PostgreSQL (a URL). Both accept the same SQL.
+ * Parameters are $1, $2, ..., and every parameter and result is text; NULL is unknown.
  *     struct database *db = database_open("runs/.inferprof/index.sqlite", &err);
  *     struct db_args args = { 0 };
  *     db_text(&args, "llama");
@@ -20,7 +20,7 @@
 
 struct database;
 
-/* Parameters of one statement. Texts are borrowed until the query returns. */
+/* Texts are borrowed until the query returns. */
 #define DB_ARGS_MAX 256
 struct db_args {
     const char *v[DB_ARGS_MAX];
@@ -29,13 +29,13 @@ struct db_args {
 };
 void db_text(struct db_args *args, const char *text); /* NULL: an unknown value */
 void db_int(struct db_args *args, int64_t v);
-void db_num(struct db_args *args, double v); /* NaN or infinite: an unknown value */
+void db_num(struct db_args *args, double v); /* not finite: unknown */
 
 struct db_result {
     char **cells; /* [rows * columns]; NULL: unknown */
     size_t rows, columns;
     size_t cap;      /* private */
-    int64_t changed; /* rows changed by INSERT, UPDATE or DELETE */
+    int64_t changed; /* by INSERT, UPDATE or DELETE */
 };
 const char *db_cell(const struct db_result *r, size_t row, size_t column);
 int64_t db_cell_int(const struct db_result *r, size_t row, size_t column); /* 0: unknown */
@@ -43,22 +43,22 @@ double db_cell_num(const struct db_result *r, size_t row, size_t column);  /* Na
 char *db_take(struct db_result *r, size_t row, size_t column);             /* the caller frees it */
 void db_result_free(struct db_result *r);
 
-/* `url`: the path of an SQLite file (created if needed), or postgresql://... (also postgres://). libpq is
- * loaded only for the second form. */
+/* `url`: the path of an SQLite file (created if needed), or postgresql:// or postgres://. libpq is loaded
+ * only for a URL. */
 struct database *database_open(const char *url, struct err *err);
 void database_close(struct database *db); /* NULL is fine */
 bool database_is_postgres(const struct database *db);
-/* Returns the URL without its password, for messages. The caller frees it. */
+/* Without the password, for messages. Caller frees. */
 char *database_shown_url(const char *url);
 
-/* Runs one statement. `args` and `result` may be NULL. If the server closed the connection, the next
- * statement outside of a transaction connects again. */
+/* `args` and `result` may be NULL. If the server closed the connection, the next statement outside of a
+ * transaction reconnects. */
 int database_query(struct database *db, const char *sql, const struct db_args *args, struct db_result *result,
                    struct err *err);
-/* Runs several statements separated by semicolons, without parameters. */
+/* Several statements separated by semicolons, without parameters. */
 int database_script(struct database *db, const char *sql, struct err *err);
 
-/* Starts a transaction that writes. Writers of one SQLite file wait for each other, at most 20 s. */
+/* Starts a write transaction. Writers of one SQLite file wait for each other, at most 20 s. */
 int database_begin(struct database *db, struct err *err);
 int database_commit(struct database *db, struct err *err);
 void database_rollback(struct database *db);

@@ -1,4 +1,4 @@
-/* Internal to the files of the database: the functions that differ between SQLite and PostgreSQL. */
+/* What differs between SQLite and PostgreSQL. */
 #ifndef HISTORY_DATABASE_DRIVER_H
 #define HISTORY_DATABASE_DRIVER_H
 
@@ -14,7 +14,7 @@ struct database_driver {
 };
 extern const struct database_driver database_sqlite, database_postgres;
 
-/* Adds a row of empty cells and returns it. */
+/* Adds a row of empty cells. */
 char **db_result_add_row(struct db_result *r);
 
 #endif

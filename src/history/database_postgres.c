@@ -1,4 +1,4 @@
-/* The database of runs on a PostgreSQL server, through libpq, which is loaded on first use. */
+/* PostgreSQL through libpq, which is loaded on first use. */
 #include <libpq-fe.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "history/database_driver.h"
 
-#define STATEMENTS 256 /* largest number of prepared statements per connection */
+#define STATEMENTS 256 /* prepared statements per connection */
 
 static struct {
     __typeof__(PQconnectdbParams) *connect;
@@ -57,7 +57,7 @@ struct postgres {
     struct {
         uint64_t hash;
         char *sql;
-        unsigned generation; /* part of the name of the statement on the server */
+        unsigned generation; /* part of the statement's name */
     } kept[STATEMENTS];
 };
 
@@ -71,7 +71,7 @@ static int load_once(struct err *err) {
     return rc;
 }
 
-/* Sets err to the first line of libpq's message, without the prefix "ERROR:". */
+/* First line of libpq's message, without the prefix "ERROR:". */
 static int postgres_fail(const struct postgres *p, struct err *err) {
     const char *text = pq.error(p->connection);
     if (strncmp(text, "ERROR:  ", 8) == 0) text += 8;
@@ -128,8 +128,7 @@ static int postgres_script(void *connection, const char *sql, struct err *err) {
     return finish_command(p, pq.exec(p->connection, sql), err);
 }
 
-/* Prepares the statement unless the connection already has it. `name` is the name of the statement on the
- * server. */
+/* Prepares the statement unless the connection already has it. Sets `name`. */
 static int prepare(struct postgres *p, const char *sql, char name[32], struct err *err) {
     uint64_t hash = hash_bytes(sql, strlen(sql));
     size_t slot = hash % STATEMENTS;
@@ -137,7 +136,7 @@ static int prepare(struct postgres *p, const char *sql, char name[32], struct er
     if (!kept) p->kept[slot].generation++;
     snprintf(name, 32, "s%zu_%u", slot, p->kept[slot].generation);
     if (kept) return 0;
-    if (p->kept[slot].sql) { /* the server would keep the replaced statement until the connection ends */
+    if (p->kept[slot].sql) { /* otherwise kept until disconnection */
         char drop[64];
         snprintf(drop, sizeof drop, "DEALLOCATE s%zu_%u", slot, p->kept[slot].generation - 1);
         pq.clear(pq.exec(p->connection, drop));

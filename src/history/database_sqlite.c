@@ -1,4 +1,4 @@
-/* The database of runs in one file. Write-ahead logging lets readers and one writer work at the same time. */
+/* The database in one file. With write-ahead logging, readers and one writer work at the same time. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void *sqlite_open(const char *url, struct err *err) {
     return NULL;
 }
 
-/* Returns the SQL with ?1 for $1: SQLite treats $1 as a name, and ?1 as the number of the parameter. */
+/* SQLite treats $1 as a name, but ?1 as the number of a parameter. */
 static char *own_parameters(const char *sql) {
     char *copy = xstrdup(sql);
     for (char *p = copy; *p; p++)
@@ -75,8 +75,7 @@ static char *own_parameters(const char *sql) {
     return copy;
 }
 
-/* Returns the prepared statement of this SQL text; NULL: the SQL is not valid. A new statement replaces the
- * one in the same hash slot. */
+/* NULL: the SQL is not valid. A new statement replaces the one in its hash slot. */
 static sqlite3_stmt *prepare(struct sqlite *s, const char *sql) {
     uint64_t hash = hash_bytes(sql, strlen(sql));
     size_t slot = hash % STATEMENTS;
@@ -106,7 +105,7 @@ static void bind_args(sqlite3_stmt *statement, const struct db_args *args) {
     }
 }
 
-/* Prints floating-point numbers with 17 digits. SQLite itself would print only 15. */
+/* 17 digits, because SQLite would print only 15. */
 static char *cell_text(sqlite3_stmt *statement, int column) {
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_NULL: return NULL;

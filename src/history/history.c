@@ -25,8 +25,8 @@ static char *read_store(const char *path) {
     return store;
 }
 
-/* Creates the file with the identity of the root folder. Two processes may do this at once: link() does not
- * replace a file, so that the first process wins. */
+/* Creates the file with the identity of the root folder. link() does not replace a file: if two processes do
+ * this at once, the first one wins. */
 static int create_store(const char *path, struct err *err) {
     unsigned char bytes[16];
     char text[34];
@@ -99,7 +99,7 @@ int history_bump_revision(struct history *h, struct err *err) {
 
 int history_begin(struct history *h, struct err *err) {
     if (database_begin(h->db, err) < 0) return -1;
-    if (!database_is_postgres(h->db)) return 0; /* SQLite has one writer at a time */
+    if (!database_is_postgres(h->db)) return 0; /* SQLite has one writer */
     int rc = database_query(h->db, "SELECT value FROM revision FOR UPDATE", NULL, NULL, err);
     if (rc < 0) database_rollback(h->db);
     return rc;

@@ -2,7 +2,7 @@
 
 #include "base/util.h"
 
-/* ---- migration 4: counts per group, indexes for every order and filter, an index for search */
+/* ---- migration 4 */
 
 #define IS_GROUP_OF(table, row)                                         \
     "COALESCE(" table "model, '') = COALESCE(" row ".model, '') AND "   \
@@ -18,7 +18,7 @@
     "COALESCE(NEW.engine, ''), COALESCE(NEW.host, ''), 1, NEW.started_ns) "                               \
     "ON CONFLICT (model, device, engine, host) DO UPDATE SET runs = run_groups.runs + 1, last_ns = CASE " \
     "WHEN excluded.last_ns > run_groups.last_ns THEN excluded.last_ns ELSE run_groups.last_ns END;"
-/* The newest run of a group is searched only if the removed run was the newest. */
+/* The newest run is searched only if the removed run was the newest. */
 #define UNCOUNT_OLD                                                                                     \
     "UPDATE run_groups SET runs = runs - 1, last_ns = CASE WHEN OLD.started_ns < last_ns THEN last_ns " \
     "ELSE COALESCE((SELECT MAX(r.started_ns) FROM runs r WHERE " IS_GROUP_OF(                           \
@@ -53,8 +53,8 @@
     "CREATE TRIGGER run_moved AFTER UPDATE ON runs WHEN " GROUP_CHANGED " BEGIN " COUNT_NEW UNCOUNT_OLD \
     " END;"                                                                                             \
     "CREATE TRIGGER run_removed AFTER DELETE ON runs BEGIN " UNCOUNT_OLD " END;"
-/* Every three successive characters of the searched text are a word of this index. Triggers must not use it
- * (PRAGMA trusted_schema is off), so write.c and query.c keep it up to date. */
+/* Trigram index. Triggers must not use it (PRAGMA trusted_schema is off), so write.c and query.c keep it up
+ * to date. */
 #define SQLITE_SEARCH                                                                      \
     "CREATE VIRTUAL TABLE runs_text USING fts5(search, tokenize='trigram', columnsize=0);" \
     "INSERT INTO runs_text(rowid, search) SELECT id, search FROM runs;"
@@ -76,11 +76,11 @@
 
 /* ---- all migrations */
 
-/* migrations[n-1] brings a database from version n-1 to version n. Rows are never changed after a release.
- * "@ID" is replaced by the type of a primary key that the database assigns, "@GENERATED" by the kind of a
- * computed column. Run folders are the source of all tables except `jobs` and `tokens`. */
+/* migrations[n-1] brings a database from version n-1 to n. Rows are never changed after a release. "@ID" is
+ * replaced by the type of a generated primary key, "@GENERATED" by the kind of a computed column. Run folders
+ * are the source of all tables except `jobs` and `tokens`. */
 const struct migration migrations[] = {
-    /* 1: runs and their figures. Unknown values are NULL; flags are 0 or 1; points in time are Unix ns. */
+    /* 1: runs. Unknown values are NULL; flags are 0 or 1; times are Unix ns. */
     { "CREATE TABLE runs (id @ID, store TEXT NOT NULL, path TEXT NOT NULL, name TEXT NOT NULL UNIQUE,"
       " digest TEXT, title TEXT, model TEXT, device TEXT, engine TEXT, host TEXT, version TEXT, command TEXT,"
       " started_ns BIGINT NOT NULL, repeats BIGINT, failed_repeats BIGINT, findings BIGINT,"
@@ -121,14 +121,14 @@ const struct migration migrations[] = {
       "CREATE TABLE tags (run BIGINT NOT NULL REFERENCES runs ON DELETE CASCADE, tag TEXT NOT NULL,"
       " PRIMARY KEY (run, tag));"
       "CREATE INDEX tags_tag ON tags (tag, run);"
-      /* folders that contain run folders, with their mtime at the last scan */
+      /* mtime at the last scan */
       "CREATE TABLE folders (store TEXT NOT NULL, path TEXT NOT NULL, mtime_ns BIGINT NOT NULL,"
       " PRIMARY KEY (store, path));"
-      /* grows with every change of the runs */
+      /* grows with every change */
       "CREATE TABLE revision (value BIGINT NOT NULL);"
       "INSERT INTO revision VALUES (1);",
       NULL, NULL },
-    /* 2: the server's tokens and its queue of jobs */
+    /* 2: tokens and jobs */
     { "CREATE TABLE tokens (name TEXT NOT NULL PRIMARY KEY, role TEXT NOT NULL, hash TEXT NOT NULL UNIQUE,"
       " created_ns BIGINT NOT NULL);"
       "CREATE TABLE jobs (id @ID, run_id TEXT NOT NULL UNIQUE, store TEXT NOT NULL, state TEXT NOT NULL,"
@@ -136,8 +136,8 @@ const struct migration migrations[] = {
       " created_ns BIGINT NOT NULL, started_ns BIGINT, ended_ns BIGINT);"
       "CREATE INDEX jobs_state ON jobs (store, state, id);",
       NULL, NULL },
-    /* 3: search, and unfinished runs, without reading every row. The index contains the searched text, at
-     * most 600 characters: PostgreSQL limits an entry of an index to 2,704 bytes. */
+    /* 3: search and unfinished runs without reading every row. The searched text has at most 600 characters,
+     * because PostgreSQL limits an index entry to 2,704 bytes. */
     { "ALTER TABLE runs ADD COLUMN search TEXT GENERATED ALWAYS AS (SUBSTR(LOWER(name || ' ' || "
       "COALESCE(model, '') || ' ' || COALESCE(device, '') || ' ' || COALESCE(host, '') || ' ' || "
       "COALESCE(title, '')), 1, 600)) @GENERATED;"
@@ -145,8 +145,8 @@ const struct migration migrations[] = {
       "DROP INDEX runs_started;"
       "CREATE INDEX runs_unfinished ON runs (store) WHERE incomplete = 1;",
       NULL, NULL },
-    /* 4: number of runs per model, device, engine and host, kept by triggers (an unknown value is an empty
-     * text); an index for every filter in the order of time, for every sort key, and for search */
+    /* 4: runs per model, device, engine and host, kept by triggers ('' is unknown); an index for every filter
+     * and sort key, and for search. */
     { GROUPS_AND_INDEXES, SQLITE_TRIGGERS SQLITE_SEARCH, POSTGRES_TRIGGERS POSTGRES_SEARCH },
 };
 const size_t migrations_n = COUNTOF(migrations);

@@ -58,7 +58,7 @@ int history_find_start(struct history *h, const char *name, struct history_run *
     struct db_result r;
     int found = history_find(h, name, run, err);
     if (found != 0) return found;
-    /* SUBSTR, because LIKE would treat % and _ as patterns */
+    /* LIKE would treat % and _ as patterns. */
     if (find_where(h, "SUBSTR(r.name, 1, LENGTH($1)) = $1", name, &r, err) < 0) return -1;
     if (r.rows == 1 && *name) return take_single(h, &r, run, err);
     size_t matches = *name ? r.rows : 0;
@@ -216,8 +216,8 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
     return remove(path) < 0 && errno != ENOENT ? -1 : 0;
 }
 
-/* Renames the folder before deleting its files, so that no other process sees a half-deleted run. Returns 1;
- * 0 if the folder does not exist; -1 on failure. */
+/* Renames the folder before it deletes the files, so that no other process sees a half-deleted run. Returns
+ * 1; 0: no such folder; -1: failure. */
 static int delete_folder(struct history *h, const struct history_run *run, struct err *err) {
     char *trash = file_join(h->root, HISTORY_PRIVATE "/trash");
     char *to = xasprintf("%s/%d-%" PRIu64, trash, (int)getpid(), clock_mono_ns());

@@ -1,22 +1,21 @@
-/* Conditions of a list of runs, and the index that SQLite reads for them. PostgreSQL decides with its own
- * statistics. SQLite does not know how many runs have a value, so the conditions are counted first: the
- * condition with the fewest runs leads, and the other columns are written as "+column", which excludes their
- * indexes. */
+/* Conditions of a list of runs. SQLite does not know how many runs match each condition. Therefore they are
+ * counted first: the condition with the fewest runs leads, and the other columns are written as "+column",
+ * which excludes their indexes. PostgreSQL decides itself. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "history/query_internal.h"
 
-/* With at most this many matches, reading all of them and sorting is cheaper than reading in sorted order. */
+/* Up to this many matches, reading and sorting them is cheaper than reading all runs in sorted order. */
 #define FEW_RUNS 2000
-#define UNKNOWN_RUNS (INT64_MAX - 1) /* a condition that is not counted leads only if no other does */
-#define WORDS_MAX 8                  /* words of a search; the others are ignored */
+#define UNKNOWN_RUNS (INT64_MAX - 1) /* not counted: leads last */
+#define WORDS_MAX 8                  /* other words are ignored */
 
 static const struct filter_column {
     const char *column;
     size_t offset;
-    bool grouped; /* a column of the table run_groups */
+    bool grouped; /* column of run_groups */
 } columns[] = {
     { "model", offsetof(struct history_filter, model), true },
     { "device", offsetof(struct history_filter, device), true },
@@ -36,13 +35,13 @@ void query_free(struct query *q) {
     strlist_free(&q->texts);
 }
 
-/* Adds a parameter whose text is copied. */
+/* Adds a parameter with a copied text. */
 static void add_copy(struct query *q, const char *text) {
     strlist_add(&q->texts, "%s", text);
     db_text(&q->args, q->texts.v[q->texts.n - 1]);
 }
 
-/* Adds a parameter: the text as a pattern of LIKE, in which only '*' (if `stars`) matches other text. */
+/* Adds a LIKE pattern as parameter. If `stars`, '*' matches any text; no other character is special. */
 static void add_like(struct query *q, const char *before, const char *text, bool stars, const char *after) {
     struct strbuf pattern = STRBUF_INIT;
     strbuf_addstr(&pattern, before);
@@ -55,7 +54,7 @@ static void add_like(struct query *q, const char *before, const char *text, bool
     strbuf_free(&pattern);
 }
 
-/* Adds "prefix.column = $n", or a comparison with a pattern. */
+/* Adds "column = $n", or LIKE for a pattern. */
 static void add_match(struct query *q, const char *prefix, const char *column, const char *value) {
     if (is_pattern(value)) {
         add_like(q, "", value, true, "");
@@ -72,7 +71,7 @@ struct words {
     char *v[WORDS_MAX];
     size_t n;
     char buffer[400];
-    bool indexed; /* the index of three characters finds every word */
+    bool indexed; /* the trigram index finds every word */
 };
 
 static void split_words(const char *text, struct words *w) {
@@ -88,7 +87,7 @@ static void split_words(const char *text, struct words *w) {
     for (char *word; w->n < WORDS_MAX && (word = strtok_r(rest, " \t", &rest));) {
         size_t n = strlen(word);
         bool ascii = true;
-        /* SQLite's LOWER and its index treat only ASCII letters in the same way. */
+        /* LOWER and the index agree only for ASCII. */
         for (size_t i = 0; i < n; i++) ascii = ascii && (unsigned char)word[i] < 0x80;
         w->indexed = w->indexed && n >= 3 && ascii;
         w->v[w->n++] = word;
@@ -96,7 +95,7 @@ static void split_words(const char *text, struct words *w) {
     w->indexed = w->indexed && w->n > 0;
 }
 
-/* Adds the query of the index as a parameter: every word in quotes. */
+/* Adds the words in quotes as parameter. */
 static void add_index_query(struct query *q, const struct words *w) {
     struct strbuf s = STRBUF_INIT;
     for (size_t i = 0; i < w->n; i++) {
@@ -130,7 +129,7 @@ static int read_count(struct history *h, const struct query *q, int64_t *count, 
     return 0;
 }
 
-/* Counts the runs that match all filters on grouped columns, and the runs that match each of them. */
+/* Runs that match all filters on grouped columns, and runs that match each of them. */
 static int count_groups(struct history *h, const struct history_filter *f, struct query_plan *plan,
                         int64_t alone[COUNTOF(columns)], struct err *err) {
     struct query q = { .sql = STRBUF_INIT };
@@ -159,7 +158,7 @@ static int count_groups(struct history *h, const struct history_filter *f, struc
     return rc;
 }
 
-/* Counts the runs that the index of SQLite finds for a search, up to `most` + 1. */
+/* Runs that SQLite's search index finds, at most `most` + 1. */
 static int count_found(struct history *h, const struct words *w, int64_t most, int64_t *count,
                        struct err *err) {
     struct query q = { .sql = STRBUF_INIT };
@@ -184,8 +183,8 @@ static int count_tagged(struct history *h, const char *tag, int64_t most, int64_
 
 /* ---- the plan */
 
-/* Chooses the condition with the fewest runs. A single value of a column also leads with many runs if the
- * list is in the order of time, because the index of the column has this order. */
+/* Chooses the condition with the fewest runs. In a list by time, a single value of a column leads even with
+ * many runs, because its index is ordered by time. */
 static int choose_lead(struct history *h, const struct history_filter *f, bool by_time,
                        const int64_t alone[COUNTOF(columns)], struct query_plan *plan, struct err *err) {
     struct words w;
@@ -220,14 +219,13 @@ int query_plan(struct history *h, const struct history_filter *f, bool by_time, 
     return choose_lead(h, f, by_time, alone, plan, err);
 }
 
-/* An index starts with these three columns. */
+/* The first three columns of an index. */
 static bool is_whole_series(const struct history_filter *f) {
     return f->model && f->device && f->engine && !is_pattern(f->model) && !is_pattern(f->device) &&
            !is_pattern(f->engine);
 }
 
-/* Adds a condition on one column. A pattern for a grouped column becomes the list of the values that match
- * it. */
+/* A pattern for a grouped column becomes a list of the matching values. */
 static void add_column(struct query *q, const struct history *h, const struct history_filter *f,
                        const struct query_plan *plan, size_t i) {
     const char *value = column_value(f, i);
@@ -306,7 +304,7 @@ int query_count(struct history *h, const struct history_filter *f, const struct 
     else {
         strbuf_addstr(&q.sql, "SELECT COUNT(*) FROM (SELECT r.id");
         query_add_conditions(&q, h, f, plan);
-        /* The order makes SQLite read an index with the searched text instead of the table. */
+        /* With this order, SQLite reads an index that contains the searched text instead of the table. */
         if (w.n && !database_is_postgres(h->db))
             strbuf_addstr(&q.sql, " ORDER BY r.started_ns DESC, r.id DESC");
         strbuf_addf(&q.sql, " LIMIT %d) AS matches", HISTORY_COUNT_MAX + 1);

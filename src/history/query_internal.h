@@ -1,4 +1,4 @@
-/* Internal to the files of queries. */
+/* Shared by the query files. */
 #ifndef HISTORY_QUERY_INTERNAL_H
 #define HISTORY_QUERY_INTERNAL_H
 
@@ -9,35 +9,34 @@
 struct query {
     struct strbuf sql;
     struct db_args args;
-    struct strlist texts; /* parameters that are owned by this query, not by the filter */
+    struct strlist texts; /* owned parameters */
 };
 void query_free(struct query *q);
 
-/* How SQLite finds the runs of a list: through the condition with the fewest runs, or in the order of the
- * list. PostgreSQL ignores the lead. */
+/* How SQLite finds the runs: by the condition with the fewest runs, or in the order of the list. PostgreSQL
+ * ignores this. */
 enum query_lead {
     QUERY_LEAD_ORDER,
     QUERY_LEAD_SEARCH,
     QUERY_LEAD_TAG,
-    QUERY_LEAD_COLUMN, /* plus the number of the column in query_filter.c */
+    QUERY_LEAD_COLUMN, /* plus an index of query_filter.c */
 };
 struct query_plan {
     int lead;             /* enum query_lead */
-    int64_t grouped_runs; /* runs that match the filters on model, device, engine and host */
-    bool grouped_only;    /* the filter has no other conditions */
+    int64_t grouped_runs; /* match model, device, engine and host */
+    bool grouped_only;    /* no other conditions */
 };
 int query_plan(struct history *h, const struct history_filter *f, bool by_time, struct query_plan *plan,
                struct err *err);
 /* Adds "FROM runs r ... WHERE ...". */
 void query_add_conditions(struct query *q, const struct history *h, const struct history_filter *f,
                           const struct query_plan *plan);
-/* Counts the runs that match. *total is -1 if there are more than HISTORY_COUNT_MAX, unless `grouped_only` is
- * set. */
+/* *total: -1 if more than HISTORY_COUNT_MAX runs match, unless `grouped_only` is set. */
 int query_count(struct history *h, const struct history_filter *f, const struct query_plan *plan,
                 int64_t *total, struct err *err);
 
-extern const char *const query_run_columns; /* columns of the table "runs r" */
-/* Moves a row with these columns to *run. If two or more columns follow, they are the values of a stage. */
+extern const char *const query_run_columns; /* of "runs r" */
+/* Moves a row with these columns to *run. Two or more further columns are values of a stage. */
 void query_take_run(const struct history *h, struct db_result *r, size_t row, struct history_run *run);
 
 #endif

@@ -13,9 +13,9 @@
 #include "history/query.h"
 #include "history/query_internal.h"
 
-/* A sort key. If its value is a number, runs without a value are omitted. */
+/* Runs without a value of a numeric key are omitted. */
 static const struct sort_key {
-    /* column NULL: the key needs a stage; stage_column NULL: the key has no value per stage */
+    /* column NULL: needs a stage. stage_column NULL: no value per stage. */
     const char *key, *column, *stage_column;
     bool text, ascending;
 } sort_keys[] = {
@@ -52,7 +52,7 @@ static const struct sort_key *find_sort(const struct history_filter *f, const ch
     return NULL;
 }
 
-/* Returns the cursor after a row: "ID.VALUE", with the row's id and its sort value in hexadecimal. */
+/* "ID.VALUE": id and hexadecimal sort value of the last row */
 static char *make_cursor(int64_t id, const char *value) {
     struct strbuf s = STRBUF_INIT;
     strbuf_addf(&s, "%lld.", (long long)id);
@@ -65,7 +65,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Parses a cursor. It comes from a client, so every character is checked. */
+/* The cursor comes from a client, so every character is checked. */
 static int parse_cursor(const char *cursor, const struct sort_key *key, int64_t *id, char **value,
                         struct err *err) {
     char *end;
@@ -78,7 +78,7 @@ static int parse_cursor(const char *cursor, const struct sort_key *key, int64_t 
         bad = high < 0 || low < 0 || (high == 0 && low == 0);
         if (!bad) strbuf_addch(&s, (char)(high * 16 + low));
     }
-    if (!bad && !key->text) { /* the database would reject a text that is not a number */
+    if (!bad && !key->text) { /* databases reject other texts */
         char *number_end;
         double number = strtod(s.buf, &number_end);
         bad = s.len == 0 || *number_end || !isfinite(number) || strpbrk(s.buf, "xXpP");
@@ -230,7 +230,7 @@ void history_page_free(struct history_page *page) {
     *page = (struct history_page){ .total = -1 };
 }
 
-/* Parses an age such as "7d": a number and one of the units m, h, d and w. */
+/* "7d": a number and m, h, d or w */
 static bool parse_age(const char *text, int64_t now_ns, int64_t *out_ns) {
     char *end;
     long n = strtol(text, &end, 10);

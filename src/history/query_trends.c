@@ -62,7 +62,7 @@ static size_t find_metric(const char *metric) {
 
 bool history_stage_metric(const char *metric) { return find_metric(metric) < COUNTOF(stage_metrics); }
 
-/* Adds "column = $n". For the value "", adds "column IS NULL". */
+/* Adds "column = $n", or "column IS NULL" for "". */
 static void add_equal(struct query *q, const char *column, const char *value) {
     if (!*value) {
         strbuf_addf(&q->sql, " AND %s IS NULL", column);
@@ -92,7 +92,7 @@ static void select_figure(struct query *q, const struct history_trend *t) {
 }
 
 static void take_points(struct db_result *r, struct history_points *out) {
-    for (size_t i = r->rows; i-- > 0;) { /* the newest run comes first in the result */
+    for (size_t i = r->rows; i-- > 0;) { /* newest run is first */
         struct history_point p = { .name = db_take(r, i, 0),
                                    .version = db_take(r, i, 1),
                                    .started_ns = db_cell_int(r, i, 2),
@@ -200,7 +200,7 @@ void history_findings_free(struct history_findings *list) {
 int history_machines(struct history *h, struct history_machines *out, struct err *err) {
     struct db_result r;
     *out = (struct history_machines){ 0 };
-    /* Of several runs with the same start time, the one that was indexed last is the last run. */
+    /* If several runs have the same start time, the last run is the one that was indexed last. */
     if (database_query(
             h->db,
             "SELECT NULLIF(g.host, ''), NULLIF(g.device, ''), g.runs, g.last_ns, r.name, r.version "

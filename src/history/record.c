@@ -12,14 +12,14 @@
 #include "base/vec.h"
 #include "run/saved_metrics.h"
 
-/* Longer texts are truncated, because they come from untrusted files. Names are columns of indexes, and
- * PostgreSQL limits a row of an index to 2,704 bytes. */
+/* Longer texts are truncated, because the files are untrusted. Names are in indexes, and PostgreSQL limits an
+ * index row to 2,704 bytes. */
 #define TEXT_BYTES 4000
 #define NAME_BYTES 200
 #define COUNT_MAX 1e15
-#define ROWS 500 /* largest number of rows per table and run */
+#define ROWS 500 /* per table and run */
 
-/* Copies at most `most` bytes, and only whole characters. */
+/* Copies whole characters only. */
 static char *copy_text(const char *text, size_t most) {
     if (!text) return NULL;
     size_t n = strlen(text);
@@ -42,13 +42,13 @@ static char *member_name(const json_t *o, const char *key) {
 
 static bool member_true(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
-/* Returns a number from 0 on; NaN if it is negative, not finite or missing. */
+/* NaN: negative, not finite or missing */
 static double member_positive(const json_t *o, const char *key) {
     double v = jsonr_number(o, key);
     return isfinite(v) && v >= 0 ? v : NAN;
 }
 
-/* Returns a whole number; NaN if it is negative, has a fraction, is too large or is missing. */
+/* NaN: negative, not whole, too large or missing */
 static double member_count(const json_t *o, const char *key) {
     double v = member_positive(o, key);
     return v <= COUNT_MAX && v == floor(v) ? v : NAN;
@@ -94,7 +94,7 @@ static void read_figures(struct run_record *r, const json_t *list) {
     }
 }
 
-/* Reads the first kernels: metrics.json lists them by time, longest first. */
+/* metrics.json lists the longest kernels first. */
 static void read_kernels(struct run_record *r, const json_t *list) {
     for (size_t i = 0; i < json_array_size(list) && r->kernels.n < RECORD_KERNELS; i++) {
         const json_t *o = json_array_get(list, i);
@@ -146,8 +146,7 @@ static double figure_median(const struct run_record *r, const char *key) {
     return NAN;
 }
 
-/* Sets the main figures. Without timed repeats, the time per token and the decode rate come from the stage
- * "decode". */
+/* Without timed repeats, the time per token and the decode rate are those of the stage "decode". */
 static void derive_figures(struct run_record *r) {
     r->time_to_first_token_ms = figure_median(r, "time_to_first_token");
     r->time_per_token_ms = figure_median(r, "time_per_token");
@@ -209,7 +208,7 @@ bool run_record_is_run(const char *dir) {
     return has_file(dir, "metrics.json") || has_file(dir, "INCOMPLETE") || has_file(dir, "trace");
 }
 
-/* Reads the digest of an upload, 64 hexadecimal digits. */
+/* 64 hexadecimal digits */
 static void read_digest(struct run_record *r, const char *dir) {
     struct strbuf text = STRBUF_INIT;
     struct err ignored;

@@ -1,4 +1,4 @@
-/* A run folder as rows of the database, from its metrics.json (if there is one), tags and upload digest.
+/* A run folder as rows of the database, from its metrics.json (if any), tags and upload digest.
  *     struct run_record r;
  *     run_record_read(&r, "runs/20260102-030405-llama", &err);     -- fills r also if it returns -1
  *     run_record_free(&r);
@@ -13,10 +13,10 @@
 #include "base/err.h"
 #include "base/strlist.h"
 
-/* largest number of kernel classes per run; those with the most time are kept */
+/* kernel classes with the most time */
 #define RECORD_KERNELS 20
-#define RECORD_TAGS ".tags"     /* file with one tag per line */
-#define RECORD_UPLOAD ".upload" /* file with the digest of the upload */
+#define RECORD_TAGS ".tags"     /* one tag per line */
+#define RECORD_UPLOAD ".upload" /* digest of the upload */
 
 struct record_stage {
     char *name, *parent;
@@ -42,7 +42,7 @@ struct record_env {
 
 struct run_record {
     char *digest, *title, *model, *device, *engine, *host, *version, *command;
-    int64_t started_ns; /* from metrics.json, else the modification time of the folder */
+    int64_t started_ns; /* metrics.json, or mtime of the folder */
     double repeats, failed_repeats, mfu, mbu, time_to_first_token_ms, time_per_token_ms, tokens_per_s;
     bool incomplete, unstable;
     int64_t metrics_mtime_ns, metrics_bytes; /* 0: there is no metrics.json */
@@ -70,21 +70,20 @@ struct run_record {
 };
 
 int run_record_read(struct run_record *r, const char *dir, struct err *err);
-/* Fills an empty record with the values of metrics.json. */
+/* `r` must be empty. */
 struct saved_metrics;
 void run_record_fill(struct run_record *r, const struct saved_metrics *m);
 void run_record_free(struct run_record *r);
 
-/* Returns true if the folder looks like a run: it has metrics.json, the marker of an unfinished run, or
- * trace/. */
+/* Has metrics.json, INCOMPLETE or trace/. */
 bool run_record_is_run(const char *dir);
-/* Sets the modification time and the size of metrics.json; both are 0 if the folder has no metrics.json. */
+/* Modification time and size of metrics.json; both 0: no such file. */
 void run_record_stamp(const char *dir, int64_t *mtime_ns, int64_t *bytes);
 
-/* A tag is 1 to 64 letters, digits, or one of "._:+/-"; it starts with a letter or digit. */
+/* A tag is 1 to 64 letters, digits, or one of "._:+/-". It starts with a letter or digit. */
 bool run_tag_valid(const char *tag);
-/* Adds and removes tags in the file RECORD_TAGS of the folder. Existing tags are not added again; removing a
- * tag that does not exist is not an error. */
+/* Changes RECORD_TAGS of the folder. Existing tags are not added again; removing an unknown tag is not an
+ * error. */
 int run_tags_change(const char *dir, const char *const *add, size_t nadd, const char *const *remove,
                     size_t nremove, struct err *err);
 

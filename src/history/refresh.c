@@ -1,5 +1,5 @@
-/* Finds run folders under the root and brings the database up to date with them. A folder that is not a run
- * may contain runs; its modification time is stored, so that an unchanged folder is not read again. */
+/* Finds run folders under the root and updates the database. The modification times of the folders above them
+ * are stored, so that unchanged folders are not read again. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 
 #define MAX_DEPTH 4
 #define BATCH 500 /* runs per transaction */
-/* After this many new or updated runs, PostgreSQL counts the values of the tables again. It would do so
- * itself a minute later; until then it may read whole tables. */
+/* After this many new or updated runs, PostgreSQL is made to update its statistics. It would do so itself a
+ * minute later; until then it may read whole tables. */
 #define MANY_RUNS 1000
-/* The modification time of a folder that changed more recently than this is not stored: the folder may change
+/* The modification time of a folder that changed more recently is not stored, because the folder may change
  * again within the resolution of the time. */
 #define SETTLED_NS 2000000000
 
@@ -39,11 +39,11 @@ struct refresh {
         size_t n, cap;
     } known;
     size_t in_batch;
-    size_t rejected; /* runs that the database did not accept */
+    size_t rejected; /* not accepted by the database */
     struct err *err;
 };
 
-#define REJECTED_MAX 50 /* a refresh with this many rejected runs fails */
+#define REJECTED_MAX 50 /* the refresh fails then */
 
 static int compare_paths(const void *a, const void *b) {
     return strcmp(((const struct known_run *)a)->path, ((const struct known_run *)b)->path);
@@ -77,7 +77,7 @@ static int load_known(struct refresh *f) {
     return 0;
 }
 
-/* Starts a transaction unless one is open. A transaction has up to BATCH runs. */
+/* A transaction has up to BATCH runs. */
 static int open_batch(struct refresh *f) {
     if (f->in_batch++ > 0) return 0;
     return history_begin(f->h, f->err);
@@ -94,9 +94,8 @@ static int close_batch(struct refresh *f) {
     return database_commit(f->h->db, f->err);
 }
 
-/* Writes the rows of one run. If the database does not accept them, the transaction goes back to the state
- * before this run and continues without it. Returns -1 if that is not possible, for example because the
- * connection was lost, or if too many runs were rejected. */
+/* Writes the rows of one run. If the database rejects them, continues without this run. Returns -1 if that is
+ * not possible, or if too many runs were rejected. */
 static int write_or_skip(struct refresh *f, const char *path, const struct run_record *r, bool *written) {
     struct err ignored;
     if (database_query(f->h->db, "SAVEPOINT one_run", NULL, NULL, f->err) < 0) return -1;
@@ -163,8 +162,7 @@ static int store_folder(struct refresh *f, const char *path, int64_t mtime_ns) {
                           &args, NULL, f->err);
 }
 
-/* Returns the path of an entry relative to the root; NULL if it is hidden, not a folder or not UTF-8. The
- * caller frees it. */
+/* Path relative to the root; caller frees. NULL: hidden, not a folder, or not UTF-8. */
 static char *entry_path(const char *folder, const struct dirent *e) {
     if (e->d_name[0] == '.' || !utf8_valid(e->d_name, strlen(e->d_name))) return NULL;
     if (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN) return NULL;
@@ -186,7 +184,7 @@ static int visit_entry(struct refresh *f, const char *path, int depth) {
     return rc;
 }
 
-/* Reads a folder that may contain runs. */
+/* A folder that may contain runs. */
 static int visit_folder(struct refresh *f, const char *path, int depth) {
     struct stat st;
     char *dir = history_folder(f->h, path);
@@ -207,7 +205,7 @@ static int visit_folder(struct refresh *f, const char *path, int depth) {
     return rc;
 }
 
-/* Marks as missing the runs directly in `folder` that were not found. */
+/* Marks the runs directly in `folder` that were not found as missing. */
 static int find_missing(struct refresh *f, const char *folder) {
     size_t n = strlen(folder);
     int rc = 0;
@@ -259,7 +257,7 @@ static int visit_all_folders(struct refresh *f, const struct db_result *folders)
     return 0;
 }
 
-/* Reads unfinished runs (up to 1000) again if metrics.json changed: the modification time of the parent
+/* Reads unfinished runs (up to 1000) again if metrics.json changed. The modification time of the parent
  * folder does not show this. */
 static int revisit_unfinished(struct refresh *f) {
     struct db_args args = { 0 };
@@ -325,7 +323,7 @@ int history_index_folder(struct history *h, const char *path, char **name, struc
     struct run_record r;
     char *dir = history_folder(h, path);
     struct err ignored;
-    run_record_read(&r, dir, &ignored); /* an unreadable metrics.json is shown as an incomplete run */
+    run_record_read(&r, dir, &ignored); /* unreadable: an incomplete run */
     int rc = history_begin(h, err);
     if (rc == 0) {
         rc = history_write(h, path, file_basename(*path ? path : h->root), &r, name, err);

@@ -41,7 +41,7 @@ static int check_not_newer(int version, struct err *err) {
 
 static int migrate(struct database *db, struct err *err) {
     int version;
-    /* The version is read again: another process may have migrated the database in the meantime. */
+    /* Another process may have migrated the database, so the version is read again. */
     if (database_is_postgres(db) &&
         database_query(db, "LOCK TABLE inferprof_schema IN EXCLUSIVE MODE", NULL, NULL, err) < 0)
         return -1;
@@ -53,8 +53,8 @@ static int migrate(struct database *db, struct err *err) {
 
 static int create_version_table(struct database *db, struct err *err) {
     if (database_begin(db, err) < 0) return -1;
-    /* In PostgreSQL, CREATE TABLE IF NOT EXISTS can fail if two processes run it at once. Therefore a
-     * lock is taken first. The number of the lock is arbitrary. */
+    /* In PostgreSQL, CREATE TABLE IF NOT EXISTS can fail if two processes run it at once. The lock prevents
+     * this; its number is arbitrary. */
     if ((database_is_postgres(db) &&
          database_query(db, "SELECT pg_advisory_xact_lock(7227450)", NULL, NULL, err) < 0) ||
         database_query(db, "CREATE TABLE IF NOT EXISTS inferprof_schema (version BIGINT NOT NULL)", NULL,

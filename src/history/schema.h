@@ -1,11 +1,11 @@
-/* The tables of the database of runs, and their migrations. */
+/* Tables and migrations. */
 #ifndef HISTORY_SCHEMA_H
 #define HISTORY_SCHEMA_H
 
 #include "history/database.h"
 
-/* Creates the tables, or runs the migrations that an older database lacks. Fails if the database was
- * written by a newer version of inferprof. Several processes may call it at once. */
+/* Creates or migrates the tables. Fails if a newer version of inferprof wrote the database. Several processes
+ * may call it at once. */
 int schema_prepare(struct database *db, struct err *err);
 
 #endif

@@ -8,8 +8,7 @@
 #include "base/strbuf.h"
 #include "base/util.h"
 
-/* Looks for rows with this name or this folder. *exists: the folder has a row; *name_taken: another run has
- * the name. */
+/* *exists: the folder has a row. *name_taken: another run has this name. */
 static int find_rows(struct history *h, const char *path, const char *name, bool *exists, bool *name_taken,
                      struct err *err) {
     struct db_args args = { 0 };
@@ -28,8 +27,7 @@ static int find_rows(struct history *h, const char *path, const char *name, bool
     return 0;
 }
 
-/* Returns the name with a suffix: runs of different machines may have the same name. The suffix depends only
- * on store and path. */
+/* Runs of different machines may have the same name. The suffix depends only on store and path. */
 static char *suffixed_name(const struct history *h, const char *path, const char *name) {
     struct sha256 s;
     char hex[65];
@@ -122,7 +120,7 @@ int history_write_text(struct history *h, int64_t id, bool exists, bool remains,
 
 /* ---- rows of a run */
 
-/* A table whose rows belong to a run. */
+/* Rows that belong to a run. */
 struct row_table {
     const char *name, *columns; /* columns after run and position */
     size_t ncolumns;            /* with run and position */
@@ -194,7 +192,7 @@ static const struct row_table finding_table = {
 };
 static const struct row_table environment_table = { "environment", "kind, key, value", 5, add_environment };
 
-/* Writes several rows per statement: with PostgreSQL, every statement waits for the server. */
+/* Several rows per statement, because with PostgreSQL every statement waits for the server. */
 static int write_rows(struct history *h, int64_t id, const struct run_record *r, const struct row_table *t,
                       size_t n, struct err *err) {
     size_t at_once = DB_ARGS_MAX / t->ncolumns;

@@ -5,11 +5,11 @@
 #include "history/history.h"
 #include "history/record.h"
 
-/* Adds or replaces the run with this path, inside the caller's transaction. If another run has the name, a
- * suffix is added. *stored_name receives the result; the caller frees it; may be NULL. */
+/* Adds or replaces the run with this path, inside the caller's transaction. Adds a suffix if another run has
+ * the name. *stored_name: the result; caller frees; may be NULL. */
 int history_write(struct history *h, const char *path, const char *name, const struct run_record *r,
                   char **stored_name, struct err *err);
-/* Updates SQLite's index for search. `exists`: the index may contain the run; `remains`: the run was not
+/* Updates SQLite's search index. `exists`: the index may contain the run. `remains`: the run was not
  * deleted. */
 int history_write_text(struct history *h, int64_t id, bool exists, bool remains, struct err *err);
 

@@ -16,11 +16,10 @@
 #include "session/engine_env.h"
 #include "session/requests.h"
 
-#define FIRST_ID 3        /* first id of the prompts; smaller ids are often special tokens */
-#define DEFAULT_VOCAB 256 /* assumed size of an unknown vocabulary: these ids exist in every model */
+#define FIRST_ID 3        /* smaller ids are often special */
+#define DEFAULT_VOCAB 256 /* ids that every model has */
 
-/* Returns the i-th id of a prompt. The ids are spread over the vocabulary and start at another place for
- * each sequence. */
+/* Ids are spread over the vocabulary, with another start for each sequence. */
 static uint64_t id_at(uint64_t sequence, uint64_t i, uint64_t vocab) {
     return FIRST_ID + (i * 7919 + sequence * 104729) % (vocab - FIRST_ID);
 }
@@ -34,7 +33,7 @@ static json_t *sequence_ids(const struct bench *b, uint64_t sequence) {
     return ids;
 }
 
-/* A single sequence is sent as a plain list, which engines without the batch form accept too. */
+/* A single sequence is a plain list, because some engines do not accept the batch form. */
 static json_t *make_request(const struct bench *b, uint64_t batch) {
     struct dataset_item nothing = { .max_new_tokens = -1 };
     json_t *r = request_infer(&b->plan->s, &nothing, (int64_t)b->new_tokens, "none", NULL);
@@ -90,7 +89,7 @@ static void fill_row(const struct bench *b, const struct samples *s, const struc
     fill_costs(b, last, row);
 }
 
-/* Runs the warm-up, then the repeats, and fills the row. Returns false if the engine cannot continue. */
+/* Runs the warm-up and the repeats, and fills the row. Returns false if the engine cannot continue. */
 static bool measure(struct bench *b, struct engine_client *engine, struct bench_row *row, struct err *err) {
     size_t repeats = (size_t)b->plan->s.repeats, size = sizeof(double);
     struct samples s = { xcalloc(repeats, size), xcalloc(repeats, size), xcalloc(repeats, size), 0 };

@@ -1,4 +1,4 @@
-/* Measures the speed of a model for prompts of a given length, by batch size. Needs no tokenizer and no
+/* Measures the speed of a model by batch size, for prompts of a given length. Needs no tokenizer and no
  * inputs.
  *     struct bench b = { .plan = &plan, .peak = &peak, .prompt_tokens = 512, .new_tokens = 128,
  *                        .batches = v, .nbatches = 3 };
@@ -19,9 +19,9 @@ struct bench_row {
     uint64_t batch, prompt_tokens, new_tokens, repeats;
     double prefill_ms, prefill_tokens_per_s, prefill_roof_ms, prefill_mfu, prefill_mbu;
     double step_ms, step_roof_ms, decode_tokens_per_s, decode_roof_tokens_per_s, decode_mfu, decode_mbu;
-    double cv; /* CV of the decode time over the repeats */
+    double cv; /* of the decode time */
     double peak_memory_bytes;
-    char *note; /* why repeats are missing, or how the prompts differ from the request; NULL: none */
+    char *note; /* missing repeats, or other prompts than requested; NULL: none */
 };
 
 struct bench {
@@ -32,7 +32,7 @@ struct bench {
     size_t nbatches;
     struct engine_info info; /* set by bench_run() */
     struct bench_row *rows;  /* [nbatches] */
-    int interrupted;         /* signal that interrupted the run; 0: none */
+    int interrupted;         /* signal; 0: none */
 };
 
 int bench_run(struct bench *b, struct err *err);

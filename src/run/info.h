@@ -1,7 +1,6 @@
-/* A finished run as input of its report: where and how it ran, its analysis, and further results. load.h
- * fills it from a run folder, profiled.h from a session that has just ended. All pointers are borrowed and
- * read-only. Unknown doubles are NaN (set by the init function); texts may be NULL. Names, paths and
- * answers are untrusted: each output format escapes them. */
+/* A finished run as input of its report. load.h fills it from a run folder, profiled.h from a session that
+ * has just ended. All pointers are borrowed. Unknown doubles are NaN; texts may be NULL. Names, paths and
+ * answers are untrusted. */
 #ifndef RUN_INFO_H
 #define RUN_INFO_H
 
@@ -15,8 +14,7 @@
 struct analysis;
 struct timeline;
 
-/* A metric with one value per repeat, other than the time of a stage: time to first token, time per token,
- * tokens/s. */
+/* A metric with one value per repeat that is not the time of a stage. */
 struct run_figure {
     const char *key;  /* "time_to_first_token" */
     const char *name; /* "Time to first token" */
@@ -28,33 +26,33 @@ struct run_figure {
 
 /* A timed repeat. */
 struct run_repeat {
-    uint32_t process; /* engine process of the repeat, starting at 1: repeats of one process are correlated */
-    uint32_t input;   /* index of the repeat's input, starting at 0 */
-    const char *name; /* name of the input; NULL: unknown */
+    uint32_t process; /* Engine process, from 1. Repeats of one process are correlated. */
+    uint32_t input;   /* index of its input */
+    const char *name; /* of the input; NULL: unknown */
 };
 
 struct run_kv {
-    const char *group; /* such as "GPU" or "Software"; NULL: same as the previous row */
+    const char *group; /* "GPU"; NULL: as in the previous row */
     const char *key, *value;
 };
 
 struct run_peak {
-    const char *device; /* such as "NVIDIA H200", or the name of the CPU */
+    const char *device; /* "NVIDIA H200", or the CPU */
     const char *type;   /* "bf16 dense" */
-    const char *source; /* such as "datasheet of H200 SXM, dense bf16" or "given by the user" */
+    const char *source; /* "datasheet of H200 SXM, dense bf16" */
     double flops_per_s, bytes_per_s;
-    double read_bytes_per_s;  /* read bandwidth of a GPU that `calibrate` measured; 0 or NaN: not measured */
-    struct llm_levels levels; /* bandwidth by working-set size; n 0: only one bandwidth is known */
+    double read_bytes_per_s;  /* of a GPU, from `calibrate`; 0 or NaN: not measured */
+    struct llm_levels levels; /* bandwidth by working-set size; n 0: none */
 };
 
-/* The model's metadata. Texts may be NULL; numbers are NaN if unknown. */
+/* NULL or NaN: unknown */
 struct run_model {
     const char *family, *architecture, *dtype, *quantization;
-    const char *costs_from; /* source of FLOPs and bytes, such as "config of the model" or "assumed family" */
+    const char *costs_from; /* source of FLOPs and bytes: "config of the model", "assumed family" */
     double parameters, active_parameters, weight_bytes, layers, hidden_size, heads, kv_heads, vocab_size,
         experts, experts_per_token, context;
 };
-/* One member of struct run_model, with its key in metrics.json. */
+/* Member of struct run_model. */
 struct run_model_field {
     const char *key;
     size_t offset;
@@ -63,7 +61,7 @@ struct run_model_field {
 extern const struct run_model_field run_model_fields[];
 extern const size_t run_model_fields_n;
 
-/* Context length used for the decode FLOPs, in tokens of one sequence. */
+/* Context length for the decode FLOPs, in tokens of one sequence. */
 struct run_context {
     const char *mode; /* "auto", "max", "fixed"; NULL: unknown */
     double tokens;    /* median over the repeats */
@@ -78,19 +76,19 @@ struct run_answer {
 #define RUN_ANSWERS_MAX 20
 
 struct run_info {
-    const char *run_id, *title; /* title: such as "DeepSeek-OCR (bf16) on NVIDIA H200" */
-    const char *model, *engine; /* NULL: the run is of another program, or was imported */
-    const char *command;        /* command line that repeats this run */
+    const char *run_id, *title; /* title: "DeepSeek-OCR (bf16) on NVIDIA H200" */
+    const char *model, *engine; /* NULL: imported, or another program */
+    const char *command;        /* repeats this run */
     const char *version;        /* version of inferprof */
     uint64_t started_wall_ns;   /* 0: unknown */
-    bool incomplete;            /* the run ended early; `problems` contains the reason */
+    bool incomplete;            /* `problems` contains the reason */
 
-    /* Analysis of the trace, of the timed repeats, or of both; NULL: there is neither. */
+    /* Of the trace, of the timed repeats, or of both. NULL: neither exists. */
     const struct analysis *analysis;
-    /* timeline of the analysis, for drawing; NULL: not drawn */
+    /* for drawing; NULL: not drawn */
     const struct timeline *timeline;
-    bool has_ranks; /* ranks.html is in the same folder */
-    bool slim;      /* write a smaller page: a short timeline, no embedded CSV files */
+    bool has_ranks; /* the folder has ranks.html */
+    bool slim;      /* short timeline, no embedded CSV */
 
     const struct run_figure *figures;
     size_t nfigures;
@@ -106,20 +104,18 @@ struct run_info {
     const char *config; /* the composed configuration, YAML */
     const char *const *assumptions;
     size_t nassumptions;
-    const char *const *problems; /* messages about failures, missing data and doubtful results */
+    const char *const *problems; /* failures, missing data, doubtful results */
     size_t nproblems;
-    const struct run_answer *answers; /* the first RUN_ANSWERS_MAX are shown and stored */
+    const struct run_answer *answers; /* at most RUN_ANSWERS_MAX are shown */
     size_t nanswers, answers_total;
-    size_t top; /* maximum rows of operators.md and kernels.md; 0: 50 */
+    size_t top; /* rows of operators.md, kernels.md; 0: 50 */
 };
 
 struct llm_model;
-/* Fills in the metadata from the config or file of the model. Does not change costs_from, nor dtype if it is
- * already set. */
+/* Fills in the metadata. Does not change costs_from, nor dtype if it is set. */
 void run_model_facts(const struct llm_model *m, struct run_model *out);
 void run_info_init(struct run_info *in); /* all values are unknown */
-/* Statistics over the repeats. If the inputs of the repeats are known, the CV is computed within each
- * input. */
+/* Statistics over the repeats. If the inputs are known, the CV is computed within each input. */
 struct stats run_figure_stats(const struct run_info *in, const struct run_figure *f);
 
 #endif

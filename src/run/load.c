@@ -19,8 +19,7 @@
 
 /* ---- which files */
 
-/* Adds the traces of an operand. A folder without traces is also a run if it has a metrics.json: its timed
- * repeats can be reported. */
+/* A folder without traces is a run if it has a metrics.json, because its timed repeats can be reported. */
 static int add_operand(struct loaded_run *r, const char *operand, struct err *err) {
     if (!file_exists(operand)) return err_set(err, "%s: no such run folder or trace", operand);
     bool has_traces = trace_files_add(&r->paths, operand);
@@ -34,7 +33,7 @@ static int add_operand(struct loaded_run *r, const char *operand, struct err *er
     return 0;
 }
 
-/* ---- the environment, from the traces */
+/* ---- environment from the traces */
 
 static void add_env(struct loaded_run *r, const char *group, const char *key, const char *value) {
     if (!value || !*value) return;
@@ -107,8 +106,8 @@ static bool trace_is_of_cpu(const struct timeline *tl) {
     return true;
 }
 
-/* Finds the peaks of the device in the options, else in metrics.json, else in the table of GPUs. Otherwise
- * they are unknown. */
+/* Peaks of the device: from the options, else from metrics.json, else from the table of GPUs. Otherwise they
+ * are unknown. */
 static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
     struct err err;
     struct run_peak *kept = &r->info.peak;
@@ -140,14 +139,13 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     take_peak_option(o->peak_flops_per_s, &input->peak_flops_per_s, &input->peak_source);
     take_peak_option(o->peak_bytes_per_s, &input->peak_bytes_per_s, &input->peak_source);
     if (o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0) kept->levels.n = 0;
-    if (!r->timeline && !input->peak_source) return; /* keep the peaks stored in metrics.json */
+    if (!r->timeline && !input->peak_source) return; /* keep the peaks of metrics.json */
     kept->flops_per_s = input->peak_flops_per_s;
     kept->bytes_per_s = input->peak_bytes_per_s;
     kept->source = input->peak_source;
 }
 
-/* Uses the model of the program's own weight files, unless the user gave a model or the run is of `profile`
- * (one_run). */
+/* The model of the program's weight files is not used if the user gave a model, or for runs of `profile`. */
 static void find_model(struct loaded_run *r, const struct run_options *o) {
     if (!r->timeline || r->input.one_run || o->model) return;
     r->model = trace_model_find(r->timeline);
@@ -162,15 +160,15 @@ static void find_model(struct loaded_run *r, const struct run_options *o) {
     r->input.llm_from = r->model_from;
 }
 
-/* Fills in the metadata of the model for the report, if the analysis used this model. */
+/* Only if the analysis used this model. */
 static void describe_model(struct loaded_run *r) {
     if (!r->input.llm || r->input.one_run || r->analysis.model != r->input.llm->name) return;
     run_model_facts(r->input.llm, &r->info.facts);
     r->info.facts.costs_from = r->input.llm_from ? "files of the program" : "given by the user";
 }
 
-/* Cuts everything before the first and after the last steady step off the trace of a program that does not
- * mark stages. The report shows it separately. */
+/* Keeps only the steady steps in the trace of a program without stages. The report shows the rest
+ * separately. */
 static void cut_to_steady(struct loaded_run *r, const struct run_options *o) {
     if (!r->timeline || r->input.one_run || o->whole || o->whole_trace) return;
     if (!analyze_steady_window(r->timeline, &r->input, &r->phases)) return;
@@ -221,9 +219,9 @@ void run_add_profiles(struct loaded_run *r) {
     r->info.nproblems = r->problems.n;
 }
 
-/* ---- other files of the run folder */
+/* ---- other files */
 
-#define MISSING_LIST_BYTES 60 /* a longer list of missing ranks is shortened */
+#define MISSING_LIST_BYTES 60 /* longer lists are shortened */
 #define MAX_CONFIG_BYTES (4u << 20)
 
 static void read_config(struct loaded_run *r) {
@@ -251,8 +249,7 @@ static int read_saved(struct loaded_run *r, struct err *err) {
     return rc;
 }
 
-/* Reads the file INCOMPLETE, which marks a run that was killed or has not finished: its first line becomes a
- * problem. */
+/* The file INCOMPLETE marks a run that was killed or has not finished. Its first line becomes a problem. */
 static void read_mark(struct loaded_run *r) {
     struct strbuf text = STRBUF_INIT;
     struct err ignored;
@@ -272,8 +269,8 @@ static bool has_rank(uint32_t rank, const void *timeline) {
     return false;
 }
 
-/* Adds a problem that names the ranks without a trace, if a launcher started the job. The other ranks of a
- * trace that was imported alone are not missing: they were left out on purpose. */
+/* Adds a problem with the ranks that have no trace, if a launcher started the job. Imported traces have no
+ * launcher: other ranks were left out on purpose. */
 static void add_missing_ranks(const struct timeline *tl, struct strlist *out) {
     struct strbuf list = STRBUF_INIT;
     uint32_t world = 0, missing = 0;
@@ -306,8 +303,7 @@ static void describe_run(struct loaded_run *r, const char *operand) {
         info->started_wall_ns = tl->start_ns;
     if (!info->title && tl) info->title = r->title = run_trace_title(tl, file_basename(operand));
     if (!info->run_id) info->run_id = file_basename(operand);
-    /* a stored problem about missing peaks is dropped; find_peaks() adds it again if they are still
-     * unknown */
+    /* find_peaks() adds the problem about missing peaks again if they are still unknown. */
     for (size_t i = 0; i < info->nproblems; i++)
         if (strncmp(info->problems[i], NO_PEAKS, strlen(NO_PEAKS)) != 0)
             run_add_problem(&r->problems, info->problems[i]);

@@ -10,7 +10,7 @@
 
 #define MAX_PROFILES_BYTES (256u << 20)
 
-/* Parses "(72, 4, 1)". A single number is the product of the dimensions. */
+/* "(72, 4, 1)", or the product of the dimensions */
 static void parse_dims(const char *text, uint32_t out[3]) {
     memset(out, 0, 3 * sizeof out[0]);
     if (!text) return;

@@ -1,5 +1,5 @@
-/* Reads ncu.json of a run folder: Nsight Compute's measurements of single kernels (written by `inferprof
- * import --into` and `run --ncu`). The file is untrusted: members of the wrong type count as unknown.
+/* Reads ncu.json of a run folder: Nsight Compute's measurements of single kernels. The file is untrusted:
+ * members of the wrong type are unknown.
  *     struct ncu_profiles *p = ncu_profiles_load(dir, &problems);   -- NULL: none, or see problems
  *     input.profiles = p->v;
  *     input.nprofiles = p->n;

@@ -19,8 +19,8 @@
 #define THUMB_WIDTH 240
 #define THUMB_MAX_HEIGHT 2400
 #define THUMB_QUALITY 80
-#define MAX_STEM 100u    /* in bytes; file systems allow 255 for a file name */
-#define SHOWN_TEXT 4000u /* bytes of a prompt or answer in the gallery; the .jsonl contains the full text */
+#define MAX_STEM 100u    /* bytes; file systems allow 255 */
+#define SHOWN_TEXT 4000u /* bytes in the gallery */
 
 static const char *input_prompt(const struct profiled_session *session, const struct dataset_item *it) {
     return it->prompt ? it->prompt : session->plan->s.prompt;
@@ -69,18 +69,16 @@ static int write_jsonl(const struct profiled_session *session, struct err *err) 
     return rc;
 }
 
-/* ---- file names for the results of an input */
+/* ---- file names for results */
 
-/* One stem per input, for file names; NULL: the input is not used. A stem is the file name without folder and
- * extension. If two inputs have the same file name, the stem contains the folders too, with separators
- * replaced. Equal stems (page.png, page.jpg) are numbered. */
+/* A stem is the file name of an input without folder and extension, or with its folders if two inputs have
+ * the same file name. Equal stems (page.png, page.jpg) are numbered. NULL: the input is not used. */
 struct stems {
     char **v;
     size_t n;
 };
 
-/* Makes a stem from a name: safe for file names and Markdown links, at most MAX_STEM bytes, cut at a
- * character boundary. */
+/* Safe for file names and Markdown links. At most MAX_STEM bytes, cut at a character boundary. */
 static char *make_stem(const char *name) {
     char *stem = xstrdup(name), *dot = strrchr(stem, '.');
     if (dot && dot != stem) *dot = '\0';
@@ -95,7 +93,7 @@ static char *make_stem(const char *name) {
     return stem;
 }
 
-/* Number of occurrences of each text. */
+/* How often each text occurs. */
 struct tally {
     struct intern *texts;
     struct {
@@ -115,8 +113,7 @@ static void tally_free(struct tally *t) {
     free(t->counts.v);
 }
 
-/* Returns the count of a stem, ignoring case: on some systems, stems that differ only in case are the same
- * file. */
+/* Ignores case, because some file systems do. */
 static size_t *tally_stem(struct tally *t, const char *stem) {
     char *lower = xstrdup(stem);
     for (char *p = lower; *p; p++) *p = (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p);
@@ -158,9 +155,9 @@ static void stems_free(struct stems *s) {
     free(s->v);
 }
 
-/* ---- pictures: optional; a failure only omits the picture */
+/* ---- pictures: a failure only omits the picture */
 
-/* Returns the first successful repeat of the input, else the first failed repeat; NULL: no repeat was run. */
+/* First successful repeat of the input, else the first failed one. NULL: no repeat was run. */
 static const struct session_repeat *answer_for(const struct session_result *res, size_t item) {
     const struct session_repeat *best = NULL;
     for (size_t i = 0; i < res->nrepeats; i++) {

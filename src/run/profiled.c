@@ -11,7 +11,7 @@
 #include "run/trace_facts.h"
 #include "trace/reader_files.h"
 
-/* ---- the trace of the representative run */
+/* ---- trace of the representative run */
 
 static struct timeline *load_traces(const char *run_dir, struct profiled_run *r) {
     char *dir = file_join(run_dir, "trace");
@@ -28,7 +28,7 @@ static struct timeline *load_traces(const char *run_dir, struct profiled_run *r)
     return tl;
 }
 
-/* Counts the requests (recorded and timed) that were started and that failed. Does nothing if none failed. */
+/* Counts the requests that were started and those that failed. Does nothing if none failed. */
 static void fill_failures(struct profiled_run *r, const struct session_result *res) {
     const struct session_repeat *first = res->representative.error ? &res->representative : NULL;
     size_t failed = first != NULL, started = res->representative.done || first;
@@ -89,7 +89,7 @@ static void fill_env(struct profiled_run *r, const struct env *env) {
     r->info.nenv = env->n;
 }
 
-/* Adds one answer per input: the first repeat that succeeded, else the first that failed. */
+/* One answer per input: the first repeat that succeeded, else the first that failed. */
 static void fill_answers(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     const struct dataset *d = &session->plan->dataset;

@@ -17,7 +17,7 @@
 #include "session/profile_plan.h"
 #include "session/session.h"
 
-/* A session that has ended; all pointers are borrowed. */
+/* A session that has ended. All pointers are borrowed. */
 struct profiled_session {
     const struct profile_plan *plan;
     const struct session_result *result;
@@ -32,7 +32,7 @@ struct profiled_run {
     struct run_info info;
     struct analyze_timing *timings; /* [nstages] */
     struct analyze_work *works;     /* [nstages]: work of each timing */
-    /* [nstages]: cost of the last repeat whose cost is known; shows which roof bounds the stage */
+    /* [nstages]: of the last repeat with a known cost; shows which roof bounds the stage. */
     struct llm_cost *timed_costs;
     size_t nstages;
     struct run_figure *figures;
@@ -43,17 +43,17 @@ struct profiled_run {
     struct analysis analysis;
     struct analyze_cost *costs;
     struct analyze_tokens *tokens;
-    bool *failed;               /* [repeats]: true if the repeat failed */
-    uint32_t *inputs;           /* [repeats]: index of each repeat's input */
+    bool *failed;               /* [repeats] */
+    uint32_t *inputs;           /* [repeats]: index of the input */
     struct run_repeat *repeats; /* [repeats] */
     struct analyze_input input;
-    struct ncu_profiles *profiles; /* NULL: Nsight Compute was not run */
+    struct ncu_profiles *profiles; /* NULL: no Nsight Compute */
     char *title;
 };
 
 void profiled_run_open(struct profiled_run *r, const struct profiled_session *session);
 void profiled_run_close(struct profiled_run *r);
-/* Call this after the Nsight tools ran: repeats the analysis with the folder's ncu.json and adds problems. */
+/* Call this after the Nsight tools. Repeats the analysis with ncu.json and adds the problems of `more`. */
 void profiled_run_add_tools(struct profiled_run *r, const char *run_dir, const struct strlist *more);
 
 #endif

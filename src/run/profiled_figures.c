@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "run/profiled_internal.h"
 
-/* Returns the value of each repeat. The caller frees the array. */
+/* One value per repeat; caller frees. */
 static double *over_repeats(const struct profiled_session *session,
                             double (*of)(const struct engine_answer *a)) {
     const struct session_result *res = session->result;
@@ -29,7 +29,7 @@ static double prefill_rate(const struct engine_answer *a) {
 }
 static double new_tokens(const struct engine_answer *a) { return a->new_tokens; }
 static double prompt_tokens(const struct engine_answer *a) { return a->prompt_tokens; }
-/* Returns the total time of the sub-stages of prefill, which process images; NaN: there are none. */
+/* The sub-stages of prefill process images. NaN: there are none. */
 static double vision_ms(const struct engine_answer *a) {
     double sum = a->stages.n ? 0 : NAN;
     for (size_t i = 0; i < a->stages.n; i++) sum += a->stages.v[i].ms;
@@ -37,7 +37,7 @@ static double vision_ms(const struct engine_answer *a) {
 }
 static double decoder_prefill_ms(const struct engine_answer *a) { return a->prefill_ms - vision_ms(a); }
 
-/* Adds an optional figure if at least one repeat has a value. Takes ownership of the values. */
+/* Adds the figure if a repeat has a value. Takes ownership of the values. */
 static void add_if_known(struct profiled_run *r, struct run_figure f) {
     bool known = false;
     for (size_t i = 0; i < f.n; i++) known |= isfinite(f.values[i]);
@@ -45,8 +45,8 @@ static void add_if_known(struct profiled_run *r, struct run_figure f) {
     if (known) r->figures[r->info.nfigures++] = f;
 }
 
-/* Adds the energy per new token, over the whole request: the update rate of a GPU's energy counter is too
- * low to separate prefill from decode. */
+/* Energy of the whole request per new token, because a GPU's energy counter is updated too rarely to separate
+ * prefill from decode. */
 static void fill_energy(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     double *v = xcalloc(res->nrepeats + 1, sizeof *v);

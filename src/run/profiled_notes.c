@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "run/profiled_internal.h"
 
-#define ADVISE_ABOVE 0.25 /* recording overhead above which a lighter preset is recommended */
+#define ADVISE_ABOVE 0.25 /* overhead that is a problem */
 #define UNSTABLE_CV 0.05
 
 static void note_recording_cost(struct profiled_run *r) {
@@ -33,7 +33,7 @@ static void note_recording_cost(struct profiled_run *r) {
     strbuf_free(&line);
 }
 
-/* Returns the median over the repeats of the context length that the decode FLOPs use. */
+/* Median over the repeats of the context length for decode FLOPs. */
 static double decode_context(const struct profiled_session *session) {
     const struct session_result *res = session->result;
     double *v = xcalloc(res->nrepeats + 1, sizeof *v);

@@ -45,8 +45,7 @@ static bool has_stage(const struct strlist *names, const char *name) {
     return false;
 }
 
-/* Lists prefill, the other stages that the engine announced, stages that occur only in its answers, and
- * decode. */
+/* prefill, other stages of the engine, stages that occur only in its answers, decode */
 static void stage_names(const struct session_result *res, struct strlist *names) {
     strlist_add(names, "prefill");
     for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
@@ -62,8 +61,8 @@ static void stage_names(const struct session_result *res, struct strlist *names)
     strlist_add(names, "decode");
 }
 
-/* Computes the cost of a stage in a request. `level`: memory level whose bandwidth is used; NULL: the peak
- * bandwidth. Returns false if the cost is unknown. */
+/* `level`: memory level whose bandwidth is used; NULL: the peak bandwidth. Returns false if the cost is
+ * unknown. */
 static bool stage_cost(const struct profiled_session *s, const struct session_repeat *rep, const char *stage,
                        const struct llm_level *level, struct llm_cost *out) {
     struct llm_peak peak = s->peak->peak;
@@ -82,8 +81,8 @@ static double step_bytes(const struct profiled_session *s, const struct session_
     return c.bytes / request_passes(stage, &rep->answer);
 }
 
-/* Returns the memory level of the smallest working set over all requests. A stage has only one level, so this
- * choice never gives a bandwidth that is too low. */
+/* Memory level for the smallest working set over all requests. The other requests can then only have a lower
+ * bandwidth, so the roofline time is never too long. */
 static const struct llm_level *stage_level(const struct profiled_session *s, const char *stage) {
     double least = step_bytes(s, &s->result->representative, stage);
     for (size_t i = 0; i < s->result->nrepeats; i++)
@@ -91,10 +90,10 @@ static const struct llm_level *stage_level(const struct profiled_session *s, con
     return llm_level_for(&s->peak->levels, least);
 }
 
-/* The model's cost of a stage in each repeat, for the repeat's own input and token counts. */
+/* Cost of a stage for the input and token counts of each repeat. */
 struct repeat_costs {
     double *flops, *bytes, *floor_ms; /* [repeats] */
-    /* cost of the last repeat with a known cost: shows which roof bounds the stage */
+    /* of the last repeat with a known cost */
     struct llm_cost last;
     bool known;
 };
@@ -119,8 +118,8 @@ static struct repeat_costs costs_of_repeats(const struct profiled_session *sessi
     return out;
 }
 
-/* Returns recorded time / median timed time for the input of the representative run, scaled if the token
- * counts differ. */
+/* Recorded time / median timed time of the same input. Times are scaled to the token count of the recorded
+ * request. */
 static double representative_ratio(const struct profiled_session *session, const char *stage) {
     const struct session_result *res = session->result;
     const struct session_repeat *rep = &res->representative;
@@ -139,15 +138,14 @@ static double representative_ratio(const struct profiled_session *session, const
     return isfinite(ratio) ? ratio : NAN;
 }
 
-/* Returns true for prefill, which reads tokens. Other stages generate tokens, or their tokens are not
- * counted. */
+/* Other stages generate tokens, or their tokens are not counted. */
 static bool reads_tokens(const char *stage) { return strcmp(stage, "prefill") == 0; }
 
 static bool is_top_level(const char *stage) {
     return strcmp(stage, "prefill") == 0 || strcmp(stage, "decode") == 0;
 }
 
-/* Fills times, tokens and costs of the timed repeats. Takes ownership of the name. */
+/* Takes ownership of the name. */
 static void fill_timing(struct profiled_run *r, const struct profiled_session *session, size_t i,
                         char *name) {
     const struct session_result *res = session->result;
@@ -187,8 +185,8 @@ static void fill_timing(struct profiled_run *r, const struct profiled_session *s
     vec_push(&r->owned, (char *)costs.floor_ms);
 }
 
-/* Fills one row per repeat. A repeat that was not run because the recorded request failed counts as failed.
- * Otherwise the time of the broken trace would be used as the time of the stage. */
+/* A repeat that was not run because the recorded request failed counts as failed. Otherwise the time of the
+ * broken trace would be used for the stage. */
 static void fill_repeats(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_result *res = session->result;
     r->failed = xcalloc(res->nrepeats + 1, sizeof *r->failed);
@@ -218,8 +216,8 @@ void profiled_fill_stages(struct profiled_run *r, const struct profiled_session 
     free(names.v);
 }
 
-/* Returns true if the bytes are computed for even routing of tokens to experts: several tokens may share
- * experts, but one token uses exactly its own. */
+/* The bytes assume even routing of tokens to experts, unless the engine reports experts. A single token uses
+ * exactly its own experts. */
 static bool assumes_routing(const struct profiled_session *session, const char *stage,
                             const struct engine_answer *a) {
     const struct llm_model *m = session->plan->model;
@@ -227,7 +225,7 @@ static bool assumes_routing(const struct profiled_session *session, const char *
     return m && m->text.experts && (reads_tokens(stage) || (is_top_level(stage) && a->batch > 1));
 }
 
-/* Fills in the costs and tokens of the recorded request. */
+/* Costs and tokens of the recorded request. */
 void profiled_fill_recorded(struct profiled_run *r, const struct profiled_session *session) {
     const struct session_repeat *rep = &session->result->representative;
     r->costs = xcalloc(r->nstages, sizeof *r->costs);

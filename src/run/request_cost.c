@@ -41,7 +41,7 @@ struct request_image *request_images(const struct profile_plan *p) {
     return images;
 }
 
-/* Returns the counts of a batch, in which every sequence has its own copy of the image. */
+/* Every sequence of the batch has its own copy of the image. */
 static struct llm_counts batch_counts(const struct llm_counts *one, double batch) {
     struct llm_counts all = *one;
     for (size_t i = 0; i < COUNTOF(all.rows); i++) all.rows[i] *= batch;
@@ -77,13 +77,13 @@ double request_context(const struct settings *s, const struct llm_model *m, cons
     return info->max_context > 0 ? info->max_context : prompt + made;
 }
 
-/* Sets the decode FLOPs to those of steps that all have the same context. */
+/* All steps have the same context. */
 static void set_decode_flops(const struct llm_model *m, const struct llm_setup *setup, uint64_t batch,
                              uint64_t context, uint64_t steps, struct llm_cost *out) {
     struct llm_cost step = llm_cost_decode(m, setup, batch, context);
     out->attention_flops = step.attention_flops * (double)steps;
     out->full_attention_flops = step.full_attention_flops * (double)steps;
-    out->compute_s *= step.flops * (double)steps / out->flops; /* the operators' mean peak stays the same */
+    out->compute_s *= step.flops * (double)steps / out->flops; /* keeps the mean peak */
     out->flops = step.flops * (double)steps;
 }
 

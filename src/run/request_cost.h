@@ -9,30 +9,27 @@
 
 /* The image of an input, and how the model divides it. */
 struct request_image {
-    int width, height; /* 0: not an image, or unreadable */
+    int width, height; /* 0: no readable image */
     struct llm_image_plan plan;
     bool planned;
 };
 
-/* Returns [dataset.n]; the caller frees it. Reads only inputs in use. */
+/* Returns [dataset.n]; caller frees. Reads only the inputs that are used. */
 struct request_image *request_images(const struct profile_plan *p);
 
-/* Returns the context length for decode FLOPs (infer.context_len_mode), in tokens of one sequence. With
- * `auto` the FLOPs use the actual context of every step; this is its mean. NaN: decode generated no token. */
+/* Context length for decode FLOPs (infer.context_len_mode), in tokens of one sequence. With `auto`, the FLOPs
+ * use the context of every step, and this is its mean. NaN: decode generated no token. */
 double request_context(const struct settings *s, const struct llm_model *m, const struct engine_info *info,
                        const struct engine_answer *a);
 
-/* Computes the cost of a stage in the request with answer `a`. Returns false if the cost is unknown: no model
- * with a decoder (m may be NULL), an unknown stage, no tokens, or an image that could not be planned.
- * "prefill" includes the image stages, like its time. `context`: context length for the FLOPs of decode; NaN:
- * the actual context of every step. Bytes and roofline times always use the actual context. */
+/* Returns false if the cost is unknown: no model with a decoder (m may be NULL), an unknown stage, no tokens,
+ * or an image that could not be planned. "prefill" includes the image stages. `context`: context length for
+ * the FLOPs of decode; NaN: that of every step. Bytes and roofline times always use that of every step. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out);
-/* Returns how often the stage reads the weights in the request: once per decode step, otherwise once. NaN:
- * the request has no decode step. */
+/* How often the stage reads the weights: once per decode step, otherwise once. NaN: no decode step. */
 double request_passes(const char *stage, const struct engine_answer *a);
-/* Returns the number of different experts per routed layer and pass, counted by the engine; NaN: not
- * reported. */
+/* Different experts per routed layer and pass, counted by the engine; NaN: not reported. */
 double request_experts(const char *stage, const struct engine_answer *a);
 
 #endif

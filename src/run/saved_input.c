@@ -5,7 +5,7 @@
 #include "base/die.h"
 #include "base/jsonr.h"
 
-/* Reads the cost of a stage. Ignores a row without a stage. */
+/* Ignores a row without a stage. */
 static void read_cost(struct saved_input *k, const json_t *o) {
     const char *stage = jsonr_text(o, "stage");
     if (!stage) return;
@@ -23,7 +23,7 @@ static void read_cost(struct saved_input *k, const json_t *o) {
                                .experts_assumed = json_is_true(json_object_get(o, "experts_assumed")) };
 }
 
-/* Returns NULL unless the column has one value per repeat. */
+/* NULL: not one value per repeat */
 static const double *column(const json_t *o, const char *key, size_t n) {
     const json_t *array = jsonr_array(o, key);
     size_t there = 0;

@@ -1,4 +1,4 @@
-/* The input of an analysis as stored in metrics.json, to repeat the analysis of a finished run.
+/* The input of an analysis as stored in metrics.json, to repeat the analysis.
  *     struct saved_input *kept = saved_input_read(member);        -- NULL: there is none
  *     analyze_run(tl, &kept->input, &a);                          -- kept must live as long as a
  *     saved_input_free(kept);

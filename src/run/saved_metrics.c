@@ -46,7 +46,7 @@ static void read_stage(struct saved_metrics *m, const json_t *o) {
     m->timings[m->ntimings++] = t;
 }
 
-/* Completes the timings of analysis_input. Their parents and work are not stored there, but with the
+/* analysis_input does not contain the parents and the work of its timings. They are stored with the
  * stages. */
 static void complete_kept_timings(struct saved_metrics *m) {
     for (size_t i = 0; m->kept && i < m->kept->input.ntimings; i++)
@@ -88,7 +88,7 @@ static void read_answers(struct saved_metrics *m) {
     for (size_t i = 0; i < n; i++) read_answer(m, json_array_get(answers, i));
 }
 
-/* Returns a number from `least` to a million, without its fraction; `least` for other values. */
+/* A number from `least` to a million, without its fraction; `least` for other values. */
 static uint32_t read_index(const json_t *o, const char *key, uint32_t least) {
     double v = jsonr_number(o, key);
     return v >= least && v <= 1e6 ? (uint32_t)v : least;
@@ -108,12 +108,12 @@ static void read_repeats(struct saved_metrics *m) {
     }
 }
 
-/* Sets the inputs of the timings that have one value per repeat. */
+/* Only timings with one value per repeat have inputs. */
 static void set_inputs(const struct saved_metrics *m, struct analyze_timing *v, size_t n) {
     for (size_t i = 0; i < n; i++) v[i].input = m->nrepeats && v[i].n == m->nrepeats ? m->inputs : NULL;
 }
 
-/* ---- secrets: older versions stored command lines unmasked */
+/* ---- secrets: older versions did not mask them */
 
 static void mask_text(json_t *text) {
     if (!json_is_string(text)) return;
@@ -159,8 +159,8 @@ static void read_members(struct saved_metrics *m) {
     read_answers(m);
 }
 
-/* Returns the version of metrics.json; 0: it is another document. inferprof 0.1 wrote the schema
- * "inferprof-metrics" and the version in a separate member. */
+/* Version of metrics.json; 0: another document. inferprof 0.1 wrote the schema "inferprof-metrics" and the
+ * version in a separate member. */
 static unsigned metrics_version(const json_t *root) {
     const char *schema = jsonr_text(root, "schema");
     double old = jsonr_number(root, "schema_version");
@@ -220,7 +220,7 @@ struct analyze_input saved_metrics_input(const struct saved_metrics *m) {
                                    .ntimings = m->ntimings,
                                    .costs = m->costs,
                                    .ncosts = m->ncosts,
-                                   /* only `profile` times stages, and it records one request */
+                                   /* only `profile` times stages */
                                    .one_run = m->ntimings > 0,
                                    .peak_flops_per_s = NAN,
                                    .peak_bytes_per_s = NAN };

@@ -1,5 +1,4 @@
-/* The contents of metrics.json of a finished run. The file is untrusted: members of the wrong type count as
- * unknown.
+/* The contents of metrics.json. The file is untrusted: members of the wrong type are unknown.
  *     struct saved_metrics *m = saved_metrics_load(path, &err);           -- NULL: err
  *     saved_metrics_close(m);
  * Texts belong to the document and are valid until close. */
@@ -24,14 +23,14 @@ struct saved_metrics {
     size_t nassumptions, nproblems;
     struct run_answer *answers;
     size_t nanswers;
-    struct run_repeat *repeats; /* one per timed repeat; empty in files of older versions */
+    struct run_repeat *repeats; /* timed repeats; older files: empty */
     size_t nrepeats;
-    /* Input of the analysis; NULL: there was no trace, or an older version wrote the file. */
+    /* NULL: no trace, or a file of an older version */
     struct saved_input *kept;
-    /* The part of the analysis input that is stored with the stages: timed stages, and stages with a cost. */
+    /* From the stages of the document: timed stages, and stages with a cost. */
     struct analyze_timing *timings;
     struct analyze_work *works; /* [ntimings] */
-    uint32_t *inputs;           /* [nrepeats]: index of each repeat's input */
+    uint32_t *inputs;           /* [nrepeats]: index of the input */
     size_t ntimings;
     struct analyze_cost *costs;
     size_t ncosts;
@@ -43,8 +42,7 @@ void saved_metrics_close(struct saved_metrics *m);
 /* Fills run, device, figures, environment, answers and texts. */
 void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in);
 struct analyze_input saved_metrics_input(const struct saved_metrics *m); /* borrows from m */
-/* Drops the roofline times and peaks of that run, because the user gives other peaks. FLOPs and bytes do not
- * depend on peaks. */
+/* Drops roofline times and peaks, because the user gives other peaks. FLOPs and bytes stay. */
 void saved_metrics_drop_floors(struct saved_metrics *m);
 
 #endif

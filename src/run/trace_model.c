@@ -28,7 +28,7 @@ struct recorded_files {
     size_t n, cap;
 };
 
-/* Orders rows by process, file and part. */
+/* process, file, part */
 static int by_file_and_part(const void *a, const void *b) {
     const uint32_t *x = a, *y = b;
     for (int i = 0; i < 3; i++)
@@ -83,7 +83,7 @@ static void free_files(struct recorded_files *files) {
 
 static size_t folder_bytes(const char *path) { return (size_t)(file_basename(path) - path); }
 
-/* Returns the length of the path without "-00001-of-00003.gguf". */
+/* Length without "-00001-of-00003.gguf". */
 static size_t stem_bytes(const char *path) {
     static const char shape[] = "-ddddd-of-ddddd.gguf";
     size_t n = strlen(path), k = sizeof shape - 1;
@@ -104,8 +104,7 @@ static bool same_model(const struct recorded_file *a, const struct recorded_file
            same_prefix(a->path, stem_bytes(a->path), b->path, stem_bytes(b->path));
 }
 
-/* Returns true if the config is in the folder of the weights or, in a cache, in snapshots/REVISION next to
- * the folder blobs/ of the weights. */
+/* The config is in the folder of the weights or, in a cache, in snapshots/REVISION next to blobs/. */
 static bool config_belongs(const char *config, const char *weights) {
     static const char blobs[] = "/blobs/", snapshots[] = "/snapshots/";
     size_t n = folder_bytes(weights), k = folder_bytes(config);
@@ -127,7 +126,7 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const struct gguf_head *)a)->path, ((const struct gguf_head *)b)->path);
 }
 
-/* Loads all parts of the model to which files[first] belongs. Each path is used once. */
+/* Loads all parts of the model of files[first]. Each path is used once. */
 static struct llm_model *load_gguf(const struct recorded_files *files, size_t first, struct trace_model *m,
                                    struct err *err) {
     struct gguf_head *heads = xcalloc(files->n + 1, sizeof *heads);
@@ -140,14 +139,13 @@ static struct llm_model *load_gguf(const struct recorded_files *files, size_t fi
         heads[m->files++] = (struct gguf_head){ g->path, g->text.buf, g->text.len, g->file_bytes };
         m->file_bytes += (double)g->file_bytes;
     }
-    if (m->files) qsort(heads, m->files, sizeof *heads, by_path); /* the first part has the metadata */
+    if (m->files) qsort(heads, m->files, sizeof *heads, by_path); /* the first part has metadata */
     struct llm_model *model = llm_model_of_heads(heads, m->files, &(struct llm_load){ 0 }, err);
     free(heads);
     return model;
 }
 
-/* Returns the name of a model: "Qwen3-8B" for ".../models--Qwen--Qwen3-8B/snapshots/1a2b/config.json". Other
- * configs have the name of their folder. */
+/* "Qwen3-8B" for ".../models--Qwen--Qwen3-8B/snapshots/1a2b/config.json", else the name of the folder. */
 static char *config_name(const char *config) {
     static const char cache[] = "/models--";
     const char *start = strstr(config, cache), *end = start ? strchr(start + 1, '/') : NULL;
@@ -195,8 +193,8 @@ static const char *how_used(uint32_t flags) {
     return flags & TRACE_MODEL_MAPPED ? "mapped" : "named by an argument";
 }
 
-/* Rates a candidate by the size of its weights. Files that occur only as an argument of the program count
- * half. A model that cannot decode gets 0. */
+/* Size of the weights; half of it for files that are only an argument of the program. 0: the model cannot
+ * decode. */
 static double worth(const struct trace_model *m) {
     double bytes = m->model->decodes ? llm_weight_bytes(m->model) : 0;
     return m->how && strcmp(m->how, "named by an argument") == 0 ? bytes / 2 : bytes;
@@ -214,7 +212,7 @@ static struct trace_model load_candidate(const struct recorded_files *files, siz
     return m;
 }
 
-/* Returns true for the first file of a model. Later files of the same model are parts of it. */
+/* Later files of the same model are parts of it. */
 static bool is_first(const struct recorded_files *files, size_t i) {
     if (is_format(&files->v[i], "safetensors")) return false;
     for (size_t k = 0; k < i; k++)

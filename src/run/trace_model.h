@@ -1,5 +1,5 @@
-/* The model that a program ran, from the weight files that the collector saw it use (GGUF heads, or headers
- * of safetensors with their config.json). Reads only the trace: the files need not exist here.
+/* The model that a program ran, from the weight files that it used (GGUF heads, or headers of safetensors
+ * with their config.json). Reads only the trace.
  *     struct trace_model m = trace_model_find(tl);
  *     if (m.model) ... m.path ...
  *     trace_model_free(&m); */
@@ -11,15 +11,15 @@
 #include "timeline/timeline.h"
 
 struct trace_model {
-    struct llm_model *model; /* NULL: no model was recorded, or it cannot be used (see `problem`) */
-    char *path;              /* path of its first file; for safetensors, of their config.json */
-    const char *how;         /* how the program used it: "open", "mapped", "named by an argument" */
-    size_t files;            /* number of weight files of this model */
-    double file_bytes;       /* total size of the weight files */
-    char *problem;           /* why the model cannot be used; NULL: it can */
+    struct llm_model *model; /* NULL: none recorded, or see `problem` */
+    char *path;              /* first file; safetensors: config.json */
+    const char *how;         /* "open", "mapped", "named by an argument" */
+    size_t files;            /* weight files */
+    double file_bytes;       /* total size */
+    char *problem;           /* NULL: the model can be used */
 };
 
-/* Chooses the decoder with the most weights; files that the program only named count less. */
+/* Chooses the decoder with the most weights. Files that the program only named count less. */
 struct trace_model trace_model_find(const struct timeline *tl);
 void trace_model_free(struct trace_model *m);
 

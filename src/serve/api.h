@@ -1,4 +1,4 @@
-/* Handlers of the API, /api/v1. web/openapi.json describes them. */
+/* Handlers of the API, /api/v1 (web/openapi.json). */
 #ifndef SERVE_API_H
 #define SERVE_API_H
 
@@ -12,23 +12,22 @@ void api_delete_run(struct request *q);
 void api_tag_run(struct request *q);
 void api_get_figures(struct request *q);
 void api_get_findings(struct request *q);
-/* Reads the filters of a list from the URL. If an argument is not valid, answers with 400 and returns
- * false. */
+/* Reads the filters of a list. Returns false after a 400 answer if an argument is not valid. */
 bool api_read_filter(struct request *q, struct history_filter *f);
-/* Finds the run `name`. If it fails, answers with 404 (no such run) or 503 (database) and returns false. */
+/* Returns false after an answer: 404 (no such run) or 503 (database). */
 bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run);
-/* Reads an optional argument of the URL, a whole number from `least` to `most`. If it is not given, *out
- * keeps its value. If it is not valid, answers with 400 and returns false. */
+/* Reads an optional argument: a whole number from `least` to `most`. Without it, *out is not changed. Returns
+ * false after a 400 answer if the argument is not valid. */
 bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);
 
 /* api_artifacts.c */
 void api_list_artifacts(struct request *q);
 void api_get_artifact(struct request *q);
 void api_get_report(struct request *q);
-/* Opens a file of a run folder for reading; -1: there is no such file. The path comes from a client and must
- * be a safe relative path. Symbolic links are not followed. */
+/* Opens a file of a run folder for reading; -1: no such file. The path comes from a client: it must be a safe
+ * relative path. Symbolic links are not followed. */
 int api_open_artifact(const struct history *h, const struct history_run *run, const char *path);
-/* Answers with the list of the files of a folder. If there is no such folder, the list is empty. */
+/* Answers with the files of a folder. Without such a folder, the list is empty. */
 void api_answer_artifacts(struct request *q, const char *run, const char *dir);
 
 /* api_upload.c */
@@ -50,13 +49,12 @@ void api_openapi(struct request *q);
 
 struct comparison;
 struct compare_inputs;
-/* Compares the runs named by the arguments `a` and `b` of the URL. Returns NULL if it has answered with an
- * error. */
+/* Compares the runs of the arguments `a` and `b`. NULL: an error was sent. */
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
 void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
 
-/* Reads a trend (series, stage, metric) from the URL. If an argument is not valid, answers with 400 (404 for
- * an unknown metric of a stage) and returns false. */
+/* Reads series, stage and metric. Returns false after an answer: 400, or 404 for an unknown metric of a
+ * stage. */
 bool api_read_trend(struct request *q, struct history_trend *t);
 
 #endif

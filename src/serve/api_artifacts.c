@@ -25,8 +25,7 @@ int api_open_artifact(const struct history *h, const struct history_run *run, co
     while (fd >= 0 && *path) {
         size_t n = strcspn(path, "/");
         char *name = xstrndup(path, n);
-        int flags = path[n] ? O_PATH | O_DIRECTORY
-                            : O_RDONLY | O_NONBLOCK; /* O_NONBLOCK: opening a pipe must not block */
+        int flags = path[n] ? O_PATH | O_DIRECTORY : O_RDONLY | O_NONBLOCK; /* O_NONBLOCK: for pipes */
         int next = openat(fd, name, flags | O_NOFOLLOW | O_CLOEXEC);
         free(name);
         close(fd);
@@ -117,8 +116,8 @@ void api_list_artifacts(struct request *q) {
     request_done(q, h);
 }
 
-/* Returns the content type of a file of a run. It is never HTML, because the file may be an untrusted upload.
- * Only the report is served as HTML, in a sandbox. */
+/* Never HTML, because the file may be an untrusted upload. Only the report is served as HTML, in a
+ * sandbox. */
 static const char *artifact_type(const char *path) {
     static const struct {
         const char *ending, *type;
@@ -163,8 +162,8 @@ void api_get_artifact(struct request *q) {
     request_done(q, h);
 }
 
-/* report.html contains scripts and may be an untrusted upload. The sandbox gives it an origin of its own: it
- * can neither read our pages nor use the network. */
+/* report.html contains scripts and may be an untrusted upload. In the sandbox it has its own origin: it can
+ * neither read our pages nor use the network. */
 void api_get_report(struct request *q) {
     struct history *h = request_history(q);
     if (!h) return;

@@ -21,7 +21,7 @@ static bool jobs_allowed(struct request *q) {
     return false;
 }
 
-/* in the order of enum job_column */
+/* order of enum job_column */
 #define JOB_COLUMNS "run_id, state, device, request, message, attempts, created_ns, started_ns, ended_ns"
 
 static void write_job(struct jsonw *j, const struct history *h, const struct db_result *r, size_t row) {
@@ -177,8 +177,8 @@ void api_profile_artifacts(struct request *q) {
     request_done(q, h);
 }
 
-/* A queued job is cancelled at once. A running job is asked to stop and can write its report; jobs.c
- * kills it after KILL_NS. */
+/* A queued job is cancelled at once. A running job gets time to write its report; jobs.c kills it after
+ * KILL_NS. */
 void api_cancel_profile(struct request *q) {
     struct db_args args = { 0 };
     struct err err;

@@ -45,7 +45,7 @@ static bool read_order(struct request *q, struct history_filter *f) {
         return false;
     }
     if (f->sort && !f->stage && opt_is_choice("time|distance", f->sort))
-        f->stage = "decode"; /* only stages have these sort keys */
+        f->stage = "decode"; /* only stages have these keys */
     f->reverse = order && strcmp(order, "reverse") == 0;
     return true;
 }
@@ -57,7 +57,7 @@ static bool check_cursor(struct request *q, const struct history_filter *f) {
     return false;
 }
 
-/* Returns an argument of the URL. An empty one, such as an unused field of a form, counts as not given. */
+/* NULL: not given, or empty (an unused field of a form) */
 static const char *query_text(const struct request *q, const char *name) {
     const char *text = http_query(q, name);
     return text && *text ? text : NULL;
@@ -184,8 +184,8 @@ void api_delete_run(struct request *q) {
 
 /* ---- tags */
 
-/* Adds the tags of the array `key` of a JSON object; a missing one counts as empty. Returns false if it is
- * not an array of at most 100 valid tags. */
+/* Reads the tags of the array `key`, if it exists. Returns false if it is not an array of at most 100 valid
+ * tags. */
 static bool read_tags(const json_t *root, const char *key, struct strlist *out) {
     const json_t *list = json_object_get(root, key);
     if (!list) return true;

@@ -1,4 +1,4 @@
-/* Requests about several runs, and about the server itself. */
+/* Requests about several runs, and about the server. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "serve/run_json.h"
 #include "serve/server.h"
 
-#define COMPARE_RUNS 20 /* largest number of runs per side */
+#define COMPARE_RUNS 20 /* runs per side */
 #define TREND_RUNS 500
 
 /* ---- compare */

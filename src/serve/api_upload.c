@@ -30,7 +30,7 @@ static void upload_problem(struct request *q, struct history *h, enum upload_err
 
 static void close_upload(void *context) { upload_close(context); }
 
-/* Answers with the run. `status`: 201 for a new run, 200 if the run already existed. */
+/* `status`: 201 for a new run, 200 for a run that already existed. */
 static void answer_run(struct request *q, struct history *h, const char *name, unsigned status) {
     struct history_run run;
     struct jsonw j;
@@ -55,8 +55,8 @@ static bool answer_if_stored(struct request *q, struct history *h, const char *d
     return found != 0;
 }
 
-/* Parses the header Content-Range, such as "bytes 100-199/1000". Without the header, the body is the whole
- * stream. If the header is not valid, answers with 400 and returns false. */
+/* Parses Content-Range, such as "bytes 100-199/1000". Without it, the body is the whole stream. Returns false
+ * after a 400 answer if the header is not valid. */
 static bool read_range(struct request *q, uint64_t *offset, uint64_t *total) {
     const char *range = http_header(q, "Content-Range"), *length = http_header(q, "Content-Length");
     unsigned long long from, to, all;

@@ -17,8 +17,8 @@
 #include "serve/http_internal.h"
 
 #define CACHE_BYTES (48u << 20)
-#define TICK_NS 250000000 /* pause before a stream without new text is continued */
-/* Inactivity after which a connection is closed that has not sent a whole request header yet. */
+#define TICK_NS 250000000 /* of a stream without new text */
+/* Closes an idle connection that has not sent a whole request header. */
 #define HEADER_TIMEOUT_S 10u
 
 /* ---- arguments and headers */
@@ -59,7 +59,7 @@ uint16_t http_port(const struct http *http) { return http->port; }
 
 /* ---- routing */
 
-/* Matches "/a/{b}" with "/a/x". Modifies the path: the arguments point to its segments. */
+/* Matches "/a/{b}" with "/a/x". Modifies the path: the arguments point into it. */
 static bool match_path(const char *pattern, char *path, const char **arguments) {
     size_t n = 0;
     while (*pattern == '/' && *path == '/') {
@@ -77,8 +77,7 @@ static bool match_path(const char *pattern, char *path, const char **arguments) 
     return *pattern == '\0' && *path == '\0';
 }
 
-/* Returns the route of the request; NULL: not found. *allowed lists the methods of other routes with this
- * path. */
+/* NULL: not found. *allowed: the methods of other routes with this path. */
 static const struct http_route *find_route(struct request *q, struct strbuf *allowed) {
     const struct http_options *o = &q->http->o;
     const char *method = strcmp(q->method, "HEAD") == 0 ? "GET" : q->method;
@@ -129,7 +128,7 @@ static bool within_rate(struct request *q) {
     return within;
 }
 
-/* Makes the checks that do not need the body of the request. Fills the response if a check fails. */
+/* Checks that do not need the body. Fills the response if one fails. */
 static void check_request(struct request *q) {
     struct strbuf allowed = STRBUF_INIT;
     bool valid = utf8_valid(q->path, strlen(q->path));
@@ -162,7 +161,7 @@ static void cache_key(const struct request *q, struct strbuf *key) {
     mhd.values(q->connection, MHD_GET_ARGUMENT_KIND, add_key, key);
 }
 
-/* Returns true if the header If-None-Match, which may list several tags, contains the tag of the answer. */
+/* If-None-Match may list several tags. */
 static bool tag_matches(const struct request *q) {
     const char *wanted = http_header(q, "If-None-Match");
     return wanted && q->etag[0] && (strstr(wanted, q->etag) || strcmp(wanted, "*") == 0);
@@ -227,7 +226,7 @@ static void check_length(struct request *q) {
 }
 
 static void receive(struct request *q, const char *data, size_t n) {
-    if (q->status) return; /* the error is sent after the body */
+    if (q->status) return; /* the error follows the body */
     if (q->route->body == HTTP_STREAM_BODY)
         q->route->receive(q, data, n);
     else if (q->body.len + n > HTTP_SMALL_BODY_BYTES)
@@ -247,7 +246,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         check_request(q);
         if (!q->status) check_length(q);
         if (!q->status && q->route->begin) q->route->begin(q);
-        return q->status ? http_send(q) : MHD_YES; /* an answer before the body closes the connection */
+        return q->status ? http_send(q) : MHD_YES; /* closes the connection */
     }
     if (*bytes) {
         receive(q, data, *bytes);

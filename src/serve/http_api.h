@@ -1,4 +1,4 @@
-/* Internal to http*.c: the functions of libmicrohttpd. */
+/* Functions of libmicrohttpd. */
 #ifndef SERVE_HTTP_API_H
 #define SERVE_HTTP_API_H
 

@@ -1,4 +1,4 @@
-/* Keeps computed answers, which are valid until the revision of the database changes. Thread-safe. */
+/* Keeps answers until the revision of the database changes. Thread-safe. */
 #ifndef SERVE_HTTP_CACHE_H
 #define SERVE_HTTP_CACHE_H
 
@@ -11,11 +11,10 @@
 struct http_cache;
 struct http_cache *http_cache_open(size_t max_bytes);
 void http_cache_close(struct http_cache *c);
-/* Appends the body stored for this key and revision; false: not found. *type is its content type, a string
- * constant. */
+/* Appends the body for this key and revision. Returns false if there is none. *type: a string constant. */
 bool http_cache_get(struct http_cache *c, const char *key, int64_t revision, struct strbuf *out,
                     const char **type);
-/* Stores an answer, unless its body is larger than an eighth of max_bytes. May discard other answers. */
+/* Stores an answer, unless it is larger than an eighth of max_bytes. May discard other answers. */
 void http_cache_put(struct http_cache *c, const char *key, int64_t revision, const void *body, size_t n,
                     const char *type);
 

@@ -1,4 +1,4 @@
-/* Internal to http*.c: the state of the server. */
+/* Shared by http*.c. */
 #ifndef SERVE_HTTP_INTERNAL_H
 #define SERVE_HTTP_INTERNAL_H
 
@@ -19,7 +19,7 @@ struct http {
     struct MHD_Daemon *daemon;
     uint16_t port;
     struct http_cache *cache;
-    struct counter *counters; /* [nroutes + 1]: the last one counts requests without a route */
+    struct counter *counters; /* [nroutes + 1]; last: no route */
     atomic_ulong refused;
     pthread_mutex_t lock; /* protects `rate` and `waiting` */
     struct http_rate rate;
@@ -32,7 +32,7 @@ struct http {
 };
 
 enum MHD_Result http_send(struct request *q);
-/* Continues the streams that wait for new text. */
+/* Resumes streams that wait for text. */
 void http_resume_all(struct http *http);
 
 #endif

@@ -7,8 +7,8 @@
 
 size_t http_rate_slot(const char *address) { return hash_bytes(address, strlen(address)) % HTTP_RATE_SLOTS; }
 
-/* If addresses with the same slot replaced each other, two clients in turn would always find a full bucket.
- * Therefore they share it. */
+/* Addresses with the same slot share its bucket. If they replaced each other, two alternating clients would
+ * always find a full bucket. */
 bool http_rate_take(struct http_rate *rate, const char *address, uint64_t now_ns, double requests_per_s) {
     double full = requests_per_s * HTTP_RATE_BURST_S;
     size_t i = http_rate_slot(address);

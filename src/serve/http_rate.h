@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define HTTP_RATE_SLOTS 1024
-#define HTTP_RATE_BURST_S 4.0 /* a client may send the requests of this many seconds at once */
+#define HTTP_RATE_BURST_S 4.0 /* burst, in seconds of requests */
 
 struct http_rate {
     struct {
@@ -16,9 +16,9 @@ struct http_rate {
     } slots[HTTP_RATE_SLOTS];
 };
 
-/* Returns the slot of an address. Addresses with the same slot share one bucket. */
+/* Addresses with the same slot share a bucket. */
 size_t http_rate_slot(const char *address);
-/* Takes one token. Returns false if the client has sent too many requests. */
+/* Takes a token. Returns false if there is none: too many requests. */
 bool http_rate_take(struct http_rate *rate, const char *address, uint64_t now_ns, double requests_per_s);
 
 #endif

@@ -18,7 +18,7 @@
 
 void http_add_header(struct request *q, const char *name, const char *value) {
     strbuf_addf(&q->headers, "%s: ", name);
-    /* control characters are dropped: a line break would start another header */
+    /* A line break would start another header. */
     for (const char *p = value; *p; p++)
         if ((unsigned char)*p >= ' ' && *p != 0x7f) strbuf_addch(&q->headers, *p);
     strbuf_addch(&q->headers, '\n');
@@ -123,7 +123,7 @@ static void add_lines(struct MHD_Response *r, const struct strbuf *headers) {
     free(copy);
 }
 
-/* Pages may use only our own style sheets and scripts. A handler that sets its own policy keeps it. */
+/* Pages may use only our own style sheets and scripts. A handler may set another policy. */
 static void add_common_headers(struct request *q, struct MHD_Response *r) {
     mhd.add_header(r, "X-Content-Type-Options", "nosniff");
     mhd.add_header(r, "Referrer-Policy", "no-referrer");
@@ -139,7 +139,7 @@ static void add_common_headers(struct request *q, struct MHD_Response *r) {
     add_lines(r, &q->headers);
 }
 
-/* ---- streams: a connection without new text is suspended until the next tick */
+/* ---- streams: suspended while there is no new text */
 
 struct stream_state {
     struct http *http;

@@ -18,7 +18,7 @@ static const struct job_member {
     enum job_type type;
     double least, most;
     const char *choices;
-    const char *word; /* option (paths) or start of an assignment on the command line */
+    const char *word; /* option, or start of an assignment */
 } members[] = {
     { "model_path", JOB_PATH, 0, 0, NULL, "--model-path" },
     { "input_dir", JOB_PATH, 0, 0, NULL, "--input-dir" },

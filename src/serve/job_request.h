@@ -1,4 +1,4 @@
-/* The request of a profiling job: its allowed members, and the conversion to a command line. */
+/* The request of a profiling job. */
 #ifndef SERVE_JOB_REQUEST_H
 #define SERVE_JOB_REQUEST_H
 
@@ -11,10 +11,9 @@
 /* Checks names, types and ranges. Paths must be inside one of the roots, also after symbolic links are
  * resolved. */
 int job_check(const json_t *root, const char *const *roots, size_t nroots, struct err *err);
-/* Appends the arguments of the command, without the name of the program. `request` must have passed
- * job_check. */
+/* Appends the arguments of the command, without the program. `request` has passed job_check(). */
 void job_command(const char *request, const char *out_dir, const char *run_id, struct strlist *words);
-/* Writes the members of the request. */
+/* writes the members */
 void job_write_request(struct jsonw *j, const json_t *root);
 char *job_new_id(void); /* "20260102-030405-job-1a2b3c"; the caller frees it */
 

@@ -24,14 +24,14 @@
 
 #define JOBS HISTORY_PRIVATE "/jobs"
 #define POLL_NS 200000000
-#define KILL_NS 15000000000 /* a cancelled job that has not ended after this time is killed */
-#define MAX_ATTEMPTS 2      /* a job is restarted once if the server stopped during the job */
+#define KILL_NS 15000000000 /* from cancelling to killing */
+#define MAX_ATTEMPTS 2      /* a job restarts once */
 
 struct running {
     int64_t id;
     char *run_id, *device;
     pid_t pid;
-    uint64_t asked_ns; /* time at which the job was asked to stop; 0: not asked */
+    uint64_t asked_ns; /* when asked to stop; 0: not */
 };
 
 struct jobs {
@@ -66,11 +66,10 @@ static int set_state(struct history *h, int64_t id, const char *state, const cha
     return rc;
 }
 
-/* ---- starting and ending jobs, in the thread */
+/* ---- on the jobs thread */
 
-/* Starts the process of a job. The kernel kills it when the server ends for any reason, also when the server
- * is killed with SIGKILL. Otherwise it would share the device with the process that the next server starts
- * for the same job. */
+/* The kernel kills the process when the server ends, even with SIGKILL. Otherwise it would share the device
+ * with the process that the next server starts for the same job. */
 static pid_t start_process(const struct history *h, const char *run_id, const char *request,
                            struct err *err) {
     char *log = job_log_path(h, run_id), *program = file_self();
@@ -199,8 +198,8 @@ static void *jobs_main(void *context) {
     return NULL;
 }
 
-/* Queues the jobs that were running when the server stopped. A job that was already restarted fails; a job
- * that was being cancelled is cancelled. */
+/* Queues the jobs that were running when the server stopped. A job with MAX_ATTEMPTS fails; a job that was
+ * being cancelled is cancelled. */
 static int requeue(struct history *h, struct err *err) {
     struct db_args args = { 0 };
     db_text(&args, h->store);

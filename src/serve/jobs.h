@@ -7,8 +7,7 @@
 struct server;
 struct jobs;
 
-/* Starts the thread that runs the jobs. Restarts the jobs that were running when the server stopped, each job
- * once only. */
+/* Starts the thread that runs the jobs. Jobs that were running when the server stopped are restarted once. */
 struct jobs *jobs_start(struct server *s, struct err *err);
 void jobs_stop(struct jobs *jobs); /* accepts NULL; kills running jobs */
 
@@ -17,7 +16,7 @@ void api_post_profile(struct request *q);
 void api_list_profiles(struct request *q);
 void api_get_profile(struct request *q);
 void api_cancel_profile(struct request *q);
-void api_profile_artifacts(struct request *q); /* also of a job without a run folder yet */
+void api_profile_artifacts(struct request *q); /* the run folder may not exist yet */
 void api_profile_events(struct request *q);
 void api_get_report_summary(struct request *q); /* GET /api/v1/reports/{run_id} */
 

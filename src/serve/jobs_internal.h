@@ -1,14 +1,14 @@
-/* Internal to the files of jobs: jobs.c runs them, api_jobs.c and job_events.c answer requests. */
+/* Shared by jobs.c, which runs jobs, and api_jobs.c and job_events.c, which answer requests. */
 #ifndef SERVE_JOBS_INTERNAL_H
 #define SERVE_JOBS_INTERNAL_H
 
 #include "history/history.h"
 #include "serve/http.h"
 
-/* Returns the path of the log of a job. The caller frees it. */
+/* caller frees */
 char *job_log_path(const struct history *h, const char *run_id);
 
-/* Columns of a row that job_find() returns. */
+/* Columns of job_find(). */
 enum job_column {
     JOB_RUN_ID,
     JOB_STATE,
@@ -20,9 +20,9 @@ enum job_column {
     JOB_STARTED_NS,
     JOB_ENDED_NS,
 };
-/* Reads the row of a job. The result has no rows if this store has no such job. */
+/* No rows if this store has no such job. */
 int job_find(struct history *h, const char *run_id, struct db_result *r, struct err *err);
-/* Answers with the job as JSON and this status; with 404 if there is no such job. */
+/* Answers with the job and this status, or with 404. */
 void job_answer(struct request *q, struct history *h, const char *run_id, unsigned status);
 
 #endif

@@ -1,4 +1,4 @@
-/* Comparison of two sets of runs. */
+/* Comparison of runs. */
 #include <math.h>
 #include <stdio.h>
 
@@ -77,7 +77,7 @@ static void add_differences(struct strbuf *out, const struct comparison *c) {
     html_section_end(out);
 }
 
-/* Returns the place of the oldest of these runs. A run that is not in the database counts as the newest. */
+/* Index of the oldest run. A run that is not in the database is the newest. */
 static size_t find_oldest(struct history *h, const char *const *runs, size_t n) {
     size_t oldest = n - 1;
     int64_t oldest_ns = INT64_MAX;
@@ -94,8 +94,8 @@ static size_t find_oldest(struct history *h, const char *const *runs, size_t n) 
     return oldest;
 }
 
-/* Redirects the selection in the list of runs, ?run=A&run=B...: the oldest run becomes A, the others B.
- * Answers with 400 if only one run is selected. Returns true if it has answered. */
+/* Redirects ?run=A&run=B... of the list: the oldest run becomes A, the others B. One run alone is a 400
+ * answer. Returns true if it has answered. */
 static bool redirect_selection(struct request *q) {
     const char *runs[20];
     size_t n = http_query_all(q, "run", runs, COUNTOF(runs));
@@ -120,7 +120,7 @@ static bool redirect_selection(struct request *q) {
     return true;
 }
 
-/* Adds links to the runs of one side; `argument` is "a" or "b". */
+/* `argument`: "a" or "b". */
 static void add_side(struct request *q, const char *argument) {
     const char *names[20];
     size_t n = http_query_all(q, argument, names, COUNTOF(names));

@@ -37,7 +37,7 @@ static void group_findings(const struct history_findings *list, struct rule_row 
     }
 }
 
-/* Returns true if the newest run of the series has the finding. */
+/* The newest run of the series has the finding. */
 static bool is_open(const struct history_finding *f, const struct history_series_list *series) {
     for (size_t i = 0; i < series->n; i++) {
         const struct history_series *s = &series->v[i];
@@ -170,7 +170,7 @@ static void show_jobs(struct request *q, const struct db_result *r) {
         if (done)
             part_run_cell(out, db_cell(r, i, 0));
         else
-            part_cell(out, db_cell(r, i, 0)); /* other jobs may have no run */
+            part_cell(out, db_cell(r, i, 0)); /* other jobs may lack a run */
         part_cell(out, db_cell(r, i, 1));
         part_cell(out, db_cell(r, i, 2));
         part_date(out, db_cell_int(r, i, 4));

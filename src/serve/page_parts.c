@@ -109,7 +109,7 @@ void part_series_title(struct strbuf *out, const char *model, const char *device
 struct chart {
     struct strbuf *out;
     const struct history_points *points;
-    /* size of the drawing, and edges of the plot area in it */
+    /* drawing, and plot area in it */
     double width, height, left, right, top, bottom;
     double low, high; /* range of the vertical axis */
 };
@@ -138,7 +138,7 @@ static void find_range(struct chart *c) {
     c->high += margin;
 }
 
-/* Returns the distance of the grid lines: 1, 2 or 5 times a power of ten. */
+/* 1, 2 or 5 times a power of ten */
 static double grid_step(double range) {
     double power = pow(10, floor(log10(range / 4)));
     double steps = range / 4 / power;

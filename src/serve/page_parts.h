@@ -1,4 +1,4 @@
-/* Parts that several pages use. Every text is escaped. */
+/* Parts of pages. Every text is escaped. */
 #ifndef SERVE_PAGE_PARTS_H
 #define SERVE_PAGE_PARTS_H
 
@@ -6,25 +6,25 @@
 #include "report/text.h"
 #include "serve/http.h"
 
-/* A table cell with a text; NULL is a dash. */
+/* table cell; NULL: a dash */
 void part_cell(struct strbuf *out, const char *text);
 void part_number(struct strbuf *out, const char *text);   /* right-aligned */
 void part_run_cell(struct strbuf *out, const char *name); /* a link to the run */
 void part_link(struct strbuf *out, const char *path, const char *const *pairs, const char *text);
-/* Appends "?key=value&...", escaped for an attribute. The list of pairs ends with NULL. Pairs with the value
- * NULL are omitted. */
+/* Appends "?key=value&...", escaped for an attribute. The pairs end with NULL; pairs with value NULL are
+ * omitted. */
 void part_query(struct strbuf *out, const char *const *pairs);
-void part_date(struct strbuf *out, int64_t ns); /* a table cell with date and time */
-void part_day(struct strbuf *out, int64_t ns);  /* a table cell with the date */
-/* An option list: <select name=...>. `texts` are the shown texts; NULL: the values themselves. `any` is the
- * text of a first option with an empty value; NULL: no such option. */
+void part_date(struct strbuf *out, int64_t ns); /* table cell: date and time */
+void part_day(struct strbuf *out, int64_t ns);  /* table cell: date */
+/* A <select>. `texts`: the shown texts; NULL: the values. `any`: the text of a first option with an empty
+ * value; NULL: no such option. */
 void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values,
                  const char *const *texts, size_t n, const char *selected, const char *any);
-/* A message instead of a table without rows. `no_runs`: adds how to get the first run. */
+/* Instead of an empty table. `no_runs`: adds how to get the first run. */
 void part_empty(struct strbuf *out, const char *message, bool no_runs);
-bool part_same_text(const char *a, const char *b); /* NULL is the same as "" */
+bool part_same_text(const char *a, const char *b); /* NULL equals "" */
 void part_series_title(struct strbuf *out, const char *model, const char *device, const char *engine);
-/* Draws the values of a series as a line with its change points. `width` is in user units. */
+/* Line chart with change points. `width` is in user units. */
 struct change_point;
 void part_trend_chart(struct strbuf *out, const struct history_points *points,
                       const struct change_point *changes, size_t nchanges, double width,

@@ -1,4 +1,4 @@
-/* The page with the list of runs. */
+/* The list of runs. */
 #include <string.h>
 
 #include "base/html.h"
@@ -9,13 +9,13 @@
 #include "serve/pages.h"
 #include "serve/server.h"
 
-/* Arguments of the URL that restrict the list. Links and the form keep them. */
+/* Arguments that restrict the list. Links and the form keep them. */
 static const char *const filter_names[] = { "search", "model",   "device", "engine", "host",
                                             "tag",    "version", "stage",  "since",  "until" };
 #define FORM_FIELDS "search|model|device|engine|tag" /* those with a visible field */
 #define PAIRS_MAX (2 * COUNTOF(filter_names) + 7)
 
-/* Links to the list with the same filters, another order or another page. */
+/* A link to the list with the same filters. */
 static void list_link(struct request *q, const char *sort, bool reverse, const char *cursor,
                       const char *text) {
     const char *pairs[PAIRS_MAX];
@@ -67,7 +67,7 @@ static void add_search(struct request *q, const struct history_filter *f,
     strbuf_addstr(out, "<button>Show</button></form>\n");
 }
 
-/* Adds a column heading with a link that sorts the list by this column. */
+/* Column heading with a link that sorts the list. */
 static void add_heading(struct request *q, const struct history_filter *f, const char *key, const char *text,
                         bool number) {
     bool active = strcmp(f->sort ? f->sort : "started", key) == 0;

@@ -22,7 +22,7 @@ static const char *const metric_names[] = {
     "time", "time per token", "tokens per second", "MFU", "MBU", "distance from the roofline"
 };
 
-/* Returns the name of a metric for people; a figure has only its key. */
+/* A figure has only its key. */
 static const char *metric_name(const char *metric) {
     for (size_t i = 0; i < COUNTOF(stage_metrics); i++)
         if (strcmp(stage_metrics[i], metric) == 0) return metric_names[i];
@@ -161,7 +161,7 @@ static void show_trend(struct request *q, const struct history_trend *t, const s
     free(values);
 }
 
-/* Reads the stages of the newest run of the series. Without a run, there are none. */
+/* Stages of the newest run of the series. No stages without a run. */
 static int read_stages(struct history *h, const struct history_trend *t, struct run_record *r,
                        struct err *err) {
     struct history_filter f = { .model = *t->model ? t->model : NULL,
@@ -182,7 +182,7 @@ static const char *pick_stage(const struct run_record *r) {
     return r->stages.n ? r->stages.v[0].name : "decode";
 }
 
-/* If the URL names neither a model nor a device, chooses the series with the newest run. */
+/* Without a model and device in the URL: the series with the newest run. */
 static void choose_series(struct request *q, const struct history_series_list *series,
                           struct history_trend *t) {
     if (http_query(q, "model") || http_query(q, "device") || !series->n) return;

@@ -4,7 +4,7 @@
 
 #include "serve/http.h"
 
-/* page.c: the frame of every page */
+/* page.c */
 void page_open(struct request *q, const char *title, const char *active);
 void page_close(struct request *q);
 void page_error(struct request *q, unsigned status, const char *title, const char *detail);
@@ -12,9 +12,9 @@ void page_asset(struct request *q); /* style sheets and scripts */
 void page_login(struct request *q);
 void page_login_post(struct request *q);
 void page_home(struct request *q);
-/* Appends "/runs/NAME", with the name encoded for a URL. */
+/* Appends "/runs/NAME", encoded for a URL. */
 void page_run_link(struct strbuf *out, const char *name);
-/* Appends text encoded for a part of a URL. */
+/* Encodes text for a URL. */
 void page_url(struct strbuf *out, const char *text);
 
 void page_runs(struct request *q);

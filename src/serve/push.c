@@ -41,13 +41,13 @@ static const struct library_function functions[] = {
 
 struct push {
     CURL *easy;
-    char *url; /* without a slash at its end */
+    char *url; /* without final slash */
     char *authorization;
     char error[CURL_ERROR_SIZE];
     struct strbuf answer;
 };
 
-/* The stream of one run while it is sent. */
+/* The stream of one run. */
 struct sending {
     struct tar_writer *writer;
     uint64_t position;
@@ -103,8 +103,8 @@ static size_t give_stream(char *out, size_t size, size_t n, void *context) {
     return (size_t)got;
 }
 
-/* Sends one request; with `s`, the rest of a stream of `total` bytes. Returns the HTTP status, or 0 if the
- * server did not answer; p->error then contains the reason. */
+/* Sends one request; with `s`, the rest of a stream of `total` bytes. Returns the HTTP status. 0: no answer;
+ * p->error contains the reason. */
 static long request(struct push *p, const char *path, struct sending *s, uint64_t total) {
     char *url = xasprintf("%s%s", p->url, path);
     struct curl_slist *headers = p->authorization ? curl.append(NULL, p->authorization) : NULL;
@@ -116,8 +116,7 @@ static long request(struct push *p, const char *path, struct sending *s, uint64_
     curl.set(p->easy, CURLOPT_ERRORBUFFER, p->error);
     curl.set(p->easy, CURLOPT_NOSIGNAL, 1L);
     curl.set(p->easy, CURLOPT_CONNECTTIMEOUT, 10L);
-    curl.set(p->easy, CURLOPT_LOW_SPEED_LIMIT,
-             1L); /* the request fails after a minute with less than 1 byte/s */
+    curl.set(p->easy, CURLOPT_LOW_SPEED_LIMIT, 1L); /* less than 1 byte/s for a minute */
     curl.set(p->easy, CURLOPT_LOW_SPEED_TIME, 60L);
     curl.set(p->easy, CURLOPT_WRITEFUNCTION, take_answer);
     curl.set(p->easy, CURLOPT_WRITEDATA, p);
@@ -139,8 +138,7 @@ static long request(struct push *p, const char *path, struct sending *s, uint64_
     return status;
 }
 
-/* Sets the error to the message of the answer or, without an answer, to the message of libcurl. Returns
- * -1. */
+/* Sets err to the message of the answer or of libcurl. Returns -1. */
 static int answer_failed(const struct push *p, long status, struct err *err) {
     struct err ignored;
     json_t *root = jsonr_load_text(p->answer.buf, p->answer.len, "answer", &ignored);
@@ -169,8 +167,8 @@ static uint64_t received_bytes(const struct push *p, uint64_t total) {
     return n > 0 && n < (double)total ? (uint64_t)n : 0;
 }
 
-/* Makes one attempt: asks how many bytes the server has stored, and sends the rest. Returns 1 if the run is
- * stored, 0 if another attempt may succeed, -1 if another attempt would fail in the same way. */
+/* Asks how many bytes the server has stored, and sends the rest. Returns 1 if the run is stored, 0 if another
+ * attempt may succeed, -1 if not. */
 static int try_once(struct push *p, struct sending *s, const char *path, struct push_result *result,
                     struct err *err) {
     uint64_t total = tar_writer_bytes(s->writer);

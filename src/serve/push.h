@@ -1,4 +1,4 @@
-/* Sends run folders to a server, through libcurl, which is loaded on first use.
+/* Sends run folders to a server with libcurl, which is loaded on first use.
  *     struct push *p = push_open("http://host:8080", token, &err);
  *     push_run(p, "runs/20260102-030405-llama", &result, &err);
  *     push_close(p); */
@@ -12,14 +12,14 @@
 
 struct push;
 struct push_result {
-    char *name;     /* name of the run on the server; the caller frees it */
-    bool existed;   /* the server had a run with the same content */
-    uint64_t bytes; /* size of the stream; 0 if the run existed */
+    char *name;     /* on the server; caller frees */
+    bool existed;   /* server had the same content */
+    uint64_t bytes; /* sent; 0 if the run existed */
 };
 
 struct push *push_open(const char *url, const char *token, struct err *err);
-/* Sends a run. Continues an interrupted upload, also if an earlier command started it. Tries again a few
- * times if the connection is lost or the server is busy. */
+/* Sends a run, or continues its interrupted upload. Tries again a few times if the connection is lost or the
+ * server is busy. */
 int push_run(struct push *p, const char *dir, struct push_result *result, struct err *err);
 void push_close(struct push *p); /* NULL is fine */
 

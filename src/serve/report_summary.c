@@ -15,14 +15,14 @@
 
 #define TOP_OPERATORS 20
 
-/* Names of the contract, and the members of metrics.json that contain the values. */
+/* Names of the contract, and the members of metrics.json. */
 static const struct {
     const char *name, *object, *key;
 } numbers[] = {
     { "mfu_model_level", "model", "mfu" },
     { "mbu_model_level", "model", "mbu" },
 };
-/* Numbers of an operator: name, key in metrics.json, and the factor to the unit in the name. */
+/* Name in the contract, key in metrics.json, and the factor to the contract's unit. */
 static const struct {
     const char *name, *key;
     double scale;
@@ -68,7 +68,7 @@ static void write_numbers_of(struct jsonw *j, const char *name, const json_t *ob
     jsonw_end(j);
 }
 
-/* Writes mean and deviation of the members that have a mean. */
+/* members that have a mean */
 static void write_aggregates(struct jsonw *j, const json_t *object) {
     const char *key;
     json_t *value;

@@ -13,7 +13,7 @@ void run_json_details(struct jsonw *j, const struct history_run *run, const stru
 void run_json_figures(struct jsonw *j, const struct run_record *r);
 void run_json_stages(struct jsonw *j, const struct run_record *r);
 void run_json_findings(struct jsonw *j, const struct run_record *r);
-/* "2026-11-15T02:24:00Z"; null if ns is 0 or less */
+/* "2026-11-15T02:24:00Z"; null for ns <= 0 */
 void run_json_time(struct jsonw *j, const char *key, int64_t ns);
 
 #endif

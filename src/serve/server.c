@@ -16,7 +16,7 @@
 #include "serve/upload.h"
 
 #define REFRESH_S 5
-#define TOKENS_NS 2000000000 /* the list of tokens is read again if it is older than this */
+#define TOKENS_NS 2000000000 /* maximum age of the token list */
 
 struct history *server_take(struct server *s, struct err *err) {
     struct history *h = NULL;
@@ -90,8 +90,8 @@ static const char *request_token(const struct request *q) {
     return http_cookie(q, "inferprof_token");
 }
 
-/* Returns true for the host names by which programs on this machine reach a server on the loopback address. A
- * web page of another site would send the host name of that site (DNS rebinding). */
+/* Host names by which programs on this machine reach a server on the loopback address. A web page of another
+ * site sends its own host name (DNS rebinding). */
 static bool host_is_local(const char *host) {
     static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -101,8 +101,7 @@ static bool host_is_local(const char *host) {
     return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.:") == strlen(host);
 }
 
-/* Returns true if the request comes from our own pages, or from a client that sends no Origin. Other requests
- * must not modify data. */
+/* True for our own pages and for clients without an Origin. Other requests must not modify data. */
 static bool origin_is_ours(const struct request *q) {
     const char *origin = http_header(q, "Origin"), *host = http_header(q, "Host");
     if (!origin) return true;

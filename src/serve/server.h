@@ -1,4 +1,4 @@
-/* The server: its settings, connections to the database, and background work.
+/* The server: settings, database connections and background work.
  *     struct server *s = server_start(&options, &err);
  *     ...                                             -- until a signal
  *     server_stop(s); */
@@ -13,14 +13,14 @@
 #include "serve/tokens.h"
 
 struct server_options {
-    const char *root, *database; /* database NULL: SQLite in the root folder */
+    const char *root, *database; /* database NULL: SQLite in root */
     const char *address;         /* "127.0.0.1" */
     uint16_t port;
     uint64_t max_upload_bytes;
     unsigned threads, connections;
     double requests_per_s; /* per client; 0: no limit */
     bool allow_jobs;
-    const char *const *job_roots; /* folders that jobs may read models and inputs from */
+    const char *const *job_roots; /* for models and inputs of jobs */
     size_t njob_roots;
     const char *version; /* version of inferprof */
 };
@@ -29,13 +29,13 @@ struct jobs;
 struct server {
     struct server_options o;
     struct http *http;
-    bool loopback;     /* the server accepts only connections from this machine */
+    bool loopback;     /* only local connections */
     struct jobs *jobs; /* NULL: jobs are not allowed */
     pthread_mutex_t lock;
     struct {
         struct history **v;
         size_t n, cap;
-    } idle; /* connections to the database that no thread uses */
+    } idle; /* unused database connections */
     struct token_list tokens;
     uint64_t tokens_at_ns;
     pthread_t refresher;
@@ -46,16 +46,16 @@ struct server {
 struct server *server_start(const struct server_options *options, struct err *err);
 void server_stop(struct server *s);
 
-/* Takes an idle connection to the database, or opens one. Return it with server_give(). */
+/* Returns an idle connection to the database, or opens one. Give it back with server_give(). */
 struct history *server_take(struct server *s, struct err *err); /* NULL: err */
 void server_give(struct server *s, struct history *h);
 
-/* For handlers: takes a connection. If it fails, answers with status 503 and returns NULL. */
+/* For handlers. NULL: 503 was sent. */
 struct history *request_history(struct request *q);
 void request_done(struct request *q, struct history *h);
-/* Answers with this status and without the reason, which may name folders of the server. The log has it. */
+/* Answers with this status, but without the reason, which may name folders of the server. Logs the reason. */
 void request_failed(struct request *q, unsigned status, const struct err *err);
-/* Answers with 503: the database failed. */
+/* answers with 503 */
 void request_database_failed(struct request *q, const struct err *err);
 
 extern const struct http_route server_routes[]; /* routes.c */

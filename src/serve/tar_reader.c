@@ -7,7 +7,7 @@
 #include "serve/tar.h"
 
 #define BLOCK 512
-#define EXTENDED_MAX 65536 /* largest GNU or pax header, in bytes */
+#define EXTENDED_MAX 65536 /* GNU or pax header */
 
 enum { KIND_FILE, KIND_FOLDER, KIND_LONG_NAME, KIND_PAX, KIND_SKIPPED };
 
@@ -28,7 +28,7 @@ static bool component_is_safe(const char *s, size_t n, bool hidden) {
     return true;
 }
 
-/* `hidden`: names that start with a dot are allowed. */
+/* hidden: allow names with a leading dot */
 static bool path_is_safe(const char *path, bool hidden) {
     size_t n = strlen(path);
     if (n == 0 || n > 255 || !utf8_valid(path, n)) return false;
@@ -42,8 +42,7 @@ static bool path_is_safe(const char *path, bool hidden) {
 
 bool tar_path_is_safe(const char *path) { return path_is_safe(path, false); }
 
-/* Parses an octal number, or a big-endian number if the highest bit is set (GNU). UINT64_MAX: not a
- * number. */
+/* Octal, or big-endian if the highest bit is set (GNU). UINT64_MAX: not a number. */
 static uint64_t parse_number(const unsigned char *field, size_t n) {
     uint64_t v = 0;
     size_t i = 0;
@@ -63,7 +62,7 @@ static uint64_t parse_number(const unsigned char *field, size_t n) {
     return i < n && field[i] != ' ' && field[i] != '\0' ? UINT64_MAX : v;
 }
 
-/* Returns true if the checksum of the header is right. The bytes of the checksum field count as spaces. */
+/* The bytes of the checksum field count as spaces. */
 static bool checksum_matches(const unsigned char *h) {
     uint64_t sum = 0;
     for (size_t i = 0; i < BLOCK; i++) sum += i >= 148 && i < 156 ? ' ' : h[i];
@@ -87,8 +86,8 @@ static int fail_at(struct tar_reader *r, struct err *err, const char *what) {
                    (unsigned long long)r->position);
 }
 
-/* Splits the top folder from the path. *rest: the path below it; NULL: the entry is the top folder, or it is
- * hidden and skipped. All entries must have the same top folder. */
+/* *rest: the path below the top folder. NULL: the entry is the top folder, or hidden. All entries must have
+ * the same top folder. */
 static int accept_path(struct tar_reader *r, struct strbuf *path, const char **rest, struct err *err) {
     while (path->len > 0 && path->buf[path->len - 1] == '/') path->buf[--path->len] = '\0';
     const char *p = path->buf;
@@ -97,7 +96,7 @@ static int accept_path(struct tar_reader *r, struct strbuf *path, const char **r
     if (!*p || strcmp(p, ".") == 0) return 0;
     if (!tar_path_is_safe(p)) {
         if (p[0] == '.' || !path_is_safe(p, true)) return fail_at(r, err, "an entry has an unsafe name");
-        r->kind = KIND_SKIPPED; /* hidden files are not part of a run */
+        r->kind = KIND_SKIPPED; /* hidden files are skipped */
         return 0;
     }
     size_t top = strcspn(p, "/");
@@ -138,7 +137,7 @@ static int kind_of(unsigned char type) {
     }
 }
 
-/* Reads lines such as "27 path=NAME\n"; only the path is used. */
+/* Lines such as "27 path=NAME\n". Only the path is used. */
 static int read_pax(struct tar_reader *r, struct err *err) {
     const char *p = r->extended.buf, *end = p + r->extended.len;
     while (p < end) {

@@ -29,7 +29,7 @@ struct tar_writer {
         size_t n, cap;
     } entries;
     uint64_t bytes;
-    size_t open_entry; /* index of the entry that `fd` reads */
+    size_t open_entry; /* entry that `fd` reads */
     int fd;            /* -1: none */
 };
 
@@ -58,8 +58,8 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const struct tar_entry *)a)->path, ((const struct tar_entry *)b)->path);
 }
 
-/* Splits a path of over 100 bytes at a slash, as ustar requires: at most 155 bytes before it, at most 100
- * after it. Returns -1 if that is impossible. */
+/* ustar stores a path over 100 bytes in two parts, split at a slash: at most 155 bytes, then at most 100.
+ * Returns -1 if that is impossible. */
 static int split_path(const char *path, size_t *prefix) {
     size_t n = strlen(path);
     *prefix = 0;
@@ -86,7 +86,7 @@ static int lay_out(struct tar_writer *w, struct err *err) {
         e->position = w->bytes;
         w->bytes += BLOCK + padded(e->bytes);
     }
-    w->bytes += 2 * BLOCK; /* the end of a tar stream */
+    w->bytes += 2 * BLOCK; /* end of a tar stream */
     return 0;
 }
 
@@ -126,7 +126,7 @@ static void make_header(const struct tar_writer *w, const struct tar_entry *e, u
     memcpy(h + 116, "0000000", 8);
     snprintf(number, sizeof number, "%011llo", (unsigned long long)e->bytes);
     memcpy(h + 124, number, 12);
-    memcpy(h + 136, "00000000000", 12); /* the time is 0, because the digest must not depend on it */
+    memcpy(h + 136, "00000000000", 12); /* time 0: same digest */
     memset(h + 148, ' ', 8);
     h[156] = '0';
     memcpy(h + 257, "ustar\00000", 8);
@@ -180,7 +180,7 @@ int64_t tar_writer_read(struct tar_writer *w, uint64_t position, void *out, size
     }
     if (w->entries.n && at - BLOCK < w->entries.v[i].bytes)
         return read_file_at(w, i, at - BLOCK, out, (size_t)MIN(w->entries.v[i].bytes - (at - BLOCK), n), err);
-    /* padding of the entry, or the end of the stream */
+    /* padding, or end of the stream */
     uint64_t end = i + 1 < w->entries.n ? w->entries.v[i + 1].position : w->bytes;
     size_t part = (size_t)MIN(end - position, n);
     memset(out, 0, part);

@@ -81,8 +81,7 @@ int tokens_remove(struct database *db, const char *name, struct err *err) {
     return removed;
 }
 
-/* Returns 0 if the texts are equal. Always compares all bytes, so that the time does not depend on the
- * position of a difference. */
+/* Compares all bytes, so that the time does not depend on the position of a difference. 0: equal. */
 static unsigned differ(const char *a, const char *b, size_t n) {
     unsigned bits = 0;
     for (size_t i = 0; i < n; i++) bits |= (unsigned char)a[i] ^ (unsigned char)b[i];

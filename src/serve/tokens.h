@@ -19,11 +19,11 @@ struct token_list {
 };
 
 int tokens_load(struct database *db, struct token_list *out, struct err *err); /* the caller frees out->v */
-/* Creates a token. Its text is returned only here. */
+/* The text of the token is returned only here. */
 int tokens_add(struct database *db, const char *name, enum http_role role, char out[TOKEN_BYTES],
                struct err *err);
-int tokens_remove(struct database *db, const char *name, struct err *err); /* 1; 0: no such name; -1: err */
-/* Returns the role of a token; HTTP_NOBODY: the token is not valid. Takes the same time for every token. */
+int tokens_remove(struct database *db, const char *name, struct err *err); /* 1; 0: no such name; -1 */
+/* HTTP_NOBODY: the token is not valid. Takes the same time for every token. */
 enum http_role tokens_role(const struct token_list *list, const char *token);
 
 const char *role_name(enum http_role role); /* "read", "write", "run" */

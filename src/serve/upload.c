@@ -26,9 +26,9 @@
 
 struct upload {
     char *part;   /* the file with the stream */
-    char *folder; /* the folder into which the stream is unpacked */
+    char *folder; /* unpacked stream */
     char digest[65];
-    bool keep; /* the part is not deleted, so that the upload can be continued */
+    bool keep; /* do not delete `part` */
     int fd;
     uint64_t received, total;
 };
@@ -62,8 +62,7 @@ static int open_part(struct upload *u, uint64_t offset, enum upload_error *why, 
         *why = UPLOAD_BUSY;
         return err_set(err, "another client sends this run; try again later");
     }
-    if (fstat(u->fd, &st) < 0 ||
-        st.st_nlink == 0) { /* another client finished the upload before we got the lock */
+    if (fstat(u->fd, &st) < 0 || st.st_nlink == 0) { /* another client finished the upload */
         *why = UPLOAD_BUSY;
         return err_set(err, "the upload was just finished by another client; try again");
     }
@@ -134,8 +133,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 
 static void remove_folder(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
 
-/* Deletes the stored stream. This happens before the client gets its answer, so that nothing is left after
- * it. */
+/* Before the client gets its answer, so that nothing is left after it. */
 static void discard_part(struct upload *u) {
     u->keep = false;
     unlink(u->part);
@@ -199,7 +197,7 @@ static int unpack_end(void *context, struct err *err) {
     return rc;
 }
 
-/* Reads the stored stream: unpacks it and computes its digest. */
+/* Unpacks the stored stream and computes its digest. */
 static int unpack_part(struct upload *u, struct tar_reader *r, char digest[65], enum upload_error *why,
                        struct err *err) {
     struct sha256 s;
@@ -233,7 +231,7 @@ static int sync_entry(const char *path, const struct stat *st, int type, struct 
     return type == FTW_DP ? sync_folder(path, &why, &ignored) : 0;
 }
 
-/* Removes the path of the folder from the message: the client must not learn it. */
+/* The client must not learn the path of the folder. */
 static void hide_folder(struct err *err, const char *folder) {
     size_t n = strlen(folder);
     char *at = strstr(err->msg, folder);
@@ -242,8 +240,8 @@ static void hide_folder(struct err *err, const char *folder) {
     memmove(at, at + n, strlen(at + n) + 1);
 }
 
-/* Checks metrics.json, writes the digest as the last file, and syncs the folders to the disk. unpack_end()
- * has synced the files. */
+/* Checks metrics.json, writes the digest as the last file, and syncs the folders to the disk. The files are
+ * already synced. */
 static int seal(struct upload *u, const char *digest, enum upload_error *why, struct err *err) {
     char *metrics = file_join(u->folder, "metrics.json"), *mark = file_join(u->folder, RECORD_UPLOAD);
     struct saved_metrics *m = saved_metrics_load(metrics, err);
@@ -266,8 +264,8 @@ static int seal(struct upload *u, const char *digest, enum upload_error *why, st
     return rc;
 }
 
-/* Gives the folder its final name: the name of the top folder. If this name is taken, the start of the digest
- * is appended, or the whole digest. The caller frees *name. */
+/* Renames the folder to the name of its top folder. If this name is taken, appends the start of the digest,
+ * or the whole digest. The caller frees *name. */
 static int publish(const struct upload *u, const struct history *h, const char *top, const char *digest,
                    char **name, enum upload_error *why, struct err *err) {
     char *names[] = { xstrdup(top), xasprintf("%s-%.8s", top, digest), xasprintf("%s-%s", top, digest) };
@@ -285,7 +283,7 @@ static int publish(const struct upload *u, const struct history *h, const char *
     return rc < 0 ? -1 : sync_folder(h->root, why, err);
 }
 
-/* Finds a run with the same content. Returns 1, 0 or -1 as history_find_digest(). */
+/* Returns 1, 0 or -1, like history_find_digest(). */
 static int find_stored(struct history *h, const char *digest, char **name, struct err *err) {
     struct history_run run = { 0 };
     int found = history_find_digest(h, digest, &run, err);
@@ -294,8 +292,8 @@ static int find_stored(struct history *h, const char *digest, char **name, struc
     return found;
 }
 
-/* Sets *folder_name to the new folder. If the client sent no digest and a run with the same content exists,
- * sets *existing to its name instead. */
+/* Sets *folder_name to the new folder. If the client sent no digest and the same content exists, sets
+ * *existing instead. */
 static int unpack_and_publish(struct upload *u, struct history *h, char **folder_name, char **existing,
                               enum upload_error *why, struct err *err) {
     char digest[65];
