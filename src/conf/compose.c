@@ -264,8 +264,8 @@ static int merge_group(struct conf *c, const char *group, const struct choice *c
 
 /* ---- Command line */
 
-/* Returns true for group=choice, +group=choice and ~group, which change the list of choices. All other
- * overrides are applied later, as values. */
+/* Returns true if the key is a group: the override then changes the list of choices. All other overrides
+ * are applied later, as values. */
 static bool names_a_group(const struct conf *c, const struct conf_override *o) {
     return !strchr(o->key, '.') && conf_store_is_group(&c->store, o->key);
 }
@@ -345,8 +345,7 @@ static struct conf_node *load_file(struct conf *c, const char *path, struct err 
     return tree;
 }
 
-/* Choices come from three sources: config.yaml, --config FILE, the command line. Later ones take
- * precedence. */
+/* Combines the choices of config.yaml, --config FILE and the command line. Later ones take precedence. */
 static int decide(struct conf *c, struct conf_node *primary, struct conf_node *file,
                   const struct conf_override *list, size_t n, struct err *err) {
     struct choices extra = { 0 };

@@ -1,6 +1,6 @@
 /* Composes the configuration of a run, in the style of Hydra: config.yaml names a choice for each group in
- * its `defaults:` list, a file given with --config overrides it, and the command line overrides both: choices
- * (group=choice) and values (key.path=value).
+ * its `defaults:` list. A file given with --config overrides choices and values, and the command line
+ * overrides both files: group=choice, key.path=value.
  *     struct conf *c = conf_compose(&request, &err);
  *     conf_root(c)        -- interpolated; every node has its origin
  *     conf_close(c);

@@ -175,7 +175,7 @@ const struct schema_row *schema_rows(size_t *n) {
     return rows;
 }
 
-/* Returns NULL for an unknown key. A key inside a MAP returns the map's row. */
+/* Returns NULL for an unknown key. For a key inside a map, returns the row of the map. */
 static const struct schema_row *schema_find(const char *key) {
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         size_t n = strlen(rows[i].key);
@@ -209,7 +209,7 @@ static const char *nearest(const char *key) {
     struct suggest whole, last;
     suggest_start(&whole, key);
     for (size_t i = 0; i < COUNTOF(rows); i++) suggest_try(&whole, rows[i].key);
-    /* Rejects keys of the same group with a different last part. */
+    /* with a larger limit, keys that only share the group would match */
     if (whole.best && whole.best_distance <= MAX(strlen(last_word(key)) / 3, 1)) return whole.best;
     whole.best = NULL;
     suggest_start(&last, last_word(key));

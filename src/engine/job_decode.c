@@ -72,8 +72,8 @@ static struct moment moment_now(const struct job *j) {
     return (struct moment){ record_op_start(j->rec), clock_mono_ns() };
 }
 
-/* Records the parts of the step that ended now. Their times are moved so that the last one ends now, because
- * the clocks of device and host differ. */
+/* Records the parts of the step that has just ended. Their times are shifted so that the last part ends
+ * now, because the clocks of device and host differ. */
 static void record_spans(const struct job *j, struct moment start) {
     struct moment end = moment_now(j);
     if (!end.ticks || end.ns <= start.ns) return;

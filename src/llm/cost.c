@@ -64,7 +64,7 @@ static double op_flops(const struct llm_op *op, const struct llm_pass *p) {
     return 0;
 }
 
-/* Counts every weight once; of experts and embedding tables, only the parts that the rows use. */
+/* Returns the bytes of the weights that the rows use, each counted once. */
 static double weight_bytes(const struct llm_setup *s, const struct llm_op *op, double rows) {
     double one = op->instance_bytes;
     if (op->idle || rows == 0) return 0;

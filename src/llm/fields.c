@@ -177,8 +177,8 @@ bool fields_bool(struct llm_fields *f, const char *names, bool fallback) {
     return json_is_true(v);
 }
 
-/* Returns the value of a key if it is present and not null. Fails if the value does not have the expected
- * type. */
+/* Returns the value of the field; NULL if it is missing or null. Fails if the value does not have the
+ * expected type. */
 static const json_t *get_of_type(struct llm_fields *f, const char *names, bool (*is_kind)(const json_t *),
                                  const char *expected) {
     const char *name = names;

@@ -263,7 +263,8 @@ static void put_sizes(struct source *s) {
     json_object_set_new(s->config, "torch_dtype", json_string(config_dtype(s->g)));
 }
 
-/* The ends of a text, of a turn and of a message all stop a generation. */
+/* Sets the ids that begin and end a text. The ends of a text, of a turn and of a message all stop a
+ * generation. */
 static void put_special_ids(struct source *s) {
     static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                         "tokenizer.ggml.eom_token_id" };

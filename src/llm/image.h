@@ -41,8 +41,8 @@ struct llm_image_opts {
 int llm_image_plan(const struct llm_model *m, uint64_t width, uint64_t height,
                    const struct llm_image_opts *opts, struct llm_image_plan *plan, struct err *err);
 
-/* Finds the tile grid whose aspect ratio is nearest to the image (DeepSeek-OCR: min 2 tiles; internvl: min
- * 1). */
+/* Finds the grid of min to max tiles whose aspect ratio is nearest to that of the image. `min` is 2 for
+ * DeepSeek-OCR and 1 for internvl. */
 void llm_image_grid(uint64_t width, uint64_t height, uint64_t tile, uint64_t min, uint64_t max,
                     uint64_t *grid_width, uint64_t *grid_height);
 

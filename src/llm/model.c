@@ -192,8 +192,8 @@ static int read_text(struct reading *r, const struct text_family *fam, bool tied
     return text_read(&r->m->text, fam, &f, section == NULL, tied);
 }
 
-/* Returns the family of the text section. A nested section may have its own family: llava contains a llama
- * or a mistral. */
+/* Returns the family of the text section, or `usual` if the section names no family; NULL: see err. llava,
+ * for example, contains a llama or a mistral. */
 static const struct text_family *text_family_of(struct reading *r, const char *usual) {
     const char *prefix, *type = NULL, *architecture = NULL;
     const json_t *section = text_section(r->root, &prefix);
@@ -605,8 +605,8 @@ static char *config_path(const char *path) {
     return xstrdup(path);
 }
 
-/* Older ModelOpt checkpoints describe the quantisation only in hf_quant_config.json. Returns NULL if there
- * is no such file or it is not valid. */
+/* Older ModelOpt checkpoints describe the quantisation only in hf_quant_config.json, next to config.json.
+ * Returns NULL if there is no such file or it is not valid. */
 static json_t *load_quant_file(const char *config) {
     char *folder = folder_of(config), *path = file_join(folder, "hf_quant_config.json");
     struct err ignored;

@@ -169,7 +169,7 @@ enum llm_op_kind {
     LLM_OP_ATTENTION, /* scores and values; no weights */
     LLM_OP_EMBEDDING, /* weight [in, out]; each row reads one line */
     LLM_OP_NORM,      /* vectors only: counts bytes, no FLOPs */
-    LLM_OP_PARAM,     /* weights added to the rows (positions, class token, layer scale) */
+    LLM_OP_PARAM,     /* other weights: positions, class token, layer scale */
 };
 
 /* The kind of rows that an operator processes in a pass; cost.h computes their number. */

@@ -28,7 +28,7 @@ struct llm_comm {
     uint64_t ranks, count;
     double bytes;      /* size of one collective, as defined for llm_collective_factor() */
     double sent_bytes; /* bytes that this GPU sends in the pass */
-    double seconds;    /* time of all of them in the pass; NAN: a link is unknown */
+    double seconds;    /* time of all `count` collectives; NAN: a link is unknown */
     const char *link;  /* the limiting link; NULL: unknown */
 };
 

@@ -47,7 +47,7 @@ bool llm_experts_exchange(const struct llm_layout *l);
 struct llm_model *llm_shard_new(const struct llm_model *m, const struct llm_layout *l, uint64_t stage);
 void llm_shard_free(struct llm_model *part);
 
-/* The parts of all pipeline stages. The costs below are means over the stages: their sum divided by pp. */
+/* The parts of all pipeline stages. The costs below are means over the stages. */
 struct llm_shards {
     struct llm_model **parts;
     uint64_t n;

@@ -1,4 +1,4 @@
-/* The result as JSON. Field names are part of the interface: docs/static.md. */
+/* Writes the result of `inferprof static` as JSON. Field names are part of the interface: docs/static.md. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The result as tables, for a terminal or as Markdown. */
+/* Writes the result of `inferprof static` as tables, for a terminal or as Markdown. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Varies one workload parameter over a range: roofline times, their tokens/s, MFU and MBU, and the crossover
- * points from memory-bound to compute-bound.
+/* Varies one workload parameter over a range. Computes roofline times, their tokens/s, MFU and MBU, and
+ * the crossover points from memory-bound to compute-bound.
  *     struct llm_sweep s;
  *     if (llm_sweep_parse("batch=1..256", &s, &err) < 0 || llm_sweep_run(&base, &s, &err) < 0) ...
  *     llm_sweep_free(&s); */

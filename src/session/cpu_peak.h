@@ -34,7 +34,7 @@ unsigned cpu_usable(void);                   /* number of cores available to thi
 int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err);
 /* reads the cache only; returns false if it does not contain this CPU */
 bool cpu_peak_cached(struct cpu_peak *out);
-/* the caller frees it; NULL: neither XDG_CACHE_HOME nor HOME is set */
+/* see peak_cache_path(); the caller frees it */
 char *cpu_peak_cache_path(void);
 
 /* Returns true if the threads ran almost all the time and the best two rounds agree, so that the result

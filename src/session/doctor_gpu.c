@@ -63,7 +63,7 @@ static void check_cuda(struct doctor *d) {
                    "libcuda.so.1 not found");
 }
 
-/* Tries to load a name or path; adds the row on success. */
+/* Tries to load CUPTI from a name or path; adds the row on success. */
 static bool try_cupti(struct doctor *d, const char *path) {
     void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL), *f = symbol_of(lib, "cuptiGetVersion");
     int (*version)(uint32_t *);

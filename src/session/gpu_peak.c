@@ -38,8 +38,8 @@ static int check(const struct bench *b, int rc, const char *what, struct err *er
     return rc == CU_OK ? 0 : driver_error(b->cuda, rc, what, err);
 }
 
-/* Chooses half of the L2 cache, and 4, 16 and 64 times the cache, in whole rounds. Sizes above half of the
- * free memory are left out. */
+/* Chooses the sizes: half of the L2 cache, and 4, 16 and 64 times the cache, in whole rounds. Sizes above
+ * half of the free memory are left out. */
 static int choose_sizes(const struct bench *b, struct gpu_peak *p, struct err *err) {
     static const double times_l2[GPU_PEAK_SIZES] = { 0.5, 4, 16, 64 };
     size_t free_bytes, total_bytes;

@@ -122,7 +122,7 @@ static void check_weights(const struct profile_plan *p, struct strlist *problems
     if ((!hf && strcmp(engine, "native") != 0) || strcmp(p->s.model.weights, "auto") != 0) return;
     if (strcmp(path, "embedded") == 0 || !file_is_dir(path)) return;
     if (hf && (has_ending(path, ".bin") || has_ending(path, ".pt"))) return;
-    if (!hf && has_ending(path, ".gguf")) return; /* plan_model() reads it if it is the only one */
+    if (!hf && has_ending(path, ".gguf")) return; /* plan_model() reads the GGUF file if it is the only one */
     if (!has_ending(path, ".safetensors")) {
         strlist_add(problems,
                     "model.path=%s: contains no weights (*.safetensors); download them, or use "

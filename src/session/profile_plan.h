@@ -31,7 +31,7 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist
 /* Runs the checks that take seconds, for --dry-run: imports the Python packages that engine hf needs. */
 void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems);
 void profile_plan_close(struct profile_plan *p);
-/* model, engine and device; the first lines of profile_plan_text() */
+/* writes model, engine and device, the first lines of profile_plan_text() */
 void profile_plan_engine_text(const struct profile_plan *p, struct strbuf *out);
 void profile_plan_text(const struct profile_plan *p, struct strbuf *out); /* for --dry-run */
 

@@ -71,7 +71,7 @@ int run_dir_write(const char *dir, const char *name, const char *text, size_t n,
     return rc;
 }
 
-/* Returns the nearest existing parent folder. The caller frees it. */
+/* Returns `path`, or its nearest existing parent folder. The caller frees it. */
 static char *existing_parent(const char *path) {
     char *p = xstrdup(path);
     while (!file_exists(p)) {

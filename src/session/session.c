@@ -163,7 +163,7 @@ static void give_up(struct run *r, const char *fmt, const char *why) {
     strlist_add(&r->out->problems, fmt, why);
 }
 
-#define ALIKE_MAX 2 /* the run stops after this many equal failures without a success */
+#define ALIKE_MAX 2 /* the run stops after this many failures with one message and no success */
 
 static bool any_done(const struct run *r) {
     bool any = r->out->representative.done;
@@ -185,7 +185,7 @@ static void note_failure(struct run *r, const char *what, const char *message) {
     r->failures.v[i].requests++;
 }
 
-/* Stops the run if all requests so far failed with one message, because further ones would fail too. */
+/* Stops the run if all requests so far failed with one message, because further requests would fail too. */
 static void stop_if_alike(struct run *r) {
     if (r->failures.n == 1 && r->failures.v[0].requests >= ALIKE_MAX && !any_done(r))
         give_up(r, "%s", "Every request failed with the same message; the run stops here.");
@@ -233,7 +233,8 @@ static int warm_up(struct run *r, const char *why) {
     return result == ENGINE_OK ? 0 : -1;
 }
 
-/* Restarts the engine. If an earlier restart was followed by no good answer, gives up instead. */
+/* Restarts the engine, or gives up if it was restarted before and has given no good answer since its last
+ * start. */
 static void restart(struct run *r) {
     struct err err;
     bool deserves = r->good_since_start || r->out->restarts == 0;

@@ -20,7 +20,7 @@ static inline quants q_nibbles(const uint8_t *p) {
     __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     return q_low(_mm256_set_m128i(_mm_srli_epi16(v, 4), v));
 }
-/* Returns 32 bytes: byte i is 16 if bit i is set, otherwise 0. */
+/* Returns 32 bytes: byte i is 16 if bit i of the 32 bits at p is set, otherwise 0. */
 static inline quants q_mask(const uint8_t *p) {
     uint32_t bits;
     memcpy(&bits, p, 4);
@@ -160,7 +160,7 @@ static void k_quantize(struct q8_rows *out, const float *x, int n) {
 }
 #endif
 
-/* ---- each function returns the integers q of group g of a block (32 numbers), and their a and b */
+/* ---- the integers q of group g of a block (32 numbers), with their a and b */
 static inline quants group_q4_0(const uint8_t *b, int g, float *scale, float *offset) {
     (void)g;
     *scale = half_at(b);

@@ -1,6 +1,6 @@
 /* Attention of one query (decoding), and of image encoders, which need the scores of all keys at once.
- * Prompts use attention_blocks.c. Image encoders process tiles of nr queries. These are the vector lanes,
- * so that the softmax over keys needs no sums across lanes. */
+ * Prompts use attention_blocks.c. Image encoders process tiles of nr queries. The queries of a tile are
+ * the vector lanes, so that the softmax over keys needs no sums across lanes. */
 #include <math.h>
 #include <string.h>
 
@@ -129,7 +129,7 @@ struct group {
     int row;            /* scores per head */
 };
 
-/* Returns the scratch size in floats: the scores of all heads. */
+/* Scratch in floats: per head, one score per key and one of the sink. */
 static size_t group_floats(int heads, int keys) { return (size_t)heads * (size_t)(keys + 1); }
 
 static void group_softmax(const struct group *g, float *s, int head) {

@@ -56,7 +56,7 @@ struct few_rows {
     int m; /* at most FEW_ROWS */
 };
 enum { FEW_ROWS = 8 };
-/* y[i*ldy + r] = w[row + r] . x[i] for r < rows; columns [at, at + w->cols) of x. */
+/* y[i*ldy + r] = w[row + r] . x[i][at .. at + w->cols - 1] for r < rows. */
 void cpu_few(const struct cpu *c, const struct matrix *w, size_t row, int rows, const struct few_rows *x,
              size_t at, float *y, ptrdiff_t ldy);
 
@@ -81,7 +81,7 @@ static inline size_t parts_end(const struct parts *p, int task) {
     return MIN(p->n, ((size_t)task + 1) * p->part);
 }
 
-/* The operators of struct ops_backend; `context` is a struct cpu. */
+/* Operators of struct ops_backend and functions that they share. `context` is a struct cpu. */
 const char *cpu_linear(void *context, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
                        struct view y, ptrdiff_t ldy, enum ops_store store);
 const char *cpu_linear_many(void *context, const struct linear_out *v, int n, struct view x);

@@ -581,7 +581,7 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
     }
 }
 
-/* ---- variants by type of the weights and pieces per lane */
+/* ---- variants by type of the weights and by C, the groups of eight numbers per lane */
 #define STREAMED(T, name, C)                                                                                     \
     KERNEL __launch_bounds__(256, 2) decode_rows_##name##_##C(const __grid_constant__ rows_args a) {             \
         decode_rows<T, C>(a);                                                                                    \

@@ -11,7 +11,7 @@
 struct tensor {
     cu_ptr data; /* 0: the allocation failed or was not made yet */
     size_t bytes;
-    /* of caches and activations; struct matrix has the type of weights */
+    /* type of the numbers of caches and activations; for weights, see struct matrix */
     enum dtype type;
     const void *host; /* wrapped memory; else NULL */
 };

@@ -67,7 +67,7 @@ struct attention_args {
     long q_batch, k_batch, v_batch, out_batch;            /* distance between two sequences, in numbers */
     int heads, group, dim_k, dim_v, nq, nk, base, window; /* group: query heads per key head */
     float scale;
-    const float *rel_h, *rel_w; /* tables [2 side - 1][dim_k]; NULL: no bias */
+    const float *rel_h, *rel_w; /* tables of relative positions [2 side - 1][dim_k]; NULL: none */
     int side;
     int warps; /* warps per query: 1 or 8 */
 };
@@ -170,7 +170,7 @@ struct decode_attention_args {
     unsigned long long *stamp;
 };
 
-struct out_args { /* y = x + w (sum of parts) + bias, and the router's sums */
+struct out_args { /* y = x + w (sum of parts) + bias, and the router's logits */
     const float *x, *parts;
     int nparts, heads, dim;
     const void *w;
@@ -211,7 +211,7 @@ struct head_args {
     int *ban_list;
     int *sequence;
     int *out;          /* host memory; receives one token per step */
-    long long *router; /* sums of all layers; the head clears them for the next step */
+    long long *router; /* router logits of all layers; the head clears them for the next step */
     int router_n;
     unsigned long long *stamp; /* [2]: start and end of the head */
 };

@@ -191,7 +191,7 @@ __device__ taps taps_of(int i, int from, int to) {
     t.inverse = 1 / total;
     return t;
 }
-/* One block per output cell, channels over the threads. */
+/* One block per output cell; its threads divide the channels. */
 KERNEL resample_grid(const float *in, int from, int to, int channels, float *out) {
     enum { MOST = 64 };
     /* weights of the first MOST taps; the others are computed again for each channel */

@@ -65,7 +65,7 @@ __device__ __forceinline__ bool barrier_passed(u64 *b, int parity) {
 __device__ __forceinline__ void barrier_arrive(u64 *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
 }
-/* Starts a copy to shared memory, which completes a phase of `b` when it has ended. */
+/* Starts a copy to shared memory. The end of the copy completes a phase of the mbarrier `b`. */
 __device__ __forceinline__ void copy_bulk(char *to, const char *from, int bytes, u64 *b) {
     unsigned bar = shared_address(b);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
@@ -714,7 +714,7 @@ struct consumer {
             for (int i = 0; i < 2; i++) logit[i] = (float)((double)raw[i] * 2.3283064365386963e-10);
             choose(!l.router, scale, logit, epoch);
         }
-        if (is_last()) { /* safe: all blocks have read these before the last barrier */
+        if (is_last()) { /* safe: all blocks have read down_sums and this `best` before the last barrier */
             for (int i = tid; i < P_HIDDEN; i += CONSUMERS) a.sync->down_sums[i] = 0;
             if (tid == 0 && epoch == step * a.layers + 1) a.sync->best[(step + 1) & 1] = 0;
         }

@@ -116,7 +116,7 @@ static void place_narrow(struct decoder *d, const struct decoder_layer *l, struc
 }
 
 /* Describes the attention of a segment that starts at row `row`, with the keys and values of the layer's
- * cache. latent_attention() replaces these. */
+ * cache. latent_attention() uses other keys and values. */
 static struct attention attention_of(const struct decoder *d, const struct decoder_layer *l,
                                      const struct decoder_rows *r, size_t row, int rows) {
     size_t q_row = (size_t)(d->heads * d->dim_k), out_row = (size_t)(d->heads * d->dim_v);

@@ -52,7 +52,7 @@ static void forward_one(struct ops *o, const struct moe *e, struct view x, struc
     ops_experts_one(o, "experts", v, weights, n, x, y);
 }
 
-/* names: operators gate, up, down, and fused gate and up. `gate` and `up` are scratch. */
+/* `names`: gate, up, down, and fused gate and up. `gate` and `up` are scratch. */
 static void run_expert(struct ops *o, const struct expert *e, const char *const names[4], struct view x,
                        int hidden, int m, struct tensor *gate, struct tensor *up, struct view y,
                        enum ops_store store) {

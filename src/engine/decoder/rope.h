@@ -38,8 +38,8 @@ struct rope_filled {
 void rope_fit(struct rope_table *t, struct ops *o, const struct llm_rope *c, struct rope_filled *filled,
               int position, int n, int length, const struct rope_places *places);
 bool rope_fits_length(const struct llm_rope *c); /* true for the types dynamic and longrope */
-/* Returns the number of positions that the model supports: `trained`, for the type dynamic multiplied by
- * `factor` if it is above 1. */
+/* Returns the number of positions that the model supports: `trained`; for the type dynamic, times `factor`
+ * if that is above 1. */
 uint64_t rope_positions(const struct llm_rope *c, uint64_t trained);
 /* Returns the factor for the scores of latent attention in addition to 1/sqrt(head_dim): with YaRN and
  * mscale_all_dim, the square of YaRN's mscale; otherwise 1. */

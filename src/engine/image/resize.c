@@ -12,7 +12,7 @@
 #define FRACTION_BITS 22 /* of a weight: 32 minus 8 for the value and 2 for the overshoot of the filter */
 #define CUBIC_SUPPORT 2.0
 #define CUBIC_A (-0.5)
-#define MAX_WEIGHTS (128u << 20) /* limit per axis: 512 MB, which sides of about 30 million pixels reach */
+#define MAX_WEIGHTS (128u << 20) /* limit per axis: 512 MB, enough for sides of about 30 million pixels */
 #define PAD_GREY 127             /* 0.5 * 255, truncated */
 
 /* For each output position: the index of the first input, the number of inputs, and their weights. */
@@ -172,7 +172,7 @@ int image_resize(const struct image *in, int width, int height, struct image *ou
                    in->height, width, height);
 }
 
-/* Python's round() rounds half to even, and so does rint() in the default mode. */
+/* Uses rint(), which rounds half to even, like Python's round(). */
 int image_fit_pad(const struct image *in, int side, struct image *out, struct err *err) {
     double shape = (double)in->width / in->height;
     int width = side, height = side;

@@ -14,7 +14,8 @@
 #include "base/strbuf.h"
 #include "engine/image/image.h"
 
-struct dsocr_box { /* in pixels of the original image; as generated, so it may be empty or outside */
+/* in pixels of the original image; as generated, so it may be empty or outside of the image */
+struct dsocr_box {
     int x1, y1, x2, y2;
 };
 

@@ -87,7 +87,7 @@ struct pass {
     struct tensor *rel_h, *rel_w;
 };
 
-/* sizes of heads and grids for which attention has 16-bit kernels */
+/* size of heads, and largest side of grids, for which attention has 16-bit kernels */
 enum { NARROW_DIM = 64, NARROW_SIDE = 80 };
 
 static bool is_narrow(const struct sam *s, const struct ops *o, int g) {

@@ -1,5 +1,5 @@
 /* Added tokens: strings that are extracted from the text before the normalizer or, if they are
- * `normalized`, after it. The leftmost match wins, and of several matches at one position the longest. */
+ * `normalized`, after it. The leftmost match wins. If several tokens match there, the longest wins. */
 #ifndef ENGINE_TOKENIZER_ADDED_H
 #define ENGINE_TOKENIZER_ADDED_H
 

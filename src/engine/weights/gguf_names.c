@@ -7,7 +7,8 @@
 #include "base/util.h"
 
 /* Translations of names in safetensors files to names in GGUF files, without ".weight" and ".bias".
- * layer_names are the parts after "model.layers.N."; the first row whose tensor is in the file is used. */
+ * layer_names contains the parts after "model.layers.N."; the first row whose tensor is in the file is
+ * used. */
 static const struct name_row {
     const char *ours, *theirs;
 } model_names[] = {

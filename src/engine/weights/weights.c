@@ -175,7 +175,7 @@ static const void *convert_rows(struct weights *w, const struct weight_view *v, 
     return copy + (size_t)first * dtype_size(v->type, cols);
 }
 
-/* Returns the stored numbers of rows [first, first + rows); NULL: w->failed is set. */
+/* Returns the stored numbers of rows [first, first + rows). Sets w->failed on errors. */
 static const void *file_rows(struct weights *w, const char *name, int all_rows, int first, struct matrix *m) {
     struct weight_view v;
     size_t cols = (size_t)m->cols;
