@@ -101,7 +101,6 @@ static void open_context(struct context *c, const struct timeline *tl, const str
         if (tl->devices[i].kernel_count && !tl->devices[i].is_cpu) a->cpu_only = false;
 }
 
-/* Frees the working data of the passes. */
 static void close_context(struct context *c) {
     void *scratch[] = { c->stage_scratch,     c->occ_scratch,     c->shape_category,  c->range_gpu_ns,
                         c->shape_owned_ns,    c->shape_stage_ns,  c->previous_launch, c->range_total_ns,
@@ -124,8 +123,8 @@ static void analyze_totals(struct context *c) {
  * "inputs -> results". "stages.x" is a member of struct analysis_stage, "c.x" of struct context. */
 static const struct pass {
     void (*run)(struct context *c);
-    bool without_trace; /* this pass also runs without a timeline */
-    bool brief;         /* this pass also runs in a brief analysis (input.brief) */
+    bool without_trace; /* also runs without a timeline */
+    bool brief;         /* also runs with input.brief */
 } passes[] = {
     /* shapes -> kernels (one row per shape, unsorted), c.shape_category */
     { analyze_kernel_names, false, true },

@@ -29,7 +29,7 @@
 
 /* ---- Inputs in addition to the trace. All are optional and must stay valid until analysis_free(). */
 
-/* The minimum work of a stage, computed from the model's configuration. */
+/* Minimum work of a stage, by the model. */
 struct analyze_cost {
     const char *stage;   /* name ("decode") or path ("prefill/sam") */
     bool per_token;      /* true: numbers are per output token (decode); false: per request (see one_run) */
@@ -49,11 +49,11 @@ struct analyze_cost {
 };
 /* Work of a stage per timed repeat: medians over the repeats. NaN: unknown. */
 struct analyze_work {
-    double tokens; /* tokens read (prefill) or generated (decode) */
+    double tokens; /* read (prefill) or generated (decode) */
     double flops, bytes, floor_ms;
     double recorded_ms; /* duration in the recorded request */
 };
-/* Times of a stage in the timed repeats, which run without recording. */
+/* Times of a stage in the timed repeats, without recording. */
 struct analyze_timing {
     const char *stage;  /* name ("sam") or path ("prefill/sam") */
     const char *parent; /* name of the enclosing stage; NULL: top level, or given by the path */
@@ -61,21 +61,21 @@ struct analyze_timing {
     const double *ms;   /* [n]; NaN: no time for this repeat */
     const double *tokens_in, *tokens_out; /* [n] each, input and output tokens; NULL: unknown */
     const bool *failed;      /* [n]; NULL: none failed. Failed repeats are counted but not used */
-    const uint32_t *input;   /* [n]: index of the repeat's input; NULL: all repeats had the same input */
-    uint32_t recorded_input; /* input of the recorded request; only valid with `input` */
-    /* [n] each: the model's cost for the input of that repeat; NULL: unknown, `work` is used instead */
+    const uint32_t *input;   /* [n]: number of the repeat's input; NULL: one input */
+    uint32_t recorded_input; /* valid only with `input` */
+    /* [n] each: model's cost of each repeat; NULL: unknown, `work` is used instead */
     const double *flops, *bytes, *floor_ms;
-    /* recorded time / timed time for the same input; 0 or NaN: unknown, computed from the trace instead */
+    /* recorded time / timed time; 0 or NaN: unknown, computed from the trace instead */
     double recording_cost;
-    /* NULL: unknown; the cost of the recorded request is used instead (struct analyze_cost) */
+    /* NULL: struct analyze_cost is used instead */
     const struct analyze_work *work;
 };
-/* Token counts of a stage in the recorded run, from the engine's answer. For traces without token records. */
+/* Tokens of a stage in the recorded run, for traces without token records. */
 struct analyze_tokens {
     const char *stage;
-    double in, out; /* sum over all occurrences of the stage; NaN: unknown */
+    double in, out; /* over all occurrences; NaN: unknown */
 };
-struct analyze_rule { /* a range whose name matches the glob is an occurrence of the stage */
+struct analyze_rule { /* maps ranges to a stage */
     const char *stage, *glob;
 };
 struct kernel_profile;
@@ -88,20 +88,20 @@ struct analyze_input {
     size_t ntimings;
     const struct analyze_tokens *tokens;
     size_t ntokens;
-    const struct analyze_rule *rules; /* tried before the presets; the first match wins */
+    const struct analyze_rule *rules; /* tried first; the first match wins */
     size_t nrules;
     /* The trace contains one run of the model. Costs and timings then apply to the sum of a stage's
      * occurrences. */
     bool one_run;
     /* find stages only by `rules` and by ranges that the program marks as stages */
     bool no_presets;
-    bool no_steps; /* treat a trace without stages as one stage instead of looking for steps */
+    bool no_steps;                             /* do not look for steps */
     double peak_flops_per_s, peak_bytes_per_s; /* per device; NaN or 0: unknown */
-    double read_bytes_per_s; /* read bandwidth that `calibrate` measured; NaN or 0: unknown */
-    const char *peak_source; /* such as "datasheet of H200 SXM, dense bf16" */
-    /* row of the table of GPUs, for the peaks of other types; NULL: unknown */
+    double read_bytes_per_s;                   /* measured by `calibrate`; NaN or 0: unknown */
+    const char *peak_source;                   /* such as "datasheet of H200 SXM, dense bf16" */
+    /* row of the table of GPUs; NULL: unknown */
     const struct llm_gpu *gpu;
-    const char *model; /* name of the model, for texts; NULL: unknown */
+    const char *model; /* for texts; NULL: unknown */
     /* If set, costs computed from this model and the trace's token counts replace `costs` and the work of
      * `timings`. analysis.no_model_costs is set if they cannot be computed. */
     const struct llm_model *llm;
@@ -111,7 +111,7 @@ struct analyze_input {
     /* Degrees of tensor, pipeline, expert and data parallelism with which GPUs share `llm` (llm/shard.h). 0:
      * not given. */
     uint64_t tp, pp, ep, dp;
-    const struct kernel_profile *profiles; /* measurements by Nsight Compute; see kernel_profile.h */
+    const struct kernel_profile *profiles; /* see kernel_profile.h */
     size_t nprofiles;
     /* `failure`: first error message; NULL: no request failed */
     size_t nfailed, nrequests;
@@ -119,7 +119,7 @@ struct analyze_input {
     /* why the machine was busy while the stages were timed, which makes findings less certain; NULL: not
      * busy */
     const char *busy;
-    const struct recognised_phases *phases; /* result of analyze_steady_window(); NULL: none */
+    const struct recognised_phases *phases; /* of analyze_steady_window(); NULL: none */
     /* Compute only stages, occurrences, devices, kernels, tokens and power. Used for the digest of a rank
      * (src/ranks). */
     bool brief;
@@ -128,9 +128,8 @@ struct analyze_input {
 
 /* ---- Results. */
 
-/* Explains a ratio that is beyond its limit: a distance under 1, or an MFU, MBU or share of a roof over 100%.
- * Both texts are NULL if all ratios are within their limits. over_peak.c sets them, and reports print them
- * beside the ratio. */
+/* Explains ratios beyond their limit: a distance under 1, or MFU, MBU or a share of a roof over 100%. Both
+ * texts are NULL if all ratios are within their limits. */
 struct analysis_over {
     const char *brief; /* short form for charts: "data in the L2 cache" */
     const char *text;  /* such as "MBU 203.0%: the bandwidth is that of reading DRAM, ..." */
@@ -158,10 +157,10 @@ enum analysis_idle_cause {
 };
 const char *analysis_idle_cause_name(enum analysis_idle_cause cause); /* "launch gap" */
 
-/* Idle time of a stage; the causes add up to analysis_stage.idle_ns. */
+/* Idle time of a stage; the causes add up to idle_ns. */
 struct analysis_idle {
     double ns[ANALYSIS_IDLE_CAUSES];
-    uint64_t gaps;       /* periods in which the device had no work */
+    uint64_t gaps;       /* periods without work */
     struct stats gap_ns; /* all but count, sum and mean use at most 65,536 evenly chosen gaps */
     /* idle time that a CUDA graph could remove: launch gaps and kernel-to-kernel latency before kernels
      * that no graph launched */
@@ -171,8 +170,8 @@ struct analysis_idle {
     double queue_empty_share;
     /* median time from the end of the launch call to the start of the kernel; NaN: unknown */
     double launch_delay_ns;
-    double launch_cost_ns; /* median duration of a launch call; NaN: unknown */
-    /* median time between the starts of two launch calls of a thread; NaN: unknown */
+    double launch_cost_ns; /* median duration; NaN: unknown */
+    /* median time between the starts of launch calls of a thread; NaN: unknown */
     double launch_interval_ns;
 };
 
@@ -184,26 +183,25 @@ struct analysis_idle {
 /* The part of one device's timeline that belongs to a stage (docs/analysis.md). */
 struct analysis_stage_device {
     double busy_ns, idle_ns; /* includes sub-stages */
-    double copy_alone_ns;    /* the part of busy_ns in which only copies ran */
-    double exposed_ns;       /* the part of busy_ns in which communication kernels ran and no other kernel */
+    double copy_alone_ns;    /* busy time with only copies */
+    double exposed_ns;       /* busy time with only communication kernels */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
     uint64_t steps; /* occurrences of the stage in processes with work on the device */
 };
 
-/* A stage, as seen in the trace, in the timed repeats and by the model. Sums are over all occurrences in the
- * trace; 0 if the trace has no occurrence. */
+/* A stage in the trace, in the timed repeats and by the model. Sums are over all occurrences in the trace. */
 struct analysis_stage {
     const char *name;        /* "sam"; "between steps"; "whole trace" */
     const char *path;        /* "prefill/sam" */
     const char *parent_name; /* NULL: top level */
-    uint32_t parent;         /* row of the parent; ANALYSIS_NONE: top level */
+    uint32_t parent;         /* ANALYSIS_NONE: top level */
     uint32_t depth;
-    bool implicit; /* the trace marks no stages; this row is the whole trace */
+    bool implicit; /* this row is the whole trace */
     /* the row "between steps": work launched outside of stages, and idle time while no stage is open */
     bool outside;
-    bool warm_up; /* recognised steps that warm up: no findings, and not part of the verdict */
-    bool on_cpu;  /* its kernels ran on the native engine's CPU device */
+    bool warm_up; /* recognised warm-up steps: no findings */
+    bool on_cpu;  /* ran on the native engine's CPU */
 
     /* ---- from the trace */
     uint64_t occurrences; /* 0: only timed */
@@ -225,9 +223,9 @@ struct analysis_stage {
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
     double category_ns[KERNEL_CATEGORY_END]; /* owned time, includes sub-stages */
-    double missed;                           /* share of its time outside of capture windows, 0..1 */
-    bool idle_known;                         /* false: the data is not sufficient to explain idle time */
-    const char *idle_refused;                /* why idle_known is false; NULL: it is true */
+    double missed;                           /* share outside of capture windows, 0..1 */
+    bool idle_known;                         /* false: see idle_refused */
+    const char *idle_refused;                /* NULL: idle_known is true */
     struct analysis_idle idle;
 
     /* ---- tokens, timed repeats and requests */
@@ -245,12 +243,11 @@ struct analysis_stage {
     double requests; /* 1 with one_run, else the number of occurrences, at least 1 */
     /* Divide sums over devices and occurrences by this number to get the value per request and device. */
     double device_requests;
-    const struct counter_means *counters; /* counters.h; NULL: no sample falls into the stage */
-    /* memory level to which peak_bytes_per_s belongs, such as "L3, 32 MiB"; NULL: the device has only one
-     * level */
+    const struct counter_means *counters; /* NULL: no samples */
+    /* as in struct analyze_cost */
     const char *level;
-    bool experts_assumed;      /* bytes assume that tokens are routed evenly to the experts */
-    struct analysis_over over; /* explains a ratio that is beyond its limit */
+    bool experts_assumed; /* as in struct analyze_cost */
+    struct analysis_over over;
 
     /* ---- Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double tokens_in, tokens_out; /* of the recorded run */
@@ -263,7 +260,7 @@ struct analysis_stage {
     /* median over the repeats with the recorded input; over all repeats if no repeat has that input */
     double same_input_ms;
     double same_input_floor_ms;
-    double overhead_ratio; /* wall time in the trace / same_input_ms */
+    double overhead_ratio; /* time in the trace / same_input_ms */
     /* Slowdown by recording: timing->recording_cost, else timing->work->recorded_ms / same_input_ms, else
      * overhead_ratio. */
     double recording_cost;
@@ -284,12 +281,12 @@ struct analysis_stage {
     double hard_bound_ms;
     /* peaks that apply to the stage: the peaks of its cost, else of the device */
     double peak_flops_per_s, peak_bytes_per_s;
-    double step_bytes;   /* bytes that one pass over the weights reads */
-    double experts_read; /* experts read per routed layer and pass, counted by the engine */
+    double step_bytes;   /* as in struct analyze_cost */
+    double experts_read; /* as in struct analyze_cost */
     /* mfu and mbu are fractions; distance is time / roofline time. If the stage was timed and each repeat has
      * the cost of its own input, they are medians over the repeats; else they are computed from time_ms. */
     double mfu, mbu, distance;
-    double mbu_read; /* the same as mbu, but with the read bandwidth that `calibrate` measured on this GPU */
+    double mbu_read; /* mbu with the bandwidth that `calibrate` measured */
     /* MFU and MBU of the recorded request, comparable with counters */
     double recorded_mfu, recorded_mbu;
 
@@ -304,26 +301,26 @@ struct analysis_occurrence { /* sorted by start */
      * recognised steps */
     uint32_t stage, range, parent;
     uint32_t thread, process;  /* rows of the timeline; TIMELINE_NONE: unknown */
-    uint32_t device;           /* device of a recognised step; TIMELINE_NONE: any */
+    uint32_t device;           /* of a recognised step; TIMELINE_NONE: any */
     uint64_t start_ns, end_ns; /* bounds of the range, of the recognised step, or of the trace */
     uint64_t wall_end_ns;      /* end_ns or the end of its last kernel, whichever is later */
     /* start of its first and end of its last kernel; first == 0: no kernel */
     uint64_t gpu_first_ns, gpu_last_ns;
-    uint64_t gpu_launched_ns;   /* time of the launch call of its first kernel; 0: unknown */
-    double busy_ns, idle_ns;    /* mean over the devices with work of this occurrence */
+    uint64_t gpu_launched_ns;   /* 0: unknown */
+    double busy_ns, idle_ns;    /* mean over its devices */
     double copy_ns, exposed_ns; /* the parts of busy_ns with copies alone, and with exposed communication */
     uint32_t kernels;
     uint32_t launches; /* launches of kernels and graphs */
     /* Recording ended during this occurrence: its range was open, or some of its kernels had not run. It
      * is not used for figures per token. */
     bool unfinished;
-    uint64_t device_bits; /* bit d: it has kernels on device d; devices above 63 are not represented */
+    uint64_t device_bits; /* bit d: kernels on device d, up to 63 */
     /* number of devices on which it has work; 0: its time is the duration of its range, unless it has idle
      * time */
     uint32_t devices;
     double tokens_in, tokens_out; /* NaN: unknown */
     double keys;                  /* keys that its sequences attend to, from the label; NaN: unknown */
-    const char *doubt;            /* why a recognised step is not certain; NULL: it is certain */
+    const char *doubt;            /* of a recognised step; NULL: certain */
 };
 
 /* One row per name and category, in operators_by_shape also per detail (shapes). Sorted by gpu_self_ns, then
@@ -332,7 +329,7 @@ struct analysis_operator {
     const char *name;
     const char *detail; /* NULL in `operators` */
     enum trace_range_category category;
-    bool outside; /* the row for kernels that were launched outside of operators */
+    bool outside; /* kernels launched outside of operators */
     uint64_t calls, kernels;
     double total_ns, self_ns, mean_ns; /* time on the host; total_ns counts recursive calls once */
     /* GPU time owned by kernels that this operator or its children launched */
@@ -342,7 +339,7 @@ struct analysis_operator {
     /* time of the calls whose FLOPs or bytes are known: on the GPU if there are kernels, else on the host */
     double work_ns;
     const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL: unknown */
-    uint32_t stage; /* the stage with most of its time; ANALYSIS_NONE: outside of stages, or unknown */
+    uint32_t stage;          /* main stage; ANALYSIS_NONE: none, or unknown */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* sums over all calls */
     double compute_ns;   /* time that the FLOPs of all calls take, each call at the peak of its type */
@@ -357,32 +354,32 @@ enum analysis_limiter { /* what limits the theoretical occupancy */
 };
 /* A class of kernels: same name, grid, block, registers, shared memory, device. Sorted by owned_ns */
 struct analysis_kernel {
-    uint32_t shape;   /* row of timeline.shapes: geometry, registers, shared memory */
+    uint32_t shape;   /* row of timeline.shapes */
     const char *name; /* demangled */
     const char *short_name;
     enum kernel_library library;
     enum kernel_category category;
-    bool whole_graph; /* a CUDA graph that was recorded as one kernel */
+    bool whole_graph; /* a CUDA graph recorded as one kernel */
     uint64_t calls;
     double total_ns, owned_ns, share; /* share of busy time, 0..1 */
     double mean_ns, min_ns, p50_ns, max_ns;
     double p99_ns;    /* NaN: fewer than STATS_P99_LEAST calls */
     double occupancy; /* theoretical occupancy, 0..1; NaN: unknown */
     enum analysis_limiter limiter;
-    double waves;    /* blocks / blocks that the device can run at once; NaN: unknown */
-    uint64_t blocks; /* blocks of the grid; 0: unknown */
-    uint32_t stage;  /* the stage with most of its time; ANALYSIS_NONE: outside of stages, or unknown */
+    double waves;            /* blocks / blocks that the device can run at once; NaN: unknown */
+    uint64_t blocks;         /* blocks of the grid; 0: unknown */
+    uint32_t stage;          /* main stage; ANALYSIS_NONE: none, or unknown */
     const char *work_source; /* source of FLOPs and bytes: "gemm records", "operator shapes"; NULL: unknown */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* per call */
-    double work_ns;      /* mean duration of the calls whose FLOPs are known */
-    double compute_ns;   /* time that the FLOPs of one call take at the peak of its type */
+    double work_ns;      /* mean duration of calls with FLOPs */
+    double compute_ns;   /* time of the FLOPs of one call at the peak of its type */
 };
 /* Matrix products of the same sizes, types, algorithm and stage. Sorted by total_ns */
 struct analysis_gemm {
     uint64_t m, n, k, batch;
     const char *types;     /* "bf16,bf16->bf16 compute f32", "bf16,bf16"; NULL: not recorded */
-    const char *algorithm; /* as logged by the library, else the short name of the kernel; NULL: unknown */
+    const char *algorithm; /* as logged, else the kernel's short name; NULL: unknown */
     const char *source;    /* source of the sizes: "gemm records", "operator shapes", "engine" */
     uint32_t stage;        /* ANALYSIS_NONE: outside of stages */
     uint64_t calls;
@@ -392,7 +389,7 @@ struct analysis_gemm {
     double compute_ns;
 };
 struct analysis_group { /* kernels of a category or a library; sorted by owned_ns */
-    int id;             /* a value of enum kernel_category or enum kernel_library */
+    int id;             /* enum kernel_category or enum kernel_library */
     const char *name;
     uint64_t calls, classes;
     double owned_ns, share;
@@ -428,7 +425,7 @@ struct analysis_point { /* a point of the roofline */
     bool memory_bound;      /* true: left of the ridge */
     /* source of FLOPs and bytes: "model", "engine", "gemm records", "operator shapes", "counters" */
     const char *source;
-    double peak_flop_per_s; /* peak that applies to its operations */
+    double peak_flop_per_s;
     struct analysis_over over;
 };
 
@@ -443,12 +440,12 @@ struct analysis_power { /* one per device */
     struct analysis_power_point *series; /* at most 2,000 points */
     size_t n;
     double joules, watts_mean, watts_max, sm_mhz_max, sm_mhz_busy_mean;
-    double covered_ns; /* time from the first to the last sample */
+    double covered_ns; /* from the first to the last sample */
     /* Time with reduced clocks (power, thermal or hardware limits) while the device was busy. Idle and
      * application clocks do not count. */
     double throttled_ns;
     const char *throttled_by; /* "power cap, thermal slowdown"; NULL: not throttled */
-    double idle_joules;       /* energy consumed while no kernel ran */
+    double idle_joules;       /* while no kernel ran */
 };
 
 /* A call path: a range, a Python frame or a kernel below its caller. Row 0 is the root. Callers come before
@@ -461,7 +458,7 @@ struct analysis_call {
     /* Time of this row without the rows below it. host_ns of a kernel is 0. device_ns of other rows is 0
      * unless the tree reached its maximum size or depth. */
     double host_ns, device_ns;
-    double host_total_ns, device_total_ns; /* time of this row and of all rows below it */
+    double host_total_ns, device_total_ns; /* including the rows below */
 };
 
 /* Memory at one moment. */
@@ -470,10 +467,10 @@ struct analysis_memory_point {
     double total; /* bytes */
     double bytes[TRACE_MEMORY_KIND_END];
 };
-struct analysis_memory { /* one per device with memory records, and one for the host if it has any */
+struct analysis_memory { /* one per device, and one for the host */
     uint32_t device;     /* ANALYSIS_NONE: host memory */
     size_t records;
-    const struct analysis_memory_point *series; /* at most 2,000 points, which include the peak */
+    const struct analysis_memory_point *series; /* at most 2,000 points */
     size_t n;
     struct analysis_memory_point peak;
     /* [nstages]: the peak while the stage was open; total NaN: no record before its end */
@@ -488,8 +485,8 @@ struct analysis_stability {
     /* change along the fitted line from the first to the last repeat, as a percentage of the mean; NaN: too
      * few repeats (fewer than 4 with one input) */
     double drift_percent;
-    bool drift_shown; /* true if the 95% interval of the slope excludes 0 */
-    size_t outliers;  /* number of repeats that are too far from the median of their input */
+    bool drift_shown; /* 95% interval of the slope excludes 0 */
+    size_t outliers;  /* repeats far from their input's median */
     bool unstable;    /* CV over 5% */
 };
 
@@ -505,7 +502,7 @@ struct analysis_finding {
     /* Upper bound of the saving per request, or in the whole run if `stage` is ANALYSIS_NONE; NaN:
      * informative only. */
     double saving_ms;
-    double saving_percent; /* saving_ms as a percentage of the time of the stage or the run */
+    double saving_percent; /* of the time of the stage or run */
     enum analysis_confidence confidence;
 };
 
@@ -520,12 +517,12 @@ struct analysis_step_kind { /* recognised steps of one kind */
     const char *name;
     uint64_t steps, certain;
     struct stats ns, tokens, requests; /* per step */
-    double slow_ns;                    /* p99, or the maximum if there are fewer than STATS_P99_LEAST steps */
+    double slow_ns;                    /* p99; few steps: the maximum */
     /* tokens generated (decode, mixed) or read, per second of these steps */
     double tokens_per_s;
-    size_t worst; /* index into recognition.steps of the slowest step */
+    size_t worst; /* index into recognition.steps */
     double worst_ns;
-    const char *worst_why; /* how the slowest step differs; NULL: no visible difference */
+    const char *worst_why; /* NULL: no visible difference */
 };
 
 struct analysis_graph { /* a CUDA graph; listed only if the trace has replays without recorded kernels */
@@ -554,8 +551,8 @@ struct analysis {
     const struct timeline *timeline;   /* NULL: no trace, only timed stages */
     const struct analyze_input *input; /* NULL: none */
     double wall_ns;                    /* time from the first to the last record */
-    double lost_share;                 /* share of the kernel records that were lost, 0..1 */
-    double missed;                     /* share of the time in which kernels were not recorded, 0..1 */
+    double lost_share;                 /* lost kernel records, 0..1 */
+    double missed;                     /* share outside of capture windows, 0..1 */
     uint64_t kernels_total, launches_total;
     double peak_flops_per_s, peak_bytes_per_s; /* NaN: unknown */
     const char *peak_source;                   /* NULL: unknown */
@@ -564,12 +561,12 @@ struct analysis {
     /* mean MBU of the timed stages without parent, weighted by time; NaN: unknown */
     double model_mbu;
     struct analysis_over model_over;
-    bool cpu_only; /* all kernels ran on a CPU device, or there are no kernels */
-    /* The costs that were used: given in the input, or computed from its model. */
+    bool cpu_only; /* no kernel ran on a GPU */
+    /* given in the input, or computed from its model */
     const struct analyze_cost *costs;
     size_t ncosts;
-    bool costs_replaced; /* costs computed from the input's `llm` replaced the input's costs */
-    const char *model;   /* name of the model for which the costs were computed; NULL: unknown */
+    bool costs_replaced; /* input.llm replaced the input's costs */
+    const char *model;   /* for which costs were computed; NULL: unknown */
     /* why no costs could be computed from the input's `llm`; NULL: computed, or no `llm` */
     const char *no_model_costs;
 
@@ -578,7 +575,7 @@ struct analysis {
     struct analysis_occurrence *occurrences;
     struct analysis_operator *operators, *operators_by_shape;
     struct analysis_kernel *kernels;
-    struct analysis_gemm *gemms; /* only calls whose sizes were recorded */
+    struct analysis_gemm *gemms; /* calls with recorded sizes */
     struct analysis_group *categories, *libraries;
     struct analysis_device *devices;             /* same order as timeline.devices */
     struct analysis_stage_device *stage_devices; /* [nstages x ndevices] */
@@ -608,7 +605,6 @@ struct analysis {
     struct analysis_profiles *profiles; /* Nsight Compute's measurements per kernel; NULL: none */
     struct analysis_totals *totals;     /* plain sums for `inferprof stats`; NULL: not requested */
 
-    /* For drawing and export: the owner of each timeline record. */
     const uint32_t *kernel_occurrence; /* [timeline.kernels.n]: innermost occurrence; ANALYSIS_NONE: none */
     const uint32_t *shape_kernel;      /* [timeline.nshapes]: row of `kernels` */
     /* [timeline.ranges.n]: the innermost occurrence that contains the range or is the range */

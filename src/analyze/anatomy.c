@@ -203,7 +203,7 @@ static enum kernel_role role_of_op(const struct llm_op *op) {
     return ROLE_END;
 }
 
-struct role_cost { /* cost of one role in one decode step; NaN: unknown */
+struct role_cost { /* per decode step; NaN: unknown */
     double bytes, floor_ns;
 };
 

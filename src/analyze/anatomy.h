@@ -50,7 +50,7 @@ struct anatomy_role {
     double ns;                 /* time per step, which is the time per token of each request */
     double share;              /* of the step, 0..1 */
     double calls;              /* per step */
-    double single_block_calls; /* calls with a grid of one block */
+    double single_block_calls; /* with a grid of one block */
     double bytes;              /* minimum number of bytes per step, from the model; NaN: unknown */
     double bytes_per_s, roof;  /* bytes / ns, and its ratio to the peak; NaN: unknown */
     /* floor_ns: roofline time of its operators in the model. distance: ns / floor_ns. NaN: unknown */
@@ -66,10 +66,10 @@ struct anatomy {
     size_t nparts;
     struct anatomy_role roles[ROLE_END + 1]; /* sorted by ns, largest first; includes idle time */
     size_t nroles;
-    double step_ns;  /* mean time of the steps counted in `steps` */
-    double requests; /* number of requests in the median step */
-    size_t steps;    /* number of steps with the same kernels as the median step */
-    size_t of;       /* number of all decode steps that are not warm-up */
+    double step_ns;  /* mean over `steps` */
+    double requests; /* in the median step */
+    size_t steps;    /* with the kernels of the median step */
+    size_t of;       /* decode steps without warm-up */
     uint32_t layers;
     double span_ns; /* time from the start of the first part to the end of the last */
     /* Bytes per step: the minimum by the model, and the number measured by counters. NaN: unknown. */

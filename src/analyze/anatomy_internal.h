@@ -1,4 +1,4 @@
-/* Shared by anatomy.c, anatomy_roles.c and anatomy_xla.c. */
+/* Internal to anatomy*.c. */
 #ifndef ANALYZE_ANATOMY_INTERNAL_H
 #define ANALYZE_ANATOMY_INTERNAL_H
 

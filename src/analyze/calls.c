@@ -108,7 +108,7 @@ static void count_copies(struct context *c) {
 static void count_syncs(struct context *c) {
     const struct timeline_syncs *y = &c->tl->syncs;
     for (size_t i = 0; i < y->n; i++) {
-        if (y->kind[i] == TRACE_SYNC_STREAM_WAIT) continue; /* this call blocks the device, not the host */
+        if (y->kind[i] == TRACE_SYNC_STREAM_WAIT) continue; /* blocks the device, not the host */
         uint32_t o = c->a->recognised
                          ? analysis_step_at(c, c->tl->threads[y->thread[i]].process, y->start_ns[i])
                          : occurrence_of(c, y->range[i]);

@@ -30,7 +30,6 @@ static bool has_windows(const struct timeline *tl, uint32_t process) {
     return is_window_of(tl, window_after(tl, process, 0), process);
 }
 
-/* Returns the total time of the process's windows within [from, to). */
 static double time_in_windows(const struct timeline *tl, uint32_t process, uint64_t from, uint64_t to) {
     double sum = 0;
     for (size_t i = window_after(tl, process, from);

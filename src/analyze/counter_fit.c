@@ -25,7 +25,7 @@
 #define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
 /* Search for the lag between the clocks of samples and kernels: the time shift with the best fit. */
 #define LAG_STEP_NS 1000
-#define LAG_STEPS 6       /* number of steps in each direction */
+#define LAG_STEPS 6       /* in each direction */
 #define LAG_WORTH 0.98    /* a lag is used only if it reduces the sum of squares to this fraction */
 #define LAG_SAMPLES 20000 /* samples used for the search */
 #define LAG_SLACK_NS 50000000u
@@ -46,7 +46,7 @@ static int by_exposure(const void *a, const void *b) {
 
 /* Maps the terms of counter_rows.h to unknowns. Order of the unknowns: idle, classes, edges. */
 struct naming {
-    uint32_t *of;         /* index of the unknown of each term; UINT32_MAX: none */
+    uint32_t *of;         /* per term; UINT32_MAX: none */
     uint32_t nclasses, n; /* number of unknowns for idle and classes, and of all unknowns */
     double *exposure;     /* [terms]: sum of the absolute fractions over all samples */
 };
@@ -403,7 +403,7 @@ int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric) {
     for (int i = -LAG_STEPS; i <= LAG_STEPS; i++)
         if (sum[i + LAG_STEPS] < sum[best + LAG_STEPS]) best = i;
     bool edge = abs(best) == LAG_STEPS, worth = sum[best + LAG_STEPS] < LAG_WORTH * sum[LAG_STEPS];
-    if (edge || !worth) return 0; /* also if a sum is NaN */
+    if (edge || !worth) return 0; /* also for NaN */
     /* minimum of the parabola through the best point and its two neighbours */
     const double *s = sum + best + LAG_STEPS;
     double curve = s[-1] - 2 * s[0] + s[1], off = curve > 0 ? (s[-1] - s[1]) / (2 * curve) : 0;

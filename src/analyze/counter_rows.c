@@ -19,7 +19,7 @@ struct active {
 struct sweep {
     const struct counter_fit_input *in;
     uint64_t edge_ns;
-    size_t next; /* index of the first kernel that has not started */
+    size_t next; /* first kernel not started */
     struct {
         struct active *v;
         size_t n, cap;

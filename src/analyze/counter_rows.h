@@ -33,7 +33,7 @@ struct counter_rows {
     struct {
         size_t *v;
         size_t n, cap;
-    } sample; /* index of the sample in the input */
+    } sample; /* index in the input */
 };
 
 /* Samples are shifted by shift_ns. Samples outside of the kernels' span produce no row. Heads and tails are

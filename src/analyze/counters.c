@@ -120,7 +120,7 @@ static uint32_t stage_of(const struct analysis *a, size_t kernel) {
 /* A class is a (kernel row, stage) pair that occurs on the device. pairs.v[class] = kernel * (nstages + 1) +
  * stage; stage nstages: outside of stages. */
 struct classes {
-    uint32_t *of_pair; /* class of each pair; ANALYSIS_NONE: the pair does not occur */
+    uint32_t *of_pair; /* ANALYSIS_NONE: does not occur */
     struct {
         uint64_t *v;
         size_t n, cap;
@@ -132,7 +132,7 @@ struct classes {
         } * v;
         size_t n, cap;
     } sums;              /* by class */
-    uint32_t *of_kernel; /* [kernel_count]: class of each kernel of the device */
+    uint32_t *of_kernel; /* class of each kernel */
 };
 
 static void number_classes(const struct analysis *a, const struct timeline_device *d, struct classes *c) {
@@ -463,7 +463,7 @@ void counters_free(struct analysis_counters *c) {
 }
 
 const struct counter_row *counters_of_kernel(const struct analysis_counters *c, uint32_t kernel) {
-    for (size_t i = 0; i < c->nrows; i++) /* rows are sorted: the first match has the most exposure */
+    for (size_t i = 0; i < c->nrows; i++) /* sorted by exposure */
         if (c->rows[i].kernel == kernel) return &c->rows[i];
     return NULL;
 }

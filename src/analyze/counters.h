@@ -14,7 +14,7 @@ enum counter_slot {
     COUNTER_CLOCK,      /* SM clock, Hz */
     COUNTER_SLOTS
 };
-const char *counter_slot_name(enum counter_slot s); /* a stable id for scripts, such as "sm_pct" */
+const char *counter_slot_name(enum counter_slot s); /* "sm_pct": stable, for scripts */
 
 enum counter_quality { COUNTER_UNKNOWN, COUNTER_FAIR, COUNTER_GOOD };
 const char *counter_quality_name(enum counter_quality q);
@@ -58,13 +58,13 @@ struct counter_means {
 
 struct analysis_counters {
     struct counter_row *rows;    /* sorted by exposure_ns */
-    struct counter_means *means; /* one per stage that samples cover, in stage order */
+    struct counter_means *means; /* in stage order */
     size_t nrows, nmeans;
     uint64_t samples, unused;
     double interval_ns; /* mean length of a sample; several GPUs: of the last one */
     double lag_ns;      /* time shift of the samples with the best fit; several GPUs: of the last one */
     double clock_hz;    /* mean SM clock over all samples */
-    /* share of the busy time in which several kernels ran, 0..1 */
+    /* share of the busy time with several kernels, 0..1 */
     double concurrent;
 };
 

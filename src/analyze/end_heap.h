@@ -12,7 +12,7 @@
 struct running {
     uint64_t end_ns;
     double shared_ns, copying_ns, exposed_ns; /* values of the walk's sums when this work started */
-    uint32_t id;                              /* identifies the work for the walk: a kernel, an occurrence */
+    uint32_t id;                              /* a kernel or an occurrence */
     bool is_kernel, communicates;
 };
 struct end_heap { /* v[0] ends first */

@@ -20,7 +20,7 @@ struct finding_scope {
 struct finding_rule {
     const char *id;
     enum { FINDING_GPU_STAGE, FINDING_ANY_STAGE, FINDING_RUN } about;
-    bool needs_idle; /* the rule applies only to stages whose idle time is known */
+    bool needs_idle; /* skip stages without known idle time */
     void (*find)(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 };
 /* f is the scope of the stage; NULL: the whole run. saving_ms NaN: informative only. A finding with a saving

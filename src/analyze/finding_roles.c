@@ -5,8 +5,8 @@
 #include "analyze/finding.h"
 
 #define GOOD_SHARE 0.85 /* share of the memory bandwidth that a good kernel reaches with enough bytes */
-#define POOR_SHARE 0.60 /* roles below this share are reported */
-#define FEWEST_SINGLE 8 /* minimum number of single-block launches per token to report */
+#define POOR_SHARE 0.60 /* lower shares are reported */
+#define FEWEST_SINGLE 8 /* minimum single-block launches per token */
 
 /* Returns the bandwidth of a role as a share of the peak: measured, or computed from the model's bytes. */
 static double attained(const struct anatomy_role *r, const char **source) {

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define FINDINGS_MAX 12 /* maximum number of findings: one page */
+#define FINDINGS_MAX 12 /* one page */
 /* rule whose findings are never cut: they have no saving, but show that other figures may be wrong */
 #define NEVER_CUT "model-vs-counters"
 #define LEAST_SAVING 0.01 /* minimum saving as a fraction of the time of the stage or run */

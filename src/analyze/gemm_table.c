@@ -148,7 +148,7 @@ static void add_operators(struct gemm_builder *b) {
         if (b->range_shape[i] == TIMELINE_NONE || b->recorded[i]) continue;
         double ns = c->range_total_ns[i];
         if (!(ns > 0) && c->a->cpu_only) ns = (double)(r->end_ns[i] - r->start_ns[i]);
-        if (!(ns > 0)) continue; /* its kernels are not in the trace */
+        if (!(ns > 0)) continue; /* no kernels in the trace */
         const struct product_shape *s = &b->shapes.v[b->range_shape[i]];
         struct analysis_gemm like = { .m = (uint64_t)s->sizes.m,
                                       .n = (uint64_t)s->sizes.n,

@@ -22,7 +22,7 @@
 
 struct idle_walk {
     const struct context *c;
-    bool on_cpu;       /* true: no launches on this device */
+    bool on_cpu;       /* no launches on this device */
     uint8_t *started;  /* [launches.n]: 1 if work of the launch has started */
     uint32_t *sync_at; /* [nthreads + 1]: index in `syncs` of the thread's first synchronisation */
     uint32_t *syncs;   /* synchronisations that block the host, sorted by thread, then start */

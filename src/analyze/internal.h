@@ -10,12 +10,12 @@
 #include "base/intern.h"
 #include "llm/dtype.h"
 
-struct memory { /* blocks that are freed with the analysis */
+struct memory { /* freed with the analysis */
     void **v;
     size_t n, cap;
 };
 
-/* Per-stage working data of the passes, freed at the end of the analysis. */
+/* Working data per stage. */
 struct stage_scratch {
     struct stream_stats gaps, launch_delay, launch_cost, launch_interval;
     double queue_depth_sum;
@@ -25,7 +25,7 @@ struct stage_scratch {
     uint64_t unmatched_launches, graph_nodes;
     double tokens_out_each; /* tokens generated per request; NaN: unknown */
 };
-/* State of an occurrence on the device that is being walked. */
+/* An occurrence on the current device. */
 struct occurrence_scratch {
     uint64_t first_ns, last_ns; /* start of its first and end of its last kernel */
     uint32_t first_kernel;
@@ -51,7 +51,7 @@ struct context {
     uint32_t *launch_occurrence; /* [launches.n] */
     /* [copies.n]: occurrence of each copy in recognised steps; NULL: use launch and range instead */
     uint32_t *copy_occurrence;
-    uint64_t captured_launches; /* launches captured into graphs; they did not run at that time */
+    uint64_t captured_launches; /* captured into graphs, not run */
     /* kernels launched by threads without stages and assigned to the stage that is open in their process */
     uint64_t lent_kernels;
     /* kernels without launch that were assigned to a stage by its mirror on the GPU (mirrors.c) */
@@ -72,7 +72,7 @@ struct context {
     uint8_t *range_counted;    /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
     uint32_t *previous_launch; /* [launches.n]: previous call of the same thread; TIMELINE_NONE: none */
     struct power_index *power; /* [ndevices]; set by power.c */
-    double *stage_chain_ns;    /* [nstages] possible saving by fusing chains of kernels; see chains.c */
+    double *stage_chain_ns;    /* possible saving; see chains.c */
     uint64_t *stage_chain_kernels;
 };
 

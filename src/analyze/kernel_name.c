@@ -203,7 +203,7 @@ static void add_shell(struct strbuf *out, const char *function, const char *argu
 static void cut_to(struct strbuf *s, size_t max) {
     if (s->len <= max) return;
     size_t n = max;
-    /* a UTF-8 character has at most 4 bytes */
+    /* at most 4 bytes per character */
     while (n > max - 4 && ((unsigned char)s->buf[n] & 0xc0) == 0x80) n--;
     s->len = n;
     s->buf[n] = '\0';

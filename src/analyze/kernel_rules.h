@@ -1,4 +1,4 @@
-/* The table that maps kernel names to libraries and categories. */
+/* Maps kernel names to libraries and categories. */
 #ifndef ANALYZE_KERNEL_RULES_H
 #define ANALYZE_KERNEL_RULES_H
 

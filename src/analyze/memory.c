@@ -137,7 +137,7 @@ static void find_stage_peaks(struct context *c, const struct walk *w, struct ana
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
         size_t at = first_after(w, o->start_ns);
-        /* the memory at the start of the occurrence */
+        /* memory at the start */
         if (at > 0) raise_peak(&out->stages[o->stage], &w->points.v[at - 1]);
         for (; at < w->points.n && w->points.v[at].time_ns <= o->end_ns; at++)
             raise_peak(&out->stages[o->stage], &w->points.v[at]);

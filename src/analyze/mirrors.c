@@ -94,8 +94,8 @@ static uint32_t depth_of(const struct context *c, uint32_t occurrence) {
 
 /* The innermost of the occurrences whose mirrors cover a kernel. */
 struct choice {
-    uint32_t occurrence; /* ANALYSIS_NONE: no mirror covers the kernel */
-    bool ambiguous;      /* another occurrence has the same depth */
+    uint32_t occurrence; /* ANALYSIS_NONE: no mirror */
+    bool ambiguous;      /* same depth as another one */
 };
 
 static void offer(const struct context *c, struct choice *best, uint32_t occurrence) {

@@ -190,7 +190,7 @@ static size_t model_rows(const struct context *c, const struct llm_shards *shard
     return n;
 }
 
-/* Returns the largest world size in the records of the processes; 0 if no process has one. */
+/* Returns the largest world size of the processes; 0: unknown. */
 static uint32_t world_size(const struct timeline *tl) {
     uint32_t n = 0;
     for (size_t i = 0; i < tl->nprocesses; i++)

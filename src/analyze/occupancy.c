@@ -41,6 +41,5 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
         }
     }
     *blocks_per_sm = (uint32_t)MIN(blocks, UINT32_MAX);
-    return blocks ? (double)(blocks * warps) / (double)max_warps
-                  : NAN; /* the kernel ran, so one of these limits is wrong */
+    return blocks ? (double)(blocks * warps) / (double)max_warps : NAN; /* the kernel ran: a limit is wrong */
 }

@@ -27,7 +27,7 @@ struct sweep {
     const struct analysis_occurrence *occurrences;
     struct open_list *out;
     bool only; /* while several occurrences are open, none of them is used */
-    struct {   /* open occurrences, in order of start */
+    struct {   /* in order of start */
         uint32_t *v;
         size_t n, cap;
     } open;

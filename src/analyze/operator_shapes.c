@@ -23,7 +23,6 @@ struct tensor {
     enum llm_dtype type;
 };
 
-/* The inputs of one operator call. */
 struct call {
     struct tensor tensors[TENSORS_MAX];
     /* values of lists such as "[2,2]" (stride, padding); booleans are 1 and 0 */
@@ -34,7 +33,7 @@ struct call {
      * none */
     double mask_type;
     size_t ntensors, nlists, nflags;
-    bool has_values; /* the text contains arguments that are not tensors */
+    bool has_values; /* there are arguments that are not tensors */
 };
 
 /* ---- reading the text */

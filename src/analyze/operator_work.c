@@ -55,7 +55,7 @@ static bool work_from_shapes(struct context *c, struct shape_cache *cache, size_
 static void count_innermost(struct context *c, uint8_t *counted, uint8_t *types) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct shape_cache cache = { .ids = intern_open() };
-    uint8_t *inside = xcalloc(r->n + 1, 1); /* 1 if a nested range is counted */
+    uint8_t *inside = xcalloc(r->n + 1, 1); /* 1: contains a counted range */
     for (size_t i = r->n; i-- > 0;) {
         if (has_own_count(r, i)) {
             c->range_flops[i] = r->flops ? r->flops[i] : NAN;

@@ -93,7 +93,7 @@ static bool *find_outermost(const struct context *c, const struct row_set *set) 
         uint32_t row = set->of_range[at];
         if (row != ANALYSIS_NONE) outermost[at] = open[row]++ == 0;
         uint32_t next = tree.first_child[at];
-        while (next == TIMELINE_NONE && at != TIMELINE_NONE) { /* go up until a range has a next sibling */
+        while (next == TIMELINE_NONE && at != TIMELINE_NONE) { /* up to the next sibling */
             if (set->of_range[at] != ANALYSIS_NONE) open[set->of_range[at]]--;
             next = tree.next_sibling[at];
             at = r->parent[at];

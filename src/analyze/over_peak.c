@@ -12,13 +12,12 @@
  * cache. */
 #define CACHE_REACH 2
 
-/* The ratios of one stage or point. */
 struct ratios {
-    bool distance, compute, memory; /* true: this ratio is beyond its limit */
+    bool distance, compute, memory; /* true: beyond its limit */
     const char *list;               /* "distance 0.47x, MBU 203%" */
-    double step_bytes;              /* bytes that one pass reads; NaN: unknown */
+    double step_bytes;              /* per pass; NaN: unknown */
     bool on_cpu, experts_assumed;
-    bool whole_stage; /* true: a stage with all its operators; false: a single kernel or operator */
+    bool whole_stage; /* false: a single kernel or operator */
     double hard_bound_ms;
 };
 

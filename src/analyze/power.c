@@ -49,7 +49,7 @@ static void index_device(struct context *c, uint32_t device, size_t n) {
 
 static double joules_at(const struct power_index *x, uint64_t time_ns) {
     size_t lo = 0, hi = x->n;
-    while (lo < hi) { /* finds the first sample after time_ns */
+    while (lo < hi) { /* first sample after time_ns */
         size_t mid = lo + (hi - lo) / 2;
         if (x->time_ns[mid] <= time_ns)
             lo = mid + 1;
@@ -184,7 +184,6 @@ static uint64_t devices_of(const struct context *c, size_t occurrence) {
     return a->occurrences[occurrence].device_bits;
 }
 
-/* Returns true if the energy of every GPU of the occurrence is known. */
 static bool is_measured(const struct context *c, size_t i) {
     const struct analysis_occurrence *o = &c->a->occurrences[i];
     uint64_t devices = devices_of(c, i);

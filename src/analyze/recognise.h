@@ -20,14 +20,14 @@ const char *step_kind_name(enum step_kind kind); /* "step", "prefill", ... */
 
 struct recognised_step {
     enum step_kind kind;
-    bool certain;            /* kind, tokens and requests are certain */
-    const char *doubt;       /* why the step is not certain; NULL: it is certain */
+    bool certain;
+    const char *doubt;       /* NULL: certain */
     double tokens, requests; /* tokens: rows of the forward pass; requests: sampled rows; NaN: unknown */
     /* Keys per query of a decode step: the number, known only for one request, and limits derived from
      * kernels and copies. NaN: unknown */
     double context, context_least, context_most;
     uint32_t device, process; /* rows of the timeline */
-    uint32_t thread;          /* thread that launched the step; TIMELINE_NONE: unknown */
+    uint32_t thread;          /* TIMELINE_NONE: unknown */
     /* host time; ends at the first call of the next step, or with the step's own work if the step is the last
      * one or a pause follows */
     uint64_t start_ns, end_ns;
@@ -44,7 +44,6 @@ struct recognised_work {
     bool is_kernel;
 };
 
-/* The phases of a program, over all devices. */
 struct recognised_phases {
     uint64_t steady_from_ns, steady_to_ns; /* both 0: no steps */
     /* load_ns: time from the first to the last large copy to the device before the steps. load_bytes: all
@@ -61,7 +60,7 @@ struct recognition {
     size_t nsteps;
     struct recognised_work *work;
     size_t nwork;
-    bool llm;        /* the program generates text: its steps have kinds and tokens */
+    bool llm;        /* the program generates text */
     uint32_t layers; /* layers of the usual step, the largest value of all devices; 0: unknown */
     /* event that separates the steps, such as "copies to the host"; NULL: no steps */
     const char *boundary;

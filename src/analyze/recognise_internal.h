@@ -22,7 +22,7 @@ enum row_source {
 struct shape_facts {
     uint8_t category;   /* enum kernel_category */
     uint8_t row_source; /* enum row_source */
-    bool decode_only;   /* an attention kernel for one query per request */
+    bool decode_only;   /* one query per request */
     bool training;      /* backward pass or optimiser */
     bool cache_update;  /* an XLA kernel that writes into a buffer at an offset, such as the KV cache */
     uint32_t rows;      /* grid.x, or 1 for a matrix-vector product; 0: unknown */
@@ -37,14 +37,14 @@ struct item { /* a kernel or copy */
     uint8_t copy;     /* enum trace_copy_kind, for a copy */
     bool is_kernel;
     bool in_graph;
-    bool looks_up_ids; /* a kernel that reads the embedding of token ids */
+    bool looks_up_ids; /* reads the embeddings of token ids */
 };
 
 /* A forward pass: the items [first, end). Its first layer begins at first_anchor, its last at last_anchor. */
 struct pass {
     size_t first, end, first_anchor, last_anchor;
     uint32_t layers;
-    bool encoder; /* an image encoder, which runs before the decoder */
+    bool encoder; /* image encoder, before the decoder */
 };
 
 struct group { /* one process on one device */
@@ -55,7 +55,7 @@ struct group { /* one process on one device */
     size_t n;
     struct pass *passes;
     size_t npasses;
-    uint32_t layers; /* number of layers in most passes */
+    uint32_t layers; /* of most passes */
     const char *boundary;
     bool by_softmax; /* there is no fused attention; layers were counted by softmax or cache kernels */
 };

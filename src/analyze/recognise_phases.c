@@ -12,7 +12,7 @@
 #define WARM_UP_TIMES 3.0
 /* limit for the first steady step of a kind */
 #define WARM_UP_FIRST_TIMES 2.0
-#define WARM_UP_LEAST 4 /* with fewer steps of a kind, the usual time is unknown */
+#define WARM_UP_LEAST 4 /* fewer steps: usual time unknown */
 
 static double per_kernel_ns(const struct recognised_step *s) {
     return s->count ? (double)(s->end_ns - s->start_ns) / (double)s->count : 0;
@@ -117,7 +117,7 @@ void recognise_phases(const struct timeline *tl, struct recognition *r) {
     }
     /* replays without recorded kernels are steady work, too */
     if (tl->replays.n && end) end = MAX(end, tl->replays.end_ns[tl->replays.n - 1]);
-    /* warm-up steps between steady ones */
+    /* warm-up steps between steady steps */
     for (size_t i = 0; i < r->nsteps; i++)
         if (r->steps[i].warm_up && r->steps[i].start_ns >= steady)
             inside_ns += r->steps[i].end_ns - r->steps[i].start_ns;

@@ -193,7 +193,6 @@ static bool one_sequence(const struct group *g, const struct pass *p, uint32_t t
     return one && queries;
 }
 
-/* Returns true if one dimension of the attention grid is the number of requests. */
 static bool batched_by(const struct group *g, const struct pass *p, uint32_t requests) {
     const uint32_t *grid = g->tl->shapes[g->items[p->first_anchor].shape].grid;
     return requests > 1 && (grid[0] == requests || grid[1] == requests || grid[2] == requests);
@@ -206,7 +205,7 @@ struct evidence {
     bool graph, padded;    /* padded: the graph has more rows than there are requests */
     struct rows mean;      /* rows of a norm written as a mean; count 0: none */
     uint32_t relative;     /* size of a grid that is proportional to the tokens; 0: none */
-    bool one_copied;       /* ids or positions of one row were copied to the device */
+    bool one_copied;       /* ids of one row were copied */
 };
 
 static void read_attention(const struct group *g, const struct pass *p, struct evidence *e) {

@@ -46,7 +46,6 @@ static size_t count_outliers(double *v, size_t n) {
     return outliers;
 }
 
-/* Returns true if no earlier repeat had the input of repeat i. */
 static bool is_first_of_input(const struct repeats *r, size_t i) {
     for (size_t k = 0; k < i; k++)
         if (r->input[k] == r->input[i]) return false;

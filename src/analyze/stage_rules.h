@@ -10,7 +10,7 @@
 
 struct stage_match {
     char stage[64];
-    bool nested_only; /* a stage only inside another stage */
+    bool nested_only; /* only inside another stage */
     /* only a common name was recognised, such as "decode" or "lm_head" */
     bool guessed;
     /* From the label; NaN: not in the label. Tokens that the step reads and generates, and keys that its
@@ -18,7 +18,6 @@ struct stage_match {
     double tokens_in, tokens_out, keys;
 };
 
-/* Returns true if a range with this name and category is an occurrence of a stage. */
 bool stage_rules_match(const struct analyze_input *input, const char *name,
                        enum trace_range_category category, struct stage_match *out);
 /* Shell-like glob: * matches any text, ? one character, other characters match themselves. Case-sensitive. */

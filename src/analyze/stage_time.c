@@ -43,7 +43,7 @@ struct time_walk {
     /* the part of shared_ns in which communication kernels ran and no other kernel */
     double exposed_ns;
     uint64_t now_ns;
-    uint64_t frontier_ns; /* latest end of all work so far */
+    uint64_t frontier_ns; /* latest end so far */
     uint32_t frontier_lane;
 };
 
@@ -292,7 +292,7 @@ static struct bounds device_bounds(const struct context *c, const struct bounds 
     struct bounds b = { UINT64_MAX, 0 };
     for (size_t p = 0; p < tl->nprocesses; p++)
         if (uses[p]) extend_bounds(&b, of_process[p].start_ns, of_process[p].end_ns);
-    if (tl->cut_to_ns) { /* ranges and work may extend beyond the cut window */
+    if (tl->cut_to_ns) { /* work may extend beyond the cut */
         b.start_ns = MAX(b.start_ns, tl->cut_from_ns);
         b.end_ns = MIN(b.end_ns, tl->cut_to_ns);
     }
@@ -333,7 +333,7 @@ static void walk_work(struct time_walk *w, struct bounds b) {
     struct work_walk walk = work_walk_device(c->tl, w->device);
     struct interval_union work = { 0 };
     struct idle_thread last = { TIMELINE_NONE, 0 };
-    bool launched = false; /* true if the launch of the last work is known */
+    bool launched = false; /* the launch of the last work is known */
     w->now_ns = w->frontier_ns = b.start_ns;
     w->frontier_lane = TIMELINE_NONE;
     for (struct work k; work_walk_next(&walk, &k);) {

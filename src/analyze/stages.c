@@ -153,7 +153,6 @@ static void find_occurrences(struct context *c, struct building *b, struct match
     }
 }
 
-/* Makes the whole trace one stage. */
 static void add_whole_trace(struct context *c, struct building *b) {
     vec_push(&b->stages, new_stage("whole trace", "whole trace"));
     b->stages.v[0].implicit = true;

@@ -41,7 +41,7 @@ static uint32_t occurrence_at(const struct context *c, const struct open_occurre
 /* Drops occurrences that have ended, except the last 16: a token may still belong to one of them. */
 static void drop_ended(const struct context *c, struct open_occurrences *open, uint64_t time_ns) {
     size_t kept = 0;
-    if (open->n < 64) return; /* a short list costs little, so it is not compacted */
+    if (open->n < 64) return; /* a short list costs little */
     for (size_t i = 0; i < open->n; i++)
         if (c->a->occurrences[open->v[i]].end_ns >= time_ns || i + 16 >= open->n)
             open->v[kept++] = open->v[i];

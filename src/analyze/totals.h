@@ -28,13 +28,13 @@ struct totals_copy {
 
 /* "Work" means kernels, memcpys and memsets. Only devices with work are listed. */
 struct totals_device {
-    uint32_t file;    /* the first file with work on this device */
-    uint32_t index;   /* index of the device in that file */
+    uint32_t file;    /* first file with work on it */
+    uint32_t index;   /* index in that file */
     const char *name; /* NULL: unknown */
     uint64_t kernels, copies;
     uint64_t span_ns;        /* from the first start to the last end of its work */
     uint64_t busy_ns;        /* union of its work */
-    uint64_t kernel_busy_ns; /* union of its kernels; equals the busy time in the report */
+    uint64_t kernel_busy_ns; /* union of its kernels, as in the report */
     /* Parts of the report's partition: timeline = busy + idle + unrecorded. */
     double timeline_ns, idle_ns, unrecorded_ns;
     double between_ns; /* busy and idle time between steps */

@@ -1,4 +1,4 @@
-/* Internal to the files behind totals.h. */
+/* Internal to totals*.c. */
 #ifndef ANALYZE_TOTALS_INTERNAL_H
 #define ANALYZE_TOTALS_INTERNAL_H
 
@@ -14,7 +14,6 @@ enum totals_range_kind {
 };
 enum totals_range_kind totals_range_kind(const struct timeline *tl, size_t range);
 
-/* One function per table of the totals. */
 void totals_kernels(struct analysis_totals *t, const struct analysis *a);
 void totals_counts(struct analysis_totals *t, const struct analysis *a); /* events and problems */
 void totals_ranges(struct analysis_totals *t, const struct analysis *a); /* operators and annotations */

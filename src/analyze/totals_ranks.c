@@ -8,10 +8,10 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-/* State of one rank on the device being walked. */
+/* One rank on one device. */
 struct rank_device {
     struct interval_union work, kernels, compute, communication;
-    uint64_t first_ns; /* start of its first work on this device */
+    uint64_t first_ns; /* first start on this device */
     bool used;
 };
 

@@ -20,7 +20,7 @@ static const struct analyze_cost *find_cost(const struct context *c, const struc
     for (size_t i = 0; i < c->a->ncosts; i++) {
         if (!analysis_names_stage(c->a->costs[i].stage, s)) continue;
         found = &c->a->costs[i];
-        /* a match of the path takes precedence over a match of the name */
+        /* a path takes precedence over a name */
         if (strcmp(found->stage, s->path) == 0) break;
     }
     return found;
@@ -264,7 +264,6 @@ static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     s->recorded_mbu = s->bytes / (seconds * s->peak_bytes_per_s);
 }
 
-/* Compares each repeat with the cost of its own input. */
 static void set_ratios_of_repeats(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing;
     if (t->flops) s->mfu = pick(1e3 / (ms_per_unit(c, t, t->flops) * s->peak_flops_per_s), s->mfu);

@@ -20,8 +20,8 @@ struct walk {
     struct end_heap running;
     double v_ns;
     uint64_t now_ns;
-    struct interval_union kernels;                    /* end_ns is the latest end of a kernel so far */
-    struct interval_union communication, computation; /* communication kernels, and all other kernels */
+    struct interval_union kernels;                    /* end_ns: latest end so far */
+    struct interval_union communication, computation; /* computation: all other kernels */
 };
 
 /* ---- sharing */
