@@ -13,7 +13,7 @@
 
 #define PM_BLOCK \
     size_t size; \
-    void *priv /* the first two fields of every argument struct */
+    void *priv /* start of every argument struct */
 #define PM_SIZED(type) ((type){ .size = sizeof(type) })
 
 struct pm_no_args {

@@ -26,7 +26,7 @@ struct image {
     uint8_t *data;
     struct trace_sample *samples;
     size_t n;
-    uint64_t turn; /* position in the order of writing */
+    uint64_t turn; /* position in writing order */
     enum image_state { IMAGE_EMPTY, IMAGE_DECODED, IMAGE_TAKEN } state;
 };
 
@@ -38,7 +38,7 @@ struct evaluators {
     uint32_t metrics_text;
     size_t image_bytes, capacity; /* per image: size in bytes, maximum number of samples */
 
-    void *sampling; /* CUPTI handle that the images belong to */
+    void *sampling; /* CUPTI handle of the images */
     struct image images[IMAGES];
     struct evaluator {
         struct evaluators *all;

@@ -11,7 +11,7 @@ struct metrics {
     const char *names[METRICS_MAX]; /* static texts */
     size_t n;
     char *listed;    /* "a;b;c", as written to the trace */
-    uint8_t *config; /* CUPTI's configuration image for these metrics */
+    uint8_t *config; /* CUPTI's configuration image */
     size_t config_bytes;
 };
 

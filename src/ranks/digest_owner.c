@@ -56,7 +56,6 @@ static uint64_t match_of(const struct digest_operation *op) {
     return hash_bytes(key, sizeof key);
 }
 
-/* A collective with its sort key. */
 struct sorted {
     uint64_t match;
     struct digest_collective c;

@@ -7,7 +7,7 @@
 #include "ranks/ranks.h"
 
 #define RANK_DIGEST_ENDING ".digest.json"
-#define RANK_DIGEST_FOLDER "digest" /* folder of the digests in a run folder */
+#define RANK_DIGEST_FOLDER "digest" /* in a run folder */
 
 struct rank_digest;
 struct rank_input {

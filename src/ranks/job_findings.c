@@ -22,7 +22,7 @@
 /* ---- Figures of a stage, per step and by rank; NaN for ranks without the stage */
 struct figures {
     size_t n;
-    double *v; /* all arrays below are parts of it */
+    double *v; /* contains all arrays below */
     double *wall, *compute, *wait, *move, *exposed, *idle, *own;
 };
 

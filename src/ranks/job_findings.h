@@ -18,7 +18,7 @@ struct rank_finding {
     uint32_t rank;         /* the rank that causes the loss; RANK_NONE: no single rank */
     double saving_ms;      /* upper bound per step */
     double step_ms;        /* duration of a step: the mean of the slowest rank */
-    double saving_percent; /* saving_ms in percent of step_ms */
+    double saving_percent; /* of step_ms */
     enum analysis_confidence confidence;
 };
 struct rank_findings {

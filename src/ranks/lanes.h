@@ -9,7 +9,7 @@
 #include "ranks/ranks.h"
 
 struct rank_span {
-    double start_ns, end_ns; /* times relative to the start of the window */
+    double start_ns, end_ns; /* from the start of the window */
     bool communication;
 };
 struct rank_lane {

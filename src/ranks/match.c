@@ -5,7 +5,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-/* Position in a digest: its next matchable collective. */
+/* The next matchable collective of a digest. */
 struct cursor {
     uint64_t match, sequence;
     uint32_t digest;

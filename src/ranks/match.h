@@ -9,7 +9,7 @@
 #include "ranks/digest.h"
 
 struct match_member {
-    uint32_t digest; /* index into the array of digests */
+    uint32_t digest; /* index of the digest */
     const struct digest_collective *collective;
 };
 struct match_group {

@@ -39,7 +39,6 @@ const struct rank_row *rank_job_find(const struct rank_job *job, uint32_t rank) 
     return at < job->nranks && job->ranks[at].rank == rank ? &job->ranks[at] : NULL;
 }
 
-/* A rank with its slowness, to sort by. */
 struct ranked {
     double slowness;
     size_t row;

@@ -58,7 +58,7 @@ struct rank_clock_segment {
     double offset_ns;  /* own clock minus job clock at `at_ns` */
     double drift;      /* change of the offset per ns of the rank's own clock; 1e-6 is 1 us per second */
     double error_ns;   /* remaining error of the offset; NaN: unknown */
-    size_t points;     /* number of matched collectives in the fit */
+    size_t points;     /* matched collectives in the fit */
 };
 /* Usually the clock of all ranks of a node. A rank whose clock differs from its node's has its own. */
 struct rank_clock {
@@ -169,7 +169,7 @@ struct rank_steps { /* steps of one stage */
 /* ---- Collectives */
 
 struct rank_communicator {
-    uint64_t id;      /* identifier as recorded; equal on all its ranks */
+    uint64_t id;      /* equal on all its ranks */
     const char *name; /* name of the process group; NULL: not recorded */
     uint32_t *ranks;  /* ranks of the job that have used it, ascending */
     size_t nranks;

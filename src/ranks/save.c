@@ -46,8 +46,8 @@ static int copy_file(const char *from, const char *to, struct err *err) {
 
 /* The traces that were saved. The power of a node is one file, which all ranks of the node refer to. */
 struct saved_traces {
-    struct intern *names;        /* file names in the new folder */
-    struct strlist paths, files; /* original path and new name of each trace */
+    struct intern *names;        /* in the new folder */
+    struct strlist paths, files; /* old path and new name */
 };
 
 static const char *saved_name(const struct saved_traces *s, const char *path) {

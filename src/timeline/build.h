@@ -69,7 +69,7 @@ struct timeline_builder {
         size_t n, cap;
     } devices;
     struct {
-        uint32_t *v; /* the first process with this device */
+        uint32_t *v; /* first process with this device */
         size_t n, cap;
     } device_process;
     struct {

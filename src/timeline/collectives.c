@@ -34,7 +34,6 @@ static bool has_kernel_of(const char *name, const char *word) {
     return false;
 }
 
-/* Returns true for kernels of the libraries in COLLECTIVE_KERNELS. */
 static bool is_collective_kernel(const char *name) {
 #define X(word, library) word,
     static const char *const words[] = { COLLECTIVE_KERNELS(X) };

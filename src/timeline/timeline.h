@@ -72,7 +72,7 @@ struct timeline_metric_set {
     C(uint32_t, range)                                         \
     C(uint32_t, api)     /* text */                            \
     C(uint8_t, api_kind) /* enum timeline_api */               \
-    C(uint32_t, kernels) /* number of kernels with this launch */
+    C(uint32_t, kernels) /* kernels with this launch */
 /* Of ranges with equal starts, the longer one comes first, so a parent has a lower index than its
  * children. */
 #define TIMELINE_RANGE_COLUMNS(C, O, B)                                                     \
@@ -127,10 +127,10 @@ struct timeline_metric_set {
     C(uint8_t, kind) /* enum trace_token_kind */
 
 /* Launches of CUDA graphs outside of capture windows; their kernels were not recorded. */
-#define TIMELINE_REPLAY_COLUMNS(C, O, B)                                  \
-    C(uint64_t, start_ns) /* start of the call that launched the graph */ \
-    C(uint64_t, end_ns)                                                   \
-    C(uint32_t, graph) /* id as in kernels.graph; 0: unknown */           \
+#define TIMELINE_REPLAY_COLUMNS(C, O, B)                        \
+    C(uint64_t, start_ns) /* start of the launch call */        \
+    C(uint64_t, end_ns)                                         \
+    C(uint32_t, graph) /* id as in kernels.graph; 0: unknown */ \
     C(uint32_t, thread)
 #define TIMELINE_MODEL_FILE_COLUMNS(C, O, B)                         \
     C(uint64_t, time_ns)                                             \
@@ -195,7 +195,7 @@ struct timeline_device {
     uint32_t sms, max_threads_per_sm, max_blocks_per_sm, regs_per_sm, smem_per_sm_bytes, warp_size;
     uint64_t memory_bytes, l2_bytes, sm_clock_khz;
     double peak_bytes_per_s;                                   /* NaN: not in the trace */
-    size_t first_kernel, kernel_count, first_copy, copy_count; /* its parts of the sorted columns */
+    size_t first_kernel, kernel_count, first_copy, copy_count; /* parts of the sorted columns */
 };
 struct timeline_lane { /* one stream */
     uint32_t process, device, context, stream;

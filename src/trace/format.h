@@ -368,7 +368,6 @@ TRACE_RECORDS(X)
 #undef X
 #undef TRACE_DECLARE
 
-/* A union that is large enough for a record of any kind. */
 #define X(ID, name, number) struct trace_##name name;
 union trace_record {
     TRACE_RECORDS(X)

@@ -37,7 +37,7 @@ struct trace_summary {
     bool finished;           /* has an end mark; otherwise the writer was killed or is still writing */
     uint64_t damaged_places; /* contiguous regions outside of intact chunks */
     uint64_t damaged_bytes;
-    uint64_t damage_offset;  /* offset of the first damaged place */
+    uint64_t damage_offset;  /* of the first damaged place */
     char damage[128];        /* fault at damage_offset; "" if there is no damage */
     uint64_t unknown_chunks; /* intact chunks of kinds that this program does not support */
     uint64_t lost[TRACE_KIND_END][TRACE_LOST_REASON_END];

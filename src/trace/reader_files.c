@@ -12,7 +12,7 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 
 static bool is_listed(const struct strlist *paths, const char *path) {
     struct stat a, b;
-    if (stat(path, &a) < 0) return false; /* opening the file will report the reason */
+    if (stat(path, &a) < 0) return false; /* opening will report the reason */
     for (size_t i = 0; i < paths->n; i++)
         if (stat(paths->v[i], &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino) return true;
     return false;
