@@ -40,10 +40,9 @@ void conf_node_free(struct conf_node *n);                                   /* a
 size_t conf_count(const struct conf_node *n);                               /* including n itself */
 void conf_set_origin(struct conf_node *n, const char *file, unsigned line); /* of the whole tree */
 
-/* conf_add() takes ownership of the child. */
 /* NULL: `map` has no such key, or is not a map */
 struct conf_node *conf_child(const struct conf_node *map, const char *key, size_t key_len);
-void conf_add(struct conf_node *parent, const char *key, struct conf_node *child);
+void conf_add(struct conf_node *parent, const char *key, struct conf_node *child); /* takes ownership */
 void conf_remove(struct conf_node *parent, const struct conf_node *child);
 
 /* Access by dotted path. conf_put creates intermediate maps, replaces an existing value and always takes

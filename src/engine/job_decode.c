@@ -8,7 +8,7 @@
 #include "engine/decoder/steps.h"
 #include "engine/job.h"
 
-/* Decodes one token of every sequence that has not stopped. Sets stepped[] to true for these sequences. */
+/* Decodes one token of every sequence that has not stopped. stepped[i]: true if sequence i got a token. */
 static void decode_step(struct job *j, bool *stepped) {
     struct engine *e = j->e;
     uint64_t start = clock_mono_ns();

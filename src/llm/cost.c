@@ -11,7 +11,7 @@ static double experts_touched(uint64_t experts, uint64_t topk, double tokens) {
     return e * (1 - pow(missed, tokens));
 }
 
-/* Models stored in 8 or 4 bits use 16-bit activations and caches. */
+/* Returns the type of activations and caches: 16 bits if the model is stored in fewer bits. */
 static enum llm_dtype activation_dtype(const struct llm_model *m) {
     return llm_dtype_bytes(m->dtype) >= 2 ? m->dtype : LLM_BF16;
 }

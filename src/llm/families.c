@@ -287,8 +287,8 @@ static const struct text_family text_families[] = {
       .activation = "silu",
       .topk = 6,
       .expert_intermediate = 1407 },
-    /* q_lora has no default here: the class default is 1536, but files derived from V2-Lite (null) omit
-     * the key. */
+    /* q_lora has no default here: the class default is 1536, but files derived from V2-Lite, which has
+     * null, omit the key. */
     { .name = "deepseek_v2",
       .model_types = "|deepseek_v2|",
       .architectures = "|DeepseekV2ForCausalLM|",

@@ -10,8 +10,7 @@
 
 #define LLM_VIEWS_MAX 2
 
-/* Rows and query-key pairs of a pass, summed over views, images and sequences. Costs are computed from
- * these. */
+/* Rows and query-key pairs of a pass, summed over views, images and sequences. */
 struct llm_counts {
     double rows[LLM_ROWS_N], pairs[LLM_PAIRS_N];
 };

@@ -110,7 +110,7 @@ struct llm_text {
 /* ---- Image encoder */
 enum llm_image_rule {
     LLM_IMAGE_NONE,
-    LLM_IMAGE_SQUARE,       /* one view, stretched to the tower's size */
+    LLM_IMAGE_SQUARE,       /* one square view of the tower's size */
     LLM_IMAGE_DEEPSEEK_OCR, /* global view and 640-pixel tiles, or one of the fixed sizes */
     LLM_IMAGE_QWEN,         /* native size rounded to whole merged patches, within pixel limits */
     LLM_IMAGE_INTERNVL,     /* 1..max_tiles tiles of the tower's size, plus a thumbnail if more than one */

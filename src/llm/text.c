@@ -286,7 +286,8 @@ static void read_rope(struct llm_text *t, const struct text_family *fam, struct 
     r->mscale_all_dim = scaled ? fields_number(&in, "mscale_all_dim", NAN) : NAN;
     r->attention_factor = scaled ? fields_number(&in, "attention_factor", NAN) : NAN;
     r->whole_dimensions = !scaled || fields_bool(&in, "truncate", true);
-    if (r->kind == LLM_ROPE_LONGROPE) in.top = f->section; /* phi3 has the key next to rope_scaling */
+    /* phi3 has original_max_position_embeddings next to rope_scaling, not in it */
+    if (r->kind == LLM_ROPE_LONGROPE) in.top = f->section;
     r->original_max_positions =
         scaled ? fields_uint_if_set(&in, "original_max_position_embeddings", COUNT_LIMIT) : 0;
     in.top = NULL;

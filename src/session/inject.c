@@ -38,8 +38,8 @@ struct strings {
     size_t n, cap;
 };
 
-/* Processes in which the collector cannot start a thread send their reason here. Opened once and kept until
- * the program ends. */
+/* Receives the reasons of processes in which the collector cannot start a thread. Opened once and kept
+ * until the program ends. */
 static struct {
     int fd;
     char name[NOTICE_NAME_BYTES];

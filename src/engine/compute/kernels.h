@@ -27,7 +27,7 @@ struct kernels {
                  ptrdiff_t ldb, float *c, ptrdiff_t ldc, bool add);
     /* Like tile(), for pairs of bf16 numbers, which are the 32-bit words of a and b: C[i][j] = sum_k
      * A[i][k].low B[k][j].low + A[i][k].high B[k][j].high for i < mr_bf16, j < nr. a may be read up to row
-     * mr_bf16 - 1, and C must have space for all of these rows. */
+     * mr_bf16 - 1, and C must have space for mr_bf16 rows. */
     void (*tile_bf16)(int k, const uint32_t *a, ptrdiff_t a_row, int rows, const uint32_t *b, ptrdiff_t ldb,
                       float *c, ptrdiff_t ldc, bool add);
     void (*tile_bf16_end)(void); /* call after the last tile of a thread's task; NULL: no call needed */

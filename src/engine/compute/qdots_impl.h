@@ -275,8 +275,8 @@ static inline __m256 block_sums(const int16_t *sums, __m256i weights) {
     __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)sums);
     return _mm256_cvtepi32_ps(_mm256_madd_epi16(v, weights));
 }
-/* Returns the scales of a Q6_K block as 16-bit numbers: first those of the first halves of all groups, then
- * those of the second halves. */
+/* Returns the scales of a Q6_K block as 16-bit numbers: first the scales of the first halves of all
+ * groups, then the scales of the second halves. */
 static inline __m256i block_halves(const uint8_t *scales) {
     const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
     __m128i v = _mm_loadu_si128((const __m128i *)(const void *)scales);

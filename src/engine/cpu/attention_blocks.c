@@ -22,7 +22,7 @@ struct blocks_job {
     const struct attention *a;
     struct layout at;
     int heads;        /* per task: a divisor of the heads that share keys */
-    int tiles;        /* of queries, per task and head */
+    int tiles;        /* tiles of queries, per task and head */
     int spans, count; /* spans: groups of `tiles` tiles in all queries; count: number of tasks */
 };
 

@@ -33,7 +33,7 @@ struct tensor_map {
 };
 
 enum { MOST_MATRICES = 3 };
-/* Products of x with one to three matrices on Hopper (gemm_wgmma.cu). */
+/* Arguments of gemm_wgmma.cu: products of x with one to three matrices on Hopper. */
 struct wgmma_args {
     struct tensor_map x, w[MOST_MATRICES];
     struct gemm_out out[MOST_MATRICES];
@@ -50,7 +50,7 @@ struct expert_pointers {
     const void *gate, *up, *down;
 };
 
-/* The products of all experts of a layer in one launch. Rows are ordered by expert. */
+/* Arguments of the products of all experts of a layer in one launch. Rows are ordered by expert. */
 struct grouped_args {
     struct gemm_args g; /* m: all rows */
     const struct expert_pointers *pointers;
@@ -97,8 +97,8 @@ struct byte_table {
 
 /* ---- rows (rows.cu) */
 
-/* Norms of rows. With `window`, the rows of y are ordered by window, and rows outside of the grid are
- * zeros. */
+/* Arguments of the norm kernels. With `window`, the rows of y are ordered by window, and rows outside of
+ * the grid are zeros. */
 struct norm_args {
     const float *x, *w, *b; /* b NULL: RMS norm, which does not subtract the mean */
     void *y;

@@ -317,7 +317,8 @@ struct consumer {
     }
 
     /* ---- the vector x */
-    __device__ __forceinline__ void put_pair(uint2 *to, int i, float v0, float v1) { /* elements i and i + 1; i even */
+    /* sets elements i and i + 1; i is even */
+    __device__ __forceinline__ void put_pair(uint2 *to, int i, float v0, float v1) {
         unsigned hi = pack2(v0, v1);
         float r0 = v0 - __uint_as_float(hi << 16), r1 = v1 - __uint_as_float(hi & 0xffff0000u);
         ((unsigned *)to)[persistent_vector_place(i, 0) / 2] = hi;

@@ -48,8 +48,8 @@ PERSISTENT_BOTH int persistent_place(int row, int column) {
     return lane * 8 + part * 2 + column % 2;
 }
 
-/* Returns the index of element i of a vector that is multiplied with such blocks. Each element is the sum
- * of two bf16 numbers: part 0 is the rounded element, part 1 is the rest. */
+/* Returns the index of element i of a vector that is multiplied with blocks of stored weights. Each
+ * element is the sum of two bf16 numbers: part 0 is the rounded element, part 1 is the rest. */
 PERSISTENT_BOTH int persistent_vector_place(int i, int part) {
     int step = i / 16, k = i % 16, lane = part * 4 + k % 8 / 2, word = k / 8;
     return ((step * 8 + lane) * 2 + word) * 2 + k % 2;

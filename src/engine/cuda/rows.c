@@ -2,7 +2,7 @@
 #include "engine/cuda/calls.h"
 
 /* ---- rows and elements */
-/* Returns true if the norm kernels support these rows: a row fits into registers and is aligned. */
+/* Returns true if the norm kernels support the rows: a row fits into registers and is aligned. */
 static bool has_norm(const struct norm_args *a) {
     return a->n <= 8192 && a->n % 4 == 0 && a->ldx % 4 == 0 && a->ldy % 4 == 0 && (uintptr_t)a->x % 16 == 0 &&
            (uintptr_t)a->y % 16 == 0;

@@ -15,7 +15,7 @@
 #include "engine/image/image.h"
 #include "engine/tokenizer/tokenizer.h"
 
-/* Sides in pixels, multiples of 64 (patch 16, then 4 x 4 patches per token). */
+/* Sides are in pixels and multiples of 64 (patch 16, then 4 x 4 patches per token). */
 struct dsocr_settings {
     int base_side;  /* side of the global view if cropping */
     int image_side; /* side of the only view if not cropping; otherwise the side of a tile */

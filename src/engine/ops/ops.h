@@ -420,7 +420,7 @@ void ops_layernorm_windows(struct ops *o, const char *name, struct view x, struc
 void ops_swiglu(struct ops *o, const char *name, const char *const *names, const struct expert *e,
                 struct view x, int m, struct view gate, struct view up);
 
-/* Returns true if activations of a model with these weights can be 16-bit numbers. */
+/* Returns true if activations of a model with weights of this type can be 16-bit numbers. */
 bool ops_has_narrow(const struct ops *o, enum dtype weights);
 struct tensor *ops_alloc_narrow(struct ops *o, size_t numbers);
 void *ops_host_alloc(struct ops *o, size_t bytes); /* NULL: not enough memory */

@@ -253,7 +253,8 @@ void record_pop(struct recorder *r, enum record_detail level) {
                                     .depth = (uint8_t)r->depth,
                                     .kind = o->stage ? EVENT_STAGE : EVENT_MODULE,
                                     .in_ns = o->in_ns });
-    if (o->stage && r->nevents) flush_events(r); /* a crash in a later stage must not lose these events */
+    /* a crash in a later stage must not lose the events so far */
+    if (o->stage && r->nevents) flush_events(r);
 }
 
 uint64_t record_ticks(const struct recorder *r) {

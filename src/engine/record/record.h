@@ -44,7 +44,7 @@ struct record_op {
     const char *name;   /* "q_proj" */
     const char *kernel; /* "gemm" */
     enum dtype type;    /* type of the weights */
-    enum dtype kv_type; /* of attention: type of keys and values */
+    enum dtype kv_type; /* attention: type of keys and values */
     long m, n, k;       /* 0: none */
     double flops, bytes;
 };

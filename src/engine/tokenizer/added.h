@@ -19,7 +19,7 @@ struct tok_added_list {
 };
 void tok_added_list_free(struct tok_added_list *l);
 
-/* Finds added tokens in a text by their patterns. */
+/* The patterns of added tokens, sorted for longest_at(). */
 struct tok_matcher {
     struct tok_pattern {
         char *text;

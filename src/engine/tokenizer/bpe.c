@@ -265,7 +265,8 @@ static void consider(struct tok_bpe *b, uint32_t at) {
     if (m) heap_push(b, (struct candidate){ (uint64_t)m->rank << 32 | at, m->id });
 }
 
-/* Returns false if the candidate is stale: its left symbol was merged, or the pair there has changed. */
+/* Returns false if the candidate is stale: its left symbol was merged, or the pair at its place has
+ * changed. */
 static bool still_there(const struct tok_bpe *b, const struct candidate *c, uint32_t at) {
     const struct symbol *s = &b->symbols.v[at];
     if (s->id == NONE || s->next == NONE) return false;

@@ -59,7 +59,7 @@ uint32_t tokenizer_find(const struct tokenizer *t, const char *token); /* TOKENI
 /* Returns the token as written in the file, or NULL if no token has this id. For tests. */
 const char *tokenizer_token(const struct tokenizer *t, uint32_t id);
 
-/* Decodes token by token; appends whole characters only.
+/* State of decoding token by token, which appends whole characters only.
  *     struct token_stream s;
  *     token_stream_init(&s, t, TOKENIZER_KEEP_SPECIAL);
  *     token_stream_next(&s, id, &out);                  -- may append nothing, or more than one character
