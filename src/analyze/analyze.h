@@ -566,7 +566,7 @@ struct analysis {
     const struct analyze_cost *costs;
     size_t ncosts;
     bool costs_replaced; /* input.llm replaced the input's costs */
-    const char *model;   /* for which costs were computed; NULL: unknown */
+    const char *model;   /* name of the model; NULL: unknown */
     /* why no costs could be computed from the input's `llm`; NULL: computed, or no `llm` */
     const char *no_model_costs;
 

@@ -20,7 +20,7 @@
 #define ROBUST_ROUNDS 3
 /* a value is an outlier if its residual is above this many deviations and above the rates of all classes */
 #define DEVIATIONS 8.0
-/* penalty, in samples; makes the system solvable if two classes always run together */
+/* added to the diagonal, in samples; makes the system solvable if two classes always run together */
 #define RIDGE 1e-6
 #define MIN_EXPOSURE 2.0 /* in sample intervals; below this, the rate is unknown */
 /* Search for the lag between the clocks of samples and kernels: the time shift with the best fit. */

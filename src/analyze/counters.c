@@ -323,7 +323,7 @@ double analysis_peak_clock_hz(const struct analysis *a, uint32_t device) {
     return highest_hz > 0 ? highest_hz : NAN;
 }
 
-/* Converts the percentage of tensor cycles at one clock into the percentage of the peak. */
+/* Converts tensor activity in percent of the cycles at clock_hz to percent of the peak. */
 static double at_peak_clock(const struct analysis *a, uint32_t device, double pct, double clock_hz) {
     return pct * clock_hz / analysis_peak_clock_hz(a, device);
 }

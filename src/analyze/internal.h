@@ -132,7 +132,8 @@ uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t ti
 /* Returns true if `text` is the name or the path of the stage. */
 bool analysis_names_stage(const char *text, const struct analysis_stage *s);
 bool analysis_timing_is_of(const struct analyze_timing *t, const struct analysis_stage *s);
-/* stability.c: returns the spread (cv) within each input; NaN: no input was repeated */
+/* stability.c: returns the coefficient of variation over repeats of the same input; NaN: no input was
+ * repeated */
 double analysis_timing_cv(struct context *c, const struct analyze_timing *t);
 
 /* idle.c: classifies why a device waited. One walk per device. */

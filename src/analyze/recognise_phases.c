@@ -10,7 +10,7 @@
 #define LARGE_COPY_BYTES (1u << 20)
 /* a leading step is warm-up if its time per kernel or copy is more than this many times the usual time */
 #define WARM_UP_TIMES 3.0
-/* limit for the first steady step of a kind */
+/* used instead of WARM_UP_TIMES for the first step of a kind after the leading warm-up */
 #define WARM_UP_FIRST_TIMES 2.0
 #define WARM_UP_LEAST 4 /* fewer steps: usual time unknown */
 
@@ -66,8 +66,9 @@ static void find_leading(const struct usual *u, struct recognition *r) {
     for (size_t i = 0; i < last; i++) r->steps[i].warm_up = true;
 }
 
-/* Marks the first steady step of a kind as warm-up if it was slow. Programs warm up for each kind of work: a
- * benchmark may generate one token before it measures decoding, long after its first prompts. */
+/* Marks the first step of a kind after the leading warm-up as warm-up if it was slow. Programs warm up for
+ * each kind of work: a benchmark may generate one token before it measures decoding, long after its first
+ * prompts. */
 static void find_first_of_kind(const struct usual *u, struct recognition *r, enum step_kind kind) {
     size_t at = 0, n = 0;
     for (size_t i = r->nsteps; i-- > 0;)

@@ -237,12 +237,12 @@ static void extend_bounds(struct bounds *b, uint64_t start_ns, uint64_t end_ns) 
 }
 
 /* Returns true if ranges of this domain come from the profiler, not from the program: its own overhead, or
- * copies of ranges on the device's track. Marks are not counted either: profilers set marks when they
- * start. */
+ * copies of ranges on the device's track. */
 static bool is_recorders(const char *domain) {
     return strcmp(domain, "Trace") == 0 || strcmp(domain, "overhead") == 0 || analysis_is_mirror(domain);
 }
 
+/* Ignores marks, because profilers set marks when they start. */
 static struct bounds *process_bounds(const struct context *c) {
     const struct timeline *tl = c->tl;
     struct bounds *b = xmalloc((tl->nprocesses + 1) * sizeof *b);

@@ -364,8 +364,8 @@ static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *pe
     return median;
 }
 
-/* Returns the top-level stage with the most exposed communication: savings of a collective are reported for
- * it. RANK_NONE: no exposed communication. */
+/* Returns the top-level stage with the most exposed communication; RANK_NONE: there is none. Findings about
+ * a collective are reported for this stage. */
 static uint32_t busiest_stage(const struct rank_job *job) {
     uint32_t best = RANK_NONE;
     double most = 0;

@@ -65,8 +65,8 @@ static struct lane_kernel *sorted_kernels(const struct timeline *tl) {
     return v;
 }
 
-/* Returns the start of the first communication kernel from the middle kernel on (continuing at the first
- * kernel), or of the middle kernel if no kernel communicates. */
+/* Returns the start of the first communication kernel. The search begins at the middle kernel and wraps
+ * around. Without communication kernels, returns the start of the middle kernel. */
 static uint64_t window_start(const struct lane_kernel *v, size_t n) {
     for (size_t d = 0; d < n; d++)
         if (v[(n / 2 + d) % n].communication) return v[(n / 2 + d) % n].start_ns;

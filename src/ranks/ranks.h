@@ -222,7 +222,7 @@ struct rank_straggler {
     enum rank_reason reason; /* RANK_REASON_UNKNOWN: the evidence does not show a reason; printed as a dash */
     const char *evidence;    /* the figures that support the reason, in one sentence; NULL: none */
     double last_share;       /* share of the job's matched collectives in which it arrived last, 0..1 */
-    double wait_caused_ns;   /* total waiting of the other ranks in these collectives */
+    double wait_caused_ns;   /* waiting time of the other ranks in collectives in which it arrived last */
     double behind_ns;        /* its mean delay at collectives minus the mean delay of the other ranks */
 };
 
