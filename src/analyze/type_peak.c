@@ -1,4 +1,4 @@
-/* The peak that applies to the products of one call is the peak of its type. */
+/* Peak FLOP rate by data type, and the data type that the name of a kernel shows. */
 #include <string.h>
 
 #include "analyze/internal.h"
