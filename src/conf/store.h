@@ -15,7 +15,7 @@ struct conf_builtin {
     size_t bytes;
 };
 
-/* The built-in files: everything under conf/ in the source tree. */
+/* everything under conf/ in the source tree */
 const struct conf_builtin *conf_builtin_files(size_t *n);
 
 struct conf_store {

@@ -11,7 +11,7 @@
 #include "engine/ops/ops.h"
 
 struct engine_backend {
-    const char *name; /* name of the backend's devices: "cpu", "cuda" */
+    const char *name; /* "cpu", "cuda" */
     /* the backend can have several devices: "cuda:0", "cuda:1"; "cuda" means "cuda:0" */
     bool numbered;
     /* Opens device `index` (0 if not numbered); `threads` is borrowed until ops_close(). Returns NULL on

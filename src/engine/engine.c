@@ -52,7 +52,6 @@ static int parse_seed(const char *text, uint64_t *seed, struct err *err) {
     return 0;
 }
 
-/* Parses the type of synthetic weights. */
 static int pick_type(const struct engine *e, const char *name, enum dtype *out, struct err *err) {
     if (!name || strcmp(name, "auto") == 0) {
         *out = e->model->dtype == LLM_F32 ? DTYPE_F32 : e->model->dtype == LLM_F16 ? DTYPE_F16 : DTYPE_BF16;

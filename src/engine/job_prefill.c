@@ -65,7 +65,7 @@ static bool embed_prompts(struct job *j) {
  * to sequence i. Returns false if the request was cancelled. */
 static bool run_prompts(struct job *j) {
     struct decoder *d = j->e->decoder;
-    size_t complete = 0; /* number of prompts that are complete */
+    size_t complete = 0; /* complete prompts */
     if (!embed_prompts(j)) return false;
     for (size_t at = 0; at < j->tokens; at += (size_t)d->chunk) {
         size_t rows = MIN((size_t)d->chunk, j->tokens - at);

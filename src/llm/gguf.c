@@ -186,7 +186,6 @@ static int read_value(struct parse *p, struct gguf_value *v) {
     return 0;
 }
 
-/* Computes the size of the tensor from its shape and type. */
 static int size_tensor(struct parse *p, struct gguf_tensor *t) {
     struct ggml_type_info info = ggml_type_info(t->type);
     t->numbers = 1;

@@ -98,7 +98,7 @@ bool gguf_u64(const struct gguf *g, const char *key, uint64_t *out);
 bool gguf_f64(const struct gguf *g, const char *key, double *out); /* any number */
 bool gguf_bool(const struct gguf *g, const char *key, bool *out);
 bool gguf_str(const struct gguf *g, const char *key, struct bytes *out); /* not terminated */
-/* Reads element i of an array of integers or numbers. */
+/* Element i of an array. Return false if there is none, or if it has another kind. */
 bool gguf_array_u64(const struct gguf_value *v, uint64_t i, uint64_t *out);
 bool gguf_array_f64(const struct gguf_value *v, uint64_t i, double *out);
 /* Reads the next string of an array of strings; start with *at = v->raw. Returns false at the end. */

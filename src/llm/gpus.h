@@ -40,7 +40,7 @@ struct llm_gpu_peak {
  * has its own peak only if the GPU has units for it and activations have the same type (activations_too).
  * Otherwise weights are converted to 16-bit numbers before the product, and the 16-bit peak applies. */
 struct llm_gpu_peak llm_gpu_peak(const struct llm_gpu *g, enum llm_dtype t, bool activations_too);
-/* Returns the value of llm_gpu_peak(g, t, true). */
+/* llm_gpu_peak(g, t, true).flop_per_s */
 double llm_gpu_flop_per_s(const struct llm_gpu *g, enum llm_dtype t);
 double llm_gpu_bytes_per_s(const struct llm_gpu *g);
 double llm_gpu_known(double field); /* NAN for 0 */

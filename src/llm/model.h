@@ -36,7 +36,7 @@ enum llm_rope_kind {
 
 struct llm_rope {
     enum llm_rope_kind kind;
-    uint32_t dims;      /* number of rotated elements per head; the others are unchanged */
+    uint32_t dims;      /* rotated elements per head */
     double theta;       /* base of the angles */
     double local_theta; /* for sliding-window layers (gemma3); otherwise equal to theta */
     double factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale, mscale_all_dim,
@@ -210,7 +210,7 @@ struct llm_op {
     enum llm_op_kind kind;
     enum llm_rows rows;
     enum llm_pairs pairs;
-    uint64_t count;   /* number of layers with this operator */
+    uint64_t count;   /* layers with this operator */
     uint64_t in, out; /* shape of the weight; norms: in */
     uint64_t vector;  /* size of bias and other vectors, per instance */
     uint64_t experts, topk;
@@ -288,7 +288,6 @@ double llm_op_row_scale(const struct llm_op *op);    /* 1 if not set */
 uint64_t llm_op_params(const struct llm_op *op);     /* parameters in all layers and experts; 0 if tied */
 double llm_op_weight_bytes(const struct llm_op *op); /* bytes of those parameters */
 uint64_t llm_module_params(const struct llm_model *m, const char *module);
-/* bytes of all weights of the model */
 double llm_weight_bytes(const struct llm_model *m);
 const char *llm_families(void); /* "llama, mistral, ...": supported families */
 bool llm_family_known(const char *name);

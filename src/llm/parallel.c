@@ -10,7 +10,6 @@
 
 /* ---- Links */
 
-/* Returns the number of GPUs of a group that are in one node. */
 static double group_per_node(const struct llm_topology *t, uint64_t ranks) {
     return (double)MIN(ranks, t->gpus_per_node);
 }

@@ -393,7 +393,6 @@ static bool op_matches(const struct module_path *path, const char *pattern, uint
     return false;
 }
 
-/* Returns true if the layer has this operator. */
 static bool layer_has(const struct llm_model *m, const struct llm_op *op, uint32_t layer) {
     if (strcmp(op->module, "mlp") == 0) return !m->text.layer[layer].moe;
     if (strcmp(op->module, "experts") == 0 || strcmp(op->module, "shared_experts") == 0)

@@ -33,7 +33,7 @@ struct safetensors *safetensors_open(const char *path, struct err *err); /* NULL
 void safetensors_close(struct safetensors *st);                          /* accepts NULL */
 size_t safetensors_count(const struct safetensors *st);
 const struct safetensors_tensor *safetensors_at(const struct safetensors *st, size_t i); /* sorted by name */
-/* NULL: there is no such tensor */
+/* NULL: not found */
 const struct safetensors_tensor *safetensors_find(const struct safetensors *st, const char *name);
 size_t safetensors_files(const struct safetensors *st);
 const char *safetensors_file(const struct safetensors *st, uint32_t file); /* path; NULL: no such file */

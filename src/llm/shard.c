@@ -77,7 +77,6 @@ uint64_t llm_layout_gpus(const struct llm_layout *l) { return l->tp * l->pp * l-
 
 bool llm_experts_exchange(const struct llm_layout *l) { return l->ep > l->tp; }
 
-/* Returns the number of GPUs that divide one expert. */
 static uint64_t expert_tp(const struct llm_layout *l) {
     if (!l->ep) return l->tp;
     return l->ep < l->tp ? l->tp / l->ep : 1;

@@ -156,7 +156,6 @@ static void evaluate_decoder(struct llm_static *r) {
     r->generation = llm_cost_generate(m, &r->setup, w->batch, w->prompt_tokens + 1, r->decode_steps);
 }
 
-/* Evaluates the text tower of clip: one pass over the texts of the batch. */
 static void evaluate_text_tower(struct llm_static *r) {
     double tokens = (double)MIN(r->work.prompt_tokens, r->model->text.max_positions),
            batch = (double)r->work.batch;

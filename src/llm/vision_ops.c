@@ -152,7 +152,6 @@ static void fill_numbers(const struct llm_tower *t, bool class_token, uint64_t *
     n[WINDOWED] = t->layers - t->global_layers;
 }
 
-/* Adds the rows and sets their module. */
 static void add_rows(struct opbuild *b, const struct oprow *rows, size_t n, const char *module) {
     size_t from = b->model->nops;
     oprow_add(b, rows, n);

@@ -28,11 +28,11 @@ struct cpu_peak {
 };
 
 void cpu_name(char *out, unsigned long cap); /* "AMD EPYC 9654 96-Core Processor" */
-unsigned cpu_usable(void);                   /* number of cores available to this process */
+unsigned cpu_usable(void);                   /* cores available to this process */
 /* Reads the peaks from the cache, or measures and caches them. `again`: always measures. Returns -1: see
  * err. */
 int cpu_peak_get(struct cpu_peak *out, bool again, struct err *err);
-/* reads the cache only; returns false if it does not contain this CPU */
+/* false: not in the cache */
 bool cpu_peak_cached(struct cpu_peak *out);
 /* see peak_cache_path(); the caller frees it */
 char *cpu_peak_cache_path(void);

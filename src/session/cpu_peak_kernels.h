@@ -15,7 +15,6 @@ struct cpu_kernels {
     uint64_t (*read)(const uint64_t *p, size_t n); /* reads all n words; n is a multiple of 64 */
 };
 
-/* returns the fastest implementation that this CPU supports */
 const struct cpu_kernels *cpu_kernels_pick(void);
 
 #endif

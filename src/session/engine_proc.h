@@ -33,7 +33,7 @@ void engine_proc_on_wait(struct engine_proc *p, void (*tick)(void *ctx), void *c
 enum engine_io engine_proc_exchange(struct engine_proc *p, const char *line, size_t n, double limit_s,
                                     struct strbuf *reply);
 pid_t engine_proc_pid(const struct engine_proc *p);
-/* returns the last part of the engine's stderr; may be "" */
+/* may be "" */
 const char *engine_proc_last_words(const struct engine_proc *p);
 /* Closes the stdin of the engine, waits up to grace_s, then kills the process group. Appends "exit status 1"
  * or "signal 11 (...)" to `how`, which may be NULL. */

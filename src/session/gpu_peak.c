@@ -31,7 +31,7 @@ struct bench {
     cu_event start, end;
     cu_ptr data, out;
     unsigned blocks;
-    double round_bytes; /* bytes that one round of all threads reads */
+    double round_bytes; /* per round of all threads */
 };
 
 static int check(const struct bench *b, int rc, const char *what, struct err *err) {
@@ -55,7 +55,6 @@ static int choose_sizes(const struct bench *b, struct gpu_peak *p, struct err *e
     return 0;
 }
 
-/* Measures the time of one launch in ms. */
 static int time_launch(struct bench *b, double bytes, uint32_t passes, float *ms, struct err *err) {
     const struct driver *cu = b->cuda;
     uint32_t rounds = (uint32_t)(bytes / b->round_bytes + 0.5);
@@ -229,7 +228,6 @@ static json_t *gpu_json(const struct gpu_peak *p) {
     return json_pack("{s:s, s:f, s:o}", "name", p->name, "l2_bytes", p->l2_bytes, "reads", reads);
 }
 
-/* Returns false if the row is not valid. */
 static bool read_gpu(const json_t *row, struct gpu_peak *out) {
     const char *name = json_string_value(json_object_get(row, "name"));
     const json_t *reads = json_object_get(row, "reads");

@@ -47,7 +47,6 @@ void profile_folder_free(struct profile_folder *f) {
     free(f->synthetic_page);
 }
 
-/* Adds the metadata of the model, for env.json and every report. */
 static void add_model(const struct profile_plan *p, struct env *env) {
     const struct llm_model *m = p->model;
     char total[32], active[32], bytes[32];

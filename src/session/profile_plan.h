@@ -23,10 +23,9 @@ struct profile_plan {
     struct llm_model *model; /* NULL: the costs of the model are unknown; model_note contains the reason */
     struct err model_note;
     char *model_name; /* for titles and folders */
-    char **argv;      /* command line of the engine, NULL-terminated */
+    char **argv;      /* of the engine, NULL-terminated */
 };
 
-/* Fills the plan from the configuration; adds to problems. */
 void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *problems);
 /* Runs the checks that take seconds, for --dry-run: imports the Python packages that engine hf needs. */
 void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems);

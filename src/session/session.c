@@ -27,8 +27,8 @@
 /* An error message of the engine. Each message is listed once. */
 struct failure {
     char *message;
-    size_t requests; /* number of requests that failed with this message */
-    size_t problem;  /* index of the message in session_result.problems */
+    size_t requests; /* that failed with this message */
+    size_t problem;  /* index in session_result.problems */
 };
 
 struct run {
@@ -39,7 +39,7 @@ struct run {
     bool recording;               /* the engine runs with the collector loaded */
     bool good_since_start;        /* the engine has answered since its last start */
     uint64_t shown;               /* number of repeats in the progress line */
-    unsigned starts;              /* number of starts of the engine */
+    unsigned starts;              /* of the engine */
     unsigned starts_before_timing;
     struct contention contention;
     struct {
@@ -350,7 +350,6 @@ static const char *recorded_detail(const struct settings *s) {
     return "stages";
 }
 
-/* Writes a trace with the memory use that the engine reported. */
 static void write_memory(struct run *r, const struct engine_answer *a) {
     struct err err;
     if (!a->memory.n) return;
@@ -458,7 +457,6 @@ static void run_timing(struct run *r) {
     out->busy = contention_reason(&r->contention, !r->plan->device->cuda);
 }
 
-/* Adds the reasons why processes of the engine have no trace to the problems. */
 static void add_unrecorded(struct run *r) {
     struct strlist *problems = &r->out->problems;
     size_t before = problems->n;

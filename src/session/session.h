@@ -24,7 +24,7 @@ struct session_plan {
     const struct settings *settings;
     const struct dataset *dataset; /* ordered; every used image has a path */
     const struct device_choice *device;
-    char *const *argv;          /* command line of the engine, NULL-terminated */
+    char *const *argv;          /* of the engine, NULL-terminated */
     const char *trace_dir;      /* must exist */
     const char *synthetic_page; /* image for the warmup; NULL: the first input */
 };

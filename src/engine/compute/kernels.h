@@ -19,7 +19,7 @@ struct q8_rows {
 
 struct kernels {
     const char *name; /* "avx2" */
-    int mr, nr;       /* size of a tile: mr rows, nr columns */
+    int mr, nr;       /* a tile is mr x nr */
 
     /* C[i][j] = sum_k A[i][k] B[k][j] for i < mr, j < nr (added to C if `add`). A[i][k] is at a[i*a_row +
      * k*a_col]. Rows of A from `rows` on repeat row 0, so C must have space for all mr rows. */

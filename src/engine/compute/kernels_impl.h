@@ -339,7 +339,6 @@ static inline v4 load4(const float *p) {
 }
 static inline void store4(float *p, v4 v) { memcpy(p, &v, sizeof v); }
 
-/* Transposes four rows of four numbers. */
 static inline void transpose4(const float *in, ptrdiff_t ld, v4 out[4]) {
     v4 a = load4(in), b = load4(in + ld), c = load4(in + 2 * ld), d = load4(in + 3 * ld);
     v4 ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);

@@ -23,7 +23,6 @@ struct head {
 static const float *view_or_null(struct view v) { return v.tensor ? view_floats(v) : NULL; }
 static size_t round_up(int n, int to) { return (size_t)((n + to - 1) / to * to); }
 
-/* Returns the size of a tile's scratch memory in floats. */
 static size_t tile_floats(const struct kernels *k, const struct head *h) {
     size_t nr = (size_t)k->nr, rows = round_up(h->nk + 1, k->mr) + round_up(h->dim_k, k->mr);
     size_t lanes = round_up(k->nr, k->mr);
@@ -157,7 +156,6 @@ static void run_group(const struct group *g, float *own) {
                       MIN(VALUE_BLOCK, g->keys - b), g->dim_v);
 }
 
-/* Describes the heads [first, first + heads) of one query. */
 static struct group group_of(const struct cpu *c, const struct attention *a, int first, int heads) {
     int kv = first / (a->heads / a->kv_heads), seen = a->base >= 0 ? MIN(a->nk, a->base + 1) : a->nk;
     int from = a->base >= 0 && a->window ? MAX(0, a->base - a->window + 1) : 0;

@@ -9,9 +9,9 @@
 /* Threads are borrowed until ops_close(). isa: "portable", "avx2", ... (kernels.h); NULL: $INFERPROF_ISA
  * or the preferred instruction set. Returns NULL if this machine does not support the instruction set. */
 struct ops *cpu_open(struct threads *threads, const char *isa);
-/* Enables bf16 products even if the CPU has no bf16 instructions. For tests. */
+/* For tests: allows bf16 products without bf16 instructions. */
 void cpu_test_bf16(struct ops *o);
-/* Current size of the scratch memory in bytes. For tests. */
+/* For tests. */
 size_t cpu_scratch_bytes(const struct ops *o);
 
 #endif

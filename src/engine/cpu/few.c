@@ -16,7 +16,7 @@ struct q8_rows cpu_round(struct cpu *c, const float *x, ptrdiff_t ldx, int m, in
     return out;
 }
 
-/* Returns the scales of a row, one per scale_cols columns. */
+/* one scale per scale_cols columns */
 static const float *row_scales(const struct matrix *w, size_t row) {
     size_t across = (size_t)(w->cols + w->scale_cols - 1) / (size_t)w->scale_cols;
     return tensor_floats(w->scale) + (row + (size_t)w->first_row) / (size_t)w->scale_rows * across;

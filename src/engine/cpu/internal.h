@@ -24,7 +24,7 @@ struct cpu {
     struct scratch unfolded; /* unfolded patches of a convolution, whose matrix product uses `shared` */
     struct scratch rounded;  /* activations of one operator, rounded to 8 bits */
     bool exact;              /* use float arithmetic even for quantised and bf16 weights */
-    bool test_bf16;          /* use bf16 products even without bf16 instructions; for tests */
+    bool test_bf16;          /* see cpu_test_bf16() */
     struct scratch indices;  /* integers of one operator */
     struct scratch *own;     /* one per thread */
 };

@@ -74,7 +74,7 @@ struct gemm_job {
     float *panels, *y;
     ptrdiff_t ldx, ldy;
     int m, npanels;
-    int block, nblocks; /* features per block, and number of blocks */
+    int block, nblocks; /* features per block, number of blocks */
     int split, part;    /* number of parts of the panels; panels in the largest part */
     int columns;        /* per step */
     bool pairs;         /* columns are pairs of bf16 numbers */

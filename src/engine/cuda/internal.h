@@ -172,7 +172,6 @@ void cuda_copy_in(struct cuda *c, void *to, const void *from, size_t bytes);
 void cuda_copy_out(struct cuda *c, void *to, const void *from, size_t bytes);
 /* Converts x[m, k] to 16-bit numbers [m][parts][k] in SCRATCH_CONVERTED. */
 void *cuda_converted(struct cuda *c, enum dtype type, struct view x, ptrdiff_t ldx, int m, int k, int parts);
-/* Returns true if products with weights of this type use gemm_wgmma.cu. */
 bool cuda_has_wgmma(const struct cuda *c, enum dtype type);
 void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, const void *data, int rows,
                      int cols);

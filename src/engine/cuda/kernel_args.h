@@ -121,9 +121,9 @@ struct place_args {
 /* Data that changes with every step, in device memory. */
 struct decode_state {
     int token, position; /* the token that is being decoded, and its position */
-    int step;            /* number of tokens generated since decode_begin() */
+    int step;            /* tokens generated since decode_begin() */
     int ticket;          /* blocks of the head kernel that are done */
-    int banned;          /* number of ids in `ban_list` */
+    int banned;          /* ids in `ban_list` */
     int pad[3];
     unsigned long long best; /* best token so far: score and id */
 };
@@ -164,7 +164,7 @@ struct decode_attention_args {
     int dims, interleaved;
     void *keys, *values; /* [kv_heads][max_context][dim], float or bf16 */
     int heads, kv_heads, max_context, window;
-    int splits;   /* number of blocks per key head */
+    int splits;   /* blocks per key head */
     int cluster;  /* number of blocks whose sums are added in shared memory: 8 or 1 */
     float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights, 2 unused */
     unsigned long long *stamp;

@@ -23,7 +23,6 @@ static void rotate_heads(struct decoder *d, const struct decoder_layer *l, struc
                                   .position = r->position });
 }
 
-/* Returns the part of a cache that belongs to a sequence. */
 static struct view cache_of(const struct decoder *d, struct tensor *cache, int sequence, int dim) {
     return view_at(view_of(cache),
                    (size_t)sequence * (size_t)d->kv_heads * (size_t)d->positions * (size_t)dim);

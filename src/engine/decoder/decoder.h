@@ -55,7 +55,7 @@ struct decoder {
     int sequences, positions; /* size of the cache; positions <= max_context */
     /* type of the cache: f32, or bf16 if the backend supports it; latents are f32 */
     enum dtype kv;
-    unsigned reserved;   /* number of allocations of the cache */
+    unsigned reserved;   /* allocations of the cache */
     struct matrix embed; /* [vocab, hidden] */
     struct linear head;  /* [vocab, hidden] */
     struct tensor *norm;
@@ -84,7 +84,7 @@ struct decoder {
     struct tensor *absorbed, *sums;         /* [heads][rank + rope], [heads][rank] */
 };
 
-/* Returns -1 if the decoder or the backend does not support this model. */
+/* -1: not supported by the decoder or the backend */
 int decoder_check(const struct llm_text *c, const struct ops *o, struct err *err);
 /* kv: requested type of the cache */
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,

@@ -21,7 +21,6 @@ static enum weights_fill norm_fill(const struct decoder *d) {
     return d->c->norm_plus_one ? WEIGHTS_NORM_MINUS_ONE : WEIGHTS_NORM;
 }
 
-/* Loads the rows [first, first + rows) of a matrix of all_rows rows. */
 static struct linear load_part(struct weights *w, int all_rows, int first, int rows, int in, int layer,
                                const char *name) {
     return (struct linear){ .w = weights_rows(w, all_rows, first, rows, in, LAYERS ".%d.%s.weight", layer,

@@ -33,7 +33,6 @@ void moe_scratch_free(struct moe_scratch *s, struct ops *o) {
     free(s->every);
 }
 
-/* Processes one token with all of its experts. */
 static void forward_one(struct ops *o, const struct moe *e, struct view x, struct view y,
                         const struct moe_scratch *s) {
     const struct routing_choice *chosen = s->choices;

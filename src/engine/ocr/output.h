@@ -43,7 +43,7 @@ void dsocr_output_free(struct dsocr_output *o);
 void dsocr_output_markdown(const struct dsocr_output *o, struct strbuf *out);
 /* Draws the boxes over a copy of the image. The colour of a group depends only on its index in the output. */
 void dsocr_output_draw(const struct dsocr_output *o, const struct image *im, struct image *out);
-/* Writes dir/result.mmd, dir/result_with_boxes.jpg and dir/images/K.jpg. */
+/* Writes the files dir/result.mmd, dir/result_with_boxes.jpg and dir/images/K.jpg. */
 int dsocr_output_write(const struct dsocr_output *o, const struct image *im, const char *dir,
                        struct err *err);
 

@@ -125,7 +125,6 @@ static void copy_bytes(const struct image *im, int x, int y, int side, uint8_t *
                im->rgb + ((size_t)(y + row) * (size_t)im->width + (size_t)x) * 3, row_bytes);
 }
 
-/* Allocates the numbers of `views` views, as floats or bytes. */
 static bool view_alloc(const struct dsocr_views *owner, size_t views, int side, float **floats,
                        uint8_t **bytes, struct err *err) {
     bool small = owner->memory.bytes;

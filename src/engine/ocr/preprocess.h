@@ -36,13 +36,12 @@ struct dsocr_plan {
     int view_side;     /* global view */
     bool stretch;      /* true: the global view is stretched; false: padded */
     int tile_side;
-    int grid_w, grid_h; /* number of tiles across and down; 0, 0: none */
+    int grid_w, grid_h; /* tiles across and down; 0, 0: none */
     int view_tokens;    /* tokens along a side of the global view: view_side / 64 */
     int tile_tokens;
     int image_tokens; /* rows in the sequence, including newlines and separator */
 };
 void dsocr_plan_make(const struct dsocr_settings *s, int width, int height, struct dsocr_plan *plan);
-/* Computes the grid of tiles for a width x height image. */
 void dsocr_grid(const struct dsocr_settings *s, int width, int height, int *grid_w, int *grid_h);
 
 /* Memory of views. dsocr_views_make() uses malloc() and floats if its argument is NULL. */

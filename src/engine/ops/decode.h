@@ -65,11 +65,11 @@ struct decode_span {
 enum { DECODE_MOST_SPANS = 512 };
 
 struct ops_decode_calls {
-    /* returns NULL if this model is not supported */
+    /* NULL: model not supported */
     void *(*open)(void *context, const struct decode_plan *plan);
     void (*close)(void *decode);
     void (*begin)(void *decode, const struct decode_start *start);
-    /* number of steps to submit at once */
+    /* steps to submit at once */
     int (*portion)(void *decode);
     void (*submit)(void *decode, int steps);
     /* Discards submitted steps that have not started yet, so that they do not delay the next request. Does

@@ -152,7 +152,7 @@ enum { ROUTING_MAX_EXPERTS = 1024, ROUTING_MAX_CHOSEN = 64 };
 
 /* cos and sin of rotary positions: (a, b) -> (a cos - b sin, b cos + a sin). */
 struct rope_table {
-    int dims;                     /* number of rotated elements per head; even */
+    int dims;                     /* rotated elements per head; even */
     bool interleaved;             /* pair i is (x[2i], x[2i + 1]); otherwise (x[i], x[i + dims/2]) */
     struct tensor *cosine, *sine; /* [positions][dims / 2] */
 };
@@ -235,7 +235,7 @@ struct ops_backend {
     void *(*host_alloc)(void *context, size_t bytes);
     void (*host_free)(void *context, void *p);
     void (*close)(void *context);
-    const char *(*device)(void *context); /* free text for the trace, such as "avx2" */
+    const char *(*device)(void *context); /* such as "avx2" */
     const char *(*name)(void *context);   /* name of the device in traces: "cpu", "NVIDIA H200" */
     int (*units)(void *context);          /* threads of a CPU, multiprocessors of a GPU */
     void (*finish)(void *context);        /* returns when all operators called so far are done */

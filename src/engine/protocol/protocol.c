@@ -98,7 +98,6 @@ static void add_stages(struct jsonw *j, const struct engine_result *v) {
     jsonw_end(j);
 }
 
-/* Writes the tokens and the text of one sequence. */
 static void add_answer(struct jsonw *j, const struct engine_result *v) {
     jsonw_key(j, "text");
     jsonw_strn(j, v->text.buf, v->text.len);
@@ -189,7 +188,6 @@ static void results_free(struct protocol *p) {
     p->results.n = 0;
 }
 
-/* Serves the request once and stores the results in p->results. */
 static int infer_once(struct protocol *p, const struct engine_request *infer, struct err *err) {
     p->results.v = xcalloc(infer->nbatch ? infer->nbatch : 1, sizeof *p->results.v);
     if (engine_infer(p->engine, infer, p->results.v, err) < 0) return -1;

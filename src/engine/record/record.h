@@ -22,7 +22,7 @@ enum record_detail { RECORD_NONE, RECORD_STAGES, RECORD_MODULES, RECORD_OPERATOR
 struct record_info {
     const char *model;
     const char *device; /* "cpu", "NVIDIA H200" */
-    const char *isa;    /* free text about the device, such as "avx2" */
+    const char *isa;    /* such as "avx2" */
     int units;          /* threads of a CPU, multiprocessors of a GPU */
     bool memory;        /* record totals of memory, see record_memory() */
     bool no_shapes;     /* do not record the shapes of operators */

@@ -69,8 +69,8 @@ const char *tokenizer_token(const struct tokenizer *t, uint32_t id);
 struct token_stream {
     const struct tokenizer *t;
     enum tokenizer_skip skip;
-    size_t tokens;         /* number of tokens so far, excluding skipped ones */
-    size_t strip_left;     /* number of leading characters still to drop */
+    size_t tokens;         /* so far, without skipped ones */
+    size_t strip_left;     /* leading characters still to drop */
     unsigned char held[4]; /* an incomplete character */
     size_t nheld;
 };

@@ -67,7 +67,6 @@ struct vision_encoder {
     bool keep_special;                     /* the text of the answer contains special tokens */
     bool any_device;                       /* false: only backends with OPS_EXTRA_TOWERS run it */
 
-    /* Returns NULL on errors (see err). */
     void *(*open)(const struct llm_model *m, int hidden, struct weights *w, struct err *err);
     void (*close)(void *state);
     int (*prepare)(const void *state, struct ops *o, const struct vision_settings *s, const struct image *im,

@@ -59,7 +59,7 @@ static bool is_part(const char *name, const char *part, size_t n) {
     return strlen(name) == n && strncmp(name, part, n) == 0;
 }
 
-/* Returns the translation of the n characters at `part`; NULL if unknown. */
+/* NULL: unknown */
 static const char *translate(const struct name_row *rows, size_t nrows, const char *part, size_t n) {
     for (size_t i = 0; i < nrows; i++)
         if (is_part(rows[i].ours, part, n)) return rows[i].theirs;

@@ -151,7 +151,6 @@ static struct tensor *wrap_data(struct weights *w, const void *data, size_t byte
     return t;
 }
 
-/* Adds the scales of a matrix as floats. */
 static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
     size_t n = (size_t)v->scales;
     float *scales = slab_alloc(w, n * sizeof *scales);

@@ -41,7 +41,6 @@ struct matrix weights_matrix(struct weights *w, int rows, int cols, const char *
  * matrices as one. */
 struct matrix weights_rows(struct weights *w, int all_rows, int first, int rows, int cols, const char *fmt,
                            ...) __attribute__((format(printf, 6, 7)));
-/* Requests a small tensor, as floats. */
 struct tensor *weights_vector(struct weights *w, int n, enum weights_fill fill, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
