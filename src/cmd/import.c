@@ -114,7 +114,7 @@ static uint64_t count_events(const struct import_result *r) {
     return n;
 }
 
-/* Fails if a damage is the reason for the lack of events. */
+/* Fails if the file has no events and is damaged. */
 static int check_content(const char *path, const struct import_result *r, struct err *err) {
     if (count_events(r)) return 0;
     for (unsigned i = 0; i < SINK_PROBLEM_END; i++)

@@ -24,7 +24,8 @@
 static struct {
     pthread_mutex_t lock; /* only acquired with trylock */
     atomic_bool attached, detach_requested;
-    /* graph_seen prevents attach_try_detach(). detach_slow and detach_failed prevent all later detaches. */
+    /* graph_seen prevents detaches by attach_try_detach(). detach_slow and detach_failed prevent all
+     * detaches. */
     atomic_bool graph_seen, detach_slow, detach_failed;
     atomic_bool kernels_disabled; /* since the attach; prevents attach_detach_graphs() */
     /* threads inside attach_enter() */

@@ -22,9 +22,8 @@
 
 bool attach_start(void); /* Attaches CUPTI. On failure, calls report_problem() and returns false. */
 
-/* Bracket every CUPTI call that is not made from a CUPTI callback, on any thread. CUPTI stays attached
- * while a thread is between the two. attach_enter() returns false if CUPTI is detached: the call must
- * not be made. */
+/* These two calls bracket every CUPTI call that is not made from a CUPTI callback, on any thread. CUPTI stays
+ * attached in between. attach_enter() returns false if CUPTI is detached: the call must not be made. */
 bool attach_enter(void);
 void attach_exit(void);
 

@@ -21,7 +21,7 @@
 #define DRAIN_MS 200u
 #define CLOCK_MS 5000u
 
-#define STACK_BYTES ((size_t)2 << 20) /* CUPTI and the driver need it */
+#define STACK_BYTES ((size_t)2 << 20) /* large: CUPTI runs here */
 
 static struct {
     atomic_bool running, stop, done, gpu;

@@ -28,8 +28,8 @@
 /* Minimum time that a window stays open after its first WORK_CALLS calls. In a launch-bound program, such a
  * window costs about 20 ms, and a detach with the next attach about 12 ms. */
 #define MIN_WINDOW_NS 100000000u
-/* Number of calls from which on a window is "at work". Loading a model takes about a second but only a few
- * hundred calls. */
+/* A window is "at work" after this many calls. Loading a model takes about a second but only a few hundred
+ * calls. */
 #define WORK_CALLS 512u
 /* The credit is limited to the amount earned in this time, so that no long window follows an idle time. The
  * limit is higher until a window has been at work, so that the first steps of the program are recorded. */
@@ -48,7 +48,7 @@ static struct {
     uint64_t start_ns, work_ns; /* work_ns: 0: not at work */
     bool open, ever_opened, at_work;
     _Atomic uint64_t switch_ns; /* not charged yet */
-    /* number and total time of the kernel launches up to MAX_LAUNCH_NS */
+    /* number and total time of kernel launches that took at most MAX_LAUNCH_NS */
     _Atomic uint64_t launches, launches_ns;
 } account;
 

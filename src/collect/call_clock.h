@@ -17,7 +17,7 @@ struct call_clock {
     _Alignas(64) atomic_uint version;
     _Atomic uint64_t ticks, wall_ns; /* a point on the line */
     _Atomic uint64_t ns_per_tick;    /* in units of 2^-32 */
-    /* In the cache line of the clock, because recorded calls use them too. */
+    /* In the cache line of the clock, because recorded calls use all of these members. */
     atomic_uint flags;      /* enum call_flags */
     _Atomic uint64_t epoch; /* added to CUPTI's correlation ids */
 };

@@ -178,7 +178,7 @@ __attribute__((noinline)) static void on_call_exit(uint32_t id, const struct cup
         return;
     }
     struct host_thread *h = &host_thread;
-    /* Compilers would look up the thread-local variable again after each call. */
+    /* Without this, compilers look up the thread-local variable again after each call. */
     __asm__("" : "+r"(h));
     if (__builtin_expect(h->depth != 0, 0)) {
         refuse_call(id);

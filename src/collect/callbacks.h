@@ -13,7 +13,7 @@ void callbacks_watch(void);      /* enables the callbacks */
 void callbacks_capture(bool on); /* record calls from now on */
 void callbacks_disable(void);    /* only while no thread is inside a call */
 
-/* Whether the ends of unrecorded graph launches and synchronisations are reported to attach.h. */
+/* Sets whether the ends of unrecorded graph launches and synchronisations are reported to attach.h. */
 void callbacks_report_ends(bool on);
 void callbacks_count(bool on); /* report unrecorded calls to replays.h */
 void callbacks_detached(void); /* call after a detach */

@@ -1,7 +1,7 @@
 /* The CUDA driver calls that are watched: they submit work, wait for it, capture, create or update CUDA
  * graphs, or allocate and free device memory. Runtime calls are not watched: every relevant one makes a
- * driver call with the same correlation id, and CUPTI would slow down all of them. The numbers are CUPTI's
- * callback ids, which never change; abi_check.c compares them with CUPTI's headers. */
+ * driver call with the same correlation id, and watching any of them slows down all runtime calls. The
+ * numbers are CUPTI's callback ids, which never change; abi_check.c compares them with CUPTI's headers. */
 #ifndef COLLECT_CALLS_H
 #define COLLECT_CALLS_H
 
@@ -158,7 +158,7 @@ enum call_class {
     CALL_SYNC_EVENT,
     CALL_SYNC_WAIT,
     CALL_SYNC_CONTEXT,
-    CALL_ALLOC, /* params: where to store the address or handle, size */
+    CALL_ALLOC, /* params: result address, size */
     CALL_FREE,  /* params: address or handle */
     CALL_GRAPH_MADE,
     CALL_GRAPH_UPDATED,

@@ -115,7 +115,7 @@ void devices_tick(void) {
 #define SEEN_STREAMS 1024u
 static _Atomic uint64_t seen_streams[SEEN_STREAMS], seen_contexts[64];
 
-/* ---- is there only one stream? */
+/* ---- the only stream */
 #define NO_STREAM 0
 #define SEVERAL_STREAMS UINT64_MAX
 static _Atomic uint64_t only_stream; /* mark_of(), or a value above */

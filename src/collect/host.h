@@ -14,7 +14,7 @@
 
 #include "base/lock.h"
 
-/* One variable, because each access to a thread-local variable takes a function call. */
+/* One struct, because each access to a thread-local variable takes a function call. */
 struct thread_state;
 struct host_thread {
     struct thread_state *state; /* thread.h; NULL: not registered yet */
@@ -27,7 +27,8 @@ void host_start(void); /* stores this process's identity */
 /* Returns false in a copy of the process that after_fork() did not handle. Makes a system call only if the
  * kernel has no MADV_WIPEONFORK. */
 bool host_is_our_process(void);
-/* Also returns false in a child that shares our memory (vfork). Makes a system call. */
+/* Like host_is_our_process(), but also returns false in a child that shares our memory (vfork). Makes a
+ * system call. */
 bool host_is_exactly_our_process(void);
 bool host_enter(int *saved_errno); /* false: return at once */
 void host_leave(int saved_errno);

@@ -68,7 +68,7 @@ static const struct layout_graph graph_12 = {
 
 #define OFFSETS_12 &kernel_12, &memcpy_12, &memset_12, &peer_12, &graph_12
 static const struct layout layouts[] = {
-    /* version, sizes of: kernel, memcpy, memset, peer, graph */
+    /* CUPTI version, then record sizes: kernel, memcpy, memset, peer, graph */
     { 18, 208, 88, 88, 96, 48, OFFSETS_12 },       /* CUDA 12.0 */
     { 26, 208, 96, 88, 96, 56, OFFSETS_12 },       /* 12.8 */
     { 130001, 216, 96, 88, 96, 56, OFFSETS_12 },   /* 13.0 */

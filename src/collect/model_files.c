@@ -73,7 +73,7 @@ static bool is_hash_name(const char *name, size_t n) {
     return digits >= 32 && digits == n;
 }
 
-/* Opening other files could have side effects, for example on leases. */
+/* Files with other names are not opened, because that could have side effects, for example on leases. */
 static bool may_hold_weights(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strlen(name);
@@ -235,7 +235,7 @@ static void scan_arguments(struct scan *s) {
 
 static void scan_descriptors(struct scan *s) {
     char link[40], path[PATH_MAX];
-    DIR *d = opendir("/proc/self/fd"); /* of the program, not of this thread */
+    DIR *d = opendir("/proc/self/fd"); /* the program's descriptors */
     if (!d) return;
     struct dirent *e;
     for (unsigned i = 0; i < DESCRIPTORS_MAX && (e = readdir(d)) != NULL; i++) {

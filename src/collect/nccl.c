@@ -181,7 +181,7 @@ static int on_finalize(void *context) {
     return NCCL_SUCCESS;
 }
 
-/* Versions 2 and 3 pass the communicator's name and hash with each event instead of init(). */
+/* Versions 2 and 3 pass the communicator's name and hash with each event, not in init(). */
 static int init_v2(void **context, int *mask) {
     return on_init(2, context, mask, NULL, TRACE_UNKNOWN_U64, -1, -1, -1);
 }

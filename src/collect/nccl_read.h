@@ -6,7 +6,7 @@
 #include "trace/writer.h"
 
 uint64_t nccl_read_type(const struct nccl_layout *l, const void *descriptor); /* enum nccl_event */
-/* If `offset` is NCCL_ABSENT, these return `otherwise` and TRACE_UNKNOWN_U32. */
+/* If `offset` is NCCL_ABSENT, the first function returns `otherwise`, the second one TRACE_UNKNOWN_U32. */
 uint64_t nccl_read_u64(const void *descriptor, uint16_t offset, uint64_t otherwise);
 uint32_t nccl_read_byte(const void *descriptor, uint16_t offset);
 /* Fills `r` from the descriptor of a collective, send or receive. `w`: for the strings; NULL: no strings. */

@@ -9,7 +9,7 @@
 #include "collect/thread.h"
 
 #define NCCL_COMMS 256 /* open at one time */
-/* If more are open at the same time, the oldest one is written unfinished. */
+/* If more operations are open, the oldest one is written unfinished. */
 #define NCCL_OPERATIONS 4096
 #define NCCL_CALLS 4096             /* later calls overwrite earlier ones */
 #define CLOCK_WINDOW_NS 1000000000u /* see struct nccl_gpu_clock */

@@ -14,8 +14,8 @@
 enum nvtx_table { NVTX_DOMAINS, NVTX_STRINGS, NVTX_CATEGORIES, NVTX_TABLES };
 #define NVTX_TEXT_MAX 1024
 
-/* Adds a text and returns its number, starting at 1. 0: the table is full, or no memory or lock. Equal texts
- * have equal numbers, except in NVTX_STRINGS. */
+/* Adds a text and returns its number, starting at 1. Equal texts have equal numbers, except in NVTX_STRINGS.
+ * Returns 0 on failure, for example if the table is full. */
 uint32_t nvtx_name_add(enum nvtx_table table, const char *text);
 /* "": no such number */
 const char *nvtx_name_text(enum nvtx_table table, uint32_t number);

@@ -1,5 +1,5 @@
-/* Text prefixes for ranges and marks with a meaning. They are for programs that can only pass a text:
- * PyTorch's NVTX binding has no domains, categories or payloads.
+/* Text prefixes that give ranges and marks a meaning, for programs that can only pass a text: PyTorch's NVTX
+ * binding has no domains, categories or payloads.
  *     inferprof:stage prefill     inferprof:module model.layers.0     inferprof:op attention         (ranges)
  *     inferprof:consumed 501      inferprof:made 1                                                   (marks)
  * The meanings are those of the categories of the domain `inferprof` (nvtx.h). */

@@ -101,8 +101,8 @@ static int push_inside(const struct nvtx_event *e) {
     return depth;
 }
 
-/* Removes the innermost open range of the domain. Ranges of other domains may be further inside. Returns its
- * depth; -1: none. */
+/* Removes the innermost open range of the domain. Ranges of other domains may be further inside. Returns the
+ * depth of the removed range; -1: none. */
 static int take_innermost(struct thread_state *t, uint32_t domain, struct open_range *r) {
     unsigned n = atomic_load(&t->nopen), i = n;
     while (i > 0 && t->open[i - 1].domain != domain) i--;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Limit for the search. All operator names are shorter. */
+/* Limit for the search for the end of the name. All operator names are shorter. */
 #define MAX_NAME 256
 
 static bool skip(const char **at, const char *prefix) {

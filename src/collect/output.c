@@ -23,7 +23,7 @@
 #define INFERPROF_VERSION "unknown"
 #endif
 #define MAX_PROBLEMS 32
-#define GRACE_MS 50  /* wait for threads inside, at exit */
+#define GRACE_MS 50  /* for threads inside, at exit */
 #define FLUSH_MS 200 /* a crash loses the records of this time and those in CUPTI's buffers */
 
 struct settings settings;
@@ -160,7 +160,7 @@ void output_open(uint64_t until_ns) {
     trace_stem(stem, sizeof stem);
     trace_path(stem, path, sizeof path);
     const struct trace_writer_options o = {
-        /* pool.c uses 4 of the other parts, thread.c uses 1 */
+        /* 11 of 16 parts; pool.c uses 4, thread.c uses 1 */
         .memory_bytes = settings.memory_bytes / 16 * 11,
         .max_file_bytes = settings.max_file_bytes,
         .flush_ms = FLUSH_MS,

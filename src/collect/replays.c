@@ -24,7 +24,7 @@
 /* An updated graph may run other kernels. Therefore BURST_REPLAYS more replays are recorded after an update,
  * at most once per UPDATE_EVERY replays. */
 #define UPDATE_EVERY 256u
-/* The window closes after this many recorded replays that were not needed, or earlier at a
+/* The window closes after this many replays, counted from the last one that was needed, or earlier at a
  * synchronisation. */
 #define MAX_UNNEEDED 4u
 /* If a program launches more kernels than this between two replays, most of its work is outside of graphs,
@@ -39,14 +39,14 @@ struct graph {
 
 static struct {
     struct graph graphs[MAX_GRAPHS];
-    atomic_uint unneeded;         /* unneeded replays since the last needed one */
+    atomic_uint unneeded;         /* from the last needed one on */
     _Atomic uint64_t other_calls; /* graph launches and copies */
     _Atomic uint64_t eager_mark;  /* eager_launches() at the last replay */
     /* Kernel launches between two replays: usual maximum in windows, and current number outside of
      * windows. */
     atomic_uint usual_eager, eager;
     atomic_uint burst; /* replays to record after a reattach */
-    /* that launch graphs; 0: none yet */
+    /* launched all graphs; 0: none */
     _Atomic uintptr_t thread, stream;
     atomic_bool several; /* several threads or streams launch graphs */
     /* graph_launches and captured count since the attach; the other two are totals at the attach. */
@@ -252,7 +252,8 @@ static bool note_recorded_replay(struct graph *g) {
     return is_wanted(g) || burst || eager > MAX_EAGER;
 }
 
-/* The window closes when the program waits for the last replay, so that it contains the whole step. */
+/* The window closes when the program waits for the last replay, so that the window contains the whole
+ * step. */
 void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const struct cupti_callback_data *d) {
     enum call_class class = call_class(id);
     note_graph_change(t, class, d);

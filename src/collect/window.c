@@ -41,7 +41,7 @@ static struct {
     atomic_bool sampled;      /* replays_done was set once */
     uint64_t from_wall_ns;    /* time of window_start() */
     /* Tries left to detach CUPTI at a synchronisation after window_replays() has closed the window. Kernel
-     * records stay enabled until then (attach.h). */
+     * records stay enabled while tries are left (attach.h). */
     atomic_uint sync_tries;
     _Atomic uint64_t resume_ns; /* time of the next attach; 0: none */
     atomic_bool on;             /* a window is open */
@@ -90,9 +90,9 @@ static void write_window_start(void) {
 
 static void write_window_end(void) { write_times("capture.window", win.window_wall_ns, clock_wall_ns()); }
 
-/* Returns true if the window's last kernels have finished. A stream runs its kernels in order, so the first
- * record of a kernel that was launched after the window shows that the earlier kernels of that stream are
- * done. Kernels that still run on other streams are lost. */
+/* Returns true if the window's last kernels have finished, or after a time limit. A stream runs its kernels
+ * in order, so the first record of a kernel that was launched after the window shows that the earlier kernels
+ * of that stream are done. Kernels that still run on other streams are lost. */
 static bool is_drained(uint64_t now) {
     if (atomic_load(&win.sync_tries) && now - win.closed_mono_ns < DRAIN_MAX_NS) return false;
     atomic_store(&win.sync_tries, 0);
@@ -122,7 +122,7 @@ static void after_flush(const atomic_bool *due, uint32_t how, void (*step)(void)
 }
 
 /* If kernel records are disabled too early, CUPTI delivers the last kernels without timestamps. Therefore
- * they are disabled on the background thread, after a flush. */
+ * this function runs on the background thread, after a flush. */
 static void stop_kernels(void) {
     uint64_t before = clock_mono_ns();
     if (!is_drained(before)) return;
@@ -202,8 +202,8 @@ static bool switch_capture(bool on) {
     return true;
 }
 
-/* Opens or closes the window as needed. If another thread holds the lock, it returns at once. Therefore every
- * holder must call apply_state() after it has released the lock. */
+/* Opens or closes the window as needed. If another thread holds the lock, the function returns at once.
+ * Therefore every holder must call apply_state() after it has released the lock. */
 static void apply_state(void) {
     bool again = true;
     while (again && capture_wanted() != atomic_load(&win.on)) {

@@ -188,7 +188,7 @@ static bool parse_slow(const char *text, size_t len, struct kineto_scratch *scra
     return true;
 }
 
-/* Returns false if a member that is used has escapes or unusual JSON. */
+/* Returns false if the event has escapes or unusual JSON: parse_slow() is used then. */
 static bool parse_fast(const char *text, size_t len, struct kineto_event *ev) {
     struct json_members m = { .p = text, .end = text + len };
     enum json_members_result rc;

@@ -31,7 +31,7 @@ struct running {
     int64_t id;
     char *run_id, *device;
     pid_t pid;
-    uint64_t asked_ns; /* when asked to stop; 0: not */
+    uint64_t asked_ns; /* 0: not asked to stop */
 };
 
 struct jobs {
