@@ -6,7 +6,7 @@
 
 #define MAX_NAME_WORDS 12
 #define MAX_WORD 24
-/* After "hf_", "sk-" and so on. Shorter words are ordinary names. */
+/* Minimum length of a token after "hf_", "sk-" and so on. Shorter words are ordinary names. */
 #define MIN_PREFIXED_TOKEN 20
 #define MAX_NUMBER 16 /* "0,1,2,3"; longer ones may be keys */
 /* Masked values per word. Limits the time: the rest of the word is masked completely. */
@@ -190,7 +190,7 @@ static bool looks_random(const char *p, size_t n) {
     return digit && upper && lower;
 }
 
-/* In a query, a map or a list, a value ends earlier. */
+/* In a URL query, a map or a list, a value ends before its separator (value_end()). */
 struct word_state {
     bool in_query, in_braces, in_list;
 };

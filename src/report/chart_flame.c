@@ -1,4 +1,4 @@
-/* A flame graph, drawn downwards: each call is below its caller, and its width is its time. */
+/* A flame graph, drawn downwards: each call is a rectangle below its caller. Its width shows its time. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

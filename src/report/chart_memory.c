@@ -7,7 +7,7 @@
 #include "report/charts.h"
 #include "report/text.h"
 
-/* From bottom to top. Memory that changes least is at the bottom. */
+/* Kinds from bottom to top. The kinds that change least are at the bottom. */
 static const struct {
     enum trace_memory_kind kind;
     int color;

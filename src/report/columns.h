@@ -109,7 +109,7 @@ struct column_group {
     size_t n;
     bool (*exists)(const struct view *v);              /* NULL: always */
     const void *(*item)(const struct column_row *row); /* NULL: the row's own item */
-    const char *csv_prefix;                            /* of the CSV headings; NULL: none */
+    const char *csv_prefix;                            /* CSV heading prefix; NULL: none */
 };
 
 static inline struct column_value column_f64(double v) {
@@ -138,7 +138,7 @@ enum column_document {
 struct column_set {
     enum column_document document;
     bool on_cpu;
-    bool two_runs; /* timed repeats and a recorded run */
+    bool two_runs; /* see view_two_runs() */
     struct column_in_set {
         const struct column *column;
         const struct column_group *group;

@@ -146,8 +146,8 @@ static const char *env_value(const struct saved_metrics *m, const struct run_kv 
     return NULL;
 }
 
-/* Compares model, engine, device and the source of the peaks. Runs with a different model, engine or device
- * are not versions of each other. */
+/* Sets other_subject if model, engine or device differ. A difference in the source of the peaks is only
+ * listed. */
 static void compare_subject(const struct saved_metrics *a, const struct saved_metrics *b,
                             struct comparison *c) {
     static const struct {
@@ -284,8 +284,8 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
     vec_push(&c->promises, p);
 }
 
-/* Both sides need findings: a run without a trace has none, which does not mean that they were fixed. With
- * another device, model or number of tokens, the times differ for other reasons. */
+/* Both sides need findings: a run without a trace has none, but that does not mean that the problems were
+ * fixed. With another device, model or number of tokens, the times differ for other reasons. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,
                              struct comparison *c) {
     if (c->other_subject || c->other_work || !has_findings(a) || !has_findings(b)) return;

@@ -29,7 +29,7 @@ struct compare_row { /* a stage or a figure */
     const char *name, *parent, *unit;
     double a, b;      /* Median over the processes. The value of a process is the median of its repeats. */
     double change;    /* b / a - 1 */
-    double low, high; /* simultaneous 95% interval; NaN: not tested */
+    double low, high; /* 95% interval of the change, for all rows together; NaN: not tested */
     double believable, p;
     size_t a_repeats, b_repeats, a_processes, b_processes; /* with a value */
     bool unstable;
@@ -92,7 +92,7 @@ struct comparison {
 
 void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c);
 void compare_free(struct comparison *c);
-bool compare_has_common_stage(const struct comparison *c); /* a stage with a time on both sides */
+bool compare_has_common_stage(const struct comparison *c); /* true if a stage has times on both sides */
 /* Returns the first top-level stage with a test result. If there is none, returns NULL, and *reason is the
  * first `reason` of a top-level stage, or NULL. */
 const struct compare_row *compare_judged_stage(const struct comparison *c, const char **reason);

@@ -65,8 +65,8 @@ static inline bool export_has_launch(const struct export_job *x, size_t i) {
 uint32_t export_pid(const struct export_job *x, uint32_t process);
 /* Returns the command; for a rank, "rank 3 on node1: command" in buf. */
 const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap);
-/* Returns the rank's process if only one process uses the device and there are several processes. Else
- * TIMELINE_NONE. */
+/* Returns the only process that uses the device, in a trace of several ranks. TIMELINE_NONE: there is
+ * none. */
 uint32_t export_device_process(const struct export_job *x, uint32_t device);
 /* "HtoD", "Memset", ... */
 const char *export_copy_name(unsigned copy_kind);

@@ -68,7 +68,7 @@ enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
 #define UUID_LANE (4ull << 48)
 #define UUID_COUNTER (5ull << 48)
 #define UUID_STAGES (6ull << 48)
-/* Tracks of one name. Limits the time for a trace whose slices all overlap. */
+/* Maximum number of tracks with one name. It limits the time for a trace whose slices all overlap. */
 #define MAX_TRACKS 1024
 
 struct slice {

@@ -49,7 +49,7 @@ bool export_argument(const struct export_column *column, const struct export_row
 extern const struct export_table export_kernels, export_copies, export_launches, export_ranges, export_syncs,
     export_devices;
 
-/* Power samples as counters; NaN: unknown. */
+/* A value of the power samples that is drawn as a counter; NaN: unknown. */
 struct export_series {
     const char *name, *unit;
     double (*get)(const struct timeline_powers *p, size_t i);

@@ -18,11 +18,11 @@ int report_write_all(const char *dir, const struct view *v, struct err *err);
 
 int report_write_assumptions(const char *dir, const struct view *v, struct err *err); /* assumptions.md */
 
-/* For the summary of about 40 lines. */
+/* Screen of report_terminal(). */
 struct report_screen {
     size_t width;                          /* columns, at least 40 */
     bool color;                            /* allows escape sequences */
-    bool (*is_known)(const char *problem); /* problem already shown; NULL: none was */
+    bool (*is_known)(const char *problem); /* already shown; NULL: none was */
 };
 void report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out);
 #define REPORT_TERMINAL_PROBLEMS 4 /* problems in the summary */

@@ -18,7 +18,7 @@ const char story_incomplete[] = "The run ended early. The report covers the data
 const char story_unstable[] =
     "Unstable: the repeats of a stage vary by more than 5% (CV). Small differences are not significant.";
 
-/* The finding "launch-bound" could save at least half of the stage's time. */
+/* True if the finding "launch-bound" could save at least half of the stage's time. */
 static bool is_launch_bound(const struct view *v, const struct analysis_stage *s) {
     const struct analysis_finding *f;
     for (size_t i = 0, n = view_findings(v, &f); i < n; i++) {

@@ -10,7 +10,7 @@
 
 static double pick(double first, double second) { return isfinite(first) ? first : second; }
 
-/* The only stage of an empty trace has no time: the engine did not start. */
+/* True for the only stage of an empty trace. The engine did not start, so the time is unknown. */
 static bool is_empty_trace(const struct analysis_stage *s) {
     return s->implicit && !s->kernels && !(s->time_ms > 0);
 }

@@ -28,7 +28,7 @@ struct view_vision view_vision(const struct view *v);
 
 void view_init(struct view *v, const struct run_info *run);
 void view_free(struct view *v);
-/* True for top-level stages with a time, without warm-up. */
+/* True for top-level stages with a time that are not warm-up. */
 bool view_stage_has_sentence(const struct analysis_stage *s);
 /* Returns the source of time_ms; never NULL. */
 const char *view_time_source(const struct view *v, const struct analysis_stage *s);
@@ -42,7 +42,7 @@ bool view_unstable(const struct view *v);       /* a top-level stage with CV > 5
 bool view_warns_unstable(const struct view *v); /* false if a problem reports it */
 bool view_has_floors(const struct view *v);     /* a stage with known cost */
 size_t view_busy_devices(const struct view *v); /* devices with kernels */
-/* Stages have times of timed repeats and busy times of a recorded run. */
+/* True if stages have times of timed repeats and busy times of a recorded run. */
 bool view_two_runs(const struct view *v);
 bool view_on_cpu(const struct view *v); /* no kernel ran on GPUs */
 /* The device of the run, or the first device of the trace. NULL: unknown. */
