@@ -5,7 +5,7 @@
 
 #include "base/die.h"
 
-/* Freed when a guarded call ends, so that memory is left to report a failure. */
+/* Reserved during a guarded call and freed when the call ends, so that memory is left to report a failure. */
 #define RESERVE_BYTES (256u << 10)
 
 struct alloc_guard {

@@ -28,7 +28,7 @@ static inline bool bytes_u16(struct bytes *b, uint16_t *out) { return bytes_copy
 static inline bool bytes_u32(struct bytes *b, uint32_t *out) { return bytes_copy(b, out, 4); }
 static inline bool bytes_u64(struct bytes *b, uint64_t *out) { return bytes_copy(b, out, 8); }
 
-/* Returns the next n bytes as *out. */
+/* Sets *out to the next n bytes. */
 static inline bool bytes_slice(struct bytes *b, size_t n, struct bytes *out) {
     if (n > bytes_left(b)) return false;
     *out = (struct bytes){ b->p, b->p + n };

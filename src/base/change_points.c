@@ -57,7 +57,7 @@ static void scale_values(const double *v, size_t n, double *out) {
 /* A part without its outliers. */
 struct part {
     size_t n;
-    double mean, squares; /* squares: of the distances from the mean */
+    double mean, squares; /* squares: sum of squared distances */
 };
 
 /* `sorted`: the values in ascending order. */

@@ -49,7 +49,7 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 char *file_join(const char *dir, const char *name); /* caller frees */
 const char *file_basename(const char *path);        /* borrowed from path */
-/* False if the path is only the ending, such as ".json". */
+/* Returns true if the path has the ending. False for the ending itself, such as ".json". */
 bool file_has_ending(const char *path, const char *ending);
 /* Length of the path without `ending`, or the full length if the path does not have it. */
 size_t file_stem_bytes(const char *path, const char *ending);

@@ -11,7 +11,7 @@
  * errors. */
 json_t *jsonr_load_path(const char *path, size_t max_bytes, struct err *err);
 json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err *err);
-/* Strings may contain "\\u0000", as generated text does. Use json_string_length() for them. */
+/* Strings may contain \u0000, as generated text does. Use json_string_length() for them. */
 json_t *jsonr_load_text_with_nul(const char *text, size_t n, const char *what, struct err *err);
 
 /* Type-checked access. A missing member, or one of another type, gives NULL, NaN or an empty array. */

@@ -15,7 +15,7 @@ struct launcher {
     const char *name; /* "torchrun"; NULL: no launcher recognised */
     uint32_t rank, world_size, local_rank, local_size, node_rank; /* LAUNCHER_UNKNOWN: not set */
     uint32_t restart;                                             /* restarts of the job; 0: first start */
-    char node[65]; /* INFERPROF_NODE, else the launcher's name, else the host name */
+    char node[65]; /* INFERPROF_NODE, else from the launcher, else the host name */
     char job[128]; /* same for all ranks; "": unknown */
 };
 

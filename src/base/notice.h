@@ -11,7 +11,8 @@
 
 /* Opens a receiver. Sets `name` for the senders. Returns a descriptor, or -1. */
 int notice_open(char name[NOTICE_NAME_BYTES]);
-/* Copies the next message. Ignores messages of other users, except root. Returns false if there is none. */
+/* Copies the next message. Ignores messages of other users, except root. Returns false if no message is
+ * pending. */
 bool notice_receive(int fd, char text[NOTICE_TEXT_BYTES]);
 void notice_send(const char *name, const char *text);
 

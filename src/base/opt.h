@@ -49,7 +49,7 @@ struct opt_set {
 };
 /* Parses argv[0..argc), without the command name. Options and operands may be mixed. With program_follows,
  * parsing stops at the first operand. After "--" everything is an operand. Returns -1 on misuse; for an
- * unknown option, err suggests a similar one. */
+ * unknown option, err may suggest a similar one. */
 int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, int argc, char **argv,
               struct opt_list *operands, struct err *err);
 

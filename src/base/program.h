@@ -11,8 +11,9 @@
  * executable match in PATH. Caller frees; NULL: not found. */
 char *program_find(const char *name);
 
-/* Returns our environment with the "NAME=VALUE" strings of `set` (NULL-terminated; may be NULL). They replace
- * variables of the same name; the last one is used. Caller frees the array, not the strings. */
+/* Returns our environment with the "NAME=VALUE" strings of `set` (NULL-terminated; may be NULL), which
+ * replace variables of the same name. If a name occurs twice in `set`, the last value is used. Caller frees
+ * the array, not the strings. */
 char **program_environment(const char *const *set);
 
 /* For a child after fork. Runs the program in its own process group, with default signal handlers, `in` as

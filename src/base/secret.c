@@ -8,8 +8,9 @@
 #define MAX_WORD 24
 /* Minimum length of a token after "hf_", "sk-" and so on. Shorter words are ordinary names. */
 #define MIN_PREFIXED_TOKEN 20
-#define MAX_NUMBER 16 /* "0,1,2,3"; longer ones may be keys */
-/* Masked values per word. Limits the time: the rest of the word is masked completely. */
+#define MAX_NUMBER 16 /* longer numbers may be keys */
+/* Maximum number of masked values per word. Then the rest of the word is masked, so that the time stays
+ * linear. */
 #define MAX_MASKS 64
 #define MIN_USER_TOKEN 20 /* TOKEN in https://TOKEN@host; shorter: user */
 
@@ -125,7 +126,7 @@ bool secret_is_env(const char *name, const char *value) {
 
 /* ---- a command-line word */
 
-enum pending { NOTHING, VALUE, HEADER }; /* next word: --token V; Authorization: Bearer V */
+enum pending { NOTHING, VALUE, HEADER }; /* kind of the next word */
 
 static bool is_name_char(char c) {
     return is_letter_or_digit((unsigned char)c) || c == '_' || c == '.' || c == '-';

@@ -78,7 +78,7 @@ int tool_run(const struct tool_run *t, struct err *err) {
         return rc;
     }
     char **env = program_environment(t->set);
-    /* Its own process group, so that its children can be killed too. */
+    /* The tool has its own process group, so that its children can be killed too. */
     pid_t self = getpid(), pid = fork();
     if (pid == 0) program_exec(t->argv, env, in, log, SIGTERM, self);
     free(env);

@@ -145,8 +145,8 @@ static bool need_bytes(struct json_pull *j, size_t n) {
     return true;
 }
 
-/* Decodes \uXXXX at j->p (after the u), with a following low surrogate. Returns the length of the UTF-8 text;
- * 0: invalid. */
+/* Decodes \uXXXX at j->p (after the u), and a low surrogate after it, if any. Returns the length of the UTF-8
+ * text; 0: invalid. */
 static size_t take_unicode(struct json_pull *j, char out[4]) {
     uint32_t v, low;
     if (!need_bytes(j, 4) || hex4(j->p, &v) < 0) return 0;

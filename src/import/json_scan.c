@@ -65,7 +65,7 @@ static inline size_t take_block(struct json_skip *s, const struct block *b) {
 
 size_t json_skip_plain(struct json_skip *s, const char *p, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        char c = p[i], low = (char)(c | 0x20); /* bit 0x20: [ and {, ] and } */
+        char c = p[i], low = (char)(c | 0x20); /* [ becomes {, ] becomes } */
         bool escaped = s->escaped;
         s->escaped = c == '\\' && !escaped;
         if (c == '"' && !escaped) s->in_string = ~s->in_string;

@@ -19,7 +19,7 @@
 #include "import/kineto_record.h"
 #include "import/source.h"
 
-#define RESYNC_MAX 1000 /* the rest is not read then */
+#define RESYNC_MAX 1000 /* then the rest is skipped */
 #define SYNC_CALLS_MAX (1u << 18)
 #define PROCESS_NAMES_MAX 256
 

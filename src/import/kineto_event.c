@@ -14,7 +14,7 @@
 
 void kineto_scratch_init(struct kineto_scratch *s) {
     *s = (struct kineto_scratch){ .cap = 8 *
-                                         /* name, cat, id, pid, tid, ph */
+                                         /* space for six texts */
                                          JSON_TEXT_MAX };
 }
 

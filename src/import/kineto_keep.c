@@ -8,7 +8,7 @@
 #include "import/json_members.h"
 #include "import/json_pull.h"
 
-#define ARGS_BYTES (8u << 20) /* limits all texts; leaves space for names */
+#define ARGS_BYTES (8u << 20) /* of all different arguments */
 #define ARGS_MAX 32000u       /* bytes per event */
 
 void kineto_keeper_init(struct kineto_keeper *k, struct sink *sink) {

@@ -6,7 +6,7 @@
 #include "base/util.h"
 #include "import/kineto_args.h"
 
-#define DETAIL_BYTES (8u << 20) /* limits shapes; leaves space for names */
+#define DETAIL_BYTES (8u << 20) /* of all different shapes */
 
 void kineto_maker_init(struct kineto_maker *mk, struct sink *sink) {
     *mk = (struct kineto_maker){ .sink = sink, .pid = UINT64_MAX, .text = STRBUF_INIT };
@@ -121,7 +121,7 @@ static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
     };
 }
 
-/* Operators whose FLOPs depend on stride and padding, or on a causal mask. */
+/* True for operators whose FLOPs depend on stride and padding, or on a causal mask. */
 static bool needs_values(struct span name) { return span_has(name, "conv") || span_has(name, "att"); }
 
 /* Returns the text id of the shapes of an operator; 0: none. Cached, because every step has the same

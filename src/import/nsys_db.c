@@ -9,7 +9,7 @@
 /* Limit of SQLite's steps. A row of a normal file has tens of bytes and takes about 100 steps, and tables are
  * read up to twice. */
 #define STEPS_PER_BYTE 100
-#define STEPS_FREE 20000000u /* 1 to 2 s, for small files */
+#define STEPS_FREE 20000000u /* additional; 1 to 2 s */
 #define STEPS_PER_CALL 100000
 
 static int count_steps(void *ctx) {

@@ -17,7 +17,7 @@
 #define INFLATE_MAX_RATIO 100u
 #define INFLATE_FREE_BYTES (64ull << 20)
 
-/* In the folder of the trace. */
+/* A temporary file next to the trace. */
 struct temp_file {
     char *path;
     int scratch;
