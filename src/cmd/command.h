@@ -21,7 +21,7 @@ enum complete {
 };
 
 struct command {
-    /* Two words for a family: "trace info". */
+    /* Two words if the command belongs to a family: "trace info". */
     const char *name;
     const char *args;    /* "FILE..."; "" for none */
     const char *summary; /* lower case, no full stop */

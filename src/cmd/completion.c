@@ -239,7 +239,7 @@ static void fish_text(struct strbuf *out, const char *text) {
     }
 }
 
-/* The line applies if the command line starts with this command. */
+/* Writes the condition that the command line starts with this command. */
 static void fish_condition(struct strbuf *out, const char *command) {
     strbuf_addf(out, "complete -c inferprof -n '__inferprof_is %s'", command);
 }

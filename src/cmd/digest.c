@@ -44,7 +44,7 @@ static void take_share(const struct digest_opts *o, struct rank_filter *out) {
     out->parts = parts;
 }
 
-/* `digest` in a run folder, or the folder of a single trace. */
+/* The default folder: `digest` in a run folder, or the folder of a single trace. */
 static char *default_folder(const char *operand) {
     if (file_is_dir(operand)) return file_join(operand, RANK_DIGEST_FOLDER);
     const char *name = file_basename(operand);

@@ -63,7 +63,7 @@ size_t command_width(int fd) {
     return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? MIN(MAX((size_t)w.ws_col, 40), 160) : 100;
 }
 
-/* fd and stderr are the same terminal or file. */
+/* True if fd and stderr are the same terminal or file. */
 static bool is_with_stderr(int fd) {
     struct stat a, b;
     return fstat(fd, &a) == 0 && fstat(STDERR_FILENO, &b) == 0 && a.st_dev == b.st_dev &&
@@ -95,7 +95,7 @@ const struct command *command_find(const char *name) {
     return NULL;
 }
 
-/* First word of a two-word command, such as "trace". */
+/* True for the first word of a two-word command, such as "trace". */
 static bool is_family(const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i < commands_n; i++)
@@ -129,7 +129,7 @@ static const struct command *pick(int argc, char **argv, int *used) {
     return c;
 }
 
-/* The reader of standard output has closed the pipe, as `| head` does. */
+/* True if the reader of standard output has closed the pipe, as `| head` does. */
 static bool reader_is_gone(void) {
     struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
     return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
@@ -208,8 +208,8 @@ static int run_bare(int argc, char **argv) {
     return status;
 }
 
-/* Number of -q and -v before the command, as in `inferprof -q report DIR`. 0 if there are other options
- * before the command, or no command. */
+/* Returns the number of -q and -v before the command, as in `inferprof -q report DIR`. 0 if there are other
+ * options before the command, or no command. */
 static int leading_options(int argc, char **argv, struct global_opts *g) {
     int n = 0;
     for (; n < argc && argv[n][0] == '-'; n++) {
@@ -262,6 +262,6 @@ static void occupy_standard_streams(void) {
 
 int command_main(int argc, char **argv) {
     occupy_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* writes fail instead; commands clean up */
+    signal(SIGPIPE, SIG_IGN); /* write errors are handled instead */
     return close_stdout(dispatch(argc - 1, argv + 1));
 }

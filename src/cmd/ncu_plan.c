@@ -140,8 +140,8 @@ static bool wanted_name(const struct analysis *a, const struct ncu_plan *p, uint
     return false;
 }
 
-/* Middle occurrence of the stage with GPU work: it is usually complete and after the warm-up. ANALYSIS_NONE:
- * there is none. */
+/* Returns the middle one of the stage's occurrences with GPU work: it is usually complete and after the
+ * warm-up. ANALYSIS_NONE: there is none. */
 static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     size_t n = 0, i = 0;
     for (int counting = 1; counting >= 0; counting--)
@@ -156,8 +156,8 @@ static uint32_t middle_occurrence(const struct analysis *a, const char *stage) {
     return ANALYSIS_NONE;
 }
 
-/* The launch is in a range with the same name and domain as the chosen one. ncu's filter cannot distinguish
- * them. */
+/* True if the launch is in a range with the same name and domain as the chosen one. ncu's filter cannot
+ * distinguish them. */
 static bool in_range(const struct analysis *a, uint32_t chosen, uint32_t occurrence) {
     const struct timeline_ranges *r = &a->timeline->ranges;
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = a->occurrences[o].parent) {

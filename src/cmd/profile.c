@@ -158,8 +158,8 @@ static int add_model(const char *path, struct strlist *words, struct err *err) {
     return 0;
 }
 
-/* Settings of --model-path, --input-dir, --repeats and --device, then the words of the command line. A word
- * without '=' is the model, except ~key. */
+/* Collects the settings of --model-path, --input-dir, --repeats and --device, then the words of the command
+ * line. A word without '=' is the model, except ~key. */
 static int settings_words(const struct profile_opts *o, int argc, char **argv, struct strlist *words,
                           struct err *err) {
     if (o->model_path && add_model(o->model_path, words, err) < 0) return -1;

@@ -15,7 +15,7 @@ struct push_opts {
     const char *token_file;
 };
 
-/* Not an option, because other users can see the command line. */
+/* The token comes from a file or the environment, because other users can see the command line. */
 static int read_token(const struct push_opts *o, struct strbuf *token, struct err *err) {
     const char *variable = getenv("INFERPROF_TOKEN");
     if (o->token_file) {

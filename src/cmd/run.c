@@ -136,15 +136,15 @@ static bool is_empty_dir(const char *path) {
 }
 
 static bool is_rank(const struct run *r) { return r->ranks.dir != NULL; }
-/* Does this process do the work of its node? */
+/* True if this process does the work that is done once per node. */
 static bool serves_node(const struct run *r) {
     const struct launcher *l = &r->launcher;
     return !is_rank(r) || (l->local_rank != LAUNCHER_UNKNOWN ? l->local_rank == 0 : l->rank == 0);
 }
-/* Does this process write the files of the run folder? */
+/* True if this process writes the files that exist once per run folder. */
 static bool serves_folder(const struct run *r) { return !is_rank(r) || r->ranks.first; }
 
-/* A trace that is written once per node. Caller frees. */
+/* Path of a trace that is written once per node. Caller frees. */
 static char *node_trace(const struct run *r, const char *what) {
     char *name = is_rank(r) ? xasprintf("%s-%s.ipt", what, r->launcher.node) : xasprintf("%s.ipt", what);
     char *path = file_join(r->trace_dir, name);
@@ -202,7 +202,7 @@ static void join_command(struct run *r) {
     secret_mask(r->command);
 }
 
-/* Stored in the run folder, so that later reports use them. */
+/* Stores the stage rules in the run folder, so that later reports use them. */
 static void write_rules(const struct run *r) {
     struct err err;
     if (!r->rules.n || !serves_folder(r)) return;
@@ -276,7 +276,7 @@ static unsigned count_writers(const struct run *r) {
     return n;
 }
 
-/* Workers may outlive the program, and some never end. */
+/* Waits briefly, because workers may outlive the program and some never end. */
 static void wait_for_workers(struct run *r) {
     unsigned n = count_writers(r);
     for (unsigned waited = 0; n && waited < WAIT_FOR_WORKERS_MS; waited += 50) {
@@ -443,7 +443,7 @@ static int finish_rank(const struct run *r, int status) {
     return status == 0 && nothing ? EXIT_FAILED : status;
 }
 
-/* False for a rank that is not the last one to end. */
+/* Returns false only for a rank that is not the last one to end. */
 static bool reports(struct run *r) {
     struct err err;
     if (!is_rank(r)) return true;

@@ -243,7 +243,7 @@ static int parse_workload(const struct static_opts *o, struct llm_workload *w, s
     return 0;
 }
 
-/* --peak-tflops or the environment variable; 0: neither. */
+/* Peak from --peak-tflops or from the environment; 0: neither is given. */
 static int given_peak(const struct static_opts *o, double *tflops, const char **source, struct err *err) {
     const char *env = getenv(PEAK_ENV);
     *tflops = o->peak_tflops;

@@ -127,7 +127,7 @@ static void ncu_command(const char *ncu, const struct ncu_plan *p, const char *c
     add_program(w, argv);
 }
 
-/* Kernels of the plan that match a profile. */
+/* Number of kernels of the plan that match a profile. */
 static size_t count_met(const struct analysis *a, const struct ncu_plan *p, const struct ncu *n) {
     struct ncu_launches classes;
     struct strbuf json = STRBUF_INIT;

@@ -1,4 +1,4 @@
-/* What differs between SQLite and PostgreSQL. */
+/* Functions that SQLite and PostgreSQL implement. */
 #ifndef HISTORY_DATABASE_DRIVER_H
 #define HISTORY_DATABASE_DRIVER_H
 

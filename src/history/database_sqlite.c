@@ -67,7 +67,7 @@ static void *sqlite_open(const char *url, struct err *err) {
     return NULL;
 }
 
-/* SQLite treats $1 as a name, but ?1 as the number of a parameter. */
+/* Replaces $1 by ?1, because SQLite treats $1 as a name. */
 static char *own_parameters(const char *sql) {
     char *copy = xstrdup(sql);
     for (char *p = copy; *p; p++)

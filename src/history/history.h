@@ -30,7 +30,7 @@ struct history *history_open(const char *root, const char *url, struct err *err)
 void history_close(struct history *h); /* NULL is fine */
 
 enum history_scan {
-    /* New runs, unfinished runs that changed, and removed runs. */
+    /* Reads new runs and unfinished runs that changed. Marks removed runs. */
     HISTORY_CHANGED,
     HISTORY_ALL, /* reads every run folder again */
 };

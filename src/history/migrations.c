@@ -18,7 +18,7 @@
     "COALESCE(NEW.engine, ''), COALESCE(NEW.host, ''), 1, NEW.started_ns) "                               \
     "ON CONFLICT (model, device, engine, host) DO UPDATE SET runs = run_groups.runs + 1, last_ns = CASE " \
     "WHEN excluded.last_ns > run_groups.last_ns THEN excluded.last_ns ELSE run_groups.last_ns END;"
-/* The newest run is searched only if the removed run was the newest. */
+/* The newest run of a group is looked up only if the removed run was the newest. */
 #define UNCOUNT_OLD                                                                                     \
     "UPDATE run_groups SET runs = runs - 1, last_ns = CASE WHEN OLD.started_ns < last_ns THEN last_ns " \
     "ELSE COALESCE((SELECT MAX(r.started_ns) FROM runs r WHERE " IS_GROUP_OF(                           \
@@ -136,8 +136,8 @@ const struct migration migrations[] = {
       " created_ns BIGINT NOT NULL, started_ns BIGINT, ended_ns BIGINT);"
       "CREATE INDEX jobs_state ON jobs (store, state, id);",
       NULL, NULL },
-    /* 3: search and unfinished runs without reading every row. The searched text has at most 600 characters,
-     * because PostgreSQL limits an index entry to 2,704 bytes. */
+    /* 3: indexes for search and for unfinished runs. The searched text has at most 600 characters, because
+     * PostgreSQL limits an index entry to 2,704 bytes. */
     { "ALTER TABLE runs ADD COLUMN search TEXT GENERATED ALWAYS AS (SUBSTR(LOWER(name || ' ' || "
       "COALESCE(model, '') || ' ' || COALESCE(device, '') || ' ' || COALESCE(host, '') || ' ' || "
       "COALESCE(title, '')), 1, 600)) @GENERATED;"

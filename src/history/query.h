@@ -133,7 +133,7 @@ struct history_machines {
 int history_machines(struct history *h, struct history_machines *out, struct err *err);
 void history_machines_free(struct history_machines *list);
 
-/* "7d", "24h", "30m", "2w" (before now), "2026-11-01", "2026-11-01T12:00:00Z", "2026-11-01T12:00" or
+/* Converts "7d", "24h", "30m", "2w" (before now), "2026-11-01", "2026-11-01T12:00:00Z", "2026-11-01T12:00" or
  * "2026-11-01 12:00" (UTC) to Unix ns. */
 int history_parse_time(const char *text, int64_t now_ns, int64_t *out_ns, struct err *err);
 

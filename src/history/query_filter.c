@@ -35,7 +35,7 @@ void query_free(struct query *q) {
     strlist_free(&q->texts);
 }
 
-/* Adds a parameter with a copied text. */
+/* Adds a parameter. Copies the text. */
 static void add_copy(struct query *q, const char *text) {
     strlist_add(&q->texts, "%s", text);
     db_text(&q->args, q->texts.v[q->texts.n - 1]);
@@ -129,7 +129,7 @@ static int read_count(struct history *h, const struct query *q, int64_t *count, 
     return 0;
 }
 
-/* Runs that match all filters on grouped columns, and runs that match each of them. */
+/* Counts the runs that match all filters on grouped columns, and for each filter the runs that match it. */
 static int count_groups(struct history *h, const struct history_filter *f, struct query_plan *plan,
                         int64_t alone[COUNTOF(columns)], struct err *err) {
     struct query q = { .sql = STRBUF_INIT };
@@ -158,7 +158,7 @@ static int count_groups(struct history *h, const struct history_filter *f, struc
     return rc;
 }
 
-/* Runs that SQLite's search index finds, at most `most` + 1. */
+/* Counts the runs that SQLite's search index finds, up to `most` + 1. */
 static int count_found(struct history *h, const struct words *w, int64_t most, int64_t *count,
                        struct err *err) {
     struct query q = { .sql = STRBUF_INIT };
@@ -219,7 +219,7 @@ int query_plan(struct history *h, const struct history_filter *f, bool by_time, 
     return choose_lead(h, f, by_time, alone, plan, err);
 }
 
-/* The first three columns of an index. */
+/* True if model, device and engine are single values. An index starts with these columns. */
 static bool is_whole_series(const struct history_filter *f) {
     return f->model && f->device && f->engine && !is_pattern(f->model) && !is_pattern(f->device) &&
            !is_pattern(f->engine);

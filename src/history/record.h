@@ -75,7 +75,7 @@ struct saved_metrics;
 void run_record_fill(struct run_record *r, const struct saved_metrics *m);
 void run_record_free(struct run_record *r);
 
-/* Has metrics.json, INCOMPLETE or trace/. */
+/* True if the folder has metrics.json, INCOMPLETE or trace/. */
 bool run_record_is_run(const char *dir);
 /* Modification time and size of metrics.json; both 0: no such file. */
 void run_record_stamp(const char *dir, int64_t *mtime_ns, int64_t *bytes);

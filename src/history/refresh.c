@@ -184,7 +184,7 @@ static int visit_entry(struct refresh *f, const char *path, int depth) {
     return rc;
 }
 
-/* A folder that may contain runs. */
+/* Reads a folder that may contain runs. */
 static int visit_folder(struct refresh *f, const char *path, int depth) {
     struct stat st;
     char *dir = history_folder(f->h, path);

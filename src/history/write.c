@@ -27,7 +27,8 @@ static int find_rows(struct history *h, const char *path, const char *name, bool
     return 0;
 }
 
-/* Runs of different machines may have the same name. The suffix depends only on store and path. */
+/* Adds a suffix, because runs of different machines may have the same name. It depends only on store and
+ * path. */
 static char *suffixed_name(const struct history *h, const char *path, const char *name) {
     struct sha256 s;
     char hex[65];
@@ -120,7 +121,7 @@ int history_write_text(struct history *h, int64_t id, bool exists, bool remains,
 
 /* ---- rows of a run */
 
-/* Rows that belong to a run. */
+/* A table whose rows belong to a run. */
 struct row_table {
     const char *name, *columns; /* columns after run and position */
     size_t ncolumns;            /* with run and position */

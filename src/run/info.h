@@ -83,7 +83,7 @@ struct run_info {
     uint64_t started_wall_ns;   /* 0: unknown */
     bool incomplete;            /* `problems` contains the reason */
 
-    /* Of the trace, of the timed repeats, or of both. NULL: neither exists. */
+    /* Analysis of the trace, of the timed repeats, or of both. NULL: neither exists. */
     const struct analysis *analysis;
     /* for drawing; NULL: not drawn */
     const struct timeline *timeline;

@@ -160,7 +160,7 @@ static void find_model(struct loaded_run *r, const struct run_options *o) {
     r->input.llm_from = r->model_from;
 }
 
-/* Only if the analysis used this model. */
+/* Describes the model only if the analysis used it. */
 static void describe_model(struct loaded_run *r) {
     if (!r->input.llm || r->input.one_run || r->analysis.model != r->input.llm->name) return;
     run_model_facts(r->input.llm, &r->info.facts);
@@ -303,7 +303,7 @@ static void describe_run(struct loaded_run *r, const char *operand) {
         info->started_wall_ns = tl->start_ns;
     if (!info->title && tl) info->title = r->title = run_trace_title(tl, file_basename(operand));
     if (!info->run_id) info->run_id = file_basename(operand);
-    /* find_peaks() adds the problem about missing peaks again if they are still unknown. */
+    /* Drops a stored problem about missing peaks. find_peaks() adds it again if they are still unknown. */
     for (size_t i = 0; i < info->nproblems; i++)
         if (strncmp(info->problems[i], NO_PEAKS, strlen(NO_PEAKS)) != 0)
             run_add_problem(&r->problems, info->problems[i]);

@@ -78,7 +78,8 @@ struct stems {
     size_t n;
 };
 
-/* Safe for file names and Markdown links. At most MAX_STEM bytes, cut at a character boundary. */
+/* The stem is safe for file names and Markdown links. It has at most MAX_STEM bytes, cut at a character
+ * boundary. */
 static char *make_stem(const char *name) {
     char *stem = xstrdup(name), *dot = strrchr(stem, '.');
     if (dot && dot != stem) *dot = '\0';

@@ -29,7 +29,7 @@ static double prefill_rate(const struct engine_answer *a) {
 }
 static double new_tokens(const struct engine_answer *a) { return a->new_tokens; }
 static double prompt_tokens(const struct engine_answer *a) { return a->prompt_tokens; }
-/* The sub-stages of prefill process images. NaN: there are none. */
+/* Total time of the sub-stages of prefill, which process images. NaN: there are none. */
 static double vision_ms(const struct engine_answer *a) {
     double sum = a->stages.n ? 0 : NAN;
     for (size_t i = 0; i < a->stages.n; i++) sum += a->stages.v[i].ms;

@@ -45,7 +45,7 @@ static bool has_stage(const struct strlist *names, const char *name) {
     return false;
 }
 
-/* prefill, other stages of the engine, stages that occur only in its answers, decode */
+/* Lists prefill, other stages of the engine, stages that occur only in its answers, and decode. */
 static void stage_names(const struct session_result *res, struct strlist *names) {
     strlist_add(names, "prefill");
     for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
@@ -138,7 +138,7 @@ static double representative_ratio(const struct profiled_session *session, const
     return isfinite(ratio) ? ratio : NAN;
 }
 
-/* Other stages generate tokens, or their tokens are not counted. */
+/* Only prefill reads tokens. Other stages generate tokens, or their tokens are not counted. */
 static bool reads_tokens(const char *stage) { return strcmp(stage, "prefill") == 0; }
 
 static bool is_top_level(const char *stage) {
@@ -216,8 +216,8 @@ void profiled_fill_stages(struct profiled_run *r, const struct profiled_session 
     free(names.v);
 }
 
-/* The bytes assume even routing of tokens to experts, unless the engine reports experts. A single token uses
- * exactly its own experts. */
+/* True if the bytes assume even routing of tokens to experts: there are several tokens, and the engine does
+ * not report the number of experts. */
 static bool assumes_routing(const struct profiled_session *session, const char *stage,
                             const struct engine_answer *a) {
     const struct llm_model *m = session->plan->model;

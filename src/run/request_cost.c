@@ -77,7 +77,7 @@ double request_context(const struct settings *s, const struct llm_model *m, cons
     return info->max_context > 0 ? info->max_context : prompt + made;
 }
 
-/* All steps have the same context. */
+/* Sets the decode FLOPs to those of `steps` steps with the same context. */
 static void set_decode_flops(const struct llm_model *m, const struct llm_setup *setup, uint64_t batch,
                              uint64_t context, uint64_t steps, struct llm_cost *out) {
     struct llm_cost step = llm_cost_decode(m, setup, batch, context);

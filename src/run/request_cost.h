@@ -24,7 +24,8 @@ double request_context(const struct settings *s, const struct llm_model *m, cons
 
 /* Returns false if the cost is unknown: no model with a decoder (m may be NULL), an unknown stage, no tokens,
  * or an image that could not be planned. "prefill" includes the image stages. `context`: context length for
- * the FLOPs of decode; NaN: that of every step. Bytes and roofline times always use that of every step. */
+ * the FLOPs of decode; NaN: the actual context of every step. Bytes and roofline times always use the actual
+ * context. */
 bool request_cost(const struct llm_model *m, const struct llm_peak *peak, const struct request_image *image,
                   const char *stage, const struct engine_answer *a, double context, struct llm_cost *out);
 /* How often the stage reads the weights: once per decode step, otherwise once. NaN: no decode step. */

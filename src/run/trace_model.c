@@ -104,7 +104,7 @@ static bool same_model(const struct recorded_file *a, const struct recorded_file
            same_prefix(a->path, stem_bytes(a->path), b->path, stem_bytes(b->path));
 }
 
-/* The config is in the folder of the weights or, in a cache, in snapshots/REVISION next to blobs/. */
+/* True if the config is in the folder of the weights or, in a cache, in snapshots/REVISION next to blobs/. */
 static bool config_belongs(const char *config, const char *weights) {
     static const char blobs[] = "/blobs/", snapshots[] = "/snapshots/";
     size_t n = folder_bytes(weights), k = folder_bytes(config);
@@ -212,7 +212,7 @@ static struct trace_model load_candidate(const struct recorded_files *files, siz
     return m;
 }
 
-/* Later files of the same model are parts of it. */
+/* True for the first file of a model. Later files of the model are parts of it. */
 static bool is_first(const struct recorded_files *files, size_t i) {
     if (is_format(&files->v[i], "safetensors")) return false;
     for (size_t k = 0; k < i; k++)

@@ -12,12 +12,12 @@ void api_delete_run(struct request *q);
 void api_tag_run(struct request *q);
 void api_get_figures(struct request *q);
 void api_get_findings(struct request *q);
-/* Reads the filters of a list. Returns false after a 400 answer if an argument is not valid. */
+/* Reads the filters of a list. If an argument is not valid, answers with 400 and returns false. */
 bool api_read_filter(struct request *q, struct history_filter *f);
-/* Returns false after an answer: 404 (no such run) or 503 (database). */
+/* On failure, answers with 404 (no such run) or 503 (database) and returns false. */
 bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run);
-/* Reads an optional argument: a whole number from `least` to `most`. Without it, *out is not changed. Returns
- * false after a 400 answer if the argument is not valid. */
+/* Reads an optional argument: a whole number from `least` to `most`. Without it, *out is not changed. If it
+ * is not valid, answers with 400 and returns false. */
 bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);
 
 /* api_artifacts.c */
@@ -53,8 +53,8 @@ struct compare_inputs;
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
 void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
 
-/* Reads series, stage and metric. Returns false after an answer: 400, or 404 for an unknown metric of a
- * stage. */
+/* Reads series, stage and metric. If one is not valid, answers with 400 (404 for an unknown metric of a
+ * stage) and returns false. */
 bool api_read_trend(struct request *q, struct history_trend *t);
 
 #endif

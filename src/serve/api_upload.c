@@ -55,8 +55,8 @@ static bool answer_if_stored(struct request *q, struct history *h, const char *d
     return found != 0;
 }
 
-/* Parses Content-Range, such as "bytes 100-199/1000". Without it, the body is the whole stream. Returns false
- * after a 400 answer if the header is not valid. */
+/* Parses Content-Range, such as "bytes 100-199/1000". Without it, the body is the whole stream. If the header
+ * is not valid, answers with 400 and returns false. */
 static bool read_range(struct request *q, uint64_t *offset, uint64_t *total) {
     const char *range = http_header(q, "Content-Range"), *length = http_header(q, "Content-Length");
     unsigned long long from, to, all;

@@ -17,8 +17,8 @@
 #include "serve/http_internal.h"
 
 #define CACHE_BYTES (48u << 20)
-#define TICK_NS 250000000 /* of a stream without new text */
-/* Closes an idle connection that has not sent a whole request header. */
+#define TICK_NS 250000000 /* poll interval of streams */
+/* Idle connections without a whole request header are closed after this time. */
 #define HEADER_TIMEOUT_S 10u
 
 /* ---- arguments and headers */

@@ -7,7 +7,7 @@
 #include "base/die.h"
 #include "base/hash.h"
 
-#define SLOTS 1024 /* a new answer replaces an old one */
+#define SLOTS 1024 /* one answer per slot */
 
 struct http_cache {
     pthread_mutex_t lock;
@@ -63,7 +63,7 @@ void http_cache_put(struct http_cache *c, const char *key, int64_t revision, con
     memcpy(copy, body, n);
     pthread_mutex_lock(&c->lock);
     drop(c, i);
-    /* Most answers of a full cache belong to older revisions. */
+    /* A full cache is emptied, because most of its answers belong to older revisions. */
     if (c->bytes + n > c->max_bytes)
         for (size_t k = 0; k < SLOTS; k++) drop(c, k);
     c->slots[i].key = key_copy;

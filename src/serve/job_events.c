@@ -26,8 +26,8 @@ static bool state_has_ended(const char *state) {
     return strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
 }
 
-/* Sends the new complete lines of the log. Progress lines end with a carriage return; of several read
- * together, only the first is sent. */
+/* Sends the new complete lines of the log. Progress lines end with a carriage return; of several that are
+ * read together, only the first one is sent. */
 static void add_log(struct events *e, const struct history *h, struct strbuf *out) {
     char *path = job_log_path(h, e->run_id), line[2048];
     FILE *f = fopen(path, "re");

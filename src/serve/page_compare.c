@@ -77,7 +77,7 @@ static void add_differences(struct strbuf *out, const struct comparison *c) {
     html_section_end(out);
 }
 
-/* Index of the oldest run. A run that is not in the database is the newest. */
+/* Index of the oldest run. A run that is not in the database counts as the newest. */
 static size_t find_oldest(struct history *h, const char *const *runs, size_t n) {
     size_t oldest = n - 1;
     int64_t oldest_ns = INT64_MAX;
@@ -94,8 +94,8 @@ static size_t find_oldest(struct history *h, const char *const *runs, size_t n) 
     return oldest;
 }
 
-/* Redirects ?run=A&run=B... of the list: the oldest run becomes A, the others B. One run alone is a 400
- * answer. Returns true if it has answered. */
+/* Redirects a selection ?run=A&run=B... from the list of runs: the oldest run becomes A, the others B. One
+ * run alone is a 400 answer. Returns true if it has answered. */
 static bool redirect_selection(struct request *q) {
     const char *runs[20];
     size_t n = http_query_all(q, "run", runs, COUNTOF(runs));

@@ -37,7 +37,7 @@ static void group_findings(const struct history_findings *list, struct rule_row 
     }
 }
 
-/* The newest run of the series has the finding. */
+/* True if the newest run of the series has the finding. */
 static bool is_open(const struct history_finding *f, const struct history_series_list *series) {
     for (size_t i = 0; i < series->n; i++) {
         const struct history_series *s = &series->v[i];

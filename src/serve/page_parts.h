@@ -20,7 +20,7 @@ void part_day(struct strbuf *out, int64_t ns);  /* table cell: date */
  * value; NULL: no such option. */
 void part_select(struct strbuf *out, const char *name, const char *label, const char *const *values,
                  const char *const *texts, size_t n, const char *selected, const char *any);
-/* Instead of an empty table. `no_runs`: adds how to get the first run. */
+/* A message instead of an empty table. `no_runs`: adds how to get the first run. */
 void part_empty(struct strbuf *out, const char *message, bool no_runs);
 bool part_same_text(const char *a, const char *b); /* NULL equals "" */
 void part_series_title(struct strbuf *out, const char *model, const char *device, const char *engine);

@@ -22,7 +22,7 @@ static const char *const metric_names[] = {
     "time", "time per token", "tokens per second", "MFU", "MBU", "distance from the roofline"
 };
 
-/* A figure has only its key. */
+/* Readable name of a stage's metric. A figure has only its key. */
 static const char *metric_name(const char *metric) {
     for (size_t i = 0; i < COUNTOF(stage_metrics); i++)
         if (strcmp(stage_metrics[i], metric) == 0) return metric_names[i];
@@ -182,7 +182,7 @@ static const char *pick_stage(const struct run_record *r) {
     return r->stages.n ? r->stages.v[0].name : "decode";
 }
 
-/* Without a model and device in the URL: the series with the newest run. */
+/* Chooses the series with the newest run if the URL names neither a model nor a device. */
 static void choose_series(struct request *q, const struct history_series_list *series,
                           struct history_trend *t) {
     if (http_query(q, "model") || http_query(q, "device") || !series->n) return;

@@ -90,8 +90,8 @@ static const char *request_token(const struct request *q) {
     return http_cookie(q, "inferprof_token");
 }
 
-/* Host names by which programs on this machine reach a server on the loopback address. A web page of another
- * site sends its own host name (DNS rebinding). */
+/* True for the host names by which programs on this machine reach a server on the loopback address. A web
+ * page of another site sends its own host name (DNS rebinding). */
 static bool host_is_local(const char *host) {
     static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

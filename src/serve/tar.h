@@ -42,7 +42,8 @@ int tar_reader_feed(struct tar_reader *r, const void *data, size_t n, struct err
 int tar_reader_finish(struct tar_reader *r, struct err *err); /* fails if the stream is incomplete */
 void tar_reader_free(struct tar_reader *r);
 
-/* Relative, UTF-8, at most 255 bytes, no hidden or empty components, no control characters or backslashes. */
+/* True for a relative path in UTF-8 of at most 255 bytes, without hidden or empty components, control
+ * characters or backslashes. */
 bool tar_path_is_safe(const char *path);
 
 /* ---- writing, from any position */

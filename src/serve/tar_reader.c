@@ -42,7 +42,7 @@ static bool path_is_safe(const char *path, bool hidden) {
 
 bool tar_path_is_safe(const char *path) { return path_is_safe(path, false); }
 
-/* Octal, or big-endian if the highest bit is set (GNU). UINT64_MAX: not a number. */
+/* Parses an octal number, or a big-endian one if the highest bit is set (GNU). UINT64_MAX: not a number. */
 static uint64_t parse_number(const unsigned char *field, size_t n) {
     uint64_t v = 0;
     size_t i = 0;
@@ -137,7 +137,7 @@ static int kind_of(unsigned char type) {
     }
 }
 
-/* Lines such as "27 path=NAME\n". Only the path is used. */
+/* Reads lines such as "27 path=NAME\n". Only the path is used. */
 static int read_pax(struct tar_reader *r, struct err *err) {
     const char *p = r->extended.buf, *end = p + r->extended.len;
     while (p < end) {

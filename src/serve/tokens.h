@@ -22,7 +22,7 @@ int tokens_load(struct database *db, struct token_list *out, struct err *err); /
 /* The text of the token is returned only here. */
 int tokens_add(struct database *db, const char *name, enum http_role role, char out[TOKEN_BYTES],
                struct err *err);
-int tokens_remove(struct database *db, const char *name, struct err *err); /* 1; 0: no such name; -1 */
+int tokens_remove(struct database *db, const char *name, struct err *err); /* 0: no such name */
 /* HTTP_NOBODY: the token is not valid. Takes the same time for every token. */
 enum http_role tokens_role(const struct token_list *list, const char *token);
 

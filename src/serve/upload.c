@@ -133,7 +133,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 
 static void remove_folder(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
 
-/* Before the client gets its answer, so that nothing is left after it. */
+/* Called before the client gets its answer, so that nothing is left afterwards. */
 static void discard_part(struct upload *u) {
     u->keep = false;
     unlink(u->part);

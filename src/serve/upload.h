@@ -21,7 +21,7 @@ enum upload_error {
     UPLOAD_REJECTED /* not a run, wrong digest or length */
 };
 
-/* `digest` NULL: unknown, cannot be continued later. `total` 0: unknown. */
+/* `digest` NULL: unknown; the upload cannot be continued later. `total` 0: unknown. */
 struct upload *upload_open(const struct history *h, const char *digest, uint64_t offset, uint64_t total,
                            enum upload_error *why, struct err *err);
 int upload_add(struct upload *u, const void *data, size_t n, enum upload_error *why, struct err *err);
