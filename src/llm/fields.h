@@ -1,10 +1,9 @@
-/* Reads config fields: finds a field under any of its names and checks its value. If it is missing, uses the
- * family's default and adds a note.
+/* Reads config fields: finds a field under any of its names and checks its value. If it is missing, uses
+ * the family's default and adds a note.
  *     struct llm_fields f = { .section = text, .top = root, .prefix = "text_config.", ... };
  *     t->hidden = fields_uint(&f, "hidden_size|n_embd", 4096, 1 << 20);
  *     if (f.failed) return -1;
- * The first error is kept in err, and later reads return some valid value. A reader can therefore check
- * `failed` once at the end. Internal to src/llm. */
+ * err keeps the first error, so a reader can check `failed` once at the end. Internal to src/llm. */
 #ifndef LLM_FIELDS_H
 #define LLM_FIELDS_H
 

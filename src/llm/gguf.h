@@ -1,14 +1,13 @@
-/* Reads GGUF files (versions 2 and 3): metadata, and the type, shape and location of every tensor. The file
- * is mapped, so tensor data is read only when used.
+/* Reads GGUF files (versions 2 and 3): metadata, and the type, shape and location of every tensor. The
+ * file is mapped, so tensor data is read only when used.
  *     struct gguf *g = gguf_open("model-00001-of-00003.gguf", &err);   -- all parts of a split model
  *     uint64_t layers;
  *     if (gguf_u64(g, "llama.block_count", &layers)) ...
  *     const struct gguf_tensor *t = gguf_find(g, "blk.0.attn_q.weight");
  *     const void *data = gguf_data(g, t);                                  -- t->bytes bytes
  *     gguf_close(g);
- * The input is untrusted. After a successful open, names are unique and every tensor has a known type. A
- * tensor's size follows from its shape and type. With gguf_open() and gguf_parse(), every tensor is inside
- * its file and does not overlap another tensor. Errors contain the file and, if known, the byte offset.
+ * The input is untrusted. After a successful open, names are unique and every tensor has a known type.
+ * With gguf_open() and gguf_parse(), every tensor is inside its file and does not overlap another tensor.
  * All data belongs to the handle and is valid until gguf_close. Several threads may use a handle. */
 #ifndef LLM_GGUF_H
 #define LLM_GGUF_H

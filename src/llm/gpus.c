@@ -52,11 +52,10 @@
 /* One row per GPU. Peaks are dense TFLOP/s (int8: TOP/s); 0: unknown or not supported. GB/s and GB are
  * memory bandwidth and size (10^9 bytes). L2 is in MiB, which datasheets write as MB. MHz is the boost
  * clock, for which the fp32 peak is specified. tMHz is the clock for which the 16-bit tensor peak is
- * specified: 16-bit peak / (SMs x FLOPs per cycle and SM). On Hopper and B200 it is lower than the boost
- * clock. W is the board power, cc the compute capability. AMD rows have the gfx target as cc, compute
- * units as SMs, and matrix-core peaks for all types. If a datasheet only lists the figure with sparsity,
- * the dense figure is half of it, and the source mentions this. The most common variant of a GPU comes
- * first, because a short name such as "h100" finds the first row. */
+ * specified; on Hopper and B200 it is lower. W is the board power, cc the compute capability. AMD rows
+ * have the gfx target as cc, compute units as SMs, and matrix-core peaks for all types. If a datasheet
+ * only lists the figure with sparsity, the dense figure is half of it. The most common variant of a GPU
+ * comes first, because a short name such as "h100" finds the first row. */
 /* clang-format off */
 static const struct llm_gpu gpus[] = {
     /* name                   fp64   fp32   tf32    fp16    bf16     fp8    int8      fp4    GB/s   GB

@@ -5,7 +5,7 @@
  *     m->text.hidden ... m->ops[i].in ...
  *     llm_model_free(m);
  * The model owns everything and is const after loading. Missing config keys get the published default of
- * the family, and m->notes lists them. cost.h computes the cost. */
+ * the family, and m->notes lists them. */
 #ifndef LLM_MODEL_H
 #define LLM_MODEL_H
 

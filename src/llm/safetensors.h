@@ -1,10 +1,10 @@
-/* Reads the headers of .safetensors files: the type, shape and location of every tensor. Does not read or map
- * weights; callers open the file and seek to the offset.
+/* Reads the headers of .safetensors files: the type, shape and location of every tensor. Does not read
+ * weights.
  *     struct safetensors *st = safetensors_open("model/", &err);   -- file, folder or index.json
  *     const struct safetensors_tensor *t = safetensors_find(st, "lm_head.weight");
  *     safetensors_close(st);
- * The input is untrusted. After a successful open every tensor is inside its file, its size matches its shape
- * and type, and no two tensors of a file overlap. */
+ * The input is untrusted. After a successful open every tensor is inside its file, its size matches its
+ * shape and type, and no two tensors of a file overlap. */
 #ifndef LLM_SAFETENSORS_H
 #define LLM_SAFETENSORS_H
 

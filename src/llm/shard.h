@@ -5,10 +5,10 @@
  *     struct llm_model *part = llm_shard_new(m, &l, 0);         -- a GPU of the first pipeline stage
  *     cost = llm_cost_prefill(part, &setup, batch, tokens, 0);
  *     llm_shard_free(part);                                     -- before the model
- * Tensor parallel: heads, MLP columns and vocabulary rows are divided by tp; norms, the router and latent
- * projections are on every GPU. Pipeline parallel: each stage has consecutive layers; the first stages
- * have one layer more if the layers do not divide evenly. Expert parallel: ep GPUs share the experts of a
- * layer. Data parallel: dp replicas, each with its own batch. */
+ * Tensor parallel: heads, MLP columns and vocabulary rows are divided by tp; the rest is on every GPU.
+ * Pipeline parallel: each stage has consecutive layers; the first stages have one layer more if the layers
+ * do not divide evenly. Expert parallel: ep GPUs share the experts of a layer. Data parallel: dp replicas,
+ * each with its own batch. */
 #ifndef LLM_SHARD_H
 #define LLM_SHARD_H
 

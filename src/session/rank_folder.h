@@ -1,13 +1,13 @@
 /* A run folder that all ranks of a job write: `mpirun inferprof run --output DIR -- PROGRAM` starts one
- * inferprof per rank. Each rank owns the file ranks/rank-<N>.json (schema inferprof.rank/1) and its traces,
- * and changes no other rank's files. The rank that ends last writes the report.
+ * inferprof per rank. Each rank owns the file ranks/rank-<N>.json (schema inferprof.rank/1) and its
+ * traces, and changes no other rank's files. The rank that ends last writes the report.
  *     struct rank_folder f;
  *     if (rank_folder_join(&f, dir, &launcher, command, &err) < 0) ...    -- see err
  *     bool last = rank_folder_leave(&f, wait_status, &problems, &err);    -- true: report now
  *     rank_folder_free(&f);
- * Works on file systems without locks: files are created exclusively or replaced atomically. On a file system
- * that shows new files late (NFS), it can happen that no rank notices that it is the last one; `inferprof
- * report DIR` then writes the report. */
+ * Works on file systems without locks: files are created exclusively or replaced atomically. If new files
+ * appear late (NFS), possibly no rank finds that it is the last one; `inferprof report DIR` then writes
+ * the report. */
 #ifndef SESSION_RANK_FOLDER_H
 #define SESSION_RANK_FOLDER_H
 

@@ -1,12 +1,12 @@
-/* Starts a program, forwards our signals to it and waits for it. By default the program inherits our standard
- * streams. The program starts with our signal mask, and with the default action for SIGPIPE.
+/* Starts a program, forwards our signals to it and waits for it.  The program starts with our signal mask,
+ * and with the default action for SIGPIPE.
  *     struct spawn s;
  *     struct spawn_options o = SPAWN_OPTIONS_INIT;
  *     o.argv = argv;
  *     if (spawn_start(&s, &o, &err) < 0) ...          -- also if exec fails
  *     int status = spawn_wait(&s);                    -- like a shell: 128 + n after signal n
- * Until spawn_wait() returns, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGCHLD are blocked in
- * the calling thread; spawn_wait() forwards all but SIGCHLD. The terminal sends Ctrl-C to the program
+ * Until spawn_wait() returns, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGCHLD are blocked
+ * in the calling thread; spawn_wait() forwards all but SIGCHLD. The terminal sends Ctrl-C to the program
  * directly, so it is not forwarded. */
 #ifndef SESSION_SPAWN_H
 #define SESSION_SPAWN_H

@@ -1,7 +1,7 @@
 /* The source of all kernel tables, written with the compilers' vector extensions. Each kernels_<isa>.c
  * defines KERNELS_NAME, LANES (floats per vector) and MR and includes this file. A tile is MR x 2 LANES.
- * Its 2 MR accumulators (12 of 16 registers, or 24 of 32) leave registers for two loads and a broadcast.
- * The Makefile allows the contraction of a*b+c. */
+ * Its 2 MR accumulators leave registers for two loads and a broadcast. The Makefile allows the contraction
+ * of a*b+c. */
 #include "engine/compute/kernels.h"
 
 #include <math.h>

@@ -22,7 +22,7 @@ struct worker {
 /* A thread takes a task by adding one to `ticket`. This word contains the number of the round (16 bits),
  * the number of tasks (24 bits) and the next task (24 bits). Because all three are in one word, a worker
  * that wakes up late sees that its round is over, and the caller only waits for workers that took a task.
- * On a busy machine a round may be slow, but it cannot hang. */
+ * */
 #define TASK_BITS 24
 #define TASK_MASK ((1u << TASK_BITS) - 1)
 #define ROUND_OF(ticket) ((unsigned)((ticket) >> 2 * TASK_BITS))

@@ -1,7 +1,7 @@
 /* Attention of many queries in blocks of keys. A task computes some tiles of nr queries for heads that
  * share keys and values. Each tile keeps the largest score, the sum of the exponentials and the weighted
  * sum of the values so far. Both sums are rescaled when the largest score grows. So the scratch memory
- * does not grow with the number of keys, and a block of keys stays in the L2 cache while all tiles use it. */
+ * does not grow with the number of keys. */
 #include <math.h>
 #include <string.h>
 

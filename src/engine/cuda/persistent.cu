@@ -1,15 +1,15 @@
-/* Decoding steps of DeepSeek-OCR in one kernel that stays on the GPU, batch 1. One block per multiprocessor:
- * four warps copy weights into a ring in shared memory, ten warps multiply them on tensor cores. The copies
- * run ahead of the products, also across barriers. The phases of a layer end with barriers:
+/* Decoding steps of DeepSeek-OCR in one kernel that stays on the GPU, batch 1. One block per
+ * multiprocessor: four warps copy weights into a ring in shared memory, ten warps multiply them on tensor
+ * cores. Copies run ahead of the products, also across barriers. The phases of a layer end with barriers:
  *     qkv        each block computes rows of one head            barrier of the head's blocks
  *     attention  each block takes a part of the head's keys      barrier of the head's blocks
  *     out        output projection, and the router's logits      barrier of all blocks
  *     up         every block chooses the experts; silu(gate) up  barrier of all blocks
  *     down       x += down                                       barrier of all blocks
- * After the layers, each block computes a part of the logits, and the blocks find the best token. Every block
- * keeps the whole vector x. If the number of blocks is not a multiple of the number of heads, the last blocks
- * skip qkv, attention and out. Sums over blocks have a fixed order or are sums of integers (fixed point), so
- * the same input gives the same bits. */
+ * After the layers, each block computes a part of the logits, and the blocks find the best token. Every
+ * block keeps the whole vector x. If the number of blocks is not a multiple of the number of heads, the
+ * last blocks skip qkv, attention and out. Sums over blocks have a fixed order or are sums of integers
+ * (fixed point), so the same input gives the same bits. */
 #include "fragments.cuh"
 #include "kernel_args.h"
 #include "persistent_layout.h"

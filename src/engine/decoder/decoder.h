@@ -1,5 +1,5 @@
-/* The text decoder: Llama and related models, with or without experts, with plain heads or DeepSeek's latent
- * attention.
+/* The text decoder: Llama and related models, with or without experts, with plain heads or DeepSeek's
+ * latent attention.
  *
  *     x = embedding of the token, or a row of an image
  *     layer:  x += o(attention(rms(x)))          q, k rotated by position; k, v stored in the cache
@@ -10,9 +10,8 @@
  *     ...weights_finish()...
  *     decoder_embed(d, ids, n, x);
  *     decoder_forward(d, x, n, position, logits);
- * Several sequences can share a pass: decoder_forward_rows() reads the weights once for the rows of all
- * sequences, and each row attends to its own sequence. Memory is allocated by decoder_open() and
- * decoder_reserve(); a forward pass allocates no tensors. */
+ * decoder_forward_rows() processes rows of several sequences in one pass. Memory is allocated by
+ * decoder_open() and decoder_reserve(); a forward pass allocates no tensors. */
 #ifndef ENGINE_DECODER_DECODER_H
 #define ENGINE_DECODER_DECODER_H
 

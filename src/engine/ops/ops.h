@@ -1,15 +1,15 @@
 /* The operators of the models. Decoder and image encoders call these functions; a backend (struct
- * ops_backend) does the work. The backends are src/engine/cpu and src/engine/cuda.
+ * ops_backend) does the work.
  *     struct ops *o = cpu_open(threads, NULL);
  *     struct tensor *x = ops_alloc(o, n, TENSOR_ZERO);
  *     ops_upload(o, view_of(x), host, n);
  *     ops_linear(o, "q_proj", &layer->q, view_of(x), hidden, m, view_of(q), width, OPS_SET);
  *     ops_download(o, host, view_of(q), n);
  *     ops_close(o);
- * Tensors belong to the backend. Callers must not dereference them (tests/unit/engine-models/test_backend.c
- * checks this). Activations are float (some are 16-bit numbers if has_narrow() is true), row-major, one row
- * per token or pixel. Weights keep their stored type. Most operators are recorded (engine/record); `name` is
- * the name in the trace. All calls must come from one thread. */
+ * Tensors belong to the backend. Callers must not dereference them. Activations are float (some are 16-bit
+ * numbers if has_narrow() is true), row-major, one row per token or pixel. Weights keep their stored type.
+ * Most operators are recorded (engine/record); `name` is the name in the trace. All calls must come from
+ * one thread. */
 #ifndef ENGINE_OPS_OPS_H
 #define ENGINE_OPS_OPS_H
 

@@ -1,7 +1,7 @@
 /* Records the work of the engine: stages, modules and operators as nested ranges, one kernel record per
  * operator (all on device 0), tokens, and totals of memory. Writes to a trace file and, if an NVTX tool is
- * attached, to the tool as NVTX ranges. With a NULL recorder, all calls except record_ticks() and
- * record_op_at() do nothing; these two need a recorder.
+ * attached, to the tool as NVTX ranges. With a NULL recorder, calls do nothing; record_ticks() and
+ * record_op_at() require a recorder.
  *     struct recorder *r = record_open(path, RECORD_OPERATORS, &info, &err);
  *     record_push(r, RECORD_STAGES, "prefill", -1);
  *     record_pop(r, RECORD_STAGES);

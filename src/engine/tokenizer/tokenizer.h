@@ -1,6 +1,6 @@
 /* Text to token ids and back, according to Hugging Face's tokenizer.json: byte-level BPE (GPT-2, Llama 3,
- * Qwen, DeepSeek) and SentencePiece-style BPE with byte fallback (Llama 2, Mistral). A part of the file that
- * is not supported and would change the ids is an error.
+ * Qwen, DeepSeek) and SentencePiece-style BPE with byte fallback (Llama 2, Mistral). An unsupported part
+ * that would change the ids is an error.
  *     struct tokenizer *t = tokenizer_open("model-folder", &err);
  *     struct token_ids ids = { 0 };
  *     tokenizer_encode(t, text, strlen(text), TOKENIZER_PLAIN, &ids, &err);

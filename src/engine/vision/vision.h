@@ -1,6 +1,5 @@
 /* The interface of image encoders: an image becomes rows of the prompt. Each family of vision models fills
- * one struct vision_encoder; src/engine/encoders.c lists them. All families have the same parts: an encoder
- * over the pixels, a projector to the decoder's width, and rows that replace the image tokens of the prompt.
+ * one struct vision_encoder; src/engine/encoders.c lists them.
  *     struct vision *v = vision_open(model, hidden, weights, &err);         -- encoders.h
  *     v->encoder->prepare(v->state, ops, &settings, &image, &prepared, &err);
  *     v->encoder->prompt(v, tokenizer, &prompt, &ids, &starts, &err);
