@@ -1,7 +1,7 @@
 /* A profile run: warmup, a representative request with everything recorded, then the timed repeats without
  * recording. If the engine fails, the failure is stored, the engine is restarted and the run continues. If
  * it fails again without a good answer in between, the run stops and keeps the results so far. It also
- * stops if the first requests all fail with the same message. With several processes, each process runs
+ * stops if the first requests are all refused with one message. With several processes, each process runs
  * all inputs in order.
  *     struct session_result r;
  *     session_run(&plan, &r);

@@ -128,7 +128,7 @@ struct decode_state {
     unsigned long long best; /* best token so far: score and id */
 };
 
-struct decode_rules { /* prevents repeated n-grams (sampling/ngram.h) */
+struct decode_rules { /* rule against repeated n-grams (sampling/ngram.h) */
     int n, window;
     int first; /* the first position to which the rule applies: 0, or the length of the prompt */
     int nallow;
