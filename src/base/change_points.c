@@ -92,9 +92,9 @@ static double cost_of(const struct part *a, const struct part *b, size_t n) {
     return a->squares + b->squares + (double)(n - a->n - b->n) * OUTLIER * OUTLIER;
 }
 
-/* Returns the division with the smallest cost among those with a statistic above `limit`: the length of its
- * first part; 0: none. The largest statistic is not used, because runs on the wrong side of a division look
- * like outliers. n <= CHANGE_WINDOW. */
+/* Returns the length of the first part of the best division; 0: none. The best division has the smallest cost
+ * among those with a statistic above `limit`. The largest statistic is not used, because runs on the wrong
+ * side of a division look like outliers. n <= CHANGE_WINDOW. */
 static size_t best_division(const double *v, size_t n, double limit, double *score) {
     double scaled[CHANGE_WINDOW], sorted[CHANGE_WINDOW], least_cost = INFINITY;
     struct part after[CHANGE_WINDOW];

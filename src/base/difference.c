@@ -185,7 +185,8 @@ static bool is_far_apart(const struct difference_row *r) {
 }
 
 /* For rows with too few processes for a test: shows only large differences, and only if the repeats of both
- * sides are stable. Otherwise the machine is loaded, and the load may have changed between the processes. */
+ * sides are stable. Unstable repeats mean that the machine is loaded, and the load may change between
+ * processes. */
 static void judge_untested(struct difference_row *r) {
     bool steady = r->a_cv <= DIFFERENCE_UNSTABLE_CV && r->b_cv <= DIFFERENCE_UNSTABLE_CV && !r->unstable;
     r->unstable |= r->a_cv > DIFFERENCE_UNSTABLE_CV || r->b_cv > DIFFERENCE_UNSTABLE_CV;

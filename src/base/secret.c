@@ -206,8 +206,8 @@ static char *value_end(char *value, char *end, const struct word_state *s) {
     return p;
 }
 
-/* Masks the value after a name and a separator. If the word ends there, sets *next: the next word is the
- * value. Returns where to continue. */
+/* Masks the value after a name and a separator. If the word ends before the value, sets *next: the next word
+ * is the value. Returns where to continue. */
 static char *mask_after_name(char *value, char **end, const struct word_state *s, bool is_header,
                              enum pending *next) {
     if (value < *end && (*value == '"' || *value == '\'')) {
@@ -241,7 +241,8 @@ static bool is_prose(const char *word, const char *name, size_t n) {
     return name > word && name[-1] == '/';
 }
 
-/* Masks the value after the name [name, after) if the name is secret. Returns where to continue. */
+/* Masks the value after the name [name, after) if the name is secret, or if it is that of a secret variable
+ * of the engine ("engine.env."). Returns where to continue. */
 static char *mask_named(char *word, char *name, char *after, char **end, const struct word_state *s,
                         enum pending *next) {
     size_t n = (size_t)(after - name);

@@ -91,7 +91,7 @@ static int make_folder(struct session *s, const char *path, struct err *err) {
     return rc;
 }
 
-/* trace/<stem>.ipt, with a number if it exists */
+/* trace/<stem>.ipt, numbered if it exists */
 static char *trace_path(const struct session *s, const char *path) {
     char stem[128];
     stem_of(path, stem, sizeof stem);

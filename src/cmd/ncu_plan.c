@@ -174,8 +174,8 @@ static uint64_t launched_ns(const struct timeline *tl, size_t kernel) {
     return launch == TIMELINE_NONE ? tl->kernels.start_ns[kernel] : tl->launches.start_ns[launch];
 }
 
-/* Skips the launches before the chosen occurrence (or the first half of all launches). Profiles launches
- * until every kernel of the plan has occurred, at most MAX_LAUNCHES. */
+/* Skips the launches before the chosen occurrence (without one: the first half of all launches). Profiles
+ * launches until every kernel of the plan has occurred, at most MAX_LAUNCHES. */
 static void place(const struct analysis *a, const struct passing *v, size_t n, uint32_t chosen,
                   struct ncu_plan *p) {
     size_t first = chosen == ANALYSIS_NONE ? n / 2 : n, met = 0;

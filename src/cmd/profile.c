@@ -353,7 +353,7 @@ static bool run_tools(const struct job *j, const struct profile_opts *o, const s
     return ok;
 }
 
-/* Adds the results and failures of the tools. */
+/* Writes the report again, with the results and failures of the tools. */
 static void report_again(struct job *j, const struct strlist *more) {
     struct view v;
     struct err err;

@@ -24,7 +24,7 @@ struct serve_opts {
     struct opt_list job_roots;
 };
 
-/* Parses "127.0.0.1:8080", "[::1]:8080", ":8080" (all addresses) or "8080" (127.0.0.1). The caller frees
+/* Parses "127.0.0.1:8080", "[::1]:8080", ":8080" (all IPv4 addresses) or "8080" (127.0.0.1). The caller frees
  * *address. */
 static int parse_listen(const char *text, char **address, uint16_t *port, struct err *err) {
     const char *colon = strrchr(text, ':'), *number = colon ? colon + 1 : text;

@@ -146,7 +146,7 @@ static size_t count_met(const struct analysis *a, const struct ncu_plan *p, cons
     return met;
 }
 
-/* Appends the last line of ncu's CSV if it is a message ("==..."). */
+/* Appends the most useful line of ncu's CSV if it is a message of ncu ("==..."). */
 static void collect_ncu_messages(const char *csv, struct strbuf *out) {
     if (file_exists(csv)) tool_last_words(csv, out);
     if (out->len && strncmp(out->buf, "==", 2) != 0) strbuf_reset(out);

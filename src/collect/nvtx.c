@@ -218,8 +218,8 @@ static void *on_create_domain_w(const wchar_t *name) {
     return on_create_domain_a(text);
 }
 
-/* Slot numbers: NvtxCallbackIdCore, NvtxCallbackIdCore2, NvtxCallbackIdCuda and NvtxCallbackIdCudart of
- * NVTX. */
+/* The slot numbers are those of NVTX: NvtxCallbackIdCore, NvtxCallbackIdCore2, NvtxCallbackIdCuda and
+ * NvtxCallbackIdCudart. */
 #define SLOT(module, n, f) \
     { module, n, (nvtx_function)(f) }
 static const struct {

@@ -74,7 +74,7 @@ static void send_problem(const char *reason) {
     notice_send(settings.notice, text);
 }
 
-/* Writes why there is no trace. `inferprof run` reads this file. Service thread only. */
+/* Writes the reason why there is no trace to a file that `inferprof run` reads. Service thread only. */
 static void write_problem_file(const char *reason) {
     char stem[PATH_MAX + 80], path[PATH_MAX + 128];
     trace_stem(stem, sizeof stem);

@@ -41,7 +41,7 @@ static void add_copy(struct query *q, const char *text) {
     db_text(&q->args, q->texts.v[q->texts.n - 1]);
 }
 
-/* Adds a LIKE pattern as parameter. If `stars`, '*' matches any text; no other character is special. */
+/* Adds a LIKE pattern as a parameter. If `stars`, '*' matches any text; no other character is special. */
 static void add_like(struct query *q, const char *before, const char *text, bool stars, const char *after) {
     struct strbuf pattern = STRBUF_INIT;
     strbuf_addstr(&pattern, before);
@@ -95,7 +95,7 @@ static void split_words(const char *text, struct words *w) {
     w->indexed = w->indexed && w->n > 0;
 }
 
-/* Adds the words in quotes as parameter. */
+/* Adds the words in quotes as a parameter. */
 static void add_index_query(struct query *q, const struct words *w) {
     struct strbuf s = STRBUF_INIT;
     for (size_t i = 0; i < w->n; i++) {

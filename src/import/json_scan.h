@@ -13,7 +13,7 @@
 
 struct json_skip {
     uint64_t in_string; /* all ones inside a string */
-    uint64_t escaped;   /* 1: last byte was a backslash */
+    uint64_t escaped;   /* 1: next byte is escaped */
     uint64_t depth;
     int started;
 };

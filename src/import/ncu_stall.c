@@ -19,7 +19,7 @@ static const struct {
 
 const char *ncu_stall_name(enum ncu_stall s) { return stalls[s].name; }
 
-/* Returns the longest stall reason with which p[0..n) starts. *used: its length. */
+/* Returns the longest stall reason with which p[0..n) starts; NCU_STALL_END: none. *used: its length. */
 static enum ncu_stall reason(const char *p, size_t n, size_t *used) {
     enum ncu_stall best = NCU_STALL_END;
     *used = 0;

@@ -44,8 +44,8 @@ static void draw_column(const struct area *a, const struct analysis_memory_point
     }
 }
 
-/* Memory is constant between two points. Points closer than LEAST_WIDTH share a column with their largest
- * total. */
+/* Memory is constant between two points. Points closer than LEAST_WIDTH share a column, which shows the
+ * largest total. */
 static void draw_points(const struct area *a, const struct analysis_memory *m, struct strbuf *out) {
     for (size_t i = 0, next; i + 1 < m->n; i = next) {
         double x = area_x(a, m->series[i].time_ns);

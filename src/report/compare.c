@@ -298,8 +298,8 @@ static void compare_promises(const struct compare_side *a, const struct compare_
     }
 }
 
-/* Compares the first runs of both sides. The other runs of a side are compared with its first run only by
- * model, engine and device. */
+/* Compares the first runs of both sides. The other runs of a side are compared with its first run, but only
+ * by compare_subject(). */
 static void compare_all_environments(const struct compare_side *a, const struct compare_side *b,
                                      struct comparison *c) {
     compare_environment(a->runs[0], b->runs[0], c);

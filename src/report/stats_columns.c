@@ -119,7 +119,7 @@ void stats_rows_free(struct stats_rows *r) {
 /* ---- columns */
 
 #define AT(position) .at = { .terminal = position }
-/* Three decimals, so that sums can be checked. */
+/* Milliseconds have three decimals, so that sums can be checked. */
 #define MS COLUMN_NUMBER
 /* clang-format off */
 #define D(field) FIELD(struct stats_device, field)

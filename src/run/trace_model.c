@@ -212,7 +212,8 @@ static struct trace_model load_candidate(const struct recorded_files *files, siz
     return m;
 }
 
-/* True for the first file of a model. Later files of the model are parts of it. */
+/* True for the first file of a GGUF model, and for a config. Other GGUF files and safetensors files are parts
+ * of these. */
 static bool is_first(const struct recorded_files *files, size_t i) {
     if (is_format(&files->v[i], "safetensors")) return false;
     for (size_t k = 0; k < i; k++)
