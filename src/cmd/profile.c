@@ -291,7 +291,7 @@ static int write_files(const struct job *j, const struct view *v, struct err *er
     return rc;
 }
 
-/* Time spent outside the engine, and memory. */
+/* Logs the time spent outside the engine, and the memory. */
 static void log_own_cost(const struct job *j, uint64_t report_from_ns) {
     uint64_t now = clock_mono_ns();
     struct rusage self;

@@ -463,7 +463,7 @@ static int eval_one_gpu(const struct static_opts *o, const struct llm_model *m, 
     return rc;
 }
 
-/* Called before any file is opened. */
+/* Checks the options before any file is opened. */
 static int check_options(const struct static_opts *o, struct llm_load *how, struct llm_workload *w,
                          struct err *err) {
     struct llm_sweep sweep;

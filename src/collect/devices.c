@@ -111,7 +111,8 @@ void devices_tick(void) {
     output_give();
 }
 
-/* Hash tables without collision handling. A collision only writes a stream or context to the trace again. */
+/* Hash tables without collision handling. After a collision, a stream or context is written to the trace
+ * again, which is harmless. */
 #define SEEN_STREAMS 1024u
 static _Atomic uint64_t seen_streams[SEEN_STREAMS], seen_contexts[64];
 

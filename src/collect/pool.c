@@ -9,8 +9,8 @@
 #include "collect/output.h"
 
 #define SMALL_BYTES (64u << 10)
-/* First CUPTI version that accepts NULL instead of a buffer; older ones crash. If the pool is empty, those
- * get a buffer of FALLBACK_BYTES. */
+/* First CUPTI version that accepts NULL instead of a buffer; older versions crash. If the pool is empty,
+ * older versions get a buffer of FALLBACK_BYTES. */
 #define MIN_VERSION_NO_BUFFER 27
 #define FALLBACK_BYTES 8192
 

@@ -145,8 +145,8 @@ const struct migration migrations[] = {
       "DROP INDEX runs_started;"
       "CREATE INDEX runs_unfinished ON runs (store) WHERE incomplete = 1;",
       NULL, NULL },
-    /* 4: runs per model, device, engine and host, kept by triggers ('' is unknown); an index for every filter
-     * and sort key, and for search. */
+    /* 4: number of runs per model, device, engine and host, updated by triggers ('' is unknown); an index for
+     * every filter and sort key, and for search. */
     { GROUPS_AND_INDEXES, SQLITE_TRIGGERS SQLITE_SEARCH, POSTGRES_TRIGGERS POSTGRES_SEARCH },
 };
 const size_t migrations_n = COUNTOF(migrations);

@@ -20,7 +20,7 @@ void kineto_keeper_free(struct kineto_keeper *k) {
     strbuf_free(&k->text);
 }
 
-/* Arguments with a different number in almost every event. */
+/* True for arguments with a different number in almost every event. */
 static bool is_numbering(const char *key, size_t n) {
     static const char *const keys[] = { "External id",
                                         "external id",

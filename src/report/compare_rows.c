@@ -57,7 +57,7 @@ struct sample {
     double min, max, cv;
 };
 
-/* Adds the medians of one run. */
+/* Adds the medians of the processes of one run. */
 static void add_run(struct sample *s, const struct processes *p, size_t run, const struct saved_metrics *m,
                     const struct values *x) {
     bool numbered = x->repeats && m->nrepeats == x->n;

@@ -82,7 +82,7 @@ const char *view_stage_name(const struct analysis *a, uint32_t stage) {
 }
 
 size_t view_findings(const struct view *v, const struct analysis_finding **first) {
-    const struct analysis *a = v->run->analysis; /* failures are findings without a trace */
+    const struct analysis *a = v->run->analysis; /* also without a trace */
     *first = a ? a->findings : NULL;
     return a ? a->nfindings : 0;
 }

@@ -214,7 +214,7 @@ static void thread_tracks(struct window *w) {
     free(t);
 }
 
-/* Text for the line below the timeline. */
+/* Returns the id of the text for the line below the timeline; INTERN_NONE: no text. */
 static uint32_t kernel_detail(struct window *w, const struct timeline_shape *s) {
     struct strbuf text = STRBUF_INIT;
     if (s->grid[0])

@@ -109,7 +109,7 @@ void part_series_title(struct strbuf *out, const char *model, const char *device
 struct chart {
     struct strbuf *out;
     const struct history_points *points;
-    /* drawing, and plot area in it */
+    /* size of the drawing, and edges of the plot in it */
     double width, height, left, right, top, bottom;
     double low, high; /* range of the vertical axis */
 };

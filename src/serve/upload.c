@@ -264,8 +264,8 @@ static int seal(struct upload *u, const char *digest, enum upload_error *why, st
     return rc;
 }
 
-/* Renames the folder to the name of its top folder. If this name is taken, appends the start of the digest,
- * or the whole digest. The caller frees *name. */
+/* Gives the unpacked folder the name of the stream's top folder. If this name is taken, appends the start of
+ * the digest, or the whole digest. The caller frees *name. */
 static int publish(const struct upload *u, const struct history *h, const char *top, const char *digest,
                    char **name, enum upload_error *why, struct err *err) {
     char *names[] = { xstrdup(top), xasprintf("%s-%.8s", top, digest), xasprintf("%s-%s", top, digest) };
