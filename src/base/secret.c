@@ -180,7 +180,7 @@ static size_t prefix_length(const char *run, size_t n) {
     return 0;
 }
 
-/* Digits, capitals and small letters, as in a random token. */
+/* True if there are digits, capitals and small letters, as in a random token. */
 static bool looks_random(const char *p, size_t n) {
     bool digit = false, upper = false, lower = false;
     for (size_t i = 0; i < n; i++) {

@@ -71,7 +71,7 @@ static int load_once(struct err *err) {
     return rc;
 }
 
-/* First line of libpq's message, without the prefix "ERROR:". */
+/* Sets err to the first line of libpq's message, without the prefix "ERROR:". */
 static int postgres_fail(const struct postgres *p, struct err *err) {
     const char *text = pq.error(p->connection);
     if (strncmp(text, "ERROR:  ", 8) == 0) text += 8;

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-/* 64-byte block; bit i: byte i */
+/* bit i: byte i */
 struct block {
     uint64_t quote, backslash, open, close;
 };

@@ -6,8 +6,8 @@
 
 #include "base/strbuf.h"
 
-/* Limit of SQLite's steps. A row of a normal file has tens of bytes and takes about 100 steps, and tables are
- * read up to twice. */
+/* Limit of SQLite's steps per byte of the file. A row of a normal file has tens of bytes and takes about 100
+ * steps, and tables are read up to twice. */
 #define STEPS_PER_BYTE 100
 #define STEPS_FREE 20000000u /* additional; 1 to 2 s */
 #define STEPS_PER_CALL 100000

@@ -186,7 +186,7 @@ static const char *next_tensor(const char *p, struct strbuf *dims, struct strbuf
 }
 
 /* Writes the tensors of a detail as "Input Dims" and "Input type", like PyTorch's profiler. If the detail has
- * other content, also writes it as "detail". */
+ * other content, also writes the whole detail as "detail". */
 static void add_shapes(struct chrome *c, const char *detail) {
     struct strbuf dims = STRBUF_INIT, types = STRBUF_INIT;
     const char *p = detail;

@@ -118,8 +118,8 @@ static struct repeat_costs costs_of_repeats(const struct profiled_session *sessi
     return out;
 }
 
-/* Recorded time / median timed time of the same input. Times are scaled to the token count of the recorded
- * request. */
+/* Recorded time / median timed time of the same input. Timed repeats are scaled to the token count of the
+ * recorded request. */
 static double representative_ratio(const struct profiled_session *session, const char *stage) {
     const struct session_result *res = session->result;
     const struct session_repeat *rep = &res->representative;
