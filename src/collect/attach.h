@@ -27,8 +27,7 @@ bool attach_start(void); /* Attaches CUPTI. On failure, calls report_problem() a
 bool attach_enter(void);
 void attach_exit(void);
 
-bool attach_needs_syncs(void); /* Returns true if callbacks are needed for synchronisations even if those are
-                                * not recorded. */
+bool attach_needs_syncs(void); /* watch synchronisations anyway */
 /* Call this when a window has closed. If CUPTI may be detached, the callbacks report the ends of graph
  * launches and synchronisations to this module from now on. */
 void attach_window_closed(void);

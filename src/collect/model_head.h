@@ -12,7 +12,7 @@
 /* A file, or a mapping of a file in our own memory. */
 struct model_source {
     int fd;        /* the file, or /proc/self/mem */
-    uint64_t base; /* of the file's first byte */
+    uint64_t base; /* offset of the first byte */
     uint64_t size; /* bytes that may be read */
 };
 

@@ -32,7 +32,7 @@ struct kineto_info {
 
 int kineto_import(const char *path, struct sink *sink, const struct kineto_options *options,
                   struct kineto_info *info, struct err *err);
-/* From any byte source. `name` is for messages. */
+/* Like kineto_import(), from any byte source. `name` is for messages. */
 int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, struct sink *sink,
                          const struct kineto_options *options, struct kineto_info *info, struct err *err);
 

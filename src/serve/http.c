@@ -128,7 +128,7 @@ static bool within_rate(struct request *q) {
     return within;
 }
 
-/* Checks that do not need the body. Fills the response if one fails. */
+/* Makes the checks that do not need the body. Fills the response if one fails. */
 static void check_request(struct request *q) {
     struct strbuf allowed = STRBUF_INIT;
     bool valid = utf8_valid(q->path, strlen(q->path));

@@ -68,8 +68,8 @@ static int set_state(struct history *h, int64_t id, const char *state, const cha
 
 /* ---- on the jobs thread */
 
-/* The kernel kills the process when the server ends, even with SIGKILL. Otherwise it would share the device
- * with the process that the next server starts for the same job. */
+/* The kernel kills the process when the server ends, even with SIGKILL. Otherwise the process would share the
+ * device with the process that the next server starts for the same job. */
 static pid_t start_process(const struct history *h, const char *run_id, const char *request,
                            struct err *err) {
     char *log = job_log_path(h, run_id), *program = file_self();
