@@ -17,7 +17,7 @@
 #define CHANGE_WINDOW 60
 
 struct change_point {
-    size_t at;            /* first value of the new level */
+    size_t at;            /* index where the level changes */
     double before, after; /* medians of the levels */
     double change;        /* after / before - 1 */
     double score;         /* t statistic of the division */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 void gemm_tick(void);       /* Background thread: installs the log callback once cuBLASLt is loaded. */
-void gemm_capture(bool on); /* when a window opens or closes */
+void gemm_capture(bool on); /* call at window changes */
 void gemm_after_fork(void);
 
 #endif

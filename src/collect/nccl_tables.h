@@ -61,7 +61,7 @@ void nccl_clock_add(struct nccl_gpu_clock *g, uint64_t gpu_ns, uint64_t host_ns)
 struct nccl_operation *nccl_operation_take(size_t *at);
 /* NULL: the handle is stale or of another kind, or its row could not be locked. */
 struct nccl_operation *nccl_operation_lock(const void *handle, enum nccl_handle_kind kind);
-/* Writes a complete operation and frees its row. The caller has locked the row. */
+/* If the operation is complete, writes it and frees its row. The caller has locked the row. */
 void nccl_operation_settle(struct nccl_operation *o);
 /* Writes the unfinished operations of a communicator; NULL: of all communicators. */
 void nccl_operations_finish(const void *comm);

@@ -49,7 +49,7 @@ int history_index_folder(struct history *h, const char *path, char **name, struc
 int64_t history_revision(struct history *h, struct err *err);
 int history_bump_revision(struct history *h, struct err *err);
 /* Starts a transaction that changes runs. Such transactions wait for each other: they update the same rows of
- * `run_groups`, and in PostgreSQL they could deadlock. */
+ * `run_groups`, and could otherwise deadlock in PostgreSQL. */
 int history_begin(struct history *h, struct err *err);
 
 /* caller frees */

@@ -25,7 +25,7 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
 void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out);
 
 const char *story_no_finding(const struct view *v);
-/* Which figures are from timed repeats, and which from the recorded run. */
+/* Returns which figures are from timed repeats, and which are from the recorded run. */
 const char *story_two_runs(const struct view *v);
 /* the error, the answer, or a note */
 const char *story_reply(const struct run_answer *a);
