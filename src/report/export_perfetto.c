@@ -253,7 +253,7 @@ static void flush_slices(struct perfetto *p, uint64_t base, uint64_t parent, con
     p->slices.n = 0;
 }
 
-/* Sets the times and the flow of `s`. */
+/* Adds the slice `s` with these times and this flow. */
 static void add_slice(struct perfetto *p, uint64_t start, uint64_t end, uint64_t flow, struct slice s) {
     s.start_ns = start;
     s.end_ns = MAX(end, start + 1);
