@@ -229,12 +229,18 @@ test-long: all test-build
 	$(MAKE) SAN=1 test TESTS='browser collector guests schemas serve'
 	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_TRIALS) --jobs $(LONG_JOBS)
 	CHANGE_POINT_SERIES=20000 $(B)/tests/unit-base
-	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" BUILD='$(B)' INFERPROF='$(CURDIR)/$(B)/inferprof' SERVE_KILLS=1000 \
-	    python3 tests/serve/safety.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
+	@$(MAKE) --no-print-directory test-kills
 	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" BUILD='$(B)' INFERPROF='$(CURDIR)/$(B)/inferprof' \
 	    bash tests/launchers/run.sh | tee "$$t/tap"; ! grep -q '^not ok' "$$t/tap"; s=$$?; rm -rf "$$t"; exit $$s
 	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" INFERPROF='$(CURDIR)/$(B)/inferprof' \
 	    python3 tests/serve/real_trend.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
+
+# kill -9 of the server at random moments of KILLS uploads
+KILLS ?= 1000
+.PHONY: test-kills
+test-kills: all
+	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" INFERPROF='$(CURDIR)/$(B)/inferprof' SERVE_KILLS=$(KILLS) \
+	    python3 tests/serve/kills.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
 
 # ---- benchmarks: they print numbers and never fail on them
 bench_bins := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))

@@ -74,6 +74,26 @@
     " CREATE INDEX runs_text ON runs USING gin (search gin_trgm_ops);" \
     " EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'no index for search'; END $$;"
 
+/* ---- migration 5: the list of a tag in the order of time */
+
+/* The columns after `run` are copies of columns of the run: write.c writes the tags of a run again whenever
+ * it writes the run. */
+#define TAG_COLUMNS                                                                         \
+    "ALTER TABLE tags ADD COLUMN started_ns BIGINT NOT NULL DEFAULT 0;"                     \
+    "ALTER TABLE tags ADD COLUMN model TEXT;"                                               \
+    "ALTER TABLE tags ADD COLUMN device TEXT;"                                              \
+    "ALTER TABLE tags ADD COLUMN engine TEXT;"                                              \
+    "ALTER TABLE tags ADD COLUMN host TEXT;"                                                \
+    "UPDATE tags SET started_ns = (SELECT r.started_ns FROM runs r WHERE r.id = tags.run)," \
+    " model = (SELECT r.model FROM runs r WHERE r.id = tags.run),"                          \
+    " device = (SELECT r.device FROM runs r WHERE r.id = tags.run),"                        \
+    " engine = (SELECT r.engine FROM runs r WHERE r.id = tags.run),"                        \
+    " host = (SELECT r.host FROM runs r WHERE r.id = tags.run);"                            \
+    "DROP INDEX tags_tag;"
+/* With all columns, SQLite does not read the table. PostgreSQL limits the size of an entry of an index. */
+#define SQLITE_TAG_INDEX "CREATE INDEX tags_time ON tags (tag, started_ns, run, model, device, engine, host);"
+#define POSTGRES_TAG_INDEX "CREATE INDEX tags_time ON tags (tag, started_ns, run);"
+
 /* ---- all migrations */
 
 /* migrations[n-1] brings a database from version n-1 to n. Rows are never changed after a release. "@ID" is
@@ -148,5 +168,8 @@ const struct migration migrations[] = {
     /* 4: number of runs per model, device, engine and host, updated by triggers ('' is unknown); an index for
      * every filter and sort key, and for search. */
     { GROUPS_AND_INDEXES, SQLITE_TRIGGERS SQLITE_SEARCH, POSTGRES_TRIGGERS POSTGRES_SEARCH },
+    /* 5: start time, model, device, engine and host of the run in each row of `tags`, so that one index finds
+     * the newest runs with a tag that match other filters */
+    { TAG_COLUMNS, SQLITE_TAG_INDEX, POSTGRES_TAG_INDEX },
 };
 const size_t migrations_n = COUNTOF(migrations);

@@ -183,8 +183,9 @@ static int count_tagged(struct history *h, const char *tag, int64_t most, int64_
 
 /* ---- the plan */
 
-/* Chooses the condition with the fewest runs. In a list by time, a single value of a column leads even with
- * many runs, because its index is ordered by time. */
+/* Chooses the condition with the fewest runs. A tag or a single value of a column also leads with many runs if
+ * the list is in the order of time, because their indexes have this order. The index of tags also has the
+ * grouped columns, so a tag with many runs goes before a column with many runs. */
 static int choose_lead(struct history *h, const struct history_filter *f, bool by_time,
                        const int64_t alone[COUNTOF(columns)], struct query_plan *plan, struct err *err) {
     struct words w;
@@ -202,7 +203,7 @@ static int choose_lead(struct history *h, const struct history_filter *f, bool b
     if (f->tag && count_tagged(h, f->tag, FEW_RUNS, &tagged, err) < 0) return -1;
     if (found <= FEW_RUNS && found <= least && found <= tagged)
         plan->lead = QUERY_LEAD_SEARCH;
-    else if (tagged <= FEW_RUNS && tagged <= least)
+    else if (f->tag && (tagged <= FEW_RUNS ? tagged <= least : by_time && least > FEW_RUNS))
         plan->lead = QUERY_LEAD_TAG;
     else if (least < INT64_MAX)
         plan->lead = QUERY_LEAD_COLUMN + (int)lead;
@@ -215,11 +216,23 @@ int query_plan(struct history *h, const struct history_filter *f, bool by_time, 
     *plan = (struct query_plan){ .lead = QUERY_LEAD_ORDER };
     if (count_groups(h, f, plan, alone, err) < 0) return -1;
     plan->grouped_only = !f->version && !f->tag && !f->text && !f->stage && !f->since_ns && !f->until_ns;
-    if (database_is_postgres(h->db) || plan->grouped_runs == 0) return 0;
+    if (plan->grouped_runs == 0) return 0;
+    if (database_is_postgres(h->db)) {
+        if (f->tag) plan->lead = QUERY_LEAD_TAG;
+        return 0;
+    }
     return choose_lead(h, f, by_time, alone, plan, err);
 }
 
-/* True if model, device and engine are single values. An index starts with these columns. */
+const char *query_time_column(const struct query_plan *plan) {
+    return plan->lead == QUERY_LEAD_TAG ? "t.started_ns" : "r.started_ns";
+}
+
+const char *query_id_column(const struct query_plan *plan) {
+    return plan->lead == QUERY_LEAD_TAG ? "t.run" : "r.id";
+}
+
+/* An index starts with these three columns. */
 static bool is_whole_series(const struct history_filter *f) {
     return f->model && f->device && f->engine && !is_pattern(f->model) && !is_pattern(f->device) &&
            !is_pattern(f->engine);
@@ -233,7 +246,9 @@ static void add_column(struct query *q, const struct history *h, const struct hi
     bool leads = plan->lead == QUERY_LEAD_COLUMN + (int)i ||
                  (plan->lead >= QUERY_LEAD_COLUMN && i < 3 && is_whole_series(f));
     strbuf_addstr(&q->sql, " AND ");
-    const char *prefix = leads || database_is_postgres(h->db) ? "r." : "+r.";
+    const char *prefix = plan->lead == QUERY_LEAD_TAG && columns[i].grouped ? "t."
+                         : leads || database_is_postgres(h->db)             ? "r."
+                                                                            : "+r.";
     if (!is_pattern(value) || !columns[i].grouped) {
         add_match(q, is_pattern(value) ? "r." : prefix, columns[i].column, value);
         return;
@@ -244,11 +259,19 @@ static void add_column(struct query *q, const struct history *h, const struct hi
     strbuf_addch(&q->sql, ')');
 }
 
+/* Adds the tables. CROSS JOIN makes SQLite start with the rows of the tag. */
+static void add_tables(struct query *q, const struct history_filter *f, const struct query_plan *plan) {
+    bool tag_leads = plan->lead == QUERY_LEAD_TAG;
+    strbuf_addstr(&q->sql, tag_leads ? " FROM tags t CROSS JOIN runs r" : " FROM runs r");
+    if (f->stage) strbuf_addstr(&q->sql, " JOIN stages s ON s.run = r.id");
+    strbuf_addstr(&q->sql, tag_leads ? " WHERE r.id = t.run" : " WHERE 1 = 1");
+}
+
 static void add_tag(struct query *q, const struct history_filter *f, const struct query_plan *plan) {
     if (!f->tag) return;
     db_text(&q->args, f->tag);
     if (plan->lead == QUERY_LEAD_TAG)
-        strbuf_addf(&q->sql, " AND r.id IN (SELECT run FROM tags WHERE tag = $%zu)", q->args.n);
+        strbuf_addf(&q->sql, " AND t.tag = $%zu", q->args.n);
     else
         strbuf_addf(&q->sql, " AND EXISTS (SELECT 1 FROM tags t WHERE t.run = r.id AND t.tag = $%zu)",
                     q->args.n);
@@ -257,9 +280,7 @@ static void add_tag(struct query *q, const struct history_filter *f, const struc
 void query_add_conditions(struct query *q, const struct history *h, const struct history_filter *f,
                           const struct query_plan *plan) {
     struct words w;
-    strbuf_addstr(&q->sql, " FROM runs r");
-    if (f->stage) strbuf_addstr(&q->sql, " JOIN stages s ON s.run = r.id");
-    strbuf_addstr(&q->sql, " WHERE 1 = 1");
+    add_tables(q, f, plan);
     if (f->stage) {
         db_text(&q->args, f->stage);
         strbuf_addf(&q->sql, " AND s.name = $%zu", q->args.n);
@@ -268,11 +289,11 @@ void query_add_conditions(struct query *q, const struct history *h, const struct
     add_tag(q, f, plan);
     if (f->since_ns) {
         db_int(&q->args, f->since_ns);
-        strbuf_addf(&q->sql, " AND r.started_ns >= $%zu", q->args.n);
+        strbuf_addf(&q->sql, " AND %s >= $%zu", query_time_column(plan), q->args.n);
     }
     if (f->until_ns) {
         db_int(&q->args, f->until_ns);
-        strbuf_addf(&q->sql, " AND r.started_ns < $%zu", q->args.n);
+        strbuf_addf(&q->sql, " AND %s < $%zu", query_time_column(plan), q->args.n);
     }
     split_words(f->text, &w);
     if (plan->lead == QUERY_LEAD_SEARCH) {

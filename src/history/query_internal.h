@@ -13,8 +13,8 @@ struct query {
 };
 void query_free(struct query *q);
 
-/* How SQLite finds the runs: by the condition with the fewest runs, or in the order of the list. PostgreSQL
- * ignores this. */
+/* How SQLite finds the runs of a list: through the condition with the fewest runs, or in the order of the
+ * list. For PostgreSQL, the lead is the tag, if there is one, and otherwise the order. */
 enum query_lead {
     QUERY_LEAD_ORDER,
     QUERY_LEAD_SEARCH,
@@ -28,7 +28,10 @@ struct query_plan {
 };
 int query_plan(struct history *h, const struct history_filter *f, bool by_time, struct query_plan *plan,
                struct err *err);
-/* Adds "FROM runs r ... WHERE ...". */
+/* Columns of the start time and of the id of a run: of the table `tags` if the tag leads. */
+const char *query_time_column(const struct query_plan *plan);
+const char *query_id_column(const struct query_plan *plan);
+/* Adds "FROM runs r ... WHERE ...", or "FROM tags t CROSS JOIN runs r ... WHERE ..." if the tag leads. */
 void query_add_conditions(struct query *q, const struct history *h, const struct history_filter *f,
                           const struct query_plan *plan);
 /* *total: -1 if more than HISTORY_COUNT_MAX runs match, unless `grouped_only` is set. */

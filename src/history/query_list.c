@@ -104,7 +104,7 @@ int history_check_cursor(const struct history_filter *filter, struct err *err) {
 }
 
 static int add_order(struct query *q, const struct history_filter *f, const struct sort_key *key,
-                     const char *column, size_t limit, struct err *err) {
+                     const char *column, const char *id_column, size_t limit, struct err *err) {
     bool ascending = key->ascending != f->reverse;
     if (!key->text && strcmp(key->key, "started") != 0) strbuf_addf(&q->sql, " AND %s IS NOT NULL", column);
     if (f->cursor) {
@@ -113,13 +113,13 @@ static int add_order(struct query *q, const struct history_filter *f, const stru
         if (parse_cursor(f->cursor, key, &id, &value, err) < 0) return -1;
         strlist_add(&q->texts, "%s", value);
         free(value);
-        strbuf_addf(&q->sql, " AND (%s, r.id) %c ($%zu, $%zu)", column, ascending ? '>' : '<', q->args.n + 1,
-                    q->args.n + 2);
+        strbuf_addf(&q->sql, " AND (%s, %s) %c ($%zu, $%zu)", column, id_column, ascending ? '>' : '<',
+                    q->args.n + 1, q->args.n + 2);
         db_text(&q->args, q->texts.v[q->texts.n - 1]);
         db_int(&q->args, id);
     }
     const char *order = ascending ? "ASC" : "DESC";
-    strbuf_addf(&q->sql, " ORDER BY %s %s, r.id %s LIMIT %zu", column, order, order, limit + 1);
+    strbuf_addf(&q->sql, " ORDER BY %s %s, %s %s LIMIT %zu", column, order, id_column, order, limit + 1);
     return 0;
 }
 
@@ -203,14 +203,20 @@ int history_list(struct history *h, const struct history_filter *filter, struct 
     size_t limit = MIN(filter->limit ? filter->limit : 50, HISTORY_LIMIT_MAX);
     struct query q = { .sql = STRBUF_INIT };
     struct query_plan plan;
-    if (query_plan(h, filter, strcmp(key->key, "started") == 0, &plan, err) < 0) return -1;
+    bool by_time = strcmp(key->key, "started") == 0;
+    if (query_plan(h, filter, by_time, &plan, err) < 0) return -1;
+    if (by_time) column = query_time_column(&plan);
     strbuf_addf(&q.sql, "SELECT " RUN_COLUMNS "%s, %s AS sort_value", filter->stage ? STAGE_COLUMNS : "",
                 column);
     query_add_conditions(&q, h, filter, &plan);
-    int rc = add_order(&q, filter, key, column, limit, err);
+    int rc = add_order(&q, filter, key, column, query_id_column(&plan), limit, err);
     if (rc == 0 && plan.grouped_runs) rc = read_page(h, &q, limit, page, err);
     query_free(&q);
-    if (rc == 0 && filter->count) rc = query_count(h, filter, &plan, &page->total, err);
+    /* Unless the order omits runs without a value, a single page has all matching runs. */
+    if (rc == 0 && filter->count && !filter->cursor && !page->next && (key->text || by_time))
+        page->total = (int64_t)page->n;
+    else if (rc == 0 && filter->count)
+        rc = query_count(h, filter, &plan, &page->total, err);
     if (rc < 0) history_page_free(page);
     return rc;
 }

@@ -223,9 +223,13 @@ static int write_tags(struct history *h, int64_t id, const struct run_record *r,
     for (size_t i = 0; i < r->tags.n; i++) {
         struct db_args args = { 0 };
         db_int(&args, id);
-        db_text(&args, r->tags.v[i]);
-        if (database_query(h->db, "INSERT INTO tags (run, tag) VALUES ($1, $2) ON CONFLICT DO NOTHING", &args,
-                           NULL, err) < 0)
+        db_int(&args, r->started_ns);
+        const char *texts[] = { r->tags.v[i], r->model, r->device, r->engine, r->host };
+        add_texts(&args, texts, COUNTOF(texts));
+        if (database_query(h->db,
+                           "INSERT INTO tags (run, started_ns, tag, model, device, engine, host) "
+                           "VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+                           &args, NULL, err) < 0)
             return -1;
     }
     return 0;

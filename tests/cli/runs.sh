@@ -100,6 +100,20 @@ old_database() {
     mkdir -p "$root/.inferprof"
     printf 0123456789abcdef0123456789abcdef >"$root/.inferprof/store-id"
 }
+# tagged_database ROOT: the same runs with tags, as in schema version 4
+tagged_database() {
+    old_database "$1"
+    for name in alpha beta; do echo nightly >"$root/$name/.tags"; done
+}
+# tagged NAME ROOT OPTIONS...: a tag finds the runs of the old database in the order of time, also with other filters
+tagged() {
+    name=$1 root=$2
+    shift 2
+    run "$INFERPROF" runs "$root" "$@" --tag nightly --json
+    check "$name: a tag finds its runs" json_is "$work/out" '[r["run"] for r in d["runs"]], d["total"]' "(['beta', 'alpha'], 2)"
+    run "$INFERPROF" runs "$root" "$@" --tag nightly --model llama --device 'nvidia*' --host node7 --since 2026-09-21 --json
+    check "$name: a tag and other filters find a run" json_is "$work/out" '[r["run"] for r in d["runs"]], d["total"]' "(['alpha'], 1)"
+}
 # migrated NAME ROOT OPTIONS...: the runs are still there, and counts and search include them
 migrated() {
     name=$1 root=$2
@@ -127,6 +141,11 @@ if postgres_start; then
     old_database "$work/old-postgres"
     check "the database of an older program is loaded" psql -q -v ON_ERROR_STOP=1 -f tests/data/history/version3.postgres.sql "$old_url"
     migrated "a PostgreSQL database of schema version 3" "$root" --database "$old_url"
+    psql -q -c "CREATE DATABASE old4" "$pg_url"
+    tagged_database "$work/old4-postgres"
+    psql -q -v ON_ERROR_STOP=1 -f tests/data/history/version4.postgres.sql "postgresql:///old4?host=$pg_dir&user=tester"
+    migrated "a PostgreSQL database of schema version 4" "$root" --database "postgresql:///old4?host=$pg_dir&user=tester"
+    tagged "a PostgreSQL database of schema version 4" "$root" --database "postgresql:///old4?host=$pg_dir&user=tester"
     psql -q -c "UPDATE inferprof_schema SET version = 999" "$old_url"
     run "$INFERPROF" runs "$root" --database "$old_url"
     expect "a PostgreSQL database of a newer program is refused" 1 err 'schema version 999, and this inferprof reads versions up to [0-9]+; use a newer inferprof'
@@ -142,13 +161,14 @@ mkdir -p "$root"
 run "$INFERPROF" runs "$root"
 sql "CREATE TRIGGER refuse BEFORE INSERT ON runs WHEN NEW.model = 'refused' BEGIN SELECT RAISE(ABORT, 'refused'); END" >/dev/null
 rejected SQLite "$root"
-for version in 1 3; do
-    old_database "$work/old-$version"
+for version in 1 3 4; do
+    if [ $version = 4 ]; then tagged_database "$work/old-4"; else old_database "$work/old-$version"; fi
     python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())' \
         "$root/.inferprof/index.sqlite" tests/data/history/version$version.sqlite.sql
     migrated "an SQLite database of schema version $version" "$root"
     check "an SQLite database of schema version $version: the new tables exist" sh -c "[ '$(sql "SELECT COUNT(*) FROM jobs")' = '[(0,)]' ]"
 done
+tagged "an SQLite database of schema version 4" "$root"
 root=$work/old-3
 sql "UPDATE inferprof_schema SET version = 999" >/dev/null
 run "$INFERPROF" runs "$root"
