@@ -113,7 +113,8 @@ static void print_page(const struct history_page *page, const struct runs_opts *
     if (page->next)
         printf("%zu of %s%lld runs; the next ones: --cursor %s\n", page->n,
                page->total < 0 ? "more than " : "",
-               page->total < 0 ? (long long)HISTORY_COUNT_MAX : (long long)page->total, page->next);
+               page->total < 0 ? (long long)MAX(HISTORY_COUNT_MAX, page->n) : (long long)page->total,
+               page->next);
     table_free(&t);
     strbuf_free(&out);
 }

@@ -264,8 +264,6 @@ static void set_missing(struct history *h, const struct history_run *run) {
 }
 
 bool history_verify(struct history *h, const struct history_run *run) {
-    struct db_args args = { 0 };
-    struct db_result r;
     struct err ignored;
     int64_t mtime_ns, bytes;
     if (!run->here) return false;
@@ -277,12 +275,7 @@ bool history_verify(struct history *h, const struct history_run *run) {
         if (!run->missing) set_missing(h, run);
         return !run->missing;
     }
-    db_int(&args, run->id);
-    if (database_query(h->db, "SELECT metrics_mtime_ns, metrics_bytes FROM runs WHERE id = $1", &args, &r,
-                       &ignored) < 0)
-        return false;
-    bool same = r.rows == 1 && db_cell_int(&r, 0, 0) == mtime_ns && db_cell_int(&r, 0, 1) == bytes;
-    db_result_free(&r);
+    bool same = run->metrics_mtime_ns == mtime_ns && run->metrics_bytes == bytes;
     if (same && !run->missing) return false;
     return history_index_folder(h, run->path, NULL, &ignored) == 0;
 }

@@ -10,6 +10,7 @@ struct history_run {
     char *name, *store, *path, *digest, *title, *model, *device, *engine, *host, *version, *command;
     double repeats, failed_repeats, mfu, mbu, time_to_first_token_ms, time_per_token_ms, tokens_per_s;
     bool incomplete, unstable;
+    int64_t metrics_mtime_ns, metrics_bytes; /* of metrics.json when it was read; 0: there was none */
     bool missing; /* its folder does not exist */
     bool here;    /* false: in another store */
     /* of the filter's stage; NaN: none, or unknown */
@@ -33,7 +34,7 @@ struct history_filter {
     bool count;         /* also count all matching runs */
 };
 #define HISTORY_LIMIT_MAX 1000
-#define HISTORY_COUNT_MAX 1000
+#define HISTORY_COUNT_MAX 500
 
 struct history_page {
     struct history_run *v;

@@ -9,8 +9,11 @@
 
 /* Up to this many matches, reading and sorting them is cheaper than reading all runs in sorted order. */
 #define FEW_RUNS 2000
-#define UNKNOWN_RUNS (INT64_MAX - 1) /* not counted: leads last */
-#define WORDS_MAX 8                  /* other words are ignored */
+/* The same for runs with a tag or in a time: the order of the list often depends on them, for example if newer
+ * runs are slower, so that reading in sorted order finds the matches late. */
+#define FEW_CORRELATED_RUNS 5000
+#define UNKNOWN_RUNS (INT64_MAX - 1) /* a condition that is not counted leads only if no other does */
+#define WORDS_MAX 8                  /* words of a search; the others are ignored */
 
 static const struct filter_column {
     const char *column;
@@ -171,11 +174,42 @@ static int count_found(struct history *h, const struct words *w, int64_t most, i
     return rc;
 }
 
-static int count_tagged(struct history *h, const char *tag, int64_t most, int64_t *count, struct err *err) {
+/* Adds the filters on columns. */
+static void add_columns(struct query *q, const struct history *h, const struct history_filter *f,
+                        const struct query_plan *plan, bool grouped_only);
+
+static void add_times(struct query *q, const struct history_filter *f, const char *column) {
+    if (f->since_ns) {
+        db_int(&q->args, f->since_ns);
+        strbuf_addf(&q->sql, " AND %s >= $%zu", column, q->args.n);
+    }
+    if (f->until_ns) {
+        db_int(&q->args, f->until_ns);
+        strbuf_addf(&q->sql, " AND %s < $%zu", column, q->args.n);
+    }
+}
+
+/* Counts the runs that match the tag, the times and the filters on grouped columns, up to
+ * FEW_CORRELATED_RUNS + 1. */
+static int count_tagged(struct history *h, const struct history_filter *f, int64_t *count, struct err *err) {
     struct query q = { .sql = STRBUF_INIT };
-    db_text(&q.args, tag);
-    strbuf_addf(&q.sql, "SELECT COUNT(*) FROM (SELECT run FROM tags WHERE tag = $1 LIMIT %lld) AS t",
-                (long long)most + 1);
+    struct query_plan by_tag = { .lead = QUERY_LEAD_TAG };
+    db_text(&q.args, f->tag);
+    strbuf_addstr(&q.sql, "SELECT COUNT(*) FROM (SELECT t.run FROM tags t WHERE t.tag = $1");
+    add_columns(&q, h, f, &by_tag, true);
+    add_times(&q, f, "t.started_ns");
+    strbuf_addf(&q.sql, " LIMIT %d) AS matches", FEW_CORRELATED_RUNS + 1);
+    int rc = read_count(h, &q, count, err);
+    query_free(&q);
+    return rc;
+}
+
+/* Counts the runs that started in the time of the filter, up to FEW_CORRELATED_RUNS + 1. */
+static int count_started(struct history *h, const struct history_filter *f, int64_t *count, struct err *err) {
+    struct query q = { .sql = STRBUF_INIT };
+    strbuf_addstr(&q.sql, "SELECT COUNT(*) FROM (SELECT r.id FROM runs r WHERE 1 = 1");
+    add_times(&q, f, "r.started_ns");
+    strbuf_addf(&q.sql, " LIMIT %d) AS matches", FEW_CORRELATED_RUNS + 1);
     int rc = read_count(h, &q, count, err);
     query_free(&q);
     return rc;
@@ -183,45 +217,64 @@ static int count_tagged(struct history *h, const char *tag, int64_t most, int64_
 
 /* ---- the plan */
 
-/* Chooses the condition with the fewest runs. A tag or a single value of a column also leads with many runs if
- * the list is in the order of time, because their indexes have this order. The index of tags also has the
- * grouped columns, so a tag with many runs goes before a column with many runs. */
-static int choose_lead(struct history *h, const struct history_filter *f, bool by_time,
-                       const int64_t alone[COUNTOF(columns)], struct query_plan *plan, struct err *err) {
-    struct words w;
-    int64_t least = INT64_MAX, found = INT64_MAX, tagged = INT64_MAX;
+/* Returns the number of the column whose value has the fewest runs. A single value with many runs is used only
+ * if the list is in the order of time, because the index of the column has this order. *least is INT64_MAX if
+ * there is no such column. */
+static size_t rarest_column(const struct history_filter *f, bool by_time,
+                            const int64_t alone[COUNTOF(columns)], int64_t *least) {
     size_t lead = 0;
+    *least = INT64_MAX;
     for (size_t i = 0; i < COUNTOF(columns); i++) {
         const char *value = column_value(f, i);
-        if (!value || alone[i] >= least) continue;
+        if (!value || alone[i] >= *least) continue;
         if (alone[i] > FEW_RUNS && (!by_time || is_pattern(value))) continue;
-        least = alone[i];
+        *least = alone[i];
         lead = i;
     }
+    return lead;
+}
+
+/* Chooses the condition with the fewest runs, if it has few. Otherwise, a list in the order of time is read
+ * through an index that has this order: of the tag, of a column, or of all runs. */
+static int choose_lead(struct history *h, const struct history_filter *f, bool by_time,
+                       const int64_t alone[COUNTOF(columns)], int64_t tagged, int64_t started,
+                       struct query_plan *plan, struct err *err) {
+    struct words w;
+    int64_t least, found = INT64_MAX;
+    size_t column = rarest_column(f, by_time, alone, &least);
     split_words(f->text, &w);
     if (w.indexed && count_found(h, &w, FEW_RUNS, &found, err) < 0) return -1;
-    if (f->tag && count_tagged(h, f->tag, FEW_RUNS, &tagged, err) < 0) return -1;
-    if (found <= FEW_RUNS && found <= least && found <= tagged)
+    if (found <= FEW_RUNS && found <= least && found <= tagged && found <= started)
         plan->lead = QUERY_LEAD_SEARCH;
-    else if (f->tag && (tagged <= FEW_RUNS ? tagged <= least : by_time && least > FEW_RUNS))
+    else if (least <= FEW_RUNS && least <= started)
+        plan->lead = QUERY_LEAD_COLUMN + (int)column;
+    else if (f->tag && (tagged <= FEW_CORRELATED_RUNS || by_time))
         plan->lead = QUERY_LEAD_TAG;
+    else if (started <= FEW_CORRELATED_RUNS)
+        plan->lead = QUERY_LEAD_TIME;
     else if (least < INT64_MAX)
-        plan->lead = QUERY_LEAD_COLUMN + (int)lead;
+        plan->lead = QUERY_LEAD_COLUMN + (int)column;
     return 0;
 }
 
 int query_plan(struct history *h, const struct history_filter *f, bool by_time, struct query_plan *plan,
                struct err *err) {
-    int64_t alone[COUNTOF(columns)];
+    int64_t alone[COUNTOF(columns)], tagged = INT64_MAX, started = INT64_MAX;
     *plan = (struct query_plan){ .lead = QUERY_LEAD_ORDER };
     if (count_groups(h, f, plan, alone, err) < 0) return -1;
     plan->grouped_only = !f->version && !f->tag && !f->text && !f->stage && !f->since_ns && !f->until_ns;
     if (plan->grouped_runs == 0) return 0;
-    if (database_is_postgres(h->db)) {
-        if (f->tag) plan->lead = QUERY_LEAD_TAG;
-        return 0;
-    }
-    return choose_lead(h, f, by_time, alone, plan, err);
+    if (f->tag && count_tagged(h, f, &tagged, err) < 0) return -1;
+    if (tagged == 0) plan->grouped_runs = 0;
+    if (!by_time && !f->tag && (f->since_ns || f->until_ns) && count_started(h, f, &started, err) < 0)
+        return -1;
+    if (!database_is_postgres(h->db)) return choose_lead(h, f, by_time, alone, tagged, started, plan, err);
+    if (f->tag)
+        plan->lead = QUERY_LEAD_TAG;
+    else if (started <= FEW_CORRELATED_RUNS)
+        plan->lead = QUERY_LEAD_TIME;
+    plan->first = !by_time && (tagged <= FEW_CORRELATED_RUNS || started <= FEW_CORRELATED_RUNS);
+    return 0;
 }
 
 const char *query_time_column(const struct query_plan *plan) {
@@ -253,28 +306,39 @@ static void add_column(struct query *q, const struct history *h, const struct hi
         add_match(q, is_pattern(value) ? "r." : prefix, columns[i].column, value);
         return;
     }
-    strbuf_addf(&q->sql, "%s%s IN (SELECT g.%s FROM run_groups g WHERE ", prefix, columns[i].column,
-                columns[i].column);
+    /* PostgreSQL computes the array once; it could compare an IN list again for every run. */
+    bool postgres = database_is_postgres(h->db);
+    strbuf_addf(&q->sql, "%s%s %s(SELECT DISTINCT g.%s FROM run_groups g WHERE ", prefix, columns[i].column,
+                postgres ? "= ANY (ARRAY" : "IN ", columns[i].column);
     add_match(q, "g.", columns[i].column, value);
-    strbuf_addch(&q->sql, ')');
+    strbuf_addstr(&q->sql, postgres ? "))" : ")");
 }
 
-/* Adds the tables. CROSS JOIN makes SQLite start with the rows of the tag. */
+static void add_columns(struct query *q, const struct history *h, const struct history_filter *f,
+                        const struct query_plan *plan, bool grouped_only) {
+    for (size_t i = 0; i < COUNTOF(columns); i++)
+        if (columns[i].grouped || !grouped_only) add_column(q, h, f, plan, i);
+}
+
+/* Adds the tables. If a condition leads, CROSS JOIN makes SQLite read the tables in this order. With
+ * plan->first, OFFSET 0 makes PostgreSQL read the rows of the condition first: it assumes that conditions do
+ * not depend on each other, and would read the runs in the order of the list until enough of them match. */
 static void add_tables(struct query *q, const struct history_filter *f, const struct query_plan *plan) {
     bool tag_leads = plan->lead == QUERY_LEAD_TAG;
-    strbuf_addstr(&q->sql, tag_leads ? " FROM tags t CROSS JOIN runs r" : " FROM runs r");
-    if (f->stage) strbuf_addstr(&q->sql, " JOIN stages s ON s.run = r.id");
-    strbuf_addstr(&q->sql, tag_leads ? " WHERE r.id = t.run" : " WHERE 1 = 1");
-}
-
-static void add_tag(struct query *q, const struct history_filter *f, const struct query_plan *plan) {
-    if (!f->tag) return;
-    db_text(&q->args, f->tag);
-    if (plan->lead == QUERY_LEAD_TAG)
-        strbuf_addf(&q->sql, " AND t.tag = $%zu", q->args.n);
-    else
-        strbuf_addf(&q->sql, " AND EXISTS (SELECT 1 FROM tags t WHERE t.run = r.id AND t.tag = $%zu)",
-                    q->args.n);
+    if (tag_leads) {
+        db_text(&q->args, f->tag);
+        strbuf_addf(&q->sql, " FROM %s t CROSS JOIN runs r",
+                    plan->first ? "(SELECT * FROM tags WHERE tag = $1 OFFSET 0)" : "tags");
+    } else if (plan->first) {
+        strbuf_addstr(&q->sql, " FROM (SELECT * FROM runs r WHERE 1 = 1");
+        add_times(q, f, "r.started_ns");
+        strbuf_addstr(&q->sql, " OFFSET 0) r");
+    } else {
+        strbuf_addstr(&q->sql, " FROM runs r");
+    }
+    if (f->stage)
+        strbuf_addstr(&q->sql, plan->lead == QUERY_LEAD_ORDER ? ", stages s" : " CROSS JOIN stages s");
+    strbuf_addstr(&q->sql, tag_leads ? " WHERE r.id = t.run AND t.tag = $1" : " WHERE 1 = 1");
 }
 
 void query_add_conditions(struct query *q, const struct history *h, const struct history_filter *f,
@@ -283,18 +347,17 @@ void query_add_conditions(struct query *q, const struct history *h, const struct
     add_tables(q, f, plan);
     if (f->stage) {
         db_text(&q->args, f->stage);
-        strbuf_addf(&q->sql, " AND s.name = $%zu", q->args.n);
+        bool postgres = database_is_postgres(h->db);
+        strbuf_addf(&q->sql, " AND s.run = r.id AND %ss.name = $%zu",
+                    postgres || plan->lead == QUERY_LEAD_ORDER ? "" : "+", q->args.n);
     }
-    for (size_t i = 0; i < COUNTOF(columns); i++) add_column(q, h, f, plan, i);
-    add_tag(q, f, plan);
-    if (f->since_ns) {
-        db_int(&q->args, f->since_ns);
-        strbuf_addf(&q->sql, " AND %s >= $%zu", query_time_column(plan), q->args.n);
+    add_columns(q, h, f, plan, false);
+    if (f->tag && plan->lead != QUERY_LEAD_TAG) {
+        db_text(&q->args, f->tag);
+        strbuf_addf(&q->sql, " AND EXISTS (SELECT 1 FROM tags t WHERE t.run = r.id AND t.tag = $%zu)",
+                    q->args.n);
     }
-    if (f->until_ns) {
-        db_int(&q->args, f->until_ns);
-        strbuf_addf(&q->sql, " AND %s < $%zu", query_time_column(plan), q->args.n);
-    }
+    add_times(q, f, query_time_column(plan));
     split_words(f->text, &w);
     if (plan->lead == QUERY_LEAD_SEARCH) {
         add_index_query(q, &w);

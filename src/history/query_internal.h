@@ -14,17 +14,19 @@ struct query {
 void query_free(struct query *q);
 
 /* How SQLite finds the runs of a list: through the condition with the fewest runs, or in the order of the
- * list. For PostgreSQL, the lead is the tag, if there is one, and otherwise the order. */
+ * list. PostgreSQL decides with its statistics, unless `first` is set. */
 enum query_lead {
     QUERY_LEAD_ORDER,
     QUERY_LEAD_SEARCH,
     QUERY_LEAD_TAG,
-    QUERY_LEAD_COLUMN, /* plus an index of query_filter.c */
+    QUERY_LEAD_TIME,   /* runs between since and until, in another order */
+    QUERY_LEAD_COLUMN, /* plus the number of the column in query_filter.c */
 };
 struct query_plan {
-    int lead;             /* enum query_lead */
-    int64_t grouped_runs; /* match model, device, engine and host */
-    bool grouped_only;    /* no other conditions */
+    int lead;             /* enum query_lead; for PostgreSQL only the order, the tag or the time */
+    bool first;           /* PostgreSQL must read the few rows of the lead first */
+    int64_t grouped_runs; /* runs that match the filters on model, device, engine and host */
+    bool grouped_only;    /* the filter has no other conditions */
 };
 int query_plan(struct history *h, const struct history_filter *f, bool by_time, struct query_plan *plan,
                struct err *err);

@@ -103,8 +103,10 @@ int history_check_cursor(const struct history_filter *filter, struct err *err) {
     return 0;
 }
 
+/* `plus`: "+" excludes the index of the column in SQLite; else "". */
 static int add_order(struct query *q, const struct history_filter *f, const struct sort_key *key,
-                     const char *column, const char *id_column, size_t limit, struct err *err) {
+                     const char *column, const char *id_column, const char *plus, size_t limit,
+                     struct err *err) {
     bool ascending = key->ascending != f->reverse;
     if (!key->text && strcmp(key->key, "started") != 0) strbuf_addf(&q->sql, " AND %s IS NOT NULL", column);
     if (f->cursor) {
@@ -119,18 +121,20 @@ static int add_order(struct query *q, const struct history_filter *f, const stru
         db_int(&q->args, id);
     }
     const char *order = ascending ? "ASC" : "DESC";
-    strbuf_addf(&q->sql, " ORDER BY %s %s, %s %s LIMIT %zu", column, order, id_column, order, limit + 1);
+    strbuf_addf(&q->sql, " ORDER BY %s%s %s, %s %s LIMIT %zu", plus, column, order, id_column, order,
+                limit + 1);
     return 0;
 }
 
-#define RUN_COLUMNS                                                                                      \
-    "r.id, r.name, r.store, r.path, r.digest, r.title, r.model, r.device, r.engine, r.host, r.version, " \
-    "r.command, r.started_ns, r.findings, r.repeats, r.failed_repeats, r.mfu, r.mbu, "                   \
-    "r.time_to_first_token_ms, r.time_per_token_ms, r.tokens_per_s, r.incomplete, r.unstable, r.missing"
+#define RUN_COLUMNS                                                                                        \
+    "r.id, r.name, r.store, r.path, r.digest, r.title, r.model, r.device, r.engine, r.host, r.version, "   \
+    "r.command, r.started_ns, r.findings, r.repeats, r.failed_repeats, r.mfu, r.mbu, "                     \
+    "r.time_to_first_token_ms, r.time_per_token_ms, r.tokens_per_s, r.incomplete, r.unstable, r.missing, " \
+    "r.metrics_mtime_ns, r.metrics_bytes"
 #define STAGE_COLUMNS                                                                                 \
     ", s.time_ms, s.ci95_low_ms, s.ci95_high_ms, s.time_per_token_ms, s.tokens_per_s, s.mfu, s.mbu, " \
     "s.distance"
-enum { RUN_COLUMN_COUNT = 24 };
+enum { RUN_COLUMN_COUNT = 26 };
 
 const char *const query_run_columns = RUN_COLUMNS;
 
@@ -148,6 +152,8 @@ void query_take_run(const struct history *h, struct db_result *r, size_t row, st
     run->incomplete = db_cell_int(r, row, 21) != 0;
     run->unstable = db_cell_int(r, row, 22) != 0;
     run->missing = db_cell_int(r, row, 23) != 0;
+    run->metrics_mtime_ns = db_cell_int(r, row, 24);
+    run->metrics_bytes = db_cell_int(r, row, 25);
     run->here = run->store && strcmp(run->store, h->store) == 0;
     double *of_stage[] = { &run->stage_time_ms,      &run->stage_ci95_low_ms,
                            &run->stage_ci95_high_ms, &run->stage_time_per_token_ms,
@@ -209,7 +215,8 @@ int history_list(struct history *h, const struct history_filter *filter, struct 
     strbuf_addf(&q.sql, "SELECT " RUN_COLUMNS "%s, %s AS sort_value", filter->stage ? STAGE_COLUMNS : "",
                 column);
     query_add_conditions(&q, h, filter, &plan);
-    int rc = add_order(&q, filter, key, column, query_id_column(&plan), limit, err);
+    const char *plus = plan.lead == QUERY_LEAD_TIME && !database_is_postgres(h->db) ? "+" : "";
+    int rc = add_order(&q, filter, key, column, query_id_column(&plan), plus, limit, err);
     if (rc == 0 && plan.grouped_runs) rc = read_page(h, &q, limit, page, err);
     query_free(&q);
     /* Unless the order omits runs without a value, a single page has all matching runs. */

@@ -153,7 +153,7 @@ static void add_list_head(struct request *q, const struct history_filter *f,
     struct strbuf *out = &q->out;
     strbuf_addstr(out, "<div class=\"head\"><h1>Runs</h1><p class=\"soft\">");
     if (page->total < 0)
-        strbuf_addf(out, "more than %s runs", text_count(HISTORY_COUNT_MAX).s);
+        strbuf_addf(out, "more than %s runs", text_count(MAX(HISTORY_COUNT_MAX, page->n)).s);
     else
         strbuf_addf(out, "%s run%s", text_count((uint64_t)page->total).s, page->total == 1 ? "" : "s");
     if (f->stage) {
