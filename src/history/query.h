@@ -11,8 +11,8 @@ struct history_run {
     double repeats, failed_repeats, mfu, mbu, time_to_first_token_ms, time_per_token_ms, tokens_per_s;
     bool incomplete, unstable;
     int64_t metrics_mtime_ns, metrics_bytes; /* of metrics.json when it was read; 0: there was none */
-    bool missing; /* its folder does not exist */
-    bool here;    /* false: in another store */
+    bool missing;                            /* its folder does not exist */
+    bool here;                               /* false: in another store */
     /* of the filter's stage; NaN: none, or unknown */
     double stage_time_ms, stage_ci95_low_ms, stage_ci95_high_ms, stage_time_per_token_ms, stage_tokens_per_s,
         stage_mfu, stage_mbu, stage_distance;
