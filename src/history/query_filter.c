@@ -9,8 +9,8 @@
 
 /* Up to this many matches, reading and sorting them is cheaper than reading all runs in sorted order. */
 #define FEW_RUNS 2000
-/* The same for runs with a tag or in a time: the order of the list often depends on them, for example if newer
- * runs are slower, so that reading in sorted order finds the matches late. */
+/* The same for runs with a tag or in a time. The order of the list often depends on them, for example if
+ * newer runs are slower: reading in sorted order then finds the matches late. */
 #define FEW_CORRELATED_RUNS 5000
 #define UNKNOWN_RUNS (INT64_MAX - 1) /* a condition that is not counted leads only if no other does */
 #define WORDS_MAX 8                  /* words of a search; the others are ignored */
@@ -217,9 +217,9 @@ static int count_started(struct history *h, const struct history_filter *f, int6
 
 /* ---- the plan */
 
-/* Returns the number of the column whose value has the fewest runs. A single value with many runs is used only
- * if the list is in the order of time, because the index of the column has this order. *least is INT64_MAX if
- * there is no such column. */
+/* Returns the number of the column whose value has the fewest runs. A value with many runs is used only in a
+ * list by time, because the index of the column is ordered by time. *least is INT64_MAX if there is no such
+ * column. */
 static size_t rarest_column(const struct history_filter *f, bool by_time,
                             const int64_t alone[COUNTOF(columns)], int64_t *least) {
     size_t lead = 0;
