@@ -19,7 +19,9 @@ except ImportError:  # worker.py reports the missing package
 
 
 CATEGORIES = {"stage": domain.STAGE, "user": domain.USER}
-REQUEST = "inferprof request"  # the range that the collector captures (conf/engine/hf.yaml)
+# Ranges for the collector (conf/engine/hf.yaml): the one that it captures, and one in which it records and discards.
+REQUEST = "inferprof request"
+WARMUP = "inferprof warm-up"
 
 # The operators of one layer in so many are recorded per step: recording all of them doubles the time of a step.
 OPERATOR_LAYERS = 32
@@ -111,6 +113,30 @@ class Marks:
             yield
         finally:
             self.pop()
+
+
+class WarmupMarks(Marks):
+    """One range, which makes the collector record kernels and discard them. All other ranges and marks are left out of the trace, but
+    the code that would write them runs."""
+
+    def push(self, kind, name):
+        if self.on:
+            self.in_domain.append(name == REQUEST)
+            if name == REQUEST:
+                torch.cuda.nvtx.range_push(f"inferprof:module {WARMUP}")
+
+    def pop(self):
+        if self.on and self.in_domain and self.in_domain.pop():
+            torch.cuda.nvtx.range_pop()
+
+    def push_text(self, text):
+        pass
+
+    def pop_text(self):
+        pass
+
+    def tokens(self, what, count):
+        pass
 
 
 class Steps(LogitsProcessor):

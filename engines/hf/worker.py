@@ -16,6 +16,7 @@ import time
 
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
 MAX_LINE = 16 << 20
+WARMUP_TOKENS = 4  # of the warm-up for recording: prefill, the first decode step, and two others
 MAX_BATCH = 4096  # maximum sequences per request; in practice the device's memory is the limit
 NO_CUDA = ("Found no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs are available")  # torch's error messages
 
@@ -433,10 +434,10 @@ def generate_options(model, request, prompt_tokens):
     return options
 
 
-def infer(model, request):
+def infer(model, request, marks_type=None):
     began = time.perf_counter()
     detail, shapes = request.get("detail") or "none", bool(request.get("record_shapes", True))
-    clock, marks = stages.Clock(model.device), stages.Marks(detail != "none")
+    clock, marks = stages.Clock(model.device), (marks_type or stages.Marks)(detail != "none")
     if model.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(model.device)
     with marks.range("user", "tokenizer"):
@@ -556,7 +557,17 @@ class Engine:
         rounds = int(request.get("rounds", 1))
         for _ in range(rounds):
             infer(self.need_model(), request)
+        if rounds and self.is_recorded():
+            self.warm_up_recording(request)
         return {"rounds": rounds, "ms": (time.perf_counter() - began) * 1e3}
+
+    def is_recorded(self):
+        return self.model.device.type == "cuda" and bool(os.environ.get("INFERPROF_COLLECT_DIR"))
+
+    def warm_up_recording(self, request):
+        """CUPTI needs time for the first record of each kernel, and this engine for the first range of each operator. A short request
+        whose records are discarded keeps both out of the recorded one."""
+        infer(self.model, {**request, "max_new_tokens": WARMUP_TOKENS, "detail": "operators"}, stages.WarmupMarks)
 
     def serve(self, request):
         op = request["op"]

@@ -44,6 +44,7 @@ static uint32_t range_category(const struct open_range *r) {
 
 static void write_range(struct trace_writer *w, const struct open_range *r, uint32_t tid, uint32_t depth,
                         uint64_t end_ns, uint32_t flags) {
+    if (r->role == WINDOW_WARMUP) return;
     struct trace_range out = {
         .start_ns = r->start_ns,
         .end_ns = MAX(end_ns, r->start_ns),
@@ -67,7 +68,7 @@ static struct open_range open_range(const struct nvtx_event *e, struct trace_wri
                             .category = e->category,
                             .own = e->own,
                             .payload = e->payload,
-                            .windowed = window_matches(e->text) };
+                            .role = window_role(e->text) };
     name_range(&r, e, w);
     r.start_ns = clock_wall_ns();
     return r;
@@ -77,7 +78,8 @@ static struct open_range open_range(const struct nvtx_event *e, struct trace_wri
 static int push_inside(const struct nvtx_event *e) {
     struct thread_state *t = thread_self();
     struct trace_writer *w = t ? output_take() : NULL;
-    uint64_t window_ns = 0;
+    uint32_t role = WINDOW_NONE;
+    uint64_t start_ns = 0;
     int depth = -1;
     /* no file is open, or the process ends and writes the open ranges */
     if (!w || !thread_take_ranges(t)) {
@@ -92,12 +94,13 @@ static int push_inside(const struct nvtx_event *e) {
     } else {
         depth = (int)n;
         t->open[n] = open_range(e, w);
-        if (t->open[n].windowed) window_ns = t->open[n].start_ns;
+        role = t->open[n].role;
+        start_ns = t->open[n].start_ns;
         atomic_store(&t->nopen, n + 1);
     }
     thread_give_ranges(t);
     output_give();
-    if (window_ns) window_range(1, window_ns);
+    if (role) window_range(role, 1, start_ns);
     return depth;
 }
 
@@ -129,7 +132,7 @@ static int pop_inside(uint32_t domain) {
     } else {
         output_lost(TRACE_RANGE, TRACE_LOST_MEMORY, 1);
     }
-    if (r.windowed) window_range(-1, now);
+    if (r.role) window_range(r.role, -1, now);
     return depth;
 }
 
@@ -173,7 +176,7 @@ static uint64_t start_inside(const struct nvtx_event *e) {
     uint64_t id = store_started(&r);
     if (!id) trace_writer_lost(w, TRACE_RANGE, TRACE_LOST_MEMORY, 1);
     output_give();
-    if (id && r.windowed) window_range(1, r.start_ns);
+    if (id && r.role) window_range(r.role, 1, r.start_ns);
     return id;
 }
 
@@ -202,7 +205,7 @@ static void end_inside(uint64_t id) {
     } else {
         output_lost(TRACE_RANGE, TRACE_LOST_MEMORY, 1);
     }
-    if (r.windowed) window_range(-1, now);
+    if (r.role) window_range(r.role, -1, now);
 }
 
 /* ---- marks, including token counts */
@@ -288,7 +291,7 @@ static void write_open_ranges(struct thread_state *t) {
 static void end_ranges_of_thread(struct thread_state *t) {
     write_open_ranges(t);
     for (unsigned i = 0, n = atomic_load(&t->nopen); i < n; i++)
-        if (t->open[i].windowed) window_range(-1, clock_wall_ns());
+        if (t->open[i].role) window_range(t->open[i].role, -1, clock_wall_ns());
 }
 
 void nvtx_ranges_finish(void) {

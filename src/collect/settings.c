@@ -28,6 +28,7 @@ static const struct row {
     { "WHAT", TEXT, FIELD(what), "kernels,copies,launches,syncs,nvtx" },
     { "NOTICE", TEXT, FIELD(notice), "" },
     { "RANGE", TEXT, FIELD(range), "" },
+    { "WARMUP_RANGE", TEXT, FIELD(warmup_range), "" },
     { "START", COUNT, FIELD(start_mono_ns), "0" },
     { "DELAY_US", COUNT, FIELD(delay_us), "0" },
     { "DURATION_US", COUNT, FIELD(duration_us), "0" },

@@ -13,6 +13,8 @@ struct settings {
     char raw[PATH_MAX];   /* tape file (raw.h); "": none */
     char notice[16];      /* address of `inferprof run` (base/notice.h) */
     char range[256];      /* glob; "": no restriction */
+    /* glob: ranges in which CUPTI records kernels that are discarded; "": none */
+    char warmup_range[256];
     char what[128];
     /* from `what`, up to `passing` */
     bool kernels, copies, launches, syncs, nvtx, gemms;

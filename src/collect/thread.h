@@ -23,7 +23,7 @@ struct open_range {
     uint32_t detail; /* string id, for operators; 0: none */
     uint32_t stack;  /* string id of the call path, for operators; 0: none */
     bool op;         /* an operator of PyTorch */
-    bool windowed;   /* matches --range */
+    uint32_t role;   /* enum window_role */
     double payload;  /* NaN: none */
 };
 

@@ -35,6 +35,7 @@
 static struct {
     atomic_bool started, closed; /* closed: no more windows */
     atomic_int ranges;           /* open ranges that match */
+    atomic_int warmups;          /* open ranges that match settings.warmup_range */
     atomic_bool time_ok;         /* between --delay and --duration */
     atomic_bool budget_ok;
     atomic_bool replays_done; /* enough replays were recorded */
@@ -254,7 +255,9 @@ bool window_needs_ticks(void) {
     return atomic_load(&win.started) && (has_window_options() || atomic_load(&win.draining));
 }
 
-bool window_is_idle(void) { return !atomic_load(&win.on) && !atomic_load(&win.draining); }
+bool window_is_idle(void) {
+    return !atomic_load(&win.on) && !atomic_load(&win.draining) && !atomic_load(&win.warmups);
+}
 
 unsigned window_tick_ms(void) { return atomic_load(&win.replays_done) ? DRAIN_TICK_MS : TICK_MS; }
 
@@ -306,14 +309,40 @@ void window_tick(uint64_t now) {
     after_flush(&win.detaching, FLUSH_FORCED, request_detach);
 }
 
-bool window_matches(const char *range_name) {
-    bool yes = settings.range[0] && glob_match(settings.range, range_name);
-    const char *words = yes && settings.arms ? strchr(range_name, ' ') : NULL;
+enum window_role window_role(const char *range_name) {
+    if (settings.warmup_range[0] && glob_match(settings.warmup_range, range_name)) return WINDOW_WARMUP;
+    if (!settings.range[0] || !glob_match(settings.range, range_name)) return WINDOW_NONE;
+    const char *words = settings.arms ? strchr(range_name, ' ') : NULL;
     if (words) settings_set_what(&settings, words + 1, report_problem);
-    return yes;
+    return WINDOW_CAPTURE;
 }
 
-void window_range(int by, uint64_t wall_ns) {
+/* CUPTI needs time for the first record of each kernel function. In a warm-up it records kernels, but their
+ * launches are not recorded, so that their records are discarded. */
+static void warm_up(int by) {
+    int open = atomic_fetch_add(&win.warmups, by) + by;
+    bool begins = by > 0 && open == 1, ends = by < 0 && open == 0;
+    if (!atomic_load(&win.started) || !(begins || ends)) return;
+    if (!lock_take(&win.switching, &host_locks)) return; /* the lock is held for microseconds */
+    if (begins && !atomic_load(&win.on) && reattach()) {
+        callbacks_watch();
+        if (!atomic_exchange(&win.draining, false)) activity_capture(true);
+        attach_exit();
+    } else if (ends && !atomic_load(&win.on)) {
+        win.closed_mono_ns = clock_mono_ns();
+        win.closed_outside = records_counts().outside;
+        atomic_store(&win.draining, true);
+        background_wake();
+    }
+    pthread_mutex_unlock(&win.switching);
+    apply_state();
+}
+
+void window_range(enum window_role role, int by, uint64_t wall_ns) {
+    if (role == WINDOW_WARMUP) {
+        warm_up(by);
+        return;
+    }
     if (by > 0) atomic_store(&win.range_wall_ns, wall_ns);
     atomic_fetch_add(&win.ranges, by);
     apply_state();
@@ -338,6 +367,7 @@ void window_after_fork(void) {
     atomic_store(&win.started, false);
     atomic_store(&win.closed, false);
     atomic_store(&win.ranges, 0);
+    atomic_store(&win.warmups, 0);
     atomic_store(&win.time_ok, false);
     atomic_store(&win.budget_ok, false);
     atomic_store(&win.replays_done, false);

@@ -15,11 +15,17 @@ bool window_needs_ticks(void);
 bool window_is_idle(void);
 unsigned window_tick_ms(void); /* time until the next tick */
 bool window_is_partial(void);  /* false: all kernels are captured */
-/* Returns true if the name matches --range. With settings.arms, also applies the words after the name. */
-bool window_matches(const char *range_name);
-/* A matching range has started (`by` +1) or ended (-1) at `wall_ns`. Usually opens or closes the window
+/* What a range does to the window. */
+enum window_role {
+    WINDOW_NONE,
+    WINDOW_CAPTURE, /* keeps the window open */
+    WINDOW_WARMUP,  /* CUPTI records kernels, which are discarded; the range is not written to the trace */
+};
+/* With settings.arms, also applies the words after the name. */
+enum window_role window_role(const char *range_name);
+/* A range with a role has started (`by` +1) or ended (-1) at `wall_ns`. Usually opens or closes the window
  * before it returns, so that the whole range is inside the window. */
-void window_range(int by, uint64_t wall_ns);
+void window_range(enum window_role role, int by, uint64_t wall_ns);
 /* Opens or closes the window for replays.h. Any thread; does not wait. */
 void window_replays(bool on);
 /* Call this at the end of a CUDA call in which the program has waited for its graphs. Detaches CUPTI if

@@ -179,6 +179,11 @@ expect_trace "a flush that hangs after a window does not block the exit" "len(wi
 # ---- windows
 record INFERPROF_COLLECT_RANGE='dec*' "$app" init push=prefill kernels=100 pop push=decode kernels=50 pop kernels=30 push=decode kernels=7 pop
 expect_trace "--range: only kernels in matching ranges, but all ranges" "len(kernel)" 57 "len(launch)" 57 "len(range_)" 3 "len(windows())" 2
+record INFERPROF_COLLECT_RANGE=work INFERPROF_COLLECT_WARMUP_RANGE=warm "$app" init kernels=5 push=warm kernels=20 pop push=work kernels=7 pop kernels=5
+expect_trace "a warm-up: CUPTI records its kernels, and the collector discards them" "len(kernel)" 7 "len(launch)" 7 "len(range_)" 1 \
+    "len(windows())" 1 "counts['outside'] >= 20" True "orphans()" 0
+record INFERPROF_COLLECT_RANGE=work INFERPROF_COLLECT_WARMUP_RANGE=warm "$app" init push=warm kernels=20 pop sleep=400 kernels=50
+expect_trace "kernels after a warm-up are not recorded" "len(kernel)" 0 "len(windows())" 0 "20 <= counts['outside'] < 70" True
 record INFERPROF_COLLECT_DELAY_US=200000 INFERPROF_COLLECT_DURATION_US=300000 "$app" init kernels=10 sleep=350 kernels=20 sleep=350 kernels=40
 expect_trace "delay and duration limit the capture" "len(windows())" 1 "inside()" True
 record INFERPROF_COLLECT_START=1 INFERPROF_COLLECT_DELAY_US=1000000 "$app" init kernels=10

@@ -83,7 +83,8 @@ class Case:
         self.request = {"op": "infer", "max_new_tokens": int(os.environ.get("NEW") or 32), "ignore_eos": True, "detail": "none"}
         self.request.update({"prompt": "<image>\nFree OCR.", "inputs": [page]} if page else {"prompt_ids": [5 + i % 100 for i in range(500)]})
         self.recorded = Process([sys.executable, WORKER], CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector,
-                                INFERPROF_COLLECT_DIR=traces, INFERPROF_COLLECT_RANGE="inferprof request")
+                                INFERPROF_COLLECT_DIR=traces, INFERPROF_COLLECT_RANGE="inferprof request",
+                                INFERPROF_COLLECT_WARMUP_RANGE="inferprof warm-up")
         self.engines = [self.recorded] if self.single else [Process([sys.executable, WORKER]), self.recorded]
         self.arms = [a for a in ARMS if not (self.single and a == "loaded")]
         load = {"op": "load", "model": folder, "weights": "synthetic:0", "device": os.environ.get("DEVICE", "cuda:0")}
@@ -101,7 +102,7 @@ class Case:
 
     def measure(self, seconds, counters):
         for e in self.engines:
-            e.ask(**self.request)
+            e.ask(**{**self.request, "op": "warmup", "rounds": 1})
         order, rounds = ["plain", *self.arms], []
         self.first, end = self.one(self.arms[-1], counters), time.monotonic() + seconds
         while not rounds or time.monotonic() < end:

@@ -54,9 +54,9 @@ class Marks:
     pop_text = pop
 
 
-def request(detail, shapes, on=True, every=1, fail=False, stacks=False):
+def request(detail, shapes, on=True, every=1, fail=False, stacks=False, marks=None):
     """The texts of each token's ranges: prefill first."""
-    model, marks, x = Model(), Marks(on), torch.ones(4)
+    model, marks, x = Model(), marks or Marks(on), torch.ones(4)
     steps = stages.Steps(stages.Clock(torch.device("cpu")), marks, 1, 1)
     seen = []
     try:
@@ -104,6 +104,35 @@ assert request("stages", True)[0] == [] and request("operators", True, on=False)
 request("operators", True, every=2, fail=True)
 paths = [t for t in request("operators", True, stacks=True)[0] if t.startswith("aten::silu")]
 assert paths and all(re.search(r"hf_ranges.py:forward:\d+;[^;]*hf_ranges.py:forward:\d+$", t.split(", stack = ")[1]) for t in paths), paths
+
+
+
+class Nvtx:
+    def __init__(self):
+        self.calls = []
+
+    def range_push(self, text):
+        self.calls.append(text)
+
+    def range_pop(self):
+        self.calls.append("pop")
+
+    mark = range_push
+
+
+class WarmupMarks(stages.WarmupMarks):
+    """On without a GPU, and with the members that request() reads."""
+
+    def __init__(self):
+        super().__init__(False)
+        self.on, self.texts, self.depth = True, [], 0
+
+
+# a warm-up for recording: the collector sees one range, and nothing else
+torch_nvtx, torch.cuda.nvtx = torch.cuda.nvtx, Nvtx()
+request("operators", True, every=4, marks=WarmupMarks())
+assert torch.cuda.nvtx.calls == ["inferprof:module inferprof warm-up", "pop"], torch.cuda.nvtx.calls
+torch.cuda.nvtx = torch_nvtx
 
 model, marks = Model(), Marks()
 found, problems = stages.find_modules(model, {"first": "layers.0", "missing": "no.such"})
