@@ -61,7 +61,7 @@ void find_failures(struct context *c, const struct finding_rule *rule, const str
     if (!in->failure || !in->nfailed) return;
     bool all = in->nfailed >= in->nrequests;
     finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
-                 all ? analysis_text(c, "All %zu requests failed", in->nfailed)
+                 all ? analysis_text(c, "All requests failed: %zu", in->nfailed)
                      : analysis_text(c, "%zu of %zu requests failed", in->nfailed, in->nrequests),
                  in->failure,
                  all ? "Fix the cause in the message and run again: there are no times to report."

@@ -124,9 +124,10 @@ void static_compute_markdown(const struct static_compute *s, struct strbuf *out)
                        "counts. Image stages are inside prefill.\n"
                        "\n");
     static_table(s, out);
-    strbuf_addf(out, "\nPeaks of %s: %s FLOP/s (%s), %s/s: %s.\n", s->peak->device,
-                units_count(s->peak->flops_per_s, a, sizeof a), s->peak->type,
-                units_bytes(s->peak->bytes_per_s, b, sizeof b),
+    const char *type = s->peak->type && s->peak->type[0] ? s->peak->type : NULL;
+    strbuf_addf(out, "\nPeaks of %s: %s FLOP/s%s%s%s, %s/s: %s.\n", s->peak->device,
+                units_count(s->peak->flops_per_s, a, sizeof a), type ? " (" : "", type ? type : "",
+                type ? ")" : "", units_bytes(s->peak->bytes_per_s, b, sizeof b),
                 s->peak->source[0] ? s->peak->source : "not known");
     static_modules_markdown(s, out);
 }

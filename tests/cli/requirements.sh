@@ -65,7 +65,7 @@ expect "equal failures of every request stop the run after the second" 1 err 'Ev
     err 'repeat 1 of 4 failed with the same message'
 check "the engine was asked twice" grep -qx 2 "$work/state"
 check "failures have their own finding, and there is no other" json_is "$dir/metrics.json" \
-    '[(f["rule"], f["title"]) for f in d["findings"]]' "[('failed-requests', 'All 2 requests failed')]"
+    '[(f["rule"], f["title"]) for f in d["findings"]]' "[('failed-requests', 'All requests failed: 2')]"
 check "a run of failures gets no advice about tuning" lacks 'Lock clocks|pin the process' "$dir/report.md"
 check "the engine's message is listed once among the caveats" sh -c \
     "test \$(sed -n '/^## Caveats/,/^## [^C]/p' '$dir/report.md' | grep -c 'too dark to read') = 1"
@@ -191,6 +191,12 @@ expect "dry run: broken weights" 1 err 'weights: .*model.safetensors'
 rm "$work/config-only/model.safetensors"
 run "$INFERPROF" profile --dry-run device=cpu model=llama model.path="$work/config-only" model.weights=synthetic:0
 expect "a text model with dataset=samples gets sample prompts" 0 out 'the built-in sample prompts: 4'
+mkdir -p "$work/tiny"
+echo '{"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,
+    "num_attention_heads":4,"num_key_value_heads":2,"vocab_size":320,"max_position_embeddings":512,"torch_dtype":"float32"}' >"$work/tiny/config.json"
+run "$INFERPROF" profile "$work/tiny" model.weights=synthetic:0 device=cpu repeats=1 infer.max_new_tokens=3 "output.dir=$work/tiny-runs" \
+    peak.tflops=1 peak.gbps=10
+expect "a text model of a config alone runs the sample prompts: one token per byte" 0 out 'New tokens 3.00'
 
 # ---- prompts of a given length, by batch size
 batches() { # FAULTS ARGUMENTS...
