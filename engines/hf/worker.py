@@ -274,7 +274,7 @@ class Model:
             own = ", or leave out trust_remote_code: inferprof's implementation works with any version" if self.dsocr else ""
             return (f"the model's own code is written for transformers {wanted}, but {here} is installed: install "
                     f"transformers=={wanted}{own}")
-        if "pip install" in str(e):
+        if "pip install" in why:
             return f"install it for {sys.executable}"
         return (f"the installed transformers is {here}: the model may need another version, trust_remote_code=true, or, "
                 "without weights, model.weights=synthetic:0")
