@@ -10,6 +10,7 @@ rm -rf "${out:?}/$name"
 mkdir -p "$out/$name/bin" "$out/$name/lib/inferprof" "$out/$name/share/doc/inferprof"
 make -s --no-print-directory STATIC=1 install PREFIX=/ DESTDIR="$PWD/$out/$name" >/dev/null
 cp -r README.md LICENSE CHANGELOG.md docs "$out/$name/share/doc/inferprof/"
+rm -r "$out/$name"/share/doc/inferprof/docs/examples/*/trace
 # The libraries that serve, push and --database load at run time, as library_load() names them.
 loaded_later='libmicrohttpd.so.12 libpq.so.5 libcurl-gnutls.so.4'
 

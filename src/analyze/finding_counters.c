@@ -29,6 +29,10 @@ static const char *advice(double modelled_pct, double measured_pct, bool memory)
                     "the wrong model file.";
 }
 
+static const char *percent_text(struct context *c, double percent) {
+    return isnan(percent) ? "not" : analysis_text(c, "%.1f%%", percent);
+}
+
 /* Reports the resource with the larger difference in percentage points: memory bandwidth or arithmetic. */
 void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct counter_means *m = f->s->counters;
@@ -43,8 +47,9 @@ void find_model_differs(struct context *c, const struct finding_rule *rule, cons
                       measured, memory ? "memory bandwidth" : "tensor peak", modelled);
     const char *evidence = analysis_text(
         c,
-        "over the recorded run, of which samples cover %.0f%%: DRAM %.1f%% measured and %.1f%% modelled, "
-        "tensor pipes %.1f%% measured (at the clock of their peak) and %.1f%% modelled",
-        100 * m->covered, m->dram_pct, mbu_pct, m->tensor_at_peak_pct, mfu_pct);
+        "over the recorded run, of which samples cover %.0f%%: DRAM %s measured and %s modelled, "
+        "tensor pipes %s measured (at the clock of their peak) and %s modelled",
+        100 * m->covered, percent_text(c, m->dram_pct), percent_text(c, mbu_pct),
+        percent_text(c, m->tensor_at_peak_pct), percent_text(c, mfu_pct));
     finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM, title, evidence, advice(modelled, measured, memory));
 }

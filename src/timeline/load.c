@@ -58,6 +58,21 @@ static void convert_times(const struct loading *l, const struct trace_batch *bat
     }
 }
 
+/* Adds a meta record. The values of capture.window, capture.from and capture.to are times, separated by
+ * spaces; they are converted like the times of other records. */
+static void add_meta(struct loading *l, const char *key, const char *value) {
+    struct strbuf converted = STRBUF_INIT;
+    char *end;
+    for (const char *at = value; l->clock && strncmp(key, "capture.", 8) == 0; at = end) {
+        uint64_t own_ns = strtoull(at, &end, 10);
+        if (end == at) break;
+        strbuf_addf(&converted, "%s%llu", converted.len ? " " : "",
+                    (unsigned long long)(own_ns ? l->convert(l->clock, own_ns) : 0));
+    }
+    timeline_builder_meta(l->b, key, converted.len ? converted.buf : value);
+    strbuf_free(&converted);
+}
+
 static void add_batch(struct loading *l, const struct trace_batch *batch) {
     struct timeline_builder *b = l->b;
     renumber_texts(l, batch);
@@ -65,8 +80,8 @@ static void add_batch(struct loading *l, const struct trace_batch *batch) {
     switch (batch->kind) {
     case TRACE_META:
         for (size_t i = 0; i < batch->n; i++)
-            timeline_builder_meta(b, intern_text(b->texts, batch->meta[i].key),
-                                  intern_text(b->texts, batch->meta[i].value));
+            add_meta(l, intern_text(b->texts, batch->meta[i].key),
+                     intern_text(b->texts, batch->meta[i].value));
         break;
 #define X(KIND, record, columns) \
     case TRACE_##KIND: timeline_builder_##record(b, batch->record, batch->n); break;
@@ -95,6 +110,12 @@ static void report_state(struct loading *l, const char *path) {
         timeline_builder_problem(
             l->b, "%s: the recorded program was killed or is still running; the part written so far was used",
             file);
+    const char *clipped = trace_reader_meta(l->r, "cut.clipped");
+    if (clipped)
+        timeline_builder_problem(l->b,
+                                 "%s: written by trace cut, which shortened %s range%s; their times and "
+                                 "totals are those of the remaining part",
+                                 file, clipped, strcmp(clipped, "1") == 0 ? "" : "s");
     if (l->missing_texts)
         timeline_builder_problem(l->b, "%s: %llu strings are missing", file,
                                  (unsigned long long)l->missing_texts);

@@ -1,11 +1,13 @@
 #include "trace/reader_cut.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/die.h"
+#include "base/sha256.h"
 #include "base/util.h"
 #include "trace/writer.h"
 
@@ -13,13 +15,16 @@
  * waiting, so it is flushed regularly. */
 #define RECORDS_PER_FLUSH 20000
 #define FLUSH_MS 60000
+/* Power samples are also kept this long before and after the span, because the energy at its ends is computed
+ * from the samples around them. */
+#define POWER_MARGIN_NS 1000000000u
 
 struct cut {
     const struct trace_reader *in;
     struct trace_writer *out;
     struct trace_cut what;
     uint32_t *strings; /* maps input string numbers to output numbers; UINT32_MAX: not written yet */
-    size_t since_flush;
+    size_t since_flush, clipped; /* clipped: ranges that were shortened */
 };
 
 bool trace_cut_find(const struct trace_reader *in, const char *name, struct trace_cut *cut) {
@@ -58,6 +63,25 @@ static bool identifies_machine(const struct cut *c, const struct trace_meta *m) 
     const char *key = trace_reader_string(c->in, m->key, NULL);
     for (size_t i = 0; key && i < COUNTOF(keys); i++)
         if (strcmp(key, keys[i]) == 0) return true;
+    return false;
+}
+
+/* Returns the string number of a pseudonym for the uuid of a device. It is the same in all traces of a run,
+ * because readers identify a device by its uuid. */
+static uint32_t pseudonym_of(const struct cut *c, uint32_t uuid) {
+    char hex[65], text[32];
+    size_t len = 0;
+    const char *name = trace_reader_string(c->in, uuid, &len);
+    struct sha256 hash;
+    sha256_start(&hash);
+    sha256_add(&hash, name ? name : "", name ? len : 0);
+    sha256_hex(&hash, hex);
+    int n = snprintf(text, sizeof text, "anonymous-%.12s", hex);
+    return trace_writer_string(c->out, text, (size_t)n);
+}
+
+static bool is_device_id(const struct cut *c, const struct trace_meta *m) {
+    const char *key = trace_reader_string(c->in, m->key, NULL);
     return key && file_has_ending(key, ".uuid");
 }
 
@@ -68,9 +92,9 @@ static bool is_clock_offset(const struct cut *c, const struct trace_meta *m) {
     return key && strcmp(key, "clock.offset_ns") == 0;
 }
 
-/* Returns true if the record is copied. Ranges must overlap the span, other records must start in it. Records
- * without a time describe the whole trace and are copied, except the clock offset and meta records that
- * `anonymous` omits. */
+/* Returns true if the record is copied. Ranges must overlap the span, power samples must be near it, other
+ * records must start in it. Records without a time describe the whole trace and are copied, except the clock
+ * offset and meta records that `anonymous` omits. */
 static bool is_inside(const struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
     if (kind == TRACE_META)
         return !is_clock_offset(c, record) && !(c->what.anonymous && identifies_machine(c, record));
@@ -78,7 +102,8 @@ static bool is_inside(const struct cut *c, unsigned kind, const struct trace_sch
     uint64_t start = trace_field_get(record, &s->fields[0]);
     if (kind == TRACE_RANGE)
         return start < c->what.to_ns && trace_field_get(record, &s->fields[1]) > c->what.from_ns;
-    return start >= c->what.from_ns && start < c->what.to_ns;
+    if (start < c->what.from_ns) return kind == TRACE_POWER && c->what.from_ns - start <= POWER_MARGIN_NS;
+    return start < c->what.to_ns || (kind == TRACE_POWER && start - c->what.to_ns <= POWER_MARGIN_NS);
 }
 
 static void copy_record(struct cut *c, unsigned kind, const struct trace_schema *s, const void *record) {
@@ -87,9 +112,12 @@ static void copy_record(struct cut *c, unsigned kind, const struct trace_schema 
     for (size_t k = 0; k < s->nfields; k++) {
         if (s->fields[k].type != TRACE_FIELD_STR) continue;
         uint32_t *id = (uint32_t *)(void *)((char *)&r + s->fields[k].offset);
-        *id = string_of(c, *id);
+        bool renamed =
+            kind == TRACE_META && id == &r.meta.value && c->what.anonymous && is_device_id(c, record);
+        *id = renamed ? pseudonym_of(c, *id) : string_of(c, *id);
     }
     if (kind == TRACE_RANGE) {
+        c->clipped += r.range.start_ns < c->what.from_ns || r.range.end_ns > c->what.to_ns;
         r.range.start_ns = MAX(r.range.start_ns, c->what.from_ns);
         r.range.end_ns = MIN(r.range.end_ns, c->what.to_ns);
     }
@@ -134,6 +162,7 @@ int trace_cut_file(const struct trace_reader *in, const char *path, const struct
     memset(c.strings, 0xff, n * sizeof *c.strings);
     int rc = copy_all(&c, err);
     trace_writer_meta(c.out, "cut", "%" PRIu64 " ns from %" PRIu64, cut->to_ns - cut->from_ns, cut->from_ns);
+    if (c.clipped) trace_writer_meta(c.out, "cut.clipped", "%zu", c.clipped);
     copy_losses(&c);
     free(c.strings);
     if (rc == 0) return trace_writer_close(c.out, err);

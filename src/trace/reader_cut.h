@@ -3,8 +3,9 @@
  *     trace_cut_find(in, "prefill", &cut)          -- the last range of that name
  *     trace_cut_file(in, "out.ipt", &cut, &err)
  * Keeps records that start within [from_ns, to_ns), and ranges that overlap this span, clipped to it. Loss
- * counts are copied unchanged, and so are meta records, except those that `anonymous` omits. A meta record
- * `cut` marks the result as a part of a trace. */
+ * counts are copied unchanged, and so are meta records, except those that `anonymous` omits or replaces. A
+ * meta record `cut` marks the result as a part of a trace; `cut.clipped` is the number of ranges that were
+ * shortened. */
 #ifndef TRACE_READER_CUT_H
 #define TRACE_READER_CUT_H
 
@@ -16,7 +17,8 @@
 
 struct trace_cut {
     uint64_t from_ns, to_ns;
-    bool anonymous; /* omit meta records that identify the machine, its devices or folders */
+    /* Omits meta records that identify the machine or its folders, and replaces the uuids of its devices. */
+    bool anonymous;
 };
 
 /* Sets from_ns and to_ns to the range of that name with the latest start. Returns false and changes nothing

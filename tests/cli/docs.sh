@@ -27,3 +27,7 @@ python3 tests/tools/doc_examples.py "$INFERPROF" "$work/examples" docs/compare.m
     docs/profile.md docs/ranks.md docs/report.md docs/static.md docs/stats.md docs/trace.md >"$work/log"
 check "the examples in the documents match the program's output" test $? -eq 0
 sed 's/^/# /' "$work/log"
+
+sh scripts/examples.sh --check >"$work/log" 2>&1
+check "the reports in docs/examples are those of this program" test $? -eq 0
+sed 's/^/# /' "$work/log"

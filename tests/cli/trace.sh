@@ -31,7 +31,8 @@ run "$INFERPROF" trace dump --kind kernl "$work/t.ipt"
 expect "an unknown kind gets the nearest one as a suggestion" 2 err "unknown kind 'kernl'; did you mean 'kernel'\?"
 
 # stats against the records themselves
-for trace in "$work/t.ipt" docs/examples/qwen3-8b/trace/*[0-9].ipt; do
+"$INFERPROF" trace cut -q docs/examples/qwen3-8b/trace/*[0-9].ipt -o "$work/qwen3" --range prefill --duration 0.2
+for trace in "$work/t.ipt" "$work"/qwen3/*.ipt; do
     "$INFERPROF" trace dump --json "$trace" >"$work/dump.jsonl"
     "$INFERPROF" stats --json "$trace" >"$work/stats.json"
     check "stats of $(basename "$trace") equal the oracle" python3 tests/oracle/trace_stats.py "$work/stats.json" "$work/dump.jsonl"
@@ -90,6 +91,10 @@ check "a range that crosses the end of the cut is shortened" python3 -c '
 import json, sys
 (r,) = [json.loads(line) for line in open(sys.argv[1])]
 assert r["end_ns"] - r["start_ns"] == 1000000, r' "$work/out"
+run "$INFERPROF" report "$work/short/t.ipt" -o "$work/short-report"
+expect "the report of a cut trace has a caveat" 0 out 'shortened 1 range; their times'
+run "$INFERPROF" report "$work/part/t.ipt" -o "$work/part-report"
+check "a cut at the ends of a range needs no caveat" lacks shortened "$work/out"
 run "$INFERPROF" trace cut "$work/t.ipt" --output "$work/nobody" --range decode --anonymous
 expect "trace cut --anonymous succeeds" 0
 "$INFERPROF" trace dump --kind meta "$work/nobody/t.ipt" >"$work/out"

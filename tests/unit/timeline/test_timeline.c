@@ -224,6 +224,8 @@ static void write_file(const char *path) {
     trace_writer_meta(w, "device.0.name", "NVIDIA H200");
     trace_writer_meta(w, "device.0.sms", "%d", 132);
     trace_writer_meta(w, "capture.window", "5 900");
+    trace_writer_meta(w, "capture.from", "3");
+    trace_writer_meta(w, "capture.to", "950");
     trace_writer_meta(w, "problem", "counters were refused");
     struct trace_range r = { .start_ns = 1,
                              .end_ns = 50,
@@ -276,6 +278,31 @@ TEST(timeline_loads_what_was_written) {
     CHECK(timeline_load((const char *[]){ missing }, 1, &err) == NULL);
     CHECK(strstr(err.msg, "none.ipt") != NULL);
     free(missing);
+    free(path);
+    free(dir);
+}
+
+static const void *any_clock(const void *arg, const char *path) {
+    (void)path;
+    return arg;
+}
+static uint64_t later_by(const void *clock, uint64_t own_ns) { return own_ns + *(const uint64_t *)clock; }
+
+TEST(capture_windows_are_converted_to_the_clock_of_the_job) {
+    char *dir = test_tmpdir(), *path = xasprintf("%s/a.ipt", dir);
+    struct err err;
+    uint64_t offset_ns = 7000;
+    const struct timeline_clocks clocks = { &offset_ns, any_clock, later_by };
+    write_file(path);
+    struct timeline *tl = timeline_load_aligned((const char *[]){ path }, 1, &clocks, &err);
+    CHECK(tl != NULL);
+    CHECK_INT(tl->nwindows, 1);
+    CHECK_INT(tl->windows[0].start_ns, 7005);
+    CHECK_INT(tl->windows[0].end_ns, 7900);
+    CHECK_INT(tl->processes[0].capture_from_ns, 7003);
+    CHECK_INT(tl->processes[0].capture_to_ns, 7950);
+    CHECK(tl->kernels.start_ns[0] >= 7005);
+    timeline_close(tl);
     free(path);
     free(dir);
 }
