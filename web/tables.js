@@ -89,6 +89,7 @@
   let tables = 0;
   function addColumns(table, tools) {
     const heads = Array.from(table.tHead.rows[0].cells), hidden = new Set();
+    let chosen = false, printing = false; // chosen: the reader has used a check box
     const style = document.createElement('style');
     table.id ||= 'table-' + ++tables;
     const box = document.createElement('details'), summary = document.createElement('summary');
@@ -99,7 +100,7 @@
       const label = document.createElement('label'), input = document.createElement('input');
       input.type = 'checkbox';
       input.disabled = i === 0;
-      input.addEventListener('change', () => { input.checked ? hidden.delete(i) : hidden.add(i); apply(); });
+      input.addEventListener('change', () => { chosen = true; input.checked ? hidden.delete(i) : hidden.add(i); apply(); });
       label.append(input, ' ' + head.textContent);
       label.title = head.title;
       list.append(label);
@@ -125,7 +126,10 @@
     tools.append(box);
     fit();
     let width = innerWidth;
-    addEventListener('resize', () => { if (innerWidth !== width) { width = innerWidth; fit(); } });
+    addEventListener('resize', () => { if (innerWidth !== width && !printing) { width = innerWidth; chosen = false; fit(); } });
+    // Paper has room for all columns, in small print.
+    addEventListener('beforeprint', () => { printing = true; if (!chosen) { hidden.clear(); apply(); } });
+    addEventListener('afterprint', () => { printing = false; if (!chosen) fit(); });
     return hidden;
   }
 

@@ -67,11 +67,30 @@
   }
 
   // ---- drawing
+  const HATCHED = 16; // added to the number of a color: drawn with stripes
   function readColors() {
     const style = getComputedStyle(document.documentElement);
     const get = (name) => style.getPropertyValue(name).trim();
     colors = { ink: get('--ink'), soft: get('--soft'), faint: get('--faint'), line: get('--line'), fill: get('--fill'), card: get('--card'), accent: get('--accent'), accentSoft: get('--accent-soft'), cat: [] };
     for (let i = 0; i < 13; i++) colors.cat.push(get('--c' + i));
+    for (let i = 0; i < 13; i++) colors.cat[HATCHED + i] = stripes(colors.cat[i]);
+  }
+  // A color with stripes of the background, for the second category that uses the color.
+  function stripes(color) {
+    const tile = document.createElement('canvas'), t = tile.getContext('2d');
+    tile.width = tile.height = 6;
+    t.fillStyle = color;
+    t.fillRect(0, 0, 6, 6);
+    t.strokeStyle = colors.card;
+    t.lineWidth = 1.5;
+    for (const x of [-6, 0, 6]) { t.moveTo(x, 6); t.lineTo(x + 6, 0); }
+    t.stroke();
+    return t.createPattern(tile, 'repeat');
+  }
+  // The color under the label of a slice, without stripes.
+  function labelColor(track, row, i) {
+    const color = sliceColor(track, row, i);
+    return typeof color === 'string' ? color : colors.cat[data.colors[row.cat[i]] % HATCHED];
   }
   // Black or white text, whichever is easier to read on the color (relative luminance of sRGB).
   function inkOn(color) {
@@ -134,7 +153,7 @@
       g.fillStyle = sliceColor(track, row, i);
       g.fillRect(x, y, w, h);
       g.globalAlpha = 1;
-      if (w > 34) drawLabel(g, data.names[row.name[i]], x, y, w, h, track.kind === 'op' ? colors.ink : inkOn(sliceColor(track, row, i)));
+      if (w > 34) drawLabel(g, data.names[row.name[i]], x, y, w, h, track.kind === 'op' ? colors.ink : inkOn(labelColor(track, row, i)));
     }
   }
   function drawLabel(g, text, x, y, w, h, ink) {
@@ -442,7 +461,7 @@
   data.categories.forEach((name, i) => {
     if (!data.used.includes(i)) return;
     const item = document.createElement('span'), swatch = document.createElement('i');
-    swatch.className = 'c' + data.colors[i];
+    swatch.className = 'c' + data.colors[i] % HATCHED + (data.colors[i] >= HATCHED ? ' hatched' : '');
     item.append(swatch, name);
     legend.append(item);
   });

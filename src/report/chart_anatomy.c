@@ -15,16 +15,25 @@
 #define LEFT 70.0
 #define TOP 40.0
 
+/* The classes of all roles are different. */
 static const char *role_class(enum kernel_role role) {
     static const char *const classes[ROLE_END] = {
-        [ROLE_EMBEDDING] = "r8", [ROLE_NORM] = "r5",
-        [ROLE_QKV] = "r0",       [ROLE_ROTARY] = "r7",
-        [ROLE_KV_WRITE] = "r4",  [ROLE_ATTENTION] = "r3",
-        [ROLE_OUTPUT] = "r1",    [ROLE_ROUTER] = "r9",
-        [ROLE_EXPERTS] = "r2",   [ROLE_SHARED_EXPERTS] = "r10",
-        [ROLE_MLP] = "r2",       [ROLE_LM_HEAD] = "r6",
-        [ROLE_SAMPLING] = "r11", [ROLE_COMMUNICATION] = "r12",
-        [ROLE_COPY] = "r8",      [ROLE_OTHER] = "r12",
+        [ROLE_EMBEDDING] = "r8 light",
+        [ROLE_NORM] = "r5",
+        [ROLE_QKV] = "r0",
+        [ROLE_ROTARY] = "r7",
+        [ROLE_KV_WRITE] = "r4",
+        [ROLE_ATTENTION] = "r3",
+        [ROLE_OUTPUT] = "r1",
+        [ROLE_ROUTER] = "r9",
+        [ROLE_EXPERTS] = "r2 light",
+        [ROLE_SHARED_EXPERTS] = "r9 light",
+        [ROLE_MLP] = "r2",
+        [ROLE_LM_HEAD] = "r6",
+        [ROLE_SAMPLING] = "r11",
+        [ROLE_COMMUNICATION] = "r10",
+        [ROLE_COPY] = "r8",
+        [ROLE_OTHER] = "r12",
     };
     return classes[role];
 }

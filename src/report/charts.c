@@ -7,7 +7,7 @@
 static const char alone_css[] =
     ".r0{fill:#005fd0}.r1{fill:#5096fa}.r2{fill:#3e268d}.r3{fill:#41d39c}.r4{fill:#6e377d}"
     ".r5{fill:#bd60b6}.r6{fill:#d6bd3b}.r7{fill:#9d8414}.r8{fill:#95220b}.r9{fill:#ec5759}"
-    ".r10{fill:#7f3d41}.r11{fill:#ffa2d8}.r12{fill:#77777f}"
+    ".r10{fill:#7f3d41}.r11{fill:#ffa2d8}.r12{fill:#77777f}.light{fill-opacity:.45}"
     "svg{background:#fff}text{font:12px "
     "system-ui,sans-serif;fill:#63636b}.ink{fill:#1d1d20}.axis{stroke:#e4e2dd}"
     ".roof{stroke:#1d1d20;stroke-width:1.6;fill:none}.dashed{stroke-dasharray:5 "
@@ -31,26 +31,26 @@ const struct chart charts[] = {
 };
 const size_t charts_n = COUNTOF(charts);
 
-/* Similar categories share a colour. */
+/* Similar categories share a colour; the second of them is hatched. */
 int chart_category_color(enum kernel_category category) {
     switch (category) {
     case KERNEL_CATEGORY_GEMM: return 0;
     case KERNEL_CATEGORY_GEMV: return 1;
     case KERNEL_CATEGORY_CONV: return 2;
-    case KERNEL_CATEGORY_ATTENTION:
-    case KERNEL_CATEGORY_SOFTMAX: return 3;
+    case KERNEL_CATEGORY_ATTENTION: return 3;
+    case KERNEL_CATEGORY_SOFTMAX: return CHART_HATCHED + 3;
     case KERNEL_CATEGORY_KV_CACHE: return 4;
-    case KERNEL_CATEGORY_NORM:
-    case KERNEL_CATEGORY_REDUCTION: return 5;
-    case KERNEL_CATEGORY_ELEMENTWISE:
-    case KERNEL_CATEGORY_QUANT: return 6;
+    case KERNEL_CATEGORY_NORM: return 5;
+    case KERNEL_CATEGORY_REDUCTION: return CHART_HATCHED + 5;
+    case KERNEL_CATEGORY_ELEMENTWISE: return 6;
+    case KERNEL_CATEGORY_QUANT: return CHART_HATCHED + 6;
     case KERNEL_CATEGORY_ROPE: return 7;
-    case KERNEL_CATEGORY_COPY:
-    case KERNEL_CATEGORY_EMBEDDING: return 8;
+    case KERNEL_CATEGORY_COPY: return 8;
+    case KERNEL_CATEGORY_EMBEDDING: return CHART_HATCHED + 8;
     case KERNEL_CATEGORY_MOE: return 9;
     case KERNEL_CATEGORY_COMMUNICATION: return 10;
-    case KERNEL_CATEGORY_SORT:
-    case KERNEL_CATEGORY_SAMPLING: return 11;
+    case KERNEL_CATEGORY_SORT: return 11;
+    case KERNEL_CATEGORY_SAMPLING: return CHART_HATCHED + 11;
     default: return 12;
     }
 }

@@ -33,7 +33,9 @@ struct chart {
 extern const struct chart charts[];
 extern const size_t charts_n;
 
-/* Index of the colour of a kernel category: --c0 to --c12 in web/report.css. */
+/* Returns the colour of a kernel category: --c0 to --c12 in web/report.css, plus CHART_HATCHED if it is drawn
+ * with stripes. Every category is different. */
+#define CHART_HATCHED 16
 int chart_category_color(enum kernel_category category);
 
 #endif

@@ -307,6 +307,33 @@ static void compare_all_environments(const struct compare_side *a, const struct 
     for (size_t i = 1; i < b->n; i++) compare_subject(b->runs[0], b->runs[i], c);
 }
 
+/* ---- caveats */
+
+static void add_caveat(struct comparison *c, const char *side, const char *text) {
+    if (!text || strncmp(text, "Unstable:", 9) == 0) return;
+    for (size_t i = 0; i < c->caveats.n; i++) {
+        struct compare_caveat *known = &c->caveats.v[i];
+        if (strcmp(known->text, text) != 0) continue;
+        if (strcmp(known->side, side) != 0) known->side = "A and B";
+        return;
+    }
+    vec_push(&c->caveats, ((struct compare_caveat){ side, text }));
+}
+
+/* Adds the problems of the runs and the warnings of their analyses. */
+static void compare_caveats(const struct compare_side *s, const char *side, struct comparison *c) {
+    for (size_t i = 0; i < s->n; i++) {
+        const struct saved_metrics *m = s->runs[i];
+        const json_t *notes = jsonr_array(m->root, "notes");
+        for (size_t k = 0; k < m->nproblems; k++) add_caveat(c, side, m->problems[k]);
+        for (size_t k = 0; k < json_array_size(notes); k++) {
+            const json_t *note = json_array_get(notes, k);
+            if (compare_same(jsonr_text(note, "severity"), "warning"))
+                add_caveat(c, side, jsonr_text(note, "text"));
+        }
+    }
+}
+
 void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c) {
     const struct saved_metrics *x = a->runs[0], *y = b->runs[0];
     *c = (struct comparison){ .a_runs = a->n, .b_runs = b->n };
@@ -316,6 +343,8 @@ void compare_sides(const struct compare_side *a, const struct compare_side *b, s
     compare_all_environments(a, b, c);
     compare_promises(a, b, c);
     compare_work(a, b, c);
+    compare_caveats(a, "A", c);
+    compare_caveats(b, "B", c);
 }
 
 void compare_free(struct comparison *c) {
@@ -327,6 +356,7 @@ void compare_free(struct comparison *c) {
     free(c->operators.v);
     free(c->env.v);
     free(c->promises.v);
+    free(c->caveats.v);
     for (size_t i = 0; i < c->texts.n; i++) free(c->texts.v[i]);
     free(c->texts.v);
     *c = (struct comparison){ 0 };

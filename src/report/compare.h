@@ -51,6 +51,12 @@ struct compare_env {
     const char *key, *a, *b; /* NULL: no value on this side */
 };
 
+/* A caveat of a run: a damaged or shortened trace, a busy machine. Unstable repeats are not among them; the
+ * verdicts mention those. */
+struct compare_caveat {
+    const char *side, *text; /* side: "A", "B", "A and B" */
+};
+
 /* A finding of A that B does not have. A side has a finding if more than half of its runs with findings have
  * it. */
 struct compare_promise {
@@ -82,6 +88,10 @@ struct comparison {
         struct compare_promise *v; /* order of A's findings */
         size_t n, cap;
     } promises;
+    struct {
+        struct compare_caveat *v;
+        size_t n, cap;
+    } caveats;
     bool other_subject; /* model, engine, device or ranks differ */
     bool other_work;    /* tokens of a common stage differ */
     struct {

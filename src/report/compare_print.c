@@ -7,11 +7,14 @@
 #include "base/schema.h"
 #include "base/table.h"
 #include "base/util.h"
+#include "base/wrap.h"
 #include "report/columns.h"
 #include "report/compare.h"
 #include "report/text.h"
 
 #define SHOWN_WORK 12
+#define SHOWN_CAVEATS 4
+#define CAVEAT_WIDTH 100 /* columns */
 #define AT(position) .at = { .terminal = position }
 
 static void add_signed(struct strbuf *out, double sign, struct text t) {
@@ -152,6 +155,13 @@ static const struct column_group operator_group = { .columns = operator_columns,
                                                     .n = COUNTOF(operator_columns) };
 static const struct column_group env_group = { .columns = env_columns, .n = COUNTOF(env_columns) };
 
+#define V(field) FIELD(struct compare_caveat, field)
+static const struct column caveat_columns[] = {
+    { "side", "side", COLUMN_TEXT, V(side), .data = JSON },
+    { "text", "caveat", COLUMN_TEXT, V(text), .data = JSON },
+};
+static const struct column_group caveat_group = { .columns = caveat_columns, .n = COUNTOF(caveat_columns) };
+
 /* All items of a list. */
 #define ITEMS(list) \
     (struct column_items) { (list).v, (list).n, sizeof *(list).v, NULL }
@@ -205,6 +215,26 @@ static void print_work(const struct comparison *c, const struct column_group *gr
     strbuf_free(&heading);
 }
 
+static void print_caveats(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+    for (size_t i = 0; i < MIN(c->caveats.n, SHOWN_CAVEATS); i++) {
+        struct strbuf line = STRBUF_INIT;
+        strbuf_addf(&line, "%s: ", c->caveats.v[i].side);
+        strbuf_add_printable(&line, c->caveats.v[i].text, strlen(c->caveats.v[i].text));
+        strbuf_addstr(out, form == COMPARE_MARKDOWN ? "- " : "! ");
+        if (form == COMPARE_MARKDOWN) {
+            text_markdown(out, line.buf);
+            strbuf_addch(out, '\n');
+        } else {
+            wrap_text(out, line.buf, 2, CAVEAT_WIDTH, 2);
+        }
+        strbuf_free(&line);
+    }
+    if (c->caveats.n > SHOWN_CAVEATS)
+        strbuf_addf(out, "%s %zu more caveats are in the reports\n", form == COMPARE_MARKDOWN ? "-" : "!",
+                    c->caveats.n - SHOWN_CAVEATS);
+    if (c->caveats.n) strbuf_addch(out, '\n');
+}
+
 static void print_side(const char *letter, const char *name, size_t runs, enum compare_form form,
                        struct strbuf *out) {
     bool md = form == COMPARE_MARKDOWN;
@@ -230,6 +260,7 @@ void compare_text(const struct comparison *c, enum compare_form form, struct str
             out,
             "The runs of A and B alternate. Drift between %zu blocks of neighbouring runs is removed.\n\n",
             c->blocks);
+    print_caveats(c, form, out);
     print_rows(c, form, out);
     print_items(&promise_group, ITEMS(c->promises), form, "Findings fixed in B", out);
     print_work(c, &kernel_group, ITEMS(c->kernels), "Kernels", form, out);
@@ -259,6 +290,7 @@ void compare_json(const struct comparison *c, struct strbuf *out) {
     jsonw_ku64(&j, "blocks", c->blocks);
     jsonw_kbool(&j, "other_subject", c->other_subject);
     jsonw_kbool(&j, "other_work", c->other_work);
+    json_items(&j, "caveats", &caveat_group, ITEMS(c->caveats));
     json_items(&j, "stages", &row_group, ITEMS(c->stages));
     json_items(&j, "figures", &row_group, ITEMS(c->figures));
     json_items(&j, "promises", &promise_group, ITEMS(c->promises));

@@ -145,16 +145,19 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
 
 static void page_problems(const struct view *v, struct strbuf *out) {
     bool unstable = view_warns_unstable(v);
-    if (!v->run->nproblems && !v->run->incomplete && !unstable) return;
+    struct strlist caveats = { 0 };
+    view_caveats(v, &caveats);
+    if (!caveats.n && !v->run->incomplete && !unstable) return;
     strbuf_addstr(out, "<div class=\"notice\"><h3>Caveats</h3><ul>\n");
     if (v->run->incomplete) strbuf_addf(out, "<li>%s</li>\n", story_incomplete);
     if (unstable) strbuf_addf(out, "<li>%s</li>\n", story_unstable);
-    for (size_t i = 0; i < v->run->nproblems; i++) {
+    for (size_t i = 0; i < caveats.n; i++) {
         strbuf_addstr(out, "<li>");
-        html_escape(out, v->run->problems[i]);
+        html_escape(out, caveats.v[i]);
         strbuf_addstr(out, "</li>\n");
     }
     strbuf_addstr(out, "</ul></div>\n");
+    strlist_free(&caveats);
 }
 
 static void section_roofline(const struct view *v, struct strbuf *out) {

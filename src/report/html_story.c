@@ -110,7 +110,7 @@ void html_figures(const struct view *v, struct strbuf *out) {
         size_t gpus = view_busy_devices(v);
         char note[48] = "";
         if (gpus > 1) snprintf(note, sizeof note, "sum of %zu", gpus);
-        figure(out, view_on_cpu(v) ? "busy" : "GPU busy", text_ms(v->a->conservation.busy / 1e6).s, note);
+        figure(out, view_on_cpu(v) ? "busy" : "kernel time", text_ms(v->a->conservation.busy / 1e6).s, note);
         figure(out, "kernels", text_count(v->a->kernels_total).s, "");
     }
     strbuf_addstr(out, "</dl>\n");

@@ -37,19 +37,28 @@ static void download(const struct view *v, struct strbuf *out, const char *name,
     table_free(t);
 }
 
+/* Writes the classes of a swatch: "c6", or "c6 hatched". */
+static void swatch_class(const struct analysis_group *category, struct strbuf *out) {
+    int color = chart_category_color((enum kernel_category)category->id);
+    strbuf_addf(out, "c%d%s", color % CHART_HATCHED, color >= CHART_HATCHED ? " hatched" : "");
+}
+
 static void mix(const struct view *v, struct strbuf *out) {
     strbuf_addstr(out, "<div class=\"mix\" aria-hidden=\"true\">");
     for (size_t i = 0; i < v->a->ncategories; i++)
-        if (v->a->categories[i].share > 0)
-            strbuf_addf(out, "<i class=\"c%d\" style=\"width:%.2f%%\"></i>",
-                        chart_category_color((enum kernel_category)v->a->categories[i].id),
-                        v->a->categories[i].share * 100);
+        if (v->a->categories[i].share > 0) {
+            strbuf_addstr(out, "<i class=\"");
+            swatch_class(&v->a->categories[i], out);
+            strbuf_addf(out, "\" style=\"width:%.2f%%\"></i>", v->a->categories[i].share * 100);
+        }
     strbuf_addstr(out, "</div>\n<div class=\"key\">");
     for (size_t i = 0; i < v->a->ncategories; i++)
-        if (v->a->categories[i].share >= 0.001)
-            strbuf_addf(out, "<span><i class=\"c%d\"></i>%s %s</span>",
-                        chart_category_color((enum kernel_category)v->a->categories[i].id),
-                        v->a->categories[i].name, text_percent(v->a->categories[i].share).s);
+        if (v->a->categories[i].share >= 0.001) {
+            strbuf_addstr(out, "<span><i class=\"");
+            swatch_class(&v->a->categories[i], out);
+            strbuf_addf(out, "\"></i>%s %s</span>", v->a->categories[i].name,
+                        text_percent(v->a->categories[i].share).s);
+        }
     strbuf_addstr(out, "</div>\n");
 }
 
@@ -75,7 +84,7 @@ void html_kernels(const struct view *v, struct strbuf *out) {
     if (!html_has_kernels(v)) return;
     html_section(out, "kernels", "Kernels",
                  view_on_cpu(v) ? "Time by kernel category. Shares add up to the time the device was busy."
-                                : "GPU time by kernel category. Shares add up to the time the GPU was busy.");
+                                : "GPU time by kernel category. Shares add up to the kernel time.");
     html_recorded(v, out);
     mix(v, out);
     limit_note(out, v->a->nkernels, "kernels", "kernels.csv");

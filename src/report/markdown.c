@@ -72,10 +72,13 @@ void markdown_head(const struct view *v, struct strbuf *out) {
 
 void markdown_caveats(const struct view *v, struct strbuf *out) {
     if (view_warns_unstable(v)) strbuf_addf(out, "**%s**\n\n", story_unstable);
-    if (v->run->nproblems) {
+    struct strlist caveats = { 0 };
+    view_caveats(v, &caveats);
+    if (caveats.n) {
         strbuf_addstr(out, "## Caveats\n\n");
-        markdown_list(out, v->run->problems, v->run->nproblems);
+        markdown_list(out, (const char *const *)caveats.v, caveats.n);
     }
+    strlist_free(&caveats);
 }
 
 static void finding(const struct analysis *a, const struct analysis_finding *f, size_t rank,
@@ -201,7 +204,7 @@ static void conservation(const struct view *v, struct strbuf *out) {
     strbuf_addf(out,
                 "%s %s: each nanosecond is attributed to exactly one stage, one operator and one kernel "
                 "category. Not in any stage: %s. Not in any operator: %s.",
-                view_on_cpu(v) ? "Busy" : "GPU busy", text_ms(c->busy / 1e6).s,
+                view_on_cpu(v) ? "Busy" : "Kernel time", text_ms(c->busy / 1e6).s,
                 text_ms(c->outside_stages / 1e6).s, text_ms(c->outside_operators / 1e6).s);
     if (!view_on_cpu(v))
         strbuf_addf(out, " Kernels with no matching launch: %s (%s).", text_count(c->unmatched_kernels).s,

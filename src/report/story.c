@@ -140,8 +140,9 @@ const char *story_two_runs(const struct view *v) {
         "Times are medians of the timed repeats. Busy and idle are from the recorded run, and "
         "so are kernels and operators.";
     static const char on_gpu[] =
-        "Times are medians of the timed repeats. GPU busy is the kernel time of the recorded "
-        "run; GPU idle is the timed median minus that. Kernels and operators are from the recorded run.";
+        "Times are medians of the timed repeats. GPU busy is the time with a running kernel or copy in the "
+        "recorded run; GPU idle is the timed median minus that. Kernels and operators are from the recorded "
+        "run.";
     return view_on_cpu(v) ? on_cpu : on_gpu;
 }
 

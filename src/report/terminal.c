@@ -100,8 +100,8 @@ static void kernels(const struct view *v, const struct report_screen *screen, st
     struct table t;
     if (!v->a || !v->a->nkernels) return;
     styled(screen, out, BOLD, view_two_runs(v) ? "\nKernels of the recorded run" : "\nKernels");
-    strbuf_addf(out, ": %s, %s %s", text_count(v->a->kernels_total).s, view_on_cpu(v) ? "busy" : "GPU busy",
-                text_ms(v->a->conservation.busy / 1e6).s);
+    strbuf_addf(out, ": %s, %s %s", text_count(v->a->kernels_total).s,
+                view_on_cpu(v) ? "busy" : "kernel time", text_ms(v->a->conservation.busy / 1e6).s);
     if (view_busy_devices(v) > 1) strbuf_addf(out, " (sum of %zu GPUs)", view_busy_devices(v));
     strbuf_addch(out, '\n');
     rows_kernels(v, COLUMN_DOC_TERMINAL, 5, &t);
@@ -109,12 +109,6 @@ static void kernels(const struct view *v, const struct report_screen *screen, st
     t.text_line_width = screen->width;
     table_text(&t, out);
     table_free(&t);
-}
-
-static bool is_problem(const struct view *v, const char *text) {
-    for (size_t i = 0; i < v->run->nproblems; i++)
-        if (strcmp(v->run->problems[i], text) == 0) return true;
-    return false;
 }
 
 static void caveat(const struct report_screen *screen, const char *text, struct strbuf *out) {
@@ -134,7 +128,7 @@ static void caveats(const struct view *v, const struct report_screen *screen, st
         caveat(screen, problem, out);
     }
     for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_PROBLEMS; i++) {
-        if (v->a->notes[i].severity != ANALYSIS_WARNING || is_problem(v, v->a->notes[i].text)) continue;
+        if (v->a->notes[i].severity != ANALYSIS_WARNING || view_has_problem(v, v->a->notes[i].text)) continue;
         caveat(screen, v->a->notes[i].text, out);
         shown++;
     }

@@ -157,6 +157,9 @@ COLUMN = """(() => {
 })()"""
 
 
+SHEET = 687  # CSS pixels: A4 with margins of 14 mm
+UNSEEN = """Array.from(document.querySelectorAll('th')).filter(h => h.getClientRects().length === 0).map(h => h.textContent)"""
+
 INKED = """(() => {
   const c = document.querySelector('#timeline-box canvas');
   const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
@@ -279,6 +282,15 @@ def main():
             check("the page prints", 1 <= pages <= 40 and len(pdf) > 20000, (pages, len(pdf)))
             if shots:
                 pathlib.Path(f"{shots}/print.pdf").write_bytes(pdf)
+            b.load(page, SHEET, 900, False)
+            b.settle()
+            b.js("dispatchEvent(new Event('beforeprint'))")
+            b.call("Emulation.setEmulatedMedia", media="print")
+            b.settle()
+            check("every column is printed", b.js(UNSEEN) == [], b.js(UNSEEN))
+            check("nothing is wider than the sheet", b.js(OVERFLOW) == [] and b.js(CLIPPED) == [], (b.js(OVERFLOW), b.js(CLIPPED)))
+            check("the timeline is printed as a picture", b.js("document.querySelector('#timeline-box img.print').naturalWidth") > 100)
+            b.call("Emulation.setEmulatedMedia", media="")
             b.load(page, 1280, 900, False)
             b.settle()
             check("the page makes no network request", not b.requests(), b.requests())

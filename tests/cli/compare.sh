@@ -225,3 +225,14 @@ run "$INFERPROF" compare --mlflow abc --runs $(all A) -- $(all B)
 check "--mlflow is a batch of metrics" json_is "$work/out" 'd["run_id"], [m["key"] for m in d["metrics"]][:2]' "('abc', ['prefill', 'prefill.change'])"
 run "$INFERPROF" compare --json --junit "$work/a.json" "$work/b.json"
 expect "two formats exclude each other" 2 err 'exclude each other'
+
+# ---- caveats of the runs
+head -c $(($(wc -c <"$work/x.ipt") / 2)) "$work/x.ipt" >"$work/damaged.ipt"
+run "$INFERPROF" compare "$work/damaged.ipt" "$work/y.ipt"
+expect "a damaged trace is a caveat of its side" 0 out '^! A: damaged.ipt: damaged at byte'
+run "$INFERPROF" compare --json "$work/damaged.ipt" "$work/y.ipt"
+check "caveats are in the JSON" json_is "$work/out" '[(c["side"], "damaged at byte" in c["text"]) for c in d["caveats"]][0]' "('A', True)"
+run "$INFERPROF" compare --markdown "$work/y.ipt" "$work/damaged.ipt"
+expect "caveats are in the Markdown" 0 out '^- B: damaged\.ipt: damaged at byte'
+run "$INFERPROF" compare "$work/x.ipt" "$work/y.ipt"
+check "complete traces have no caveat of damage" lacks damaged "$work/out"

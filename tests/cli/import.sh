@@ -172,6 +172,10 @@ gunzip -c tests/data/kineto/tl_vllm_prefill_b200.json.gz | head -c 12800000 >"$w
 run "$INFERPROF" import -o "$work/half" "$work/half.json"
 expect "a truncated file is reported once" 0 err '^warning: half.json: the file ends early$'
 check "the summary does not repeat it" test "$(grep -c 'half.json: the file' "$work/err")" -eq 1
+check "the caveat is at the top of the page" python3 -c '
+import sys
+page = open(sys.argv[1]).read()
+assert 0 < page.index("class=\"notice\"") < page.index("half.json: the file ends early") < page.index("id=\"stages\"")' "$work/half/report.html"
 check "a truncated trace has kernels, but no busy share and no idle causes" json_is "$work/half/metrics.json" \
     '[(s["trace"]["kernels"] > 100, s["gpu_busy_share"], s["trace"]["idle"]["known"]) for s in d["stages"] if s["name"] == "prefill"]' "[(True, None, False)]"
 printf '{"traceEvents": [' >"$work/stub.json"
