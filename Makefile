@@ -257,7 +257,7 @@ bench: all $(bench_bins) $(M)/libcupti.so.13 $(B)/tests/make_ranks
 .PHONY: bench-serve
 bench-serve: all # 100,000 runs on SQLite and PostgreSQL
 	@sh scripts/deps.sh test bench
-	@INFERPROF='$(CURDIR)/$(B)/inferprof' python3 tests/bench/serve.py
+	@INFERPROF='$(CURDIR)/$(B)/inferprof' python3 tests/bench/serve.py $(if $(UPDATE),--update docs/serve.md)
 
 # ---- fuzzing: each tests/fuzz/fuzz_NAME.c runs on its corpus for FUZZ_SECONDS (libFuzzer, clang)
 FUZZ_SECONDS ?= 30

@@ -174,20 +174,43 @@ def prepare_examples(program, work):
     terminal_page(printed, os.path.join(work, "compare.html"))
 
 
+# Series of the server's pictures: model, device, milliseconds of decode, [(first run of a change, factor)]
+SERIES = [
+    ("llama-8b", "NVIDIA H200", 640, [(34, 1.03), (50, 0.987)]),
+    ("qwen3-30b-a3b", "NVIDIA H200", 410, [(52, 1.045)]),
+    ("deepseek-ocr", "NVIDIA H200", 27, []),
+    ("llama-70b", "NVIDIA H100", 2900, [(41, 0.94)]),
+    ("gemma-3-27b", "NVIDIA A100", 1750, []),
+    ("mistral-7b", "AMD Instinct MI300X", 590, [(20, 1.025), (44, 0.96)]),
+    ("phi-4", "NVIDIA L4", 2300, []),
+]
+
+
+def make_series(root, lib):
+    rng = random.Random(5)
+    for n, (model, device, level_ms, changes) in enumerate(SERIES):
+        for i in range(60):
+            ms = level_ms * ([f for first, f in changes if i >= first] or [1])[-1] * rng.gauss(1, 0.004)
+            name = f"2026-{i:02}-{model}"
+            folder = lib.make_run(root, name, model=model, started_s=1790740000 + i * 86400 + n * 600, decode_ms=ms, device=device)
+            if i >= 57:
+                with open(os.path.join(folder, ".tags"), "w", encoding="utf-8") as f:
+                    f.write("nightly\n")
+
+
 def take_server(program, work, browser):
-    """The trend of 60 generated runs: 3% slower from the 35th run on, 4% faster from the 51st on."""
+    """The newest change of each of 7 generated series, and the trend of the first one."""
     os.environ["INFERPROF"], os.environ["TMPDIR"] = program, work
     os.makedirs(os.path.join(work, "work"), exist_ok=True)
     import lib  # reads INFERPROF when it is imported
-    root, rng = os.path.join(work, "served"), random.Random(5)
-    for i in range(60):
-        ms = (640 if i < 34 else 659 if i < 50 else 632) * rng.gauss(1, 0.004)
-        lib.make_run(root, f"2026-{i:02}-llama-8b", model="llama-8b", started_s=1790740000 + i * 86400, decode_ms=ms)
+    root = os.path.join(work, "served")
+    make_series(root, lib)
     server = lib.Server(root)
     try:
-        while server.get("/api/v1/runs", limit=1)[2]["total"] < 60:
+        while server.get("/api/v1/runs", limit=1)[2]["total"] < 60 * len(SERIES):
             time.sleep(0.1)
-        return take(browser, "serve", server.url + TREND, None, "table", "table tr:nth-child(n+4)")
+        small = take(browser, "serve", server.url + "/trends", None, "table", None)
+        return take(browser, "serve-trend", server.url + TREND, None, "table", "table tr:nth-child(n+4)") and small
     finally:
         server.stop()
 

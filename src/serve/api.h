@@ -24,6 +24,7 @@ bool api_read_count(struct request *q, const char *name, size_t least, size_t mo
 void api_list_artifacts(struct request *q);
 void api_get_artifact(struct request *q);
 void api_get_report(struct request *q);
+void api_get_ranks(struct request *q); /* the report of a job of several ranks */
 /* Opens a file of a run folder for reading; -1: no such file. The path comes from a client: it must be a safe
  * relative path. Symbolic links are not followed. */
 int api_open_artifact(const struct history *h, const struct history_run *run, const char *path);

@@ -162,14 +162,17 @@ void api_get_artifact(struct request *q) {
     request_done(q, h);
 }
 
-/* report.html contains scripts and may be an untrusted upload. In the sandbox it has its own origin: it can
+/* The page contains scripts and may be an untrusted upload. In the sandbox it has its own origin: it can
  * neither read our pages nor use the network. */
-void api_get_report(struct request *q) {
+static void send_report(struct request *q, const char *path) {
     struct history *h = request_history(q);
     if (!h) return;
     http_add_header(q, "Content-Security-Policy",
                     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src "
                     "'unsafe-inline'; img-src data:");
-    send_file(q, h, "report.html", "text/html; charset=utf-8");
+    send_file(q, h, path, "text/html; charset=utf-8");
     request_done(q, h);
 }
+
+void api_get_report(struct request *q) { send_report(q, "report.html"); }
+void api_get_ranks(struct request *q) { send_report(q, "ranks.html"); }

@@ -51,8 +51,10 @@ static bool is_open(const struct history_finding *f, const struct history_series
 static void add_rule_row(struct strbuf *out, const struct rule_row *r, bool open) {
     const struct history_finding *f = r->newest;
     strbuf_addstr(out, "<tr><td>");
+    html_escape(out, f->title ? f->title : f->rule);
+    strbuf_addf(out, "%s<div class=\"soft\">", open ? " <span class=\"badge warn\">open</span>" : "");
     html_escape(out, f->rule);
-    strbuf_addf(out, "%s</td>", open ? " <span class=\"badge warn\">open</span>" : "");
+    strbuf_addstr(out, "</div></td>");
     part_cell(out, f->stage);
     part_cell(out, f->model);
     part_cell(out, f->device);

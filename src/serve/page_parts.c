@@ -183,19 +183,23 @@ static void draw_changes(const struct chart *c, const struct change_point *chang
     }
 }
 
-static void draw_points(const struct chart *c) {
+static void draw_line(const struct chart *c) {
     struct svg_path path;
+    svg_path_open(&path, c->out, "line");
+    for (size_t i = 0; i < c->points->n; i++)
+        if (isfinite(c->points->v[i].value))
+            svg_path_to(&path, chart_x(c, i), chart_y(c, c->points->v[i].value));
+    svg_path_close(&path);
+}
+
+static void draw_points(const struct chart *c) {
     for (size_t i = 0; i < c->points->n; i++) {
         const struct history_point *p = &c->points->v[i];
         if (isfinite(p->low) && isfinite(p->high))
             svg_line(c->out, chart_x(c, i), chart_y(c, fmax(p->low, c->low)), chart_x(c, i),
                      chart_y(c, fmin(p->high, c->high)), "interval");
     }
-    svg_path_open(&path, c->out, "line");
-    for (size_t i = 0; i < c->points->n; i++)
-        if (isfinite(c->points->v[i].value))
-            svg_path_to(&path, chart_x(c, i), chart_y(c, c->points->v[i].value));
-    svg_path_close(&path);
+    draw_line(c);
     for (size_t i = 0; i < c->points->n; i++) {
         const struct history_point *p = &c->points->v[i];
         char title[400];
@@ -225,5 +229,30 @@ void part_trend_chart(struct strbuf *out, const struct history_points *points,
     draw_changes(&c, changes, nchanges);
     draw_levels(&c, changes, nchanges);
     draw_points(&c);
+    svg_close(out);
+}
+
+void part_sparkline(struct strbuf *out, const struct history_points *points,
+                    const struct change_point *changes, size_t nchanges) {
+    struct chart c = { .out = out,
+                       .points = points,
+                       .width = 190,
+                       .height = 34,
+                       .left = 2,
+                       .right = 188,
+                       .top = 2,
+                       .bottom = 32 };
+    if (points->n < 2) {
+        strbuf_addstr(out, "–");
+        return;
+    }
+    find_range(&c);
+    svg_open(out, c.width, c.height, "spark", "Values over time");
+    for (size_t i = 0; i < nchanges; i++) {
+        bool worse = (changes[i].change > 0) != points->larger_is_better;
+        double x = (chart_x(&c, changes[i].at) + chart_x(&c, changes[i].at - 1)) / 2;
+        svg_line(out, x, c.top, x, c.bottom, worse ? "worse" : "better");
+    }
+    draw_line(&c);
     svg_close(out);
 }

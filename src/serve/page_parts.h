@@ -29,5 +29,8 @@ struct change_point;
 void part_trend_chart(struct strbuf *out, const struct history_points *points,
                       const struct change_point *changes, size_t nchanges, double width,
                       const char *css_class);
+/* A small chart without axes, for a table cell. */
+void part_sparkline(struct strbuf *out, const struct history_points *points,
+                    const struct change_point *changes, size_t nchanges);
 
 #endif

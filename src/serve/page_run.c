@@ -139,14 +139,22 @@ static void add_environment(struct strbuf *out, const struct history_run *run, c
     html_section_end(out);
 }
 
-static void add_actions(struct strbuf *out, const struct history_run *run, bool has_report) {
+/* Adds a link to a report in the folder of the run, unless the folder lacks the file. */
+static void add_report_link(struct strbuf *out, const struct history *h, const struct history_run *run,
+                            const char *file, const char *path, const char *text) {
+    int fd = run->here && !run->missing ? api_open_artifact(h, run, file) : -1;
+    if (fd < 0) return;
+    close(fd);
+    strbuf_addstr(out, "<a class=\"button\" href=\"");
+    page_run_link(out, run->name);
+    strbuf_addf(out, "%s\">%s</a> ", path, text);
+}
+
+static void add_actions(struct strbuf *out, const struct history *h, const struct history_run *run) {
     const char *pairs[] = { "model", run->model, "device", run->device, "engine", run->engine, NULL };
     strbuf_addstr(out, "<p class=\"actions\">");
-    if (has_report) {
-        strbuf_addstr(out, "<a class=\"button\" href=\"");
-        page_run_link(out, run->name);
-        strbuf_addstr(out, "/report\">Full report</a> ");
-    }
+    add_report_link(out, h, run, "report.html", "/report", "Full report");
+    add_report_link(out, h, run, "ranks.html", "/ranks", "Ranks");
     part_link(out, "/trends", pairs, "Trends");
     strbuf_addstr(out, " ");
     part_link(out, "/runs", pairs, "Runs of this series");
@@ -157,8 +165,8 @@ static void add_actions(struct strbuf *out, const struct history_run *run, bool 
     strbuf_addstr(out, "/artifacts\">Files</a></p>\n");
 }
 
-static void show_run(struct request *q, const struct history_run *run, const struct run_record *r,
-                     bool has_report) {
+static void show_run(struct request *q, const struct history *h, const struct history_run *run,
+                     const struct run_record *r) {
     struct strbuf *out = &q->out;
     page_open(q, run->name, "runs");
     strbuf_addstr(out, "<div class=\"head run\"><h1>");
@@ -175,7 +183,7 @@ static void show_run(struct request *q, const struct history_run *run, const str
     if (run->missing)
         strbuf_addstr(out, "<p class=\"notice\">The folder of this run was moved or deleted.</p>\n");
     if (run->incomplete) strbuf_addstr(out, "<p class=\"notice\">This run did not finish.</p>\n");
-    add_actions(out, run, has_report);
+    add_actions(out, h, run);
     add_figures(out, run);
     add_run_findings(out, r);
     add_stages(out, run, r);
@@ -194,9 +202,7 @@ void page_run(struct request *q) {
         if (history_details(h, run.id, &r, &err) < 0)
             request_database_failed(q, &err);
         else {
-            int report = run.here && !run.missing ? api_open_artifact(h, &run, "report.html") : -1;
-            show_run(q, &run, &r, report >= 0);
-            if (report >= 0) close(report);
+            show_run(q, h, &run, &r);
             run_record_free(&r);
         }
         history_run_free(&run);

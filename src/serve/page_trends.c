@@ -226,8 +226,13 @@ void page_trends(struct request *q) {
     if (history_series(h, &series, &err) < 0)
         request_database_failed(q, &err);
     else {
+        bool any = http_query(q, "model") || http_query(q, "device") || http_query(q, "engine") ||
+                   http_query(q, "stage") || http_query(q, "metric");
         choose_series(q, &series, &t);
-        trend_with(q, h, &t, &series);
+        if (!any && series.n > 1)
+            page_changes(q, h, &series);
+        else
+            trend_with(q, h, &t, &series);
         history_series_free(&series);
     }
     request_done(q, h);

@@ -21,6 +21,10 @@ void page_runs(struct request *q);
 void page_run(struct request *q);
 void page_compare(struct request *q);
 void page_trends(struct request *q);
+/* Answers with the newest change of each series. */
+struct history;
+struct history_series_list;
+void page_changes(struct request *q, struct history *h, const struct history_series_list *series);
 void page_findings(struct request *q);
 void page_machines(struct request *q);
 void page_jobs(struct request *q);

@@ -1,12 +1,14 @@
 """serve.py: the server with many generated runs, on SQLite and on PostgreSQL.
 
-    make bench-serve                    100,000 runs; takes about 6 minutes on an idle machine with 2 cores
+    make bench-serve                    100,000 runs; takes about 8 minutes on an idle machine with 2 cores
     python3 tests/bench/serve.py --runs 10000 --seconds 2
 
 Prints the time to index the runs, the time of `inferprof runs`, the latency of every page and of the main API calls
 with 8 clients that send the next request at once (wrk), requests per second, CPU time of the server (and of the
 PostgreSQL processes), and the memory of the server. "varied" requests have many URLs, so that the server's cache of
-answers helps less or not at all. The last lines are the table of docs/serve.md.
+answers helps less or not at all. The last lines are the table of docs/serve.md; UPDATE=1 writes it there:
+
+    make bench-serve UPDATE=1
 """
 import argparse
 import json
@@ -17,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "serve"))
@@ -26,6 +29,7 @@ import lib  # noqa: E402
 MODELS = ["llama-3-8b", "llama-3-70b", "qwen3-8b", "qwen3-30b-a3b", "deepseek-ocr", "gemma-3-27b", "phi-4", "mistral-7b", "gpt-oss-20b", "embedded"]
 DEVICES = ["NVIDIA H200", "NVIDIA H100 PCIe", "NVIDIA A100-SXM4-80GB", "AMD Instinct MI300X", "cpu"]
 ENGINES = ["native", "hf"]
+MARK = "<!-- make bench-serve UPDATE=1 writes the rest of this file -->"
 P99_MS, RUNS_MS, MEMORY_MB = 100, 50, 200 # targets; a value above its target is printed in bold
 postgres_folder = None
 
@@ -152,6 +156,8 @@ def requests(runs):
          + [f"/runs?stage=decode&sort={k}&model={m}" for k in STAGE_KEYS for m in MODELS]),
         ("page runs, two filters, varied", [f"/runs?device={d.replace(' ', '+')}&host=node{i}" for d in DEVICES for i in range(23)]),
         ("page runs, tag, varied", [f"/runs?tag={t}&model={m}" for t in ("nightly", "release") for m in ["", "qwen*", *MODELS]]),
+        ("page runs, tag or time in other orders, varied", [f"/runs?{f}&{k}" for f in ("tag=nightly", "tag=nightly&model=qwen*", "tag=release", "since=2024-10-25",
+         "since=2024-10-20", "until=2023-12-01") for k in ("sort=name", "sort=mfu", "sort=time_per_token", "stage=decode&sort=time", "search=node7")]),
         ("page run, varied", ["/runs/" + r for r in some]),
         ("page compare, varied", [f"/compare?a={a}&b={b}" for a, b in zip(some[::2], some[1::2])]),
         ("page trends", ["/trends"]),
@@ -209,24 +215,49 @@ def mark(value, target, digits):
     return f"**{text}**" if value > target else text
 
 
-def print_table(o, databases):
-    """The table of docs/serve.md."""
-    print(f"\n## Table of docs/serve.md\n\n{o.runs:,} generated runs, 8 clients, {os.cpu_count()} cores, load average before the start {o.load:.1f}; "
-          "a value above its target is bold\n")
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        names = [line.split(":", 1)[1].strip() for line in f if line.startswith("model name")]
+    return f"{os.cpu_count()} cores ({names[0] if names else 'unknown processor'})"
+
+
+def commit():
+    r = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return r.stdout.strip() or "unknown"
+
+
+def table(o, databases):
+    """The Markdown of the last part of docs/serve.md."""
     names = list(databases)
-    print("| request | " + " | ".join(f"{n}: requests/s | p50 ms | p99 ms | CPU ms" for n in names) + " |")
-    print("|---|" + "---|---|---|---|" * len(names))
+    above = 0
+    lines = ["| request | " + " | ".join(f"{n}: requests/s | p50 ms | p99 ms | CPU ms" for n in names) + " |", "|---|" + "---|---|---|---|" * len(names)]
     for what, _ in requests(o.runs):
         cells = []
         for n in names:
             rate, p50, p99, cpu = databases[n][what]
+            above += p99 > P99_MS
             cells.append(f"{rate:,.0f} | {p50:.1f} | {mark(p99, P99_MS, 1)} | {cpu:.2f}")
-        print(f"| {what} | " + " | ".join(cells) + " |")
-    print("\n| | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
+        lines.append(f"| {what} | " + " | ".join(cells) + " |")
+    lines += ["", "| | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     for what in [k for k in databases[names[0]] if k.startswith("inferprof runs")]:
-        print(f"| `{what}`, median | " + " | ".join(mark(databases[n][what], RUNS_MS, 0) + " ms" for n in names) + " |")
-    print("| memory of the server, peak | " + " | ".join(mark(databases[n]["memory"], MEMORY_MB, 0) + " MB" for n in names) + " |")
-    print("| first index of all runs | " + " | ".join(f"{databases[n]['indexing, s']:.0f} s" for n in names) + " |")
+        above += sum(databases[n][what] > RUNS_MS for n in names)
+        lines.append(f"| `{what}`, median | " + " | ".join(mark(databases[n][what], RUNS_MS, 0) + " ms" for n in names) + " |")
+    above += sum(databases[n]["memory"] > MEMORY_MB for n in names)
+    lines.append("| memory of the server, peak | " + " | ".join(mark(databases[n]["memory"], MEMORY_MB, 0) + " MB" for n in names) + " |")
+    lines.append("| first index of all runs | " + " | ".join(f"{databases[n]['indexing, s']:.0f} s" for n in names) + " |")
+    text = (f"{time.strftime('%Y-%m-%d', time.gmtime())}, commit {commit()}: {o.runs:,} generated runs, 8 clients, {machine()}, shared with the clients and "
+            f"PostgreSQL; load average before the start: {o.load:.1f}. The targets are {P99_MS} ms for the p99 of a page, {RUNS_MS} ms for `runs` and "
+            f"{MEMORY_MB} MB of memory. " + ("No value is above its target." if above == 0 else f"{above} values are above their targets (bold)."))
+    return textwrap.fill(text, 118, break_long_words=False) + "\n\n" + "\n".join(lines) + "\n"
+
+
+def update(path, text):
+    """Replaces the rest of the file after the line with MARK."""
+    with open(path, encoding="utf-8") as f:
+        before = f.read()
+    at = before.index(MARK) + len(MARK)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(before[:at] + "\n\n" + text)
 
 
 def main():
@@ -234,6 +265,7 @@ def main():
     p.add_argument("--runs", type=int, default=100000)
     p.add_argument("--seconds", type=int, default=3, help="per kind of request")
     p.add_argument("--only", choices=["sqlite", "postgresql"])
+    p.add_argument("--update", metavar="FILE", help="write the table to this file, after the line with the mark")
     p.add_argument("--keep", metavar="DIR", help="generate the runs here, or use those that are there")
     o = p.parse_args()
     o.load = os.getloadavg()[0]
@@ -251,7 +283,10 @@ def main():
         if o.only != "sqlite":
             url, stop = start_postgres(scratch)
             databases["PostgreSQL"] = one_database("PostgreSQL", root, url, o, scratch)
-        print_table(o, databases)
+        text = table(o, databases)
+        print("\n## Table of docs/serve.md\n\n" + text)
+        if o.update:
+            update(o.update, text)
     finally:
         if stop:
             subprocess.run(stop, cwd="/tmp", check=False)

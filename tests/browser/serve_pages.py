@@ -18,6 +18,7 @@ PAGES = [
     ("figure", "/runs?stage=decode&sort=time_per_token", "ms"),
     ("run", "/runs/run-41", "launch-bound"),
     ("trends", "/trends?stage=decode&metric=time_per_token&" + SERIES, "run-30"),
+    ("changes", "/trends", "slower"),
     ("findings", "/findings", "launch-bound"),
     ("machines", "/machines", "node2"),
     ("compare", "/compare?a=run-10&a=run-11&b=run-41", "decode"),

@@ -16,6 +16,7 @@ hostile() {
 hostile SQLite "$work/hostile"
 python3 tests/serve/routes.py || not_ok "the OpenAPI document lists the routes of the server"
 python3 tests/serve/safety.py "$work/safety" || not_ok "the safety checks finish"
+python3 tests/serve/ranks.py "$work/ranks" "$BUILD/tests/make_ranks" || not_ok "the tests of a pushed job finish"
 python3 tests/serve/kills.py "$work/kills" || not_ok "the kills finish"
 if postgres_start; then
     python3 tests/serve/api.py "$work/postgres" "$pg_url" >"$work/tap" 2>"$work/trace"

@@ -84,6 +84,7 @@ for path in ("/runs", "/runs?search=qwen", "/runs/run-29", "/runs/other", "/tren
     page = body.decode()
     check(f"page {path} is safe HTML", headers["Content-Type"].startswith("text/html") and "<b>qwen" not in page and "style=\"" not in page and " onclick" not in page
           and headers["Content-Security-Policy"].startswith("default-src 'none'") and (status == 200) == (path not in ("/runs/none", "/runs?limit=x")), status)
+check("the first page of the trends names the newest change of each series", b"slower</b>" in s.get("/trends")[2] and b"run-20</a>" in s.get("/trends")[2] and b"no change" in s.get("/trends")[2])
 check("the trend page shows the change point", b"run-19" in s.get("/trends?stage=decode&metric=time&model=llama&device=NVIDIA+H200&engine=native")[2])
 status, headers, _ = s.get("/compare?run=run-29&run=run-00")
 check("selected runs are compared with the oldest", (status, headers["Location"]) == (303, "/compare?a=run-00&b=run-29"))

@@ -1,6 +1,6 @@
 """kills.py ROOT [DATABASE_URL]: kill -9 of the server during uploads.
 
-    make test-kills                 1,000 kills; takes 6 to 10 minutes on 2 cores, and longer on a busy machine
+    make test-kills                 1,000 kills; took 12 minutes on 2 busy cores
     make test-kills KILLS=100
 
 Each upload is the only one of a new server, which is killed at a moment that is uniformly distributed between the start of

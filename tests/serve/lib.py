@@ -24,13 +24,13 @@ def check(name, passed, *details):
             print("# " + repr(d)[:1500], flush=True)
 
 
-def metrics(name, model="llama", started_s=1790000000, decode_ms=640.0, host="node7", version="0.1.0"):
+def metrics(name, model="llama", started_s=1790000000, decode_ms=640.0, host="node7", version="0.1.0", device="NVIDIA H200"):
     """The parts of metrics.json that the server reads."""
     return {
         "schema": "inferprof-metrics", "schema_version": 1,
-        "run": {"id": name, "title": f"{model} on H200", "model": model, "engine": "native", "inferprof_version": version,
+        "run": {"id": name, "title": f"{model} on {device}", "model": model, "engine": "native", "inferprof_version": version,
                 "started_unix_ns": int(started_s * 1e9), "incomplete": False, "unstable": False, "repeats": 3, "failed_repeats": 0},
-        "device": {"name": "NVIDIA H200"}, "model": {"mfu": 0.25, "mbu": 0.5},
+        "device": {"name": device}, "model": {"mfu": 0.25, "mbu": 0.5},
         "stages": [{"name": "prefill", "parent": None, "time_ms": 41.0, "tokens": 512, "repeats_ms": [41.0, 41.1, 40.9]},
                    {"name": "decode", "parent": None, "time_ms": decode_ms, "tokens": 64, "repeats_ms": [decode_ms] * 3,
                     "timed": {"n": 3, "ci95_low": decode_ms * 0.99, "ci95_high": decode_ms * 1.01}}],
