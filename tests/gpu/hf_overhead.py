@@ -1,19 +1,22 @@
 """hf_overhead.py OUT_DIR SECONDS MODEL_DIR[:PAGE]...: overhead of recording in the Hugging Face engine.
 
-Two engines run per model: one without the collector, and one with it. Requests go to them in turn, so that slow periods of the machine
-affect both. "=" before a model: one engine only, for models that fit only once; its requests without recording are the baseline.
+Two engines run per model: one without the collector, and one with it. Short requests go to them in turn, in a new random order per
+round, so that slow periods of the machine affect all ways to record. "=" before a model: one engine only, for models that fit only once;
+its requests without recording are the baseline.
 Ways to record, from none to the default preset:
     loaded      the collector is loaded, but records nothing
     stages      kernels, launches and stage ranges
     operators   also ranges of modules and of a sample of operators
     counters    also hardware counters, sampled by another process: the default preset
 Reported: prefill and decode over those of the same round without the collector, median with its 95% bootstrap interval. The first
-recorded request of a process is reported separately, because `profile` records only one. SECONDS are per model, after loading; all
-engines load at once. Environment: COLLECTOR, COUNTERS (paths of the library and of inferprof-counters), HF_ENGINE (folder of worker.py),
-DEVICE (cuda:0), NEW (32 tokens), ARMS.
+recorded request of a process after its warm-up, over the mean of a plain request before and after it, is reported separately, because
+`profile` records only one. SECONDS are per model, after loading; all engines load at once. Environment: COLLECTOR, COUNTERS (paths of the
+library and of inferprof-counters), HF_ENGINE (folder of worker.py), DEVICE (cuda:0), NEW (8 tokens), ARMS, WAIT_FOR (a file: the
+measurement starts when it exists).
 """
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -80,7 +83,7 @@ class Case:
         self.single = text.startswith("=")
         folder, _, page = text.lstrip("=").partition(":")
         self.name, collector = os.path.basename(folder), os.environ["COLLECTOR"]
-        self.request = {"op": "infer", "max_new_tokens": int(os.environ.get("NEW") or 32), "ignore_eos": True, "detail": "none"}
+        self.request = {"op": "infer", "max_new_tokens": int(os.environ.get("NEW") or 8), "ignore_eos": True, "detail": "none"}
         self.request.update({"prompt": "<image>\nFree OCR.", "inputs": [page]} if page else {"prompt_ids": [5 + i % 100 for i in range(500)]})
         self.recorded = Process([sys.executable, WORKER], CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector,
                                 INFERPROF_COLLECT_DIR=traces, INFERPROF_COLLECT_RANGE="inferprof request",
@@ -103,11 +106,13 @@ class Case:
     def measure(self, seconds, counters):
         for e in self.engines:
             e.ask(**{**self.request, "op": "warmup", "rounds": 1})
-        order, rounds = ["plain", *self.arms], []
-        self.first, end = self.one(self.arms[-1], counters), time.monotonic() + seconds
+        order, rounds, rng = ["plain", *self.arms], [], random.Random(0)
+        before, first, after = (self.one(arm, counters) for arm in ("plain", self.arms[-1], "plain"))
+        self.first = {stage: 2 * first[stage] / (before[stage] + after[stage]) for stage in first}
+        end = time.monotonic() + seconds
         while not rounds or time.monotonic() < end:
-            turn = len(rounds) % len(order)
-            rounds.append({arm: self.one(arm, counters) for arm in order[turn:] + order[:turn]})
+            rng.shuffle(order)
+            rounds.append({arm: self.one(arm, counters) for arm in order})
         return rounds
 
     def print_results(self, rounds):
@@ -116,7 +121,7 @@ class Case:
             ms = statistics.median(r["plain"][stage] for r in rounds)
             spread = [round(r["plain"][stage], 1) for r in rounds]
             print(f"{self.name} {stage}: plain {ms:.2f} ms, of {min(spread)} to {max(spread)}; "
-                  f"first recorded request {100 * (self.first[stage] / ms - 1):+.1f}%")
+                  f"first recorded request {100 * (self.first[stage] - 1):+.1f}%")
             for arm in self.arms:
                 value, low, high = bootstrap([100 * (r[arm][stage] / r["plain"][stage] - 1) for r in rounds], statistics.median, 2000)
                 overhead.setdefault(stage, {})[arm] = {"percent": value, "low": low, "high": high, "rounds": len(rounds)}
@@ -128,11 +133,13 @@ def main():
     out, seconds, began = sys.argv[1], float(sys.argv[2]), time.monotonic()
     traces = tempfile.mkdtemp()
     cases = [Case(text, traces) for text in sys.argv[3:]]
-    counters = Counters(traces) if "counters" in ARMS else None
     for case in cases:
         for e in case.engines:
             e.answer()
         print(f"{case.name}: loaded after {time.monotonic() - began:.0f} s", flush=True)
+    while os.environ.get("WAIT_FOR") and not os.path.exists(os.environ["WAIT_FOR"]):
+        time.sleep(0.1)
+    counters = Counters(traces) if "counters" in ARMS else None  # not earlier: it keeps other tools from the GPU's counters
     for case in cases:
         result = case.print_results(case.measure(seconds, counters))
         with open(os.path.join(out, f"over-{case.name}.json"), "w", encoding="utf-8") as f:
