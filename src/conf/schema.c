@@ -32,8 +32,8 @@ static const struct schema_row rows[] = {
     { "model.weights", SCHEMA_TEXT, false, AT(model.weights), 0, 0, NULL,
       "`auto`, or `synthetic:SEED` for random weights" },
     { "model.assume", SCHEMA_TEXT, true, AT(model.assume), 0, 0, NULL,
-      "family whose formulas to use for FLOPs and bytes; null: that of the config, or `llama` if it is "
-      "unknown" },
+      "family whose formulas to use for FLOPs and bytes, and as which the native engine runs the model; "
+      "null: that of the config, or, for formulas, `llama` if it is unknown" },
     { "model.prompt", SCHEMA_TEXT, true, AT(model.prompt), 0, 0, NULL, "default prompt of the model" },
     { "model.no_repeat_ngram_size", SCHEMA_INT, false, AT(model.no_repeat_ngram_size), 0, 4096, NULL,
       "value used by the model's own code; 0: off" },

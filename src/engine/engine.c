@@ -26,7 +26,7 @@ static bool is_gguf(const struct engine_load *l) {
 }
 
 static int read_model(struct engine *e, const struct engine_load *l, struct err *err) {
-    struct llm_load how = { 0 };
+    struct llm_load how = { .assume = is_embedded(l) ? NULL : l->assume };
     if (is_embedded(l)) {
         const struct embed_file *f = embed_find(EMBEDDED_CONFIG);
         if (!f) return err_set(err, "this program was built without " EMBEDDED_CONFIG);

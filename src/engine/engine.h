@@ -26,6 +26,7 @@ typedef void engine_progress(void *context, const char *what, uint64_t done, uin
 struct engine_load {
     const char *model;   /* a folder or a .gguf file; "embedded" or NULL: the built-in model */
     const char *weights; /* "synthetic:SEED"; "auto" or NULL: the model's files, or synthetic:0 if built-in */
+    const char *assume;  /* family to use for the config; NULL: reject unknown architectures */
     /* type of synthetic weights: "bf16", "f16", "f32"; "auto" or NULL: the type in the config */
     const char *dtype;
     int threads; /* 0: one per usable core */

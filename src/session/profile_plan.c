@@ -101,6 +101,18 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
     free(found);
 }
 
+/* The native engine runs a model of an unknown family only if the user says which family it resembles. Other
+ * engines run the model's own code. */
+static void check_family(const struct profile_plan *p, struct strlist *problems) {
+    if (strcmp(p->s.engine.name, "native") != 0 || p->s.model.assume || !p->model || !p->model->assumed)
+        return;
+    strlist_add(problems,
+                "model.path=%s: the native engine does not know the architecture %s; model.assume=%s runs it "
+                "as that family, and engine=hf runs the model's own code",
+                p->s.model.path, p->model->architecture ? p->model->architecture : "of its config",
+                p->model->assumed);
+}
+
 static bool has_ending(const char *dir, const char *ending) {
     DIR *d = opendir(dir);
     const struct dirent *e;
@@ -226,6 +238,7 @@ void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist
     dataset_open(&p->dataset, &p->s, problems);
     if (is_text_model(p->model) && p->dataset.n && p->dataset.v[0].embedded)
         dataset_use_sample_prompts(&p->dataset, &p->s, problems);
+    check_family(p, problems);
     check_weights(p, problems);
     check_input_kind(p, problems);
     dataset_order(&p->dataset, &p->s, (size_t)p->s.repeats);

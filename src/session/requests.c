@@ -44,6 +44,7 @@ json_t *request_load(const struct settings *s, const char *device) {
     set_text(r, "op", "load");
     set_text(r, "model", s->model.path);
     set_text(r, "weights", s->model.weights);
+    if (s->model.assume) set_text(r, "assume", s->model.assume);
     set_text(r, "dtype", s->model.dtype);
     set_text(r, "device", device);
     set_int(r, "threads", s->engine.threads);

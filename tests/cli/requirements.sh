@@ -448,3 +448,10 @@ check "MFU of an unknown model comes from assumed formulas, marked as such" sh -
     "grep -q 'MFU and MBU are estimates: they use the formulas of llama' '$dir/report.md' && grep -q 'costs_from.: .assumed family' '$dir/metrics.json'"
 profile_fake "" model=llama model.path="$work/strange" model.weights=synthetic:0 model.assume=qwen3
 check "model.assume chooses the formulas" grep -q 'the formulas of qwen3 .model.assume' "$dir/report.md"
+mkdir -p "$work/strange-tiny"
+sed 's/"llama"/"strangenet"/; s/LlamaForCausalLM/StrangeNet/' "$work/tiny/config.json" >"$work/strange-tiny/config.json"
+run "$INFERPROF" profile --dry-run "$work/strange-tiny" model.weights=synthetic:0 device=cpu
+expect "the native engine does not guess the family of an unknown model" 1 err 'does not know the architecture StrangeNet; model.assume=llama runs it'
+run "$INFERPROF" profile "$work/strange-tiny" model.assume=llama model.weights=synthetic:0 device=cpu repeats=1 infer.max_new_tokens=3 \
+    "output.dir=$work/strange-runs" peak.tflops=1 peak.gbps=10
+expect "the native engine runs an unknown model as the family of model.assume" 0 out 'New tokens 3.00'

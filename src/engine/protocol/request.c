@@ -77,6 +77,7 @@ static int parse_load(struct protocol_request *r, struct err *err) {
     int64_t threads = 0, context = 0;
     if (get_str(r->root, "model", &r->load.model, err) < 0 ||
         get_str(r->root, "weights", &r->load.weights, err) < 0 ||
+        get_str(r->root, "assume", &r->load.assume, err) < 0 ||
         get_str(r->root, "dtype", &r->load.dtype, err) < 0 ||
         get_str(r->root, "device", &r->load.device, err) < 0 ||
         get_str(r->root, "kv_dtype", &r->load.kv_dtype, err) < 0 ||
