@@ -65,10 +65,13 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
     const char *title =
         analysis_text(c, "%s waits for the host: the GPU is idle for %s after synchronisations", f->s->name,
                       finding_time(c, ms));
+    const char *syncs = finding_count(c, f, f->s->syncs);
+    bool one = strcmp(syncs, "1") == 0;
     const char *evidence =
-        analysis_text(c, "%s synchronisations block the host for %s; the GPU is idle for %s after them%s",
-                      analysis_count(c, f->s->syncs), finding_time(c, f->s->sync_ns * 1e-6),
-                      finding_time(c, ms), scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
+        analysis_text(c, "%s synchronisation%s%s block%s the host for %s; the GPU is idle for %s after %s%s",
+                      syncs, one ? "" : "s", finding_unit(f), one ? "s" : "",
+                      finding_time(c, f->s->sync_ns * 1e-6 / f->shares), finding_time(c, ms),
+                      one ? "it" : "them", scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
                  "Keep sampling and stop checks on the GPU, read results back asynchronously one step later, "
                  "and remove "
@@ -80,8 +83,9 @@ void find_host_copies(struct context *c, const struct finding_rule *rule, const 
     if (ms < 0.02 * f->wall_ms) return;
     const char *title = analysis_text(c, "%s waits %s for copies", f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "%s copies and memsets; %.2f MB to the device, %.2f MB back; no kernel ran at the same time",
-        analysis_count(c, f->s->copies), f->s->htod_bytes * 1e-6, f->s->dtoh_bytes * 1e-6);
+        c, "copies and memsets: %s%s; %.2f MB to the device, %.2f MB back; no kernel ran at the same time",
+        finding_count(c, f, f->s->copies), finding_unit(f), f->s->htod_bytes * 1e-6 / f->shares,
+        f->s->dtoh_bytes * 1e-6 / f->shares);
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
                  "Keep the data on the device, copy from pinned memory on a separate stream, and overlap "
                  "copies with kernels.");

@@ -209,8 +209,9 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
     const char *title = analysis_text(c, "%s: consecutive element-wise kernels: fusing them saves up to %s",
                                       f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "%s kernels are in such chains; element-wise work takes %s, %.0f%% of the GPU time",
-        analysis_count(c, c->stage_chain_kernels[f->row]), finding_time(c, all), 100 * all / f->busy_ms);
+        c, "%s kernels%s are in such chains; element-wise work takes %s, %.0f%% of the GPU time",
+        finding_count(c, f, c->stage_chain_kernels[f->row]), finding_unit(f), finding_time(c, all),
+        100 * all / f->busy_ms);
     finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
                  "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. This "
                  "also removes their launches.");
@@ -245,7 +246,7 @@ void find_attention(struct context *c, const struct finding_rule *rule, const st
 /* Reports experts that run one by one, as hundreds of small GEMMs per generated token. A prefill pass
  * generates one token, so for prefill this is the number per pass. */
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double calls = 0, ms = 0;
+    double calls = 0, total_ms = 0; /* over all occurrences and devices */
     if (!(f->s->tokens_out > 0) ||
         !(category_ms(f, KERNEL_CATEGORY_SORT) + category_ms(f, KERNEL_CATEGORY_MOE) > 0))
         return;
@@ -255,19 +256,19 @@ void find_experts(struct context *c, const struct finding_rule *rule, const stru
             (k->category != KERNEL_CATEGORY_GEMV && k->category != KERNEL_CATEGORY_GEMM))
             continue;
         calls += (double)k->calls;
-        ms += k->owned_ns * 1e-6 / f->shares;
+        total_ms += k->owned_ns * 1e-6;
     }
-    double each = calls / f->s->tokens_out, mean_us = calls > 0 ? ms * 1e3 / calls : 0;
+    double each = calls / f->s->tokens_out, mean_us = calls > 0 ? total_ms * 1e3 / calls : 0;
     double gaps = f->s->idle.ns[ANALYSIS_IDLE_LAUNCH] * 1e-6 / f->shares * f->idle_scale * calls /
                   (double)MAX(f->s->kernels, 1);
     if (each < 100 || mean_us > 20) return;
     const char *title =
         analysis_text(c, "%s runs its experts one by one: %.0f small GEMMs per %s", f->s->name, each,
                       f->s->tokens_in > f->s->tokens_out ? "pass" : "token");
+    const char *unit = finding_unit(f);
     const char *evidence = analysis_text(
-        c,
-        "%.1f us each on average, %s in total; launch gaps of %s before them (part of the saving by a graph)",
-        mean_us, finding_time(c, ms), finding_time(c, gaps));
+        c, "%.1f us each on average, %s%s; launch gaps of %s before them (part of the saving by a graph)",
+        mean_us, finding_time(c, total_ms / f->shares), *unit ? unit : " in total", finding_time(c, gaps));
     finding_emit(c, rule, f, gaps, ANALYSIS_MEDIUM, title, evidence,
                  "Use a grouped or fused MoE kernel: one launch for all experts of a layer.");
 }

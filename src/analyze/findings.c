@@ -86,6 +86,16 @@ const char *finding_time(struct context *c, double ms) {
     return analysis_text(c, "%s", units_duration_ns(ms * 1e6, text, sizeof text));
 }
 
+const char *finding_count(struct context *c, const struct finding_scope *f, uint64_t total) {
+    double each = (double)total / f->shares;
+    return each < 10 ? analysis_text(c, "%.2g", each) : analysis_count(c, (uint64_t)llround(each));
+}
+
+const char *finding_unit(const struct finding_scope *f) {
+    bool steps = f->s->requests > 1, devices = f->shares > f->s->requests;
+    return steps && devices ? " per step and device" : steps ? " per step" : devices ? " per device" : "";
+}
+
 static double idle_scale(double wall_ms, double traced_ms, double busy_ms) {
     if (!(traced_ms > busy_ms)) return 1;
     return MAX(0, MIN(1, (wall_ms - busy_ms) / (traced_ms - busy_ms)));

@@ -214,21 +214,27 @@ TEST(finding_unfused_attention) {
 
 /* 10 tokens, each with a router and 120 GEMMs of 5 us; every kernel starts 5 us after the previous one,
  * because the host is slow. */
-static struct verdict experts(unsigned products, uint64_t us, bool routed) {
+static struct verdict experts_in(bool stage_per_token, unsigned products, uint64_t us, bool routed) {
     const struct act product = { gemv, 1, us, 0, 0 }, top = { routed ? router : add, 1, us, 0, 0 };
     struct scene s;
     uint64_t at = 10 * US;
     scene_start(&s);
     for (uint64_t token = 0; token < 10; token++) {
+        uint64_t from = at - 5 * US;
         for (unsigned i = 0; i <= products; i++, at += (us + 5) * US)
             play_one(&s, i ? &product : &top, 7, at - 4 * US, at);
         timeline_builder_token(
             s.b,
             &(struct trace_token){ .time_ns = at, .count = 1, .token_kind = TRACE_TOKEN_MADE, .thread = 1 },
             1);
+        if (stage_per_token) scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, from, at - 5 * US);
     }
-    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, at);
+    if (!stage_per_token) scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, at);
     return judge_with(&s, "small-experts", NULL);
+}
+
+static struct verdict experts(unsigned products, uint64_t us, bool routed) {
+    return experts_in(false, products, us, routed);
 }
 
 TEST(finding_small_experts) {
@@ -241,6 +247,49 @@ TEST(finding_small_experts) {
     CHECK(!experts(120, 5, false).found); /* no router: a dense model */
     CHECK(!experts(80, 5, true).found);   /* as many as layers have */
     CHECK(!experts(120, 30, true).found); /* not small */
+}
+
+/* The duration of a call does not depend on the number of steps. The other values are per step. */
+TEST(finding_small_experts_of_ten_steps) {
+    struct verdict v = experts_in(true, 120, 5, true);
+    CHECK(v.found);
+    CHECK(strstr(v.evidence, "5.0 us each on average, 600 us per step") != NULL);
+    CHECK(!experts_in(true, 120, 30, true).found); /* not small */
+}
+
+/* Four steps; each copies 1 MB, waits for the copy, runs a kernel and synchronises for 200 us. */
+static struct verdict copy_and_wait(const char *rule) {
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t step = 0, at = MS; step < 4; step++, at += 2 * MS) {
+        struct trace_copy copy = { .start_ns = at + 100 * US,
+                                   .end_ns = at + 300 * US,
+                                   .bytes = 1000000,
+                                   .correlation = ++s.correlation,
+                                   .stream = 7,
+                                   .copy_kind = TRACE_COPY_HTOD };
+        struct trace_launch call = { .start_ns = at + 50 * US,
+                                     .end_ns = at + 60 * US,
+                                     .thread = 1,
+                                     .correlation = s.correlation,
+                                     .api = timeline_builder_text(s.b, "cudaMemcpyAsync") };
+        timeline_builder_launch(s.b, &call, 1);
+        timeline_builder_copy(s.b, &copy, 1);
+        scene_kernel(&s, gemm, 1, at + 70 * US, at + 80 * US, 7, at + 310 * US, at + 700 * US);
+        scene_sync(&s, 1, at + 600 * US, at + 800 * US);
+        scene_kernel(&s, gemm, 1, at + 900 * US, at + 910 * US, 7, at + 915 * US, at + 1000 * US);
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, at, at + MS);
+    }
+    return judge_with(&s, rule, NULL);
+}
+
+TEST(findings_on_waits_have_one_unit) {
+    struct verdict v = copy_and_wait("host-copies");
+    CHECK(v.found);
+    CHECK(strstr(v.evidence, "copies and memsets: 1 per step; 1.00 MB to the device") != NULL);
+    v = copy_and_wait("synchronisation");
+    CHECK(v.found);
+    CHECK(strstr(v.evidence, "1 synchronisation per step blocks the host for 200 us") != NULL);
 }
 
 /* 100 us of communication in each of 10 rounds; `beside` us of it overlap a GEMM on another stream. */
