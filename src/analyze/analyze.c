@@ -166,7 +166,7 @@ static const struct pass {
     { analyze_replays, false, false },
     /* power samples, occurrences -> powers, stages.joules .watts */
     { analyze_power, false, true },
-    /* ranges, kernels -> calls */
+    /* ranges, kernels -> calls, notes */
     { analyze_call_tree, false, false },
     /* memory records, occurrences -> memories */
     { analyze_memory, false, false },

@@ -32,12 +32,15 @@ struct tree_builder {
     uint32_t *range_node;  /* [ranges.n] */
     uint32_t *kernel_name; /* [nkernels]: id in `names` */
     bool frames;
+    uint64_t folded; /* ranges and kernels without a node of their own */
 };
 
+/* Returns the parent if the tree has its maximum depth, or if a new node would exceed MAX_NODES. */
 static uint32_t child_of(struct tree_builder *b, uint32_t parent, uint32_t key_text, const char *name) {
     if (b->nodes.v[parent].depth >= MAX_DEPTH) return parent;
     uint32_t key[2] = { parent, key_text };
-    if (b->nodes.n >= MAX_NODES) return parent;
+    if (b->nodes.n >= MAX_NODES && intern_find(b->node_ids, (const char *)key, sizeof key) == INTERN_NONE)
+        return parent;
     uint32_t id = intern_id(b->node_ids, (const char *)key, sizeof key) + 1; /* node 0 is the root */
     if (id == b->nodes.n)
         vec_push(&b->nodes, ((struct analysis_call){
@@ -81,7 +84,8 @@ static void add_range(struct tree_builder *b, size_t i) {
     uint32_t node = child_of(b, parent, r->name[i], timeline_text(b->c->tl, r->name[i]));
     b->range_node[i] = node;
     double ns = (double)(r->end_ns[i] - r->start_ns[i]);
-    b->nodes.v[node].calls += node != parent; /* equal: maximum size or depth of the tree */
+    b->nodes.v[node].calls += node != parent;
+    b->folded += node == parent;
     b->nodes.v[node].host_ns += ns;
     if (r->parent[i] != TIMELINE_NONE) b->nodes.v[b->range_node[r->parent[i]]].host_ns -= ns;
 }
@@ -94,6 +98,8 @@ static void add_kernel(struct tree_builder *b, size_t i) {
     if (node != parent) { /* equal: no new node, and only the time is added to the range */
         b->nodes.v[node].calls++;
         b->nodes.v[node].kernel = true;
+    } else {
+        b->folded++;
     }
     b->nodes.v[node].device_ns += (double)(k->end_ns[i] - k->start_ns[i]);
 }
@@ -129,6 +135,11 @@ void analyze_call_tree(struct context *c) {
     c->a->calls = analysis_keep(c, b.nodes.v);
     c->a->ncalls = b.nodes.n;
     c->a->calls_have_frames = b.frames;
+    if (b.folded)
+        analysis_note(c, ANALYSIS_INFO,
+                      "call tree: the time of %s ranges and kernels was added to their callers (limit: %s "
+                      "paths, %d levels)",
+                      analysis_count(c, b.folded), analysis_count(c, MAX_NODES), MAX_DEPTH);
     free(b.range_node);
     free(b.kernel_name);
     free(b.stacks.v);

@@ -49,8 +49,8 @@ int command_usage(const char *fmt, ...)
     __attribute__((format(printf, 1, 2))); /* prints the message; returns EXIT_MISUSED */
 int command_fail(const struct err *err);   /* prints the error; returns EXIT_FAILED */
 struct view;                               /* of report/view.h */
-/* Writes the summary of a run for the terminal at fd. */
-void command_screen(const struct view *v, int fd, struct strbuf *out);
+/* Writes the summary of a run for the terminal at fd. Returns the same as report_terminal(). */
+size_t command_screen(const struct view *v, int fd, struct strbuf *out);
 size_t command_width(int fd);                           /* 40 to 160; 100: not a terminal */
 size_t command_line_width(void);                        /* 0: stdout is not a terminal */
 void command_hint(struct err *err, const char *remedy); /* appends "; " and the remedy */

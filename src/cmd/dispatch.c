@@ -70,11 +70,11 @@ static bool is_with_stderr(int fd) {
            a.st_ino == b.st_ino;
 }
 
-void command_screen(const struct view *v, int fd, struct strbuf *out) {
+size_t command_screen(const struct view *v, int fd, struct strbuf *out) {
     const struct report_screen screen = { .width = command_width(fd),
                                           .color = log_use_color(fd),
                                           .is_known = is_with_stderr(fd) ? log_was_printed : NULL };
-    report_terminal(v, &screen, out);
+    return report_terminal(v, &screen, out);
 }
 
 size_t command_line_width(void) { return isatty(STDOUT_FILENO) ? command_width(STDOUT_FILENO) : 0; }

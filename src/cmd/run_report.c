@@ -93,10 +93,9 @@ int run_report_load(struct run_report *r, struct err *err) {
 
 static void print_screen(struct run_report *r, const struct view *v) {
     struct strbuf screen = STRBUF_INIT;
-    command_screen(v, STDERR_FILENO, &screen);
+    r->on_screen = command_screen(v, STDERR_FILENO, &screen);
     fputs(screen.buf, stderr);
     strbuf_free(&screen);
-    r->on_screen = MIN(r->problems.n, REPORT_TERMINAL_PROBLEMS);
 }
 
 int run_report(struct run_report *r, struct err *err) {

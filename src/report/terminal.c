@@ -117,21 +117,24 @@ static void caveat(const struct report_screen *screen, const char *text, struct 
     wrap_text(out, text, 2, screen->width, 2);
 }
 
-/* Problems that the verdict or an earlier message already reports are omitted. */
-static void caveats(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
-    size_t shown = 0;
+/* Omits problems that the verdict or an earlier message already reports. Returns the number of the first
+ * problems of the run that are shown or omitted; the limit hides the rest. */
+static size_t caveats(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
+    size_t shown = 0, handled = 0;
     if (v->run->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
     if (view_warns_unstable(v)) caveat(screen, story_unstable, out);
-    for (size_t i = 0; i < v->run->nproblems && shown < REPORT_TERMINAL_PROBLEMS; i++, shown++) {
-        const char *problem = v->run->problems[i];
+    for (; handled < v->run->nproblems && shown < REPORT_TERMINAL_PROBLEMS; handled++) {
+        const char *problem = v->run->problems[handled];
         if (story_has_problem(v, problem) || (screen->is_known && screen->is_known(problem))) continue;
         caveat(screen, problem, out);
+        shown++;
     }
     for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_PROBLEMS; i++) {
         if (v->a->notes[i].severity != ANALYSIS_WARNING || view_has_problem(v, v->a->notes[i].text)) continue;
         caveat(screen, v->a->notes[i].text, out);
         shown++;
     }
+    return handled;
 }
 
 static void answer(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
@@ -174,7 +177,7 @@ static void anatomy(const struct view *v, const struct report_screen *screen, st
     table_free(&t);
 }
 
-void report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
+size_t report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     wrap_text(out, text_or_dash(v->run->title), 0, screen->width, 0);
     answer(v, screen, out);
     understood(v, screen, out);
@@ -185,5 +188,5 @@ void report_terminal(const struct view *v, const struct report_screen *screen, s
     anatomy(v, screen, out);
     findings(v, screen, out);
     kernels(v, screen, out);
-    caveats(v, screen, out);
+    return caveats(v, screen, out);
 }

@@ -164,6 +164,25 @@ TEST(reports_are_written_without_a_trace_and_without_repeats) {
     sample_free(&s);
 }
 
+static bool is_old(const char *problem) { return strncmp(problem, "old", 3) == 0; }
+
+TEST(terminal_limit_counts_only_the_problems_it_shows) {
+    const char *const problems[] = { "old 1",  "old 2", "old 3",  "old 4", "first new",
+                                     "second", "third", "fourth", "fifth" };
+    struct sample s;
+    struct strbuf out = STRBUF_INIT;
+    sample_init(&s, 2, 8);
+    s.in.problems = problems;
+    s.in.nproblems = COUNTOF(problems);
+    CHECK_INT(report_terminal(&s.view, &(struct report_screen){ .width = 90, .is_known = is_old }, &out), 8);
+    CHECK(strstr(out.buf, "old ") == NULL);
+    CHECK(strstr(out.buf, "first new") != NULL);
+    CHECK(strstr(out.buf, "fourth") != NULL);
+    CHECK(strstr(out.buf, "fifth") == NULL);
+    strbuf_free(&out);
+    sample_free(&s);
+}
+
 TEST(terminal_screen_stays_inside_its_width) {
     struct sample s;
     struct strbuf out = STRBUF_INIT;
