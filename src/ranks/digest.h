@@ -8,9 +8,11 @@
  * A digest is one JSON document (schemas/digest.schema.json). Times in it are relative to `base_ns`.
  *
  * Bounds: at most digest_limits.collectives collectives, RANK_STEPS_MAX rows of steps per stage,
- * DIGEST_STAGES stages and DIGEST_CLASSES kernel classes. If a rank has more collectives, it keeps those
- * whose sequence number is a multiple of 2^k. Therefore two ranks keep the same ones, or one keeps a subset
- * of the other's. If a stage has more steps, a row is the sum of 2^k consecutive steps. */
+ * DIGEST_STAGES stages, DIGEST_CLASSES kernel classes, DIGEST_OPERATIONS operations and DIGEST_TRACES paths
+ * of traces. If a rank has more collectives, it keeps those whose sequence number is a multiple of 2^k.
+ * Therefore two ranks keep the same ones, or one keeps a subset of the other's. If a stage has more steps, a
+ * row is the sum of 2^k consecutive steps. If a rank has more operations, it keeps the first ones, and a
+ * message in `problems` counts the collectives of the others. */
 #ifndef RANKS_DIGEST_H
 #define RANKS_DIGEST_H
 
@@ -19,6 +21,9 @@
 #define DIGEST_COLLECTIVES 4096
 #define DIGEST_STAGES 64
 #define DIGEST_CLASSES 64
+#define DIGEST_OPERATIONS 65536
+#define DIGEST_TRACES 10000
+#define DIGEST_PROBLEMS 21
 #define DIGEST_PIECES 8 /* largest number of exposed parts kept per collective */
 #define DIGEST_BYTES_MAX (256u << 20)
 

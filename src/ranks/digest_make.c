@@ -1,5 +1,6 @@
 /* Makes a digest from the traces of one rank: loads them, analyses them and keeps sums. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,9 @@ struct maker {
     const struct timeline *tl;
     const struct analysis *a;
     struct rank_digest *d;
-    uint32_t *stage_row; /* [a->nstages]: row of the digest's stages; RANK_NONE: not kept */
-    uint32_t *number;    /* [a->noccurrences]: index among the occurrences of its stage */
+    uint32_t *stage_row;   /* [a->nstages]: row of the digest's stages; RANK_NONE: not kept */
+    uint32_t *number;      /* [a->noccurrences]: index among the occurrences of its stage */
+    const char **problems; /* [DIGEST_PROBLEMS]: of the digest */
 };
 
 static const char *text_of(const struct maker *m, uint32_t text) {
@@ -57,13 +59,14 @@ static void set_identity(struct maker *m) {
     d->finished = p->finished;
     d->relative_clock = p->relative_clock;
     const char **traces = digest_alloc(d, m->tl->nprocesses, sizeof *traces);
-    for (size_t i = 0; i < m->tl->nprocesses; i++)
+    for (size_t i = 0; i < MIN(m->tl->nprocesses, DIGEST_TRACES); i++)
         traces[d->ntraces++] = text_of(m, m->tl->processes[i].path);
     d->traces = traces;
-    const char **problems = digest_alloc(d, m->tl->nproblems, sizeof *problems);
-    for (size_t i = 0; i < m->tl->nproblems && i < 20; i++)
-        problems[d->nproblems++] = text_of(m, m->tl->problems[i]);
-    d->problems = problems;
+    m->problems = digest_alloc(d, DIGEST_PROBLEMS, sizeof *m->problems);
+    d->problems = m->problems;
+    /* one place is reserved for the message of add_operations() */
+    for (size_t i = 0; i < MIN(m->tl->nproblems, DIGEST_PROBLEMS - 1); i++)
+        m->problems[d->nproblems++] = text_of(m, m->tl->problems[i]);
 }
 
 /* Adds a name to the list "H200,A100", unless the list already contains it. */
@@ -229,6 +232,7 @@ static bool is_pair(const struct trace_collective *v) {
 
 static uint32_t known_u32(uint32_t v) { return v == TRACE_UNKNOWN_U32 ? 0 : v; }
 
+/* Returns RANK_NONE if the operation is new and the digest has DIGEST_OPERATIONS operations. */
 static uint32_t operation_row(struct maker *m, struct intern *rows, const struct trace_collective *v) {
     struct operation_key key;
     memset(&key, 0, sizeof key);
@@ -241,8 +245,9 @@ static uint32_t operation_row(struct maker *m, struct intern *rows, const struct
     key.from = !pair ? RANK_NONE : sends ? v->rank : v->peer;
     key.to = !pair ? RANK_NONE : sends ? v->peer : v->rank;
     key.flags = v->flags & TRACE_COLLECTIVE_FROM_KERNEL;
-    uint32_t id = intern_id(rows, (const char *)&key, sizeof key);
     struct rank_digest *d = m->d;
+    if (d->noperations == DIGEST_OPERATIONS) return intern_find(rows, (const char *)&key, sizeof key);
+    uint32_t id = intern_id(rows, (const char *)&key, sizeof key);
     if (id < d->noperations) return id;
     bool directed = !pair || (key.from != RANK_NONE && key.to != RANK_NONE);
     d->operations[d->noperations++] = (struct digest_operation){
@@ -263,27 +268,41 @@ static uint32_t operation_row(struct maker *m, struct intern *rows, const struct
     return id;
 }
 
-/* Groups the collectives by operation. Returns the operation's row of each collective; the caller frees
- * it. */
+static void report_left_out(struct maker *m, size_t left_out) {
+    char text[200];
+    snprintf(
+        text, sizeof text,
+        "%zu of %zu collectives are not analysed: a rank can have %d different communicators, operations "
+        "and sizes of messages",
+        left_out, m->tl->collectives.n, DIGEST_OPERATIONS);
+    m->problems[m->d->nproblems++] = digest_text(m->d, text);
+}
+
+/* Groups the collectives by operation. Returns the operation's row of each collective, or RANK_NONE if the
+ * operation is not kept; the caller frees it. */
 static uint32_t *add_operations(struct maker *m) {
     const struct timeline_collectives *c = &m->tl->collectives;
     uint32_t *row = xmalloc((c->n + 1) * sizeof *row);
     struct intern *rows = intern_open();
-    size_t cap = 0;
+    size_t cap = 0, left_out = 0;
     m->d->operations = NULL;
     for (size_t i = 0; i < c->n; i++) {
         m->d->operations = vec_fit(m->d->operations, m->d->noperations + 1, &cap, sizeof *m->d->operations);
         row[i] = operation_row(m, rows, &c->v[i]);
-        m->d->operations[row[i]].calls++;
+        if (row[i] == RANK_NONE)
+            left_out++;
+        else
+            m->d->operations[row[i]].calls++;
     }
     digest_keep(m->d, m->d->operations);
     intern_close(rows);
+    if (left_out) report_left_out(m, left_out);
     return row;
 }
 
 static bool is_kept(const struct maker *m, const uint32_t *row, size_t i, uint32_t every) {
     const struct trace_collective *v = &m->tl->collectives.v[i];
-    return m->d->operations[row[i]].matchable && v->sequence != TRACE_UNKNOWN_U64 &&
+    return row[i] != RANK_NONE && m->d->operations[row[i]].matchable && v->sequence != TRACE_UNKNOWN_U64 &&
            !(v->flags & TRACE_COLLECTIVE_OPEN) && v->sequence % every == 0;
 }
 
@@ -329,6 +348,7 @@ static void add_collectives(struct maker *m, size_t limit) {
     d->collectives = digest_alloc(d, count_kept(m, row, d->every), sizeof *d->collectives);
     size_t pieces_cap = 0;
     for (size_t i = 0; i < c->n; i++) {
+        if (row[i] == RANK_NONE) continue;
         const struct exposed_row *e = &exposed->rows[i];
         struct digest_operation *op = &d->operations[row[i]];
         if (e->has_kernel) op->exposed_ns += (double)e->ns;
@@ -364,8 +384,11 @@ struct rank_digest *rank_digest_make(const char *const *paths, size_t n, const s
                                    .peak_bytes_per_s = NAN };
     struct analysis a;
     analyze_run(tl, &input, &a);
-    struct maker m = { tl, &a, digest_new(), xcalloc(a.nstages + 1, sizeof *m.stage_row),
-                       xcalloc(a.noccurrences + 1, sizeof *m.number) };
+    struct maker m = { .tl = tl,
+                       .a = &a,
+                       .d = digest_new(),
+                       .stage_row = xcalloc(a.nstages + 1, sizeof *m.stage_row),
+                       .number = xcalloc(a.noccurrences + 1, sizeof *m.number) };
     set_identity(&m);
     set_totals(&m);
     add_stages(&m);

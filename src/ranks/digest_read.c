@@ -12,7 +12,6 @@
 #include "ranks/digest.h"
 
 #define TIME_MAX_NS (INT64_MAX / 4) /* about 73 years: sums of two times do not overflow */
-#define OPERATIONS_MAX 65536
 
 struct source {
     struct rank_digest *d;
@@ -97,7 +96,7 @@ static const json_t *get_column(struct source *s, const json_t *o, const char *k
 }
 
 static const char *const *get_texts(struct source *s, const json_t *o, const char *key, size_t *n) {
-    const json_t *list = get_array(s, o, key, 10000);
+    const json_t *list = get_array(s, o, key, DIGEST_TRACES);
     const char **v = digest_alloc(s->d, json_array_size(list), sizeof *v);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *text = digest_text(s->d, json_string_value(json_array_get(list, i)));
@@ -237,7 +236,7 @@ static uint64_t get_known_u64(struct source *s, const json_t *o, const char *key
 }
 
 static void read_operations(struct source *s, const json_t *o) {
-    const json_t *list = get_array(s, o, "operations", OPERATIONS_MAX);
+    const json_t *list = get_array(s, o, "operations", DIGEST_OPERATIONS);
     size_t n = json_array_size(list);
     s->d->operations = digest_alloc(s->d, n, sizeof *s->d->operations);
     for (size_t i = 0; i < n && !s->bad; i++, s->d->noperations++) {

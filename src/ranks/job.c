@@ -113,7 +113,6 @@ static void add_nodes(struct rank_job *job) {
         uint32_t node = intern_str(names, name);
         if (node == job->nnodes) job->nodes[job->nnodes++].name = job_text(job, "%s", name);
         job->nodes[node].present++;
-        job->nodes[node].ranks = RANK_NONE;
         o->node_of[i] = node;
     }
     intern_close(names);

@@ -130,7 +130,7 @@ struct rank_row {
 /* A node: ranks with the same node name (from the launcher), else with the same host name. */
 struct rank_node {
     const char *name;
-    size_t ranks, present; /* number of expected ranks (RANK_NONE: unknown), and of ranks with data */
+    size_t present; /* number of ranks with data */
 };
 
 /* ---- Stages and steps */
@@ -216,8 +216,8 @@ const char *rank_reason_name(enum rank_reason reason);
 /* The rank for which the others wait. */
 struct rank_straggler {
     uint32_t rank; /* RANK_NONE: no rank stands out */
-    /* row of the stage in which its compute and idle time exceed the mean of the others most; RANK_NONE:
-     * none */
+    /* Row of the stage in which it loses most time: its compute and idle time minus the time that the mean of
+     * the other ranks needs for the same number of steps. RANK_NONE: none. */
     uint32_t stage;
     enum rank_reason reason; /* RANK_REASON_UNKNOWN: the evidence does not show a reason; printed as a dash */
     const char *evidence;    /* the figures that support the reason, in one sentence; NULL: none */

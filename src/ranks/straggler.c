@@ -243,6 +243,12 @@ static void find_reason(struct suspect *s) {
 
 /* ---- the rank */
 
+/* Returns the number of occurrences of a stage. "Between steps" has none and uses the number of steps. */
+static double times_in_stage(const struct rank_job *job, size_t row, size_t stage) {
+    if (job->stages[stage].outside) return steps_of(job, row);
+    return fmax(1, (double)rank_job_cell(job, row, stage)->occurrences);
+}
+
 static uint32_t worst_stage(const struct rank_job *job, size_t row) {
     uint32_t worst = RANK_NONE;
     double most = 0;
@@ -253,10 +259,10 @@ static uint32_t worst_stage(const struct rank_job *job, size_t row) {
         for (size_t r = 0; r < job->nranks; r++) {
             const struct rank_cell *c = rank_job_cell(job, r, s);
             if (r == row || !c->present) continue;
-            others += c->time.compute_ns + c->time.idle_ns;
+            others += (c->time.compute_ns + c->time.idle_ns) / times_in_stage(job, r, s);
             n++;
         }
-        double behind = own->time.compute_ns + own->time.idle_ns - others / n;
+        double behind = own->time.compute_ns + own->time.idle_ns - others / n * times_in_stage(job, row, s);
         if (behind > most) {
             most = behind;
             worst = (uint32_t)s;

@@ -122,10 +122,7 @@ void rank_table_nodes(const struct rank_report *r, struct table *t) {
         const struct rank_node *n = &r->job->nodes[i];
         struct node_sum s = sum_node(r->job, (uint32_t)i);
         table_cell(t, "%s", text_or_dash(n->name));
-        if (n->ranks == RANK_NONE || n->ranks == 0)
-            table_cell(t, "%zu", n->present);
-        else
-            table_cell(t, "%zu of %zu", n->present, n->ranks);
+        table_cell(t, "%zu", n->present);
         cell_shares(t, &s.time, s.wall);
         if (s.latest == RANK_NONE)
             table_cell(t, DASH);

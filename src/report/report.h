@@ -24,8 +24,8 @@ struct report_screen {
     bool color;                            /* allows escape sequences */
     bool (*is_known)(const char *problem); /* already shown; NULL: none was */
 };
-/* Returns the number of first problems of the run that need no further message: they are on the screen, or the
- * user has already seen them. */
+/* Returns the number of first problems of the run that need no further message: they are on the screen, or
+ * the user has already seen them. */
 size_t report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out);
 #define REPORT_TERMINAL_PROBLEMS 4 /* problems in the summary */
 

@@ -42,7 +42,7 @@ void test_job_init(struct test_job *t, size_t ranks, size_t per_node, const char
         (struct rank_stage){ .name = "decode", .path = "decode", .parent = RANK_NONE, .present = ranks };
     t->steps = (struct rank_steps){ .steps_per_row = 1, .nrows = JOB_STEPS, .cells = t->step_cells };
     for (size_t i = 0; i < t->job.nnodes; i++)
-        t->nodes[i] = (struct rank_node){ .name = names[i], .ranks = per_node, .present = per_node };
+        t->nodes[i] = (struct rank_node){ .name = names[i], .present = per_node };
     for (size_t r = 0; r < ranks; r++) {
         t->ranks[r] = (struct rank_row){ .rank = (uint32_t)r,
                                          .node = (uint32_t)(r / per_node),

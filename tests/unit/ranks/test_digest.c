@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "ranks/job.h"
+#include "trace/writer.h"
 #include "unit/test.h"
 
 /* A rank with one stage of two steps and three collectives; it starts each of them late_ns after the
@@ -131,6 +132,43 @@ TEST(a_damaged_digest_is_refused_with_the_member) {
     check_refused("\"steps\":[1,1]", "\"steps\":[1,9]", "`steps`");
 }
 
+/* A rank whose collectives all have different sizes, one more than the digest keeps. */
+TEST(a_digest_with_too_many_operations_can_be_read) {
+    struct err err;
+    char *dir = test_tmpdir(), *path = file_join(dir, "t.ipt"), *file = NULL;
+    struct trace_writer *w = trace_writer_open(path, NULL, &err);
+    CHECK(w != NULL);
+    for (uint64_t i = 0; i < DIGEST_OPERATIONS + 7; i++) {
+        struct trace_collective c = { .start_ns = 1000 + 10 * i,
+                                      .end_ns = 1005 + 10 * i,
+                                      .kernel_start_ns = 1000 + 10 * i,
+                                      .kernel_end_ns = 1005 + 10 * i,
+                                      .sequence = i,
+                                      .communicator = 5,
+                                      .bytes = 4 * (i + 1),
+                                      .op = TRACE_OP_ALL_REDUCE,
+                                      .size = 2 };
+        trace_writer_put(w, TRACE_COLLECTIVE, &c, 1);
+    }
+    CHECK_INT(trace_writer_close(w, &err), 0);
+    const char *paths[] = { path };
+    struct rank_digest *d = rank_digest_make(paths, 1, &(struct digest_limits){ 0 }, &err);
+    CHECK(d != NULL);
+    CHECK_INT(d->noperations, DIGEST_OPERATIONS);
+    CHECK_INT(d->ncollectives_total, DIGEST_OPERATIONS + 7);
+    CHECK_INT(d->nproblems, 1);
+    CHECK(strstr(d->problems[0], "7 of 65543 collectives are not analysed") != NULL);
+    file = write_digest(d);
+    struct rank_digest *r = rank_digest_read(file, &err);
+    CHECK(r != NULL);
+    CHECK_INT(r->noperations, DIGEST_OPERATIONS);
+    rank_digest_free(r);
+    rank_digest_free(d);
+    free(file);
+    free(path);
+    free(dir);
+}
+
 /* Rank 1 starts 50 ns later. Half of the 100 exposed ns of rank 0 are waiting. */
 TEST(waiting_ends_with_the_last_arrival) {
     struct rank_digest **pair = calloc(2, sizeof *pair);
@@ -154,6 +192,37 @@ TEST(waiting_ends_with_the_last_arrival) {
     /* 1,000 bytes in 350 ns; the bus factor of an all-reduce over 2 ranks is 1 */
     CHECK_NEAR(job.collectives[0].bus_bytes_per_s, 1000 / 350e-9, 1);
     CHECK_INT(job.straggler.rank, 1);
+    rank_job_free(&job);
+}
+
+static void set_stage(struct digest_stage *s, const char *name, uint64_t occurrences, double compute_ns) {
+    *s = (struct digest_stage){ .name = name,
+                                .path = name,
+                                .parent = RANK_NONE,
+                                .occurrences = occurrences,
+                                .tokens_in = NAN,
+                                .tokens_out = NAN,
+                                .compute_ns = compute_ns,
+                                .exposed_ns = 150,
+                                .steps_per_row = 1 };
+}
+
+/* Rank 0 died after half of the steps. Rank 1 is slower only in prefill: 125 instead of 100 ns per step. */
+TEST(the_stage_of_the_straggler_is_chosen_by_time_per_step) {
+    struct rank_digest **pair = calloc(2, sizeof *pair);
+    struct rank_job job;
+    for (uint32_t r = 0; r < 2; r++) {
+        pair[r] = make_digest(r, 50 * r);
+        pair[r]->stages = digest_alloc(pair[r], 2, sizeof *pair[r]->stages);
+        pair[r]->nstages = 2;
+        set_stage(&pair[r]->stages[0], "decode", r ? 4 : 2, r ? 1400 : 700);
+        set_stage(&pair[r]->stages[1], "prefill", r ? 4 : 2, r ? 500 : 200);
+    }
+    pair[0]->finished = false;
+    job_build(&job, pair, 2, 2);
+    CHECK_INT(job.straggler.rank, 1);
+    CHECK(job.straggler.stage < job.nstages);
+    CHECK_STR(job.stages[job.straggler.stage].name, "prefill");
     rank_job_free(&job);
 }
 
