@@ -182,3 +182,17 @@ size_t change_points(const double *v, size_t n, struct change_point *out, size_t
     free(index);
     return filled;
 }
+
+struct baseline baseline_of(const double *v, size_t n, const struct change_point *changes, size_t nchanges,
+                            size_t runs) {
+    struct baseline b = { .median = NAN, .newest = NAN, .change = NAN };
+    size_t first = nchanges ? changes[nchanges - 1].at : 0, i = n;
+    double *values = xcalloc(runs + 1, sizeof *values);
+    while (i > first && isnan(b.newest)) b.newest = v[--i];
+    while (i > first && b.runs < runs)
+        if (isfinite(v[--i])) values[b.runs++] = v[i];
+    if (b.runs >= CHANGE_LEAST_RUNS) b.median = stats_median(values, b.runs);
+    if (b.median > 0) b.change = b.newest / b.median - 1;
+    free(values);
+    return b;
+}

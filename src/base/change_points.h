@@ -27,4 +27,16 @@ struct change_point {
  * skipped. */
 size_t change_points(const double *v, size_t n, struct change_point *out, size_t cap);
 
+/* The newest value of a series, and the values before it that it is compared with. */
+struct baseline {
+    size_t runs;   /* number of values of the baseline */
+    double median; /* NaN: fewer than CHANGE_LEAST_RUNS values */
+    double newest; /* NaN: the series has no value */
+    double change; /* newest / median - 1; NaN: unknown */
+};
+/* The baseline has the last `runs` values before the newest one, but none from before the last change point.
+ * NaN values are skipped. */
+struct baseline baseline_of(const double *v, size_t n, const struct change_point *changes, size_t nchanges,
+                            size_t runs);
+
 #endif

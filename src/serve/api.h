@@ -54,6 +54,7 @@ struct compare_inputs;
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
 void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
 
+#define BASELINE_RUNS 10 /* default number of runs of a baseline */
 /* Reads series, stage and metric. If one is not valid, answers with 400 (404 for an unknown metric of a
  * stage) and returns false. */
 bool api_read_trend(struct request *q, struct history_trend *t);

@@ -158,7 +158,16 @@ static void write_points(struct jsonw *j, const struct history_points *points) {
     jsonw_end(j);
 }
 
-static void write_changes(struct jsonw *j, const struct history_points *points) {
+static void write_baseline(struct jsonw *j, const struct baseline *b) {
+    jsonw_kobject(j, "baseline");
+    jsonw_ku64(j, "runs", b->runs);
+    jsonw_knum(j, "median", b->median);
+    jsonw_knum(j, "newest", b->newest);
+    jsonw_knum(j, "change", b->change);
+    jsonw_end(j);
+}
+
+static void write_changes(struct jsonw *j, const struct history_points *points, size_t baseline_runs) {
     double *values = xcalloc(points->n + 1, sizeof *values);
     struct change_point changes[64];
     for (size_t i = 0; i < points->n; i++) values[i] = points->v[i].value;
@@ -176,6 +185,8 @@ static void write_changes(struct jsonw *j, const struct history_points *points) 
         jsonw_end(j);
     }
     jsonw_end(j);
+    struct baseline b = baseline_of(values, points->n, changes, n, baseline_runs);
+    write_baseline(j, &b);
     free(values);
 }
 
@@ -184,7 +195,8 @@ void api_get_trend(struct request *q) {
     struct history_points points;
     struct err err;
     struct jsonw j;
-    if (!api_read_trend(q, &t)) return;
+    size_t baseline_runs = BASELINE_RUNS;
+    if (!api_read_trend(q, &t) || !api_read_count(q, "baseline", 1, TREND_RUNS, &baseline_runs)) return;
     struct history *h = request_history(q);
     if (!h) return;
     if (history_trend(h, &t, &points, &err) < 0)
@@ -198,7 +210,7 @@ void api_get_trend(struct request *q) {
         jsonw_kstr(&j, "unit", points.unit);
         jsonw_kbool(&j, "larger_is_better", points.larger_is_better);
         write_points(&j, &points);
-        write_changes(&j, &points);
+        write_changes(&j, &points, baseline_runs);
         jsonw_end(&j);
         jsonw_finish(&j);
         history_points_free(&points);

@@ -6,6 +6,7 @@
 #include "base/die.h"
 #include "base/html.h"
 #include "base/util.h"
+#include "serve/api.h"
 #include "serve/page_parts.h"
 #include "serve/pages.h"
 #include "serve/server.h"
@@ -21,6 +22,7 @@ struct series_row {
     struct history_points points;
     struct change_point changes[CHANGES_MAX];
     size_t nchanges;
+    struct baseline baseline;
     int64_t changed_ns; /* start of the first run after the newest change; 0: no change */
 };
 
@@ -28,6 +30,7 @@ static void find_changes(struct series_row *row) {
     double *values = xcalloc(row->points.n + 1, sizeof *values);
     for (size_t i = 0; i < row->points.n; i++) values[i] = row->points.v[i].value;
     row->nchanges = change_points(values, row->points.n, row->changes, CHANGES_MAX);
+    row->baseline = baseline_of(values, row->points.n, row->changes, row->nchanges, BASELINE_RUNS);
     if (row->nchanges) row->changed_ns = row->points.v[row->changes[row->nchanges - 1].at].started_ns;
     free(values);
 }
@@ -91,7 +94,9 @@ static void add_series_row(struct strbuf *out, const struct series_row *row) {
     strbuf_addstr(out, "<td>");
     part_sparkline(out, &row->points, row->changes, row->nchanges);
     strbuf_addstr(out, "</td>");
-    part_number(out, text_num(known ? row->points.v[row->points.n - 1].value : NAN, 3).s);
+    part_number(out, text_num(row->baseline.newest, 3).s);
+    strbuf_addf(out, "<td class=\"n\">%s%s</td>", row->baseline.change > 0 ? "+" : "",
+                text_percent(row->baseline.change).s);
     part_number(out, text_count((uint64_t)row->series->runs).s);
     strbuf_addstr(out, "</tr>\n");
 }
@@ -103,10 +108,12 @@ static void show_rows(struct request *q, const struct series_row *rows, size_t n
                 "<div class=\"head\"><h1>What changed</h1><p class=\"soft\">Time per token of " STAGE
                 " in the last %d runs of each series%s; newest change first</p></div>\n",
                 RUNS_MAX, all ? "" : " with new runs");
-    strbuf_addstr(out,
-                  "<div class=\"scroll\"><table class=\"lines\"><thead><tr><th>series</th><th>change</th>"
-                  "<th>since</th><th>first run after</th><th>trend</th><th class=\"n\">newest ms</th>"
-                  "<th class=\"n\">runs</th></tr></thead>\n<tbody>\n");
+    strbuf_addstr(
+        out, "<div class=\"scroll\"><table class=\"lines\"><thead><tr><th>series</th><th>change</th>"
+             "<th>since</th><th>first run after</th><th>trend</th><th class=\"n\">newest ms</th>"
+             "<th class=\"n\" title=\"newest run against the median of up to 10 runs before it, since the "
+             "last change\">baseline</th>"
+             "<th class=\"n\">runs</th></tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < n; i++) add_series_row(out, &rows[i]);
     strbuf_addstr(out, "</tbody></table></div>\n");
     page_close(q);

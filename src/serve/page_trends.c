@@ -130,6 +130,20 @@ static void add_trend_head(struct strbuf *out, const struct history_trend *t, si
     strbuf_addf(out, " of the last %zu runs</p></div>\n", runs);
 }
 
+/* The newest run against the runs before it. */
+static void add_baseline(struct strbuf *out, const struct history_points *points, const struct baseline *b) {
+    const char *unit = points->unit ? points->unit : "";
+    if (!isfinite(b->change)) return;
+    bool worse = (b->change > 0) != points->larger_is_better;
+    strbuf_addf(out, "<p class=\"baseline\">Newest run: <b>%s %s</b>, <b class=\"%s\">%s%s</b>",
+                text_num(b->newest, 3).s, unit, worse ? "worse-text" : "better-text",
+                b->change > 0 ? "+" : "", text_percent(b->change).s);
+    strbuf_addf(out,
+                " against the baseline of %s %s, the median of the %zu runs before it since the last change"
+                "</p>\n",
+                text_num(b->median, 3).s, unit, b->runs);
+}
+
 static void show_trend(struct request *q, const struct history_trend *t, const struct history_points *points,
                        const struct history_series_list *series, const char *const *stages, size_t nstages) {
     struct strbuf *out = &q->out;
@@ -152,6 +166,8 @@ static void show_trend(struct request *q, const struct history_trend *t, const s
             "</div>\n<div class=\"key\"><span><i class=\"k-point\"></i>median of a run, with its 95% interval"
             "</span><span><i class=\"k-level\"></i>level between change points</span><span><i "
             "class=\"k-worse\"></i>slower</span><span><i class=\"k-better\"></i>faster</span></div>\n");
+        struct baseline b = baseline_of(values, points->n, changes, n, BASELINE_RUNS);
+        add_baseline(out, points, &b);
         add_changes(out, points, changes, n);
         add_points_table(out, points);
     } else

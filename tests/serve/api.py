@@ -71,6 +71,10 @@ series = {"model": "llama", "device": "NVIDIA H200", "engine": "native"}
 d = s.get("/api/v1/trends", stage="decode", metric="time", **series)[2]
 check("a trend has its change point with the runs on both sides", len(d["points"]) == 30
       and [(c["last_before"], c["first_after"], c["worse"]) for c in d["change_points"]] == [("run-19", "run-20", True)], d["change_points"])
+b = d["baseline"]
+check("a trend compares the newest run with a baseline of the runs since the change", b["runs"] == 9 and b["newest"] == 702 and b["median"] == 701 and abs(b["change"] - 1 / 701) < 1e-9, b)
+b = s.get("/api/v1/trends", stage="decode", metric="time", baseline=4, **series)[2]["baseline"]
+check("the number of runs of the baseline is an argument", b["runs"] == 4 and b["median"] == 701 and s.get("/api/v1/trends", baseline="0", **series)[0] == 400, b)
 d = s.get("/api/v1/compare", a=["run-00", "run-01"], b=["run-29"])[2]
 check("two sets of runs are compared", [r["name"] for r in d["stages"]] == ["prefill", "decode"], list(d))
 check("series, findings and machines are listed", len(s.get("/api/v1/series")[2]["series"]) == 2 and len(s.get("/api/v1/findings", runs=5)[2]["findings"]) == 5

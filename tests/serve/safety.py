@@ -25,7 +25,7 @@ with open(os.path.join(secured, ".inferprof", "index.sqlite"), "rb") as f:
 wal = os.path.join(secured, ".inferprof", "index.sqlite-wal")
 stored += open(wal, "rb").read() if os.path.exists(wal) else b""
 check("the database has only the hash of a token", read[4:].encode() not in stored)
-s = Server(secured)
+s = Server(secured, "-v")
 bearer = lambda token: {"Authorization": "Bearer " + token}
 check("without a token the API answers 401", s.get("/api/v1/runs")[0] == 401 and s.get("/runs")[0] == 303)
 check("a token with the role read may read", s.ask("GET", "/api/v1/runs", headers=bearer(read))[0] == 200)
@@ -48,6 +48,9 @@ while time.time() < end and s.ask("GET", "/api/v1/runs", headers=bearer(read))[0
     time.sleep(0.2)
 check("a removed token is refused", s.ask("GET", "/api/v1/runs", headers=bearer(read))[0] == 401)
 s.stop()
+with open(os.path.join(os.environ["TMPDIR"], "work", "server.log"), encoding="utf-8") as f:
+    log = f.read()
+check("the log has the requests, but no token", "/api/v1/runs" in log and "ipt_" not in log and read[4:] not in log and write[4:] not in log, log[-500:])
 log = open(os.path.join(os.environ["TMPDIR"], "work", "server.log"), encoding="utf-8", errors="replace").read()
 check("the log has no token", read not in log and write not in log)
 

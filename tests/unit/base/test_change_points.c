@@ -174,3 +174,24 @@ TEST(constant_and_short_series_have_no_change_points) {
     CHECK_INT(change_points(v, 8, points, COUNTOF(points)), 0);
     CHECK_INT(change_points(v, 0, points, COUNTOF(points)), 0);
 }
+
+TEST(the_baseline_is_the_median_of_the_runs_before_the_newest) {
+    const double v[] = { 50, 1, 10, NAN, 12, 11, NAN, 22, NAN };
+    struct baseline b = baseline_of(v, COUNTOF(v), NULL, 0, 3);
+    CHECK_INT(b.runs, 3);
+    CHECK(b.median == 11 && b.newest == 22 && fabs(b.change - 1) < 1e-12);
+}
+
+TEST(the_baseline_does_not_reach_beyond_a_change_point) {
+    const double v[] = { 50, 50, 50, 10, 12, 11, 22 };
+    struct change_point change = { .at = 3 };
+    struct baseline b = baseline_of(v, COUNTOF(v), &change, 1, 10);
+    CHECK_INT(b.runs, 3);
+    CHECK(b.median == 11);
+    change.at = 5;
+    b = baseline_of(v, COUNTOF(v), &change, 1, 10);
+    CHECK_INT(b.runs, 1);
+    CHECK(isnan(b.median) && isnan(b.change) && b.newest == 22);
+    b = baseline_of(v, 0, NULL, 0, 10);
+    CHECK(b.runs == 0 && isnan(b.newest) && isnan(b.change));
+}
