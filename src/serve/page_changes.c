@@ -112,7 +112,7 @@ static void show_rows(struct request *q, const struct series_row *rows, size_t n
         out, "<div class=\"scroll\"><table class=\"lines\"><thead><tr><th>series</th><th>change</th>"
              "<th>since</th><th>first run after</th><th>trend</th><th class=\"n\">newest ms</th>"
              "<th class=\"n\" title=\"newest run against the median of up to 10 runs before it, since the "
-             "last change\">baseline</th>"
+             "last change\">vs baseline</th>"
              "<th class=\"n\">runs</th></tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < n; i++) add_series_row(out, &rows[i]);
     strbuf_addstr(out, "</tbody></table></div>\n");

@@ -130,17 +130,15 @@ static void add_trend_head(struct strbuf *out, const struct history_trend *t, si
     strbuf_addf(out, " of the last %zu runs</p></div>\n", runs);
 }
 
-/* The newest run against the runs before it. */
+/* The newest run against the runs before it. Without colour: a single run may differ by chance. */
 static void add_baseline(struct strbuf *out, const struct history_points *points, const struct baseline *b) {
     const char *unit = points->unit ? points->unit : "";
     if (!isfinite(b->change)) return;
-    bool worse = (b->change > 0) != points->larger_is_better;
-    strbuf_addf(out, "<p class=\"baseline\">Newest run: <b>%s %s</b>, <b class=\"%s\">%s%s</b>",
-                text_num(b->newest, 3).s, unit, worse ? "worse-text" : "better-text",
+    strbuf_addf(out, "<p class=\"baseline\">Newest run: <b>%s %s</b>, %s%s", text_num(b->newest, 3).s, unit,
                 b->change > 0 ? "+" : "", text_percent(b->change).s);
     strbuf_addf(out,
-                " against the baseline of %s %s, the median of the %zu runs before it since the last change"
-                "</p>\n",
+                " against the baseline of %s %s: the median of the %zu runs before it since the last "
+                "change</p>\n",
                 text_num(b->median, 3).s, unit, b->runs);
 }
 
