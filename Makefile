@@ -234,6 +234,9 @@ test-long: all test-build
 	    bash tests/launchers/run.sh | tee "$$t/tap"; ! grep -q '^not ok' "$$t/tap"; s=$$?; rm -rf "$$t"; exit $$s
 	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" INFERPROF='$(CURDIR)/$(B)/inferprof' \
 	    python3 tests/serve/real_trend.py "$$t/runs"; s=$$?; rm -rf "$$t"; exit $$s
+	$(MAKE) wheel
+	sh scripts/deps.sh oldroot
+	VERSION='$(VERSION)' sh tests/packages/old_glibc.sh
 
 # kill -9 of the server at random moments of KILLS uploads
 KILLS ?= 1000

@@ -13,6 +13,7 @@ packages() {
     bench) echo wrk ;;
     proxy) echo nginx-light openssl curl systemd ;;
     packages) echo lintian dpkg-dev python3-venv python3-pandas python3-nbconvert python3-ipykernel ;;
+    oldroot) echo debootstrap ;;
     lint) echo clang-format cppcheck shellcheck ;;
     fuzz) echo clang "$(fuzz_runtime)" ;;
     *) echo "deps.sh: no such set: $1" >&2; exit 2 ;;

@@ -123,6 +123,14 @@ static void cut_first_column(char **cells, size_t nc, size_t width) {
     }
 }
 
+void table_fit(struct table *t, size_t width, const char *const *least) {
+    t->text_line_width = width;
+    for (; width && *least && table_text_width(t) > width; least++) {
+        size_t column = table_find(t, *least);
+        if (column < t->heads.n && t->heads.n > COLUMNS_MIN) table_drop(t, column);
+    }
+}
+
 /* Omits the last columns until the line fits, with the first column at its minimum width. *line: width of all
  * columns, then of the remaining ones. Returns the number of remaining columns. */
 static size_t fitting_columns(const struct table *t, const size_t *widths, size_t *line) {

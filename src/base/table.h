@@ -38,6 +38,9 @@ void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(pri
 size_t table_rows(const struct table *t);
 size_t table_find(const struct table *t, const char *head); /* heads.n: not found */
 void table_drop(struct table *t, size_t column);
+/* Drops the columns with these headings (ends with NULL), in this order, until a line fits `width` columns
+ * (0: drops none). If that is not enough, table_text() omits the last columns. */
+void table_fit(struct table *t, size_t width, const char *const *least);
 void table_text(const struct table *t, struct strbuf *out);
 size_t table_text_width(const struct table *t); /* before any truncation to text_line_width */
 void table_markdown(const struct table *t, struct strbuf *out);

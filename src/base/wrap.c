@@ -9,7 +9,7 @@ void wrap_text(struct strbuf *out, const char *text, size_t at, size_t width, si
     strbuf_add_printable(&clean, text, strlen(text));
     for (const char *p = clean.buf; *p;) {
         size_t n = strcspn(p, " "), w = utf8_width(p, n);
-        if (at + w + 1 > width && at > indent) {
+        if (width && at + w + 1 > width && at > indent) {
             strbuf_addch(out, '\n');
             strbuf_addchars(out, ' ', indent);
             at = indent;
@@ -23,6 +23,17 @@ void wrap_text(struct strbuf *out, const char *text, size_t at, size_t width, si
     }
     strbuf_addch(out, '\n');
     strbuf_free(&clean);
+}
+
+void wrap_lines(struct strbuf *out, const char *text, size_t width) {
+    struct strbuf line = STRBUF_INIT;
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        strbuf_reset(&line);
+        strbuf_add(&line, text, n);
+        wrap_text(out, line.buf ? line.buf : "", 0, utf8_width(text, n) > width ? width : 0, 2);
+    }
+    strbuf_free(&line);
 }
 
 static void flush(struct strbuf *out, struct strbuf *paragraph, size_t width) {

@@ -5,9 +5,12 @@
 
 #include "base/strbuf.h"
 
-/* Adds `text`, wrapped at `width` columns, and a newline. The output is at column `at`; later lines are
- * indented by `indent`. Control characters become U+FFFD. */
+/* Adds `text`, wrapped at `width` columns (0: not wrapped), and a newline. The output is at column `at`;
+ * later lines are indented by `indent`. Control characters become U+FFFD. */
 void wrap_text(struct strbuf *out, const char *text, size_t at, size_t width, size_t indent);
+
+/* Wraps the lines that are longer than `width` columns (0: none) and copies the others. */
+void wrap_lines(struct strbuf *out, const char *text, size_t width);
 
 /* Joins and wraps the lines of paragraphs. Indented lines are not changed. */
 void wrap_paragraphs(struct strbuf *out, const char *text, size_t width);

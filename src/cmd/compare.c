@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
@@ -89,6 +91,38 @@ static int gate(const struct comparison *c, const struct compare_opts *o) {
     return EXIT_SLOWER;
 }
 
+#define GREEN "\033[32m"
+#define RED "\033[31m"
+#define PLAIN "\033[0m"
+
+/* Returns the color of a line that ends with a verdict, or NULL. */
+static const char *verdict_color(const char *line, size_t n, size_t *word_at) {
+    static const struct {
+        const char *word, *color;
+    } verdicts[] = { { "  faster", GREEN }, { "  better", GREEN }, { "  slower", RED }, { "  worse", RED } };
+    static const char unstable[] = " (unstable)";
+    size_t tail = sizeof unstable - 1;
+    if (n > tail && memcmp(line + n - tail, unstable, tail) == 0) n -= tail;
+    for (size_t i = 0; i < COUNTOF(verdicts); i++) {
+        size_t len = strlen(verdicts[i].word);
+        if (n < len || memcmp(line + n - len, verdicts[i].word, len) != 0) continue;
+        *word_at = n - len + 2;
+        return verdicts[i].color;
+    }
+    return NULL;
+}
+
+/* Prints the text; on a terminal, significant verdicts are colored. */
+static void print_verdicts(const char *text) {
+    bool use_color = log_use_color(STDOUT_FILENO);
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        size_t word_at = n = strcspn(text, "\n");
+        const char *color = use_color ? verdict_color(text, n, &word_at) : NULL;
+        printf("%.*s%s%.*s%s\n", (int)word_at, text, color ? color : "", (int)(n - word_at), text + word_at,
+               color ? PLAIN : "");
+    }
+}
+
 static int print_comparison(const struct side *a, const struct side *b, const struct compare_opts *o) {
     struct comparison c;
     struct strbuf out = STRBUF_INIT;
@@ -104,8 +138,11 @@ static int print_comparison(const struct side *a, const struct side *b, const st
     else if (o->json)
         compare_json(&c, &out);
     else
-        compare_text(&c, o->markdown ? COMPARE_MARKDOWN : COMPARE_TEXT, &out);
-    fputs(out.buf, stdout);
+        compare_text(&c, o->markdown ? COMPARE_MARKDOWN : COMPARE_TEXT, command_line_width(), &out);
+    if (o->json || o->markdown || o->junit || o->github || o->bencher || o->mlflow)
+        fputs(out.buf, stdout);
+    else
+        print_verdicts(out.buf);
     int status = gate(&c, o);
     strbuf_free(&out);
     compare_free(&c);

@@ -5,6 +5,7 @@
 #include "base/jsonw.h"
 #include "base/schema.h"
 #include "base/util.h"
+#include "base/wrap.h"
 #include "cmd/build_info.h"
 #include "cmd/command.h"
 #include "cmd/commands.h"
@@ -46,14 +47,18 @@ static void print_json(const struct doctor *d) {
     strbuf_free(&out);
 }
 
+#define FOUND_COLUMN 23 /* column after status and name of a check */
+
 static void print_text(const struct doctor *d) {
     struct strbuf out = STRBUF_INIT;
+    size_t width = command_line_width();
     strbuf_addf(&out, "inferprof %s (%s)\n", build_version(), build_commit());
     for (size_t i = 0; i < d->n; i++) {
         strbuf_addf(&out, "%-8s %-13s ", doctor_status_name(d->v[i].status), d->v[i].check);
-        strbuf_add_printable(&out, d->v[i].found, strlen(d->v[i].found));
-        strbuf_addch(&out, '\n');
-        if (d->v[i].remedy) strbuf_addf(&out, "%22s-> %s\n", "", d->v[i].remedy);
+        wrap_text(&out, d->v[i].found, FOUND_COLUMN, width, FOUND_COLUMN);
+        if (!d->v[i].remedy) continue;
+        strbuf_addf(&out, "%*s-> ", FOUND_COLUMN - 1, "");
+        wrap_text(&out, d->v[i].remedy, FOUND_COLUMN + 2, width, FOUND_COLUMN + 2);
     }
     strbuf_addstr(&out, doctor_native_works(d)
                             ? "The native path works: 'inferprof profile' can run.\n"

@@ -193,6 +193,7 @@ static void show_stages(const struct run_record *r, struct strbuf *out) {
         table_cell(&t, "%s", text_percent(s->mbu).s);
         table_cell(&t, "%s", text_times(s->distance).s);
     }
+    t.text_line_width = command_line_width();
     table_text(&t, out);
     table_free(&t);
 }

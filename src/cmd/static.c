@@ -12,6 +12,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "base/wrap.h"
 #include "cmd/command.h"
 #include "cmd/commands.h"
 #include "llm/parallel.h"
@@ -108,8 +109,10 @@ static void print_json(void (*write)(const void *, struct jsonw *), const void *
     strbuf_free(&out);
 }
 
-static void print_table(struct table *t, bool md) {
+/* `least`: headings of the columns that a narrow terminal omits first; ends with NULL. */
+static void print_table(struct table *t, bool md, const char *const *least) {
     struct strbuf out = STRBUF_INIT;
+    if (!md) table_fit(t, command_line_width(), least);
     if (md)
         table_markdown(t, &out);
     else
@@ -156,7 +159,9 @@ static void gpu_list_table(bool md) {
         table_cell(&t, "%s", g->capability);
         table_cell(&t, "%s", g->source);
     }
-    print_table(&t, md);
+    static const char *const least[] = { "source", "cc",  "W",    "tensor MHz", "MHz",  "SMs", "L2 MiB",
+                                         "fp64",   "fp4", "int8", "tf32",       "fp32", NULL };
+    print_table(&t, md, least);
 }
 
 static int list_gpus(const struct static_opts *o) {
@@ -196,7 +201,8 @@ static int list_links(const struct static_opts *o) {
         table_cell(&t, "%s", l->network ? "nodes" : "GPUs");
         table_cell(&t, "%s", l->source);
     }
-    print_table(&t, o->md);
+    static const char *const least[] = { "source", NULL };
+    print_table(&t, o->md, least);
     return EXIT_DONE;
 }
 
@@ -312,7 +318,8 @@ static void compare_table(const struct comparison *c) {
         table_cell(&t, "%s", units_count(llm_static_tokens_per_s(r), s, sizeof s));
         table_cell(&t, "%s", fits < 0 ? DASH : fits ? "yes" : "no");
     }
-    print_table(&t, c->o->md);
+    static const char *const least[] = { "bound by", "bound by", "TFLOP/s", "GB/s", NULL };
+    print_table(&t, c->o->md, least);
 }
 
 static int compare_gpus(const struct static_opts *o, const struct llm_model *m, const struct llm_workload *w,
@@ -374,13 +381,15 @@ static int write_chart(const struct static_opts *o, const struct answer *a, stru
 }
 
 static void print_result_text(const struct static_opts *o, const struct answer *a) {
-    struct strbuf out = STRBUF_INIT;
-    enum llm_print how = o->md ? LLM_PRINT_MARKDOWN : LLM_PRINT_TEXT;
+    struct strbuf out = STRBUF_INIT, lines = STRBUF_INIT;
+    const struct llm_print how = { .markdown = o->md, .width = command_line_width() };
     llm_static_text(a->r, how, o->operators, &out);
     if (a->parallel) llm_parallel_text(a->r, a->parallel, how, &out);
     if (a->roofline) llm_price_text(a->roofline, a->efficient, how, &out);
     if (a->sweep) llm_sweep_text(a->sweep, how, &out);
-    fputs(out.buf, stdout);
+    wrap_lines(&lines, out.buf, o->md ? 0 : how.width);
+    fputs(lines.buf, stdout);
+    strbuf_free(&lines);
     strbuf_free(&out);
 }
 

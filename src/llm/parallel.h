@@ -69,7 +69,7 @@ void llm_parallel_free(struct llm_parallel *p);
 /* Returns 1 if the part of every GPU fits into its memory, 0 if not, -1 if unknown. */
 int llm_parallel_fits(const struct llm_static *r, const struct llm_parallel *p);
 
-void llm_parallel_text(const struct llm_static *r, const struct llm_parallel *p, enum llm_print how,
+void llm_parallel_text(const struct llm_static *r, const struct llm_parallel *p, struct llm_print how,
                        struct strbuf *out);
 void llm_parallel_json(const struct llm_static *r, const struct llm_parallel *p, struct jsonw *j);
 

@@ -13,8 +13,8 @@
 #define STAGES_SHOWN 16
 #define DASH "\xe2\x80\x93"
 
-static void heading(struct strbuf *out, enum llm_print how, const char *text) {
-    strbuf_addf(out, how == LLM_PRINT_MARKDOWN ? "\n## %s\n\n" : "\n%s\n", text);
+static void heading(struct strbuf *out, struct llm_print how, const char *text) {
+    strbuf_addf(out, how.markdown ? "\n## %s\n\n" : "\n%s\n", text);
 }
 
 static void start_table(struct table *t, const char *const *heads, size_t n, size_t left) {
@@ -22,8 +22,9 @@ static void start_table(struct table *t, const char *const *heads, size_t n, siz
     for (size_t i = 0; i < n; i++) table_column(t, heads[i], i < left ? TABLE_LEFT : TABLE_RIGHT);
 }
 
-static void finish_table(struct table *t, enum llm_print how, struct strbuf *out) {
-    (how == LLM_PRINT_MARKDOWN ? table_markdown : table_text)(t, out);
+static void finish_table(struct table *t, struct llm_print how, struct strbuf *out) {
+    t->text_line_width = how.width;
+    (how.markdown ? table_markdown : table_text)(t, out);
     table_free(t);
 }
 
@@ -60,7 +61,7 @@ static void add_link(const char *where, const struct llm_link *l, const char *op
                     option);
 }
 
-static void add_held(const struct llm_parallel *p, enum llm_print how, struct strbuf *out) {
+static void add_held(const struct llm_parallel *p, struct llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "pipeline stage", "layers",      "experts per layer", "weights",
                                          "KV cache",       "activations", "together" };
     struct table t;
@@ -94,7 +95,7 @@ static void add_cost_row(struct table *t, uint64_t stage, const char *name, cons
     cell_seconds(t, p->floor_s);
 }
 
-static void add_costs(const struct llm_parallel *p, enum llm_print how, struct strbuf *out) {
+static void add_costs(const struct llm_parallel *p, struct llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "pipeline stage", "pass",     "FLOPs",         "bytes",
                                          "sends",          "roofline", "communication", "together" };
     struct table t;
@@ -122,7 +123,7 @@ static void add_comm_rows(struct table *t, uint64_t stage, const char *name, con
     }
 }
 
-static void add_comms(const struct llm_parallel *p, enum llm_print how, struct strbuf *out) {
+static void add_comms(const struct llm_parallel *p, struct llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "pipeline stage", "pass",  "operation", "group", "count",
                                          "bytes each",     "sends", "time",      "link" };
     struct table t;
@@ -134,7 +135,8 @@ static void add_comms(const struct llm_parallel *p, enum llm_print how, struct s
     }
     if (table_rows(&t)) {
         heading(out, how, "Communication of each GPU per pass");
-        (how == LLM_PRINT_MARKDOWN ? table_markdown : table_text)(&t, out);
+        t.text_line_width = how.width;
+        (how.markdown ? table_markdown : table_text)(&t, out);
     }
     table_free(&t);
 }
@@ -158,9 +160,9 @@ static void add_job(const struct llm_static *r, const struct llm_parallel *p, co
                 units_duration_ns(p->decode_bound_s * 1e9, b, sizeof b));
 }
 
-void llm_parallel_text(const struct llm_static *r, const struct llm_parallel *p, enum llm_print how,
+void llm_parallel_text(const struct llm_static *r, const struct llm_parallel *p, struct llm_print how,
                        struct strbuf *out) {
-    const char *gap = how == LLM_PRINT_MARKDOWN ? "\n" : "";
+    const char *gap = how.markdown ? "\n" : "";
     const struct llm_topology *t = &p->topology;
     heading(out, how, "Parallel layout");
     add_layout_line(p, out);
@@ -179,7 +181,7 @@ void llm_parallel_text(const struct llm_static *r, const struct llm_parallel *p,
                     t->layout.pp);
     if (p->nnotes) heading(out, how, "Assumptions of the layout");
     for (size_t i = 0; i < p->nnotes; i++)
-        strbuf_addf(out, "%s%s\n", how == LLM_PRINT_MARKDOWN ? "- " : "  ", p->notes[i]);
+        strbuf_addf(out, "%s%s\n", how.markdown ? "- " : "  ", p->notes[i]);
 }
 
 /* ---- JSON */

@@ -40,15 +40,15 @@ static void add_amounts(const struct llm_price *p, const char *least, struct str
         money(p->request_usd * 1000, c, sizeof c));
 }
 
-void llm_price_text(const struct llm_price *roofline, const struct llm_price *at, enum llm_print how,
+void llm_price_text(const struct llm_price *roofline, const struct llm_price *at, struct llm_print how,
                     struct strbuf *out) {
     char hour[32];
-    strbuf_addf(out, how == LLM_PRINT_MARKDOWN ? "\n## Price at %s per hour\n\n" : "\nPrice at %s per hour\n",
+    strbuf_addf(out, how.markdown ? "\n## Price at %s per hour\n\n" : "\nPrice at %s per hour\n",
                 money(roofline->usd_per_hour, hour, sizeof hour));
     strbuf_addstr(out, "at the roofline: ");
     add_amounts(roofline, "at least ", out);
     if (!at) return;
-    strbuf_addf(out, "%sat MFU %.3g%% and MBU %.3g%%: ", how == LLM_PRINT_MARKDOWN ? "\n" : "", at->mfu * 100,
+    strbuf_addf(out, "%sat MFU %.3g%% and MBU %.3g%%: ", how.markdown ? "\n" : "", at->mfu * 100,
                 at->mbu * 100);
     add_amounts(at, "", out);
 }

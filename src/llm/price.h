@@ -15,7 +15,7 @@ struct llm_price {
 
 struct llm_price llm_price_of(const struct llm_static *r, double usd_per_hour, double mfu, double mbu);
 /* `at`: the price at the efficiency that the user gave; NULL: no efficiency given. */
-void llm_price_text(const struct llm_price *roofline, const struct llm_price *at, enum llm_print how,
+void llm_price_text(const struct llm_price *roofline, const struct llm_price *at, struct llm_print how,
                     struct strbuf *out);
 void llm_price_json(const struct llm_price *roofline, const struct llm_price *at, struct jsonw *j);
 

@@ -99,8 +99,11 @@ double llm_static_tokens_per_s(const struct llm_static *r); /* decode at the roo
 
 /* writes the fields into an open object */
 void llm_static_json_fields(const struct llm_static *r, struct jsonw *j);
-enum llm_print { LLM_PRINT_TEXT, LLM_PRINT_MARKDOWN };
-void llm_static_text(const struct llm_static *r, enum llm_print how, bool operators, struct strbuf *out);
+struct llm_print {
+    bool markdown; /* else text for a terminal */
+    size_t width;  /* columns of the terminal; 0: no limit */
+};
+void llm_static_text(const struct llm_static *r, struct llm_print how, bool operators, struct strbuf *out);
 void llm_gpu_json(const struct llm_gpu *g, struct jsonw *j);
 
 #endif

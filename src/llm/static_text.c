@@ -7,16 +7,18 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "base/wrap.h"
 #include "llm/static.h"
 
 #define CELL 32
 
-static void add_heading(struct strbuf *out, enum llm_print how, const char *text) {
-    strbuf_addf(out, how == LLM_PRINT_MARKDOWN ? "\n## %s\n\n" : "\n%s\n", text);
+static void add_heading(struct strbuf *out, struct llm_print how, const char *text) {
+    strbuf_addf(out, how.markdown ? "\n## %s\n\n" : "\n%s\n", text);
 }
 
-static void finish_table(struct table *t, enum llm_print how, struct strbuf *out) {
-    if (how == LLM_PRINT_MARKDOWN)
+static void finish_table(struct table *t, struct llm_print how, struct strbuf *out) {
+    t->text_line_width = how.width;
+    if (how.markdown)
         table_markdown(t, out);
     else
         table_text(t, out);
@@ -49,12 +51,12 @@ static void cell_count(struct table *t, double v) {
 }
 
 /* ---- Model */
-static void title(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+static void title(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
     const struct llm_model *m = r->model;
     char total[CELL], active[CELL];
-    strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "# " : "");
+    strbuf_addstr(out, how.markdown ? "# " : "");
     strbuf_add_printable(out, m->name, strlen(m->name));
-    strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "\n\n" : "\n");
+    strbuf_addstr(out, how.markdown ? "\n\n" : "\n");
     strbuf_addf(out, "%s, %s", m->family, llm_dtype_name(m->dtype));
     if (m->quantization) strbuf_addf(out, ", %s", m->quantization);
     strbuf_addf(out, ": %s parameters", units_grouped(m->params.total, total, sizeof total));
@@ -109,7 +111,7 @@ static void add_device_line(const struct llm_static *r, struct strbuf *out) {
                     llm_dtype_name(d->quantized.type), d->quantized.reason);
 }
 
-static void params_table(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+static void params_table(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "module", "parameters", "share", "bytes" };
     const struct llm_model *m = r->model;
     struct table t;
@@ -145,7 +147,7 @@ static void stage_row(struct table *t, const char *name, const struct llm_cost *
     table_cell(t, "%s", bound ? bound : "\xe2\x80\x93");
 }
 
-static void stages_table(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+static void stages_table(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "stage", "FLOPs", "bytes", "FLOP/byte", "roofline", "bound by" };
     const struct llm_model *m = r->model;
     bool images = r->work.nimages > 0;
@@ -188,7 +190,7 @@ static void add_time_lines(const struct llm_static *r, const char *gap, struct s
               llm_cost_hard_bound_s(&r->generation), out);
 }
 
-static void add_memory(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+static void add_memory(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "in memory", "bytes" };
     struct table t;
     char a[CELL], b[CELL];
@@ -206,13 +208,12 @@ static void add_memory(const struct llm_static *r, enum llm_print how, struct st
     finish_table(&t, how, out);
     int fits = llm_static_fits(r);
     if (fits >= 0)
-        strbuf_addf(out, "%s%s the %s of %s\n", how == LLM_PRINT_MARKDOWN ? "\n" : "",
-                    fits ? "fits" : "does NOT fit", units_bytes(r->device->gpu->memory_gb * 1e9, b, sizeof b),
-                    r->device->gpu->name);
+        strbuf_addf(out, "%s%s the %s of %s\n", how.markdown ? "\n" : "", fits ? "fits" : "does NOT fit",
+                    units_bytes(r->device->gpu->memory_gb * 1e9, b, sizeof b), r->device->gpu->name);
 }
 
 static void operator_rows(const struct llm_static *r, int stage, const struct llm_pass *pass,
-                          const char *name, enum llm_print how, struct strbuf *out) {
+                          const char *name, struct llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "operator",  "layers",   "FLOPs",   "bytes",
                                          "FLOP/byte", "roofline", "bound by" };
     struct table t;
@@ -235,7 +236,7 @@ static void operator_rows(const struct llm_static *r, int stage, const struct ll
     table_free(&t);
 }
 
-static void operator_tables(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+static void operator_tables(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
     const struct llm_model *m = r->model;
     struct llm_pass images = { .counts = r->counts };
     char name[64];
@@ -248,12 +249,11 @@ static void operator_tables(const struct llm_static *r, enum llm_print how, stru
     if (m->decodes) operator_rows(r, 0, &r->decode_pass, "Operators of a decode step", how, out);
 }
 
-static void add_notes(const char *name, char *const *v, size_t n, enum llm_print how, struct strbuf *out) {
+static void add_notes(const char *name, char *const *v, size_t n, struct llm_print how, struct strbuf *out) {
     if (n) add_heading(out, how, name);
     for (size_t i = 0; i < n; i++) {
-        strbuf_addstr(out, how == LLM_PRINT_MARKDOWN ? "- " : "  ");
-        strbuf_add_printable(out, v[i], strlen(v[i]));
-        strbuf_addch(out, '\n');
+        strbuf_addstr(out, how.markdown ? "- " : "  ");
+        wrap_text(out, v[i], 2, how.markdown ? 0 : how.width, 2);
     }
 }
 
@@ -293,7 +293,7 @@ static void add_layer_row(const struct llm_static *r, struct table *t, uint32_t 
 }
 
 /* Writes one row per run of consecutive layers that have the same bytes of every type. */
-static void add_layers(const struct llm_static *r, enum llm_print how, struct strbuf *out) {
+static void add_layers(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
     const size_t row_bytes = sizeof r->files.layer_bytes[0];
     struct table t;
     if (!r->files.layer_bytes) return;
@@ -314,8 +314,8 @@ static void add_layers(const struct llm_static *r, enum llm_print how, struct st
     finish_table(&t, how, out);
 }
 
-void llm_static_text(const struct llm_static *r, enum llm_print how, bool operators, struct strbuf *out) {
-    const char *gap = how == LLM_PRINT_MARKDOWN ? "\n" : "";
+void llm_static_text(const struct llm_static *r, struct llm_print how, bool operators, struct strbuf *out) {
+    const char *gap = how.markdown ? "\n" : "";
     title(r, how, out);
     strbuf_addstr(out, gap);
     add_work_line(r, out);

@@ -209,7 +209,7 @@ static void add_crossover_line(struct strbuf *out, const char *stage, const char
         strbuf_addf(out, "%s: %s-bound at the start, %s-bound at the end\n", stage, first, last);
 }
 
-void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf *out) {
+void llm_sweep_text(const struct llm_sweep *s, struct llm_print how, struct strbuf *out) {
     static const char *const heads[] = { "prefill", "MFU",      "MBU",      "decode step", "MFU",
                                          "MBU",     "bound by", "tokens/s", "memory",      "fits" };
     struct table t;
@@ -219,16 +219,16 @@ void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf
     for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
     for (size_t i = 0; i < s->npoints; i++)
         if (shown(s, i, &next)) add_point_row(&t, &s->points[i]);
-    strbuf_addstr(out, how == LLM_PRINT_MARKDOWN
-                           ? "\n## Sweep\n\n"
-                           : "\nSweep: roofline times, and the MFU and MBU they imply\n");
-    if (how == LLM_PRINT_MARKDOWN)
+    strbuf_addstr(out, how.markdown ? "\n## Sweep\n\n"
+                                    : "\nSweep: roofline times, and the MFU and MBU they imply\n");
+    t.text_line_width = how.width;
+    if (how.markdown)
         table_markdown(&t, out);
     else
         table_text(&t, out);
     size_t rows = table_rows(&t);
     table_free(&t);
-    if (how == LLM_PRINT_MARKDOWN) strbuf_addch(out, '\n');
+    if (how.markdown) strbuf_addch(out, '\n');
     const struct llm_sweep_point *a = &s->points[0], *b = &s->points[s->npoints - 1];
     if (rows < s->npoints) strbuf_addf(out, "%zu of %zu points; --json has them all\n", rows, s->npoints);
     add_crossover_line(out, "prefill", names[s->what], s->prefill_turn, a->prefill_bound, b->prefill_bound);

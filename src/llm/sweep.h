@@ -40,7 +40,7 @@ void llm_sweep_free(struct llm_sweep *s);
 const char *llm_sweep_name(enum llm_sweep_what what); /* "batch" */
 
 void llm_sweep_json(const struct llm_sweep *s, struct jsonw *j);
-void llm_sweep_text(const struct llm_sweep *s, enum llm_print how, struct strbuf *out);
+void llm_sweep_text(const struct llm_sweep *s, struct llm_print how, struct strbuf *out);
 void llm_sweep_svg(const struct llm_static *base, const struct llm_sweep *s, struct strbuf *out);
 
 #endif

@@ -2,7 +2,7 @@
  * processes (base/difference.h), kernels and operators by name, and the environment.
  *     struct comparison c;
  *     compare_sides(&(struct compare_side){ a, na }, &(struct compare_side){ b, nb }, &c);
- *     compare_text(&c, COMPARE_TEXT, &out);
+ *     compare_text(&c, COMPARE_TEXT, 0, &out);
  *     compare_free(&c); */
 #ifndef REPORT_COMPARE_H
 #define REPORT_COMPARE_H
@@ -111,7 +111,8 @@ const struct compare_row *compare_judged_stage(const struct comparison *c, const
 const struct compare_row *compare_regression(const struct comparison *c, double allowed);
 
 enum compare_form { COMPARE_TEXT, COMPARE_MARKDOWN };
-void compare_text(const struct comparison *c, enum compare_form form, struct strbuf *out);
+/* width: columns of the terminal; 0: no limit. */
+void compare_text(const struct comparison *c, enum compare_form form, size_t width, struct strbuf *out);
 void compare_json(const struct comparison *c, struct strbuf *out);
 
 /* Formats of other tools. `allowed` as in compare_regression(); NaN: any significant slowdown is a

@@ -126,7 +126,7 @@ void compare_github(const struct comparison *c, struct strbuf *out) {
     for (size_t i = 0; i < c->figures.n; i++) github_row(&c->figures.v[i], out);
     strbuf_addstr(out,
                   "\n<details><summary>All stages, kernels, operators and the environment</summary>\n\n");
-    compare_text(c, COMPARE_MARKDOWN, out);
+    compare_text(c, COMPARE_MARKDOWN, 0, out);
     strbuf_addstr(out, "\n</details>\n");
 }
 

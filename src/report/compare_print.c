@@ -168,11 +168,24 @@ static const struct column_group caveat_group = { .columns = caveat_columns, .n 
 
 /* ---- text */
 
-static void print_table(struct table *t, enum compare_form form, const char *heading, struct strbuf *out) {
+struct compare_text_form {
+    bool markdown;
+    size_t width; /* columns; 0: no limit */
+};
+
+/* Columns that a narrow terminal omits first. The verdict is kept. */
+static const char *const least[] = { "repeats", "processes", "believable", "unit",
+                                     "95% CI",  "A calls",   "B calls",    NULL };
+static const char *const least_verdicts[] = { "repeats", "processes", "believable", "unit",
+                                              "95% CI",  "A",         "B",          NULL };
+
+static void print_table(struct table *t, const char *const *omitted, struct compare_text_form form,
+                        const char *heading, struct strbuf *out) {
     if (table_rows(t)) {
-        strbuf_addf(out, form == COMPARE_MARKDOWN ? "## %s\n\n" : "%s\n", heading);
+        strbuf_addf(out, form.markdown ? "## %s\n\n" : "%s\n", heading);
         t->text_max_width = 60; /* longest verdict: 55 characters */
-        if (form == COMPARE_MARKDOWN)
+        if (!form.markdown) table_fit(t, form.width, omitted);
+        if (form.markdown)
             table_markdown(t, out);
         else
             table_text(t, out);
@@ -181,15 +194,15 @@ static void print_table(struct table *t, enum compare_form form, const char *hea
     table_free(t);
 }
 
-static void print_items(const struct column_group *group, struct column_items items, enum compare_form form,
-                        const char *heading, struct strbuf *out) {
+static void print_items(const struct column_group *group, struct column_items items,
+                        struct compare_text_form form, const char *heading, struct strbuf *out) {
     struct table t;
     columns_table(group, 1, COLUMN_DOC_TERMINAL, NULL, items, &t);
-    print_table(&t, form, heading, out);
+    print_table(&t, least, form, heading, out);
 }
 
 /* one table for both */
-static void print_rows(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+static void print_rows(const struct comparison *c, struct compare_text_form form, struct strbuf *out) {
     struct column_set set;
     struct table t;
     column_set_init(&set, &row_group, 1, COLUMN_DOC_TERMINAL, NULL);
@@ -198,11 +211,11 @@ static void print_rows(const struct comparison *c, enum compare_form form, struc
         column_set_cells(&set, &(struct column_row){ .item = &c->stages.v[i] }, &t);
     for (size_t i = 0; i < c->figures.n; i++)
         column_set_cells(&set, &(struct column_row){ .item = &c->figures.v[i] }, &t);
-    print_table(&t, form, "Stages", out);
+    print_table(&t, least_verdicts, form, "Stages", out);
 }
 
 static void print_work(const struct comparison *c, const struct column_group *group,
-                       struct column_items items, const char *what, enum compare_form form,
+                       struct column_items items, const char *what, struct compare_text_form form,
                        struct strbuf *out) {
     struct strbuf heading = STRBUF_INIT;
     strbuf_addstr(&heading, what);
@@ -215,38 +228,39 @@ static void print_work(const struct comparison *c, const struct column_group *gr
     strbuf_free(&heading);
 }
 
-static void print_caveats(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+static void print_caveats(const struct comparison *c, struct compare_text_form form, struct strbuf *out) {
     for (size_t i = 0; i < MIN(c->caveats.n, SHOWN_CAVEATS); i++) {
         struct strbuf line = STRBUF_INIT;
         strbuf_addf(&line, "%s: ", c->caveats.v[i].side);
         strbuf_add_printable(&line, c->caveats.v[i].text, strlen(c->caveats.v[i].text));
-        strbuf_addstr(out, form == COMPARE_MARKDOWN ? "- " : "! ");
-        if (form == COMPARE_MARKDOWN) {
+        strbuf_addstr(out, form.markdown ? "- " : "! ");
+        if (form.markdown) {
             text_markdown(out, line.buf);
             strbuf_addch(out, '\n');
         } else {
-            wrap_text(out, line.buf, 2, CAVEAT_WIDTH, 2);
+            wrap_text(out, line.buf, 2, form.width ? form.width : CAVEAT_WIDTH, 2);
         }
         strbuf_free(&line);
     }
     if (c->caveats.n > SHOWN_CAVEATS)
-        strbuf_addf(out, "%s %zu more caveats are in the reports\n", form == COMPARE_MARKDOWN ? "-" : "!",
+        strbuf_addf(out, "%s %zu more caveats are in the reports\n", form.markdown ? "-" : "!",
                     c->caveats.n - SHOWN_CAVEATS);
     if (c->caveats.n) strbuf_addch(out, '\n');
 }
 
-static void print_side(const char *letter, const char *name, size_t runs, enum compare_form form,
+static void print_side(const char *letter, const char *name, size_t runs, struct compare_text_form form,
                        struct strbuf *out) {
-    bool md = form == COMPARE_MARKDOWN;
+    bool md = form.markdown;
     strbuf_addf(out, md ? "%s: " : "%s  ", letter);
     md ? text_markdown(out, text_or_dash(name))
        : strbuf_add_printable(out, text_or_dash(name), strlen(text_or_dash(name)));
     if (runs > 1) strbuf_addf(out, " and %zu more run%s", runs - 1, runs == 2 ? "" : "s");
 }
 
-void compare_text(const struct comparison *c, enum compare_form form, struct strbuf *out) {
+void compare_text(const struct comparison *c, enum compare_form kind, size_t width, struct strbuf *out) {
+    const struct compare_text_form form = { kind == COMPARE_MARKDOWN, width };
     print_side("A", c->a_name, c->a_runs, form, out);
-    strbuf_addstr(out, form == COMPARE_MARKDOWN ? "  \n" : "\n");
+    strbuf_addstr(out, form.markdown ? "  \n" : "\n");
     print_side("B", c->b_name, c->b_runs, form, out);
     strbuf_addstr(out, "\n\n");
     if (c->other_subject)

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/html.h"
 #include "base/util.h"
+#include "base/wrap.h"
 #include "report/html.h"
 #include "report/text.h"
 
@@ -234,11 +235,13 @@ static void rank_markdown(const struct rank_report *r, struct strbuf *out) {
 
 void rank_report_terminal(const struct rank_report *r, size_t width, struct strbuf *out) {
     struct table t;
-    rank_facts(r, out, "", "\n");
+    struct strbuf facts = STRBUF_INIT;
+    rank_facts(r, &facts, "", "\n");
+    wrap_lines(out, facts.buf, width);
+    strbuf_free(&facts);
     for (size_t i = 0; i < MIN(r->job->nproblems, (size_t)4); i++) {
         strbuf_addstr(out, "caveat: ");
-        strbuf_add_printable(out, r->job->problems[i], strlen(r->job->problems[i]));
-        strbuf_addch(out, '\n');
+        wrap_text(out, r->job->problems[i], 8, width, 8);
     }
     strbuf_addch(out, '\n');
     rank_table_stages(r, &t);
@@ -251,10 +254,11 @@ void rank_report_terminal(const struct rank_report *r, size_t width, struct strb
         const struct rank_finding *f = &r->findings->v[i];
         strbuf_addf(out, "%zu. %s per step (%s): ", i + 1, text_ms(f->saving_ms).s,
                     text_percent(f->saving_percent / 100).s);
-        strbuf_add_printable(out, f->title, strlen(f->title));
-        strbuf_addstr(out, "\n   ");
-        strbuf_add_printable(out, f->evidence, strlen(f->evidence));
-        strbuf_addch(out, '\n');
+        size_t line = out->len;
+        while (line > 0 && out->buf[line - 1] != '\n') line--;
+        wrap_text(out, f->title, out->len - line, width, 3);
+        strbuf_addstr(out, "   ");
+        wrap_text(out, f->evidence, 3, width, 3);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "base/table.h"
 #include "base/util.h"
+#include "base/wrap.h"
 #include "report/stats_columns.h"
 
 #define NAME_WIDTH 72
@@ -32,17 +33,21 @@ static void print_ranks(const struct stats_view *v, const struct stats_rows *r, 
 
 static void print_counts(const struct stats_view *v, struct strbuf *out) {
     if (out->len) strbuf_addch(out, '\n');
-    strbuf_addstr(out, "Events");
+    struct strbuf line = STRBUF_INIT;
+    strbuf_addstr(&line, "Events");
     for (size_t i = 0; i < v->sums->events.n; i++)
-        strbuf_addf(out, "%s %s %llu", i ? "," : ":", v->sums->events.v[i].name,
+        strbuf_addf(&line, "%s %s %llu", i ? "," : ":", v->sums->events.v[i].name,
                     (unsigned long long)v->sums->events.v[i].count);
-    strbuf_addch(out, '\n');
+    wrap_text(out, line.buf, 0, v->line_width, 2);
     for (size_t i = 0; i < v->sums->problems.n; i++) {
         const struct sums_count *p = &v->sums->problems.v[i];
         const char *meaning = v->explain ? v->explain(p->name) : NULL;
-        strbuf_addf(out, "Problem: %s %llu%s%s\n", p->name, (unsigned long long)p->count, meaning ? ": " : "",
+        strbuf_reset(&line);
+        strbuf_addf(&line, "Problem: %s %llu%s%s", p->name, (unsigned long long)p->count, meaning ? ": " : "",
                     meaning ? meaning : "");
+        wrap_text(out, line.buf, 0, v->line_width, 2);
     }
+    strbuf_free(&line);
 }
 
 void stats_text(const struct stats_view *v, struct strbuf *out) {

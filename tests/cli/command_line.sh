@@ -63,7 +63,10 @@ os.waitpid(pid, 0)
 sys.stdout.write(out.decode().replace("\r\n", "\n"))
 END
 lines_fit() { # FILE: has more than 10 lines, none over 60 columns without its escape sequences
-    sed 's/\x1b\[[0-9;]*m//g' "$1" | awk 'length($0) > 60 { print; bad = 1 } END { exit bad || NR <= 10 }'
+    python3 -c '
+import re, sys
+lines = re.sub(r"\x1b\[[0-9;]*m", "", open(sys.argv[1], encoding="utf-8").read()).splitlines()
+sys.exit(any(len(line) > 60 for line in lines) or len(lines) <= 10)' "$1"
 }
 TERM=xterm python3 "$work/terminal.py" "$INFERPROF" report -q -o "$work/narrow.out" "$work/t.ipt" >"$work/narrow.txt"
 check "the summary fits a terminal of 60 columns" lines_fit "$work/narrow.txt"
@@ -72,6 +75,26 @@ TERM=xterm NO_COLOR=1 python3 "$work/terminal.py" "$INFERPROF" report -q -o "$wo
 check "NO_COLOR: no escape sequences" lacks "$(printf '\033')" "$work/narrow.txt"
 TERM=xterm python3 "$work/terminal.py" "$INFERPROF" report --help >"$work/narrow.txt"
 check "help fits a terminal of 60 columns" lines_fit "$work/narrow.txt"
+
+for command in "static tests/data/models/qwen3-8b.json --gpu all" "static tests/data/models/qwen3-8b.json --gpu h100 --price 2" \
+    "static --gpu list" "static --link list" "stats $work/t.ipt"; do
+    # shellcheck disable=SC2086
+    TERM=xterm python3 "$work/terminal.py" "$INFERPROF" $command >"$work/narrow.txt"
+    check "${command%% /*} fits a terminal of 60 columns" lines_fit "$work/narrow.txt"
+done
+python3 - "$work" <<'END'
+import json, sys
+for name, scale in (("before", 1), ("after", 1.5)):
+    stages = [{"name": s, "time_ms": 11 * scale, "trace": {"steps_ms": [scale * (10 + 0.01 * i) for i in range(20)]}}
+              for s in ("prefill", "decode", "projector", "vision encoder", "sampler", "tokenizer")]
+    with open(f"{sys.argv[1]}/{name}.json", "w") as f:
+        json.dump({"schema": "inferprof-metrics", "schema_version": 1, "run": {"id": name}, "stages": stages}, f)
+END
+TERM=xterm python3 "$work/terminal.py" "$INFERPROF" compare "$work/before.json" "$work/after.json" >"$work/narrow.txt"
+check "compare fits a terminal of 60 columns" lines_fit "$work/narrow.txt"
+check "a slower stage is red on a terminal" grep -q "^decode .*$(printf '\033')\[31mslower" "$work/narrow.txt"
+TERM=xterm NO_COLOR=1 python3 "$work/terminal.py" "$INFERPROF" compare "$work/before.json" "$work/after.json" >"$work/narrow.txt"
+check "NO_COLOR: compare prints no escape sequences" lacks "$(printf '\033')" "$work/narrow.txt"
 
 "$INFERPROF" completion bash >"$work/bash"
 check "the bash completion is valid bash" bash -n "$work/bash"

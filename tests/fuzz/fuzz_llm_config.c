@@ -36,7 +36,7 @@ static void check_cost(const struct llm_model *m) {
     llm_static_json_fields(&r, &j);
     jsonw_end(&j);
     jsonw_finish(&j);
-    llm_static_text(&r, LLM_PRINT_TEXT, true, &out);
+    llm_static_text(&r, (struct llm_print){ .width = 60 }, true, &out);
     strbuf_free(&out);
     llm_static_free(&r);
 }

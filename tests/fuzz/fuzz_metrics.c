@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     report_summary(&v, &out);
     view_free(&v);
     compare_sides(&(struct compare_side){ &m, 1 }, &(struct compare_side){ &m, 1 }, &c);
-    compare_text(&c, COMPARE_MARKDOWN, &out);
+    compare_text(&c, COMPARE_MARKDOWN, 60, &out);
     compare_json(&c, &out);
     compare_free(&c);
     strbuf_free(&out);
