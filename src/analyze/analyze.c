@@ -106,7 +106,7 @@ static void close_context(struct context *c) {
                         c->shape_owned_ns,    c->shape_stage_ns,  c->previous_launch, c->range_total_ns,
                         c->launch_occurrence, c->copy_occurrence, c->stage_chain_ns,  c->stage_chain_kernels,
                         c->range_flops,       c->range_bytes,     c->range_counted,   c->shape_alone_ns,
-                        c->range_compute_ns };
+                        c->range_compute_ns,  c->quiet.v };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);

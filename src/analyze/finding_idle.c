@@ -8,8 +8,8 @@
 #include "base/util.h"
 
 #define LONGEST_STEP_GAP_NS 100000000 /* a gap of at least this length counts as a wait for a request */
-/* A stage whose mean kernel is longer is not launch-bound: while such a kernel runs, the host can launch the
- * next one, unless the host stalls. */
+/* A stage whose mean kernel is longer is launch-bound only if there are gaps before most of its kernels:
+ * while such a kernel runs, the host can usually launch the next one. */
 #define SHORT_KERNEL_NS 50000.0
 
 static double cause_ms(const struct finding_scope *f, enum analysis_idle_cause cause) {
@@ -41,7 +41,8 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
     const struct analysis_stage *s = f->s;
     double recorded = s->idle.graph_removable_ns * 1e-6 / f->shares, removable = recorded * f->idle_scale,
            late = cause_ms(f, ANALYSIS_IDLE_LAUNCH);
-    if (removable < 0.15 * f->wall_ms || s->kernel_mean_ns > SHORT_KERNEL_NS || late < removable / 3) return;
+    bool keeps_waiting = s->kernel_mean_ns <= SHORT_KERNEL_NS || 4 * s->idle.gaps > 3 * s->kernels;
+    if (removable < 0.15 * f->wall_ms || !keeps_waiting || late < removable / 3) return;
     const char *title = analysis_text(
         c, "%s is launch-bound: the GPU is busy for %s of %s and waits %s for launches", s->name,
         finding_time(c, f->busy_ms), finding_time(c, f->wall_ms), finding_time(c, removable));
@@ -91,17 +92,38 @@ void find_host_copies(struct context *c, const struct finding_rule *rule, const 
                  "copies with kernels.");
 }
 
+#define NAME_BYTES 60 /* longest name of a range in a sentence */
+
+/* Long names lose their beginning: a Python frame is "path/file.py(line): function". */
+static const char *quoted(struct context *c, const char *name) {
+    size_t n = strlen(name), cut = n > NAME_BYTES ? n - NAME_BYTES : 0;
+    while (cut && ((unsigned char)name[cut] & 0xc0) == 0x80) cut++;
+    return analysis_text(c, "`%s%s`", cut ? "..." : "", name + cut);
+}
+
 void find_no_work(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = cause_ms(f, ANALYSIS_IDLE_NO_WORK);
     if (ms < 0.05 * f->wall_ms) return;
+    struct host_work host = host_work_longest(c, f->row);
+    double inside_ms = host.ns * 1e-6 / f->shares * f->idle_scale;
+    bool named = host.name && inside_ms > 0.3 * ms;
+    const char *where =
+                   named ? analysis_text(c, ", mostly while the host is in %s", quoted(c, host.name)) : "",
+               *inside = named ? analysis_text(c, "; the host is in %s for %s of them", quoted(c, host.name),
+                                               finding_time(c, inside_ms))
+                               : "";
     const char *title =
-        analysis_text(c, "%s leaves the GPU without work for %s", f->s->name, finding_time(c, ms));
+        analysis_text(c, "%s leaves the GPU without work for %s%s", f->s->name, finding_time(c, ms), where);
     const char *evidence = analysis_text(
-        c, "gaps in which the launching thread made no call for more than 200 us; the longest gap is %s",
-        finding_time(c, f->s->idle.gap_ns.max * 1e-6));
-    finding_emit(c, rule, f, ms, ANALYSIS_LOW, title, evidence,
-                 "Check the host's activity in these gaps (tokenising, image preparation, scheduling, "
-                 "garbage collection) and move it off the launching thread.");
+        c, "gaps in which the launching thread made no call for more than 200 us; the longest gap is %s%s",
+        finding_time(c, f->s->idle.gap_ns.max * 1e-6), inside);
+    const char *advice =
+        named && host.loads_data
+            ? "Prepare the next inputs while the GPU computes: use worker processes in the data loader "
+              "(num_workers, prefetch_factor, pin_memory), or decode and resize on the GPU."
+            : "Check the host's activity in these gaps (tokenising, image preparation, scheduling, "
+              "garbage collection) and move it off the launching thread.";
+    finding_emit(c, rule, f, ms, named ? ANALYSIS_MEDIUM : ANALYSIS_LOW, title, evidence, advice);
 }
 
 void find_dependency(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -185,12 +207,13 @@ static bool has_finding_on_idle(const struct context *c, uint32_t row) {
 void find_other_idle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ms = f->s->idle_ns * 1e-6 / f->shares * f->idle_scale;
     if (ms < ALWAYS_EXPLAINED * f->wall_ms || has_finding_on_idle(c, f->row)) return;
-    const char *causes = "";
+    const char *causes = "", *largest = NULL;
     for (int i = 0; i < ANALYSIS_IDLE_CAUSES; i++) {
         double part = cause_ms(f, (enum analysis_idle_cause)i);
         if (part < 0.1 * ms) continue;
         causes = analysis_text(c, "%s%s%s %s", causes, *causes ? ", " : "",
                                analysis_idle_cause_name((enum analysis_idle_cause)i), finding_time(c, part));
+        if (part > 0.6 * ms) largest = analysis_idle_cause_name((enum analysis_idle_cause)i);
     }
     const char *title = analysis_text(c, "%s leaves the GPU idle for %s of %s", f->s->name,
                                       finding_time(c, ms), finding_time(c, f->wall_ms));
@@ -201,7 +224,9 @@ void find_other_idle(struct context *c, const struct finding_rule *rule, const s
                       causes, analysis_count(c, f->s->idle.gaps), f->s->idle.gap_ns.mean * 1e-3,
                       f->s->kernel_mean_ns * 1e-3,
                       finding_time(c, f->s->idle.graph_removable_ns * 1e-6 / f->shares * f->idle_scale));
-    finding_emit(c, rule, f, ms, ANALYSIS_LOW, title, evidence,
-                 "No single cause dominates: check the longest gaps in the timeline and the launching "
-                 "thread's activity in them.");
+    const char *advice =
+        analysis_text(c, "%s: check the longest gaps in the timeline and the launching thread's activity.",
+                      largest ? analysis_text(c, "Most of this time has one cause (%s)", largest)
+                              : "No single cause dominates");
+    finding_emit(c, rule, f, ms, ANALYSIS_LOW, title, evidence, advice);
 }

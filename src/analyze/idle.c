@@ -5,9 +5,10 @@
  *      kernel-to-kernel latency. Any other gap is a wait for another stream.
  *   3. Otherwise the host was late. Synchronisation: the thread's last synchronisation before the launch
  *      ended after the gap began, or the thread spent most of the gap in calls that launch nothing (a
- *      blocking copy). No work: the thread made no call for QUIET_NS before the launch. Otherwise: launch
- *      gap. If the work starts later than LATENCY_NS after the launch call, the time after the call is a
- *      wait for another stream. */
+ *      blocking copy). If the thread then made no call for AFTER_SYNC_NS, the time after the synchronisation
+ *      is no work. Without a synchronisation: no work if the thread made no call for QUIET_NS before the
+ *      launch, otherwise launch gap. If the work starts later than LATENCY_NS after the launch call, the
+ *      time after the call is a wait for another stream. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
@@ -19,6 +20,9 @@
 #define LATENCY_NS 20000
 /* a longer time without calls means no work: a host that launches needs 2 to 50 us per call */
 #define QUIET_NS 200000
+/* After a synchronisation, hosts need up to some milliseconds to prepare the next launches. This time would
+ * be hidden without the synchronisation. A longer time is other work of the host. */
+#define AFTER_SYNC_NS 2000000
 
 struct idle_walk {
     const struct context *c;
@@ -59,8 +63,8 @@ void idle_close(struct idle_walk *w) {
     free(w);
 }
 
-/* Returns true if the last synchronisation that the thread entered before `before` ended after `after`. */
-static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after, uint64_t before) {
+/* Returns the end of the last synchronisation that the thread entered before `before`; 0: none. */
+static uint64_t last_sync_end(const struct idle_walk *w, uint32_t thread, uint64_t before) {
     const struct timeline_syncs *y = &w->c->tl->syncs;
     size_t lo = w->sync_at[thread], hi = w->sync_at[thread + 1], first = lo;
     while (lo < hi) {
@@ -70,7 +74,7 @@ static bool was_held(const struct idle_walk *w, uint32_t thread, uint64_t after,
         else
             hi = mid;
     }
-    return lo > first && y->end_ns[w->syncs[lo - 1]] > after;
+    return lo > first ? y->end_ns[w->syncs[lo - 1]] : 0;
 }
 
 /* Returns the time in [from, to) that the launching thread spent in calls that launch nothing: blocking
@@ -89,15 +93,26 @@ static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t fr
     return sum;
 }
 
-static enum analysis_idle_cause host_cause(const struct idle_walk *w, uint32_t launch, uint64_t from,
-                                           uint64_t to) {
+static void add_part(struct idle_verdict *v, int *n, enum analysis_idle_cause cause, uint64_t until_ns) {
+    v->parts[(*n)++] = (struct idle_part){ cause, until_ns };
+}
+
+/* Adds the parts of [from, to), in which the host was late. The last part ends at `to`. */
+static void add_host_parts(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to,
+                           struct idle_verdict *v, int *n) {
     const struct timeline_launches *l = &w->c->tl->launches;
     uint32_t before = w->c->previous_launch[launch];
-    uint64_t last_call = before == TIMELINE_NONE ? from : l->end_ns[before];
-    if (was_held(w, l->thread[launch], from, l->start_ns[launch])) return ANALYSIS_IDLE_SYNC;
-    if (in_calls(w, launch, from, to) > (to - from) / 2) return ANALYSIS_IDLE_SYNC;
-    if (l->start_ns[launch] > last_call + QUIET_NS) return ANALYSIS_IDLE_NO_WORK;
-    return ANALYSIS_IDLE_LAUNCH;
+    uint64_t call_end = before == TIMELINE_NONE ? from : l->end_ns[before],
+             sync_end = last_sync_end(w, l->thread[launch], l->start_ns[launch]),
+             returned = MAX(from, MAX(call_end, sync_end));
+    if (sync_end > from || in_calls(w, launch, from, to) > (to - from) / 2) {
+        bool quiet = l->start_ns[launch] > returned + AFTER_SYNC_NS && returned < to;
+        add_part(v, n, ANALYSIS_IDLE_SYNC, quiet ? returned : to);
+        if (quiet) add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);
+    } else {
+        bool quiet = l->start_ns[launch] > call_end + QUIET_NS;
+        add_part(v, n, quiet ? ANALYSIS_IDLE_NO_WORK : ANALYSIS_IDLE_LAUNCH, to);
+    }
 }
 
 /* Returns the cause of a wait after the launch: latency for a short wait after work on the same stream, else
@@ -113,16 +128,20 @@ void idle_started(struct idle_walk *w, uint32_t launch) {
 struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
                                   uint32_t launch, bool same_lane) {
     const struct timeline_launches *l = &w->c->tl->launches;
-    struct idle_verdict v = { ANALYSIS_IDLE_UNKNOWN, ANALYSIS_IDLE_UNKNOWN, to_ns, false };
+    struct idle_verdict v = { .parts = { { ANALYSIS_IDLE_UNKNOWN, UINT64_MAX } } };
     if (launch == TIMELINE_NONE || w->on_cpu) return v;
     uint64_t launched = l->end_ns[launch];
     v.graph_removes = l->api_kind[launch] == TIMELINE_API_KERNEL;
     if (w->started[launch] || launched <= from_ns) {
-        v.cause = queued_cause(to_ns - from_ns, same_lane);
+        v.parts[0].cause = queued_cause(to_ns - from_ns, same_lane);
         return v;
     }
-    v.cause = host_cause(w, launch, from_ns, MIN(to_ns, launched));
-    v.cause_after = ANALYSIS_IDLE_DEPENDENCY; /* the host does not cause waits after the launch call */
-    if (to_ns > launched + LATENCY_NS) v.change_ns = launched;
+    int n = 0;
+    add_host_parts(w, launch, from_ns, MIN(to_ns, launched), &v, &n);
+    /* after the launch call, the host was not late */
+    if (to_ns > launched + LATENCY_NS)
+        add_part(&v, &n, ANALYSIS_IDLE_DEPENDENCY, UINT64_MAX);
+    else
+        v.parts[n - 1].until_ns = UINT64_MAX;
     return v;
 }

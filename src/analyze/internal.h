@@ -25,6 +25,10 @@ struct stage_scratch {
     uint64_t unmatched_launches, graph_nodes;
     double tokens_out_each; /* tokens generated per request; NaN: unknown */
 };
+struct quiet_period { /* a device had no work, and the host made no call */
+    uint64_t from_ns, to_ns;
+    uint32_t thread, occurrence; /* occurrence ANALYSIS_NONE: outside of all stages */
+};
 /* An occurrence on the current device. */
 struct occurrence_scratch {
     uint64_t first_ns, last_ns; /* start of its first and end of its last kernel */
@@ -72,7 +76,11 @@ struct context {
     uint8_t *range_counted;    /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
     uint32_t *previous_launch; /* [launches.n]: previous call of the same thread; TIMELINE_NONE: none */
     struct power_index *power; /* [ndevices]; set by power.c */
-    double *stage_chain_ns;    /* possible saving; see chains.c */
+    struct {
+        struct quiet_period *v;
+        size_t n, cap;
+    } quiet;                /* set by stage_time.c, used by host_work.c */
+    double *stage_chain_ns; /* possible saving; see chains.c */
     uint64_t *stage_chain_kernels;
 };
 
@@ -138,9 +146,12 @@ double analysis_timing_cv(struct context *c, const struct analyze_timing *t);
 
 /* idle.c: classifies why a device waited. One walk per device. */
 struct idle_walk;
+#define IDLE_PARTS 3
 struct idle_verdict {
-    enum analysis_idle_cause cause, cause_after; /* cause up to change_ns, and cause from then on */
-    uint64_t change_ns;
+    struct idle_part {
+        enum analysis_idle_cause cause;
+        uint64_t until_ns;
+    } parts[IDLE_PARTS]; /* consecutive; the last one ends at UINT64_MAX */
     /* launched as a kernel, not as a graph: a CUDA graph would remove launch gaps and latency before this
      * work */
     bool graph_removes;
@@ -153,6 +164,16 @@ struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, u
 /* Marks the launch as started. Call this after the gap before its work was classified. */
 void idle_started(struct idle_walk *w, uint32_t launch);
 void idle_close(struct idle_walk *w);
+
+/* host_work.c: adds a period in which a device had no work because the host made no call. */
+void host_work_add(struct context *c, uint32_t thread, uint32_t occurrence, uint64_t from_ns, uint64_t to_ns);
+/* The range of the program in which the host spent most of these periods of a stage. */
+struct host_work {
+    const char *name; /* NULL: unknown */
+    double ns;        /* sum of the periods that ranges of this name cover for the most part */
+    bool loads_data;  /* such a range is a data loader, or inside one */
+};
+struct host_work host_work_longest(struct context *c, uint32_t stage);
 
 /* stream_capture.c: returns one flag per launch: true if it was captured into a graph and did not run. The
  * caller frees the flags. */

@@ -129,24 +129,42 @@ static double overlap_ns(uint64_t from, uint64_t to, uint64_t first, uint64_t la
     return MIN(to, last) > MAX(from, first) ? (double)(MIN(to, last) - MAX(from, first)) : 0;
 }
 
+/* Adds the causes of the idle time [from, to) to a row. */
+static void add_causes(struct analysis_stage_device *row, uint64_t from, uint64_t to,
+                       const struct idle_verdict *v) {
+    uint64_t begin = 0;
+    for (const struct idle_part *p = v->parts; begin < to; begin = p++->until_ns) {
+        double ns = overlap_ns(from, to, begin, p->until_ns);
+        row->cause_ns[p->cause] += ns;
+        if (v->graph_removes && (p->cause == ANALYSIS_IDLE_LAUNCH || p->cause == ANALYSIS_IDLE_DEVICE))
+            row->graph_removable_ns += ns;
+    }
+}
+
 static void give_idle(struct time_walk *w, uint32_t occurrence, uint64_t from, uint64_t to,
                       const struct idle_verdict *v) {
     const struct analysis *a = w->c->a;
-    double before = overlap_ns(from, to, 0, v->change_ns), after = (double)(to - from) - before;
     uint32_t o = occurrence;
     do {
         uint32_t stage = o == ANALYSIS_NONE ? w->c->outside : a->occurrences[o].stage;
         struct analysis_stage_device *row = row_on(w, stage);
         row->idle_ns += (double)(to - from);
-        row->cause_ns[v->cause] += before;
-        row->cause_ns[v->cause_after] += after;
-        if (v->graph_removes && (v->cause == ANALYSIS_IDLE_LAUNCH || v->cause == ANALYSIS_IDLE_DEVICE))
-            row->graph_removable_ns += before;
+        add_causes(row, from, to, v);
         stream_stats_add(&w->c->stage_scratch[stage].gaps, (double)(to - from));
         if (o == ANALYSIS_NONE) return;
         w->times[o].idle_ns += (double)(to - from);
         o = a->occurrences[o].parent;
     } while (o != ANALYSIS_NONE);
+}
+
+/* Remembers the parts of the idle time [from, to) in which the host made no call. */
+static void remember_quiet(struct time_walk *w, uint32_t thread, uint32_t occurrence, uint64_t from,
+                           uint64_t to, const struct idle_verdict *v) {
+    uint64_t begin = 0;
+    if (thread == TIMELINE_NONE) return;
+    for (const struct idle_part *p = v->parts; begin < to; begin = p++->until_ns)
+        if (p->cause == ANALYSIS_IDLE_NO_WORK)
+            host_work_add(w->c, thread, occurrence, MAX(from, begin), MIN(to, p->until_ns));
 }
 
 /* Idle time [from, to). Before launched_ns it belongs to the occurrence that is open on `thread`; from
@@ -176,10 +194,12 @@ static void split_idle(struct time_walk *w, const struct idle_span *s, const str
         uint32_t o = idle_owner_at(w, s, at, &stage_until);
         bool captured = captured_until(w->c->tl, s->thread.process, at, &captured_to);
         until = MIN(s->to, MIN(stage_until, captured_to));
-        if (captured)
+        if (captured) {
             give_idle(w, o, at, until, v);
-        else
+            remember_quiet(w, s->thread.thread, o, at, until, v);
+        } else {
             w->out->unrecorded_ns += (double)(until - at);
+        }
     }
 }
 
@@ -363,7 +383,7 @@ static void walk_work(struct time_walk *w, struct bounds b) {
     end_work_until(w, UINT64_MAX);
     launched = launched && !c->tl->devices[w->device].is_cpu;
     enum analysis_idle_cause cause = launched ? ANALYSIS_IDLE_NO_WORK : ANALYSIS_IDLE_UNKNOWN;
-    struct idle_verdict v = { cause, cause, UINT64_MAX, false };
+    struct idle_verdict v = { .parts = { { cause, UINT64_MAX } } };
     struct idle_span end = { w->frontier_ns, b.end_ns, b.end_ns, last, ANALYSIS_NONE };
     if (b.end_ns > w->frontier_ns) split_idle(w, &end, &v);
     w->out->work_ns = (double)work.total_ns;

@@ -299,9 +299,10 @@ TEST(a_device_that_idles_gets_an_explanation) {
     struct analysis a;
     scene_start(&s);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
-    for (uint64_t i = 0; i < 20; i++) {
+    for (uint64_t i = 0; i < 20; i++) { /* a gap before every second kernel: only the last rule matches */
         uint64_t t = i * 200 * US;
-        scene_kernel(&s, "k", 1, t + 60 * US, t + 65 * US, 7, t + 70 * US, t + 190 * US);
+        scene_kernel(&s, "k", 1, t + 60 * US, t + 65 * US, 7, t + 70 * US, t + 130 * US);
+        scene_kernel(&s, "k", 1, t + 65 * US, t + 66 * US, 7, t + 130 * US, t + 190 * US);
     }
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
@@ -309,6 +310,53 @@ TEST(a_device_that_idles_gets_an_explanation) {
     const struct analysis_finding *f = scene_finding(&a, "idle");
     CHECK(f != NULL);
     CHECK_NEAR(f->saving_ms, 1.6, 1e-9);
+    CHECK(strstr(f->advice, "one cause") != NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Long kernels do not hide the launches if the host is late before most of them. */
+TEST(gaps_before_most_kernels_are_launch_bound) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
+    for (uint64_t i = 0; i < 20; i++) {
+        uint64_t t = i * 200 * US;
+        scene_kernel(&s, "k", 1, t + 60 * US, t + 65 * US, 7, t + 70 * US, t + 190 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_finding *f = scene_finding(&a, "launch-bound");
+    CHECK(f != NULL);
+    CHECK_NEAR(f->saving_ms, 1.59, 1e-9); /* without the 10 us after the last kernel */
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* A loader prepares the next input for 50 ms after a synchronisation. */
+TEST(idle_time_after_a_synchronisation_is_named_by_the_hosts_work) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 0, 400 * MS);
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t t = i * 100 * MS;
+        scene_range(&s, TRACE_CATEGORY_USER, "enumerate(DataLoader)#next", 1, t + 1 * MS, t + 51 * MS);
+        scene_range(&s, TRACE_CATEGORY_USER, "resize", 1, t + 2 * MS, t + 50 * MS);
+        scene_range(&s, TRACE_CATEGORY_USER, "crop", 1, t + 10 * MS, t + 20 * MS);
+        scene_kernel(&s, "k", 1, t + 51 * MS, t + 51 * MS + 5 * US, 7, t + 51 * MS + 10 * US, t + 99 * MS);
+        scene_sync(&s, 1, t + 52 * MS, t + 100 * MS);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *step = scene_stage(&a, "step");
+    CHECK_NEAR(step->idle.ns[ANALYSIS_IDLE_SYNC] / 1e6, 3, 1e-6);
+    const struct analysis_finding *f = scene_finding(&a, "host-busy-elsewhere");
+    CHECK(f != NULL);
+    CHECK(strstr(f->title, "mostly while the host is in `resize`") != NULL);
+    CHECK(strstr(f->advice, "num_workers") != NULL);
+    CHECK(scene_finding(&a, "synchronisation") == NULL);
     analysis_free(&a);
     timeline_close(tl);
 }

@@ -1,0 +1,106 @@
+/* Names what the host does while a device has no work: the innermost range that covers most of the time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/internal.h"
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+
+#define PERIODS_MAX 65536  /* further periods are not named */
+#define SHORTEST_NS 200000 /* shorter periods are not named */
+
+void host_work_add(struct context *c, uint32_t thread, uint32_t occurrence, uint64_t from_ns,
+                   uint64_t to_ns) {
+    if (to_ns < from_ns + SHORTEST_NS || c->quiet.n >= PERIODS_MAX) return;
+    vec_push(&c->quiet, ((struct quiet_period){ from_ns, to_ns, thread, occurrence }));
+}
+
+static bool belongs_to(const struct context *c, uint32_t occurrence, uint32_t stage) {
+    if (occurrence == ANALYSIS_NONE) return stage == c->outside;
+    for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent)
+        if (c->a->occurrences[o].stage == stage) return true;
+    return false;
+}
+
+static bool covers_most(const struct timeline *tl, uint32_t range, const struct quiet_period *q) {
+    uint64_t from = MAX(tl->ranges.start_ns[range], q->from_ns), to = MIN(tl->ranges.end_ns[range], q->to_ns);
+    return to > from && 2 * (to - from) > q->to_ns - q->from_ns;
+}
+
+/* The name of a step does not say what the host does in it. */
+static bool is_step(const struct context *c, uint32_t range) {
+    uint32_t o = c->range_occurrence[range];
+    return o != ANALYSIS_NONE && c->a->occurrences[o].range == range;
+}
+
+/* Returns the innermost range around the period; TIMELINE_NONE: none. `last` is the range of the thread that
+ * started last before the middle of the period. */
+static uint32_t range_around(const struct context *c, uint32_t last, const struct quiet_period *q) {
+    uint32_t r = last;
+    while (r != TIMELINE_NONE && !covers_most(c->tl, r, q)) r = c->tl->ranges.parent[r];
+    return r;
+}
+
+static bool in_data_loader(const struct timeline *tl, uint32_t range) {
+    for (uint32_t r = range; r != TIMELINE_NONE; r = tl->ranges.parent[r]) {
+        const char *name = timeline_text(tl, tl->ranges.name[r]);
+        if (strstr(name, "DataLoader") || strstr(name, "dataloader")) return true;
+    }
+    return false;
+}
+
+static uint64_t middle_ns(const struct quiet_period *q) { return q->from_ns + (q->to_ns - q->from_ns) / 2; }
+
+static int by_middle(const void *pa, const void *pb) {
+    uint64_t a = middle_ns(pa), b = middle_ns(pb);
+    return (a > b) - (a < b);
+}
+
+/* A period of the stage, and the range around it. */
+struct named_period {
+    uint32_t name, range;
+    double ns;
+};
+
+static int by_name(const void *pa, const void *pb) {
+    const struct named_period *a = pa, *b = pb;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+/* Finds the ranges around the periods of a stage in one pass over both, in order of time. */
+static size_t name_periods(struct context *c, uint32_t stage, struct named_period *out) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    uint32_t *last = xmalloc((c->tl->nthreads + 1) * sizeof *last);
+    size_t next = 0, n = 0;
+    for (size_t i = 0; i < c->tl->nthreads; i++) last[i] = TIMELINE_NONE;
+    qsort(c->quiet.v, c->quiet.n, sizeof *c->quiet.v, by_middle);
+    for (size_t i = 0; i < c->quiet.n; i++) {
+        const struct quiet_period *q = &c->quiet.v[i];
+        for (; next < r->n && r->start_ns[next] <= middle_ns(q); next++)
+            if (!(r->flags[next] & TRACE_RANGE_MARK)) last[r->thread[next]] = (uint32_t)next;
+        if (!belongs_to(c, q->occurrence, stage)) continue;
+        uint32_t range = range_around(c, last[q->thread], q);
+        if (range != TIMELINE_NONE && !is_step(c, range))
+            out[n++] = (struct named_period){ r->name[range], range, (double)(q->to_ns - q->from_ns) };
+    }
+    free(last);
+    return n;
+}
+
+struct host_work host_work_longest(struct context *c, uint32_t stage) {
+    struct host_work best = { 0 };
+    if (!c->quiet.n) return best;
+    struct named_period *v = xcalloc(c->quiet.n, sizeof *v);
+    size_t n = name_periods(c, stage, v);
+    qsort(v, n, sizeof *v, by_name);
+    for (size_t i = 0, end; i < n; i = end) {
+        double ns = 0;
+        for (end = i; end < n && v[end].name == v[i].name; end++) ns += v[end].ns;
+        if (ns > best.ns)
+            best =
+                (struct host_work){ timeline_text(c->tl, v[i].name), ns, in_data_loader(c->tl, v[i].range) };
+    }
+    free(v);
+    return best;
+}
