@@ -187,12 +187,18 @@ struct conf_node *conf_yaml_parse(const char *text, size_t n, const char *file, 
 
 /* ---- Writing */
 
+static bool is_number(const char *text) {
+    const struct conf_node n = { .kind = CONF_SCALAR, .text = (char *)text };
+    double d;
+    return conf_as_num(&n, &d);
+}
+
 /* Returns true if the text needs no quotes in YAML. A YAML reader may still give it another type, such as
  * number. */
 static bool plain_safe(const char *text) {
     size_t n = strlen(text);
     if (n == 0 || strchr("-?:,[]{}#&*!|>'\"%@` \t=<", text[0]) || text[n - 1] == ' ' || text[n - 1] == ':')
-        return text[0] == '-' && text[1] >= '0' && text[1] <= '9'; /* a negative number */
+        return text[0] == '-' && is_number(text);
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c < 0x20 || c >= 0x7f || strchr(",[]{}\"", c)) return false;
@@ -206,10 +212,9 @@ static bool looks_typed(const char *text) {
     const struct conf_node n = { .kind = CONF_SCALAR, .text = (char *)text };
     static const char *const words[] = { "yes", "no", "on", "off", "y", "n", ".inf", ".nan" }; /* YAML 1.1 */
     bool b;
-    double d;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcasecmp(text, words[i]) == 0) return true;
-    return conf_is_null(&n) || conf_as_bool(&n, &b) || conf_as_num(&n, &d);
+    return conf_is_null(&n) || conf_as_bool(&n, &b) || is_number(text);
 }
 
 void conf_yaml_scalar(const char *text, bool quoted, struct strbuf *out) {

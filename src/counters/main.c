@@ -17,12 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fixed.h"
 #include "base/util.h"
 #include "counters/sampler.h"
 
 #define MAX_DEVICES 16
-#define STOP_LIMIT_S 2  /* maximum time from end of file or SIGTERM to the end of this process */
+#define STOP_LIMIT_S 2 /* maximum time from end of file or SIGTERM to the end of all samplers */
+/* time to write the last records if a sampler hangs; after half of it, the writer waits for no lock */
+#define WRITE_LIMIT_NS 1000000000
 #define LOW_PRIORITY 10 /* nice value: the profiled program's host threads have priority */
 
 static atomic_bool stop, pausing;
@@ -105,13 +108,15 @@ static void wait_for_stop(struct worker *workers, size_t n) {
 }
 
 /* Exits without waiting for a sampler that hangs in CUPTI. Its samples so far are in the file, and the
- * exit releases the counters for other tools. */
+ * exit releases the counters for other tools. The evaluators still run and may append samples. Therefore the
+ * writer ends its file but is not freed. */
 static void abandon_sampler(struct trace_writer *trace, size_t device) {
-    struct err ignored;
     trace_writer_meta(trace, "problem",
                       "counters of GPU %zu: sampling did not stop within %d s; its last samples are lost",
                       device, STOP_LIMIT_S);
-    trace_writer_close(trace, &ignored);
+    uint64_t now_ns = clock_mono_ns();
+    trace_writer_limit_locks(trace, now_ns + WRITE_LIMIT_NS / 2);
+    trace_writer_end(trace, now_ns + WRITE_LIMIT_NS);
     _exit(0);
 }
 

@@ -103,6 +103,8 @@ struct history_trend {
 int history_trend(struct history *h, const struct history_trend *t, struct history_points *out,
                   struct err *err);
 void history_points_free(struct history_points *points);
+/* Sets *id to the newest run of the trend's model, device and engine. Returns 1; 0: no run; -1: failure. */
+int history_newest(struct history *h, const struct history_trend *t, int64_t *id, struct err *err);
 bool history_stage_metric(const char *metric); /* metric of a stage */
 
 /* A finding and its run. */

@@ -84,6 +84,13 @@ static void select_stage(struct query *q, const struct history_trend *t, struct 
     out->larger_is_better = stage_metrics[m].larger_is_better;
 }
 
+static void add_series(struct query *q, const struct history_trend *t, size_t limit) {
+    add_equal(q, "r.model", t->model);
+    add_equal(q, "r.device", t->device);
+    add_equal(q, "r.engine", t->engine);
+    strbuf_addf(&q->sql, " ORDER BY r.started_ns DESC, r.id DESC LIMIT %zu", limit);
+}
+
 static void select_figure(struct query *q, const struct history_trend *t) {
     strbuf_addstr(&q->sql,
                   "SELECT r.name, r.version, r.started_ns, x.median, x.ci95_low, x.ci95_high, x.unit, "
@@ -121,10 +128,7 @@ int history_trend(struct history *h, const struct history_trend *t, struct histo
         select_stage(&q, t, out);
     else
         select_figure(&q, t);
-    add_equal(&q, "r.model", t->model);
-    add_equal(&q, "r.device", t->device);
-    add_equal(&q, "r.engine", t->engine);
-    strbuf_addf(&q.sql, " ORDER BY r.started_ns DESC, r.id DESC LIMIT %zu", t->limit ? t->limit : 200);
+    add_series(&q, t, t->limit ? t->limit : 200);
     int rc = database_query(h->db, q.sql.buf, &q.args, &r, err);
     if (rc == 0) {
         take_points(&r, out);
@@ -132,6 +136,21 @@ int history_trend(struct history *h, const struct history_trend *t, struct histo
     }
     query_free(&q);
     if (rc < 0) history_points_free(out);
+    return rc;
+}
+
+int history_newest(struct history *h, const struct history_trend *t, int64_t *id, struct err *err) {
+    struct query q = { .sql = STRBUF_INIT };
+    struct db_result r;
+    strbuf_addstr(&q.sql, "SELECT r.id FROM runs r WHERE 1 = 1");
+    add_series(&q, t, 1);
+    int rc = database_query(h->db, q.sql.buf, &q.args, &r, err);
+    if (rc == 0) {
+        rc = r.rows > 0;
+        if (rc) *id = db_cell_int(&r, 0, 0);
+        db_result_free(&r);
+    }
+    query_free(&q);
     return rc;
 }
 

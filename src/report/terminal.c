@@ -181,7 +181,7 @@ size_t report_terminal(const struct view *v, const struct report_screen *screen,
     wrap_text(out, text_or_dash(v->run->title), 0, screen->width, 0);
     answer(v, screen, out);
     understood(v, screen, out);
-    if (isfinite(view_peak_flops(v))) peaks(v, screen, out);
+    if (isfinite(view_peak_flops(v)) || isfinite(view_peak_bytes(v))) peaks(v, screen, out);
     strbuf_addch(out, '\n');
     stages(v, screen, out);
     figures(v, screen, out);

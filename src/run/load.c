@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "conf/secrets.h"
 #include "llm/gpus.h"
+#include "llm/peak_source.h"
 #include "run/ncu_profiles.h"
 #include "run/saved_metrics.h"
 #include "run/trace_facts.h"
@@ -92,10 +93,19 @@ static void env_from_trace(struct loaded_run *r) {
 
 /* ---- analysis */
 
-static void take_peak_option(double option, double *peak, const char **source) {
-    if (!(option > 0)) return;
-    *peak = option;
-    *source = "given by the user";
+/* Replaces the peaks that the options give, and names the source of each peak. */
+static void take_peak_options(struct loaded_run *r, const struct run_options *o,
+                              struct analyze_input *input) {
+    bool flops = o->peak_flops_per_s > 0, bytes = o->peak_bytes_per_s > 0;
+    struct strbuf source = STRBUF_INIT;
+    if (!flops && !bytes) return;
+    if (flops) input->peak_flops_per_s = o->peak_flops_per_s;
+    if (bytes) input->peak_bytes_per_s = o->peak_bytes_per_s;
+    peak_source_add(input->peak_source, flops ? "the user" : NULL, bytes ? "the user" : NULL, &source);
+    strlist_add(&r->env_texts, "%s", source.buf);
+    strbuf_free(&source);
+    input->peak_source = r->env_texts.v[r->env_texts.n - 1];
+    r->info.peak.levels.n = 0;
 }
 
 #define NO_PEAKS "No roofs, MFU and MBU: "
@@ -113,7 +123,8 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     struct run_peak *kept = &r->info.peak;
     const char *name = run_trace_device(r->timeline);
     const struct llm_gpu *g = name && !trace_is_of_cpu(r->timeline) ? llm_gpu_find(name, &err) : NULL;
-    bool known = isfinite(kept->flops_per_s), given = o->peak_flops_per_s > 0 && o->peak_bytes_per_s > 0;
+    bool known = isfinite(kept->flops_per_s) || isfinite(kept->bytes_per_s),
+         given = o->peak_flops_per_s > 0 && o->peak_bytes_per_s > 0;
     if (name && !g && !known && !given && !trace_is_of_cpu(r->timeline)) {
         snprintf(r->no_peaks, sizeof r->no_peaks, NO_PEAKS "%.280s.", err.msg);
         strlist_add(&r->problems, "%s", r->no_peaks);
@@ -132,13 +143,8 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
         input->peak_source = r->peak_source;
         kept->type = type == LLM_BF16 ? "bf16 dense" : "fp16 dense";
     }
-    if (!(o->peak_flops_per_s > 0) && input->peak_source &&
-        strncmp(input->peak_source, "datasheet", strlen("datasheet")) == 0 &&
-        !strstr(input->peak_source, "peak FLOP/s given"))
-        input->gpu = g;
-    take_peak_option(o->peak_flops_per_s, &input->peak_flops_per_s, &input->peak_source);
-    take_peak_option(o->peak_bytes_per_s, &input->peak_bytes_per_s, &input->peak_source);
-    if (o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0) kept->levels.n = 0;
+    if (!(o->peak_flops_per_s > 0) && peak_source_is_datasheet(input->peak_source)) input->gpu = g;
+    take_peak_options(r, o, input);
     if (!r->timeline && !input->peak_source) return; /* keep the peaks of metrics.json */
     kept->flops_per_s = input->peak_flops_per_s;
     kept->bytes_per_s = input->peak_bytes_per_s;

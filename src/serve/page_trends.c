@@ -178,16 +178,10 @@ static void show_trend(struct request *q, const struct history_trend *t, const s
 /* Stages of the newest run of the series. No stages without a run. */
 static int read_stages(struct history *h, const struct history_trend *t, struct run_record *r,
                        struct err *err) {
-    struct history_filter f = { .model = *t->model ? t->model : NULL,
-                                .device = *t->device ? t->device : NULL,
-                                .engine = *t->engine ? t->engine : NULL,
-                                .limit = 1 };
-    struct history_page page;
+    int64_t id;
     *r = (struct run_record){ 0 };
-    if (history_list(h, &f, &page, err) < 0) return -1;
-    int rc = page.n ? history_details(h, page.v[0].id, r, err) : 0;
-    history_page_free(&page);
-    return rc;
+    int found = history_newest(h, t, &id, err);
+    return found > 0 ? history_details(h, id, r, err) : found;
 }
 
 static const char *pick_stage(const struct run_record *r) {

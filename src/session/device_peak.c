@@ -6,12 +6,31 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "llm/gpus.h"
+#include "llm/peak_source.h"
 #include "llm/static.h"
 #include "session/cpu_peak.h"
 #include "session/gpu_peak.h"
 
-static void find_gpu_peak(const struct profile_plan *p, struct device_peak *out) {
+struct given_peaks {
+    double tflops, gbps;   /* NaN: not given */
+    const char *tflops_by; /* name of the setting or variable; NULL: not given */
+};
+
+/* Names the peak that is missing, and the setting for it. */
+static void warn_missing(const struct given_peaks *g, const char *reason) {
+    bool flops = isnan(g->tflops), bytes = isnan(g->gbps);
+    if (!flops && !bytes) return;
+    log_warn("no %s: %s; give%s%s",
+             flops && bytes ? "peaks for MFU and MBU"
+             : flops        ? "peak FLOP/s for MFU"
+                            : "bandwidth for MBU",
+             reason, flops ? " peak.tflops=N" : "", bytes ? " peak.gbps=N" : "");
+}
+
+static void find_gpu_peak(const struct profile_plan *p, const struct given_peaks *given,
+                          struct device_peak *out) {
     const char *name = p->s.hardware.gpu ? p->s.hardware.gpu : p->device.name;
     enum llm_dtype type = p->model ? p->model->dtype : LLM_BF16;
     struct err err;
@@ -20,7 +39,7 @@ static void find_gpu_peak(const struct profile_plan *p, struct device_peak *out)
     snprintf(out->type, sizeof out->type, "%s dense", llm_dtype_name(type));
     if (p->device.cuda) out->read_bytes_per_s = gpu_peak_cached(p->device.name);
     if (!g) {
-        log_warn("no peaks for MFU and MBU: %s; give peak.tflops=N peak.gbps=N", err.msg);
+        warn_missing(given, err.msg);
         return;
     }
     struct llm_device d = { .peak = { llm_gpu_flop_per_s(g, type), llm_gpu_bytes_per_s(g), 0 } };
@@ -36,18 +55,18 @@ static void find_gpu_peak(const struct profile_plan *p, struct device_peak *out)
     snprintf(out->detail, sizeof out->detail, "%s", g->source ? g->source : "");
 }
 
-static void find_cpu_peak(const struct profile_plan *p, struct device_peak *out) {
+static void find_cpu_peak(const struct profile_plan *p, const struct given_peaks *given,
+                          struct device_peak *out) {
     struct cpu_peak c;
     struct err err;
     cpu_name(out->device, sizeof out->device);
     snprintf(out->type, sizeof out->type, "f32");
-    if (!p->s.hardware.calibrate && isnan(p->s.peak.tflops)) {
-        log_warn("no peaks for MFU and MBU: hardware.calibrate is off; give peak.tflops=N peak.gbps=N");
+    if (!p->s.hardware.calibrate) {
+        warn_missing(given, "hardware.calibrate is off");
         return;
     }
-    if (!p->s.hardware.calibrate) return;
     if (cpu_peak_get(&c, false, &err) < 0) {
-        log_warn("no peaks for MFU and MBU: %s", err.msg);
+        warn_missing(given, err.msg);
         return;
     }
     out->peak.flop_per_s = c.flops_per_s;
@@ -68,21 +87,6 @@ static void find_cpu_peak(const struct profile_plan *p, struct device_peak *out)
               c.cached ? "cached from an earlier measurement" : "measured now");
 }
 
-/* Replaces *field by the value that the user gave, and adds `by` to the source text. `value` NaN: not given,
- * nothing changes. */
-static void take_given_peak(double value, double unit, const char *by, double *field,
-                            struct device_peak *out) {
-    if (isnan(value)) return;
-    *field = value * unit;
-    if (field == &out->peak.bytes_per_s) out->levels.n = 0;
-    if (field == &out->peak.flop_per_s) { /* one peak for all types */
-        out->peak.quantized_flop_per_s = 0;
-        out->gpu = NULL;
-    }
-    size_t n = strlen(out->source);
-    snprintf(out->source + n, sizeof out->source - n, "%s%s", n ? "; " : "", by);
-}
-
 static double peak_from_environment(const char *name) {
     const char *text = getenv(name);
     char *end;
@@ -94,18 +98,40 @@ static double peak_from_environment(const char *name) {
     return v;
 }
 
+static struct given_peaks find_given(const struct profile_plan *p) {
+    struct given_peaks g = { p->s.peak.tflops, p->s.peak.gbps, "peak.tflops" };
+    if (isnan(g.tflops)) {
+        g.tflops = peak_from_environment("MFU_PEAK_TFLOPS");
+        g.tflops_by = isnan(g.tflops) ? NULL : "MFU_PEAK_TFLOPS";
+    }
+    return g;
+}
+
+/* Replaces the peaks that the user gave, and names the source of each peak. */
+static void use_given(const struct given_peaks *g, struct device_peak *out) {
+    struct strbuf source = STRBUF_INIT;
+    peak_source_add(out->source, g->tflops_by, isnan(g->gbps) ? NULL : "peak.gbps", &source);
+    snprintf(out->source, sizeof out->source, "%s", source.buf);
+    strbuf_free(&source);
+    if (!isnan(g->tflops)) { /* one peak for all types */
+        out->peak.flop_per_s = g->tflops * 1e12;
+        out->peak.quantized_flop_per_s = 0;
+        out->gpu = NULL;
+    }
+    if (!isnan(g->gbps)) {
+        out->peak.bytes_per_s = g->gbps * 1e9;
+        out->levels.n = 0;
+    }
+}
+
 void device_peak_find(const struct profile_plan *p, struct device_peak *out) {
     *out = (struct device_peak){ .peak = { NAN, NAN }, .read_bytes_per_s = NAN };
-    bool given = !isnan(p->s.peak.tflops) && !isnan(p->s.peak.gbps);
+    struct given_peaks given = find_given(p);
     if (p->device.cuda || p->s.hardware.gpu)
-        find_gpu_peak(p, out);
-    else if (!given)
-        find_cpu_peak(p, out);
+        find_gpu_peak(p, &given, out);
+    else if (isnan(given.tflops) || isnan(given.gbps))
+        find_cpu_peak(p, &given, out);
     else
         cpu_name(out->device, sizeof out->device);
-    if (given) out->source[0] = '\0';
-    take_given_peak(peak_from_environment("MFU_PEAK_TFLOPS"), 1e12, "peak FLOP/s given by MFU_PEAK_TFLOPS",
-                    &out->peak.flop_per_s, out);
-    take_given_peak(p->s.peak.tflops, 1e12, "peak FLOP/s given by peak.tflops", &out->peak.flop_per_s, out);
-    take_given_peak(p->s.peak.gbps, 1e9, "bandwidth given by peak.gbps", &out->peak.bytes_per_s, out);
+    use_given(&given, out);
 }

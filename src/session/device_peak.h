@@ -18,7 +18,7 @@ struct device_peak {
     char detail[160];          /* details about the source, for assumptions.md; may be "" */
 };
 
-/* Fills `out`. Logs a warning if the GPU is not in the table, or if the CPU cannot be measured. */
+/* Fills `out`. Logs a warning that names the peaks that are not known. */
 void device_peak_find(const struct profile_plan *p, struct device_peak *out);
 
 #endif

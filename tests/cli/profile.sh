@@ -5,6 +5,8 @@
 fake_engine '{"prompt": "one | two", "id": "a|b"}' '{"prompt": "<b>", "id": "c"}'
 
 # ---- configuration
+run "$INFERPROF" profile --show-config prompt='-1: list the items'
+expect "--show-config quotes a text that starts like a number" 0 out '^prompt: "-1: list the items"'
 run "$INFERPROF" profile --show-config repeats=3 model=deepseek_ocr model.path=/m
 expect "--show-config names the origin of every value" 0 \
     out '^repeats: 3 +# command line$' out '^  path: /m +# command line$' \

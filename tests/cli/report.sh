@@ -82,6 +82,8 @@ run "$INFERPROF" report "$work/run" --stage decode
 expect "--stage without a pattern is misuse" 2 err "NAME=GLOB"
 run "$INFERPROF" report "$work/run" -o "$work/peaks" --peak-tflops 100 --peak-gbps 1000
 expect "peaks from options are marked as given by the user" 0 out "100 TF/s, 1.00 TB/s \(given by the user\)"
+run "$INFERPROF" report "$work/run" -o "$work/peaks" --peak-tflops 100
+expect "one given peak is distinguished from the other" 0 out "100 TF/s, .* \(peak FLOP/s given by the user; bandwidth: datasheet of "
 
 # ---- peaks far below what ran: every ratio over its limit has its reason
 run "$INFERPROF" report "$work/run" -o "$work/over" --model tests/data/models/llama-3.2-1b-instruct.json --peak-tflops 0.001 --peak-gbps 0.1

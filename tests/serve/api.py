@@ -154,6 +154,17 @@ for name, version in (("twin-b", "0.3.0"), ("twin-a", "0.4.0"), ("twin-c", "0.2.
 machine = [m for m in s.get("/api/v1/machines")[2]["machines"] if m["host"] == "twins"]
 check("the last run of a machine and its version belong together", [(m["runs"], m["last_run"], m["inferprof_version"]) for m in machine] == [(3, "twin-c", "0.2.0")], machine)
 
+# ---- a series of runs without a model, older than the others
+folder = make_run(source, "nameless", model="", started_s=1770000000)
+path = os.path.join(folder, "metrics.json")
+with open(path, encoding="utf-8") as f:
+    text = f.read().replace('"prefill"', '"embed"')
+with open(path, "w", encoding="utf-8") as f:
+    f.write(text)
+run_program("push", s.url, folder)
+page = s.get("/trends?model=&device=NVIDIA+H200&engine=native")[2]
+check("the stages of a series without a model are its own", b'value="embed"' in page and b'value="prefill"' not in page, page[:200])
+
 # ---- concurrent deletes
 results = []
 threads = [threading.Thread(target=lambda: results.append(s.ask("DELETE", "/api/v1/runs/tarred")[0])) for _ in range(8)]

@@ -40,10 +40,34 @@ TEST(yaml_nesting_is_limited) {
 
 /* Written scalars read back as the same text with the same type. */
 TEST(yaml_writes_what_it_reads) {
-    static const char *const texts[] = { "plain", "",       "null", "~",      "true", "1e5",
-                                         "-3",    "- x",    "a: b", "a #b",   "x:",   "<i>",
-                                         "\n",    "\"q\"",  "yes",  "a,b",    "\\n",  "\xc3\xa9",
-                                         " x ",   "cuda:0", "[x",   "\x1b[0m" };
+    static const char *const texts[] = { "plain",
+                                         "",
+                                         "null",
+                                         "~",
+                                         "true",
+                                         "1e5",
+                                         "-3",
+                                         "- x",
+                                         "a: b",
+                                         "a #b",
+                                         "x:",
+                                         "<i>",
+                                         "\n",
+                                         "\"q\"",
+                                         "yes",
+                                         "a,b",
+                                         "\\n",
+                                         "\xc3\xa9",
+                                         " x ",
+                                         "cuda:0",
+                                         "[x",
+                                         "\x1b[0m",
+                                         "-1: list the items",
+                                         "-1 # no",
+                                         "-1 ",
+                                         "-1:",
+                                         "-1,",
+                                         "-2.5e3" };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         for (int quoted = 0; quoted < 2; quoted++) {
             struct err err;
