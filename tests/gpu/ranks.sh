@@ -2,8 +2,8 @@
 # ranks.sh: jobs of two ranks on one GPU: torchrun with gloo, both orders, and NCCL with the plugin; 2 minutes.
 # One NCCL rank alone comes first, so that NCCL calls the plugin even if it refuses two ranks on a GPU.
 # Needs torch with its own NCCL. Two NCCL ranks on one GPU need NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30); where NCCL
-# refuses, its message is printed and the part is listed as skipped. NCCL_LIBRARY=FILE uses another libnccl.so.2 than
-# torch has. Records and reports go to $OUT/ranks.
+# refuses, its message is printed and the part is listed as skipped. NCCL_LIBRARY=FILE: the two ranks use this
+# libnccl.so.2 instead of torch's. Records and reports go to $OUT/ranks.
 set -u
 # shellcheck source=tests/gpu/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -34,9 +34,9 @@ trace=$(find "$R/outside/trace" -name '*-rank1-*.ipt' | head -n 1)
 verify "the launcher is torchrun" grep -q 'key="launcher" value="torchrun"' "$R/meta.txt"
 
 # One NCCL rank alone. NCCL runs all-reduces of one rank as copies, without its profiler; sends and receives to itself are kernels.
-nccl=()
-[ -n "${NCCL_LIBRARY:-}" ] && nccl=("LD_PRELOAD=$NCCL_LIBRARY")
-NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,PROFILE timeout 60 env "${nccl[@]}" "$INFERPROF" run -q -o "$R/one" -- "$PYTHON" "$GPU/nccl_one.py" >"$R/one.out" 2>&1
+# This part uses torch's NCCL. With NCCL_LIBRARY preloaded too, calls would mix two NCCL libraries in one process, and NCCL
+# fails with "corrupted comm object detected".
+NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,PROFILE timeout 60 "$INFERPROF" run -q -o "$R/one" -- "$PYTHON" "$GPU/nccl_one.py" >"$R/one.out" 2>&1
 verify "one NCCL rank with the plugin: status 0" test $? = 0
 grep -E '^NCCL [0-9]+' "$R/one.out"
 grep -iE 'profiler' "$R/one.out" | sed 's/^[^ ]* //' | sort -u | head -n 5
@@ -49,6 +49,8 @@ print(dict(collections.Counter((r["name"], "kernel times" if r["flags"] & 1 else
 verify "the plugin recorded the sends and receives" "$PYTHON" -c 'import json, sys
 assert sum(json.loads(line)["op"] in (9, 10) for line in open(sys.argv[1])) == 20' "$R/one.jsonl"
 
+nccl=()
+[ -n "${NCCL_LIBRARY:-}" ] && nccl=("LD_PRELOAD=$NCCL_LIBRARY")
 NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_DEBUG=INFO timeout 90 env "${nccl[@]}" "$INFERPROF" run -q -o "$R/nccl" -- "${launch[@]}" "$GPU/rank_program.py" nccl >"$R/nccl.out" 2>&1
 status=$?
 grep -iE 'profiler|plugin' "$R/nccl.out" | sort -u | head -n 5
