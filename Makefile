@@ -175,7 +175,8 @@ $(B)/tests/%: $(B)/tests/obj/programs/%.o $(B)/libinferprof.a
 .SECONDARY:
 # ---- mocks of NVIDIA's libraries, and a program that uses them (tests/mock)
 M := $(B)/tests/mock
-mock_bins := $(M)/libcupti.so.13 $(M)/libcuda.so.1 $(M)/libnvidia-ml.so.1 $(M)/mock_app
+mock_bins := $(M)/libcupti.so.13 $(M)/libcuda.so.1 $(M)/libnvidia-ml.so.1 $(M)/mock_app $(M)/libcudart.so.13 \
+	$(M)/libgraphs-lazy.so $(M)/libgraphs-now.so
 mock_cc = $(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) -fvisibility=hidden $(SAN_LD) $(LDFLAGS)
 mock_lib = @mkdir -p $(M) && $(mock_cc) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) -lpthread -ldl
 mock_h := $(wildcard tests/mock/*.h src/collect/*.h src/counters/*.h)
@@ -188,6 +189,13 @@ $(M)/libcuda.so.1: tests/mock/cuda.c | $(B)/deps-build
 $(M)/libnvidia-ml.so.1: tests/mock/nvml.c | $(B)/deps-build
 	$(call say,LINK,$@)
 	$(Q:@=)$(mock_lib)
+$(M)/libcudart.so.13: tests/mock/cudart.c $(mock_h) | $(B)/deps-build
+	@echo "  MOCK  $@"
+	$(Q:@=)$(mock_lib)
+# programs that call the runtime through slots of their global offset table, resolved at the first call or at once
+$(M)/libgraphs-%.so: tests/mock/graphs.c $(M)/libcudart.so.13 $(mock_h) | $(B)/deps-build
+	@echo "  MOCK  $@"
+	$(Q:@=)$(mock_lib) -Wl,-z,$* -Wl,-z,relro $(M)/libcudart.so.13
 $(M)/mock_app: tests/mock/app.c tests/mock/nccl.c $(mock_h) | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(M) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl

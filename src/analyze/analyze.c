@@ -164,6 +164,8 @@ static const struct pass {
     { analyze_captured, false, true },
     /* replay records, kernels of graphs -> graphs, notes */
     { analyze_replays, false, false },
+    /* replay records, recognition, kernels of graphs -> stages.unrecorded */
+    { analyze_unrecorded, false, false },
     /* power samples, occurrences -> powers, stages.joules .watts */
     { analyze_power, false, true },
     /* ranges, kernels -> calls, notes */

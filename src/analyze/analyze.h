@@ -235,6 +235,15 @@ struct analysis_stage {
     /* time per token in the trace: the time between two tokens, or the duration of a step */
     struct stats token_ns;
     const struct analyze_timing *timing; /* NULL: not timed */
+    /* Steps of a recognised stage whose kernels were not recorded, used like timed repeats (unrecorded.c).
+     * NULL: none. left_out: further steps, with other work or a pause. */
+    const struct analyze_timing *unrecorded;
+    size_t left_out_steps;
+    double left_out_ns;
+    double watched_ms; /* mean over recorded and unrecorded steps, with the detach */
+    /* Why the time is that of recorded steps of CUDA graphs, which take longer than other steps. NULL: it is
+     * not. */
+    const char *recorded_only;
     /* Over the repeats that have a time and did not fail; n == 0: none. The cv is computed within each
      * input. */
     struct stats timing_ms;
@@ -523,6 +532,10 @@ struct analysis_step_kind { /* recognised steps of one kind */
     size_t worst; /* index into recognition.steps */
     double worst_ns;
     const char *worst_why; /* NULL: no visible difference */
+    /* The times above are those of recorded steps. Unrecorded steps, if there are any (n > 0), are faster. */
+    struct stats unrecorded_ns;
+    double unrecorded_tokens_per_s;
+    const char *recorded_only; /* see analysis_stage */
 };
 
 struct analysis_graph { /* a CUDA graph; listed only if the trace has replays without recorded kernels */

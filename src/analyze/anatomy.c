@@ -328,6 +328,17 @@ static void set_roles(struct context *c, const struct role_sums *sums) {
     qsort(a->roles, a->nroles, sizeof *a->roles, by_time);
 }
 
+/* Recording changes the gaps between the kernels. If the time of steps that were not recorded is known, it
+ * replaces the time of the step. */
+static void set_unrecorded_time(const struct context *c, struct anatomy *a) {
+    for (size_t i = 0; i < c->a->nstep_kinds; i++) {
+        const struct analysis_step_kind *k = &c->a->step_kinds[i];
+        if (k->kind != STEP_DECODE || !k->unrecorded_ns.n) continue;
+        a->step_ns = k->unrecorded_ns.mean;
+        a->unrecorded = k->unrecorded_ns.n;
+    }
+}
+
 void analyze_anatomy(struct context *c) {
     const struct recognition *r = &c->a->recognition;
     struct candidate *like;
@@ -353,6 +364,7 @@ void analyze_anatomy(struct context *c) {
             a->step_ns += like[i].ns / (double)n;
             add_step(c, &r->steps[like[i].step], a->parts, sums);
         }
+        set_unrecorded_time(c, a);
         set_roles(c, sums);
     } else {
         c->a->anatomy = NULL;

@@ -66,10 +66,11 @@ struct anatomy {
     size_t nparts;
     struct anatomy_role roles[ROLE_END + 1]; /* sorted by ns, largest first; includes idle time */
     size_t nroles;
-    double step_ns;  /* mean over `steps` */
-    double requests; /* in the median step */
-    size_t steps;    /* with the kernels of the median step */
-    size_t of;       /* decode steps without warm-up */
+    double step_ns;    /* mean over `steps`; of the unrecorded steps if there are any */
+    size_t unrecorded; /* unrecorded decode steps */
+    double requests;   /* in the median step */
+    size_t steps;      /* with the kernels of the median step */
+    size_t of;         /* decode steps without warm-up */
     uint32_t layers;
     double span_ns; /* time from the start of the first part to the end of the last */
     /* Bytes per step: the minimum by the model, and the number measured by counters. NaN: unknown. */

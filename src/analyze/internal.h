@@ -117,6 +117,7 @@ void analyze_tokens(struct context *c);           /* tokens.c */
 void analyze_stages_finish(struct context *c);    /* stages.c */
 void analyze_captured(struct context *c);         /* captured.c */
 void analyze_replays(struct context *c);          /* replays.c */
+void analyze_unrecorded(struct context *c);       /* unrecorded.c */
 void analyze_power(struct context *c);            /* power.c */
 void analyze_call_tree(struct context *c);        /* call_tree.c */
 void analyze_memory(struct context *c);           /* memory.c */

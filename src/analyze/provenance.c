@@ -204,7 +204,9 @@ static void note_recording(struct context *c) {
         double cost = RECORDED_LAUNCH_NS * (double)s->launches +
                       RECORDED_NODE_NS * (double)c->stage_scratch[i].graph_nodes,
                rest = s->wall_total_ns - cost;
-        if (s->outside || s->parent != ANALYSIS_NONE || !(cost > NOTED_COST * rest) || rest <= 0) continue;
+        if (s->outside || s->unrecorded || s->parent != ANALYSIS_NONE || !(cost > NOTED_COST * rest) ||
+            rest <= 0)
+            continue;
         analysis_note(c, ANALYSIS_INFO,
                       "%s: recording may have slowed it down by up to %.0f%%: kernel times are valid, wall "
                       "and idle times are those of the recorded program; %s",

@@ -71,6 +71,21 @@ static void summarize(struct context *c, enum step_kind kind, struct columns *v,
     out->worst_why = v->n > 1 ? what_differed(c, worst, out, v) : NULL;
 }
 
+static void add_unrecorded(struct context *c, struct analysis_step_kind *k) {
+    k->unrecorded_ns = stats_none();
+    k->unrecorded_tokens_per_s = NAN;
+    for (size_t i = 0; c->a->recognised && i < c->a->nstages; i++) {
+        const struct analysis_stage *s = &c->a->stages[i];
+        if (strcmp(s->name, k->name) != 0 || s->outside) continue;
+        k->recorded_only = s->recorded_only;
+        if (!s->unrecorded) continue;
+        double *ns = analysis_alloc(c, s->unrecorded->n, sizeof *ns);
+        for (size_t j = 0; j < s->unrecorded->n; j++) ns[j] = s->unrecorded->ms[j] * 1e6;
+        k->unrecorded_ns = stats_of_sorting(ns, s->unrecorded->n);
+        k->unrecorded_tokens_per_s = s->tokens_per_s;
+    }
+}
+
 /* ---- labels */
 
 /* Returns the occurrence of the first kernel in the second half of the step; ANALYSIS_NONE: none. */
@@ -118,6 +133,7 @@ void analyze_step_kinds(struct context *c) {
     a->step_kinds = analysis_alloc(c, STEP_KINDS, sizeof *a->step_kinds);
     for (int k = 0; k < STEP_KINDS; k++) {
         summarize(c, k, &columns, &a->step_kinds[a->nstep_kinds]);
+        add_unrecorded(c, &a->step_kinds[a->nstep_kinds]);
         if (a->step_kinds[a->nstep_kinds].steps) a->nstep_kinds++;
     }
     free(v);

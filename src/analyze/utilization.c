@@ -29,7 +29,7 @@ static const struct analyze_cost *find_cost(const struct context *c, const struc
 static const struct analyze_timing *find_timing(const struct context *c, const struct analysis_stage *s) {
     for (size_t i = 0; i < c->in->ntimings; i++)
         if (analysis_timing_is_of(&c->in->timings[i], s)) return &c->in->timings[i];
-    return NULL;
+    return s->unrecorded;
 }
 
 static bool repeat_counts(const struct analyze_timing *t, size_t repeat) {
@@ -76,6 +76,8 @@ static double traced_time(const struct analysis_stage *s) {
 
 static const char *trace_source(struct context *c, const struct analysis_stage *s) {
     const char *n = analysis_count(c, s->occurrences);
+    if (s->recorded_only)
+        return analysis_text(c, "mean of %s recorded steps, which take longer than others", n);
     if (s->devices > 1)
         return analysis_text(c, "mean of %s occurrence%s and %u devices in the trace", n,
                              s->occurrences == 1 ? "" : "s", s->devices);
@@ -95,6 +97,15 @@ static bool all_failed(const struct analysis_stage *s) {
     return s->timing && !s->timing_ms.n && failed_repeats(s->timing) > 0;
 }
 
+/* The time of unrecorded steps is their mean, as for recorded steps. The cv is for repeats of a measurement,
+ * so it stays unknown. */
+static void set_unrecorded_time(struct context *c, struct analysis_stage *s) {
+    s->timing_ms.cv = NAN;
+    s->same_input_ms = s->time_ms = s->timing_ms.mean;
+    s->time_source =
+        analysis_text(c, "mean of %s steps that were not recorded", analysis_count(c, s->timing_ms.n));
+}
+
 static void set_time(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing = find_timing(c, s);
     s->requests = c->in->one_run || !s->occurrences ? 1 : (double)s->occurrences;
@@ -106,6 +117,7 @@ static void set_time(struct context *c, struct analysis_stage *s) {
         s->same_input_ms = same_input_median(c, t, t->ms);
         s->time_ms = s->timing_ms.median;
         s->time_source = analysis_text(c, "median of %zu timed repeats", s->timing_ms.n);
+        if (s->unrecorded) set_unrecorded_time(c, s);
         s->overhead_ratio = s->same_input_ms > 0 ? traced / (s->same_input_ms * 1e6) : NAN;
         s->recording_cost = s->overhead_ratio;
         if (t->work) s->recording_cost = pick(t->work->recorded_ms / s->same_input_ms, s->recording_cost);
@@ -147,7 +159,9 @@ static void set_tokens(struct context *c, struct analysis_stage *s) {
     double seconds = stage_seconds(s);
     if (seconds > 0) s->tokens_per_s = worked_on / seconds;
     const double *timed = !t ? NULL : t->tokens_in ? t->tokens_in : t->tokens_out;
-    if (s->timing_ms.n && timed) s->tokens_per_s = pick(1e3 / ms_per_unit(c, t, timed), s->tokens_per_s);
+    if (s->timing_ms.n && timed && !s->unrecorded)
+        s->tokens_per_s = pick(1e3 / ms_per_unit(c, t, timed), s->tokens_per_s);
+    if (s->unrecorded && timed) s->tokens_per_s = timing_stats(c, t, timed).mean / s->time_ms * 1e3;
     c->stage_scratch[s - c->a->stages].tokens_out_each = out_each;
     double traced = s->occurrences ? analysis_stage_tokens(s) / (double)s->occurrences : NAN;
     s->tokens = pick(t && t->work ? t->work->tokens : NAN, traced);
@@ -218,11 +232,12 @@ static double share_of(double part, double whole) {
  * run is used. */
 static void set_busy(const struct context *c, struct analysis_stage *s) {
     double busy_ms = s->gpu_busy_ns / 1e6 / s->device_requests;
+    bool not_recorded = c->in->one_run || s->unrecorded;
     double recorded = share_of(s->gpu_busy_ns, s->gpu_busy_ns + s->idle_ns),
-           timed = c->in->one_run && s->timing_ms.n && !isnan(recorded) ? share_of(busy_ms, s->same_input_ms)
-                                                                        : NAN;
+           timed =
+               not_recorded && s->timing_ms.n && !isnan(recorded) ? share_of(busy_ms, s->same_input_ms) : NAN;
     if (s->outside) return;
-    s->busy_share = s->on_cpu || isnan(timed) ? recorded : timed;
+    s->busy_share = s->on_cpu || (isnan(timed) && !s->unrecorded) ? recorded : timed;
     s->busy_ms = s->busy_share * s->time_ms;
     s->kernels_each = s->occurrences ? (double)s->kernels / s->requests : NAN;
 }

@@ -32,6 +32,7 @@
 #include "collect/gemm.h"
 #include "collect/host.h"
 #include "collect/inject.h"
+#include "collect/launch_slots.h"
 #include "collect/layout.h"
 #include "collect/model_files.h"
 #include "collect/nccl.h"
@@ -91,11 +92,11 @@ static void write_counts(void) {
     trace_writer_meta(
         w, "collector.counts",
         "kernels %llu graph_kernels %llu copies %llu calls %llu buffers %llu untrusted %llu early %llu "
-        "unknown %llu outside %llu left %u",
+        "unknown %llu outside %llu left %u detach_us %llu",
         (unsigned long long)c.kernels, (unsigned long long)c.graph_kernels, (unsigned long long)c.copies,
         (unsigned long long)calls, (unsigned long long)activity_buffers(), (unsigned long long)c.untrusted,
         (unsigned long long)c.early, (unsigned long long)c.unknown, (unsigned long long)c.outside,
-        attach_detach_count());
+        attach_detach_count(), (unsigned long long)(attach_detach_ns() / 1000));
     output_give();
 }
 
@@ -153,12 +154,12 @@ static void forget_gpu(void) { atomic_store(&gpu_on, false); }
  * state. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
-        host_after_fork,    service_after_fork, output_after_fork,      background_after_fork,
-        thread_after_fork,  nvtx_after_fork,    attach_after_fork,      window_after_fork,
-        budget_after_fork,  records_after_fork, pool_after_fork,        activity_after_fork,
-        devices_after_fork, clocks_after_fork,  call_clock_after_fork,  gemm_after_fork,
-        raw_after_fork,     replays_after_fork, model_files_after_fork, nccl_after_fork,
-        forget_gpu,
+        host_after_fork,         service_after_fork, output_after_fork,      background_after_fork,
+        thread_after_fork,       nvtx_after_fork,    attach_after_fork,      window_after_fork,
+        budget_after_fork,       records_after_fork, pool_after_fork,        activity_after_fork,
+        devices_after_fork,      clocks_after_fork,  call_clock_after_fork,  gemm_after_fork,
+        raw_after_fork,          replays_after_fork, model_files_after_fork, nccl_after_fork,
+        launch_slots_after_fork, forget_gpu,
     };
     int saved_errno = errno;
     for (size_t i = 0; i < COUNTOF(modules); i++) modules[i]();
@@ -184,7 +185,7 @@ static void collector_start(void) {
     make_dir_absolute();
     host_start();
     service_set(output_open, end_trace);
-    pthread_atfork(NULL, NULL, after_fork);
+    pthread_atfork(launch_slots_before_fork, launch_slots_after_parent_fork, after_fork);
     atomic_store(&active, output_start());
     if (atomic_load(&active)) atexit(collector_end);
 }

@@ -10,6 +10,7 @@
 #include "collect/call_clock.h"
 #include "collect/calls.h"
 #include "collect/cupti.h"
+#include "collect/host.h"
 #include "collect/output.h"
 #include "collect/records.h"
 #include "collect/thread.h"
@@ -51,6 +52,7 @@ static struct {
     atomic_bool several; /* several threads or streams launch graphs */
     /* graph_launches and captured count since the attach; the other two are totals at the attach. */
     _Atomic uint64_t graph_launches, captured, attach_calls, attach_records;
+    atomic_uint detach; /* number of the detach since which launches are counted; 0: CUPTI is attached */
 } state;
 
 bool replays_are_sampled(void) {
@@ -113,13 +115,16 @@ static void count_replay(struct graph *g, bool recorded) {
 }
 
 /* The handle of a destroyed graph may be reused. */
-static void graph_made(void *exec) {
-    struct graph *g = find_graph(exec, false);
-    if (!g) return;
+static void graph_reset(struct graph *g) {
     atomic_store(&g->id, 0);
     atomic_store(&g->recorded, 0);
     atomic_store(&g->replays, 0);
     atomic_store(&g->wanted, (unsigned)settings.replays);
+}
+
+static void graph_made(void *exec) {
+    struct graph *g = find_graph(exec, false);
+    if (g) graph_reset(g);
 }
 
 static void graph_updated(void *exec) {
@@ -154,6 +159,8 @@ static void note_launcher(_Atomic uintptr_t *only, uintptr_t now) {
 }
 
 /* ---- detaching */
+void replays_count_detached(unsigned detach) { atomic_store(&state.detach, detach); }
+
 static uint64_t eager_records(void) {
     struct record_counts c = records_counts();
     return c.kernels - c.graph_kernels + c.copies - c.graph_copies + c.untrusted;
@@ -166,6 +173,7 @@ bool replays_work_is_done(void) {
 }
 
 void replays_attach_starts(void) {
+    replays_count_detached(0);
     atomic_store(&state.graph_launches, 0);
     atomic_store(&state.captured, 0);
     atomic_store(&state.attach_calls, thread_recorded_calls());
@@ -184,6 +192,40 @@ static void try_detach(enum call_class class, const struct cupti_callback_data *
         class == CALL_SYNC_CONTEXT ||
         (class == CALL_SYNC_STREAM && (uintptr_t)first_parameter(d) + 1 == atomic_load(&state.stream));
     if (same && !atomic_load(&state.several)) window_try_detach();
+}
+
+/* ---- while CUPTI is detached */
+static void note_detached(struct thread_state *t, void *exec, unsigned via, unsigned detach) {
+    struct graph *g = find_graph(exec, false);
+    if (t->graph == exec && t->graph_via != via) return; /* the function calls another one that is counted */
+    t->graph = exec;
+    t->graph_via = via;
+    uint64_t now = call_clock_ns();
+    struct trace_replay r = {
+        .start_ns = now,
+        .end_ns = now,
+        .graph = g ? atomic_load(&g->id) : 0,
+        .thread = t->tid,
+        .detach = detach,
+    };
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    trace_writer_replay(w, &r, 1);
+    output_give();
+}
+
+void replays_launched(void *exec, unsigned via) {
+    unsigned detach = atomic_load_explicit(&state.detach, memory_order_relaxed);
+    int saved_errno;
+    if (!detach || !host_enter(&saved_errno)) return;
+    struct thread_state *t = thread_self();
+    if (t) note_detached(t, exec, via, detach);
+    host_leave(saved_errno);
+}
+
+void replays_graph_destroyed(void *exec) {
+    struct graph *g = atomic_load(&state.detach) ? find_graph(exec, false) : NULL;
+    if (g) graph_reset(g);
 }
 
 /* ---- outside of windows */
@@ -248,6 +290,7 @@ static bool note_recorded_replay(struct graph *g) {
     unsigned usual = atomic_load(&state.usual_eager) / 8 * 7;
     bool burst = burst_is_on();
     count_replay(g, true);
+    graph_id(g); /* while CUPTI is detached, the id cannot be read */
     atomic_store(&state.usual_eager, (unsigned)MAX(MIN(eager, MAX_EAGER), usual));
     return is_wanted(g) || burst || eager > MAX_EAGER;
 }

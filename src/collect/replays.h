@@ -25,8 +25,14 @@ void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const stru
 /* Returns true if CUPTI has delivered the records of all work since the attach. Call this after a flush, when
  * the program has just synchronised with the stream of its graphs. */
 bool replays_work_is_done(void);
-void replays_attach_starts(void); /* call before CUPTI is attached */
-void replays_resumed(void);       /* call before a reattach */
+/* Launches while CUPTI is detached (launch_slots.h). replays_count_detached() starts counting, with the
+ * number of detaches so far; 0 stops it, as does replays_attach_starts(). `via` is the number of the function
+ * that was called: if one of them calls another, the launch is counted once. */
+void replays_count_detached(unsigned detach);
+void replays_launched(void *exec, unsigned via);
+void replays_graph_destroyed(void *exec); /* the handle may be reused */
+void replays_attach_starts(void);         /* call before CUPTI is attached */
+void replays_resumed(void);               /* call before a reattach */
 void replays_after_fork(void);
 
 #endif

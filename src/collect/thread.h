@@ -42,6 +42,9 @@ struct thread_state {
     _Atomic uint64_t capture_calls; /* `calls` at the last capture call */
     /* The thread is capturing a stream, or thread_assume_captures() assumes it: launches do not run. */
     atomic_bool capturing;
+    /* graph that was launched last while CUPTI was detached, and the function; owner only (replays.c) */
+    void *graph;
+    uint32_t graph_via;
     /* Protects the members below. The owner never waits for it. */
     atomic_flag ranges_busy;
     atomic_uint nopen;                       /* open ranges */

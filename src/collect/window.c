@@ -15,6 +15,7 @@
 #include "collect/gemm.h"
 #include "collect/glob.h"
 #include "collect/host.h"
+#include "collect/launch_slots.h"
 #include "collect/output.h"
 #include "collect/records.h"
 #include "collect/replays.h"
@@ -44,6 +45,7 @@ static struct {
     /* Tries left to detach CUPTI at a synchronisation after window_replays() has closed the window. Kernel
      * records stay enabled while tries are left (attach.h). */
     atomic_uint sync_tries;
+    atomic_bool count_launches; /* replace launch slots: CUPTI was detached */
     _Atomic uint64_t resume_ns; /* time of the next attach; 0: none */
     atomic_bool on;             /* a window is open */
     pthread_mutex_t switching;  /* held while switching */
@@ -286,9 +288,26 @@ void window_try_detach(void) {
         if (done) {
             atomic_store(&win.draining, false);
             atomic_store(&win.resume_ns, clock_mono_ns() + RESUME_NS);
+            replays_count_detached(attach_detach_count());
+            atomic_store(&win.count_launches, true);
+            background_wake();
         }
     }
     pthread_mutex_unlock(&win.switching);
+}
+
+/* The modules are visited after each detach, because the program may have loaded more of them. */
+static void count_launches(void) {
+    struct launch_slots slots;
+    if (!atomic_exchange(&win.count_launches, false)) return;
+    if (!launch_slots_replace(&slots)) {
+        atomic_store(&win.count_launches, true);
+        return;
+    }
+    struct trace_writer *w = output_take();
+    if (!w) return;
+    trace_writer_meta(w, "replays.slots", "replaced %u refused %u", slots.replaced, slots.refused);
+    output_give();
 }
 
 static void resume_after_detach(uint64_t now) {
@@ -301,6 +320,7 @@ static void resume_after_detach(uint64_t now) {
 
 void window_tick(uint64_t now) {
     if (!atomic_load(&win.started)) return;
+    count_launches();
     resume_after_detach(now);
     update_time(now);
     update_budget();
@@ -374,6 +394,7 @@ void window_after_fork(void) {
     atomic_store(&win.sampled, false);
     atomic_store(&win.sync_tries, 0);
     atomic_store(&win.resume_ns, 0);
+    atomic_store(&win.count_launches, false);
     atomic_store(&win.on, false);
     atomic_store(&win.draining, false);
     atomic_store(&win.detaching, false);

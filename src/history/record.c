@@ -71,7 +71,10 @@ static void read_stages(struct run_record *r, const json_t *list) {
                                   .floor_ms = member_positive(o, "floor_ms"),
                                   .distance = member_positive(o, "distance"),
                                   .gpu_busy_share = member_positive(o, "gpu_busy_share") };
-        s.time_per_token_ms = s.tokens > 0 ? s.time_ms / s.tokens : NAN;
+        /* recorded steps of CUDA graphs take longer than others: their time is not comparable */
+        bool comparable = !jsonr_text(o, "recorded_only");
+        s.time_per_token_ms = comparable && s.tokens > 0 ? s.time_ms / s.tokens : NAN;
+        if (!comparable) s.time_ms = s.tokens_per_s = NAN;
         vec_push(&r->stages, s);
     }
 }

@@ -33,7 +33,8 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
         const struct analysis_stage *s = v->stages[i];
         if (!isfinite(s->time_ms)) continue;
         char label[160];
-        snprintf(label, sizeof label, "%s%s", text_ms(s->time_ms).s, isfinite(s->distance) ? ", " : "");
+        snprintf(label, sizeof label, "%s%s%s", text_ms(s->time_ms).s, view_recorded_words(s),
+                 isfinite(s->distance) ? ", " : "");
         if (isfinite(s->distance))
             snprintf(label + strlen(label), sizeof label - strlen(label), "%s the roofline time%s%s",
                      text_times(s->distance).s, s->over.brief ? ": " : "",

@@ -33,7 +33,7 @@ void column_set_init(struct column_set *set, const struct column_group *groups, 
                      enum column_document document, const struct view *v) {
     set->document = document;
     set->on_cpu = v && view_on_cpu(v);
-    set->two_runs = v && document == COLUMN_DOC_MARKDOWN && view_two_runs(v);
+    set->two_runs = v && document == COLUMN_DOC_MARKDOWN && view_two_runs(v) && !view_unrecorded(v);
     set->n = 0;
     for (size_t g = 0; g < ngroups; g++) {
         if (groups[g].exists && !groups[g].exists(v)) continue;

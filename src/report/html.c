@@ -22,8 +22,8 @@ void html_section(struct strbuf *out, const char *id, const char *heading, const
 
 void html_recorded(const struct view *v, struct strbuf *out) {
     if (view_two_runs(v))
-        strbuf_addstr(out,
-                      "<p class=\"small soft\">From the recorded run, not from the timed repeats.</p>\n");
+        strbuf_addf(out, "<p class=\"small soft\">From the recorded %s.</p>\n",
+                    view_unrecorded(v) ? "steps, not from the others" : "run, not from the timed repeats");
 }
 
 void html_section_end(struct strbuf *out) { strbuf_addstr(out, "</section>\n"); }

@@ -86,6 +86,7 @@ static void figure(struct strbuf *out, const char *name, const char *value, cons
 static void stage_figure(const struct analysis_stage *s, struct strbuf *out) {
     char note[64] = "";
     if (isfinite(s->timing_ms.std)) snprintf(note, sizeof note, "\u00b1 %s", text_ms(s->timing_ms.std).s);
+    if (s->recorded_only) snprintf(note, sizeof note, "%s", view_recorded_words(s) + 1);
     figure(out, s->name, text_ms(s->time_ms).s, note);
 }
 
@@ -128,7 +129,7 @@ static void stage_bar(const struct analysis_stage *s, double most, struct strbuf
     if (isfinite(s->floor_ms))
         strbuf_addf(out, "<i class=\"floor\" style=\"left:calc(%.3f%% - 1px)\"></i>",
                     fmin(100, s->floor_ms / most * 100));
-    strbuf_addf(out, "</div><div class=\"val\">%s", text_ms(s->time_ms).s);
+    strbuf_addf(out, "</div><div class=\"val\">%s%s", text_ms(s->time_ms).s, view_recorded_words(s));
     if (isfinite(s->distance))
         strbuf_addf(out, " <span>%s the roofline time%s%s%s</span>", text_times(s->distance).s,
                     s->over.brief ? " (" : "", s->over.brief ? s->over.brief : "", s->over.brief ? ")" : "");

@@ -137,12 +137,18 @@ static void write_device_time(struct jsonw *j, const struct analysis *a, const s
 
 #define MAX_STEPS 1000
 
-/* Writes up to MAX_STEPS evenly chosen steps of a stage with several steps and no timed repeats. `compare`
- * uses them. */
+/* Writes up to MAX_STEPS evenly chosen steps of a stage with several steps and no timed repeats: unrecorded
+ * steps if there are any. `compare` uses them. */
 static void write_steps(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
-    if (s->timing_ms.n || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
-    uint64_t every = (s->occurrences + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
+    const struct analyze_timing *t = s->unrecorded;
+    if ((s->timing_ms.n && !t) || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
+    uint64_t all = t ? t->n : s->occurrences, every = (all + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
     jsonw_karray(j, "steps_ms");
+    for (size_t i = 0; t && i < t->n; i += every) jsonw_num(j, t->ms[i]);
+    if (t) {
+        jsonw_end(j);
+        return;
+    }
     for (size_t i = 0; i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
         if (o->stage != (uint32_t)(s - a->stages) || seen++ % every) continue;
@@ -151,12 +157,27 @@ static void write_steps(struct jsonw *j, const struct analysis *a, const struct 
     jsonw_end(j);
 }
 
+static void write_unrecorded(struct jsonw *j, const struct analysis_stage *s) {
+    jsonw_kobject(j, "unrecorded");
+    jsonw_knum(j, "mean_ms", s->timing_ms.mean);
+    jsonw_knum(j, "median_ms", s->timing_ms.median);
+    jsonw_knum(j, "p99_ms", s->timing_ms.p99);
+    jsonw_ku64(j, "steps", s->timing_ms.n);
+    jsonw_ku64(j, "left_out_steps", s->left_out_steps);
+    jsonw_knum(j, "left_out_ms", s->left_out_ns * 1e-6);
+    jsonw_knum(j, "recorded_ms", s->wall_total_ns * 1e-6 / s->requests);
+    jsonw_knum(j, "all_ms", s->watched_ms);
+    jsonw_end(j);
+}
+
 static void write_stage(struct jsonw *j, const struct view *v, const struct analysis_stage *s) {
     struct column_row r = { .view = v, .item = s };
     jsonw_object(j);
     columns_json(&stage_columns[0], &r, j);
-    if (s->timing) write_values(j, "repeats_ms", s->timing->ms, s->timing->n);
-    write_stats(j, "timed", &s->timing_ms, "ms");
+    struct stats none = stats_none();
+    if (s->timing && !s->unrecorded) write_values(j, "repeats_ms", s->timing->ms, s->timing->n);
+    write_stats(j, "timed", s->unrecorded ? &none : &s->timing_ms, "ms");
+    if (s->unrecorded) write_unrecorded(j, s);
     if (v->a) {
         jsonw_kobject(j, "trace");
         columns_json(&stage_columns[1], &r, j);

@@ -60,6 +60,15 @@ void rows_anatomy_terminal(const struct view *v, size_t limit, struct table *t) 
 void rows_anatomy_note(const struct view *v, struct strbuf *out) {
     const struct anatomy *a = anatomy_of(v);
     if (!a) return;
+    if (a->unrecorded) {
+        strbuf_addf(
+            out,
+            "A decode step with %s and %u layers takes %s: the mean of %s steps that were not recorded. "
+            "The kernels are those of %s recorded steps; idle is the difference.",
+            a->requests == 1 ? "one request" : "several requests", a->layers, text_ms(a->step_ns * 1e-6).s,
+            text_count(a->unrecorded).s, text_count(a->steps).s);
+        return;
+    }
     strbuf_addf(
         out,
         "A decode step with %s and %u layers takes %s: the mean of %s steps with the same kernels, of %s.",

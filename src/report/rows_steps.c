@@ -60,6 +60,10 @@ static void show_tokens(const struct column_row *r, struct strbuf *out) {
 static void show_requests(const struct column_row *r, struct strbuf *out) {
     show_range(&((const struct analysis_step_kind *)r->item)->requests, out);
 }
+static void show_unrecorded(const struct column_row *r, struct strbuf *out) {
+    size_t n = ((const struct analysis_step_kind *)r->item)->unrecorded_ns.n;
+    strbuf_addstr(out, n ? text_count(n).s : text_or_dash(NULL));
+}
 /* clang-format off */
 static const struct column kind_columns[] = {
     { "kind", "step", COLUMN_TEXT, K(name), .data = JSON, .at = { .md = 10 } },
@@ -73,6 +77,15 @@ static const struct column kind_columns[] = {
     { "median_ns", "median ms", COLUMN_NS_MS, K(ns.median), .data = JSON, .at = { .md = 60 } },
     { "slow_ns", "p99 or max ms", COLUMN_NS_MS, K(slow_ns), .data = JSON, .at = { .md = 70 } },
     { "tokens_per_s", "tokens/s", COLUMN_NUMBER, K(tokens_per_s), .data = JSON, .at = { .md = 80 } },
+    { "unrecorded_steps", "unrecorded steps", COLUMN_COUNT, K(unrecorded_ns.n), .data = JSON,
+      .at = { .md = 52 }, .show = show_unrecorded },
+    { "unrecorded_mean_ns", "unrecorded mean ms", COLUMN_NS_MS, K(unrecorded_ns.mean), .data = JSON,
+      .at = { .md = 54 } },
+    { "unrecorded_median_ns", "unrecorded median ms", COLUMN_NS_MS, K(unrecorded_ns.median), .data = JSON,
+      .at = { .md = 56 } },
+    { "unrecorded_tokens_per_s", "unrecorded tokens/s", COLUMN_NUMBER, K(unrecorded_tokens_per_s),
+      .data = JSON, .at = { .md = 58 } },
+    { "recorded_only", .source = K(recorded_only), .data = JSON },
     { "worst_ns", "worst ms", COLUMN_NS_MS, K(worst_ns), .data = JSON, .at = { .md = 90 } },
     { "worst_why", "what differed in the worst", COLUMN_TEXT, K(worst_why), .data = JSON,
       .at = { .md = 100 } },
@@ -157,8 +170,30 @@ static void per_step(const char *what, const struct stats *s, struct strbuf *out
     if (s->max > s->min) strbuf_addf(out, " (%s to %s)", text_num(s->min, 0).s, text_num(s->max, 0).s);
 }
 
+static void unrecorded_sentence(const struct analysis_step_kind *k, struct strbuf *out) {
+    const struct stats *s = &k->unrecorded_ns;
+    strbuf_addf(out, "%s: %s steps that were not recorded", k->name, text_count(s->n).s);
+    if (isfinite(k->requests.median)) {
+        strbuf_addstr(out, ", ");
+        per_step(k->requests.median == 1 && k->requests.max == 1 ? "request" : "requests", &k->requests, out);
+    }
+    strbuf_addf(out, "; %s %s (mean), median %s, %s %s", text_ms(s->mean * 1e-6).s,
+                k->kind == STEP_DECODE ? "per token" : "each", text_ms(s->median * 1e-6).s,
+                s->n >= STATS_P99_LEAST ? "p99" : "at most",
+                text_ms((s->n >= STATS_P99_LEAST ? s->p99 : s->max) * 1e-6).s);
+    if (isfinite(k->unrecorded_tokens_per_s))
+        strbuf_addf(out, ", %s tokens/s",
+                    text_num(k->unrecorded_tokens_per_s, k->unrecorded_tokens_per_s < 100 ? 1 : 0).s);
+    strbuf_addf(out, ". %s recorded steps took %s (median).", text_count(k->steps).s,
+                text_ms(k->ns.median * 1e-6).s);
+}
+
 void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out) {
     bool decode = k->kind == STEP_DECODE;
+    if (k->unrecorded_ns.n) {
+        unrecorded_sentence(k, out);
+        return;
+    }
     if (isnan(k->tokens.median) && !decode) return;
     strbuf_addf(out, "%s: %s step%s", k->name, text_count(k->steps).s, k->steps == 1 ? "" : "s");
     if (isfinite(k->requests.median)) {
@@ -169,9 +204,10 @@ void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out) 
         strbuf_addstr(out, ", ");
         per_step("tokens", &k->tokens, out);
     }
-    strbuf_addf(out, "; %s %s (median), %s %s, %s tokens/s", text_ms(k->ns.median * 1e-6).s,
-                decode ? "per token" : "each", k->steps >= STATS_P99_LEAST ? "p99" : "at most",
-                text_ms(k->slow_ns * 1e-6).s, text_num(k->tokens_per_s, k->tokens_per_s < 100 ? 1 : 0).s);
+    strbuf_addf(out, "; %s %s%s (median), %s %s, %s tokens/s", text_ms(k->ns.median * 1e-6).s,
+                decode ? "per token" : "each", k->recorded_only ? " while recorded" : "",
+                k->steps >= STATS_P99_LEAST ? "p99" : "at most", text_ms(k->slow_ns * 1e-6).s,
+                text_num(k->tokens_per_s, k->tokens_per_s < 100 ? 1 : 0).s);
     if (k->worst_why)
         strbuf_addf(out, "; in the slowest (%s) %s", text_ms(k->worst_ns * 1e-6).s, k->worst_why);
     strbuf_addch(out, '.');

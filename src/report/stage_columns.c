@@ -36,6 +36,10 @@ static struct column_value get_experts_source(const struct column_row *r) {
 static void show_indented(const struct column_row *r, struct strbuf *out) {
     strbuf_addf(out, "%*s%s", (int)MIN(stage_of(r)->depth, 8) * 2, "", stage_of(r)->name);
 }
+static void show_time(const struct column_row *r, struct strbuf *out) {
+    const struct analysis_stage *s = stage_of(r);
+    strbuf_addf(out, "%s%s", text_ms_number(s->time_ms).s, s->recorded_only ? " (recorded)" : "");
+}
 static void show_tokens(const struct column_row *r, struct strbuf *out) {
     double tokens = stage_of(r)->tokens;
     strbuf_addstr(out, text_num(tokens, tokens == floor(tokens) ? 0 : 1).s);
@@ -49,8 +53,9 @@ static const struct column columns[] = {
     { "parent", .source = S(parent_name), .data = CSV | JSON },
     { "outside", .source = S(outside), .data = JSON },
     { "time_ms", "time ms", COLUMN_MS, S(time_ms), .data = CSV | JSON,
-      .at = { .md = 20, .terminal = 20, .summary = 40 }, .run_name = "timed" },
+      .at = { .md = 20, .terminal = 20, .summary = 40 }, .run_name = "timed", .show = show_time },
     { "time_source", .source = GET(get_time_source), .data = CSV | JSON },
+    { "recorded_only", .source = S(recorded_only), .data = CSV | JSON },
     { "repeats", .source = S(timing_ms.n), .data = CSV },
     { "total_ms", .source = GET(get_total), .data = CSV | JSON },
     { "mean_ms", .source = S(timing_ms.mean), .data = CSV },

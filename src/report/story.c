@@ -35,7 +35,9 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
                          struct strbuf *out) {
     strbuf_addstr(out, form->strong);
     form->text(out, s->name);
-    strbuf_addf(out, " takes %s%s", text_ms(s->time_ms).s, form->end_strong);
+    strbuf_addf(out, " takes %s%s%s", text_ms(s->time_ms).s, form->end_strong, view_recorded_words(s));
+    if (s->unrecorded)
+        strbuf_addf(out, " (mean of %s steps that were not recorded)", text_count(s->timing_ms.n).s);
     if (!s->timing_ms.n && s->requests > 1) {
         strbuf_addf(out, " (mean of %s steps", text_count(s->occurrences).s);
         if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
@@ -136,6 +138,11 @@ void story_bandwidth(const struct view *v, const struct story_form *form, struct
 }
 
 const char *story_two_runs(const struct view *v) {
+    static const char steps[] =
+        "If steps were counted without recording their kernels, times are those of these steps. GPU busy is "
+        "the kernel time of the recorded steps; GPU idle is the difference. Kernels and operators are from "
+        "the recorded steps.";
+    if (view_unrecorded(v)) return steps;
     static const char on_cpu[] =
         "Times are medians of the timed repeats. Busy and idle are from the recorded run, and "
         "so are kernels and operators.";

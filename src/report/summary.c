@@ -9,7 +9,7 @@
 
 static void stage_sentence(const struct analysis_stage *s, struct strbuf *out) {
     text_markdown(out, s->name);
-    strbuf_addf(out, " takes %s", text_ms(s->time_ms).s);
+    strbuf_addf(out, " takes %s%s", text_ms(s->time_ms).s, view_recorded_words(s));
     if (isfinite(s->distance)) strbuf_addf(out, ", %s the roofline time", text_times(s->distance).s);
     if (isfinite(s->mfu)) strbuf_addf(out, "; it uses %s of the compute", text_percent(s->mfu).s);
     if (isfinite(s->mbu))

@@ -99,7 +99,10 @@ static void findings(const struct view *v, const struct report_screen *screen, s
 static void kernels(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct table t;
     if (!v->a || !v->a->nkernels) return;
-    styled(screen, out, BOLD, view_two_runs(v) ? "\nKernels of the recorded run" : "\nKernels");
+    styled(screen, out, BOLD,
+           view_unrecorded(v) ? "\nKernels of the recorded steps"
+           : view_two_runs(v) ? "\nKernels of the recorded run"
+                              : "\nKernels");
     strbuf_addf(out, ": %s, %s %s", text_count(v->a->kernels_total).s,
                 view_on_cpu(v) ? "busy" : "kernel time", text_ms(v->a->conservation.busy / 1e6).s);
     if (view_busy_devices(v) > 1) strbuf_addf(out, " (sum of %zu GPUs)", view_busy_devices(v));

@@ -129,6 +129,14 @@ bool view_two_runs(const struct view *v) {
         if (v->stages[i]->timing_ms.n && isfinite(v->stages[i]->busy_ms)) return true;
     return false;
 }
+const char *view_recorded_words(const struct analysis_stage *s) {
+    return s->recorded_only ? " while recorded" : "";
+}
+bool view_unrecorded(const struct view *v) {
+    for (size_t i = 0; i < v->nstages; i++)
+        if (v->stages[i]->unrecorded) return true;
+    return false;
+}
 bool view_on_cpu(const struct view *v) { return v->a && v->a->cpu_only; }
 
 const char *view_device(const struct view *v) {

@@ -48,7 +48,10 @@ bool view_has_floors(const struct view *v);     /* a stage with known cost */
 size_t view_busy_devices(const struct view *v); /* devices with kernels */
 /* True if stages have times of timed repeats and busy times of a recorded run. */
 bool view_two_runs(const struct view *v);
-bool view_on_cpu(const struct view *v); /* no kernel ran on GPUs */
+/* The words after the time of a stage if it is that of recorded steps, which take longer; else "". */
+const char *view_recorded_words(const struct analysis_stage *s);
+bool view_unrecorded(const struct view *v); /* a stage has unrecorded steps */
+bool view_on_cpu(const struct view *v);     /* no kernel ran on GPUs */
 /* The device of the run, or the first device of the trace. NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);

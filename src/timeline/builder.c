@@ -348,6 +348,7 @@ void timeline_builder_replay(struct timeline_builder *b, const struct trace_repl
         c->end_ns[i] = r->end_ns;
         c->graph[i] = r->graph;
         c->thread[i] = build_thread(b, r->thread);
+        c->detach[i] = r->detach;
     }
 }
 

@@ -131,7 +131,8 @@ struct timeline_metric_set {
     C(uint64_t, start_ns) /* start of the launch call */        \
     C(uint64_t, end_ns)                                         \
     C(uint32_t, graph) /* id as in kernels.graph; 0: unknown */ \
-    C(uint32_t, thread)
+    C(uint32_t, thread)                                         \
+    C(uint32_t, detach) /* see trace_replay */
 #define TIMELINE_MODEL_FILE_COLUMNS(C, O, B)                         \
     C(uint64_t, time_ns)                                             \
     C(struct trace_model_file, v) /* its texts are timeline texts */ \

@@ -271,7 +271,9 @@ enum trace_collective_flags {
     F(kind, AFTER, end_ns, 2)                                                     \
     F(kind, SEQ, correlation, 3)                                                  \
     F(kind, U32, graph, 4) /* graph id, as in kernel records of other launches */ \
-    F(kind, U32, thread, 5)
+    F(kind, U32, thread, 5)                                                       \
+    F(kind, U32, detach,                                                          \
+      6) /* number of the detach after which the launch was counted; 0: CUPTI was attached */
 /* A file with weights, or the config.json that belongs to one. A long text takes several records, which
  * differ only in `part` and `text`. The text of a GGUF file is base64 of the head of the file, without long
  * values. The text of other files is JSON. */

@@ -45,6 +45,37 @@ stages = {s["name"]: s for s in json.load(open(sys.argv[1] + "/metrics.json"))["
 assert stages["decode"]["trace"]["occurrences"] == 120 and stages["warm-up"]["trace"]["occurrences"] == 1, stages
 assert not any(f["stage"] == "warm-up" for f in json.load(open(sys.argv[1] + "/findings.json"))["findings"])
 END
+# The default of `run`: 50 replays are recorded and take 400 us longer, the others are counted.
+scene sampled 1 80
+for how in counted uncounted attached; do
+    "$BUILD/tests/sample_trace" "$work"/sampled/trace/*.ipt "$work/$how.ipt" 50 $how
+    "$INFERPROF" report -o "$work/sampled-$how" "$work/$how.ipt" >"$work/sampled-$how.out" 2>&1
+done
+check "the time per token is that of the steps that were not recorded" python3 - "$work" <<'END'
+import json, statistics, sys
+folder = sys.argv[1] + "/sampled-"
+starts = sorted(e["ts"] for e in json.load(open(sys.argv[1] + "/sampled.json"))["traceEvents"] if e["name"] == "cudaGraphLaunch")[50:]
+true_ms = (starts[-1] - starts[0]) / (len(starts) - 1) * 1e-3
+m = json.load(open(folder + "counted/metrics.json"))
+decode = next(s for s in m["stages"] if s["name"] == "decode")
+kind = next(k for k in m["recognition"]["by_kind"] if k["kind"] == "decode")
+for got in (decode["time_ms"], decode["unrecorded"]["mean_ms"], kind["unrecorded_mean_ns"] * 1e-6, m["recognition"]["anatomy"]["step_ns"] * 1e-6,
+            1e3 / decode["tokens_per_s"], statistics.mean(decode["trace"]["steps_ms"])):
+    assert abs(got / true_ms - 1) < 1e-4, (got, true_ms)
+assert decode["recorded_only"] is None and kind["steps"] == 50 and kind["unrecorded_steps"] == decode["unrecorded"]["steps"] == 189, kind
+assert abs(kind["median_ns"] * 1e-6 - true_ms - 0.4) < 0.02 and decode["unrecorded"]["recorded_ms"] > true_ms + 0.38, (kind, true_ms)
+assert abs(decode["gpu_busy_share"] * true_ms - decode["trace"]["gpu_busy_ns"] * 1e-6 / 50) < 1e-3, decode
+note = next(n["text"] for n in m["notes"] if "detaching CUPTI took" in n["text"])
+assert note.startswith("decode: recording 50 steps and detaching CUPTI took 20") and "% of the 2" in note, note
+text = open(folder + "counted.out").read().replace("\n", " ")
+assert "steps that were not recorded" in text and "while recorded" not in text, text
+for how, why in ("uncounted", "does not call the CUDA runtime through a shared library"), ("attached", "CUPTI stayed attached"):
+    m = json.load(open(folder + how + "/metrics.json"))
+    decode = next(s for s in m["stages"] if s["name"] == "decode")
+    assert why in decode["recorded_only"] and "unrecorded" not in decode and "recorded steps" in decode["time_source"], decode
+    text = " ".join(open(folder + how + ".out").read().split())
+    assert "decode takes 1.43 ms while recorded" in text and "1.43 (recorded)" in text and why in text, text
+END
 check "the terminal has phases" grep -q 'Recognised without annotations' "$work/llama.out"
 check "the page draws the anatomy of a token" grep -q 'Anatomy of a token' "$work/llama/report.html"
 check "anatomy.csv and the chart are written" test -s "$work/llama/anatomy.csv" -a -s "$work/llama/charts/anatomy.svg"

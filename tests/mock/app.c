@@ -11,6 +11,10 @@
  *     device=N           works on device N from now on
  *     graph=N            later graph launches are of graph N; graph-made=N and graph-updated=N: it is
  *                        created or updated
+ *     module=FILE unload  loads a library that calls the runtime (graphs.c); unloads it
+ *     replaced           waits until the library's calls go to the collector
+ *     attached=N         waits until the collector has attached CUPTI N times and records kernels
+ *     calls=N destroy    that library launches the graph N times; destroys it
  *     capture captured   begins and ends a stream capture: kernels in between are launched, but do not run
  *     alloc=BYTES free   allocates device memory; frees the newest block
  *     nccl=V:N nccl-threads=V:T:N nccl-broken=V               NCCL with version V of the profiler interface
@@ -51,6 +55,8 @@ static mock_await_fn await_fn, release_fn;
 static mock_device_fn device_fn;
 static mock_graph_fn graph_fn;
 static mock_memory_fn memory_fn;
+static mock_graph_handle_fn graph_handle_fn;
+static mock_attached_fn attached_fn;
 
 static void *symbol(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
 
@@ -79,6 +85,10 @@ static void init(void) {
     memcpy(&device_fn, &f, sizeof f);
     f = symbol(cupti, "mock_graph");
     memcpy(&graph_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_attached");
+    memcpy(&attached_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_graph_handle");
+    memcpy(&graph_handle_fn, &f, sizeof f);
 }
 
 static uint32_t nstreams = 2;
@@ -313,6 +323,37 @@ static bool graph_verb(const char *verb, const char *value) {
     return false;
 }
 
+static bool module_verb(const char *verb, const char *value) {
+    static void *module;
+    mock_launch_graphs_fn launch;
+    mock_destroy_graph_fn destroy;
+    mock_launch_target_fn target;
+    void *f;
+    if (strcmp(verb, "module") == 0) {
+        if (!(module = dlopen(value, RTLD_LAZY | RTLD_LOCAL))) exit(95);
+    } else if (strcmp(verb, "unload") == 0) {
+        dlclose(module);
+    } else if (strcmp(verb, "calls") == 0) {
+        f = symbol(module, "mock_launch_graphs");
+        memcpy(&launch, &f, sizeof f);
+        if (graph_handle_fn && launch(graph_handle_fn(), 7, atol(value))) exit(95);
+    } else if (strcmp(verb, "replaced") == 0) {
+        f = symbol(module, "mock_launch_target");
+        memcpy(&target, &f, sizeof f);
+        void *runtime = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
+        for (int i = 0; target() == symbol(runtime, "cudaGraphLaunch"); i++, usleep(500))
+            if (i == 120000) exit(96);
+    } else if (strcmp(verb, "attached") == 0) {
+        if (attached_fn && !attached_fn((unsigned)atol(value))) exit(96);
+    } else if (strcmp(verb, "destroy") == 0) {
+        f = symbol(module, "mock_destroy_graph");
+        memcpy(&destroy, &f, sizeof f);
+        if (graph_handle_fn) destroy(graph_handle_fn());
+    } else
+        return false;
+    return true;
+}
+
 /* The paths are not arguments, because the collector looks at arguments too. */
 static bool file_verb(const char *verb, const char *variable) {
     static int fd = -1;
@@ -391,9 +432,9 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         char *value = argv[i] + strcspn(argv[i], "=");
         if (*value) *value++ = '\0';
-        if (!work_verb(argv[i], value) && !graph_verb(argv[i], value) && !file_verb(argv[i], value) &&
-            !process_verb(argv[i], value, argv[0]) && !end_verb(argv[i], value) &&
-            !nvtx_verb(argv[i], value)) {
+        if (!work_verb(argv[i], value) && !graph_verb(argv[i], value) && !module_verb(argv[i], value) &&
+            !file_verb(argv[i], value) && !process_verb(argv[i], value, argv[0]) &&
+            !end_verb(argv[i], value) && !nvtx_verb(argv[i], value)) {
             fprintf(stderr, "mock_app: unknown argument '%s'\n", argv[i]);
             return 93;
         }

@@ -130,12 +130,14 @@ int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t
 }
 
 /* ---- callbacks */
+static atomic_uint subscriptions;
 EXPORT int cuptiSubscribe(void **subscriber, cupti_callback f, void *user);
 int cuptiSubscribe(void **subscriber, cupti_callback f, void *user) {
     if (held || has_fault("held")) return CUPTI_E_MULTIPLE_SUBSCRIBERS;
     callback = f;
     callback_user = user;
     *subscriber = &callback;
+    atomic_fetch_add(&subscriptions, 1);
     return 0;
 }
 EXPORT int cuptiUnsubscribe(void *subscriber);
@@ -223,6 +225,16 @@ static void clear_times(void) {
         }
     pthread_mutex_unlock(&lock);
 }
+/* ---- attached */
+EXPORT bool mock_attached(unsigned n);
+bool mock_attached(unsigned n) {
+    for (int i = 0; i < 120000; i++) {
+        if (atomic_load(&subscriptions) >= n && enabled_kinds[KIND_CONCURRENT_KERNEL]) return true;
+        usleep(500);
+    }
+    return false;
+}
+
 /* ---- slowoff: the program waits until a disable is in progress, then lets it continue */
 static atomic_bool disabling, released;
 EXPORT void mock_await(void);
@@ -357,6 +369,8 @@ static void put64(uint8_t *r, size_t at, uint64_t v) { put(r, at, &v, sizeof v);
 static atomic_uint graph;
 static uint32_t graph_number(void) { return graph + 5; }
 static void *graph_handle(void) { return (void *)((uintptr_t)0x10000 + graph * 64); }
+EXPORT void *mock_graph_handle(void);
+void *mock_graph_handle(void) { return graph_handle(); }
 EXPORT int cuptiGetGraphExecId(void *handle, uint32_t *id);
 int cuptiGetGraphExecId(void *handle, uint32_t *id) {
     *id = (uint32_t)(((uintptr_t)handle - 0x10000) / 64) + 5;

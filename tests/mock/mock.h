@@ -2,6 +2,7 @@
 #ifndef TESTS_MOCK_MOCK_H
 #define TESTS_MOCK_MOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum mock_work { MOCK_KERNEL, MOCK_GRAPH, MOCK_MEMCPY, MOCK_MEMSET, MOCK_SYNC };
@@ -20,6 +21,16 @@ enum mock_graph_change {
     MOCK_CAPTURE_BEGINS,
     MOCK_CAPTURE_ENDS
 };
+/* libcupti: waits until a tool has subscribed n times and records kernels; returns false after a minute. */
+typedef bool (*mock_attached_fn)(unsigned n);
+/* libgraphs: returns the address that a call of cudaGraphLaunch() goes to. */
+typedef void *(*mock_launch_target_fn)(void);
+/* libcupti: returns the handle of the graph that is launched. */
+typedef void *(*mock_graph_handle_fn)(void);
+/* libgraphs: launches the graph n times through the runtime; returns the number of failures. */
+typedef long (*mock_launch_graphs_fn)(void *exec, uint32_t stream, long n);
+/* libgraphs: destroys the graph. */
+typedef void (*mock_destroy_graph_fn)(void *exec);
 /* libcupti: an allocation of `bytes` at `address`; 0 bytes: the address is freed. */
 typedef void (*mock_memory_fn)(uint64_t address, uint64_t bytes);
 /* libcupti: replays a tape (src/collect/raw.h); returns its number of kernels, -1 if it cannot be read. */

@@ -4,6 +4,7 @@
 
 llama    llama.cpp: loads weights, captures a graph, generates 5 x STEPS (128) tokens after prompts of 512; logits go to the host
 bench    as llama-bench: 1 + 3 prompts of 512 tokens, then 1 + 3 x STEPS tokens; the 1 is to warm up, and outside of graphs
+sampled  as bench, but each of the first 50 replays takes 400 us longer, as if its kernels were recorded
 server   prompts and decode steps alternate, batch and lengths change; ids go to the host on a stream of their own
 mixed    prompts and generated tokens share steps
 padded   decode steps replay graphs for 1, 2, 4, 8 or 16 requests, the batch is padded
@@ -60,7 +61,7 @@ class Trace:
         args = dict(self.device_args(stream, correlation), grid=list(grid) + [1] * (3 - len(grid)), block=[block, 1, 1])
         args["registers per thread"] = 32
         if node:
-            args["graph node id"] = node
+            args.update({"graph node id": node, "graph id": 3})
         dur *= 0.95 + 0.1 * self.rng.random()
         self.add("kernel", name, self.run(dur), dur, args, stream)
 
@@ -95,7 +96,7 @@ class Trace:
         json.dump(dict(schemaVersion=1, deviceProperties=[device], traceEvents=self.events), open(path, "w"))
 
 
-def llama(t, truth, bench=False):
+def llama(t, truth, bench=False, slower=0):
     def step(rows):
         heavy = 1 if rows == 1 else 8
         mm = "void mul_mat_vec_q<(ggml_type)8, 1>(void const*)" if rows == 1 else "void mul_mat_q<(ggml_type)8, 128>(char const*)"
@@ -133,7 +134,7 @@ def llama(t, truth, bench=False):
 
     t.load(2)
     t.now += 200000  # loading of modules
-    captured = False
+    captured, replays = False, 0
     if bench:  # as llama-bench: prompts first, and one step to warm up before each kind of work
         for i in range(4):
             run(512, False, 0 if i else 300000)
@@ -142,7 +143,8 @@ def llama(t, truth, bench=False):
             if not captured:
                 t.capture(step(1))
             captured = True
-            run(1, True)
+            replays += 1
+            run(1, True, 400 if replays <= slower else 0)
         return
     run(1, False)
     for _ in range(5):
@@ -240,7 +242,8 @@ def main():
     if scene in ("server", "mixed", "padded", "unified", "vision"):
         server(t, truth, scene)
     else:
-        {"llama": llama, "bench": lambda *a: llama(*a, bench=True), "loop": loop, "train": train}[scene](t, truth)
+        {"llama": llama, "bench": lambda *a: llama(*a, bench=True), "sampled": lambda *a: llama(*a, bench=True, slower=50),
+         "loop": loop, "train": train}[scene](t, truth)
     t.write(trace_path)
     with open(truth_path, "w") as f:
         f.write("".join(line + "\n" for line in lines))
