@@ -1,7 +1,7 @@
 #!/bin/bash
 # programs.sh: programs that know nothing of inferprof, and the native engine without its records; 4 minutes. Compares what `report`
 # recognises with what the programs print or log. LLAMA: a folder with llama-bench and its libraries. Traces, truth and reports
-# go to $OUT/programs-*.tar.gz, the tables to $OUT/programs.txt.
+# go to $OUT/programs-*.tar.gz, the tables to $OUT/programs.txt. GRAPHS=sample: with the default of `run` instead of every kernel.
 set -u
 # shellcheck source=tests/gpu/lib.sh disable=SC1091
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +16,7 @@ bench() {
     local name=$1 model=$2 options=$3
     shift 3
     # shellcheck disable=SC2086
-    timeout 60 env LD_LIBRARY_PATH="$LLAMA:${LD_LIBRARY_PATH:-}" "$@" "$INFERPROF" run --graphs node $options -o "$S/$name" -- \
+    timeout 60 env LD_LIBRARY_PATH="$LLAMA:${LD_LIBRARY_PATH:-}" "$@" "$INFERPROF" run --graphs "${GRAPHS:-node}" $options -o "$S/$name" -- \
         "$LLAMA/llama-bench" -m "$model" -ngl 99 -fa 1 -p 512 -n 128 -r 3 -o json >"$S/$name.out" 2>"$S/$name.err"
     echo "$name: exit status $?, $(python3 "$T/compare_llama.py" "$S/$name" "$S/$name.out" 2>&1 | tr '\n' ' ')" | tee -a "$table"
 }
@@ -34,7 +34,7 @@ steps() {
     local name=$1 words=()
     shift
     for word in "$@"; do words+=("${word/#@/$S/$name.truth.jsonl}"); done
-    timeout 100 "$INFERPROF" run --graphs node -o "$S/$name" -- "$PYTHON" "${words[@]}" >"$S/$name.out" 2>"$S/$name.err"
+    timeout 100 "$INFERPROF" run --graphs "${GRAPHS:-node}" -o "$S/$name" -- "$PYTHON" "${words[@]}" >"$S/$name.out" 2>"$S/$name.err"
     local rc=$?
     [ -e "$S/$name.truth.jsonl" ] || : >"$S/$name.truth.jsonl"
     echo "$name: exit status $rc, $(python3 "$T/compare_steps.py" "$S/$name" "$S/$name.truth.jsonl" 2>&1 | tr '\n' ' ')" | tee -a "$table"
