@@ -148,7 +148,7 @@ def terminal_page(text, path):
         text = re.sub(rf"\b{word}\b(?= \(unstable\)$|$)", f'<b style="color:{color}">{word}</b>', text, flags=re.M)
     with open(path, "w", encoding="utf-8") as f:
         f.write('<!doctype html><meta charset="utf-8"><body style="margin:0;background:#1d2127">'
-                '<pre style="margin:0;padding:18px 22px;color:#d7dce2;font:13px/1.5 monospace">' + text + "</pre>")
+                '<pre style="margin:0;padding:18px 22px;color:#d7dce2;font:12.5px/1.5 monospace">' + text + "</pre>")
 
 
 def notebook_page(program, run, path):
@@ -233,7 +233,7 @@ def take_all(program, chromium, work, with_tutorial):
 
 def main():
     option, *folder = sys.argv[2:] or [None]
-    if len(sys.argv) < 2 or (option, len(folder)) not in ((None, 0), ("--run", 0), ("--execute", 1), ("--pictures", 1)):
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or (option, len(folder)) not in ((None, 0), ("--run", 0), ("--execute", 1), ("--pictures", 1)):
         sys.exit(__doc__)
     program = os.path.abspath(sys.argv[1])
     if option == "--execute":

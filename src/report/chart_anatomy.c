@@ -119,7 +119,7 @@ bool chart_anatomy(const struct view *v, const struct chart_form *form, struct s
                      role_class(p->role));
     }
     struct strbuf axis = STRBUF_INIT;
-    strbuf_addf(&axis, "Width: %s. Whole step: %s.", text_ms(rows.widest * 1e-6).s,
+    strbuf_addf(&axis, "Width: %s. Whole step on the GPU: %s.", text_ms(rows.widest * 1e-6).s,
                 text_ms(a->span_ns * 1e-6).s);
     svg_text(out, LEFT, top + ROW * (double)rows.n + 14, SVG_START, "", axis.buf);
     strbuf_free(&axis);

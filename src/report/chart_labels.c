@@ -9,6 +9,13 @@
 #define STEP 13.0
 #define OVERLAP 12.5
 
+void chart_labels_reserve(struct chart_labels *l, double x0, double x1, double y) {
+    if (l->n == COUNTOF(l->v)) return;
+    l->v[l->n].x0 = x0;
+    l->v[l->n].x1 = x1;
+    l->v[l->n++].y = y;
+}
+
 double chart_labels_place(struct chart_labels *l, double x0, double x1, double y) {
     for (size_t i = 0; i < l->n;) {
         if (x0 < l->v[i].x1 && x1 > l->v[i].x0 && fabs(y - l->v[i].y) < OVERLAP) {
@@ -18,10 +25,6 @@ double chart_labels_place(struct chart_labels *l, double x0, double x1, double y
             i++;
         }
     }
-    if (l->n < COUNTOF(l->v)) {
-        l->v[l->n].x0 = x0;
-        l->v[l->n].x1 = x1;
-        l->v[l->n++].y = y;
-    }
+    chart_labels_reserve(l, x0, x1, y);
     return y;
 }

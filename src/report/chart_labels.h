@@ -7,12 +7,14 @@
 struct chart_labels {
     struct {
         double x0, x1, y;
-    } v[16];
+    } v[48];
     size_t n;
 };
 
+/* Reserves the place of a mark, so that no label is placed on it. */
+void chart_labels_reserve(struct chart_labels *l, double x0, double x1, double y);
 /* Returns the baseline for a label from x0 to x1: y, or the first position below y that overlaps no other
- * label. */
+ * label and no mark. */
 double chart_labels_place(struct chart_labels *l, double x0, double x1, double y);
 
 #endif

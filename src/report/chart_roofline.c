@@ -10,6 +10,8 @@
 #include "report/charts.h"
 #include "report/text.h"
 
+#define TEXT_DROP 4.0 /* from the middle of a mark to the baseline of its label, in pixels */
+
 struct plane {
     double x0, x1, y0, y1;           /* bounds of the data, log10 */
     double left, right, top, bottom; /* edges of the plot */
@@ -117,8 +119,20 @@ static void draw_point(const struct plane *p, const struct analysis_point *at, d
     snprintf(label, sizeof label, "%.40s, %s%s%s", at->label, text_percent(at->attained).s, over ? ": " : "",
              over ? at->over.brief : "");
     double wide = 6.6 * (double)strlen(label), from = flip ? x - 9 - wide : x + 9;
-    svg_text(out, flip ? x - 9 : x + 9, chart_labels_place(labels, from, from + wide, y + 4),
-             flip ? SVG_END : SVG_START, "ink", label);
+    double near = flip ? x - 9 : x + 9,
+           baseline = chart_labels_place(labels, from, from + wide, y + TEXT_DROP);
+    if (baseline > y + TEXT_DROP) svg_line(out, x, y, near, baseline - TEXT_DROP, "line2");
+    svg_text(out, near, baseline, flip ? SVG_END : SVG_START, "ink", label);
+}
+
+/* Keeps labels off the dots of the stages. */
+static void reserve_dots(const struct plane *p, const struct analysis *a, struct chart_labels *labels) {
+    for (size_t i = 0; i < a->nroofline; i++) {
+        const struct analysis_point *at = &a->roofline[i];
+        if (at->stage == ANALYSIS_NONE || !drawable(at)) continue;
+        double x = px(p, at->intensity);
+        chart_labels_reserve(labels, x - 7, x + 7, py(p, at->flop_per_s) + TEXT_DROP);
+    }
 }
 
 bool chart_roofline(const struct view *v, const struct chart_form *form, struct strbuf *out) {
@@ -140,6 +154,7 @@ bool chart_roofline(const struct view *v, const struct chart_form *form, struct 
     for (size_t i = 0; i < v->a->nroofline; i++)
         if (v->a->roofline[i].stage == ANALYSIS_NONE && drawable(&v->a->roofline[i]))
             longest = fmax(longest, v->a->roofline[i].time_ns);
+    reserve_dots(&p, v->a, &labels);
     for (int stages = 0; stages < 2; stages++) /* stages last: on top */
         for (size_t i = 0; i < v->a->nroofline; i++)
             if (drawable(&v->a->roofline[i]) && (v->a->roofline[i].stage != ANALYSIS_NONE) == stages)

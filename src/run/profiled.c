@@ -53,6 +53,11 @@ static void fill_analysis(struct profiled_run *r, const struct profiled_session 
             "The machine was busy: %s. Times are too long, and the findings are less certain. Repeat the "
             "run on an idle machine.",
             busy);
+    if (busy) { /* the most important caveat: first */
+        char *last = r->problems.v[r->problems.n - 1];
+        memmove(r->problems.v + 1, r->problems.v, (r->problems.n - 1) * sizeof *r->problems.v);
+        r->problems.v[0] = last;
+    }
     r->timeline = load_traces(session->run_dir, r);
     if (r->timeline) run_trace_problems(r->timeline, &r->problems);
     profiled_fill_recorded(r, session);

@@ -351,6 +351,13 @@ TEST(counters_are_columns_only_where_they_are) {
     sample_free(&s);
 }
 
+TEST(labels_of_a_chart_leave_marks_free) {
+    struct chart_labels l = { .n = 0 };
+    chart_labels_reserve(&l, 50, 60, 100);
+    CHECK(chart_labels_place(&l, 0, 100, 95) >= 112); /* moved below the mark */
+    CHECK_NEAR(chart_labels_place(&l, 61, 90, 95), 95, 0);
+}
+
 /* The third label was placed 13 below the first one, but rounding made the distance slightly less than 13. */
 TEST(labels_of_a_chart_end_apart_whatever_their_rounding) {
     uint64_t seed = 1;
