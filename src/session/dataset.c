@@ -259,6 +259,9 @@ void dataset_open(struct dataset *d, const struct settings *s, struct strlist *p
                     prompts
                         ? "a list of pages cannot be used with dataset.kind=prompts; remove it"
                         : "the built-in pages cannot be listed; give dataset.root=DIR, or remove the list");
+    if (builtin && file_is_dir("samples") && s->dataset.name && strcmp(s->dataset.name, "samples") != 0)
+        strlist_add(problems, "dataset.root=samples: samples are the built-in pages; write "
+                              "dataset.root=./samples for the folder, or dataset=samples for the pages");
     if (prompts)
         open_prompts(d, s, problems);
     else if (!s->dataset.root)

@@ -191,6 +191,9 @@ expect "dry run: broken weights" 1 err 'weights: .*model.safetensors'
 rm "$work/config-only/model.safetensors"
 run "$INFERPROF" profile --dry-run device=cpu model=llama model.path="$work/config-only" model.weights=synthetic:0
 expect "a text model with dataset=samples gets sample prompts" 0 out 'the built-in sample prompts: 4'
+mkdir -p "$work/here/samples"
+run sh -c 'cd "$1" && shift && exec "$@"' sh "$work/here" "$INFERPROF" profile --dry-run device=cpu dataset=images dataset.root=samples
+expect "a folder named samples is not confused with the built-in pages" 1 err 'write dataset.root=./samples for the folder'
 mkdir -p "$work/tiny"
 echo '{"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":64,"intermediate_size":128,"num_hidden_layers":2,
     "num_attention_heads":4,"num_key_value_heads":2,"vocab_size":320,"max_position_embeddings":512,"torch_dtype":"float32"}' >"$work/tiny/config.json"
