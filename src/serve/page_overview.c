@@ -12,7 +12,7 @@
 /* ---- findings over time */
 
 struct rule_row {
-    const struct history_finding *newest;
+    const struct history_finding *newest, *oldest; /* of the same rule, stage and series */
     size_t runs;
     int64_t first_ns;
     double largest_ms;
@@ -31,7 +31,9 @@ static void group_findings(const struct history_findings *list, struct rule_row 
             k++;
         if (k == cap) continue;
         if (k == *n) rows[(*n)++] = (struct rule_row){ .newest = f, .largest_ms = NAN };
-        rows[k].runs++;
+        /* A run can have the finding more than once; its findings follow each other. */
+        if (!rows[k].oldest || !part_same_text(rows[k].oldest->run, f->run)) rows[k].runs++;
+        rows[k].oldest = f;
         rows[k].first_ns = f->started_ns;
         rows[k].largest_ms = fmax(rows[k].largest_ms, f->saving_ms);
     }

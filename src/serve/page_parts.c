@@ -115,13 +115,17 @@ struct chart {
 };
 
 static double chart_x(const struct chart *c, size_t i) {
-    double n = c->points->n > 1 ? (double)(c->points->n - 1) : 1;
-    return c->left + (c->right - c->left) * (double)i / n;
+    if (c->points->n == 1) return (c->left + c->right) / 2;
+    return c->left + (c->right - c->left) * (double)i / (double)(c->points->n - 1);
 }
 
 static double chart_y(const struct chart *c, double v) {
     return c->bottom - (c->bottom - c->top) * (v - c->low) / (c->high - c->low);
 }
+
+/* With few points, the vertical axis shows their whole intervals. With many, one long interval would flatten
+ * the line. */
+#define FEW_POINTS 5
 
 static void find_range(struct chart *c) {
     c->low = INFINITY;
@@ -131,6 +135,9 @@ static void find_range(struct chart *c) {
         if (!isfinite(v)) continue;
         c->low = fmin(c->low, v);
         c->high = fmax(c->high, v);
+        if (c->points->n > FEW_POINTS) continue;
+        c->low = fmin(c->low, c->points->v[i].low); /* fmin and fmax ignore NaN */
+        c->high = fmax(c->high, c->points->v[i].high);
     }
     if (!(c->low <= c->high)) c->low = c->high = 0;
     double margin = fmax((c->high - c->low) * 0.15, fabs(c->high) * 0.01 + 1e-12);
@@ -156,7 +163,8 @@ static void draw_grid(const struct chart *c) {
     size_t last = c->points->n - 1;
     char date[40];
     snprintf(date, sizeof date, "%.10s", text_date((uint64_t)c->points->v[0].started_ns).s);
-    svg_text(c->out, c->left, c->height - 6, SVG_START, "", date);
+    svg_text(c->out, last ? c->left : chart_x(c, 0), c->height - 6, last ? SVG_START : SVG_MIDDLE, "", date);
+    if (!last) return;
     snprintf(date, sizeof date, "%.10s", text_date((uint64_t)c->points->v[last].started_ns).s);
     svg_text(c->out, c->right, c->height - 6, SVG_END, "", date);
 }

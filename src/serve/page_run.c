@@ -91,7 +91,8 @@ static void add_stages(struct strbuf *out, const struct history_run *run, const 
                   "class=\"n\">95% CI</th><th class=\"n\">per token ms</th><th class=\"n\">tok/s</th><th "
                   "class=\"n\">roofline ms</th><th class=\"n\">distance</th><th class=\"n\">MFU</th><th "
                   "class=\"n\">MBU</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < r->stages.n; i++) add_stage_row(out, run, &r->stages.v[i]);
+    for (size_t i = 0; i < r->stages.n; i++)
+        if (isfinite(r->stages.v[i].time_ms)) add_stage_row(out, run, &r->stages.v[i]);
     strbuf_addstr(out, "</tbody></table></div>\n");
     html_section_end(out);
 }

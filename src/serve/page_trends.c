@@ -127,7 +127,10 @@ static void add_trend_head(struct strbuf *out, const struct history_trend *t, si
     part_series_title(out, t->model, t->device, t->engine);
     strbuf_addstr(out, ": ");
     html_escape(out, metric_name(t->metric));
-    strbuf_addf(out, " of the last %zu runs</p></div>\n", runs);
+    if (runs == 1)
+        strbuf_addstr(out, " of one run</p></div>\n");
+    else
+        strbuf_addf(out, " of the last %zu runs</p></div>\n", runs);
 }
 
 /* The newest run against the runs before it. Without colour: a single run may differ by chance. */

@@ -165,6 +165,17 @@ run_program("push", s.url, folder)
 page = s.get("/trends?model=&device=NVIDIA+H200&engine=native")[2]
 check("the stages of a series without a model are its own", b'value="embed"' in page and b'value="prefill"' not in page, page[:200])
 
+# ---- a finding twice in one run
+folder = make_run(source, "double", model="double")
+with open(os.path.join(folder, "metrics.json"), encoding="utf-8") as f:
+    d = json.load(f)
+d["findings"] *= 2
+with open(os.path.join(folder, "metrics.json"), "w", encoding="utf-8") as f:
+    json.dump(d, f)
+run_program("push", s.url, folder)
+page = s.get("/findings", model="double")[2]
+check("a run that has a finding twice is counted once", page.count(b"launch-bound") == 1 and b'<td class="n">1</td>' in page and b'<td class="n">2</td>' not in page)
+
 # ---- concurrent deletes
 results = []
 threads = [threading.Thread(target=lambda: results.append(s.ask("DELETE", "/api/v1/runs/tarred")[0])) for _ in range(8)]
