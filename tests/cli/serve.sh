@@ -14,6 +14,15 @@ hostile() {
     [ -s "$work/trace" ] && not_ok "the hostile requests on $name finish" "$(tail -n 5 "$work/trace" | tr '\n' '~')"
 }
 hostile SQLite "$work/hostile"
+# lists NAME ROOT [URL]
+lists() {
+    name=$1
+    shift
+    python3 tests/serve/lists.py "$@" >"$work/tap" 2>"$work/trace"
+    sed "s/^\(not \)\{0,1\}ok - /&$name: /" "$work/tap"
+    [ -s "$work/trace" ] && not_ok "the lists of many runs on $name finish" "$(tail -n 5 "$work/trace" | tr '\n' '~')"
+}
+lists SQLite "$work/lists"
 python3 tests/serve/routes.py || not_ok "the OpenAPI document lists the routes of the server"
 python3 tests/serve/safety.py "$work/safety" || not_ok "the safety checks finish"
 python3 tests/serve/ranks.py "$work/ranks" "$BUILD/tests/make_ranks" || not_ok "the tests of a pushed job finish"
@@ -24,6 +33,8 @@ if postgres_start; then
     [ -s "$work/trace" ] && not_ok "the server tests on PostgreSQL finish" "$(tail -n 5 "$work/trace" | tr '\n' '~')"
     psql -q -c "CREATE DATABASE hostile" "$pg_url"
     hostile PostgreSQL "$work/hostile-postgres" "postgresql:///hostile?host=$pg_dir&user=tester"
+    psql -q -c "CREATE DATABASE lists" "$pg_url"
+    lists PostgreSQL "$work/lists-postgres" "postgresql:///lists?host=$pg_dir&user=tester"
     python3 tests/serve/shared.py "$work/shared" "$pg_url" "$pg_dir/stop" "$pg_dir/start" >"$work/tap" 2>"$work/trace" &
     shared=$!
     # The test asks for the database to be stopped and started by creating files.
