@@ -233,7 +233,8 @@ def take_all(program, chromium, work, with_tutorial):
 
 def main():
     option, *folder = sys.argv[2:] or [None]
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or (option, len(folder)) not in ((None, 0), ("--run", 0), ("--execute", 1), ("--pictures", 1)):
+    known = ((None, 0), ("--run", 0), ("--execute", 1), ("--pictures", 1))
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or (option, len(folder)) not in known:
         sys.exit(__doc__)
     program = os.path.abspath(sys.argv[1])
     if option == "--execute":

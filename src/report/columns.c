@@ -76,7 +76,10 @@ bool column_is_text(const struct column *c) { return c->format == COLUMN_TEXT ||
 static struct text format_number(const struct column *c, double v) {
     switch (c->format) {
     case COLUMN_COUNT: return text_num(v, 0);
-    case COLUMN_NUMBER: return text_num(v, c->decimals);
+    case COLUMN_NUMBER: {
+        bool few = c->decimals == 1 || c->decimals == 2; /* they would show 0.004 as 0.0 */
+        return text_num(v, few && v != 0 && fabs(v) < 0.1 ? 4 : c->decimals);
+    }
     case COLUMN_MS: return text_ms_number(v);
     case COLUMN_NS_MS: return text_ms_number(v / 1e6);
     case COLUMN_NS_US: return text_us_number(v);
