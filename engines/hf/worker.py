@@ -16,7 +16,7 @@ import time
 
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32"}
 MAX_LINE = 16 << 20
-WARMUP_TOKENS = 4  # of the warm-up for recording: prefill, the first decode step, and two others
+WARMUP_TOKENS = 16  # maximum new tokens of the warm-up for recording
 MAX_BATCH = 4096  # maximum sequences per request; in practice the device's memory is the limit
 NO_CUDA = ("Found no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs are available")  # torch's error messages
 
@@ -567,7 +567,8 @@ class Engine:
     def warm_up_recording(self, request):
         """CUPTI needs time for the first record of each kernel, and this engine for the first range of each operator. A short request
         whose records are discarded keeps both out of the recorded one."""
-        infer(self.model, {**request, "max_new_tokens": WARMUP_TOKENS, "detail": "operators"}, stages.WarmupMarks)
+        tokens = min(WARMUP_TOKENS, int(request.get("max_new_tokens", WARMUP_TOKENS)))
+        infer(self.model, {**request, "max_new_tokens": tokens, "detail": "operators"}, stages.WarmupMarks)
 
     def serve(self, request):
         op = request["op"]

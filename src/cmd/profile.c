@@ -393,6 +393,7 @@ static bool use_tools(struct job *j, const struct profile_opts *o, const struct 
                        .argv = plan->argv,
                        .set = set,
                        .input = requests,
+                       .creates = trace,
                        .o = &o->tools,
                        .problems = &problems };
     if (ok) ok = run_tools(j, o, &t);

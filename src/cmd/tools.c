@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "analyze/kernel_profile.h"
 #include "base/die.h"
@@ -74,6 +75,12 @@ static char *make_folder(const struct tools *t, const char *name) {
     SAY(t, "%s", err.msg);
     free(dir);
     return NULL;
+}
+
+/* Runs a tool with the program. Removes the file of an earlier run, because engines do not overwrite it. */
+static int run_program(const struct tools *t, const struct tool_run *run, struct err *err) {
+    if (t->creates) unlink(t->creates);
+    return tool_run(run, err);
 }
 
 /* ---- Nsight Compute */
@@ -166,7 +173,7 @@ static bool profile_stage(const struct tools *t, const struct analysis *a, const
     struct tool_run run = {
         .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = limit_s(t)
     };
-    int rc = tool_run(&run, &err);
+    int rc = run_program(t, &run, &err);
     ncu_init(&found);
     bool read = file_exists(csv) && ncu_read(&found, csv, &unread) == 0;
     size_t met = read ? count_met(a, p, &found) : 0;
@@ -261,7 +268,7 @@ bool tools_nsys(const struct tools *t) {
         struct tool_run run = {
             .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = limit_s(t)
         };
-        int rc = tool_run(&run, &err);
+        int rc = run_program(t, &run, &err);
         kept = holds_bytes(report);
         if (rc < 0) SAY(t, "%s%s", err.msg, kept ? "; its report is kept" : "");
         if (!kept)

@@ -26,6 +26,7 @@ struct tools {
     char *const *argv;      /* the program */
     const char *const *set; /* "NAME=value", ends with NULL */
     const char *input;      /* standard input; NULL: empty */
+    const char *creates;    /* file that each run of the program must be able to create; NULL: none */
     const struct tools_opts *o;
     struct strlist *problems;
 };

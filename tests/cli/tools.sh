@@ -12,6 +12,7 @@ mkdir tools nothing
 cat >tools/ncu <<'EOF'
 #!/bin/sh
 printf '%s\n' "$@" >"$SEEN/ncu.args"
+[ -z "$CREATES" ] || touch "$CREATES"
 csv=
 while [ $# -gt 0 ]; do
     case $1 in --log-file) csv=$2 ;; esac
@@ -42,6 +43,7 @@ EOF
 cat >tools/nsys <<'EOF'
 #!/bin/sh
 printf '%s\n' "$@" >"$SEEN/nsys.args"
+[ -z "$CREATES" ] || [ ! -e "$CREATES" ] || touch "$SEEN/left"
 while [ $# -gt 0 ]; do
     case $1 in --output) base=$2 ;; esac
     shift
@@ -146,6 +148,11 @@ import json
 ops = [json.loads(line)["op"] for line in open("runs/e/engine_requests.jsonl")]
 assert ops[0] == "hello" and "infer" in ops and ops[-1] == "bye", ops'
 check "ncu starts the engine itself" grep -q 'engine.sh$' ncu.args
+export CREATES="$work/runs/e/nsight.ipt" # the engine creates this trace, and does not overwrite one
+engine good --ncu --nsys
+unset CREATES
+expect "profile runs the engine under ncu, then under nsys" 0 err 'running it again under Nsight Systems'
+check "the engine's trace is removed before each tool" test ! -e left
 engine empty --ncu
 expect "profile --ncu fails when no launch matches" 1 err 'measured nothing'
 check "the report of the engine's run states that ncu measured nothing" grep -q 'measured nothing' runs/e/report.md
