@@ -115,6 +115,10 @@ class Case:
             rounds.append({arm: self.one(arm, counters) for arm in order})
         return rounds
 
+    def pairs(self):
+        """Each way to record over none; and over "loaded", the same process without recording, because processes differ too."""
+        return [("plain", a) for a in self.arms] + [("loaded", a) for a in self.arms if "loaded" in self.arms and a != "loaded"]
+
     def print_results(self, rounds):
         overhead = {}
         for stage in ("prefill", "decode"):
@@ -122,10 +126,11 @@ class Case:
             spread = [round(r["plain"][stage], 1) for r in rounds]
             print(f"{self.name} {stage}: plain {ms:.2f} ms, of {min(spread)} to {max(spread)}; "
                   f"first recorded request {100 * (self.first[stage] - 1):+.1f}%")
-            for arm in self.arms:
-                value, low, high = bootstrap([100 * (r[arm][stage] / r["plain"][stage] - 1) for r in rounds], statistics.median, 2000)
-                overhead.setdefault(stage, {})[arm] = {"percent": value, "low": low, "high": high, "rounds": len(rounds)}
-                print(f"  {arm:10} {value:+6.1f}% ({low:+.1f} to {high:+.1f}), {len(rounds)} rounds", flush=True)
+            for base, arm in self.pairs():
+                value, low, high = bootstrap([100 * (r[arm][stage] / r[base][stage] - 1) for r in rounds], statistics.median, 2000)
+                name = arm if base == "plain" else f"{arm} over {base}"
+                overhead.setdefault(stage, {})[name] = {"percent": value, "low": low, "high": high, "rounds": len(rounds)}
+                print(f"  {name:21} {value:+6.1f}% ({low:+.1f} to {high:+.1f}), {len(rounds)} rounds", flush=True)
         return {"model": self.name, "rounds": rounds, "first": self.first, "overhead": overhead}
 
 
