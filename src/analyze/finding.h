@@ -53,13 +53,13 @@ void find_chains(struct context *c, const struct finding_rule *rule, const struc
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_roles.c: at most one finding per role */
 void find_roles(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_counters.c */
 void find_model_differs(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 /* finding_run.c */
 void find_throttle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
-void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_failures(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_variance(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_overhead(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);

@@ -115,10 +115,14 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
     const char *title =
         analysis_text(c, "%s leaves the GPU without work for %s%s", f->s->name, finding_time(c, ms), where);
     const char *evidence = analysis_text(
-        c, "gaps in which the launching thread made no call for more than 200 us; the longest gap is %s%s",
+        c,
+        "gaps in which the launching thread launched nothing for more than 200 us; the longest gap is %s%s",
         finding_time(c, f->s->idle.gap_ns.max * 1e-6), inside);
     const char *advice =
-        named && host.loads_data
+        named && host.is_call
+            ? "The call launches nothing: it creates a context, loads code, or allocates or "
+              "frees memory. Do this before the measured part (warm up), and reuse memory."
+        : named && host.loads_data
             ? "Prepare the next inputs while the GPU computes: use worker processes in the data loader "
               "(num_workers, prefetch_factor, pin_memory), or decode and resize on the GPU."
             : "Check the host's activity in these gaps (tokenising, image preparation, scheduling, "

@@ -23,30 +23,6 @@ void find_throttle(struct context *c, const struct finding_rule *rule, const str
     }
 }
 
-void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double all = 0, hidden = 0, busy = 0;
-    for (size_t i = 0; i < c->a->ndevices; i++) {
-        const struct analysis_device *d = &c->a->devices[i];
-        if (!(d->communication_ns > 0)) continue;
-        all += d->communication_ns;
-        hidden += d->communication_hidden_ns;
-        busy += d->busy_ns;
-    }
-    if (!(all > 0) || all - hidden < 0.05 * busy) return;
-    double devices = 0;
-    for (size_t i = 0; i < c->a->ndevices; i++) devices += c->a->devices[i].communication_ns > 0;
-    finding_emit(
-        c, rule, f, (all - hidden) * 1e-6 / devices, ANALYSIS_LOW,
-        analysis_text(c, "Communication is not overlapped with other kernels for %s per device",
-                      finding_time(c, (all - hidden) * 1e-6 / devices)),
-        analysis_text(c,
-                      "%s of communication kernels per device, %.0f%% of it overlapped by other kernels; "
-                      "includes waiting for the slowest rank",
-                      finding_time(c, all * 1e-6 / devices), 100 * hidden / all),
-        "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over fewer "
-        "devices.");
-}
-
 /* Returns true for sub-stages, whose variation is already reported for their parent. */
 static bool is_part(const struct context *c, const char *name) {
     for (size_t i = 0; i < c->a->nstages; i++)

@@ -272,3 +272,18 @@ void find_experts(struct context *c, const struct finding_rule *rule, const stru
     finding_emit(c, rule, f, gaps, ANALYSIS_MEDIUM, title, evidence,
                  "Use a grouped or fused MoE kernel: one launch for all experts of a layer.");
 }
+
+void find_communication(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
+    double exposed_ms = 0, all_ms = category_ms(f, KERNEL_CATEGORY_COMMUNICATION);
+    for (size_t d = 0; d < c->a->ndevices; d++)
+        exposed_ms += analysis_stage_on(c->a, f->row, d)->exposed_ns * 1e-6 / f->shares;
+    if (!(exposed_ms > 0.05 * f->busy_ms)) return;
+    const char *title = analysis_text(c, "%s: communication is not overlapped with other kernels for %s",
+                                      f->s->name, finding_time(c, exposed_ms));
+    const char *evidence = analysis_text(
+        c, "communication kernels own %s of its GPU time; includes waiting for the slowest rank",
+        finding_time(c, all_ms));
+    finding_emit(c, rule, f, exposed_ms, ANALYSIS_LOW, title, evidence,
+                 "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over "
+                 "fewer devices.");
+}

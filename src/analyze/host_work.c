@@ -1,4 +1,5 @@
-/* Names what the host does while a device has no work: the innermost range that covers most of the time. */
+/* Names what the host does while a device has no work: the CUDA call that it is in, or the innermost range that
+ * covers most of the time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,9 @@
 #define PERIODS_MAX 65536  /* further periods are not named */
 #define SHORTEST_NS 200000 /* shorter periods are not named */
 
-void host_work_add(struct context *c, uint32_t thread, uint32_t occurrence, uint64_t from_ns,
-                   uint64_t to_ns) {
-    if (to_ns < from_ns + SHORTEST_NS || c->quiet.n >= PERIODS_MAX) return;
-    vec_push(&c->quiet, ((struct quiet_period){ from_ns, to_ns, thread, occurrence }));
+void host_work_add(struct context *c, const struct quiet_period *period) {
+    if (period->to_ns < period->from_ns + SHORTEST_NS || c->quiet.n >= PERIODS_MAX) return;
+    vec_push(&c->quiet, *period);
 }
 
 static bool belongs_to(const struct context *c, uint32_t occurrence, uint32_t stage) {
@@ -57,9 +57,10 @@ static int by_middle(const void *pa, const void *pb) {
     return (a > b) - (a < b);
 }
 
-/* A period of the stage, and the range around it. */
+/* A period of the stage, and the call or the range around it. */
 struct named_period {
-    uint32_t name, range;
+    uint32_t name;  /* text */
+    uint32_t range; /* TIMELINE_NONE: it is a call */
     double ns;
 };
 
@@ -80,9 +81,10 @@ static size_t name_periods(struct context *c, uint32_t stage, struct named_perio
         for (; next < r->n && r->start_ns[next] <= middle_ns(q); next++)
             if (!(r->flags[next] & TRACE_RANGE_MARK)) last[r->thread[next]] = (uint32_t)next;
         if (!belongs_to(c, q->occurrence, stage)) continue;
-        uint32_t range = range_around(c, last[q->thread], q);
-        if (range != TIMELINE_NONE && !is_step(c, range))
-            out[n++] = (struct named_period){ r->name[range], range, (double)(q->to_ns - q->from_ns) };
+        uint32_t range = q->call ? TIMELINE_NONE : range_around(c, last[q->thread], q);
+        double ns = (double)(q->to_ns - q->from_ns);
+        if (q->call || (range != TIMELINE_NONE && !is_step(c, range)))
+            out[n++] = (struct named_period){ q->call ? q->call : r->name[range], range, ns };
     }
     free(last);
     return n;
@@ -98,8 +100,8 @@ struct host_work host_work_longest(struct context *c, uint32_t stage) {
         double ns = 0;
         for (end = i; end < n && v[end].name == v[i].name; end++) ns += v[end].ns;
         if (ns > best.ns)
-            best =
-                (struct host_work){ timeline_text(c->tl, v[i].name), ns, in_data_loader(c->tl, v[i].range) };
+            best = (struct host_work){ timeline_text(c->tl, v[i].name), ns, v[i].range == TIMELINE_NONE,
+                                       in_data_loader(c->tl, v[i].range) };
     }
     free(v);
     return best;

@@ -4,11 +4,11 @@
  *      started: the host was not late. A gap of at most LATENCY_NS after work on the same stream is
  *      kernel-to-kernel latency. Any other gap is a wait for another stream.
  *   3. Otherwise the host was late. Synchronisation: the thread's last synchronisation before the launch
- *      ended after the gap began, or the thread spent most of the gap in calls that launch nothing (a
- *      blocking copy). If the thread then made no call for AFTER_SYNC_NS, the time after the synchronisation
- *      is no work. Without a synchronisation: no work if the thread made no call for QUIET_NS before the
- *      launch, otherwise launch gap. If the work starts later than LATENCY_NS after the launch call, the
- *      time after the call is a wait for another stream. */
+ *      ended after the gap began, or the thread spent most of the gap in blocking copies. If the thread then
+ *      made no call for AFTER_SYNC_NS, the time after the synchronisation is no work. No work: the thread
+ *      spent most of the gap in other calls that launch nothing (context creation, loading, allocation), or
+ *      made no call for QUIET_NS before the launch. Otherwise: launch gap. If the work starts later than
+ *      LATENCY_NS after the launch call, the time after the call is a wait for another stream. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
@@ -78,17 +78,22 @@ static uint64_t last_sync_end(const struct idle_walk *w, uint32_t thread, uint64
 }
 
 /* Returns the time in [from, to) that the launching thread spent in calls that launch nothing: blocking
- * copies, waits, loading. Examines at most CALLS_BACK calls before the launch. */
+ * copies, waits, loading. Sets *longest to the longest of them. Examines at most CALLS_BACK calls before the
+ * launch. */
 #define CALLS_BACK 64
-static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to) {
+static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to,
+                         uint32_t *longest) {
     const struct timeline_launches *l = &w->c->tl->launches;
-    uint64_t sum = 0;
+    uint64_t sum = 0, most = 0;
     uint32_t i = w->c->previous_launch[launch];
     for (int n = 0; n < CALLS_BACK && i != TIMELINE_NONE && l->end_ns[i] > from;
          n++, i = w->c->previous_launch[i]) {
         if (l->api_kind[i] == TIMELINE_API_KERNEL || l->api_kind[i] == TIMELINE_API_GRAPH) continue;
         uint64_t begin = MAX(l->start_ns[i], from), end = MIN(l->end_ns[i], to);
-        if (end > begin) sum += end - begin;
+        if (end <= begin) continue;
+        sum += end - begin;
+        if (end - begin > most) *longest = i;
+        most = MAX(most, end - begin);
     }
     return sum;
 }
@@ -105,7 +110,12 @@ static void add_host_parts(const struct idle_walk *w, uint32_t launch, uint64_t 
     uint64_t call_end = before == TIMELINE_NONE ? from : l->end_ns[before],
              sync_end = last_sync_end(w, l->thread[launch], l->start_ns[launch]),
              returned = MAX(from, MAX(call_end, sync_end));
-    if (sync_end > from || in_calls(w, launch, from, to) > (to - from) / 2) {
+    uint32_t longest = TIMELINE_NONE;
+    bool calling = in_calls(w, launch, from, to, &longest) > (to - from) / 2;
+    if (sync_end <= from && calling && l->api_kind[longest] == TIMELINE_API_OTHER) {
+        add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);
+        v->call = l->api[longest];
+    } else if (sync_end > from || calling) {
         bool quiet = l->start_ns[launch] > returned + AFTER_SYNC_NS && returned < to;
         add_part(v, n, ANALYSIS_IDLE_SYNC, quiet ? returned : to);
         if (quiet) add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);

@@ -25,9 +25,10 @@ struct stage_scratch {
     uint64_t unmatched_launches, graph_nodes;
     double tokens_out_each; /* tokens generated per request; NaN: unknown */
 };
-struct quiet_period { /* a device had no work, and the host made no call */
+struct quiet_period { /* a device had no work, and the host launched nothing */
     uint64_t from_ns, to_ns;
     uint32_t thread, occurrence; /* occurrence ANALYSIS_NONE: outside of all stages */
+    uint32_t call;               /* text: call of the CUDA API; 0: none */
 };
 /* An occurrence on the current device. */
 struct occurrence_scratch {
@@ -153,6 +154,7 @@ struct idle_verdict {
         enum analysis_idle_cause cause;
         uint64_t until_ns;
     } parts[IDLE_PARTS]; /* consecutive; the last one ends at UINT64_MAX */
+    uint32_t call;       /* text: the call that the host was in during the part without work; 0: none */
     /* launched as a kernel, not as a graph: a CUDA graph would remove launch gaps and latency before this
      * work */
     bool graph_removes;
@@ -166,13 +168,14 @@ struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, u
 void idle_started(struct idle_walk *w, uint32_t launch);
 void idle_close(struct idle_walk *w);
 
-/* host_work.c: adds a period in which a device had no work because the host made no call. */
-void host_work_add(struct context *c, uint32_t thread, uint32_t occurrence, uint64_t from_ns, uint64_t to_ns);
-/* The range of the program in which the host spent most of these periods of a stage. */
+/* host_work.c: adds a period in which a device had no work because the host launched nothing. */
+void host_work_add(struct context *c, const struct quiet_period *period);
+/* The call or the range of the program in which the host spent most of these periods of a stage. */
 struct host_work {
     const char *name; /* NULL: unknown */
-    double ns;        /* sum of the periods that ranges of this name cover for the most part */
-    bool loads_data;  /* such a range is a data loader, or inside one */
+    double ns;        /* sum of the periods that this name covers for the most part */
+    bool is_call;     /* a call of the CUDA API */
+    bool loads_data;  /* the range is a data loader, or inside one */
 };
 struct host_work host_work_longest(struct context *c, uint32_t stage);
 

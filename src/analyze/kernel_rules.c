@@ -66,6 +66,7 @@ static const struct rule {
     { "flash_attn_combine", L(GGML), C(ATTENTION) },
     { "flash_attn_stream_k", L(GGML), C(ATTENTION) },
     { "flash_fwd", L(FLASH_ATTENTION), C(ATTENTION) },
+    { "^sage_fwd", L(TRITON), C(ATTENTION) }, /* SageAttention */
     { "flash_bwd", L(FLASH_ATTENTION), C(ATTENTION) },
     { "~FlashAttnFwd", L(FLASH_ATTENTION), C(ATTENTION) },
     { "~FlashAttnBwd", L(FLASH_ATTENTION), C(ATTENTION) },

@@ -126,9 +126,13 @@ static void note_attribution(struct context *c) {
                       analysis_count(c, v->unmatched_kernels), analysis_count(c, tl->kernels.n),
                       100 * v->unmatched / v->busy);
     if (c->captured_launches)
-        analysis_note(c, ANALYSIS_INFO,
-                      "%s launches were captured into CUDA graphs: they are counted when the graphs run",
-                      analysis_count(c, c->captured_launches));
+        analysis_note(
+            c, c->captured_launches > tl->kernels.n ? ANALYSIS_WARNING : ANALYSIS_INFO,
+            "%s launches were captured into CUDA graphs: they are counted when the graphs run%s",
+            analysis_count(c, c->captured_launches),
+            c->captured_launches > tl->kernels.n
+                ? ". Most of this trace is a capture: its times say little about the program's steps"
+                : "");
     if (c->lent_kernels)
         analysis_note(c, ANALYSIS_INFO,
                       "%s kernels were launched by threads that mark no stages: they count in the stage open "

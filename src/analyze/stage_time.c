@@ -157,14 +157,15 @@ static void give_idle(struct time_walk *w, uint32_t occurrence, uint64_t from, u
     } while (o != ANALYSIS_NONE);
 }
 
-/* Remembers the parts of the idle time [from, to) in which the host made no call. */
+/* Remembers the parts of the idle time [from, to) in which the host launched nothing. */
 static void remember_quiet(struct time_walk *w, uint32_t thread, uint32_t occurrence, uint64_t from,
                            uint64_t to, const struct idle_verdict *v) {
     uint64_t begin = 0;
     if (thread == TIMELINE_NONE) return;
     for (const struct idle_part *p = v->parts; begin < to; begin = p++->until_ns)
         if (p->cause == ANALYSIS_IDLE_NO_WORK)
-            host_work_add(w->c, thread, occurrence, MAX(from, begin), MIN(to, p->until_ns));
+            host_work_add(w->c, &(struct quiet_period){ MAX(from, begin), MIN(to, p->until_ns), thread,
+                                                        occurrence, v->call });
 }
 
 /* Idle time [from, to). Before launched_ns it belongs to the occurrence that is open on `thread`; from

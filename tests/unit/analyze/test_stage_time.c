@@ -361,6 +361,57 @@ TEST(idle_time_after_a_synchronisation_is_named_by_the_hosts_work) {
     timeline_close(tl);
 }
 
+static void add_call(struct scene *s, const char *api, uint64_t start_ns, uint64_t end_ns) {
+    timeline_builder_launch(s->b,
+                            &(struct trace_launch){ .start_ns = start_ns,
+                                                    .end_ns = end_ns,
+                                                    .thread = 1,
+                                                    .correlation = 7777,
+                                                    .api = timeline_builder_text(s->b, api) },
+                            1);
+}
+
+/* Creating the context takes 2 s, which no synchronisation explains. */
+TEST(idle_time_in_a_long_call_is_named_by_the_call) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 0, 3000 * MS);
+    scene_range(&s, TRACE_CATEGORY_USER, "aten::empty", 1, 10 * MS, 2100 * MS);
+    add_call(&s, "cudaDeviceGetStreamPriorityRange", 20 * MS, 2020 * MS);
+    scene_kernel(&s, "k", 1, 2050 * MS, 2050 * MS + 5 * US, 7, 2050 * MS + 10 * US, 3000 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(scene_stage(&a, "step")->idle.ns[ANALYSIS_IDLE_SYNC], 0, 0);
+    const struct analysis_finding *f = scene_finding(&a, "host-busy-elsewhere");
+    CHECK(f != NULL);
+    CHECK(strstr(f->title, "`cudaDeviceGetStreamPriorityRange`") != NULL);
+    CHECK(strstr(f->advice, "warm up") != NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Two steps of 10 ms, each with 4 ms of communication, of which 3 ms run alone. */
+TEST(exposed_communication_is_a_saving_per_step) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t t = 0; t < 20 * MS; t += 10 * MS) {
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, t, t + 10 * MS);
+        scene_kernel(&s, "k", 1, t, t + 5 * US, 7, t + 10 * US, t + 7 * MS);
+        scene_kernel(&s, "ncclDevKernel_AllReduce_Sum_bf16", 1, t + 6 * US, t + 9 * US, 8, t + 6 * MS,
+                     t + 10 * MS);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_finding *f = scene_finding(&a, "exposed-communication");
+    CHECK(f != NULL);
+    CHECK_NEAR(f->saving_ms, 3, 1e-9);
+    CHECK_NEAR(f->saving_percent, 30, 1e-6);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 static void sample(struct scene *s, uint32_t device, uint64_t from, uint64_t to, double sm) {
     timeline_builder_sample(
         s->b,
