@@ -1,5 +1,5 @@
-/* Names what the host does while a device has no work: the CUDA call that it is in, or the innermost range that
- * covers most of the time. */
+/* Names what the host does while a device has no work: the CUDA call that it is in, or the innermost range
+ * that covers most of the time. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #include "collect/output.h"
 #include "collect/window.h"
 
-#define BATCH 16        /* records per write; 3.5 KiB of stack */
+#define BATCH 16        /* records per write; struct batch takes 2.6 KiB of stack */
 #define EARLY_NS 100000 /* accepted clock error */
 
 static const struct layout *layout;

@@ -18,7 +18,7 @@ struct export_job {
     uint64_t from_ns, to_ns;   /* only overlapping records are written */
     unsigned char *has_launch; /* [launches.n]: 1: is written; NULL: all are */
     uint64_t written;          /* number of records */
-    uint64_t omitted;          /* slices beyond Perfetto's MAX_TRACKS */
+    uint64_t omitted;          /* slices that need more than MAX_TRACKS tracks of Perfetto */
     bool number_pids;          /* the recorded process ids repeat */
 };
 

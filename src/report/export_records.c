@@ -99,7 +99,8 @@ static uint64_t max_warps(const struct timeline_device *d) {
     return d->warp_size ? d->max_threads_per_sm / d->warp_size : 0;
 }
 
-/* ---- columns: X(kind, id, csv, sql, argument, use, value). In `value`: tl, x, i (record) and r (row). */
+/* ---- columns: X(kind, id, csv, sql, argument, use, value). The expression `value` can use tl (timeline),
+ * x (export_job), i (index of the record) and r (export_row). */
 
 /* clang-format off */
 #define TIMES(X, kind, from) \

@@ -13,7 +13,7 @@ struct stats_view {
     const char *const *files;             /* [totals->nranks] display names */
     size_t top;                           /* text: rows per table */
     size_t line_width;                    /* text: columns; 0: no limit */
-    /* text: meaning of a problem's name, or NULL */
+    /* text: returns the meaning of a problem's name, or NULL if it has none; may be NULL itself */
     const char *(*explain)(const char *problem);
 };
 

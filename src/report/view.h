@@ -52,7 +52,7 @@ bool view_two_runs(const struct view *v);
 const char *view_recorded_words(const struct analysis_stage *s);
 bool view_unrecorded(const struct view *v); /* a stage has unrecorded steps */
 bool view_on_cpu(const struct view *v);     /* no kernel ran on GPUs */
-/* The device of the run, or the first device of the trace. NULL: unknown. */
+/* Name of the run's device, else of the first device in the trace that ran a kernel. NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);
 double view_peak_bytes(const struct view *v);

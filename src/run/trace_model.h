@@ -19,7 +19,8 @@ struct trace_model {
     char *problem;           /* NULL: the model can be used */
 };
 
-/* Chooses the decoder with the most weights. Files that the program only named count less. */
+/* Chooses the decoder with the most weights. Files that appear only as an argument of the program count
+ * less. */
 struct trace_model trace_model_find(const struct timeline *tl);
 void trace_model_free(struct trace_model *m);
 

@@ -210,7 +210,7 @@ static int create_own_file(struct rank_folder *f, struct err *err) {
     return rc;
 }
 
-/* Ranks that the launcher restarts after a failure are another run, in a folder of its own. */
+/* After a restart by the launcher, the ranks form a new run with its own folder. */
 static char *folder_of(const char *dir, const struct launcher *l) {
     return l->restart ? xasprintf("%s/restart-%u", dir, l->restart) : xstrdup(dir);
 }

@@ -72,8 +72,8 @@ struct trace_writer {
     const char *path; /* argument of trace_writer_open(), used while the thread opens the file */
     struct writer_file_options file_options;
     struct err *open_err;
-    atomic_int open_state;    /* enum open_state */
-    int failed_errno;         /* errno of the first write that failed, valid after the end; 0: none */
+    atomic_int open_state; /* enum open_state */
+    int failed_errno;      /* errno of the first write that failed; read it after the thread ended; 0: none */
     uint32_t strings_written; /* used only by the writer thread, like all fields up to lost_written */
     /* number of records that were written, or counted as lost after they were appended */
     uint64_t settled[TRACE_KIND_END];

@@ -21,7 +21,7 @@ struct blocks_job {
     const struct cpu *c;
     const struct attention *a;
     struct layout at;
-    int heads;        /* per task: a divisor of the heads that share keys */
+    int heads;        /* per task: a divisor of the number of heads that share keys */
     int tiles;        /* tiles of queries, per task and head */
     int spans, count; /* spans: groups of `tiles` tiles in all queries; count: number of tasks */
 };
