@@ -53,11 +53,16 @@ static struct {
     /* graph_launches and captured count since the attach; the other two are totals at the attach. */
     _Atomic uint64_t graph_launches, captured, attach_calls, attach_records;
     atomic_uint detach; /* number of the detach since which launches are counted; 0: CUPTI is attached */
+    _Atomic uint64_t all_recorded, all_unrecorded; /* replays, for the budget */
 } state;
+
+uint64_t replays_recorded(void) { return atomic_load(&state.all_recorded); }
+uint64_t replays_unrecorded(void) { return atomic_load(&state.all_unrecorded); }
+bool replays_saw_graphs(void) { return atomic_load(&state.graph_launches) > 0; }
 
 bool replays_are_sampled(void) {
     return settings.replays && settings.kernels && settings.launches && !settings.whole_graphs &&
-           !settings.range[0] && !settings.budget_ppm && !settings.empty && !settings.passing;
+           !settings.range[0] && !settings.empty && !settings.passing;
 }
 
 static void *first_parameter(const struct cupti_callback_data *d) {
@@ -264,6 +269,7 @@ void replays_call_ended(struct thread_state *t, uint32_t id, const struct cupti_
     }
     struct graph *g = find_graph(first_parameter(d), true);
     atomic_store(&state.eager, 0);
+    atomic_fetch_add(&state.all_unrecorded, 1);
     count_replay(g, false);
     note_launcher(&state.thread, (uintptr_t)pthread_self());
     note_launcher(&state.stream, (uintptr_t)second_parameter(d) + 1);
@@ -308,6 +314,7 @@ void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const stru
     if (!call_launches_graph(id)) return;
     atomic_fetch_add(&state.other_calls, 1);
     atomic_fetch_add(&state.graph_launches, 1);
+    atomic_fetch_add(&state.all_recorded, 1);
     note_launcher(&state.thread, (uintptr_t)pthread_self());
     note_launcher(&state.stream, (uintptr_t)second_parameter(d) + 1);
     if (note_recorded_replay(find_graph(first_parameter(d), true)))

@@ -25,6 +25,10 @@ void replays_recorded_call_ended(struct thread_state *t, uint32_t id, const stru
 /* Returns true if CUPTI has delivered the records of all work since the attach. Call this after a flush, when
  * the program has just synchronised with the stream of its graphs. */
 bool replays_work_is_done(void);
+bool replays_saw_graphs(void); /* graphs were launched in windows since the attach */
+/* totals of the process: replays in windows, and replays outside of windows while CUPTI was attached */
+uint64_t replays_recorded(void);
+uint64_t replays_unrecorded(void);
 /* Launches while CUPTI is detached (launch_slots.h). replays_count_detached() starts counting, with the
  * number of detaches so far; 0 stops it, as does replays_attach_starts(). `via` is the number of the function
  * that was called: if one of them calls another, the launch is counted once. */

@@ -161,7 +161,8 @@ static void close_window(uint64_t now) {
     win.closed_mono_ns = now;
     win.closed_outside = records_counts().outside;
     atomic_store(&win.draining, true);
-    if (atomic_load(&win.replays_done)) {
+    if (atomic_load(&win.replays_done) ||
+        (settings.budget_ppm && replays_are_sampled() && replays_saw_graphs())) {
         atomic_store(&win.sync_tries, attach_can_detach_graphs() ? SYNC_TRIES : 0);
         callbacks_count(true);
         background_wake();
@@ -261,7 +262,9 @@ bool window_is_idle(void) {
     return !atomic_load(&win.on) && !atomic_load(&win.draining) && !atomic_load(&win.warmups);
 }
 
-unsigned window_tick_ms(void) { return atomic_load(&win.replays_done) ? DRAIN_TICK_MS : TICK_MS; }
+unsigned window_tick_ms(void) {
+    return atomic_load(&win.replays_done) && atomic_load(&win.draining) ? DRAIN_TICK_MS : TICK_MS;
+}
 
 /* Until the first window closes, all kernels are recorded. Therefore "capture.from" is written only then. */
 void window_replays(bool on) {
@@ -273,10 +276,12 @@ void window_replays(bool on) {
 /* No graph may be launched between disabling kernel records and the detach. The calling thread is the only
  * thread that launches graphs. */
 static bool disable_kernels_when_done(void) {
+    uint64_t before = clock_mono_ns();
     cupti.flush_all(FLUSH_FORCED);
-    if (!replays_work_is_done()) return false;
-    activity_capture(false);
-    return true;
+    bool done = replays_work_is_done();
+    if (done) activity_capture(false);
+    budget_charge_switch(clock_mono_ns() - before);
+    return done;
 }
 
 void window_try_detach(void) {

@@ -214,8 +214,11 @@ record INFERPROF_COLLECT_BUDGET_PPM=20000 "$app" init sleep=300 kernels=1 sleep=
 expect_trace "a budget captures some kernels, records its windows, and all NVTX ranges" "0 < len(kernel) < 200000" True "len(windows()) >= 1" True "len(range_)" 1 "orphans()" 0
 record INFERPROF_COLLECT_BUDGET_PPM=500000 "$app" init kernels=1 sleep=300 kernels=1 sleep=300 kernels=1 sleep=300 kernels=5 sleep=300
 expect_trace "the first window of a budget opens at the first call" "len(kernel) > 0" True "orphans()" 0
-record INFERPROF_COLLECT_BUDGET_PPM=10000 "$app" init copies=50 sleep=1500 kernels=1500 sleep=50 graphs=20 sleep=50 graphs=20
-expect_trace "the credit that a budget earns while a model is loaded is spent on the first steps" "len(kernel)" 2140 "problem('too short')" False "orphans()" 0
+# Each replay is charged 16 x 1.7 us. The account of 0.01% goes negative at once; CUPTI is detached and not attached again.
+record INFERPROF_COLLECT_BUDGET_PPM=100 INFERPROF_COLLECT_REPLAYS=5000 "$app" init streams=1 graphs=1 syncs=1 attached=1 sleep=100 graphs=1500 syncs=1 sleep=100 \
+    graphs=1 syncs=1 sleep=20 graphs=1 syncs=1 sleep=20 graphs=1 syncs=1 sleep=20 graphs=1 syncs=1 sleep=2500 graphs=100 syncs=1
+expect_trace "a budget pays for the kernels of graphs, and detaches CUPTI when it is spent" "counts['left']" 1 "len(windows())" 1 "counts['graph_kernels'] < 1600 * 16" True \
+    "inside()" True "problem('was too short for a budget of 0.01%')" True
 record INFERPROF_COLLECT_BUDGET_PPM=10000 "$app" init kernels=20000 sleep=300
 expect_trace "a run that is too short for its budget is reported" "problem('was too short for a budget of 1.00%')" True
 # shellcheck disable=SC2046
