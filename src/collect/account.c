@@ -4,8 +4,8 @@
 
 #include "base/util.h"
 
-/* All costs are rounded up, so that the overhead stays below the budget. The costs per call apply to a machine
- * on which a launch takes LAUNCH_NS. If launches take longer, they are scaled up. */
+/* All costs are rounded up, so that the overhead stays below the budget. The costs per call apply to a
+ * machine on which a launch takes LAUNCH_NS. If launches take longer, they are scaled up. */
 #define LAUNCH_NS 5500.0
 #define RECORDED_COST_NS 2300.0   /* per recorded launch; measured: 2200 */
 #define UNRECORDED_COST_NS 400.0  /* per unrecorded call while CUPTI is attached; measured: 340 to 360 */

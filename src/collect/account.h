@@ -1,6 +1,6 @@
-/* The account of --budget. It earns a share of the elapsed time and pays for recording, with costs measured on
- * an H200 (docs/overhead.md). It reads no clock and no counter: budget.c passes them, and a test can simulate
- * a program. */
+/* The account of --budget. It earns a share of the elapsed time and pays for recording, with costs measured
+ * on an H200 (docs/overhead.md). It reads no clock and no counter: budget.c passes them, and a test can
+ * simulate a program. */
 #ifndef COLLECT_ACCOUNT_H
 #define COLLECT_ACCOUNT_H
 

@@ -1,6 +1,6 @@
-/* --budget PCT: decides when kernels may be captured (account.h). A window closes when the account is negative
- * and the window has its minimum length, or when a window with few calls has a large debt. The next one opens
- * when the account is no longer negative. */
+/* --budget PCT: decides when kernels may be captured (account.h). A window closes when the account is
+ * negative and the window has its minimum length, or when a window with few calls has a large debt. The next
+ * one opens when the account is no longer negative. */
 #ifndef COLLECT_BUDGET_H
 #define COLLECT_BUDGET_H
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # token_time.sh: time per token of llama-bench and of a PyTorch program with a CUDA graph, unwatched and with the defaults of `run`,
 # in turn; 3 minutes, needs the GPU alone. LLAMA: a folder with llama-bench and its libraries. ROUNDS: processes per mode (6); no
-# round starts after LIMIT_S seconds (150). MODES: further modes for DeepSeek-OCR.
+# round starts after LIMIT_S seconds (150). MODES: further modes for DeepSeek-OCR. SHORT=1: only DeepSeek-OCR.
 # Writes $OUT/token_time.jsonl (one line per process), token_time.txt and the traces, token_time-*.tar.gz.
 set -u
 # shellcheck source=tests/gpu/lib.sh disable=SC1091
@@ -24,7 +24,7 @@ one() {
     python3 "$T/token_time.py" line "$program" "$mode" "$round" "$rc" "$S/$name.out" >>"$lines"
     [ $rc -eq 0 ] || { echo "$name: exit status $rc"; tail -n 3 "$S/$name.err"; }
 }
-for mode in plain run; do one torch "$mode" 1 "$PYTHON" "$GPU/graph_time.py"; done
+[ -n "${SHORT:-}" ] || for mode in plain run; do one torch "$mode" 1 "$PYTHON" "$GPU/graph_time.py"; done
 if [ -n "${LLAMA:-}" ]; then
     python3 "$T/make_gguf.py" dsocr BF16 "$WORK/dsocr.gguf"
     python3 "$T/make_gguf.py" qwen3-8b BF16 "$WORK/qwen3-8b.gguf"
@@ -33,6 +33,7 @@ if [ -n "${LLAMA:-}" ]; then
     for round in $(seq "${ROUNDS:-6}"); do
         [ $SECONDS -lt "${LIMIT_S:-150}" ] || break
         for mode in plain run ${MODES:-}; do one dsocr "$mode" "$round" "${bench[@]}" -m "$WORK/dsocr.gguf" -n 128 -r 5; done
+        [ -n "${SHORT:-}" ] && continue
         for mode in plain run; do one qwen3-8b "$mode" "$round" "${bench[@]}" -m "$WORK/qwen3-8b.gguf" -n 129 -r 3; done
         [ "$round" -le 2 ] && for mode in plain run; do one dsocr-long "$mode" "$round" "${bench[@]}" -m "$WORK/dsocr.gguf" -n 1024 -r 3; done
     done

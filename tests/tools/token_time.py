@@ -51,7 +51,11 @@ def table(lines, runs):
             v = [r for r in rows if r["program"] == program and r["mode"] == mode]
             ms, later = statistics.median(r["mean_ms"] for r in v), statistics.median(r["later_ms"] for r in v)
             over = 100 * (ms / statistics.median(plain) - 1) if plain else None
-            print("%-10s %-28s %2d processes  %.4f ms per token  %s  later %.4f" % (program, mode, len(v), ms, show(over, "%+.2f%%"), later))
+            rounds = {r["round"]: r["mean_ms"] for r in rows if r["program"] == program and r["mode"] == "plain"}
+            pairs = sorted(100 * (r["mean_ms"] / rounds[r["round"]] - 1) for r in v if r["round"] in rounds)
+            print("%-10s %-22s %2d processes  %.4f ms per token  %s  later %.4f  pairs of a round: median %s, %s to %s" %
+                  (program, mode, len(v), ms, show(over, "%+.2f%%"), later, show(statistics.median(pairs) if pairs else None, "%+.2f%%"),
+                   show(pairs[0] if pairs else None, "%+.2f%%"), show(pairs[-1] if pairs else None, "%+.2f%%")))
     for r in rows:
         if not r["mode"].startswith("run"):
             continue
