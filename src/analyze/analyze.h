@@ -340,7 +340,9 @@ struct analysis_operator {
     enum trace_range_category category;
     bool outside; /* kernels launched outside of operators */
     uint64_t calls, kernels;
-    double total_ns, self_ns, mean_ns; /* time on the host; total_ns counts recursive calls once */
+    /* Time on the host. total_ns counts the time of recursive calls once; mean_ns is the mean duration over
+     * all calls. */
+    double total_ns, self_ns, mean_ns;
     /* GPU time owned by kernels that this operator or its children launched */
     double gpu_ns;
     /* GPU time owned by kernels that this operator launched itself; all rows add up to the busy time */

@@ -127,6 +127,7 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         struct analysis_operator *o = &set->rows.v[set->of_range[i]];
         double ns = (double)(r->end_ns[i] - r->start_ns[i]);
         o->calls++;
+        o->mean_ns += ns; /* the sum; divided below */
         o->self_ns += ns > children_ns[i] ? ns - children_ns[i] : 0;
         o->gpu_self_ns += c->range_gpu_ns[i];
         add_work(c, o, i, ns);
@@ -136,8 +137,7 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         }
     }
     free(outermost);
-    for (size_t i = 0; i < set->rows.n; i++)
-        set->rows.v[i].mean_ns = set->rows.v[i].total_ns / (double)set->rows.v[i].calls;
+    for (size_t i = 0; i < set->rows.n; i++) set->rows.v[i].mean_ns /= (double)set->rows.v[i].calls;
 }
 
 /* Counts kernels per row. Returns the number of kernels outside of operators. */

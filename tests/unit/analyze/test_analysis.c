@@ -775,3 +775,21 @@ TEST(a_program_that_was_recorded_and_never_timed_may_be_faster_without) {
             timeline_close(tl);
         }
 }
+
+/* A call of 100 ns contains a call of 60 ns of the same operator. */
+TEST(a_recursive_operator_has_the_mean_time_of_all_its_calls) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_OP, "block", 1, 1000, 1100);
+    scene_range(&s, TRACE_CATEGORY_OP, "block", 1, 1020, 1080);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_STR(a.operators[0].name, "block");
+    CHECK_INT(a.operators[0].calls, 2);
+    CHECK_NEAR(a.operators[0].total_ns, 100, 0);
+    CHECK_NEAR(a.operators[0].self_ns, 100, 0);
+    CHECK_NEAR(a.operators[0].mean_ns, 80, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
