@@ -54,11 +54,34 @@ static double member_count(const json_t *o, const char *key) {
     return v <= COUNT_MAX && v == floor(v) ? v : NAN;
 }
 
+static bool has_stage(const struct run_record *r, const char *name) {
+    for (size_t i = 0; i < r->stages.n; i++)
+        if (strcmp(r->stages.v[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Queries find the stages of a run by name, so names are unique: the second stage "attention" of a run
+ * becomes "decode/attention". NULL: the list contains this name too. */
+static char *stage_name(const struct run_record *r, const json_t *stage) {
+    const char *parent = jsonr_text(stage, "parent");
+    char *name = copy_text(jsonr_text(stage, "name"), NAME_BYTES);
+    if (has_stage(r, name)) {
+        char *path = xasprintf("%s/%s", parent ? parent : "", name);
+        free(name);
+        name = copy_text(path, NAME_BYTES);
+        free(path);
+    }
+    if (!has_stage(r, name)) return name;
+    free(name);
+    return NULL;
+}
+
 static void read_stages(struct run_record *r, const json_t *list) {
     for (size_t i = 0; i < json_array_size(list) && r->stages.n < ROWS; i++) {
         const json_t *o = json_array_get(list, i), *timed = json_object_get(o, "timed");
-        if (!jsonr_text(o, "name")) continue;
-        struct record_stage s = { .name = copy_text(jsonr_text(o, "name"), NAME_BYTES),
+        char *name = jsonr_text(o, "name") ? stage_name(r, o) : NULL;
+        if (!name) continue;
+        struct record_stage s = { .name = name,
                                   .parent = member_name(o, "parent"),
                                   .time_ms = member_positive(o, "time_ms"),
                                   .ci95_low_ms = member_positive(timed, "ci95_low"),

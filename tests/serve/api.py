@@ -158,12 +158,19 @@ check("the last run of a machine and its version belong together", [(m["runs"], 
 folder = make_run(source, "nameless", model="", started_s=1770000000)
 path = os.path.join(folder, "metrics.json")
 with open(path, encoding="utf-8") as f:
-    text = f.read().replace('"prefill"', '"embed"')
+    record = json.load(f)
+record["stages"][0]["name"] = "embed"
+for parent, ms in (("embed", 1.0), ("decode", 2.0)):
+    record["stages"].append({"name": "attention", "parent": parent, "time_ms": ms})
 with open(path, "w", encoding="utf-8") as f:
-    f.write(text)
+    json.dump(record, f)
 run_program("push", s.url, folder)
 page = s.get("/trends?model=&device=NVIDIA+H200&engine=native")[2]
 check("the stages of a series without a model are its own", b'value="embed"' in page and b'value="prefill"' not in page, page[:200])
+nameless = {"model": "", "device": "NVIDIA H200", "engine": "native"}
+points = [[p["value"] for p in s.get("/api/v1/trends", stage=stage, metric="time", **nameless)[2]["points"]] for stage in ("attention", "decode/attention")]
+check("two stages of the same name are two trends", points == [[1], [2]], points)
+check("a run with two stages of the same name is listed once", [r["run"] for r in s.get("/api/v1/runs", stage="attention")[2]["runs"]] == ["nameless"])
 
 # ---- a finding twice in one run
 folder = make_run(source, "double", model="double")
