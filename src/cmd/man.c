@@ -76,8 +76,7 @@ static const struct man_item man_items[] = {
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_PRODUCTS",
       "`mma`: on a Hopper GPU, use the matrix products that are made for older GPUs." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_STAMPS",
-      "1: on a GPU, print the time of each kind of kernel in the last decoding step, or of each phase of "
-      "the persistent kernel." },
+      "1: on a GPU, print the mean time of each phase of the persistent kernel per decoding step." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_DELAY",
       "For tests, 1: the persistent kernel waits for random times before its barriers." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_TEST_SLOWDOWN",

@@ -77,6 +77,7 @@ struct cu_launch {
     X(module_load, cuModuleLoadData, (cu_module * module, const void *image))                                \
     X(module_unload, cuModuleUnload, (cu_module module))                                                     \
     X(module_function, cuModuleGetFunction, (cu_function * f, cu_module module, const char *name))           \
+    X(module_global, cuModuleGetGlobal_v2, (cu_ptr * p, size_t * bytes, cu_module module, const char *name)) \
     X(function_set, cuFuncSetAttribute, (cu_function f, int attribute, int value))                           \
     X(function_get, cuFuncGetAttribute, (int *value, int attribute, cu_function f))                          \
     X(mem_alloc, cuMemAlloc_v2, (cu_ptr * p, size_t bytes))                                                  \

@@ -216,6 +216,7 @@ void engine_close(struct engine *e) {
     tokenizer_close(e->tokenizer);
     vision_close(e->vision);
     decoder_steps_close(e->steps);
+    decoder_batch_close(e->batch_steps);
     decoder_close(e->decoder);
     weights_close(e->weights);
     llm_model_free(e->model);

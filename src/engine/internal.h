@@ -16,8 +16,9 @@ struct engine {
     struct engine_device device;
     struct ops *ops;
     struct decoder *decoder;
-    struct decoder_steps *steps; /* NULL: decoding calls one operator after the other */
-    struct vision *vision;       /* NULL: text only */
+    struct decoder_steps *steps;       /* NULL: decoding calls one operator after the other */
+    struct decoder_batch *batch_steps; /* of the last batch; NULL: none */
+    struct vision *vision;             /* NULL: text only */
     struct tokenizer *tokenizer;
     /* why the vocabulary of the GGUF file is not supported; msg "": supported, or not a GGUF file */
     struct err no_tokenizer;

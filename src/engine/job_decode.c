@@ -58,35 +58,19 @@ static bool decode_by_operators(struct job *j) {
     return !cancelled || !job_any_more(j);
 }
 
-/* ---- decoding steps on the device: only for one sequence with greedy sampling. If operators are recorded,
- * the device must measure the parts of its steps. */
+/* ---- decoding steps on the device: only for one sequence with greedy sampling */
 static bool has_steps(const struct job *j) {
-    return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0) &&
-           (j->r->detail < RECORD_OPERATORS || decoder_steps_has_spans(j->e->steps));
+    return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0);
 }
 
-struct moment {
-    uint64_t ticks, ns;
-};
-static struct moment moment_now(const struct job *j) {
-    return (struct moment){ record_op_start(j->rec), clock_mono_ns() };
-}
-
-/* Records the parts of the step that has just ended. Their times are shifted so that the last part ends
- * now, because the clocks of device and host differ. */
-static void record_spans(const struct job *j, struct moment start) {
-    struct moment end = moment_now(j);
-    if (!end.ticks || end.ns <= start.ns) return;
-    struct decode_span *v = xcalloc(DECODE_MOST_SPANS, sizeof *v);
-    size_t n = decoder_steps_spans(j->e->steps, v);
-    double ticks_per_ns = (double)(end.ticks - start.ticks) / (double)(end.ns - start.ns);
+/* Records the parts of all steps, which ran between the two times. */
+static void record_spans(const struct job *j, uint64_t from_ns, uint64_t to_ns) {
+    struct decode_span *v = NULL;
+    size_t n = decoder_steps_spans(j->e->steps, &v);
     for (size_t i = 0; i < n; i++) {
-        uint64_t last = v[n - 1].end_ns;
-        uint64_t from = end.ticks - (uint64_t)((double)(last - v[i].start_ns) * ticks_per_ns);
-        uint64_t to = end.ticks - (uint64_t)((double)(last - v[i].end_ns) * ticks_per_ns);
-        if (from < start.ticks || to < from) continue; /* the device's clock jumped */
-        record_op_at(
-            j->rec, from, to,
+        uint64_t start = MIN(MAX(v[i].start_ns, from_ns), to_ns), end = MIN(MAX(v[i].end_ns, start), to_ns);
+        record_op_ns(
+            j->rec, start, end,
             &(struct record_op){ .name = v[i].name, .kernel = v[i].kernel, .flops = NAN, .bytes = NAN });
     }
     free(v);
@@ -114,25 +98,22 @@ static void begin_steps(struct job *j) {
 static bool decode_on_device(struct job *j) {
     enum { PORTIONS_AHEAD = 4 };
     struct sequence *s = &j->v[0];
-    uint64_t start = clock_mono_ns(), step = start;
+    uint64_t start = clock_mono_ns(), wall = clock_wall_ns(), step = start;
     size_t room = (size_t)j->e->decoder->positions + 1 - s->prompt.ids.n, submitted = 1;
     size_t most = MIN((size_t)j->r->max_new_tokens, room);
     bool cancelled = false;
     uint32_t id;
     record_push(j->rec, RECORD_STAGES, "decode", -1);
     begin_steps(j);
-    bool spans = j->rec && j->r->detail >= RECORD_OPERATORS;
-    size_t portion = spans ? 1 : (size_t)decoder_steps_portion(j->e->steps);
-    size_t ahead = spans ? 1 : portion > 1 ? portion / 2 : PORTIONS_AHEAD;
+    size_t portion = (size_t)decoder_steps_portion(j->e->steps);
+    size_t ahead = portion > 1 ? portion / 2 : PORTIONS_AHEAD;
     while (s->more && !cancelled) {
         while (submitted < most && submitted < s->out->ids.n + ahead) {
             size_t n = MIN(portion, most - submitted);
             decoder_steps_submit(j->e->steps, (int)n);
             submitted += n;
         }
-        struct moment before = moment_now(j);
         if (!decoder_steps_take(j->e->steps, &id)) break; /* failed: generate() reports the error */
-        if (spans) record_spans(j, before);
         record_tokens(j->rec, s->request, 1, 1);
         job_take_token(j, s, id);
         job_stamp_tokens(j, NULL, job_ms_since(step));
@@ -140,10 +121,66 @@ static bool decode_on_device(struct job *j) {
         cancelled = job_is_cancelled(j);
     }
     decoder_steps_stop(j->e->steps);
+    s->out->decode_ms = job_end_pass(j->e, start); /* waits after single tokens would not delay the device */
+    uint64_t end = clock_wall_ns();
     record_pop(j->rec, RECORD_STAGES);
-    /* the slowdown waits once: waits after single tokens would not delay the device */
-    s->out->decode_ms = job_end_pass(j->e, start);
+    if (record_op_start(j->rec)) record_spans(j, wall, end);
     return !cancelled || !s->more;
 }
 
-bool job_decode(struct job *j) { return has_steps(j) ? decode_on_device(j) : decode_by_operators(j); }
+/* ---- steps of a batch on the device: greedy sampling without the n-gram rule, and operators not recorded */
+static bool has_batch(struct job *j) {
+    if (j->n == 1 || j->r->sampling.temperature > 0 || job_ngram_size(j) || j->r->detail >= RECORD_OPERATORS)
+        return false;
+    j->e->batch_steps = decoder_batch_open(j->e->batch_steps, j->e->decoder, j->n);
+    return j->e->batch_steps;
+}
+
+static void begin_batch(struct job *j) {
+    int *positions = xcalloc((size_t)j->n, sizeof *positions);
+    for (int i = 0; i < j->n; i++) {
+        const struct sequence *s = &j->v[i];
+        j->ids[i] = s->out->ids.v[s->out->ids.n - 1];
+        positions[i] = (int)(s->prompt.ids.n + s->out->ids.n) - 1;
+    }
+    decoder_batch_begin(j->e->batch_steps, j->ids, positions);
+    free(positions);
+}
+
+static void take_tokens(struct job *j, bool *stepped) {
+    for (int i = 0; i < j->n; i++) {
+        struct sequence *s = &j->v[i];
+        stepped[i] = s->more;
+        if (!s->more) continue;
+        record_tokens(j->rec, s->request, 1, 1);
+        job_take_token(j, s, j->ids[i]);
+    }
+}
+
+static bool decode_batch(struct job *j) {
+    enum { AHEAD = 3 };
+    bool *stepped = xcalloc((size_t)j->n, sizeof *stepped), cancelled = false;
+    uint64_t start = clock_mono_ns(), step = start;
+    size_t submitted = 0, taken = 0, most = j->r->max_new_tokens - 1;
+    record_push(j->rec, RECORD_STAGES, "decode", -1);
+    begin_batch(j);
+    while (job_any_more(j) && !cancelled) {
+        for (; submitted < MIN(most, taken + AHEAD); submitted++) decoder_batch_submit(j->e->batch_steps, 1);
+        if (!decoder_batch_take(j->e->batch_steps, j->ids)) break; /* failed: generate() reports the error */
+        taken++;
+        take_tokens(j, stepped);
+        job_stamp_tokens(j, stepped, job_ms_since(step));
+        step = clock_mono_ns();
+        cancelled = job_is_cancelled(j);
+    }
+    double ms = job_end_pass(j->e, start);
+    record_pop(j->rec, RECORD_STAGES);
+    for (int i = 0; i < j->n; i++) j->v[i].out->decode_ms = ms;
+    free(stepped);
+    return !cancelled || !job_any_more(j);
+}
+
+bool job_decode(struct job *j) {
+    if (has_steps(j)) return decode_on_device(j);
+    return has_batch(j) ? decode_batch(j) : decode_by_operators(j);
+}

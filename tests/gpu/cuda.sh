@@ -11,9 +11,11 @@
 #     memory     0.1  a model that is too large is refused before it is loaded
 #     speed      0.3  prompts, pages, decoding
 #     persistent 0.5  the persistent kernel against the graph, also with random delays before its barriers
+#     batch      0.4  graphs of 2 to 32 sequences against operators, and their speed
 #     products   0.1  single products and attention
 #     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
-#     sanitizer  3    memcheck, racecheck, initcheck and synccheck of the operators and of two small models
+#     sanitizer  6    memcheck, racecheck, initcheck and synccheck of two small models and of the persistent kernel; all
+#                     but racecheck also of the operators
 set -eu
 check=${BUILD:-build}/tests/cuda_check
 models=tests/data/models
@@ -56,6 +58,10 @@ section() {
         run "$check" persistent $models/deepseek-ocr.json 12 951 300
         run env INFERPROF_CUDA_DELAY=1 "$check" persistent $models/deepseek-ocr.json 3 40 60
         ;;
+    batch)
+        for n in 2 9 32; do run "$check" batch $models/qwen3-8b.json 4 $n 60 24; done
+        run "$check" batch $models/qwen3-8b.json 36 32 512 64
+        ;;
     products) run "$check" products ;;
     ptx)
         CUDA_FORCE_PTX_JIT=1
@@ -65,8 +71,11 @@ section() {
         ;;
     sanitizer)
         for tool in memcheck racecheck initcheck synccheck; do
-            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
-            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" tokens llama dsocr_whole
+            for model in llama dsocr_whole; do
+                run "$sanitizer" --tool $tool --error-exitcode 9 "$check" few $model 4
+            done
+            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" persistent $models/deepseek-ocr.json 1 20 3 2112
+            [ $tool = racecheck ] || run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
         done
         ;;
     *)

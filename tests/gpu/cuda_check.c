@@ -1,12 +1,14 @@
 /* Checks the CUDA backend against the CPU backend on a machine with a GPU, and times it (cuda.sh runs it).
  *     cuda_check ops                          every operator on random and extreme numbers
  *     cuda_check tokens NAME...               64 greedy tokens of the fixtures tests/data/engine/NAME.json
+ *     cuda_check few NAME TOKENS              some tokens on the GPU, bf16 weights, for slow tools
  *     cuda_check logits CONFIG LAYERS PROMPT [IMAGE]   logits after a prompt, with the first LAYERS layers
  *     cuda_check speed CONFIG PROMPT NEW [IMAGE]     decoding after a prompt of PROMPT ids, synthetic weights
  *     cuda_check products                     speed of products and attention of the models
  *     cuda_check long CONFIG PROMPT NEW       the same tokens twice, up to the end of the context
  *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
- *     cuda_check persistent CONFIG LAYERS PROMPT NEW   the persistent kernel against the graph
+ *     cuda_check persistent CONFIG LAYERS PROMPT NEW [VOCABULARY]   the persistent kernel against the graph
+ *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
  * Run from the root of the source tree. Exit status 1: something differs. */
 #include <jansson.h>
@@ -20,6 +22,7 @@
 #include "base/file.h"
 #include "base/jsonr.h"
 #include "base/util.h"
+#include "base/vec.h"
 #include "engine/compute/dtype.h"
 #include "engine/compute/threads.h"
 #include "engine/cpu/cpu.h"
@@ -429,11 +432,13 @@ static size_t equal_tokens(const struct engine_result *a, const struct engine_re
     return i;
 }
 
+enum { MOST_IDS = 1024 }; /* of a prompt and its answer */
+
 /* The difference of the CPU's logits of the two tokens at which the answers part, after the same `same`
  * tokens; the prompt is ids[n]. */
 static void print_margin(struct engine *cpu, uint32_t *ids, uint32_t n, const struct engine_result *a,
                          const struct engine_result *b, size_t same) {
-    if (n == 0 || same >= a->ids.n || same >= b->ids.n || n + same > 1024) return;
+    if (n == 0 || same >= a->ids.n || same >= b->ids.n || n + same > MOST_IDS) return;
     for (size_t i = 0; i < same; i++) ids[n + i] = a->ids.v[i];
     struct engine_request r = { .ids = ids, .nids = n + same, .max_new_tokens = 1, .ignore_eos = true };
     struct engine_result out = infer(cpu, &r);
@@ -449,29 +454,57 @@ static void print_margin(struct engine *cpu, uint32_t *ids, uint32_t n, const st
     engine_result_free(&out);
 }
 
-static void check_tokens(const char *name) {
+static json_t *fixture_load(const char *name) {
     char path[256];
     struct err err;
     snprintf(path, sizeof path, "tests/data/engine/%s.json", name);
     json_t *root = jsonr_load_path(path, 16 << 20, &err);
     if (!root) die("%s", err.msg);
-    char *dir = model_folder(json_object_get(root, "config"));
-    uint32_t ids[1024], n = 0;
+    return root;
+}
+
+/* The request of a fixture: its prompt, which is copied to ids[MOST_IDS], or a page. */
+static struct engine_request fixture_request(const json_t *root, uint32_t *ids, uint32_t tokens) {
+    static const char *page = "tests/data/engine/dsocr_page.png";
     const json_t *prompt = json_object_get(root, "prompt_ids");
-    for (; n < json_array_size(prompt) && n < 1024; n++)
+    uint32_t n = 0;
+    for (; n < json_array_size(prompt) && n < MOST_IDS; n++)
         ids[n] = (uint32_t)json_integer_value(json_array_get(prompt, n));
-    const char *page = "tests/data/engine/dsocr_page.png";
-    struct engine_request r = {
-        .ids = ids, .nids = n, .max_new_tokens = 64, .ignore_eos = true, .no_repeat_ngram = ENGINE_MODEL_NGRAM
-    };
-    if (n == 0)
-        r = (struct engine_request){ .prompt = "<image>",
-                                     .prompt_len = 7,
-                                     .images = &page,
-                                     .nimages = 1,
-                                     .max_new_tokens = 64,
-                                     .ignore_eos = true,
-                                     .no_repeat_ngram = ENGINE_MODEL_NGRAM };
+    struct engine_request r = { .ids = ids,
+                                .nids = n,
+                                .max_new_tokens = tokens,
+                                .ignore_eos = true,
+                                .no_repeat_ngram = ENGINE_MODEL_NGRAM };
+    if (n > 0) return r;
+    r.ids = NULL;
+    r.prompt = "<image>";
+    r.prompt_len = strlen(r.prompt);
+    r.images = &page;
+    r.nimages = 1;
+    return r;
+}
+
+static void check_few(const char *name, int tokens) {
+    json_t *root = fixture_load(name);
+    char *dir = model_folder(json_object_get(root, "config"));
+    uint32_t ids[MOST_IDS];
+    struct engine_request r = fixture_request(root, ids, (uint32_t)tokens);
+    struct engine *e =
+        open_model(dir, "bf16", "cuda:0", json_integer_value(json_object_get(root, "seed")), 0);
+    struct engine_result out = infer(e, &r);
+    printf("ok   %s: %zu tokens\n", name, out.ids.n);
+    engine_result_free(&out);
+    engine_close(e);
+    free(dir);
+    json_decref(root);
+}
+
+static void check_tokens(const char *name) {
+    json_t *root = fixture_load(name);
+    char *dir = model_folder(json_object_get(root, "config"));
+    uint32_t ids[MOST_IDS];
+    struct engine_request r = fixture_request(root, ids, 64);
+    uint32_t n = (uint32_t)r.nids;
     long long weights_seed = json_integer_value(json_object_get(root, "seed"));
     static const char *const types[] = { "f32", "bf16", "f16" };
     for (size_t t = 0; t < COUNTOF(types); t++) {
@@ -766,19 +799,22 @@ static struct decoded decode_with(const char *path, const char *dir, const struc
     return d;
 }
 
-static void check_persistent(const char *config, int layers, int prompt, int tokens) {
+static void check_persistent(const char *config, int layers, int prompt, int tokens, int vocab) {
     static const char *const names[VECTORS] = { "qkv", "hidden", "x", "logits" };
     struct err err;
     json_t *root = jsonr_load_path(config, 16 << 20, &err);
     if (!root) die("%s", err.msg);
     set_layers(root, layers);
+    json_object_set_new(root, "vocab_size", json_integer(vocab));
+    json_object_set_new(json_object_get(root, "language_config"), "vocab_size", json_integer(vocab));
     char *dir = model_folder(root);
     const char *image = NULL;
     uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
     struct engine_request r = request_of(ids, prompt, tokens, &image);
+    for (int i = 0; i < prompt; i++) ids[i] %= (uint32_t)vocab;
     if (layers < 12) r.no_repeat_ngram = 2; /* bans ids in most steps; with all layers, the speed counts */
     /* one layer: the dense one */
-    size_t sizes[VECTORS] = { 3840, layers == 1 ? 6848 : 7168, 1280, 129280 };
+    size_t sizes[VECTORS] = { 3840, layers == 1 ? 6848 : 7168, 1280, (size_t)vocab };
     struct decoded a = decode_with("graph", dir, &r, prompt + tokens, sizes),
                    b = decode_with("persistent", dir, &r, prompt + tokens, sizes);
     for (int i = 0; i < VECTORS; i++) {
@@ -793,6 +829,66 @@ static void check_persistent(const char *config, int layers, int prompt, int tok
     fflush(stdout);
     engine_result_free(&a.out), engine_result_free(&b.out);
     free(ids), free(dir);
+    json_decref(root);
+}
+
+/* ---- batches */
+enum { MOST_BATCH = 32 };
+
+static void infer_batch(struct engine *e, const struct engine_request *r, struct engine_result *out) {
+    struct err err;
+    if (engine_infer(e, r, out, &err) < 0) {
+        printf("FAIL %s\n", err.msg);
+        exit(1);
+    }
+}
+static size_t equal_batch(const struct engine_result *a, const struct engine_result *b, size_t n) {
+    size_t same = 0;
+    for (size_t i = 0; i < n; i++) same += equal_tokens(&a[i], &b[i]);
+    return same;
+}
+static double batch_rate(const struct engine_result *v, size_t n) {
+    return (double)(n * (v[0].ids.n - 1)) / v[0].decode_ms * 1e3;
+}
+
+/* Sequences of different lengths, greedy, in graphs and with operators. Both round activations to bf16, but
+ * add in another order, so the answers can differ where two tokens have close logits. */
+static void check_batch(const char *config, int layers, int n, int prompt, int tokens) {
+    struct err err;
+    json_t *root = jsonr_load_path(config, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    set_layers(root, layers);
+    char *dir = model_folder(root);
+    struct token_ids prompts[MOST_BATCH] = { { 0 } };
+    struct engine_result graph[MOST_BATCH], again[MOST_BATCH], operators[MOST_BATCH];
+    n = MIN(n, MOST_BATCH);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < MAX(prompt - i, 1); k++)
+            vec_push(&prompts[i], (uint32_t)(1000 + (i * 31 + k * 7) % 10000));
+    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, prompt + tokens + 1);
+    struct engine_request r = {
+        .batch = prompts, .nbatch = (size_t)n, .max_new_tokens = (uint32_t)tokens, .ignore_eos = true
+    };
+    infer_batch(e, &r, graph);
+    infer_batch(e, &r, again);
+    r.sampling.temperature = 1e-4; /* the operators, one by one */
+    r.sampling.top_k = 1;
+    infer_batch(e, &r, operators);
+    size_t all = (size_t)n * (size_t)tokens, same = equal_batch(graph, operators, (size_t)n);
+    bool repeats = equal_batch(graph, again, (size_t)n) == all, good = repeats && 2 * same >= all;
+    failures += !good;
+    printf("%s batch of %d, %d layers: %zu of %zu tokens equal to those of operators before the first "
+           "difference; "
+           "twice the same: %s; prompt %.1f ms; graph %.1f tokens/s, operators %.1f tokens/s\n",
+           good ? "ok  " : "FAIL", n, layers, same, all, repeats ? "yes" : "NO", graph[0].prefill_ms,
+           batch_rate(again, (size_t)n), batch_rate(operators, (size_t)n));
+    fflush(stdout);
+    for (int i = 0; i < n; i++) {
+        engine_result_free(&graph[i]), engine_result_free(&again[i]), engine_result_free(&operators[i]);
+        free(prompts[i].v);
+    }
+    engine_close(e);
+    free(dir);
     json_decref(root);
 }
 
@@ -829,13 +925,16 @@ static void speed(const char *config, int prompt, int tokens, const char *image)
 int main(int argc, char **argv) {
     struct err err;
     if (argc < 2)
-        die("usage: cuda_check ops | products | tokens NAME... | logits CONFIG LAYERS PROMPT [IMAGE] | "
-            "speed CONFIG PROMPT NEW [IMAGE] | persistent CONFIG LAYERS PROMPT NEW | long CONFIG PROMPT NEW "
-            "| many NAME REQUESTS | memory CONFIG "
+        die("usage: cuda_check ops | products | tokens NAME... | few NAME TOKENS | logits CONFIG LAYERS "
+            "PROMPT [IMAGE] | "
+            "speed CONFIG PROMPT NEW [IMAGE] | persistent CONFIG LAYERS PROMPT NEW [VOCABULARY] | long "
+            "CONFIG PROMPT NEW "
+            "| many NAME REQUESTS | batch CONFIG LAYERS N PROMPT NEW | memory CONFIG "
             "LAYERS");
     if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0) {
         struct threads *threads = threads_open(0);
         both[0] = cpu_open(threads, NULL);
+        ops_set_exact(both[0], true);
         both[1] = cuda_open(threads, 0, &err);
         if (!both[1]) die("%s", err.msg);
         printf("%s (%s)\n", ops_name(both[1]), ops_device(both[1]));
@@ -848,6 +947,8 @@ int main(int argc, char **argv) {
         threads_close(threads);
     } else if (strcmp(argv[1], "tokens") == 0) {
         for (int i = 2; i < argc; i++) check_tokens(argv[i]);
+    } else if (strcmp(argv[1], "few") == 0 && argc == 4) {
+        check_few(argv[2], atoi(argv[3]));
     } else if (strcmp(argv[1], "logits") == 0 && argc >= 5) {
         check_logits(argv[2], atoi(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL);
     } else if (strcmp(argv[1], "long") == 0 && argc == 5) {
@@ -856,8 +957,11 @@ int main(int argc, char **argv) {
         check_many(argv[2], atoi(argv[3]));
     } else if (strcmp(argv[1], "memory") == 0 && argc == 4) {
         check_memory(argv[2], atoi(argv[3]));
-    } else if (strcmp(argv[1], "persistent") == 0 && argc == 6) {
-        check_persistent(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+    } else if (strcmp(argv[1], "persistent") == 0 && argc >= 6) {
+        check_persistent(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]),
+                         argc > 6 ? atoi(argv[6]) : 129280);
+    } else if (strcmp(argv[1], "batch") == 0 && argc == 7) {
+        check_batch(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), atoi(argv[6]));
     } else if (strcmp(argv[1], "speed") == 0 && argc >= 5) {
         decode_path = getenv("CUDA_CHECK_DECODE");
         speed(argv[2], atoi(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # example.sh NAME RUN_DIR CHECKS.json: makes docs/examples/NAME from a run of hf_profile.sh: the traces of the recorded request, all
-# numbers, the table of independent checks, and the report as scripts/examples.sh writes it. Names of the machine are removed.
+# numbers, the table of independent checks (CHECKS.json "-": none), and the report as scripts/examples.sh writes it. Names of the machine are removed.
 set -eu
 name=$1 run=$2 checks=$3
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -8,7 +8,7 @@ export INFERPROF=${INFERPROF:-$root/build/inferprof}
 out=$root/docs/examples/$name
 rm -rf "$out" && mkdir -p "$out/trace"
 "$INFERPROF" trace cut -q "$run" -o "$out/trace" --range "inferprof request" --duration 1000 --anonymous
-python3 "$root/tests/gpu/hf_table.py" "$run" "$checks" "$INFERPROF" >"$out/checks.md"
+[ "$checks" = - ] || python3 "$root/tests/gpu/hf_table.py" "$run" "$checks" "$INFERPROF" >"$out/checks.md"
 python3 - "$run/metrics.json" <<'END' | gzip -9n >"$out/metrics.json.gz"
 import re, sys
 subs = [(r"/tmp/(tmp\.\w+|work)\b", "/data"), (r"/\S*?/inferprof-[\w.]+-linux-x86_64/", "/opt/inferprof/"),

@@ -5,6 +5,7 @@
 #     persistent   0.3  native engine, decoding steps in one kernel
 #     hf           1.2  Hugging Face, and `compare` with the native runs
 #     peers        1    llama-bench (LLAMA_BENCH=PATH, MKGGUF=SCRIPT): decode and prompts of DeepSeek-OCR and Qwen3-8B
+#     batch        0.6  Qwen3-8B, batches of 1 and 32: native engine, and llama-batched-bench (LLAMA_BATCHED_BENCH=PATH)
 # Leaves $OUT/NAME.tar.gz and $OUT/compare-*.txt.
 set -u
 # shellcheck source=tests/gpu/lib.sh
@@ -28,7 +29,7 @@ profile() { # NAME ARGUMENTS...
 }
 compare() { # NAME BEFORE AFTER
     [ -d "$runs/$2" ] && [ -d "$runs/$3" ] || return 0
-    "$INFERPROF" compare "$runs/$2" "$runs/$3" >"$OUT/compare-$1.txt" 2>&1
+    "$INFERPROF" compare "$runs/$2"/*/ "$runs/$3"/*/ >"$OUT/compare-$1.txt" 2>&1
     tail -n 30 "$OUT/compare-$1.txt"
 }
 bench() { # NAME ARGUMENTS...: llama-bench on a file of that shape
@@ -53,6 +54,17 @@ for part in "$@"; do
         bench dsocr -p 0 -n 128 -d 951
         bench qwen3-8b -p 2048 -n 0
         bench qwen3-8b -p 0 -n 64 -d 512
+        ;;
+    batch)
+        mkdir -p "$WORK/qwen3-8b"
+        cp "$ROOT/tests/data/models/qwen3-8b.json" "$WORK/qwen3-8b/config.json"
+        timeout 60 "$INFERPROF" profile engine=native "model.path=$WORK/qwen3-8b" model.weights=synthetic:0 device=cuda:0 \
+            -p 512 -n 64 -b 1,32
+        [ -n "${LLAMA_BATCHED_BENCH:-}" ] || continue
+        file=$WORK/qwen3-8b.gguf
+        [ -f "$file" ] || "$PYTHON" "$MKGGUF" qwen3-8b "$file" || continue
+        timeout 60 "$LLAMA_BATCHED_BENCH" -m "$file" -c 20480 -b 2048 -ub 512 -npp 512 -ntg 64 -npl 1,32 -ngl 99 -fa on \
+            2>"$OUT/batched-bench.log" | grep '|'
         ;;
     *)
         echo "native.sh: no part '$part'" >&2

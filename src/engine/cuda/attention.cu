@@ -90,5 +90,5 @@ template <class T> __device__ void attention(const attention_args &a) {
         out[i] = value / total;
     }
 }
-KERNEL attention_f32(const __grid_constant__ attention_args a) { attention<float>(a); }
-KERNEL attention_bf16(const __grid_constant__ attention_args a) { attention<bf16>(a); }
+KERNEL attention_f32(const __grid_constant__ attention_args a) { begin_kernel(); attention<float>(a); }
+KERNEL attention_bf16(const __grid_constant__ attention_args a) { begin_kernel(); attention<bf16>(a); }

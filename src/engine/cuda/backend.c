@@ -13,6 +13,7 @@ static void backend_close(void *context) {
     struct cuda *c = context;
     if (c->stream) c->d->stream_wait(c->stream);
     for (size_t i = 0; i < c->blocks.n; i++) c->d->mem_free(c->blocks.v[i].data);
+    if (c->stamps.memory) c->d->mem_free(c->stamps.memory);
     for (size_t i = 0; i < c->arenas.n; i++) c->d->mem_free(c->arenas.v[i]);
     for (size_t i = 0; i < c->host.n; i++) c->d->host_free(c->host.v[i].data);
     for (int i = 0; i < SCRATCH_COUNT; i++) free(c->scratch[i]);
@@ -22,6 +23,7 @@ static void backend_close(void *context) {
         c->d->stream_destroy(c->stream);
         c->d->context_release(c->device);
     }
+    free(c->stamps.times);
     free(c->blocks.v);
     free(c->arenas.v);
     free(c->known.v);
@@ -243,4 +245,9 @@ const struct ops_backend cuda_backend = {
     .resample_grid = cuda_resample_grid,
     .resample_rows = cuda_resample_rows,
     .decode = &cuda_decode_calls,
+    .batch = &cuda_batch_calls,
+    .stamps_start = cuda_stamps_start,
+    .stamps_stop = cuda_stamps_stop,
+    .stamps_mark = cuda_stamps_mark,
+    .stamps_take = cuda_stamps_take,
 };

@@ -1,9 +1,11 @@
-/* Helpers of the kernels: number types, loads of eight numbers, reductions, dependent launches. */
+/* Helpers of the kernels: number types, loads of eight numbers, reductions, times of kernels, dependent launches. */
 #ifndef ENGINE_CUDA_COMMON_CUH
 #define ENGINE_CUDA_COMMON_CUH
 
 #include <cuda_fp16.h>
 #include <stdint.h>
+
+#include "kernel_args.h"
 
 typedef unsigned short bf16; /* the bits of a bfloat16 */
 typedef unsigned long long u64;
@@ -124,16 +126,43 @@ __device__ __forceinline__ float block_sum(float v, float *room) {
 
 __device__ __forceinline__ float silu(float v) { return __fdividef(v, 1.0f + __expf(-v)); }
 
-/* ---- programmatic dependent launch. These functions do nothing on GPUs before Hopper. */
+/* ---- times of kernels */
+extern "C" {
+__constant__ kernel_stamps stamps; /* set by stamps.c */
+}
+
+__device__ __forceinline__ u64 now_ns() {
+    u64 t;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+    return t;
+}
+/* Kernels call it one after the other, so the counter needs no atomics. `to` is stamps.ns. */
+__device__ __forceinline__ void store_stamp(u64 *to) {
+    if (!to || (threadIdx.x | blockIdx.x | blockIdx.y | blockIdx.z)) return;
+    unsigned i = *(volatile unsigned *)stamps.n;
+    if (i < stamps.most) to[i] = now_ns();
+    *(volatile unsigned *)stamps.n = i + 1;
+}
+
+/* ---- programmatic dependent launch. Every kernel waits before it reads results of other kernels, and then
+ * lets the next one start. Only kernels compiled for Hopper use it; memory.c checks whether these were loaded
+ * (cuda.hopper). */
 __device__ __forceinline__ void wait_for_previous() {
+    u64 *to = stamps.ns;
+    asm volatile("" ::"l"(to)); /* read before the wait, which hides the time that reading takes */
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+    store_stamp(to);
 }
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+__device__ __forceinline__ void begin_kernel() {
+    wait_for_previous();
+    let_next_start();
 }
 
 #endif

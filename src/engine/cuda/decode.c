@@ -14,13 +14,19 @@
 #include "engine/ops/decode.h"
 
 enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
+/* Up to this position, CLUSTER blocks per key head read the cache about as fast as more blocks, and the next
+ * kernel has no sums to add. */
+enum { SHORT_CONTEXT = 1536 };
 
 struct cuda_decode {
     struct cuda *c;
-    struct decode_plan plan; /* pointers valid only in decode_open() */
+    struct decode_plan plan;
+    struct decode_layer *layers; /* plan.layer */
     enum dtype type;
-    cu_exec exec;
-    int splits, cluster, taken;
+    cu_exec exec, short_exec;   /* short_exec: for positions before SHORT_CONTEXT; NULL: as others */
+    int splits, cluster, taken; /* splits: blocks per key head */
+    int position;               /* of the next step that is submitted */
+    size_t first_stamp;         /* index of the first time of this request (stamps.c) */
     struct {
         cu_ptr *v;
         size_t n, cap;
@@ -32,12 +38,10 @@ struct cuda_decode {
     int experts;       /* largest number of experts in a layer */
     int *sequence, *ban_list;
     unsigned *ban_bits;
-    /* [layers * 5 + 2]: GPU time when each kernel had its inputs, then the end of the step; NULL: not
-     * measured */
-    unsigned long long *stamps;
-    /* tokens of the request, -1: not ready yet; host and device address of the same memory */
+    /* tokens of the request in host memory, and their address on the device; -1: not ready yet */
     int *out, *out_device;
-    struct cuda_persistent *persistent; /* NULL: steps run as graphs */
+    struct cuda_persistent *persistent; /* NULL: not opened yet, or steps run as graphs */
+    bool tried;                         /* to open the persistent kernel */
     bool resident;                      /* the steps of this request run in the persistent kernel */
 };
 
@@ -98,7 +102,6 @@ static void allocate(struct cuda_decode *d) {
     d->sequence = device_memory(d, ((size_t)p->max_context + 2) * 4);
     d->ban_list = device_memory(d, ((size_t)p->max_context + 2) * 4);
     d->ban_bits = device_memory(d, ((size_t)p->vocab / 32 + 1) * 4);
-    if (getenv("INFERPROF_CUDA_STAMPS")) d->stamps = device_memory(d, ((size_t)p->layers * 5 + 2) * 8);
     void *host = NULL;
     cu_ptr there = 0;
     if (cuda_ok(d->c, d->c->d->host_alloc(&host, ((size_t)p->max_context + 2) * 4, CU_HOST_PORTABLE_MAPPED),
@@ -123,36 +126,8 @@ static size_t even_grid(const struct cuda *c, int items) {
 
 static void launch_named(struct cuda_decode *d, const char *name, size_t blocks, unsigned shared, int cluster,
                          void *args) {
-    struct cuda *c = d->c;
-    cu_function f;
-    struct cu_attribute attrs[2] = { { .id = CU_LAUNCH_DEPENDENT }, { .id = CU_LAUNCH_CLUSTER } };
-    attrs[0].value.dependent = 1;
-    attrs[1].value.cluster.x = (unsigned)cluster;
-    attrs[1].value.cluster.y = attrs[1].value.cluster.z = 1;
-    struct cu_launch l = { .grid_x = (unsigned)blocks,
-                           .grid_y = 1,
-                           .grid_z = 1,
-                           .block_x = THREADS,
-                           .block_y = 1,
-                           .block_z = 1,
-                           .shared_bytes = shared,
-                           .stream = c->stream,
-                           .attrs = attrs,
-                           .nattrs = c->hopper ? cluster > 1 ? 2 : 1 : 0 };
-    void *params[] = { args };
-    if (c->failed ||
-        !cuda_ok(
-            c, c->d->module_function(&f, c->modules[cluster ? MODULE_decode_attention : MODULE_decode], name),
-            name))
-        return;
-    if (shared > 40 << 10 && !cuda_ok(c, c->d->function_set(f, CU_FUNC_MAX_SHARED, (int)shared), name))
-        return;
-    cuda_ok(c, c->d->launch(&l, f, params, NULL), name);
-}
-
-/* Returns the address where kernel `k` of layer `i` writes its time; NULL: not measured. */
-static unsigned long long *stamp_of(const struct cuda_decode *d, int i, int k) {
-    return d->stamps ? d->stamps + (size_t)i * 5 + k : NULL;
+    cuda_launch_named(d->c, cluster ? MODULE_decode_attention : MODULE_decode, name,
+                      GRID(blocks, .threads = THREADS, .shared_bytes = shared), cluster, args);
 }
 
 static const char *kernel_name(char *to, size_t room, const char *name, enum dtype type, int piece) {
@@ -178,8 +153,7 @@ static void launch_rows(struct cuda_decode *d, int i) {
                            .sequence = d->sequence,
                            .rules = d->rules,
                            .ban_bits = d->ban_bits,
-                           .ban_list = d->ban_list,
-                           .stamp = stamp_of(d, i, 0) };
+                           .ban_list = d->ban_list };
     for (int m = 0; m < 3; m++) {
         a.w[m] = pointer_of(in[m]->w.data);
         a.bias[m] = pointer_of(in[m]->bias);
@@ -213,8 +187,7 @@ static void launch_attention(struct cuda_decode *d, int i) {
                                        .window = l->window,
                                        .splits = d->splits,
                                        .cluster = d->cluster,
-                                       .parts = d->parts,
-                                       .stamp = stamp_of(d, i, 1) };
+                                       .parts = d->parts };
     snprintf(name, sizeof name, "decode_attention_%s_%d_%d", dtype_name(l->keys->type), p->dim,
              p->heads == p->kv_heads ? 1 : 4);
     launch_named(d, name, (size_t)(p->kv_heads * d->splits), 0, d->cluster, &a);
@@ -237,8 +210,7 @@ static void launch_out(struct cuda_decode *d, int i) {
                           .router = l->router ? pointer_of(l->router->w.data) : NULL,
                           .norm = pointer_of(l->norm2),
                           .logits = d->router + (size_t)i * (size_t)d->experts,
-                          .experts = l->router ? l->routing.n : 0,
-                          .stamp = stamp_of(d, i, 2) };
+                          .experts = l->router ? l->routing.n : 0 };
     launch_named(d, kernel_name(name, sizeof name, "out", d->type, piece), even_grid(d->c, p->hidden / WARPS),
                  vector_bytes(n8, piece) + (unsigned)(a.nparts * p->heads * 4), 0, &a);
 }
@@ -283,8 +255,7 @@ static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
                           .logits = d->router + (size_t)i * (size_t)d->experts,
                           .pointers = pointers,
                           .h = d->h,
-                          .y = d->x,
-                          .stamp = stamp_of(d, i, 3) };
+                          .y = d->x };
     int units = (a.k + a.shared) * inner, down8 = (a.k + a.shared) * (inner / 8);
     int deep = d->type != DTYPE_F32 && down8 % 224 == 0 ? 7 : 8;
     launch_named(d, kernel_name(name, sizeof name, "up", d->type, piece),
@@ -311,19 +282,20 @@ static void launch_head(struct cuda_decode *d) {
                            .sequence = d->sequence,
                            .out = d->out_device,
                            .router = d->router,
-                           .router_n = p->layers * d->experts,
-                           .stamp = stamp_of(d, p->layers, 0) };
+                           .router_n = p->layers * d->experts };
     size_t blocks = MIN((size_t)((p->vocab + 1) / 2 + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
     launch_named(d, kernel_name(name, sizeof name, "head", d->type, piece), blocks, vector_bytes(n8, piece),
                  0, &a);
 }
 
-static void capture(struct cuda_decode *d) {
+/* Captures a step whose attention runs in `splits` blocks per key head. */
+static cu_exec capture_step(struct cuda_decode *d, int splits, const void *const *pointers) {
     struct cuda *c = d->c;
     const struct decode_plan *p = &d->plan;
-    const void **pointers = xcalloc((size_t)p->layers, sizeof *pointers);
     cu_graph graph = NULL;
-    for (int i = 0; i < p->layers; i++) pointers[i] = upload_pointers(d, &p->layer[i]);
+    cu_exec exec = NULL;
+    unsigned launched = c->stamps.count;
+    d->splits = splits;
     if (!c->failed &&
         cuda_ok(c, c->d->capture_begin(c->stream, CU_CAPTURE_THREAD_LOCAL), "capturing a graph")) {
         for (int i = 0; i < p->layers; i++) {
@@ -335,30 +307,30 @@ static void capture(struct cuda_decode *d) {
         launch_head(d);
         int rc = c->d->capture_end(c->stream, &graph);
         if (!c->failed && cuda_ok(c, rc, "capturing a graph"))
-            cuda_ok(c, c->d->graph_instantiate(&d->exec, graph, 0), "building a graph");
+            cuda_ok(c, c->d->graph_instantiate(&exec, graph, 0), "building a graph");
         if (graph) c->d->graph_destroy(graph);
     }
+    c->stamps.count = launched; /* captured kernels did not run */
+    return exec;
+}
+
+static void capture(struct cuda_decode *d) {
+    const void **pointers = xcalloc((size_t)d->plan.layers, sizeof *pointers);
+    for (int i = 0; i < d->plan.layers; i++) pointers[i] = upload_pointers(d, &d->plan.layer[i]);
+    int splits = d->splits;
+    bool enough = 2 * CLUSTER * d->plan.kv_heads > d->c->sms; /* blocks for half of the GPU */
+    if (d->cluster == CLUSTER && splits > CLUSTER && enough)
+        d->short_exec = capture_step(d, CLUSTER, pointers);
+    d->exec = capture_step(d, splits, pointers);
     free(pointers);
 }
 
-/* Prints the time per kind of kernel in the last step. A kernel ends at the stamp of the next kernel. */
-static void print_stamps(const struct cuda_decode *d) {
-    static const char *const names[] = { "rows", "attention", "out", "up", "down", "head" };
-    size_t n = (size_t)d->plan.layers * 5 + 2;
-    unsigned long long *v = xcalloc(n, sizeof *v);
-    double sum[6] = { 0 };
-    if (d->c->d->copy_out(v, (cu_ptr)(uintptr_t)d->stamps, n * sizeof *v, d->c->stream) == CU_OK &&
-        d->c->d->stream_wait(d->c->stream) == CU_OK) {
-        for (size_t i = 0; i + 1 < n; i++) sum[i + 2 == n ? 5 : i % 5] += (double)(v[i + 1] - v[i]) / 1e3;
-        for (size_t i = 0; i < COUNTOF(names); i++) fprintf(stderr, "%s %.1f us, ", names[i], sum[i]);
-        fprintf(stderr, "one step %.1f us\n", (double)(v[n - 1] - v[0]) / 1e3);
-    }
-    free(v);
-}
-
-/* ---- the persistent kernel */
+/* ---- the persistent kernel. Opened by the first request that can use it, because it needs a second copy of
+ * the weights. */
 static void open_persistent(struct cuda_decode *d) {
     char why[160];
+    if (d->tried) return;
+    d->tried = true;
     struct persistent_args buffers = { .state = d->state,
                                        .rules = d->rules,
                                        .qkv = d->qkv,
@@ -380,17 +352,14 @@ static void decode_close(void *decode) {
     struct cuda_decode *d = decode;
     if (!d) return;
     d->c->d->stream_wait(d->c->stream);
-    if (d->stamps && !d->c->failed) {
-        if (d->persistent)
-            cuda_persistent_print_times(d->persistent);
-        else
-            print_stamps(d);
-    }
+    if (d->persistent && !d->c->failed) cuda_persistent_print_times(d->persistent);
     cuda_persistent_close(d->persistent);
     if (d->exec) d->c->d->exec_destroy(d->exec);
+    if (d->short_exec) d->c->d->exec_destroy(d->short_exec);
     if (d->out) d->c->d->host_free(d->out);
     for (size_t i = 0; i < d->memory.n; i++) cuda_memory_free(d->c, d->memory.v[i]);
     free(d->memory.v);
+    free(d->layers);
     free(d);
 }
 
@@ -400,13 +369,15 @@ static void *decode_open(void *context, const struct decode_plan *plan) {
     struct cuda_decode *d = xcalloc(1, sizeof *d);
     d->c = c;
     d->plan = *plan;
+    d->layers = xmalloc((size_t)plan->layers * sizeof *d->layers);
+    memcpy(d->layers, plan->layer, (size_t)plan->layers * sizeof *d->layers);
+    d->plan.layer = d->layers;
     d->type = plan->head.w.type;
     d->cluster = c->hopper ? CLUSTER : 1;
     int wanted = (c->sms + plan->kv_heads / 2) / plan->kv_heads;
     d->splits = MIN(MAX((wanted + CLUSTER - 1) / CLUSTER * CLUSTER, CLUSTER), MOST_SPLITS);
     allocate(d);
     capture(d);
-    if (plan->path != DECODE_GRAPH) open_persistent(d);
     return d;
 }
 
@@ -424,9 +395,10 @@ static void decode_begin(void *decode, const struct decode_start *s) {
         rules.allow[rules.nallow++] = (int)s->allow[i];
     if (d->c->failed || !cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "a kernel")) return;
     d->taken = 0;
-    /* The persistent kernel's n-gram rule is not tested on a GPU yet. Therefore "auto" uses the graph for
-     * it. */
-    d->resident = d->persistent && (!s->no_repeat || d->plan.path == DECODE_PERSISTENT);
+    d->position = s->n - 1;
+    d->first_stamp = cuda_stamps_mark(d->c);
+    if (d->plan.path != DECODE_GRAPH) open_persistent(d);
+    d->resident = d->persistent;
     if (d->persistent) cuda_persistent_stop(d->persistent, false);
     memset(d->out, 0xff, ((size_t)d->plan.max_context + 2) * sizeof *d->out);
     put(d, d->state, &state, sizeof state);
@@ -454,8 +426,11 @@ static void decode_submit(void *decode, int steps) {
         d->persistent = NULL;
         d->resident = false;
     }
-    for (int i = 0; i < steps && !d->c->failed; i++)
-        cuda_ok(d->c, d->c->d->graph_launch(d->exec, d->c->stream), "a decoding step");
+    for (int i = 0; i < steps && !d->c->failed; i++) {
+        cu_exec exec = d->short_exec && d->position < SHORT_CONTEXT ? d->short_exec : d->exec;
+        cuda_ok(d->c, d->c->d->graph_launch(exec, d->c->stream), "a decoding step");
+        d->position++;
+    }
 }
 
 static bool decode_take(void *decode, uint32_t *token) {
@@ -480,27 +455,41 @@ static bool decode_take(void *decode, uint32_t *token) {
     }
 }
 
-static bool decode_has_spans(void *decode) {
-    const struct cuda_decode *d = decode;
-    return d->stamps != NULL;
+/* The kernels of a step in the order of capture_step(): five per layer and the head. Returns their number;
+ * 0: too many. */
+static size_t graph_parts(const struct cuda_decode *d, const char *names[DECODE_MOST_SPANS],
+                          const char *kernels[DECODE_MOST_SPANS]) {
+    static const char *const all[][2] = { { "qkv", "decode_rows" },  { "attention", "decode_attention" },
+                                          { "out", "decode_out" },   { "up", "decode_up" },
+                                          { "down", "decode_down" }, { "head", "decode_head" } };
+    size_t n = (size_t)d->plan.layers * 5 + 1;
+    if (n > DECODE_MOST_SPANS) return 0;
+    for (size_t i = 0; i < n; i++) {
+        names[i] = all[i + 1 == n ? 5 : i % 5][0];
+        kernels[i] = all[i + 1 == n ? 5 : i % 5][1];
+    }
+    return n;
 }
 
-static size_t decode_spans(void *decode, struct decode_span spans[DECODE_MOST_SPANS]) {
-    static const char *const names[][2] = { { "qkv", "decode_rows" },  { "attention", "decode_attention" },
-                                            { "out", "decode_out" },   { "up", "decode_up" },
-                                            { "down", "decode_down" }, { "head", "decode_head" } };
+static size_t decode_spans(void *decode, struct decode_span **spans) {
     struct cuda_decode *d = decode;
-    if (d->resident) return cuda_persistent_spans(d->persistent, spans);
-    size_t n = (size_t)d->plan.layers * 5 + 2;
-    if (!d->stamps || n > DECODE_MOST_SPANS) return 0;
-    unsigned long long *v = xcalloc(n, sizeof *v);
-    cuda_copy_out(d->c, v, d->stamps, n * sizeof *v);
-    for (size_t i = 0; i + 1 < n; i++) {
-        const char *const *name = names[i + 2 == n ? 5 : i % 5];
-        spans[i] = (struct decode_span){ name[0], name[1], v[i], v[i + 1] };
+    const char *names[DECODE_MOST_SPANS], *kernels[DECODE_MOST_SPANS];
+    const uint64_t *ns;
+    size_t n, all = cuda_stamps_take(d->c, &ns), parts, count = 0;
+    all = all > d->first_stamp ? all - d->first_stamp : 0;
+    ns = all ? ns + d->first_stamp : NULL;
+    if (d->resident) {
+        parts = cuda_persistent_phases(d->persistent, names, kernels);
+        n = parts + 1; /* times per step */
+    } else {
+        n = parts = graph_parts(d, names, kernels);
     }
-    free(v);
-    return d->c->failed ? 0 : n - 1;
+    *spans = xcalloc((size_t)d->taken * parts + 1, sizeof **spans);
+    for (size_t step = 0; n > 0 && step < (size_t)d->taken && step * n + parts < all; step++)
+        for (size_t i = 0; i < parts; i++)
+            (*spans)[count++] =
+                (struct decode_span){ names[i], kernels[i], ns[step * n + i], ns[step * n + i + 1] };
+    return count;
 }
 
 static void decode_read(void *decode, enum decode_vector which, float *to, size_t n) {
@@ -518,6 +507,5 @@ const struct ops_decode_calls cuda_decode_calls = {
     .stop = decode_stop,
     .take = decode_take,
     .spans = decode_spans,
-    .has_spans = decode_has_spans,
     .read = decode_read,
 };

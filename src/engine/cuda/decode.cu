@@ -14,10 +14,6 @@
 
 enum { THREADS = 256, WARPS = 8 };
 
-/* Writes the GPU time at which a kernel has its inputs. */
-__device__ __forceinline__ void stamp(u64 *to) {
-    if (to && blockIdx.x == 0 && threadIdx.x == 0) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(*to));
-}
 extern __shared__ __align__(16) float shared[];
 
 /* Returns the index of element i of a vector in shared memory. The first four numbers of each group of
@@ -166,7 +162,6 @@ template <class T, int C> __device__ void decode_rows(const rows_args &a) {
     s.fetch(s.b, row_of);
     wait_for_previous();
     let_next_start();
-    stamp(a.stamp);
     float scale;
     if (a.embed) { /* the norm of the embedding */
         const T *row = (const T *)a.embed + (size_t)__ldcg(&a.state->token) * a.k;
@@ -197,20 +192,28 @@ template <class T, int C> __device__ void decode_rows(const rows_args &a) {
 }
 
 /* ---- out: one row per warp, so a block computes eight rows at a time */
-template <class T, int C> __device__ void decode_out(const out_args &a) {
-    __shared__ float fresh[WARPS];
-    int k = a.heads * a.dim, n8 = k / 8, groups = groups_of<C>(n8), warp = threadIdx.x / 32;
-    int first = blockIdx.x * WARPS + warp, e = threadIdx.x;
-    auto row_of = [&](int u, const T *(&row)[1]) { row[0] = (const T *)a.w + (size_t)u * k; };
-    stream<T, 1, C> s(first, a.rows, gridDim.x * WARPS, n8);
-    s.fetch(s.a, row_of);
-    s.fetch(s.b, row_of);
-    eight<T> router = zero8<T>(); /* weights for the block's first rows and the thread's first expert */
-    if (a.router && e < a.experts) router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
-    wait_for_previous();
-    let_next_start();
-    stamp(a.stamp);
-    float *factor = shared + groups * 8; /* [nparts][heads] */
+
+/* Copies the result of attention, which is complete if it has one part, to shared memory. */
+__device__ __forceinline__ void copy_heads(const out_args &a, float *to, int groups) {
+    int quads = a.dim / 4; /* groups of four numbers per head */
+    for (int i = threadIdx.x; i < groups * 2; i += THREADS * ROUNDS) {
+        float4 v[ROUNDS];
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++) {
+            int at = i + r * THREADS, head = at / quads;
+            v[r] = make_float4(0, 0, 0, 0);
+            if (head < a.heads) v[r] = __ldcg((const float4 *)(a.parts + (size_t)head * (a.dim + 4)) + (at - head * quads));
+        }
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++)
+            if (i + r * THREADS < groups * 2) *(float4 *)(to + place((i + r * THREADS) * 4, groups)) = v[r];
+    }
+}
+
+/* Adds the parts of attention, weighted by their maxima and sums, and writes the result to shared memory. */
+__device__ __forceinline__ void add_parts(const out_args &a, float *to, int groups) {
+    float *factor = to + groups * 8; /* [nparts][heads] */
+    int k = a.heads * a.dim;
     for (int h = threadIdx.x; h < a.heads; h += THREADS) {
         float most = -INFINITY, total = 0;
         for (int p0 = 0; p0 < a.nparts; p0 += 2 * ROUNDS) {
@@ -231,6 +234,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
         for (int p = 0; p < a.nparts; p++) factor[p * a.heads + h] = __expf(factor[p * a.heads + h] - most) / total;
     }
     int quads = a.dim / 4; /* groups of four numbers per head */
+    enum { TOGETHER = 3 }; /* parts at a time */
     __syncthreads();
     for (int i = threadIdx.x; i < groups * 2; i += THREADS * ROUNDS) {
         float4 sum[ROUNDS];
@@ -243,23 +247,47 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
             head[r] = at * 4 < k ? at / quads : -1;
             from[r] = a.parts + (size_t)max(head[r], 0) * (a.dim + 4) + (at - max(head[r], 0) * quads) * 4;
         }
-        for (int p = 0; p < a.nparts; p++) {
-            float4 v[ROUNDS];
-            size_t part = (size_t)p * a.heads * (a.dim + 4);
+        for (int p0 = 0; p0 < a.nparts; p0 += TOGETHER) {
+            float4 v[TOGETHER][ROUNDS]; /* issue all loads before the first use */
 #pragma unroll
-            for (int r = 0; r < ROUNDS; r++)
-                v[r] = head[r] < 0 ? make_float4(0, 0, 0, 0) : __ldcg((const float4 *)(from[r] + part));
+            for (int p = 0; p < TOGETHER; p++)
 #pragma unroll
-            for (int r = 0; r < ROUNDS; r++) {
-                float f = head[r] < 0 ? 0.0f : factor[p * a.heads + head[r]];
-                sum[r].x = fmaf(f, v[r].x, sum[r].x), sum[r].y = fmaf(f, v[r].y, sum[r].y);
-                sum[r].z = fmaf(f, v[r].z, sum[r].z), sum[r].w = fmaf(f, v[r].w, sum[r].w);
-            }
+                for (int r = 0; r < ROUNDS; r++) {
+                    v[p][r] = make_float4(0, 0, 0, 0);
+                    if (head[r] >= 0 && p0 + p < a.nparts)
+                        v[p][r] = __ldcg((const float4 *)(from[r] + (size_t)(p0 + p) * a.heads * (a.dim + 4)));
+                }
+#pragma unroll
+            for (int p = 0; p < TOGETHER; p++)
+#pragma unroll
+                for (int r = 0; r < ROUNDS; r++) {
+                    float f = head[r] < 0 || p0 + p >= a.nparts ? 0.0f : factor[(p0 + p) * a.heads + head[r]];
+                    sum[r].x = fmaf(f, v[p][r].x, sum[r].x), sum[r].y = fmaf(f, v[p][r].y, sum[r].y);
+                    sum[r].z = fmaf(f, v[p][r].z, sum[r].z), sum[r].w = fmaf(f, v[p][r].w, sum[r].w);
+                }
         }
 #pragma unroll
         for (int r = 0; r < ROUNDS; r++)
-            if (i + r * THREADS < groups * 2) *(float4 *)(shared + place((i + r * THREADS) * 4, groups)) = sum[r];
+            if (i + r * THREADS < groups * 2) *(float4 *)(to + place((i + r * THREADS) * 4, groups)) = sum[r];
     }
+}
+
+template <class T, int C> __device__ void decode_out(const out_args &a) {
+    __shared__ float fresh[WARPS];
+    int k = a.heads * a.dim, n8 = k / 8, groups = groups_of<C>(n8), warp = threadIdx.x / 32;
+    int first = blockIdx.x * WARPS + warp, e = threadIdx.x;
+    auto row_of = [&](int u, const T *(&row)[1]) { row[0] = (const T *)a.w + (size_t)u * k; };
+    stream<T, 1, C> s(first, a.rows, gridDim.x * WARPS, n8);
+    s.fetch(s.a, row_of);
+    s.fetch(s.b, row_of);
+    eight<T> router = zero8<T>(); /* weights for the block's first rows and the thread's first expert */
+    if (a.router && e < a.experts) router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
+    wait_for_previous();
+    let_next_start();
+    if (a.nparts == 1)
+        copy_heads(a, shared, groups);
+    else
+        add_parts(a, shared, groups);
     __syncthreads();
     bool again = false;
     /* all warps stay in the loop because of its barriers */
@@ -402,7 +430,6 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     __syncthreads();
     wait_for_previous();
     let_next_start();
-    stamp(a.stamp);
     router_logits logits(a.logits, threadIdx.x < 32 ? a.experts : 0);
     float scale = norm_into(a.x, a.norm, a.hidden, a.eps, shared, groups, room, [&] {
         if (a.experts && threadIdx.x < 32) {
@@ -482,7 +509,6 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
     fetch(w[1]);
     wait_for_previous();
     let_next_start();
-    stamp(a.stamp ? a.stamp + 1 : nullptr);
     for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4 * ROUNDS) {
         float4 v[ROUNDS];
 #pragma unroll
@@ -535,7 +561,6 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
     s.fetch(s.b, row_of);
     wait_for_previous();
     let_next_start();
-    stamp(a.stamp);
     float scale = norm_into(a.x, a.norm, a.hidden, a.eps, shared, groups, room, [] {});
     int banned = __ldcg(&a.state->banned);
     u64 best = 0;
@@ -576,7 +601,6 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
         a.state->step++;
         a.state->banned = 0;
         a.state->ticket = 0;
-        if (a.stamp) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(a.stamp[1]));
         __threadfence_system();
     }
 }

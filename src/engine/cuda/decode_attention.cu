@@ -1,6 +1,7 @@
 /* Attention of a decoding step (decode.cu): applies norms and rotation to the new query and key, stores
  * key and value in the cache, then computes attention with the keys split over blocks. On Hopper, eight
- * blocks add their sums through shared memory, so that the next kernel reads one eighth of the sums. */
+ * blocks add their sums through shared memory, so that the next kernel reads an eighth of them. If there are
+ * only eight blocks per key head, the result is complete, and the next kernel has nothing to add. */
 #include "common.cuh"
 #include "kernel_args.h"
 
@@ -57,10 +58,12 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
     __shared__ head_tables<D> tables;
     int head = blockIdx.x / a.splits, split = blockIdx.x % a.splits, warp = threadIdx.x / 32;
     int sub = threadIdx.x / LANES, lane = threadIdx.x % LANES, group = a.heads / a.kv_heads;
-    int position = __ldcg(&a.state->position), n = position + 1;
+    int position = __ldcg(&a.state[blockIdx.y].position), n = position + 1;
     int start = a.window ? max(0, n - a.window) : 0, count = n - start;
     int k0 = start + (int)((long)split * count / a.splits), k1 = start + (int)((long)(split + 1) * count / a.splits);
-    T *keys = (T *)a.keys + (size_t)head * a.max_context * D, *values = (T *)a.values + (size_t)head * a.max_context * D;
+    size_t cache = ((size_t)blockIdx.y * a.kv_heads + head) * a.max_context * D;
+    T *keys = (T *)a.keys + cache, *values = (T *)a.values + cache;
+    const float *qkv = a.qkv + (size_t)blockIdx.y * (a.heads + 2 * a.kv_heads) * D;
     eight<T> k[BATCH], v[BATCH];
     auto load = [&](int at) {
 #pragma unroll
@@ -82,17 +85,16 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
     __syncthreads();
     wait_for_previous();
     let_next_start();
-    if (a.stamp && blockIdx.x == 0 && threadIdx.x == 0) asm volatile("mov.u64 %0, %globaltimer;" : "=l"(*a.stamp));
     for (int g0 = 0; g0 < group; g0 += G) { /* G query heads at a time */
         int here = min(G, group - g0);
         if (g0) load(k0);
         for (int i = warp; i < here + 1; i += WARPS) {
             int at = head * group + g0 + i;
             if (i < here) {
-                prepare_head<D>(a, tables, a.qkv + (size_t)at * D, a.q_norm ? tables.q_norm : nullptr, a.scale, q[i]);
+                prepare_head<D>(a, tables, qkv + (size_t)at * D, a.q_norm ? tables.q_norm : nullptr, a.scale, q[i]);
                 continue;
             }
-            prepare_head<D>(a, tables, a.qkv + (size_t)(a.heads + head) * D, a.k_norm ? tables.k_norm : nullptr, 1.0f,
+            prepare_head<D>(a, tables, qkv + (size_t)(a.heads + head) * D, a.k_norm ? tables.k_norm : nullptr, 1.0f,
                             fresh[0]);
             __syncwarp();
             for (int d = threadIdx.x % 32; d < D; d += 32) { /* rounds to the precision of the cache */
@@ -103,7 +105,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
         }
         /* in reverse order, because the first warps have the query heads */
         for (int i = THREADS - 1 - threadIdx.x; i < D; i += THREADS) {
-            T r = from_float<T>(__ldcg(a.qkv + (size_t)(a.heads + a.kv_heads + head) * D + i));
+            T r = from_float<T>(__ldcg(qkv + (size_t)(a.heads + a.kv_heads + head) * D + i));
             fresh[1][i] = to_float(r);
             if (split == a.splits - 1 && g0 == 0) values[(size_t)position * D + i] = r;
         }
@@ -213,9 +215,11 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
                     sum += c * remote(&all[g][d], r);
                     z += c * remote(&all_total[g], r);
                 }
-                if (g < here) {
+                if (g < here && a.narrow) {
+                    a.narrow[((size_t)blockIdx.y * a.heads + head * group + g0 + g) * D + d] = to_bf16(sum / z);
+                } else if (g < here) {
                     float *to = a.parts + (size_t)(split / 8 * a.heads + head * group + g0 + g) * (D + 4);
-                    to[d] = sum;
+                    to[d] = a.splits == 8 ? sum / z : sum;
                     if (d == 0) to[D] = most, to[D + 1] = z;
                 }
             }

@@ -11,6 +11,7 @@ struct choice {
  * one expert. Writes first[experts + 1], the first row of each expert; token[row]; row_of[choice]; and
  * tiles: the number of tiles of 128 rows in [0], then one pair (expert, first row) per tile. */
 KERNEL group_choices(const choice *choices, int n, int k, int experts, int *first, int *token, int *row_of, int *tiles) {
+    begin_kernel();
     __shared__ int count[1024], of_warp[32], base, tile;
     int e = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int i = threadIdx.x; i < experts; i += 1024) count[i] = 0;
@@ -69,6 +70,7 @@ __device__ void gather(const float *x, const int *token, int rows, int width, in
 }
 /* Like gather() for x of 16-bit numbers, with parts 1. `width` is a multiple of 8. */
 KERNEL gather_narrow(const bf16 *x, const int *token, int rows, int width, bf16 *out) {
+    begin_kernel();
     int c = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
     if (c >= width) return;
     for (int r = blockIdx.y; r < rows; r += gridDim.y)
@@ -88,9 +90,11 @@ __device__ void silu_convert(const float *gate, const float *up, int rows, int w
 }
 #define TYPE(name, T)                                                                                             \
     KERNEL gather_##name(const float *x, const int *token, int rows, int width, int parts, T *out) {              \
+        begin_kernel();              \
         gather(x, token, rows, width, parts, out);                                                                \
     }                                                                                                             \
     KERNEL silu_convert_##name(const float *g, const float *u, int rows, int width, int parts, T *out) {          \
+        begin_kernel();          \
         silu_convert(g, u, rows, width, parts, out);                                                              \
     }
 TYPE(f32, float)
@@ -99,6 +103,7 @@ TYPE(f16, __half)
 
 /* y[token] += sum of weight * out[row] over the choices of the token. Tokens are divided over blockIdx.y. */
 KERNEL combine(const float *out, const choice *choices, const int *row_of, int m, int k, int width, float *y) {
+    begin_kernel();
     for (int t = blockIdx.y; t < m; t += gridDim.y)
         for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < width; c += gridDim.x * blockDim.x) {
             float sum = 0;

@@ -34,9 +34,11 @@ __device__ void convert(const float *x, long ldx, int m, int k, int aligned, int
     }
 }
 KERNEL convert_bf16(const float *x, long ldx, int m, int k, int aligned, int parts, bf16 *out) {
+    begin_kernel();
     convert(x, ldx, m, k, aligned, parts, out);
 }
 KERNEL convert_f16(const float *x, long ldx, int m, int k, int aligned, int parts, __half *out) {
+    begin_kernel();
     convert(x, ldx, m, k, aligned, parts, out);
 }
 
@@ -112,6 +114,7 @@ template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, i
 }
 #define GEMM(name, T, S)                                                                                          \
     KERNEL __launch_bounds__(256, 2) name(const __grid_constant__ gemm_args g) {                                  \
+        begin_kernel();                                  \
         gemm<T, S>(g, (const T *)g.w, blockIdx.x * S, g.m);                                                       \
     }
 GEMM(gemm_bf16, bf16, 128)
@@ -125,8 +128,8 @@ template <class T> __device__ void gemm_grouped(const grouped_args &a) {
     const expert_pointers *p = a.pointers + e;
     gemm<T, TILE>(a.g, (const T *)(a.which == 0 ? p->gate : a.which == 1 ? p->up : p->down), m0, a.first[e + 1]);
 }
-KERNEL __launch_bounds__(256, 2) gemm_grouped_bf16(const __grid_constant__ grouped_args a) { gemm_grouped<bf16>(a); }
-KERNEL __launch_bounds__(256, 2) gemm_grouped_f16(const __grid_constant__ grouped_args a) { gemm_grouped<__half>(a); }
+KERNEL __launch_bounds__(256, 2) gemm_grouped_bf16(const __grid_constant__ grouped_args a) { begin_kernel(); gemm_grouped<bf16>(a); }
+KERNEL __launch_bounds__(256, 2) gemm_grouped_f16(const __grid_constant__ grouped_args a) { begin_kernel(); gemm_grouped<__half>(a); }
 
 /* ---- float arithmetic: blocks of 64 x 64, 256 threads with 4 x 4 outputs each */
 template <class T>
@@ -161,6 +164,7 @@ __device__ void gemm_any(const float *x, long ldx, const T *w, const float *bias
 #define ANY(name, T)                                                                                         \
     KERNEL gemm_any_##name(const float *x, long ldx, const T *w, const float *bias, float *y, long ldy,      \
                            int m, int n, int k, int accumulate) {                                            \
+        begin_kernel();                                            \
         gemm_any(x, ldx, w, bias, y, ldy, m, n, k, accumulate);                                              \
     }
 ANY(f32, float)

@@ -186,12 +186,99 @@ template <class T, int BN> __device__ void gemm_wgmma(const wgmma_args &g) {
         }
     }
 }
+/* ---- products with few tiles: two blocks share a tile of 128 columns, each takes half of the steps, and the
+ * first one adds the sums of the second one and stores them. */
+__device__ __forceinline__ float remote(const float *p, unsigned rank) {
+    unsigned there;
+    float v;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(p)), "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there));
+    return v;
+}
+__device__ __forceinline__ void cluster_barrier() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+template <class T> __device__ void gemm_split(const wgmma_args &g) {
+    constexpr int BN = 128, STAGES = 6, STAGE_BYTES = HALF_BYTES * 2, CONSUMERS = 256;
+    extern __shared__ unsigned char memory[];
+    unsigned base = (shared_address(memory) + 1023) & ~1023u, full = base + STAGES * STAGE_BYTES,
+             empty = full + 8 * STAGES;
+    int group = threadIdx.x / 128, steps = (g.k + DEEP - 1) / DEEP, rank = blockIdx.x % 2;
+    int first = rank ? (steps + 1) / 2 : 0, end = rank ? steps : (steps + 1) / 2;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; s++) {
+            barrier_init(full + 8 * s, 1);
+            barrier_init(empty + 8 * s, CONSUMER_WARPS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    wait_for_previous();
+    let_next_start();
+    tile_list<BN> list(g);
+    tile v = list.at(blockIdx.x / 2);
+    ring<STAGES> at;
+    if (group == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x) return;
+        for (int s = first; s < end; s++, at.next()) {
+            unsigned to = base + at.stage * STAGE_BYTES, bar = full + 8 * at.stage;
+            barrier_wait(empty + 8 * at.stage, at.phase ^ 1);
+            barrier_expect(bar, STAGE_BYTES);
+            copy_tile(to, &g.x, bar, s * DEEP, v.m0);
+            copy_tile(to + HALF_BYTES, v.w[0], bar, s * DEEP, v.row[0]);
+        }
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, me = threadIdx.x - 128;
+    float sums[BN / 2];
+    unsigned before = 0; /* as in gemm_wgmma() */
+    for (int s = first; s < end; s++, at.next()) {
+        unsigned x = base + at.stage * STAGE_BYTES + (group - 1) * 64 * 128,
+                 w = base + at.stage * STAGE_BYTES + HALF_BYTES;
+        barrier_wait(full + 8 * at.stage, at.phase);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < DEEP / 16; k++)
+            multiply(T(), sums, describe(x + k * 32), describe(w + k * 32), (s - first) | k);
+        wgmma_commit();
+        wgmma_wait<1>();
+        if (before && lane == 0) barrier_arrive(before);
+        before = empty + 8 * at.stage;
+    }
+    wgmma_wait<0>();
+    asm volatile("bar.sync 2, 256;" ::: "memory"); /* both groups have read all stages, whose memory is used again */
+    float *room = (float *)(memory + (base - shared_address(memory)));
+    if (rank)
+#pragma unroll
+        for (int i = 0; i < BN / 2; i++) room[i * CONSUMERS + me] = sums[i];
+    cluster_barrier();
+    if (!rank) {
+#pragma unroll
+        for (int i = 0; i < BN / 2; i++) sums[i] += remote(room + i * CONSUMERS + me, 1);
+    }
+    cluster_barrier(); /* the second block must not end before its sums are read */
+    if (rank) return;
+    const gemm_out &o = g.out[v.matrix];
+    int row = v.m0 + (group - 1) * 64 + warp * 16 + lane / 4, column = v.n0 + lane % 4 * 2;
+    add_bias<BN / 8>(o, sums, column);
+    activate<BN / 8>(o, sums);
+    store_sums<BN / 8>(o, sums, row, v.end, column);
+}
+#define GEMM_SPLIT(name, T)                                                                                      \
+    KERNEL __launch_bounds__(GEMM_THREADS, 1) name(const __grid_constant__ wgmma_args g) { gemm_split<T>(g); }
 #define GEMM(name, T, BN)                                                                                        \
     KERNEL __launch_bounds__(GEMM_THREADS, 1) name(const __grid_constant__ wgmma_args g) { gemm_wgmma<T, BN>(g); }
 #else /* other GPUs use gemm.cu */
 #define GEMM(name, T, BN) \
     KERNEL name(const __grid_constant__ wgmma_args) {}
+#define GEMM_SPLIT(name, T) \
+    KERNEL name(const __grid_constant__ wgmma_args) {}
 #endif
+GEMM_SPLIT(wgmma_split_bf16, bf16)
+GEMM_SPLIT(wgmma_split_f16, __half)
 GEMM(wgmma_bf16_128, bf16, 128)
 GEMM(wgmma_bf16_256, bf16, 256)
 GEMM(wgmma_f16_128, __half, 128)

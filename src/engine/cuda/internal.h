@@ -29,7 +29,7 @@ struct tensor {
     X(unfold_f32_bf16, operators) X(unfold_bf16, operators) X(unfold_channels, operators) \
     X(resample_grid, operators) X(resample_rows, operators) X(route, operators) \
     X(norm_1024, rows) X(norm_2048, rows) X(norm_8192, rows) X(silu_mul_bf16, rows) \
-    X(place_heads, rows) X(map_bytes, rows) \
+    X(place_heads, rows) X(map_bytes, rows) X(nothing, rows) \
     TYPED(X, few_rows, linear) TYPED(X, one_row, linear) \
     TYPED(X, experts_up, linear) TYPED(X, experts_down, linear) \
     TYPED(X, latent_query, linear) TYPED(X, latent_value, linear) X(latent_expand, linear) \
@@ -54,7 +54,8 @@ enum kernel_id {
     X(operators)        \
     X(rows)             \
     X(linear)           \
-    X(gemm) X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) X(experts) X(persistent)
+    X(gemm)             \
+    X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) X(decode_batch) X(experts) X(persistent)
 enum module_id {
 #define X(file) MODULE_##file,
     CUDA_MODULES(X)
@@ -123,6 +124,12 @@ struct cuda {
     struct tensor *scratch[SCRATCH_COUNT];
     /* type of the weights of the last linear layer; DTYPE_F32: attention also uses float arithmetic */
     enum dtype last_type;
+    struct {
+        bool on;
+        unsigned count; /* kernels launched since the last cuda_stamps_take() */
+        cu_ptr memory;  /* the counter, in the first 16 bytes, and the times; 0: not allocated yet */
+        uint64_t *times;
+    } stamps;
     bool failed;
     struct err err;
 };
@@ -139,6 +146,10 @@ struct cuda_grid {
     unsigned threads, shared_bytes;
 };
 void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **params);
+/* Does the same for kernels that are not in CUDA_KERNELS. The kernel's parameter is the struct `args`, and
+ * `cluster` neighbouring blocks form a cluster. */
+void cuda_launch_named(struct cuda *c, enum module_id module, const char *name, struct cuda_grid g,
+                       int cluster, void *args);
 #define LAUNCH(c, id, grid, ...)                          \
     do {                                                  \
         void *launch_params[] = { __VA_ARGS__ };          \
@@ -178,10 +189,23 @@ void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, co
 /* The caller has set the maps and outputs of `a`. */
 void cuda_run_wgmma(struct cuda *c, enum dtype type, struct wgmma_args *a);
 
+/* y[rows][n] = RMS norm of x, as bf16; n is a multiple of 4, at most 8192 */
+void cuda_norm_narrow(struct cuda *c, const float *x, const float *w, int rows, int n, float eps, void *y);
+
+/* Times of kernels (stamps.c). start() makes the kernels store the time at which they have their inputs. */
+void cuda_stamps_start(void *context);
+void cuda_stamps_stop(void *context);
+size_t cuda_stamps_mark(void *context);
+/* Waits for the device. *ns receives the times since the last call, in ns of clock_wall_ns(): the start of
+ * each kernel, and then the end of the last kernel. Returns their number. They are valid until the next
+ * call. */
+size_t cuda_stamps_take(void *context, const uint64_t **ns);
+
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,
                               struct view logits, struct view x, int m, int hidden, struct view y);
 
 extern const struct ops_backend cuda_backend;
 extern const struct ops_decode_calls cuda_decode_calls;
+extern const struct ops_batch_calls cuda_batch_calls;
 
 #endif

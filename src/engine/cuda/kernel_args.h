@@ -3,6 +3,14 @@
 #ifndef ENGINE_CUDA_KERNEL_ARGS_H
 #define ENGINE_CUDA_KERNEL_ARGS_H
 
+/* Where kernels store the times at which they have their inputs. Each module has one in constant memory,
+ * named `stamps`. */
+struct kernel_stamps {
+    unsigned long long *ns; /* [most], %globaltimer; NULL: times are not stored */
+    unsigned *n;            /* number of kernels so far, may exceed `most` */
+    unsigned most, pad;
+};
+
 enum { ACTIVATE_NONE, ACTIVATE_GELU, ACTIVATE_QUICK_GELU };
 /* Output of a product: y = activation(x w^T + bias), or y += activation(x w^T + bias) with `accumulate`. */
 struct gemm_out {
@@ -152,7 +160,6 @@ struct rows_args { /* y = [w0; w1; w2] (norm(x)) + bias */
     const struct decode_rules *rules;
     unsigned *ban_bits;
     int *ban_list;
-    unsigned long long *stamp; /* receives the time at which the kernel has its inputs; NULL: not measured */
 };
 
 struct decode_attention_args {
@@ -167,7 +174,9 @@ struct decode_attention_args {
     int splits;   /* blocks per key head */
     int cluster;  /* number of blocks whose sums are added in shared memory: 8 or 1 */
     float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights, 2 unused */
-    unsigned long long *stamp;
+    /* With several sequences, this is the result as bf16 [sequences][heads][dim], and splits is 8. The caches
+     * are [sequences][kv_heads][max_context][dim]. NULL: one sequence. */
+    unsigned short *narrow;
 };
 
 struct out_args { /* y = x + w (sum of parts) + bias, and the router's logits */
@@ -181,7 +190,6 @@ struct out_args { /* y = x + w (sum of parts) + bias, and the router's logits */
     const float *norm;  /* norm of the router's input */
     long long *logits;  /* [experts], fixed point, before the division by the root mean square */
     int experts;
-    unsigned long long *stamp;
 };
 
 struct mlp_args {
@@ -197,7 +205,6 @@ struct mlp_args {
     const struct expert_pointers *pointers; /* [experts + 1]; dense: [1] */
     float *h;                               /* [k + shared][inner] */
     float *y;                               /* [hidden] */
-    unsigned long long *stamp;              /* [2]: times of decode_up and decode_down */
 };
 
 struct head_args {
@@ -213,7 +220,28 @@ struct head_args {
     int *out;          /* host memory; receives one token per step */
     long long *router; /* router logits of all layers; the head clears them for the next step */
     int router_n;
-    unsigned long long *stamp; /* [2]: start and end of the head */
+};
+
+/* ---- decoding steps of several sequences (decode_batch.cu) */
+enum { BATCH_MOST = 32 };
+
+struct batch_args { /* y[batch][rows] = x [w0; w1; w2]^T + bias */
+    const void *x;  /* bf16 [batch][k] */
+    const void *w[3];
+    const float *bias[3];
+    int rows[3]; /* multiples of 16 */
+    int matrices, k, batch, add;
+    float *y;
+    int paired;   /* true: narrow[batch][rows] = silu(x w0^T) (x w1^T) */
+    void *narrow; /* bf16 */
+};
+
+struct batch_pick_args {
+    const float *logits; /* [batch][vocab] */
+    int vocab, max_context, steps;
+    struct decode_state *state; /* [batch]: position and step */
+    int *tokens;                /* [batch] */
+    int *out;                   /* host memory [steps][BATCH_MOST] */
 };
 
 #endif

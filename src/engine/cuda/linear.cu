@@ -84,6 +84,7 @@ __device__ void one_row(const T *w, const float *bias, const float *x, int n, in
 #define ONE(name, T)                                                                                             \
     KERNEL __launch_bounds__(256, 2) one_row_##name(const T *w, const float *bias, const float *x, int n, int k, \
                                                     float *y, int accumulate) {                                  \
+        begin_kernel();                                  \
         one_row(w, bias, x, n, k, y, accumulate);                                                                \
     }
 ONE(f32, float)
@@ -93,6 +94,7 @@ ONE(f16, __half)
 #define FEW(name, T)                                                                                         \
     KERNEL few_rows_##name(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k,     \
                            float *y, long ldy, int accumulate) {                                             \
+        begin_kernel();                                             \
         few_rows(w, bias, x, ldx, m, n, k, y, ldy, accumulate);                                              \
     }
 FEW(f32, float)
@@ -125,9 +127,11 @@ template <class T> __device__ void experts_down(const expert_list &e, const floa
 }
 #define EXPERTS(name, T)                                                                                     \
     KERNEL experts_up_##name(const __grid_constant__ expert_list e, const float *x, int k, float *h) {       \
+        begin_kernel();       \
         experts_up<T>(e, x, k, h);                                                                           \
     }                                                                                                        \
     KERNEL experts_down_##name(const __grid_constant__ expert_list e, const float *h, int n, float *y) {     \
+        begin_kernel();     \
         experts_down<T>(e, h, n, y);                                                                         \
     }
 EXPERTS(f32, float)
@@ -162,9 +166,11 @@ __device__ void latent_value(const T *kv_b, int nope, int value, int rank, const
 #define LATENT(name, T)                                                                                      \
     KERNEL latent_query_##name(const T *kv_b, int nope, int value, int rank, int rope, const float *q,       \
                                float *out) {                                                                 \
+        begin_kernel();                                                                 \
         latent_query(kv_b, nope, value, rank, rope, q, out);                                                 \
     }                                                                                                        \
     KERNEL latent_value_##name(const T *kv_b, int nope, int value, int rank, const float *sums, float *out) { \
+        begin_kernel(); \
         latent_value(kv_b, nope, value, rank, sums, out);                                                    \
     }
 LATENT(f32, float)
@@ -174,6 +180,7 @@ LATENT(f16, __half)
 /* Copies rows[n][heads][nope + value] and the rotated part of kept[n][rank + rope] into keys and values. */
 KERNEL latent_expand(const float *rows, const float *kept, float *keys, float *values, int n, int heads, int nope,
                      int value, int rank, int rope, int max_context, int position) {
+    begin_kernel();
     int width = nope + rope + value;
     size_t all = (size_t)n * heads * width;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < all; i += (size_t)gridDim.x * blockDim.x) {

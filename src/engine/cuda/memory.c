@@ -83,14 +83,6 @@ void *cuda_scratch(struct cuda *c, enum scratch_id id, size_t bytes) {
 
 /* ---- launches */
 
-/* Returns true for kernels that call wait_for_previous() before they read. Such a kernel may start before
- * the previous kernel has ended. */
-static bool starts_early(enum kernel_id id) {
-    return (id >= KERNEL_norm_1024 && id <= KERNEL_norm_8192) ||
-           (id >= KERNEL_flash_64 && id <= KERNEL_flash_grid_80) ||
-           (id >= KERNEL_wgmma_bf16_128 && id <= KERNEL_wgmma_f16_256);
-}
-
 void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **params) {
     struct cu_launch l = { .grid_x = (unsigned)MIN(g.x, (size_t)0x7fffffff),
                            .grid_y = (unsigned)MAX(g.y, (size_t)1),
@@ -102,12 +94,39 @@ void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **p
                            .stream = c->stream };
     struct cu_attribute early = { .id = CU_LAUNCH_DEPENDENT };
     early.value.dependent = 1;
-    if (c->hopper && starts_early(id)) {
+    if (c->hopper) { /* may start before the previous kernel has ended, see begin_kernel() */
         l.attrs = &early;
         l.nattrs = 1;
     }
     if (c->failed || g.x == 0) return;
+    c->stamps.count++;
     cuda_ok(c, c->d->launch(&l, c->kernels[id], params, NULL), kernels[id].name);
+}
+
+void cuda_launch_named(struct cuda *c, enum module_id module, const char *name, struct cuda_grid g,
+                       int cluster, void *args) {
+    cu_function f;
+    struct cu_attribute attrs[2] = { { .id = CU_LAUNCH_DEPENDENT }, { .id = CU_LAUNCH_CLUSTER } };
+    attrs[0].value.dependent = 1;
+    attrs[1].value.cluster.x = (unsigned)cluster;
+    attrs[1].value.cluster.y = attrs[1].value.cluster.z = 1;
+    struct cu_launch l = { .grid_x = (unsigned)g.x,
+                           .grid_y = (unsigned)MAX(g.y, (size_t)1),
+                           .grid_z = 1,
+                           .block_x = g.threads,
+                           .block_y = 1,
+                           .block_z = 1,
+                           .shared_bytes = g.shared_bytes,
+                           .stream = c->stream,
+                           .attrs = attrs,
+                           .nattrs = c->hopper ? cluster > 1 ? 2 : 1 : 0 };
+    void *params[] = { args };
+    if (c->failed || !cuda_ok(c, c->d->module_function(&f, c->modules[module], name), name)) return;
+    if (g.shared_bytes > 40 << 10 &&
+        !cuda_ok(c, c->d->function_set(f, CU_FUNC_MAX_SHARED, (int)g.shared_bytes), name))
+        return;
+    c->stamps.count++;
+    cuda_ok(c, c->d->launch(&l, f, params, NULL), name);
 }
 
 /* ---- opening */

@@ -7,6 +7,7 @@
 /* ---- norms: one block per row. With `narrow`, y is bf16. rows.cu has faster kernels for aligned rows of up to
  * 8192 numbers */
 KERNEL rmsnorm(const float *x, long ldx, const float *w, int n, float eps, void *y, long ldy, int narrow) {
+    begin_kernel();
     __shared__ float room[33];
     const float *in = x + blockIdx.x * ldx;
     float *out = (float *)y + blockIdx.x * ldy, sum = 0;
@@ -23,6 +24,7 @@ KERNEL rmsnorm(const float *x, long ldx, const float *w, int n, float eps, void 
 }
 
 KERNEL layernorm(const float *x, const float *w, const float *b, int n, float eps, float *y) {
+    begin_kernel();
     __shared__ float room[33];
     const float *in = x + (size_t)blockIdx.x * n;
     float *out = y + (size_t)blockIdx.x * n, sum = 0;
@@ -36,23 +38,25 @@ KERNEL layernorm(const float *x, const float *w, const float *b, int n, float ep
 
 /* ---- elements */
 KERNEL gelu(float *x, size_t n) {
+    begin_kernel();
     EACH(i, n) x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678118654752f));
 }
-KERNEL quick_gelu(float *x, size_t n) { EACH(i, n) x[i] = x[i] / (1.0f + __expf(-1.702f * x[i])); }
-KERNEL silu_mul(float *gate, const float *up, size_t n) { EACH(i, n) gate[i] = silu(gate[i]) * up[i]; }
-KERNEL add(float *y, const float *x, size_t n) { EACH(i, n) y[i] += x[i]; }
+KERNEL quick_gelu(float *x, size_t n) { begin_kernel(); EACH(i, n) x[i] = x[i] / (1.0f + __expf(-1.702f * x[i])); }
+KERNEL silu_mul(float *gate, const float *up, size_t n) { begin_kernel(); EACH(i, n) gate[i] = silu(gate[i]) * up[i]; }
+KERNEL add(float *y, const float *x, size_t n) { begin_kernel(); EACH(i, n) y[i] += x[i]; }
 
 template <class T> __device__ void embed_rows(const T *table, const unsigned *ids, int cols, float *out) {
     const T *row = table + (size_t)ids[blockIdx.x] * cols;
     for (int i = threadIdx.x; i < cols; i += blockDim.x) out[(size_t)blockIdx.x * cols + i] = to_float(row[i]);
 }
-KERNEL embed_f32(const float *t, const unsigned *ids, int cols, float *out) { embed_rows(t, ids, cols, out); }
-KERNEL embed_bf16(const bf16 *t, const unsigned *ids, int cols, float *out) { embed_rows(t, ids, cols, out); }
-KERNEL embed_f16(const __half *t, const unsigned *ids, int cols, float *out) { embed_rows(t, ids, cols, out); }
+KERNEL embed_f32(const float *t, const unsigned *ids, int cols, float *out) { begin_kernel(); embed_rows(t, ids, cols, out); }
+KERNEL embed_bf16(const bf16 *t, const unsigned *ids, int cols, float *out) { begin_kernel(); embed_rows(t, ids, cols, out); }
+KERNEL embed_f16(const __half *t, const unsigned *ids, int cols, float *out) { begin_kernel(); embed_rows(t, ids, cols, out); }
 
 /* ---- rotary positions: one block per row */
 KERNEL rope(float *x, long row, int heads, int stride, int offset, int position, int dims, int interleaved,
             const float *cosine, const float *sine) {
+    begin_kernel();
     int half = dims / 2, step = interleaved ? 2 : 1, apart = interleaved ? 1 : half;
     size_t at = (size_t)(position + blockIdx.x) * half;
     for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
@@ -73,9 +77,11 @@ __device__ void store_rows(T *cache, const float *rows, int n, int heads, int di
     }
 }
 KERNEL cache_store_f32(float *c, const float *r, int n, int heads, int dim, int most, int at) {
+    begin_kernel();
     store_rows(c, r, n, heads, dim, most, at);
 }
 KERNEL cache_store_bf16(bf16 *c, const float *r, int n, int heads, int dim, int most, int at) {
+    begin_kernel();
     store_rows(c, r, n, heads, dim, most, at);
 }
 
@@ -84,21 +90,26 @@ KERNEL cache_store_bf16(bf16 *c, const float *r, int n, int heads, int dim, int 
 #define ROWS(r, n) for (int r = blockIdx.y; r < (n); r += gridDim.y)
 #define COLUMNS(i, n) for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
 KERNEL copy_rows(float *to, long ldt, const float *from, long ldf, int rows, size_t n) {
+    begin_kernel();
     ROWS(r, rows) COLUMNS(i, n) to[r * ldt + i] = from[r * ldf + i];
 }
 KERNEL gather_rows(float *to, const float *from, const int *index, int n, size_t width) {
+    begin_kernel();
     ROWS(r, n) COLUMNS(i, width) to[r * width + i] = from[index[r] * width + i];
 }
 /* The row indices of one call are distinct, so no two threads add to the same number. */
 KERNEL scatter_add(float *to, const float *from, const int *index, const float *weights, int n, size_t width) {
+    begin_kernel();
     ROWS(r, n) COLUMNS(i, width) to[index[r] * width + i] += weights[r] * from[r * width + i];
 }
 KERNEL planes_last(float *to, const float *from, int channels, size_t area) {
+    begin_kernel();
     EACH(i, area * channels) to[i] = from[i % channels * area + i / channels];
 }
 /* merge 0: copies the grid to rows ordered by window, with zeros outside of the grid; 1: adds the rows to
  * the grid */
 KERNEL window_copy(float *grid, float *rows, int g, int padded, int window, int width, int views, int merge) {
+    begin_kernel();
     int across = padded / window, cells = window * window, area = padded * padded;
     ROWS(r, views * area) {
         int view = r / area, cell = r % cells, w = (r - view * area) / cells;
@@ -133,6 +144,7 @@ __device__ void unfold(const I *x, int h, int w, int c_in, int side, int stride,
  * of a cell at once and transposes cells and channels in shared memory. */
 KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area,
                        int pixels, bf16 *out) {
+    begin_kernel();
     extern __shared__ __align__(16) bf16 cells_memory[]; /* [cell][c_in] */
     int cells = side * side, n = c_in * cells, groups = c_in / 8;
     unsigned magic = 0xffffffffu / cells + 1; /* __umulhi(i, magic) is i / cells for i below 2^16 */
@@ -161,6 +173,7 @@ KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stri
 #define UNFOLD(name, I, O)                                                                                       \
     KERNEL unfold_##name(const I *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area, \
                          int pixels, O *out) {                                                                   \
+        begin_kernel();                                                                   \
         unfold(x, h, w, c_in, side, stride, pad, out_w, area, pixels, out);                                      \
     }
 UNFOLD(f32, float, float)
@@ -193,6 +206,7 @@ __device__ taps taps_of(int i, int from, int to) {
 }
 /* One block per output cell; its threads divide the channels. */
 KERNEL resample_grid(const float *in, int from, int to, int channels, float *out) {
+    begin_kernel();
     enum { MOST = 64 };
     /* weights of the first MOST taps; the others are computed again for each channel */
     __shared__ float wx[MOST], wy[MOST];
@@ -214,6 +228,7 @@ KERNEL resample_grid(const float *in, int from, int to, int channels, float *out
     }
 }
 KERNEL resample_rows(const float *in, int from, int to, int channels, float *out) {
+    begin_kernel();
     EACH(i, (size_t)to * channels) {
         int r = (int)(i / channels), c = (int)(i % channels);
         float at = fmaxf(0.0f, ((float)r + 0.5f) * ((float)from / (float)to) - 0.5f);
@@ -231,6 +246,7 @@ struct choice {
 };
 KERNEL route(float *logits, int n, int k, int groups, int groups_kept, int normalise, float scale,
              choice *choices) {
+    begin_kernel();
     __shared__ float p[1024];
     __shared__ int kept[1024];
     int lane = threadIdx.x;
@@ -270,6 +286,7 @@ KERNEL route(float *logits, int n, int k, int groups, int groups_kept, int norma
 #pragma unroll
         for (int d = 16; d; d >>= 1) mine = min(mine, __shfl_xor_sync(~0u, mine, d));
         if (mine == n) mine = 0; /* all scores are NaN */
+        __syncwarp(); /* all lanes have read the scores */
         if (lane == 0) {
             out[c].expert = mine;
             out[c].weight = top;

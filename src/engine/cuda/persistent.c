@@ -26,11 +26,12 @@ struct cuda_persistent {
     struct cuda *c;
     struct persistent_args args;
     cu_function kernel, store;
-    cu_ptr memory, layers, sync, times, log;
-    size_t used; /* bytes of `memory` in use */
+    cu_ptr memory, layers, sync, times;
+    size_t used; /* bytes of `memory` that take() has given out */
     unsigned shared_bytes;
     struct shared_state *host;
     long steps; /* steps of all launches */
+    bool dense[P_MOST_LAYERS];
 };
 
 /* ---- which models */
@@ -263,6 +264,7 @@ struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode
     p->c = c;
     p->args = *buffers;
     p->args.layers = plan->layers;
+    for (int i = 0; i < plan->layers; i++) p->dense[i] = !plan->layer[i].router;
     p->args.vocab = plan->vocab;
     p->args.max_context = plan->max_context;
     p->args.eps = plan->eps;
@@ -283,11 +285,8 @@ struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode
     if (getenv("INFERPROF_CUDA_STAMPS")) {
         size_t bytes = (size_t)c->sms * P_PHASES * 8;
         if (c->d->mem_alloc(&p->times, bytes) == CU_OK &&
-            c->d->mem_alloc(&p->log, sizeof(struct persistent_log)) == CU_OK &&
-            c->d->set_words(p->times, 0, bytes / 4, c->stream) == CU_OK) {
+            c->d->set_words(p->times, 0, bytes / 4, c->stream) == CU_OK)
             p->args.times = (void *)(uintptr_t)p->times;
-            p->args.log = (void *)(uintptr_t)p->log;
-        }
     }
     store_weights(p, plan);
     if (!c->failed && start(p, 0) != CU_OK) { /* tests whether all blocks can run at the same time */
@@ -301,7 +300,7 @@ struct cuda_persistent *cuda_persistent_open(struct cuda *c, const struct decode
 void cuda_persistent_close(struct cuda_persistent *p) {
     if (!p) return;
     const struct driver *d = p->c->d;
-    cu_ptr all[] = { p->memory, p->layers, p->sync, p->times, p->log };
+    cu_ptr all[] = { p->memory, p->layers, p->sync, p->times };
     d->stream_wait(p->c->stream);
     for (size_t i = 0; i < COUNTOF(all); i++)
         if (all[i]) d->mem_free(all[i]);
@@ -332,21 +331,33 @@ bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t roo
     return true;
 }
 
-/* in the order of the phases T_NORM .. T_HEAD_BARRIER in persistent.cu */
-static const char *const phases[] = { "norm",       "qkv",    "qkv barrier",  "attention", "parts barrier",
-                                      "out",        "router", "out barrier",  "choice",    "up",
-                                      "up barrier", "down",   "down barrier", "head",      "head barrier" };
+/* The phases T_NORM .. T_HEAD_BARRIER of persistent.cu, in that order. In traces, each one is a kernel. */
+#define PHASES(X)                                                                                          \
+    X("norm")                                                                                              \
+    X("qkv")                                                                                               \
+    X("qkv barrier")                                                                                       \
+    X("attention")                                                                                         \
+    X("parts barrier")                                                                                     \
+    X("out")                                                                                               \
+    X("router") X("out barrier") X("choice") X("up") X("up barrier") X("down") X("down barrier") X("head") \
+        X("head barrier")
+#define NAME(phase) phase,
+#define KERNEL_NAME(phase) "persistent_decode " phase,
+static const char *const phases[] = { PHASES(NAME) };
+static const char *const phase_kernels[] = { PHASES(KERNEL_NAME) };
 
-size_t cuda_persistent_spans(struct cuda_persistent *p, struct decode_span spans[DECODE_MOST_SPANS]) {
-    struct persistent_log *log = xcalloc(1, sizeof *log);
+size_t cuda_persistent_phases(const struct cuda_persistent *p, const char *names[DECODE_MOST_SPANS],
+                              const char *kernels[DECODE_MOST_SPANS]) {
+    enum { ROUTER = 6, HEAD = 13, PHASE_COUNT = COUNTOF(phases) };
     size_t n = 0;
-    if (p->log && p->c->d->copy_out(log, p->log, sizeof *log, p->c->stream) == CU_OK &&
-        p->c->d->stream_wait(p->c->stream) == CU_OK)
-        for (unsigned i = 1; i < MIN(log->n, (unsigned)P_LOG); i++)
-            if (log->phase[i] < COUNTOF(phases))
-                spans[n++] = (struct decode_span){ phases[log->phase[i]], "persistent_decode", log->ns[i - 1],
-                                                   log->ns[i] };
-    free(log);
+    for (int i = 0; i < p->args.layers + 1; i++) { /* the last round is the head */
+        int first = i < p->args.layers ? 0 : HEAD, end = i < p->args.layers ? HEAD : PHASE_COUNT;
+        for (int phase = first; phase < end; phase++) {
+            if (phase == ROUTER && p->dense[i]) continue; /* out() stores one time instead of two */
+            names[n] = phases[phase];
+            kernels[n++] = phase_kernels[phase];
+        }
+    }
     return n;
 }
 

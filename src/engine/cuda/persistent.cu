@@ -44,12 +44,6 @@ struct memory {
     volatile int ended;
 };
 
-__device__ __forceinline__ u64 now_ns() {
-    u64 t;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
-    return t;
-}
-
 /* ---- barriers in shared memory */
 __device__ __forceinline__ void barrier_init(u64 *b, int count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(count) : "memory");
@@ -220,27 +214,31 @@ struct consumer {
     float4 x;             /* elements 4 tid .. 4 tid + 3 */
     float4 gain;          /* weights of these elements in the next norm */
     u64 clock;
+    unsigned stamped; /* entries of `stamps`, in thread 0 of block 0 */
     int position;
 
     __device__ __forceinline__ consumer(const persistent_args &args, memory &mem, const persistent_share &share)
         : a(args), m(mem), s(share), tid(threadIdx.x), lane(threadIdx.x % 32), warp(threadIdx.x / 32), unit(0), turn(0),
-          grid(0), heads(0), random(blockIdx.x * 7919 + 1), clock(0), position(0) {}
+          grid(0), heads(0), random(blockIdx.x * 7919 + 1), clock(0), stamped(0), position(0) {}
 
     /* ---- measurements and barriers */
+    /* The first block stores the times at which its phases end; persistent.c knows their order. */
+    __device__ __forceinline__ void store_time(u64 t) {
+        if (!stamps.ns || blockIdx.x) return;
+        if (stamped < stamps.most) stamps.ns[stamped] = t;
+        stamped++;
+    }
     __device__ __forceinline__ void phase_done(int phase) {
-        if (!a.times || tid) return;
+        if (tid || !(a.times || stamps.ns)) return;
         u64 t = now_ns();
-        a.times[blockIdx.x * P_PHASES + phase] += t - clock;
+        if (a.times) a.times[blockIdx.x * P_PHASES + phase] += t - clock;
         clock = t;
-        if (blockIdx.x == 0 && a.log->n < P_LOG) {
-            a.log->ns[a.log->n] = t;
-            a.log->phase[a.log->n++] = phase;
-        }
+        store_time(t);
     }
     __device__ __forceinline__ void step_starts() {
-        if (!a.times || tid) return;
+        if (tid || !(a.times || stamps.ns)) return;
         clock = now_ns();
-        if (blockIdx.x == 0) a.log->n = 1, a.log->ns[0] = clock;
+        store_time(clock);
     }
     __device__ __forceinline__ void random_delay() {
         if (!a.delay) return;
@@ -740,6 +738,7 @@ struct consumer {
     __device__ void run() {
         int token = a.state->token, start = a.state->position, first = a.state->step, step = 0;
         bool stop = false;
+        if (stamps.ns && blockIdx.x == 0 && tid == 0) stamped = *stamps.n;
         for (; step < a.steps && !stop; step++) {
             position = start + step;
             step_starts();
@@ -771,6 +770,7 @@ struct consumer {
             a.state->token = token;
             a.state->position = start + step;
             a.state->step = first + step;
+            if (stamps.ns) *stamps.n = stamped;
         }
     }
 };

@@ -26,7 +26,9 @@ bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t roo
 /* Prints the time per step of every phase to stderr: mean, minimum and maximum over the blocks. Prints
  * nothing if times were not measured. */
 void cuda_persistent_print_times(struct cuda_persistent *p);
-/* Writes the phases of block 0 in the last step to `spans`. Returns their number; 0: not measured. */
-size_t cuda_persistent_spans(struct cuda_persistent *p, struct decode_span spans[DECODE_MOST_SPANS]);
+/* Names the times that the kernel stores per step (stamps.c): phase i is from time i to time i + 1. Returns
+ * the number of phases; a step has one more time than phases. */
+size_t cuda_persistent_phases(const struct cuda_persistent *p, const char *names[DECODE_MOST_SPANS],
+                              const char *kernels[DECODE_MOST_SPANS]);
 
 #endif

@@ -127,13 +127,7 @@ struct persistent_fault {
     int set, block, place, epoch;
 };
 
-enum { P_PHASES = 16, P_LOG = 512 };
-
-/* The end of each phase of block 0 in the current step. Entry 0 is the start of the step. */
-struct persistent_log {
-    unsigned n, pad;
-    unsigned long long ns[P_LOG], phase[P_LOG];
-};
+enum { P_PHASES = 16 };
 
 struct persistent_args {
     const struct persistent_layer *layer;
@@ -155,11 +149,9 @@ struct persistent_args {
     const int *host_stop;           /* host memory; not 0: stop after the current step */
     struct persistent_fault *fault; /* host memory */
     unsigned long long limit_ns;    /* longest wait */
-    /* [blocks][P_PHASES]: ns per phase, summed over all steps; NULL: not measured */
-    unsigned long long *times;
-    struct persistent_log *log; /* NULL: not measured */
-    int depth, head_depth;      /* most copies in flight per producer, in the layers and in the head */
-    int delay;                  /* not 0: random delays before barriers, for tests */
+    unsigned long long *times;      /* [blocks][P_PHASES]: ns per phase in all steps; NULL: not measured */
+    int depth, head_depth;          /* most copies in flight per producer, in the layers and in the head */
+    int delay;                      /* not 0: random delays before barriers, for tests */
 };
 
 /* A matrix that persistent_store() writes in the kernel's order. */

@@ -76,8 +76,20 @@ static bool prefers_wide(const struct cuda *c, const struct wgmma_args *a) {
     return a->paired || (a->experts ? a->out[0].n >= 512 : 20 * wide <= 11 * slim);
 }
 
+enum { STAGES_BYTES = 192 << 10, MOST_STAGES = 6, WGMMA_SHARED = STAGES_BYTES + 1024 + 2 * MOST_STAGES * 8 };
+
+/* Two blocks share each tile if half of the multiprocessors would have no work. */
+static bool prefers_split(const struct cuda *c, const struct wgmma_args *a) {
+    enum { LEAST_COLUMNS = 512 };
+    return !a->paired && !a->experts && a->k >= LEAST_COLUMNS && 2 * count_tiles(a, 128) <= (size_t)c->sms;
+}
+
 void cuda_run_wgmma(struct cuda *c, enum dtype type, struct wgmma_args *a) {
-    enum { STAGES_BYTES = 192 << 10, MOST_STAGES = 6 };
+    if (prefers_split(c, a)) {
+        cuda_launch_named(c, MODULE_gemm_wgmma, type == DTYPE_F16 ? "wgmma_split_f16" : "wgmma_split_bf16",
+                          GRID(2 * count_tiles(a, 128), .threads = 384, .shared_bytes = WGMMA_SHARED), 2, a);
+        return;
+    }
     bool wide = prefers_wide(c, a), f16 = type == DTYPE_F16;
     size_t tiles = a->experts ? (size_t)c->sms : count_tiles(a, a->paired ? 128 : wide ? 256 : 128);
     void *params[] = { a };
@@ -85,9 +97,7 @@ void cuda_run_wgmma(struct cuda *c, enum dtype type, struct wgmma_args *a) {
                 wide  ? f16 ? KERNEL_wgmma_f16_256 : KERNEL_wgmma_bf16_256
                 : f16 ? KERNEL_wgmma_f16_128
                       : KERNEL_wgmma_bf16_128,
-                GRID(MIN(tiles, (size_t)c->sms), .threads = 384,
-                     .shared_bytes = STAGES_BYTES + 1024 + 2 * MOST_STAGES * 8),
-                params);
+                GRID(MIN(tiles, (size_t)c->sms), .threads = 384, .shared_bytes = WGMMA_SHARED), params);
 }
 
 /* Linear layers that are applied to the same rows. */

@@ -33,38 +33,43 @@ static struct decode_layer layer_of(const struct decoder_layer *l) {
     return out;
 }
 
-static void *open_state(struct decoder *d, const struct ops_decode_calls *calls, enum decode_path path) {
+/* Calls open() of the steps, or with n > 1 of the batch. */
+static void *open_state(struct decoder *d, enum decode_path path, int n) {
     struct decode_layer *layers = xcalloc((size_t)d->layers, sizeof *layers);
+    const struct ops_backend *b = d->ops->backend;
     for (int i = 0; i < d->layers; i++) layers[i] = layer_of(&d->layer[i]);
-    void *state = calls->open(d->ops->context, &(struct decode_plan){ .path = path,
-                                                                      .hidden = d->hidden,
-                                                                      .heads = d->heads,
-                                                                      .kv_heads = d->kv_heads,
-                                                                      .dim = d->dim_k,
-                                                                      .vocab = d->vocab,
-                                                                      .max_context = d->positions,
-                                                                      .eps = (float)d->c->norm_eps,
-                                                                      .scale = d->score_scale,
-                                                                      .embed = d->embed,
-                                                                      .head = d->head,
-                                                                      .norm = d->norm,
-                                                                      .rope = &d->rope,
-                                                                      .layer = layers,
-                                                                      .layers = d->layers });
+    struct decode_plan plan = { .path = path,
+                                .hidden = d->hidden,
+                                .heads = d->heads,
+                                .kv_heads = d->kv_heads,
+                                .dim = d->dim_k,
+                                .vocab = d->vocab,
+                                .max_context = d->positions,
+                                .eps = (float)d->c->norm_eps,
+                                .scale = d->score_scale,
+                                .embed = d->embed,
+                                .head = d->head,
+                                .norm = d->norm,
+                                .rope = &d->rope,
+                                .layer = layers,
+                                .layers = d->layers };
+    void *state = n > 1 ? b->batch->open(d->ops->context, &plan, n) : b->decode->open(d->ops->context, &plan);
     free(layers);
     return state;
 }
 
-/* Returns true if the model needs a feature that decoding steps on the device do not support. */
-static bool needs_operators(const struct llm_text *c) {
-    return c->shared_gate || c->sandwich_norms || c->scaled_embedding || c->sinks || c->sigmoid_scores ||
-           rope_fits_length(&c->rope) || c->rope.kind == LLM_ROPE_MROPE || c->rope.local_plain;
+/* Returns true if the model needs a feature that no backend supports in whole steps. */
+static bool needs_operators(const struct decoder *d) {
+    const struct llm_text *c = d->c;
+    return c->kv_lora_rank || d->dim_k != d->dim_v || c->shared_gate || c->sandwich_norms ||
+           c->scaled_embedding || c->sinks || c->sigmoid_scores || rope_fits_length(&c->rope) ||
+           c->rope.kind == LLM_ROPE_MROPE || c->rope.local_plain;
 }
 
 struct decoder_steps *decoder_steps_open(struct decoder *d, enum decode_path path) {
     const struct ops_decode_calls *calls = d->ops->backend->decode;
-    if (!calls || d->c->kv_lora_rank || d->dim_k != d->dim_v || needs_operators(d->c)) return NULL;
-    void *state = open_state(d, calls, path);
+    if (!calls || needs_operators(d)) return NULL;
+    void *state = open_state(d, path, 1);
     if (!state) return NULL;
     struct decoder_steps *s = xcalloc(1, sizeof *s);
     *s = (struct decoder_steps){ d, calls, state, path, d->reserved };
@@ -81,7 +86,7 @@ void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *sta
     /* the cache was allocated again, because a batch was served in between */
     if (s->reserved != s->decoder->reserved) {
         s->calls->close(s->state);
-        s->state = open_state(s->decoder, s->calls, s->path);
+        s->state = open_state(s->decoder, s->path, 1);
         s->reserved = s->decoder->reserved;
     }
     s->calls->begin(s->state, start);
@@ -93,7 +98,38 @@ bool decoder_steps_take(struct decoder_steps *s, uint32_t *token) { return s->ca
 void decoder_steps_read(struct decoder_steps *s, enum decode_vector which, float *to, size_t n) {
     s->calls->read(s->state, which, to, n);
 }
-bool decoder_steps_has_spans(struct decoder_steps *s) { return s->calls->has_spans(s->state); }
-size_t decoder_steps_spans(struct decoder_steps *s, struct decode_span spans[DECODE_MOST_SPANS]) {
+size_t decoder_steps_spans(struct decoder_steps *s, struct decode_span **spans) {
     return s->calls->spans(s->state, spans);
+}
+
+/* ---- batches */
+struct decoder_batch {
+    const struct ops_batch_calls *calls;
+    void *state;
+    int n;
+    unsigned reserved; /* as in struct decoder_steps */
+};
+
+struct decoder_batch *decoder_batch_open(struct decoder_batch *old, struct decoder *d, int n) {
+    const struct ops_batch_calls *calls = d->ops->backend->batch;
+    if (old && old->n == n && old->reserved == d->reserved) return old;
+    decoder_batch_close(old);
+    if (!calls || needs_operators(d)) return NULL;
+    void *state = open_state(d, DECODE_GRAPH, n);
+    if (!state) return NULL;
+    struct decoder_batch *b = xcalloc(1, sizeof *b);
+    *b = (struct decoder_batch){ calls, state, n, d->reserved };
+    return b;
+}
+void decoder_batch_close(struct decoder_batch *b) {
+    if (!b) return;
+    b->calls->close(b->state);
+    free(b);
+}
+void decoder_batch_begin(struct decoder_batch *b, const uint32_t *tokens, const int *positions) {
+    b->calls->begin(b->state, tokens, positions);
+}
+void decoder_batch_submit(struct decoder_batch *b, int steps) { b->calls->submit(b->state, steps); }
+bool decoder_batch_take(struct decoder_batch *b, uint32_t *tokens) {
+    return b->calls->take(b->state, tokens);
 }

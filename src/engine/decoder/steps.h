@@ -19,9 +19,17 @@ void decoder_steps_submit(struct decoder_steps *s, int steps);
 void decoder_steps_stop(struct decoder_steps *s); /* discards steps not started yet, if possible */
 bool decoder_steps_take(struct decoder_steps *s, uint32_t *token); /* false: see ops_check() */
 /* See struct ops_decode_calls. */
-bool decoder_steps_has_spans(struct decoder_steps *s);
-size_t decoder_steps_spans(struct decoder_steps *s, struct decode_span spans[DECODE_MOST_SPANS]);
+size_t decoder_steps_spans(struct decoder_steps *s, struct decode_span **spans);
 /* Reads n numbers of a vector of the last step, for tests. */
 void decoder_steps_read(struct decoder_steps *s, enum decode_vector which, float *to, size_t n);
+
+/* Steps of n sequences (struct ops_batch_calls). decoder_batch_open() returns `old` if it is still valid for
+ * this decoder and n, and otherwise closes it. NULL: not supported. */
+struct decoder_batch;
+struct decoder_batch *decoder_batch_open(struct decoder_batch *old, struct decoder *d, int n);
+void decoder_batch_close(struct decoder_batch *b);
+void decoder_batch_begin(struct decoder_batch *b, const uint32_t *tokens, const int *positions);
+void decoder_batch_submit(struct decoder_batch *b, int steps);
+bool decoder_batch_take(struct decoder_batch *b, uint32_t *tokens);
 
 #endif

@@ -52,9 +52,11 @@ void dsocr_encode_views(const struct dsocr *v, struct ops *o, const struct dsocr
     struct tensor *sam = ops_alloc(o, tokens * (size_t)v->sam->out_width, TENSOR_ANY);
     struct tensor *clip = ops_alloc(o, tokens * (size_t)v->clip->width, TENSOR_ANY);
     uint64_t start = vision_stage_begin(o, "sam");
+    struct sam_part sams[DSOCR_MOST_PARTS];
     for (int i = 0; i < groups; i++)
-        sam_forward(v->sam, o, g[i].pixels, g[i].views, g[i].side,
-                    view_at(view_of(sam), first[i] * (size_t)v->sam->out_width));
+        sams[i] = (struct sam_part){ g[i].pixels, g[i].views, g[i].side,
+                                     view_at(view_of(sam), first[i] * (size_t)v->sam->out_width) };
+    sam_forward(v->sam, o, sams, groups);
     times->ns[DSOCR_SAM] += vision_stage_end(o, start);
     start = vision_stage_begin(o, "clip");
     clip_forward(v->clip, o, parts, groups, view_of(sam), view_of(clip), 1 - SAM_SHARE);

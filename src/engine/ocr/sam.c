@@ -76,18 +76,26 @@ void sam_close(struct sam *s) {
 
 int sam_tokens(const struct sam *s, int side) { return side / s->patch / 4; }
 
-/* Tensors of one forward pass over `views` grids of g x g. Tensors that only products read are 16-bit
- * numbers if the device supports them. */
-struct pass {
-    int views, g, padded;     /* padded: g rounded up to whole windows */
-    struct tensor *x;         /* [views, g*g, width] */
-    struct tensor *h, *mixed; /* [views, padded*padded, width] */
-    struct tensor *wide;      /* [views, padded*padded, 3 width], [views, g*g, inner] or images of the neck */
+/* Tensors of a forward pass. The parts use them in turn, so `views` and `padded` are those of the largest
+ * part; `rows` is the sum over all parts. Tensors that only products read are 16-bit numbers if the device
+ * supports them. */
+struct scratch {
+    size_t rows;              /* sum of views * g * g */
+    struct tensor *x;         /* [rows, width] */
+    struct tensor *h, *mixed; /* [views, padded*padded, width]; h also [rows, width] */
+    struct tensor *wide;      /* [views, padded*padded, 3 width], [rows, inner] or images of the neck */
     struct tensor *image;     /* images of the neck */
     struct tensor *rel_h, *rel_w;
 };
 
-/* size of heads, and largest side of grids, for which attention has 16-bit kernels */
+/* The forward pass of one part: `views` grids of g x g. */
+struct pass {
+    int views, g, padded; /* padded: g rounded up to whole windows */
+    struct view x;        /* its rows of scratch.x */
+    const struct scratch *t;
+};
+
+/* sizes of heads and grids for which attention has 16-bit kernels */
 enum { NARROW_DIM = 64, NARROW_SIDE = 80 };
 
 static bool is_narrow(const struct sam *s, const struct ops *o, int g) {
@@ -97,27 +105,34 @@ static bool is_narrow(const struct sam *s, const struct ops *o, int g) {
            s->net2.w.rows % 8 == 0;
 }
 
-static void pass_init(struct pass *p, const struct sam *s, struct ops *o, int views, int g) {
-    size_t inner = (size_t)s->block[0].lin1.w.rows, width = (size_t)s->width,
-           n = (size_t)views * (size_t)g * (size_t)g;
-    p->views = views;
-    p->g = g;
-    p->padded = (g + s->window - 1) / s->window * s->window;
-    size_t padded = (size_t)views * (size_t)p->padded * (size_t)p->padded, neck = n * (size_t)s->neck_width;
-    const size_t sizes[] = { MAX(padded * width, neck), MAX(padded * width, n * (size_t)s->net2.w.rows / 4),
-                             MAX(MAX(padded * 3 * width, n * inner), neck) };
-    struct tensor **const tensors[] = { &p->h, &p->mixed, &p->wide };
+static void scratch_init(struct scratch *t, const struct sam *s, struct ops *o, const struct pass *p, int n) {
+    size_t inner = (size_t)s->block[0].lin1.w.rows, width = (size_t)s->width, h = 0, mixed = 0, wide = 0,
+           neck = 0;
+    int g = 0;
+    for (int i = 0; i < n; i++) {
+        size_t rows = (size_t)p[i].views * (size_t)p[i].g * (size_t)p[i].g,
+               padded = (size_t)p[i].views * (size_t)p[i].padded * (size_t)p[i].padded,
+               image = rows * (size_t)s->neck_width;
+        t->rows += rows;
+        h = MAX(h, padded * width);
+        mixed = MAX(mixed, MAX(padded * width, rows * (size_t)s->net2.w.rows / 4));
+        wide = MAX(wide, MAX(padded * 3 * width, image));
+        neck = MAX(neck, image);
+        g = MAX(g, p[i].g);
+    }
+    const size_t sizes[] = { MAX(MAX(h, neck), t->rows * width), mixed, MAX(wide, t->rows * inner) };
+    struct tensor **const tensors[] = { &t->h, &t->mixed, &t->wide };
     bool narrow = is_narrow(s, o, g);
-    p->x = ops_alloc(o, n * width, TENSOR_ANY);
+    t->x = ops_alloc(o, t->rows * width, TENSOR_ANY);
     for (size_t i = 0; i < COUNTOF(sizes); i++)
         *tensors[i] = narrow ? ops_alloc_narrow(o, sizes[i]) : ops_alloc(o, sizes[i], TENSOR_ANY);
-    p->image = ops_alloc(o, neck, TENSOR_ANY);
-    p->rel_h = ops_alloc(o, (size_t)(2 * g) * width, TENSOR_ANY);
-    p->rel_w = ops_alloc(o, (size_t)(2 * g) * width, TENSOR_ANY);
+    t->image = ops_alloc(o, neck, TENSOR_ANY);
+    t->rel_h = ops_alloc(o, (size_t)(2 * g) * width, TENSOR_ANY);
+    t->rel_w = ops_alloc(o, (size_t)(2 * g) * width, TENSOR_ANY);
 }
 
-static void pass_free(struct pass *p, struct ops *o) {
-    struct tensor *const all[] = { p->x, p->h, p->mixed, p->wide, p->image, p->rel_h, p->rel_w };
+static void scratch_free(struct scratch *t, struct ops *o) {
+    struct tensor *const all[] = { t->x, t->h, t->mixed, t->wide, t->image, t->rel_h, t->rel_w };
     for (size_t i = 0; i < COUNTOF(all); i++) ops_free(o, all[i]);
 }
 
@@ -138,7 +153,7 @@ static void embed_patches(const struct sam *s, struct ops *o, struct pass *p, st
     size_t area = (size_t)side * (size_t)side, n = (size_t)p->g * (size_t)p->g * (size_t)s->width;
     struct tensor *image = ops_alloc(o, (size_t)p->views * area * 3, TENSOR_ANY); /* channels last */
     upload(o, pixels, (size_t)p->views, area, view_of(image));
-    ops_conv(o, "patch_embed", &s->patch_embed, view_of(image), p->views, side, side, view_of(p->x));
+    ops_conv(o, "patch_embed", &s->patch_embed, view_of(image), p->views, side, side, p->x);
     ops_free(o, image);
     struct tensor *positions = s->positions, *resampled = NULL;
     if (p->g != s->grid) {
@@ -146,7 +161,7 @@ static void embed_patches(const struct sam *s, struct ops *o, struct pass *p, st
         ops_resample_grid(o, view_of(s->positions), s->grid, p->g, s->width, view_of(positions));
     }
     for (size_t i = 0; i < (size_t)p->views; i++)
-        ops_add(o, "pos_embed", view_at(view_of(p->x), i * n), view_of(positions), n);
+        ops_add(o, "pos_embed", view_at(p->x, i * n), view_of(positions), n);
     ops_free(o, resampled);
 }
 
@@ -155,8 +170,8 @@ static void attend_windows(const struct sam *s, struct ops *o, const struct sam_
     struct windows shape = {
         .grid = p->g, .padded = p->padded, .window = m, .width = width, .views = p->views
     };
-    struct view h = view_of(p->h), mixed = view_of(p->mixed), wide = view_of(p->wide);
-    ops_layernorm_windows(o, "norm1", view_of(p->x), b->norm1_w, b->norm1_b, eps, &shape, h, mixed);
+    struct view h = view_of(p->t->h), mixed = view_of(p->t->mixed), wide = view_of(p->t->wide);
+    ops_layernorm_windows(o, "norm1", p->x, b->norm1_w, b->norm1_b, eps, &shape, h, mixed);
     ops_linear(o, "qkv", &b->qkv, mixed, width, p->views * p->padded * p->padded, wide, 3 * width, OPS_SET);
     struct qkv_attention a = { .qkv = wide,
                                .out = h,
@@ -168,13 +183,13 @@ static void attend_windows(const struct sam *s, struct ops *o, const struct sam_
                                .rel_w = view_of(b->rel_w),
                                .side = m };
     ops_qkv_attention(o, "window_attention", &a);
-    ops_linear_merge(o, "proj", &b->proj, h, &shape, mixed, view_of(p->x));
+    ops_linear_merge(o, "proj", &b->proj, h, &shape, mixed, p->x);
 }
 
 static void attend_globally(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p) {
     int n = p->g * p->g, width = s->width, dim = width / s->heads, all = p->views * n;
-    struct qkv_attention a = { .qkv = view_of(p->wide),
-                               .out = view_of(p->mixed),
+    struct qkv_attention a = { .qkv = view_of(p->t->wide),
+                               .out = view_of(p->t->mixed),
                                .batch = p->views,
                                .n = n,
                                .heads = s->heads,
@@ -183,33 +198,35 @@ static void attend_globally(const struct sam *s, struct ops *o, const struct sam
                                .rel_w = view_of(b->rel_w),
                                .side = p->g };
     if (p->g != s->grid) { /* the tables have a different grid size */
-        ops_resample_rows(o, a.rel_h, 2 * s->grid - 1, 2 * p->g - 1, dim, view_of(p->rel_h));
-        ops_resample_rows(o, a.rel_w, 2 * s->grid - 1, 2 * p->g - 1, dim, view_of(p->rel_w));
-        a.rel_h = view_of(p->rel_h);
-        a.rel_w = view_of(p->rel_w);
+        ops_resample_rows(o, a.rel_h, 2 * s->grid - 1, 2 * p->g - 1, dim, view_of(p->t->rel_h));
+        ops_resample_rows(o, a.rel_w, 2 * s->grid - 1, 2 * p->g - 1, dim, view_of(p->t->rel_w));
+        a.rel_h = view_of(p->t->rel_h);
+        a.rel_w = view_of(p->t->rel_w);
     }
-    ops_layernorm(o, "norm1", view_of(p->x), b->norm1_w, b->norm1_b, all, width, eps, view_of(p->h));
-    ops_linear(o, "qkv", &b->qkv, view_of(p->h), width, all, a.qkv, 3 * width, OPS_SET);
+    ops_layernorm(o, "norm1", p->x, b->norm1_w, b->norm1_b, all, width, eps, view_of(p->t->h));
+    ops_linear(o, "qkv", &b->qkv, view_of(p->t->h), width, all, a.qkv, 3 * width, OPS_SET);
     ops_qkv_attention(o, "global_attention", &a);
-    ops_linear(o, "proj", &b->proj, a.out, width, all, view_of(p->x), width, OPS_ADD);
+    ops_linear(o, "proj", &b->proj, a.out, width, all, p->x, width, OPS_ADD);
 }
 
-static void run_block(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p) {
-    int n = p->views * p->g * p->g;
-    struct view x = view_of(p->x), h = view_of(p->h), wide = view_of(p->wide);
-    if (b->global)
-        attend_globally(s, o, b, p);
-    else
-        attend_windows(s, o, b, p);
-    ops_layernorm(o, "norm2", x, b->norm2_w, b->norm2_b, n, s->width, eps, h);
-    ops_linear_act(o, "lin1", &b->lin1, h, n, wide, OPS_GELU);
-    ops_linear(o, "lin2", &b->lin2, wide, b->lin1.w.rows, n, x, s->width, OPS_ADD);
+static void run_block(const struct sam *s, struct ops *o, const struct sam_block *b, struct pass *p, int n) {
+    const struct scratch *t = p->t;
+    struct view x = view_of(t->x), h = view_of(t->h), wide = view_of(t->wide);
+    for (int i = 0; i < n; i++) {
+        if (b->global)
+            attend_globally(s, o, b, &p[i]);
+        else
+            attend_windows(s, o, b, &p[i]);
+    }
+    ops_layernorm(o, "norm2", x, b->norm2_w, b->norm2_b, (int)t->rows, s->width, eps, h);
+    ops_linear_act(o, "lin1", &b->lin1, h, (int)t->rows, wide, OPS_GELU);
+    ops_linear(o, "lin2", &b->lin2, wide, b->lin1.w.rows, (int)t->rows, x, s->width, OPS_ADD);
 }
 
 static void run_neck(const struct sam *s, struct ops *o, struct pass *p, struct view out) {
     int g = p->g, n = p->views * g * g, c = s->neck_width;
-    struct view image = view_of(p->image), mixed = view_of(p->mixed), wide = view_of(p->wide);
-    ops_conv(o, "neck.0", &s->neck0, view_of(p->x), p->views, g, g, image);
+    struct view image = view_of(p->t->image), mixed = view_of(p->t->mixed), wide = view_of(p->t->wide);
+    ops_conv(o, "neck.0", &s->neck0, p->x, p->views, g, g, image);
     ops_layernorm(o, "neck.1", image, s->neck1_w, s->neck1_b, n, c, eps, wide);
     ops_conv(o, "neck.2", &s->neck2, wide, p->views, g, g, image);
     ops_layernorm(o, "neck.3", image, s->neck3_w, s->neck3_b, n, c, eps, wide);
@@ -217,21 +234,32 @@ static void run_neck(const struct sam *s, struct ops *o, struct pass *p, struct 
     ops_conv(o, "net_3", &s->net3, mixed, p->views, (g + 1) / 2, (g + 1) / 2, out);
 }
 
-void sam_forward(const struct sam *s, struct ops *o, struct sam_pixels pixels, int views, int side,
-                 struct view out) {
-    struct pass p;
-    pass_init(&p, s, o, views, side / s->patch);
+void sam_forward(const struct sam *s, struct ops *o, const struct sam_part *parts, int n) {
+    struct scratch t = { 0 };
+    struct pass p[SAM_MOST_PARTS];
+    size_t row = 0;
+    for (int i = 0; i < n; i++) {
+        int g = parts[i].side / s->patch;
+        p[i] = (struct pass){
+            .views = parts[i].views, .g = g, .padded = (g + s->window - 1) / s->window * s->window, .t = &t
+        };
+    }
+    scratch_init(&t, s, o, p, n);
     record_push(o->rec, RECORD_MODULES, "patch_embed", -1);
-    embed_patches(s, o, &p, pixels, side);
+    for (int i = 0; i < n; i++) {
+        p[i].x = view_at(view_of(t.x), row * (size_t)s->width);
+        row += (size_t)p[i].views * (size_t)p[i].g * (size_t)p[i].g;
+        embed_patches(s, o, &p[i], parts[i].pixels, parts[i].side);
+    }
     record_pop(o->rec, RECORD_MODULES);
     for (int i = 0; i < s->layers; i++) {
         record_push(o->rec, RECORD_MODULES, s->block[i].global ? "block.%d.global" : "block.%d.window", i);
-        run_block(s, o, &s->block[i], &p);
+        run_block(s, o, &s->block[i], p, n);
         record_pop(o->rec, RECORD_MODULES);
         ops_step(o, SAM_SHARE / s->layers);
     }
     record_push(o->rec, RECORD_MODULES, "neck", -1);
-    run_neck(s, o, &p, out);
+    for (int i = 0; i < n; i++) run_neck(s, o, &p[i], parts[i].out);
     record_pop(o->rec, RECORD_MODULES);
-    pass_free(&p, o);
+    scratch_free(&t, o);
 }

@@ -39,8 +39,14 @@ struct sam_pixels {
     const float *planes;
     const uint8_t *bytes; /* used if planes is NULL; the backend must have upload_bytes */
 };
-/* out[views, tokens * tokens, out_width] */
-void sam_forward(const struct sam *s, struct ops *o, struct sam_pixels pixels, int views, int side,
-                 struct view out);
+/* Views of the same size. */
+struct sam_part {
+    struct sam_pixels pixels;
+    int views, side;
+    struct view out; /* [views, tokens * tokens, out_width] */
+};
+enum { SAM_MOST_PARTS = 8 };
+/* Encodes all parts. Layers that process each row on its own process the rows of all parts at once. */
+void sam_forward(const struct sam *s, struct ops *o, const struct sam_part *parts, int n);
 
 #endif

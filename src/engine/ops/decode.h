@@ -29,6 +29,7 @@ struct decode_layer {
 /* How steps run: one graph per step, one kernel for many steps, or chosen by the backend. */
 enum decode_path { DECODE_AUTO, DECODE_GRAPH, DECODE_PERSISTENT };
 
+/* The tensors, `rope`, routers and experts must exist as long as the steps; the array `layer` is copied. */
 struct decode_plan {
     enum decode_path path;
     int hidden, heads, kv_heads, dim, vocab, max_context;
@@ -57,12 +58,12 @@ enum { DECODE_MOST_ALLOWED = 4 };
 /* Vectors of the last step, for tests. */
 enum decode_vector { DECODE_QKV, DECODE_HIDDEN, DECODE_X, DECODE_LOGITS };
 
-/* A part of a step that the device timed, in ns of its clock. */
+/* A part of a step that the device timed, in ns of clock_wall_ns(). */
 struct decode_span {
     const char *name, *kernel;
     uint64_t start_ns, end_ns;
 };
-enum { DECODE_MOST_SPANS = 512 };
+enum { DECODE_MOST_SPANS = 512 }; /* per step */
 
 struct ops_decode_calls {
     /* NULL: model not supported */
@@ -77,12 +78,24 @@ struct ops_decode_calls {
     void (*stop)(void *decode);
     /* Waits for the next token. Returns false if the device failed (ops_check). */
     bool (*take)(void *decode, uint32_t *token);
-    /* Writes the parts of the last step, in order, to `spans` and returns their number; 0: not measured. All
-     * steps must have ended. */
-    size_t (*spans)(void *decode, struct decode_span spans[DECODE_MOST_SPANS]);
-    bool (*has_spans)(void *decode); /* parts of steps are measured */
+    /* Stores the parts of all steps whose tokens were taken, in order, in *spans, which the caller frees, and
+     * returns their number. All steps must have ended. The backend's stamps must be on (ops_backend). */
+    size_t (*spans)(void *decode, struct decode_span **spans);
     /* Reads the first n numbers of a vector after all steps have ended. */
     void (*read)(void *decode, enum decode_vector which, float *to, size_t n);
+};
+
+/* Decoding steps of n sequences, greedy, without the n-gram rule. The cache has the keys and values of all
+ * tokens except the last one of each sequence. A sequence that has ended is decoded until the batch ends. */
+struct ops_batch_calls {
+    /* returns NULL if this model or this n is not supported */
+    void *(*open)(void *context, const struct decode_plan *plan, int n);
+    void (*close)(void *batch);
+    /* tokens[n], positions[n]: the last token of each sequence, and its position */
+    void (*begin)(void *batch, const uint32_t *tokens, const int *positions);
+    void (*submit)(void *batch, int steps);
+    /* Waits for the next token of every sequence. Returns false if the device failed (ops_check). */
+    bool (*take)(void *batch, uint32_t *tokens);
 };
 
 #endif

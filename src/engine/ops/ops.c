@@ -40,8 +40,22 @@ static void change_memory(struct ops *o, enum trace_memory_kind kind, uint64_t b
     record_memory(o->rec, kind, o->memory_bytes[kind]);
 }
 
+/* Lets the device measure its kernels if the recorder stores operators. */
+static void use_stamps(struct ops *o, struct recorder *rec) {
+    const struct ops_backend *b = o->backend;
+    if (!b->stamps_start) return;
+    if (!record_op_start(rec)) {
+        b->stamps_stop(o->context);
+        return;
+    }
+    b->stamps_start(o->context);
+    record_set_device(rec, &(struct record_device){ o->context, b->stamps_mark, b->stamps_take });
+}
+
 void ops_record(struct ops *o, struct recorder *rec) {
+    if (!rec) record_resolve(o->rec);
     o->rec = rec;
+    use_stamps(o, rec);
     for (unsigned k = 0; rec && k < TRACE_MEMORY_KIND_END; k++)
         if (o->memory_bytes[k]) record_memory(rec, (enum trace_memory_kind)k, o->memory_bytes[k]);
 }
@@ -131,7 +145,7 @@ void ops_download(struct ops *o, float *to, struct view from, size_t n) {
 /* Records the end of an operator that began at `start`; 0: operators are not recorded. */
 static void record_end(struct ops *o, uint64_t start, const struct record_op *op) {
     if (!start) return;
-    o->backend->finish(o->context);
+    if (!o->backend->stamps_start) o->backend->finish(o->context);
     record_op_end(o->rec, start, op);
 }
 

@@ -302,6 +302,14 @@ struct ops_backend {
 
     /* Decoding steps that run entirely on the device (decode.h). NULL: not supported. */
     const struct ops_decode_calls *decode;
+    const struct ops_batch_calls *batch; /* the same for several sequences */
+
+    /* Times of kernels, measured by the device. NULL: the recorder waits after each operator. start() and
+     * stop() switch the measurement; mark() and take() are those of struct record_device. */
+    void (*stamps_start)(void *context);
+    void (*stamps_stop)(void *context);
+    size_t (*stamps_mark)(void *context);
+    size_t (*stamps_take)(void *context, const uint64_t **ns);
 };
 
 /* ---- functions that models call */

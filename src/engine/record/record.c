@@ -8,6 +8,8 @@
 
 #include "base/alloc_guard.h"
 #include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
 #include "engine/record/nvtx.h"
 #include "engine/record/texts.h"
 #include "engine/record/ticks.h"
@@ -27,8 +29,9 @@ struct event {
      * generated. Memory: `end` is the bytes, m the kind. */
     int32_t m, n, k;
     uint8_t type, kv_type, depth;
-    uint8_t kind : 7;  /* enum event_kind */
-    uint8_t in_ns : 1; /* start is in nanoseconds, because the range began before the last flush */
+    uint8_t kind : 6;   /* enum event_kind */
+    uint8_t in_ns : 1;  /* start is in nanoseconds: the range began before the last flush, or all_ns */
+    uint8_t all_ns : 1; /* start and end are in nanoseconds: the device measured them */
 };
 _Static_assert(sizeof(struct event) == CACHE_LINE, "one cache line per event");
 enum event_kind { EVENT_OP, EVENT_MODULE, EVENT_STAGE, EVENT_TOKENS, EVENT_MEMORY };
@@ -38,6 +41,7 @@ struct open_range {
     const char *name;
     int index;
     bool stage, in_ns;
+    bool marked; /* `start` is a mark of the device */
 };
 
 struct recorder {
@@ -60,6 +64,13 @@ struct recorder {
     size_t nranges, nops, ntokens, nmemories;
     bool memory;
     uint32_t allocator;
+
+    struct record_device device; /* mark NULL: none */
+    struct {
+        struct event *v;
+        size_t n, cap;
+    } waiting;           /* events whose start and end are marks of the device */
+    uint64_t waiting_ns; /* they began after this time */
 };
 
 static void write_meta(struct recorder *r, const struct record_info *info) {
@@ -173,7 +184,7 @@ static void add_event(struct recorder *r, const struct event *e, const struct ti
                                                              .allocator = r->allocator };
         return;
     }
-    uint64_t end_ns = ticks_ns(span, e->end);
+    uint64_t end_ns = e->all_ns ? e->end : ticks_ns(span, e->end);
     struct trace_range *range = &r->ranges[r->nranges++];
     *range = (struct trace_range){ .start_ns = start_ns,
                                    .end_ns = end_ns,
@@ -195,7 +206,7 @@ static void flush_events(struct recorder *r) {
     for (uint32_t i = 0; i < r->nevents; i++) add_event(r, &r->events[i], &span);
     for (uint32_t i = 0; i < r->depth; i++) {
         struct open_range *o = &r->open[i];
-        if (!o->in_ns) {
+        if (!o->in_ns && !o->marked) {
             o->start = ticks_ns(&span, o->start);
             o->in_ns = true;
         }
@@ -213,6 +224,7 @@ int record_close(struct recorder *r, struct err *err) {
     if (!r) return 0;
     while (r->depth > 0) record_pop(r, RECORD_STAGES); /* closes the ranges that a failed request left open */
     if (r->writer) flush_events(r);
+    free(r->waiting.v);
     int rc = r->writer ? trace_writer_close(r->writer, err) : 0;
     record_texts_close(r->texts);
     free(r->events);
@@ -232,11 +244,41 @@ static void push_nvtx(const char *name, int index) {
     nvtx_push(text);
 }
 
+/* ---- times of the device */
+void record_set_device(struct recorder *r, const struct record_device *device) {
+    r->device = *device;
+    r->waiting_ns = clock_wall_ns();
+}
+
+void record_resolve(struct recorder *r) {
+    const uint64_t *ns = NULL;
+    if (!r || r->waiting.n == 0) return;
+    size_t n = r->device.take(r->device.context, &ns);
+    uint64_t now = clock_wall_ns();
+    for (size_t i = 0; i < r->waiting.n; i++) {
+        struct event e = r->waiting.v[i];
+        if (e.end >= n) continue; /* unknown */
+        /* the clocks of host and device differ by some microseconds */
+        e.start = MIN(MAX(ns[e.start], r->waiting_ns), now);
+        e.end = MIN(MAX(ns[e.end], e.start), now);
+        e.in_ns = e.all_ns = 1;
+        add_pending(r, &e);
+    }
+    r->waiting.n = 0;
+    r->waiting_ns = now;
+}
+
+/* ---- ranges and operators */
 void record_push(struct recorder *r, enum record_detail level, const char *name, int index) {
     if (!r || level > r->detail || r->depth == MAX_DEPTH) return;
+    bool stage = level == RECORD_STAGES, marked = r->device.mark && !stage;
     if (nvtx_attached()) push_nvtx(name, index);
-    r->open[r->depth++] =
-        (struct open_range){ ticks_now(&r->clock), name, index, level == RECORD_STAGES, false };
+    if (r->depth == 0 && r->device.mark) {
+        record_resolve(r);
+        r->waiting_ns = clock_wall_ns();
+    }
+    uint64_t start = marked ? r->device.mark(r->device.context) : ticks_now(&r->clock);
+    r->open[r->depth++] = (struct open_range){ start, name, index, stage, false, marked };
 }
 
 void record_pop(struct recorder *r, enum record_detail level) {
@@ -244,41 +286,63 @@ void record_pop(struct recorder *r, enum record_detail level) {
     const struct open_range *o = &r->open[--r->depth];
     nvtx_pop();
     if (!r->writer) return;
-    add_pending(r, &(struct event){ .start = o->start,
-                                    .end = ticks_now(&r->clock),
-                                    .name = o->name,
-                                    .flops = NAN,
-                                    .bytes = NAN,
-                                    .m = o->index,
-                                    .depth = (uint8_t)r->depth,
-                                    .kind = o->stage ? EVENT_STAGE : EVENT_MODULE,
-                                    .in_ns = o->in_ns });
-    /* a crash in a later stage must not lose the events so far */
-    if (o->stage && r->nevents) flush_events(r);
+    struct event e = { .start = o->start,
+                       .end = o->marked ? r->device.mark(r->device.context) : ticks_now(&r->clock),
+                       .name = o->name,
+                       .flops = NAN,
+                       .bytes = NAN,
+                       .m = o->index,
+                       .depth = (uint8_t)r->depth,
+                       .kind = o->stage ? EVENT_STAGE : EVENT_MODULE,
+                       .in_ns = o->in_ns };
+    if (o->marked) {
+        vec_push(&r->waiting, e);
+        return;
+    }
+    add_pending(r, &e);
+    if (!o->stage) return;
+    if (r->depth == 0) record_resolve(r);
+    if (r->nevents) flush_events(r); /* a crash in a later stage must not lose these events */
 }
 
 uint64_t record_ticks(const struct recorder *r) {
-    return r->detail >= RECORD_OPERATORS && r->writer ? ticks_now(&r->clock) : 0;
+    if (r->detail < RECORD_OPERATORS || !r->writer) return 0;
+    return r->device.mark ? r->device.mark(r->device.context) + 1 : ticks_now(&r->clock);
+}
+
+static struct event event_of(const struct recorder *r, uint64_t start, uint64_t end,
+                             const struct record_op *op) {
+    return (struct event){ .start = start,
+                           .end = end,
+                           .name = op->name,
+                           .kernel = op->kernel,
+                           .flops = op->flops,
+                           .bytes = op->bytes,
+                           .m = (int32_t)op->m,
+                           .n = (int32_t)op->n,
+                           .k = (int32_t)op->k,
+                           .type = (uint8_t)op->type,
+                           .kv_type = (uint8_t)op->kv_type,
+                           .depth = (uint8_t)r->depth,
+                           .kind = EVENT_OP };
 }
 
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op) {
-    if (start) record_op_at(r, start, ticks_now(&r->clock), op);
+    if (!start) return;
+    if (!r->device.mark) {
+        struct event e = event_of(r, start, ticks_now(&r->clock), op);
+        add_pending(r, &e);
+        return;
+    }
+    struct event e = event_of(r, start - 1, r->device.mark(r->device.context), op);
+    vec_push(&r->waiting, e);
 }
 
-void record_op_at(struct recorder *r, uint64_t start, uint64_t end, const struct record_op *op) {
-    add_pending(r, &(struct event){ .start = start,
-                                    .end = end,
-                                    .name = op->name,
-                                    .kernel = op->kernel,
-                                    .flops = op->flops,
-                                    .bytes = op->bytes,
-                                    .m = (int32_t)op->m,
-                                    .n = (int32_t)op->n,
-                                    .k = (int32_t)op->k,
-                                    .type = (uint8_t)op->type,
-                                    .kv_type = (uint8_t)op->kv_type,
-                                    .depth = (uint8_t)r->depth,
-                                    .kind = EVENT_OP });
+void record_op_ns(struct recorder *r, uint64_t start_ns, uint64_t end_ns, const struct record_op *op) {
+    struct event e = event_of(r, start_ns, end_ns, op);
+    e.in_ns = e.all_ns = 1;
+    e.depth++; /* within the stage */
+    add_pending(r, &e);
 }
 
 void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int made) {

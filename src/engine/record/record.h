@@ -1,7 +1,7 @@
 /* Records the work of the engine: stages, modules and operators as nested ranges, one kernel record per
  * operator (all on device 0), tokens, and totals of memory. Writes to a trace file and, if an NVTX tool is
- * attached, to the tool as NVTX ranges. With a NULL recorder, calls do nothing; record_ticks() and
- * record_op_at() require a recorder.
+ * attached, to the tool as NVTX ranges. With a NULL recorder, all calls except record_ticks(),
+ * record_set_device() and record_op_ns() do nothing; these need a recorder.
  *     struct recorder *r = record_open(path, RECORD_OPERATORS, &info, &err);
  *     record_push(r, RECORD_STAGES, "prefill", -1);
  *     record_pop(r, RECORD_STAGES);
@@ -28,11 +28,27 @@ struct record_info {
     bool no_shapes;     /* do not record the shapes of operators */
 };
 
+/* A device that runs operators after their calls have returned and stores the time of each kernel. The
+ * recorder then does not wait after operators. It notes how many kernels were launched before and after each
+ * operator and module, and reads their times at the end of the outermost stage. */
+struct record_device {
+    void *context;
+    size_t (*mark)(void *context); /* returns the number of kernels launched since the last take() */
+    /* Waits for the device. *ns receives the times since the last take(), in ns of clock_wall_ns(): the start
+     * of each kernel, and the end of the last kernel. Returns their number; 0: unknown. */
+    size_t (*take)(void *context, const uint64_t **ns);
+};
+
 struct recorder;
 /* path NULL: writes only to NVTX. */
 struct recorder *record_open(const char *path, enum record_detail detail, const struct record_info *info,
                              struct err *err);
 int record_close(struct recorder *r, struct err *err); /* -1: the file is incomplete */
+/* For recorders that record operators. From now on the device measures operators and modules. */
+void record_set_device(struct recorder *r, const struct record_device *device);
+/* Reads the device's times and records the operators and modules since the last call. Called at the end
+ * of the outermost stage. Accepts NULL. */
+void record_resolve(struct recorder *r);
 
 /* Opens a range of that level if the recorder's detail includes the level. `index` replaces %d in the name
  * ("layer.%d.attn"); -1: no index. */
@@ -53,8 +69,9 @@ uint64_t record_ticks(const struct recorder *r);
 static inline uint64_t record_op_start(const struct recorder *r) { return r ? record_ticks(r) : 0; }
 void record_op_end(struct recorder *r, uint64_t start, const struct record_op *op);
 
-/* Records an operator whose times the device measured. start and end are in the unit of record_ticks(). */
-void record_op_at(struct recorder *r, uint64_t start, uint64_t end, const struct record_op *op);
+/* An operator of the stage that ended last. Its times were measured by the device, in ns of
+ * clock_wall_ns(). */
+void record_op_ns(struct recorder *r, uint64_t start_ns, uint64_t end_ns, const struct record_op *op);
 
 /* Records that the total memory of this kind is now `bytes`. Does nothing unless record_info.memory is
  * set. */

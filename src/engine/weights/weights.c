@@ -16,13 +16,22 @@
 
 enum { CHUNK = 1 << 20 }; /* numbers per task */
 
-/* A synthetic tensor that weights_finish() generates. */
+/* Rows of a quantised matrix in a file. */
+struct stored_rows {
+    const void *data; /* NULL: none */
+    enum dtype type;
+    const float *scales; /* as struct matrix; NULL: none */
+    int cols, scale_rows, scale_cols, first_row;
+};
+
+/* A tensor that weights_finish() makes: synthetic, or expanded from quantised rows. */
 struct pending {
     void *data;
     enum dtype type;
     size_t n;
     uint32_t first; /* index of the tensor's first number in the stream */
     struct weights_stream stream;
+    struct stored_rows stored;
 };
 
 struct weights {
@@ -151,13 +160,20 @@ static struct tensor *wrap_data(struct weights *w, const void *data, size_t byte
     return t;
 }
 
-static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
+/* Returns the scales of a matrix as floats; NULL: w->failed is set. */
+static float *widen_scales(struct weights *w, const struct weight_view *v) {
     size_t n = (size_t)v->scales;
     float *scales = slab_alloc(w, n * sizeof *scales);
-    if (!scales) return;
+    if (!scales) return NULL;
     kernels_portable.widen(scales, v->scale, v->scale_type, n);
     for (size_t i = 0; i < n; i++) scales[i] *= v->scale_factor;
-    m->scale = wrap_data(w, scales, n * sizeof *scales);
+    return scales;
+}
+
+static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
+    float *scales = widen_scales(w, v);
+    if (!scales) return;
+    m->scale = wrap_data(w, scales, (size_t)v->scales * sizeof *scales);
     m->scale_rows = v->scale_rows;
     m->scale_cols = v->scale_cols;
     m->first_row = first;
@@ -174,6 +190,26 @@ static const void *convert_rows(struct weights *w, const struct weight_view *v, 
     return copy + (size_t)first * dtype_size(v->type, cols);
 }
 
+/* For devices without quantised types: weights_finish() expands rows [first, first + rows) to bf16. */
+static const void *expand_later(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
+    size_t cols = (size_t)m->cols, n = (size_t)m->rows * cols;
+    struct pending p = { .type = DTYPE_BF16,
+                         .n = n,
+                         .data = slab_alloc(w, n * sizeof(uint16_t)),
+                         .stored = { .type = v->type,
+                                     .cols = m->cols,
+                                     .scale_rows = v->scale_rows,
+                                     .scale_cols = v->scale_cols,
+                                     .first_row = first } };
+    p.stored.data = v->convert ? convert_rows(w, v, first, m)
+                               : (const char *)v->data + (size_t)first * dtype_size(v->type, cols);
+    if (v->scale) p.stored.scales = widen_scales(w, v);
+    m->type = DTYPE_BF16;
+    if (w->failed) return NULL;
+    vec_push(&w->pending, p);
+    return p.data;
+}
+
 /* Returns the stored numbers of rows [first, first + rows). Sets w->failed on errors. */
 static const void *file_rows(struct weights *w, const char *name, int all_rows, int first, struct matrix *m) {
     struct weight_view v;
@@ -183,11 +219,7 @@ static const void *file_rows(struct weights *w, const char *name, int all_rows, 
         return NULL;
     }
     m->type = v.type;
-    if (!dtype_is_float(v.type) && !w->ops->backend->quantised) {
-        err_set(&w->err, "tensor '%s' is of type %s: this device runs f32, f16 and bf16 only; use device=cpu",
-                name, dtype_name(v.type));
-        w->failed = true;
-    }
+    if (!dtype_is_float(v.type) && !w->ops->backend->quantised) return expand_later(w, &v, first, m);
     if (v.scale) add_scales(w, &v, first, m);
     if (v.convert) return convert_rows(w, &v, first, m);
     v.data = (const char *)v.data + (size_t)first * dtype_size(v.type, cols);
@@ -288,6 +320,27 @@ static void fill_tensor(const struct kernels *k, const struct pending *p, size_t
     }
 }
 
+/* Writes the numbers [from, to) of a quantised matrix as bf16. `from` is the start of a block. */
+static void expand_rows(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
+    enum { MOST = 256 }; /* numbers of the largest block */
+    const struct stored_rows *s = &p->stored;
+    size_t cols = (size_t)s->cols,
+           across = s->scales ? (cols + (size_t)s->scale_cols - 1) / (size_t)s->scale_cols : 0;
+    uint16_t *out = p->data;
+    float v[MOST];
+    for (size_t at = from, n; at < to; at += n) {
+        size_t row = at / cols, column = at % cols;
+        n = MIN(MIN(to - at, cols - column), (size_t)MOST);
+        k->widen(v, (const char *)s->data + dtype_size(s->type, at), s->type, n);
+        for (size_t i = 0; i < n; i++) {
+            size_t scale = s->scales ? (row + (size_t)s->first_row) / (size_t)s->scale_rows * across +
+                                           (column + i) / (size_t)s->scale_cols
+                                     : 0;
+            out[at + i] = bf16_from_float(s->scales ? v[i] * s->scales[scale] : v[i]);
+        }
+    }
+}
+
 /* Vectors are stored as floats; in bf16 models, they are rounded to bf16. */
 static void round_vector(const struct pending *p, enum dtype type, size_t from, size_t to) {
     float *v = p->data;
@@ -307,7 +360,10 @@ static void fill_task(void *job, int task, int worker) {
     }
     const struct pending *p = &j->w->pending.v[lo];
     size_t from = ((size_t)task - j->first_task[lo]) * CHUNK, to = MIN(p->n, from + CHUNK);
-    fill_tensor(j->kernels, p, from, to);
+    if (p->stored.data)
+        expand_rows(j->kernels, p, from, to);
+    else
+        fill_tensor(j->kernels, p, from, to);
     if (p->type == DTYPE_F32) round_vector(p, j->w->type, from, to);
     uint64_t done = atomic_fetch_add(&j->done, (to - from) * dtype_bytes(p->type));
     if (worker == 0 && j->progress) j->progress(j->context, done, j->total);

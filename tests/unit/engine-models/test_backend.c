@@ -138,7 +138,7 @@ static float *view_outputs(const struct fixture *f, const struct engine_backend 
     *n = sam_floats + clip_floats + row_floats;
     struct tensor *all = fixture_upload(o, NULL, *n);
     struct view sam = view_of(all), clip = view_at(sam, sam_floats), rows = view_at(clip, clip_floats);
-    sam_forward(v->sam, o, (struct sam_pixels){ .planes = pixels }, 1, side, sam);
+    sam_forward(v->sam, o, &(struct sam_part){ { .planes = pixels }, 1, side, sam }, 1);
     clip_forward(v->clip, o, &(struct clip_part){ 1, along }, 1, sam, clip, 1);
     dsocr_encode_views(v, o, &(struct dsocr_part){ { .planes = pixels }, 1, side }, 1, rows, &times);
     float *out = xcalloc(*n, sizeof *out);

@@ -24,7 +24,7 @@ static void check_blocks(const char *name) {
     struct tensor *sam = fixture_upload(o, NULL, sam_floats), *clip = fixture_upload(o, NULL, clip_floats),
                   *rows = fixture_upload(o, NULL, row_floats);
     struct vision_times times = { 0 };
-    sam_forward(v->sam, o, (struct sam_pixels){ .planes = x }, 1, side, view_of(sam));
+    sam_forward(v->sam, o, &(struct sam_part){ { .planes = x }, 1, side, view_of(sam) }, 1);
     fixture_check_tensor(&f, "sam", o, sam, sam_floats, most);
     clip_forward(v->clip, o, &(struct clip_part){ 1, n }, 1, view_of(sam), view_of(clip), 1);
     fixture_check_tensor(&f, "clip", o, clip, clip_floats, most);

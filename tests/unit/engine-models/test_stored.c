@@ -47,11 +47,16 @@ static void finish(struct writer *w, const char *dir) {
 }
 
 /* Reads one matrix of the folder with the engine's own reader and multiplies it with unit vectors, which
- * gives its numbers as the engine sees them. NULL: the message is in err. */
-static float *read_matrix(const char *dir, const char *name, int rows, int cols, struct err *err) {
+ * gives its numbers as the engine sees them. `quantised`: the device has quantised types, so they are not
+ * expanded. NULL: the message is in err. */
+static float *read_for(bool quantised, const char *dir, const char *name, int rows, int cols,
+                       struct err *err) {
     struct threads *t = threads_open(1);
     struct ops *o = cpu_open(t, NULL);
+    struct ops_backend backend = *o->backend;
     float *out = NULL;
+    backend.quantised = quantised;
+    o->backend = &backend;
     ops_set_exact(o, true);
     struct weights *w = weights_open_files(o, dir, err);
     if (w) {
@@ -76,6 +81,10 @@ static float *read_matrix(const char *dir, const char *name, int rows, int cols,
     ops_close(o);
     threads_close(t);
     return out;
+}
+
+static float *read_matrix(const char *dir, const char *name, int rows, int cols, struct err *err) {
+    return read_for(true, dir, name, rows, cols, err);
 }
 
 enum { ROWS = 130, COLS = 140 }; /* two blocks of 128 each way */
@@ -103,6 +112,13 @@ static void check_scaled(const char *type, const char *scale_name, const char *s
         float want = plain[i] * (scale[i / COLS / block_rows * across + i % COLS / block_cols] * factor);
         if (!(fabsf(got[i] - want) <= 1e-6f * fabsf(want))) fail_msg("%s, number %d", scale_name, i);
     }
+    float *expanded = read_for(false, dir, "a.weight", ROWS, COLS, &err);
+    if (!expanded) fail_msg("%s", err.msg);
+    for (int i = 0; i < ROWS * COLS; i++) { /* bf16: rounded to 8 bits */
+        float want = bf16_to_float(bf16_from_float(got[i]));
+        if (!(fabsf(expanded[i] - want) <= 1e-2f * fabsf(want))) fail_msg("%s, expanded %d", scale_name, i);
+    }
+    free(expanded);
     free(got);
     free(dir);
 }

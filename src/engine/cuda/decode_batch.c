@@ -1,0 +1,231 @@
+/* Decoding steps of several sequences as one CUDA graph (decode_batch.cu), for dense models with bf16 weights
+ * and caches on Hopper. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/vec.h"
+#include "engine/cuda/internal.h"
+#include "engine/ops/decode.h"
+
+enum { THREADS = 256, CLUSTER = 8, ROWS = 128 }; /* ROWS: rows of weights per cluster */
+
+struct cuda_batch {
+    struct cuda *c;
+    int n, vocab, max_context, taken;
+    cu_exec exec;
+    struct {
+        cu_ptr *v;
+        size_t n, cap;
+    } memory;
+    struct decode_state *state; /* [n] */
+    int *tokens;                /* [n] */
+    float *x, *qkv, *logits;
+    void *h, *mixed, *inner; /* bf16 */
+    int *out, *out_device;   /* host memory [max_context][BATCH_MOST]; -1: not ready yet */
+};
+
+/* ---- which models */
+static bool linear_fits(const struct linear *l) {
+    return l->w.type == DTYPE_BF16 && l->w.rows % 16 == 0 && l->w.cols % 32 == 0;
+}
+static bool layer_fits(const struct decode_layer *l) {
+    return !l->router && linear_fits(&l->q) && linear_fits(&l->k) && linear_fits(&l->v) &&
+           linear_fits(&l->o) && linear_fits(&l->mlp.gate) && linear_fits(&l->mlp.down) &&
+           !l->mlp.gate.bias && !l->mlp.down.bias && l->keys && l->keys->type == DTYPE_BF16;
+}
+static bool plan_fits(const struct cuda *c, const struct decode_plan *p, int n) {
+    if (!c->hopper || n > BATCH_MOST || p->hidden > 8192 || p->head.bias || !linear_fits(&p->head))
+        return false;
+    if (p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128) return false;
+    if (p->embed.type != DTYPE_BF16 || p->rope->dims > p->dim) return false;
+    for (int i = 0; i < p->layers; i++)
+        if (!layer_fits(&p->layer[i])) return false;
+    return true;
+}
+
+/* ---- memory */
+static void *device_memory(struct cuda_batch *b, size_t bytes) {
+    cu_ptr p = cuda_memory(b->c, bytes);
+    vec_push(&b->memory, p);
+    if (p) cuda_ok(b->c, b->c->d->set_words(p, 0, (bytes + 3) / 4, b->c->stream), "clearing memory");
+    return (void *)(uintptr_t)p;
+}
+
+static size_t out_numbers(const struct cuda_batch *b) { return (size_t)b->max_context * BATCH_MOST; }
+
+static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
+    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0;
+    void *host = NULL;
+    cu_ptr there = 0;
+    for (int i = 0; i < p->layers; i++) widest = MAX(widest, (size_t)p->layer[i].mlp.gate.w.rows);
+    b->state = device_memory(b, n * sizeof *b->state);
+    b->tokens = device_memory(b, n * sizeof *b->tokens);
+    b->x = device_memory(b, n * (size_t)p->hidden * 4);
+    b->h = device_memory(b, n * (size_t)p->hidden * 2);
+    b->qkv = device_memory(b, n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
+    b->mixed = device_memory(b, n * heads * 2);
+    b->inner = device_memory(b, n * widest * 2);
+    b->logits = device_memory(b, n * (size_t)p->vocab * 4);
+    if (cuda_ok(b->c, b->c->d->host_alloc(&host, out_numbers(b) * sizeof *b->out, CU_HOST_PORTABLE_MAPPED),
+                "allocating host memory"))
+        cuda_ok(b->c, b->c->d->host_pointer(&there, host, 0), "mapping host memory");
+    b->out = host;
+    b->out_device = (int *)(uintptr_t)there;
+}
+
+/* ---- launches, which the stream captures */
+static void launch_linear(struct cuda_batch *b, const void *x, const struct linear *const *l, int n,
+                          struct batch_args a) {
+    int rows = 0;
+    a.x = x;
+    a.k = l[0]->w.cols;
+    a.matrices = n;
+    a.batch = b->n;
+    for (int i = 0; i < n; i++) {
+        a.w[i] = pointer_of(l[i]->w.data);
+        a.bias[i] = pointer_of(l[i]->bias);
+        a.rows[i] = l[i]->w.rows;
+        rows += l[i]->w.rows;
+    }
+    cuda_launch_named(b->c, MODULE_decode_batch, "batch_linear",
+                      GRID((size_t)((rows + ROWS - 1) / ROWS * CLUSTER), .threads = THREADS), CLUSTER, &a);
+}
+
+static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
+                             const struct decode_layer *l) {
+    char name[64];
+    struct decode_attention_args a = { .state = b->state,
+                                       .qkv = b->qkv,
+                                       .q_norm = pointer_of(l->q_norm),
+                                       .k_norm = pointer_of(l->k_norm),
+                                       .eps = p->eps,
+                                       .scale = p->scale,
+                                       .cosine = pointer_of(p->rope->cosine),
+                                       .sine = pointer_of(p->rope->sine),
+                                       .dims = p->rope->dims,
+                                       .interleaved = p->rope->interleaved,
+                                       .keys = pointer_of(l->keys),
+                                       .values = pointer_of(l->values),
+                                       .heads = p->heads,
+                                       .kv_heads = p->kv_heads,
+                                       .max_context = p->max_context,
+                                       .window = l->window,
+                                       .splits = CLUSTER,
+                                       .cluster = CLUSTER,
+                                       .narrow = b->mixed };
+    snprintf(name, sizeof name, "decode_attention_bf16_%d_%d", p->dim, p->heads == p->kv_heads ? 1 : 4);
+    cuda_launch_named(b->c, MODULE_decode_attention, name,
+                      GRID((size_t)(p->kv_heads * CLUSTER), (size_t)b->n, .threads = THREADS), CLUSTER, &a);
+}
+
+static void launch_layer(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
+    const struct linear *const qkv[] = { &l->q, &l->k, &l->v }, *const out[] = { &l->o },
+                               *const up[] = { &l->mlp.gate, &l->mlp.up }, *const down[] = { &l->mlp.down };
+    cuda_norm_narrow(b->c, b->x, pointer_of(l->norm1), b->n, p->hidden, p->eps, b->h);
+    launch_linear(b, b->h, qkv, 3, (struct batch_args){ .y = b->qkv });
+    launch_attention(b, p, l);
+    launch_linear(b, b->mixed, out, 1, (struct batch_args){ .y = b->x, .add = 1 });
+    cuda_norm_narrow(b->c, b->x, pointer_of(l->norm2), b->n, p->hidden, p->eps, b->h);
+    launch_linear(b, b->h, up, 2, (struct batch_args){ .narrow = b->inner, .paired = 1 });
+    launch_linear(b, b->inner, down, 1, (struct batch_args){ .y = b->x, .add = 1 });
+}
+
+static void launch_step(struct cuda_batch *b, const struct decode_plan *p) {
+    const struct linear *const head[] = { &p->head };
+    void *table = pointer_of(p->embed.data);
+    int columns = p->hidden;
+    struct batch_pick_args pick = { .logits = b->logits,
+                                    .vocab = p->vocab,
+                                    .max_context = p->max_context,
+                                    .steps = b->max_context,
+                                    .state = b->state,
+                                    .tokens = b->tokens,
+                                    .out = b->out_device };
+    LAUNCH(b->c, embed_bf16, GRID((size_t)b->n, .threads = THREADS), &table, &b->tokens, &columns, &b->x);
+    for (int i = 0; i < p->layers; i++) launch_layer(b, p, &p->layer[i]);
+    cuda_norm_narrow(b->c, b->x, pointer_of(p->norm), b->n, p->hidden, p->eps, b->h);
+    launch_linear(b, b->h, head, 1, (struct batch_args){ .y = b->logits });
+    cuda_launch_named(b->c, MODULE_decode_batch, "batch_pick", GRID((size_t)b->n, .threads = 1024), 1, &pick);
+}
+
+static void capture(struct cuda_batch *b, const struct decode_plan *p) {
+    struct cuda *c = b->c;
+    cu_graph graph = NULL;
+    unsigned launched = c->stamps.count;
+    if (c->failed ||
+        !cuda_ok(c, c->d->capture_begin(c->stream, CU_CAPTURE_THREAD_LOCAL), "capturing a graph"))
+        return;
+    launch_step(b, p);
+    c->stamps.count = launched; /* captured kernels did not run */
+    int rc = c->d->capture_end(c->stream, &graph);
+    if (!c->failed && cuda_ok(c, rc, "capturing a graph"))
+        cuda_ok(c, c->d->graph_instantiate(&b->exec, graph, 0), "building a graph");
+    if (graph) c->d->graph_destroy(graph);
+}
+
+/* ---- calls */
+static void batch_close(void *batch) {
+    struct cuda_batch *b = batch;
+    if (!b) return;
+    b->c->d->stream_wait(b->c->stream);
+    if (b->exec) b->c->d->exec_destroy(b->exec);
+    if (b->out) b->c->d->host_free(b->out);
+    for (size_t i = 0; i < b->memory.n; i++) cuda_memory_free(b->c, b->memory.v[i]);
+    free(b->memory.v);
+    free(b);
+}
+
+static void *batch_open(void *context, const struct decode_plan *plan, int n) {
+    struct cuda *c = context;
+    if (!plan_fits(c, plan, n)) return NULL;
+    struct cuda_batch *b = xcalloc(1, sizeof *b);
+    b->c = c;
+    b->n = n;
+    b->vocab = plan->vocab;
+    b->max_context = plan->max_context;
+    allocate(b, plan);
+    capture(b, plan);
+    return b;
+}
+
+static void batch_begin(void *batch, const uint32_t *tokens, const int *positions) {
+    struct cuda_batch *b = batch;
+    struct decode_state state[BATCH_MOST] = { 0 };
+    if (b->c->failed || !cuda_ok(b->c, b->c->d->stream_wait(b->c->stream), "a kernel")) return;
+    for (int i = 0; i < b->n; i++) state[i].position = positions[i];
+    b->taken = 0;
+    memset(b->out, 0xff, out_numbers(b) * sizeof *b->out);
+    cuda_copy_in(b->c, b->state, state, (size_t)b->n * sizeof *state);
+    cuda_copy_in(b->c, b->tokens, tokens, (size_t)b->n * sizeof *tokens);
+}
+
+static void batch_submit(void *batch, int steps) {
+    struct cuda_batch *b = batch;
+    for (int i = 0; i < steps && !b->c->failed; i++)
+        cuda_ok(b->c, b->c->d->graph_launch(b->exec, b->c->stream), "a decoding step");
+}
+
+static bool batch_take(void *batch, uint32_t *tokens) {
+    struct cuda_batch *b = batch;
+    const int *at = b->out + (size_t)b->taken * BATCH_MOST;
+    for (int i = 0; i < b->n; i++) {
+        int v;
+        for (unsigned spins = 0; (v = __atomic_load_n(at + i, __ATOMIC_ACQUIRE)) < 0; spins++) {
+            if (b->c->failed) return false;
+            if (spins % 4096 != 4095) continue;
+            int rc = b->c->d->stream_query(b->c->stream);
+            if (rc == CU_NOT_READY || (rc == CU_OK && __atomic_load_n(at + i, __ATOMIC_ACQUIRE) >= 0))
+                continue;
+            cuda_ok(b->c, rc == CU_OK ? 999 : rc, "a decoding step");
+        }
+        tokens[i] = (uint32_t)v;
+    }
+    b->taken++;
+    return true;
+}
+
+const struct ops_batch_calls cuda_batch_calls = {
+    .open = batch_open, .close = batch_close, .begin = batch_begin, .submit = batch_submit, .take = batch_take
+};

@@ -1,0 +1,94 @@
+/* Times of kernels, for traces. Kernels store the time of the device's clock at which they have their inputs
+ * (common.cuh), so the host does not have to wait after each of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "engine/cuda/internal.h"
+
+enum { MOST = 1 << 20, OFFSET = 16 }; /* MOST: times between two calls of take(); OFFSET: of the first one */
+
+static void set_everywhere(struct cuda *c, const struct kernel_stamps *s) {
+    for (int m = 0; m < MODULE_COUNT && !c->failed; m++) {
+        cu_ptr p;
+        size_t bytes;
+        if (c->d->module_global(&p, &bytes, c->modules[m], "stamps") == CU_OK && bytes == sizeof *s)
+            cuda_copy_in(c, (void *)(uintptr_t)p, s, sizeof *s);
+    }
+    if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "a kernel");
+}
+
+static void clear(struct cuda *c) {
+    c->stamps.count = 0;
+    if (!c->failed)
+        cuda_ok(c, c->d->set_words(c->stamps.memory, 0, OFFSET / 4, c->stream), "clearing memory");
+}
+
+void cuda_stamps_start(void *context) {
+    struct cuda *c = context;
+    if (!c->stamps.memory && c->d->mem_alloc(&c->stamps.memory, OFFSET + (size_t)MOST * 8) != CU_OK) {
+        c->stamps.memory = 0; /* the trace will have no operators */
+        return;
+    }
+    clear(c);
+    set_everywhere(c, &(struct kernel_stamps){ .ns = (void *)(uintptr_t)(c->stamps.memory + OFFSET),
+                                               .n = (void *)(uintptr_t)c->stamps.memory,
+                                               .most = MOST });
+    c->stamps.on = !c->failed;
+}
+
+void cuda_stamps_stop(void *context) {
+    struct cuda *c = context;
+    if (c->stamps.on) set_everywhere(c, &(struct kernel_stamps){ 0 });
+    c->stamps.on = false;
+}
+
+size_t cuda_stamps_mark(void *context) { return ((struct cuda *)context)->stamps.count; }
+
+/* A kernel that the host waits for: its time on the device is between the two times of the host. */
+struct pair {
+    uint64_t before_ns, after_ns;
+};
+static struct pair run_nothing(struct cuda *c) {
+    struct pair p = { .before_ns = clock_wall_ns() };
+    LAUNCH(c, nothing, GRID(1, .threads = 32), NULL);
+    if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "a kernel");
+    p.after_ns = clock_wall_ns();
+    return p;
+}
+
+/* Adds the difference of the two clocks to v[n]. Its last PAIRS times belong to pair[]. */
+enum { PAIRS = 3 };
+static void to_wall_clock(uint64_t *v, size_t n, const struct pair *pair) {
+    size_t best = 0;
+    for (size_t i = 1; i < PAIRS; i++)
+        if (pair[i].after_ns - pair[i].before_ns < pair[best].after_ns - pair[best].before_ns) best = i;
+    uint64_t middle = pair[best].before_ns + (pair[best].after_ns - pair[best].before_ns) / 2;
+    uint64_t difference = middle - v[n - PAIRS + best]; /* unsigned: wraps if the device's clock is ahead */
+    for (size_t i = 0; i < n; i++) v[i] += difference;
+}
+
+size_t cuda_stamps_take(void *context, const uint64_t **ns) {
+    struct cuda *c = context;
+    struct pair pair[PAIRS];
+    unsigned n = 0;
+    if (!c->stamps.on) return 0;
+    LAUNCH(c, nothing, GRID(1, .threads = 32), NULL); /* the end of the last kernel */
+    if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "a kernel");
+    for (size_t i = 0; i < PAIRS; i++) pair[i] = run_nothing(c);
+    cuda_copy_out(c, &n, (void *)(uintptr_t)c->stamps.memory, sizeof n);
+    if (n > MOST ||
+        n <= PAIRS) { /* too many kernels: without the last times, the clocks cannot be compared */
+        clear(c);
+        return 0;
+    }
+    free(c->stamps.times);
+    c->stamps.times = xcalloc(n, sizeof *c->stamps.times);
+    cuda_copy_out(c, c->stamps.times, (void *)(uintptr_t)(c->stamps.memory + OFFSET),
+                  n * sizeof *c->stamps.times);
+    to_wall_clock(c->stamps.times, n, pair);
+    clear(c);
+    *ns = c->stamps.times;
+    return c->failed ? 0 : n - PAIRS;
+}
