@@ -136,24 +136,20 @@ __device__ __forceinline__ u64 now_ns() {
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
     return t;
 }
-/* Kernels call it one after the other, so the counter needs no atomics. `to` is stamps.ns. */
-__device__ __forceinline__ void store_stamp(u64 *to) {
-    if (!to || (threadIdx.x | blockIdx.x | blockIdx.y | blockIdx.z)) return;
-    unsigned i = *(volatile unsigned *)stamps.n;
-    if (i < stamps.most) to[i] = now_ns();
-    *(volatile unsigned *)stamps.n = i + 1;
-}
-
 /* ---- programmatic dependent launch. Every kernel waits before it reads results of other kernels, and then
  * lets the next one start. Only kernels compiled for Hopper use it; memory.c checks whether these were loaded
  * (cuda.hopper). */
 __device__ __forceinline__ void wait_for_previous() {
-    u64 *to = stamps.ns;
-    asm volatile("" ::"l"(to)); /* read before the wait, which hides the time that reading takes */
+    u64 *to = nullptr;
+    /* Only the first thread reads the constant, and before the wait, because reading it takes long. */
+    if (!(threadIdx.x | blockIdx.x | blockIdx.y | blockIdx.z)) to = stamps.ns;
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-    store_stamp(to);
+    if (!to) return;
+    unsigned i = *(volatile unsigned *)stamps.n; /* kernels run one after the other, so no atomics */
+    if (i < stamps.most) to[i] = now_ns();
+    *(volatile unsigned *)stamps.n = i + 1;
 }
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900

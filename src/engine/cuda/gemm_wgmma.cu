@@ -72,13 +72,13 @@ struct tile {
     int row[2];              /* first rows of w[0] and w[1] */
 };
 
-/* The tiles of all blocks; rows vary fastest. */
+/* The tiles of all blocks. */
 template <int BN> struct tile_list {
     const wgmma_args &g;
-    int row_tiles, all;
+    int row_tiles, columns, all;
     __device__ __forceinline__ tile_list(const wgmma_args &args) : g(args) {
         row_tiles = g.experts ? g.tiles[0] : (g.m + ROWS - 1) / ROWS;
-        int columns = 0;
+        columns = 0;
         for (int i = 0; i < (g.paired ? 1 : g.matrices); i++) columns += column_tiles(i);
         all = row_tiles * columns;
     }
@@ -88,7 +88,8 @@ template <int BN> struct tile_list {
     }
     __device__ __forceinline__ tile at(int t) const {
         tile v;
-        int row = t % row_tiles, column = t / row_tiles, expert = 0;
+        int row = g.by_columns ? t / columns : t % row_tiles, column = g.by_columns ? t % columns : t / row_tiles;
+        int expert = 0;
         v.matrix = 0;
         while (!g.paired && column >= column_tiles(v.matrix)) column -= column_tiles(v.matrix++);
         if (g.experts) {

@@ -46,7 +46,10 @@ struct wgmma_args {
     struct tensor_map x, w[MOST_MATRICES];
     struct gemm_out out[MOST_MATRICES];
     int m, k, matrices;
-    int paired;                       /* true: out[0] = silu(x w[0]^T) (x w[1]^T) */
+    int paired; /* true: out[0] = silu(x w[0]^T) (x w[1]^T) */
+    /* Order of the tiles. true: columns vary fastest, so that x is read from memory only once. false: rows
+     * vary fastest, so that the weights are read only once. */
+    int by_columns;
     const struct tensor_map *experts; /* [experts][3]: gate, up, down; NULL: no experts */
     int which;                        /* 0: gate and up (paired); 2: down */
     const int *first, *tiles;         /* as in struct grouped_args */

@@ -127,11 +127,14 @@ static const void *input_of(struct cuda *c, const struct product *p, int parts) 
 static void run_wgmma(struct cuda *c, const struct product *p) {
     enum dtype type = p->l[0]->w.type;
     struct wgmma_args a = { .m = p->m, .k = p->l[0]->w.cols, .matrices = p->n, .paired = p->paired };
+    int rows = 0;
     cuda_tensor_map(c, &a.x, type, input_of(c, p, 1), p->m, a.k);
     for (int i = 0; i < p->n; i++) {
         cuda_tensor_map(c, &a.w[i], type, pointer_of(p->l[i]->w.data), p->l[i]->w.rows, a.k);
         a.out[i] = p->out[i];
+        rows += p->l[i]->w.rows;
     }
+    a.by_columns = p->m > rows; /* x has more numbers than the weights */
     cuda_run_wgmma(c, type, &a);
 }
 
