@@ -334,8 +334,9 @@ bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t roo
 /* The phases T_NORM .. T_HEAD_BARRIER of persistent.cu, in that order. In traces, each one is a kernel. */
 /* clang-format off */
 #define PHASES(X) \
-    X("norm") X("qkv") X("qkv barrier") X("attention") X("parts barrier") X("out") X("router") X("out barrier") \
-    X("choice") X("up") X("up barrier") X("down") X("down barrier") X("head") X("head barrier")
+    X("norm") X("qkv") X("qkv barrier") X("attention") X("parts barrier") X("out") X("router") \
+    X("out barrier") X("choice") X("up") X("up barrier") X("down") X("down barrier") X("head") \
+    X("head barrier")
 /* clang-format on */
 #define NAME(phase) phase,
 #define KERNEL_NAME(phase) "persistent_decode " phase,
