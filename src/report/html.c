@@ -177,6 +177,23 @@ static void section_roofline(const struct view *v, struct strbuf *out) {
     html_section_end(out);
 }
 
+/* Writes the typical occurrence of every other stage. The page has a selector for them. */
+static void other_windows(const struct view *v, struct strbuf *out) {
+    size_t written = 0;
+    for (uint32_t i = 0; i < v->a->nstages && written < WINDOW_OTHERS; i++) {
+        const struct analysis_stage *s = &v->a->stages[i];
+        struct strbuf json = STRBUF_INIT;
+        if (!s->outside && i != window_longest_stage(v->a) &&
+            window_json(v, i, v->run->slim ? WINDOW_SLIM_SLICES : WINDOW_OTHER_SLICES, &json)) {
+            strbuf_addstr(out, "<script type=\"application/json\" class=\"timeline-window\">");
+            html_script_json(out, json.buf, json.len);
+            strbuf_addstr(out, "</script>\n");
+            written++;
+        }
+        strbuf_free(&json);
+    }
+}
+
 static void section_timeline(const struct view *v, const struct strbuf *json, struct strbuf *out) {
     if (json->len == 0) return;
     html_section(out, "timeline", "Timeline", NULL);
@@ -187,6 +204,7 @@ static void section_timeline(const struct view *v, const struct strbuf *json, st
     strbuf_addstr(out, "<script type=\"application/json\" id=\"timeline-data\">");
     html_script_json(out, json->buf, json->len);
     strbuf_addstr(out, "</script>\n");
+    if (!strstr(json->buf, "\"whole\":true")) other_windows(v, out);
     html_section_end(out);
 }
 
@@ -262,7 +280,7 @@ void html_page_end(const char *version, struct strbuf *out) {
 
 void report_html(const struct view *v, struct strbuf *out) {
     struct strbuf timeline = STRBUF_INIT;
-    window_json(v, v->run->slim ? WINDOW_SLIM_SLICES : WINDOW_MAX_SLICES, &timeline);
+    window_json(v, ANALYSIS_NONE, v->run->slim ? WINDOW_SLIM_SLICES : WINDOW_MAX_SLICES, &timeline);
     page_head(v, out);
     page_nav(v, timeline.len > 0, out);
     strbuf_addstr(out, "<main>\n");

@@ -389,7 +389,7 @@ static size_t slices_in(const struct window *w) {
     return n;
 }
 
-static uint32_t longest_stage(const struct analysis *a) {
+uint32_t window_longest_stage(const struct analysis *a) {
     uint32_t best = ANALYSIS_NONE;
     double most = 0;
     for (size_t i = 0; i < a->nstages; i++)
@@ -401,13 +401,15 @@ static uint32_t longest_stage(const struct analysis *a) {
     return best;
 }
 
-static void choose(struct window *w, size_t max_slices) {
+/* Chooses the typical occurrence of `stage`. ANALYSIS_NONE: the whole trace, or the longest stage if the
+ * trace is too large. */
+static void choose(struct window *w, uint32_t stage, size_t max_slices) {
     w->from = w->tl->start_ns;
     w->to = MAX(w->tl->end_ns, w->tl->start_ns + 1);
     w->total = slices_in(w);
-    w->whole = w->total <= max_slices;
+    w->whole = stage == ANALYSIS_NONE && w->total <= max_slices;
     if (w->whole) return;
-    uint32_t stage = longest_stage(w->a);
+    if (stage == ANALYSIS_NONE) stage = window_longest_stage(w->a);
     uint64_t from, to;
     if (stage != ANALYSIS_NONE && analysis_window(w->a, stage, max_slices / 2, &from, &to) && to > from) {
         w->from = from;
@@ -453,20 +455,23 @@ static void write_categories(const struct window *w, struct strbuf *out) {
     strbuf_addch(out, ']');
 }
 
-bool window_json(const struct view *v, size_t max_slices, struct strbuf *out) {
+bool window_json(const struct view *v, uint32_t stage, size_t max_slices, struct strbuf *out) {
     if (!v->a || !v->a->timeline || v->a->timeline->end_ns <= v->a->timeline->start_ns) return false;
     struct window w = { .tl = v->a->timeline, .a = v->a, .tracks = STRBUF_INIT };
     w.names = intern_open();
     w.thread_track = xcalloc(w.tl->nthreads + 1, sizeof *w.thread_track);
     for (size_t i = 0; i < w.tl->nthreads; i++) w.thread_track[i] = -1;
-    choose(&w, max_slices);
+    choose(&w, stage, max_slices);
     stage_track(&w);
     thread_tracks(&w);
     lane_tracks(&w);
     bool any = w.ntracks > 0;
     if (any) {
         size_t counters = 0;
-        strbuf_addf(out, "{\"span\":%" PRIu64 ",\"note\":", w.to - w.from);
+        strbuf_addf(out, "{\"span\":%" PRIu64 ",\"whole\":%s,\"name\":", w.to - w.from,
+                    w.whole ? "true" : "false");
+        jsonw_quote(out, w.stage ? w.stage : "", w.stage ? strlen(w.stage) : 0);
+        strbuf_addstr(out, ",\"note\":");
         write_note(&w, out);
         write_categories(&w, out);
         strbuf_addf(out, ",\"tracks\":[%s],\"counters\":[", w.tracks.buf);

@@ -220,6 +220,21 @@ def wheel(b, x, y, delta):
     b.settle()
 
 
+def check_windows(b):
+    """A trace that is not shown whole has a selector of windows."""
+    names = b.js("Array.from(document.querySelectorAll('#timeline-box select option'), o => o.textContent)")
+    if not names:
+        check("a trace without a selector is shown whole", "Whole trace" in b.js("document.querySelector('#timeline-box .detail').textContent"))
+        return
+    check("the selector names the windows", len(names) > 1 and all(n.startswith("Window: ") for n in names), names)
+    b.js("(() => { const s = document.querySelector('#timeline-box select'); s.value = '1'; s.dispatchEvent(new Event('change')); })()")
+    b.settle()
+    told = b.js("document.querySelector('#timeline-box .detail').textContent")
+    check("the selector shows another window", names[1].split(": ")[1] in told and b.js(INKED) > 4, (names, told))
+    b.js("(() => { const s = document.querySelector('#timeline-box select'); s.value = '0'; s.dispatchEvent(new Event('change')); })()")
+    b.settle()
+
+
 def check_timeline(b):
     b.js("document.querySelector('#timeline-box').scrollIntoView({block: 'center', behavior: 'instant'})")
     b.settle()
@@ -298,6 +313,7 @@ def main():
             if b.js("!!document.querySelector('#kernels table')"):
                 check_every_table(b)
                 check_tables(b)
+            check_windows(b)
             check_timeline(b)
             if shots:
                 b.screenshot(f"{shots}/after.png")

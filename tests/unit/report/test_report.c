@@ -84,11 +84,11 @@ TEST(window_holds_all_or_says_what_it_left_out) {
     struct sample s;
     struct strbuf out = STRBUF_INIT;
     sample_init(&s, 10, 20); /* 11 * 20 kernels and operators, a copy, two stages */
-    CHECK(window_json(&s.view, 100000, &out));
+    CHECK(window_json(&s.view, ANALYSIS_NONE, 100000, &out));
     CHECK_INT(slices_of(out.buf), 443);
     CHECK(strstr(out.buf, "Whole trace, 443 slices") != NULL);
     strbuf_reset(&out);
-    CHECK(window_json(&s.view, 100, &out));
+    CHECK(window_json(&s.view, ANALYSIS_NONE, 100, &out));
     size_t kept = slices_of(out.buf);
     CHECK(kept > 0 && kept <= 100);
     CHECK(strstr(out.buf, "Window: ") != NULL);
