@@ -14,6 +14,24 @@ for program in server mixed padded vision; do
         check "steps of $program with seed $seed are certain and exact" python3 tests/tools/compare_steps.py "$work/$program" "$work/$program.truth"
     done
 done
+check "the chart of the batch draws the requests and prompts of each step" python3 - "$work/server" <<'END'
+import csv, json, re, sys
+truth = [json.loads(line) for line in open(sys.argv[1] + ".truth")]
+truth = truth[len(truth) - len(list(csv.DictReader(open(sys.argv[1] + "/steps.csv")))):]  # without warm-up
+assert len(truth) >= 78, len(truth)
+svg = open(sys.argv[1] + "/charts/batch.svg").read()
+most, tokens = max(t["requests"] for t in truth), max(t["tokens"] for t in truth if t["kind"] != "decode")
+assert f"up to {tokens:,}<" in svg and f">{most}<" in svg, (most, tokens)
+bars = [float(re.search('height="([0-9.]+)"', r)[1]) for r in re.findall("<rect[^>]*>", svg) if 'class="mark"' in r]
+prompts = [t["tokens"] for t in truth if t["kind"] != "decode"]
+room = max(bars)
+assert len(bars) == len(prompts) and all(abs(b - room * p / tokens) < 0.6 for b, p in zip(bars, prompts)), (bars, prompts)
+line = re.search('<path[^>]*class="line"[^>]*>', svg)[0]
+ys = [float(y) for y in re.findall(r"[ML ]?-?[0-9.]+[ ,](-?[0-9.]+)", re.search(' d="([^"]*)"', line)[1])]
+floor = 150 - 22
+want = [floor - (floor - 22) * t["requests"] / most for t in truth for _ in range(2)]
+assert len(ys) == len(want) and all(abs(a - b) < 0.6 for a, b in zip(ys, want)), (len(ys), len(want), ys[:6], want[:6])
+END
 scene llama 1 10
 check "steps of llama.cpp are certain and exact" python3 tests/tools/compare_steps.py "$work/llama" "$work/llama.truth"
 check "12 layers, vocabulary copied to the host, weights loaded" python3 - "$work/llama/metrics.json" <<'END'

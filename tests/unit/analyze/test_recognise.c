@@ -11,6 +11,7 @@ static const char norm[] = "void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloa
 static const char gemm[] = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT";
 static const char rope[] = "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)";
 static const char flash[] = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)";
+static const char paged[] = "void vllm::paged_attention_v2_kernel<__nv_bfloat16, 128, 16>(float*)";
 static const char gather[] = "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)";
 static const char argmax[] =
     "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>()";
@@ -39,7 +40,7 @@ static uint64_t call(struct film *f, const char *api) {
     return f->correlation;
 }
 
-static void kernel(struct film *f, const char *name, uint32_t rows) {
+static void kernel_of(struct film *f, const char *name, uint32_t rows, uint32_t depth) {
     struct trace_kernel k = { .correlation = call(f, "cudaLaunchKernel"),
                               .start_ns = f->now,
                               .end_ns = f->now + 5 * US,
@@ -47,13 +48,15 @@ static void kernel(struct film *f, const char *name, uint32_t rows) {
                               .name = timeline_builder_text(f->b, name),
                               .grid_x = rows,
                               .grid_y = 1,
-                              .grid_z = 1,
+                              .grid_z = depth,
                               .block_x = 128,
                               .block_y = 1,
                               .block_z = 1 };
     timeline_builder_kernel(f->b, &k, 1);
     f->now += 6 * US;
 }
+
+static void kernel(struct film *f, const char *name, uint32_t rows) { kernel_of(f, name, rows, 1); }
 
 static void copy(struct film *f, enum trace_copy_kind kind, uint64_t bytes) {
     struct trace_copy c = { .correlation = call(f, "cudaMemcpyAsync"),
@@ -66,14 +69,19 @@ static void copy(struct film *f, enum trace_copy_kind kind, uint64_t bytes) {
     f->now += 2 * US;
 }
 
-static void step(struct film *f, unsigned layers, uint32_t tokens, uint32_t requests) {
+/* `partitions`: of the keys, in vLLM's paged attention; 0: another attention kernel */
+static void step_with_keys(struct film *f, unsigned layers, uint32_t tokens, uint32_t requests,
+                           uint32_t partitions) {
     copy(f, TRACE_COPY_HTOD, 8 * tokens);
     kernel(f, gather, tokens);
     for (unsigned i = 0; i < layers; i++) {
         kernel(f, norm, tokens);
         kernel(f, gemm, 40);
         kernel(f, rope, tokens);
-        kernel(f, flash, 30);
+        if (partitions)
+            kernel_of(f, paged, 30, partitions);
+        else
+            kernel(f, flash, 30);
         kernel(f, gemm, 41);
         kernel(f, norm, tokens);
         kernel(f, gemm, 42);
@@ -84,6 +92,10 @@ static void step(struct film *f, unsigned layers, uint32_t tokens, uint32_t requ
     kernel(f, gemm, 500);
     kernel(f, argmax, requests);
     copy(f, TRACE_COPY_DTOH, 8 * requests);
+}
+
+static void step(struct film *f, unsigned layers, uint32_t tokens, uint32_t requests) {
+    step_with_keys(f, layers, tokens, requests, 0);
 }
 
 static void finish(struct film *f, struct timeline **tl, struct analysis *a) {
@@ -111,6 +123,47 @@ TEST(steps_of_a_model_become_stages_with_tokens_and_layers) {
         CHECK_INT(s->count, 8 * 4 + 7);
     }
     CHECK_INT(a.noccurrences, 11);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(the_context_is_counted_from_the_prompt) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    for (int request = 0; request < 2; request++) {
+        step(&f, 4, request ? 40 : 300, 1);
+        for (int i = 0; i < 10; i++) step(&f, 4, 1, 1);
+    }
+    finish(&f, &tl, &a);
+    CHECK_INT(a.recognition.nsteps, 22);
+    for (size_t i = 0; i < 22; i++) {
+        double context = a.recognition.steps[i].context;
+        if (i % 11)
+            CHECK_NEAR(context, (double)(i < 11 ? 300 : 40) + (double)(i % 11), 0);
+        else
+            CHECK(isnan(context)); /* a prompt */
+    }
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Without a prompt, partitions of 512 keys limit the context; a new partition begins at key 513. */
+TEST(attention_kernels_limit_the_context) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    for (int i = 0; i < 10; i++) step_with_keys(&f, 4, 1, 1, i < 5 ? 3 : 4);
+    finish(&f, &tl, &a);
+    CHECK_INT(a.recognition.nsteps, 10);
+    for (size_t i = 0; i < 10; i++) {
+        const struct recognised_step *s = &a.recognition.steps[i];
+        CHECK_NEAR(s->context_least, i < 5 ? 1025 : 1537, 0);
+        CHECK_NEAR(s->context_most, i < 5 ? 1536 : 2048, 0);
+        CHECK_NEAR(s->context, i < 5 ? 1025.0 + (double)i : 1537.0 + (double)i - 5, 0);
+    }
     analysis_free(&a);
     timeline_close(tl);
 }
