@@ -33,7 +33,7 @@ struct importer {
     /* Calls and device work without a correlation id. A later flow event may contain the id. */
     struct kineto_open unlinked;
     struct kineto_maker maker;
-    struct kineto_keeper keeper;
+    struct kineto_sources sources;
     struct strbuf text; /* scratch buffer */
     uint64_t resyncs, items;
     bool in_events; /* "traceEvents" or an array was found */
@@ -269,7 +269,7 @@ static void keep_event(struct importer *im, const struct kineto_event *ev) {
     if (ev->phase != 'M' && !ev->has_ts) return;
     if (__builtin_add_overflow(ev->ts_ns, im->base_ns, &at) || at < 0) return;
     if (ev->phase == 'X' && (!ev->has_dur || ev->dur_ns < 0)) return;
-    kineto_keep(&im->keeper, ev, (uint64_t)at);
+    kineto_keep(&im->sources, ev, (uint64_t)at);
 }
 
 static void on_event(struct importer *im, const struct kineto_event *ev) {
@@ -425,7 +425,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
     im.j = json_pull_open(fill, source, options->window_bytes);
     kineto_scratch_init(&im.scratch);
     kineto_maker_init(&im.maker, sink);
-    kineto_keeper_init(&im.keeper, sink);
+    kineto_sources_init(&im.sources, sink);
     int rc = 0;
     enum json_token tok = json_pull_next(im.j);
     bool whole =
@@ -449,7 +449,7 @@ int kineto_import_stream(json_fill_fn *fill, void *source, const char *name, str
     kineto_open_free(&im.open);
     kineto_open_free(&im.unlinked);
     kineto_maker_free(&im.maker);
-    kineto_keeper_free(&im.keeper);
+    kineto_sources_free(&im.sources);
     strbuf_free(&im.text);
     free(im.sync_calls.v);
     free(im.processes.v);

@@ -11,11 +11,11 @@
 #define ARGS_BYTES (8u << 20) /* of all different arguments */
 #define ARGS_MAX 32000u       /* bytes per event */
 
-void kineto_keeper_init(struct kineto_keeper *k, struct sink *sink) {
-    *k = (struct kineto_keeper){ .sink = sink, .text = STRBUF_INIT };
+void kineto_sources_init(struct kineto_sources *k, struct sink *sink) {
+    *k = (struct kineto_sources){ .sink = sink, .text = STRBUF_INIT };
 }
 
-void kineto_keeper_free(struct kineto_keeper *k) {
+void kineto_sources_free(struct kineto_sources *k) {
     text_cache_free(&k->args);
     strbuf_free(&k->text);
 }
@@ -91,7 +91,7 @@ static void add_value(struct strbuf *out, const struct json_members *m) {
 
 /* Writes the arguments to k->text, with placeholders for the numbers that are stored in the record. Returns
  * false if the arguments are not simple JSON. */
-static bool make_template(struct kineto_keeper *k, struct span args, struct trace_source_event *r) {
+static bool make_template(struct kineto_sources *k, struct span args, struct trace_source_event *r) {
     struct json_members m = { .p = args.p, .end = args.p + args.n };
     enum json_members_result rc;
     uint64_t *const ids[] = { &r->id0, &r->id1, &r->id2, &r->id3 };
@@ -118,7 +118,7 @@ static bool make_template(struct kineto_keeper *k, struct span args, struct trac
     return rc == JSON_MEMBERS_END;
 }
 
-static uint32_t keep_args(struct kineto_keeper *k, struct span args, struct trace_source_event *r) {
+static uint32_t keep_args(struct kineto_sources *k, struct span args, struct trace_source_event *r) {
     if (args.n <= 2 || args.n > ARGS_MAX) return 0;
     if (!make_template(k, args, r)) return 0;
     bool known;
@@ -130,7 +130,7 @@ static uint32_t keep_args(struct kineto_keeper *k, struct span args, struct trac
     return *slot;
 }
 
-void kineto_keep(struct kineto_keeper *k, const struct kineto_event *ev, uint64_t start_ns) {
+void kineto_keep(struct kineto_sources *k, const struct kineto_event *ev, uint64_t start_ns) {
     struct sink *s = k->sink;
     struct trace_source_event r = {
         .start_ns = start_ns,

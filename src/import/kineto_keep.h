@@ -7,14 +7,14 @@
 #include "import/kineto_event.h"
 #include "import/sink.h"
 
-struct kineto_keeper {
+struct kineto_sources {
     struct sink *sink;
     struct strbuf text; /* scratch buffer */
     size_t text_bytes;  /* size of all different arguments */
     struct text_cache args;
 };
-void kineto_keeper_init(struct kineto_keeper *k, struct sink *sink);
-void kineto_keeper_free(struct kineto_keeper *k);
-void kineto_keep(struct kineto_keeper *k, const struct kineto_event *ev, uint64_t start_ns);
+void kineto_sources_init(struct kineto_sources *k, struct sink *sink);
+void kineto_sources_free(struct kineto_sources *k);
+void kineto_keep(struct kineto_sources *k, const struct kineto_event *ev, uint64_t start_ns);
 
 #endif

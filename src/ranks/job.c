@@ -293,7 +293,7 @@ static void note_clocks(struct rank_job *job) {
 
 static void add_problems(struct rank_job *job) {
     struct job_owner *o = job_owner(job);
-    note_ranks(job, RANK_STATE_MISSING, job->missing, "There is no trace of %s: all sums are without it");
+    note_ranks(job, RANK_STATE_MISSING, job->missing, "There is no trace of %s: all sums are without them");
     note_ranks(job, RANK_STATE_DIED, job->died,
                "The trace of %s was not closed: killed, crashed or still running");
     note_ranks(job, RANK_STATE_LATE, job->late,

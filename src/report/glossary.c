@@ -143,7 +143,7 @@ static const struct glossary_term terms[] = {
     { "nodes", "number of machines" },
     { "GPU", "name of the GPU of the rank" },
     { "tp, pp, dp", "index of the rank in the tensor, pipeline and data parallel groups" },
-    { "step ms", "mean time of one step" },
+    { "step ms", "mean time of one step of the slowest rank" },
     { "compute", "share of the time in which kernels other than communication run" },
     { "exposed", "share of the time in which only communication runs" },
     { "waiting", "exposed time until the last rank has started the same collective, as a share of the time" },
