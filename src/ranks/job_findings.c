@@ -403,7 +403,7 @@ static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
     char *ranks, *title, *evidence;
     if (!(c->bus_bytes_per_s > 0) || c->bytes < LARGE_BYTES / 16) return;
     double others = peers_bandwidth(s->job, row, &peers), expected;
-    bool slow = peers >= 2 && c->bus_bytes_per_s < SLOW_LINK * others;
+    bool slow = peers && c->bus_bytes_per_s < SLOW_LINK * others;
     bool low = c->bytes >= LARGE_BYTES && use.share < LOW_USE;
     if (!slow && !low) return;
     ranks = ranks_text(comm);
@@ -411,8 +411,9 @@ static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
         expected = others;
         title = xasprintf("%s: a slow link between %s", c->operation, ranks);
         evidence = xasprintf(
-            "%.3g GB/s bus bandwidth; the same %s of %.3g MB runs at %.3g GB/s on %zu other communicators",
-            c->bus_bytes_per_s * 1e-9, c->operation, (double)c->bytes * 1e-6, others * 1e-9, peers);
+            "%.3g GB/s bus bandwidth; the same %s of %.3g MB runs at %.3g GB/s on %zu other communicator%s",
+            c->bus_bytes_per_s * 1e-9, c->operation, (double)c->bytes * 1e-6, others * 1e-9, peers,
+            peers == 1 ? "" : "s");
     } else {
         expected = REACHABLE * use.peak_bytes_per_s;
         title = xasprintf("%s of %s uses %.0f%% of %s", c->operation, ranks, 100 * use.share, use.link);
@@ -428,7 +429,7 @@ static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
                   "nccl-tests on them",
         .stage = stage,
         .rank = RANK_NONE,
-        .confidence = slow ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
+        .confidence = slow && peers > 1 ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
     };
     free(ranks);
     emit(s, finding, exposed_move_ns(s->job, c, stage) * (1 - c->bus_bytes_per_s / expected));
