@@ -340,6 +340,7 @@ void job_build(struct rank_job *job, struct rank_digest **digests, size_t n, uin
     add_cells(job);
     job_add_steps(job);
     job_add_collectives(job);
+    job_sum_nodes(job);
     job_find_straggler(job);
     add_problems(job);
     job->problems = (const char *const *)o->problems.v;

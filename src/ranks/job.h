@@ -30,6 +30,7 @@ void job_build(struct rank_job *job, struct rank_digest **digests, size_t n, uin
 /* The parts of job_build(), in the order of the calls. */
 void job_add_steps(struct rank_job *job);       /* job_steps.c: rows of steps, without waiting */
 void job_add_collectives(struct rank_job *job); /* job_waits.c: matched collectives, waiting and moving */
+void job_sum_nodes(struct rank_job *job);       /* job_nodes.c */
 void job_find_straggler(struct rank_job *job);  /* straggler.c */
 
 /* Splits t->exposed_ns into t->wait_ns and t->move_ns in the ratio of its matched part: of matched_ns of

@@ -130,7 +130,12 @@ struct rank_row {
 /* A node: ranks with the same node name (from the launcher), else with the same host name. */
 struct rank_node {
     const char *name;
-    size_t present; /* number of ranks with data */
+    size_t present;             /* number of ranks with data */
+    struct rank_time time;      /* sums over its ranks with data, like the next two members */
+    double timeline_ns, joules; /* NaN: unknown */
+    double sm_mhz_mean;         /* mean over its ranks; NaN: unknown */
+    uint32_t latest;            /* the rank that is latest in collectives; RANK_NONE: unknown */
+    double late_ns;             /* of `latest`; NaN: unknown */
 };
 
 /* ---- Stages and steps */

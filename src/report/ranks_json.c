@@ -114,9 +114,16 @@ static void write_ranks(const struct rank_report *r, struct jsonw *j) {
 static void write_nodes(const struct rank_report *r, struct jsonw *j) {
     jsonw_karray(j, "nodes");
     for (size_t i = 0; i < r->job->nnodes; i++) {
+        const struct rank_node *n = &r->job->nodes[i];
         jsonw_object(j);
-        jsonw_kstr(j, "name", r->job->nodes[i].name);
-        jsonw_ku64(j, "present", r->job->nodes[i].present);
+        jsonw_kstr(j, "name", n->name);
+        jsonw_ku64(j, "present", n->present);
+        jsonw_knum(j, "timeline_ns", n->timeline_ns);
+        write_time(j, &n->time);
+        write_known(j, "latest", n->latest);
+        jsonw_knum(j, "late_ns", n->late_ns);
+        jsonw_knum(j, "sm_mhz_mean", n->sm_mhz_mean);
+        jsonw_knum(j, "joules", n->joules);
         jsonw_end(j);
     }
     jsonw_end(j);

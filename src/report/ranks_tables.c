@@ -86,51 +86,22 @@ void rank_table_stages(const struct rank_report *r, struct table *t) {
 }
 
 /* ---- Nodes */
-struct node_sum {
-    struct rank_time time;
-    double wall, mhz, mhz_n, joules, late;
-    uint32_t latest;
-};
-
-static struct node_sum sum_node(const struct rank_job *job, uint32_t node) {
-    struct node_sum s = { .late = -INFINITY, .latest = RANK_NONE };
-    for (size_t i = 0; i < job->nranks; i++) {
-        const struct rank_row *r = &job->ranks[i];
-        if (r->node != node || r->state == RANK_STATE_MISSING) continue;
-        s.time.compute_ns += r->time.compute_ns;
-        s.time.exposed_ns += r->time.exposed_ns;
-        s.time.wait_ns += r->time.wait_ns;
-        s.time.move_ns += r->time.move_ns;
-        s.time.idle_ns += r->time.idle_ns;
-        s.wall += r->timeline_ns;
-        s.joules += r->joules;
-        if (!isnan(r->sm_mhz_mean)) s.mhz += r->sm_mhz_mean;
-        s.mhz_n += !isnan(r->sm_mhz_mean);
-        if (r->late_ns > s.late) {
-            s.late = r->late_ns;
-            s.latest = r->rank;
-        }
-    }
-    return s;
-}
-
 void rank_table_nodes(const struct rank_report *r, struct table *t) {
     static const char *const heads[] = { "node", "ranks with data", "compute", "exposed", "waiting", "moving",
                                          "idle", "latest rank",     "late us", "SM MHz",  "J" };
     start(t, heads, COUNTOF(heads), 1);
     for (size_t i = 0; i < r->job->nnodes; i++) {
         const struct rank_node *n = &r->job->nodes[i];
-        struct node_sum s = sum_node(r->job, (uint32_t)i);
         table_cell(t, "%s", text_or_dash(n->name));
         table_cell(t, "%zu", n->present);
-        cell_shares(t, &s.time, s.wall);
-        if (s.latest == RANK_NONE)
+        cell_shares(t, &n->time, n->timeline_ns);
+        if (n->latest == RANK_NONE)
             table_cell(t, DASH);
         else
-            table_cell(t, "%u", s.latest);
-        table_cell(t, "%s", text_num(s.latest == RANK_NONE ? NAN : s.late * 1e-3, 1).s);
-        table_cell(t, "%s", text_num(s.mhz / s.mhz_n, 0).s);
-        table_cell(t, "%s", text_num(s.joules, 0).s);
+            table_cell(t, "%u", n->latest);
+        table_cell(t, "%s", text_num(n->late_ns * 1e-3, 1).s);
+        table_cell(t, "%s", text_num(n->sm_mhz_mean, 0).s);
+        table_cell(t, "%s", text_num(n->joules, 0).s);
     }
 }
 
