@@ -168,7 +168,8 @@ struct analysis_idle {
     double queue_depth_mean; /* mean depth of the launch queue (queue.c); NaN: no launches */
     /* share of launches whose first kernel starts with an empty queue; NaN: no launches */
     double queue_empty_share;
-    /* median time from the end of the launch call to the start of the kernel; NaN: unknown */
+    /* median time from the end of the launch call to the start of the kernel, including the wait for earlier
+     * work in the queue; NaN: unknown */
     double launch_delay_ns;
     double launch_cost_ns; /* median duration; NaN: unknown */
     /* median time between the starts of launch calls of a thread; NaN: unknown */
@@ -277,7 +278,8 @@ struct analysis_stage {
     /* Up to hard_bound_ms: per request if the input has `one_run`, else per occurrence. */
     double time_ms; /* median of the timed repeats, else the mean in the trace */
     /* busy_share: mean over the devices. With timed repeats of one_run on a GPU: recorded busy time /
-     * same_input_ms; else the share in the recorded run. busy_ms: busy_share * time_ms. */
+     * same_input_ms; else the share in the recorded run. busy_ms: busy_share * time_ms. The busy time of the
+     * recorded run is gpu_busy_ns / device_requests. */
     double busy_ms, busy_share;
     double kernels_each; /* number of kernels */
     /* tokens read or generated: median of the timed repeats, else the mean per occurrence */

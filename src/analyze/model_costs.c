@@ -238,6 +238,16 @@ static const char *disagrees(struct context *c, const struct llm_model *m) {
     return NULL;
 }
 
+/* A model given by the user is used in any case. Stages of a pipeline contain a part of the layers. */
+static void warn_of_layers(struct context *c, const struct llm_model *m, const struct rank_split *split) {
+    const struct recognition *r = &c->a->recognition;
+    if (c->in->llm_from || c->in->one_run || !r->llm || !r->layers || !m->decodes || split->pp > 1) return;
+    if (r->layers != m->text.layers)
+        analysis_note(c, ANALYSIS_WARNING,
+                      "%s has %u layers, but the steps of the trace have %u: check --model", m->name,
+                      m->text.layers, r->layers);
+}
+
 void analyze_costs(struct context *c) {
     struct analysis *a = c->a;
     const struct llm_model *m = c->in->llm;
@@ -270,6 +280,7 @@ void analyze_costs(struct context *c) {
                                 : "the model has no decoder";
         return;
     }
+    warn_of_layers(c, m, &split);
     a->costs = rows;
     a->ncosts = n;
     a->costs_replaced = true;

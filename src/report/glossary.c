@@ -39,7 +39,8 @@ static const struct glossary_term terms[] = {
     { "stage", "part of the work, by annotation or as recognised" },
     { "time ms", "time of one occurrence: the median of the timed repeats, or from the trace" },
     { "timed ms", "median of the repeats without recording" },
-    { "GPU busy ms", "time of one occurrence with a running kernel or copy" },
+    { "GPU busy ms", "time of one occurrence with a running kernel or copy; of the recorded run, if the "
+                     "stage was also timed" },
     { "busy ms", "time with a running kernel or copy" },
     { "kernels", "kernels per occurrence" },
     { "launches/token", "kernel launches per generated token" },
@@ -58,7 +59,9 @@ static const struct glossary_term terms[] = {
     { "queue empty", "share of kernels that started with no other launch waiting" },
     { "call interval us", "median time from one launch call to the next" },
     { "call time us", "median time that a launch call takes" },
-    { "launch latency us", "median time from the launch call to the start of the kernel, on an idle device" },
+    { "call to start us",
+      "median time from the end of a launch call to the start of its kernel: launch latency and wait in the "
+      "queue" },
     { "device", "device number in its file" },
     { "part", "stage, time between steps, or unrecorded time" },
     { "steps", "number of occurrences" },

@@ -18,6 +18,17 @@ static struct column_value get_time_source(const struct column_row *r) {
 static struct column_value get_idle_share(const struct column_row *r) {
     return column_f64(1 - stage_of(r)->busy_share);
 }
+/* The busy time of the recorded run. Without timed repeats this is the busy part of time_ms. */
+static struct column_value get_recorded_busy(const struct column_row *r) {
+    const struct analysis_stage *s = stage_of(r);
+    bool known = isfinite(s->busy_ms);
+    return column_f64(known && s->timing_ms.n ? s->gpu_busy_ns * 1e-6 / s->device_requests : s->busy_ms);
+}
+/* The standard deviation of repeats of the same input: inputs with different work do not increase it. */
+static struct column_value get_spread(const struct column_row *r) {
+    const struct stats *s = &stage_of(r)->timing_ms;
+    return column_f64(s->cv * s->mean);
+}
 static struct column_value get_total(const struct column_row *r) {
     const struct stats *s = &stage_of(r)->timing_ms;
     return column_f64(s->n ? s->mean * (double)s->n : NAN);
@@ -40,6 +51,12 @@ static void show_time(const struct column_row *r, struct strbuf *out) {
     const struct analysis_stage *s = stage_of(r);
     strbuf_addf(out, "%s%s", text_ms_number(s->time_ms).s, s->recorded_only ? " (recorded)" : "");
 }
+/* Small rates have two significant digits. */
+static void show_launches(const struct column_row *r, struct strbuf *out) {
+    double rate = stage_of(r)->launches_per_token;
+    bool whole = !isfinite(rate) || rate == floor(rate) || rate >= 9.95;
+    strbuf_addstr(out, text_num(rate, whole ? 0 : 1 - (int)floor(log10(rate))).s);
+}
 static void show_tokens(const struct column_row *r, struct strbuf *out) {
     double tokens = stage_of(r)->tokens;
     strbuf_addstr(out, text_num(tokens, tokens == floor(tokens) ? 0 : 1).s);
@@ -59,7 +76,8 @@ static const struct column columns[] = {
     { "repeats", .source = S(timing_ms.n), .data = CSV },
     { "total_ms", .source = GET(get_total), .data = CSV | JSON },
     { "mean_ms", .source = S(timing_ms.mean), .data = CSV },
-    { "std_ms", "+-", COLUMN_MS, S(timing_ms.std), .data = CSV, .at = { .terminal = 30 } },
+    { "std_ms", .source = S(timing_ms.std), .data = CSV },
+    { NULL, "std ms", COLUMN_MS, GET(get_spread), .at = { .terminal = 30 } },
     { "median_ms", .source = S(timing_ms.median), .data = CSV },
     { "min_ms", .source = S(timing_ms.min), .data = CSV },
     { "max_ms", .source = S(timing_ms.max), .data = CSV },
@@ -67,14 +85,17 @@ static const struct column columns[] = {
     { "cv", .source = S(timing_ms.cv), .data = CSV },
     { "ci95_low_ms", .source = S(timing_ms.ci95_low), .data = CSV },
     { "ci95_high_ms", .source = S(timing_ms.ci95_high), .data = CSV },
-    { "gpu_busy_ms", "GPU busy ms", COLUMN_MS, S(busy_ms), .data = JSON, .at = { .md = 30 },
+    { "gpu_busy_ms", .source = S(busy_ms), .data = JSON },
+    { NULL, "GPU busy ms", COLUMN_MS, GET(get_recorded_busy), .at = { .md = 30 },
       .cpu_heading = "busy ms", .run_name = "recorded" },
     { NULL, "GPU idle", COLUMN_PERCENT, GET(get_idle_share), .at = { .md = 40 }, .cpu_heading = "idle" },
     { "gpu_busy_share", "GPU busy", COLUMN_PERCENT, S(busy_share), .data = JSON, .at = { .terminal = 40 },
       .cpu_heading = "busy" },
     { NULL, "kernels", COLUMN_COUNT, S(kernels_each), .at = { .md = 90 } },
-    { NULL, "launches/token", COLUMN_NUMBER, S(launches_per_token), .at = { .md = 100 } },
-    { NULL, "launches/tok", COLUMN_NUMBER, S(launches_per_token), .at = { .terminal = 90 } },
+    { NULL, "launches/token", COLUMN_NUMBER, S(launches_per_token), .at = { .md = 100 },
+      .show = show_launches },
+    { NULL, "launches/tok", COLUMN_NUMBER, S(launches_per_token), .at = { .terminal = 90 },
+      .show = show_launches },
     { "tokens", "tokens", COLUMN_NUMBER, S(tokens), .data = CSV | JSON, .at = { .md = 110 },
       .show = show_tokens },
     { "tokens_per_s", .source = S(tokens_per_s), .data = JSON },
@@ -168,7 +189,7 @@ static const struct column idle_columns[] = {
       .at = { .md = 20 }, .show = show_depth },
     { "queue_empty_share", "queue empty", COLUMN_PERCENT, S(idle.queue_empty_share), .data = JSON,
       .at = { .md = 30 } },
-    { "launch_delay_median_ns", "launch latency us", COLUMN_NS_US, S(idle.launch_delay_ns), .data = JSON,
+    { "launch_delay_median_ns", "call to start us", COLUMN_NS_US, S(idle.launch_delay_ns), .data = JSON,
       .at = { .md = 60 } },
     { "launch_cost_median_ns", "call time us", COLUMN_NS_US, S(idle.launch_cost_ns), .data = JSON,
       .at = { .md = 50 } },

@@ -280,6 +280,17 @@ for section in ("timeline", "kernels", "operators", "gemms", "flame"):
 screen = open(sys.argv[2], encoding="utf-8").read()
 assert "\nKernels of the recorded run: " in screen and "\nKernels: " not in screen, screen
 END
+check "the busy time in the report is that of the recorded run" python3 - "$work/runs/native" <<'END'
+import json, sys
+stages = {s["name"]: s for s in json.load(open(sys.argv[1] + "/metrics.json", encoding="utf-8"))["stages"]}
+lines = open(sys.argv[1] + "/report.md", encoding="utf-8").read().split("\n")
+first = next(i for i, line in enumerate(lines) if line.startswith("| stage | time ms (timed) | busy ms (recorded) |"))
+rows = {cells[1].strip(): cells[3].strip() for cells in (line.split("|") for line in lines[first + 2:first + 4])}
+assert {"prefill", "decode"} == set(rows), rows
+for name, shown in rows.items():
+    busy_ms = stages[name]["trace"]["gpu_busy_ns"] / 1e6
+    assert abs(float(shown.replace(",", "")) - busy_ms) < 0.006, (name, shown, busy_ms)
+END
 check "the report of a CPU run has the CPU section" grep -q 'CPU time by category' "$work/said"
 
 # ---- models with images in the native engine; weights are synthetic

@@ -156,6 +156,7 @@ END
 python3 tests/tools/make_gguf.py qwen3-8b BF16 "$work/other.gguf"
 run "$INFERPROF" report --model "$work/other.gguf" -o "$work/other" "$work"/llama/trace/*.ipt "$work"/model/*.ipt
 check "--model replaces the model of the trace" grep -q '"architecture": "qwen3"' "$work/other/metrics.json"
+check "a warning names a --model with another number of layers" grep -q 'has 36 layers, but the steps of the trace have 12: check --model' "$work/other/metrics.json"
 mkdir -p "$work/model2"
 env A="$work/other.gguf" LD_LIBRARY_PATH="$PWD/$BUILD/tests/mock" CUDA_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/model2" \
     "$BUILD/tests/mock/mock_app" open=A init sleep=200

@@ -129,6 +129,7 @@ static void stage_unknown(struct analysis_stage *t, const char *name) {
     t->name = t->path = name;
     t->parent = ANALYSIS_NONE;
     t->occurrences = 1;
+    t->device_requests = 1;
     t->wall_ns = t->busy_ns = t->token_ns = t->timing_ms = stats_none();
     t->tokens_in = t->tokens_out = t->kernels_per_token = t->launches_per_token = NAN;
     t->time_ms = t->busy_ms = t->busy_share = t->kernels_each = t->tokens = t->tokens_per_s = NAN;

@@ -1,5 +1,6 @@
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,6 +180,58 @@ TEST(terminal_limit_counts_only_the_problems_it_shows) {
     CHECK(strstr(out.buf, "first new") != NULL);
     CHECK(strstr(out.buf, "fourth") != NULL);
     CHECK(strstr(out.buf, "fifth") == NULL);
+    strbuf_free(&out);
+    sample_free(&s);
+}
+
+/* The page shows the busy time of the recorded run. metrics.json has the part of the timed median. */
+TEST(recorded_busy_time_is_not_scaled_to_the_timed_repeats) {
+    struct sample s;
+    struct strbuf page = STRBUF_INIT, json = STRBUF_INIT;
+    sample_init(&s, 2, 8);
+    s.analysis.stages[0].gpu_busy_ns = 30e6;
+    report_markdown(&s.view, &page);
+    report_metrics_json(&s.view, &json);
+    CHECK(strstr(page.buf, "| stage | time ms (timed) | GPU busy ms (recorded) |") != NULL);
+    CHECK(strstr(page.buf, "| prefill | 41.20 | 30.00 |") != NULL);
+    CHECK(strstr(json.buf, "\"gpu_busy_ms\": 33.784") != NULL); /* 82% of 41.2 ms */
+    strbuf_free(&page);
+    strbuf_free(&json);
+    sample_free(&s);
+}
+
+TEST(small_launch_rates_have_two_digits) {
+    static const struct {
+        double rate;
+        const char *shown;
+    } cases[] = { { 0.15625, "0.16" }, { 0.0004, "0.00040" }, { 2, "2" }, { 2.25, "2.2" }, { 40.4, "40" } };
+    for (size_t i = 0; i < COUNTOF(cases); i++) {
+        struct sample s;
+        struct strbuf page = STRBUF_INIT, screen = STRBUF_INIT;
+        char cell[32], end[32];
+        sample_init(&s, 2, 8);
+        s.analysis.stages[2].launches_per_token = cases[i].rate;
+        report_markdown(&s.view, &page);
+        report_terminal(&s.view, &(struct report_screen){ .width = 120 }, &screen);
+        snprintf(cell, sizeof cell, "| %s |", cases[i].shown);
+        snprintf(end, sizeof end, "  %s\n", cases[i].shown);
+        CHECK(strstr(page.buf, cell) != NULL);
+        CHECK(strstr(screen.buf, end) != NULL);
+        strbuf_free(&page);
+        strbuf_free(&screen);
+        sample_free(&s);
+    }
+}
+
+/* The deviation on the screen is the CV within an input, in ms. */
+TEST(screen_names_the_deviation_within_an_input) {
+    struct sample s;
+    struct strbuf out = STRBUF_INIT;
+    sample_init(&s, 2, 8);
+    s.analysis.stages[0].timing_ms.cv = 0.01;
+    report_terminal(&s.view, &(struct report_screen){ .width = 120 }, &out);
+    CHECK(strstr(out.buf, "time ms  std ms ") != NULL);
+    CHECK(strstr(out.buf, "   0.412 ") != NULL); /* 1% of the mean of 41.22 ms */
     strbuf_free(&out);
     sample_free(&s);
 }
