@@ -166,9 +166,9 @@ static void power_row(struct context *c, uint32_t device, size_t n) {
     out->idle_joules = n > 1 ? idle_joules(c, device) : NAN;
     if (out->watts_mean > out->watts_max)
         analysis_note(c, ANALYSIS_INFO,
-                      "device %u: the energy counter gives a mean of %.0f W, above the highest power sample "
+                      "device %s: the energy counter gives a mean of %.0f W, above the highest power sample "
                       "(%.0f W): the samples missed peaks",
-                      device, out->watts_mean, out->watts_max);
+                      timeline_device_label(c->tl, device), out->watts_mean, out->watts_max);
 }
 
 /* ---- energy of stages */

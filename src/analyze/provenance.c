@@ -160,11 +160,11 @@ static void note_unrecorded(struct context *c) {
         const struct analysis_device *d = &c->a->devices[i];
         if (!(d->unrecorded_ns > 0)) continue;
         analysis_note(c, ANALYSIS_INFO,
-                      "device %zu: %.3g%% of its time (%.3f ms) is unrecorded, not idle: launched work "
+                      "device %s: %.3g%% of its time (%.3f ms) is unrecorded, not idle: launched work "
                       "waited for more than %.0f us while nothing recorded was running (%s), or the time is "
                       "outside of the recorded windows",
-                      i, 100 * d->unrecorded_ns / d->timeline_ns, d->unrecorded_ns * 1e-6,
-                      d->unrecorded_limit_ns * 1e-3,
+                      timeline_device_label(c->tl, i), 100 * d->unrecorded_ns / d->timeline_ns,
+                      d->unrecorded_ns * 1e-6, d->unrecorded_limit_ns * 1e-3,
                       isnan(d->launch_delay_ns)
                           ? "the minimum"
                           : analysis_text(c, "the larger of 50 us and 10 times the median delay of %.1f us",

@@ -324,12 +324,14 @@ static void find_exposed(struct search *s, uint32_t stage) {
     if (!(move > 0)) return;
     struct rank_finding finding = {
         .rule = "exposed-communication",
-        .title = xasprintf("%s: %s is exposed: %s of a step of %s", s->job->stages[stage].name,
-                           top_operation(s->job), text_ns(move, a, sizeof a), text_ns(step, b, sizeof b)),
+        .title = xasprintf("%s: %s is exposed: %s%s of a step of %s%s", s->job->stages[stage].name,
+                           top_operation(s->job), text_ns(move, a, sizeof a),
+                           matched ? "" : " on the rank with the least,", text_ns(step, b, sizeof b),
+                           matched ? "" : " on the slowest rank"),
         .evidence =
             xstrdup(matched ? "median over ranks of the time in which only communication runs on a GPU; "
                               "waiting for other ranks is not part of it"
-                            : "time in which only communication runs on a GPU, of the rank with the least; "
+                            : "time in which only communication runs on the GPU of that rank; "
                               "no collective was matched, so it may include waiting for other ranks"),
         .advice = "overlap communication with computation, fuse small collectives, reduce the bytes (lower "
                   "precision, "

@@ -283,7 +283,8 @@ static void names(struct chrome *c) {
         uint32_t process = export_device_process(c->x, (uint32_t)i);
         char rank[32] = "";
         if (process != TIMELINE_NONE) snprintf(rank, sizeof rank, "rank %u: ", tl->processes[process].rank);
-        snprintf(label, sizeof label, "%sGPU %zu %.150s", rank, i, timeline_text(tl, tl->devices[i].name));
+        snprintf(label, sizeof label, "%sGPU %u %.150s", rank, tl->devices[i].index,
+                 timeline_text(tl, tl->devices[i].name));
         name_event(c, "process_name", i, 0, label);
     }
     for (uint32_t i = 0; i < tl->nprocesses; i++) {

@@ -355,7 +355,8 @@ static void lanes(struct perfetto *p) {
     const struct timeline *tl = p->x->tl;
     char name[160];
     for (size_t i = 0; i < tl->ndevices; i++) {
-        snprintf(name, sizeof name, "GPU %zu %.120s", i, timeline_text(tl, tl->devices[i].name));
+        snprintf(name, sizeof name, "GPU %u %.120s", tl->devices[i].index,
+                 timeline_text(tl, tl->devices[i].name));
         uint32_t process = export_device_process(p->x, (uint32_t)i);
         strbuf_reset(&p->part);
         track(p, UUID_DEVICE + i, process == TIMELINE_NONE ? 0 : UUID_PROCESS + process, name, 0);

@@ -300,10 +300,27 @@ static const struct column profile_columns[] = {
 
 static bool have_devices(const struct view *v) { return view_busy_devices(v) > 1; }
 
-static struct column_value get_device(const struct column_row *r) { return column_u64(shape_of(r)->device); }
+static const char *device_label(const struct column_row *r) {
+    return timeline_device_label(r->view->a->timeline, shape_of(r)->device);
+}
+static struct column_value get_device_row(const struct column_row *r) {
+    return column_u64(shape_of(r)->device);
+}
+static struct column_value get_device_number(const struct column_row *r) {
+    return column_u64(r->view->a->timeline->devices[shape_of(r)->device].index);
+}
+static struct column_value get_device_label(const struct column_row *r) {
+    return column_str(device_label(r));
+}
+static void show_device(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, device_label(r));
+}
 
+/* In JSON, `device` is the row in metrics.json's `devices`. */
 static const struct column device_columns[] = {
-    { "device", "device", COLUMN_COUNT, GET(get_device), .data = CSV | JSON, .at = { 45, 215, 25 } },
+    { NULL, "device", COLUMN_COUNT, GET(get_device_number), .at = { 45, 215, 25 }, .show = show_device },
+    { "device", .source = GET(get_device_label), .data = CSV },
+    { "device", .source = GET(get_device_row), .data = JSON },
 };
 
 enum { KERNELS, COUNTERS, PROFILES, WORK, DEVICES };

@@ -40,7 +40,7 @@ struct timeline_parts {
 
 static const struct timeline_part *part_of(const struct column_row *r) { return r->item; }
 static void show_part_device(const struct column_row *r, struct strbuf *out) {
-    strbuf_addf(out, "%u", part_of(r)->device);
+    strbuf_addstr(out, timeline_device_label(r->view->a->timeline, part_of(r)->device));
 }
 static struct column_value get_part_steps(const struct column_row *r) {
     return part_of(r)->steps ? column_u64(part_of(r)->steps) : column_f64(NAN);
@@ -160,7 +160,8 @@ static struct column_value get_exposed_share(const struct column_row *r) {
 }
 
 static void show_device(const struct column_row *r, struct strbuf *out) {
-    strbuf_addf(out, "%zu %s", r->index, device_name(r, (uint32_t)r->index));
+    strbuf_addf(out, "%s %s", timeline_device_label(r->view->a->timeline, r->index),
+                device_name(r, (uint32_t)r->index));
 }
 
 #define D(field) FIELD(struct analysis_device, field)
@@ -262,7 +263,7 @@ void rows_stability_md(const struct view *v, struct table *t) {
 
 static void show_power_device(const struct column_row *r, struct strbuf *out) {
     uint32_t device = ((const struct analysis_power *)r->item)->device;
-    strbuf_addf(out, "%u %s", device, device_name(r, device));
+    strbuf_addf(out, "%s %s", timeline_device_label(r->view->a->timeline, device), device_name(r, device));
 }
 
 #define W(field) FIELD(struct analysis_power, field)

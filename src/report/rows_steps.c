@@ -21,6 +21,9 @@ static struct column_value get_start_ms(const struct column_row *r) {
 static struct column_value get_time_ms(const struct column_row *r) {
     return column_f64((double)(step_of(r)->end_ns - step_of(r)->start_ns) * 1e-6);
 }
+static struct column_value get_device(const struct column_row *r) {
+    return column_str(timeline_device_label(r->view->a->timeline, step_of(r)->device));
+}
 static struct column_value get_work(const struct column_row *r) { return column_u64(step_of(r)->count); }
 
 #define S(field) FIELD(struct recognised_step, field)
@@ -34,7 +37,7 @@ static const struct column step_columns[] = {
     { "kernels_and_copies", .source = GET(get_work), .data = CSV },
     { "layers", .source = S(layers), .data = CSV },
     { "graph", .source = S(graph), .data = CSV },
-    { "device", .source = S(device), .data = CSV },
+    { "device", .source = GET(get_device), .data = CSV },
     { "doubt", .source = S(doubt), .data = CSV },
 };
 static const struct column_group step_group = { .columns = step_columns, .n = COUNTOF(step_columns) };

@@ -27,7 +27,9 @@ static void print_ranks(const struct stats_view *v, const struct stats_rows *r, 
     if (skew->slowest < v->totals->nranks)
         strbuf_addf(out, "Slowest rank, excluding communication: %s\n", v->files[skew->slowest]);
     if (skew->matched)
-        strbuf_addf(out, "Collectives start %.3f ms apart on average, %.3f ms at most (%zu matched)\n",
+        strbuf_addf(out,
+                    "Collectives start %.3f ms apart on average, %.3f ms at most (%zu matched by order; the "
+                    "clocks are not aligned)\n",
                     skew->mean_ns / 1e6, skew->max_ns / 1e6, skew->matched);
 }
 

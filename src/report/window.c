@@ -258,7 +258,7 @@ static void add_copy(struct window *w, size_t i) {
 
 static void lane_label(const struct timeline *tl, const struct timeline_lane *l, char *out, size_t cap) {
     const char *name = timeline_text(tl, l->name);
-    int n = tl->ndevices > 1 ? snprintf(out, cap, "GPU %u ", l->device) : 0;
+    int n = tl->ndevices > 1 ? snprintf(out, cap, "GPU %.30s ", timeline_device_label(tl, l->device)) : 0;
     if (*name)
         snprintf(out + n, cap - (size_t)n, "%.60s", name);
     else if (l->device < tl->ndevices && tl->devices[l->device].is_cpu)
@@ -365,14 +365,15 @@ static void power_counters(const struct window *w, size_t *count, struct strbuf 
     struct counter c = { .t = STRBUF_INIT, .v = STRBUF_INIT };
     for (size_t p = 0; p < w->a->npowers && p < 4; p++) {
         const struct analysis_power *power = &w->a->powers[p];
+        const char *device = timeline_device_label(w->tl, power->device);
         char label[48];
         for (size_t i = 0; i < power->n; i++)
             point(w, &c, power->series[i].time_ns, (double)power->series[i].watts);
-        snprintf(label, sizeof label, w->a->npowers > 1 ? "Power %u" : "Power", power->device);
+        snprintf(label, sizeof label, w->a->npowers > 1 ? "Power %.30s" : "Power", device);
         flush_counter(&c, label, "W", 0, count, out);
         for (size_t i = 0; i < power->n; i++)
             point(w, &c, power->series[i].time_ns, (double)power->series[i].sm_mhz);
-        snprintf(label, sizeof label, w->a->npowers > 1 ? "SM clock %u" : "SM clock", power->device);
+        snprintf(label, sizeof label, w->a->npowers > 1 ? "SM clock %.30s" : "SM clock", device);
         flush_counter(&c, label, "MHz", 0, count, out);
     }
 }

@@ -72,9 +72,10 @@ static void add_devices_env(struct loaded_run *r) {
         for (last = first; last + 1 < tl->ndevices && are_alike(&tl->devices[first], &tl->devices[last + 1]);)
             last++;
         if (last > first)
-            snprintf(group, sizeof group, "GPU %zu to %zu", first, last);
+            snprintf(group, sizeof group, "GPU %.26s to %.26s", timeline_device_label(tl, first),
+                     timeline_device_label(tl, last));
         else if (tl->ndevices > 1)
-            snprintf(group, sizeof group, "GPU %zu", first);
+            snprintf(group, sizeof group, "GPU %.26s", timeline_device_label(tl, first));
         strlist_add(&r->env_texts, "%s", group);
         add_device_env(r, r->env_texts.v[r->env_texts.n - 1], &tl->devices[first]);
     }

@@ -69,10 +69,6 @@ struct timeline_builder {
         size_t n, cap;
     } devices;
     struct {
-        uint32_t *v; /* first process with this device */
-        size_t n, cap;
-    } device_process;
-    struct {
         struct timeline_process *v;
         size_t n, cap;
     } processes;
@@ -131,6 +127,7 @@ uint32_t build_thread(struct timeline_builder *b, uint32_t tid);
  * process. */
 void build_process_meta(struct timeline_builder *b);
 void build_merge_devices(struct timeline_builder *b);
+void build_label_devices(struct timeline_builder *b); /* after build_slice_devices() */
 void build_merge_processes(struct timeline_builder *b);
 /* link.c: links kernels, copies and GEMMs of the open process to its launches. */
 void build_link_process(struct timeline_builder *b);

@@ -85,10 +85,9 @@ void timeline_builder_lost(struct timeline_builder *b, enum trace_kind kind, uin
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index) {
     uint32_t key[2] = { process, index };
     uint32_t id = intern_id(b->device_ids, (const char *)key, sizeof key);
-    if (id == b->devices.n) {
-        vec_push(&b->devices, ((struct timeline_device){ .index = index, .peak_bytes_per_s = NAN }));
-        vec_push(&b->device_process, process);
-    }
+    if (id == b->devices.n)
+        vec_push(&b->devices,
+                 ((struct timeline_device){ .index = index, .process = process, .peak_bytes_per_s = NAN }));
     return id;
 }
 

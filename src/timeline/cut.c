@@ -118,6 +118,7 @@ void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns) {
     drop_unused_shapes(b);
     count_kernels_again(b);
     build_slice_devices(b);
+    build_label_devices(b);
     build_nest(b);
     build_publish(b);
 }

@@ -1,6 +1,7 @@
 /* Reads processes, threads, streams and devices from meta records, and merges entries that appear in several
  * files. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,14 +134,14 @@ void build_process_meta(struct timeline_builder *b) {
  * file only if its name and host are known. */
 static void device_key(const struct timeline_builder *b, size_t device, struct strbuf *key) {
     const struct timeline_device *d = &b->devices.v[device];
-    const struct timeline_process *p = &b->processes.v[b->device_process.v[device]];
+    const struct timeline_process *p = &b->processes.v[d->process];
     strbuf_reset(key);
     if (d->uuid)
         strbuf_addf(key, "uuid %s", text_of(b, d->uuid));
     else if (d->name && p->host)
         strbuf_addf(key, "host %s %u %u %s", text_of(b, p->host), p->rank, d->index, text_of(b, d->name));
     else
-        strbuf_addf(key, "file %u %u", b->device_process.v[device], d->index);
+        strbuf_addf(key, "file %u %u", d->process, d->index);
 }
 
 /* Fills in unknown fields from the same device in another file. */
@@ -181,12 +182,48 @@ static void renumber_shapes(struct timeline_builder *b, const uint32_t *device_n
     free(shape_now);
 }
 
+struct device_place {
+    uint32_t rank, process, index, row;
+};
+
+static int place_order(const void *pa, const void *pb) {
+    const struct device_place *a = pa, *b = pb;
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    if (a->process != b->process) return a->process < b->process ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+/* Sorts the devices by rank, file and index, so that tables list them in the order of their numbers. Files
+ * without a rank come last. now[0..n): row of each device before the merge; updated. */
+static void sort_devices(struct timeline_builder *b, uint32_t *now, size_t n) {
+    size_t rows = b->devices.n;
+    struct device_place *places = xmalloc((rows + 1) * sizeof *places);
+    struct timeline_device *sorted = xmalloc((rows + 1) * sizeof *sorted);
+    uint32_t *row_now = xmalloc((rows + 1) * sizeof *row_now);
+    for (size_t i = 0; i < rows; i++) {
+        const struct timeline_device *d = &b->devices.v[i];
+        places[i] =
+            (struct device_place){ b->processes.v[d->process].rank, d->process, d->index, (uint32_t)i };
+    }
+    qsort(places, rows, sizeof *places, place_order);
+    for (size_t i = 0; i < rows; i++) {
+        sorted[i] = b->devices.v[places[i].row];
+        row_now[places[i].row] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < rows; i++) b->devices.v[i] = sorted[i];
+    for (size_t i = 0; i < n; i++) now[i] = row_now[now[i]];
+    free(row_now);
+    free(sorted);
+    free(places);
+}
+
 void build_merge_devices(struct timeline_builder *b) {
+    size_t before = b->devices.n;
     uint32_t *now = xmalloc((b->devices.n + 1) * sizeof *now);
     struct intern *keys = intern_open();
     struct strbuf key = STRBUF_INIT;
     size_t kept = 0;
-    for (size_t i = 0; i < b->devices.n; i++) {
+    for (size_t i = 0; i < before; i++) {
         device_key(b, i, &key);
         now[i] = intern_str(keys, key.buf);
         if (now[i] == kept)
@@ -195,12 +232,41 @@ void build_merge_devices(struct timeline_builder *b) {
             merge_limits(&b->devices.v[now[i]], &b->devices.v[i]);
     }
     b->devices.n = kept;
+    sort_devices(b, now, before);
     for (size_t i = 0; i < b->lanes.n; i++) b->lanes.v[i].device = now[b->lanes.v[i].device];
     build_renumber(b, "device", now);
     renumber_shapes(b, now);
     strbuf_free(&key);
     intern_close(keys);
     free(now);
+}
+
+static bool has_work(const struct timeline_device *d) { return d->kernel_count || d->copy_count; }
+
+void build_label_devices(struct timeline_builder *b) {
+    struct intern *numbers = intern_open();
+    uint32_t *number = xmalloc((b->devices.n + 1) * sizeof *number); /* [device]: id of its index */
+    size_t *users = xcalloc(b->devices.n + 1, sizeof *users);        /* [id]: devices with work */
+    for (size_t i = 0; i < b->devices.n; i++) {
+        const struct timeline_device *d = &b->devices.v[i];
+        number[i] = intern_id(numbers, (const char *)&d->index, sizeof d->index);
+        users[number[i]] += has_work(d);
+    }
+    for (size_t i = 0; i < b->devices.n; i++) {
+        struct timeline_device *d = &b->devices.v[i];
+        uint32_t rank = b->processes.v[d->process].rank;
+        char label[64];
+        if (users[number[i]] <= (size_t)has_work(d))
+            snprintf(label, sizeof label, "%u", d->index);
+        else if (rank != TIMELINE_NONE)
+            snprintf(label, sizeof label, "rank%u:%u", rank, d->index);
+        else
+            snprintf(label, sizeof label, "file%u:%u", d->process, d->index);
+        d->label = timeline_builder_text(b, label);
+    }
+    free(users);
+    free(number);
+    intern_close(numbers);
 }
 
 /* ---- several files of one process (from the collector and the engine) share their threads */

@@ -44,6 +44,7 @@ static void sort_device_work(struct timeline_builder *b) {
     columns_permute(&copies, order);
     free(order);
     build_slice_devices(b);
+    build_label_devices(b);
 }
 
 void build_slice_devices(struct timeline_builder *b) {
@@ -236,6 +237,10 @@ const char *timeline_text(const struct timeline *tl, uint32_t text) {
     return s ? s : "";
 }
 
+const char *timeline_device_label(const struct timeline *tl, size_t device) {
+    return device < tl->ndevices ? timeline_text(tl, tl->devices[device].label) : "";
+}
+
 const char *timeline_meta_value(const struct timeline *tl, const char *key) {
     for (size_t i = 0; i < tl->nmeta; i++)
         if (strcmp(timeline_text(tl, tl->meta[i].key), key) == 0) return timeline_text(tl, tl->meta[i].value);
@@ -252,9 +257,9 @@ void timeline_builder_close(struct timeline_builder *b) {
         struct columns c = build_columns(b, kind);
         columns_free(&c);
     }
-    void *tables[] = { b->sample_values.v, b->shapes.v,         b->lanes.v,     b->threads.v,
-                       b->devices.v,       b->device_process.v, b->processes.v, b->sets.v,
-                       b->meta.v,          b->windows.v,        b->problems.v,  b->process_group };
+    void *tables[] = { b->sample_values.v, b->shapes.v,    b->lanes.v,      b->threads.v,
+                       b->devices.v,       b->processes.v, b->sets.v,       b->meta.v,
+                       b->windows.v,       b->problems.v,  b->process_group };
     for (size_t i = 0; i < COUNTOF(tables); i++) free(tables[i]);
     struct intern *interns[] = {
         b->texts, b->shape_ids, b->lane_ids, b->thread_ids, b->device_ids, b->set_ids

@@ -187,11 +187,13 @@ TIMELINE_KINDS(X)
 #undef TIMELINE_DECLARE
 
 /* Two devices are the same if their uuids are equal or, without uuids, if host, rank, index and name are
- * equal. Unknown members are 0. */
+ * equal. Devices are sorted by rank, file and index. Unknown members are 0. */
 struct timeline_device {
     uint32_t name, uuid;
-    uint32_t index; /* its index in the first file that contains it */
-    bool is_cpu;    /* the native engine's CPU device, with operators as kernels */
+    uint32_t index;   /* its number in the first file that contains it */
+    uint32_t process; /* that file */
+    uint32_t label;   /* text: see timeline_device_label() */
+    bool is_cpu;      /* the native engine's CPU device, with operators as kernels */
     uint32_t cc_major, cc_minor;
     uint32_t sms, max_threads_per_sm, max_blocks_per_sm, regs_per_sm, smem_per_sm_bytes, warp_size;
     uint64_t memory_bytes, l2_bytes, sm_clock_khz;
@@ -286,6 +288,9 @@ struct timeline *timeline_load_aligned(const char *const *paths, size_t n,
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */
+/* Returns the device number that the trace contains, for people: "2". If several devices with work have the
+ * same number, the rank or the file precedes it: "rank1:0", "file1:0". */
+const char *timeline_device_label(const struct timeline *tl, size_t device);
 /* Returns the value of the first meta record with the key, of any process; NULL if there is none. */
 const char *timeline_meta_value(const struct timeline *tl, const char *key);
 

@@ -37,6 +37,14 @@ headline tl_vllm_prefilldecode_piecewise mixed 1 158.68 98.37 8192  # capture be
 headline tl_timesformer_h100 step 1 382.54 41.42 null       # its copy on the GPU is not a second step
 
 check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
+# device 9 is used first, and devices 2 and 9 are not rows 0 and 1
+cat >"$work/devices.json" <<'END'
+[{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":5,"tid":5,"ts":0,"dur":90,"args":{}},
+{"ph":"X","cat":"kernel","name":"a","pid":9,"tid":7,"ts":10,"dur":30,"args":{"device":9,"stream":7,"correlation":1}},
+{"ph":"X","cat":"kernel","name":"a","pid":9,"tid":7,"ts":50,"dur":30,"args":{"device":9,"stream":7,"correlation":2}},
+{"ph":"X","cat":"kernel","name":"b","pid":2,"tid":7,"ts":20,"dur":5,"args":{"device":2,"stream":7,"correlation":3}}]
+END
+check "tables and CSV files show the device numbers of the trace" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$work/devices.json"
 for f in tests/data/nsys/*.sqlite.gz; do
     gunzip -c "$f" >"$work/$(basename "$f" .gz)"
     check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$work/$(basename "$f" .gz)"

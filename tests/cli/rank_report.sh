@@ -111,7 +111,7 @@ check "ranks are processes, and collectives end at the same time on all of them"
 import json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
 names = sorted(e["args"]["name"] for e in events if e.get("name") == "process_name")
-assert [n for n in names if n.startswith("rank 3")] == ["rank 3 on node1", "rank 3: GPU 3 Simulated GPU"], names
+assert [n for n in names if n.startswith("rank 3")] == ["rank 3 on node1", "rank 3: GPU 0 Simulated GPU"], names
 ends = {}
 for e in events:
     if e.get("cat") == "kernel" and e["name"].startswith("nccl"):

@@ -5,7 +5,8 @@
     stage_time.py INFERPROF SCRATCH_DIR --ranks FILE FILE   the files are the ranks of one job
 
 Reads torch.profiler JSON and Nsight Systems SQLite. Shares no code with inferprof: definitions in
-docs/analysis.md. Compared: metrics.json (per device, stage and step), stages.csv, `stats --json`."""
+docs/analysis.md. Compared: metrics.json (per device, stage and step), stages.csv, `stats --json`, device numbers in report.md
+and kernels.csv."""
 import bisect
 import collections
 import csv
@@ -325,6 +326,38 @@ def check_stats(label, inferprof, files, traces):
                 fail(label, f"{key} of device {name} in stats", ns / 1e6, row[key])
 
 
+def printed_number(text):
+    return float(text.replace(",", "")) if text not in ("", "–") else 0.0
+
+
+def check_printed_devices(label, folder, traces):
+    """report.md and kernels.csv name each device by its number in the trace."""
+    implicit = not any(t.occurrences for t in traces)
+    mine = [(t, device) for t in traces for device in sorted({w.device for w in t.works if w.is_kernel})]
+    with open(os.path.join(folder, "report.md"), encoding="utf-8") as f:
+        section = f.read().partition("## Timeline of each device")[2].partition("\n## ")[0]
+    cells = [[c.strip() for c in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")]
+    busy = collections.defaultdict(float)
+    for row in cells[2:]:
+        busy[row[0]] += printed_number(row[cells[0].index("busy ms")])
+    with open(os.path.join(folder, "kernels.csv"), encoding="utf-8") as f:
+        kernels = collections.Counter()
+        for row in csv.DictReader(f):
+            kernels[row.get("device")] += int(row["calls"])
+    if len(busy) != len(mine):
+        fail(label, "devices in the timeline of report.md", len(mine), len(busy))
+    numbers = [device for t in traces for device in {w.device for w in t.works}]
+    for (t, device), (name, busy_ms) in zip(mine, busy.items()):
+        if name.split(":")[-1] != str(device) or (":" in name) != (numbers.count(device) > 1):
+            fail(label, "number of a device in report.md", device, name)
+        here = sum(Partition(t, device, implicit).busy.values()) / 1e6
+        if not near(here, busy_ms, 0.02 + 2e-3 * here):
+            fail(label, f"busy ms of device {name} in report.md", here, busy_ms)
+        calls = sum(w.is_kernel and w.device == device for w in t.works)
+        if len(mine) > 1 and kernels[name] != calls:
+            fail(label, f"calls on device {name} in kernels.csv", calls, kernels[name])
+
+
 def run(inferprof, scratch, files):
     label = " + ".join(os.path.basename(f) for f in files)
     traces = []
@@ -348,6 +381,7 @@ def run(inferprof, scratch, files):
     compare(label, traces, metrics, rows)
     check_findings(label, metrics, findings)
     check_stats(label, inferprof, files, traces)
+    check_printed_devices(label, folder, traces)
     parts = []
     for s in metrics["stages"]:
         if not s["parent"] and not s["outside"] and s["time_ms"] is not None:

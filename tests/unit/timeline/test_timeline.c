@@ -81,6 +81,37 @@ TEST(timeline_allows_crossing_ranges) {
     timeline_close(tl);
 }
 
+static void add_kernel_on(struct timeline_builder *b, uint32_t device, uint64_t start_ns) {
+    struct trace_kernel k = {
+        .start_ns = start_ns, .end_ns = start_ns + 10, .device = device, .stream = 7, .name = text(b, "k")
+    };
+    timeline_builder_kernel(b, &k, 1);
+}
+
+/* Rank 1 is read first, and its device 9 is used before device 2. */
+TEST(timeline_sorts_and_labels_devices_by_rank_and_number) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "rank1.ipt");
+    timeline_builder_meta(b, "rank", "1");
+    add_kernel_on(b, 9, 100);
+    add_kernel_on(b, 2, 200);
+    add_kernel_on(b, 2, 300);
+    timeline_builder_process(b, "rank0.ipt");
+    timeline_builder_meta(b, "rank", "0");
+    add_kernel_on(b, 2, 400);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->ndevices, 3);
+    CHECK_STR(timeline_device_label(tl, 0), "rank0:2");
+    CHECK_STR(timeline_device_label(tl, 1), "rank1:2");
+    CHECK_STR(timeline_device_label(tl, 2), "9");
+    CHECK_STR(timeline_device_label(tl, 3), "");
+    CHECK_INT(tl->devices[0].kernel_count, 1);
+    CHECK_INT(tl->devices[1].kernel_count, 2);
+    CHECK_INT(tl->kernels.start_ns[tl->devices[2].first_kernel], 100);
+    CHECK_INT(tl->shapes[tl->kernels.shape[tl->devices[2].first_kernel]].device, 2);
+    timeline_close(tl);
+}
+
 TEST(timeline_separates_processes_and_merges_devices_by_uuid) {
     struct timeline_builder *b = timeline_builder_open();
     for (int p = 0; p < 2; p++) {
