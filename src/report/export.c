@@ -23,10 +23,24 @@ static bool pids_repeat(const struct timeline *tl) {
     return false;
 }
 
+/* Devices of several files may have the same number. SQLite files store the number in a byte. */
+static bool device_numbers_repeat(const struct timeline *tl) {
+    bool used[256] = { false };
+    for (size_t i = 0; i < tl->ndevices; i++) {
+        uint32_t number = tl->devices[i].index;
+        if (number >= COUNTOF(used) || used[number]) return true;
+        used[number] = true;
+    }
+    return false;
+}
+
 void export_open(struct export_job *x, const struct timeline *tl, const struct analysis *a) {
-    *x = (struct export_job){
-        .tl = tl, .a = a, .from_ns = 0, .to_ns = UINT64_MAX, .number_pids = pids_repeat(tl)
-    };
+    *x = (struct export_job){ .tl = tl,
+                              .a = a,
+                              .from_ns = 0,
+                              .to_ns = UINT64_MAX,
+                              .number_pids = pids_repeat(tl),
+                              .number_devices = device_numbers_repeat(tl) };
 }
 
 void export_close(struct export_job *x) {
@@ -47,6 +61,20 @@ const char *export_process_name(const struct export_job *x, uint32_t process, ch
     if (!*node) node = timeline_text(x->tl, p->host);
     snprintf(buf, cap, "rank %u%s%.60s%s%.160s", p->rank, *node ? " on " : "", node, *command ? ": " : "",
              command);
+    return buf;
+}
+
+uint32_t export_device_number(const struct export_job *x, uint32_t device) {
+    return x->number_devices || device >= x->tl->ndevices ? device : x->tl->devices[device].index;
+}
+
+const char *export_device_name(const struct export_job *x, uint32_t device, char *buf, size_t cap) {
+    const struct timeline_device *d = &x->tl->devices[device];
+    const char *name = timeline_text(x->tl, d->name);
+    if (export_device_process(x, device) != TIMELINE_NONE)
+        snprintf(buf, cap, "GPU %u %.120s", d->index, name);
+    else
+        snprintf(buf, cap, "GPU %s %.120s", timeline_device_label(x->tl, device), name);
     return buf;
 }
 

@@ -20,6 +20,7 @@ struct export_job {
     uint64_t written;          /* number of records */
     uint64_t omitted;          /* slices that need more than MAX_TRACKS tracks of Perfetto */
     bool number_pids;          /* the recorded process ids repeat */
+    bool number_devices;       /* the recorded device numbers repeat, or are too large for a byte */
 };
 
 #define EXPORT_FORMATS "perfetto|chrome|csv|sqlite|speedscope|collapsed|pprof"
@@ -68,6 +69,10 @@ const char *export_process_name(const struct export_job *x, uint32_t process, ch
 /* Returns the only process that uses the device, in a trace of several ranks. TIMELINE_NONE: there is
  * none. */
 uint32_t export_device_process(const struct export_job *x, uint32_t device);
+/* Writes "GPU 2 NVIDIA H200" into buf. The caller names the rank if export_device_process() knows it. */
+const char *export_device_name(const struct export_job *x, uint32_t device, char *buf, size_t cap);
+/* Returns the device number in the trace, or its row in the timeline if the numbers repeat. */
+uint32_t export_device_number(const struct export_job *x, uint32_t device);
 /* "HtoD", "Memset", ... */
 const char *export_copy_name(unsigned copy_kind);
 /* demangled, if there is an analysis */

@@ -100,10 +100,11 @@ static void kernels(struct chrome *c) {
         if (!export_has(c->x, k->start_ns[i], k->end_ns[i])) continue;
         const struct timeline_shape *s = &tl->shapes[k->shape[i]];
         const struct timeline_lane *l = &tl->lanes[k->lane[i]];
-        slice(c, "kernel", export_kernel_name(c->x, i), s->device, l->stream, k->start_ns[i], k->end_ns[i]);
+        uint32_t device = export_device_number(c->x, s->device);
+        slice(c, "kernel", export_kernel_name(c->x, i), device, l->stream, k->start_ns[i], k->end_ns[i]);
         arguments(c, &export_kernels, i);
         slice_end(c);
-        if (k->launch[i] != TIMELINE_NONE) flow(c, 'f', k->launch[i], s->device, l->stream, k->start_ns[i]);
+        if (k->launch[i] != TIMELINE_NONE) flow(c, 'f', k->launch[i], device, l->stream, k->start_ns[i]);
     }
 }
 
@@ -113,12 +114,13 @@ static void copies(struct chrome *c) {
         if (!export_has(c->x, k->start_ns[i], k->end_ns[i])) continue;
         const struct timeline_lane *l = &c->x->tl->lanes[k->lane[i]];
         bool set = k->kind[i] == TRACE_COPY_MEMSET;
+        uint32_t device = export_device_number(c->x, l->device);
         char name[64];
         snprintf(name, sizeof name, set ? "Memset (Device)" : "Memcpy %s", export_copy_name(k->kind[i]));
-        slice(c, set ? "gpu_memset" : "gpu_memcpy", name, l->device, l->stream, k->start_ns[i], k->end_ns[i]);
+        slice(c, set ? "gpu_memset" : "gpu_memcpy", name, device, l->stream, k->start_ns[i], k->end_ns[i]);
         arguments(c, &export_copies, i);
         slice_end(c);
-        if (k->launch[i] != TIMELINE_NONE) flow(c, 'f', k->launch[i], l->device, l->stream, k->start_ns[i]);
+        if (k->launch[i] != TIMELINE_NONE) flow(c, 'f', k->launch[i], device, l->stream, k->start_ns[i]);
     }
 }
 
@@ -239,7 +241,7 @@ static void counter(struct chrome *c, const char *name, uint32_t device, uint64_
     c->first = false;
     strbuf_addstr(&c->text, "{\"ph\":\"C\",\"name\":");
     add_quoted(c, name);
-    strbuf_addf(&c->text, ",\"pid\":%u,\"tid\":0", device);
+    strbuf_addf(&c->text, ",\"pid\":%u,\"tid\":0", export_device_number(c->x, device));
     micros(c, "ts", at - c->base);
     strbuf_addf(&c->text, ",\"args\":{\"value\":%.9g", value);
     slice_end(c);
@@ -278,14 +280,13 @@ static void device_properties(struct chrome *c) {
 
 static void names(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
-    for (size_t i = 0; i < tl->ndevices; i++) {
-        char label[256];
-        uint32_t process = export_device_process(c->x, (uint32_t)i);
+    for (uint32_t i = 0; i < tl->ndevices; i++) {
+        char label[256], name[160];
+        uint32_t process = export_device_process(c->x, i);
         char rank[32] = "";
         if (process != TIMELINE_NONE) snprintf(rank, sizeof rank, "rank %u: ", tl->processes[process].rank);
-        snprintf(label, sizeof label, "%sGPU %u %.150s", rank, tl->devices[i].index,
-                 timeline_text(tl, tl->devices[i].name));
-        name_event(c, "process_name", i, 0, label);
+        snprintf(label, sizeof label, "%s%s", rank, export_device_name(c->x, i, name, sizeof name));
+        name_event(c, "process_name", export_device_number(c->x, i), 0, label);
     }
     for (uint32_t i = 0; i < tl->nprocesses; i++) {
         char name[256];

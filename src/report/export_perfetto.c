@@ -354,12 +354,11 @@ static void lane_slices(struct perfetto *p, uint32_t lane) {
 static void lanes(struct perfetto *p) {
     const struct timeline *tl = p->x->tl;
     char name[160];
-    for (size_t i = 0; i < tl->ndevices; i++) {
-        snprintf(name, sizeof name, "GPU %u %.120s", tl->devices[i].index,
-                 timeline_text(tl, tl->devices[i].name));
-        uint32_t process = export_device_process(p->x, (uint32_t)i);
+    for (uint32_t i = 0; i < tl->ndevices; i++) {
+        uint32_t process = export_device_process(p->x, i);
         strbuf_reset(&p->part);
-        track(p, UUID_DEVICE + i, process == TIMELINE_NONE ? 0 : UUID_PROCESS + process, name, 0);
+        track(p, UUID_DEVICE + i, process == TIMELINE_NONE ? 0 : UUID_PROCESS + process,
+              export_device_name(p->x, i, name, sizeof name), 0);
     }
     for (uint32_t i = 0; i < tl->nlanes; i++) {
         const struct timeline_lane *l = &tl->lanes[i];

@@ -108,7 +108,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(kind, end, "end_ns", "end", NULL, EXPORT_TIME, U(tl->from.end_ns[i])) \
     X(kind, duration, "duration_ns", NULL, NULL, EXPORT_VALUE, U(tl->from.end_ns[i] - tl->from.start_ns[i]))
 #define LANE(X, kind, from, context_csv) \
-    X(kind, device, "device", "deviceId", "device", EXPORT_VALUE, U(tl->lanes[tl->from.lane[i]].device)) \
+    X(kind, device, "device", "deviceId", "device", EXPORT_VALUE, U(export_device_number(x, tl->lanes[tl->from.lane[i]].device))) \
     X(kind, context, context_csv, "contextId", "context", EXPORT_VALUE, U(tl->lanes[tl->from.lane[i]].context)) \
     X(kind, green, NULL, "greenContextId", NULL, EXPORT_VALUE, U(0)) \
     X(kind, stream, "stream", "streamId", "stream", EXPORT_VALUE, U(tl->lanes[tl->from.lane[i]].stream)) \
@@ -189,7 +189,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(sync, range, "range", NULL, NULL, EXPORT_VALUE, range_name(tl, tl->syncs.range[i]))
 #define POWER_COLUMNS(X) \
     X(power, time, "time_ns", "timestamp", NULL, EXPORT_TIME, U(tl->powers.time_ns[i])) \
-    X(power, device, "device", "deviceId", NULL, EXPORT_VALUE, U(tl->powers.device[i])) \
+    X(power, device, "device", "deviceId", NULL, EXPORT_VALUE, U(export_device_number(x, tl->powers.device[i]))) \
     X(power, watts, "watts", NULL, NULL, EXPORT_VALUE, F(export_power_series[0].get(&tl->powers, i))) \
     X(power, milliwatts, NULL, "powerMilliwatts", NULL, EXPORT_VALUE, known(tl->powers.power_mw[i])) \
     X(power, energy, NULL, "energyMillijoules", NULL, EXPORT_ID, U(tl->powers.energy_mj[i])) \
@@ -201,8 +201,8 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(sample, start, "start_ns", NULL, NULL, EXPORT_VALUE, U(tl->samples.start_ns[i])) \
     X(sample, end, "end_ns", "timestamp", NULL, EXPORT_TIME, U(tl->samples.end_ns[i])) \
     X(sample, duration, "duration_ns", NULL, NULL, EXPORT_VALUE, U(tl->samples.end_ns[i] - tl->samples.start_ns[i])) \
-    X(sample, device, "device", NULL, NULL, EXPORT_VALUE, U(tl->samples.device[i])) \
-    X(sample, type, NULL, "typeId", NULL, EXPORT_VALUE, U(export_metric_type(tl->samples.set[i], tl->samples.device[i]))) \
+    X(sample, device, "device", NULL, NULL, EXPORT_VALUE, U(export_device_number(x, tl->samples.device[i]))) \
+    X(sample, type, NULL, "typeId", NULL, EXPORT_VALUE, U(export_metric_type(tl->samples.set[i], export_device_number(x, tl->samples.device[i])))) \
     X(sample, metric, "metric", NULL, NULL, EXPORT_VALUE, TEXT(tl->metric_sets[tl->samples.set[i]].names[r->metric])) \
     X(sample, metric_id, NULL, "metricId", NULL, EXPORT_VALUE, U(r->metric)) \
     X(sample, value, "value", "value", NULL, EXPORT_REQUIRED, F((double)tl->sample_values[tl->samples.first[i] + r->metric]))
@@ -226,7 +226,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(gemm, algorithm, "algorithm", "algorithmId", NULL, EXPORT_NAME, TEXT(tl->gemms.v[i].algorithm))
 #define MEMORY_COLUMNS(X) \
     X(memory, time, "time_ns", NULL, NULL, EXPORT_TIME, U(tl->memories.time_ns[i])) \
-    X(memory, device, "device", NULL, NULL, EXPORT_VALUE, tl->memories.device[i] == TIMELINE_NONE ? NONE : U(tl->devices[tl->memories.device[i]].index)) \
+    X(memory, device, "device", NULL, NULL, EXPORT_VALUE, tl->memories.device[i] == TIMELINE_NONE ? NONE : U(export_device_number(x, tl->memories.device[i]))) \
     X(memory, kind, "kind", NULL, NULL, EXPORT_VALUE, S(trace_memory_kind_name(tl->memories.kind[i]))) \
     X(memory, action, "action", NULL, NULL, EXPORT_VALUE, S(trace_memory_action_name(tl->memories.action[i]))) \
     X(memory, bytes, "bytes", NULL, NULL, EXPORT_VALUE, U(tl->memories.bytes[i])) \
@@ -253,7 +253,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(collective, protocol, "protocol", NULL, NULL, EXPORT_VALUE, TEXT(tl->collectives.v[i].protocol)) \
     X(collective, channels, "channels", NULL, NULL, EXPORT_VALUE, known(tl->collectives.v[i].channels))
 #define DEVICE_COLUMNS(X) \
-    X(device, id, NULL, "id", "id", EXPORT_VALUE, U(i)) \
+    X(device, id, NULL, "id", "id", EXPORT_VALUE, U(export_device_number(x, (uint32_t)i))) \
     X(device, name, NULL, "name", "name", EXPORT_VALUE, TEXT(tl->devices[i].name)) \
     X(device, uuid, NULL, "uuid", "uuid", EXPORT_ID, TEXT(tl->devices[i].uuid)) \
     X(device, major, NULL, "computeMajor", "computeMajor", EXPORT_ID, U(tl->devices[i].cc_major)) \
@@ -269,7 +269,7 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(device, bandwidth, NULL, "memoryBandwidth", NULL, EXPORT_ID, U(isfinite(tl->devices[i].peak_bytes_per_s) ? (uint64_t)tl->devices[i].peak_bytes_per_s : 0)) \
     X(device, clock, NULL, "clockRate", NULL, EXPORT_ID, U(tl->devices[i].sm_clock_khz * 1000)) \
     X(device, l2, NULL, "l2CacheSize", NULL, EXPORT_ID, U(tl->devices[i].l2_bytes)) \
-    X(device, number, NULL, "cuDevice", NULL, EXPORT_VALUE, U(i))
+    X(device, number, NULL, "cuDevice", NULL, EXPORT_VALUE, U(export_device_number(x, (uint32_t)i)))
 /* clang-format on */
 
 #define GETTER(kind, id, csv, sql, chrome, use, value)                         \

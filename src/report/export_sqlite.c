@@ -194,7 +194,7 @@ static void metric_names(struct database *d) {
     for (uint32_t set = 0; set < tl->nmetric_sets; set++)
         for (uint32_t device = 0; device < tl->ndevices; device++)
             for (uint32_t m = 0; m < tl->metric_sets[set].n; m++) {
-                num(d, export_metric_type(set, device));
+                num(d, export_metric_type(set, export_device_number(d->x, device)));
                 str(d, timeline_text(tl, tl->devices[device].name));
                 num(d, m);
                 str(d, timeline_text(tl, tl->metric_sets[set].names[m]));
@@ -208,9 +208,9 @@ static void cuda_devices(struct database *d) {
         d,
         "INSERT INTO TARGET_INFO_CUDA_DEVICE (gpuId,cudaId,pid,uuid,numMultiprocessors) VALUES (?,?,?,?,?)");
     for (uint32_t p = 0; p < tl->nprocesses; p++)
-        for (size_t i = 0; i < tl->ndevices; i++) {
-            num(d, i);
-            num(d, i);
+        for (uint32_t i = 0; i < tl->ndevices; i++) {
+            num(d, export_device_number(d->x, i));
+            num(d, export_device_number(d->x, i));
             num(d, export_pid(d->x, p));
             str_or_null(d, timeline_text(tl, tl->devices[i].uuid));
             num_or_null(d, tl->devices[i].sms);

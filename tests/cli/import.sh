@@ -45,6 +45,12 @@ cat >"$work/devices.json" <<'END'
 {"ph":"X","cat":"kernel","name":"b","pid":2,"tid":7,"ts":20,"dur":5,"args":{"device":2,"stream":7,"correlation":3}}]
 END
 check "tables and CSV files show the device numbers of the trace" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$work/devices.json"
+"$INFERPROF" export -q "$work/stage_time" -f csv >/dev/null
+check "exports have the device numbers of the trace" python3 - "$work/stage_time/trace.csv/kernels.csv" <<'END'
+import csv, sys
+rows = [(r["name"], r["device"]) for r in csv.DictReader(open(sys.argv[1]))]
+assert sorted(rows) == [("a", "9"), ("a", "9"), ("b", "2")], rows
+END
 for f in tests/data/nsys/*.sqlite.gz; do
     gunzip -c "$f" >"$work/$(basename "$f" .gz)"
     check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$work/$(basename "$f" .gz)"
