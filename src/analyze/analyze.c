@@ -106,7 +106,7 @@ static void close_context(struct context *c) {
                         c->shape_owned_ns,    c->shape_stage_ns,  c->previous_launch, c->range_total_ns,
                         c->launch_occurrence, c->copy_occurrence, c->stage_chain_ns,  c->stage_chain_kernels,
                         c->range_flops,       c->range_bytes,     c->range_counted,   c->shape_alone_ns,
-                        c->range_compute_ns,  c->quiet.v };
+                        c->range_compute_ns,  c->quiet.v,         c->unrecorded.v };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);
@@ -137,7 +137,7 @@ static const struct pass {
      * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns */
     { analyze_devices, false, true },
     /* kernels and copies in time order, c.launch_occurrence, c.previous_launch -> stage_devices,
-     * devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns */
+     * devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded */
     { analyze_stage_time, false, true },
     /* launches and kernels -> queue depth and launch delay, in c.stage_scratch */
     { analyze_queue, false, false },
@@ -190,7 +190,8 @@ static const struct pass {
     { analyze_stability, true, false },
     /* counter samples, kernels, stages -> counters, stages.counters */
     { analyze_counters, false, false },
-    /* recognition, occurrences, stages.token_source -> step_kinds, notes */
+    /* recognition, occurrences, stages.token_source, c.unrecorded -> step_kinds, recognition.steps.time_ns
+     * .label, notes */
     { analyze_step_kinds, false, false },
     /* recognition, occurrences, counters, input.llm -> anatomy */
     { analyze_anatomy, false, false },

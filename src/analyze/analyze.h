@@ -531,9 +531,12 @@ struct analysis_step_kind { /* recognised steps of one kind */
     uint64_t steps, certain;
     struct stats ns, tokens, requests; /* per step */
     double slow_ns;                    /* p99; few steps: the maximum */
-    /* tokens generated (decode, mixed) or read, per second of these steps */
+    /* tokens generated (decode, mixed) or read, per second of these steps; NaN: the labels have other tokens
+     * or kinds, so that the labelled stages have another rate */
     double tokens_per_s;
-    size_t worst; /* index into recognition.steps */
+    const char *labelled; /* "mixed": other kinds that the labels name; NULL: none */
+    uint64_t stage_times; /* number of steps whose time is that of their labelled stage */
+    size_t worst;         /* index into recognition.steps */
     double worst_ns;
     const char *worst_why; /* NULL: no visible difference */
     /* The times above are those of recorded steps. Unrecorded steps, if there are any (n > 0), are faster. */

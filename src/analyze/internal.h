@@ -30,6 +30,11 @@ struct quiet_period { /* a device had no work, and the host launched nothing */
     uint32_t thread, occurrence; /* occurrence ANALYSIS_NONE: outside of all stages */
     uint32_t call;               /* text: call of the CUDA API; 0: none */
 };
+/* Unrecorded time of a device (docs/analysis.md). */
+struct unrecorded_period {
+    uint32_t device;
+    uint64_t from_ns, to_ns;
+};
 /* An occurrence on the current device. */
 struct occurrence_scratch {
     uint64_t first_ns, last_ns; /* start of its first and end of its last kernel */
@@ -80,7 +85,11 @@ struct context {
     struct {
         struct quiet_period *v;
         size_t n, cap;
-    } quiet;                /* set by stage_time.c, used by host_work.c */
+    } quiet; /* set by stage_time.c, used by host_work.c */
+    struct {
+        struct unrecorded_period *v;
+        size_t n, cap;
+    } unrecorded;           /* by device, then by time; set by stage_time.c, used by step_kinds.c */
     double *stage_chain_ns; /* possible saving; see chains.c */
     uint64_t *stage_chain_kernels;
 };

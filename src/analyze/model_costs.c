@@ -278,6 +278,8 @@ void analyze_costs(struct context *c) {
         a->no_model_costs = m->decodes
                                 ? "the trace does not contain the number of tokens of prefill and decode"
                                 : "the model has no decoder";
+        if (!c->in->llm_from)
+            analysis_note(c, ANALYSIS_WARNING, "no MFU, MBU or roofline time: %s", a->no_model_costs);
         return;
     }
     warn_of_layers(c, m, &split);

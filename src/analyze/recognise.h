@@ -36,6 +36,10 @@ struct recognised_step {
     uint32_t layers;     /* number of layers; 0: none found */
     bool graph;          /* its layers ran in a CUDA graph */
     bool warm_up;
+    /* Set by step_kinds.c. time_ns: time of the step without unrecorded time. label: name of the labelled
+     * stage that most of its kernels belong to; NULL: none. */
+    double time_ns;
+    const char *label;
 };
 
 /* A kernel or copy of a step. */

@@ -18,6 +18,7 @@
 #include "analyze/work_walk.h"
 #include "base/die.h"
 #include "base/util.h"
+#include "base/vec.h"
 
 /* a wait longer than this multiple of the median launch delay counts as unrecorded */
 #define UNRECORDED_DELAYS 10.0
@@ -190,6 +191,11 @@ static uint32_t idle_owner_at(const struct time_walk *w, const struct idle_span 
     return o;
 }
 
+static void add_unrecorded(struct time_walk *w, uint64_t from, uint64_t to) {
+    w->out->unrecorded_ns += (double)(to - from);
+    vec_push(&w->c->unrecorded, ((struct unrecorded_period){ w->device, from, to }));
+}
+
 static void split_idle(struct time_walk *w, const struct idle_span *s, const struct idle_verdict *v) {
     for (uint64_t at = s->from, stage_until, captured_to, until; at < s->to; at = until) {
         uint32_t o = idle_owner_at(w, s, at, &stage_until);
@@ -199,7 +205,7 @@ static void split_idle(struct time_walk *w, const struct idle_span *s, const str
             give_idle(w, o, at, until, v);
             remember_quiet(w, s->thread.thread, o, at, until, v);
         } else {
-            w->out->unrecorded_ns += (double)(until - at);
+            add_unrecorded(w, at, until);
         }
     }
 }
@@ -215,12 +221,10 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
         s.launched_ns = MIN(to, MAX(tl->launches.start_ns[launch], from));
         /* A long launch call, such as one that loads a module, keeps the device idle. A long wait after the
          * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
-        if (to > returned && (double)(to - returned) > w->out->unrecorded_limit_ns) {
-            w->out->unrecorded_ns += (double)(to - s.launched_ns);
-            s.to = s.launched_ns;
-        }
+        if (to > returned && (double)(to - returned) > w->out->unrecorded_limit_ns) s.to = s.launched_ns;
     }
     split_idle(w, &s, &v);
+    if (to > s.to) add_unrecorded(w, s.to, to);
 }
 
 /* ---- the device */

@@ -37,7 +37,8 @@ struct totals_device {
     uint64_t kernel_busy_ns; /* union of its kernels, as in the report */
     /* Parts of the report's partition: timeline = busy + idle + unrecorded. */
     double timeline_ns, idle_ns, unrecorded_ns;
-    double between_ns; /* busy and idle time between steps */
+    double unrecorded_limit_ns; /* longer waits of launched work are unrecorded time */
+    double between_ns;          /* busy and idle time between steps */
 };
 
 struct totals_stream {

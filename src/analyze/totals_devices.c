@@ -9,6 +9,7 @@
 static void set_partition(struct totals_device *row, const struct analysis *a, size_t device) {
     row->timeline_ns = a->devices[device].timeline_ns;
     row->unrecorded_ns = a->devices[device].unrecorded_ns;
+    row->unrecorded_limit_ns = a->devices[device].unrecorded_limit_ns;
     row->idle_ns = MAX(0, row->timeline_ns - row->unrecorded_ns - (double)row->busy_ns);
     row->between_ns = NAN;
     for (size_t i = 0; i < a->nstages; i++) {

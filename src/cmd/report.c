@@ -119,7 +119,8 @@ static int run(const void *opts, int argc, char **argv) {
         if (model && !r.timeline)
             rc = err_set(&err, "--model: the run has no trace to compare the model with");
         if (rc == 0 && r.analysis.no_model_costs)
-            log_warn("--model: %s; no MFU, MBU or roofline time", r.analysis.no_model_costs);
+            log_warn("%s%s; no MFU, MBU or roofline time", model ? "--model: " : "",
+                     r.analysis.no_model_costs);
         r.info.has_ranks = job.ranks > 1;
         if (rc == 0) rc = write_and_print(&r, o, argv[0], &err);
         run_unload(&r);

@@ -71,6 +71,7 @@ static const struct glossary_term terms[] = {
     { "exposed ms", "communication time in which no other kernel ran" },
     { "share of busy time", "share of the time in which a kernel ran" },
     { "step", "kind of a recognised step" },
+    { "labelled", "kind that the program's labels name, if it is another one" },
     { "certain", "steps whose kind and tokens follow from the evidence without doubt" },
     { "tokens per step", "median number of tokens of a step" },
     { "requests per step", "median number of sequences of a step" },

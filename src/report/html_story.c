@@ -215,7 +215,14 @@ void html_stages(const struct view *v, struct strbuf *out) {
     }
     strbuf_free(&vision);
     reasons(v, out);
-    if (!view_has_floors(v)) strbuf_addf(out, "<p class=\"small soft\">%s</p>\n", rows_no_model_note);
+    struct strbuf no_model = STRBUF_INIT;
+    rows_no_model_note(v, &no_model);
+    if (no_model.len) {
+        strbuf_addstr(out, "<p class=\"small soft\">");
+        html_escape(out, no_model.buf);
+        strbuf_addstr(out, "</p>\n");
+    }
+    strbuf_free(&no_model);
     rows_aggregates_md(v, &t);
     part(&t, "Timed repeats", NULL, out);
     rows_stability_md(v, &t);
@@ -246,7 +253,11 @@ void html_understood(const struct view *v, struct strbuf *out) {
     rows_phases_md(v, &t);
     part(&t, "Phases", "Verdict, shares and findings are about the steady work only.", out);
     rows_kinds_md(v, &t);
-    part(&t, "Recognised steps", "Every step is in steps.csv.", out);
+    struct strbuf times = STRBUF_INIT;
+    rows_kinds_note(v, &times);
+    strbuf_addf(&times, "%sEvery step is in steps.csv.", times.len ? " " : "");
+    part(&t, "Recognised steps", times.buf, out);
+    strbuf_free(&times);
     if (html_has_chart(v, chart_batch)) {
         strbuf_addstr(out, "<h3>Batch over time</h3>\n");
         html_chart(v, chart_batch, out);

@@ -136,7 +136,13 @@ void markdown_stages(const struct view *v, const char *heading, struct strbuf *o
     }
     strbuf_free(&parts);
     markdown_over(v, out);
-    if (!view_has_floors(v)) strbuf_addf(out, "%s\n\n", rows_no_model_note);
+    struct strbuf no_model = STRBUF_INIT;
+    rows_no_model_note(v, &no_model);
+    if (no_model.len) {
+        text_markdown(out, no_model.buf);
+        strbuf_addstr(out, "\n\n");
+    }
+    strbuf_free(&no_model);
     if (view_two_runs(v)) strbuf_addf(out, "%s\n\n", story_two_runs(v));
     for (size_t i = 0; i < v->nstages; i++) {
         struct strbuf refusal = STRBUF_INIT;
@@ -165,7 +171,11 @@ static void understood(const struct view *v, struct strbuf *out) {
         markdown_section(out, "Phases", &t);
     }
     rows_kinds_md(v, &t);
-    markdown_section(out, "Recognised steps", &t);
+    if (markdown_section(out, "Recognised steps", &t)) {
+        strbuf_reset(&note);
+        rows_kinds_note(v, &note);
+        if (note.len) strbuf_addf(out, "%s\n\n", note.buf);
+    }
     rows_anatomy_md(v, &t);
     if (table_rows(&t)) {
         strbuf_reset(&note);

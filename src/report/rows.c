@@ -12,8 +12,25 @@
 #include "report/stage_columns.h"
 #include "report/text.h"
 
-const char rows_no_model_note[] = "No roofline time, MFU or MBU: the model's cost is unknown. Use inferprof "
-                                  "report RUN --model PATH to add them.";
+/* Returns why the model that the user gave, or that the trace names, gives no MFU and MBU; NULL: it does. */
+static const char *model_problem(const struct view *v) {
+    for (size_t i = 0; i < v->nstages; i++)
+        if (isfinite(v->stages[i]->floor_ms) || isfinite(v->stages[i]->mfu) || isfinite(v->stages[i]->mbu))
+            return NULL;
+    if (v->a->no_model_costs) return v->a->no_model_costs;
+    if (!view_has_floors(v)) return "the model has no cost for a stage of this trace";
+    if (isfinite(view_peak_flops(v)) || isfinite(view_peak_bytes(v))) return NULL;
+    return "the peaks of the device are unknown; give --peak-tflops and --peak-gbps";
+}
+
+void rows_no_model_note(const struct view *v, struct strbuf *out) {
+    const char *problem = NULL;
+    if (v->a && v->a->input && v->a->input->llm)
+        problem = model_problem(v);
+    else if (!view_has_floors(v))
+        problem = "the model's cost is unknown. Use inferprof report RUN --model PATH to add them";
+    if (problem) strbuf_addf(out, "No roofline time, MFU or MBU: %s.", problem);
+}
 
 static bool all_unknown(const struct table *t, size_t column) {
     for (size_t r = 0; r < table_rows(t); r++)
@@ -42,9 +59,19 @@ static void stage_table(const struct view *v, enum column_document document, siz
     columns_table(stage_columns, COUNTOF(stage_columns), document, v, items, t);
 }
 
+/* If the user gave a model, unknown MFU and MBU stay as dashes: a note says why they are unknown. */
+static void drop_unknown_figures(const struct view *v, struct table *t) {
+    const struct analyze_input *in = v->a ? v->a->input : NULL;
+    bool asked = in && in->llm && !in->llm_from;
+    for (size_t c = t->heads.n; c-- > 1;) {
+        bool of_model = c == table_find(t, "MFU") || c == table_find(t, "MBU");
+        if (all_unknown(t, c) && !(asked && of_model)) table_drop(t, c);
+    }
+}
+
 void rows_stages_md(const struct view *v, struct table *t) {
     stage_table(v, COLUMN_DOC_MARKDOWN, SIZE_MAX, is_top_level, t);
-    rows_drop_unknown(t);
+    drop_unknown_figures(v, t);
 }
 void rows_substages_md(const struct view *v, struct table *t) {
     stage_table(v, COLUMN_DOC_MARKDOWN, SIZE_MAX, is_substage, t);
@@ -52,7 +79,7 @@ void rows_substages_md(const struct view *v, struct table *t) {
 }
 void rows_stages_terminal(const struct view *v, size_t limit, struct table *t) {
     stage_table(v, COLUMN_DOC_TERMINAL, limit, is_listed, t);
-    rows_drop_unknown(t);
+    drop_unknown_figures(v, t);
 }
 void rows_stages_csv(const struct view *v, struct table *t) {
     stage_table(v, COLUMN_DOC_CSV, SIZE_MAX, NULL, t);

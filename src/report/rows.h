@@ -11,7 +11,8 @@
 /* top-level stages only */
 void rows_stages_md(const struct view *v, struct table *t);
 void rows_substages_md(const struct view *v, struct table *t); /* may have no rows */
-extern const char rows_no_model_note[];                        /* how to get roofline times */
+/* Writes why no stage has roofline time, MFU and MBU, and how to get them. Writes nothing if one has. */
+void rows_no_model_note(const struct view *v, struct strbuf *out);
 void rows_stages_csv(const struct view *v, struct table *t);
 void rows_stages_terminal(const struct view *v, size_t limit, struct table *t);
 struct column_items rows_kernel_items(const struct view *v); /* empty without a trace */
@@ -57,6 +58,8 @@ void rows_anatomy_note(const struct view *v, struct strbuf *out);
 struct column_items rows_anatomy_items(const struct view *v);
 extern const struct column_group rows_anatomy_columns;
 void rows_kinds_md(const struct view *v, struct table *t); /* recognised steps by kind */
+/* Writes the source of the times of labelled steps. Writes nothing if the steps are the stages. */
+void rows_kinds_note(const struct view *v, struct strbuf *out);
 /* Writes nothing if the stages come from annotations or no steps were recognised. */
 void rows_recognition_note(const struct view *v, struct strbuf *out);
 struct column_items rows_kind_items(const struct view *v);

@@ -19,6 +19,9 @@ static struct column_value get_start_ms(const struct column_row *r) {
     return column_f64((double)(step_of(r)->start_ns - all->steps[0].start_ns) * 1e-6);
 }
 static struct column_value get_time_ms(const struct column_row *r) {
+    return column_f64(step_of(r)->time_ns * 1e-6);
+}
+static struct column_value get_span_ms(const struct column_row *r) {
     return column_f64((double)(step_of(r)->end_ns - step_of(r)->start_ns) * 1e-6);
 }
 static struct column_value get_device(const struct column_row *r) {
@@ -34,11 +37,13 @@ static const struct column step_columns[] = {
     { "requests", .source = S(requests), .data = CSV },
     { "start_ms", .source = GET(get_start_ms), .data = CSV },
     { "time_ms", .source = GET(get_time_ms), .data = CSV },
+    { "span_ms", .source = GET(get_span_ms), .data = CSV },
     { "kernels_and_copies", .source = GET(get_work), .data = CSV },
     { "layers", .source = S(layers), .data = CSV },
     { "graph", .source = S(graph), .data = CSV },
     { "device", .source = GET(get_device), .data = CSV },
     { "doubt", .source = S(doubt), .data = CSV },
+    { "label", .source = S(label), .data = CSV },
 };
 static const struct column_group step_group = { .columns = step_columns, .n = COUNTOF(step_columns) };
 
@@ -70,6 +75,7 @@ static void show_unrecorded(const struct column_row *r, struct strbuf *out) {
 /* clang-format off */
 static const struct column kind_columns[] = {
     { "kind", "step", COLUMN_TEXT, K(name), .data = JSON, .at = { .md = 10 } },
+    { "labelled", "labelled", COLUMN_TEXT, K(labelled), .data = JSON, .at = { .md = 15 } },
     { "steps", "steps", COLUMN_COUNT, K(steps), .data = JSON, .at = { .md = 20 } },
     { "certain", "certain", COLUMN_COUNT, K(certain), .data = JSON, .at = { .md = 30 } },
     { "tokens_median", "tokens per step", COLUMN_TEXT, K(tokens.median), .data = JSON, .at = { .md = 40 },
@@ -104,6 +110,27 @@ struct column_items rows_kind_items(const struct view *v) {
 void rows_kinds_md(const struct view *v, struct table *t) {
     columns_table(&rows_kind_columns, 1, COLUMN_DOC_MARKDOWN, v, rows_kind_items(v), t);
     rows_drop_unknown(t);
+}
+
+void rows_kinds_note(const struct view *v, struct strbuf *out) {
+    uint64_t steps = 0, stage_times = 0;
+    if (!v->a || !v->a->nstep_kinds || v->a->recognised) return;
+    for (size_t i = 0; i < v->a->nstep_kinds; i++) {
+        steps += v->a->step_kinds[i].steps;
+        stage_times += v->a->step_kinds[i].stage_times;
+    }
+    strbuf_addstr(out, "Kinds and tokens are read from kernels and copies, without the labels. ");
+    if (stage_times == steps) {
+        strbuf_addstr(out, "Times are those of the labelled stages, without unrecorded time.");
+        return;
+    }
+    if (stage_times)
+        strbuf_addf(out, "%s of %s steps have the time of their labelled stage. The others last",
+                    text_count(stage_times).s, text_count(steps).s);
+    else
+        strbuf_addstr(out, "No step is a stage of its own. A step lasts");
+    strbuf_addstr(out, " from the first call of the step to the first call of the next one, without "
+                       "unrecorded time, in the recorded run.");
 }
 
 /* ---- phases */

@@ -2,6 +2,7 @@
 #include "base/util.h"
 #include "base/wrap.h"
 #include "report/stats_columns.h"
+#include "report/text.h"
 
 #define NAME_WIDTH 72
 
@@ -17,6 +18,17 @@ static void print_table(const struct stats_view *v, const char *title, const str
         table_text(&t, out);
     }
     table_free(&t);
+}
+
+static void print_unrecorded(const struct stats_view *v, struct strbuf *out) {
+    struct text_unrecorded u = { 0 };
+    struct strbuf line = STRBUF_INIT;
+    for (size_t i = 0; v->totals && i < v->totals->ndevices; i++)
+        text_unrecorded_add(&u, v->totals->devices[i].unrecorded_ns,
+                            v->totals->devices[i].unrecorded_limit_ns);
+    text_unrecorded(&line, &u);
+    if (line.len) wrap_text(out, line.buf, 0, v->line_width, 2);
+    strbuf_free(&line);
 }
 
 static void print_ranks(const struct stats_view *v, const struct stats_rows *r, struct strbuf *out) {
@@ -61,6 +73,7 @@ void stats_text(const struct stats_view *v, struct strbuf *out) {
     struct column_items annotations = { r.annotations, MIN(r.nannotations, v->top), sizeof *r.annotations,
                                         NULL };
     print_table(v, "Devices", stats_device_columns, r.unrecorded ? 2 : 1, devices, out);
+    print_unrecorded(v, out);
     print_ranks(v, &r, out);
     print_table(v, "Kernels", &stats_kernel_columns, 1, kernels, out);
     print_table(v, "Operators", &stats_operator_columns, 1, operators, out);

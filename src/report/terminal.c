@@ -51,6 +51,16 @@ static void stages(const struct view *v, const struct report_screen *screen, str
     }
 }
 
+static void unrecorded(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
+    struct text_unrecorded u = { 0 };
+    struct strbuf line = STRBUF_INIT;
+    for (size_t i = 0; v->a && i < v->a->ndevices; i++)
+        text_unrecorded_add(&u, v->a->devices[i].unrecorded_ns, v->a->devices[i].unrecorded_limit_ns);
+    text_unrecorded(&line, &u);
+    if (line.len) wrap_text(out, line.buf, 0, screen->width, 2);
+    strbuf_free(&line);
+}
+
 /* At most 8 figures. */
 static void figures(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf one = STRBUF_INIT;
@@ -187,6 +197,7 @@ size_t report_terminal(const struct view *v, const struct report_screen *screen,
     if (isfinite(view_peak_flops(v)) || isfinite(view_peak_bytes(v))) peaks(v, screen, out);
     strbuf_addch(out, '\n');
     stages(v, screen, out);
+    unrecorded(v, screen, out);
     figures(v, screen, out);
     anatomy(v, screen, out);
     findings(v, screen, out);

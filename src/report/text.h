@@ -25,6 +25,17 @@ struct text text_flops(double flops);
 struct text text_raw(double v);
 struct text text_date(uint64_t wall_ns); /* 2026-11-15 02:24 UTC */
 
+/* Unrecorded time of several devices. */
+struct text_unrecorded {
+    size_t devices;                       /* number of devices with unrecorded time */
+    double ns;                            /* sum over these devices */
+    double least_limit_ns, most_limit_ns; /* smallest and largest limit of these devices */
+};
+/* Ignores a device without unrecorded time. */
+void text_unrecorded_add(struct text_unrecorded *u, double ns, double limit_ns);
+/* Writes the sum and the limit in one sentence. Writes nothing without unrecorded time. */
+void text_unrecorded(struct strbuf *out, const struct text_unrecorded *u);
+
 const char *text_or_dash(const char *s); /* dash for NULL and "" */
 
 /* Escape according to base/escape.h. */

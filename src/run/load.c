@@ -125,11 +125,14 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     const char *name = run_trace_device(r->timeline);
     const struct llm_gpu *g = name && !trace_is_of_cpu(r->timeline) ? llm_gpu_find(name, &err) : NULL;
     bool known = isfinite(kept->flops_per_s) || isfinite(kept->bytes_per_s),
-         given = o->peak_flops_per_s > 0 && o->peak_bytes_per_s > 0;
-    if (name && !g && !known && !given && !trace_is_of_cpu(r->timeline)) {
+         given = o->peak_flops_per_s > 0 && o->peak_bytes_per_s > 0,
+         one_given = o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0;
+    if (name && !g && !known && !given && !trace_is_of_cpu(r->timeline))
         snprintf(r->no_peaks, sizeof r->no_peaks, NO_PEAKS "%.280s.", err.msg);
-        strlist_add(&r->problems, "%s", r->no_peaks);
-    }
+    else if (r->timeline && o->model && !g && !known && !one_given)
+        snprintf(r->no_peaks, sizeof r->no_peaks,
+                 NO_PEAKS "the peaks of the device are unknown; give --peak-tflops and --peak-gbps.");
+    if (*r->no_peaks) strlist_add(&r->problems, "%s", r->no_peaks);
     input->read_bytes_per_s = kept->read_bytes_per_s;
     if (known) {
         input->peak_flops_per_s = kept->flops_per_s;

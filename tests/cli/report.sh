@@ -147,6 +147,21 @@ for name in ("prefill", "decode"):
 END
 run "$INFERPROF" report "$work/run" -o "$work/split" --model "$config" --tp 3
 expect "a model that cannot be divided has no costs, and the reason" 0 err '32 attention heads cannot be divided among 3 GPUs'
+check "report.md has that reason, and no advice to give a model" grep -q '^No roofline time, MFU or MBU: .*cannot be divided' "$work/split/report.md"
+check "the advice is for reports without --model" lacks 'report RUN --model' "$work/split/report.md"
+# ---- a trace that does not name its device, with unrecorded time
+run "$INFERPROF" import -q -o "$work/nameless" tests/data/kineto/tl_vllm_decode_full_mi300.json.gz
+run "$INFERPROF" report "$work/nameless" -o "$work/nopeak" --model tests/data/models/gpt-oss-20b.json
+expect "unknown peaks: MFU and MBU are dashes, with the reason; the limit of unrecorded time is printed" 0 out '^stage .* MFU +MBU' out '^decode .* – +– ' \
+    out 'peaks of the device are unknown; give' out '^Unrecorded, not idle: .*waits of over [0-9]+ us after a launch'
+check "report.md has the reason" grep -q '^No roofline time, MFU or MBU: the peaks of the device are unknown; give' "$work/nopeak/report.md"
+check "report.md does not ask for the model again" lacks 'report RUN --model' "$work/nopeak/report.md"
+check "metrics.json has the reason" grep -q 'the peaks of the device are unknown' "$work/nopeak/metrics.json"
+run "$INFERPROF" stats tests/data/kineto/tl_vllm_decode_full_mi300.json.gz
+expect "stats has the limit of unrecorded time" 0 out '^Unrecorded, not idle: .*waits of over [0-9]+ us after a launch'
+run "$INFERPROF" report "$work/nameless" -o "$work/nopeak" --model tests/data/models/gpt-oss-20b.json --peak-tflops 1300 --peak-gbps 5300
+expect "peaks of the user give MFU and MBU" 0 out '^decode .*[0-9]% +[0-9.]+% '
+check "no reason is printed then" lacks 'are unknown' "$work/out"
 run "$INFERPROF" import -q -o "$work/ranks" tests/data/kineto/hta_rank0_a100.json.gz
 run "$INFERPROF" report "$work/ranks" --model "$config"
 expect "the cost of the whole model is not used for one of several ranks" 0 err 'does not contain how they share the model'

@@ -111,6 +111,48 @@ for f in tl_sglang_qwen3_8b_decode_mi300 tl_vllm_decode_full_mi300; do
     check "$f: the step is read as its label says" grep -q '1 of 1 labelled steps were read the same' "$work/$f/metrics.json"
     check "$f: 32 tokens of 32 requests" grep -q '^decode,certain,32,32,' "$work/$f/steps.csv"
 done
+# one clock: a recognised step has the time and the rate of its labelled stage, without unrecorded time
+for f in tl_sglang_qwen3_8b_decode_mi300 tl_vllm_decode_full_mi300 tl_vllm_prefill_b200 tl_vllm_prefilldecode_piecewise; do
+    [ -e "$work/$f" ] || "$INFERPROF" import -q -o "$work/$f" "tests/data/kineto/$f.json.gz" >/dev/null 2>&1
+    check "$f: the step has the time of its labelled stage" python3 - "$work/$f" <<'END'
+import csv, json, sys
+m = json.load(open(sys.argv[1] + "/metrics.json"))
+kind, = m["recognition"]["by_kind"]
+step, = csv.DictReader(open(sys.argv[1] + "/steps.csv"))
+label = kind["labelled"] or kind["kind"]
+stage, = [s for s in m["stages"] if s["name"] == label and not s["parent"]]
+assert step["label"] == label and (label == "mixed") == ("piecewise" in sys.argv[1]), (step, kind)
+for got in kind["median_ns"] * 1e-6, kind["slow_ns"] * 1e-6, float(step["time_ms"]):
+    assert abs(got / stage["time_ms"] - 1) < 1e-6, (got, stage["time_ms"])
+if kind["labelled"]:  # the stage counts other tokens
+    assert kind["kind"] == "prefill" and kind["tokens_per_s"] is None, kind
+else:
+    assert abs(kind["tokens_per_s"] / stage["tokens_per_s"] - 1) < 1e-6, (kind, stage["tokens_per_s"])
+assert float(step["span_ms"]) > 0, step
+text = open(sys.argv[1] + "/report.md").read()
+assert "Times are those of the labelled stages, without unrecorded time." in text and ("| step | labelled |" in text) == (label == "mixed")
+assert "Times are those of the labelled stages" in open(sys.argv[1] + "/report.html").read()
+END
+done
+# A stage without labels contains the step: the step lasts from its first call on, without the 463 ms of unrecorded time.
+python3 - "$work/unlabelled.json" <<'END'
+import gzip, json, sys
+trace = json.load(gzip.open("tests/data/kineto/tl_sglang_qwen3_8b_decode_mi300.json.gz"))
+for e in trace["traceEvents"]:
+    if e.get("cat") in ("user_annotation", "gpu_user_annotation"):
+        e["name"] = "ProfilerStep#1"
+json.dump(trace, open(sys.argv[1], "w"))
+END
+"$INFERPROF" import -q -o "$work/unlabelled" "$work/unlabelled.json" >/dev/null 2>&1
+check "unrecorded time is in no step" python3 - "$work/unlabelled" <<'END'
+import csv, json, sys
+m = json.load(open(sys.argv[1] + "/metrics.json"))
+step, = csv.DictReader(open(sys.argv[1] + "/steps.csv"))
+assert m["trace"]["unrecorded_ms"] > 400 and not m["recognition"]["is_stages"], m["trace"]
+assert float(step["span_ms"]) > 400 and 9 < float(step["time_ms"]) < 12 and not step["label"], step
+assert "No step is a stage of its own." in open(sys.argv[1] + "/report.md").read()
+END
+
 for f in tl_vit_nsfw_h100 hta_alexnet_a100; do
     "$INFERPROF" import -q -o "$work/$f" "tests/data/kineto/$f.json.gz" >/dev/null 2>&1
     check "$f: no language model is claimed" sh -c "! grep -q '\"language_model\": true' '$work/$f/metrics.json'"
