@@ -8,11 +8,10 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-#define PERIODS_MAX 65536  /* further periods are not named */
-#define SHORTEST_NS 200000 /* shorter periods are not named */
+#define PERIODS_MAX 65536 /* further periods are not named */
 
 void host_work_add(struct context *c, const struct quiet_period *period) {
-    if (period->to_ns < period->from_ns + SHORTEST_NS || c->quiet.n >= PERIODS_MAX) return;
+    if (period->to_ns < period->from_ns + IDLE_QUIET_NS || c->quiet.n >= PERIODS_MAX) return;
     vec_push(&c->quiet, *period);
 }
 
@@ -34,12 +33,11 @@ static bool is_step(const struct context *c, uint32_t range) {
     return o != ANALYSIS_NONE && c->a->occurrences[o].range == range;
 }
 
-/* Returns the innermost range around the period; TIMELINE_NONE: none. `last` is the range of the thread that
- * started last before the middle of the period. */
+/* `last` is the range of the thread that started last before the middle of the period. */
 static uint32_t range_around(const struct context *c, uint32_t last, const struct quiet_period *q) {
     uint32_t r = last;
     while (r != TIMELINE_NONE && !covers_most(c->tl, r, q)) r = c->tl->ranges.parent[r];
-    return r;
+    return r == TIMELINE_NONE || is_step(c, r) ? TIMELINE_NONE : r;
 }
 
 static bool in_data_loader(const struct timeline *tl, uint32_t range) {
@@ -57,36 +55,42 @@ static int by_middle(const void *pa, const void *pb) {
     return (a > b) - (a < b);
 }
 
+/* One pass over ranges and periods, in order of time. */
+void host_work_find_ranges(struct context *c) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    if (!c->quiet.n) return;
+    uint32_t *last = xmalloc((c->tl->nthreads + 1) * sizeof *last);
+    size_t next = 0;
+    for (size_t i = 0; i < c->tl->nthreads; i++) last[i] = TIMELINE_NONE;
+    qsort(c->quiet.v, c->quiet.n, sizeof *c->quiet.v, by_middle);
+    for (size_t i = 0; i < c->quiet.n; i++) {
+        struct quiet_period *q = &c->quiet.v[i];
+        for (; next < r->n && r->start_ns[next] <= middle_ns(q); next++)
+            if (!(r->flags[next] & TRACE_RANGE_MARK)) last[r->thread[next]] = (uint32_t)next;
+        q->range = range_around(c, last[q->thread], q);
+    }
+    free(last);
+}
+
 /* A period of the stage, and the call or the range around it. */
 struct named_period {
-    uint32_t name;  /* text */
-    uint32_t range; /* TIMELINE_NONE: it is a call */
-    double ns;
+    uint32_t name; /* text */
+    const struct quiet_period *period;
 };
 
 static int by_name(const void *pa, const void *pb) {
     const struct named_period *a = pa, *b = pb;
-    return (a->name > b->name) - (a->name < b->name);
+    if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    return (a->period > b->period) - (a->period < b->period);
 }
 
-/* Finds the ranges around the periods of a stage in one pass over both, in order of time. */
-static size_t name_periods(struct context *c, uint32_t stage, struct named_period *out) {
-    const struct timeline_ranges *r = &c->tl->ranges;
-    uint32_t *last = xmalloc((c->tl->nthreads + 1) * sizeof *last);
-    size_t next = 0, n = 0;
-    for (size_t i = 0; i < c->tl->nthreads; i++) last[i] = TIMELINE_NONE;
-    qsort(c->quiet.v, c->quiet.n, sizeof *c->quiet.v, by_middle);
+static size_t name_periods(const struct context *c, uint32_t stage, struct named_period *out) {
+    size_t n = 0;
     for (size_t i = 0; i < c->quiet.n; i++) {
         const struct quiet_period *q = &c->quiet.v[i];
-        for (; next < r->n && r->start_ns[next] <= middle_ns(q); next++)
-            if (!(r->flags[next] & TRACE_RANGE_MARK)) last[r->thread[next]] = (uint32_t)next;
-        if (!belongs_to(c, q->occurrence, stage)) continue;
-        uint32_t range = q->call ? TIMELINE_NONE : range_around(c, last[q->thread], q);
-        double ns = (double)(q->to_ns - q->from_ns);
-        if (q->call || (range != TIMELINE_NONE && !is_step(c, range)))
-            out[n++] = (struct named_period){ q->call ? q->call : r->name[range], range, ns };
+        if (!belongs_to(c, q->occurrence, stage) || (!q->call && q->range == TIMELINE_NONE)) continue;
+        out[n++] = (struct named_period){ q->call ? q->call : c->tl->ranges.name[q->range], q };
     }
-    free(last);
     return n;
 }
 
@@ -98,10 +102,12 @@ struct host_work host_work_longest(struct context *c, uint32_t stage) {
     qsort(v, n, sizeof *v, by_name);
     for (size_t i = 0, end; i < n; i = end) {
         double ns = 0;
-        for (end = i; end < n && v[end].name == v[i].name; end++) ns += v[end].ns;
-        if (ns > best.ns)
-            best = (struct host_work){ timeline_text(c->tl, v[i].name), ns, v[i].range == TIMELINE_NONE,
-                                       in_data_loader(c->tl, v[i].range) };
+        for (end = i; end < n && v[end].name == v[i].name; end++)
+            ns += (double)(v[end].period->to_ns - v[end].period->from_ns);
+        if (ns <= best.ns) continue;
+        const struct quiet_period *q = v[i].period;
+        best = (struct host_work){ timeline_text(c->tl, v[i].name), ns, q->call != 0,
+                                   !q->call && in_data_loader(c->tl, q->range) };
     }
     free(v);
     return best;

@@ -7,19 +7,18 @@
  *      ended after the gap began, or the thread spent most of the gap in blocking copies. If the thread then
  *      made no call for AFTER_SYNC_NS, the time after the synchronisation is no work. No work: the thread
  *      spent most of the gap in other calls that launch nothing (context creation, loading, allocation), or
- *      made no call for QUIET_NS before the launch. Otherwise: launch gap. If the work starts later than
+ *      made no call for IDLE_QUIET_NS before the launch. Otherwise: launch gap. If the work starts later than
  *      LATENCY_NS after the launch call, the time after the call is a wait for another stream. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
+#include "base/bisect.h"
 #include "base/die.h"
 #include "base/util.h"
 
 /* Longest wait that counts as latency. GPUs need less from a launch call, or from the end of a kernel, to the
  * next start. */
 #define LATENCY_NS 20000
-/* a longer time without calls means no work: a host that launches needs 2 to 50 us per call */
-#define QUIET_NS 200000
 /* After a synchronisation, hosts need up to some milliseconds to prepare the next launches. This time would
  * be hidden without the synchronisation. A longer time is other work of the host. */
 #define AFTER_SYNC_NS 2000000
@@ -63,18 +62,21 @@ void idle_close(struct idle_walk *w) {
     free(w);
 }
 
+struct sync_key {
+    const struct idle_walk *w;
+    uint64_t time_ns;
+};
+
+static bool starts_before(const void *arg, size_t i) {
+    const struct sync_key *k = arg;
+    return k->w->c->tl->syncs.start_ns[k->w->syncs[i]] < k->time_ns;
+}
+
 /* Returns the end of the last synchronisation that the thread entered before `before`; 0: none. */
 static uint64_t last_sync_end(const struct idle_walk *w, uint32_t thread, uint64_t before) {
-    const struct timeline_syncs *y = &w->c->tl->syncs;
-    size_t lo = w->sync_at[thread], hi = w->sync_at[thread + 1], first = lo;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (y->start_ns[w->syncs[mid]] < before)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo > first ? y->end_ns[w->syncs[lo - 1]] : 0;
+    size_t first = w->sync_at[thread],
+           next = bisect(first, w->sync_at[thread + 1], starts_before, &(struct sync_key){ w, before });
+    return next > first ? w->c->tl->syncs.end_ns[w->syncs[next - 1]] : 0;
 }
 
 /* Returns the time in [from, to) that the launching thread spent in calls that launch nothing: blocking
@@ -120,7 +122,7 @@ static void add_host_parts(const struct idle_walk *w, uint32_t launch, uint64_t 
         add_part(v, n, ANALYSIS_IDLE_SYNC, quiet ? returned : to);
         if (quiet) add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);
     } else {
-        bool quiet = l->start_ns[launch] > call_end + QUIET_NS;
+        bool quiet = l->start_ns[launch] > call_end + IDLE_QUIET_NS;
         add_part(v, n, quiet ? ANALYSIS_IDLE_NO_WORK : ANALYSIS_IDLE_LAUNCH, to);
     }
 }

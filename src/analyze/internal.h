@@ -29,6 +29,7 @@ struct quiet_period { /* a device had no work, and the host launched nothing */
     uint64_t from_ns, to_ns;
     uint32_t thread, occurrence; /* occurrence ANALYSIS_NONE: outside of all stages */
     uint32_t call;               /* text: call of the CUDA API; 0: none */
+    uint32_t range;              /* innermost range around it, without steps; TIMELINE_NONE: none */
 };
 /* Unrecorded time of a device (docs/analysis.md). */
 struct unrecorded_period {
@@ -158,6 +159,9 @@ double analysis_timing_cv(struct context *c, const struct analyze_timing *t);
 /* idle.c: classifies why a device waited. One walk per device. */
 struct idle_walk;
 #define IDLE_PARTS 3
+/* A longer time without calls means no work: a host that launches needs 2 to 50 us per call. Shorter periods
+ * are not named by host_work.c. */
+#define IDLE_QUIET_NS 200000
 struct idle_verdict {
     struct idle_part {
         enum analysis_idle_cause cause;
@@ -179,6 +183,8 @@ void idle_close(struct idle_walk *w);
 
 /* host_work.c: adds a period in which a device had no work because the host launched nothing. */
 void host_work_add(struct context *c, const struct quiet_period *period);
+/* Sets `range` of all periods; call it after the last one was added. */
+void host_work_find_ranges(struct context *c);
 /* The call or the range of the program in which the host spent most of these periods of a stage. */
 struct host_work {
     const char *name; /* NULL: unknown */

@@ -166,7 +166,7 @@ static void remember_quiet(struct time_walk *w, uint32_t thread, uint32_t occurr
     for (const struct idle_part *p = v->parts; begin < to; begin = p++->until_ns)
         if (p->cause == ANALYSIS_IDLE_NO_WORK)
             host_work_add(w->c, &(struct quiet_period){ MAX(from, begin), MIN(to, p->until_ns), thread,
-                                                        occurrence, v->call });
+                                                        occurrence, v->call, TIMELINE_NONE });
 }
 
 /* Idle time [from, to). Before launched_ns it belongs to the occurrence that is open on `thread`; from
@@ -420,6 +420,7 @@ void analyze_stage_time(struct context *c) {
         walk_device(&w, bounds, uses);
         free(w.running.v);
     }
+    host_work_find_ranges(c);
     free(times);
     open_stages_free(open);
     free(uses);

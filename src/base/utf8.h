@@ -21,6 +21,13 @@ bool utf8_is_unsafe(uint32_t code_point);
 /* Terminal columns: 2 for East Asian wide characters and emoji, 0 for combining characters. */
 size_t utf8_width(const char *s, size_t n);
 
+/* Largest n of at most `most` at which the text can be cut without splitting a character. The text is longer
+ * than `most`. */
+static inline size_t utf8_cut(const char *text, size_t most) {
+    while (most && ((unsigned char)text[most] & 0xc0) == 0x80) most--;
+    return most;
+}
+
 /* Size of the character at p in valid UTF-8, never past end. */
 static inline size_t utf8_step(const char *p, const char *end) {
     unsigned char c = (unsigned char)*p;

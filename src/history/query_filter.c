@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "base/util.h"
 #include "history/query_internal.h"
 
@@ -81,10 +82,7 @@ static void split_words(const char *text, struct words *w) {
     w->n = 0;
     w->indexed = true;
     size_t length = text ? strlen(text) : 0;
-    if (length >= sizeof w->buffer) { /* only whole characters are copied */
-        length = sizeof w->buffer - 1;
-        while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) length--;
-    }
+    if (length >= sizeof w->buffer) length = utf8_cut(text, sizeof w->buffer - 1);
     snprintf(w->buffer, sizeof w->buffer, "%.*s", (int)length, text ? text : "");
     char *rest = w->buffer;
     for (char *word; w->n < WORDS_MAX && (word = strtok_r(rest, " \t", &rest));) {

@@ -9,6 +9,7 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "base/vec.h"
 #include "run/saved_metrics.h"
 
@@ -23,11 +24,7 @@
 static char *copy_text(const char *text, size_t most) {
     if (!text) return NULL;
     size_t n = strlen(text);
-    if (n > most) {
-        n = most;
-        while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
-    }
-    return xstrndup(text, n);
+    return xstrndup(text, n > most ? utf8_cut(text, most) : n);
 }
 
 static char *member_text(const json_t *o, const char *key) {

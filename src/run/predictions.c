@@ -10,6 +10,7 @@
 #include "base/intern.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "engine/ocr/output.h"
@@ -86,11 +87,7 @@ static char *make_stem(const char *name) {
     for (char *p = stem; *p; p++)
         if (strchr("/\\ ()[]<>\"'|", *p) || (unsigned char)*p < 0x20 || *p == 0x7f) *p = '_';
     if (stem[0] == '.') stem[0] = '_';
-    size_t n = strlen(stem);
-    if (n > MAX_STEM) {
-        for (n = MAX_STEM; n && ((unsigned char)stem[n] & 0xc0) == 0x80;) n--;
-        stem[n] = '\0';
-    }
+    if (strlen(stem) > MAX_STEM) stem[utf8_cut(stem, MAX_STEM)] = '\0';
     return stem;
 }
 
@@ -202,9 +199,7 @@ static int write_viz(const struct profiled_session *session, const struct image 
 }
 
 static void add_fenced(struct strbuf *out, const char *text) {
-    size_t n = strlen(text), shown = MIN(n, SHOWN_TEXT);
-    while (shown < n && shown && ((unsigned char)text[shown] & 0xc0) == 0x80)
-        shown--; /* not inside a character */
+    size_t n = strlen(text), shown = n > SHOWN_TEXT ? utf8_cut(text, SHOWN_TEXT) : n;
     escape_markdown_block(out, "", text, shown);
     strbuf_addstr(out, shown < n ? "(shortened; full text in predictions.jsonl)\n"
                                    "\n"
