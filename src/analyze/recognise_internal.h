@@ -17,6 +17,7 @@ enum row_source {
     ROWS_REDUCTION, /* mean of each row, as part of a norm; up to block.y rows per block */
     ROWS_RELATIVE,  /* the grid is proportional to the number of rows */
     ROWS_SAMPLING,
+    ROWS_SINGLE, /* the native engine's product of one row */
     ROW_SOURCES
 };
 struct shape_facts {

@@ -12,6 +12,7 @@
 #define SMALL_COPY_BYTES (256u << 10)
 #define PADDING 8  /* graphs are captured for multiples of this number of requests, or for powers of two */
 #define ID_BYTES 8 /* token ids and positions have 8 or 4 bytes */
+#define SAMPLED_ID_BYTES 4 /* sampled ids of vLLM */
 
 static bool has(const char *text, const char *part) { return strstr(text, part) != NULL; }
 
@@ -19,6 +20,17 @@ static bool has_any(const char *text, const char *const *parts, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (has(text, parts[i])) return true;
     return false;
+}
+
+/* Returns the number of rows per block of the native engine's norm kernels; 0: another kernel. */
+static uint32_t native_norm_rows(const char *name) {
+    static const struct {
+        const char *name;
+        uint32_t rows;
+    } norms[] = { { "norm_1024", 8 }, { "norm_2048", 4 }, { "norm_8192", 1 } };
+    for (size_t i = 0; i < COUNTOF(norms); i++)
+        if (strcmp(name, norms[i].name) == 0) return norms[i].rows;
+    return 0;
 }
 
 static uint8_t row_source_of(const char *name, uint8_t category) {
@@ -29,6 +41,7 @@ static uint8_t row_source_of(const char *name, uint8_t category) {
     if (strncmp(name, "triton_", 7) == 0) return ROWS_NONE;
     switch (category) {
     case KERNEL_CATEGORY_NORM:
+        if (native_norm_rows(name)) return ROWS_REDUCTION;
         return has_any(name, other_norms, COUNTOF(other_norms)) ? ROWS_NONE : ROWS_NORM;
     case KERNEL_CATEGORY_EMBEDDING:
         return has(name, "vectorized_gather_kernel") || strncmp(name, "embed_", 6) == 0 ? ROWS_EMBEDDING
@@ -36,8 +49,13 @@ static uint8_t row_source_of(const char *name, uint8_t category) {
     case KERNEL_CATEGORY_GEMV: /* the native engine's products of a decode step have one row */
         return strncmp(name, "decode_rows_", 12) == 0   ? ROWS_NORM
                : strncmp(name, "decode_down_", 12) == 0 ? ROWS_ACTIVATION
+               : strncmp(name, "one_row_", 8) == 0      ? ROWS_SINGLE
                                                         : ROWS_NONE;
-    case KERNEL_CATEGORY_ROPE: return has(name, "rotary_embedding_kernel") ? ROWS_ROPE : ROWS_NONE;
+    case KERNEL_CATEGORY_ROPE:
+        return has(name, "rotary_embedding_kernel") || strcmp(name, "rope") == 0 ||
+                       strcmp(name, "place_heads") == 0
+                   ? ROWS_ROPE
+                   : ROWS_NONE;
     case KERNEL_CATEGORY_KV_CACHE:
         return has(name, "reshape_and_cache") || has(name, "store_kvcache") ? ROWS_KV : ROWS_NONE;
     case KERNEL_CATEGORY_ELEMENTWISE: return has(name, "act_and_mul") ? ROWS_ACTIVATION : ROWS_NONE;
@@ -63,6 +81,7 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
                                      .cache_update = has(name, "dynamic_update_slice"),
                                      .training = has_any(name, training, COUNTOF(training)) };
         if (category == KERNEL_CATEGORY_GEMV) f[i].rows = 1;
+        if (native_norm_rows(name)) f[i].rows_each = native_norm_rows(name);
         f[i].decode_only = category == KERNEL_CATEGORY_ATTENTION &&
                            (has(name, "paged_attention") || has(name, "Decode") || has(name, "decode"));
     }
@@ -107,6 +126,15 @@ static uint32_t last_rows(const struct group *g, size_t first, size_t end, enum 
             g->shapes[g->items[i].shape].rows)
             return g->shapes[g->items[i].shape].rows;
     return 0;
+}
+
+/* Returns 1 if one product of a single row follows the last attention: the LM head of one request. Otherwise
+ * returns 0. */
+static uint32_t single_row(const struct group *g, const struct pass *p) {
+    size_t n = 0;
+    for (size_t i = p->last_anchor; i < p->end; i++)
+        n += g->items[i].is_kernel && g->shapes[g->items[i].shape].row_source == ROWS_SINGLE;
+    return n == 1;
 }
 
 /* Returns true for small copies to the device. It includes copies on the device: ROCm records copies from
@@ -305,6 +333,7 @@ static void read_requests(const struct group *g, const struct pass *p, uint64_t 
              sampled = last_rows(g, p->last_anchor, p->end, ROWS_SAMPLING),
              final_norm = last_rows(g, p->last_anchor, p->end, ROWS_NORM);
     if (e->tokens && gathered > e->tokens) gathered = 0; /* these are rows of experts */
+    if (!sampled) sampled = single_row(g, p);
     uint32_t found[6] = { gathered, final_norm != e->tokens ? final_norm : 0, sampled };
     found[4] = indexed_rows(g, p, e->tokens);
     found[5] = found[4] == 1 && one_sequence(g, p, e->tokens);
@@ -390,6 +419,27 @@ static bool uniform_prompts(const struct group *g, const struct pass *p, uint32_
     return batch && blocks;
 }
 
+static bool is_vllm(const struct group *g, const struct pass *p) {
+    for (size_t i = p->first; i < p->last_anchor; i++)
+        if (g->items[i].is_kernel &&
+            has(timeline_text(g->tl, g->tl->shapes[g->items[i].shape].name), "vllm::"))
+            return true;
+    return false;
+}
+
+/* Returns true if some but not all requests of a pass of vLLM generate. vLLM copies the sampled ids of the
+ * generating requests on the device to the input of the next pass, 4 bytes each. Copies of one or two numbers
+ * are ignored: they may have other purposes. */
+static bool some_generate(const struct group *g, const struct pass *p, uint32_t requests) {
+    bool found = false;
+    for (size_t i = p->first; i < p->first_anchor && !found; i++) {
+        const struct item *it = &g->items[i];
+        if (it->is_kernel || it->copy != TRACE_COPY_DTOD || it->bytes % SAMPLED_ID_BYTES) continue;
+        found = it->bytes > 2 * SAMPLED_ID_BYTES && it->bytes < (uint64_t)requests * SAMPLED_ID_BYTES;
+    }
+    return found && is_vllm(g, p);
+}
+
 static const char no_rows[] = "the number of tokens could not be read";
 static const char no_requests[] = "the number of requests could not be read";
 static const char weak_rows[] = "only one source gives the number of tokens";
@@ -436,7 +486,7 @@ static void second_round(const struct group *g, const struct pass *p, const bool
     bool some, all;
     if (s->kind != STEP_PREFILL || s->requests <= 1) return;
     attention_overlap(g, p, in_decode, &some, &all);
-    if ((any_decode && some && !all) || both_attentions(g, p))
+    if ((any_decode && some && !all) || both_attentions(g, p) || some_generate(g, p, (uint32_t)s->requests))
         s->kind = STEP_MIXED;
     else if ((!any_decode || all) && !uniform_prompts(g, p, (uint32_t)s->tokens, (uint32_t)s->requests))
         set_kind(s, STEP_PREFILL,

@@ -177,7 +177,7 @@ static void summarize(struct context *c, enum step_kind kind, const struct step_
         v->busy[v->n++] = c->a->recognised ? c->a->occurrences[i].busy_ns : NAN;
         as_labelled &= add_label(c, labels, i, out);
         out->certain += s->certain;
-        tokens += kind == STEP_DECODE || kind == STEP_MIXED ? s->requests : s->tokens;
+        tokens += kind == STEP_DECODE ? s->requests : s->tokens;
         total_ns += ns;
         if (ns > worst_ns) {
             worst_ns = ns;

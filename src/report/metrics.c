@@ -429,6 +429,8 @@ static void write_anatomy(struct jsonw *j, const struct view *v) {
     jsonw_ku64(j, "of_steps", a->of);
     jsonw_knum(j, "step_ns", a->step_ns);
     jsonw_knum(j, "requests", a->requests);
+    jsonw_knum(j, "model_bytes", a->model_bytes);
+    jsonw_knum(j, "dram_bytes", a->dram_bytes);
     columns_json_array("roles", &rows_anatomy_columns, v, rows_anatomy_items(v), SIZE_MAX, j);
     jsonw_end(j);
 }

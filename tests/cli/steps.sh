@@ -111,8 +111,16 @@ for f in tl_sglang_qwen3_8b_decode_mi300 tl_vllm_decode_full_mi300; do
     check "$f: the step is read as its label says" grep -q '1 of 1 labelled steps were read the same' "$work/$f/metrics.json"
     check "$f: 32 tokens of 32 requests" grep -q '^decode,certain,32,32,' "$work/$f/steps.csv"
 done
+# The same without the copy of 37 sampled ids on the device: prompts and generated tokens use one attention kernel.
+python3 - "$work/ids_from_host.json" <<'END'
+import gzip, json, sys
+trace = json.load(gzip.open("tests/data/kineto/tl_vllm_prefilldecode_piecewise.json.gz"))
+trace["traceEvents"] = [e for e in trace["traceEvents"] if e.get("args", {}).get("bytes") != 4 * 37]
+json.dump(trace, open(sys.argv[1], "w"))
+END
+"$INFERPROF" import -q -o "$work/ids_from_host" "$work/ids_from_host.json" >/dev/null 2>&1
 # one clock: a recognised step has the time and the rate of its labelled stage, without unrecorded time
-for f in tl_sglang_qwen3_8b_decode_mi300 tl_vllm_decode_full_mi300 tl_vllm_prefill_b200 tl_vllm_prefilldecode_piecewise; do
+for f in tl_sglang_qwen3_8b_decode_mi300 tl_vllm_decode_full_mi300 tl_vllm_prefill_b200 tl_vllm_prefilldecode_piecewise ids_from_host; do
     [ -e "$work/$f" ] || "$INFERPROF" import -q -o "$work/$f" "tests/data/kineto/$f.json.gz" >/dev/null 2>&1
     check "$f: the step has the time of its labelled stage" python3 - "$work/$f" <<'END'
 import csv, json, sys
@@ -121,16 +129,18 @@ kind, = m["recognition"]["by_kind"]
 step, = csv.DictReader(open(sys.argv[1] + "/steps.csv"))
 label = kind["labelled"] or kind["kind"]
 stage, = [s for s in m["stages"] if s["name"] == label and not s["parent"]]
-assert step["label"] == label and (label == "mixed") == ("piecewise" in sys.argv[1]), (step, kind)
+other = "ids_from_host" in sys.argv[1]
+assert step["label"] == label and (label == "mixed") == (other or "piecewise" in sys.argv[1]), (step, kind)
+assert (step["kind"], step["confidence"]) == (("prefill", "uncertain") if other else (label, "certain")), step
 for got in kind["median_ns"] * 1e-6, kind["slow_ns"] * 1e-6, float(step["time_ms"]):
     assert abs(got / stage["time_ms"] - 1) < 1e-6, (got, stage["time_ms"])
-if kind["labelled"]:  # the stage counts other tokens
-    assert kind["kind"] == "prefill" and kind["tokens_per_s"] is None, kind
+if other:  # the stage counts other tokens
+    assert kind["labelled"] == "mixed" and kind["tokens_per_s"] is None, kind
 else:
     assert abs(kind["tokens_per_s"] / stage["tokens_per_s"] - 1) < 1e-6, (kind, stage["tokens_per_s"])
 assert float(step["span_ms"]) > 0, step
 text = open(sys.argv[1] + "/report.md").read()
-assert "Times are those of the labelled stages, without unrecorded time." in text and ("| step | labelled |" in text) == (label == "mixed")
+assert "Times are those of the labelled stages, without unrecorded time." in text and ("| step | labelled |" in text) == other
 assert "Times are those of the labelled stages" in open(sys.argv[1] + "/report.html").read()
 END
 done

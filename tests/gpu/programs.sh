@@ -2,6 +2,7 @@
 # programs.sh: programs that know nothing of inferprof, and the native engine without its records; 4 minutes. Compares what `report`
 # recognises with what the programs print or log. LLAMA: a folder with llama-bench and its libraries. Traces, truth and reports
 # go to $OUT/programs-*.tar.gz, the tables to $OUT/programs.txt. GRAPHS=sample: with the default of `run` instead of every kernel.
+# ONLY: names of programs, separated by spaces; the others are left out.
 set -u
 # shellcheck source=tests/gpu/lib.sh disable=SC1091
 . "$(dirname "$0")/lib.sh"
@@ -15,6 +16,7 @@ table=$OUT/programs.txt
 bench() {
     local name=$1 model=$2 options=$3
     shift 3
+    case " ${ONLY:-$name} " in *" $name "*) ;; *) return ;; esac
     # shellcheck disable=SC2086
     timeout 60 env LD_LIBRARY_PATH="$LLAMA:${LD_LIBRARY_PATH:-}" "$@" "$INFERPROF" run --graphs "${GRAPHS:-node}" $options -o "$S/$name" -- \
         "$LLAMA/llama-bench" -m "$model" -ngl 99 -fa 1 -p 512 -n 128 -r 3 -o json >"$S/$name.out" 2>"$S/$name.err"
@@ -33,11 +35,14 @@ fi
 steps() {
     local name=$1 words=()
     shift
+    case " ${ONLY:-$name} " in *" $name "*) ;; *) return ;; esac
     for word in "$@"; do words+=("${word/#@/$S/$name.truth.jsonl}"); done
     timeout 100 "$INFERPROF" run --graphs "${GRAPHS:-node}" -o "$S/$name" -- "$PYTHON" "${words[@]}" >"$S/$name.out" 2>"$S/$name.err"
     local rc=$?
     [ -e "$S/$name.truth.jsonl" ] || : >"$S/$name.truth.jsonl"
-    echo "$name: exit status $rc, $(python3 "$T/compare_steps.py" "$S/$name" "$S/$name.truth.jsonl" 2>&1 | tr '\n' ' ')" | tee -a "$table"
+    local partial=()
+    [ "${GRAPHS:-node}" = node ] || partial=(--partial)
+    echo "$name: exit status $rc, $(python3 "$T/compare_steps.py" "${partial[@]}" "$S/$name" "$S/$name.truth.jsonl" 2>&1 | tr '\n' ' ')" | tee -a "$table"
 }
 M=$ROOT/tests/data/models
 LLAMA_CONFIG=$M/llama-3.2-1b-instruct.json

@@ -1,7 +1,8 @@
 #!/bin/bash
 # token_time.sh: time per token of llama-bench and of a PyTorch program with a CUDA graph, unwatched and with the defaults of `run`,
-# in turn; 3 minutes, needs the GPU alone. LLAMA: a folder with llama-bench and its libraries. ROUNDS: processes per mode (6); no
-# round starts after LIMIT_S seconds (150). MODES: further modes for DeepSeek-OCR. SHORT=1: only DeepSeek-OCR.
+# in turn; 3 minutes, needs the GPU alone. LLAMA: a folder with llama-bench and its libraries. ROUNDS: rounds of DeepSeek-OCR with one
+# process per mode (14), every second round in reverse order; no round starts after LIMIT_S seconds (150). The first two rounds also run
+# Qwen3-8B, and DeepSeek-OCR for longer. MODES, LONG_MODES: further modes of the short and of the long runs. SHORT=1: only short runs.
 # Writes $OUT/token_time.jsonl (one line per process), token_time.txt and the traces, token_time-*.tar.gz.
 set -u
 # shellcheck source=tests/gpu/lib.sh disable=SC1091
@@ -30,16 +31,23 @@ if [ -n "${LLAMA:-}" ]; then
     python3 "$T/make_gguf.py" qwen3-8b BF16 "$WORK/qwen3-8b.gguf"
     bench=("$LLAMA/llama-bench" -ngl 99 -fa 1 -o json -p 0)
     one warm plain 0 "${bench[@]}" -m "$WORK/dsocr.gguf" -n 16 -r 1
-    for round in $(seq "${ROUNDS:-6}"); do
+    # in_turn PROGRAM ROUND MODES COMMAND...
+    in_turn() {
+        local program=$1 round=$2 modes=$3 mode
+        shift 3
+        [ $((round % 2)) -eq 1 ] || modes=$(echo "$modes" | tr ' ' '\n' | tac | tr '\n' ' ')
+        for mode in $modes; do one "$program" "$mode" "$round" "$@"; done
+    }
+    for round in $(seq "${ROUNDS:-14}"); do
         [ $SECONDS -lt "${LIMIT_S:-150}" ] || break
-        for mode in plain run ${MODES:-}; do one dsocr "$mode" "$round" "${bench[@]}" -m "$WORK/dsocr.gguf" -n 128 -r 5; done
-        [ -n "${SHORT:-}" ] && continue
-        for mode in plain run; do one qwen3-8b "$mode" "$round" "${bench[@]}" -m "$WORK/qwen3-8b.gguf" -n 129 -r 3; done
-        [ "$round" -le 2 ] && for mode in plain run; do one dsocr-long "$mode" "$round" "${bench[@]}" -m "$WORK/dsocr.gguf" -n 1024 -r 3; done
+        in_turn dsocr "$round" "plain run ${MODES:-}" "${bench[@]}" -m "$WORK/dsocr.gguf" -n 128 -r 5
+        if [ -n "${SHORT:-}" ] || [ "$round" -gt 2 ]; then continue; fi
+        in_turn qwen3-8b "$round" "plain run" "${bench[@]}" -m "$WORK/qwen3-8b.gguf" -n 129 -r 3
+        in_turn dsocr-long "$round" "plain run ${LONG_MODES:-}" "${bench[@]}" -m "$WORK/dsocr.gguf" -n 1024 -r 3
     done
 fi
 cd "$S" || exit 1
-for run in *-run-*/; do
+for run in *-run*-*/; do
     run=${run%/}
     "$INFERPROF" report "$run" >/dev/null 2>"$run.report.err" || echo "$run: no report: $(head -n 1 "$run.report.err")"
 done

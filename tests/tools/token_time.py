@@ -8,6 +8,11 @@ import os
 import statistics
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
+from bootstrap import bootstrap
+
+DRAWS = 10000
+
 
 def line(program, mode, number, status, path):
     out = {"program": program, "mode": mode, "round": int(number), "status": int(status)}
@@ -52,10 +57,10 @@ def table(lines, runs):
             ms, later = statistics.median(r["mean_ms"] for r in v), statistics.median(r["later_ms"] for r in v)
             over = 100 * (ms / statistics.median(plain) - 1) if plain else None
             rounds = {r["round"]: r["mean_ms"] for r in rows if r["program"] == program and r["mode"] == "plain"}
-            pairs = sorted(100 * (r["mean_ms"] / rounds[r["round"]] - 1) for r in v if r["round"] in rounds)
-            print("%-10s %-22s %2d processes  %.4f ms per token  %s  later %.4f  pairs of a round: median %s, %s to %s" %
-                  (program, mode, len(v), ms, show(over, "%+.2f%%"), later, show(statistics.median(pairs) if pairs else None, "%+.2f%%"),
-                   show(pairs[0] if pairs else None, "%+.2f%%"), show(pairs[-1] if pairs else None, "%+.2f%%")))
+            pairs = [100 * (r["mean_ms"] / rounds[r["round"]] - 1) for r in v if r["round"] in rounds]
+            figures = [bootstrap(pairs, f, DRAWS) if pairs else (None,) * 3 for f in (statistics.median, statistics.mean)]
+            print("%-10s %-22s %2d processes  %.4f ms per token  %s  later %.4f  pairs of a round: median %s [%s, %s], mean %s [%s, %s], 95%% intervals" %
+                  (program, mode, len(v), ms, show(over, "%+.2f%%"), later, *(show(x, "%+.2f%%") for f in figures for x in f)))
     for r in rows:
         if not r["mode"].startswith("run"):
             continue

@@ -168,6 +168,30 @@ TEST(attention_kernels_limit_the_context) {
     timeline_close(tl);
 }
 
+/* vLLM copies the sampled ids of generating requests on the device. One attention kernel serves both. */
+TEST(ids_that_stay_on_the_device_show_that_some_requests_generate) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    for (int i = 0; i < 10; i++) step(&f, 4, 8, 8);
+    copy(&f, TRACE_COPY_DTOD, 4 * 8);
+    step(&f, 4, 308, 9); /* 8 requests generate */
+    step(&f, 4, 308, 9);
+    copy(&f, TRACE_COPY_DTOD, 4 * 9);
+    step(&f, 4, 308, 9); /* a number per request: no evidence */
+    finish(&f, &tl, &a);
+    CHECK_INT(a.recognition.nsteps, 13);
+    for (size_t i = 0; i < 13; i++) {
+        const struct recognised_step *s = &a.recognition.steps[i];
+        CHECK_INT(s->kind, i < 10 ? STEP_DECODE : i == 10 ? STEP_MIXED : STEP_PREFILL);
+        CHECK_INT(s->certain, i <= 10);
+        CHECK_INT(s->requests, i < 10 ? 8 : 9);
+    }
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(roles_follow_from_category_and_place) {
     struct film f;
     struct timeline *tl;
