@@ -86,10 +86,10 @@ static int digest_operands(const struct digest_opts *o, char **operands, size_t 
     struct rank_inputs in;
     struct err err;
     if (rank_inputs_find(&in, (const char *const *)operands, n, filter, &err) < 0) return command_fail(&err);
-    for (size_t i = 0; i < in.problems.n; i++) log_warn("%s", in.problems.v[i]);
+    for (size_t i = 0; i < in.warnings.n; i++) log_warn("%s", in.warnings.v[i]);
     char *folder = o->output ? xstrdup(o->output) : default_folder(operands[0]);
     int status = digest_ranks(&in, folder, limits);
-    if (in.problems.n && status == EXIT_DONE) status = EXIT_FAILED;
+    if (in.warnings.n && status == EXIT_DONE) status = EXIT_FAILED;
     free(folder);
     rank_inputs_free(&in);
     return status;

@@ -49,7 +49,7 @@ struct session {
     struct ncu ncu;
     struct sums sums; /* totals of Nsight Systems summaries */
     size_t ncu_files, summaries, timelines;
-    struct strlist problems; /* problems for the report */
+    struct strlist warnings; /* for the report */
     char *sources;           /* inputs, for the title */
     struct strbuf command;   /* repeats the import */
 };
@@ -132,7 +132,7 @@ static void log_problems(struct session *s, const char *path, const struct impor
         char *line = xasprintf("%s: %s%s%s", file_basename(path), count, *count ? " " : "",
                                sink_problem_words(sink_problem_name(i)));
         log_warn("%s", line);
-        strlist_add(&s->problems, "%s", line);
+        strlist_add(&s->warnings, "%s", line);
         free(line);
     }
 }
@@ -310,12 +310,12 @@ static int write_report(struct session *s, struct err *err) {
                             .title = title,
                             .command = s->command.buf,
                             .env = &env,
-                            .problems = s->problems,
+                            .warnings = s->warnings,
                             .write_files = true,
                             .print = log_get_level() >= LOG_INFO };
     int rc = run_report(&r, err);
     run_report_close(&r);
-    s->problems = r.problems;
+    s->warnings = r.warnings;
     free(title);
     return rc;
 }
@@ -335,7 +335,7 @@ static int import_all(const struct import_opts *o, const struct input *in, size_
     if (s.timelines) printf("%s\n", s.dir);
     ncu_free(&s.ncu);
     sums_free(&s.sums);
-    strlist_free(&s.problems);
+    strlist_free(&s.warnings);
     free(s.sources);
     free(s.dir);
     strbuf_free(&s.command);

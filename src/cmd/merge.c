@@ -107,7 +107,7 @@ static int merge_operands(const struct merge_opts *o, const struct rank_options 
                          rank_job_save_endings((const char *const *)operands, n, o->output, &err) < 0
                      ? command_fail(&err)
                      : EXIT_DONE;
-    for (size_t i = 0; i < job.nproblems; i++) log_warn("%s", job.problems[i]);
+    for (size_t i = 0; i < job.nwarnings; i++) log_warn("%s", job.warnings[i]);
     if (status == EXIT_DONE) {
         print_job(&job);
         log_info("wrote %s; next: inferprof report %s", o->output, o->output);

@@ -194,9 +194,9 @@ static struct conf *compose_config(const struct profile_opts *o, int argc, char 
     return c;
 }
 
-static int refuse_plan(struct strlist *problems, int status) {
-    for (size_t i = 0; i < problems->n; i++) log_error("%s", problems->v[i]);
-    strlist_free(problems);
+static int refuse_plan(struct strlist *errors, int status) {
+    for (size_t i = 0; i < errors->n; i++) log_error("%s", errors->v[i]);
+    strlist_free(errors);
     return status;
 }
 
@@ -343,8 +343,8 @@ static int write_report(struct job *j, struct err *err) {
 static bool run_tools(const struct job *j, const struct profile_opts *o, const struct tools *t) {
     bool ok = true;
     if (o->tools.ncu && !j->run.timeline) {
-        strlist_add(t->problems, "Nsight Compute was not run: the run wrote no trace");
-        log_warn("%s", t->problems->v[t->problems->n - 1]);
+        strlist_add(t->warnings, "Nsight Compute was not run: the run wrote no trace");
+        log_warn("%s", t->warnings->v[t->warnings->n - 1]);
         ok = false;
     } else if (o->tools.ncu) {
         ok = tools_ncu(t, &j->run.analysis);
@@ -380,7 +380,7 @@ static bool use_tools(struct job *j, const struct profile_opts *o, const struct 
         return true;
     }
     struct strbuf lines = STRBUF_INIT;
-    struct strlist env = { 0 }, problems = { 0 };
+    struct strlist env = { 0 }, warnings = { 0 };
     struct err err;
     char *requests = file_join(j->folder.dir, "engine_requests.jsonl"),
          *trace = file_join(j->folder.dir, "nsight.ipt");
@@ -395,19 +395,19 @@ static bool use_tools(struct job *j, const struct profile_opts *o, const struct 
                        .input = requests,
                        .creates = trace,
                        .o = &o->tools,
-                       .problems = &problems };
+                       .warnings = &warnings };
     if (ok) ok = run_tools(j, o, &t);
     unlink(trace);
     /* The file stays in the folder, so secrets are masked now. The tools no longer need them. */
     secret_mask(lines.buf);
     if (ok && run_dir_write(j->folder.dir, "engine_requests.jsonl", lines.buf, strlen(lines.buf), &err) < 0)
         log_warn("%s", err.msg);
-    report_again(j, &problems);
+    report_again(j, &warnings);
     free(set);
     free(trace);
     free(requests);
     strlist_free(&env);
-    strlist_free(&problems);
+    strlist_free(&warnings);
     strbuf_free(&lines);
     return ok;
 }
@@ -461,20 +461,20 @@ done:
     return status;
 }
 
-/* Finds problems that a run would report only after minutes. */
+/* Finds errors that a run would report only after minutes. */
 static void check_for_dry_run(const struct profile_plan *p, const struct profile_opts *o,
-                              struct strlist *problems) {
-    profile_plan_check_engine(p, problems);
+                              struct strlist *errors) {
+    profile_plan_check_engine(p, errors);
     const char *asked = p->s.device;
     /* On a CPU the tools are skipped. If a GPU was requested, they are checked even if the GPU is missing. */
     if (p->device.cuda || (strcmp(asked, "cpu") != 0 && strcmp(asked, "auto") != 0))
-        tools_missing(&o->tools, problems);
+        tools_missing(&o->tools, errors);
 }
 
 static int run(const void *opts, int argc, char **argv) {
     const struct profile_opts *o = opts;
     struct job j = { .started_ns = clock_mono_ns() };
-    struct strlist problems = { 0 };
+    struct strlist errors = { 0 };
     struct err err;
     int status;
     if (o->config && o->rerun) return command_usage("profile: --config and --rerun exclude each other");
@@ -494,14 +494,14 @@ static int run(const void *opts, int argc, char **argv) {
         conf_close(j.conf);
         return command_fail(&err);
     }
-    profile_plan_open(&j.plan, j.conf, &problems);
-    if (o->dry_run && j.plan.argv) check_for_dry_run(&j.plan, o, &problems);
+    profile_plan_open(&j.plan, j.conf, &errors);
+    if (o->dry_run && j.plan.argv) check_for_dry_run(&j.plan, o, &errors);
     j.command = command_line(o, argc, argv);
-    if (o->show_config && !(problems.n && !j.plan.argv)) {
-        strlist_free(&problems); /* the configuration is printed anyway */
+    if (o->show_config && !(errors.n && !j.plan.argv)) {
+        strlist_free(&errors); /* the configuration is printed anyway */
         status = show_config(j.conf);
-    } else if (problems.n) {
-        status = refuse_plan(&problems, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);
+    } else if (errors.n) {
+        status = refuse_plan(&errors, j.plan.settings_ok ? EXIT_FAILED : EXIT_MISUSED);
     } else if (o->dry_run) {
         struct strbuf out = STRBUF_INIT;
         if (batches_asked(&o->batches))

@@ -107,11 +107,11 @@ struct run {
     char *dir, *id, *trace_dir, *command;
     uint64_t started_ns;
     struct stage_option rules;
-    struct strlist problems;
+    struct strlist warnings;
     struct launcher launcher;
     struct rank_folder ranks; /* dir NULL: not a rank */
-    size_t nlogged;           /* problems logged before the start */
-    size_t nhardware;         /* problems of counters and power */
+    size_t nlogged;           /* warnings logged before the start */
+    size_t nhardware;         /* warnings of counters and power */
     struct spawn program;
     struct engine_proc *counters; /* NULL: not sampled */
 };
@@ -123,7 +123,7 @@ static void free_run(struct run *r) {
     free(r->id);
     free(r->trace_dir);
     free(r->command);
-    strlist_free(&r->problems);
+    strlist_free(&r->warnings);
 }
 
 static bool is_empty_dir(const char *path) {
@@ -227,9 +227,9 @@ static unsigned inject_flags(const struct run_opts *o) {
 }
 
 /* logged before the program starts */
-static void log_newest_problem(struct run *r) {
-    log_warn("%s", r->problems.v[r->problems.n - 1]);
-    r->nlogged = r->problems.n;
+static void log_newest_warning(struct run *r) {
+    log_warn("%s", r->warnings.v[r->warnings.n - 1]);
+    r->nlogged = r->warnings.n;
 }
 
 static int start_program(struct run *r, struct err *err) {
@@ -249,9 +249,9 @@ static int start_program(struct run *r, struct err *err) {
     if (inject_env_make(&env, &inject, err) < 0) return -1;
     for (size_t i = 0; i < COUNTOF(env.kept); i++) {
         if (!env.kept[i]) continue;
-        strlist_add(&r->problems, "%s is already set, so the collector is not loaded through it; unset it",
+        strlist_add(&r->warnings, "%s is already set, so the collector is not loaded through it; unset it",
                     env.kept[i]);
-        log_newest_problem(r);
+        log_newest_warning(r);
     }
     spawn.argv = r->argv;
     spawn.set = (const char *const *)env.set;
@@ -285,13 +285,13 @@ static void wait_for_workers(struct run *r) {
     }
     if (n)
         strlist_add(
-            &r->problems,
+            &r->warnings,
             "%u of the program's processes are still running: the report covers their traces up to now", n);
 }
 
 /* Missing counters and power samples do not explain missing records. */
 static const char *no_records_reason(const struct run *r, const struct run_report *report) {
-    if (report->problems.n > r->nhardware) return "see the problems above";
+    if (report->warnings.n > r->nhardware) return "see the problems above";
     if (report->files == 0)
         return "none of its processes initialised CUDA or NVTX. A CPU program has nothing to record; a "
                "program "
@@ -303,9 +303,9 @@ static const char *no_records_reason(const struct run *r, const struct run_repor
 static bool use_ncu(struct run_report *report, const struct tools *t) {
     struct err err;
     if (run_report_load(report, &err) < 0 || !report->loaded) {
-        strlist_add(t->problems, "Nsight Compute was not run: %s",
+        strlist_add(t->warnings, "Nsight Compute was not run: %s",
                     report->files ? err.msg : "there is no trace");
-        log_warn("%s", t->problems->v[t->problems->n - 1]);
+        log_warn("%s", t->warnings->v[t->warnings->n - 1]);
         return false;
     }
     return tools_ncu(t, &report->run.analysis);
@@ -313,7 +313,7 @@ static bool use_ncu(struct run_report *report, const struct tools *t) {
 
 /* Runs the program again under the tools and updates the report. Returns false if a tool has no result. */
 static bool use_tools(struct run *r, struct run_report *report, int status) {
-    struct tools t = { .dir = r->dir, .argv = r->argv, .o = &r->o->tools, .problems = &report->problems };
+    struct tools t = { .dir = r->dir, .argv = r->argv, .o = &r->o->tools, .warnings = &report->warnings };
     struct err err;
     bool ok = true;
     if (!r->o->tools.ncu && !r->o->tools.nsys) return true;
@@ -347,12 +347,12 @@ static void log_end(const struct run *r, int status, bool failed_early) {
 /* Returns the program's exit status, or EXIT_FAILED if the program succeeded but a result is missing. */
 static int finish_run(struct run *r, struct run_report *report, int status, struct err *err) {
     bool failed_early =
-        status != 0 && r->o->report && report->problems.n == r->nhardware && run_report_traces(r->dir) == 0;
+        status != 0 && r->o->report && report->warnings.n == r->nhardware && run_report_traces(r->dir) == 0;
     log_end(r, status, failed_early);
     bool unwritten = r->o->report && run_report(report, err) < 0;
     if (unwritten) log_error("%s", err->msg);
-    for (size_t i = MAX(r->nlogged, report->on_screen); i < report->problems.n; i++)
-        log_warn("%s", report->problems.v[i]);
+    for (size_t i = MAX(r->nlogged, report->on_screen); i < report->warnings.n; i++)
+        log_warn("%s", report->warnings.v[i]);
     bool nothing = r->o->report && report->kernels == 0 && report->ranges == 0;
     if (nothing && !failed_early)
         log_error("nothing was recorded from %s: %s", r->argv[0], no_records_reason(r, report));
@@ -378,9 +378,9 @@ static void start_counters(struct run *r) {
     r->counters = counters_start(path, interval_us, NULL, &err);
     free(path);
     if (r->counters) return;
-    strlist_add(&r->problems,
+    strlist_add(&r->warnings,
                 "hardware counters are not sampled: %s ('inferprof doctor' checks this machine)", err.msg);
-    log_newest_problem(r);
+    log_newest_warning(r);
     r->nhardware++;
 }
 
@@ -399,10 +399,10 @@ static int run_program(struct run *r, struct err *err) {
     if (sample_power && !nvml) log_debug("%s", nvml_err.msg);
     int status = spawn_wait(&r->program);
     wait_for_workers(r);
-    inject_add_problems(r->trace_dir, &r->problems);
+    inject_add_warnings(r->trace_dir, &r->warnings);
     counters_stop(r->counters);
     if (nvml_sampler_stop(nvml, &late) < 0) {
-        strlist_add(&r->problems, "%s", late.msg);
+        strlist_add(&r->warnings, "%s", late.msg);
         r->nhardware++;
     }
     free(power);
@@ -435,8 +435,8 @@ static int finish_rank(const struct run *r, int status) {
     program_add_end(&how, r->program.wait_status);
     if (status != 0) log_warn("rank %u: %s ended with %s", r->launcher.rank, r->argv[0], how.buf);
     strbuf_free(&how);
-    for (size_t i = r->nlogged; i < r->problems.n; i++)
-        log_warn("rank %u: %s", r->launcher.rank, r->problems.v[i]);
+    for (size_t i = r->nlogged; i < r->warnings.n; i++)
+        log_warn("rank %u: %s", r->launcher.rank, r->warnings.v[i]);
     if (nothing)
         log_error("rank %u: nothing was recorded from %s: it did not initialise CUDA or NVTX",
                   r->launcher.rank, r->argv[0]);
@@ -447,7 +447,7 @@ static int finish_rank(const struct run *r, int status) {
 static bool reports(struct run *r) {
     struct err err;
     if (!is_rank(r)) return true;
-    bool last = rank_folder_leave(&r->ranks, r->program.wait_status, &r->problems, &err);
+    bool last = rank_folder_leave(&r->ranks, r->program.wait_status, &r->warnings, &err);
     if (err.msg[0]) log_warn("rank %u: %s", r->launcher.rank, err.msg);
     return last;
 }
@@ -489,11 +489,11 @@ static int run_and_report(struct run *r) {
                                  .rules = r->rules.v,
                                  .nrules = r->rules.n,
                                  .env = &env,
-                                 .problems = r->problems,
+                                 .warnings = r->warnings,
                                  .write_files = true,
                                  .print = log_get_level() >= LOG_INFO };
     status = finish_run(r, &report, program, &err);
-    r->problems = report.problems;
+    r->warnings = report.warnings;
     run_report_close(&report);
     free(title);
 done:

@@ -59,12 +59,12 @@ static struct run_kv *env_rows(const struct env *e) {
     return rows;
 }
 
-/* A job that cannot be joined is a problem, not an error. */
+/* A job that cannot be joined is reported with a warning, not an error. */
 static void load_ranks(struct run_report *r) {
     const struct rank_options options = { .rules = r->rules, .nrules = r->nrules };
     struct err err;
     if (r->files < 2 || rank_operands_open(&r->job, &r->dir, 1, &options, &err) == 0) return;
-    strlist_add(&r->problems, "The ranks cannot be compared: %s", err.msg);
+    strlist_add(&r->warnings, "The ranks cannot be compared: %s", err.msg);
 }
 
 static int write_ranks(const struct run_report *r, struct err *err) {
@@ -85,9 +85,9 @@ int run_report_load(struct run_report *r, struct err *err) {
     r->kernels = tl->kernels.n + tl->copies.n;
     r->ranges = tl->ranges.n;
     r->tokens = tl->tokens.n;
-    if (*r->run.no_peaks) run_add_problem(&r->problems, r->run.no_peaks);
-    run_rank_problems(&r->run, &r->problems);
-    run_trace_problems(tl, &r->problems);
+    if (*r->run.no_peaks) run_add_warning(&r->warnings, r->run.no_peaks);
+    run_rank_warnings(&r->run, &r->warnings);
+    run_trace_warnings(tl, &r->warnings);
     return 0;
 }
 
@@ -114,8 +114,8 @@ int run_report(struct run_report *r, struct err *err) {
         info->env = env;
         info->nenv = r->env->n;
     }
-    info->problems = (const char *const *)r->problems.v;
-    info->nproblems = r->problems.n;
+    info->warnings = (const char *const *)r->warnings.v;
+    info->nwarnings = r->warnings.n;
     view_init(&v, info);
     int rc = r->write_files ? report_write_all(r->dir, &v, err) : 0;
     if (rc == 0 && r->write_files) rc = write_ranks(r, err);

@@ -18,14 +18,14 @@ struct run_report {
     const struct analyze_rule *rules;
     size_t nrules;
     const struct env *env;
-    struct strlist problems; /* problems of traces are added */
+    struct strlist warnings; /* warnings of traces are added */
     bool write_files, print;
     /* results */
     bool loaded; /* `run` is set */
     struct loaded_run run;
     struct rank_operands job;         /* job.ranks < 2: not a job */
     size_t files;                     /* traces of the program */
-    size_t on_screen;                 /* problems shown, the first ones */
+    size_t on_screen;                 /* warnings shown, the first ones */
     uint64_t kernels, ranges, tokens; /* records in the traces */
 };
 
@@ -36,6 +36,6 @@ int run_report_load(struct run_report *r, struct err *err);
 /* Loads the traces. write_files: writes the report to <dir>. print: prints the summary on stderr. If nothing
  * was recorded, returns 0 and writes nothing. */
 int run_report(struct run_report *r, struct err *err);
-void run_report_close(struct run_report *r); /* frees everything except the problems */
+void run_report_close(struct run_report *r); /* frees everything except the warnings */
 
 #endif

@@ -28,14 +28,14 @@ static struct history *open_history(const struct runs_opts *o, const char *root,
     if (!h) return NULL;
     if (history_refresh(h, o->reindex ? HISTORY_ALL : HISTORY_CHANGED, &counts, err) < 0) {
         history_close(h);
-        strlist_free(&counts.problems);
+        strlist_free(&counts.warnings);
         return NULL;
     }
-    for (size_t i = 0; i < counts.problems.n; i++) log_warn("%s", counts.problems.v[i]);
+    for (size_t i = 0; i < counts.warnings.n; i++) log_warn("%s", counts.warnings.v[i]);
     if (o->reindex)
         log_info("%llu runs indexed, %llu missing", (unsigned long long)(counts.added + counts.updated),
                  (unsigned long long)counts.missing);
-    strlist_free(&counts.problems);
+    strlist_free(&counts.warnings);
     return h;
 }
 

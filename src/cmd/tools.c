@@ -18,9 +18,9 @@
 #include "import/ncu.h"
 #include "run/ncu_profiles.h"
 
-#define SAY(t, ...) (strlist_add((t)->problems, __VA_ARGS__), warn_newest(t))
+#define SAY(t, ...) (strlist_add((t)->warnings, __VA_ARGS__), warn_newest(t))
 
-static void warn_newest(const struct tools *t) { log_warn("%s", t->problems->v[t->problems->n - 1]); }
+static void warn_newest(const struct tools *t) { log_warn("%s", t->warnings->v[t->warnings->n - 1]); }
 
 #define TOP 10
 #define LIMIT_S 900.0
@@ -38,10 +38,10 @@ const char *tools_misused(const struct tools_opts *o) {
     "Nsight Systems (nsys) found neither in PATH nor in /usr/local/cuda or /opt/nvidia: install it or omit " \
     "--nsys"
 
-void tools_missing(const struct tools_opts *o, struct strlist *problems) {
+void tools_missing(const struct tools_opts *o, struct strlist *errors) {
     char *ncu = o->ncu ? tool_find("ncu") : NULL, *nsys = o->nsys ? tool_find("nsys") : NULL;
-    if (o->ncu && !ncu) strlist_add(problems, NO_NCU);
-    if (o->nsys && !nsys) strlist_add(problems, NO_NSYS);
+    if (o->ncu && !ncu) strlist_add(errors, NO_NCU);
+    if (o->nsys && !nsys) strlist_add(errors, NO_NSYS);
     free(ncu);
     free(nsys);
 }
@@ -67,7 +67,7 @@ static void add_program(struct words *w, char *const *argv) {
     vec_push(w, NULL);
 }
 
-/* Creates DIR/NAME; caller frees. NULL: failed; the reason is added to the problems. */
+/* Creates DIR/NAME; caller frees. NULL: failed; the reason is added to the warnings. */
 static char *make_folder(const struct tools *t, const char *name) {
     struct err err;
     char *dir = file_join(t->dir, name);

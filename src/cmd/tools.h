@@ -1,5 +1,5 @@
 /* Runs a program or engine again under Nsight Compute and Nsight Systems, and stores the results in the run
- * folder. Failures are logged and added to `problems`; partial results are kept. */
+ * folder. Failures are logged and added to `warnings`; partial results are kept. */
 #ifndef CMD_TOOLS_H
 #define CMD_TOOLS_H
 
@@ -18,8 +18,8 @@ struct tools_opts {
 };
 const char *tools_misused(const struct tools_opts *o); /* NULL: options are consistent */
 
-/* Adds a problem for each requested tool that is not installed. */
-void tools_missing(const struct tools_opts *o, struct strlist *problems);
+/* Adds an error for each requested tool that is not installed. */
+void tools_missing(const struct tools_opts *o, struct strlist *errors);
 
 struct tools {
     const char *dir;        /* the run folder */
@@ -28,7 +28,7 @@ struct tools {
     const char *input;      /* standard input; NULL: empty */
     const char *creates;    /* file that each run of the program must be able to create; NULL: none */
     const struct tools_opts *o;
-    struct strlist *problems;
+    struct strlist *warnings;
 };
 
 /* Profiles the kernels with the most time. Returns true if at least one was measured: the results are in

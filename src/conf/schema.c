@@ -221,25 +221,25 @@ static const char *nearest(const char *key) {
     return whole.best;
 }
 
-static void report_unknown_key(const struct conf_node *n, const char *key, struct strlist *problems) {
+static void report_unknown_key(const struct conf_node *n, const char *key, struct strlist *errors) {
     struct strbuf where = STRBUF_INIT;
     conf_origin(n, &where);
     const char *near = nearest(key);
     if (near)
-        strlist_add(problems, "%s: unknown key '%s'; did you mean '%s'?", where.buf, key, near);
+        strlist_add(errors, "%s: unknown key '%s'; did you mean '%s'?", where.buf, key, near);
     else
-        strlist_add(problems, "%s: unknown key '%s'; --show-config lists all keys", where.buf, key);
+        strlist_add(errors, "%s: unknown key '%s'; --show-config lists all keys", where.buf, key);
     strbuf_free(&where);
 }
 
-static void check_keys(const struct conf_node *n, const char *path, struct strlist *problems) {
+static void check_keys(const struct conf_node *n, const char *path, struct strlist *errors) {
     for (size_t i = 0; i < n->n; i++) {
         const struct conf_node *child = n->v[i];
         char *key = *path ? xasprintf("%s.%s", path, child->key) : xstrdup(child->key);
         if (child->kind == CONF_MAP && !schema_find(key) && (child->n || is_prefix(key)))
-            check_keys(child, key, problems);
+            check_keys(child, key, errors);
         else if (!schema_find(key) && !(is_prefix(key) && conf_is_null(child)))
-            report_unknown_key(child, key, problems);
+            report_unknown_key(child, key, errors);
         free(key);
     }
 }
@@ -264,8 +264,7 @@ static void expectation(const struct schema_row *r, struct strbuf *out) {
     if (r->optional) strbuf_addstr(out, ", or null");
 }
 
-static void report_wrong_type(const struct schema_row *r, const struct conf_node *n,
-                              struct strlist *problems) {
+static void report_wrong_type(const struct schema_row *r, const struct conf_node *n, struct strlist *errors) {
     struct strbuf where = STRBUF_INIT, want = STRBUF_INIT, got = STRBUF_INIT;
     conf_origin(n, &where);
     expectation(r, &want);
@@ -273,7 +272,7 @@ static void report_wrong_type(const struct schema_row *r, const struct conf_node
         strbuf_addf(&got, "'%s'", n->text);
     else
         strbuf_addstr(&got, n->kind == CONF_MAP ? "a group of keys" : "a list");
-    strlist_add(problems, "%s: %s is %s, expected %s", where.buf, r->key, got.buf, want.buf);
+    strlist_add(errors, "%s: %s is %s, expected %s", where.buf, r->key, got.buf, want.buf);
     strbuf_free(&where);
     strbuf_free(&want);
     strbuf_free(&got);
@@ -341,9 +340,9 @@ static void store_null(const struct schema_row *r, void *field) {
         *(const void **)field = NULL;
 }
 
-void schema_apply(struct conf_node *root, struct settings *out, struct strlist *problems) {
+void schema_apply(struct conf_node *root, struct settings *out, struct strlist *errors) {
     memset(out, 0, sizeof *out);
-    check_keys(root, "", problems);
+    check_keys(root, "", errors);
     for (size_t i = 0; i < COUNTOF(rows); i++) {
         const struct schema_row *r = &rows[i];
         struct conf_node *n = conf_get(root, r->key);
@@ -352,8 +351,8 @@ void schema_apply(struct conf_node *root, struct settings *out, struct strlist *
         if (nothing) store_null(r, field);
         if (nothing && r->optional) continue;
         if (!n)
-            strlist_add(problems, "%s is missing; give %s=VALUE", r->key, r->key);
+            strlist_add(errors, "%s is missing; give %s=VALUE", r->key, r->key);
         else if (!store_value(r, n, field))
-            report_wrong_type(r, n, problems);
+            report_wrong_type(r, n, errors);
     }
 }

@@ -36,8 +36,8 @@ const struct schema_row *schema_rows(size_t *n);
 char *schema_absolute_path(const char *path);
 bool schema_is_text(const char *key); /* returns true for texts and paths, whose values are used literally */
 
-/* Checks the whole tree and fills `out`; adds every problem found to the list. Makes paths absolute in the
+/* Checks the whole tree and fills `out`; adds every error found to the list. Makes paths absolute in the
  * tree. */
-void schema_apply(struct conf_node *root, struct settings *out, struct strlist *problems);
+void schema_apply(struct conf_node *root, struct settings *out, struct strlist *errors);
 
 #endif

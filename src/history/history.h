@@ -37,7 +37,7 @@ enum history_scan {
 struct history_counts {
     uint64_t seen, added, updated, missing;
     /* Unreadable metrics.json files and rejected runs. Caller frees. */
-    struct strlist problems;
+    struct strlist warnings;
 };
 int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
                     struct err *err);

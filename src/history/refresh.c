@@ -104,7 +104,7 @@ static int write_or_skip(struct refresh *f, const char *path, const struct run_r
     if (*written) return database_query(f->h->db, "RELEASE SAVEPOINT one_run", NULL, NULL, f->err);
     if (database_query(f->h->db, "ROLLBACK TO SAVEPOINT one_run", NULL, NULL, &ignored) < 0) return -1;
     if (++f->rejected == REJECTED_MAX) return -1;
-    strlist_add(&f->counts->problems, "%s: %s", path, f->err->msg);
+    strlist_add(&f->counts->warnings, "%s: %s", path, f->err->msg);
     return 0;
 }
 
@@ -113,7 +113,7 @@ static int index_run(struct refresh *f, const char *path, const struct known_run
     struct err problem;
     bool written = false;
     char *dir = history_folder(f->h, path);
-    if (run_record_read(&r, dir, &problem) < 0) strlist_add(&f->counts->problems, "%s", problem.msg);
+    if (run_record_read(&r, dir, &problem) < 0) strlist_add(&f->counts->warnings, "%s", problem.msg);
     int rc = open_batch(f);
     if (rc == 0) rc = write_or_skip(f, path, &r, &written);
     if (written) *(known ? &f->counts->updated : &f->counts->added) += 1;

@@ -12,7 +12,7 @@
  * of traces. If a rank has more collectives, it keeps those whose sequence number is a multiple of 2^k.
  * Therefore two ranks keep the same ones, or one keeps a subset of the other's. If a stage has more steps, a
  * row is the sum of 2^k consecutive steps. If a rank has more operations, it keeps the first ones, and a
- * message in `problems` counts the collectives of the others. */
+ * message in `warnings` counts the collectives of the others. */
 #ifndef RANKS_DIGEST_H
 #define RANKS_DIGEST_H
 
@@ -23,7 +23,7 @@
 #define DIGEST_CLASSES 64
 #define DIGEST_OPERATIONS 65536
 #define DIGEST_TRACES 10000
-#define DIGEST_PROBLEMS 21
+#define DIGEST_WARNINGS 21
 #define DIGEST_PIECES 8 /* largest number of exposed parts kept per collective */
 #define DIGEST_BYTES_MAX (256u << 20)
 
@@ -112,8 +112,8 @@ struct rank_digest {
     uint32_t every;            /* only sequence numbers that are multiples of this were kept: 1, 2, 4, ... */
     const char *const *traces; /* paths of the traces that the digest was made from */
     size_t ntraces;
-    const char *const *problems;
-    size_t nproblems;
+    const char *const *warnings;
+    size_t nwarnings;
     const char *path; /* path of the digest file; NULL: made in memory */
     void *owner;      /* private */
 };

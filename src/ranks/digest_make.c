@@ -19,7 +19,7 @@ struct maker {
     struct rank_digest *d;
     uint32_t *stage_row;   /* [a->nstages]: row of the digest's stages; RANK_NONE: not kept */
     uint32_t *number;      /* [a->noccurrences]: index among the occurrences of its stage */
-    const char **problems; /* [DIGEST_PROBLEMS]: of the digest */
+    const char **warnings; /* [DIGEST_WARNINGS]: of the digest */
 };
 
 static const char *text_of(const struct maker *m, uint32_t text) {
@@ -62,11 +62,11 @@ static void set_identity(struct maker *m) {
     for (size_t i = 0; i < MIN(m->tl->nprocesses, DIGEST_TRACES); i++)
         traces[d->ntraces++] = text_of(m, m->tl->processes[i].path);
     d->traces = traces;
-    m->problems = digest_alloc(d, DIGEST_PROBLEMS, sizeof *m->problems);
-    d->problems = m->problems;
+    m->warnings = digest_alloc(d, DIGEST_WARNINGS, sizeof *m->warnings);
+    d->warnings = m->warnings;
     /* one place is reserved for the message of add_operations() */
-    for (size_t i = 0; i < MIN(m->tl->nproblems, DIGEST_PROBLEMS - 1); i++)
-        m->problems[d->nproblems++] = text_of(m, m->tl->problems[i]);
+    for (size_t i = 0; i < MIN(m->tl->nwarnings, DIGEST_WARNINGS - 1); i++)
+        m->warnings[d->nwarnings++] = text_of(m, m->tl->warnings[i]);
 }
 
 /* Adds a name to the list "H200,A100", unless the list already contains it. */
@@ -275,7 +275,7 @@ static void report_left_out(struct maker *m, size_t left_out) {
         "%zu of %zu collectives are not analysed: a rank can have %d different communicators, operations "
         "and sizes of messages",
         left_out, m->tl->collectives.n, DIGEST_OPERATIONS);
-    m->problems[m->d->nproblems++] = digest_text(m->d, text);
+    m->warnings[m->d->nwarnings++] = digest_text(m->d, text);
 }
 
 /* Groups the collectives by operation. Returns the operation's row of each collective, or RANK_NONE if the

@@ -123,7 +123,7 @@ static void read_identity(struct source *s, const json_t *o) {
     d->device = get_text(s, o, "device");
     d->device_uuid = get_text(s, o, "device_uuid");
     d->traces = get_texts(s, o, "traces", &d->ntraces);
-    d->problems = get_texts(s, o, "problems", &d->nproblems);
+    d->warnings = get_texts(s, o, "problems", &d->nwarnings);
 }
 
 static void read_totals(struct source *s, const json_t *o) {

@@ -38,7 +38,7 @@ static void write_identity(struct jsonw *j, const struct rank_digest *d) {
     for (size_t i = 0; i < d->ntraces; i++) jsonw_str(j, d->traces[i]);
     jsonw_end(j);
     jsonw_karray(j, "problems");
-    for (size_t i = 0; i < d->nproblems; i++) jsonw_str(j, d->problems[i]);
+    for (size_t i = 0; i < d->nwarnings; i++) jsonw_str(j, d->warnings[i]);
     jsonw_end(j);
 }
 

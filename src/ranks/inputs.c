@@ -194,15 +194,15 @@ static int add_digest(struct finder *f, const char *path, struct facts *x) {
 struct reading {
     char *const *paths; /* [n] */
     bool are_digests;
-    struct facts *facts;  /* [n] */
-    struct err *problems; /* [n]; valid if failed[i] */
-    bool *failed;         /* [n] */
+    struct facts *facts; /* [n] */
+    struct err *errs;    /* [n]; valid if failed[i] */
+    bool *failed;        /* [n] */
 };
 
 static void read_file(void *arg, size_t i) {
     struct reading *r = arg;
-    int rc = r->are_digests ? digest_facts(r->paths[i], &r->facts[i], &r->problems[i])
-                            : trace_facts(r->paths[i], &r->facts[i], &r->problems[i]);
+    int rc = r->are_digests ? digest_facts(r->paths[i], &r->facts[i], &r->errs[i])
+                            : trace_facts(r->paths[i], &r->facts[i], &r->errs[i]);
     r->failed[i] = rc < 0;
 }
 
@@ -216,19 +216,19 @@ static int add_files(struct finder *f, char *const *paths, size_t n, bool are_di
     struct reading r = { .paths = paths,
                          .are_digests = are_digests,
                          .facts = xcalloc(n + 1, sizeof *r.facts),
-                         .problems = xcalloc(n + 1, sizeof *r.problems),
+                         .errs = xcalloc(n + 1, sizeof *r.errs),
                          .failed = xcalloc(n + 1, sizeof *r.failed) };
     int rc = 0;
     parallel_for(n, threads, read_file, &r);
     for (size_t i = 0; i < n; i++) {
         if (r.failed[i])
-            strlist_add(&f->in->problems, "%s", r.problems[i].msg);
+            strlist_add(&f->in->warnings, "%s", r.errs[i].msg);
         else if (rc == 0)
             rc = add_facts(f, paths[i], are_digests, &r.facts[i]);
         free_facts(&r.facts[i]);
     }
     free(r.facts);
-    free(r.problems);
+    free(r.errs);
     free(r.failed);
     return rc;
 }
@@ -299,7 +299,7 @@ static int settle_unranked(struct finder *f) {
     struct rank_inputs *in = f->in;
     if (!in->n)
         return err_set(f->err, "%s",
-                       in->problems.n ? in->problems.v[0] : "no traces or digests in the given folders");
+                       in->warnings.n ? in->warnings.v[0] : "no traces or digests in the given folders");
     struct rank_input *last = &in->v[in->n - 1];
     if (last->rank != RANK_NONE) return 0;
     if (in->n == 1 && last->traces.n > 1)
@@ -310,7 +310,7 @@ static int settle_unranked(struct finder *f) {
             last->traces.v[0], last->traces.v[1]);
     if (in->n == 1) return 0;
     if (last->has_kernels)
-        strlist_add(&in->problems, "%s: has GPU work but no rank, and is left out of the job",
+        strlist_add(&in->warnings, "%s: has GPU work but no rank, and is left out of the job",
                     last->digest ? last->digest : last->traces.v[0]);
     free_input(last);
     in->n--;
@@ -343,7 +343,7 @@ int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t
     if (rc == 0) rc = add_traces(&f, filter);
     if (in->n) qsort(in->v, in->n, sizeof *in->v, by_rank);
     in->files = f.digests.n + f.traces.n;
-    if (rc == 0 && (in->n || in->problems.n || !in->files || is_in_part(filter, 0))) rc = settle_unranked(&f);
+    if (rc == 0 && (in->n || in->warnings.n || !in->files || is_in_part(filter, 0))) rc = settle_unranked(&f);
     if (rc == 0) add_powers(&f);
     free_powers(&f);
     strlist_free(&f.traces);
@@ -359,6 +359,6 @@ int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t
 void rank_inputs_free(struct rank_inputs *in) {
     for (size_t i = 0; i < in->n; i++) free_input(&in->v[i]);
     free(in->v);
-    strlist_free(&in->problems);
+    strlist_free(&in->warnings);
     *in = (struct rank_inputs){ 0 };
 }

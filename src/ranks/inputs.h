@@ -22,7 +22,7 @@ struct rank_input {
 struct rank_inputs {
     struct rank_input *v; /* sorted by rank */
     size_t n, cap;
-    struct strlist problems; /* messages about files that are not used */
+    struct strlist warnings; /* messages about files that are not used */
     uint32_t world_size;     /* RANK_NONE: unknown */
     /* number of digests (0 with traces_only) and traces that were found, over all parts; files with only the
      * power of GPUs are not counted */

@@ -29,10 +29,10 @@ const char *job_text(struct rank_job *job, const char *fmt, ...) {
     return text;
 }
 
-void job_problem(struct rank_job *job, const char *fmt, ...) {
+void job_warning(struct rank_job *job, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    add_text(&job_owner(job)->problems, fmt, ap);
+    add_text(&job_owner(job)->warnings, fmt, ap);
     va_end(ap);
 }
 
@@ -258,7 +258,7 @@ static void note_ranks(struct rank_job *job, enum rank_state state, size_t total
     if (!total) return;
     strbuf_addstr(&s, total > 1 ? "ranks " : "rank ");
     list_ranks(job, state, total, &s);
-    job_problem(job, text, s.buf);
+    job_warning(job, text, s.buf);
     strbuf_free(&s);
 }
 
@@ -269,29 +269,29 @@ static void note_clocks(struct rank_job *job) {
         wall += job->clocks[c].source == RANK_CLOCK_WALL;
         relative += job->clocks[c].source == RANK_CLOCK_RELATIVE;
         if (job->clocks[c].nsegments > 1)
-            job_problem(job,
+            job_warning(job,
                         "The clock of node %s was stepped or changed its rate: it was fitted in %zu parts",
                         job->nodes[job->clocks[c].node].name, job->clocks[c].nsegments);
         if (job->clocks[c].source == RANK_CLOCK_COLLECTIVES && job->clocks[c].error_ns > 100e3)
-            job_problem(job,
+            job_warning(job,
                         "The clock of node %s is known only to %s: ends of its collectives scatter that much",
                         job->nodes[job->clocks[c].node].name,
                         units_duration_ns(job->clocks[c].error_ns, text, sizeof text));
     }
     if (wall)
-        job_problem(
+        job_warning(
             job,
             "%zu of %zu clocks could not be compared through collectives: their wall clocks are used, "
             "with an unknown error",
             wall, job->nclocks);
     if (relative)
-        job_problem(job,
+        job_warning(job,
                     "%zu of %zu clocks have no relation to the others: times between these ranks are not "
                     "comparable",
                     relative, job->nclocks);
 }
 
-static void add_problems(struct rank_job *job) {
+static void add_warnings(struct rank_job *job) {
     struct job_owner *o = job_owner(job);
     note_ranks(job, RANK_STATE_MISSING, job->missing, "There is no trace of %s: all sums are without them");
     note_ranks(job, RANK_STATE_DIED, job->died,
@@ -299,11 +299,11 @@ static void add_problems(struct rank_job *job) {
     note_ranks(job, RANK_STATE_LATE, job->late,
                "The first record of %s is later than the first step of the others");
     if (job->world_size == RANK_NONE && o->n > 1)
-        job_problem(job, "The traces do not contain the world size: missing ranks cannot be named");
+        job_warning(job, "The traces do not contain the world size: missing ranks cannot be named");
     note_clocks(job);
     for (size_t i = 0; i < o->n; i++)
-        for (size_t k = 0; k < o->digests[i]->nproblems && o->problems.n < 50; k++)
-            job_problem(job, "Rank %u: %s", job->ranks[o->row_of[i]].rank, o->digests[i]->problems[k]);
+        for (size_t k = 0; k < o->digests[i]->nwarnings && o->warnings.n < 50; k++)
+            job_warning(job, "Rank %u: %s", job->ranks[o->row_of[i]].rank, o->digests[i]->warnings[k]);
 }
 
 void rank_time_divide(struct rank_time *t, double wait_ns, double matched_ns) {
@@ -342,9 +342,9 @@ void job_build(struct rank_job *job, struct rank_digest **digests, size_t n, uin
     job_add_collectives(job);
     job_sum_nodes(job);
     job_find_straggler(job);
-    add_problems(job);
-    job->problems = (const char *const *)o->problems.v;
-    job->nproblems = o->problems.n;
+    add_warnings(job);
+    job->warnings = (const char *const *)o->warnings.v;
+    job->nwarnings = o->warnings.n;
 }
 
 void rank_job_free(struct rank_job *job) {
@@ -363,7 +363,7 @@ void rank_job_free(struct rank_job *job) {
     free(o->stage_of);
     free(o->steps_before);
     clocks_free(&o->clocks);
-    strlist_free(&o->problems);
+    strlist_free(&o->warnings);
     strlist_free(&o->texts);
     free(job->ranks);
     free(job->nodes);

@@ -16,13 +16,13 @@ struct job_owner {
     /* [n][digest stages]: number of steps of the stage in the job before the rank's first one */
     uint32_t **steps_before;
     struct rank_clocks clocks;
-    struct strlist problems, texts;
+    struct strlist warnings, texts;
 };
 
 static inline struct job_owner *job_owner(const struct rank_job *job) { return job->owner; }
 /* Returns a formatted text that lives as long as the job. */
 const char *job_text(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void job_problem(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void job_warning(struct rank_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Takes over the digests. world_size may be RANK_NONE. */
 void job_build(struct rank_job *job, struct rank_digest **digests, size_t n, uint32_t world_size);

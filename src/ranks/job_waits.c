@@ -389,7 +389,7 @@ void job_add_collectives(struct rank_job *job) {
     finish_ranks(&w);
     finish_collectives(&w);
     if (w.incomplete)
-        job_problem(
+        job_warning(
             job,
             "%llu of %llu matched collectives lack some ranks of their communicator: waiting for these "
             "ranks counts as moving",

@@ -24,7 +24,7 @@ struct digest_work {
     struct digest_limits limits;
     pthread_mutex_t lock; /* protects the fields below */
     size_t done;
-    struct strlist problems;
+    struct strlist warnings;
 };
 
 /* Finds the traces of a digest: in ../trace/ next to the digest's folder, else at the recorded path. Traces
@@ -56,7 +56,7 @@ static void reduce_rank(void *arg, size_t i) {
         d = rank_digest_make((const char *const *)r->traces.v, r->traces.n, &w->limits, &err);
     pthread_mutex_lock(&w->lock);
     w->digests[i] = d;
-    if (!d) strlist_add(&w->problems, "%s", err.msg);
+    if (!d) strlist_add(&w->warnings, "%s", err.msg);
     progress_update(++w->done);
     pthread_mutex_unlock(&w->lock);
 }
@@ -90,15 +90,15 @@ int rank_job_load_inputs(struct rank_job *job, struct rank_inputs *in, const str
     int rc = 0;
     if (kept) {
         job_build(job, w.digests, kept, in->world_size);
-        for (size_t i = 0; i < in->problems.n; i++) job_problem(job, "%s", in->problems.v[i]);
-        for (size_t i = 0; i < w.problems.n; i++) job_problem(job, "%s", w.problems.v[i]);
-        job->problems = (const char *const *)job_owner(job)->problems.v;
-        job->nproblems = job_owner(job)->problems.n;
+        for (size_t i = 0; i < in->warnings.n; i++) job_warning(job, "%s", in->warnings.v[i]);
+        for (size_t i = 0; i < w.warnings.n; i++) job_warning(job, "%s", w.warnings.v[i]);
+        job->warnings = (const char *const *)job_owner(job)->warnings.v;
+        job->nwarnings = job_owner(job)->warnings.n;
     } else {
-        rc = err_set(err, "%s", w.problems.n ? w.problems.v[0] : "no rank could be read");
+        rc = err_set(err, "%s", w.warnings.n ? w.warnings.v[0] : "no rank could be read");
         free(w.digests);
     }
-    strlist_free(&w.problems);
+    strlist_free(&w.warnings);
     return rc;
 }
 

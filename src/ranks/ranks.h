@@ -259,8 +259,8 @@ struct rank_job {
     struct rank_time time;
     double timeline_ns, unrecorded_ns;
     uint64_t first_ns, last_ns;  /* first and last record, on the job's clock */
-    const char *const *problems; /* messages for the user: missing, dead and late ranks, clocks, conflicts */
-    size_t nproblems;
+    const char *const *warnings; /* messages for the user: missing, dead and late ranks, clocks, conflicts */
+    size_t nwarnings;
     void *owner; /* private */
 };
 

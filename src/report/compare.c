@@ -284,7 +284,7 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
     vec_push(&c->promises, p);
 }
 
-/* Both sides need findings: a run without a trace has none, but that does not mean that the problems were
+/* Both sides need findings: a run without a trace has none, but that does not mean that their causes were
  * fixed. With another device, model or number of tokens, the times differ for other reasons. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,
                              struct comparison *c) {
@@ -320,12 +320,12 @@ static void add_caveat(struct comparison *c, const char *side, const char *text)
     vec_push(&c->caveats, ((struct compare_caveat){ side, text }));
 }
 
-/* Adds the problems of the runs and the warnings of their analyses. */
+/* Adds the warnings of the runs and of their analyses. */
 static void compare_caveats(const struct compare_side *s, const char *side, struct comparison *c) {
     for (size_t i = 0; i < s->n; i++) {
         const struct saved_metrics *m = s->runs[i];
         const json_t *notes = jsonr_array(m->root, "notes");
-        for (size_t k = 0; k < m->nproblems; k++) add_caveat(c, side, m->problems[k]);
+        for (size_t k = 0; k < m->nwarnings; k++) add_caveat(c, side, m->warnings[k]);
         for (size_t k = 0; k < json_array_size(notes); k++) {
             const json_t *note = json_array_get(notes, k);
             if (compare_same(jsonr_text(note, "severity"), "warning"))

@@ -143,7 +143,7 @@ static void page_nav(const struct view *v, bool timeline, struct strbuf *out) {
     strbuf_addstr(out, "</div></nav>\n");
 }
 
-static void page_problems(const struct view *v, struct strbuf *out) {
+static void page_warnings(const struct view *v, struct strbuf *out) {
     bool unstable = view_warns_unstable(v);
     struct strlist caveats = { 0 };
     view_caveats(v, &caveats);
@@ -285,7 +285,7 @@ void report_html(const struct view *v, struct strbuf *out) {
     page_nav(v, timeline.len > 0, out);
     strbuf_addstr(out, "<main>\n");
     html_verdict(v, out);
-    page_problems(v, out);
+    page_warnings(v, out);
     html_figures(v, out);
     html_stages(v, out);
     html_understood(v, out);

@@ -493,7 +493,7 @@ void report_metrics_json(const struct view *v, struct strbuf *out) {
     if (v->a) write_trace(&j, v);
     write_environment(&j, v->run);
     write_texts(&j, "assumptions", v->run->assumptions, v->run->nassumptions);
-    write_texts(&j, "problems", v->run->problems, v->run->nproblems);
+    write_texts(&j, "problems", v->run->warnings, v->run->nwarnings);
     write_notes(&j, v->a);
     write_answers(&j, v->run);
     const struct analysis *a = v->run->analysis;

@@ -64,12 +64,12 @@ static void html_draw(const struct rank_report *r, const char *id, const char *h
     strbuf_free(&svg);
 }
 
-static void html_problems(const struct rank_report *r, struct strbuf *out) {
-    if (!r->job->nproblems) return;
+static void html_warnings(const struct rank_report *r, struct strbuf *out) {
+    if (!r->job->nwarnings) return;
     strbuf_addstr(out, "<div class=\"notice\"><h3>Caveats</h3><ul>\n");
-    for (size_t i = 0; i < r->job->nproblems; i++) {
+    for (size_t i = 0; i < r->job->nwarnings; i++) {
         strbuf_addstr(out, "<li>");
-        html_escape(out, r->job->problems[i]);
+        html_escape(out, r->job->warnings[i]);
         strbuf_addstr(out, "</li>\n");
     }
     strbuf_addstr(out, "</ul></div>\n");
@@ -115,7 +115,7 @@ static void rank_html(const struct rank_report *r, struct strbuf *out) {
     strbuf_addstr(out, "</div>\n</header>\n<nav aria-label=\"Sections\"><div class=\"in\">\n");
     for (size_t i = 0; i < COUNTOF(ids); i++) strbuf_addf(out, "<a href=\"#%s\">%s</a>\n", ids[i], names[i]);
     strbuf_addstr(out, "</div></nav>\n<main>\n");
-    html_problems(r, out);
+    html_warnings(r, out);
     html_findings(r, out);
     html_draw(r, "heat", "Ranks and stages", heat_help, rank_chart_heat, out);
     html_section(out, "stages", "Stages", shares_help);
@@ -210,9 +210,9 @@ static void rank_markdown(const struct rank_report *r, struct strbuf *out) {
     text_markdown(out, r->title ? r->title : "Ranks");
     strbuf_addstr(out, "\n\n");
     rank_facts(r, out, "- ", "\n");
-    for (size_t i = 0; i < r->job->nproblems; i++) {
+    for (size_t i = 0; i < r->job->nwarnings; i++) {
         strbuf_addstr(out, i ? "- " : "\n## Caveats\n\n- ");
-        text_markdown(out, r->job->problems[i]);
+        text_markdown(out, r->job->warnings[i]);
         strbuf_addch(out, '\n');
     }
     md_findings(r, out);
@@ -239,9 +239,9 @@ void rank_report_terminal(const struct rank_report *r, size_t width, struct strb
     rank_facts(r, &facts, "", "\n");
     wrap_lines(out, facts.buf, width);
     strbuf_free(&facts);
-    for (size_t i = 0; i < MIN(r->job->nproblems, (size_t)4); i++) {
+    for (size_t i = 0; i < MIN(r->job->nwarnings, (size_t)4); i++) {
         strbuf_addstr(out, "caveat: ");
-        wrap_text(out, r->job->problems[i], 8, width, 8);
+        wrap_text(out, r->job->warnings[i], 8, width, 8);
     }
     strbuf_addch(out, '\n');
     rank_table_stages(r, &t);

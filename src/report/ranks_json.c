@@ -278,7 +278,7 @@ void rank_json(const struct rank_report *r, struct strbuf *out) {
     write_ranks(r, &j);
     write_steps(r, &j);
     jsonw_karray(&j, "problems");
-    for (size_t i = 0; i < job->nproblems; i++) jsonw_str(&j, job->problems[i]);
+    for (size_t i = 0; i < job->nwarnings; i++) jsonw_str(&j, job->warnings[i]);
     jsonw_end(&j);
     jsonw_end(&j);
     jsonw_finish(&j);

@@ -22,12 +22,12 @@ int report_write_assumptions(const char *dir, const struct view *v, struct err *
 struct report_screen {
     size_t width;                          /* columns, at least 40 */
     bool color;                            /* allows escape sequences */
-    bool (*is_known)(const char *problem); /* already shown; NULL: none was */
+    bool (*is_known)(const char *warning); /* already shown; NULL: none was */
 };
-/* Returns the number of first problems of the run that need no further message: they are on the screen, or
+/* Returns the number of first warnings of the run that need no further message: they are on the screen, or
  * the user has already seen them. */
 size_t report_terminal(const struct view *v, const struct report_screen *screen, struct strbuf *out);
-#define REPORT_TERMINAL_PROBLEMS 4 /* problems in the summary */
+#define REPORT_TERMINAL_WARNINGS 4 /* warnings in the summary */
 
 /* Single documents. */
 void report_html(const struct view *v, struct strbuf *out);

@@ -82,8 +82,8 @@ static const struct analysis_stage *longest_after(const struct view *v, const st
 
 #define BUSY "The machine was busy"
 
-bool story_has_problem(const struct view *v, const char *problem) {
-    return is_busy(v) && strncmp(problem, BUSY, strlen(BUSY)) == 0;
+bool story_has_warning(const struct view *v, const char *warning) {
+    return is_busy(v) && strncmp(warning, BUSY, strlen(BUSY)) == 0;
 }
 
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out) {

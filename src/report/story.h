@@ -13,8 +13,8 @@ extern const struct story_form story_html, story_markdown, story_plain;
 /* Writes one sentence about the four longest top-level stages: duration, ratio to the roofline time, and how
  * busy the GPU is. If the machine was busy, a warning comes first. */
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out);
-/* story_answer() already reports this problem. */
-bool story_has_problem(const struct view *v, const char *problem);
+/* story_answer() already reports this warning. */
+bool story_has_warning(const struct view *v, const char *warning);
 /* Writes "No idle-time analysis for decode: ...". Writes nothing if the idle time is known, and nothing for
  * sub-stages and stages on the CPU. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);

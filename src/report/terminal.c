@@ -130,20 +130,20 @@ static void caveat(const struct report_screen *screen, const char *text, struct 
     wrap_text(out, text, 2, screen->width, 2);
 }
 
-/* Omits problems that the verdict or an earlier message already reports. Returns the number of the first
- * problems of the run that are shown or omitted; the limit hides the rest. */
+/* Omits warnings that the verdict or an earlier message already reports. Returns the number of the first
+ * warnings of the run that are shown or omitted; the limit hides the rest. */
 static size_t caveats(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     size_t shown = 0, handled = 0;
     if (v->run->incomplete) strbuf_addf(out, "\n! %s\n", story_incomplete);
     if (view_warns_unstable(v)) caveat(screen, story_unstable, out);
-    for (; handled < v->run->nproblems && shown < REPORT_TERMINAL_PROBLEMS; handled++) {
-        const char *problem = v->run->problems[handled];
-        if (story_has_problem(v, problem) || (screen->is_known && screen->is_known(problem))) continue;
-        caveat(screen, problem, out);
+    for (; handled < v->run->nwarnings && shown < REPORT_TERMINAL_WARNINGS; handled++) {
+        const char *warning = v->run->warnings[handled];
+        if (story_has_warning(v, warning) || (screen->is_known && screen->is_known(warning))) continue;
+        caveat(screen, warning, out);
         shown++;
     }
-    for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_PROBLEMS; i++) {
-        if (v->a->notes[i].severity != ANALYSIS_WARNING || view_has_problem(v, v->a->notes[i].text)) continue;
+    for (size_t i = 0; v->a && i < v->a->nnotes && shown < REPORT_TERMINAL_WARNINGS; i++) {
+        if (v->a->notes[i].severity != ANALYSIS_WARNING || view_has_warning(v, v->a->notes[i].text)) continue;
         caveat(screen, v->a->notes[i].text, out);
         shown++;
     }

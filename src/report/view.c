@@ -93,22 +93,22 @@ bool view_unstable(const struct view *v) {
     return false;
 }
 
-bool view_has_problem(const struct view *v, const char *text) {
-    for (size_t i = 0; i < v->run->nproblems; i++)
-        if (strcmp(v->run->problems[i], text) == 0) return true;
+bool view_has_warning(const struct view *v, const char *text) {
+    for (size_t i = 0; i < v->run->nwarnings; i++)
+        if (strcmp(v->run->warnings[i], text) == 0) return true;
     return false;
 }
 
 void view_caveats(const struct view *v, struct strlist *out) {
-    for (size_t i = 0; i < v->run->nproblems; i++) strlist_add(out, "%s", v->run->problems[i]);
+    for (size_t i = 0; i < v->run->nwarnings; i++) strlist_add(out, "%s", v->run->warnings[i]);
     for (size_t i = 0; v->a && i < v->a->nnotes; i++)
-        if (v->a->notes[i].severity == ANALYSIS_WARNING && !view_has_problem(v, v->a->notes[i].text))
+        if (v->a->notes[i].severity == ANALYSIS_WARNING && !view_has_warning(v, v->a->notes[i].text))
             strlist_add(out, "%s", v->a->notes[i].text);
 }
 
 bool view_warns_unstable(const struct view *v) {
-    for (size_t i = 0; i < v->run->nproblems; i++)
-        if (strncmp(v->run->problems[i], "Unstable", 8) == 0) return false;
+    for (size_t i = 0; i < v->run->nwarnings; i++)
+        if (strncmp(v->run->warnings[i], "Unstable", 8) == 0) return false;
     return view_unstable(v);
 }
 

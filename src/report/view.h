@@ -40,10 +40,10 @@ const char *view_saving_unit(const struct analysis *a, const struct analysis_fin
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
 bool view_unstable(const struct view *v); /* a top-level stage with CV > 5% */
-bool view_has_problem(const struct view *v, const char *text);
-/* Adds the problems of the run and the warnings of its analysis, each text once. */
+bool view_has_warning(const struct view *v, const char *text);
+/* Adds the warnings of the run and of its analysis, each text once. */
 void view_caveats(const struct view *v, struct strlist *out);
-bool view_warns_unstable(const struct view *v); /* false if a problem reports it */
+bool view_warns_unstable(const struct view *v); /* false if a warning of the run reports it */
 bool view_has_floors(const struct view *v);     /* a stage with known cost */
 size_t view_busy_devices(const struct view *v); /* devices with kernels */
 /* True if stages have times of timed repeats and busy times of a recorded run. */

@@ -81,7 +81,7 @@ struct run_info {
     const char *command;        /* repeats this run */
     const char *version;        /* version of inferprof */
     uint64_t started_wall_ns;   /* 0: unknown */
-    bool incomplete;            /* `problems` contains the reason */
+    bool incomplete;            /* `warnings` contains the reason */
 
     /* Analysis of the trace, of the timed repeats, or of both. NULL: neither exists. */
     const struct analysis *analysis;
@@ -104,8 +104,8 @@ struct run_info {
     const char *config; /* the composed configuration, YAML */
     const char *const *assumptions;
     size_t nassumptions;
-    const char *const *problems; /* failures, missing data, doubtful results */
-    size_t nproblems;
+    const char *const *warnings; /* failures, missing data, doubtful results */
+    size_t nwarnings;
     const struct run_answer *answers; /* at most RUN_ANSWERS_MAX are shown */
     size_t nanswers, answers_total;
     size_t top; /* rows of operators.md, kernels.md; 0: 50 */

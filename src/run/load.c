@@ -132,7 +132,7 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
     else if (r->timeline && o->model && !g && !known && !one_given)
         snprintf(r->no_peaks, sizeof r->no_peaks,
                  NO_PEAKS "the peaks of the device are unknown; give --peak-tflops and --peak-gbps.");
-    if (*r->no_peaks) strlist_add(&r->problems, "%s", r->no_peaks);
+    if (*r->no_peaks) strlist_add(&r->warnings, "%s", r->no_peaks);
     input->read_bytes_per_s = kept->read_bytes_per_s;
     if (known) {
         input->peak_flops_per_s = kept->flops_per_s;
@@ -161,7 +161,7 @@ static void find_model(struct loaded_run *r, const struct run_options *o) {
     r->model = trace_model_find(r->timeline);
     const struct trace_model *m = &r->model;
     if (m->problem)
-        strlist_add(&r->problems, "The model of %s cannot be used: %s. Use report --model.", m->path,
+        strlist_add(&r->warnings, "The model of %s cannot be used: %s. Use report --model.", m->path,
                     m->problem);
     if (!m->model) return;
     r->model_from = m->files > 1 ? xasprintf("%zu files of %s, %s", m->files, m->path, m->how)
@@ -220,13 +220,13 @@ static void analyze(struct loaded_run *r, const struct run_options *o) {
 
 void run_add_profiles(struct loaded_run *r) {
     ncu_profiles_close(r->profiles);
-    r->profiles = ncu_profiles_load(r->dir, &r->problems);
+    r->profiles = ncu_profiles_load(r->dir, &r->warnings);
     r->input.profiles = r->profiles ? r->profiles->v : NULL;
     r->input.nprofiles = r->profiles ? r->profiles->n : 0;
     analysis_free(&r->analysis);
     analyze_run(r->timeline, &r->input, &r->analysis);
-    r->info.problems = (const char *const *)r->problems.v;
-    r->info.nproblems = r->problems.n;
+    r->info.warnings = (const char *const *)r->warnings.v;
+    r->info.nwarnings = r->warnings.n;
 }
 
 /* ---- other files */
@@ -259,14 +259,14 @@ static int read_saved(struct loaded_run *r, struct err *err) {
     return rc;
 }
 
-/* The file INCOMPLETE marks a run that was killed or has not finished. Its first line becomes a problem. */
+/* The file INCOMPLETE marks a run that was killed or has not finished. Its first line becomes a warning. */
 static void read_mark(struct loaded_run *r) {
     struct strbuf text = STRBUF_INIT;
     struct err ignored;
     char *path = r->dir ? file_join(r->dir, "INCOMPLETE") : NULL;
     if (path && file_exists(path) && file_read(path, 4096, &text, &ignored) == 0) {
         text.buf[strcspn(text.buf, "\n")] = '\0';
-        run_add_problem(&r->problems, *text.buf ? text.buf : "This run has not finished.");
+        run_add_warning(&r->warnings, *text.buf ? text.buf : "This run has not finished.");
     }
     strbuf_free(&text);
     free(path);
@@ -279,7 +279,7 @@ static bool has_rank(uint32_t rank, const void *timeline) {
     return false;
 }
 
-/* Adds a problem with the ranks that have no trace, if a launcher started the job. Imported traces have no
+/* Adds a warning with the ranks that have no trace, if a launcher started the job. Imported traces have no
  * launcher: other ranks were left out on purpose. */
 static void add_missing_ranks(const struct timeline *tl, struct strlist *out) {
     struct strbuf list = STRBUF_INIT;
@@ -300,8 +300,8 @@ static void add_missing_ranks(const struct timeline *tl, struct strlist *out) {
     strbuf_free(&list);
 }
 
-void run_rank_problems(const struct loaded_run *r, struct strlist *out) {
-    if (r->dir && rank_folder_problems(r->dir, has_rank, r->timeline, out)) return;
+void run_rank_warnings(const struct loaded_run *r, struct strlist *out) {
+    if (r->dir && rank_folder_warnings(r->dir, has_rank, r->timeline, out)) return;
     add_missing_ranks(r->timeline, out);
 }
 
@@ -313,15 +313,15 @@ static void describe_run(struct loaded_run *r, const char *operand) {
         info->started_wall_ns = tl->start_ns;
     if (!info->title && tl) info->title = r->title = run_trace_title(tl, file_basename(operand));
     if (!info->run_id) info->run_id = file_basename(operand);
-    /* Drops a stored problem about missing peaks. find_peaks() adds it again if they are still unknown. */
-    for (size_t i = 0; i < info->nproblems; i++)
-        if (strncmp(info->problems[i], NO_PEAKS, strlen(NO_PEAKS)) != 0)
-            run_add_problem(&r->problems, info->problems[i]);
+    /* Drops a stored warning about missing peaks. find_peaks() adds it again if they are still unknown. */
+    for (size_t i = 0; i < info->nwarnings; i++)
+        if (strncmp(info->warnings[i], NO_PEAKS, strlen(NO_PEAKS)) != 0)
+            run_add_warning(&r->warnings, info->warnings[i]);
     read_mark(r);
-    run_rank_problems(r, &r->problems);
-    if (tl) run_trace_problems(tl, &r->problems);
-    info->problems = (const char *const *)r->problems.v;
-    info->nproblems = r->problems.n;
+    run_rank_warnings(r, &r->warnings);
+    if (tl) run_trace_warnings(tl, &r->warnings);
+    info->warnings = (const char *const *)r->warnings.v;
+    info->nwarnings = r->warnings.n;
 }
 
 int run_load(struct loaded_run *r, const char *const *operands, size_t n, const struct run_options *options,
@@ -337,9 +337,9 @@ int run_load(struct loaded_run *r, const char *const *operands, size_t n, const 
     if (r->paths.n) {
         r->timeline = timeline_load_aligned((const char *const *)r->paths.v, r->paths.n, o->clocks, err);
         if (!r->timeline && !r->saved) goto failed;
-        if (!r->timeline) strlist_add(&r->problems, "Cannot read the trace: %s", err->msg);
+        if (!r->timeline) strlist_add(&r->warnings, "Cannot read the trace: %s", err->msg);
     }
-    if (r->timeline && n == 1 && r->dir) r->profiles = ncu_profiles_load(r->dir, &r->problems);
+    if (r->timeline && n == 1 && r->dir) r->profiles = ncu_profiles_load(r->dir, &r->warnings);
     analyze(r, o);
     describe_run(r, operands[0]);
     return 0;
@@ -356,7 +356,7 @@ void run_unload(struct loaded_run *r) {
     trace_model_free(&r->model);
     free(r->model_from);
     strlist_free(&r->paths);
-    strlist_free(&r->problems);
+    strlist_free(&r->warnings);
     strlist_free(&r->env_texts);
     strbuf_free(&r->config);
     free(r->env);

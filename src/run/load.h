@@ -24,7 +24,7 @@ struct loaded_run {
     struct recognised_phases phases;
     struct trace_model model; /* from the program's weight files */
     char *model_from;
-    struct strlist paths, problems, env_texts;
+    struct strlist paths, warnings, env_texts;
     /* Why the peaks of the GPU are unknown. "": they are known, or there is no GPU. */
     char no_peaks[320];
     char peak_source[128];
@@ -54,8 +54,8 @@ struct run_options {
 
 int run_load(struct loaded_run *r, const char *const *operands, size_t n, const struct run_options *options,
              struct err *err);
-/* Adds problems about failed, running and missing ranks. */
-void run_rank_problems(const struct loaded_run *r, struct strlist *out);
+/* Adds warnings about failed, running and missing ranks. */
+void run_rank_warnings(const struct loaded_run *r, struct strlist *out);
 void run_unload(struct loaded_run *r);
 
 /* Reads the new ncu.json and repeats the analysis with it. */

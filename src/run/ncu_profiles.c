@@ -57,13 +57,13 @@ struct ncu_profiles *ncu_profiles_parse(const char *text, size_t n, const char *
     return profiles_from_json(jsonr_load_text(text, n, what, err), what, err);
 }
 
-struct ncu_profiles *ncu_profiles_load(const char *dir, struct strlist *problems) {
+struct ncu_profiles *ncu_profiles_load(const char *dir, struct strlist *warnings) {
     char *path = file_join(dir, "ncu.json");
     struct ncu_profiles *p = NULL;
     struct err err;
     if (file_exists(path)) {
         p = profiles_from_json(jsonr_load_path(path, MAX_PROFILES_BYTES, &err), path, &err);
-        if (!p) strlist_add(problems, "%s", err.msg);
+        if (!p) strlist_add(warnings, "%s", err.msg);
     }
     free(path);
     return p;

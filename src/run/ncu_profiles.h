@@ -1,6 +1,6 @@
 /* Reads ncu.json of a run folder: Nsight Compute's measurements of single kernels. The file is untrusted:
  * members of the wrong type are unknown.
- *     struct ncu_profiles *p = ncu_profiles_load(dir, &problems);   -- NULL: none, or see problems
+ *     struct ncu_profiles *p = ncu_profiles_load(dir, &warnings);   -- NULL: none, or see warnings
  *     input.profiles = p->v;
  *     input.nprofiles = p->n;
  *     ncu_profiles_close(p);                                        -- only after the analysis was freed */
@@ -19,7 +19,7 @@ struct ncu_profiles {
     size_t n;
 };
 
-struct ncu_profiles *ncu_profiles_load(const char *dir, struct strlist *problems);
+struct ncu_profiles *ncu_profiles_load(const char *dir, struct strlist *warnings);
 struct ncu_profiles *ncu_profiles_parse(const char *text, size_t n, const char *what, struct err *err);
 void ncu_profiles_close(struct ncu_profiles *p); /* NULL is fine */
 

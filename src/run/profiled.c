@@ -19,9 +19,9 @@ static struct timeline *load_traces(const char *run_dir, struct profiled_run *r)
     struct err err;
     trace_files_add(&paths, dir);
     struct timeline *tl = paths.n ? timeline_load((const char *const *)paths.v, paths.n, &err) : NULL;
-    if (paths.n && !tl) strlist_add(&r->problems, "Cannot read the trace: %s", err.msg);
+    if (paths.n && !tl) strlist_add(&r->warnings, "Cannot read the trace: %s", err.msg);
     if (!paths.n)
-        strlist_add(&r->problems,
+        strlist_add(&r->warnings,
                     "The representative run wrote no trace, so there are no operators and kernels to show.");
     strlist_free(&paths);
     free(dir);
@@ -49,17 +49,17 @@ static void fill_analysis(struct profiled_run *r, const struct profiled_session 
     const char *busy = session->result->busy;
     if (busy)
         strlist_add(
-            &r->problems,
+            &r->warnings,
             "The machine was busy: %s. Times are too long, and the findings are less certain. Repeat the "
             "run on an idle machine.",
             busy);
     if (busy) { /* the most important caveat: first */
-        char *last = r->problems.v[r->problems.n - 1];
-        memmove(r->problems.v + 1, r->problems.v, (r->problems.n - 1) * sizeof *r->problems.v);
-        r->problems.v[0] = last;
+        char *last = r->warnings.v[r->warnings.n - 1];
+        memmove(r->warnings.v + 1, r->warnings.v, (r->warnings.n - 1) * sizeof *r->warnings.v);
+        r->warnings.v[0] = last;
     }
     r->timeline = load_traces(session->run_dir, r);
-    if (r->timeline) run_trace_problems(r->timeline, &r->problems);
+    if (r->timeline) run_trace_warnings(r->timeline, &r->warnings);
     profiled_fill_recorded(r, session);
     r->input = (struct analyze_input){ .costs = r->costs,
                                        .ncosts = r->nstages,
@@ -138,9 +138,9 @@ static void fill_model_facts(struct profiled_run *r, const struct profiled_sessi
     f->costs_from = m->assumed ? "assumed family" : "config of the model";
 }
 
-static void set_problems(struct profiled_run *r) {
-    r->info.problems = (const char *const *)r->problems.v;
-    r->info.nproblems = r->problems.n;
+static void set_warnings(struct profiled_run *r) {
+    r->info.warnings = (const char *const *)r->warnings.v;
+    r->info.nwarnings = r->warnings.n;
 }
 
 void profiled_run_open(struct profiled_run *r, const struct profiled_session *session) {
@@ -181,17 +181,17 @@ void profiled_run_open(struct profiled_run *r, const struct profiled_session *se
     if (p->s.output.predictions) fill_answers(r, session);
     r->info.assumptions = (const char *const *)r->assumptions.v;
     r->info.nassumptions = r->assumptions.n;
-    set_problems(r);
+    set_warnings(r);
 }
 
 void profiled_run_add_tools(struct profiled_run *r, const char *run_dir, const struct strlist *more) {
-    r->profiles = r->timeline ? ncu_profiles_load(run_dir, &r->problems) : NULL;
+    r->profiles = r->timeline ? ncu_profiles_load(run_dir, &r->warnings) : NULL;
     r->input.profiles = r->profiles ? r->profiles->v : NULL;
     r->input.nprofiles = r->profiles ? r->profiles->n : 0;
     analysis_free(&r->analysis);
     analyze_run(r->timeline, &r->input, &r->analysis);
-    for (size_t i = 0; i < more->n; i++) strlist_add(&r->problems, "%s", more->v[i]);
-    set_problems(r);
+    for (size_t i = 0; i < more->n; i++) strlist_add(&r->warnings, "%s", more->v[i]);
+    set_warnings(r);
 }
 
 void profiled_run_close(struct profiled_run *r) {
@@ -211,6 +211,6 @@ void profiled_run_close(struct profiled_run *r) {
     free(r->repeats);
     free(r->title);
     strlist_free(&r->assumptions);
-    strlist_free(&r->problems);
+    strlist_free(&r->warnings);
     strlist_free(&r->owned);
 }

@@ -1,5 +1,5 @@
 /* Turns the answers of a session into a finished run: times per stage and repeat, figures, costs, recording
- * overhead, assumptions and problems.
+ * overhead, assumptions and warnings.
  *     struct profiled_run r;
  *     profiled_run_open(&r, &session);
  *     view_init(&v, &r.info); report_write_all(dir, &v, &err); view_free(&v);
@@ -38,7 +38,7 @@ struct profiled_run {
     struct run_figure *figures;
     struct run_kv *env;
     struct run_answer *answers;
-    struct strlist assumptions, problems, owned;
+    struct strlist assumptions, warnings, owned;
     struct timeline *timeline;
     struct analysis analysis;
     struct analyze_cost *costs;
@@ -53,7 +53,7 @@ struct profiled_run {
 
 void profiled_run_open(struct profiled_run *r, const struct profiled_session *session);
 void profiled_run_close(struct profiled_run *r);
-/* Call this after the Nsight tools. Repeats the analysis with ncu.json and adds the problems of `more`. */
+/* Call this after the Nsight tools. Repeats the analysis with ncu.json and adds the warnings of `more`. */
 void profiled_run_add_tools(struct profiled_run *r, const char *run_dir, const struct strlist *more);
 
 #endif

@@ -1,4 +1,4 @@
-/* Texts about a profiled run: assumptions of its numbers, and problems during the run. */
+/* Texts about a profiled run: assumptions of its numbers, and warnings about the run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void note_recording_cost(struct profiled_run *r) {
         if (isnan(over)) continue;
         strbuf_addf(&line, "%s%s %+.1f%%", line.len ? ", " : "", r->timings[i].stage, over * 100);
         if (over > ADVISE_ABOVE && !r->timings[i].parent)
-            strlist_add(&r->problems,
+            strlist_add(&r->warnings,
                         "The recorded run of %s was %.0f%% slower than the timed repeats: its gaps and "
                         "operator times are too large. profiling=min records less.",
                         r->timings[i].stage, over * 100);
@@ -97,24 +97,24 @@ static void note_assumptions(struct profiled_run *r, const struct profiled_sessi
     if (!p->model) strlist_add(a, "The cost of the model is unknown: %s.", p->model_note.msg);
 }
 
-static void note_problems(struct profiled_run *r, const struct profiled_session *session) {
+static void note_warnings(struct profiled_run *r, const struct profiled_session *session) {
     const struct llm_model *m = session->plan->model;
     if (m && m->assumed)
-        strlist_add(&r->problems,
+        strlist_add(&r->warnings,
                     "FLOPs, bytes, MFU and MBU are estimates: they use the formulas of %s (model.assume)%s.",
                     m->assumed,
                     session->plan->s.model.assume ? "" : ", because the config has an unknown architecture");
     const struct session_result *res = session->result;
-    for (size_t i = 0; i < res->problems.n; i++) strlist_add(&r->problems, "%s", res->problems.v[i]);
+    for (size_t i = 0; i < res->warnings.n; i++) strlist_add(&r->warnings, "%s", res->warnings.v[i]);
     if (res->restarts)
-        strlist_add(&r->problems, "The engine was restarted %u time%s.", res->restarts,
+        strlist_add(&r->warnings, "The engine was restarted %u time%s.", res->restarts,
                     res->restarts == 1 ? "" : "s");
     if (res->done < res->nrepeats)
-        strlist_add(&r->problems, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
+        strlist_add(&r->warnings, "%zu of %zu timed repeats have a result.", res->done, res->nrepeats);
     for (size_t i = 0; i < r->nstages; i++) {
         double cv = stats_grouped_cv(r->timings[i].ms, r->inputs, r->timings[i].n);
         if (!r->timings[i].parent && cv > UNSTABLE_CV)
-            strlist_add(&r->problems,
+            strlist_add(&r->warnings,
                         "Unstable: %s varies by %.1f%% (CV) over the repeats; differences of that size are "
                         "not significant.",
                         r->timings[i].stage, cv * 100);
@@ -122,7 +122,7 @@ static void note_problems(struct profiled_run *r, const struct profiled_session 
 }
 
 void profiled_fill_notes(struct profiled_run *r, const struct profiled_session *session) {
-    note_problems(r, session);
+    note_warnings(r, session);
     note_recording_cost(r);
     note_assumptions(r, session);
 }

@@ -125,12 +125,12 @@ static void mask_text(json_t *text) {
 
 static void mask_saved_secrets(json_t *root) {
     const json_t *run = json_object_get(root, "run"), *env = jsonr_array(root, "environment"),
-                 *problems = jsonr_array(root, "problems");
+                 *warnings = jsonr_array(root, "problems");
     mask_text(json_object_get(run, "command"));
     mask_text(json_object_get(run, "title"));
     for (size_t i = 0; i < json_array_size(env); i++)
         mask_text(json_object_get(json_array_get(env, i), "value"));
-    for (size_t i = 0; i < json_array_size(problems); i++) mask_text(json_array_get(problems, i));
+    for (size_t i = 0; i < json_array_size(warnings); i++) mask_text(json_array_get(warnings, i));
 }
 
 static void read_members(struct saved_metrics *m) {
@@ -150,7 +150,7 @@ static void read_members(struct saved_metrics *m) {
         if (kv.key) m->env[m->nenv++] = kv;
     }
     m->assumptions = read_texts(jsonr_array(m->root, "assumptions"), &m->nassumptions);
-    m->problems = read_texts(jsonr_array(m->root, "problems"), &m->nproblems);
+    m->warnings = read_texts(jsonr_array(m->root, "problems"), &m->nwarnings);
     m->kept = saved_input_read(json_object_get(m->root, "analysis_input"));
     complete_kept_timings(m);
     read_repeats(m);
@@ -202,7 +202,7 @@ void saved_metrics_close(struct saved_metrics *m) {
     free(m->figures);
     free(m->env);
     free(m->assumptions);
-    free(m->problems);
+    free(m->warnings);
     free(m->timings);
     free(m->works);
     free(m->costs);
@@ -295,6 +295,6 @@ void saved_metrics_fill(const struct saved_metrics *m, struct run_info *in) {
     in->nenv = m->nenv;
     in->assumptions = m->assumptions;
     in->nassumptions = m->nassumptions;
-    in->problems = m->problems;
-    in->nproblems = m->nproblems;
+    in->warnings = m->warnings;
+    in->nwarnings = m->nwarnings;
 }

@@ -19,8 +19,8 @@ struct saved_metrics {
     size_t nfigures;
     struct run_kv *env;
     size_t nenv;
-    const char **assumptions, **problems;
-    size_t nassumptions, nproblems;
+    const char **assumptions, **warnings;
+    size_t nassumptions, nwarnings;
     struct run_answer *answers;
     size_t nanswers;
     struct run_repeat *repeats; /* timed repeats; older files: empty */

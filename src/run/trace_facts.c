@@ -22,20 +22,20 @@ char *run_trace_title(const struct timeline *tl, const char *otherwise) {
     return xasprintf("%.120s%s%s", what, device ? " on " : "", device ? device : "");
 }
 
-void run_add_problem(struct strlist *list, const char *line) {
+void run_add_warning(struct strlist *list, const char *line) {
     for (size_t i = 0; i < list->n; i++)
         if (strcmp(list->v[i], line) == 0) return;
     strlist_add(list, "%s", line);
 }
 
-void run_trace_problems(const struct timeline *tl, struct strlist *list) {
-    for (size_t i = 0; i < tl->nproblems; i++) run_add_problem(list, timeline_text(tl, tl->problems[i]));
+void run_trace_warnings(const struct timeline *tl, struct strlist *list) {
+    for (size_t i = 0; i < tl->nwarnings; i++) run_add_warning(list, timeline_text(tl, tl->warnings[i]));
     for (unsigned k = 0; k < TRACE_KIND_END; k++) {
         char count[40], line[160];
         if (!tl->lost[k]) continue;
         snprintf(line, sizeof line, "%s %s records were lost while recording",
                  units_grouped(tl->lost[k], count, sizeof count),
                  trace_kind_name(k) ? trace_kind_name(k) : "unknown");
-        run_add_problem(list, line);
+        run_add_warning(list, line);
     }
 }

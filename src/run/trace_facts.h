@@ -10,8 +10,8 @@ const char *run_trace_device(const struct timeline *tl);
 /* "python serve.py on NVIDIA H200". Without a command in the trace, uses `otherwise`. Caller frees. */
 char *run_trace_title(const struct timeline *tl, const char *otherwise);
 /* Adds losses, damage and missing ends, unless the list already contains them. */
-void run_trace_problems(const struct timeline *tl, struct strlist *list);
+void run_trace_warnings(const struct timeline *tl, struct strlist *list);
 /* unless the list contains it */
-void run_add_problem(struct strlist *list, const char *line);
+void run_add_warning(struct strlist *list, const char *line);
 
 #endif

@@ -84,13 +84,13 @@ static void write_aggregates(struct jsonw *j, const json_t *object) {
 }
 
 static void write_notes(struct jsonw *j, const json_t *root) {
-    const json_t *notes = jsonr_array(root, "notes"), *problems = jsonr_array(root, "problems");
+    const json_t *notes = jsonr_array(root, "notes"), *warnings = jsonr_array(root, "problems");
     jsonw_karray(j, "notes");
     for (size_t i = 0; i < json_array_size(notes); i++)
         jsonw_str(j, jsonr_text(json_array_get(notes, i), "text"));
-    for (size_t i = 0; i < json_array_size(problems); i++)
-        if (json_is_string(json_array_get(problems, i)))
-            jsonw_str(j, json_string_value(json_array_get(problems, i)));
+    for (size_t i = 0; i < json_array_size(warnings); i++)
+        if (json_is_string(json_array_get(warnings, i)))
+            jsonw_str(j, json_string_value(json_array_get(warnings, i)));
     jsonw_end(j);
 }
 

@@ -144,8 +144,8 @@ static void refresh_once(struct server *s) {
     struct history *h = server_take(s, &err);
     if (!h) return;
     if (history_refresh(h, HISTORY_CHANGED, &counts, &err) < 0) log_warn("indexing: %s", err.msg);
-    for (size_t i = 0; i < counts.problems.n; i++) log_warn("%s", counts.problems.v[i]);
-    strlist_free(&counts.problems);
+    for (size_t i = 0; i < counts.warnings.n; i++) log_warn("%s", counts.warnings.v[i]);
+    strlist_free(&counts.warnings);
     server_give(s, h);
 }
 

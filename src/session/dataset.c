@@ -47,7 +47,7 @@ static bool is_image_name(const char *name) {
            (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
 }
 
-static void open_samples(struct dataset *d, struct strlist *problems) {
+static void open_samples(struct dataset *d, struct strlist *errors) {
     d->source = xstrdup("the built-in sample pages");
     for (size_t i = 0; i < embed_files_n; i++) {
         const char *path = embed_files[i].path;
@@ -55,23 +55,23 @@ static void open_samples(struct dataset *d, struct strlist *problems) {
         add_item(d, (struct dataset_item){
                         .name = xstrdup(path + 8), .max_new_tokens = -1, .embedded = &embed_files[i] });
     }
-    if (!d->n) strlist_add(problems, "dataset.root=samples: this build of inferprof has no sample pages");
+    if (!d->n) strlist_add(errors, "dataset.root=samples: this build of inferprof has no sample pages");
 }
 
 #define SAMPLE_PROMPTS "samples/prompts.jsonl"
 
 static void read_prompts(struct dataset *d, const struct settings *s, char *text, const char *path,
-                         struct strlist *problems);
+                         struct strlist *errors);
 
-void dataset_use_sample_prompts(struct dataset *d, const struct settings *s, struct strlist *problems) {
+void dataset_use_sample_prompts(struct dataset *d, const struct settings *s, struct strlist *errors) {
     const struct embed_file *f = embed_find(SAMPLE_PROMPTS);
     dataset_free(d);
     if (!f) {
-        strlist_add(problems, "dataset=samples: this build of inferprof has no sample prompts");
+        strlist_add(errors, "dataset=samples: this build of inferprof has no sample prompts");
         return;
     }
     char *text = xstrndup((const char *)f->data, embed_bytes(f));
-    read_prompts(d, s, text, SAMPLE_PROMPTS, problems);
+    read_prompts(d, s, text, SAMPLE_PROMPTS, errors);
     d->source = xstrdup("the built-in sample prompts");
     free(text);
 }
@@ -122,7 +122,7 @@ static void sort_unique(struct dataset *d) {
     d->n = kept;
 }
 
-static void open_patterns(struct dataset *d, const struct settings *s, struct strlist *problems) {
+static void open_patterns(struct dataset *d, const struct settings *s, struct strlist *errors) {
     const struct conf_node *list = s->dataset.fallback_patterns;
     size_t root = strlen(s->dataset.root);
     struct strbuf tried = STRBUF_INIT;
@@ -141,18 +141,18 @@ static void open_patterns(struct dataset *d, const struct settings *s, struct st
     sort_unique(d);
     d->source = xasprintf("images in %s", s->dataset.root);
     if (!d->n)
-        strlist_add(problems, "dataset.root=%s: no file matches %s (dataset.fallback_patterns)",
+        strlist_add(errors, "dataset.root=%s: no file matches %s (dataset.fallback_patterns)",
                     s->dataset.root, tried.len ? tried.buf : "[]");
     strbuf_free(&tried);
 }
 
 /* Reads one path per line, absolute or relative to the root; blank lines and # comments are skipped. */
-static void open_filelist(struct dataset *d, const struct settings *s, struct strlist *problems) {
+static void open_filelist(struct dataset *d, const struct settings *s, struct strlist *errors) {
     struct strbuf text = STRBUF_INIT;
     struct err err;
     size_t missing = 0, line_no = 0;
     if (file_read(s->dataset.subset_filelist, MAX_LIST_BYTES, &text, &err) < 0) {
-        strlist_add(problems, "dataset.subset_filelist: %s (looked in dataset.root=%s first)", err.msg,
+        strlist_add(errors, "dataset.subset_filelist: %s (looked in dataset.root=%s first)", err.msg,
                     s->dataset.root);
         strbuf_free(&text);
         return;
@@ -167,14 +167,13 @@ static void open_filelist(struct dataset *d, const struct settings *s, struct st
         if (access(path, R_OK) == 0)
             add_image(d, line, path);
         else if (missing++ < MAX_REPORTED)
-            strlist_add(problems, "%s:%zu: %s: %s", s->dataset.subset_filelist, line_no, path,
-                        strerror(errno));
+            strlist_add(errors, "%s:%zu: %s: %s", s->dataset.subset_filelist, line_no, path, strerror(errno));
         free(path);
     }
     if (missing > MAX_REPORTED)
-        strlist_add(problems, "%s: %zu more files are missing under %s", s->dataset.subset_filelist,
+        strlist_add(errors, "%s: %zu more files are missing under %s", s->dataset.subset_filelist,
                     missing - MAX_REPORTED, s->dataset.root);
-    if (!d->n && !missing) strlist_add(problems, "%s: lists no files", s->dataset.subset_filelist);
+    if (!d->n && !missing) strlist_add(errors, "%s: lists no files", s->dataset.subset_filelist);
     d->source = xasprintf("pages in %s listed in %s", s->dataset.root, s->dataset.subset_filelist);
     strbuf_free(&text);
 }
@@ -216,7 +215,7 @@ static int read_prompt(struct dataset *d, const struct settings *s, const json_t
 }
 
 static void read_prompts(struct dataset *d, const struct settings *s, char *text, const char *path,
-                         struct strlist *problems) {
+                         struct strlist *errors) {
     char *rest = text, *line;
     size_t line_no = 0, bad = 0;
     struct err err;
@@ -226,54 +225,54 @@ static void read_prompts(struct dataset *d, const struct settings *s, char *text
         json_t *o = jsonr_load_text(line, strlen(line), "prompt", &err);
         int rc = o ? read_prompt(d, s, o, line_no, &err) : -1;
         json_decref(o);
-        if (rc < 0 && bad++ < MAX_REPORTED) strlist_add(problems, "%s:%zu: %s", path, line_no, err.msg);
+        if (rc < 0 && bad++ < MAX_REPORTED) strlist_add(errors, "%s:%zu: %s", path, line_no, err.msg);
     }
-    if (!d->n && !bad) strlist_add(problems, "%s: contains no prompt", path);
+    if (!d->n && !bad) strlist_add(errors, "%s: contains no prompt", path);
 }
 
-static void open_prompts(struct dataset *d, const struct settings *s, struct strlist *problems) {
+static void open_prompts(struct dataset *d, const struct settings *s, struct strlist *errors) {
     const char *path = s->dataset.prompts;
     if (!path) {
-        strlist_add(problems,
+        strlist_add(errors,
                     "dataset.prompts is not set: expected a file with one {\"prompt\": \"...\"} per line");
         return;
     }
     struct strbuf text = STRBUF_INIT;
     struct err err;
     if (file_read(path, MAX_LIST_BYTES, &text, &err) < 0) {
-        strlist_add(problems, "dataset.prompts: %s", err.msg);
+        strlist_add(errors, "dataset.prompts: %s", err.msg);
         strbuf_free(&text);
         return;
     }
-    read_prompts(d, s, text.buf, path, problems);
+    read_prompts(d, s, text.buf, path, errors);
     d->source = xasprintf("prompts from %s", path);
     strbuf_free(&text);
 }
 
-void dataset_open(struct dataset *d, const struct settings *s, struct strlist *problems) {
+void dataset_open(struct dataset *d, const struct settings *s, struct strlist *errors) {
     bool prompts = strcmp(s->dataset.kind, "prompts") == 0,
          builtin = s->dataset.root && strcmp(s->dataset.root, "samples") == 0;
     *d = (struct dataset){ 0 };
     if (s->dataset.subset_filelist && (prompts || builtin))
-        strlist_add(problems, "dataset.subset_filelist=%s: %s", s->dataset.subset_filelist,
+        strlist_add(errors, "dataset.subset_filelist=%s: %s", s->dataset.subset_filelist,
                     prompts
                         ? "a list of pages cannot be used with dataset.kind=prompts; remove it"
                         : "the built-in pages cannot be listed; give dataset.root=DIR, or remove the list");
     if (builtin && file_is_dir("samples") && s->dataset.name && strcmp(s->dataset.name, "samples") != 0)
-        strlist_add(problems, "dataset.root=samples: samples are the built-in pages; write "
-                              "dataset.root=./samples for the folder, or dataset=samples for the pages");
+        strlist_add(errors, "dataset.root=samples: samples are the built-in pages; write "
+                            "dataset.root=./samples for the folder, or dataset=samples for the pages");
     if (prompts)
-        open_prompts(d, s, problems);
+        open_prompts(d, s, errors);
     else if (!s->dataset.root)
-        strlist_add(problems, "dataset.root is not set: give dataset.root=DIR, or dataset=samples");
+        strlist_add(errors, "dataset.root is not set: give dataset.root=DIR, or dataset=samples");
     else if (builtin)
-        open_samples(d, problems);
+        open_samples(d, errors);
     else if (!file_is_dir(s->dataset.root))
-        strlist_add(problems, "dataset.root=%s: no such folder", s->dataset.root);
+        strlist_add(errors, "dataset.root=%s: no such folder", s->dataset.root);
     else if (s->dataset.subset_filelist)
-        open_filelist(d, s, problems);
+        open_filelist(d, s, errors);
     else
-        open_patterns(d, s, problems);
+        open_patterns(d, s, errors);
 }
 
 /* ---- Order of repeats */

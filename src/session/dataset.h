@@ -1,6 +1,6 @@
 /* The inputs of a run: pages from a folder, built-in pages, or prompts from a file.
  *     struct dataset d;
- *     dataset_open(&d, &settings, &problems);                 -- adds missing inputs to problems
+ *     dataset_open(&d, &settings, &errors);                 -- adds missing inputs to errors
  *     dataset_order(&d, &settings, repeats);                  -- d.order[i]: the input of repeat i
  *     dataset_extract(&d, run_dir, &err);                     -- writes built-in pages to files
  *     dataset_hash(&d, &err);                                 -- size and SHA-256 of the used inputs
@@ -41,9 +41,9 @@ struct dataset {
     char *source; /* for display: "images in /data" */
 };
 
-void dataset_open(struct dataset *d, const struct settings *s, struct strlist *problems);
+void dataset_open(struct dataset *d, const struct settings *s, struct strlist *errors);
 /* Replaces the built-in pages by the built-in prompts, for a model that reads text only. */
-void dataset_use_sample_prompts(struct dataset *d, const struct settings *s, struct strlist *problems);
+void dataset_use_sample_prompts(struct dataset *d, const struct settings *s, struct strlist *errors);
 void dataset_free(struct dataset *d);
 void dataset_order(struct dataset *d, const struct settings *s, size_t repeats);
 int dataset_extract(struct dataset *d, const char *run_dir, struct err *err);

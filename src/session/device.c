@@ -30,10 +30,10 @@ static void use_cpu(struct device_choice *out) {
     *out = (struct device_choice){ .index = -1, .name = "cpu", .label = "cpu" };
 }
 
-static void report_absent(const char *want, const struct nvml_inventory *inv, struct strlist *problems) {
+static void report_absent(const char *want, const struct nvml_inventory *inv, struct strlist *errors) {
     struct strbuf have = STRBUF_INIT;
     list_devices(inv, &have);
-    strlist_add(problems, "device=%s: not found; available: %s, cpu", want, have.buf);
+    strlist_add(errors, "device=%s: not found; available: %s, cpu", want, have.buf);
     strbuf_free(&have);
 }
 
@@ -64,16 +64,16 @@ static bool lacks_kernels(const struct settings *s) {
 }
 
 static void choose_gpu(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
-                       struct device_choice *out, struct strlist *problems) {
+                       struct device_choice *out, struct strlist *errors) {
     const char *want = s->device;
     if (!inv || !inv->ngpus) {
-        strlist_add(problems, "device=%s: no usable NVIDIA GPU on this machine (%s); use device=cpu", want,
+        strlist_add(errors, "device=%s: no usable NVIDIA GPU on this machine (%s); use device=cpu", want,
                     inv ? "NVML lists none" : why_none);
         return;
     }
     int at = find_gpu(want, inv);
     if (at == -2) {
-        report_absent(want, inv, problems);
+        report_absent(want, inv, errors);
         return;
     }
     if (at >= 0) {
@@ -86,11 +86,11 @@ static void choose_gpu(const struct settings *s, const struct nvml_inventory *in
     }
     if (!engine_can(s, "cuda"))
         strlist_add(
-            problems,
+            errors,
             "device=%s: engine %s runs on the CPU only; use device=cpu, or an engine for GPUs (engine=hf)",
             want, s->engine.name);
     else if (lacks_kernels(s))
-        strlist_add(problems,
+        strlist_add(errors,
                     "device=%s: this program was built without nvcc, so its native engine has no GPU "
                     "kernels: install "
                     "the CUDA toolkit and build again, or use device=cpu",
@@ -98,7 +98,7 @@ static void choose_gpu(const struct settings *s, const struct nvml_inventory *in
 }
 
 void device_choose(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
-                   struct device_choice *out, struct strlist *problems) {
+                   struct device_choice *out, struct strlist *errors) {
     use_cpu(out);
     if (strcmp(s->device, "auto") == 0) {
         if (engine_can(s, "cuda") && inv && inv->ngpus && !lacks_kernels(s)) {
@@ -108,17 +108,17 @@ void device_choose(const struct settings *s, const struct nvml_inventory *inv, c
                          "%zu GPUs found, using cuda:0 (%.80s); choose another with device=cuda:N",
                          inv->ngpus, inv->gpus[0].name);
         } else if (!engine_can(s, "cpu")) {
-            strlist_add(problems, "engine %s needs a GPU, but none is available (%s)", s->engine.name,
+            strlist_add(errors, "engine %s needs a GPU, but none is available (%s)", s->engine.name,
                         inv ? "NVML lists none" : why_none);
         }
     } else if (strcmp(s->device, "cpu") == 0) {
         if (!engine_can(s, "cpu"))
-            strlist_add(problems, "device=cpu: engine %s does not run on a CPU; use engine=native",
+            strlist_add(errors, "device=cpu: engine %s does not run on a CPU; use engine=native",
                         s->engine.name);
     } else if (looks_like_gpu(s->device)) {
-        choose_gpu(s, inv, why_none, out, problems);
+        choose_gpu(s, inv, why_none, out, errors);
     } else {
-        strlist_add(problems, "device=%s: expected cpu, cuda:N, a GPU UUID (GPU-...) or a MIG id (MIG-...)",
+        strlist_add(errors, "device=%s: expected cpu, cuda:N, a GPU UUID (GPU-...) or a MIG id (MIG-...)",
                     s->device);
     }
 }

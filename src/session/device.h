@@ -18,9 +18,9 @@ struct device_choice {
     char note[256]; /* message for the user; "" if none */
 };
 
-/* `inventory` is NULL if there is no NVML; `why_none` then has the reason. Adds to `problems` if the device
+/* `inventory` is NULL if there is no NVML; `why_none` then has the reason. Adds to `errors` if the device
  * cannot be used. */
 void device_choose(const struct settings *s, const struct nvml_inventory *inventory, const char *why_none,
-                   struct device_choice *out, struct strlist *problems);
+                   struct device_choice *out, struct strlist *errors);
 
 #endif

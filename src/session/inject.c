@@ -174,48 +174,48 @@ static int is_problem_file(const struct dirent *e) { return ends_with(e->d_name,
 
 /* Adds the reason, unless it was already added for another process. */
 static void add_reason(const char *process, size_t len, const char *reason, struct strlist *seen,
-                       struct strlist *problems) {
+                       struct strlist *warnings) {
     size_t i = 0;
     while (i < seen->n && strcmp(seen->v[i], reason) != 0) i++;
     strlist_add(seen, "%s", reason);
     if (i == seen->n - 1)
-        strlist_add(problems, "process %.*s was not recorded: %s", (int)len, process, reason);
+        strlist_add(warnings, "process %.*s was not recorded: %s", (int)len, process, reason);
 }
 
 static void add_problem_file(const char *trace_dir, const char *name, struct strlist *seen,
-                             struct strlist *problems) {
+                             struct strlist *warnings) {
     struct strbuf text = STRBUF_INIT;
     struct err ignored;
     char *path = file_join(trace_dir, name);
     if (file_read(path, 4096, &text, &ignored) == 0 && text.len) {
         text.buf[strcspn(text.buf, "\n")] = '\0';
-        add_reason(name, strlen(name) - strlen(".problem"), text.buf, seen, problems);
+        add_reason(name, strlen(name) - strlen(".problem"), text.buf, seen, warnings);
     }
     strbuf_free(&text);
     free(path);
 }
 
 /* A notice is "<host>-<pid>: <reason>". */
-static void add_notices(struct strlist *seen, struct strlist *problems) {
+static void add_notices(struct strlist *seen, struct strlist *warnings) {
     char text[NOTICE_TEXT_BYTES];
     while (notices.fd >= 0 && notice_receive(notices.fd, text)) {
         const char *reason = strstr(text, ": ");
-        if (reason) add_reason(text, (size_t)(reason - text), reason + 2, seen, problems);
+        if (reason) add_reason(text, (size_t)(reason - text), reason + 2, seen, warnings);
     }
 }
 
-void inject_add_problems(const char *trace_dir, struct strlist *problems) {
+void inject_add_warnings(const char *trace_dir, struct strlist *warnings) {
     struct dirent **files = NULL;
     struct strlist seen = { 0 };
-    size_t before = problems->n;
+    size_t before = warnings->n;
     int n = scandir(trace_dir, &files, is_problem_file, alphasort);
     for (int i = 0; i < n; i++) {
-        add_problem_file(trace_dir, files[i]->d_name, &seen, problems);
+        add_problem_file(trace_dir, files[i]->d_name, &seen, warnings);
         free(files[i]);
     }
-    add_notices(&seen, problems);
-    size_t more = seen.n - (problems->n - before);
-    if (more) strlist_add(problems, "not recorded for the same reason: %zu more", more);
+    add_notices(&seen, warnings);
+    size_t more = seen.n - (warnings->n - before);
+    if (more) strlist_add(warnings, "not recorded for the same reason: %zu more", more);
     free(files);
     strlist_free(&seen);
 }

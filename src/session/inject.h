@@ -59,7 +59,7 @@ bool inject_trace_is_local(const char *file_name, const struct launcher *l, uint
 /* Adds the reasons why processes have no trace. The collector writes a file <host>-<pid>.problem for each
  * process that it cannot record, or sends a message if it cannot start a thread. A reason shared by
  * several processes is added once, for the first of them. A last line counts the other processes. */
-void inject_add_problems(const char *trace_dir, struct strlist *problems);
+void inject_add_warnings(const char *trace_dir, struct strlist *warnings);
 /* Finds the collector: $INFERPROF_COLLECTOR, next to the program, or in ../lib/inferprof. The caller frees
  * the path. NULL: not found; err has the searched folders, or $INFERPROF_COLLECTOR if that is set. */
 char *inject_find_collector(struct err *err);

@@ -28,11 +28,11 @@
 
 /* ---- the engine's command */
 
-static void plan_command(struct profile_plan *p, struct strlist *problems) {
+static void plan_command(struct profile_plan *p, struct strlist *errors) {
     const struct conf_node *command = p->s.engine.command;
     struct err why;
     p->argv = xcalloc(command->n + 1, sizeof *p->argv);
-    if (!command->n) strlist_add(problems, "engine.command is empty");
+    if (!command->n) strlist_add(errors, "engine.command is empty");
     for (size_t i = 0; i < command->n; i++) {
         const char *word = command->v[i]->text;
         if (i == 0 && strcmp(word, "inferprof") == 0 && (p->argv[i] = file_self())) continue;
@@ -41,14 +41,13 @@ static void plan_command(struct profile_plan *p, struct strlist *problems) {
         else
             p->argv[i] = xstrdup(word);
         if (!p->argv[i]) {
-            strlist_add(problems, "engine.command: %s", why.msg);
+            strlist_add(errors, "engine.command: %s", why.msg);
             p->argv[i] = xstrdup(word);
         }
     }
     char *program = command->n ? program_find(p->argv[0]) : NULL;
     if (command->n && !program)
-        strlist_add(problems, "engine %s: %s: no such program (engine.command)", p->s.engine.name,
-                    p->argv[0]);
+        strlist_add(errors, "engine %s: %s: no such program (engine.command)", p->s.engine.name, p->argv[0]);
     free(program);
 }
 
@@ -67,7 +66,7 @@ static struct llm_model *load_model(struct profile_plan *p, const char *path, st
     return llm_model_load(path, how, &ignored);
 }
 
-static void plan_model(struct profile_plan *p, struct strlist *problems) {
+static void plan_model(struct profile_plan *p, struct strlist *errors) {
     char *found = gguf_in_folder(p->s.model.path);
     const char *path = found;
     struct llm_load how = { .dtype = strcmp(p->s.model.dtype, "auto") == 0
@@ -85,14 +84,14 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
         p->model = llm_model_load(path, &how, &p->model_note);
     } else if (!file_is_dir(path)) {
         strlist_add(
-            problems,
+            errors,
             "model.path=%s: no such folder; give model.path=DIR with a config.json, model.path=FILE.gguf "
             "or model=embedded",
             path);
     } else {
         char *config = file_join(path, "config.json");
         if (!file_exists(config))
-            strlist_add(problems, "model.path=%s: contains no config.json, and not exactly one .gguf model",
+            strlist_add(errors, "model.path=%s: contains no config.json, and not exactly one .gguf model",
                         path);
         else
             p->model = load_model(p, path, &how);
@@ -103,10 +102,10 @@ static void plan_model(struct profile_plan *p, struct strlist *problems) {
 
 /* The native engine runs a model of an unknown family only if the user says which family it resembles. Other
  * engines run the model's own code. */
-static void check_family(const struct profile_plan *p, struct strlist *problems) {
+static void check_family(const struct profile_plan *p, struct strlist *errors) {
     if (strcmp(p->s.engine.name, "native") != 0 || p->s.model.assume || !p->model || !p->model->assumed)
         return;
-    strlist_add(problems,
+    strlist_add(errors,
                 "model.path=%s: the native engine does not know the architecture %s; model.assume=%s runs it "
                 "as that family, and engine=hf runs the model's own code",
                 p->s.model.path, p->model->architecture ? p->model->architecture : "of its config",
@@ -127,7 +126,7 @@ static bool has_ending(const char *dir, const char *ending) {
 
 /* Checks for the engines native and hf that the model's folder has weights, and that the headers of
  * safetensors files are valid. Other engines may have their own formats. */
-static void check_weights(const struct profile_plan *p, struct strlist *problems) {
+static void check_weights(const struct profile_plan *p, struct strlist *errors) {
     const char *path = p->s.model.path, *engine = p->s.engine.name;
     bool hf = strcmp(engine, "hf") == 0;
     struct err why;
@@ -136,24 +135,24 @@ static void check_weights(const struct profile_plan *p, struct strlist *problems
     if (hf && (has_ending(path, ".bin") || has_ending(path, ".pt"))) return;
     if (!hf && has_ending(path, ".gguf")) return; /* plan_model() reads the GGUF file if it is the only one */
     if (!has_ending(path, ".safetensors")) {
-        strlist_add(problems,
+        strlist_add(errors,
                     "model.path=%s: contains no weights (*.safetensors); download them, or use "
                     "model.weights=synthetic:0 to measure speed without them",
                     path);
         return;
     }
     struct safetensors *st = safetensors_open(path, &why);
-    if (!st) strlist_add(problems, "weights: %s; download the file again", why.msg);
+    if (!st) strlist_add(errors, "weights: %s; download the file again", why.msg);
     safetensors_close(st);
 }
 
 static bool is_text_model(const struct llm_model *m) { return m && m->decodes && !m->vision.family; }
 
-static void check_input_kind(const struct profile_plan *p, struct strlist *problems) {
+static void check_input_kind(const struct profile_plan *p, struct strlist *errors) {
     bool images = false;
     for (size_t i = 0; i < p->dataset.n; i++) images |= p->dataset.v[i].path || p->dataset.v[i].embedded;
     if (images && is_text_model(p->model))
-        strlist_add(problems,
+        strlist_add(errors,
                     "model %s reads text only, but the inputs are images (%s): use dataset=prompts "
                     "dataset.prompts=FILE.jsonl, or dataset=samples",
                     p->model_name, p->dataset.source ? p->dataset.source : "dataset");
@@ -161,7 +160,7 @@ static void check_input_kind(const struct profile_plan *p, struct strlist *probl
 
 #define IMPORT_LIMIT_S 120
 
-void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems) {
+void profile_plan_check_engine(const struct profile_plan *p, struct strlist *errors) {
     char *python =
         p->s.engine.python && strcmp(p->s.engine.name, "hf") == 0 ? program_find(p->s.engine.python) : NULL;
     if (!python) return;
@@ -171,7 +170,7 @@ void profile_plan_check_engine(const struct profile_plan *p, struct strlist *pro
     struct err why;
     if (tool_ask(words, IMPORT_LIMIT_S, &version, &why) < 0)
         strlist_add(
-            problems,
+            errors,
             "engine hf: %s cannot import torch and transformers: %s; install them for this Python, or set "
             "another with engine.python=/path/to/python3",
             python, why.msg);
@@ -182,30 +181,29 @@ void profile_plan_check_engine(const struct profile_plan *p, struct strlist *pro
 /* ---- the rest */
 
 /* Engines receive paths in JSON, which must be valid UTF-8. */
-static void check_utf8(const char *what, const char *path, struct strlist *problems) {
+static void check_utf8(const char *what, const char *path, struct strlist *errors) {
     struct strbuf name = STRBUF_INIT;
     if (utf8_valid(path, strlen(path))) return;
     strbuf_add_printable(&name, path, strlen(path));
-    strlist_add(problems, "%s: %s: the name is not valid UTF-8; rename it, or choose another", what,
-                name.buf);
+    strlist_add(errors, "%s: %s: the name is not valid UTF-8; rename it, or choose another", what, name.buf);
     strbuf_free(&name);
 }
 
-static void check_settings(struct profile_plan *p, struct strlist *problems) {
+static void check_settings(struct profile_plan *p, struct strlist *errors) {
     const struct settings *s = &p->s;
-    check_utf8("output.dir", s->output.dir, problems);
-    check_utf8("model.path", s->model.path, problems);
+    check_utf8("output.dir", s->output.dir, errors);
+    check_utf8("model.path", s->model.path, errors);
     if (strcmp(s->infer.context_len_mode, "fixed") == 0 && s->infer.context_len_fixed < 1)
-        strlist_add(problems, "infer.context_len_mode=fixed needs infer.context_len_fixed=N");
+        strlist_add(errors, "infer.context_len_mode=fixed needs infer.context_len_fixed=N");
     if (s->output.run_id && (strchr(s->output.run_id, '/') || s->output.run_id[0] == '.'))
-        strlist_add(problems, "output.run_id=%s: must be a plain folder name", s->output.run_id);
+        strlist_add(errors, "output.run_id=%s: must be a plain folder name", s->output.run_id);
     if (strncmp(s->model.weights, "synthetic:", 10) != 0 && strcmp(s->model.weights, "auto") != 0)
-        strlist_add(problems, "model.weights=%s: expected auto or synthetic:SEED", s->model.weights);
+        strlist_add(errors, "model.weights=%s: expected auto or synthetic:SEED", s->model.weights);
     for (size_t i = 0; i < p->dataset.n; i++) {
         const char *path = p->dataset.v[i].path;
         if (!path) continue;
-        check_utf8("dataset", path, problems);
-        if (access(path, R_OK) < 0) strlist_add(problems, "%s: %s", path, strerror(errno));
+        check_utf8("dataset", path, errors);
+        if (access(path, R_OK) < 0) strlist_add(errors, "%s: %s", path, strerror(errno));
     }
 }
 
@@ -223,27 +221,27 @@ static void find_filelist(struct profile_plan *p) {
     p->s.dataset.subset_filelist = n->text = path;
 }
 
-void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *problems) {
+void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *errors) {
     struct err why;
-    size_t before = problems->n;
+    size_t before = errors->n;
     *p = (struct profile_plan){ .conf = conf };
-    schema_apply(conf_root(conf), &p->s, problems);
-    p->settings_ok = problems->n == before;
+    schema_apply(conf_root(conf), &p->s, errors);
+    p->settings_ok = errors->n == before;
     if (!p->settings_ok) return; /* the rest requires valid settings */
     p->has_nvml = nvml_inventory(&p->inventory, &why) == 0;
-    device_choose(&p->s, p->has_nvml ? &p->inventory : NULL, why.msg, &p->device, problems);
-    plan_command(p, problems);
-    plan_model(p, problems);
+    device_choose(&p->s, p->has_nvml ? &p->inventory : NULL, why.msg, &p->device, errors);
+    plan_command(p, errors);
+    plan_model(p, errors);
     find_filelist(p);
-    dataset_open(&p->dataset, &p->s, problems);
+    dataset_open(&p->dataset, &p->s, errors);
     if (is_text_model(p->model) && p->dataset.n && p->dataset.v[0].embedded)
-        dataset_use_sample_prompts(&p->dataset, &p->s, problems);
-    check_family(p, problems);
-    check_weights(p, problems);
-    check_input_kind(p, problems);
+        dataset_use_sample_prompts(&p->dataset, &p->s, errors);
+    check_family(p, errors);
+    check_weights(p, errors);
+    check_input_kind(p, errors);
     dataset_order(&p->dataset, &p->s, (size_t)p->s.repeats);
-    run_dir_check(p->s.output.dir, (uint64_t)p->s.output.min_free_mb * 1000000u, problems);
-    check_settings(p, problems);
+    run_dir_check(p->s.output.dir, (uint64_t)p->s.output.min_free_mb * 1000000u, errors);
+    check_settings(p, errors);
 }
 
 void profile_plan_close(struct profile_plan *p) {

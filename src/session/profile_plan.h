@@ -1,4 +1,4 @@
-/* The plan of `inferprof profile`. It is checked before any work is done, and all problems are reported
+/* The plan of `inferprof profile`. It is checked before any work is done, and all errors are reported
  * together. */
 #ifndef SESSION_PROFILE_PLAN_H
 #define SESSION_PROFILE_PLAN_H
@@ -26,9 +26,9 @@ struct profile_plan {
     char **argv;      /* of the engine, NULL-terminated */
 };
 
-void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *problems);
+void profile_plan_open(struct profile_plan *p, struct conf *conf, struct strlist *errors);
 /* Runs the checks that take seconds, for --dry-run: imports the Python packages that engine hf needs. */
-void profile_plan_check_engine(const struct profile_plan *p, struct strlist *problems);
+void profile_plan_check_engine(const struct profile_plan *p, struct strlist *errors);
 void profile_plan_close(struct profile_plan *p);
 /* writes model, engine and device, the first lines of profile_plan_text() */
 void profile_plan_engine_text(const struct profile_plan *p, struct strbuf *out);

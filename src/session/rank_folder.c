@@ -30,7 +30,7 @@ struct member {
     uint32_t rank, world_size;
     bool ended;
     char *job, *end, *node; /* end: how the program ended; NULL: with status 0, or unknown */
-    struct strlist problems;
+    struct strlist warnings;
 };
 struct members {
     struct member *v;
@@ -61,7 +61,7 @@ static void put_end(struct jsonw *j, const int *wait_status) {
 }
 
 /* `wait_status` NULL: the program is running. */
-static void describe(const struct rank_folder *f, const int *wait_status, const struct strlist *problems,
+static void describe(const struct rank_folder *f, const int *wait_status, const struct strlist *warnings,
                      struct strbuf *out) {
     const struct launcher *l = &f->launcher;
     struct jsonw j;
@@ -82,7 +82,7 @@ static void describe(const struct rank_folder *f, const int *wait_status, const 
     jsonw_ku64_known(&j, "ended_ns", wait_status ? clock_wall_ns() : 0);
     put_end(&j, wait_status);
     jsonw_karray(&j, "problems");
-    for (size_t i = 0; problems && i < problems->n; i++) jsonw_str(&j, problems->v[i]);
+    for (size_t i = 0; warnings && i < warnings->n; i++) jsonw_str(&j, warnings->v[i]);
     jsonw_end(&j);
     jsonw_end(&j);
     jsonw_finish(&j);
@@ -109,7 +109,7 @@ static void free_members(struct members *m) {
         free(m->v[i].job);
         free(m->v[i].end);
         free(m->v[i].node);
-        strlist_free(&m->v[i].problems);
+        strlist_free(&m->v[i].warnings);
     }
     free(m->v);
 }
@@ -138,10 +138,10 @@ static void add_member(struct members *m, const char *folder, const char *name) 
         row.job = copy_text(jsonr_text(d, "job"));
         row.node = copy_text(jsonr_text(d, "node"));
         row.end = status == 0 ? NULL : copy_text(jsonr_text(d, "end"));
-        const json_t *problems = jsonr_array(d, "problems");
-        for (size_t i = 0; i < json_array_size(problems); i++)
-            if (json_is_string(json_array_get(problems, i)))
-                strlist_add(&row.problems, "%s", json_string_value(json_array_get(problems, i)));
+        const json_t *warnings = jsonr_array(d, "problems");
+        for (size_t i = 0; i < json_array_size(warnings); i++)
+            if (json_is_string(json_array_get(warnings, i)))
+                strlist_add(&row.warnings, "%s", json_string_value(json_array_get(warnings, i)));
     }
     vec_push(m, row);
     json_decref(d);
@@ -245,11 +245,11 @@ static bool all_ended(const struct rank_folder *f) {
     return ended >= f->launcher.world_size;
 }
 
-bool rank_folder_leave(struct rank_folder *f, int wait_status, const struct strlist *problems,
+bool rank_folder_leave(struct rank_folder *f, int wait_status, const struct strlist *warnings,
                        struct err *err) {
     struct strbuf text = STRBUF_INIT;
     err->msg[0] = '\0';
-    describe(f, &wait_status, problems, &text);
+    describe(f, &wait_status, warnings, &text);
     bool written = file_write_atomic(f->path, text.buf, text.len, err) == 0;
     strbuf_free(&text);
     if (!written || !all_ended(f)) return false;
@@ -291,7 +291,7 @@ struct rank_list {
     size_t n, cap;
 };
 
-static void add_problem(struct strlist *out, const struct rank_list *ranks, const char *what) {
+static void add_warning(struct strlist *out, const struct rank_list *ranks, const char *what) {
     struct strbuf line = STRBUF_INIT;
     if (!ranks->n) return;
     add_list(&line, ranks->v, ranks->n);
@@ -313,7 +313,7 @@ static void add_new(struct strlist *out, const char *text) {
     strlist_add(out, "%s", text);
 }
 
-bool rank_folder_problems(const char *dir, rank_recorded *recorded, const void *ctx, struct strlist *out) {
+bool rank_folder_warnings(const char *dir, rank_recorded *recorded, const void *ctx, struct strlist *out) {
     struct members m = read_members(dir);
     struct rank_list absent = { 0 }, open = { 0 }, unrecorded = { 0 };
     uint32_t world = 0;
@@ -327,16 +327,16 @@ bool rank_folder_problems(const char *dir, rank_recorded *recorded, const void *
         if (m.v[i].ended && m.v[i].end)
             strlist_add(out, "Rank %u on %s ended with %s.", m.v[i].rank, m.v[i].node ? m.v[i].node : "?",
                         m.v[i].end);
-        for (size_t k = 0; k < m.v[i].problems.n; k++) add_new(out, m.v[i].problems.v[k]);
+        for (size_t k = 0; k < m.v[i].warnings.n; k++) add_new(out, m.v[i].warnings.v[k]);
     }
     for (uint32_t r = 0; r < world && m.n; r++)
         if (!is_member(&m, r)) vec_push(&absent, r);
-    add_problem(out, &open, " did not end: still running, or killed together with inferprof.");
-    add_problem(
+    add_warning(out, &open, " did not end: still running, or killed together with inferprof.");
+    add_warning(
         out, &absent,
         " never started here: figures of the job do not include them. Ranks of nodes with another file "
         "system are joined with 'inferprof merge'.");
-    add_problem(out, &unrecorded, " left no trace: the program did not initialise CUDA or NVTX.");
+    add_warning(out, &unrecorded, " left no trace: the program did not initialise CUDA or NVTX.");
     free(absent.v);
     free(open.v);
     free(unrecorded.v);

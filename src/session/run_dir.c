@@ -85,17 +85,17 @@ static char *existing_parent(const char *path) {
     return p;
 }
 
-void run_dir_check(const char *out, uint64_t min_free_bytes, struct strlist *problems) {
+void run_dir_check(const char *out, uint64_t min_free_bytes, struct strlist *errors) {
     char *at = existing_parent(out);
     struct statvfs fs;
     if (!file_is_dir(at)) {
-        strlist_add(problems, "output.dir=%s: %s is a file, not a folder", out, at);
+        strlist_add(errors, "output.dir=%s: %s is a file, not a folder", out, at);
     } else if (access(at, W_OK | X_OK) < 0) {
-        strlist_add(problems, "output.dir=%s: cannot write to %s: %s; choose another with output.dir=DIR",
-                    out, at, strerror(errno));
+        strlist_add(errors, "output.dir=%s: cannot write to %s: %s; choose another with output.dir=DIR", out,
+                    at, strerror(errno));
     } else if (statvfs(at, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < min_free_bytes) {
         char have[32], want[32];
-        strlist_add(problems, "output.dir=%s: %s free, %s required (output.min_free_mb)", out,
+        strlist_add(errors, "output.dir=%s: %s free, %s required (output.min_free_mb)", out,
                     units_bytes((double)fs.f_bavail * (double)fs.f_frsize, have, sizeof have),
                     units_bytes((double)min_free_bytes, want, sizeof want));
     }

@@ -18,7 +18,7 @@ char *run_dir_default_id(uint64_t wall_ns, const char *model);
 char *run_dir_create(const char *out, const char *id, struct err *err);
 int run_dir_complete(const char *dir, struct err *err);              /* removes the marker */
 int run_dir_mark(const char *dir, const char *why, struct err *err); /* sets the text of the marker */
-void run_dir_check(const char *out, uint64_t min_free_bytes, struct strlist *problems);
+void run_dir_check(const char *out, uint64_t min_free_bytes, struct strlist *errors);
 int run_dir_write(const char *dir, const char *name, const char *text, size_t n, struct err *err);
 
 #endif

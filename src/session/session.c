@@ -28,7 +28,7 @@
 struct failure {
     char *message;
     size_t requests; /* that failed with this message */
-    size_t problem;  /* index in session_result.problems */
+    size_t warning;  /* index in session_result.warnings */
 };
 
 struct run {
@@ -68,7 +68,7 @@ static void note_interrupt(struct run *r, const char *during) {
     r->out->interrupted = interrupt_signal();
     log_warn("%s: stopping the current step (%s); the report is written from the results so far",
              strsignal(r->out->interrupted), during);
-    strlist_add(&r->out->problems, "The run was stopped by %s during %s.", strsignal(r->out->interrupted),
+    strlist_add(&r->out->warnings, "The run was stopped by %s during %s.", strsignal(r->out->interrupted),
                 during);
 }
 
@@ -94,7 +94,7 @@ static void add_collector(struct run *r) {
     }
     if (s->profiling.gemm_shapes) o.what |= INJECT_GEMMS;
     if (inject_env_make(&env, &o, &err) < 0) {
-        strlist_add(&r->out->problems, "GPU kernels were not recorded: %s", err.msg);
+        strlist_add(&r->out->warnings, "GPU kernels were not recorded: %s", err.msg);
         log_warn("GPU kernels will not be recorded: %s", err.msg);
         return;
     }
@@ -160,7 +160,7 @@ static void stop_engine(struct run *r) {
 static void give_up(struct run *r, const char *fmt, const char *why) {
     r->out->gave_up = true;
     log_error(fmt, why);
-    strlist_add(&r->out->problems, fmt, why);
+    strlist_add(&r->out->warnings, fmt, why);
 }
 
 #define ALIKE_MAX 2 /* the run stops after this many failures with one message and no success */
@@ -171,14 +171,14 @@ static bool any_done(const struct run *r) {
     return any;
 }
 
-/* Adds the message to the problems, if it is new. */
+/* Adds the message to the warnings, if it is new. */
 static void note_failure(struct run *r, const char *what, const char *message) {
     size_t i = 0;
     while (i < r->failures.n && strcmp(r->failures.v[i].message, message) != 0) i++;
     if (i == r->failures.n) {
         log_warn("%s failed: %s", what, message);
-        vec_push(&r->failures, ((struct failure){ xstrdup(message), 1, r->out->problems.n }));
-        strlist_add(&r->out->problems, "%c%s failed: %s", what[0] & ~0x20, what + 1, message);
+        vec_push(&r->failures, ((struct failure){ xstrdup(message), 1, r->out->warnings.n }));
+        strlist_add(&r->out->warnings, "%c%s failed: %s", what[0] & ~0x20, what + 1, message);
         return;
     }
     log_warn("%s failed with the same message", what);
@@ -194,7 +194,7 @@ static void stop_if_alike(struct run *r) {
 static void end_failures(struct run *r) {
     for (size_t i = 0; i < r->failures.n; i++) {
         const struct failure *f = &r->failures.v[i];
-        char **text = &r->out->problems.v[f->problem], *before = *text;
+        char **text = &r->out->warnings.v[f->warning], *before = *text;
         if (f->requests > 1) {
             *text = xasprintf("%s (%zu more failed with the same message)", before, f->requests - 1);
             free(before);
@@ -255,18 +255,18 @@ static void restart(struct run *r) {
     }
 }
 
-/* Adds the notes of the engine to the problems, each once. */
+/* Adds the notes of the engine to the warnings, each once. */
 static void take_notes(struct run *r, const struct engine_answer *a) {
     for (size_t i = 0; i < a->notes.n; i++) {
         struct strbuf note = STRBUF_INIT;
         bool known = false;
         strbuf_addstr(&note, "From the engine: ");
         strbuf_add_printable(&note, a->notes.v[i], strlen(a->notes.v[i]));
-        for (size_t k = 0; k < r->out->problems.n && !known; k++)
-            known = strcmp(r->out->problems.v[k], note.buf) == 0;
+        for (size_t k = 0; k < r->out->warnings.n && !known; k++)
+            known = strcmp(r->out->warnings.v[k], note.buf) == 0;
         if (!known) {
             log_warn("%s", note.buf);
-            strlist_add(&r->out->problems, "%s", note.buf);
+            strlist_add(&r->out->warnings, "%s", note.buf);
         }
         strbuf_free(&note);
     }
@@ -324,12 +324,12 @@ static struct watchers start_watchers(struct run *r) {
          *counters = xasprintf("%s/counters.ipt", r->plan->trace_dir);
     if (r->plan->device->cuda && s->hardware.power) {
         w.power = nvml_sampler_start(power, (unsigned)s->hardware.power_interval_ms, &err);
-        if (!w.power) strlist_add(&r->out->problems, "Power and clocks were not sampled: %s", err.msg);
+        if (!w.power) strlist_add(&r->out->warnings, "Power and clocks were not sampled: %s", err.msg);
     }
     if (r->plan->device->cuda && s->profiling.counters) {
         w.counters =
             counters_start(counters, (unsigned)s->profiling.counter_interval_us, r->plan->device->id, &err);
-        if (!w.counters) strlist_add(&r->out->problems, "Hardware counters were not sampled: %s", err.msg);
+        if (!w.counters) strlist_add(&r->out->warnings, "Hardware counters were not sampled: %s", err.msg);
     }
     free(power);
     free(counters);
@@ -376,7 +376,7 @@ static void write_memory(struct run *r, const struct engine_answer *a) {
             trace_writer_memory(w, &m, 1);
         }
     if (!w || trace_writer_close(w, &err) < 0)
-        strlist_add(&r->out->problems, "The memory of the run was not written: %s", err.msg);
+        strlist_add(&r->out->warnings, "The memory of the run was not written: %s", err.msg);
     free(path);
 }
 
@@ -458,10 +458,10 @@ static void run_timing(struct run *r) {
 }
 
 static void add_unrecorded(struct run *r) {
-    struct strlist *problems = &r->out->problems;
-    size_t before = problems->n;
-    inject_add_problems(r->plan->trace_dir, problems);
-    for (size_t i = before; i < problems->n; i++) log_warn("%s", problems->v[i]);
+    struct strlist *warnings = &r->out->warnings;
+    size_t before = warnings->n;
+    inject_add_warnings(r->plan->trace_dir, warnings);
+    for (size_t i = before; i < warnings->n; i++) log_warn("%s", warnings->v[i]);
 }
 
 static void run_phases(struct run *r) {
@@ -549,6 +549,6 @@ void session_result_free(struct session_result *r) {
     }
     free(r->busy);
     free(r->repeats);
-    strlist_free(&r->problems);
+    strlist_free(&r->warnings);
     *r = (struct session_result){ 0 };
 }

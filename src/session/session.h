@@ -5,7 +5,7 @@
  * all inputs in order.
  *     struct session_result r;
  *     session_run(&plan, &r);
- *     ... r.repeats[i].answer ... r.problems ...
+ *     ... r.repeats[i].answer ... r.warnings ...
  *     session_result_free(&r); */
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
@@ -51,7 +51,7 @@ struct session_result {
     bool gave_up;            /* the engine failed too often */
     uint64_t engine_ns;      /* time spent in the engine or waiting for it */
     char *busy;              /* why the machine was busy during the timed repeats; NULL: it was not */
-    struct strlist problems; /* failures, for the report */
+    struct strlist warnings; /* failures, for the report */
 };
 
 void session_run(const struct session_plan *plan, struct session_result *out);

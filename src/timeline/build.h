@@ -87,7 +87,7 @@ struct timeline_builder {
     struct {
         uint32_t *v;
         size_t n, cap;
-    } problems;
+    } warnings;
     struct build_segment segment;
     /* [processes.n], set by finish: the lowest index of all files of the same process */
     uint32_t *process_group;

@@ -66,13 +66,13 @@ void timeline_builder_meta(struct timeline_builder *b, const char *key, const ch
                                                 timeline_builder_text(b, value) }));
 }
 
-void timeline_builder_problem(struct timeline_builder *b, const char *fmt, ...) {
+void timeline_builder_warning(struct timeline_builder *b, const char *fmt, ...) {
     struct strbuf s = STRBUF_INIT;
     va_list ap;
     va_start(ap, fmt);
     strbuf_vaddf(&s, fmt, ap);
     va_end(ap);
-    vec_push(&b->problems, timeline_builder_text(b, s.buf));
+    vec_push(&b->warnings, timeline_builder_text(b, s.buf));
     strbuf_free(&s);
 }
 

@@ -98,7 +98,7 @@ static void set_process(struct timeline_builder *b, struct timeline_process *p, 
     if (strcmp(key, "process.command") == 0) p->command = m->value;
     if (strcmp(key, "source") == 0) p->source = m->value;
     if (strcmp(key, "clock") == 0) p->relative_clock = strcmp(value, "relative") == 0;
-    if (strcmp(key, "problem") == 0) vec_push(&b->problems, m->value);
+    if (strcmp(key, "problem") == 0) vec_push(&b->warnings, m->value);
     if (strcmp(key, "capture.window") == 0) {
         struct timeline_window w = { .start_ns = strtoull(value, &end, 10),
                                      .process = (uint32_t)(p - b->processes.v) };

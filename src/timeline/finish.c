@@ -186,8 +186,8 @@ static void publish_tables(struct timeline_builder *b) {
     tl->nmeta = b->meta.n;
     tl->windows = b->windows.v;
     tl->nwindows = b->windows.n;
-    tl->problems = b->problems.v;
-    tl->nproblems = b->problems.n;
+    tl->warnings = b->warnings.v;
+    tl->nwarnings = b->warnings.n;
     tl->bad_records = b->bad_records;
     tl->owner = b;
 }
@@ -210,7 +210,7 @@ static void check_clocks(struct timeline_builder *b) {
     size_t relative = 0;
     for (size_t i = 0; i < b->processes.n; i++) relative += b->processes.v[i].relative_clock;
     if (relative && b->processes.n > 1)
-        timeline_builder_problem(
+        timeline_builder_warning(
             b, "%zu of %zu files use a relative clock: their times cannot be compared with other files",
             relative, b->processes.n);
 }
@@ -259,7 +259,7 @@ void timeline_builder_close(struct timeline_builder *b) {
     }
     void *tables[] = { b->sample_values.v, b->shapes.v,    b->lanes.v,      b->threads.v,
                        b->devices.v,       b->processes.v, b->sets.v,       b->meta.v,
-                       b->windows.v,       b->problems.v,  b->process_group };
+                       b->windows.v,       b->warnings.v,  b->process_group };
     for (size_t i = 0; i < COUNTOF(tables); i++) free(tables[i]);
     struct intern *interns[] = {
         b->texts, b->shape_ids, b->lane_ids, b->thread_ids, b->device_ids, b->set_ids

@@ -102,22 +102,22 @@ static void report_state(struct loading *l, const char *path) {
         for (size_t why = 0; why < TRACE_LOST_REASON_END; why++)
             timeline_builder_lost(l->b, (enum trace_kind)k, s->lost[k][why]);
     if (s->damaged_places)
-        timeline_builder_problem(
+        timeline_builder_warning(
             l->b, "%s: damaged at byte %llu (%s), %llu bytes in %llu place%s; the intact part was used", file,
             (unsigned long long)s->damage_offset, s->damage, (unsigned long long)s->damaged_bytes,
             (unsigned long long)s->damaged_places, s->damaged_places == 1 ? "" : "s");
     else if (!s->finished)
-        timeline_builder_problem(
+        timeline_builder_warning(
             l->b, "%s: the recorded program was killed or is still running; the part written so far was used",
             file);
     const char *clipped = trace_reader_meta(l->r, "cut.clipped");
     if (clipped)
-        timeline_builder_problem(l->b,
+        timeline_builder_warning(l->b,
                                  "%s: written by trace cut, which shortened %s range%s; their times and "
                                  "totals are those of the remaining part",
                                  file, clipped, strcmp(clipped, "1") == 0 ? "" : "s");
     if (l->missing_texts)
-        timeline_builder_problem(l->b, "%s: %llu strings are missing", file,
+        timeline_builder_warning(l->b, "%s: %llu strings are missing", file,
                                  (unsigned long long)l->missing_texts);
 }
 
@@ -142,7 +142,7 @@ static int load_file(struct timeline_builder *b, const char *path, const struct 
             continue;
         }
         b->processes.v[b->processes.n - 1].damaged_chunks++;
-        timeline_builder_problem(b, "%s", why.msg);
+        timeline_builder_warning(b, "%s", why.msg);
     }
     report_state(&l, path);
     free(l.texts);
@@ -167,7 +167,7 @@ struct timeline *timeline_load_aligned(const char *const *paths, size_t n,
             continue;
         }
         if (!first.msg[0]) first = why;
-        timeline_builder_problem(b, "%s", why.msg);
+        timeline_builder_warning(b, "%s", why.msg);
     }
     if (loaded) return timeline_builder_finish(b);
     timeline_builder_close(b);

@@ -266,8 +266,8 @@ struct timeline {
     uint64_t cut_from_ns, cut_to_ns; /* the window passed to timeline_cut(); both 0: not cut */
     /* Some kernels were matched to ranges by time, because their file has no launches. */
     bool containment;
-    const uint32_t *problems; /* texts for the user about data that could not be collected or read */
-    size_t nproblems;
+    const uint32_t *warnings; /* texts for the user about data that could not be collected or read */
+    size_t nwarnings;
     void *owner; /* private */
 };
 
@@ -308,7 +308,7 @@ void timeline_builder_process(struct timeline_builder *b, const char *path);
 uint32_t timeline_builder_text(struct timeline_builder *b, const char *text);
 uint32_t timeline_builder_textn(struct timeline_builder *b, const char *text, size_t len);
 void timeline_builder_meta(struct timeline_builder *b, const char *key, const char *value);
-void timeline_builder_problem(struct timeline_builder *b, const char *fmt, ...)
+void timeline_builder_warning(struct timeline_builder *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Declares timeline_builder_kernel(b, kernels, n) and so on. */
 #define X(KIND, record, columns) \

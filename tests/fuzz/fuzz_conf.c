@@ -24,16 +24,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct conf *c = conf_compose(&req, &err);
     if (!c) return 0;
     struct settings s;
-    struct strlist problems = { 0 };
+    struct strlist errors = { 0 };
     struct strbuf out = STRBUF_INIT;
-    schema_apply(conf_root(c), &s, &problems);
+    schema_apply(conf_root(c), &s, &errors);
     conf_yaml_write(conf_root(c), CONF_YAML_ORIGINS, &out);
     struct conf_node *again = conf_yaml_parse(out.buf, out.len, "again", &err);
     if (!again && !strstr(err.msg, "nested too deeply"))
         __builtin_trap(); /* a written configuration must be readable */
     conf_node_free(again);
     strbuf_free(&out);
-    strlist_free(&problems);
+    strlist_free(&errors);
     conf_close(c);
     return 0;
 }

@@ -156,8 +156,8 @@ TEST(a_digest_with_too_many_operations_can_be_read) {
     CHECK(d != NULL);
     CHECK_INT(d->noperations, DIGEST_OPERATIONS);
     CHECK_INT(d->ncollectives_total, DIGEST_OPERATIONS + 7);
-    CHECK_INT(d->nproblems, 1);
-    CHECK(strstr(d->problems[0], "7 of 65543 collectives are not analysed") != NULL);
+    CHECK_INT(d->nwarnings, 1);
+    CHECK(strstr(d->warnings[0], "7 of 65543 collectives are not analysed") != NULL);
     file = write_digest(d);
     struct rank_digest *r = rank_digest_read(file, &err);
     CHECK(r != NULL);
@@ -238,7 +238,7 @@ TEST(missing_ranks_are_rows_without_figures) {
     CHECK(job.ranks[1].state == RANK_STATE_COMPLETE);
     CHECK_INT(job.matched, 0);
     CHECK(isnan(job.ranks[1].time.wait_ns)); /* nothing was matched: unknown, not 0 */
-    CHECK(strstr(job.problems[0], "There is no trace of ranks 0, 2") != NULL);
+    CHECK(strstr(job.warnings[0], "There is no trace of ranks 0, 2") != NULL);
     rank_job_free(&job);
 }
 

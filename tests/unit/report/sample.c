@@ -383,7 +383,7 @@ static void fill_input(struct sample *s) {
                                          { NULL, "Unknown", NULL } };
     static const char *const assumptions[] = { "Multiply-add counts as 2 FLOPs.",
                                                "Causal attention counts the real context.", SAMPLE_HOSTILE };
-    static const char *const problems[] = {
+    static const char *const warnings[] = {
         "Repeat 4: the engine did not answer within 60 s and was started again."
     };
     static const struct run_answer answers[] = {
@@ -411,8 +411,8 @@ static void fill_input(struct sample *s) {
     s->in.config = "model:\n  path: " SAMPLE_HOSTILE "\n";
     s->in.assumptions = assumptions;
     s->in.nassumptions = COUNTOF(assumptions);
-    s->in.problems = problems;
-    s->in.nproblems = 1;
+    s->in.warnings = warnings;
+    s->in.nwarnings = 1;
     s->in.answers = answers;
     s->in.nanswers = s->in.answers_total = 1;
 }

@@ -168,13 +168,13 @@ TEST(reports_are_written_without_a_trace_and_without_repeats) {
 static bool is_old(const char *problem) { return strncmp(problem, "old", 3) == 0; }
 
 TEST(terminal_limit_counts_only_the_problems_it_shows) {
-    const char *const problems[] = { "old 1",  "old 2", "old 3",  "old 4", "first new",
+    const char *const warnings[] = { "old 1",  "old 2", "old 3",  "old 4", "first new",
                                      "second", "third", "fourth", "fifth" };
     struct sample s;
     struct strbuf out = STRBUF_INIT;
     sample_init(&s, 2, 8);
-    s.in.problems = problems;
-    s.in.nproblems = COUNTOF(problems);
+    s.in.warnings = warnings;
+    s.in.nwarnings = COUNTOF(warnings);
     CHECK_INT(report_terminal(&s.view, &(struct report_screen){ .width = 90, .is_known = is_old }, &out), 8);
     CHECK(strstr(out.buf, "old ") == NULL);
     CHECK(strstr(out.buf, "first new") != NULL);

@@ -53,14 +53,14 @@ TEST(sha256_matches_fips_180_4) {
 static struct conf *settings_of(struct settings *s, const char *const *words, size_t n) {
     struct err err;
     struct conf_request req = { .words = words, .nwords = n };
-    struct strlist problems = { 0 };
+    struct strlist errors = { 0 };
     req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
     struct conf *c = conf_compose(&req, &err);
     if (!c) fprintf(stderr, "%s\n", err.msg);
     CHECK(c);
-    schema_apply(conf_root(c), s, &problems);
-    for (size_t i = 0; i < problems.n; i++) fprintf(stderr, "%s\n", problems.v[i]);
-    CHECK_INT(problems.n, 0);
+    schema_apply(conf_root(c), s, &errors);
+    for (size_t i = 0; i < errors.n; i++) fprintf(stderr, "%s\n", errors.v[i]);
+    CHECK_INT(errors.n, 0);
     return c;
 }
 
@@ -83,9 +83,9 @@ TEST(globs_give_sorted_unique_pages) {
     struct settings s;
     struct conf *c = settings_of(&s, words, 3);
     struct dataset d;
-    struct strlist problems = { 0 };
-    dataset_open(&d, &s, &problems);
-    CHECK_INT(problems.n, 0);
+    struct strlist errors = { 0 };
+    dataset_open(&d, &s, &errors);
+    CHECK_INT(errors.n, 0);
     CHECK_INT(d.n, 4);
     CHECK_STR(d.v[0].name, "im[1]/d.png");
     CHECK_STR(d.v[1].name, "images/a.png");
@@ -103,18 +103,18 @@ TEST(subset_list_keeps_its_order_and_reports_missing_files) {
     struct settings s;
     struct conf *c = settings_of(&s, words, 3);
     struct dataset d;
-    struct strlist problems = { 0 };
-    dataset_open(&d, &s, &problems);
-    CHECK_INT(problems.n, 0);
+    struct strlist errors = { 0 };
+    dataset_open(&d, &s, &errors);
+    CHECK_INT(errors.n, 0);
     CHECK_INT(d.n, 2);
     CHECK_STR(d.v[0].name, "images/c.jpg");
     dataset_free(&d);
     char *bad = xasprintf("%s/bad.txt", dir);
     s.dataset.subset_filelist = bad;
-    dataset_open(&d, &s, &problems);
-    CHECK_INT(problems.n, 1);
-    CHECK(strstr(problems.v[0], "bad.txt:2: ") && strstr(problems.v[0], "not/there.png: No such file"));
-    strlist_free(&problems);
+    dataset_open(&d, &s, &errors);
+    CHECK_INT(errors.n, 1);
+    CHECK(strstr(errors.v[0], "bad.txt:2: ") && strstr(errors.v[0], "not/there.png: No such file"));
+    strlist_free(&errors);
     dataset_free(&d);
     conf_close(c);
     free(bad);
@@ -154,13 +154,13 @@ TEST(bad_prompts_are_reported_with_line) {
     CHECK_INT(file_write_atomic(path, text, sizeof text - 1, &err), 0);
     struct settings s = { .dataset = { .kind = "prompts", .prompts = path } };
     struct dataset d;
-    struct strlist problems = { 0 };
-    dataset_open(&d, &s, &problems);
-    CHECK_INT(problems.n, 3);
-    CHECK(strstr(problems.v[0], "p.jsonl:2: expected an object with \"prompt\": \"...\""));
-    CHECK(strstr(problems.v[1], "p.jsonl:3: "));
-    CHECK(strstr(problems.v[2], "p.jsonl:4: max_new_tokens must be"));
-    strlist_free(&problems);
+    struct strlist errors = { 0 };
+    dataset_open(&d, &s, &errors);
+    CHECK_INT(errors.n, 3);
+    CHECK(strstr(errors.v[0], "p.jsonl:2: expected an object with \"prompt\": \"...\""));
+    CHECK(strstr(errors.v[1], "p.jsonl:3: "));
+    CHECK(strstr(errors.v[2], "p.jsonl:4: max_new_tokens must be"));
+    strlist_free(&errors);
     dataset_free(&d);
     free(path);
     free(dir);
@@ -199,11 +199,11 @@ static const char *choose(const char *device, const char *engine_devices, const 
     const char *words[] = { dev, can };
     struct settings s;
     struct conf *c = settings_of(&s, words, 2);
-    struct strlist problems = { 0 };
-    device_choose(&s, inv, "libnvidia-ml.so.1 not found", out, &problems);
-    CHECK(problems.n <= 1);
-    snprintf(first_problem, sizeof first_problem, "%s", problems.n ? problems.v[0] : "");
-    strlist_free(&problems);
+    struct strlist errors = { 0 };
+    device_choose(&s, inv, "libnvidia-ml.so.1 not found", out, &errors);
+    CHECK(errors.n <= 1);
+    snprintf(first_problem, sizeof first_problem, "%s", errors.n ? errors.v[0] : "");
+    strlist_free(&errors);
     conf_close(c);
     free(dev);
     free(can);
@@ -259,15 +259,15 @@ TEST(run_folders_do_not_collide_and_say_when_they_are_incomplete) {
 
 TEST(output_folder_is_checked_before_the_run) {
     char *out = test_tmpdir(), *file = file_join(out, "f"), *under = file_join(file, "sub");
-    struct strlist problems = { 0 };
+    struct strlist errors = { 0 };
     struct err err;
     CHECK_INT(file_write_atomic(file, "", 0, &err), 0);
-    run_dir_check(under, 0, &problems);
-    run_dir_check(out, UINT64_MAX, &problems);
-    CHECK_INT(problems.n, 2);
-    CHECK(strstr(problems.v[0], "is a file, not a folder") &&
-          strstr(problems.v[1], "required (output.min_free_mb)"));
-    strlist_free(&problems);
+    run_dir_check(under, 0, &errors);
+    run_dir_check(out, UINT64_MAX, &errors);
+    CHECK_INT(errors.n, 2);
+    CHECK(strstr(errors.v[0], "is a file, not a folder") &&
+          strstr(errors.v[1], "required (output.min_free_mb)"));
+    strlist_free(&errors);
     free(under);
     free(file);
     free(out);

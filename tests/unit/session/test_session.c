@@ -26,13 +26,13 @@ struct fixture {
 static void set_up(struct fixture *f, const char *const *words, size_t n) {
     struct err err;
     struct conf_request req = { .words = words, .nwords = n };
-    struct strlist problems = { 0 };
+    struct strlist warnings = { 0 };
     log_set_level(LOG_ERROR);
     req.store.builtin = conf_builtin_files(&req.store.nbuiltin);
     f->conf = conf_compose(&req, &err);
     CHECK(f->conf);
-    schema_apply(conf_root(f->conf), &f->s, &problems);
-    CHECK_INT(problems.n, 0);
+    schema_apply(conf_root(f->conf), &f->s, &warnings);
+    CHECK_INT(warnings.n, 0);
     f->dir = test_tmpdir();
     char *prompts = file_join(f->dir, "prompts.jsonl");
     static const char text[] =
@@ -40,10 +40,10 @@ static void set_up(struct fixture *f, const char *const *words, size_t n) {
     CHECK_INT(file_write_atomic(prompts, text, sizeof text - 1, &err), 0);
     f->s.dataset.kind = "prompts";
     f->s.dataset.prompts = prompts;
-    dataset_open(&f->d, &f->s, &problems);
-    CHECK_INT(problems.n, 0);
+    dataset_open(&f->d, &f->s, &warnings);
+    CHECK_INT(warnings.n, 0);
     dataset_order(&f->d, &f->s, (size_t)f->s.repeats);
-    device_choose(&f->s, NULL, "", &f->device, &problems);
+    device_choose(&f->s, NULL, "", &f->device, &warnings);
     free(prompts);
 }
 
@@ -74,11 +74,11 @@ static void tear_down(struct fixture *f) {
     log_set_level(LOG_INFO);
 }
 
-/* True if one of the problems contains this text. */
+/* True if one of the warnings contains this text. */
 static bool has_problem(const struct fixture *f, const char *text) {
-    for (size_t i = 0; i < f->r.problems.n; i++)
-        if (strstr(f->r.problems.v[i], text)) return true;
-    for (size_t i = 0; i < f->r.problems.n; i++) fprintf(stderr, "problem: %s\n", f->r.problems.v[i]);
+    for (size_t i = 0; i < f->r.warnings.n; i++)
+        if (strstr(f->r.warnings.v[i], text)) return true;
+    for (size_t i = 0; i < f->r.warnings.n; i++) fprintf(stderr, "problem: %s\n", f->r.warnings.v[i]);
     return false;
 }
 
@@ -86,7 +86,7 @@ TEST(run_has_a_representative_and_all_repeats) {
     struct fixture f = { 0 };
     run(&f, NULL, NULL);
     CHECK_INT(f.r.done, 5);
-    CHECK_INT(f.r.failed + f.r.restarts + f.r.problems.n, 0);
+    CHECK_INT(f.r.failed + f.r.restarts + f.r.warnings.n, 0);
     CHECK(f.r.representative.done);
     CHECK_STR(f.r.info.model_name, "fake-model");
     CHECK_INT(f.r.info.stages.n, 3);

@@ -303,7 +303,7 @@ TEST(timeline_loads_what_was_written) {
     CHECK_INT(tl->metric_sets[tl->samples.set[0]].n, 2);
     CHECK_NEAR(tl->sample_values[tl->samples.first[0]], 1.5, 0);
     CHECK(isnan(tl->sample_values[tl->samples.first[0] + 1]));
-    CHECK_INT(tl->nproblems, 2); /* the missing file, and the one in the trace */
+    CHECK_INT(tl->nwarnings, 2); /* the missing file, and the one in the trace */
     CHECK_STR(timeline_meta_value(tl, "device.0.name"), "NVIDIA H200");
     timeline_close(tl);
     CHECK(timeline_load((const char *[]){ missing }, 1, &err) == NULL);
