@@ -120,8 +120,11 @@ struct analysis_profiles *kernel_profiles_match(const struct analysis *a, const 
     return out;
 }
 
-void analyze_profiles(struct context *c) {
-    c->a->profiles = kernel_profiles_match(c->a, c->in->profiles, c->in->nprofiles);
+void analyze_profiles(struct context *c) { analysis_set_profiles(c->a, c->in->profiles, c->in->nprofiles); }
+
+void analysis_set_profiles(struct analysis *a, const struct kernel_profile *v, size_t n) {
+    kernel_profiles_free(a->profiles);
+    a->profiles = kernel_profiles_match(a, v, n);
 }
 
 void kernel_profiles_free(struct analysis_profiles *p) {

@@ -62,6 +62,8 @@ struct analysis_profiles {
 /* Returns NULL if there are no profiles. */
 struct analysis_profiles *kernel_profiles_match(const struct analysis *a, const struct kernel_profile *v,
                                                 size_t n);
+/* Sets or replaces a->profiles. No other result of the analysis depends on profiles. */
+void analysis_set_profiles(struct analysis *a, const struct kernel_profile *v, size_t n);
 void kernel_profiles_free(struct analysis_profiles *p);                                    /* accepts NULL */
 const struct kernel_profile *kernel_profile_of(const struct analysis *a, uint32_t kernel); /* NULL: none */
 

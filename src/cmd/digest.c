@@ -14,6 +14,7 @@
 #include "cmd/stage_option.h"
 #include "ranks/digest.h"
 #include "ranks/inputs.h"
+#include "trace/reader_set.h"
 
 struct digest_opts {
     const char *output, *part;
@@ -81,17 +82,23 @@ static int digest_ranks(const struct rank_inputs *in, const char *folder,
     return status;
 }
 
-static int digest_operands(const struct digest_opts *o, char **operands, size_t n,
-                           const struct rank_filter *filter, const struct digest_limits *limits) {
+static int digest_operands(const struct digest_opts *o, char **operands, size_t n, struct rank_filter *filter,
+                           const struct rank_options *options) {
     struct rank_inputs in;
     struct err err;
-    if (rank_inputs_find(&in, (const char *const *)operands, n, filter, &err) < 0) return command_fail(&err);
+    filter->readers = trace_set_new();
+    if (rank_inputs_find(&in, (const char *const *)operands, n, filter, &err) < 0) {
+        trace_set_free(filter->readers);
+        return command_fail(&err);
+    }
     for (size_t i = 0; i < in.warnings.n; i++) log_warn("%s", in.warnings.v[i]);
     char *folder = o->output ? xstrdup(o->output) : default_folder(operands[0]);
-    int status = digest_ranks(&in, folder, limits);
+    int status =
+        digest_ranks(&in, folder, &(struct digest_limits){ .options = options, .traces = filter->readers });
     if (in.warnings.n && status == EXIT_DONE) status = EXIT_FAILED;
     free(folder);
     rank_inputs_free(&in);
+    trace_set_free(filter->readers);
     return status;
 }
 
@@ -108,7 +115,7 @@ static int run_digest(const void *opts, int argc, char **argv) {
         status = command_usage("digest: %s", err.msg);
     } else {
         struct rank_options options = { .rules = rules.v, .nrules = rules.n, .no_steps = o->whole_trace };
-        status = digest_operands(o, argv, (size_t)argc, &filter, &(struct digest_limits){ &options, 0 });
+        status = digest_operands(o, argv, (size_t)argc, &filter, &options);
     }
     stage_option_free(&rules);
     return status;

@@ -13,8 +13,9 @@
 #include "cmd/commands.h"
 #include "cmd/rank_report.h"
 #include "report/export.h"
-#include "run/load.h"
 #include "report/text.h"
+#include "run/load.h"
+#include "trace/reader_set.h"
 
 struct export_opts {
     const char *format, *output, *window;
@@ -72,12 +73,13 @@ static int export_to_file(struct export_job *x, const char *format, const char *
 
 static bool is_stdout(const char *output) { return output && strcmp(output, "-") == 0; }
 
-static int export_run(struct loaded_run *r, const struct export_opts *o, const char *operand,
-                      struct err *err) {
+static int export_run(struct loaded_run *r, struct trace_set *readers, const struct export_opts *o,
+                      const char *operand, struct err *err) {
     if (!r->timeline) return err_set(err, "%s: this run has no traces to export", operand);
     struct export_job x;
     char *path = o->output ? xstrdup(o->output) : default_output(r, o->format, operand);
     export_open(&x, r->timeline, &r->analysis);
+    x.readers = readers;
     int rc = o->window ? export_window(&x, o->window, err) : 0;
     if (rc == 0)
         rc = is_stdout(o->output) ? export_to_stdout(&x, o->format, err)
@@ -106,16 +108,18 @@ static int run(const void *opts, int argc, char **argv) {
     if (o->window && export_is_stacks(o->format))
         return command_usage(
             "export: --window cannot be used with --format %s, which adds up the whole trace", o->format);
-    struct run_options all = { .whole = true };
+    struct trace_set *readers = trace_set_new();
+    struct run_options all = { .whole = true, .readers = readers };
     struct rank_operands job;
-    int rc = rank_operands_open(&job, (const char *const *)argv, (size_t)argc, NULL, &err);
+    int rc = rank_operands_open(&job, (const char *const *)argv, (size_t)argc, readers, NULL, &err);
     if (job.ranks > 1) all.clocks = &job.clocks;
     if (rc == 0) rc = run_load(&r, (const char *const *)argv, (size_t)argc, &all, &err);
     if (rc == 0) {
-        rc = export_run(&r, o, argv[0], &err);
+        rc = export_run(&r, readers, o, argv[0], &err);
         run_unload(&r);
     }
     rank_operands_close(&job);
+    trace_set_free(readers);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;
 }
 

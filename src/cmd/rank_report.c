@@ -37,10 +37,10 @@ static void measure(struct rank_operands *o) {
 }
 
 int rank_operands_open(struct rank_operands *o, const char *const *operands, size_t n,
-                       const struct rank_options *options, struct err *err) {
-    struct rank_filter filter = { .threads = options ? options->threads : 0 };
+                       struct trace_set *readers, const struct rank_options *options, struct err *err) {
     struct err why;
-    *o = (struct rank_operands){ 0 };
+    *o = (struct rank_operands){ .readers = readers };
+    struct rank_filter filter = { .threads = options ? options->threads : 0, .readers = readers };
     /* Not an error: the operands are not one job with traces. The caller handles that. */
     if (rank_inputs_find(&o->inputs, operands, n, &filter, &why) < 0) return 0;
     o->ranks = o->inputs.n;
@@ -62,8 +62,10 @@ void rank_operands_close(struct rank_operands *o) {
 }
 
 /* ---- Report */
-static int write_report(const struct rank_job *job, const char *dir, const struct rank_report_options *o,
-                        const struct rank_layout *layout, const struct rank_links *links, struct err *err) {
+static int write_report(const struct rank_operands *ranks, const char *dir,
+                        const struct rank_report_options *o, const struct rank_layout *layout,
+                        const struct rank_links *links, struct err *err) {
+    const struct rank_job *job = &ranks->job;
     struct rank_peaks peaks = { o->peak_flops_per_s, o->peak_bytes_per_s };
     struct rank_costs costs;
     struct rank_findings findings;
@@ -71,7 +73,7 @@ static int write_report(const struct rank_job *job, const char *dir, const struc
     struct strbuf screen = STRBUF_INIT;
     rank_costs_find(job, layout, o->model, &peaks, &costs);
     rank_findings_find(job, layout, links, &findings);
-    rank_lanes_load(job, &lanes);
+    rank_lanes_load(job, ranks->readers, &lanes);
     struct rank_report r = { .job = job,
                              .layout = layout,
                              .costs = &costs,
@@ -95,7 +97,7 @@ static int write_report(const struct rank_job *job, const char *dir, const struc
     return rc;
 }
 
-int rank_report_run(const struct rank_job *job, const char *dir, const struct rank_report_options *o,
+int rank_report_run(const struct rank_operands *ranks, const char *dir, const struct rank_report_options *o,
                     struct err *err) {
     struct rank_given given = { o->tp, o->pp, o->ep, o->dp };
     struct llm_link custom[2];
@@ -103,8 +105,8 @@ int rank_report_run(const struct rank_job *job, const char *dir, const struct ra
     struct rank_layout layout;
     if (o->link && !(links.link = llm_link_find(o->link, &custom[0], err))) return err_wrap(err, "--link");
     if (o->net && !(links.net = llm_link_find(o->net, &custom[1], err))) return err_wrap(err, "--net");
-    if (rank_layout_find(job, &given, &layout, err) < 0) return -1;
-    int rc = write_report(job, dir, o, &layout, &links, err);
+    if (rank_layout_find(&ranks->job, &given, &layout, err) < 0) return -1;
+    int rc = write_report(ranks, dir, o, &layout, &links, err);
     rank_layout_free(&layout);
     return rc;
 }

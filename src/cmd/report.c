@@ -16,6 +16,7 @@
 #include "llm/model.h"
 #include "report/report.h"
 #include "run/load.h"
+#include "trace/reader_set.h"
 
 struct report_opts {
     const char *output, *model, *link, *net;
@@ -77,7 +78,7 @@ static int report_ranks(const struct report_opts *o, const struct rank_operands 
         .title = file_basename(dir),
         .screen = stdout,
     };
-    int rc = rank_report_run(&job->job, dir, &options, err);
+    int rc = rank_report_run(job, dir, &options, err);
     *done = job->digests || job->bytes > JOB_BYTES_MAX;
     if (rc == 0 && *done && !job->digests)
         log_info(
@@ -107,12 +108,17 @@ static int run(const void *opts, int argc, char **argv) {
                                    .whole_trace = o->whole_trace,
                                    .peak_flops_per_s = o->peak_tflops * 1e12,
                                    .peak_bytes_per_s = o->peak_gbps * 1e9 };
-    const struct rank_options ranks = { .rules = rules.v, .nrules = rules.n, .no_steps = o->whole_trace };
+    const struct rank_options ranks = {
+        .rules = rules.v, .nrules = rules.n, .no_steps = o->whole_trace, .keep_kernels = true
+    };
     struct rank_operands job = { 0 };
+    struct trace_set *readers = trace_set_new();
     bool done = false;
     int rc = o->model && !model ? -1 : 0;
-    if (rc == 0) rc = rank_operands_open(&job, (const char *const *)argv, (size_t)argc, &ranks, &err);
+    if (rc == 0)
+        rc = rank_operands_open(&job, (const char *const *)argv, (size_t)argc, readers, &ranks, &err);
     if (rc == 0) rc = report_ranks(o, &job, model, argv[0], &done, &err);
+    options.readers = readers;
     if (job.ranks > 1) options.clocks = &job.clocks;
     if (rc == 0 && !done) rc = run_load(&r, (const char *const *)argv, (size_t)argc, &options, &err);
     if (rc == 0 && !done) {
@@ -126,6 +132,7 @@ static int run(const void *opts, int argc, char **argv) {
         run_unload(&r);
     }
     rank_operands_close(&job);
+    trace_set_free(readers);
     llm_model_free(model);
     stage_option_free(&rules);
     return rc < 0 ? command_fail(&err) : EXIT_DONE;

@@ -346,8 +346,8 @@ static void log_end(const struct run *r, int status, bool failed_early) {
 
 /* Returns the program's exit status, or EXIT_FAILED if the program succeeded but a result is missing. */
 static int finish_run(struct run *r, struct run_report *report, int status, struct err *err) {
-    bool failed_early =
-        status != 0 && r->o->report && report->warnings.n == r->nhardware && run_report_traces(r->dir) == 0;
+    bool failed_early = status != 0 && r->o->report && report->warnings.n == r->nhardware &&
+                        run_report_traces(r->dir, NULL) == 0;
     log_end(r, status, failed_early);
     bool unwritten = r->o->report && run_report(report, err) < 0;
     if (unwritten) log_error("%s", err->msg);

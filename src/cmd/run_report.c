@@ -14,8 +14,8 @@
 #include "run/load.h"
 #include "run/trace_facts.h"
 #include "timeline/timeline.h"
-#include "trace/reader.h"
 #include "trace/reader_files.h"
+#include "trace/reader_set.h"
 
 /* Traces that inferprof itself writes: start of the file name, and "source" in the trace. */
 static const struct {
@@ -27,28 +27,28 @@ static const struct {
     { "memory", "engine memory" },
 };
 
-static bool is_from(const char *path, const char *source) {
+static bool is_from(struct trace_set *readers, const char *path, const char *source) {
     struct err err;
-    struct trace_reader *r = trace_reader_open(path, &err);
+    struct trace_reader *r = trace_set_take(readers, path, &err);
     const char *found = r ? trace_reader_meta(r, "source") : NULL;
     bool same = found && strcmp(found, source) == 0;
-    trace_reader_close(r);
+    trace_set_give(readers, r);
     return same;
 }
 
 /* Only files with a matching name are opened, because a program's trace can be large. */
-static bool is_own_trace(const char *path) {
+static bool is_own_trace(struct trace_set *readers, const char *path) {
     for (size_t i = 0; i < COUNTOF(own_traces); i++)
         if (strncmp(file_basename(path), own_traces[i].name, strlen(own_traces[i].name)) == 0)
-            return is_from(path, own_traces[i].source);
+            return is_from(readers, path, own_traces[i].source);
     return false;
 }
 
-size_t run_report_traces(const char *dir) {
+size_t run_report_traces(const char *dir, struct trace_set *readers) {
     struct strlist paths = { 0 };
     size_t n = 0;
     trace_files_add(&paths, dir);
-    for (size_t i = 0; i < paths.n; i++) n += !is_own_trace(paths.v[i]);
+    for (size_t i = 0; i < paths.n; i++) n += !is_own_trace(readers, paths.v[i]);
     strlist_free(&paths);
     return n;
 }
@@ -61,21 +61,23 @@ static struct run_kv *env_rows(const struct env *e) {
 
 /* A job that cannot be joined is reported with a warning, not an error. */
 static void load_ranks(struct run_report *r) {
-    const struct rank_options options = { .rules = r->rules, .nrules = r->nrules };
+    const struct rank_options options = { .rules = r->rules, .nrules = r->nrules, .keep_kernels = true };
     struct err err;
-    if (r->files < 2 || rank_operands_open(&r->job, &r->dir, 1, &options, &err) == 0) return;
+    if (r->files < 2 || rank_operands_open(&r->job, &r->dir, 1, r->readers, &options, &err) == 0) return;
     strlist_add(&r->warnings, "The ranks cannot be compared: %s", err.msg);
 }
 
 static int write_ranks(const struct run_report *r, struct err *err) {
     const struct rank_report_options options = { .title = r->title, .screen = r->print ? stderr : NULL };
-    return r->job.ranks > 1 ? rank_report_run(&r->job.job, r->dir, &options, err) : 0;
+    return r->job.ranks > 1 ? rank_report_run(&r->job, r->dir, &options, err) : 0;
 }
 
 int run_report_load(struct run_report *r, struct err *err) {
     struct run_options options = { .rules = r->rules, .nrules = r->nrules, .fresh = true };
     if (r->loaded) return 0;
-    r->files = run_report_traces(r->dir);
+    if (!r->readers) r->readers = trace_set_new();
+    options.readers = r->readers;
+    r->files = run_report_traces(r->dir, r->readers);
     if (!r->files) return 0;
     load_ranks(r);
     if (r->job.ranks > 1) options.clocks = &r->job.clocks;
@@ -128,5 +130,7 @@ int run_report(struct run_report *r, struct err *err) {
 void run_report_close(struct run_report *r) {
     if (r->loaded) run_unload(&r->run);
     rank_operands_close(&r->job);
+    trace_set_free(r->readers);
+    r->readers = NULL;
     r->loaded = false;
 }

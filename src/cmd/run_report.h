@@ -24,13 +24,14 @@ struct run_report {
     bool loaded; /* `run` is set */
     struct loaded_run run;
     struct rank_operands job;         /* job.ranks < 2: not a job */
+    struct trace_set *readers;        /* of the traces */
     size_t files;                     /* traces of the program */
     size_t on_screen;                 /* warnings shown, the first ones */
     uint64_t kernels, ranges, tokens; /* records in the traces */
 };
 
-/* Number of traces in <dir>/trace that the program wrote. */
-size_t run_report_traces(const char *dir);
+/* Number of traces in <dir>/trace that the program wrote. `readers` may be NULL. */
+size_t run_report_traces(const char *dir, struct trace_set *readers);
 /* Reads and analyses <dir>/trace, once. Without traces, returns 0 and leaves `loaded` false. */
 int run_report_load(struct run_report *r, struct err *err);
 /* Loads the traces. write_files: writes the report to <dir>. print: prints the summary on stderr. If nothing

@@ -114,6 +114,8 @@ struct rank_digest {
     size_t ntraces;
     const char *const *warnings;
     size_t nwarnings;
+    const struct rank_kernel *kept_kernels; /* in memory only; NULL: not kept */
+    size_t nkept_kernels;
     const char *path; /* path of the digest file; NULL: made in memory */
     void *owner;      /* private */
 };
@@ -121,6 +123,8 @@ struct rank_digest {
 struct digest_limits {
     const struct rank_options *options; /* NULL: defaults */
     size_t collectives;                 /* 0: DIGEST_COLLECTIVES */
+    struct trace_set *traces;           /* readers that are already open; may be NULL */
+    size_t kept_kernels;                /* largest number of kernels for rank_digest.kept_kernels */
 };
 
 /* All paths are traces of one rank. Returns NULL on errors, like the other functions that return a digest. */

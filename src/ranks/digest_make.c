@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "ranks/digest.h"
 #include "ranks/exposed.h"
+#include "ranks/lanes.h"
 #include "timeline/timeline.h"
 
 struct maker {
@@ -374,7 +375,8 @@ struct rank_digest *rank_digest_make(const char *const *paths, size_t n, const s
                                      struct err *err) {
     static const struct rank_options defaults = { 0 };
     const struct rank_options *o = limits && limits->options ? limits->options : &defaults;
-    struct timeline *tl = timeline_load(paths, n, err);
+    struct timeline_options how = { .traces = limits ? limits->traces : NULL };
+    struct timeline *tl = timeline_load_with(paths, n, &how, err);
     if (!tl) return NULL;
     struct analyze_input input = { .rules = o->rules,
                                    .nrules = o->nrules,
@@ -395,6 +397,10 @@ struct rank_digest *rank_digest_make(const char *const *paths, size_t n, const s
     add_steps(&m);
     add_classes(&m);
     add_collectives(&m, limits && limits->collectives ? limits->collectives : DIGEST_COLLECTIVES);
+    if (limits && tl->kernels.n && tl->kernels.n <= limits->kept_kernels) {
+        m.d->kept_kernels = digest_keep(m.d, rank_lane_kernels(tl));
+        m.d->nkept_kernels = tl->kernels.n;
+    }
     digest_finish(m.d);
     free(m.stage_row);
     free(m.number);

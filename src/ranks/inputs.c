@@ -10,8 +10,8 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "ranks/digest.h"
-#include "trace/reader.h"
 #include "trace/reader_files.h"
+#include "trace/reader_set.h"
 
 #define DEVICES_MAX 64 /* GPUs of a node whose uuids are compared */
 
@@ -94,8 +94,8 @@ static uint32_t number_or_none(const char *text) {
     return *end || *text == '-' || v >= RANK_NONE ? RANK_NONE : (uint32_t)v;
 }
 
-static int trace_facts(const char *path, struct facts *out, struct err *err) {
-    struct trace_reader *r = trace_reader_open(path, err);
+static int trace_facts(struct trace_set *readers, const char *path, struct facts *out, struct err *err) {
+    struct trace_reader *r = trace_set_take(readers, path, err);
     if (!r) return -1;
     *out = (struct facts){ .rank = number_or_none(trace_reader_meta(r, "rank")),
                            .world_size = number_or_none(trace_reader_meta(r, "world_size")) };
@@ -112,7 +112,7 @@ static int trace_facts(const char *path, struct facts *out, struct err *err) {
         const char *uuid = trace_reader_meta(r, key);
         if (uuid && *uuid) strlist_add(&out->devices, "%s", uuid);
     }
-    trace_reader_close(r);
+    trace_set_give(readers, r);
     return 0;
 }
 
@@ -193,6 +193,7 @@ static int add_digest(struct finder *f, const char *path, struct facts *x) {
 /* Files to read, shared by the threads. */
 struct reading {
     char *const *paths; /* [n] */
+    struct trace_set *readers;
     bool are_digests;
     struct facts *facts; /* [n] */
     struct err *errs;    /* [n]; valid if failed[i] */
@@ -202,7 +203,7 @@ struct reading {
 static void read_file(void *arg, size_t i) {
     struct reading *r = arg;
     int rc = r->are_digests ? digest_facts(r->paths[i], &r->facts[i], &r->errs[i])
-                            : trace_facts(r->paths[i], &r->facts[i], &r->errs[i]);
+                            : trace_facts(r->readers, r->paths[i], &r->facts[i], &r->errs[i]);
     r->failed[i] = rc < 0;
 }
 
@@ -214,6 +215,7 @@ static int add_facts(struct finder *f, const char *path, bool is_digest, struct 
 /* Reads n files on several threads, then adds them in their order. */
 static int add_files(struct finder *f, char *const *paths, size_t n, bool are_digests, unsigned threads) {
     struct reading r = { .paths = paths,
+                         .readers = f->in->readers,
                          .are_digests = are_digests,
                          .facts = xcalloc(n + 1, sizeof *r.facts),
                          .errs = xcalloc(n + 1, sizeof *r.errs),
@@ -243,8 +245,9 @@ static void take_power_files(struct finder *f) {
         char *path = f->traces.v[i];
         struct facts x = { 0 };
         struct err ignored;
-        bool is_power = strstr(file_basename(path), "nvml") && trace_facts(path, &x, &ignored) == 0 &&
-                        x.rank == RANK_NONE && x.has_power && !x.has_kernels;
+        bool is_power = strstr(file_basename(path), "nvml") &&
+                        trace_facts(f->in->readers, path, &x, &ignored) == 0 && x.rank == RANK_NONE &&
+                        x.has_power && !x.has_kernels;
         if (is_power) {
             vec_push(&f->powers, ((struct power_file){ path, x.devices }));
             x.devices = (struct strlist){ 0 };
@@ -335,7 +338,7 @@ int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t
                      const struct rank_filter *filter, struct err *err) {
     struct finder f = { .in = in, .err = err };
     int rc = 0;
-    *in = (struct rank_inputs){ .world_size = RANK_NONE };
+    *in = (struct rank_inputs){ .world_size = RANK_NONE, .readers = filter->readers };
     for (size_t i = 0; i < n && rc == 0; i++) rc = add_operand(&f, operands[i]);
     if (filter->traces_only) strlist_free(&f.digests);
     take_power_files(&f);

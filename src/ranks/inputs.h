@@ -22,8 +22,9 @@ struct rank_input {
 struct rank_inputs {
     struct rank_input *v; /* sorted by rank */
     size_t n, cap;
-    struct strlist warnings; /* messages about files that are not used */
-    uint32_t world_size;     /* RANK_NONE: unknown */
+    struct strlist warnings;   /* messages about files that are not used */
+    uint32_t world_size;       /* RANK_NONE: unknown */
+    struct trace_set *readers; /* borrowed from the filter */
     /* number of digests (0 with traces_only) and traces that were found, over all parts; files with only the
      * power of GPUs are not counted */
     size_t files;
@@ -34,6 +35,8 @@ struct rank_filter {
     bool traces_only;     /* ignore digests */
     uint32_t part, parts; /* use only traces i with i % parts == part; parts 0: all traces */
     unsigned threads;     /* files to read at the same time; 0: one per processor */
+    /* Keeps the readers of the traces open for rank_job_load_inputs() and its callers. May be NULL. */
+    struct trace_set *readers;
 };
 /* Operands as in rank_job_load(). Returns -1 if they belong to different jobs, if a rank has two digests or
  * two traces with GPU work, or if no file is usable. A filter that excludes all files is not an error. */

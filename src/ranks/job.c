@@ -70,6 +70,8 @@ static void add_present(struct rank_job *job, const struct rank_digest *d, uint3
                               .device = d->device,
                               .device_uuid = d->device_uuid,
                               .trace = d->ntraces ? d->traces[0] : NULL,
+                              .kept_kernels = d->kept_kernels,
+                              .nkept_kernels = d->nkept_kernels,
                               .digest = d->path,
                               .kernels = d->kernels,
                               .launches = d->launches,

@@ -41,24 +41,16 @@ static size_t busiest_stage(const struct rank_job *job) {
     return best;
 }
 
-/* A kernel of a rank, on any of its GPUs. */
-struct lane_kernel {
-    uint64_t start_ns, end_ns;
-    bool communication;
-};
-
 static int by_start(const void *pa, const void *pb) {
-    const struct lane_kernel *a = pa, *b = pb;
+    const struct rank_kernel *a = pa, *b = pb;
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-/* Returns the kernels of all GPUs sorted by start; the timeline sorts them by GPU first. The caller frees the
- * array. */
-static struct lane_kernel *sorted_kernels(const struct timeline *tl) {
+struct rank_kernel *rank_lane_kernels(const struct timeline *tl) {
     bool *communicates = communication_shapes(tl);
-    struct lane_kernel *v = xcalloc(tl->kernels.n + 1, sizeof *v);
+    struct rank_kernel *v = xcalloc(tl->kernels.n + 1, sizeof *v);
     for (size_t i = 0; i < tl->kernels.n; i++)
-        v[i] = (struct lane_kernel){ tl->kernels.start_ns[i], tl->kernels.end_ns[i],
+        v[i] = (struct rank_kernel){ tl->kernels.start_ns[i], tl->kernels.end_ns[i],
                                      communicates[tl->kernels.shape[i]] };
     qsort(v, tl->kernels.n, sizeof *v, by_start);
     free(communicates);
@@ -67,7 +59,7 @@ static struct lane_kernel *sorted_kernels(const struct timeline *tl) {
 
 /* Returns the start of the first communication kernel. The search begins at the middle kernel and wraps
  * around. Without communication kernels, returns the start of the middle kernel. */
-static uint64_t window_start(const struct lane_kernel *v, size_t n) {
+static uint64_t window_start(const struct rank_kernel *v, size_t n) {
     for (size_t d = 0; d < n; d++)
         if (v[(n / 2 + d) % n].communication) return v[(n / 2 + d) % n].start_ns;
     return v[n / 2].start_ns;
@@ -87,7 +79,7 @@ static void add_span(struct spans *s, struct rank_span span, double gap_ns) {
     vec_push(s, span);
 }
 
-static void fill_lane(const struct rank_clock *clock, const struct lane_kernel *v, size_t n,
+static void fill_lane(const struct rank_clock *clock, const struct rank_kernel *v, size_t n,
                       const struct rank_lanes *window, struct rank_lane *lane) {
     struct spans spans = { 0 };
     for (size_t i = 0; i < n; i++) {
@@ -107,34 +99,47 @@ static const char *role_of(size_t i, size_t n) {
     return i == 0 ? three[0] : i + 1 == n ? three[2] : three[1];
 }
 
-static void load_lane(const struct rank_job *job, size_t row, size_t i, size_t n, double step_ns,
-                      struct rank_lanes *out) {
+static void add_lane(const struct rank_job *job, size_t row, const char *role, double step_ns,
+                     const struct rank_kernel *v, size_t n, struct rank_lanes *out) {
     const struct rank_row *r = &job->ranks[row];
+    const struct rank_clock *clock = &job->clocks[r->clock];
+    if (!out->n) {
+        uint64_t middle = rank_clock_to_job(clock, window_start(v, n));
+        out->window_ns = STEPS * step_ns;
+        out->from_ns = middle - MIN(middle, (uint64_t)(0.1 * step_ns));
+    }
+    struct rank_lane *lane = &out->v[out->n++];
+    *lane = (struct rank_lane){ .rank = r->rank, .role = role };
+    fill_lane(clock, v, n, out, lane);
+}
+
+/* Reads the rank's trace again, because there was no room for its kernels. */
+static void load_lane(const struct rank_job *job, size_t row, const char *role, double step_ns,
+                      struct trace_set *readers, struct rank_lanes *out) {
     struct err err;
-    struct timeline *tl = r->trace && r->clock < job->nclocks ? timeline_load(&r->trace, 1, &err) : NULL;
-    if (!tl) return;
-    if (tl->kernels.n) {
-        struct lane_kernel *v = sorted_kernels(tl);
-        const struct rank_clock *clock = &job->clocks[r->clock];
-        if (!out->n) {
-            uint64_t middle = rank_clock_to_job(clock, window_start(v, tl->kernels.n));
-            out->window_ns = STEPS * step_ns;
-            out->from_ns = middle - MIN(middle, (uint64_t)(0.1 * step_ns));
-        }
-        struct rank_lane *lane = &out->v[out->n++];
-        *lane = (struct rank_lane){ .rank = r->rank, .role = role_of(i, n) };
-        fill_lane(clock, v, tl->kernels.n, out, lane);
+    struct timeline_options how = { .traces = readers };
+    struct timeline *tl = timeline_load_with(&job->ranks[row].trace, 1, &how, &err);
+    if (tl && tl->kernels.n) {
+        struct rank_kernel *v = rank_lane_kernels(tl);
+        add_lane(job, row, role, step_ns, v, tl->kernels.n, out);
         free(v);
     }
     timeline_close(tl);
 }
 
-void rank_lanes_load(const struct rank_job *job, struct rank_lanes *out) {
+void rank_lanes_load(const struct rank_job *job, struct trace_set *readers, struct rank_lanes *out) {
     size_t rows[3], n = rank_job_choose(job, rows), stage = busiest_stage(job);
     *out = (struct rank_lanes){ 0 };
     double step_ns = stage != SIZE_MAX ? rank_step_ns(job, stage) : NAN;
     if (!(step_ns > 0)) return;
-    for (size_t i = 0; i < n; i++) load_lane(job, rows[i], i, n, step_ns, out);
+    for (size_t i = 0; i < n; i++) {
+        const struct rank_row *r = &job->ranks[rows[i]];
+        if (!r->trace || r->clock >= job->nclocks) continue;
+        if (r->kept_kernels)
+            add_lane(job, rows[i], role_of(i, n), step_ns, r->kept_kernels, r->nkept_kernels, out);
+        else
+            load_lane(job, rows[i], role_of(i, n), step_ns, readers, out);
+    }
 }
 
 void rank_lanes_free(struct rank_lanes *l) {

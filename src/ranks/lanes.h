@@ -8,6 +8,9 @@
 
 #include "ranks/ranks.h"
 
+struct timeline;
+struct trace_set;
+
 struct rank_span {
     double start_ns, end_ns; /* from the start of the window */
     bool communication;
@@ -27,7 +30,11 @@ struct rank_lanes {
     uint64_t from_ns; /* start of the window on the job's clock */
 };
 
-void rank_lanes_load(const struct rank_job *job, struct rank_lanes *out);
+/* Reads the traces of the chosen ranks only if their kernels were not kept. `readers` may be NULL. */
+void rank_lanes_load(const struct rank_job *job, struct trace_set *readers, struct rank_lanes *out);
 void rank_lanes_free(struct rank_lanes *l);
+/* Returns the kernels of all GPUs sorted by start; the timeline sorts them by GPU first. The caller frees the
+ * array. */
+struct rank_kernel *rank_lane_kernels(const struct timeline *tl);
 
 #endif

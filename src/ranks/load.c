@@ -10,12 +10,15 @@
 #include "base/util.h"
 #include "ranks/inputs.h"
 #include "ranks/job.h"
+#include "trace/reader_set.h"
 
 /* Largest number of collectives in memory, over all ranks, when the traces are read directly: about 100 MB.
  * The share of a rank is limited to COLLECTIVES_LEAST..COLLECTIVES_MOST. */
 #define COLLECTIVES_IN_MEMORY (2u << 20)
 #define COLLECTIVES_LEAST 1024
 #define COLLECTIVES_MOST 65536
+/* Largest number of kernels in memory for the lanes, over all ranks: 100 MB. */
+#define KERNELS_IN_MEMORY (4u << 20)
 
 /* State shared by the threads that reduce ranks to digests. */
 struct digest_work {
@@ -77,7 +80,8 @@ int rank_job_load_inputs(struct rank_job *job, struct rank_inputs *in, const str
                          struct err *err) {
     struct digest_work w = { .in = in,
                              .digests = xcalloc(in->n + 1, sizeof *w.digests),
-                             .limits = { options, collectives_per_rank(in->n) },
+                             .limits = { options, collectives_per_rank(in->n), in->readers,
+                                         options && options->keep_kernels ? KERNELS_IN_MEMORY / in->n : 0 },
                              .lock = PTHREAD_MUTEX_INITIALIZER };
     *job = (struct rank_job){ 0 };
     return_freed_blocks();
@@ -104,11 +108,14 @@ int rank_job_load_inputs(struct rank_job *job, struct rank_inputs *in, const str
 
 int rank_job_load(struct rank_job *job, const char *const *operands, size_t n,
                   const struct rank_options *options, struct err *err) {
-    struct rank_filter filter = { .threads = options ? options->threads : 0 };
+    struct rank_filter filter = { .threads = options ? options->threads : 0, .readers = trace_set_new() };
     struct rank_inputs in;
     *job = (struct rank_job){ 0 };
-    if (rank_inputs_find(&in, operands, n, &filter, err) < 0) return -1;
-    int rc = rank_job_load_inputs(job, &in, options, err);
-    rank_inputs_free(&in);
+    int rc = rank_inputs_find(&in, operands, n, &filter, err);
+    if (rc == 0) {
+        rc = rank_job_load_inputs(job, &in, options, err);
+        rank_inputs_free(&in);
+    }
+    trace_set_free(filter.readers);
     return rc;
 }

@@ -105,14 +105,22 @@ struct rank_time {
     double hidden_ns; /* communication that overlaps other kernels; included in compute_ns */
 };
 
+/* A kernel on any GPU of a rank, on the clock of the rank. */
+struct rank_kernel {
+    uint64_t start_ns, end_ns;
+    bool communication;
+};
+
 struct rank_row {
     uint32_t rank;
     enum rank_state state;
-    uint32_t local_rank, pid;   /* RANK_NONE: unknown */
-    uint32_t node, clock;       /* rows of rank_job.nodes and .clocks; RANK_NONE: missing rank */
-    const char *device;         /* name of its GPU; "H200,A100" for different GPUs; NULL: unknown */
-    const char *device_uuid;    /* of its first GPU; NULL: unknown */
-    const char *trace;          /* path of its first trace; NULL: no trace was found, only a digest */
+    uint32_t local_rank, pid; /* RANK_NONE: unknown */
+    uint32_t node, clock;     /* rows of rank_job.nodes and .clocks; RANK_NONE: missing rank */
+    const char *device;       /* name of its GPU; "H200,A100" for different GPUs; NULL: unknown */
+    const char *device_uuid;  /* of its first GPU; NULL: unknown */
+    const char *trace;        /* path of its first trace; NULL: no trace was found, only a digest */
+    const struct rank_kernel *kept_kernels; /* sorted by start; NULL: not kept (see rank_options) */
+    size_t nkept_kernels;
     const char *digest;         /* path of its digest; NULL: computed from the traces */
     uint64_t first_ns, last_ns; /* first and last record, on the job's clock; 0: unknown */
     uint64_t kernels, launches, collectives, lost_records;
@@ -269,6 +277,9 @@ struct rank_options {
     size_t nrules;
     bool no_steps;    /* treat a trace without stages as one stage instead of looking for steps */
     unsigned threads; /* 0: one per processor */
+    /* Keep the kernels of ranks that have few of them, so that rank_lanes_load() does not read the traces
+     * again. */
+    bool keep_kernels;
 };
 
 /* An operand is a run folder, a folder of traces or digests, a trace file (.ipt) or a digest file. Returns -1

@@ -15,6 +15,7 @@
 struct export_job {
     const struct timeline *tl;
     const struct analysis *a;
+    struct trace_set *readers; /* readers that are already open; NULL: none */
     uint64_t from_ns, to_ns;   /* only overlapping records are written */
     unsigned char *has_launch; /* [launches.n]: 1: is written; NULL: all are */
     uint64_t written;          /* number of records */

@@ -367,7 +367,7 @@ static bool kept_events(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
     struct export_kept k;
     if (tl->nprocesses != 1) return false;
-    bool any = export_kept_open(&k, timeline_text(tl, tl->processes[0].path));
+    bool any = export_kept_open(&k, c->x->readers, timeline_text(tl, tl->processes[0].path));
     if (any) {
         struct calls calls = calls_of_kernels(c);
         while (export_kept_next(&k))

@@ -19,10 +19,10 @@ static bool next_chunk(struct export_kept *k) {
     return false;
 }
 
-bool export_kept_open(struct export_kept *k, const char *path) {
-    *k = (struct export_kept){ .text = STRBUF_INIT };
+bool export_kept_open(struct export_kept *k, struct trace_set *readers, const char *path) {
+    *k = (struct export_kept){ .text = STRBUF_INIT, .readers = readers };
     struct err err;
-    k->reader = trace_reader_open(path, &err);
+    k->reader = trace_set_take(readers, path, &err);
     if (!k->reader || !next_chunk(k)) return false;
     k->valid = xcalloc((size_t)trace_reader_string_end(k->reader) + 1, 1);
     return true;
@@ -30,7 +30,7 @@ bool export_kept_open(struct export_kept *k, const char *path) {
 
 void export_kept_close(struct export_kept *k) {
     trace_batch_free(&k->batch);
-    if (k->reader) trace_reader_close(k->reader);
+    trace_set_give(k->readers, k->reader);
     strbuf_free(&k->text);
     free(k->valid);
 }

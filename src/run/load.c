@@ -219,12 +219,12 @@ static void analyze(struct loaded_run *r, const struct run_options *o) {
 }
 
 void run_add_profiles(struct loaded_run *r) {
-    ncu_profiles_close(r->profiles);
+    struct ncu_profiles *old = r->profiles;
     r->profiles = ncu_profiles_load(r->dir, &r->warnings);
     r->input.profiles = r->profiles ? r->profiles->v : NULL;
     r->input.nprofiles = r->profiles ? r->profiles->n : 0;
-    analysis_free(&r->analysis);
-    analyze_run(r->timeline, &r->input, &r->analysis);
+    analysis_set_profiles(&r->analysis, r->input.profiles, r->input.nprofiles);
+    ncu_profiles_close(old);
     r->info.warnings = (const char *const *)r->warnings.v;
     r->info.nwarnings = r->warnings.n;
 }
@@ -335,7 +335,8 @@ int run_load(struct loaded_run *r, const char *const *operands, size_t n, const 
         if (add_operand(r, operands[i], err) < 0) goto failed;
     if (n == 1 && r->dir && !o->fresh && read_saved(r, err) < 0) goto failed;
     if (r->paths.n) {
-        r->timeline = timeline_load_aligned((const char *const *)r->paths.v, r->paths.n, o->clocks, err);
+        struct timeline_options how = { .clocks = o->clocks, .traces = o->readers };
+        r->timeline = timeline_load_with((const char *const *)r->paths.v, r->paths.n, &how, err);
         if (!r->timeline && !r->saved) goto failed;
         if (!r->timeline) strlist_add(&r->warnings, "Cannot read the trace: %s", err->msg);
     }

@@ -45,6 +45,7 @@ struct run_options {
     uint64_t tp, pp, ep, dp; /* degrees of parallelism; 0: not given */
     /* clocks of the ranks; NULL: all times are comparable */
     const struct timeline_clocks *clocks;
+    struct trace_set *readers; /* readers that are already open; NULL: none */
     /* Include the work outside of the recorded request or of the steady steps. */
     bool whole;
     bool whole_trace; /* one stage, no search for steps */
@@ -58,7 +59,7 @@ int run_load(struct loaded_run *r, const char *const *operands, size_t n, const 
 void run_rank_warnings(const struct loaded_run *r, struct strlist *out);
 void run_unload(struct loaded_run *r);
 
-/* Reads the new ncu.json and repeats the analysis with it. */
+/* Adds the measurements of the new ncu.json to the analysis. */
 void run_add_profiles(struct loaded_run *r);
 
 #endif

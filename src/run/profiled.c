@@ -188,8 +188,7 @@ void profiled_run_add_tools(struct profiled_run *r, const char *run_dir, const s
     r->profiles = r->timeline ? ncu_profiles_load(run_dir, &r->warnings) : NULL;
     r->input.profiles = r->profiles ? r->profiles->v : NULL;
     r->input.nprofiles = r->profiles ? r->profiles->n : 0;
-    analysis_free(&r->analysis);
-    analyze_run(r->timeline, &r->input, &r->analysis);
+    analysis_set_profiles(&r->analysis, r->input.profiles, r->input.nprofiles);
     for (size_t i = 0; i < more->n; i++) strlist_add(&r->warnings, "%s", more->v[i]);
     set_warnings(r);
 }

@@ -53,7 +53,8 @@ struct profiled_run {
 
 void profiled_run_open(struct profiled_run *r, const struct profiled_session *session);
 void profiled_run_close(struct profiled_run *r);
-/* Call this after the Nsight tools. Repeats the analysis with ncu.json and adds the warnings of `more`. */
+/* Call this after the Nsight tools. Adds the measurements of ncu.json to the analysis, and the warnings of
+ * `more`. */
 void profiled_run_add_tools(struct profiled_run *r, const char *run_dir, const struct strlist *more);
 
 #endif

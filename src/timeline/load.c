@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "timeline/build.h"
-#include "trace/reader.h"
+#include "trace/reader_set.h"
 
 /* One file being loaded. */
 struct loading {
@@ -121,15 +121,15 @@ static void report_state(struct loading *l, const char *path) {
                                  (unsigned long long)l->missing_texts);
 }
 
-static int load_file(struct timeline_builder *b, const char *path, const struct timeline_clocks *clocks,
+static int load_file(struct timeline_builder *b, const char *path, const struct timeline_options *o,
                      struct err *err) {
-    struct loading l = { .b = b, .r = trace_reader_open(path, err) };
+    struct loading l = { .b = b, .r = trace_set_take(o->traces, path, err) };
     struct trace_batch batch = { 0 };
     struct err why;
     if (!l.r) return -1;
-    if (clocks) {
-        l.clock = clocks->clock_of(clocks->arg, path);
-        l.convert = clocks->convert;
+    if (o->clocks) {
+        l.clock = o->clocks->clock_of(o->clocks->arg, path);
+        l.convert = o->clocks->convert;
     }
     timeline_builder_process(b, path);
     l.string_end = trace_reader_string_end(l.r);
@@ -147,22 +147,22 @@ static int load_file(struct timeline_builder *b, const char *path, const struct 
     report_state(&l, path);
     free(l.texts);
     trace_batch_free(&batch);
-    trace_reader_close(l.r);
+    trace_set_give(o->traces, l.r);
     return 0;
 }
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err) {
-    return timeline_load_aligned(paths, n, NULL, err);
+    return timeline_load_with(paths, n, &(struct timeline_options){ 0 }, err);
 }
 
-struct timeline *timeline_load_aligned(const char *const *paths, size_t n,
-                                       const struct timeline_clocks *clocks, struct err *err) {
+struct timeline *timeline_load_with(const char *const *paths, size_t n, const struct timeline_options *o,
+                                    struct err *err) {
     struct timeline_builder *b = timeline_builder_open();
     size_t loaded = 0;
     struct err first = { "" }, why;
     if (!n) err_set(&first, "no trace file given");
     for (size_t i = 0; i < n; i++) {
-        if (load_file(b, paths[i], clocks, &why) == 0) {
+        if (load_file(b, paths[i], o, &why) == 0) {
             loaded++;
             continue;
         }

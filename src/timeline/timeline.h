@@ -279,9 +279,14 @@ struct timeline_clocks {
     const void *(*clock_of)(const void *arg, const char *path);
     uint64_t (*convert)(const void *clock, uint64_t own_ns);
 };
-/* `clocks` may be NULL. */
-struct timeline *timeline_load_aligned(const char *const *paths, size_t n,
-                                       const struct timeline_clocks *clocks, struct err *err);
+struct trace_set;
+/* All members may be NULL. */
+struct timeline_options {
+    const struct timeline_clocks *clocks;
+    struct trace_set *traces; /* readers that are already open */
+};
+struct timeline *timeline_load_with(const char *const *paths, size_t n, const struct timeline_options *o,
+                                    struct err *err);
 /* Keeps the ranges that overlap [from_ns, to_ns), and the launches, kernels, copies, synchronisations, GEMMs
  * and collectives that start in it. Dropped kernels are counted (cut_kernels). Records of other kinds are
  * kept. Must be called while no other code points into the timeline. */

@@ -57,7 +57,7 @@ TEST(a_lane_shows_the_kernels_of_all_gpus_in_the_order_of_time) {
     t.job.clocks = &clock;
     t.job.nclocks = 1;
     t.ranks[0].trace = make_trace(dir, "NVIDIA H200");
-    rank_lanes_load(&t.job, &lanes);
+    rank_lanes_load(&t.job, NULL, &lanes);
     CHECK_INT(lanes.n, 1);
     CHECK_NEAR((double)lanes.from_ns, 1099e6, 0.1); /* 0.1 steps of 10 ms before the middle kernel */
     CHECK_INT(lanes.v[0].nspans, 6);                /* 12.5 ms, one kernel per 2 ms */

@@ -1,9 +1,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "timeline/timeline.h"
+#include "trace/reader_set.h"
 #include "trace/writer.h"
 #include "unit/test.h"
 
@@ -313,6 +315,21 @@ TEST(timeline_loads_what_was_written) {
     free(dir);
 }
 
+TEST(timeline_opens_a_trace_of_a_set_once) {
+    char *dir = test_tmpdir(), *path = xasprintf("%s/a.ipt", dir);
+    struct timeline_options how = { .traces = trace_set_new() };
+    struct err err;
+    write_file(path);
+    timeline_close(timeline_load_with((const char *[]){ path }, 1, &how, &err));
+    CHECK_INT(unlink(path), 0); /* the open reader can still decode the records */
+    struct timeline *tl = timeline_load_with((const char *[]){ path }, 1, &how, &err);
+    CHECK(tl && tl->kernels.n == 1);
+    timeline_close(tl);
+    trace_set_free(how.traces);
+    free(path);
+    free(dir);
+}
+
 static const void *any_clock(const void *arg, const char *path) {
     (void)path;
     return arg;
@@ -325,7 +342,8 @@ TEST(capture_windows_are_converted_to_the_clock_of_the_job) {
     uint64_t offset_ns = 7000;
     const struct timeline_clocks clocks = { &offset_ns, any_clock, later_by };
     write_file(path);
-    struct timeline *tl = timeline_load_aligned((const char *[]){ path }, 1, &clocks, &err);
+    struct timeline *tl = timeline_load_with((const char *[]){ path }, 1,
+                                             &(struct timeline_options){ .clocks = &clocks }, &err);
     CHECK(tl != NULL);
     CHECK_INT(tl->nwindows, 1);
     CHECK_INT(tl->windows[0].start_ns, 7005);
