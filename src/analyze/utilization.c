@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/internal.h"
+#include "llm/cost.h"
 
 bool analysis_names_stage(const char *text, const struct analysis_stage *s) {
     return text && (strcmp(text, s->path) == 0 || strcmp(text, s->name) == 0);
@@ -275,14 +276,17 @@ static void set_recorded_cost(struct context *c, struct analysis_stage *s) {
     if (cost->experts_read > 0) s->experts_read = cost->experts_read;
     double seconds = s->timing_ms.n ? traced_time(s) * 1e-9 : stage_seconds(s);
     if (!(seconds > 0)) return;
-    s->recorded_mfu = s->flops / (seconds * s->peak_flops_per_s);
-    s->recorded_mbu = s->bytes / (seconds * s->peak_bytes_per_s);
+    s->recorded_mfu = llm_utilization(s->flops, seconds, s->peak_flops_per_s);
+    s->recorded_mbu = llm_utilization(s->bytes, seconds, s->peak_bytes_per_s);
 }
 
 static void set_ratios_of_repeats(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing;
-    if (t->flops) s->mfu = pick(1e3 / (ms_per_unit(c, t, t->flops) * s->peak_flops_per_s), s->mfu);
-    if (t->bytes) s->mbu = pick(1e3 / (ms_per_unit(c, t, t->bytes) * s->peak_bytes_per_s), s->mbu);
+    /* ms per unit of work are seconds per 1000 units */
+    if (t->flops)
+        s->mfu = pick(llm_utilization(1e3, ms_per_unit(c, t, t->flops), s->peak_flops_per_s), s->mfu);
+    if (t->bytes)
+        s->mbu = pick(llm_utilization(1e3, ms_per_unit(c, t, t->bytes), s->peak_bytes_per_s), s->mbu);
     if (!t->floor_ms) return;
     s->distance = pick(ms_per_unit(c, t, t->floor_ms), s->distance);
     s->same_input_floor_ms = same_input_median(c, t, t->floor_ms);
@@ -303,8 +307,8 @@ static void set_utilization(struct context *c, struct analysis_stage *s) {
            memory_ms = s->bytes / s->peak_bytes_per_s * 1e3;
     if (!isnan(compute_ms) && !isnan(memory_ms)) s->hard_bound_ms = fmax(compute_ms, memory_ms);
     if (!(seconds > 0)) return;
-    s->mfu = s->flops / (seconds * s->peak_flops_per_s);
-    s->mbu = s->bytes / (seconds * s->peak_bytes_per_s);
+    s->mfu = llm_utilization(s->flops, seconds, s->peak_flops_per_s);
+    s->mbu = llm_utilization(s->bytes, seconds, s->peak_bytes_per_s);
     s->distance = s->floor_ms > 0 ? s->time_ms / s->floor_ms : NAN;
     if (work && s->timing_ms.n) set_ratios_of_repeats(c, s);
     if (c->in->read_bytes_per_s > 0) s->mbu_read = s->mbu * s->peak_bytes_per_s / c->in->read_bytes_per_s;

@@ -140,6 +140,10 @@ void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c) {
     sum->weights_compute_bound_s += c->weights_compute_bound_s;
 }
 
+double llm_utilization(double work, double seconds, double peak_per_s) {
+    return seconds > 0 ? work / (seconds * peak_per_s) : NAN;
+}
+
 double llm_cost_hard_bound_s(const struct llm_cost *c) {
     bool known = !isnan(c->compute_s) && !isnan(c->memory_s);
     return known ? fmax(c->compute_s, c->memory_s) : NAN;

@@ -62,6 +62,10 @@ struct llm_cost llm_cost_vision(const struct llm_model *m, const struct llm_setu
                                 const struct llm_counts *counts);
 void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c);
 void llm_cost_scale(struct llm_cost *c, double by);
+/* The only place that computes MFU and MBU: the share of a peak that was reached, work / (seconds * peak).
+ * `work` are FLOPs or bytes, `peak_per_s` FLOP/s or bytes/s. NAN: a value is unknown, or the time is not
+ * positive. */
+double llm_utilization(double work, double seconds, double peak_per_s);
 double llm_cost_hard_bound_s(const struct llm_cost *c);       /* NAN: a peak is unknown */
 const char *llm_cost_bound(const struct llm_cost *c);         /* "compute", "memory"; NULL: unknown */
 const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same without attention */

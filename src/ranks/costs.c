@@ -73,8 +73,8 @@ static struct rank_cost cell_cost(const struct llm_model *part, const struct llm
     struct llm_cost cost = decode ? decode_cost(part, setup, c, context) : prefill_cost(part, setup, c);
     double wall_s = c->wall_ns * 1e-9;
     return (struct rank_cost){ cost.flops, cost.bytes, cost.floor_s * 1e9,
-                               cost.flops / wall_s / (cost.flops / cost.compute_s),
-                               cost.bytes / wall_s / setup->peak.bytes_per_s };
+                               llm_utilization(cost.flops, wall_s, cost.flops / cost.compute_s),
+                               llm_utilization(cost.bytes, wall_s, setup->peak.bytes_per_s) };
 }
 
 static void add_rank(const struct rank_job *job, size_t row, const struct llm_model *part,

@@ -100,8 +100,7 @@ void html_figures(const struct view *v, struct strbuf *out) {
         }
     for (size_t i = 0; i < v->run->nfigures && shown < 7; i++, shown++) {
         const struct run_figure *f = &v->run->figures[i];
-        struct stats s = stats_of(f->values, f->n);
-        figure(out, f->name, text_ms_number(s.median).s, f->unit);
+        figure(out, f->name, text_ms_number(run_figure_stats(v->run, f).median).s, f->unit);
     }
     if (isfinite(view_model_mfu(v))) {
         figure(out, "model MFU", text_percent(view_model_mfu(v)).s, v->run->analysis->model_over.brief);

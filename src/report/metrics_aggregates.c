@@ -3,6 +3,7 @@
 
 #include "report/metrics.h"
 #include "report/view.h"
+#include "run/vision.h"
 
 static void write_mean(struct jsonw *j, const char *key, const struct stats *s) {
     jsonw_kobject(j, key);
@@ -38,7 +39,7 @@ void metrics_aggregates(struct jsonw *j, const struct view *v) {
         { "prompt_tokens", figure_stats(v, "prompt_tokens") },
         { "tokens_per_s", figure_stats(v, "decode_tokens_per_s") },
     };
-    struct view_vision vision = view_vision(v);
+    struct run_vision vision = run_vision(v->run);
     jsonw_kobject(j, "aggregates");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) write_mean(j, rows[i].key, &rows[i].s);
     jsonw_knum(j, "mfu_model", view_model_mfu(v));

@@ -231,7 +231,7 @@ static void add_part(struct strbuf *out, double ms, double flops, double mfu) {
 }
 
 void rows_vision_note(const struct view *v, struct strbuf *out) {
-    struct view_vision vision = view_vision(v);
+    struct run_vision vision = run_vision(v->run);
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i];
         if (!s->parent_name || s->outside) continue;

@@ -67,10 +67,10 @@ static void figures(const struct view *v, const struct report_screen *screen, st
     size_t at = 0;
     for (size_t i = 0; i < MIN(v->run->nfigures, 8); i++) {
         const struct run_figure *f = &v->run->figures[i];
-        struct stats s = stats_of(f->values, f->n);
-        if (isnan(s.median)) continue;
+        double median = run_figure_stats(v->run, f).median;
+        if (isnan(median)) continue;
         strbuf_reset(&one);
-        strbuf_addf(&one, "%s %s %s", f->name, text_ms_number(s.median).s, f->unit ? f->unit : "");
+        strbuf_addf(&one, "%s %s %s", f->name, text_ms_number(median).s, f->unit ? f->unit : "");
         size_t w = utf8_width(one.buf, one.len);
         if (at) strbuf_addstr(out, at + 3 + w > screen->width ? "\n" : "   ");
         at = at && at + 3 + w <= screen->width ? at + 3 + w : w;

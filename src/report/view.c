@@ -29,37 +29,6 @@ void view_free(struct view *v) {
     v->nstages = 0;
 }
 
-/* NaN: the run does not have this figure */
-static double figure_median(const struct view *v, const char *key) {
-    for (size_t i = 0; i < v->run->nfigures; i++)
-        if (strcmp(v->run->figures[i].key, key) == 0)
-            return run_figure_stats(v->run, &v->run->figures[i]).median;
-    return NAN;
-}
-
-struct view_vision view_vision(const struct view *v) {
-    struct view_vision x = { .flops = 0, .rest_flops = NAN };
-    double sum_ms = 0, prefill_ms = NAN, peak = view_peak_flops(v);
-    for (size_t i = 0; i < v->nstages; i++) {
-        const struct analysis_stage *s = v->stages[i];
-        if (s->parent_name && strcmp(s->parent_name, "prefill") == 0 && !s->outside) {
-            x.parts++;
-            x.flops += s->flops;
-            sum_ms += s->time_ms;
-        } else if (!s->parent_name && strcmp(s->name, "prefill") == 0) {
-            x.rest_flops = s->flops;
-            prefill_ms = s->time_ms;
-        }
-    }
-    if (!x.parts) x.flops = sum_ms = NAN;
-    x.ms = pick(figure_median(v, "vision"), sum_ms);
-    x.rest_ms = pick(figure_median(v, "prefill_without_vision"), prefill_ms - sum_ms);
-    x.rest_flops -= x.flops;
-    x.mfu = x.ms > 0 ? x.flops / (x.ms * 1e-3 * peak) : NAN;
-    x.rest_mfu = x.rest_ms > 0 ? x.rest_flops / (x.rest_ms * 1e-3 * peak) : NAN;
-    return x;
-}
-
 bool view_stage_has_sentence(const struct analysis_stage *s) {
     return !s->parent_name && !s->outside && !s->warm_up && isfinite(s->time_ms);
 }

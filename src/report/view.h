@@ -19,14 +19,6 @@ struct view {
     size_t nstages;
 };
 
-/* Sub-stages of prefill together (the vision part), and the rest of prefill. NaN: unknown. */
-struct view_vision {
-    size_t parts; /* sub-stages; 0: none */
-    double ms, flops, mfu;
-    double rest_ms, rest_flops, rest_mfu;
-};
-struct view_vision view_vision(const struct view *v);
-
 void view_init(struct view *v, const struct run_info *run);
 void view_free(struct view *v);
 /* True for top-level stages with a time that are not warm-up. */

@@ -63,14 +63,14 @@ static void fill_costs(const struct bench *b, const struct engine_answer *a, str
     double steps = a->new_tokens / a->batch - 1;
     if (request_cost(b->plan->model, peak, NULL, "prefill", a, NAN, &c)) {
         row->prefill_roof_ms = c.floor_s * 1e3;
-        row->prefill_mfu = c.flops / (row->prefill_ms * 1e-3 * peak->flop_per_s);
-        row->prefill_mbu = c.bytes / (row->prefill_ms * 1e-3 * peak->bytes_per_s);
+        row->prefill_mfu = llm_utilization(c.flops, row->prefill_ms * 1e-3, peak->flop_per_s);
+        row->prefill_mbu = llm_utilization(c.bytes, row->prefill_ms * 1e-3, peak->bytes_per_s);
     }
     if (request_cost(b->plan->model, peak, NULL, "decode", a, NAN, &c)) {
         row->step_roof_ms = c.floor_s * 1e3 / steps;
         row->decode_roof_tokens_per_s = a->batch / (row->step_roof_ms * 1e-3);
-        row->decode_mfu = c.flops / (row->step_ms * steps * 1e-3 * peak->flop_per_s);
-        row->decode_mbu = c.bytes / (row->step_ms * steps * 1e-3 * peak->bytes_per_s);
+        row->decode_mfu = llm_utilization(c.flops, row->step_ms * steps * 1e-3, peak->flop_per_s);
+        row->decode_mbu = llm_utilization(c.bytes, row->step_ms * steps * 1e-3, peak->bytes_per_s);
     }
 }
 
