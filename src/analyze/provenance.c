@@ -87,8 +87,8 @@ static void note_losses(struct context *c) {
     if (tl->bad_records)
         analysis_note(c, ANALYSIS_WARNING, "%s records end before they start and were ignored",
                       analysis_count(c, tl->bad_records));
-    for (size_t i = 0; i < tl->nproblems; i++)
-        analysis_note(c, ANALYSIS_WARNING, "%s", timeline_text(tl, tl->problems[i]));
+    for (size_t i = 0; i < tl->nwarnings; i++)
+        analysis_note(c, ANALYSIS_WARNING, "%s", timeline_text(tl, tl->warnings[i]));
 }
 
 static bool all_stages_are_whole(const struct analysis *a) {

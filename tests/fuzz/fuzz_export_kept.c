@@ -35,7 +35,7 @@ static void write_events(struct trace_writer *w, const uint8_t *data, size_t siz
 static void check_events(const char *path) {
     struct export_kept k;
     struct err err;
-    if (export_kept_open(&k, path)) {
+    if (export_kept_open(&k, NULL, path)) {
         while (export_kept_next(&k)) {
             if (!*k.args) continue;
             json_t *parsed = jsonr_load_text(k.args, strlen(k.args), "arguments", &err);
