@@ -1,13 +1,12 @@
-#include "report/columns.h"
+#include "base/columns.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/die.h"
+#include "base/text.h"
 #include "base/util.h"
-#include "report/text.h"
-#include "report/view.h"
 
 static unsigned position(const struct column *c, enum column_document document) {
     switch (document) {
@@ -30,13 +29,12 @@ static void insert_column(struct column_set *set, const struct column *c, const 
 }
 
 void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
-                     enum column_document document, const struct view *v) {
+                     enum column_document document, const void *context) {
     set->document = document;
-    set->on_cpu = v && view_on_cpu(v);
-    set->two_runs = v && document == COLUMN_DOC_MARKDOWN && view_two_runs(v) && !view_unrecorded(v);
+    set->other_headings = set->name_runs = false;
     set->n = 0;
     for (size_t g = 0; g < ngroups; g++) {
-        if (groups[g].exists && !groups[g].exists(v)) continue;
+        if (groups[g].exists && !groups[g].exists(context)) continue;
         for (size_t i = 0; i < groups[g].n; i++)
             if (position(&groups[g].columns[i], document))
                 insert_column(set, &groups[g].columns[i], &groups[g]);
@@ -90,8 +88,11 @@ static struct text format_number(const struct column *c, double v) {
     case COLUMN_FLOPS: return text_flops(v);
     case COLUMN_BYTES: return text_bytes(v);
     case COLUMN_GIGA: return text_num(v * 1e-9, c->decimals);
+    case COLUMN_UNITS: return text_units(v);
+    case COLUMN_SECONDS: return text_seconds(v);
     case COLUMN_TEXT:
-    case COLUMN_NAME: break;
+    case COLUMN_NAME:
+    case COLUMN_YES_NO: break;
     }
     return text_num(NAN, 0);
 }
@@ -101,7 +102,9 @@ void column_show(const struct column *c, const struct column_row *r, struct strb
     if (c->show && r->item) c->show(r, out);
     if (out->len > before) return;
     struct column_value v = column_get(c, r);
-    if (column_is_text(c))
+    if (c->format == COLUMN_YES_NO)
+        strbuf_addstr(out, text_or_dash(v.type != COLUMN_BOOL ? NULL : v.flag ? "yes" : "no"));
+    else if (column_is_text(c))
         strbuf_addstr(out, text_or_dash(v.type == COLUMN_STR ? v.str : NULL));
     else
         strbuf_addstr(out, format_number(c, column_number(v)).s);
@@ -130,13 +133,13 @@ void column_set_heads(const struct column_set *set, struct table *t) {
         const struct column *c = set->v[i].column;
         const char *prefix = set->v[i].group->csv_prefix;
         snprintf(key, sizeof key, "%s%s", prefix ? prefix : "", c->key ? c->key : "");
-        const char *heading = set->on_cpu && c->cpu_heading ? c->cpu_heading : c->heading;
-        if (set->two_runs && c->run_name) {
+        const char *heading = set->other_headings && c->other_heading ? c->other_heading : c->heading;
+        if (set->name_runs && c->run_name) {
             snprintf(named, sizeof named, "%s (%s)", heading, c->run_name);
             heading = named;
         }
         table_column(t, set->document == COLUMN_DOC_CSV ? key : heading,
-                     column_is_text(c) ? TABLE_LEFT : TABLE_RIGHT);
+                     column_is_text(c) && !c->right ? TABLE_LEFT : TABLE_RIGHT);
     }
 }
 
@@ -161,15 +164,20 @@ const void *column_item(const struct column_items *items, size_t i) {
     return !items->keep || items->keep(item) ? item : NULL;
 }
 
-void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
-                   const struct view *v, struct column_items items, struct table *t) {
-    struct column_set set;
-    column_set_init(&set, groups, ngroups, document, v);
-    column_set_heads(&set, t);
+void column_set_table(const struct column_set *set, const void *context, struct column_items items,
+                      struct table *t) {
+    column_set_heads(set, t);
     for (size_t i = 0; i < items.n; i++) {
-        struct column_row r = { v, column_item(&items, i), i };
-        if (r.item) column_set_cells(&set, &r, t);
+        struct column_row r = { context, column_item(&items, i), i };
+        if (r.item) column_set_cells(set, &r, t);
     }
+}
+
+void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
+                   const void *context, struct column_items items, struct table *t) {
+    struct column_set set;
+    column_set_init(&set, groups, ngroups, document, context);
+    column_set_table(&set, context, items, t);
 }
 
 static void json_value(struct column_value v, struct jsonw *j) {
@@ -199,11 +207,11 @@ void columns_json(const struct column_group *group, const struct column_row *r, 
     }
 }
 
-void columns_json_array(const char *key, const struct column_group *group, const struct view *v,
+void columns_json_array(const char *key, const struct column_group *group, const void *context,
                         struct column_items items, size_t limit, struct jsonw *j) {
     jsonw_karray(j, key);
     for (size_t i = 0; i < MIN(items.n, limit); i++) {
-        struct column_row r = { v, column_item(&items, i), i };
+        struct column_row r = { context, column_item(&items, i), i };
         if (!r.item) continue;
         jsonw_object(j);
         columns_json(group, &r, j);

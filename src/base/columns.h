@@ -1,12 +1,12 @@
-/* Tables of the report as data: one row per column, with its key, heading, help text, format and source. A
+/* Tables as data: one row per column, with its key, heading, help text, format and source. A
  * new metric needs only one row.
  *     { "mean_ns", "mean us", COLUMN_NS_US, FIELD(struct analysis_kernel, mean_ns),
  *       .data = CSV | JSON, .at = { .md = 80, .html = 50 }, .help = "mean duration of a call" },
  * CSV and JSON contain the value with full precision, in the order of the rows. Markdown, HTML and the
  * terminal contain it formatted, in the order of the position numbers. NaN and NULL are unknown: empty in
  * CSV, null in JSON, otherwise a dash. */
-#ifndef REPORT_COLUMNS_H
-#define REPORT_COLUMNS_H
+#ifndef BASE_COLUMNS_H
+#define BASE_COLUMNS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +15,6 @@
 #include "base/jsonw.h"
 #include "base/strbuf.h"
 #include "base/table.h"
-
-struct view;
 
 enum column_type {
     COLUMN_NONE, /* unknown */
@@ -53,13 +51,16 @@ enum column_format {
     COLUMN_TIMES,   /* 3.4x */
     COLUMN_FLOPS,
     COLUMN_BYTES,
-    COLUMN_GIGA, /* value / 1e9, with `decimals` */
+    COLUMN_GIGA,    /* value / 1e9, with `decimals` */
+    COLUMN_UNITS,   /* 12.3 M */
+    COLUMN_SECONDS, /* 1.23 ms */
+    COLUMN_YES_NO,
 };
 
 /* One row of a table. */
 struct column_row {
-    const struct view *view;
-    const void *item; /* NULL: all values are unknown */
+    const void *context; /* shared by all rows of a table; may be NULL */
+    const void *item;    /* NULL: all values are unknown */
     size_t index;
 };
 
@@ -91,23 +92,23 @@ struct column {
     struct {
         uint8_t md, html, terminal, summary;
     } at;
-    const char *help;        /* HTML: tooltip of the heading */
-    const char *cpu_heading; /* without GPU kernels; NULL: `heading` */
-    /* "timed" or "recorded": added to the heading if the table has figures of both runs. NULL: nothing is
-     * added. */
+    const char *help;          /* HTML: tooltip of the heading */
+    const char *other_heading; /* for column_set.other_headings; NULL: `heading` */
+    /* "timed" or "recorded": added to the heading if column_set.name_runs is set. NULL: nothing is added. */
     const char *run_name;
     /* Writes the text instead of the formatted value. HTML still sorts by the value. */
     column_writer *show;
     column_writer *below;   /* HTML: writes a second line */
     column_writer *tooltip; /* HTML */
     int decimals;
+    bool right; /* text is right-aligned */
 };
 
 /* Columns that are shown only if their data exists. */
 struct column_group {
     const struct column *columns;
     size_t n;
-    bool (*exists)(const struct view *v);              /* NULL: always */
+    bool (*exists)(const void *context);               /* NULL: always */
     const void *(*item)(const struct column_row *row); /* NULL: the row's own item */
     const char *csv_prefix;                            /* CSV heading prefix; NULL: none */
 };
@@ -118,12 +119,28 @@ static inline struct column_value column_f64(double v) {
 static inline struct column_value column_u64(uint64_t v) {
     return (struct column_value){ .type = COLUMN_U64, .u64 = v };
 }
+/* 0: unknown */
+static inline struct column_value column_u64_known(uint64_t v) {
+    return v ? column_u64(v) : (struct column_value){ .type = COLUMN_NONE };
+}
+/* below 0: unknown */
+static inline struct column_value column_bool_known(int v) {
+    return v < 0 ? (struct column_value){ .type = COLUMN_NONE }
+                 : (struct column_value){ .type = COLUMN_BOOL, .flag = v > 0 };
+}
 static inline struct column_value column_str(const char *s) {
     return (struct column_value){ .type = COLUMN_STR, .str = s };
 }
 static inline struct column_value column_dims(const uint32_t d[3]) {
     return (struct column_value){ .type = COLUMN_DIMS, .dims = d };
 }
+
+/* The rows of a table: an array of items, or of pointers to items (bytes 0). */
+struct column_items {
+    const void *v;
+    size_t n, bytes;
+    bool (*keep)(const void *item); /* NULL: all of them */
+};
 
 enum column_document {
     COLUMN_DOC_CSV,
@@ -137,8 +154,8 @@ enum column_document {
 #define COLUMN_SET_MAX 64
 struct column_set {
     enum column_document document;
-    bool on_cpu;
-    bool two_runs; /* see view_two_runs() */
+    bool other_headings; /* use column.other_heading */
+    bool name_runs;      /* add column.run_name to the headings */
     struct column_in_set {
         const struct column *column;
         const struct column_group *group;
@@ -146,22 +163,18 @@ struct column_set {
     size_t n;
 };
 void column_set_init(struct column_set *set, const struct column_group *groups, size_t ngroups,
-                     enum column_document document, const struct view *v);
-/* Also initialises the table. */
+                     enum column_document document, const void *context);
+/* Writes the headings and the items. Also initialises the table. */
+void column_set_table(const struct column_set *set, const void *context, struct column_items items,
+                      struct table *t);
 void column_set_heads(const struct column_set *set, struct table *t);
 void column_set_cells(const struct column_set *set, const struct column_row *r, struct table *t);
 
-/* The rows of a table: an array of items, or of pointers to items (bytes 0). */
-struct column_items {
-    const void *v;
-    size_t n, bytes;
-    bool (*keep)(const void *item); /* NULL: all of them */
-};
 const void *column_item(const struct column_items *items, size_t i); /* NULL: `keep` returns false */
 void columns_table(const struct column_group *groups, size_t ngroups, enum column_document document,
-                   const struct view *v, struct column_items items, struct table *t);
+                   const void *context, struct column_items items, struct table *t);
 /* Writes "key": [ { ... }, ... ]. Uses the first `limit` items, without those that `keep` rejects. */
-void columns_json_array(const char *key, const struct column_group *group, const struct view *v,
+void columns_json_array(const char *key, const struct column_group *group, const void *context,
                         struct column_items items, size_t limit, struct jsonw *j);
 /* writes members of an object */
 void columns_json(const struct column_group *group, const struct column_row *r, struct jsonw *j);

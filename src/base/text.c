@@ -1,4 +1,4 @@
-#include "report/text.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -81,6 +81,18 @@ struct text text_flops(double flops) {
     return t;
 }
 
+struct text text_units(double n) {
+    struct text t = { "" };
+    units_count(n, t.s, sizeof t.s);
+    return t;
+}
+
+struct text text_seconds(double s) {
+    struct text t = { "" };
+    units_duration_ns(s * 1e9, t.s, sizeof t.s);
+    return t;
+}
+
 struct text text_raw(double v) {
     struct text t = { "" };
     if (!isfinite(v)) return t;
@@ -105,22 +117,4 @@ void text_markdown(struct strbuf *out, const char *s) { escape_markdown(out, s);
 
 void text_markdown_block(struct strbuf *out, const char *language, const char *s) {
     escape_markdown_block(out, language, s, strlen(s));
-}
-
-void text_unrecorded_add(struct text_unrecorded *u, double ns, double limit_ns) {
-    if (!(ns > 0)) return;
-    u->least_limit_ns = u->devices ? fmin(u->least_limit_ns, limit_ns) : limit_ns;
-    u->most_limit_ns = u->devices ? fmax(u->most_limit_ns, limit_ns) : limit_ns;
-    u->ns += ns;
-    u->devices++;
-}
-
-void text_unrecorded(struct strbuf *out, const struct text_unrecorded *u) {
-    if (!u->devices) return;
-    strbuf_addf(out, "Unrecorded, not idle: %s", text_ms(u->ns * 1e-6).s);
-    if (u->devices > 1) strbuf_addf(out, " on %zu devices", u->devices);
-    strbuf_addf(out, " (waits of over %s", text_num(u->least_limit_ns * 1e-3, 0).s);
-    if (u->most_limit_ns > u->least_limit_ns)
-        strbuf_addf(out, " to %s", text_num(u->most_limit_ns * 1e-3, 0).s);
-    strbuf_addstr(out, " us after a launch, or outside of capture windows).");
 }

@@ -1,8 +1,8 @@
 /* Formats numbers and escapes untrusted text (names, paths, generated text). Unknown numbers are an en
  * dash.
  *     strbuf_addf(out, "%s of %s", text_ms(busy).s, text_ms(wall).s); -- valid within the statement */
-#ifndef REPORT_TEXT_H
-#define REPORT_TEXT_H
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
 
 #include <stdint.h>
 
@@ -21,20 +21,11 @@ struct text text_times(double ratio);         /* 3.4x */
 struct text text_count(uint64_t n);           /* 1,234 */
 struct text text_bytes(double bytes);
 struct text text_flops(double flops);
+struct text text_units(double n);   /* 12.3 M */
+struct text text_seconds(double s); /* 1.23 ms */
 /* For CSV: the fewest digits (6 to 17) that parse to the same number. Unknown: empty. */
 struct text text_raw(double v);
 struct text text_date(uint64_t wall_ns); /* 2026-11-15 02:24 UTC */
-
-/* Unrecorded time of several devices. */
-struct text_unrecorded {
-    size_t devices;                       /* number of devices with unrecorded time */
-    double ns;                            /* sum over these devices */
-    double least_limit_ns, most_limit_ns; /* smallest and largest limit of these devices */
-};
-/* Ignores a device without unrecorded time. */
-void text_unrecorded_add(struct text_unrecorded *u, double ns, double limit_ns);
-/* Writes the sum and the limit in one sentence. Writes nothing without unrecorded time. */
-void text_unrecorded(struct strbuf *out, const struct text_unrecorded *u);
 
 const char *text_or_dash(const char *s); /* dash for NULL and "" */
 

@@ -9,13 +9,13 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
 #include "report/compare.h"
 #include "report/report.h"
 #include "run/load.h"
-#include "report/text.h"
 
 struct compare_opts {
     bool json, markdown, runs, junit, github, bencher;

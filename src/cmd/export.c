@@ -9,11 +9,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/scratch.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "cmd/commands.h"
 #include "cmd/rank_report.h"
 #include "report/export.h"
-#include "report/text.h"
 #include "run/load.h"
 #include "trace/reader_set.h"
 

@@ -8,10 +8,10 @@
 #include "base/die.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "cmd/commands.h"
 #include "history/query.h"
-#include "report/text.h"
 #include "serve/run_json.h"
 
 struct runs_opts {

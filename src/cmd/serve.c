@@ -10,10 +10,10 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
-#include "report/text.h"
 #include "serve/server.h"
 
 struct serve_opts {

@@ -5,23 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "base/die.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/schema.h"
-#include "base/table.h"
-#include "base/units.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "base/wrap.h"
 #include "cmd/command.h"
 #include "cmd/commands.h"
+#include "llm/gpu_columns.h"
 #include "llm/parallel.h"
 #include "llm/price.h"
 #include "llm/static.h"
 #include "llm/sweep.h"
 
 #define PEAK_ENV "MFU_PEAK_TFLOPS"
-#define DASH "\xe2\x80\x93"
 
 struct static_opts {
     const char *gpu, *dtype, *kv_dtype, *lm_head, *assume, *sweep, *svg, *image_mode;
@@ -128,37 +128,25 @@ static void gpu_list_json(const void *unused, struct jsonw *j) {
     jsonw_object(j);
     jsonw_kstr(j, "schema", SCHEMA_GPUS);
     jsonw_karray(j, "gpus");
-    for (size_t i = 0; i < llm_gpus(); i++) llm_gpu_json(llm_gpu_at(i), j);
+    for (size_t i = 0; i < llm_gpus(); i++) {
+        struct column_row row = { .item = llm_gpu_at(i), .index = i };
+        jsonw_object(j);
+        columns_json(&llm_gpu_name_column, &row, j);
+        columns_json(&llm_gpu_columns, &row, j);
+        jsonw_end(j);
+    }
     jsonw_end(j);
     jsonw_end(j);
-}
-
-static void cell_known(struct table *t, double v) {
-    if (v > 0)
-        table_cell(t, "%.6g", v);
-    else
-        table_cell(t, DASH);
 }
 
 static void gpu_list_table(bool md) {
-    static const char *const heads[] = { "fp64", "fp32",       "tf32", "fp16", "bf16",   "fp8",
-                                         "int8", "fp4",        "GB/s", "GB",   "L2 MiB", "SMs",
-                                         "MHz",  "tensor MHz", "W",    "cc" };
+    const struct column_group groups[] = { llm_gpu_name_column, llm_gpu_columns };
+    struct column_set set;
     struct table t;
-    table_init(&t);
-    table_column(&t, "GPU (dense TFLOP/s)", TABLE_LEFT);
-    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
-    table_column(&t, "source", TABLE_LEFT);
-    for (size_t i = 0; i < llm_gpus(); i++) {
-        const struct llm_gpu *g = llm_gpu_at(i);
-        const double values[] = { g->fp64,  g->fp32, g->tf32,      g->fp16,         g->bf16,
-                                  g->fp8,   g->int8, g->fp4,       g->gbytes_per_s, g->memory_gb,
-                                  g->l2_mb, g->sms,  g->boost_mhz, g->tensor_mhz,   g->tdp_w };
-        table_cell(&t, "%s", g->name);
-        for (size_t k = 0; k < COUNTOF(values); k++) cell_known(&t, values[k]);
-        table_cell(&t, "%s", g->capability);
-        table_cell(&t, "%s", g->source);
-    }
+    column_set_init(&set, groups, COUNTOF(groups), COLUMN_DOC_TERMINAL, NULL);
+    column_set_heads(&set, &t);
+    for (size_t i = 0; i < llm_gpus(); i++)
+        column_set_cells(&set, &(struct column_row){ .item = llm_gpu_at(i), .index = i }, &t);
     static const char *const least[] = { "source", "cc",  "W",    "tensor MHz", "MHz",  "SMs", "L2 MiB",
                                          "fp64",   "fp4", "int8", "tf32",       "fp32", NULL };
     print_table(&t, md, least);
@@ -189,18 +177,11 @@ static int list_links(const struct static_opts *o) {
         print_json(link_list_json, NULL);
         return EXIT_DONE;
     }
-    table_init(&t);
-    table_column(&t, "link", TABLE_LEFT);
-    table_column(&t, "GB/s per GPU and direction", TABLE_RIGHT);
-    table_column(&t, "between", TABLE_LEFT);
-    table_column(&t, "source", TABLE_LEFT);
-    for (size_t i = 0; i < llm_links(); i++) {
-        const struct llm_link *l = llm_link_at(i);
-        table_cell(&t, "%s", l->name);
-        table_cell(&t, "%.6g", l->gbytes_per_s);
-        table_cell(&t, "%s", l->network ? "nodes" : "GPUs");
-        table_cell(&t, "%s", l->source);
-    }
+    struct column_set set;
+    column_set_init(&set, &llm_link_columns, 1, COLUMN_DOC_TERMINAL, NULL);
+    column_set_heads(&set, &t);
+    for (size_t i = 0; i < llm_links(); i++)
+        column_set_cells(&set, &(struct column_row){ .item = llm_link_at(i), .index = i }, &t);
     static const char *const least[] = { "source", NULL };
     print_table(&t, o->md, least);
     return EXIT_DONE;
@@ -271,53 +252,82 @@ struct comparison {
     struct llm_device *devices;
 };
 
+/* The item is a struct llm_static. */
+static const struct llm_static *result_of(const struct column_row *r) { return r->item; }
+static struct column_value get_gpu(const struct column_row *r) {
+    return column_str(result_of(r)->device->gpu->name);
+}
+static struct column_value get_tflops(const struct column_row *r) {
+    return column_f64(result_of(r)->device->peak.flop_per_s / 1e12);
+}
+static struct column_value get_gbps(const struct column_row *r) {
+    return column_f64(result_of(r)->device->peak.bytes_per_s / 1e9);
+}
+static struct column_value get_prefill_ms(const struct column_row *r) {
+    return column_f64(result_of(r)->prefill.floor_s * 1e3);
+}
+static struct column_value get_decode_ms(const struct column_row *r) {
+    return column_f64(result_of(r)->decode.floor_s * 1e3);
+}
+static struct column_value get_prefill_bound(const struct column_row *r) {
+    return column_str(llm_cost_bound(&result_of(r)->prefill));
+}
+static struct column_value get_decode_bound(const struct column_row *r) {
+    return column_str(llm_cost_bound(&result_of(r)->decode));
+}
+static struct column_value get_rate(const struct column_row *r) {
+    return column_f64(llm_static_tokens_per_s(result_of(r)));
+}
+static struct column_value get_fits(const struct column_row *r) {
+    return column_bool_known(llm_static_fits(result_of(r)));
+}
+static void show_known(double v, struct strbuf *out) {
+    if (v > 0) strbuf_addf(out, "%.6g", v);
+}
+static void show_tflops(const struct column_row *r, struct strbuf *out) {
+    show_known(get_tflops(r).f64, out);
+}
+static void show_gbps(const struct column_row *r, struct strbuf *out) { show_known(get_gbps(r).f64, out); }
+static void show_prefill(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, text_seconds(result_of(r)->prefill.floor_s).s);
+}
+static void show_decode(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, text_seconds(result_of(r)->decode.floor_s).s);
+}
+
+/* clang-format off */
+#define AT(position) .data = JSON, .at = { .terminal = position }
+static const struct column compare_columns[] = {
+    { "gpu", "GPU", COLUMN_TEXT, GET(get_gpu), AT(10) },
+    { "peak_tflops", "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), AT(20), .show = show_tflops },
+    { "peak_gbps", "GB/s", COLUMN_NUMBER, GET(get_gbps), AT(30), .show = show_gbps },
+    { "prefill_floor_ms", "prefill", COLUMN_MS, GET(get_prefill_ms), AT(40), .show = show_prefill },
+    { "prefill_bound", "bound by", COLUMN_TEXT, GET(get_prefill_bound), AT(50), .right = true },
+    { "decode_floor_ms", "decode step", COLUMN_MS, GET(get_decode_ms), AT(60), .show = show_decode },
+    { "decode_bound", "bound by", COLUMN_TEXT, GET(get_decode_bound), AT(70), .right = true },
+    { "tokens_per_s", "tokens/s", COLUMN_UNITS, GET(get_rate), AT(80) },
+    { "fits", "fits", COLUMN_YES_NO, GET(get_fits), AT(90) },
+};
+/* clang-format on */
+static const struct column_group compare_group = { .columns = compare_columns,
+                                                   .n = COUNTOF(compare_columns) };
+
+static struct column_items compare_items(const struct comparison *c) {
+    return (struct column_items){ c->each, llm_gpus(), sizeof *c->each };
+}
+
 static void compare_json(const void *arg, struct jsonw *j) {
     const struct comparison *c = arg;
     jsonw_object(j);
     jsonw_kstr(j, "schema", SCHEMA_STATIC_GPUS);
     jsonw_kstr(j, "model", c->m->name);
-    jsonw_karray(j, "gpus");
-    for (size_t i = 0; i < llm_gpus(); i++) {
-        const struct llm_static *r = &c->each[i];
-        int fits = llm_static_fits(r);
-        jsonw_object(j);
-        jsonw_kstr(j, "gpu", c->devices[i].gpu->name);
-        jsonw_knum(j, "peak_tflops", c->devices[i].peak.flop_per_s / 1e12);
-        jsonw_knum(j, "peak_gbps", c->devices[i].peak.bytes_per_s / 1e9);
-        jsonw_knum(j, "prefill_floor_ms", r->prefill.floor_s * 1e3);
-        jsonw_kstr(j, "prefill_bound", llm_cost_bound(&r->prefill));
-        jsonw_knum(j, "decode_floor_ms", r->decode.floor_s * 1e3);
-        jsonw_kstr(j, "decode_bound", llm_cost_bound(&r->decode));
-        jsonw_knum(j, "tokens_per_s", llm_static_tokens_per_s(r));
-        jsonw_kbool_known(j, "fits", fits);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
+    columns_json_array("gpus", &compare_group, NULL, compare_items(c), SIZE_MAX, j);
     jsonw_end(j);
 }
 
 static void compare_table(const struct comparison *c) {
-    static const char *const heads[] = { "TFLOP/s",     "GB/s",     "prefill",  "bound by",
-                                         "decode step", "bound by", "tokens/s", "fits" };
     struct table t;
-    char s[32];
-    table_init(&t);
-    table_column(&t, "GPU", TABLE_LEFT);
-    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
-    for (size_t i = 0; i < llm_gpus(); i++) {
-        const struct llm_static *r = &c->each[i];
-        const char *pb = llm_cost_bound(&r->prefill), *db = llm_cost_bound(&r->decode);
-        int fits = llm_static_fits(r);
-        table_cell(&t, "%s", c->devices[i].gpu->name);
-        cell_known(&t, c->devices[i].peak.flop_per_s / 1e12);
-        cell_known(&t, c->devices[i].peak.bytes_per_s / 1e9);
-        table_cell(&t, "%s", units_duration_ns(r->prefill.floor_s * 1e9, s, sizeof s));
-        table_cell(&t, "%s", pb ? pb : DASH);
-        table_cell(&t, "%s", units_duration_ns(r->decode.floor_s * 1e9, s, sizeof s));
-        table_cell(&t, "%s", db ? db : DASH);
-        table_cell(&t, "%s", units_count(llm_static_tokens_per_s(r), s, sizeof s));
-        table_cell(&t, "%s", fits < 0 ? DASH : fits ? "yes" : "no");
-    }
+    columns_table(&compare_group, 1, COLUMN_DOC_TERMINAL, NULL, compare_items(c), &t);
     static const char *const least[] = { "bound by", "bound by", "TFLOP/s", "GB/s", NULL };
     print_table(&t, c->o->md, least);
 }

@@ -8,6 +8,7 @@
 
 #include "base/suggest.h"
 #include "base/util.h"
+#include "llm/gpu_columns.h"
 
 #define SRC_PCIE "PCI-SIG: transfer rate x 16 lanes, less line coding"
 #define SRC_IB "InfiniBand Trade Association roadmap, 4 lanes"
@@ -171,9 +172,6 @@ void llm_link_json(const struct llm_link *l, struct jsonw *j) {
         return;
     }
     jsonw_object(j);
-    jsonw_kstr(j, "name", l->name);
-    jsonw_knum(j, "gbytes_per_s", l->gbytes_per_s);
-    jsonw_kbool(j, "between_nodes", l->network);
-    jsonw_kstr(j, "source", l->source);
+    columns_json(&llm_link_columns, &(struct column_row){ .item = l }, j);
     jsonw_end(j);
 }

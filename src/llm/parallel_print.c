@@ -4,22 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/table.h"
+#include "base/columns.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "llm/parallel.h"
 
 #define CELL 32
 #define STAGES_SHOWN 16
-#define DASH "\xe2\x80\x93"
 
 static void heading(struct strbuf *out, struct llm_print how, const char *text) {
     strbuf_addf(out, how.markdown ? "\n## %s\n\n" : "\n%s\n", text);
-}
-
-static void start_table(struct table *t, const char *const *heads, size_t n, size_t left) {
-    table_init(t);
-    for (size_t i = 0; i < n; i++) table_column(t, heads[i], i < left ? TABLE_LEFT : TABLE_RIGHT);
 }
 
 static void finish_table(struct table *t, struct llm_print how, struct strbuf *out) {
@@ -28,20 +23,125 @@ static void finish_table(struct table *t, struct llm_print how, struct strbuf *o
     table_free(t);
 }
 
-static void cell_bytes(struct table *t, double v) {
-    char s[CELL];
-    table_cell(t, "%s", units_bytes(v, s, sizeof s));
-}
-
-static void cell_seconds(struct table *t, double v) {
-    char s[CELL];
-    table_cell(t, "%s", units_duration_ns(v * 1e9, s, sizeof s));
-}
-
 /* Of a long pipeline, only the first stages and the last one are shown. */
 static bool is_shown(const struct llm_parallel *p, uint64_t i) {
     return i + 1 < STAGES_SHOWN || i + 1 == p->topology.layout.pp;
 }
+
+/* ---- Columns */
+
+/* One pipeline stage. `pass` and `comm` are for the tables of passes and of collectives. */
+struct part_row {
+    uint64_t stage;
+    const struct llm_part *part;
+    const char *pass_name;
+    const struct llm_part_pass *pass;
+    const struct llm_comm *comm;
+};
+static const struct part_row *row_of(const struct column_row *r) { return r->item; }
+
+static void show_stage(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%" PRIu64, row_of(r)->stage);
+}
+static void show_layers(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%u to %u", row_of(r)->part->layers.first, row_of(r)->part->layers.end - 1);
+}
+static void show_experts(const struct column_row *r, struct strbuf *out) {
+    if (row_of(r)->part->experts) strbuf_addf(out, "%" PRIu64, row_of(r)->part->experts);
+}
+static void show_operation(const struct column_row *r, struct strbuf *out) {
+    const struct llm_comm *c = row_of(r)->comm;
+    strbuf_addf(out, "%s (%s)", llm_collective_name(c->kind), c->what);
+}
+static void show_count(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%" PRIu64, row_of(r)->comm->count);
+}
+static struct column_value get_first_layer(const struct column_row *r) {
+    return column_u64(row_of(r)->part->layers.first);
+}
+static struct column_value get_layers(const struct column_row *r) {
+    return column_u64(row_of(r)->part->layers.end - row_of(r)->part->layers.first);
+}
+static struct column_value get_experts(const struct column_row *r) {
+    return column_u64_known(row_of(r)->part->experts);
+}
+static struct column_value get_operation(const struct column_row *r) {
+    return column_str(llm_collective_name(row_of(r)->comm->kind));
+}
+#define GET_MEMBER(name, make, member) \
+    static struct column_value get_##name(const struct column_row *r) { return make(row_of(r)->member); }
+/* `name` in seconds: the value in ms, and the text with its unit */
+#define GET_SECONDS(name, member)                                             \
+    static struct column_value get_##name(const struct column_row *r) {       \
+        return column_f64(row_of(r)->member * 1e3);                           \
+    }                                                                         \
+    static void show_##name(const struct column_row *r, struct strbuf *out) { \
+        strbuf_addstr(out, text_seconds(row_of(r)->member).s);                \
+    }
+GET_MEMBER(weights, column_f64, part->weight_bytes)
+GET_MEMBER(kv, column_f64, part->kv_bytes)
+GET_MEMBER(activations, column_f64, part->activation_bytes)
+GET_MEMBER(memory, column_f64, part->memory_bytes)
+GET_MEMBER(flops, column_f64, pass->cost.flops)
+GET_MEMBER(bytes, column_f64, pass->cost.bytes)
+GET_MEMBER(sent, column_f64, pass->sent_bytes)
+GET_SECONDS(roofline, pass->cost.floor_s)
+GET_SECONDS(communication, pass->comm_s)
+GET_SECONDS(together, pass->floor_s)
+GET_MEMBER(what, column_str, comm->what)
+GET_MEMBER(group, column_str, comm->group)
+GET_MEMBER(ranks, column_u64, comm->ranks)
+GET_MEMBER(count, column_u64, comm->count)
+GET_MEMBER(each, column_f64, comm->bytes)
+GET_MEMBER(comm_sent, column_f64, comm->sent_bytes)
+GET_SECONDS(time, comm->seconds)
+GET_MEMBER(link, column_str, comm->link)
+
+/* clang-format off */
+#define AT(position) .at = { .terminal = position }
+#define STAGE_COLUMN \
+    { NULL, "pipeline stage", COLUMN_TEXT, FIELD(struct part_row, pass_name), AT(1), .show = show_stage }
+#define PASS_COLUMN { NULL, "pass", COLUMN_TEXT, FIELD(struct part_row, pass_name), AT(2) }
+static const struct column held_columns[] = {
+    STAGE_COLUMN,
+    { "first_layer", .source = GET(get_first_layer), .data = JSON },
+    { "layers", "layers", COLUMN_TEXT, GET(get_layers), .data = JSON, AT(10), .show = show_layers },
+    { "experts_per_layer", "experts per layer", COLUMN_COUNT, GET(get_experts), .data = JSON, AT(20),
+      .show = show_experts },
+    { "weights_bytes", "weights", COLUMN_BYTES, GET(get_weights), .data = JSON, AT(30) },
+    { "kv_cache_bytes", "KV cache", COLUMN_BYTES, GET(get_kv), .data = JSON, AT(40) },
+    { "activation_peak_bytes", "activations", COLUMN_BYTES, GET(get_activations), .data = JSON, AT(50) },
+    { "total_bytes", "together", COLUMN_BYTES, GET(get_memory), .data = JSON, AT(60) },
+};
+static const struct column pass_columns[] = {
+    STAGE_COLUMN,
+    PASS_COLUMN,
+    { "flops", "FLOPs", COLUMN_FLOPS, GET(get_flops), .data = JSON, AT(10) },
+    { "bytes", "bytes", COLUMN_BYTES, GET(get_bytes), .data = JSON, AT(20) },
+    { "roofline_ms", "roofline", COLUMN_MS, GET(get_roofline), .data = JSON, AT(40), .show = show_roofline },
+    { "sent_bytes", "sends", COLUMN_BYTES, GET(get_sent), .data = JSON, AT(30) },
+    { "communication_ms", "communication", COLUMN_MS, GET(get_communication), .data = JSON, AT(50),
+      .show = show_communication },
+    { "floor_ms", "together", COLUMN_MS, GET(get_together), .data = JSON, AT(60), .show = show_together },
+};
+static const struct column comm_columns[] = {
+    STAGE_COLUMN,
+    PASS_COLUMN,
+    { "operation", "operation", COLUMN_TEXT, GET(get_operation), .data = JSON, AT(10),
+      .show = show_operation },
+    { "what", .source = GET(get_what), .data = JSON },
+    { "group", "group", COLUMN_TEXT, GET(get_group), .data = JSON, AT(20) },
+    { "ranks", .source = GET(get_ranks), .data = JSON },
+    { "count", "count", COLUMN_COUNT, GET(get_count), .data = JSON, AT(30), .show = show_count },
+    { "bytes", "bytes each", COLUMN_BYTES, GET(get_each), .data = JSON, AT(40) },
+    { "sent_bytes", "sends", COLUMN_BYTES, GET(get_comm_sent), .data = JSON, AT(50) },
+    { "ms", "time", COLUMN_MS, GET(get_time), .data = JSON, AT(60), .show = show_time },
+    { "link", "link", COLUMN_TEXT, GET(get_link), .data = JSON, AT(70), .right = true },
+};
+/* clang-format on */
+static const struct column_group held_group = { .columns = held_columns, .n = COUNTOF(held_columns) },
+                                 pass_group = { .columns = pass_columns, .n = COUNTOF(pass_columns) },
+                                 comm_group = { .columns = comm_columns, .n = COUNTOF(comm_columns) };
 
 /* ---- Text */
 static void add_layout_line(const struct llm_parallel *p, struct strbuf *out) {
@@ -61,84 +161,60 @@ static void add_link(const char *where, const struct llm_link *l, const char *op
                     option);
 }
 
+/* Starts a table and adds a row. */
+static void start_rows(struct column_set *set, const struct column_group *group, struct table *t) {
+    column_set_init(set, group, 1, COLUMN_DOC_TERMINAL, NULL);
+    column_set_heads(set, t);
+}
+static void add_row(const struct column_set *set, const struct part_row *row, struct table *t) {
+    column_set_cells(set, &(struct column_row){ .item = row }, t);
+}
+
 static void add_held(const struct llm_parallel *p, struct llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "pipeline stage", "layers",      "experts per layer", "weights",
-                                         "KV cache",       "activations", "together" };
+    struct column_set set;
     struct table t;
-    start_table(&t, heads, COUNTOF(heads), 2);
-    for (uint64_t i = 0; i < p->topology.layout.pp; i++) {
-        const struct llm_part *part = &p->parts[i];
-        if (!is_shown(p, i)) continue;
-        table_cell(&t, "%" PRIu64, i);
-        table_cell(&t, "%u to %u", part->layers.first, part->layers.end - 1);
-        if (part->experts)
-            table_cell(&t, "%" PRIu64, part->experts);
-        else
-            table_cell(&t, DASH);
-        cell_bytes(&t, part->weight_bytes);
-        cell_bytes(&t, part->kv_bytes);
-        cell_bytes(&t, part->activation_bytes);
-        cell_bytes(&t, part->memory_bytes);
-    }
+    start_rows(&set, &held_group, &t);
+    for (uint64_t i = 0; i < p->topology.layout.pp; i++)
+        if (is_shown(p, i)) add_row(&set, &(struct part_row){ .stage = i, .part = &p->parts[i] }, &t);
     finish_table(&t, how, out);
 }
 
-static void add_cost_row(struct table *t, uint64_t stage, const char *name, const struct llm_part_pass *p) {
-    char s[CELL];
-    table_cell(t, "%" PRIu64, stage);
-    table_cell(t, "%s", name);
-    table_cell(t, "%s", units_flops(p->cost.flops, s, sizeof s));
-    cell_bytes(t, p->cost.bytes);
-    cell_bytes(t, p->sent_bytes);
-    cell_seconds(t, p->cost.floor_s);
-    cell_seconds(t, p->comm_s);
-    cell_seconds(t, p->floor_s);
+/* The two passes of a pipeline stage. */
+static struct part_row pass_row(const struct llm_parallel *p, uint64_t stage, int pass) {
+    const struct llm_part *part = &p->parts[stage];
+    return pass == 0 ? (struct part_row){ stage, part, "prefill", &part->prefill, NULL }
+                     : (struct part_row){ stage, part, "decode step", &part->decode, NULL };
 }
 
 static void add_costs(const struct llm_parallel *p, struct llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "pipeline stage", "pass",     "FLOPs",         "bytes",
-                                         "sends",          "roofline", "communication", "together" };
+    struct column_set set;
     struct table t;
-    start_table(&t, heads, COUNTOF(heads), 2);
-    for (uint64_t i = 0; i < p->topology.layout.pp; i++) {
-        if (!is_shown(p, i)) continue;
-        add_cost_row(&t, i, "prefill", &p->parts[i].prefill);
-        add_cost_row(&t, i, "decode step", &p->parts[i].decode);
-    }
+    start_rows(&set, &pass_group, &t);
+    for (uint64_t i = 0; i < p->topology.layout.pp; i++)
+        for (int pass = 0; pass < 2 && is_shown(p, i); pass++) {
+            struct part_row row = pass_row(p, i, pass);
+            add_row(&set, &row, &t);
+        }
     finish_table(&t, how, out);
 }
 
-static void add_comm_rows(struct table *t, uint64_t stage, const char *name, const struct llm_part_pass *p) {
-    for (size_t i = 0; i < p->ncomms; i++) {
-        const struct llm_comm *c = &p->comms[i];
-        table_cell(t, "%" PRIu64, stage);
-        table_cell(t, "%s", name);
-        table_cell(t, "%s (%s)", llm_collective_name(c->kind), c->what);
-        table_cell(t, "%s", c->group);
-        table_cell(t, "%" PRIu64, c->count);
-        cell_bytes(t, c->bytes);
-        cell_bytes(t, c->sent_bytes);
-        cell_seconds(t, c->seconds);
-        table_cell(t, "%s", c->link ? c->link : DASH);
-    }
-}
-
 static void add_comms(const struct llm_parallel *p, struct llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "pipeline stage", "pass",  "operation", "group", "count",
-                                         "bytes each",     "sends", "time",      "link" };
+    struct column_set set;
     struct table t;
-    start_table(&t, heads, COUNTOF(heads), 4);
-    for (uint64_t i = 0; i < p->topology.layout.pp; i++) {
-        if (!is_shown(p, i)) continue;
-        add_comm_rows(&t, i, "prefill", &p->parts[i].prefill);
-        add_comm_rows(&t, i, "decode step", &p->parts[i].decode);
-    }
-    if (table_rows(&t)) {
-        heading(out, how, "Communication of each GPU per pass");
-        t.text_line_width = how.width;
-        (how.markdown ? table_markdown : table_text)(&t, out);
-    }
-    table_free(&t);
+    start_rows(&set, &comm_group, &t);
+    for (uint64_t i = 0; i < p->topology.layout.pp; i++)
+        for (int pass = 0; pass < 2 && is_shown(p, i); pass++) {
+            struct part_row row = pass_row(p, i, pass);
+            for (size_t k = 0; k < row.pass->ncomms; k++) {
+                row.comm = &row.pass->comms[k];
+                add_row(&set, &row, &t);
+            }
+        }
+    if (table_rows(&t)) heading(out, how, "Communication of each GPU per pass");
+    if (table_rows(&t))
+        finish_table(&t, how, out);
+    else
+        table_free(&t);
 }
 
 static void add_job(const struct llm_static *r, const struct llm_parallel *p, const char *gap,
@@ -185,43 +261,26 @@ void llm_parallel_text(const struct llm_static *r, const struct llm_parallel *p,
 }
 
 /* ---- JSON */
-static void write_comm(const struct llm_comm *c, struct jsonw *j) {
-    jsonw_object(j);
-    jsonw_kstr(j, "operation", llm_collective_name(c->kind));
-    jsonw_kstr(j, "what", c->what);
-    jsonw_kstr(j, "group", c->group);
-    jsonw_ku64(j, "ranks", c->ranks);
-    jsonw_ku64(j, "count", c->count);
-    jsonw_knum(j, "bytes", c->bytes);
-    jsonw_knum(j, "sent_bytes", c->sent_bytes);
-    jsonw_knum(j, "ms", c->seconds * 1e3);
-    jsonw_kstr(j, "link", c->link);
-    jsonw_end(j);
-}
-
 static void write_pass(const char *key, const struct llm_part_pass *p, struct jsonw *j) {
+    struct part_row item = { .pass = p };
+    struct column_row row = { .item = &item };
     jsonw_kobject(j, key);
-    jsonw_knum(j, "flops", p->cost.flops);
-    jsonw_knum(j, "bytes", p->cost.bytes);
-    jsonw_knum(j, "roofline_ms", p->cost.floor_s * 1e3);
-    jsonw_knum(j, "sent_bytes", p->sent_bytes);
-    jsonw_knum(j, "communication_ms", p->comm_s * 1e3);
-    jsonw_knum(j, "floor_ms", p->floor_s * 1e3);
+    columns_json(&pass_group, &row, j);
     jsonw_karray(j, "communication");
-    for (size_t i = 0; i < p->ncomms; i++) write_comm(&p->comms[i], j);
+    for (size_t i = 0; i < p->ncomms; i++) {
+        item.comm = &p->comms[i];
+        jsonw_object(j);
+        columns_json(&comm_group, &row, j);
+        jsonw_end(j);
+    }
     jsonw_end(j);
     jsonw_end(j);
 }
 
 static void write_part(const struct llm_part *p, struct jsonw *j) {
+    struct part_row item = { .part = p };
     jsonw_object(j);
-    jsonw_ku64(j, "first_layer", p->layers.first);
-    jsonw_ku64(j, "layers", p->layers.end - p->layers.first);
-    jsonw_ku64_known(j, "experts_per_layer", p->experts);
-    jsonw_knum(j, "weights_bytes", p->weight_bytes);
-    jsonw_knum(j, "kv_cache_bytes", p->kv_bytes);
-    jsonw_knum(j, "activation_peak_bytes", p->activation_bytes);
-    jsonw_knum(j, "total_bytes", p->memory_bytes);
+    columns_json(&held_group, &(struct column_row){ .item = &item }, j);
     write_pass("prefill", &p->prefill, j);
     write_pass("decode_step", &p->decode, j);
     jsonw_end(j);

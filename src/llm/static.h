@@ -104,6 +104,5 @@ struct llm_print {
     size_t width;  /* columns of the terminal; 0: no limit */
 };
 void llm_static_text(const struct llm_static *r, struct llm_print how, bool operators, struct strbuf *out);
-void llm_gpu_json(const struct llm_gpu *g, struct jsonw *j);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "base/schema.h"
 #include "base/util.h"
+#include "llm/cost_columns.h"
+#include "llm/gpu_columns.h"
 #include "llm/static.h"
 
 #define MS 1e3
@@ -145,29 +147,6 @@ static void write_workload(const struct llm_static *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
-static void write_gpu_fields(const struct llm_gpu *g, struct jsonw *j) {
-    const struct {
-        const char *key;
-        double value;
-    } rows[] = {
-        { "fp64_tflops", g->fp64 },    { "fp32_tflops", g->fp32 },      { "tf32_tflops", g->tf32 },
-        { "fp16_tflops", g->fp16 },    { "bf16_tflops", g->bf16 },      { "fp8_tflops", g->fp8 },
-        { "int8_tops", g->int8 },      { "fp4_tflops", g->fp4 },        { "memory_gbps", g->gbytes_per_s },
-        { "memory_gb", g->memory_gb }, { "l2_mb", g->l2_mb },           { "sms", g->sms },
-        { "boost_mhz", g->boost_mhz }, { "tensor_mhz", g->tensor_mhz }, { "tdp_w", g->tdp_w }
-    };
-    for (size_t i = 0; i < COUNTOF(rows); i++) jsonw_knum(j, rows[i].key, llm_gpu_known(rows[i].value));
-    jsonw_kstr(j, "compute_capability", g->capability);
-    jsonw_kstr(j, "source", g->source);
-}
-
-void llm_gpu_json(const struct llm_gpu *g, struct jsonw *j) {
-    jsonw_object(j);
-    jsonw_kstr(j, "name", g->name);
-    write_gpu_fields(g, j);
-    jsonw_end(j);
-}
-
 static void write_device(const struct llm_static *r, struct jsonw *j) {
     const struct llm_device *d = r->device;
     jsonw_kobject(j, "gpu");
@@ -181,32 +160,17 @@ static void write_device(const struct llm_static *r, struct jsonw *j) {
         jsonw_kstr(j, "quantized_peak_type", llm_dtype_name(d->quantized.type));
         jsonw_kstr(j, "quantized_peak_reason", d->quantized.reason);
     }
-    if (d->gpu) write_gpu_fields(d->gpu, j);
+    if (d->gpu) columns_json(&llm_gpu_columns, &(struct column_row){ .item = d->gpu }, j);
     jsonw_end(j);
 }
 
 /* ---- Costs */
-static void cost_details(const struct llm_cost *c, struct jsonw *j) {
-    jsonw_knum(j, "linear_flops", c->linear_flops);
-    jsonw_knum(j, "attention_flops", c->attention_flops);
-    jsonw_knum(j, "full_attention_flops", c->full_attention_flops);
-    jsonw_knum(j, "head_flops", c->head_flops);
-    jsonw_knum(j, "weight_bytes", c->weight_bytes);
-    jsonw_knum(j, "kv_read_bytes", c->kv_read_bytes);
-    jsonw_knum(j, "kv_write_bytes", c->kv_write_bytes);
-    jsonw_knum(j, "io_bytes", c->io_bytes);
-    jsonw_knum(j, "intensity_flops_per_byte", c->bytes > 0 ? c->flops / c->bytes : NAN);
-    jsonw_knum(j, "compute_ms", c->compute_s * MS);
-    jsonw_knum(j, "memory_ms", c->memory_s * MS);
-}
-
 static void write_cost_fields(const struct llm_cost *c, struct jsonw *j) {
-    jsonw_knum(j, "flops", c->flops);
-    jsonw_knum(j, "bytes", c->bytes);
-    jsonw_knum(j, "floor_ms", c->floor_s * MS);
-    jsonw_knum(j, "hard_bound_ms", llm_cost_hard_bound_s(c) * MS);
-    jsonw_kstr(j, "bound", llm_cost_bound(c));
-    cost_details(c, j);
+    struct llm_cost_row item = { .cost = *c };
+    struct column_row row = { .item = &item };
+    columns_json(&llm_cost_columns, &row, j);
+    columns_json(&llm_cost_bound_columns, &row, j);
+    columns_json(&llm_cost_detail_columns, &row, j);
 }
 
 static void write_stage(const char *name, const struct llm_cost *c, struct jsonw *j) {
@@ -257,15 +221,11 @@ static void write_stages(const struct llm_static *r, struct jsonw *j) {
 /* Writes one stage in the form of a run's static_compute.json, in which `stages` is a list. */
 static void write_list_row(const char *name, const char *parent, double tokens, const struct llm_cost *c,
                            struct jsonw *j) {
+    struct llm_cost_row item = { .stage = name, .parent = parent, .tokens = tokens, .cost = *c };
+    struct column_row row = { .item = &item };
     jsonw_object(j);
-    jsonw_kstr(j, "name", name);
-    jsonw_kstr(j, "parent", parent);
-    jsonw_knum(j, "tokens", tokens);
-    jsonw_knum(j, "flops", c->flops);
-    jsonw_knum(j, "bytes", c->bytes);
-    jsonw_knum(j, "flops_per_byte", c->bytes > 0 ? c->flops / c->bytes : NAN);
-    jsonw_knum(j, "floor_ms", c->floor_s * MS);
-    jsonw_kstr(j, "bound", llm_cost_bound(c));
+    columns_json(&llm_stage_list_columns, &row, j);
+    columns_json(&llm_cost_columns, &row, j);
     jsonw_end(j);
 }
 
@@ -284,19 +244,18 @@ static void write_stage_list(const struct llm_static *r, struct jsonw *j) {
 
 static void write_operator(const struct llm_static *r, const struct llm_op *op, const char *name,
                            const struct llm_pass *pass, struct jsonw *j) {
-    struct llm_cost c = llm_cost_op(r->model, &r->setup, op, pass);
-    if (c.flops == 0 && c.bytes == 0) return;
+    struct llm_cost_row item = { .stage = name,
+                                 .module = op->module,
+                                 .name = op->name,
+                                 .layers = op->count,
+                                 .in = op->in,
+                                 .out = op->out,
+                                 .cost = llm_cost_op(r->model, &r->setup, op, pass) };
+    struct column_row row = { .item = &item };
+    if (item.cost.flops == 0 && item.cost.bytes == 0) return;
     jsonw_object(j);
-    jsonw_kstr(j, "stage", name);
-    jsonw_kstr(j, "module", op->module);
-    jsonw_kstr(j, "name", op->name);
-    jsonw_ku64(j, "layers", op->count);
-    jsonw_ku64_known(j, "in", op->in);
-    jsonw_ku64_known(j, "out", op->out);
-    jsonw_knum(j, "flops", c.flops);
-    jsonw_knum(j, "bytes", c.bytes);
-    jsonw_knum(j, "floor_ms", c.floor_s * MS);
-    jsonw_kstr(j, "bound", llm_cost_bound(&c));
+    columns_json(&llm_operator_columns, &row, j);
+    columns_json(&llm_cost_columns, &row, j);
     jsonw_end(j);
 }
 
@@ -311,14 +270,12 @@ static void write_module(const struct llm_static *r, size_t first, const char *n
         llm_cost_add(&sum, &c);
     }
     if (sum.flops == 0 && sum.bytes == 0) return;
+    struct llm_cost_row item = { .stage = name, .module = m->ops[first].module, .cost = sum };
+    struct column_row row = { .item = &item };
     jsonw_object(j);
-    jsonw_kstr(j, "stage", name);
-    jsonw_kstr(j, "module", m->ops[first].module);
-    jsonw_knum(j, "flops", sum.flops);
-    jsonw_knum(j, "bytes", sum.bytes);
-    jsonw_knum(j, "floor_ms", sum.floor_s * MS);
-    jsonw_knum(j, "hard_bound_ms", llm_cost_hard_bound_s(&sum) * MS);
-    jsonw_kstr(j, "bound", llm_cost_bound(&sum));
+    columns_json(&llm_module_columns, &row, j);
+    columns_json(&llm_cost_columns, &row, j);
+    columns_json(&llm_cost_bound_columns, &row, j);
     jsonw_end(j);
 }
 

@@ -1,13 +1,18 @@
 /* Writes the result of `inferprof static` as tables, for a terminal or as Markdown. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/table.h"
+#include "base/die.h"
+#include "base/strlist.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "base/wrap.h"
+#include "llm/cost_columns.h"
 #include "llm/static.h"
 
 #define CELL 32
@@ -25,29 +30,11 @@ static void finish_table(struct table *t, struct llm_print how, struct strbuf *o
     table_free(t);
 }
 
-static void start_table(struct table *t, const char *const *heads, size_t n) {
-    table_init(t);
-    for (size_t i = 0; i < n; i++) table_column(t, heads[i], i == 0 ? TABLE_LEFT : TABLE_RIGHT);
-}
-
-static void cell_flops(struct table *t, double v) {
-    char s[CELL];
-    table_cell(t, "%s", units_flops(v, s, sizeof s));
-}
-
-static void cell_bytes(struct table *t, double v) {
-    char s[CELL];
-    table_cell(t, "%s", units_bytes(v, s, sizeof s));
-}
-
-static void cell_seconds(struct table *t, double v) {
-    char s[CELL];
-    table_cell(t, "%s", units_duration_ns(v * 1e9, s, sizeof s));
-}
-
-static void cell_count(struct table *t, double v) {
-    char s[CELL];
-    table_cell(t, "%s", units_count(v, s, sizeof s));
+static void add_table(const struct column_group *groups, size_t ngroups, struct column_items items,
+                      struct llm_print how, struct strbuf *out) {
+    struct table t;
+    columns_table(groups, ngroups, COLUMN_DOC_TERMINAL, NULL, items, &t);
+    finish_table(&t, how, out);
 }
 
 /* ---- Model */
@@ -111,12 +98,30 @@ static void add_device_line(const struct llm_static *r, struct strbuf *out) {
                     llm_dtype_name(d->quantized.type), d->quantized.reason);
 }
 
+struct module_row {
+    const char *module;
+    uint64_t params;
+    double share, bytes;
+};
+static void show_share(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%.1f%%", 100 * ((const struct module_row *)r->item)->share);
+}
+/* clang-format off */
+#define M(field) FIELD(struct module_row, field)
+#define AT(position) .at = { .terminal = position }
+static const struct column module_columns[] = {
+    { "module", "module", COLUMN_TEXT, M(module), AT(10) },
+    { "parameters", "parameters", COLUMN_COUNT, M(params), AT(20) },
+    { "share", "share", COLUMN_PERCENT, M(share), AT(30), .show = show_share },
+    { "bytes", "bytes", COLUMN_BYTES, M(bytes), AT(40), .help = "size of the weights" },
+};
+/* clang-format on */
+static const struct column_group module_group = { .columns = module_columns, .n = COUNTOF(module_columns) };
+
 static void params_table(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "module", "parameters", "share", "bytes" };
     const struct llm_model *m = r->model;
-    struct table t;
-    char n[CELL];
-    start_table(&t, heads, COUNTOF(heads));
+    struct module_row *rows = xcalloc(m->nops + 1, sizeof *rows);
+    size_t n = 0;
     for (size_t i = 0; i < m->nops; i++) {
         const char *module = m->ops[i].module;
         double bytes = 0;
@@ -127,47 +132,46 @@ static void params_table(const struct llm_static *r, struct llm_print how, struc
             bytes += llm_op_weight_bytes(&m->ops[k]);
         }
         uint64_t count = llm_module_params(m, module);
-        if (!first || count == 0) continue;
-        table_cell(&t, "%s", module);
-        table_cell(&t, "%s", units_grouped(count, n, sizeof n));
-        table_cell(&t, "%.1f%%", 100 * (double)count / (double)m->params.total);
-        cell_bytes(&t, bytes);
+        if (first && count)
+            rows[n++] = (struct module_row){ module, count, (double)count / (double)m->params.total, bytes };
     }
-    finish_table(&t, how, out);
+    add_table(&module_group, 1, (struct column_items){ rows, n, sizeof *rows }, how, out);
+    free(rows);
 }
 
 /* ---- Costs */
-static void stage_row(struct table *t, const char *name, const struct llm_cost *c) {
-    const char *bound = llm_cost_bound(c);
-    table_cell(t, "%s", name);
-    cell_flops(t, c->flops);
-    cell_bytes(t, c->bytes);
-    cell_count(t, c->bytes > 0 ? c->flops / c->bytes : NAN);
-    cell_seconds(t, c->floor_s);
-    table_cell(t, "%s", bound ? bound : "\xe2\x80\x93");
+#define STAGE_ROWS_MAX (LLM_STAGES_MAX + 4)
+struct stage_rows {
+    struct llm_cost_row v[STAGE_ROWS_MAX];
+    char labels[STAGE_ROWS_MAX][64];
+    size_t n;
+};
+
+static void add_stage(struct stage_rows *rows, const struct llm_cost *c, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_stage(struct stage_rows *rows, const struct llm_cost *c, const char *fmt, ...) {
+    char *label = rows->labels[rows->n];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(label, sizeof rows->labels[0], fmt, ap);
+    va_end(ap);
+    rows->v[rows->n++] = (struct llm_cost_row){ .label = label, .cost = *c };
 }
 
 static void stages_table(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "stage", "FLOPs", "bytes", "FLOP/byte", "roofline", "bound by" };
+    const struct column_group groups[] = { llm_stage_columns, llm_cost_columns };
     const struct llm_model *m = r->model;
     bool images = r->work.nimages > 0;
-    struct table t;
-    char name[64];
-    start_table(&t, heads, COUNTOF(heads));
-    if (m->decodes) stage_row(&t, images ? "prefill (all below)" : "prefill", &r->prefill);
-    for (int s = 1; s < m->nstages; s++) {
-        snprintf(name, sizeof name, "%s%s", m->decodes ? "  " : "", m->stages[s]);
-        if (images) stage_row(&t, name, &r->vision[s]);
-    }
-    if (m->decodes && images) stage_row(&t, "  decoder", &r->decoder);
-    if (!m->decodes && m->text.family) stage_row(&t, "text", &r->decoder);
-    if (m->decodes) {
-        snprintf(name, sizeof name, "decode step at %" PRIu64, r->work.context);
-        stage_row(&t, name, &r->decode);
-        snprintf(name, sizeof name, "decode, %" PRIu64 " steps", r->decode_steps);
-        if (r->decode_steps) stage_row(&t, name, &r->generation);
-    }
-    finish_table(&t, how, out);
+    struct stage_rows rows = { 0 };
+    if (m->decodes) add_stage(&rows, &r->prefill, images ? "prefill (all below)" : "prefill");
+    for (int s = 1; s < m->nstages && images; s++)
+        add_stage(&rows, &r->vision[s], "%s%s", m->decodes ? "  " : "", m->stages[s]);
+    if (m->decodes && images) add_stage(&rows, &r->decoder, "  decoder");
+    if (!m->decodes && m->text.family) add_stage(&rows, &r->decoder, "text");
+    if (m->decodes) add_stage(&rows, &r->decode, "decode step at %" PRIu64, r->work.context);
+    if (m->decodes && r->decode_steps)
+        add_stage(&rows, &r->generation, "decode, %" PRIu64 " steps", r->decode_steps);
+    add_table(groups, COUNTOF(groups), (struct column_items){ rows.v, rows.n, sizeof *rows.v }, how, out);
 }
 
 static void add_times(const struct llm_static *r, double first_s, double step_s, double rest_s,
@@ -190,22 +194,26 @@ static void add_time_lines(const struct llm_static *r, const char *gap, struct s
               llm_cost_hard_bound_s(&r->generation), out);
 }
 
+struct memory_row {
+    const char *name;
+    double bytes;
+};
+static const struct column memory_columns[] = {
+    { "name", "in memory", COLUMN_TEXT, FIELD(struct memory_row, name), AT(10) },
+    { "bytes", "bytes", COLUMN_BYTES, FIELD(struct memory_row, bytes), AT(20) },
+};
+static const struct column_group memory_group = { .columns = memory_columns, .n = COUNTOF(memory_columns) };
+
 static void add_memory(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "in memory", "bytes" };
-    struct table t;
-    char a[CELL], b[CELL];
-    start_table(&t, heads, COUNTOF(heads));
-    table_cell(&t, "weights");
-    cell_bytes(&t, r->weight_bytes);
-    if (r->model->decodes) {
-        table_cell(&t, "KV cache at the end (%s per token)", units_bytes(r->kv_bytes_per_token, a, sizeof a));
-        cell_bytes(&t, r->kv_bytes_at_end);
-    }
-    table_cell(&t, "activations, peak (estimate)");
-    cell_bytes(&t, r->activation_bytes);
-    table_cell(&t, "together");
-    cell_bytes(&t, r->memory_bytes);
-    finish_table(&t, how, out);
+    char a[CELL], b[CELL], cache[80];
+    struct memory_row rows[4] = { { "weights", r->weight_bytes } };
+    size_t n = 1;
+    snprintf(cache, sizeof cache, "KV cache at the end (%s per token)",
+             units_bytes(r->kv_bytes_per_token, a, sizeof a));
+    if (r->model->decodes) rows[n++] = (struct memory_row){ cache, r->kv_bytes_at_end };
+    rows[n++] = (struct memory_row){ "activations, peak (estimate)", r->activation_bytes };
+    rows[n++] = (struct memory_row){ "together", r->memory_bytes };
+    add_table(&memory_group, 1, (struct column_items){ rows, n, sizeof rows[0] }, how, out);
     int fits = llm_static_fits(r);
     if (fits >= 0)
         strbuf_addf(out, "%s%s the %s of %s\n", how.markdown ? "\n" : "", fits ? "fits" : "does NOT fit",
@@ -214,26 +222,23 @@ static void add_memory(const struct llm_static *r, struct llm_print how, struct 
 
 static void operator_rows(const struct llm_static *r, int stage, const struct llm_pass *pass,
                           const char *name, struct llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "operator",  "layers",   "FLOPs",   "bytes",
-                                         "FLOP/byte", "roofline", "bound by" };
-    struct table t;
-    start_table(&t, heads, COUNTOF(heads));
+    const struct column_group groups[] = { llm_operator_columns, llm_cost_columns };
+    struct llm_cost_row *rows = xcalloc(r->model->nops + 1, sizeof *rows);
+    struct strlist labels = { 0 };
+    size_t n = 0;
     for (size_t i = 0; i < r->model->nops; i++) {
         const struct llm_op *op = &r->model->ops[i];
         struct llm_cost c = llm_cost_op(r->model, &r->setup, op, pass);
         if (op->stage != stage || (c.flops == 0 && c.bytes == 0)) continue;
-        const char *bound = llm_cost_bound(&c);
-        table_cell(&t, "%s.%s", op->module, op->name);
-        table_cell(&t, "%" PRIu64, op->count);
-        cell_flops(&t, c.flops);
-        cell_bytes(&t, c.bytes);
-        cell_count(&t, c.bytes > 0 ? c.flops / c.bytes : NAN);
-        cell_seconds(&t, c.floor_s);
-        table_cell(&t, "%s", bound ? bound : "\xe2\x80\x93");
+        strlist_add(&labels, "%s.%s", op->module, op->name);
+        rows[n++] = (struct llm_cost_row){ .label = labels.v[labels.n - 1], .layers = op->count, .cost = c };
     }
-    if (table_rows(&t)) add_heading(out, how, name);
-    if (table_rows(&t)) finish_table(&t, how, out);
-    table_free(&t);
+    if (n) {
+        add_heading(out, how, name);
+        add_table(groups, COUNTOF(groups), (struct column_items){ rows, n, sizeof *rows }, how, out);
+    }
+    strlist_free(&labels);
+    free(rows);
 }
 
 static void operator_tables(const struct llm_static *r, struct llm_print how, struct strbuf *out) {
@@ -282,11 +287,11 @@ static void add_layer_row(const struct llm_static *r, struct table *t, uint32_t 
         table_cell(t, "%u", from - 1);
     else
         table_cell(t, "%u to %u, each", from - 1, to - 1);
-    cell_bytes(t, sum);
+    table_cell(t, "%s", text_bytes(sum).s);
     for (uint32_t k = 0; k < GGML_TYPES_END; k++) {
         if (!r->files.by_ggml[k]) continue;
         if (r->files.layer_bytes[from][k] > 0)
-            cell_bytes(t, r->files.layer_bytes[from][k]);
+            table_cell(t, "%s", text_bytes(r->files.layer_bytes[from][k]).s);
         else
             table_cell(t, "\xe2\x80\x93");
     }

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "base/die.h"
-#include "base/table.h"
-#include "base/units.h"
+#include "base/text.h"
 #include "base/util.h"
 
 #define POINTS_MAX 1000000
@@ -130,26 +130,71 @@ void llm_sweep_free(struct llm_sweep *s) {
     *s = (struct llm_sweep){ 0 };
 }
 
-/* ---- JSON */
-static void point_json(const struct llm_sweep_point *p, struct jsonw *j) {
-    jsonw_object(j);
-    jsonw_ku64(j, "value", p->value);
-    jsonw_knum(j, "prefill_floor_ms", p->prefill_s * 1e3);
-    jsonw_knum(j, "prefill_mfu", p->prefill_mfu);
-    jsonw_knum(j, "prefill_mbu", p->prefill_mbu);
-    jsonw_kstr(j, "prefill_bound", p->prefill_bound);
-    jsonw_knum(j, "decode_floor_ms", p->decode_s * 1e3);
-    jsonw_knum(j, "decode_mfu", p->decode_mfu);
-    jsonw_knum(j, "decode_mbu", p->decode_mbu);
-    jsonw_kstr(j, "decode_bound", p->decode_bound);
-    jsonw_kstr(j, "decode_weights_bound", p->weights_bound);
-    jsonw_knum(j, "tokens_per_s", p->tokens_per_s);
-    jsonw_knum(j, "memory_bytes", p->memory_bytes);
-    jsonw_kbool_known(j, "fits", p->fits);
-    jsonw_end(j);
+/* ---- Columns */
+static const struct llm_sweep_point *point_of(const struct column_row *r) { return r->item; }
+static struct column_value get_prefill_ms(const struct column_row *r) {
+    return column_f64(point_of(r)->prefill_s * 1e3);
 }
+static void show_prefill(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, text_seconds(point_of(r)->prefill_s).s);
+}
+static struct column_value get_decode_ms(const struct column_row *r) {
+    return column_f64(point_of(r)->decode_s * 1e3);
+}
+static void show_decode(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, text_seconds(point_of(r)->decode_s).s);
+}
+static struct column_value get_fits(const struct column_row *r) {
+    return column_bool_known(point_of(r)->fits);
+}
+static void show_value(const struct column_row *r, struct strbuf *out) {
+    strbuf_addf(out, "%" PRIu64, point_of(r)->value);
+}
+static void show_percent(double v, struct strbuf *out) {
+    if (!isnan(v)) strbuf_addf(out, "%.1f%%", 100 * v);
+}
+#define SHOW_PERCENT(field)                                                    \
+    static void show_##field(const struct column_row *r, struct strbuf *out) { \
+        show_percent(point_of(r)->field, out);                                 \
+    }
+SHOW_PERCENT(prefill_mfu)
+SHOW_PERCENT(prefill_mbu)
+SHOW_PERCENT(decode_mfu)
+SHOW_PERCENT(decode_mbu)
 
+/* clang-format off */
+#define P(field) FIELD(struct llm_sweep_point, field)
+#define AT(position) .at = { .terminal = position }
+static const struct column point_columns[] = {
+    { "prefill_floor_ms", "prefill", COLUMN_MS, GET(get_prefill_ms), .data = JSON, AT(20),
+      .show = show_prefill, .help = "roofline time" },
+    { "prefill_mfu", "MFU", COLUMN_PERCENT, P(prefill_mfu), .data = JSON, AT(30), .show = show_prefill_mfu },
+    { "prefill_mbu", "MBU", COLUMN_PERCENT, P(prefill_mbu), .data = JSON, AT(40), .show = show_prefill_mbu },
+    { "prefill_bound", .source = P(prefill_bound), .data = JSON },
+    { "decode_floor_ms", "decode step", COLUMN_MS, GET(get_decode_ms), .data = JSON, AT(50),
+      .show = show_decode, .help = "roofline time" },
+    { "decode_mfu", "MFU", COLUMN_PERCENT, P(decode_mfu), .data = JSON, AT(60), .show = show_decode_mfu },
+    { "decode_mbu", "MBU", COLUMN_PERCENT, P(decode_mbu), .data = JSON, AT(70), .show = show_decode_mbu },
+    { "decode_bound", "bound by", COLUMN_TEXT, P(decode_bound), .data = JSON, AT(80), .right = true },
+    { "decode_weights_bound", .source = P(weights_bound), .data = JSON },
+    { "tokens_per_s", "tokens/s", COLUMN_UNITS, P(tokens_per_s), .data = JSON, AT(90) },
+    { "memory_bytes", "memory", COLUMN_BYTES, P(memory_bytes), .data = JSON, AT(100) },
+    { "fits", "fits", COLUMN_YES_NO, GET(get_fits), .data = JSON, AT(110) },
+};
+/* The heading is the varied quantity. */
+#define VALUE_COLUMN(varied) \
+    { { "value", varied, COLUMN_COUNT, P(value), .data = JSON, AT(10), .show = show_value } }
+static const struct column value_columns[][1] = {
+    [LLM_SWEEP_BATCH] = VALUE_COLUMN("batch"),
+    [LLM_SWEEP_PROMPT] = VALUE_COLUMN("prompt"),
+    [LLM_SWEEP_CONTEXT] = VALUE_COLUMN("context"),
+};
+/* clang-format on */
+static const struct column_group point_group = { .columns = point_columns, .n = COUNTOF(point_columns) };
+
+/* ---- JSON */
 void llm_sweep_json(const struct llm_sweep *s, struct jsonw *j) {
+    const struct column_group value = { .columns = value_columns[s->what], .n = 1 };
     jsonw_object(j);
     jsonw_kstr(j, "name", names[s->what]);
     jsonw_ku64_known(j, "prefill_compute_bound_from", s->prefill_turn);
@@ -157,33 +202,18 @@ void llm_sweep_json(const struct llm_sweep *s, struct jsonw *j) {
     jsonw_ku64_known(j, "decode_weights_compute_bound_from", s->weights_turn);
     jsonw_ku64_known(j, "largest_that_fits", s->largest_fit);
     jsonw_karray(j, "points");
-    for (size_t i = 0; i < s->npoints; i++) point_json(&s->points[i], j);
+    for (size_t i = 0; i < s->npoints; i++) {
+        struct column_row row = { .item = &s->points[i], .index = i };
+        jsonw_object(j);
+        columns_json(&value, &row, j);
+        columns_json(&point_group, &row, j);
+        jsonw_end(j);
+    }
     jsonw_end(j);
     jsonw_end(j);
 }
 
 /* ---- Table */
-static void cell_percent(struct table *t, double v) {
-    if (isnan(v))
-        table_cell(t, "\xe2\x80\x93");
-    else
-        table_cell(t, "%.1f%%", 100 * v);
-}
-
-static void add_point_row(struct table *t, const struct llm_sweep_point *p) {
-    char s[32];
-    table_cell(t, "%" PRIu64, p->value);
-    table_cell(t, "%s", units_duration_ns(p->prefill_s * 1e9, s, sizeof s));
-    cell_percent(t, p->prefill_mfu);
-    cell_percent(t, p->prefill_mbu);
-    table_cell(t, "%s", units_duration_ns(p->decode_s * 1e9, s, sizeof s));
-    cell_percent(t, p->decode_mfu);
-    cell_percent(t, p->decode_mbu);
-    table_cell(t, "%s", p->decode_bound ? p->decode_bound : "\xe2\x80\x93");
-    table_cell(t, "%s", units_count(p->tokens_per_s, s, sizeof s));
-    table_cell(t, "%s", units_bytes(p->memory_bytes, s, sizeof s));
-    table_cell(t, "%s", p->fits < 0 ? "\xe2\x80\x93" : p->fits ? "yes" : "no");
-}
 
 /* Returns true if row i is printed. Long sweeps show the ends, the crossover points, the largest value that
  * fits in memory, and rows at logarithmic distances. */
@@ -210,15 +240,15 @@ static void add_crossover_line(struct strbuf *out, const char *stage, const char
 }
 
 void llm_sweep_text(const struct llm_sweep *s, struct llm_print how, struct strbuf *out) {
-    static const char *const heads[] = { "prefill", "MFU",      "MBU",      "decode step", "MFU",
-                                         "MBU",     "bound by", "tokens/s", "memory",      "fits" };
+    const struct column_group groups[] = { { .columns = value_columns[s->what], .n = 1 }, point_group };
+    struct column_set set;
     struct table t;
     double next = (double)s->from;
-    table_init(&t);
-    table_column(&t, names[s->what], TABLE_RIGHT);
-    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
+    column_set_init(&set, groups, COUNTOF(groups), COLUMN_DOC_TERMINAL, NULL);
+    column_set_heads(&set, &t);
     for (size_t i = 0; i < s->npoints; i++)
-        if (shown(s, i, &next)) add_point_row(&t, &s->points[i]);
+        if (shown(s, i, &next))
+            column_set_cells(&set, &(struct column_row){ .item = &s->points[i], .index = i }, &t);
     strbuf_addstr(out, how.markdown ? "\n## Sweep\n\n"
                                     : "\nSweep: roofline times, and the MFU and MBU they imply\n");
     t.text_line_width = how.width;

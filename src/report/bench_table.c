@@ -3,13 +3,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/columns.h"
 #include "base/jsonw.h"
 #include "base/schema.h"
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "report/columns.h"
-#include "report/text.h"
 #include "report/view.h"
 
 #define B(field) FIELD(struct bench_row, field)

@@ -7,9 +7,9 @@
 
 #include "base/die.h"
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 #define ROW 16.0
 #define LEFT 70.0

@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 #define HEIGHT 150.0
 #define LEFT 46.0

@@ -8,9 +8,9 @@
 #include "base/hash.h"
 #include "base/html.h"
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 #define ROW 18.0
 #define MAX_ROWS 64

@@ -2,9 +2,9 @@
 #include <stdio.h>
 
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 bool chart_kernels(const struct view *v, const struct chart_form *form, struct strbuf *out) {
     size_t n = v->a ? MIN(v->a->nkernels, 10) : 0;

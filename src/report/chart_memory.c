@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 /* Kinds from bottom to top. The kinds that change least are at the bottom. */
 static const struct {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 /* NVML's clock event reasons: software power cap, hardware slowdown, software and hardware thermal slowdown,
  * hardware power brake. */

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "report/chart_labels.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 #define TEXT_DROP 4.0 /* from the middle of a mark to the baseline of its label, in pixels */
 

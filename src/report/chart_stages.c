@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/svg.h"
+#include "base/text.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 static double longest_stage(const struct view *v) {
     double most = 0;

@@ -6,8 +6,8 @@
 #include "base/escape.h"
 #include "base/html.h"
 #include "base/jsonw.h"
+#include "base/text.h"
 #include "report/compare.h"
-#include "report/text.h"
 
 static bool is_top_stage(const struct compare_row *r) { return !r->parent; }
 

@@ -3,14 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "base/jsonw.h"
 #include "base/schema.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "base/wrap.h"
-#include "report/columns.h"
 #include "report/compare.h"
-#include "report/text.h"
 
 #define SHOWN_WORK 12
 #define SHOWN_CAVEATS 4

@@ -3,7 +3,7 @@
 #ifndef REPORT_EXPORT_RECORDS_H
 #define REPORT_EXPORT_RECORDS_H
 
-#include "report/columns.h"
+#include "base/columns.h"
 #include "report/export.h"
 
 struct export_row {

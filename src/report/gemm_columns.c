@@ -7,10 +7,10 @@
 static const struct analysis_gemm *gemm_of(const struct column_row *r) { return r->item; }
 
 static struct column_value get_stage(const struct column_row *r) {
-    return column_str(view_stage_name(r->view->a, gemm_of(r)->stage));
+    return column_str(view_stage_name(view_of(r)->a, gemm_of(r)->stage));
 }
 static struct column_value get_share(const struct column_row *r) {
-    double busy = r->view->a->conservation.busy;
+    double busy = view_of(r)->a->conservation.busy;
     return column_f64(busy > 0 ? gemm_of(r)->total_ns / busy : NAN);
 }
 static struct column_value get_mean(const struct column_row *r) {

@@ -1,7 +1,7 @@
 /* report.html: one file that needs no network and no JavaScript to be read. Style and scripts are in web/. */
-#include "report/report.h"
 #include "report/glossary.h"
 #include "report/html.h"
+#include "report/report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 
 #include "base/embed.h"
 #include "base/html.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/rows.h"
 #include "report/story.h"
-#include "report/text.h"
 #include "report/window.h"
 
 void html_section(struct strbuf *out, const char *id, const char *heading, const char *lede) {

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/html.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/glossary.h"
 #include "report/html.h"
-#include "report/text.h"
 
 #define MAX_FULL_NAME 600
 #define BAR_PX 60
@@ -112,7 +112,7 @@ void html_columns(struct strbuf *out, const char *what, const struct column_grou
                   const struct view *v, struct column_items items, size_t limit) {
     struct column_set set;
     double most[COLUMN_SET_MAX];
-    column_set_init(&set, groups, ngroups, COLUMN_DOC_HTML, v);
+    view_column_set(&set, groups, ngroups, COLUMN_DOC_HTML, v);
     find_most(&set, v, items, most);
     strbuf_addf(out, "<div class=\"scroll\"><table data-what=\"%s\"><thead><tr>", what);
     for (size_t k = 0; k < set.n; k++) write_head(out, set.v[k].column);

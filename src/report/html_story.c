@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/html.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/charts.h"
 #include "report/glossary.h"
 #include "report/html.h"
 #include "report/rows.h"
 #include "report/story.h"
-#include "report/text.h"
 
 static void finding(const struct analysis *a, const struct analysis_finding *f, struct strbuf *out) {
     const char *stage = view_stage_name(a, f->stage);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/html.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/gemm_columns.h"
 #include "report/html.h"
@@ -12,7 +13,6 @@
 #include "report/operator_columns.h"
 #include "report/rows.h"
 #include "report/story.h"
-#include "report/text.h"
 
 #define MAX_TABLE_ROWS 300
 /* the page links to larger files */

@@ -2,19 +2,19 @@
 
 #include <math.h>
 
+#include "base/text.h"
 #include "base/util.h"
-#include "report/text.h"
 
 /* ---- kernels */
 
 static const struct analysis_kernel *kernel_of(const struct column_row *r) { return r->item; }
 
 static const struct timeline_shape *shape_of(const struct column_row *r) {
-    return &r->view->a->timeline->shapes[kernel_of(r)->shape];
+    return &view_of(r)->a->timeline->shapes[kernel_of(r)->shape];
 }
 
 static const struct counter_row *counters_of(const struct column_row *r) {
-    const struct analysis *a = r->view->a;
+    const struct analysis *a = view_of(r)->a;
     return a->counters ? counters_of_kernel(a->counters, (uint32_t)r->index) : NULL;
 }
 
@@ -26,7 +26,7 @@ static struct column_value get_category(const struct column_row *r) {
     return column_str(kernel_category_name(kernel_of(r)->category));
 }
 static struct column_value get_stage(const struct column_row *r) {
-    return column_str(view_stage_name(r->view->a, kernel_of(r)->stage));
+    return column_str(view_stage_name(view_of(r)->a, kernel_of(r)->stage));
 }
 static struct column_value get_grid(const struct column_row *r) { return column_dims(shape_of(r)->grid); }
 static struct column_value get_block(const struct column_row *r) { return column_dims(shape_of(r)->block); }
@@ -148,7 +148,8 @@ static const struct column work_columns[] = {
 };
 /* clang-format on */
 
-static bool have_work(const struct view *v) {
+static bool have_work(const void *view) {
+    const struct view *v = view;
     for (size_t i = 0; v->a && i < v->a->nkernels; i++)
         if (isfinite(v->a->kernels[i].flops)) return true;
     return false;
@@ -156,7 +157,8 @@ static bool have_work(const struct view *v) {
 
 /* ---- hardware counters */
 
-bool kernel_columns_have_counters(const struct view *v) {
+bool kernel_columns_have_counters(const void *view) {
+    const struct view *v = view;
     return v->a && v->a->counters && v->a->counters->nrows > 0;
 }
 
@@ -235,12 +237,13 @@ static const struct column counter_columns[] = {
 
 /* ---- Nsight Compute profiles */
 
-static bool have_profiles(const struct view *v) {
+static bool have_profiles(const void *view) {
+    const struct view *v = view;
     return v->a && v->a->profiles && v->a->profiles->unmatched < v->a->profiles->n;
 }
 
 static const void *profile_item(const struct column_row *r) {
-    return kernel_profile_of(r->view->a, (uint32_t)r->index);
+    return kernel_profile_of(view_of(r)->a, (uint32_t)r->index);
 }
 
 static const struct kernel_profile *profile_of(const struct column_row *r) { return r->item; }
@@ -298,16 +301,16 @@ static const struct column profile_columns[] = {
 
 /* ---- device, if several */
 
-static bool have_devices(const struct view *v) { return view_busy_devices(v) > 1; }
+static bool have_devices(const void *view) { return view_busy_devices(view) > 1; }
 
 static const char *device_label(const struct column_row *r) {
-    return timeline_device_label(r->view->a->timeline, shape_of(r)->device);
+    return timeline_device_label(view_of(r)->a->timeline, shape_of(r)->device);
 }
 static struct column_value get_device_row(const struct column_row *r) {
     return column_u64(shape_of(r)->device);
 }
 static struct column_value get_device_number(const struct column_row *r) {
-    return column_u64(r->view->a->timeline->devices[shape_of(r)->device].index);
+    return column_u64(view_of(r)->a->timeline->devices[shape_of(r)->device].index);
 }
 static struct column_value get_device_label(const struct column_row *r) {
     return column_str(device_label(r));
@@ -348,12 +351,12 @@ void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j)
 }
 
 void kernel_columns_json(const struct column_row *r, struct jsonw *j) {
-    const struct analysis_profiles *p = r->view->a->profiles;
+    const struct analysis_profiles *p = view_of(r)->a->profiles;
     const struct counter_row *counters = counters_of(r);
     const struct kernel_profile *profile = profile_item(r);
     jsonw_object(j);
     columns_json(&kernel_columns[KERNELS], r, j);
-    if (have_devices(r->view)) columns_json(&kernel_columns[DEVICES], r, j);
+    if (have_devices(view_of(r))) columns_json(&kernel_columns[DEVICES], r, j);
     if (counters) {
         jsonw_kobject(j, "counters");
         kernel_columns_counter_json(counters, j);

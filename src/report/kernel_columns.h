@@ -9,7 +9,7 @@
 /* Groups: kernels, hardware counters, Nsight Compute profiles, rates (TFLOP/s), device. Items: struct
  * analysis_kernel. */
 extern const struct column_group kernel_columns[5];
-bool kernel_columns_have_counters(const struct view *v);
+bool kernel_columns_have_counters(const void *view); /* struct view */
 
 /* Writes one object: the columns of the kernel, "counters" and "ncu". */
 void kernel_columns_json(const struct column_row *r, struct jsonw *j);

@@ -1,14 +1,14 @@
-#include "report/report.h"
 #include "report/markdown.h"
+#include "report/report.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "report/charts.h"
 #include "report/rows.h"
 #include "report/story.h"
-#include "report/text.h"
 
 static bool markdown_section(struct strbuf *out, const char *heading, struct table *t) {
     bool any = table_rows(t) > 0;

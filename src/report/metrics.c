@@ -171,7 +171,7 @@ static void write_unrecorded(struct jsonw *j, const struct analysis_stage *s) {
 }
 
 static void write_stage(struct jsonw *j, const struct view *v, const struct analysis_stage *s) {
-    struct column_row r = { .view = v, .item = s };
+    struct column_row r = { .context = v, .item = s };
     jsonw_object(j);
     columns_json(&stage_columns[0], &r, j);
     struct stats none = stats_none();

@@ -16,13 +16,13 @@ static struct stats stage_stats(const struct view *v, const char *name) {
     for (size_t i = 0; i < v->nstages; i++)
         if (strcmp(v->stages[i]->name, name) == 0 && !v->stages[i]->parent_name)
             return v->stages[i]->timing_ms;
-    return stats_of(NULL, 0);
+    return stats_none();
 }
 
 static struct stats figure_stats(const struct view *v, const char *key) {
     for (size_t i = 0; i < v->run->nfigures; i++)
         if (strcmp(v->run->figures[i].key, key) == 0) return run_figure_stats(v->run, &v->run->figures[i]);
-    return stats_of(NULL, 0);
+    return stats_none();
 }
 
 void metrics_aggregates(struct jsonw *j, const struct view *v) {

@@ -10,10 +10,10 @@ static struct column_value get_category(const struct column_row *r) {
     return column_str(trace_range_category_name(operator_of(r)->category));
 }
 static struct column_value get_stage(const struct column_row *r) {
-    return column_str(view_stage_name(r->view->a, operator_of(r)->stage));
+    return column_str(view_stage_name(view_of(r)->a, operator_of(r)->stage));
 }
 static struct column_value get_device_share(const struct column_row *r) {
-    double busy = r->view->a->conservation.busy;
+    double busy = view_of(r)->a->conservation.busy;
     return column_f64(busy > 0 ? operator_of(r)->gpu_self_ns / busy : NAN);
 }
 
@@ -69,7 +69,8 @@ static const struct column work_columns[] = {
 };
 /* clang-format on */
 
-static bool have_work(const struct view *v) {
+static bool have_work(const void *view) {
+    const struct view *v = view;
     for (size_t i = 0; v->a && i < v->a->noperators; i++)
         if (isfinite(v->a->operators[i].flops)) return true;
     return false;

@@ -7,10 +7,11 @@
 
 #include "base/file.h"
 #include "base/html.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "base/wrap.h"
+#include "ranks/sums.h"
 #include "report/html.h"
-#include "report/text.h"
 
 static const char heat_help[] =
     "Time per step of every rank. In each row, a darker cell is a rank with more of this time. "
@@ -164,12 +165,12 @@ static void md_heat(const struct rank_report *r, struct strbuf *out) {
         table_cell(&t, "%u", job->ranks[i].rank);
         for (size_t s = 0; s < job->nstages; s++) {
             const struct rank_cell *c = rank_job_cell(job, i, s);
-            double n = c->present && c->occurrences ? (double)c->occurrences : NAN;
             if (isnan(rank_step_ns(job, s))) continue;
-            table_cell(&t, "%s / %s / %s / %s", text_ms_number(c->time.compute_ns / n * 1e-6).s,
-                       text_ms_number(c->time.wait_ns / n * 1e-6).s,
-                       text_ms_number(c->time.move_ns / n * 1e-6).s,
-                       text_ms_number(c->time.idle_ns / n * 1e-6).s);
+            table_cell(&t, "%s / %s / %s / %s",
+                       text_ms_number(rank_cell_each(c, c->time.compute_ns) * 1e-6).s,
+                       text_ms_number(rank_cell_each(c, c->time.wait_ns) * 1e-6).s,
+                       text_ms_number(rank_cell_each(c, c->time.move_ns) * 1e-6).s,
+                       text_ms_number(rank_cell_each(c, c->time.idle_ns) * 1e-6).s);
         }
     }
     md_table("Ranks and stages", "Compute / waiting / moving / idle, in ms per step.", &t, out);
@@ -181,22 +182,19 @@ static void md_skew(const struct rank_report *r, struct strbuf *out) {
     struct table t;
     for (size_t k = 0; k < job->nsteps; k++) {
         const struct rank_steps *s = &job->steps[k];
-        double *v = malloc(MAX(1, job->nranks) * sizeof *v);
         size_t every = (s->nrows + 15) / 16;
         table_init(&t);
         table_column(&t, "step", TABLE_RIGHT);
         table_column(&t, "slowest ms", TABLE_RIGHT);
         table_column(&t, "median ms", TABLE_RIGHT);
         table_column(&t, "fastest ms", TABLE_RIGHT);
-        for (size_t i = 0; v && i < s->nrows; i += MAX(1, every)) {
-            for (size_t n = 0; n < job->nranks; n++) v[n] = (double)s->cells[i * job->nranks + n].compute_ns;
-            struct stats st = stats_of(v, job->nranks);
+        for (size_t i = 0; i < s->nrows; i += MAX(1, every)) {
+            struct stats st = rank_step_stats(job, s, i);
             table_cell(&t, "%zu", i * s->steps_per_row);
             table_cell(&t, "%s", text_ms_number(st.max * 1e-6).s);
             table_cell(&t, "%s", text_ms_number(st.median * 1e-6).s);
             table_cell(&t, "%s", text_ms_number(st.min * 1e-6).s);
         }
-        free(v);
         strbuf_addf(out, "\n## Skew over steps of %s\n\nCompute time per step.\n\n",
                     job->stages[s->stage].name);
         table_markdown(&t, out);

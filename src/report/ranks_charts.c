@@ -8,9 +8,10 @@
 #include "base/die.h"
 #include "base/stats.h"
 #include "base/svg.h"
+#include "base/text.h"
 #include "base/util.h"
+#include "ranks/sums.h"
 #include "report/ranks.h"
-#include "report/text.h"
 
 #define LEFT 150.0
 #define RIGHT 16.0
@@ -41,7 +42,7 @@ struct heat_scale {
 
 static double heat_value(const struct rank_job *job, size_t row, size_t stage, size_t kind) {
     const struct rank_cell *c = rank_job_cell(job, row, stage);
-    return c->present && c->occurrences ? kind_of(&c->time, kind) / (double)c->occurrences : NAN;
+    return rank_cell_each(c, kind_of(&c->time, kind));
 }
 
 static struct heat_scale scale_of(const struct rank_job *job, size_t stage, size_t kind) {
@@ -133,23 +134,12 @@ static const struct rank_steps *longest_steps(const struct rank_job *job) {
     return best;
 }
 
-struct skew_row {
-    double low, middle, high;
-};
-
-static struct skew_row skew_of(const struct rank_job *job, const struct rank_steps *s, size_t row,
-                               double *scratch) {
-    for (size_t r = 0; r < job->nranks; r++) scratch[r] = (double)s->cells[row * job->nranks + r].compute_ns;
-    struct stats st = stats_of(scratch, job->nranks);
-    return (struct skew_row){ st.min, st.median, st.max };
-}
-
-static void draw_skew_line(const struct skew_row *rows, size_t n, size_t which, double width, double most,
+static void draw_skew_line(const struct stats *rows, size_t n, size_t which, double width, double most,
                            const char *css, struct strbuf *out) {
     struct svg_path path;
     svg_path_open(&path, out, css);
     for (size_t i = 0; i < n; i++) {
-        double v = which == 0 ? rows[i].low : which == 1 ? rows[i].middle : rows[i].high;
+        double v = which == 0 ? rows[i].min : which == 1 ? rows[i].median : rows[i].max;
         svg_path_to(&path, LEFT + (width - LEFT - RIGHT) * (double)i / (double)(n - 1), 150 - v / most * 130);
     }
     svg_path_close(&path);
@@ -161,11 +151,10 @@ bool rank_chart_skew(const struct rank_report *r, double width, const char *css,
     double most = 0;
     char text[128];
     if (!s) return false;
-    double *scratch = xcalloc(MAX(1, job->nranks), sizeof *scratch);
-    struct skew_row *rows = xcalloc(s->nrows, sizeof *rows);
+    struct stats *rows = xcalloc(s->nrows, sizeof *rows);
     for (size_t i = 0; i < s->nrows; i++) {
-        rows[i] = skew_of(job, s, i, scratch);
-        if (rows[i].high > most) most = rows[i].high;
+        rows[i] = rank_step_stats(job, s, i);
+        if (rows[i].max > most) most = rows[i].max;
     }
     if (most > 0) {
         svg_open(out, width, 186, css, "Compute time per step: slowest, median and fastest rank");
@@ -183,7 +172,6 @@ bool rank_chart_skew(const struct rank_report *r, double width, const char *css,
         svg_close(out);
     }
     free(rows);
-    free(scratch);
     return most > 0;
 }
 

@@ -6,9 +6,10 @@
 
 #include "base/die.h"
 #include "base/html.h"
+#include "base/text.h"
 #include "base/util.h"
+#include "ranks/sums.h"
 #include "report/ranks.h"
-#include "report/text.h"
 
 #define DASH "\xe2\x80\x93"
 
@@ -28,36 +29,15 @@ static void cell_rate(struct table *t, double bytes_per_s) {
         table_cell(t, "%.4g", bytes_per_s * 1e-9);
 }
 
-static void cell_shares(struct table *t, const struct rank_time *time, double wall) {
-    cell_percent(t, time->compute_ns / wall);
-    cell_percent(t, time->exposed_ns / wall);
-    cell_percent(t, time->wait_ns / wall);
-    cell_percent(t, time->move_ns / wall);
-    cell_percent(t, time->idle_ns / wall);
+static void cell_shares(struct table *t, const struct rank_shares *s) {
+    cell_percent(t, s->compute);
+    cell_percent(t, s->exposed);
+    cell_percent(t, s->wait);
+    cell_percent(t, s->move);
+    cell_percent(t, s->idle);
 }
 
 /* ---- Stages */
-static struct rank_time stage_time(const struct rank_job *job, size_t stage, double *wall,
-                                   double *slowest_own, double *fastest_own) {
-    struct rank_time sum = { 0 };
-    *wall = 0;
-    *slowest_own = *fastest_own = NAN;
-    for (size_t r = 0; r < job->nranks; r++) {
-        const struct rank_cell *c = rank_job_cell(job, r, stage);
-        if (!c->present || !c->occurrences) continue;
-        double own = c->time.compute_ns / (double)c->occurrences;
-        sum.compute_ns += c->time.compute_ns;
-        sum.exposed_ns += c->time.exposed_ns;
-        sum.wait_ns += c->time.wait_ns;
-        sum.move_ns += c->time.move_ns;
-        sum.idle_ns += c->time.idle_ns;
-        *wall += c->wall_ns;
-        *slowest_own = isnan(*slowest_own) ? own : fmax(*slowest_own, own);
-        *fastest_own = isnan(*fastest_own) ? own : fmin(*fastest_own, own);
-    }
-    return sum;
-}
-
 void rank_table_stages(const struct rank_report *r, struct table *t) {
     static const char *const heads[] = { "stage",        "ranks",       "step ms",
                                          "compute",      "exposed",     "waiting",
@@ -68,18 +48,15 @@ void rank_table_stages(const struct rank_report *r, struct table *t) {
     for (size_t s = 0; s < r->job->nstages; s++) {
         const struct rank_stage *stage = &r->job->stages[s];
         const struct rank_cost *cost = &r->costs->job[s];
-        double wall, slow, fast, occurrences = 0;
-        struct rank_time time = stage_time(r->job, s, &wall, &slow, &fast);
-        if (!(wall > 0)) continue;
-        for (size_t k = 0; k < r->job->nranks; k++)
-            occurrences += (double)rank_job_cell(r->job, k, s)->occurrences;
+        struct rank_stage_sum sum = rank_stage_sum(r->job, s);
+        if (!(sum.wall_ns > 0)) continue;
         table_cell(t, "%s%s", stage->parent == RANK_NONE ? "" : "  ", stage->name);
         table_cell(t, "%zu", stage->present);
         cell_ms(t, rank_step_ns(r->job, s));
-        cell_shares(t, &time, wall);
-        cell_ms(t, slow);
-        cell_ms(t, fast);
-        cell_ms(t, cost->floor_ns / occurrences);
+        cell_shares(t, &sum.shares);
+        cell_ms(t, sum.slowest_compute_ns);
+        cell_ms(t, sum.fastest_compute_ns);
+        cell_ms(t, cost->floor_ns / sum.occurrences);
         cell_percent(t, cost->mfu);
         cell_percent(t, cost->mbu);
     }
@@ -94,7 +71,8 @@ void rank_table_nodes(const struct rank_report *r, struct table *t) {
         const struct rank_node *n = &r->job->nodes[i];
         table_cell(t, "%s", text_or_dash(n->name));
         table_cell(t, "%zu", n->present);
-        cell_shares(t, &n->time, n->timeline_ns);
+        struct rank_shares shares = rank_shares_of(&n->time, n->timeline_ns);
+        cell_shares(t, &shares);
         if (n->latest == RANK_NONE)
             table_cell(t, DASH);
         else
@@ -106,19 +84,6 @@ void rank_table_nodes(const struct rank_report *r, struct table *t) {
 }
 
 /* ---- Ranks */
-struct rank_order {
-    double late_ns, compute_ns; /* late_ns -1: unknown */
-    size_t row;
-};
-
-/* Latest arrival first. Equal arrivals: longest compute time first. */
-static int by_lateness(const void *a, const void *b) {
-    const struct rank_order *x = a, *y = b;
-    if (x->late_ns != y->late_ns) return x->late_ns < y->late_ns ? 1 : -1;
-    if (x->compute_ns != y->compute_ns) return x->compute_ns < y->compute_ns ? 1 : -1;
-    return x->row < y->row ? -1 : x->row > y->row;
-}
-
 static void add_place(const struct rank_report *r, size_t row, struct table *t) {
     const struct rank_place *p = &r->layout->places[row];
     if (!r->layout->source || p->tp == RANK_NONE || p->pp == RANK_NONE || p->dp == RANK_NONE)
@@ -135,7 +100,8 @@ static void add_rank(const struct rank_report *r, size_t row, struct table *t) {
     table_cell(t, "%s", k->node < r->job->nnodes ? text_or_dash(r->job->nodes[k->node].name) : DASH);
     table_cell(t, "%s", text_or_dash(k->device));
     add_place(r, row, t);
-    cell_shares(t, &k->time, there ? k->timeline_ns : NAN);
+    struct rank_shares shares = rank_shares_of(&k->time, there ? k->timeline_ns : NAN);
+    cell_shares(t, &shares);
     table_cell(t, "%s", text_num(there ? k->late_ns * 1e-3 : NAN, 1).s);
     if (there)
         table_cell(t, "%s", text_count(k->last_arrivals).s);
@@ -150,15 +116,10 @@ size_t rank_table_ranks(const struct rank_report *r, struct table *t) {
                                          "compute", "exposed",      "waiting", "moving",   "idle",
                                          "late us", "arrived last", "SM MHz",  "throttled" };
     size_t n = r->job->nranks, shown = MIN(n, (size_t)RANK_ROWS_MAX);
-    struct rank_order *order = xcalloc(MAX(1, n), sizeof *order);
+    size_t *rows = n > RANK_ROWS_MAX ? rank_rows_by_lateness(r->job) : NULL;
     start(t, heads, COUNTOF(heads), 4);
-    for (size_t i = 0; i < n; i++) {
-        const struct rank_row *k = &r->job->ranks[i];
-        order[i] = (struct rank_order){ isnan(k->late_ns) ? -1 : k->late_ns, k->time.compute_ns, i };
-    }
-    if (n > RANK_ROWS_MAX) qsort(order, n, sizeof *order, by_lateness);
-    for (size_t i = 0; i < shown; i++) add_rank(r, order[i].row, t);
-    free(order);
+    for (size_t i = 0; i < shown; i++) add_rank(r, rows ? rows[i] : i, t);
+    free(rows);
     return n - shown;
 }
 

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/gemm_columns.h"
 #include "report/kernel_columns.h"
 #include "report/operator_columns.h"
 #include "report/stage_columns.h"
-#include "report/text.h"
+#include "run/vision.h"
 
 /* Returns why the model that the user gave, or that the trace names, gives no MFU and MBU; NULL: it does. */
 static const char *model_problem(const struct view *v) {
@@ -56,7 +57,7 @@ static bool is_substage(const void *item) {
 static void stage_table(const struct view *v, enum column_document document, size_t limit,
                         bool (*keep)(const void *), struct table *t) {
     struct column_items items = { v->stages, MIN(v->nstages, limit), .keep = keep };
-    columns_table(stage_columns, COUNTOF(stage_columns), document, v, items, t);
+    view_table(stage_columns, COUNTOF(stage_columns), document, v, items, t);
 }
 
 /* If the user gave a model, unknown MFU and MBU stay as dashes: a note says why they are unknown. */
@@ -106,8 +107,8 @@ static struct column_items first_items(struct column_items items, size_t limit) 
 }
 
 void rows_kernels(const struct view *v, enum column_document document, size_t limit, struct table *t) {
-    columns_table(kernel_columns, COUNTOF(kernel_columns), document, v,
-                  first_items(rows_kernel_items(v), limit), t);
+    view_table(kernel_columns, COUNTOF(kernel_columns), document, v, first_items(rows_kernel_items(v), limit),
+               t);
 }
 void rows_kernels_md(const struct view *v, size_t limit, struct table *t) {
     rows_kernels(v, COLUMN_DOC_MARKDOWN, limit, t);
@@ -115,8 +116,8 @@ void rows_kernels_md(const struct view *v, size_t limit, struct table *t) {
 void rows_kernels_csv(const struct view *v, struct table *t) { rows_kernels(v, COLUMN_DOC_CSV, SIZE_MAX, t); }
 
 void rows_operators_md(const struct view *v, size_t limit, struct table *t) {
-    columns_table(operator_columns, COUNTOF(operator_columns), COLUMN_DOC_MARKDOWN, v,
-                  first_items(rows_operator_items(v), limit), t);
+    view_table(operator_columns, COUNTOF(operator_columns), COLUMN_DOC_MARKDOWN, v,
+               first_items(rows_operator_items(v), limit), t);
 }
 
 static int by_total(const void *a, const void *b) {
@@ -131,15 +132,15 @@ void rows_operators_by_total_md(const struct view *v, size_t limit, struct table
     const struct analysis_operator **sorted = xcalloc(n + 1, sizeof *sorted);
     for (size_t i = 0; i < n; i++) sorted[i] = &v->a->operators[i];
     qsort(sorted, n, sizeof *sorted, by_total);
-    columns_table(operator_columns, COUNTOF(operator_columns), COLUMN_DOC_MARKDOWN, v,
-                  (struct column_items){ sorted, MIN(n, limit) }, t);
+    view_table(operator_columns, COUNTOF(operator_columns), COLUMN_DOC_MARKDOWN, v,
+               (struct column_items){ sorted, MIN(n, limit) }, t);
     free(sorted);
 }
 
 /* All operators, then one row per shape for operators with a detail. */
 void rows_operators_csv(const struct view *v, struct table *t) {
     struct column_set set;
-    column_set_init(&set, operator_columns, COUNTOF(operator_columns), COLUMN_DOC_CSV, v);
+    view_column_set(&set, operator_columns, COUNTOF(operator_columns), COLUMN_DOC_CSV, v);
     column_set_heads(&set, t);
     for (size_t i = 0; v->a && i < v->a->noperators; i++)
         column_set_cells(&set, &(struct column_row){ v, &v->a->operators[i], i }, t);
@@ -154,11 +155,11 @@ struct column_items rows_gemm_items(const struct view *v) {
     return (struct column_items){ v->a->gemms, v->a->ngemms, sizeof *v->a->gemms };
 }
 void rows_gemms_md(const struct view *v, size_t limit, struct table *t) {
-    columns_table(gemm_columns, COUNTOF(gemm_columns), COLUMN_DOC_MARKDOWN, v,
-                  first_items(rows_gemm_items(v), limit), t);
+    view_table(gemm_columns, COUNTOF(gemm_columns), COLUMN_DOC_MARKDOWN, v,
+               first_items(rows_gemm_items(v), limit), t);
 }
 void rows_gemms_csv(const struct view *v, struct table *t) {
-    columns_table(gemm_columns, COUNTOF(gemm_columns), COLUMN_DOC_CSV, v, rows_gemm_items(v), t);
+    view_table(gemm_columns, COUNTOF(gemm_columns), COLUMN_DOC_CSV, v, rows_gemm_items(v), t);
 }
 
 /* ---- statistics over the repeats */
@@ -210,7 +211,7 @@ void rows_aggregates_md(const struct view *v, struct table *t) {
         rows[n++] = (struct aggregate){ f->name, f->unit, run_figure_stats(v->run, f) };
     }
     struct column_items items = { rows, n, sizeof *rows };
-    columns_table(&aggregate_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+    view_table(&aggregate_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
     free(rows);
 }
 

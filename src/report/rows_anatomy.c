@@ -1,9 +1,9 @@
 /* The anatomy of a token, by role. */
 #include <math.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "report/rows.h"
-#include "report/text.h"
 
 static const struct anatomy *anatomy_of(const struct view *v) { return v->a ? v->a->anatomy : NULL; }
 
@@ -44,7 +44,7 @@ static void anatomy_table(const struct view *v, enum column_document document, s
                           struct table *t) {
     struct column_items items = rows_anatomy_items(v);
     items.n = MIN(items.n, limit);
-    columns_table(&rows_anatomy_columns, 1, document, v, items, t);
+    view_table(&rows_anatomy_columns, 1, document, v, items, t);
     if (document != COLUMN_DOC_CSV) rows_drop_unknown(t);
 }
 void rows_anatomy_md(const struct view *v, struct table *t) {

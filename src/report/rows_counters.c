@@ -1,9 +1,9 @@
 /* Hardware counters per stage. */
 #include "analyze/counters.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "report/rows.h"
 #include "report/stage_columns.h"
-#include "report/text.h"
 
 #define CONCURRENT_MIN 0.001 /* share of the kernel time */
 
@@ -13,8 +13,8 @@ static bool has_counters(const void *item) {
 }
 
 void rows_counters_md(const struct view *v, struct table *t) {
-    columns_table(stage_counter_columns, COUNTOF(stage_counter_columns), COLUMN_DOC_MARKDOWN, v,
-                  rows_trace_stages(v, has_counters), t);
+    view_table(stage_counter_columns, COUNTOF(stage_counter_columns), COLUMN_DOC_MARKDOWN, v,
+               rows_trace_stages(v, has_counters), t);
 }
 
 void rows_counters_note(const struct view *v, struct strbuf *out) {

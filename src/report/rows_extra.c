@@ -3,11 +3,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "report/rows.h"
 #include "report/stage_columns.h"
-#include "report/text.h"
 
 struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const void *)) {
     if (!v->a) return (struct column_items){ 0 };
@@ -22,8 +22,8 @@ static bool has_idle(const void *item) {
 }
 
 void rows_idle_md(const struct view *v, struct table *t) {
-    columns_table(stage_cause_columns, STAGE_CAUSE_GROUPS, COLUMN_DOC_MARKDOWN, v,
-                  rows_trace_stages(v, has_idle), t);
+    view_table(stage_cause_columns, STAGE_CAUSE_GROUPS, COLUMN_DOC_MARKDOWN, v,
+               rows_trace_stages(v, has_idle), t);
 }
 
 /* A top-level stage, the time between steps, or unrecorded time. */
@@ -40,7 +40,7 @@ struct timeline_parts {
 
 static const struct timeline_part *part_of(const struct column_row *r) { return r->item; }
 static void show_part_device(const struct column_row *r, struct strbuf *out) {
-    strbuf_addstr(out, timeline_device_label(r->view->a->timeline, part_of(r)->device));
+    strbuf_addstr(out, timeline_device_label(view_of(r)->a->timeline, part_of(r)->device));
 }
 static struct column_value get_part_steps(const struct column_row *r) {
     return part_of(r)->steps ? column_u64(part_of(r)->steps) : column_f64(NAN);
@@ -82,7 +82,7 @@ void rows_timeline_md(const struct view *v, struct table *t) {
     for (uint32_t d = 0; v->a && d < v->a->ndevices; d++)
         if (v->a->devices[d].kernels) add_parts(v->a, d, &parts);
     struct column_items items = { parts.v, parts.n, sizeof *parts.v, NULL };
-    columns_table(&part_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+    view_table(&part_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
     free(parts.v);
 }
 
@@ -92,8 +92,8 @@ static bool has_queue(const void *item) {
 }
 
 void rows_queue_md(const struct view *v, struct table *t) {
-    columns_table(stage_idle_columns, COUNTOF(stage_idle_columns), COLUMN_DOC_MARKDOWN, v,
-                  rows_trace_stages(v, has_queue), t);
+    view_table(stage_idle_columns, COUNTOF(stage_idle_columns), COLUMN_DOC_MARKDOWN, v,
+               rows_trace_stages(v, has_queue), t);
 }
 
 static bool has_tokens(const void *item) {
@@ -102,8 +102,8 @@ static bool has_tokens(const void *item) {
 }
 
 void rows_tokens_md(const struct view *v, struct table *t) {
-    columns_table(stage_token_columns, COUNTOF(stage_token_columns), COLUMN_DOC_MARKDOWN, v,
-                  rows_trace_stages(v, has_tokens), t);
+    view_table(stage_token_columns, COUNTOF(stage_token_columns), COLUMN_DOC_MARKDOWN, v,
+               rows_trace_stages(v, has_tokens), t);
 }
 
 static bool has_overhead(const void *item) {
@@ -121,7 +121,7 @@ static const struct column_group overhead_group = { .columns = overhead_columns,
 
 void rows_overhead_md(const struct view *v, struct table *t) {
     struct column_items items = { v->stages, v->nstages, .keep = has_overhead };
-    columns_table(&overhead_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+    view_table(&overhead_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }
 
 /* ---- devices and communication */
@@ -132,7 +132,7 @@ static double exposed_ns(const struct analysis_device *d) {
 }
 
 static const char *device_name(const struct column_row *r, uint32_t device) {
-    const struct timeline *tl = r->view->a->timeline;
+    const struct timeline *tl = view_of(r)->a->timeline;
     return device < tl->ndevices ? timeline_text(tl, tl->devices[device].name) : "";
 }
 
@@ -141,10 +141,10 @@ static struct column_value get_device_name(const struct column_row *r) {
     return column_str(device_name(r, (uint32_t)r->index));
 }
 static struct column_value get_device_number(const struct column_row *r) {
-    return column_u64(r->view->a->timeline->devices[r->index].index);
+    return column_u64(view_of(r)->a->timeline->devices[r->index].index);
 }
 static struct column_value get_device_rank(const struct column_row *r) {
-    const struct timeline *tl = r->view->a->timeline;
+    const struct timeline *tl = view_of(r)->a->timeline;
     uint32_t process = device_of(r)->process;
     uint32_t rank = process < tl->nprocesses ? tl->processes[process].rank : TIMELINE_NONE;
     return column_f64(rank == TIMELINE_NONE ? NAN : rank);
@@ -160,7 +160,7 @@ static struct column_value get_exposed_share(const struct column_row *r) {
 }
 
 static void show_device(const struct column_row *r, struct strbuf *out) {
-    strbuf_addf(out, "%s %s", timeline_device_label(r->view->a->timeline, r->index),
+    strbuf_addf(out, "%s %s", timeline_device_label(view_of(r)->a->timeline, r->index),
                 device_name(r, (uint32_t)r->index));
 }
 
@@ -198,7 +198,7 @@ void rows_communication_md(const struct view *v, struct table *t) {
     struct column_items items = { 0 };
     if (v->a)
         items = (struct column_items){ v->a->devices, v->a->ndevices, sizeof *v->a->devices, communicates };
-    columns_table(&rows_device_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+    view_table(&rows_device_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }
 
 /* ---- kernels by category */
@@ -209,7 +209,7 @@ static const struct column group_columns[] = {
     { "calls", "calls", COLUMN_COUNT, G(calls), .data = JSON, .at = { .md = 40 } },
     { "classes", "kinds", COLUMN_COUNT, G(classes), .data = JSON, .at = { .md = 50 } },
     { "owned_ns", "GPU ms", COLUMN_NS_MS, G(owned_ns), .data = JSON, .at = { .md = 30 },
-      .cpu_heading = "busy ms" },
+      .other_heading = "busy ms" },
     { "share", "share", COLUMN_PERCENT, G(share), .data = JSON, .at = { .md = 20 } },
 };
 const struct column_group rows_group_columns = { .columns = group_columns, .n = COUNTOF(group_columns) };
@@ -217,7 +217,7 @@ const struct column_group rows_group_columns = { .columns = group_columns, .n = 
 void rows_categories_md(const struct view *v, struct table *t) {
     struct column_items items = { 0 };
     if (v->a) items = (struct column_items){ v->a->categories, v->a->ncategories, sizeof *v->a->categories };
-    columns_table(&rows_group_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+    view_table(&rows_group_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }
 
 /* ---- stability of the repeats */
@@ -256,14 +256,14 @@ const struct column_group rows_stability_columns = { .columns = stability_column
 void rows_stability_md(const struct view *v, struct table *t) {
     struct column_items items = { 0 };
     if (v->a) items = (struct column_items){ v->a->stability, v->a->nstability, sizeof *v->a->stability };
-    columns_table(&rows_stability_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+    view_table(&rows_stability_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }
 
 /* ---- power and clocks */
 
 static void show_power_device(const struct column_row *r, struct strbuf *out) {
     uint32_t device = ((const struct analysis_power *)r->item)->device;
-    strbuf_addf(out, "%s %s", timeline_device_label(r->view->a->timeline, device), device_name(r, device));
+    strbuf_addf(out, "%s %s", timeline_device_label(view_of(r)->a->timeline, device), device_name(r, device));
 }
 
 #define W(field) FIELD(struct analysis_power, field)
@@ -288,5 +288,5 @@ const struct column_group rows_power_columns = { .columns = power_columns, .n = 
 void rows_power_md(const struct view *v, struct table *t) {
     struct column_items items = { 0 };
     if (v->a) items = (struct column_items){ v->a->powers, v->a->npowers, sizeof *v->a->powers };
-    columns_table(&rows_power_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
+    view_table(&rows_power_columns, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "report/rows.h"
-#include "report/text.h"
 
 struct memory_row {
     const char *device, *stage;
@@ -23,8 +23,8 @@ static struct column_value get_total(const struct column_row *r) {
 /* Unknown if no series has memory of this kind. The column is omitted then. */
 static struct column_value kind_value(const struct column_row *r, enum trace_memory_kind kind) {
     bool any = false;
-    for (size_t i = 0; i < r->view->a->nmemories; i++) {
-        const struct analysis_memory *m = &r->view->a->memories[i];
+    for (size_t i = 0; i < view_of(r)->a->nmemories; i++) {
+        const struct analysis_memory *m = &view_of(r)->a->memories[i];
         for (size_t k = 0; k < m->n && !any; k++) any = m->series[k].bytes[kind] > 0;
     }
     return column_f64(any ? row_of(r)->point->bytes[kind] : NAN);
@@ -43,7 +43,7 @@ static struct column_value get_workspace(const struct column_row *r) {
 }
 static struct column_value get_other(const struct column_row *r) { return kind_value(r, TRACE_MEMORY_OTHER); }
 static struct column_value get_time(const struct column_row *r) {
-    return column_f64((double)(int64_t)(row_of(r)->point->time_ns - r->view->a->timeline->start_ns));
+    return column_f64((double)(int64_t)(row_of(r)->point->time_ns - view_of(r)->a->timeline->start_ns));
 }
 
 #define M(field) FIELD(struct memory_row, field)
@@ -92,8 +92,8 @@ static struct memory_rows peak_rows(const struct view *v) {
 
 void rows_memory_md(const struct view *v, struct table *t) {
     struct memory_rows rows = peak_rows(v);
-    columns_table(&memory_group, 1, COLUMN_DOC_MARKDOWN, v,
-                  (struct column_items){ rows.v, rows.n, sizeof *rows.v }, t);
+    view_table(&memory_group, 1, COLUMN_DOC_MARKDOWN, v,
+               (struct column_items){ rows.v, rows.n, sizeof *rows.v }, t);
     rows_drop_unknown(t);
     free(rows.v);
 }
@@ -111,7 +111,7 @@ void rows_memory_csv(const struct view *v, struct table *t) {
         for (size_t k = 0; k < v->a->memories[i].n; k++)
             vec_push(&rows, ((struct memory_row){ rows_memory_device(v, &v->a->memories[i]), NULL,
                                                   &v->a->memories[i].series[k] }));
-    columns_table(&memory_group, 1, COLUMN_DOC_CSV, v,
-                  (struct column_items){ rows.v, rows.n, sizeof *rows.v }, t);
+    view_table(&memory_group, 1, COLUMN_DOC_CSV, v, (struct column_items){ rows.v, rows.n, sizeof *rows.v },
+               t);
     free(rows.v);
 }

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/util.h"
 #include "analyze/kernel_profile.h"
+#include "base/text.h"
+#include "base/util.h"
 #include "report/rows.h"
-#include "report/text.h"
 
 #define NAMED_MAX 5 /* names of unmatched kernels */
 

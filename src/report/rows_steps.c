@@ -1,9 +1,9 @@
 /* Steps and phases recognised without annotations. */
 #include <math.h>
 
+#include "base/text.h"
 #include "base/util.h"
 #include "report/rows.h"
-#include "report/text.h"
 
 /* ---- steps.csv */
 
@@ -15,7 +15,7 @@ static struct column_value get_confidence(const struct column_row *r) {
     return column_str(step_of(r)->certain ? "certain" : "uncertain");
 }
 static struct column_value get_start_ms(const struct column_row *r) {
-    const struct recognition *all = &r->view->a->recognition;
+    const struct recognition *all = &view_of(r)->a->recognition;
     return column_f64((double)(step_of(r)->start_ns - all->steps[0].start_ns) * 1e-6);
 }
 static struct column_value get_time_ms(const struct column_row *r) {
@@ -25,7 +25,7 @@ static struct column_value get_span_ms(const struct column_row *r) {
     return column_f64((double)(step_of(r)->end_ns - step_of(r)->start_ns) * 1e-6);
 }
 static struct column_value get_device(const struct column_row *r) {
-    return column_str(timeline_device_label(r->view->a->timeline, step_of(r)->device));
+    return column_str(timeline_device_label(view_of(r)->a->timeline, step_of(r)->device));
 }
 static struct column_value get_work(const struct column_row *r) { return column_u64(step_of(r)->count); }
 
@@ -52,7 +52,7 @@ void rows_steps_csv(const struct view *v, struct table *t) {
     if (v->a)
         items = (struct column_items){ v->a->recognition.steps, v->a->recognition.nsteps,
                                        sizeof *v->a->recognition.steps };
-    columns_table(&step_group, 1, COLUMN_DOC_CSV, v, items, t);
+    view_table(&step_group, 1, COLUMN_DOC_CSV, v, items, t);
 }
 
 /* ---- kinds of steps */
@@ -108,7 +108,7 @@ struct column_items rows_kind_items(const struct view *v) {
 }
 
 void rows_kinds_md(const struct view *v, struct table *t) {
-    columns_table(&rows_kind_columns, 1, COLUMN_DOC_MARKDOWN, v, rows_kind_items(v), t);
+    view_table(&rows_kind_columns, 1, COLUMN_DOC_MARKDOWN, v, rows_kind_items(v), t);
     rows_drop_unknown(t);
 }
 

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "analyze/counters.h"
+#include "base/text.h"
 #include "base/util.h"
-#include "report/text.h"
 
 #define S(field) FIELD(struct analysis_stage, field)
 
@@ -13,7 +13,7 @@ static const struct analysis_stage *stage_of(const struct column_row *r) { retur
 /* ---- times, model and utilization */
 
 static struct column_value get_time_source(const struct column_row *r) {
-    return column_str(view_time_source(r->view, stage_of(r)));
+    return column_str(view_time_source(view_of(r), stage_of(r)));
 }
 static struct column_value get_idle_share(const struct column_row *r) {
     return column_f64(1 - stage_of(r)->busy_share);
@@ -87,10 +87,10 @@ static const struct column columns[] = {
     { "ci95_high_ms", .source = S(timing_ms.ci95_high), .data = CSV },
     { "gpu_busy_ms", .source = S(busy_ms), .data = JSON },
     { NULL, "GPU busy ms", COLUMN_MS, GET(get_recorded_busy), .at = { .md = 30 },
-      .cpu_heading = "busy ms", .run_name = "recorded" },
-    { NULL, "GPU idle", COLUMN_PERCENT, GET(get_idle_share), .at = { .md = 40 }, .cpu_heading = "idle" },
+      .other_heading = "busy ms", .run_name = "recorded" },
+    { NULL, "GPU idle", COLUMN_PERCENT, GET(get_idle_share), .at = { .md = 40 }, .other_heading = "idle" },
     { "gpu_busy_share", "GPU busy", COLUMN_PERCENT, S(busy_share), .data = JSON, .at = { .terminal = 40 },
-      .cpu_heading = "busy" },
+      .other_heading = "busy" },
     { NULL, "kernels", COLUMN_COUNT, S(kernels_each), .at = { .md = 90 } },
     { NULL, "launches/token", COLUMN_NUMBER, S(launches_per_token), .at = { .md = 100 },
       .show = show_launches },
@@ -126,7 +126,7 @@ static const struct column columns[] = {
 
 /* ---- the trace */
 
-static const void *traced_stage(const struct column_row *r) { return r->view->a ? r->item : NULL; }
+static const void *traced_stage(const struct column_row *r) { return view_of(r)->a ? r->item : NULL; }
 
 static struct column_value get_captured_share(const struct column_row *r) {
     return column_f64(1 - stage_of(r)->missed);
@@ -225,12 +225,12 @@ static bool any_idle(const struct view *v, enum analysis_idle_cause cause) {
     return false;
 }
 
-#define X(id, name)                                                                             \
-    static bool any_idle_##id(const struct view *v) { return any_idle(v, ANALYSIS_IDLE_##id); } \
-    static struct column_value get_idle_##id(const struct column_row *r) {                      \
-        return per_request_ms(r, stage_of(r)->idle.ns[ANALYSIS_IDLE_##id]);                     \
-    }                                                                                           \
-    static const struct column idle_##id[] = { { NULL, name, COLUMN_MS, GET(get_idle_##id),     \
+#define X(id, name)                                                                            \
+    static bool any_idle_##id(const void *view) { return any_idle(view, ANALYSIS_IDLE_##id); } \
+    static struct column_value get_idle_##id(const struct column_row *r) {                     \
+        return per_request_ms(r, stage_of(r)->idle.ns[ANALYSIS_IDLE_##id]);                    \
+    }                                                                                          \
+    static const struct column idle_##id[] = { { NULL, name, COLUMN_MS, GET(get_idle_##id),    \
                                                  .at = { .md = 30 } } };
 ANALYSIS_IDLE(X)
 #undef X

@@ -3,13 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/columns.h"
 #include "base/die.h"
 #include "base/jsonw.h"
 #include "base/schema.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "report/columns.h"
 
 static void model_json(struct jsonw *j, const struct llm_model *m) {
     jsonw_kobject(j, "model");

@@ -6,7 +6,7 @@
 #include "analyze/analyze.h"
 #include "base/jsonw.h"
 #include "base/strbuf.h"
-#include "llm/cost.h"
+#include "llm/modules.h"
 #include "run/info.h"
 
 struct static_compute {
@@ -17,10 +17,7 @@ struct static_compute {
     const struct analyze_timing *stages; /* [nstages], each with its `work` */
     const struct llm_cost *costs;        /* [nstages] */
     size_t nstages;
-    struct {                            /* prompt_tokens NaN: the request failed */
-        double prompt_tokens, batch;    /* tokens of one sequence; number of sequences */
-        const struct llm_counts *image; /* of one sequence; NULL: no image */
-    } request;
+    struct llm_request request; /* prompt_tokens NaN: the request failed */
 };
 
 void static_compute_json(const struct static_compute *s, struct strbuf *out);

@@ -2,7 +2,7 @@
 #ifndef REPORT_STATS_COLUMNS_H
 #define REPORT_STATS_COLUMNS_H
 
-#include "report/columns.h"
+#include "base/columns.h"
 #include "report/stats.h"
 
 /* Times in ms. NaN: unknown. */

@@ -1,8 +1,9 @@
 #include "base/table.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "base/wrap.h"
 #include "report/stats_columns.h"
-#include "report/text.h"
+#include "report/unrecorded.h"
 
 #define NAME_WIDTH 72
 

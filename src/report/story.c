@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/html.h"
-#include "report/text.h"
+#include "base/text.h"
 
 #define MAX_STAGES 4
 

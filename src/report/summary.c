@@ -1,11 +1,11 @@
 /* stakeholder_summary.md: the results on one page. */
 #include <math.h>
 
+#include "base/text.h"
 #include "base/util.h"
-#include "report/report.h"
 #include "report/markdown.h"
+#include "report/report.h"
 #include "report/rows.h"
-#include "report/text.h"
 
 static void stage_sentence(const struct analysis_stage *s, struct strbuf *out) {
     text_markdown(out, s->name);

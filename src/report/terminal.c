@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "base/table.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "base/util.h"
 #include "base/wrap.h"
 #include "report/report.h"
 #include "report/rows.h"
 #include "report/story.h"
-#include "report/text.h"
+#include "report/unrecorded.h"
 #include "report/view.h"
 
 #define BOLD "\033[1m"

@@ -11,10 +11,10 @@
 #include "base/die.h"
 #include "base/intern.h"
 #include "base/jsonw.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "report/charts.h"
-#include "report/text.h"
 
 #define MAX_ROWS 14   /* per track; deeper slices are omitted */
 #define MAX_TRACKS 12 /* of streams, and of threads */

@@ -1,4 +1,4 @@
-#include "report/compare_internal.h"
+#include "run/compare_internal.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/hash.h"
 #include "base/intern.h"
+#include "base/strbuf.h"
 #include "base/util.h"
 #include "base/vec.h"
 

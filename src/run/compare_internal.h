@@ -1,8 +1,8 @@
 /* Shared by the compare files. */
-#ifndef REPORT_COMPARE_INTERNAL_H
-#define REPORT_COMPARE_INTERNAL_H
+#ifndef RUN_COMPARE_INTERNAL_H
+#define RUN_COMPARE_INTERNAL_H
 
-#include "report/compare.h"
+#include "run/compare.h"
 
 bool compare_same(const char *a, const char *b); /* equal, or both NULL */
 const json_t *compare_find_stage(const json_t *stages, const char *name, const char *parent); /* NULL: none */

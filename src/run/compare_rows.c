@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/difference.h"
 #include "base/die.h"
+#include "base/difference.h"
 #include "base/stats.h"
 #include "base/util.h"
 #include "base/vec.h"
-#include "report/compare_internal.h"
+#include "run/compare_internal.h"
 
 /* ---- processes of a side */
 

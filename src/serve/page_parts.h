@@ -2,8 +2,8 @@
 #ifndef SERVE_PAGE_PARTS_H
 #define SERVE_PAGE_PARTS_H
 
+#include "base/text.h"
 #include "history/query.h"
-#include "report/text.h"
 #include "serve/http.h"
 
 /* table cell; NULL: a dash */
