@@ -53,17 +53,13 @@ static void *worker_main(void *arg) {
 }
 
 static void name_device(const struct pm_api *api, struct trace_writer *trace, size_t device) {
-    char key[64], name[128] = "";
-    unsigned char id[16] = { 0 };
+    char key[64], name[128] = "", uuid[DRIVER_UUID_MAX];
     snprintf(key, sizeof key, "device.%zu.name", device);
     if (api->driver->device_name(name, sizeof name, (int)device) == 0)
         trace_writer_meta(trace, key, "%s", name);
     snprintf(key, sizeof key, "device.%zu.uuid", device);
-    if (api->driver->device_uuid(id, (int)device) == 0)
-        trace_writer_meta(trace, key,
-                          "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
-                          id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
-                          id[12], id[13], id[14], id[15]);
+    driver_uuid(api->driver, (int)device, uuid);
+    if (*uuid) trace_writer_meta(trace, key, "%s", uuid);
 }
 
 static int start_worker(struct worker *w) {

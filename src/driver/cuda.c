@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -66,4 +67,16 @@ int driver_error(const struct driver *d, int error, const char *what, struct err
     const char *text = NULL;
     if (!d->error_text || d->error_text(error, &text) != CU_OK || !text) text = "unknown error";
     return err_set(err, "%s: %s (CUDA error %d)", what, text, error);
+}
+
+void driver_uuid(const struct driver *d, int device, char text[DRIVER_UUID_MAX]) {
+    unsigned char id[16];
+    char name[128] = "";
+    *text = '\0';
+    if (!d->device_uuid || d->device_uuid(id, device) != CU_OK) return;
+    if (d->device_name) d->device_name(name, sizeof name, device);
+    int n = snprintf(text, DRIVER_UUID_MAX, "%s", strstr(name, " MIG ") ? "MIG-" : "GPU-");
+    for (int i = 0; i < 16; i++)
+        n += snprintf(text + n, DRIVER_UUID_MAX - (size_t)n, "%s%02x",
+                      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id[i]);
 }

@@ -138,5 +138,8 @@ int driver_error(const struct driver *d, int error, const char *what, struct err
 /* Returns the CUDA version that the driver supports, without initialising the driver; 0: there is no
  * usable driver. */
 int driver_version(void);
+/* Writes the device's uuid as nvidia-smi shows it, or "" if it is unknown. */
+enum { DRIVER_UUID_MAX = 48 };
+void driver_uuid(const struct driver *d, int device, char text[DRIVER_UUID_MAX]);
 
 #endif

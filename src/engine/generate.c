@@ -53,6 +53,7 @@ static int open_record(struct job *j, struct err *err) {
     if (r->detail == RECORD_NONE) return 0;
     struct record_info info = { .model = j->e->path,
                                 .device = ops_name(j->e->ops),
+                                .uuid = ops_uuid(j->e->ops),
                                 .isa = ops_device(j->e->ops),
                                 .units = ops_units(j->e->ops),
                                 .memory = r->memory,
@@ -76,6 +77,7 @@ static void job_free(struct job *j) {
         ngram_close(j->v[i].ngram);
     }
     ops_free(j->e->ops, j->x);
+    free(j->times.spans.v);
     free(j->rows);
     free(j->ids);
     free(j->v);

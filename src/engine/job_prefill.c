@@ -93,6 +93,7 @@ bool job_prefill(struct job *j, double *ms) {
     decoder_forget_places(j->e->decoder);
     bool done = run_prompts(j);
     *ms = job_end_pass(j->e, start);
+    if (j->e->vision) vision_times_take(o, &j->times);
     for (int i = 0; i < j->n; i++) j->v[i].out->prefill_experts = decoder_experts_used(j->e->decoder);
     o->on_step = NULL;
     record_pop(j->rec, RECORD_STAGES);

@@ -79,8 +79,24 @@ static void add_env(struct run *r, char *pair) {
     vec_push(&r->env, pair);
 }
 
-/* Adds the variables that load the collector. Used on a GPU, for the engine of the representative run
- * only. */
+/* Returns the detail to record. Modules and operators are CPU activities: without "cpu", only stages are
+ * recorded. */
+static const char *recorded_detail(const struct settings *s) {
+    for (size_t i = 0; i < s->profiling.activities->n; i++)
+        if (strcmp(s->profiling.activities->v[i]->text, "cpu") == 0) return s->profiling.detail;
+    return "stages";
+}
+
+/* Returns true if the representative run needs the collector. The native engine records its operators with
+ * the kernels and their times, so the collector would record every kernel a second time, and its overhead
+ * would be larger than the engine's. */
+static bool needs_collector(const struct session_plan *p) {
+    const struct settings *s = p->settings;
+    bool own = strcmp(s->engine.name, "native") == 0 && strcmp(recorded_detail(s), "operators") == 0;
+    return p->device->cuda && !own;
+}
+
+/* Adds the variables that load the collector. Used for the engine of the representative run only. */
 static void add_collector(struct run *r) {
     const struct settings *s = r->s;
     struct inject_options o = { .trace_dir = r->plan->trace_dir, .what = INJECT_NVTX };
@@ -342,14 +358,6 @@ static void stop_watchers(struct watchers *w) {
     if (w->power && nvml_sampler_stop(w->power, &err) < 0) log_warn("power samples: %s", err.msg);
 }
 
-/* Returns the detail to record. Modules and operators are CPU activities: without "cpu", only stages are
- * recorded. */
-static const char *recorded_detail(const struct settings *s) {
-    for (size_t i = 0; i < s->profiling.activities->n; i++)
-        if (strcmp(s->profiling.activities->v[i]->text, "cpu") == 0) return s->profiling.detail;
-    return "stages";
-}
-
 static void write_memory(struct run *r, const struct engine_answer *a) {
     struct err err;
     if (!a->memory.n) return;
@@ -466,9 +474,9 @@ static void add_unrecorded(struct run *r) {
 
 static void run_phases(struct run *r) {
     struct err err;
-    bool gpu = r->plan->device->cuda;
+    bool collector = needs_collector(r->plan);
     progress_start("starting the engine and warming up", NULL, 0);
-    if (start_engine(r, gpu, &err) < 0) {
+    if (start_engine(r, collector, &err) < 0) {
         if (interrupt_signal())
             note_interrupt(r, "the start of the engine");
         else
@@ -482,10 +490,10 @@ static void run_phases(struct run *r) {
         run_representative(r);
         progress_finish();
     }
-    if (!is_stopped(r) && (gpu || r->s->processes > 1)) start_timed_process(r);
+    if (!is_stopped(r) && (collector || r->s->processes > 1)) start_timed_process(r);
     if (!is_stopped(r)) run_timing(r);
     stop_engine(r);
-    if (gpu) add_unrecorded(r);
+    if (collector) add_unrecorded(r);
 }
 
 void session_run(const struct session_plan *plan, struct session_result *out) {

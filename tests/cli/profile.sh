@@ -327,6 +327,20 @@ LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engin
 expect "a run with short repeats succeeds" 0
 check "repeats shorter than the counter's update interval have no energy" \
     json_is "$dir/metrics.json" '"joules_per_new_token" in [f["key"] for f in d["figures"]]' False
+# ---- which processes of the engine run with the collector: the native engine records its kernels itself
+printf '#!/bin/sh\nenv | grep -c ^CUDA_INJECTION64_PATH= >>"%s"\nexec "%s" "$@"\n' "$work/injected" "$fake" >"$work/counted.sh" && chmod +x "$work/counted.sh"
+if "$INFERPROF" --version | grep -q 'NVIDIA GPUs of compute'; then
+    for detail in operators stages; do
+        : >"$work/injected"
+        LD_LIBRARY_PATH=$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} profile_fake "" engine.name=native engine.devices='[cpu, cuda]' device=cuda:0 \
+            profiling.detail=$detail profiling.counters=false "engine.command=[$work/counted.sh, $work/state]"
+        expect "the native engine on a GPU is profiled with $detail" 0
+        [ $detail = operators ] && want=0 || want='1 0'
+        check "processes of the native engine with the collector, recording $detail: $want" test "$(paste -sd ' ' "$work/injected")" = "$want"
+    done
+else
+    skip "the native engine on a GPU is profiled without the collector" "built without nvcc"
+fi
 # ---- the read bandwidth that `calibrate` measured: a second roof beside the given one. The mock reads 4 TB/s
 run env XDG_CACHE_HOME="$work/cache" LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$INFERPROF" calibrate --json
 expect "calibrate measures the mock GPU" 0

@@ -16,6 +16,7 @@ static void backend_close(void *context) {
     if (c->stamps.memory) c->d->mem_free(c->stamps.memory);
     for (size_t i = 0; i < c->arenas.n; i++) c->d->mem_free(c->arenas.v[i]);
     for (size_t i = 0; i < c->host.n; i++) c->d->host_free(c->host.v[i].data);
+    for (size_t i = 0; i < c->events.n; i++) c->d->event_destroy(c->events.v[i]);
     for (int i = 0; i < SCRATCH_COUNT; i++) free(c->scratch[i]);
     for (int i = 0; i < MODULE_COUNT; i++)
         if (c->modules[i]) c->d->module_unload(c->modules[i]);
@@ -28,16 +29,43 @@ static void backend_close(void *context) {
     free(c->arenas.v);
     free(c->known.v);
     free(c->host.v);
+    free(c->events.v);
     free(c);
 }
 
 static const char *backend_device(void *context) { return ((struct cuda *)context)->about; }
 static const char *backend_name(void *context) { return ((struct cuda *)context)->name; }
+static const char *backend_uuid(void *context) { return ((struct cuda *)context)->uuid; }
 static int backend_units(void *context) { return ((struct cuda *)context)->sms; }
 static void backend_finish(void *context) {
     struct cuda *c = context;
     if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "a kernel");
 }
+
+/* ---- times on the device's clock */
+static int backend_mark(void *context) {
+    struct cuda *c = context;
+    cu_event fresh;
+    if (c->failed) return -1;
+    if (c->events.used == c->events.n) {
+        if (!cuda_ok(c, c->d->event_create(&fresh, 0), "creating an event")) return -1;
+        vec_push(&c->events, fresh);
+    }
+    if (!cuda_ok(c, c->d->event_record(c->events.v[c->events.used], c->stream), "recording an event"))
+        return -1;
+    return (int)c->events.used++;
+}
+
+static uint64_t backend_marked_ns(void *context, int from, int to) {
+    struct cuda *c = context;
+    float ms = 0;
+    if (c->failed || from < 0 || to < 0) return 0;
+    if (!cuda_ok(c, c->d->event_elapsed(&ms, c->events.v[from], c->events.v[to]), "reading an event"))
+        return 0;
+    return (uint64_t)(ms * 1e6f);
+}
+
+static void backend_forget_marks(void *context) { ((struct cuda *)context)->events.used = 0; }
 
 static int backend_check(void *context, struct err *err) {
     struct cuda *c = context;
@@ -150,14 +178,29 @@ static void tensor_upload_planes(void *context, struct view to, const float *fro
     cuda_copy_in(c, planes, from, n * sizeof *from);
     LAUNCH(c, planes_last, GRID(cuda_blocks(n), .threads = CUDA_THREADS), &out, &planes, &channels, &area);
 }
+/* Returns the address of the copy of from[n] that host_send() made; NULL: there is none. */
+static const void *sent_bytes(const struct cuda *c, const uint8_t *from, size_t n) {
+    for (size_t i = 0; i < c->host.n; i++) {
+        const struct host_block *h = &c->host.v[i];
+        const uint8_t *first = h->data;
+        if (h->sent && from >= first && from + n <= first + h->sent)
+            return (const char *)(uintptr_t)h->there + (from - first);
+    }
+    return NULL;
+}
+
 static void tensor_upload_bytes(void *context, struct view to, const uint8_t *from, size_t n,
                                 const float table[256]) {
     struct cuda *c = context;
     float *out = view_pointer(to);
     struct byte_table t;
-    void *bytes = cuda_scratch(c, SCRATCH_UNFOLDED, n);
+    const void *bytes = sent_bytes(c, from, n);
     memcpy(t.value, table, sizeof t.value);
-    cuda_copy_in(c, bytes, from, n);
+    if (!bytes) {
+        void *room = cuda_scratch(c, SCRATCH_UNFOLDED, n);
+        cuda_copy_in(c, room, from, n);
+        bytes = room;
+    }
     LAUNCH(c, map_bytes, GRID(cuda_blocks(n / 4 + 1), .threads = CUDA_THREADS), &bytes, &n, &out, &t);
 }
 static void tensor_download(void *context, float *to, struct view from, size_t n) {
@@ -184,8 +227,26 @@ static void host_free(void *context, void *p) {
     struct cuda *c = context;
     if (!p) return;
     backend_finish(c);
-    for (size_t i = 0; i < c->host.n; i++)
-        if (c->host.v[i].data == p) c->host.v[i].used = false;
+    for (size_t i = 0; i < c->host.n; i++) {
+        struct host_block *h = &c->host.v[i];
+        if (h->data != p) continue;
+        cuda_memory_free(c, h->there);
+        h->there = 0;
+        h->sent = 0;
+        h->used = false;
+    }
+}
+
+static void host_send(void *context, const void *p, size_t bytes) {
+    struct cuda *c = context;
+    for (size_t i = 0; i < c->host.n; i++) {
+        struct host_block *h = &c->host.v[i];
+        if (h->data != p || h->bytes < bytes || h->there) continue;
+        h->there = cuda_memory(c, h->bytes);
+        if (!h->there) return;
+        cuda_copy_in(c, (void *)(uintptr_t)h->there, p, bytes);
+        h->sent = bytes;
+    }
 }
 
 const struct ops_backend cuda_backend = {
@@ -203,11 +264,16 @@ const struct ops_backend cuda_backend = {
     .place_heads = cuda_place_heads,
     .host_alloc = host_alloc,
     .host_free = host_free,
+    .host_send = host_send,
     .close = backend_close,
     .device = backend_device,
     .name = backend_name,
+    .uuid = backend_uuid,
     .units = backend_units,
     .finish = backend_finish,
+    .mark = backend_mark,
+    .marked_ns = backend_marked_ns,
+    .forget_marks = backend_forget_marks,
     .check = backend_check,
     .alloc = tensor_alloc,
     .alloc_cache = tensor_alloc_cache,

@@ -84,6 +84,8 @@ struct host_block { /* a block of pinned host memory */
     void *data;
     size_t bytes;
     bool used;
+    cu_ptr there; /* copy of the first `sent` bytes in device memory; 0: none */
+    size_t sent;
 };
 
 struct known_experts {
@@ -99,7 +101,7 @@ struct cuda {
     /* float caches; in bf16 products, activations have 16 bits of mantissa, at twice the work */
     bool exact;
     bool wgmma; /* products of 16-bit weights use gemm_wgmma.cu, unless `exact`; requires `hopper` */
-    char name[96], about[96];
+    char name[96], about[96], uuid[DRIVER_UUID_MAX];
     cu_stream stream;
     cu_module modules[MODULE_COUNT];
     cu_function kernels[KERNEL_COUNT];
@@ -130,6 +132,11 @@ struct cuda {
         cu_ptr memory;  /* the counter, in the first 16 bytes, and the times; 0: not allocated yet */
         uint64_t *times;
     } stamps;
+    struct {
+        cu_event *v;
+        size_t n, cap;
+        size_t used; /* events that mark a time */
+    } events;
     bool failed;
     struct err err;
 };

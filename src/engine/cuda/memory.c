@@ -211,6 +211,7 @@ static int open_device(struct cuda *c, int index, struct err *err) {
                        n == 1 ? "" : "s", n);
     if (!cuda_ok(c, c->d->device_get(&c->device, index), "opening the device")) return -1;
     c->d->device_name(c->name, sizeof c->name, c->device);
+    driver_uuid(c->d, c->device, c->uuid);
     c->d->device_attribute(&c->sms, CU_ATTR_SMS, c->device);
     c->d->device_attribute(&major, CU_ATTR_MAJOR, c->device);
     c->d->device_attribute(&minor, CU_ATTR_MINOR, c->device);

@@ -51,19 +51,19 @@ void dsocr_encode_views(const struct dsocr *v, struct ops *o, const struct dsocr
     }
     struct tensor *sam = ops_alloc(o, tokens * (size_t)v->sam->out_width, TENSOR_ANY);
     struct tensor *clip = ops_alloc(o, tokens * (size_t)v->clip->width, TENSOR_ANY);
-    uint64_t start = vision_stage_begin(o, "sam");
+    struct vision_stage stage = vision_stage_begin(o, DSOCR_SAM, "sam");
     struct sam_part sams[DSOCR_MOST_PARTS];
     for (int i = 0; i < groups; i++)
         sams[i] = (struct sam_part){ g[i].pixels, g[i].views, g[i].side,
                                      view_at(view_of(sam), first[i] * (size_t)v->sam->out_width) };
     sam_forward(v->sam, o, sams, groups);
-    times->ns[DSOCR_SAM] += vision_stage_end(o, start);
-    start = vision_stage_begin(o, "clip");
+    vision_stage_end(o, stage, times);
+    stage = vision_stage_begin(o, DSOCR_CLIP, "clip");
     clip_forward(v->clip, o, parts, groups, view_of(sam), view_of(clip), 1 - SAM_SHARE);
-    times->ns[DSOCR_CLIP] += vision_stage_end(o, start);
-    start = vision_stage_begin(o, "projector");
+    vision_stage_end(o, stage, times);
+    stage = vision_stage_begin(o, DSOCR_PROJECTOR, "projector");
     project_features(v, o, view_of(clip), view_of(sam), (int)tokens, out);
-    times->ns[DSOCR_PROJECTOR] += vision_stage_end(o, start);
+    vision_stage_end(o, stage, times);
     ops_free(o, sam);
     ops_free(o, clip);
 }
@@ -162,6 +162,15 @@ static void free_prepared(void *data) {
     free(p);
 }
 
+/* Starts to copy the pixels to the device, so that the encoder does not wait for them. */
+static void send_views(struct ops *o, const struct dsocr_plan *plan, const struct dsocr_views *views) {
+    size_t tile = (size_t)plan->tile_side * (size_t)plan->tile_side * 3,
+           page = (size_t)plan->view_side * (size_t)plan->view_side * 3;
+    if (views->blank) return;
+    ops_host_send(o, views->tiles_bytes, (size_t)(plan->grid_w * plan->grid_h) * tile);
+    ops_host_send(o, views->global_bytes, page);
+}
+
 static int prepare(const void *state, struct ops *o, const struct vision_settings *s, const struct image *im,
                    struct vision_prepared *out, struct err *err) {
     (void)state;
@@ -177,6 +186,7 @@ static int prepare(const void *state, struct ops *o, const struct vision_setting
     dsocr_plan_make(&settings, im->width, im->height, &p->plan);
     if (dsocr_views_make(&p->plan, im, &memory, &p->views, err) < 0) return -1;
     dsocr_drop_blank(&p->plan, &p->views);
+    send_views(o, &p->plan, &p->views);
     out->tokens = p->plan.image_tokens;
     return 0;
 }

@@ -27,8 +27,13 @@ void ops_close(struct ops *o) {
 
 const char *ops_device(const struct ops *o) { return o->backend->device(o->context); }
 const char *ops_name(const struct ops *o) { return o->backend->name(o->context); }
+const char *ops_uuid(const struct ops *o) { return o->backend->uuid ? o->backend->uuid(o->context) : ""; }
 int ops_units(const struct ops *o) { return o->backend->units(o->context); }
 void ops_finish(struct ops *o) { o->backend->finish(o->context); }
+
+void ops_host_send(struct ops *o, const void *p, size_t bytes) {
+    if (o->backend->host_send && p) o->backend->host_send(o->context, p, bytes);
+}
 
 void ops_set_exact(struct ops *o, bool exact) {
     if (o->backend->set_exact) o->backend->set_exact(o->context, exact);

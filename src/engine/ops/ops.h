@@ -231,14 +231,23 @@ struct ops_backend {
                                      float eps, const struct windows *s, struct view rows);
     const char *(*swiglu)(void *context, const struct expert *e, struct view x, int m, struct view y);
     void (*place_heads)(void *context, const struct place_heads *p); /* required with alloc_narrow */
-    /* Optional: host memory from which copies to the device are fastest. */
+    /* Optional: host memory from which copies to the device are fastest. host_send() starts to copy the first
+     * bytes of such a block to the device; a later upload_bytes() from the block then copies nothing. */
     void *(*host_alloc)(void *context, size_t bytes);
     void (*host_free)(void *context, void *p);
+    void (*host_send)(void *context, const void *p, size_t bytes);
     void (*close)(void *context);
     const char *(*device)(void *context); /* such as "avx2" */
     const char *(*name)(void *context);   /* name of the device in traces: "cpu", "NVIDIA H200" */
+    const char *(*uuid)(void *context);   /* of a GPU; NULL: the device has none */
     int (*units)(void *context);          /* threads of a CPU, multiprocessors of a GPU */
     void (*finish)(void *context);        /* returns when all operators called so far are done */
+    /* Optional, all or none. mark() notes the time at which all operators called so far will be done, and
+     * returns its number; -1: failed. marked_ns() returns the time between two marks, 0 if one of them
+     * failed; it needs a finish() after the second mark. Numbers start at 0 after forget_marks(). */
+    int (*mark)(void *context);
+    uint64_t (*marked_ns)(void *context, int from, int to);
+    void (*forget_marks)(void *context);
 
     struct tensor *(*alloc)(void *context, size_t floats, enum tensor_content content);
     struct tensor *(*wrap)(void *context, const void *host, size_t bytes);
@@ -334,8 +343,10 @@ struct ops *ops_open(const struct ops_backend *backend, void *context);
 void ops_close(struct ops *o); /* frees all tensors and closes the backend; accepts NULL */
 const char *ops_device(const struct ops *o);
 const char *ops_name(const struct ops *o);
+const char *ops_uuid(const struct ops *o); /* "": unknown */
 int ops_units(const struct ops *o);
 void ops_finish(struct ops *o);
+void ops_host_send(struct ops *o, const void *p, size_t bytes); /* see ops_backend.host_send; optional */
 /* Starts the recording of a request; NULL ends it. Tensors from ops_alloc() count as activations during
  * a recording, otherwise as workspace. */
 void ops_record(struct ops *o, struct recorder *rec);

@@ -82,6 +82,7 @@ static void write_meta(struct recorder *r, const struct record_info *info) {
     trace_writer_meta(r->writer, "process.command", "inferprof engine");
     trace_writer_meta(r->writer, "host", "%s", host);
     trace_writer_meta(r->writer, "device.0.name", "%s", info->device);
+    if (info->uuid && *info->uuid) trace_writer_meta(r->writer, "device.0.uuid", "%s", info->uuid);
     trace_writer_meta(r->writer, "device.0.sms", "%d", info->units);
     trace_writer_meta(r->writer, "setting.isa", "%s", info->isa);
     trace_writer_meta(r->writer, "model.name", "%s", info->model);

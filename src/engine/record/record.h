@@ -22,6 +22,7 @@ enum record_detail { RECORD_NONE, RECORD_STAGES, RECORD_MODULES, RECORD_OPERATOR
 struct record_info {
     const char *model;
     const char *device; /* "cpu", "NVIDIA H200" */
+    const char *uuid;   /* of a GPU; NULL or "": none */
     const char *isa;    /* such as "avx2" */
     int units;          /* threads of a CPU, multiprocessors of a GPU */
     bool memory;        /* record totals of memory, see record_memory() */

@@ -109,7 +109,7 @@ static bool encode(const void *state, struct ops *o, const struct vision_prepare
     const struct llava *l = state;
     size_t area = (size_t)l->side * (size_t)l->side, n = (size_t)p->tokens, width = (size_t)l->clip->width;
     if (progress && !progress(context, 0, area, area)) return false;
-    uint64_t start = vision_stage_begin(o, "vision");
+    struct vision_stage stage = vision_stage_begin(o, 0, "vision");
     struct tensor *image = ops_alloc(o, area * 3, TENSOR_ANY), *x = ops_alloc(o, n * width, TENSOR_ANY),
                   *wide = ops_alloc(o, n * (size_t)l->hidden, TENSOR_ANY);
     ops_upload_planes(o, view_of(image), p->data, 3, area);
@@ -117,7 +117,7 @@ static bool encode(const void *state, struct ops *o, const struct vision_prepare
     clip_forward(l->clip, o, &(struct clip_part){ 1, l->clip->grid }, 1, view_of(x), view_of(x), 1);
     ops_linear_act(o, "linear_1", &l->first, view_of(x), (int)n, view_of(wide), OPS_GELU);
     ops_linear(o, "linear_2", &l->last, view_of(wide), l->hidden, (int)n, rows, l->hidden, OPS_SET);
-    times->ns[0] += vision_stage_end(o, start);
+    vision_stage_end(o, stage, times);
     ops_free(o, image);
     ops_free(o, x);
     ops_free(o, wide);

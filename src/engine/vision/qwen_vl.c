@@ -307,7 +307,7 @@ static bool encode(const void *state, struct ops *o, const struct vision_prepare
              pixels = (uint64_t)g->grid_height * (uint64_t)g->grid_width * patch * patch;
     struct pass p;
     if (progress && !progress(context, 0, pixels, pixels)) return false;
-    uint64_t start = vision_stage_begin(o, "vision");
+    struct vision_stage stage = vision_stage_begin(o, 0, "vision");
     pass_init(&p, q, o, g);
     embed_patches(q, o, g, &p);
     for (int i = 0; i < q->layers; i++) {
@@ -317,7 +317,7 @@ static bool encode(const void *state, struct ops *o, const struct vision_prepare
         ops_step(o, 1.0 / q->layers);
     }
     merge_rows(q, o, &p, rows);
-    times->ns[0] += vision_stage_end(o, start);
+    vision_stage_end(o, stage, times);
     pass_free(&p, o);
     return true;
 }

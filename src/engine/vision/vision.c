@@ -14,15 +14,36 @@ void vision_prepared_free(struct vision_prepared *p) {
     *p = (struct vision_prepared){ 0 };
 }
 
-uint64_t vision_stage_begin(struct ops *o, const char *name) {
+struct vision_stage vision_stage_begin(struct ops *o, int stage, const char *name) {
+    struct vision_stage s = { .stage = stage, .mark = -1 };
     record_push(o->rec, RECORD_STAGES, name, -1);
-    return clock_mono_ns();
+    if (o->backend->mark && !o->rec) s.mark = o->backend->mark(o->context);
+    s.start_ns = clock_mono_ns();
+    return s;
 }
 
-uint64_t vision_stage_end(struct ops *o, uint64_t start_ns) {
+void vision_stage_end(struct ops *o, struct vision_stage s, struct vision_times *t) {
+    if (s.mark >= 0) {
+        struct vision_span span = { s.stage, s.mark, o->backend->mark(o->context) };
+        vec_push(&t->spans, span);
+        return;
+    }
     ops_finish(o);
     record_pop(o->rec, RECORD_STAGES);
-    return clock_mono_ns() - start_ns;
+    t->ns[s.stage] += clock_mono_ns() - s.start_ns;
+}
+
+void vision_times_take(struct ops *o, struct vision_times *t) {
+    if (!o->backend->mark) return;
+    ops_finish(o);
+    for (size_t i = 0; i < t->spans.n; i++) {
+        const struct vision_span *s = &t->spans.v[i];
+        t->ns[s->stage] += o->backend->marked_ns(o->context, s->from, s->to);
+    }
+    o->backend->forget_marks(o->context);
+    free(t->spans.v);
+    t->spans.v = NULL;
+    t->spans.n = t->spans.cap = 0;
 }
 
 void vision_scale(const struct llm_vision *v, float scale[3][256]) {

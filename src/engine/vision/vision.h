@@ -48,9 +48,15 @@ struct vision_prompt {
     size_t nimages;
 };
 
-/* Time of each stage of the encoder, summed over images and views. */
+/* Time of each stage of the encoder, summed over images and views. vision_times_take() completes `ns`. */
 struct vision_times {
     uint64_t ns[VISION_STAGES_MAX];
+    struct {
+        struct vision_span {
+            int stage, from, to; /* from, to: marks of the device */
+        } * v;
+        size_t n, cap;
+    } spans;
 };
 
 /* Called before each view: `done` of `total` pixels are processed, the next view has `next` pixels. Return
@@ -87,9 +93,17 @@ struct vision {
 
 void vision_prepared_free(struct vision_prepared *p);
 
-/* Starts and ends a recorded stage. vision_stage_end() returns its time in ns. */
-uint64_t vision_stage_begin(struct ops *o, const char *name);
-uint64_t vision_stage_end(struct ops *o, uint64_t start_ns);
+/* Starts and ends a stage of the encoder, and adds its time to `t`. A device that can mark times measures
+ * the stage itself, unless stages are recorded; otherwise the end of a stage waits for the device. */
+struct vision_stage {
+    int stage;
+    uint64_t start_ns;
+    int mark; /* -1: none */
+};
+struct vision_stage vision_stage_begin(struct ops *o, int stage, const char *name);
+void vision_stage_end(struct ops *o, struct vision_stage s, struct vision_times *t);
+/* Waits for the device and adds the times that it measured to t->ns. */
+void vision_times_take(struct ops *o, struct vision_times *t);
 
 /* ---- parts that several families share */
 
