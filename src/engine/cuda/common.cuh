@@ -124,7 +124,19 @@ __device__ __forceinline__ float block_sum(float v, float *room) {
     return v;
 }
 
-__device__ __forceinline__ float silu(float v) { return __fdividef(v, 1.0f + __expf(-v)); }
+/* One instruction each: numbers below 2^-126 count as 0. exp2f() and a division also scale such numbers. */
+__device__ __forceinline__ float exp2_short(float v) {
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+    return r;
+}
+__device__ __forceinline__ float reciprocal(float v) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+    return r;
+}
+
+__device__ __forceinline__ float silu(float v) { return v * reciprocal(1.0f + exp2_short(-1.4426950f * v)); }
 
 /* ---- times of kernels */
 extern "C" {

@@ -19,10 +19,12 @@ __device__ __forceinline__ long output_row(const gemm_out &o, int r) {
  * less than the rounding of bf16. erff() would take longer than the product of a tile with k = 768. */
 __device__ __forceinline__ float gelu_of(float v) {
     float t = fminf(v * v, 64.0f);
-    float p = v * fmaf(t, fmaf(t, -0.0010143193f, 0.1067759f), 2.3011213f);
-    return __fdividef(v, 1.0f + exp2f(-p));
+    float p = v * fmaf(t, fmaf(t, 0.0010143193f, -0.1067759f), -2.3011213f); /* -p(v) */
+    return v * reciprocal(1.0f + exp2_short(p));
 }
-__device__ __forceinline__ float quick_gelu_of(float v) { return __fdividef(v, 1.0f + __expf(-1.702f * v)); }
+__device__ __forceinline__ float quick_gelu_of(float v) { /* v / (1 + e^(-1.702 v)) */
+    return v * reciprocal(1.0f + exp2_short(-2.4554669f * v));
+}
 
 /* ---- the sums of a warp in the layout of mma and wgmma: acc[4 j + e] belongs to row `row` + 8 (e / 2) and
  * column `column` + 8 j + e % 2. N is the number of tiles of eight columns. Rows from `end` on are not
