@@ -79,6 +79,10 @@ static const struct man_item man_items[] = {
       "1: on a GPU, print the mean time of each phase of the persistent kernel per decoding step." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_DELAY",
       "For tests, 1: the persistent kernel waits for random times before its barriers." },
+    { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_RACECHECK",
+      "For compute-sanitizer, 1: in the persistent kernel every lane arrives at barriers in shared memory, "
+      "and "
+      "waits have no practical limit." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_TEST_SLOWDOWN",
       "For tests of `compare`: the native engine waits after every pass until it has taken that many times "
       "as "

@@ -38,10 +38,10 @@ struct memory {
     float weight[P_SLOTS];
     int expert[P_SLOTS];
     u64 full[RING], empty[RING];
+    u64 chosen; /* its phase ends when the experts of a layer are chosen */
     u64 best[P_CONSUMERS];
     persistent_layer layer[P_MOST_LAYERS];
-    volatile int chosen; /* number of layers whose experts are chosen, over all steps */
-    volatile int ended;
+    int ended; /* only with atomics */
 };
 
 /* ---- barriers in shared memory */
@@ -58,6 +58,13 @@ __device__ __forceinline__ bool barrier_passed(u64 *b, int parity) {
 }
 __device__ __forceinline__ void barrier_arrive(u64 *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+}
+/* The warp has ended its accesses to the memory that barrier b guards. One arrival is enough, because
+ * __syncwarp() orders the accesses of all lanes before it. Racecheck does not follow that order; for it, every
+ * lane arrives. */
+__device__ __forceinline__ void warp_arrive(u64 *b, int arrivals) {
+    __syncwarp();
+    if (arrivals == 32 || threadIdx.x % 32 == 0) barrier_arrive(b);
 }
 /* Starts a copy to shared memory. The end of the copy completes a phase of the mbarrier `b`. */
 __device__ __forceinline__ void copy_bulk(char *to, const char *from, int bytes, u64 *b) {
@@ -121,6 +128,7 @@ struct producer {
     __device__ __forceinline__ producer(const persistent_args &args, memory &mem, int i)
         : a(args), m(mem), index(i), unit(0), last(0), flying(0), depth(args.depth), ended(false) {}
 
+    __device__ __forceinline__ bool has_ended() { return atomicOr(&m.ended, 0); }
     __device__ __forceinline__ void landed(int u) {
         patience p;
         while (!barrier_passed(&m.full[u % RING], u / RING & 1)) p.check(a, WAIT_LANDED, u);
@@ -132,7 +140,7 @@ struct producer {
         if (u >= RING) {
             patience p;
             while (!barrier_passed(&m.empty[slot], (u / RING - 1) & 1)) {
-                if (m.ended) {
+                if (has_ended()) {
                     ended = true;
                     return;
                 }
@@ -153,11 +161,10 @@ struct producer {
     }
     __device__ __forceinline__ bool wait_for_choice(int epoch) {
         patience p;
-        while (m.chosen < epoch) {
-            if (m.ended) return false;
+        while (!barrier_passed(&m.chosen, (epoch - 1) & 1)) {
+            if (has_ended()) return false;
             p.check(a, WAIT_CHOICE, epoch);
         }
-        __threadfence_block();
         return true;
     }
     __device__ void layer(const persistent_layer &l, const persistent_share &s, int epoch) {
@@ -279,10 +286,7 @@ struct consumer {
         __syncwarp();
         return (const uint4 *)m.ring[u % RING] + lane;
     }
-    __device__ __forceinline__ void unit_end(int u) {
-        __syncwarp();
-        if (lane == 0) barrier_arrive(&m.empty[u % RING]);
-    }
+    __device__ __forceinline__ void unit_end(int u) { warp_arrive(&m.empty[u % RING], a.arrivals); }
     /* Multiplies n <= N blocks, which are `apart` blocks apart, with the vector v. Lane 4 i gets the sums
      * of rows i (low) and i + 8 (high). */
     template <int N> __device__ __forceinline__ void multiply(const uint4 *w, int apart, int n, const uint2 *v, float &low, float &high) {
@@ -549,7 +553,7 @@ struct consumer {
     }
 
     /* One warp chooses the experts. A dense layer uses all slots. `scale`: the result of norm(). */
-    __device__ __forceinline__ void choose(bool dense, float scale, const float (&logit)[2], int epoch) {
+    __device__ __forceinline__ void choose(bool dense, float scale, const float (&logit)[2]) {
         if (dense) {
             if (lane < P_SLOTS) m.expert[lane] = lane, m.weight[lane] = 1.0f;
         } else {
@@ -572,9 +576,7 @@ struct consumer {
             }
             if (lane < P_SLOTS - P_CHOSEN) m.expert[P_CHOSEN + lane] = P_EXPERTS + lane, m.weight[P_CHOSEN + lane] = 1.0f;
         }
-        __syncwarp();
-        __threadfence_block();
-        if (lane == 0) m.chosen = epoch;
+        warp_arrive(&m.chosen, a.arrivals);
     }
 
     __device__ void up(float scale) {
@@ -711,7 +713,7 @@ struct consumer {
         if (chooses) {
             float logit[2];
             for (int i = 0; i < 2; i++) logit[i] = (float)((double)raw[i] * 2.3283064365386963e-10);
-            choose(!l.router, scale, logit, epoch);
+            choose(!l.router, scale, logit);
         }
         if (is_last()) { /* safe: all blocks have read down_sums and this `best` before the last barrier */
             for (int i = tid; i < P_HIDDEN; i += CONSUMERS) a.sync->down_sums[i] = 0;
@@ -765,7 +767,7 @@ struct consumer {
             if (is_last() && tid == 0) a.sequence[position + 1] = token; /* this block finds the banned ids */
             phase_done(T_HEAD_BARRIER);
         }
-        if (tid == 0) m.ended = 1;
+        if (tid == 0) atomicExch(&m.ended, 1);
         if (blockIdx.x == 0 && tid == 0) {
             a.state->token = token;
             a.state->position = start + step;
@@ -782,9 +784,9 @@ KERNEL __launch_bounds__(THREADS, 1) persistent_decode(const __grid_constant__ p
     if (threadIdx.x == 0) {
         for (int i = 0; i < RING; i++) {
             barrier_init(&m.full[i], 1);
-            barrier_init(&m.empty[i], 1);
+            barrier_init(&m.empty[i], a.arrivals);
         }
-        m.chosen = 0;
+        barrier_init(&m.chosen, a.arrivals);
         m.ended = 0;
         barriers_ready();
     }
