@@ -14,8 +14,8 @@
 #     batch      0.4  graphs of 2 to 32 sequences against operators, and their speed
 #     products   0.1  single products and attention
 #     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
-#     sanitizer  6    memcheck, racecheck, initcheck and synccheck of two small models and of the persistent kernel; all
-#                     but racecheck also of the operators
+#     sanitizer  6    memcheck, racecheck, initcheck and synccheck of the operators, of two small models and of the
+#                     persistent kernel
 set -eu
 check=${BUILD:-build}/tests/cuda_check
 models=tests/data/models
@@ -71,11 +71,11 @@ section() {
         ;;
     sanitizer)
         for tool in memcheck racecheck initcheck synccheck; do
-            for model in llama dsocr_whole; do
-                run "$sanitizer" --tool $tool --error-exitcode 9 "$check" few $model 4
-            done
-            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" persistent $models/deepseek-ocr.json 1 20 3 2112
-            [ $tool = racecheck ] || run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
+            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" few llama 4
+            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" few dsocr_whole 4 128
+            run env INFERPROF_CUDA_RACECHECK=1 "$sanitizer" --tool $tool --error-exitcode 9 "$check" persistent \
+                $models/deepseek-ocr.json 2 20 3 2112
+            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
         done
         ;;
     *)

@@ -1,7 +1,8 @@
 /* Checks the CUDA backend against the CPU backend on a machine with a GPU, and times it (cuda.sh runs it).
  *     cuda_check ops                          every operator on random and extreme numbers
  *     cuda_check tokens NAME...               64 greedy tokens of the fixtures tests/data/engine/NAME.json
- *     cuda_check few NAME TOKENS              some tokens on the GPU, bf16 weights, for slow tools
+ *     cuda_check few NAME TOKENS [SIDE]       some tokens on the GPU, bf16 weights, for slow tools; SIDE:
+ *                                             a page is one view of that many pixels
  *     cuda_check logits CONFIG LAYERS PROMPT [IMAGE]   logits after a prompt, with the first LAYERS layers
  *     cuda_check speed CONFIG PROMPT NEW [IMAGE]     decoding after a prompt of PROMPT ids, synthetic weights
  *     cuda_check products                     speed of products and attention of the models
@@ -484,15 +485,16 @@ static struct engine_request fixture_request(const json_t *root, uint32_t *ids, 
     return r;
 }
 
-static void check_few(const char *name, int tokens) {
+static void check_few(const char *name, int tokens, int side) {
     json_t *root = fixture_load(name);
     char *dir = model_folder(json_object_get(root, "config"));
     uint32_t ids[MOST_IDS];
     struct engine_request r = fixture_request(root, ids, (uint32_t)tokens);
+    if (side) r.image_size = r.base_size = side, r.crop = -1;
     struct engine *e =
         open_model(dir, "bf16", "cuda:0", json_integer_value(json_object_get(root, "seed")), 0);
     struct engine_result out = infer(e, &r);
-    printf("ok   %s: %zu tokens\n", name, out.ids.n);
+    printf("ok   %s: %zu tokens, first %u\n", name, out.ids.n, out.ids.v[0]);
     engine_result_free(&out);
     engine_close(e);
     free(dir);
@@ -609,7 +611,14 @@ static double seconds_of(void (*f)(struct ops *, struct tensor *const *), struct
     ops_finish(o);
     return (double)(clock_mono_ns() - start) / 1e9 / times;
 }
-static void time_linear(int m, int n, int k, bool narrow_out) {
+static void do_gelu_product(struct ops *o, struct tensor *const *t) {
+    struct linear l = { *of(&now.w, o), NULL };
+    ops_linear_act(o, "x", &l, view_of(t[0]), now.m, view_of(t[1]), OPS_GELU);
+}
+enum product_kind { TO_F32, TO_BF16, TO_GELU, ADD_F32 };
+static void time_linear(int m, int n, int k, enum product_kind kind) {
+    static const char *const names[] = { "f32", "bf16", "gelu, bf16", "added to f32" };
+    bool narrow_out = kind == TO_BF16 || kind == TO_GELU;
     struct ops *o = both[1];
     float *v = numbers((size_t)m * (size_t)k, 1);
     struct tensor *wide = ops_alloc(o, (size_t)m * (size_t)k, TENSOR_ANY),
@@ -623,10 +632,10 @@ static void time_linear(int m, int n, int k, bool narrow_out) {
     ops_upload(o, view_of(ones), w, (size_t)k);
     ops_rmsnorm(o, "x", view_of(wide), k, ones, m, k, 1e-6f, view_of(t[0]), k);
     now.w = weight_make(n, k, DTYPE_BF16);
-    now.m = m, now.n = n, now.k = k, now.add = 0;
-    double s = seconds_of(do_linear, t, 20);
-    printf("product [%d,%d]x[%d,%d] -> %s: %.1f us, %.0f TFLOP/s\n", m, k, n, k, narrow_out ? "bf16" : "f32",
-           s * 1e6, 2.0 * m * n * k / s / 1e12);
+    now.m = m, now.n = n, now.k = k, now.add = kind == ADD_F32;
+    double s = seconds_of(kind == TO_GELU ? do_gelu_product : do_linear, t, 20);
+    printf("product [%d,%d]x[%d,%d] -> %s: %.1f us, %.0f TFLOP/s\n", m, k, n, k, names[kind], s * 1e6,
+           2.0 * m * n * k / s / 1e12);
     fflush(stdout);
     weight_free(&now.w);
     ops_free(o, wide), ops_free(o, ones), ops_free(o, t[0]), ops_free(o, t[1]);
@@ -646,20 +655,23 @@ static void time_qkv(int batch, int n, int heads, int dim, int side) {
     for (int i = 0; i < 4; i++) ops_free(o, t[i]);
 }
 static void time_operators(void) {
-    time_linear(4096, 4096, 4096, true);
-    time_linear(10584, 2304, 768, true); /* SAM, six tiles and the page */
-    time_linear(4900, 2304, 768, true);
-    time_linear(9600, 3072, 768, true);
-    time_linear(9600, 768, 3072, false);
-    time_linear(4096, 768, 3072, false);
-    time_linear(606, 3072, 1024, true); /* CLIP */
-    time_linear(606, 4096, 1024, true);
-    time_linear(606, 1024, 4096, false);
-    time_linear(257, 4096, 1024, true);
-    time_linear(2048, 12288, 4096, true); /* Qwen3-8B */
-    time_linear(2048, 4096, 12288, false);
-    time_linear(2048, 4096, 4096, false);
-    time_linear(512, 4096, 4096, false);
+    time_linear(4096, 4096, 4096, TO_BF16);
+    time_linear(10584, 2304, 768, TO_BF16); /* SAM, six tiles and the page */
+    time_linear(4900, 2304, 768, TO_BF16);
+    time_linear(13696, 3072, 768, TO_BF16);
+    time_linear(13696, 3072, 768, TO_GELU);
+    time_linear(13696, 768, 3072, ADD_F32);
+    time_linear(9600, 768, 768, ADD_F32);
+    time_linear(863, 3072, 1024, TO_BF16); /* CLIP */
+    time_linear(863, 4096, 1024, TO_GELU);
+    time_linear(863, 1024, 4096, ADD_F32);
+    time_linear(863, 1024, 1024, ADD_F32);
+    time_linear(922, 64, 1280, TO_F32); /* DeepSeek-OCR's decoder */
+    time_linear(922, 1280, 1280, ADD_F32);
+    time_linear(2048, 12288, 4096, TO_BF16); /* Qwen3-8B */
+    time_linear(2048, 4096, 12288, TO_F32);
+    time_linear(2048, 4096, 4096, TO_F32);
+    time_linear(512, 4096, 4096, TO_F32);
     time_qkv(54, 196, 12, 64, 14);
     time_qkv(25, 196, 12, 64, 14);
     time_qkv(6, 1600, 12, 64, 40);
@@ -925,7 +937,8 @@ static void speed(const char *config, int prompt, int tokens, const char *image)
 int main(int argc, char **argv) {
     struct err err;
     if (argc < 2)
-        die("usage: cuda_check ops | products | tokens NAME... | few NAME TOKENS | logits CONFIG LAYERS "
+        die("usage: cuda_check ops | products | tokens NAME... | few NAME TOKENS [SIDE] | logits CONFIG "
+            "LAYERS "
             "PROMPT [IMAGE] | "
             "speed CONFIG PROMPT NEW [IMAGE] | persistent CONFIG LAYERS PROMPT NEW [VOCABULARY] | long "
             "CONFIG PROMPT NEW "
@@ -947,8 +960,8 @@ int main(int argc, char **argv) {
         threads_close(threads);
     } else if (strcmp(argv[1], "tokens") == 0) {
         for (int i = 2; i < argc; i++) check_tokens(argv[i]);
-    } else if (strcmp(argv[1], "few") == 0 && argc == 4) {
-        check_few(argv[2], atoi(argv[3]));
+    } else if (strcmp(argv[1], "few") == 0 && argc >= 4) {
+        check_few(argv[2], atoi(argv[3]), argc > 4 ? atoi(argv[4]) : 0);
     } else if (strcmp(argv[1], "logits") == 0 && argc >= 5) {
         check_logits(argv[2], atoi(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL);
     } else if (strcmp(argv[1], "long") == 0 && argc == 5) {

@@ -17,6 +17,8 @@ enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
 /* Up to this position, CLUSTER blocks per key head read the cache about as fast as more blocks, and the next
  * kernel has no sums to add. */
 enum { SHORT_CONTEXT = 1536 };
+/* Weights of an output projection that stay in the L2 cache until they are used. */
+#define PREFETCH_BYTES ((size_t)40 << 20)
 
 struct cuda_decode {
     struct cuda *c;
@@ -210,7 +212,9 @@ static void launch_out(struct cuda_decode *d, int i) {
                           .router = l->router ? pointer_of(l->router->w.data) : NULL,
                           .norm = pointer_of(l->norm2),
                           .logits = d->router + (size_t)i * (size_t)d->experts,
-                          .experts = l->router ? l->routing.n : 0 };
+                          .experts = l->router ? l->routing.n : 0,
+                          .prefetch =
+                              (size_t)p->hidden * (size_t)n8 * 8 * dtype_bytes(d->type) <= PREFETCH_BYTES };
     launch_named(d, kernel_name(name, sizeof name, "out", d->type, piece), even_grid(d->c, p->hidden / WARPS),
                  vector_bytes(n8, piece) + (unsigned)(a.nparts * p->heads * 4), 0, &a);
 }

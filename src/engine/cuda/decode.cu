@@ -1,7 +1,8 @@
 /* One decoding step, batch 1: five kernels per layer and one for the head.
  *     rows       q, k and v; in the first layer also the embedding and the banned ids
  *     attention  in decode_attention.cu
- *     out        output projection, and the router's logits
+ *     out        output projection, and the router's logits. While attention runs, which reads little, it
+ *                copies its weights to the L2 cache
  *     up         chooses the experts; silu(gate) up
  *     down       x += down
  *     head       logits, next token
@@ -272,6 +273,14 @@ __device__ __forceinline__ void add_parts(const out_args &a, float *to, int grou
     }
 }
 
+/* Starts to copy the numbers of a row from number `from` on to the L2 cache. */
+template <class T> __device__ __forceinline__ void prefetch_row(const T *row, int n, int from) {
+#if __CUDA_ARCH__ >= 900
+    if (from < n)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row + from), "r"((n - from) * (int)sizeof(T)));
+#endif
+}
+
 template <class T, int C> __device__ void decode_out(const out_args &a) {
     __shared__ float fresh[WARPS];
     int k = a.heads * a.dim, n8 = k / 8, groups = groups_of<C>(n8), warp = threadIdx.x / 32;
@@ -280,6 +289,8 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     stream<T, 1, C> s(first, a.rows, gridDim.x * WARPS, n8);
     s.fetch(s.a, row_of);
     s.fetch(s.b, row_of);
+    if (a.prefetch && s.lane == 0)
+        for (int u = first; u < a.rows; u += gridDim.x * WARPS) prefetch_row((const T *)a.w + (size_t)u * k, k, u == first ? 2 * C * 32 * 8 : 0);
     eight<T> router = zero8<T>(); /* weights for the block's first rows and the thread's first expert */
     if (a.router && e < a.experts) router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
     wait_for_previous();

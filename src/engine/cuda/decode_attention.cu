@@ -1,23 +1,26 @@
 /* Attention of a decoding step (decode.cu): applies norms and rotation to the new query and key, stores
- * key and value in the cache, then computes attention with the keys split over blocks. On Hopper, eight
- * blocks add their sums through shared memory, so that the next kernel reads an eighth of them. If there are
- * only eight blocks per key head, the result is complete, and the next kernel has nothing to add. */
+ * key and value in the cache, then computes attention with the keys split over blocks. On Hopper, each of
+ * eight blocks sends the other blocks a share of its sums, through their shared memory, and adds the shares
+ * that it gets. The next kernel then reads an eighth of the sums. If there are only eight blocks per key
+ * head, the result is complete, and the next kernel has nothing to add. */
 #include "common.cuh"
 #include "kernel_args.h"
 
 enum { THREADS = 256, WARPS = 8 };
 
 #if __CUDA_ARCH__ >= 900
-__device__ __forceinline__ float remote(const float *p, unsigned rank) {
+/* Stores v at address p of the block `rank` of the cluster. */
+__device__ __forceinline__ void send(float *p, int rank, float v) {
     unsigned at = (unsigned)__cvta_generic_to_shared(p), there;
-    float v;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there));
-    return v;
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(v) : "memory");
 }
-__device__ __forceinline__ void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+#else
+__device__ __forceinline__ void send(float *, int, float) {}
+__device__ __forceinline__ void cluster_arrive() {}
+__device__ __forceinline__ void cluster_wait() {}
 #endif
 
 /* In shared memory: the rotation of the new position, and the weights of the norms. */
@@ -51,19 +54,23 @@ __device__ __forceinline__ void prepare_head(const decode_attention_args &a, con
 template <class T, int D, int G> __device__ void decode_attention(const decode_attention_args &a) {
     /* LANES: lanes per key. SUBS: keys that the block loads at once. BATCH: loads in flight. */
     constexpr int LANES = D / 8, SUBS = THREADS / LANES, BATCH = 4;
+    constexpr int CLUSTER = 8, SHARE = D / CLUSTER; /* columns that a block of a cluster adds */
     __shared__ __align__(16) float q[G][D];
     __shared__ __align__(16) float fresh[2][D]; /* the new key and value */
     __shared__ float sums[WARPS][G][D], tops[WARPS][G], totals[WARPS][G];
-    __shared__ float all[G][D], all_top[G], all_total[G];
+    /* the shares of all blocks of the cluster; without clusters, [0] has the sums of this block */
+    __shared__ float got[CLUSTER][G][SHARE], got_top[CLUSTER][G], got_total[CLUSTER][G], all[G][D];
     __shared__ head_tables<D> tables;
     int head = blockIdx.x / a.splits, split = blockIdx.x % a.splits, warp = threadIdx.x / 32;
-    int sub = threadIdx.x / LANES, lane = threadIdx.x % LANES, group = a.heads / a.kv_heads;
+    bool together = a.cluster == CLUSTER;
+    int rank = split % CLUSTER, sub = threadIdx.x / LANES, lane = threadIdx.x % LANES, group = a.heads / a.kv_heads;
     int position = __ldcg(&a.state[blockIdx.y].position), n = position + 1;
     int start = a.window ? max(0, n - a.window) : 0, count = n - start;
     int k0 = start + (int)((long)split * count / a.splits), k1 = start + (int)((long)(split + 1) * count / a.splits);
     size_t cache = ((size_t)blockIdx.y * a.kv_heads + head) * a.max_context * D;
     T *keys = (T *)a.keys + cache, *values = (T *)a.values + cache;
     const float *qkv = a.qkv + (size_t)blockIdx.y * (a.heads + 2 * a.kv_heads) * D;
+    if (together) cluster_arrive(); /* a block may send only to blocks that have started */
     eight<T> k[BATCH], v[BATCH];
     auto load = [&](int at) {
 #pragma unroll
@@ -184,6 +191,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             }
         }
         __syncthreads();
+        if (together) cluster_wait(); /* all blocks have started, or have used the shares of the last heads */
         for (int i = threadIdx.x; i < G * D; i += THREADS) { /* combines the warps of the block */
             int g = i / D, d = i % D;
             float most = -INFINITY, sum = 0, z = 0;
@@ -196,43 +204,46 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
                 sum += c * sums[w][g][d];
                 z += c * totals[w][g];
             }
-            all[g][d] = sum;
-            if (d == 0) all_top[g] = most, all_total[g] = z;
+            if (together) {
+                send(&got[rank][g][d % SHARE], d / SHARE, sum);
+                if (d < CLUSTER) send(&got_top[rank][g], d, most), send(&got_total[rank][g], d, z);
+            } else {
+                all[g][d] = sum;
+                if (d == 0) got_top[0][g] = most, got_total[0][g] = z;
+            }
         }
-#if __CUDA_ARCH__ >= 900
-        if (a.cluster == 8) { /* each block adds one eighth of the columns of all eight blocks */
-            cluster_barrier();
-            int rank = split % 8;
-            for (int i = threadIdx.x; i < G * D / 8; i += THREADS) {
-                int g = i / (D / 8), d = rank * (D / 8) + i % (D / 8);
-                float t[8], most = -INFINITY, sum = 0, z = 0;
+        if (together) {
+            cluster_arrive();
+            cluster_wait();
+            for (int i = threadIdx.x; i < G * SHARE; i += THREADS) {
+                int g = i / SHARE, d = rank * SHARE + i % SHARE;
+                float most = -INFINITY, sum = 0, z = 0;
 #pragma unroll
-                for (int r = 0; r < 8; r++) t[r] = remote(&all_top[g], r), most = fmaxf(most, t[r]);
+                for (int r = 0; r < CLUSTER; r++) most = fmaxf(most, got_top[r][g]);
                 float base = most == -INFINITY ? 0.0f : most;
 #pragma unroll
-                for (int r = 0; r < 8; r++) {
-                    float c = __expf(t[r] - base);
-                    sum += c * remote(&all[g][d], r);
-                    z += c * remote(&all_total[g], r);
+                for (int r = 0; r < CLUSTER; r++) {
+                    float c = __expf(got_top[r][g] - base);
+                    sum += c * got[r][g][i % SHARE];
+                    z += c * got_total[r][g];
                 }
                 if (g < here && a.narrow) {
                     a.narrow[((size_t)blockIdx.y * a.heads + head * group + g0 + g) * D + d] = to_bf16(sum / z);
                 } else if (g < here) {
-                    float *to = a.parts + (size_t)(split / 8 * a.heads + head * group + g0 + g) * (D + 4);
-                    to[d] = a.splits == 8 ? sum / z : sum;
+                    float *to = a.parts + (size_t)(split / CLUSTER * a.heads + head * group + g0 + g) * (D + 4);
+                    to[d] = a.splits == CLUSTER ? sum / z : sum;
                     if (d == 0) to[D] = most, to[D + 1] = z;
                 }
             }
-            cluster_barrier(); /* other blocks may still read this block's sums */
+            if (g0 + G < group) cluster_arrive();
             continue;
         }
-#endif
         __syncthreads();
         for (int i = threadIdx.x; i < here * D; i += THREADS) {
             int g = i / D, d = i % D;
             float *to = a.parts + (size_t)(split * a.heads + head * group + g0 + g) * (D + 4);
             to[d] = all[g][d];
-            if (d == 0) to[D] = all_top[g], to[D + 1] = all_total[g];
+            if (d == 0) to[D] = got_top[0][g], to[D + 1] = got_total[0][g];
         }
         __syncthreads();
     }

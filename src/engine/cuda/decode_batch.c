@@ -1,5 +1,5 @@
-/* Decoding steps of several sequences as one CUDA graph (decode_batch.cu), for dense models with bf16 weights
- * and caches on Hopper. */
+/* Decoding steps of several sequences as one CUDA graph (decode_batch.cu), for models with bf16 weights and
+ * caches on Hopper. Routed experts run as in prompts (experts.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,10 @@
 #include "engine/cuda/internal.h"
 #include "engine/ops/decode.h"
 
-enum { THREADS = 256, CLUSTER = 8, ROWS = 128 }; /* ROWS: rows of weights per cluster */
+enum { THREADS = 256, CLUSTER = BATCH_RANKS };
+/* Columns of x that a block keeps in shared memory, so that two blocks fit into a multiprocessor: all of its
+ * columns, if they are not more than MOST_COLUMNS; otherwise COLUMNS at a time. */
+enum { MOST_COLUMNS = 1024, COLUMNS = 512 };
 
 struct cuda_batch {
     struct cuda *c;
@@ -19,21 +22,30 @@ struct cuda_batch {
         cu_ptr *v;
         size_t n, cap;
     } memory;
-    struct decode_state *state; /* [n] */
-    int *tokens;                /* [n] */
-    float *x, *qkv, *logits;
-    void *h, *mixed, *inner; /* bf16 */
-    int *out, *out_device;   /* host memory [max_context][BATCH_MOST]; -1: not ready yet */
+    struct decode_state *state;            /* [n] */
+    int *tokens;                           /* [n] */
+    float *x, *qkv, *logits, *router;      /* router: [n][experts] */
+    void *h, *mixed, *inner;               /* bf16 */
+    struct tensor *scratch[SCRATCH_COUNT]; /* of the routed experts; the graph has their addresses */
+    int *out, *out_device;                 /* host memory [max_context][BATCH_MOST]; -1: not ready yet */
 };
 
 /* ---- which models */
 static bool linear_fits(const struct linear *l) {
     return l->w.type == DTYPE_BF16 && l->w.rows % 16 == 0 && l->w.cols % 32 == 0;
 }
+static bool expert_fits(const struct expert *e) {
+    return linear_fits(&e->gate) && linear_fits(&e->down) && !e->gate.bias && !e->down.bias;
+}
 static bool layer_fits(const struct decode_layer *l) {
-    return !l->router && linear_fits(&l->q) && linear_fits(&l->k) && linear_fits(&l->v) &&
-           linear_fits(&l->o) && linear_fits(&l->mlp.gate) && linear_fits(&l->mlp.down) &&
-           !l->mlp.gate.bias && !l->mlp.down.bias && l->keys && l->keys->type == DTYPE_BF16;
+    if (!linear_fits(&l->q) || !linear_fits(&l->k) || !linear_fits(&l->v) || !linear_fits(&l->o) ||
+        !l->keys || l->keys->type != DTYPE_BF16)
+        return false;
+    if (!l->router) return expert_fits(&l->mlp);
+    for (int i = 0; i < l->routing.n; i++)
+        if (!expert_fits(&l->experts[i])) return false;
+    return linear_fits(l->router) && !l->routing.sigmoid &&
+           (!l->shared.gate.w.rows || expert_fits(&l->shared));
 }
 static bool plan_fits(const struct cuda *c, const struct decode_plan *p, int n) {
     if (!c->hopper || n > BATCH_MOST || p->hidden > 8192 || p->head.bias || !linear_fits(&p->head))
@@ -56,10 +68,15 @@ static void *device_memory(struct cuda_batch *b, size_t bytes) {
 static size_t out_numbers(const struct cuda_batch *b) { return (size_t)b->max_context * BATCH_MOST; }
 
 static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
-    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0;
+    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1;
     void *host = NULL;
     cu_ptr there = 0;
-    for (int i = 0; i < p->layers; i++) widest = MAX(widest, (size_t)p->layer[i].mlp.gate.w.rows);
+    for (int i = 0; i < p->layers; i++) {
+        const struct decode_layer *l = &p->layer[i];
+        widest = MAX(widest, (size_t)MAX(l->mlp.gate.w.rows, l->shared.gate.w.rows));
+        if (l->router) experts = MAX(experts, (size_t)l->routing.n);
+    }
+    b->router = device_memory(b, n * experts * 4);
     b->state = device_memory(b, n * sizeof *b->state);
     b->tokens = device_memory(b, n * sizeof *b->tokens);
     b->x = device_memory(b, n * (size_t)p->hidden * 4);
@@ -89,8 +106,16 @@ static void launch_linear(struct cuda_batch *b, const void *x, const struct line
         a.rows[i] = l[i]->w.rows;
         rows += l[i]->w.rows;
     }
-    cuda_launch_named(b->c, MODULE_decode_batch, "batch_linear",
-                      GRID((size_t)((rows + ROWS - 1) / ROWS * CLUSTER), .threads = THREADS), CLUSTER, &a);
+    a.tiles = (rows + BATCH_ROWS - 1) / BATCH_ROWS;
+    a.share = (a.k / 32 + CLUSTER - 1) / CLUSTER * 32;
+    a.chunk = a.share <= MOST_COLUMNS ? a.share : COLUMNS;
+    /* two blocks per multiprocessor, and four clusters in each group of at least 16 multiprocessors */
+    size_t clusters = MIN((size_t)a.tiles, (size_t)(b->c->sms / 16 * 4));
+    cuda_launch_named(
+        b->c, MODULE_decode_batch, "batch_linear",
+        GRID(clusters * CLUSTER, .threads = THREADS,
+             .shared_bytes = (unsigned)(BATCH_SUM_BYTES + BATCH_MOST * (a.chunk * 2 + BATCH_PAD))),
+        CLUSTER, &a);
 }
 
 static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
@@ -120,16 +145,37 @@ static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
                       GRID((size_t)(p->kv_heads * CLUSTER), (size_t)b->n, .threads = THREADS), CLUSTER, &a);
 }
 
+/* x += the expert of h. Used for dense layers and shared experts. */
+static void launch_expert(struct cuda_batch *b, const struct expert *e) {
+    const struct linear *const up[] = { &e->gate, &e->up }, *const down[] = { &e->down };
+    launch_linear(b, b->h, up, 2, (struct batch_args){ .narrow = b->inner, .paired = 1 });
+    launch_linear(b, b->inner, down, 1, (struct batch_args){ .y = b->x, .add = 1 });
+}
+
+static struct tensor tensor_at(const void *p, enum dtype type) {
+    return (struct tensor){ .data = (cu_ptr)(uintptr_t)p, .type = type };
+}
+
+static void launch_routed(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
+    struct tensor x = tensor_at(b->x, DTYPE_F32), h = tensor_at(b->h, DTYPE_BF16),
+                  logits = tensor_at(b->router, DTYPE_F32);
+    launch_linear(b, b->h, &l->router, 1, (struct batch_args){ .y = b->router });
+    cuda_experts_many(b->c, l->experts, &l->routing, view_of(&logits), view_of(&h), b->n, p->hidden,
+                      view_of(&x));
+    if (l->shared.gate.w.rows) launch_expert(b, &l->shared);
+}
+
 static void launch_layer(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
-    const struct linear *const qkv[] = { &l->q, &l->k, &l->v }, *const out[] = { &l->o },
-                               *const up[] = { &l->mlp.gate, &l->mlp.up }, *const down[] = { &l->mlp.down };
+    const struct linear *const qkv[] = { &l->q, &l->k, &l->v }, *const out[] = { &l->o };
     cuda_norm_narrow(b->c, b->x, pointer_of(l->norm1), b->n, p->hidden, p->eps, b->h);
     launch_linear(b, b->h, qkv, 3, (struct batch_args){ .y = b->qkv });
     launch_attention(b, p, l);
     launch_linear(b, b->mixed, out, 1, (struct batch_args){ .y = b->x, .add = 1 });
     cuda_norm_narrow(b->c, b->x, pointer_of(l->norm2), b->n, p->hidden, p->eps, b->h);
-    launch_linear(b, b->h, up, 2, (struct batch_args){ .narrow = b->inner, .paired = 1 });
-    launch_linear(b, b->inner, down, 1, (struct batch_args){ .y = b->x, .add = 1 });
+    if (l->router)
+        launch_routed(b, p, l);
+    else
+        launch_expert(b, &l->mlp);
 }
 
 static void launch_step(struct cuda_batch *b, const struct decode_plan *p) {
@@ -148,6 +194,22 @@ static void launch_step(struct cuda_batch *b, const struct decode_plan *p) {
     cuda_norm_narrow(b->c, b->x, pointer_of(p->norm), b->n, p->hidden, p->eps, b->h);
     launch_linear(b, b->h, head, 1, (struct batch_args){ .y = b->logits });
     cuda_launch_named(b->c, MODULE_decode_batch, "batch_pick", GRID((size_t)b->n, .threads = 1024), 1, &pick);
+}
+
+/* Exchanges the backend's scratch memory and the one of the batch. */
+static void swap_scratch(struct cuda_batch *b) {
+    for (int i = 0; i < SCRATCH_COUNT; i++) {
+        struct tensor *t = b->c->scratch[i];
+        b->c->scratch[i] = b->scratch[i];
+        b->scratch[i] = t;
+    }
+}
+
+/* Runs the routed experts once, on zeros, so that everything they allocate exists before the capture. */
+static void prepare_routed(struct cuda_batch *b, const struct decode_plan *p) {
+    for (int i = 0; i < p->layers; i++)
+        if (p->layer[i].router) launch_routed(b, p, &p->layer[i]);
+    if (!b->c->failed) cuda_ok(b->c, b->c->d->stream_wait(b->c->stream), "a kernel");
 }
 
 static void capture(struct cuda_batch *b, const struct decode_plan *p) {
@@ -173,6 +235,10 @@ static void batch_close(void *batch) {
     if (b->exec) b->c->d->exec_destroy(b->exec);
     if (b->out) b->c->d->host_free(b->out);
     for (size_t i = 0; i < b->memory.n; i++) cuda_memory_free(b->c, b->memory.v[i]);
+    for (int i = 0; i < SCRATCH_COUNT; i++) {
+        if (b->scratch[i]) cuda_memory_free(b->c, b->scratch[i]->data);
+        free(b->scratch[i]);
+    }
     free(b->memory.v);
     free(b);
 }
@@ -186,7 +252,10 @@ static void *batch_open(void *context, const struct decode_plan *plan, int n) {
     b->vocab = plan->vocab;
     b->max_context = plan->max_context;
     allocate(b, plan);
+    swap_scratch(b);
+    prepare_routed(b, plan);
     capture(b, plan);
+    swap_scratch(b);
     return b;
 }
 

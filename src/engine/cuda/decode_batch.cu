@@ -1,16 +1,15 @@
 /* Decoding steps of up to 32 sequences at once on Hopper: linear layers whose weights are read once for all
  * sequences, and the choice of the next tokens. Attention is that of decode_attention.cu.
- * A cluster of eight blocks computes 128 rows of weights times all sequences on tensor cores (mma). Each block
- * takes an eighth of the columns, and the blocks add their sums through shared memory in a fixed order, so the
- * same input gives the same bits. */
+ * A cluster of eight blocks computes tiles of 128 rows of weights times all sequences on tensor cores (mma).
+ * Each block takes an eighth of the columns, and the blocks add their sums through shared memory in a fixed
+ * order, so the same input gives the same bits. */
 #include "fragments.cuh"
 #include "kernel_args.h"
 
 #if __CUDA_ARCH__ >= 900 || !defined(__CUDA_ARCH__)
 
-enum { THREADS = 256, WARPS = 8, TOKENS = BATCH_MOST, ROWS = 128, RANKS = 8, CHUNK = 512 };
-/* Bytes per sequence of a chunk of x in shared memory. Two neighbouring sequences use different banks. */
-enum { STRIDE = CHUNK * 2 + 64, SUM_STRIDE = TOKENS + 1, UNIT = 128 };
+enum { THREADS = 256, TOKENS = BATCH_MOST, ROWS = BATCH_ROWS, RANKS = BATCH_RANKS, SUM_STRIDE = TOKENS + 1, UNIT = 128 };
+static_assert(BATCH_SUM_BYTES == ROWS * SUM_STRIDE * 4, "kernel_args.h and the layout of the sums");
 
 __device__ __forceinline__ float remote(const float *p, unsigned rank) {
     unsigned at = shared_address(p), there;
@@ -19,9 +18,8 @@ __device__ __forceinline__ float remote(const float *p, unsigned rank) {
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there));
     return v;
 }
-__device__ __forceinline__ void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 /* The weights of 16 rows and UNIT columns. A lane holds eight neighbouring numbers of each group of 32 columns,
  * in rows lane / 4 and lane / 4 + 8. mma adds over columns, so their order does not matter as long as x has the
@@ -103,54 +101,100 @@ __device__ __forceinline__ void finish_pairs(const batch_args &a, const float *s
     }
 }
 
+/* The weights of a block in the order in which they are used: its columns of the cluster's first tile, of its
+ * second tile, and so on. Loads run ahead of the products, also across tiles. */
+struct weights {
+    const batch_args &a;
+    int tile, at, tiles, step, first, end; /* tile, at: the next load; first, end: columns of the block */
+    const bf16 *low, *high;
+    __device__ __forceinline__ weights(const batch_args &args, int tiles_, int first_, int end_)
+        : a(args), tile(blockIdx.x / RANKS), at(first_), tiles(tiles_), step(gridDim.x / RANKS), first(first_), end(end_) {
+        find();
+    }
+    __device__ __forceinline__ void find() {
+        int r = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+        low = find_row(a, tile, r).w;
+        high = find_row(a, tile, r + 8).w;
+    }
+    __device__ __forceinline__ void load(piece &p) {
+        if (tile >= tiles) return;
+        p.load(low, high, at, end);
+        at += UNIT;
+        if (at < end) return;
+        at = first;
+        tile += step;
+        if (tile < tiles) find();
+    }
+};
+
+/* Starts to copy columns c0 .. c0 + columns - 1 of x to shared memory and waits for the copy. `stride`: bytes per
+ * sequence. */
+__device__ __forceinline__ void stage(const batch_args &a, unsigned char *x, int c0, int columns, int stride) {
+    int pieces = columns / 8;
+    for (int i = threadIdx.x; i < TOKENS * pieces; i += THREADS) {
+        int token = i / pieces, piece8 = i % pieces;
+        bool there = token < a.batch;
+        copy16(shared_address(x) + token * stride + piece8 * 16,
+               (const bf16 *)a.x + (there ? (size_t)token * a.k + c0 + piece8 * 8 : 0), there);
+    }
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");
+    __syncthreads();
+}
+
+extern __shared__ __align__(16) unsigned char memory[];
+
 KERNEL __launch_bounds__(THREADS, 2) batch_linear(const __grid_constant__ batch_args a) {
-    __shared__ __align__(16) union {
-        unsigned char x[TOKENS * STRIDE];
-        float sums[ROWS * SUM_STRIDE];
-    } m;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, rank = blockIdx.x % RANKS, tile = blockIdx.x / RANKS;
-    int share = (a.k / 32 + RANKS - 1) / RANKS * 32, first = rank * share, end = min(a.k, first + share);
-    const bf16 *low = find_row(a, tile, warp * 16 + lane / 4).w, *high = find_row(a, tile, warp * 16 + lane / 4 + 8).w;
-    float sum[TOKENS / 8][4] = {};
+    int lane = threadIdx.x % 32, rank = blockIdx.x % RANKS, tiles = a.tiles;
+    int first = min(a.k, rank * a.share), end = min(a.k, first + a.share), chunk = a.chunk;
+    bool whole = chunk == a.share; /* x stays in shared memory; otherwise every tile copies it again */
+    int stride = chunk * 2 + BATCH_PAD;
+    float *sums = (float *)memory;
+    unsigned char *x = memory + BATCH_SUM_BYTES;
+    weights w(a, tiles, first, end);
     piece now, next;
-    now.load(low, high, first, end);
-    next.load(low, high, first + UNIT, end);
+    if (first < end) {
+        w.load(now);
+        w.load(next);
+    }
     wait_for_previous();
     let_next_start();
-    for (int c0 = first; c0 < end; c0 += CHUNK) {
-        int columns = min(CHUNK, end - c0);
-        __syncthreads(); /* all warps have used the previous chunk */
-        for (int i = threadIdx.x; i < TOKENS * (CHUNK / 8); i += THREADS) {
-            int token = i / (CHUNK / 8), piece8 = i % (CHUNK / 8);
-            bool there = token < a.batch && piece8 * 8 < columns;
-            copy16(shared_address(m.x) + token * STRIDE + piece8 * 16,
-                   there ? (const bf16 *)a.x + (size_t)token * a.k + c0 + piece8 * 8 : (const bf16 *)a.x, there);
-        }
-        asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");
-        __syncthreads();
-        for (int u = 0; u < columns; u += UNIT) {
+    if (whole && first < end) stage(a, x, first, end - first, stride);
+    for (int tile = blockIdx.x / RANKS; tile < tiles; tile += gridDim.x / RANKS) {
+        float sum[TOKENS / 8][4] = {};
+        for (int c0 = first; c0 < end; c0 += chunk) {
+            int columns = min(chunk, end - c0);
+            if (!whole) {
+                __syncthreads(); /* all warps have used the previous chunk */
+                stage(a, x, c0, columns, stride);
+            }
+            for (int u = 0; u < columns; u += UNIT) {
 #pragma unroll
-            for (int i = 0; i < UNIT / 32; i++)
+                for (int i = 0; i < UNIT / 32; i++) {
+                    if (u + i * 32 >= columns) break;
 #pragma unroll
-                for (int t = 0; t < TOKENS / 8; t++) {
-                    uint4 b = *(const uint4 *)(m.x + (t * 8 + lane / 4) * STRIDE + (u + i * 32) * 2 + lane % 4 * 16);
-                    unsigned w0[4] = { now.low[i].x, now.high[i].x, now.low[i].y, now.high[i].y };
-                    unsigned w1[4] = { now.low[i].z, now.high[i].z, now.low[i].w, now.high[i].w };
-                    mma(bf16(), sum[t], w0, b.x, b.y);
-                    mma(bf16(), sum[t], w1, b.z, b.w);
+                    for (int t = 0; t < TOKENS / 8; t++) {
+                        uint4 b = *(const uint4 *)(x + (t * 8 + lane / 4) * stride + (u + i * 32) * 2 + lane % 4 * 16);
+                        unsigned w0[4] = { now.low[i].x, now.high[i].x, now.low[i].y, now.high[i].y };
+                        unsigned w1[4] = { now.low[i].z, now.high[i].z, now.low[i].w, now.high[i].w };
+                        mma(bf16(), sum[t], w0, b.x, b.y);
+                        mma(bf16(), sum[t], w1, b.z, b.w);
+                    }
                 }
-            now = next;
-            next.load(low, high, c0 + u + 2 * UNIT, end);
+                now = next;
+                w.load(next);
+            }
         }
+        if (tile >= (int)(gridDim.x / RANKS)) cluster_wait(); /* other blocks have read the sums of the last tile */
+        store_sums(sum, sums);
+        cluster_arrive();
+        cluster_wait();
+        if (a.paired)
+            finish_pairs(a, sums, tile, rank);
+        else
+            finish_rows(a, sums, tile, rank);
+        cluster_arrive(); /* the memory of a block must also exist until others have read it */
     }
-    __syncthreads();
-    store_sums(sum, m.sums);
-    cluster_barrier();
-    if (a.paired)
-        finish_pairs(a, m.sums, tile, rank);
-    else
-        finish_rows(a, m.sums, tile, rank);
-    cluster_barrier(); /* other blocks may still read this block's sums */
+    cluster_wait();
 }
 
 /* One block per sequence: finds the best token and prepares the next step. */

@@ -193,6 +193,7 @@ struct out_args { /* y = x + w (sum of parts) + bias, and the router's logits */
     const float *norm;  /* norm of the router's input */
     long long *logits;  /* [experts], fixed point, before the division by the root mean square */
     int experts;
+    int prefetch; /* true: the weights are copied to the L2 cache before the wait for attention */
 };
 
 struct mlp_args {
@@ -226,7 +227,10 @@ struct head_args {
 };
 
 /* ---- decoding steps of several sequences (decode_batch.cu) */
-enum { BATCH_MOST = 32 };
+/* BATCH_RANKS blocks of a cluster compute tiles of BATCH_ROWS rows. BATCH_PAD: bytes between the sequences in shared
+ * memory, so that neighbouring sequences use different banks. */
+enum { BATCH_MOST = 32, BATCH_ROWS = 128, BATCH_RANKS = 8, BATCH_PAD = 64 };
+enum { BATCH_SUM_BYTES = BATCH_ROWS * (BATCH_MOST + 1) * 4 }; /* the sums of a tile in shared memory */
 
 struct batch_args { /* y[batch][rows] = x [w0; w1; w2]^T + bias */
     const void *x;  /* bf16 [batch][k] */
@@ -234,6 +238,7 @@ struct batch_args { /* y[batch][rows] = x [w0; w1; w2]^T + bias */
     const float *bias[3];
     int rows[3]; /* multiples of 16 */
     int matrices, k, batch, add;
+    int tiles, share, chunk; /* share: columns per block; chunk: columns of x in shared memory at a time */
     float *y;
     int paired;   /* true: narrow[batch][rows] = silu(x w0^T) (x w1^T) */
     void *narrow; /* bf16 */
