@@ -227,8 +227,8 @@ struct head_args {
 };
 
 /* ---- decoding steps of several sequences (decode_batch.cu) */
-/* BATCH_RANKS blocks of a cluster compute tiles of BATCH_ROWS rows. BATCH_PAD: bytes between the sequences in shared
- * memory, so that neighbouring sequences use different banks. */
+/* BATCH_RANKS blocks of a cluster compute tiles of BATCH_ROWS rows. BATCH_PAD: bytes between the sequences
+ * in shared memory, so that neighbouring sequences use different banks. */
 enum { BATCH_MOST = 32, BATCH_ROWS = 128, BATCH_RANKS = 8, BATCH_PAD = 64 };
 enum { BATCH_SUM_BYTES = BATCH_ROWS * (BATCH_MOST + 1) * 4 }; /* the sums of a tile in shared memory */
 

@@ -152,7 +152,7 @@ struct persistent_args {
     unsigned long long *times;      /* [blocks][P_PHASES]: ns per phase in all steps; NULL: not measured */
     int depth, head_depth;          /* most copies in flight per producer, in the layers and in the head */
     int delay;                      /* not 0: random delays before barriers, for tests */
-    /* Arrivals per phase of the barriers in shared memory at which one warp arrives: 1, or 32 for racecheck */
+    /* arrivals per phase of a barrier in shared memory at which one warp arrives: 1; for racecheck 32 */
     int arrivals;
 };
 
