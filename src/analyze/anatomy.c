@@ -339,6 +339,12 @@ static void set_unrecorded_time(const struct context *c, struct anatomy *a) {
     }
 }
 
+/* For a model without shared experts. */
+static void join_shared_experts(struct anatomy_kernel *k, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (k[i].role == ROLE_SHARED_EXPERTS) k[i].role = ROLE_EXPERTS;
+}
+
 void analyze_anatomy(struct context *c) {
     const struct recognition *r = &c->a->recognition;
     struct candidate *like;
@@ -359,6 +365,7 @@ void analyze_anatomy(struct context *c) {
     a->requests = median->requests;
     if (layers) {
         anatomy_assign_roles(k, median->count, anchor, layers);
+        if (c->in->llm && !c->in->llm->text.shared_intermediate) join_shared_experts(k, median->count);
         set_parts(c, median, k);
         for (size_t i = 0; i < n; i++) {
             a->step_ns += like[i].ns / (double)n;

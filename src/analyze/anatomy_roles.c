@@ -81,18 +81,22 @@ static void roles_before(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-/* Returns the first product of the shared experts if they run after the experts; otherwise `end`. Their
- * products run in another kernel than the products of the experts. */
+#define PRODUCTS_MAX 8 /* more products after the router are not told apart */
+
+/* Returns the first product of the shared experts if they run after the experts; otherwise `end`. Both have
+ * at least two products, or one kernel computes all products of the experts. The products of the experts
+ * run in other kernels than those of the shared experts, and may differ from each other. */
 static size_t shared_after(const struct anatomy_kernel *k, size_t route, size_t end) {
-    size_t first = end, last = end;
+    size_t products[PRODUCTS_MAX], n = 0, experts = 1;
     for (size_t i = route; i < end; i++) {
         if (!is_product(&k[i]) || helps_product(&k[i])) continue;
-        if (first == end) first = i;
-        if (strcmp(k[first].short_name, k[i].short_name) == 0) last = i;
+        if (n == PRODUCTS_MAX) return end;
+        products[n++] = i;
     }
-    for (size_t i = last; i < end; i++)
-        if (i > last && is_product(&k[i]) && !helps_product(&k[i])) return i;
-    return end;
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(k[products[0]].short_name, k[products[i]].short_name) == 0) experts = i + 1;
+    if (experts == 1 && n != 3) experts = 2; /* two different kernels; three products: one and two */
+    return experts + 2 <= n ? products[experts] : end;
 }
 
 /* Assigns roles after attention: the output projection, then MLP, or router and experts. */
@@ -151,13 +155,29 @@ static size_t lead_of(const struct anatomy_kernel *k, const size_t *anchor, size
     return lead;
 }
 
+/* Returns the first kernel of a layer, at most `lead` kernels before its attention. The first layer may
+ * lack a kernel that others have; `lead` is then too short to reach the QKV product, and the layer begins
+ * with that product and the norm before it. */
+static size_t layer_start(const struct anatomy_kernel *k, const size_t *anchor, size_t layer, size_t lead) {
+    size_t start = anchor[layer] - lead, after = layer ? anchor[layer - 1] + 1 : 0, product;
+    for (size_t i = start; i < anchor[layer]; i++)
+        if (is_product(&k[i])) return start;
+    for (product = start; product > after && !is_product(&k[product - 1]);) product--;
+    if (product == after) return start;
+    product--;
+    while (product > after &&
+           (is_category(&k[product - 1], KERNEL_CATEGORY_NORM) || helps_product(&k[product - 1])))
+        product--;
+    return product;
+}
+
 /* Returns the end of the last layer. After its attention, this layer has as many products as the previous
  * layer, but it may have other kernels, such as the choice of the rows to sample. It ends at the next norm,
  * product or copy after these products. If there are fewer products, it is as long as the previous layer. */
 static size_t last_layer_end(const struct anatomy_kernel *k, size_t n, const size_t *anchor, size_t layers,
                              size_t lead) {
     size_t products = 0, end;
-    for (size_t i = anchor[layers - 2]; i < anchor[layers - 1] - lead; i++)
+    for (size_t i = anchor[layers - 2]; i < layer_start(k, anchor, layers - 1, lead); i++)
         products += is_product(&k[i]) && !helps_product(&k[i]);
     for (end = anchor[layers - 1]; end < n && products; end++)
         products -= is_product(&k[end]) && !helps_product(&k[end]);
@@ -178,12 +198,13 @@ void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anch
     }
     mark_norms(k, 0, n);
     for (size_t l = 0; l < layers; l++) {
-        size_t first = anchor[l] - lead, end = l + 1 < layers ? anchor[l + 1] - lead : last_end;
+        size_t first = layer_start(k, anchor, l, lead),
+               end = l + 1 < layers ? layer_start(k, anchor, l + 1, lead) : last_end;
         for (size_t i = first; i < end; i++) k[i].layer = (uint32_t)l;
         roles_before(k, first, anchor[l]);
         roles_after(k, anchor[l], end);
         if (l + 1 == layers) roles_of_head(k, end, n);
     }
-    for (size_t i = 0; layers && i < anchor[0] - lead; i++)
+    for (size_t i = 0; layers && i < layer_start(k, anchor, 0, lead); i++)
         if (is_category(&k[i], KERNEL_CATEGORY_EMBEDDING)) k[i].role = ROLE_EMBEDDING;
 }

@@ -16,9 +16,12 @@ void find_throttle(struct context *c, const struct finding_rule *rule, const str
             c, rule, f, slower > 0 ? busy * slower * 1e-6 : NAN, ANALYSIS_MEDIUM,
             analysis_text(c, "The GPU ran at reduced clocks for %s: %s",
                           finding_time(c, p->throttled_ns * 1e-6), p->throttled_by),
-            analysis_text(c,
-                          "SM clock %.0f MHz while busy, %.0f MHz at most; %.0f W on average, %.0f W at most",
-                          p->sm_mhz_busy_mean, p->sm_mhz_max, p->watts_mean, p->watts_max),
+            analysis_text(
+                c,
+                "SM clock %.0f MHz while busy, %.0f MHz at most; %.0f W on average%s, %.0f W at most "
+                "in the samples",
+                p->sm_mhz_busy_mean, p->sm_mhz_max, p->watts_mean,
+                p->watts_mean > p->watts_max ? " by the energy counter" : "", p->watts_max),
             "Check the power limit and cooling; compare runs only at equal clocks (nvidia-smi -lgc).");
     }
 }

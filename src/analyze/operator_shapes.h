@@ -1,8 +1,6 @@
 /* FLOPs and bytes of one call of a PyTorch operator, from the shapes that the profiler recorded:
  *     operator_shapes_work("aten::mm", "[8944,1024]bf16 [1024,2816]bf16", &work)
- * `detail` lists the tensors, then after a ';' the arguments that are not tensors (import/kineto_args.h).
- * The format of PyTorch's emit_nvtx, "sizes = [[8944, 1024], [1024, 2816]]", is accepted too; it has no
- * types. Formulas: docs/metrics.md. */
+ * The format of `detail` is described in operator_call.h. Formulas: docs/metrics.md. */
 #ifndef ANALYZE_OPERATOR_SHAPES_H
 #define ANALYZE_OPERATOR_SHAPES_H
 

@@ -8,6 +8,7 @@
 
 #include "analyze/internal.h"
 #include "analyze/operator_shapes.h"
+#include "analyze/step_attention.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -52,7 +53,8 @@ static bool work_from_shapes(struct context *c, struct shape_cache *cache, size_
 
 /* Sets the FLOPs and bytes of ranges. counted[i] becomes 1 if they come from the shapes of range i. A range
  * that contains a counted range is not counted. Children follow their parents, so the loop runs backwards. */
-static void count_innermost(struct context *c, uint8_t *counted, uint8_t *types) {
+static void count_innermost(struct context *c, struct step_attention *steps, uint8_t *counted,
+                            uint8_t *types) {
     const struct timeline_ranges *r = &c->tl->ranges;
     struct shape_cache cache = { .ids = intern_open() };
     uint8_t *inside = xcalloc(r->n + 1, 1); /* 1: contains a counted range */
@@ -61,7 +63,8 @@ static void count_innermost(struct context *c, uint8_t *counted, uint8_t *types)
             c->range_flops[i] = r->flops ? r->flops[i] : NAN;
             c->range_bytes[i] = r->bytes ? r->bytes[i] : NAN;
         } else if (!inside[i]) {
-            counted[i] = work_from_shapes(c, &cache, i, &types[i]);
+            counted[i] =
+                work_from_shapes(c, &cache, i, &types[i]) || step_attention_add(steps, c, i, &types[i]);
         }
         if (r->parent[i] != TIMELINE_NONE) inside[r->parent[i]] |= inside[i] | counted[i];
     }
@@ -138,6 +141,11 @@ static void give_to_kernels(struct context *c, const uint8_t *counted, const str
     free(sums);
 }
 
+static void forget(struct context *c, size_t range) {
+    c->range_counted[range] = 0;
+    c->range_flops[range] = c->range_bytes[range] = NAN;
+}
+
 void analyze_operator_work(struct context *c) {
     const struct timeline_ranges *r = &c->tl->ranges;
     c->range_flops = xmalloc((r->n + 1) * sizeof *c->range_flops);
@@ -146,13 +154,13 @@ void analyze_operator_work(struct context *c) {
     c->range_counted = xcalloc(r->n + 1, 1);
     uint8_t *types = xcalloc(r->n + 1, 1); /* enum llm_dtype */
     for (size_t i = 0; i < r->n; i++) c->range_flops[i] = c->range_bytes[i] = NAN;
-    count_innermost(c, c->range_counted, types);
+    struct step_attention steps = { 0 };
+    count_innermost(c, &steps, c->range_counted, types);
     struct call_kernels *calls = kernels_of_calls(c, c->range_counted);
-    for (size_t i = 0; i < r->n; i++) {
-        if (!c->range_counted[i] || calls[i].ns > 0 || c->a->cpu_only) continue;
-        c->range_counted[i] = 0;
-        c->range_flops[i] = c->range_bytes[i] = NAN;
-    }
+    for (size_t i = 0; i < r->n; i++)
+        if (c->range_counted[i] && !(calls[i].ns > 0) && !c->a->cpu_only) forget(c, i);
+    for (size_t i = 0; i < steps.n; i++) steps.v[i].ns = calls[steps.v[i].range].ns;
+    step_attention_close(&steps, c, forget);
     set_compute_time(c, types, calls);
     give_to_kernels(c, c->range_counted, calls);
     free(types);

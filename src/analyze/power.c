@@ -153,6 +153,15 @@ static double idle_joules(struct context *c, uint32_t device) {
     return sum;
 }
 
+/* The energy counter measures all the time, power samples are single moments. */
+static void explain_mean(struct context *c, const char *what, double mean, double most) {
+    if (mean > most)
+        analysis_note(c, ANALYSIS_INFO,
+                      "%s: the energy counter gives a mean of %.0f W, above the highest power sample "
+                      "(%.0f W): the samples missed peaks",
+                      what, mean, most);
+}
+
 static void power_row(struct context *c, uint32_t device, size_t n) {
     struct analysis_power *out = &c->a->powers[c->a->npowers++];
     out->device = device;
@@ -164,11 +173,8 @@ static void power_row(struct context *c, uint32_t device, size_t n) {
     out->joules = n > 1 ? x->joules[n - 1] : NAN;
     out->watts_mean = out->covered_ns > 0 ? out->joules / (out->covered_ns * 1e-9) : NAN;
     out->idle_joules = n > 1 ? idle_joules(c, device) : NAN;
-    if (out->watts_mean > out->watts_max)
-        analysis_note(c, ANALYSIS_INFO,
-                      "device %s: the energy counter gives a mean of %.0f W, above the highest power sample "
-                      "(%.0f W): the samples missed peaks",
-                      timeline_device_label(c->tl, device), out->watts_mean, out->watts_max);
+    explain_mean(c, analysis_text(c, "device %s", timeline_device_label(c->tl, device)), out->watts_mean,
+                 out->watts_max);
 }
 
 /* ---- energy of stages */
@@ -267,6 +273,8 @@ static void stage_energy(struct context *c) {
     struct analysis *a = c->a;
     double *covered_ns = xcalloc(a->nstages + 1, sizeof *covered_ns);
     struct share *shares = occurrence_shares(c);
+    double watts_max = 0; /* of all GPUs: the power of a stage is a sum over its GPUs */
+    for (size_t i = 0; i < a->npowers; i++) watts_max += a->powers[i].watts_max;
     for (size_t i = 0; i < a->nstages; i++) a->stages[i].joules = 0;
     for (size_t i = 0; i < a->noccurrences; i++) {
         struct analysis_stage *s = &a->stages[a->occurrences[i].stage];
@@ -278,6 +286,7 @@ static void stage_energy(struct context *c) {
         struct analysis_stage *s = &a->stages[i];
         if (!s->occurrences || !is_long_enough(c, covered_ns[i])) s->joules = NAN;
         s->watts = s->joules / (covered_ns[i] * 1e-9);
+        explain_mean(c, s->name, s->watts, watts_max);
     }
     free(covered_ns);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/operator_attention.h"
 #include "base/util.h"
 
 bool stage_rules_glob(const char *glob, const char *text) {
@@ -108,6 +109,41 @@ static bool match_sglang(const char *name, struct stage_match *m) {
         return true;
     }
     return false;
+}
+
+/* Adds the sums of sequences with sq query tokens and sk keys each. With a causal mask, a sequence has
+ * sq sk - sq (sq - 1) / 2 pairs. Returns false if a sum is unknown. */
+static bool add_sums(double sq, double sk, double sqsq, double sqsk, struct attention_step *out) {
+    out->queries += sq;
+    out->keys += sk;
+    out->pairs += sqsk - (sqsq - sq) / 2;
+    return !isnan(out->queries + out->keys + out->pairs);
+}
+
+static bool vllm_sums(const char *label, const char *key, struct attention_step *out) {
+    const char *open = strstr(label, key);
+    open = open ? strchr(open, '(') : NULL;
+    return open && add_sums(label_number(open, "(sq"), label_number(open, "sk"), label_number(open, "sqsq"),
+                            label_number(open, "sqsk"), out);
+}
+
+/* A label without these sums has no context, or no generation. */
+static bool sglang_sums(const char *label, const char *const keys[4], struct attention_step *out) {
+    if (!strstr(label, keys[0])) return true;
+    return add_sums(label_number(label, keys[0]), label_number(label, keys[1]), label_number(label, keys[2]),
+                    label_number(label, keys[3]), out);
+}
+
+bool stage_rules_attention(const char *label, struct attention_step *out) {
+    static const char *const context[] = { " c_sq=", " c_sk=", " c_sqsq=", " c_sqsk=" },
+                             *const generation[] = { " g_sq=", " g_sk=", " g_sqsq=", " g_sqsk=" };
+    *out = (struct attention_step){ 0 };
+    bool known = false;
+    if (strncmp(label, "execute_", 8) == 0)
+        known = vllm_sums(label, "context_", out) && vllm_sums(label, "generation_", out);
+    else if (strncmp(label, "step[", 5) == 0)
+        known = sglang_sums(label, context, out) && sglang_sums(label, generation, out);
+    return known && out->queries > 0 && out->pairs >= 0;
 }
 
 /* Matches common stage names. Ambiguous names are stages only inside another stage. */

@@ -8,6 +8,8 @@
 
 #include "analyze/analyze.h"
 
+struct attention_step;
+
 struct stage_match {
     char stage[64];
     bool nested_only; /* only inside another stage */
@@ -20,6 +22,9 @@ struct stage_match {
 
 bool stage_rules_match(const struct analyze_input *input, const char *name,
                        enum trace_range_category category, struct stage_match *out);
+/* Reads the sums of a server's label: numbers of queries (sq), keys (sk), and products of both (sqsq, sqsk).
+ * Returns false if the label does not contain them. */
+bool stage_rules_attention(const char *label, struct attention_step *out);
 /* Shell-like glob: * matches any text, ? one character, other characters match themselves. Case-sensitive. */
 bool stage_rules_glob(const char *glob, const char *text);
 

@@ -122,7 +122,9 @@ static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
 }
 
 /* True for operators whose FLOPs depend on stride and padding, or on a causal mask. */
-static bool needs_values(struct span name) { return span_has(name, "conv") || span_has(name, "att"); }
+static bool needs_values(struct span name) {
+    return span_has(name, "conv") || span_has(name, "att") || span_has(name, "mha");
+}
 
 /* Returns the text id of the shapes of an operator; 0: none. Cached, because every step has the same
  * shapes. */

@@ -1,9 +1,22 @@
 #include "llm/peak_source.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "llm/gpus.h"
 
 #define FLOPS "peak FLOP/s"
 #define BANDWIDTH "bandwidth"
+
+void peak_source_of_gpu(const struct llm_gpu *g, enum llm_dtype type, const struct llm_pack *pack,
+                        struct strbuf *out) {
+    strbuf_addf(out, "datasheet of %s, dense %s", g->name, llm_dtype_name(type));
+    if (!pack->type) return;
+    struct llm_gpu_peak peak = llm_gpu_peak(g, pack->type, pack->activations);
+    if (!isnan(peak.flop_per_s))
+        strbuf_addf(out, "; %s weights: dense %s, %s", llm_dtype_name(pack->type), llm_dtype_name(peak.type),
+                    peak.reason);
+}
 
 /* Adds the source of the FLOP/s. A combined text already names it before the bandwidth. */
 static void add_flops(const char *source, struct strbuf *out) {

@@ -9,6 +9,14 @@
 #include <stdbool.h>
 
 #include "base/strbuf.h"
+#include "llm/model.h"
+
+struct llm_gpu;
+
+/* Adds "datasheet of H200 SXM, dense bf16". If the weights are quantised, adds the peak of their products:
+ * "; mxfp4 weights: dense bf16, ..." */
+void peak_source_of_gpu(const struct llm_gpu *g, enum llm_dtype type, const struct llm_pack *pack,
+                        struct strbuf *out);
 
 /* `source`: source of the peaks that the user did not give, or such a combined text; NULL or "": unknown.
  * flops_by, bytes_by: name of the setting with the peak FLOP/s or the bandwidth; NULL: not given. */

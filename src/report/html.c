@@ -172,7 +172,7 @@ static void section_roofline(const struct view *v, struct strbuf *out) {
                   "per byte).");
     html_chart(v, chart_roofline, out);
     strbuf_addstr(out, "<p class=\"small soft\">Peaks: ");
-    html_escape(out, text_or_dash(view_peak_source(v)));
+    story_peaks(v, &story_html, out);
     strbuf_addstr(out, "</p>\n");
     html_section_end(out);
 }

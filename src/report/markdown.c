@@ -61,9 +61,11 @@ void markdown_head(const struct view *v, struct strbuf *out) {
     if (in->started_wall_ns) add_fact(out, "Date: ", text_date(in->started_wall_ns).s);
     add_fact(out, "Device: ", view_device(v));
     add_fact(out, "Engine: ", in->engine);
-    if (isfinite(view_peak_flops(v)) || isfinite(view_peak_bytes(v)))
-        strbuf_addf(out, "Peaks: %s/s, %s/s (%s)  \n", text_flops(view_peak_flops(v)).s,
-                    text_bytes(view_peak_bytes(v)).s, text_or_dash(view_peak_source(v)));
+    if (isfinite(view_peak_flops(v)) || isfinite(view_peak_bytes(v))) {
+        strbuf_addstr(out, "Peaks: ");
+        story_peaks(v, &story_markdown, out);
+        strbuf_addstr(out, "  \n");
+    }
     if (in->repeats)
         strbuf_addf(out, "Timed repeats: %zu (failed: %zu)  \n", in->repeats, in->failed_repeats);
     strbuf_addch(out, '\n');

@@ -26,17 +26,19 @@ static void device_key(const struct analysis_totals *t, const struct totals_devi
 
 static void make_device(const struct stats_view *v, const struct totals_device *d, struct stats_device *row) {
     const char *name = d->name ? d->name : "";
-    *row = (struct stats_device){ .name = d->name,
-                                  .kernels = d->kernels,
-                                  .copies = d->copies,
-                                  .timeline_ms = ms(d->timeline_ns),
-                                  .span_ms = ms((double)d->span_ns),
-                                  .busy_ms = ms((double)d->busy_ns),
-                                  .kernel_busy_ms = ms((double)d->kernel_busy_ns),
-                                  .idle_ms = ms(d->idle_ns),
-                                  .between_ms = ms(d->between_ns),
-                                  .unrecorded_ms = ms(d->unrecorded_ns),
-                                  .busy_share = (double)d->busy_ns / ((double)d->busy_ns + d->idle_ns) };
+    *row =
+        (struct stats_device){ .name = d->name,
+                               .kernels = d->kernels,
+                               .copies = d->copies,
+                               .timeline_ms = ms(d->timeline_ns),
+                               .span_ms = ms((double)d->span_ns),
+                               .busy_ms = ms((double)d->busy_ns),
+                               .kernel_busy_ms = ms((double)d->kernel_busy_ns),
+                               .idle_ms = ms(d->idle_ns),
+                               .between_ms = ms(d->between_ns),
+                               .unrecorded_ms = ms(d->unrecorded_ns),
+                               .unrecorded_limit_ms = d->unrecorded_ns > 0 ? ms(d->unrecorded_limit_ns) : NAN,
+                               .busy_share = (double)d->busy_ns / ((double)d->busy_ns + d->idle_ns) };
     row->label = v->totals->nranks > 1 ? xasprintf("%s: %u %s", v->files[d->file], d->index, name)
                                        : xasprintf("%u %s", d->index, name);
     device_key(v->totals, d, row);
@@ -130,12 +132,13 @@ static const struct column device_columns[] = {
     { "busy_ms", "busy ms", MS, D(busy_ms), .data = JSON, AT(50), .decimals = 3 },
     { "idle_ms", "idle ms", MS, D(idle_ms), .data = JSON, AT(70), .decimals = 3 },
     { "unrecorded_ms", .source = D(unrecorded_ms), .data = JSON },
+    { "unrecorded_limit_ms", .source = D(unrecorded_limit_ms), .data = JSON },
     { "between_steps_ms", .source = D(between_ms), .data = JSON },
     { "span_ms", .source = D(span_ms), .data = JSON },
     { "kernel_busy_ms", "kernels ms", MS, D(kernel_busy_ms), .data = JSON, AT(60), .decimals = 3 },
     { "kernels", "kernels", COLUMN_COUNT, D(kernels), .data = JSON, AT(20) },
     { "copies", "copies", COLUMN_COUNT, D(copies), .data = JSON, AT(30) },
-    { NULL, "busy", COLUMN_PERCENT, D(busy_share), AT(90) },
+    { "busy_share", "busy", COLUMN_PERCENT, D(busy_share), .data = JSON, AT(90) },
 };
 static const struct column unrecorded_columns[] = {
     { NULL, "unrecorded ms", MS, D(unrecorded_ms), AT(80), .decimals = 3 },

@@ -12,7 +12,8 @@ struct stats_device {
     const char *name; /* NULL: unknown */
     uint64_t kernels, copies;
     double timeline_ms, span_ms, busy_ms, kernel_busy_ms, idle_ms, between_ms, unrecorded_ms;
-    double busy_share; /* busy / (busy + idle) */
+    double unrecorded_limit_ms; /* waits over this limit are unrecorded; NaN: no unrecorded time */
+    double busy_share;          /* busy / (busy + idle) */
 };
 struct stats_kernel {
     const char *name;

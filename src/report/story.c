@@ -117,6 +117,26 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
     strbuf_addch(out, '.');
 }
 
+#define SAME_PEAK 0.01 /* peaks that differ by a smaller share are the same */
+
+void story_peaks(const struct view *v, const struct story_form *form, struct strbuf *out) {
+    double device = view_peak_flops(v);
+    const char *before = "; MFU of ";
+    strbuf_addf(out, "%s/s, %s/s (", text_flops(device).s, text_bytes(view_peak_bytes(v)).s);
+    form->text(out, text_or_dash(view_peak_source(v)));
+    strbuf_addch(out, ')');
+    for (size_t i = 0; i < v->nstages; i++) {
+        const struct analysis_stage *s = v->stages[i];
+        if (s->parent_name || isnan(s->mfu) || !(fabs(s->peak_flops_per_s / device - 1) > SAME_PEAK))
+            continue;
+        strbuf_addstr(out, before);
+        form->text(out, s->name);
+        strbuf_addf(out, ": relative to %s/s", text_flops(s->peak_flops_per_s).s);
+        before = ", ";
+    }
+    if (*before == ',') strbuf_addstr(out, ", the mean over the types of its products");
+}
+
 /* Adds the read bandwidth measured by `calibrate`, and each stage's MBU relative to it. */
 static void add_read_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out) {
     double read = v->run->peak.read_bytes_per_s;

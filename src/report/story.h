@@ -20,6 +20,9 @@ bool story_has_warning(const struct view *v, const char *warning);
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
 /* Writes the reason for a ratio beyond its limit, such as "decode: MBU 203%: ...", if there is one. */
 void story_over(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
+/* Writes the peaks of the device and their source, and the peak of MFU of each stage whose products have
+ * another type. */
+void story_peaks(const struct view *v, const struct story_form *form, struct strbuf *out);
 /* Writes the memory level of each stage. Without levels, writes the read bandwidth measured by
  * `calibrate`. */
 void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out);

@@ -6,6 +6,7 @@
 #include "report/markdown.h"
 #include "report/report.h"
 #include "report/rows.h"
+#include "report/story.h"
 
 static void stage_sentence(const struct analysis_stage *s, struct strbuf *out) {
     text_markdown(out, s->name);
@@ -56,10 +57,11 @@ void report_summary(const struct view *v, struct strbuf *out) {
     markdown_stages(v, "Per-Stage Timings", out);
     rows_mfu_md(v, &t);
     markdown_section_always(out, "MFU", &t);
-    if (v->nstages)
-        strbuf_addf(out, "Model MFU: %s. Peaks: %s/s and %s/s (%s).\n\n", text_percent(view_model_mfu(v)).s,
-                    text_flops(view_peak_flops(v)).s, text_bytes(view_peak_bytes(v)).s,
-                    text_or_dash(view_peak_source(v)));
+    if (v->nstages) {
+        strbuf_addf(out, "Model MFU: %s. Peaks: ", text_percent(view_model_mfu(v)).s);
+        story_peaks(v, &story_markdown, out);
+        strbuf_addstr(out, ".\n\n");
+    }
     markdown_over(v, out);
     operators_and_kernels(v, out);
     narrative(v, out);

@@ -160,8 +160,8 @@ static void answer(const struct view *v, const struct report_screen *screen, str
 
 static void peaks(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf line = STRBUF_INIT;
-    strbuf_addf(&line, "Peaks: %s/s, %s/s (%s)", text_flops(view_peak_flops(v)).s,
-                text_bytes(view_peak_bytes(v)).s, text_or_dash(view_peak_source(v)));
+    strbuf_addstr(&line, "Peaks: ");
+    story_peaks(v, &story_plain, &line);
     wrap_text(out, line.buf, 0, screen->width, 7);
     strbuf_free(&line);
 }

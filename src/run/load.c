@@ -117,6 +117,14 @@ static bool trace_is_of_cpu(const struct timeline *tl) {
     return true;
 }
 
+static void name_datasheet(struct loaded_run *r, const struct llm_gpu *g, enum llm_dtype type,
+                           const struct llm_pack *pack) {
+    struct strbuf source = STRBUF_INIT;
+    peak_source_of_gpu(g, type, pack, &source);
+    snprintf(r->peak_source, sizeof r->peak_source, "%s", source.buf);
+    strbuf_free(&source);
+}
+
 /* Peaks of the device: from the options, else from metrics.json, else from the table of GPUs. Otherwise they
  * are unknown. */
 static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
@@ -142,8 +150,7 @@ static void find_peaks(struct loaded_run *r, const struct run_options *o, struct
         enum llm_dtype type = g->bf16 > 0 ? LLM_BF16 : LLM_F16;
         input->peak_flops_per_s = llm_gpu_flop_per_s(g, type);
         input->peak_bytes_per_s = llm_gpu_bytes_per_s(g);
-        snprintf(r->peak_source, sizeof r->peak_source, "datasheet of %.60s, dense %s", g->name,
-                 llm_dtype_name(type));
+        name_datasheet(r, g, type, &(struct llm_pack){ 0 });
         input->peak_source = r->peak_source;
         kept->type = type == LLM_BF16 ? "bf16 dense" : "fp16 dense";
     }
@@ -174,6 +181,8 @@ static void find_model(struct loaded_run *r, const struct run_options *o) {
 static void describe_model(struct loaded_run *r) {
     if (!r->input.llm || r->input.one_run || r->analysis.model != r->input.llm->name) return;
     run_model_facts(r->input.llm, &r->info.facts);
+    if (r->input.gpu && r->input.peak_source == r->peak_source)
+        name_datasheet(r, r->input.gpu, r->input.gpu->bf16 > 0 ? LLM_BF16 : LLM_F16, &r->input.llm->pack);
     r->info.facts.costs_from = r->input.llm_from ? "files of the program" : "given by the user";
 }
 

@@ -27,7 +27,7 @@ struct loaded_run {
     struct strlist paths, warnings, env_texts;
     /* Why the peaks of the GPU are unknown. "": they are known, or there is no GPU. */
     char no_peaks[320];
-    char peak_source[128];
+    char peak_source[320];
     struct saved_metrics *saved;   /* NULL: none, or not read */
     struct ncu_profiles *profiles; /* NULL: none, or not read */
     struct strbuf config;

@@ -46,12 +46,10 @@ static void find_gpu_peak(const struct profile_plan *p, const struct given_peaks
     if (p->model) d = llm_device_of(g, p->model, 0, NULL, 0);
     out->peak = d.peak;
     out->gpu = g;
-    snprintf(out->source, sizeof out->source, "datasheet of %.60s, dense %s", g->name, llm_dtype_name(type));
-    if (d.peak.quantized_flop_per_s > 0) {
-        size_t n = strlen(out->source);
-        snprintf(out->source + n, sizeof out->source - n, "; %s weights: dense %s, %s",
-                 llm_dtype_name(p->model->pack.type), llm_dtype_name(d.quantized.type), d.quantized.reason);
-    }
+    struct strbuf source = STRBUF_INIT;
+    peak_source_of_gpu(g, type, p->model ? &p->model->pack : &(struct llm_pack){ 0 }, &source);
+    snprintf(out->source, sizeof out->source, "%s", source.buf);
+    strbuf_free(&source);
     snprintf(out->detail, sizeof out->detail, "%s", g->source ? g->source : "");
 }
 

@@ -35,6 +35,9 @@ headline tl_vllm_prefill_b200 prefill 1 87.41 13.27 888     # its copy on the GP
 headline tl_vllm_decode_full_mi300 decode 1 11.28 95.04 32  # the range closes before the graph's kernels begin
 headline tl_vllm_prefilldecode_piecewise mixed 1 158.68 98.37 8192  # capture begins while unrecorded kernels run
 headline tl_timesformer_h100 step 1 382.54 41.42 null       # its copy on the GPU is not a second step
+check "gpt-oss has no shared experts, and a QKV product per layer" json_is "$work/headline-tl_vllm_decode_full_mi300/metrics.json" \
+    '[(r["role"], r["calls"]) for r in d["recognition"]["anatomy"]["roles"] if r["role"] in ("experts", "shared experts", "QKV", "LM head")]' \
+    "[('experts', 48), ('QKV', 24), ('LM head', 1)]"
 
 check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 # device 9 is used first, and devices 2 and 9 are not rows 0 and 1

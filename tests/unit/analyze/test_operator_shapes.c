@@ -44,6 +44,9 @@ TEST(operator_shapes_count_convolutions) {
     /* transposed, stride 2: 4 x 4 becomes 8 x 8 with a 2 x 2 kernel */
     check_work("aten::convolution", "[1,3,4,4]f32 [3,5,2,2]f32; [2,2] [0,0] [1,1] True [0,0] 1",
                2.0 * 3 * 16 * 5 * 4, 4.0 * (48 + 60 + 5 * 64));
+    /* transposed with 3 groups, dilation 2 and output padding 1: (4 - 1) 2 + 2 + 1 + 1 = 10 */
+    check_work("aten::convolution", "[1,3,4,4]f32 [3,5,2,2]f32 [15]f32; [2,2] [0,0] [2,2] True [1,1] 3",
+               2.0 * 3 * 16 * 5 * 4, 4.0 * (48 + 60 + 15 + 15 * 100));
     /* both gradients together cost twice the forward pass */
     check_work(
         "aten::convolution_backward",
@@ -74,6 +77,46 @@ TEST(operator_shapes_count_attention) {
                2.0 * (64 + 80 + 80 + 64));
 }
 
+TEST(operator_shapes_count_the_backward_pass_of_attention) {
+    /* 5 products per pair: 3 with the size of the query (8), 2 with that of the value (4) */
+    double pairs = 2 * 4 * 55, flops = 2 * pairs * (3 * 8 + 2 * 4),
+           bytes = 2 * 2.0 * (2 * 640 + 320 + 320); /* inputs and gradients, the result and its gradient */
+    const char *tensors = "[2,4,10,4]f16 [2,4,10,8]f16 [2,4,10,8]f16 [2,4,10,4]f16 [2,4,10,4]f16 [2,4,10]f32",
+               *rows = "[2,10,4,4]f16 [2,10,4,8]f16 [2,10,4,8]f16 [2,10,4,4]f16 [2,10,4,4]f16 [2,4,10]f32";
+    char text[300];
+    snprintf(text, sizeof text, "%s; 10 10 0. True 0.125", tensors);
+    check_work("aten::_scaled_dot_product_flash_attention_backward", text, flops, bytes);
+    check_work("aten::_scaled_dot_product_cudnn_attention_backward", text, flops, bytes);
+    snprintf(text, sizeof text, "%s; 0. [True,True,True,False] True", tensors);
+    check_work("aten::_scaled_dot_product_efficient_attention_backward", text, flops, bytes);
+    snprintf(text, sizeof text, "%s; 10 10 0. True", rows);
+    check_work("aten::_flash_attention_backward", text, flops, bytes);
+    snprintf(text, sizeof text, "%s; 10 10 0. 1 False", rows);
+    check_work("aten::_efficient_attention_backward", text, flops, bytes);
+    snprintf(text, sizeof text, "%s [2,10,4,8]f16 [2,10,4,8]f16 [2,10,4,4]f16; 0. 0.125 True -1 -1 0. False",
+             rows);
+    check_work("flash_attn::_flash_attn_backward", text, flops, bytes);
+}
+
+TEST(operator_shapes_count_windows_and_packed_sequences) {
+    const char *dense = "[1,4,2,8]f16 [1,10,1,8]f16 [1,10,1,8]f16";
+    double bytes = 2.0 * (2 * 64 + 2 * 80);
+    char text[200];
+    /* positions 6 to 9 of 10 keys; a window of 3 before and 1 after: 5, 5, 5, 4 */
+    snprintf(text, sizeof text, "%s; 0. 0.1 False 3 1 0. False", dense);
+    check_work("flash_attn::_flash_attn_forward", text, 2.0 * 2 * 19 * 16, bytes);
+    /* causal: 4 keys each */
+    snprintf(text, sizeof text, "%s; 0. 0.1 True 3 0 0. False", dense);
+    check_work("aiter::mha_fwd", text, 2.0 * 2 * 16 * 16, bytes);
+    /* two sequences of 5 tokens */
+    check_work("flash_attn::_flash_attn_varlen_forward",
+               "[10,2,8]f16 [10,1,8]f16 [10,1,8]f16 [3]i32 [3]i32; 5 5 0. 0.1 True -1 -1 0.",
+               2.0 * 2 * 2 * 15 * 16, 2.0 * (2 * 160 + 2 * 80));
+    check_work("aten::_flash_attention_forward",
+               "[10,2,8]f16 [10,1,8]f16 [10,1,8]f16 [3]i32 [3]i32; 5 5 0. False False", 2.0 * 2 * 2 * 25 * 16,
+               2.0 * (2 * 160 + 2 * 80));
+}
+
 TEST(operator_shapes_refuse_what_they_do_not_know) {
     static const char *const calls[][2] = {
         { "aten::add", "[3,5]f32 [3,5]f32" },
@@ -89,6 +132,12 @@ TEST(operator_shapes_refuse_what_they_do_not_know) {
         { "aten::scaled_dot_product_attention", "[2,4,10,8]f16 [2,4,10,8]f16 [2,4,10,8]f16" },
         { "aten::_flash_attention_forward",
           "[20,4,8]f16 [20,4,8]f16 [20,4,8]f16; 10 10 0. True" }, /* ragged */
+        { "flash_attn::_flash_attn_varlen_forward", /* lengths differ: 2 sequences, 12 tokens, at most 10 */
+          "[12,2,8]f16 [12,1,8]f16 [12,1,8]f16 [3]i32 [3]i32; 10 10 0. 0.1 True -1 -1 0." },
+        { "aten::_efficient_attention_forward", /* a window after the type of the mask */
+          "[2,10,4,8]f16 [2,10,4,8]f16 [2,10,4,8]f16; 10 10 0. 1 True 0.125 4" },
+        { "aten::convolution", "[1,3,4,4]f32 [3,5,2,2]f32; [2,2] [0,0] [1,1] True [0,0]" }, /* no groups */
+        { "vllm::unified_attention", "[32,64,64]bf16 [32,8,64]bf16 [32,8,64]bf16" }, /* needs a label */
     };
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         struct operator_work work = { 1, 2, LLM_F64 };
@@ -149,6 +198,36 @@ TEST(operator_work_goes_to_the_innermost_operator_and_its_dominant_kernel) {
     for (size_t i = 0; i < a.nroofline; i++) CHECK_STR(a.roofline[i].source, "operator shapes");
     analysis_free(&a);
     timeline_close(tl);
+}
+
+/* Two layers of a step: one call of attention each, for all of its sequences. */
+static double attention_flops_of_layers(const char *label, const char *detail, uint64_t first_ns,
+                                        uint64_t second_ns) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_USER, label, 1, 0, 5000);
+    scene_operator(&s, "vllm::unified_attention_with_output", detail, 1, 100, 900);
+    scene_kernel(&s, "kernel_unified_attention_2d", 1, 200, 300, 7, 10000, 10000 + first_ns);
+    scene_operator(&s, "vllm::unified_attention_with_output", detail, 1, 1100, 1900);
+    scene_kernel(&s, "kernel_unified_attention_2d", 1, 1200, 1300, 7, 50000, 50000 + second_ns);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    double flops = operator_row(&a, "vllm::unified_attention_with_output")->flops;
+    analysis_free(&a);
+    timeline_close(tl);
+    return flops;
+}
+
+TEST(attention_of_a_server_is_counted_by_the_label_of_its_step) {
+    /* a chunk of 4 tokens after 6 others: 7 + 8 + 9 + 10 pairs; two generated tokens: 20 and 30 keys */
+    const char *label = "execute_6_context_1(sq4sk10sqsq16sqsk40)_generation_2(sq2sk50sqsq2sqsk50)",
+               *detail = "[8,4,16]bf16 [8,2,16]bf16 [8,2,16]bf16 [8,4,16]bf16";
+    CHECK_NEAR(attention_flops_of_layers(label, detail, 9000, 9100), 2 * (2.0 * 4 * (34 + 50) * 32), 0);
+    /* one of the layers has a sliding window, which is in no argument */
+    CHECK(isnan(attention_flops_of_layers(label, detail, 4000, 9100)));
+    /* the label has no keys */
+    CHECK(isnan(attention_flops_of_layers("execute_context_1(4_16)_generation_0(0)", detail, 9000, 9000)));
 }
 
 static const char *gemm_text(const char *name, const char *detail) {

@@ -469,6 +469,39 @@ TEST(energy_outside_of_the_samples_is_unknown) {
     timeline_close(tl);
 }
 
+static size_t notes_about(const struct analysis *a, const char *start) {
+    size_t n = 0;
+    for (size_t i = 0; i < a->nnotes; i++)
+        n += strncmp(a->notes[i].text, start, strlen(start)) == 0 && strstr(a->notes[i].text, "missed peaks");
+    return n;
+}
+
+/* The energy counter gives 400 W, the samples 300 W at most. */
+TEST(a_mean_power_above_the_highest_sample_is_explained) {
+    for (uint64_t counter_mj = 300; counter_mj <= 400; counter_mj += 100) {
+        struct scene s;
+        struct analysis a;
+        scene_start(&s);
+        add_rank(&s, 1000, 0);
+        for (uint64_t i = 0; i < 40; i++)
+            timeline_builder_power(s.b,
+                                   &(struct trace_power){ .time_ns = i * 100 * US,
+                                                          .energy_mj = 1000 + i * counter_mj / 10,
+                                                          .power_mw = 300000 },
+                                   1);
+        struct timeline *tl = timeline_builder_finish(s.b);
+        analyze_run(tl, NULL, &a);
+        bool above = counter_mj > 300;
+        CHECK_NEAR(a.powers[0].watts_max, 300, 1e-9);
+        CHECK_NEAR(a.powers[0].watts_mean, (double)counter_mj, 1e-6);
+        CHECK_NEAR(scene_stage(&a, "step")->watts, (double)counter_mj, 1e-6);
+        CHECK_INT(notes_about(&a, "device 0"), above);
+        CHECK_INT(notes_about(&a, "step"), above);
+        analysis_free(&a);
+        timeline_close(tl);
+    }
+}
+
 /* Three steps with 10 kernels and one token each. Of a fourth step, the trace contains the launches and 4
  * kernels. */
 TEST(a_step_in_which_recording_ended_is_in_no_figure_per_token) {
