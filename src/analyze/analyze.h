@@ -515,7 +515,8 @@ struct analysis_finding {
     /* Upper bound of the saving per request, or in the whole run if `stage` is ANALYSIS_NONE; NaN:
      * informative only. */
     double saving_ms;
-    double saving_percent; /* of the time of the stage or run */
+    double saving_percent;  /* of the time of the stage or run */
+    double total_saving_ms; /* over all occurrences of the stage; orders the findings */
     enum analysis_confidence confidence;
 };
 
@@ -531,7 +532,7 @@ struct analysis_step_kind { /* recognised steps of one kind */
     uint64_t steps, certain;
     struct stats ns, tokens, requests; /* per step */
     double slow_ns;                    /* p99; few steps: the maximum */
-    /* tokens generated (decode, mixed) or read, per second of these steps; NaN: the labels have other tokens
+    /* tokens generated (decode) or read, per second of these steps; NaN: the labels have other tokens
      * or kinds, so that the labelled stages have another rate */
     double tokens_per_s;
     const char *labelled; /* "mixed": other kinds that the labels name; NULL: none */

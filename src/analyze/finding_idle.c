@@ -165,11 +165,14 @@ static size_t waits_between_steps(const struct context *c, uint32_t row, double 
 }
 
 /* Reports the time in which the device waits for the next step, if steps are occurrences of one stage. */
+#define EXPLAINED 0.8 /* share of the time between steps that is idle after synchronisations */
+
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ns = 0;
     size_t steps = waits_between_steps(c, f->row, &ns);
     double ms = ns * 1e-6 / (double)MAX(f->s->requests, 1) * f->idle_scale;
     if (steps < 8 || ms < 0.05 * f->wall_ms) return;
+    if (cause_ms(f, ANALYSIS_IDLE_SYNC) >= EXPLAINED * ms) return; /* find_sync() reports this time */
     const char *title =
         analysis_text(c, "The GPU waits %s between steps of %s", finding_time(c, ms), f->s->name);
     const char *evidence = analysis_text(

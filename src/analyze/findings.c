@@ -15,11 +15,13 @@
 #define LEAST_SAVING 0.01 /* minimum saving as a fraction of the time of the stage or run */
 
 #define FAILED_REQUESTS "failed-requests"
+#define ROOF "roof-distance"
+#define ROLE "role"
 
 static const struct finding_rule rules[] = {
     { FAILED_REQUESTS, FINDING_RUN, false, find_failures },
     { "launch-bound", FINDING_GPU_STAGE, true, find_launch_bound },
-    { "roof-distance", FINDING_ANY_STAGE, false, find_roof },
+    { ROOF, FINDING_ANY_STAGE, false, find_roof },
     { "synchronisation", FINDING_GPU_STAGE, true, find_sync },
     { "host-copies", FINDING_GPU_STAGE, true, find_host_copies },
     { "host-busy-elsewhere", FINDING_GPU_STAGE, true, find_no_work },
@@ -29,7 +31,7 @@ static const struct finding_rule rules[] = {
     { "unexplained-idle", FINDING_GPU_STAGE, true, find_unexplained_idle },
     { "idle", FINDING_GPU_STAGE, true, find_other_idle }, /* must come after all rules about idle time */
     { "small-grids", FINDING_GPU_STAGE, false, find_small_grids },
-    { "role", FINDING_GPU_STAGE, false, find_roles },
+    { ROLE, FINDING_GPU_STAGE, false, find_roles },
     { "gemm-tiles", FINDING_GPU_STAGE, false, find_wave_tails },
     { "unfused-elementwise", FINDING_GPU_STAGE, false, find_chains },
     { "cast-copy-traffic", FINDING_GPU_STAGE, false, find_casts },
@@ -48,6 +50,12 @@ struct found {
     size_t n, cap;
 };
 
+/* Returns how often the stage occurs in the run, unrecorded steps included. Returns 1 for the whole run. */
+static double occurrences(const struct finding_scope *f) {
+    if (!f) return 1;
+    return (double)MAX(f->s->requests, 1) + (f->s->unrecorded ? (double)f->s->unrecorded->n : 0);
+}
+
 void finding_emit(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
                   double saving_ms, enum analysis_confidence confidence, const char *title,
                   const char *evidence, const char *advice) {
@@ -64,17 +72,19 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
                                                .stage = f ? f->row : ANALYSIS_NONE,
                                                .saving_ms = saving_ms,
                                                .saving_percent = 100 * saving_ms / of_ms,
+                                               .total_saving_ms = saving_ms * occurrences(f),
                                                .confidence = confidence }));
     a->findings = all.v;
     a->nfindings = all.n;
 }
 
-/* Sorts by saving. Failures come first, other informative findings last. */
+/* Sorts by the saving in the whole run. Failures come first, other informative findings last. */
 static int by_saving(const void *a, const void *b) {
     const struct analysis_finding *x = a, *y = b;
     bool failed_x = strcmp(x->rule, FAILED_REQUESTS) == 0, failed_y = strcmp(y->rule, FAILED_REQUESTS) == 0;
     if (failed_x != failed_y) return failed_x ? -1 : 1;
-    double sx = isnan(x->saving_ms) ? -1 : x->saving_ms, sy = isnan(y->saving_ms) ? -1 : y->saving_ms;
+    double sx = isnan(x->saving_ms) ? -1 : x->total_saving_ms,
+           sy = isnan(y->saving_ms) ? -1 : y->total_saving_ms;
     if (sx != sy) return sx < sy ? 1 : -1;
     if (x->confidence != y->confidence) return x->confidence < y->confidence ? 1 : -1;
     if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
@@ -155,6 +165,25 @@ static void soften(struct context *c) {
     }
 }
 
+static double saving_by_roles(const struct analysis *a, uint32_t stage) {
+    double ms = 0;
+    for (size_t i = 0; i < a->nfindings; i++)
+        if (a->findings[i].stage == stage && strcmp(a->findings[i].rule, ROLE) == 0)
+            ms += a->findings[i].saving_ms;
+    return ms;
+}
+
+/* Removes the distance of a stage to its roofline if findings about roles explain at least half of it. */
+static void drop_explained(struct analysis *a) {
+    size_t kept = 0;
+    for (size_t i = 0; i < a->nfindings; i++) {
+        const struct analysis_finding *f = &a->findings[i];
+        if (strcmp(f->rule, ROOF) == 0 && saving_by_roles(a, f->stage) >= 0.5 * f->saving_ms) continue;
+        a->findings[kept++] = *f;
+    }
+    a->nfindings = kept;
+}
+
 void analyze_findings(struct context *c) {
     struct analysis *a = c->a;
     bool all_failed = c->in && c->in->failure && c->in->nfailed >= c->in->nrequests;
@@ -167,6 +196,7 @@ void analyze_findings(struct context *c) {
             for (uint32_t row = 0; row < a->nstages; row++) apply_rule(c, &rules[i], row);
     }
     if (a->findings) analysis_keep(c, a->findings);
+    drop_explained(a);
     if (c->in && c->in->busy) soften(c);
     if (a->nfindings) qsort(a->findings, a->nfindings, sizeof *a->findings, by_saving);
     a->nfindings = limit_findings(a->findings, a->nfindings);
