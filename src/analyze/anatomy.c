@@ -254,7 +254,7 @@ static void model_cost(const struct context *c, double requests, const struct ro
 }
 
 #define COUNTED_SHARE 0.8 /* if counters cover a smaller share of the busy time, dram_bytes is unknown */
-#define AGREEMENT 0.3     /* bytes by the model and by the counters agree up to this relative difference */
+#define AGREEMENT 0.15    /* bytes by the model and by the counters agree up to this relative difference */
 /* If a step reads less than this many times the L2 cache, its bytes are not compared with the counters:
  * weights may stay in the cache. */
 #define CACHE_TIMES 4.0
@@ -278,7 +278,7 @@ static void check_bytes(struct context *c, const struct role_sums *sums, const s
     analysis_note(c, agrees ? ANALYSIS_INFO : ANALYSIS_WARNING,
                   "a decode step moves %.3g GB by the DRAM counters, and at least %.3g GB by the model: %s",
                   a->dram_bytes * 1e-9, a->model_bytes * 1e-9,
-                  agrees      ? "they agree"
+                  agrees      ? analysis_text(c, "they agree (%+.1f%%)", 100 * (ratio - 1))
                   : ratio < 1 ? "this may not be the model that ran, or not all of its weights are used"
                               : "weights are read more than once, or more is moved than weights and cache");
 }

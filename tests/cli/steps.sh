@@ -176,6 +176,23 @@ python3 tests/tools/make_gguf.py dsocr BF16 "$work/dsocr.gguf"
 mkdir -p "$work/model"
 env A="$work/dsocr.gguf" LD_LIBRARY_PATH="$PWD/$BUILD/tests/mock" CUDA_INJECTION64_PATH="$COLLECTOR" INFERPROF_COLLECT_DIR="$work/model" \
     "$BUILD/tests/mock/mock_app" open=A init sleep=200
+# the bytes of a decode step: 25 steps recorded on an H200 with counters (tests/data/recorded)
+python3 tests/tools/make_gguf.py dsocr Q8_0 "$work/q8.gguf"
+for m in dsocr q8; do "$INFERPROF" report --model "$work/$m.gguf" -o "$work/bytes-$m" tests/data/recorded/llama-counters >/dev/null 2>&1; done
+check "the DRAM counters agree with the model that ran, and not with one of half the bytes" python3 - "$work/bytes-" <<'END'
+import json, sys
+for model, differs, severity, words in ("dsocr", 0.01, "info", "they agree (+0.2%)"), ("q8", 0.9, "warning", "weights are read more than once"):
+    m = json.load(open(sys.argv[1] + model + "/metrics.json"))
+    a = m["recognition"]["anatomy"]
+    note, = [n for n in m["notes"] if "by the DRAM counters" in n["text"]]
+    assert abs(abs(a["dram_bytes"] / a["model_bytes"] - 1) - differs) < 0.03 and a["steps"] == 25, a
+    assert note["severity"] == severity and words in note["text"], note
+    roles = {r["role"]: r for r in a["roles"]}
+    assert abs(roles["LM head"]["dram_pct"] - 30) < 1 and abs(roles["LM head"]["ns_per_token"] - 232e3) < 1e3, roles["LM head"]
+found = [f["title"] for f in json.load(open(sys.argv[1] + "dsocr/findings.json"))["findings"]]
+assert "LM head: 232 us per token at 30% of the DRAM peak; at 85% it would take 82.8 us" in found, found
+assert any(f.startswith("experts: 292 us per token at 36% of the DRAM peak") for f in found), found
+END
 rm "$work/dsocr.gguf" # the trace is enough
 run "$INFERPROF" report -o "$work/known" "$work"/llama/trace/*.ipt "$work"/model/*.ipt
 expect "the model of the program's file gives floors" 0 out 'the roofline time'
