@@ -271,14 +271,25 @@ void build_label_devices(struct timeline_builder *b) {
 
 /* ---- several files of one process (from the collector and the engine) share their threads */
 
+/* An imported file contains all records of its process. Processes of two hosts or containers may have the
+ * same number, and imported files do not name the host. */
+static bool same_process(const struct timeline_builder *b, const struct timeline_process *p,
+                         const struct timeline_process *q) {
+    static const char imported[] = "import:";
+    if (p->pid == TIMELINE_NONE || p->pid != q->pid || p->host != q->host) return false;
+    if (p->relative_clock || q->relative_clock) return false;
+    if (p->rank != TIMELINE_NONE && q->rank != TIMELINE_NONE && p->rank != q->rank) return false;
+    return strncmp(text_of(b, p->source), imported, strlen(imported)) != 0 &&
+           strncmp(text_of(b, q->source), imported, strlen(imported)) != 0;
+}
+
 static void group_processes(struct timeline_builder *b) {
     b->process_group = xmalloc((b->processes.n + 1) * sizeof *b->process_group);
     for (size_t i = 0; i < b->processes.n; i++) {
         const struct timeline_process *p = &b->processes.v[i];
         b->process_group[i] = (uint32_t)i;
-        for (size_t j = 0; p->pid != TIMELINE_NONE && !p->relative_clock && j < i; j++) {
-            const struct timeline_process *q = &b->processes.v[j];
-            if (q->pid != p->pid || q->host != p->host || q->relative_clock) continue;
+        for (size_t j = 0; j < i; j++) {
+            if (!same_process(b, p, &b->processes.v[j])) continue;
             b->process_group[i] = b->process_group[j];
             break;
         }

@@ -126,11 +126,13 @@ def load_nsys(path):
         pid = "globalPid" if "globalPid" in columns(table) else "0"
         for order, (s, e, device, stream, corr, p) in enumerate(
                 db.execute(f"select start, end, deviceId, streamId, correlationId, {pid} from {table}")):
+            if s < 0:  # import reports and drops such events
+                continue
             t.works.append(Work(s, e, is_kernel, order, device, ((p or 0) >> 24 & 0xFFFFFF, corr), stream))
             t.cover(s, e)
     if "CUPTI_ACTIVITY_KIND_RUNTIME" in tables:
         for s, e, thread, corr in db.execute(
-                "select start, end, globalTid, correlationId from CUPTI_ACTIVITY_KIND_RUNTIME"):
+                "select start, end, globalTid, correlationId from CUPTI_ACTIVITY_KIND_RUNTIME where start >= 0"):
             t.calls[((thread or 0) >> 24 & 0xFFFFFF, corr)].append(Call(s, e, thread))
             t.cover(s, e)
     if "NVTX_EVENTS" in tables:

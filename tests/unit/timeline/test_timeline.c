@@ -153,6 +153,28 @@ TEST(timeline_merges_two_files_of_one_process) {
     timeline_close(tl);
 }
 
+static size_t threads_of_two_files(const char *key, const char *first, const char *second) {
+    struct timeline_builder *b = timeline_builder_open();
+    for (int p = 0; p < 2; p++) {
+        timeline_builder_process(b, p ? "b.ipt" : "a.ipt");
+        timeline_builder_meta(b, "process.pid", "1");
+        timeline_builder_meta(b, key, p ? second : first);
+        add_launch(b, 5, 10, 1);
+        add_kernel(b, 100, 150, 1, 7);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    size_t threads = tl->nthreads;
+    timeline_close(tl);
+    return threads;
+}
+
+TEST(timeline_separates_processes_with_the_same_number) {
+    CHECK_INT(threads_of_two_files("rank", "0", "1"), 2); /* process 1 of two containers */
+    CHECK_INT(threads_of_two_files("rank", "0", "0"), 1);
+    CHECK_INT(threads_of_two_files("source", "import:kineto", "import:kineto"), 2);
+    CHECK_INT(threads_of_two_files("source", "collector", "engine"), 1);
+}
+
 TEST(timeline_matches_by_time_only_without_launches) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_process(b, "cpu.ipt");
