@@ -92,6 +92,8 @@ static const struct column kind_columns[] = {
       .at = { .md = 54 } },
     { "unrecorded_median_ns", "unrecorded median ms", COLUMN_NS_MS, K(unrecorded_ns.median), .data = JSON,
       .at = { .md = 56 } },
+    { "unrecorded_worst_ns", "unrecorded worst ms", COLUMN_NS_MS, K(unrecorded_ns.max), .data = JSON,
+      .at = { .md = 57 } },
     { "unrecorded_tokens_per_s", "unrecorded tokens/s", COLUMN_NUMBER, K(unrecorded_tokens_per_s),
       .data = JSON, .at = { .md = 58 } },
     { "recorded_only", .source = K(recorded_only), .data = JSON },
@@ -200,6 +202,11 @@ static void per_step(const char *what, const struct stats *s, struct strbuf *out
     if (s->max > s->min) strbuf_addf(out, " (%s to %s)", text_num(s->min, 0).s, text_num(s->max, 0).s);
 }
 
+static void worst_words(const struct analysis_step_kind *k, struct strbuf *out) {
+    if (k->worst_why)
+        strbuf_addf(out, "; in the slowest (%s) %s", text_ms(k->worst_ns * 1e-6).s, k->worst_why);
+}
+
 static void unrecorded_sentence(const struct analysis_step_kind *k, struct strbuf *out) {
     const struct stats *s = &k->unrecorded_ns;
     strbuf_addf(out, "%s: %s steps that were not recorded", k->name, text_count(s->n).s);
@@ -211,11 +218,14 @@ static void unrecorded_sentence(const struct analysis_step_kind *k, struct strbu
                 k->kind == STEP_DECODE ? "per token" : "each", text_ms(s->median * 1e-6).s,
                 s->n >= STATS_P99_LEAST ? "p99" : "at most",
                 text_ms((s->n >= STATS_P99_LEAST ? s->p99 : s->max) * 1e-6).s);
+    if (s->n >= STATS_P99_LEAST) strbuf_addf(out, ", slowest %s", text_ms(s->max * 1e-6).s);
     if (isfinite(k->unrecorded_tokens_per_s))
         strbuf_addf(out, ", %s tokens/s",
                     text_num(k->unrecorded_tokens_per_s, k->unrecorded_tokens_per_s < 100 ? 1 : 0).s);
-    strbuf_addf(out, ". %s recorded steps took %s (median).", text_count(k->steps).s,
+    strbuf_addf(out, ". %s recorded steps took %s (median)", text_count(k->steps).s,
                 text_ms(k->ns.median * 1e-6).s);
+    worst_words(k, out);
+    strbuf_addch(out, '.');
 }
 
 void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out) {
@@ -238,7 +248,6 @@ void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out) 
                 decode ? "per token" : "each", k->recorded_only ? " while recorded" : "",
                 k->steps >= STATS_P99_LEAST ? "p99" : "at most", text_ms(k->slow_ns * 1e-6).s,
                 text_num(k->tokens_per_s, k->tokens_per_s < 100 ? 1 : 0).s);
-    if (k->worst_why)
-        strbuf_addf(out, "; in the slowest (%s) %s", text_ms(k->worst_ns * 1e-6).s, k->worst_why);
+    worst_words(k, out);
     strbuf_addch(out, '.');
 }
