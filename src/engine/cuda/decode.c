@@ -36,8 +36,9 @@ struct cuda_decode {
     struct decode_state *state;
     struct decode_rules *rules;
     float *x, *x2, *qkv, *parts, *h, *logits;
-    long long *router; /* [layers][experts] */
-    int experts;       /* largest number of experts in a layer */
+    float *q, *absorbed, *sums; /* latent attention; q: NULL if the queries are in qkv */
+    long long *router;          /* [layers][experts] */
+    int experts;                /* largest number of experts in a layer */
     int *sequence, *ban_list;
     unsigned *ban_bits;
     /* tokens of the request in host memory, and their address on the device; -1: not ready yet */
@@ -50,22 +51,42 @@ struct cuda_decode {
 /* ---- which models */
 static bool same_type(enum dtype type, const struct linear *l) { return l->w.type == type; }
 
+static bool attention_fits(const struct decode_plan *p, const struct decode_layer *l) {
+    enum dtype type = p->head.w.type;
+    if (!p->rank) return same_type(type, &l->q) && same_type(type, &l->k) && same_type(type, &l->v);
+    const struct linear *const all[] = { l->q_a.w.rows ? &l->q_a : &l->q, l->q_a.w.rows ? &l->q_b : &l->q,
+                                         &l->kv_a, &l->kv_b };
+    for (size_t i = 0; i < COUNTOF(all); i++)
+        if (!same_type(type, all[i]) || all[i]->bias || all[i]->w.rows % 2 || all[i]->w.cols % 8)
+            return false;
+    return l->keys && l->keys->type == DTYPE_F32;
+}
+
+static bool latent_fits(const struct decode_plan *p) {
+    return p->rank + p->rotated <= LATENT_MOST_ROW && p->nope + p->rotated <= LATENT_MOST_QUERY &&
+           p->value % 4 == 0 && p->heads * p->value % 8 == 0 && p->rope->dims == p->rotated;
+}
+
+/* Groups of experts are chosen by one warp, which keeps all logits in registers. */
+static bool routing_fits(const struct routing *r) {
+    return r->groups <= 1 || (r->groups <= 32 && r->n <= 128 && r->n % r->groups == 0);
+}
+
 static bool layer_fits(const struct decode_plan *p, const struct decode_layer *l) {
     enum dtype type = p->head.w.type;
     const struct expert *first = l->router ? &l->experts[0] : &l->mlp;
     int inner = first->gate.w.rows, shared = l->shared.gate.w.rows;
-    if (!same_type(type, &l->q) || !same_type(type, &l->k) || !same_type(type, &l->v) ||
-        !same_type(type, &l->o) || !same_type(type, &first->gate))
-        return false;
+    if (!attention_fits(p, l) || !same_type(type, &l->o) || !same_type(type, &first->gate)) return false;
     if (inner % 8 || first->gate.bias || first->down.bias) return false;
     if (!l->router) return inner / 8 < 1 << 16;
-    return l->routing.groups <= 1 && shared % inner == 0 && shared / inner < 64 &&
+    return routing_fits(&l->routing) && shared % inner == 0 && shared / inner < 64 &&
            same_type(type, l->router) && (shared == 0 || same_type(type, &l->shared.gate)) &&
            (l->routing.k + shared / inner) * (inner / 8) < 1 << 16;
 }
 
 static bool plan_fits(const struct decode_plan *p) {
-    if (p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128) return false;
+    if (p->rank ? !latent_fits(p) : p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128)
+        return false;
     if (p->hidden % 8 || p->embed.type != p->head.w.type || p->head.bias || p->rope->dims > p->dim)
         return false;
     for (int i = 0; i < p->layers; i++)
@@ -79,6 +100,22 @@ static void *device_memory(struct cuda_decode *d, size_t bytes) {
     vec_push(&d->memory, p);
     if (p) cuda_ok(d->c, d->c->d->set_words(p, 0, (bytes + 3) / 4, d->c->stream), "clearing memory");
     return (void *)(uintptr_t)p;
+}
+
+/* In d->qkv: the queries, or their latent vector, and the new row of the cache. */
+static size_t first_rows(const struct decode_plan *p) {
+    const struct decode_layer *l = &p->layer[0];
+    return (size_t)(l->q_a.w.rows ? l->q_a.w.rows : l->q.w.rows);
+}
+
+static void allocate_latent(struct cuda_decode *d) {
+    const struct decode_plan *p = &d->plan;
+    size_t heads = (size_t)p->heads, row = (size_t)(p->rank + p->rotated);
+    d->qkv = device_memory(d, (first_rows(p) + row) * 4);
+    if (p->layer[0].q_a.w.rows) d->q = device_memory(d, heads * (size_t)p->dim * 4);
+    d->absorbed = device_memory(d, heads * row * 4);
+    d->sums = device_memory(d, LATENT_MOST_SPLITS * heads * ((size_t)p->rank + 2) * 4);
+    d->parts = device_memory(d, heads * ((size_t)p->value + 4) * 4);
 }
 
 static void allocate(struct cuda_decode *d) {
@@ -98,6 +135,7 @@ static void allocate(struct cuda_decode *d) {
     d->x2 = device_memory(d, hidden * 4);
     d->qkv = device_memory(d, (heads + 2 * (size_t)p->kv_heads) * dim * 4);
     d->parts = device_memory(d, (size_t)d->splits * heads * (dim + 4) * 4);
+    if (p->rank) allocate_latent(d);
     d->h = device_memory(d, widest * 4);
     d->logits = device_memory(d, (size_t)p->vocab * 4);
     d->router = device_memory(d, (size_t)p->layers * (size_t)MAX(d->experts, 1) * 8);
@@ -137,12 +175,29 @@ static const char *kernel_name(char *to, size_t room, const char *name, enum dty
     return to;
 }
 
+/* Launches y = [w0; w1; w2] norm(x) for the matrices in[n]. */
+static void launch_products(struct cuda_decode *d, struct rows_args *a, const struct linear *const *in,
+                            int n) {
+    char name[64];
+    int n8 = a->k / 8, piece = pieces(d->type, n8), total = 0;
+    a->matrices = n;
+    for (int m = 0; m < n; m++) {
+        a->w[m] = pointer_of(in[m]->w.data);
+        a->bias[m] = pointer_of(in[m]->bias);
+        a->rows[m] = in[m]->w.rows;
+        total += in[m]->w.rows;
+    }
+    size_t blocks = MIN((size_t)(total / 2 + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
+    launch_named(d, kernel_name(name, sizeof name, "rows", d->type, piece), blocks + (a->embed ? 1 : 0),
+                 vector_bytes(n8, piece), 0, a);
+}
+
 static void launch_rows(struct cuda_decode *d, int i) {
     const struct decode_plan *p = &d->plan;
     const struct decode_layer *l = &p->layer[i];
-    const struct linear *const in[3] = { &l->q, &l->k, &l->v };
-    char name[64];
-    int n8 = p->hidden / 8, piece = pieces(d->type, n8), total = 0;
+    const struct linear *const heads[] = { &l->q, &l->k, &l->v }, *const latent[] = { l->q_a.w.rows ? &l->q_a
+                                                                                                    : &l->q,
+                                                                                      &l->kv_a };
     struct rows_args a = { .state = d->state,
                            .x = d->x,
                            .embed = i == 0 ? pointer_of(p->embed.data) : NULL,
@@ -150,21 +205,56 @@ static void launch_rows(struct cuda_decode *d, int i) {
                            .norm = pointer_of(l->norm1),
                            .eps = p->eps,
                            .k = p->hidden,
-                           .matrices = 3,
                            .y = d->qkv,
                            .sequence = d->sequence,
                            .rules = d->rules,
                            .ban_bits = d->ban_bits,
                            .ban_list = d->ban_list };
-    for (int m = 0; m < 3; m++) {
-        a.w[m] = pointer_of(in[m]->w.data);
-        a.bias[m] = pointer_of(in[m]->bias);
-        a.rows[m] = in[m]->w.rows;
-        total += in[m]->w.rows;
-    }
-    size_t blocks = MIN((size_t)(total / 2 + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
-    launch_named(d, kernel_name(name, sizeof name, "rows", d->type, piece), blocks + (i == 0),
-                 vector_bytes(n8, piece), 0, &a);
+    launch_products(d, &a, p->rank ? latent : heads, p->rank ? 2 : 3);
+}
+
+static void launch_latent(struct cuda_decode *d, int i) {
+    const struct decode_plan *p = &d->plan;
+    const struct decode_layer *l = &p->layer[i];
+    const struct linear *const q_b[] = { &l->q_b };
+    const char *const type = dtype_name(d->type);
+    char name[64];
+    struct latent_args a = { .state = d->state,
+                             .q = d->q ? d->q : d->qkv,
+                             .kept = d->qkv + first_rows(p),
+                             .norm = pointer_of(l->kv_a_norm),
+                             .eps = p->latent_eps,
+                             .scale = p->scale,
+                             .cosine = pointer_of(p->rope->cosine),
+                             .sine = pointer_of(p->rope->sine),
+                             .interleaved = p->rope->interleaved,
+                             .kv_b = pointer_of(l->kv_b.w.data),
+                             .cache = pointer_of(l->keys),
+                             .heads = p->heads,
+                             .nope = p->nope,
+                             .value = p->value,
+                             .rank = p->rank,
+                             .rope = p->rotated,
+                             .splits = MIN(MAX(2 * d->c->sms / p->heads, 1), (int)LATENT_MOST_SPLITS),
+                             .absorbed = d->absorbed,
+                             .sums = d->sums,
+                             .parts = d->parts };
+    if (d->q)
+        launch_products(d,
+                        &(struct rows_args){ .state = d->state,
+                                             .x = d->qkv,
+                                             .norm = pointer_of(l->q_a_norm),
+                                             .eps = p->latent_eps,
+                                             .k = l->q_a.w.rows,
+                                             .y = d->q },
+                        q_b, 1);
+    snprintf(name, sizeof name, "latent_begin_%s", type);
+    cuda_launch_named(d->c, MODULE_decode_latent, name, GRID((size_t)p->heads, .threads = THREADS), 1, &a);
+    cuda_launch_named(d->c, MODULE_decode_latent, "latent_attend",
+                      GRID((size_t)(p->heads * a.splits), .threads = THREADS), 1, &a);
+    snprintf(name, sizeof name, "latent_end_%s", type);
+    cuda_launch_named(d->c, MODULE_decode_latent, name,
+                      GRID((size_t)p->heads * LATENT_END_BLOCKS, .threads = THREADS), 1, &a);
 }
 
 static void launch_attention(struct cuda_decode *d, int i) {
@@ -199,12 +289,12 @@ static void launch_out(struct cuda_decode *d, int i) {
     const struct decode_plan *p = &d->plan;
     const struct decode_layer *l = &p->layer[i];
     char name[64];
-    int n8 = p->heads * p->dim / 8, piece = pieces(d->type, n8);
+    int dim = p->rank ? p->value : p->dim, n8 = p->heads * dim / 8, piece = pieces(d->type, n8);
     struct out_args a = { .x = d->x,
                           .parts = d->parts,
-                          .nparts = d->splits / d->cluster,
+                          .nparts = p->rank ? 1 : d->splits / d->cluster,
                           .heads = p->heads,
-                          .dim = p->dim,
+                          .dim = dim,
                           .w = pointer_of(l->o.w.data),
                           .bias = pointer_of(l->o.bias),
                           .rows = p->hidden,
@@ -254,6 +344,8 @@ static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
                           .experts = l->router ? l->routing.n : 0,
                           .k = l->router ? l->routing.k : 0,
                           .shared = l->router ? l->shared.gate.w.rows / inner : 1,
+                          .groups = l->router ? l->routing.groups : 1,
+                          .groups_kept = l->routing.groups_kept,
                           .normalise = l->routing.normalise,
                           .scale = l->routing.scale,
                           .logits = d->router + (size_t)i * (size_t)d->experts,
@@ -304,7 +396,10 @@ static cu_exec capture_step(struct cuda_decode *d, int splits, const void *const
         cuda_ok(c, c->d->capture_begin(c->stream, CU_CAPTURE_THREAD_LOCAL), "capturing a graph")) {
         for (int i = 0; i < p->layers; i++) {
             launch_rows(d, i);
-            launch_attention(d, i);
+            if (p->rank)
+                launch_latent(d, i);
+            else
+                launch_attention(d, i);
             launch_out(d, i);
             launch_mlp(d, i, pointers[i]);
         }
@@ -323,7 +418,7 @@ static void capture(struct cuda_decode *d) {
     for (int i = 0; i < d->plan.layers; i++) pointers[i] = upload_pointers(d, &d->plan.layer[i]);
     int splits = d->splits;
     bool enough = 2 * CLUSTER * d->plan.kv_heads > d->c->sms; /* blocks for half of the GPU */
-    if (d->cluster == CLUSTER && splits > CLUSTER && enough)
+    if (d->cluster == CLUSTER && splits > CLUSTER && enough && !d->plan.rank)
         d->short_exec = capture_step(d, CLUSTER, pointers);
     d->exec = capture_step(d, splits, pointers);
     free(pointers);
@@ -459,20 +554,31 @@ static bool decode_take(void *decode, uint32_t *token) {
     }
 }
 
-/* The kernels of a step in the order of capture_step(): five per layer and the head. Returns their number;
- * 0: too many. */
+/* The kernels of a step in the order of capture_step(): those of each layer, and the head. Returns their
+ * number; 0: too many. */
 static size_t graph_parts(const struct cuda_decode *d, const char *names[DECODE_MOST_SPANS],
                           const char *kernels[DECODE_MOST_SPANS]) {
-    static const char *const all[][2] = { { "qkv", "decode_rows" },  { "attention", "decode_attention" },
-                                          { "out", "decode_out" },   { "up", "decode_up" },
-                                          { "down", "decode_down" }, { "head", "decode_head" } };
-    size_t n = (size_t)d->plan.layers * 5 + 1;
-    if (n > DECODE_MOST_SPANS) return 0;
-    for (size_t i = 0; i < n; i++) {
-        names[i] = all[i + 1 == n ? 5 : i % 5][0];
-        kernels[i] = all[i + 1 == n ? 5 : i % 5][1];
-    }
-    return n;
+    enum { USUAL = 1, LATENT = 2, TWO_STEPS = 4, ALL = USUAL | LATENT }; /* TWO_STEPS: with q_a and q_b */
+    static const struct {
+        const char *name, *kernel;
+        unsigned where;
+    } parts[] = { { "qkv", "decode_rows", ALL },        { "q_b", "decode_rows", TWO_STEPS },
+                  { "absorb", "latent_begin", LATENT }, { "attention", "latent_attend", LATENT },
+                  { "value", "latent_end", LATENT },    { "attention", "decode_attention", USUAL },
+                  { "out", "decode_out", ALL },         { "up", "decode_up", ALL },
+                  { "down", "decode_down", ALL } };
+    unsigned here = (d->plan.rank ? LATENT : USUAL) | (d->q ? TWO_STEPS : 0);
+    size_t n = 0;
+    for (int layer = 0; layer < d->plan.layers; layer++)
+        for (size_t i = 0; i < COUNTOF(parts); i++) {
+            if (!(parts[i].where & here)) continue;
+            if (n + 1 >= DECODE_MOST_SPANS) return 0;
+            names[n] = parts[i].name;
+            kernels[n++] = parts[i].kernel;
+        }
+    names[n] = "head";
+    kernels[n] = "decode_head";
+    return n + 1;
 }
 
 static size_t decode_spans(void *decode, struct decode_span **spans) {

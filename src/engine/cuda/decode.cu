@@ -374,14 +374,36 @@ __device__ __forceinline__ unsigned ordered(float v) { /* maps floats to integer
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
+/* Sets the keys of the experts to 0 that are not in the `kept` groups with the largest keys. There are at most
+ * FEW_EXPERTS experts, in at most 32 groups. */
+__device__ __forceinline__ void keep_groups(const router_logits &l, int groups, int kept, unsigned (&key)[PER_LANE]) {
+    int size = l.n / groups;
+    unsigned mask = 0;
+    for (int round = 0; round < kept; round++) {
+        unsigned best = 0;
+        int group = groups;
+#pragma unroll
+        for (int i = PER_LANE - 1; i >= 0; i--) {
+            int own = (l.lane + i * 32) / size;
+            if (key[i] && !(mask >> own & 1) && key[i] >= best) best = key[i], group = own;
+        }
+        unsigned top = __reduce_max_sync(~0u, best);
+        mask |= 1u << (__reduce_min_sync(~0u, best == top ? (unsigned)group : 31u) & 31);
+    }
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++)
+        if (!(mask >> ((l.lane + i * 32) / size & 31) & 1)) key[i] = 0;
+}
+
 /* Chooses the k experts with the largest logits; if logits are equal, the lower number comes first. Writes
  * their numbers to chosen[] and their logits to value[]. Returns the largest logit. */
-__device__ __forceinline__ float choose_experts(const router_logits &l, int k, int *chosen, float *value) {
+__device__ __forceinline__ float choose_experts(const router_logits &l, const mlp_args &a, int *chosen, float *value) {
     unsigned key[PER_LANE], last = ~0u; /* key: ordered(logit); 0: already chosen, or no expert */
-    int last_expert = -1;
+    int last_expert = -1, k = a.k;
     float most = -INFINITY;
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++) key[i] = l.lane + i * 32 < l.n ? ordered(l.own[i]) : 0;
+    if (a.groups > 1) keep_groups(l, a.groups, a.groups_kept, key);
     for (int c = 0; c < k; c++) {
         unsigned best = 0;
         int expert = l.n;
@@ -444,7 +466,7 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     router_logits logits(a.logits, threadIdx.x < 32 ? a.experts : 0);
     float scale = norm_into(a.x, a.norm, a.hidden, a.eps, shared, groups, room, [&] {
         if (a.experts && threadIdx.x < 32) {
-            choose_experts(logits, a.k, chosen, weight);
+            choose_experts(logits, a, chosen, weight);
             __syncwarp();
             for (int c = threadIdx.x; c < a.k; c += 32) {
                 int e = chosen[c];
@@ -479,7 +501,7 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
         __syncthreads();
         if (threadIdx.x < 32) {
             router_logits logits(a.logits, a.experts);
-            float most = choose_experts(logits, a.k, chosen, weight);
+            float most = choose_experts(logits, a, chosen, weight);
             __syncwarp();
             float scale = 0, total = 0, picked = 0;
             for (int i = 0; i < WARPS; i++) scale += room[i];

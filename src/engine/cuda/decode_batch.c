@@ -48,7 +48,7 @@ static bool layer_fits(const struct decode_layer *l) {
            (!l->shared.gate.w.rows || expert_fits(&l->shared));
 }
 static bool plan_fits(const struct cuda *c, const struct decode_plan *p, int n) {
-    if (!c->hopper || n > BATCH_MOST || p->hidden > 8192 || p->head.bias || !linear_fits(&p->head))
+    if (!c->hopper || p->rank || n > BATCH_MOST || p->hidden > 8192 || p->head.bias || !linear_fits(&p->head))
         return false;
     if (p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128) return false;
     if (p->embed.type != DTYPE_BF16 || p->rope->dims > p->dim) return false;

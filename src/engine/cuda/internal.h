@@ -55,7 +55,7 @@ enum kernel_id {
     X(rows)             \
     X(linear)           \
     X(gemm)             \
-    X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) X(decode_batch) X(experts) X(persistent)
+    X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) X(decode_batch) X(decode_latent) X(experts) X(persistent)
 enum module_id {
 #define X(file) MODULE_##file,
     CUDA_MODULES(X)

@@ -182,6 +182,24 @@ struct decode_attention_args {
     unsigned short *narrow;
 };
 
+/* Latent attention (decode_latent.cu). Most numbers of a row of the cache and of a query, most splits. */
+enum { LATENT_MOST_ROW = 576, LATENT_MOST_QUERY = 512, LATENT_MOST_SPLITS = 16, LATENT_END_BLOCKS = 4 };
+struct latent_args {
+    struct decode_state *state;
+    const float *q;    /* [heads][nope + rope] */
+    const float *kept; /* [rank + rope]: the row of the new token, before norm and rotation */
+    const float *norm; /* [rank] */
+    float eps, scale;
+    const float *cosine, *sine; /* [positions][rope / 2] */
+    int interleaved;
+    const void *kv_b; /* [heads][nope + value][rank] */
+    float *cache;     /* [positions][rank + rope] */
+    int heads, nope, value, rank, rope, splits;
+    float *absorbed; /* [heads][rank + rope] */
+    float *sums;     /* [splits][heads][rank + 2]: sums, maximum, sum of weights */
+    float *parts;    /* [heads][value + 4], the input of `out` */
+};
+
 struct out_args { /* y = x + w (sum of parts) + bias, and the router's logits */
     const float *x, *parts;
     int nparts, heads, dim;
@@ -203,6 +221,7 @@ struct mlp_args {
     int hidden, inner;
     /* experts 0: dense layer. shared: the shared expert has `shared` times `inner` rows */
     int experts, k, shared;
+    int groups, groups_kept; /* groups 1: every expert can be chosen */
     int normalise;
     float scale;
     const long long *logits;

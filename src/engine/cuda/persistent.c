@@ -46,7 +46,7 @@ static bool layer_fits(const struct decode_layer *l) {
 }
 
 static const char *why_not(const struct cuda *c, const struct decode_plan *p) {
-    if (p->hidden != P_HIDDEN || p->heads != P_HEADS || p->kv_heads != P_HEADS || p->dim != P_DIM)
+    if (p->rank || p->hidden != P_HIDDEN || p->heads != P_HEADS || p->kv_heads != P_HEADS || p->dim != P_DIM)
         return "it runs DeepSeek-OCR's decoder only";
     if (p->head.w.type != DTYPE_BF16) return "it needs bf16 weights";
     if (p->layers > P_MOST_LAYERS || p->vocab % 16 || p->rope->dims != P_DIM || p->rope->interleaved)

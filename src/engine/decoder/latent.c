@@ -2,9 +2,6 @@
 
 #include "base/util.h"
 
-/* The norms inside latent attention use this eps. The eps of the config applies to the other norms only. */
-static const float latent_eps = 1e-6f;
-
 static struct latent latent_of(const struct decoder *d, const struct decoder_layer *l) {
     const struct llm_text *c = d->c;
     return (struct latent){ .kv_b = l->kv_b,
@@ -28,13 +25,13 @@ static void project_latent(struct decoder *d, const struct latent *s, const stru
     struct view h = view_of(d->h), q = view_of(d->q), latent = view_of(d->latent), kept = view_of(d->k);
     if (q_rank) {
         ops_linear(o, "q_a_proj", &l->q_a, h, d->hidden, n, latent, q_rank, OPS_SET);
-        ops_rmsnorm(o, "q_a_norm", latent, q_rank, l->q_a_norm, n, q_rank, latent_eps, latent, q_rank);
+        ops_rmsnorm(o, "q_a_norm", latent, q_rank, l->q_a_norm, n, q_rank, LATENT_EPS, latent, q_rank);
         ops_linear(o, "q_b_proj", &l->q_b, latent, q_rank, n, q, q_width, OPS_SET);
     } else {
         ops_linear(o, "q_proj", &l->q, h, d->hidden, n, q, q_width, OPS_SET);
     }
     ops_linear(o, "kv_a_proj", &l->kv_a, h, d->hidden, n, kept, row, OPS_SET);
-    ops_rmsnorm(o, "kv_a_norm", kept, row, l->kv_a_norm, n, s->rank, latent_eps, kept, row);
+    ops_rmsnorm(o, "kv_a_norm", kept, row, l->kv_a_norm, n, s->rank, LATENT_EPS, kept, row);
 }
 
 /* Rotates a segment's queries and latents, and stores the latents in the cache. */

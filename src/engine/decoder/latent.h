@@ -10,6 +10,9 @@
 
 #include "engine/decoder/decoder.h"
 
+/* The norms inside latent attention use this eps. The eps of the config applies to the other norms only. */
+#define LATENT_EPS 1e-6f
+
 /* Computes d->h[rows, hidden] -> d->mixed[rows, heads * dim_v] and stores the latents in the cache.
  * a[pass.n] describes the attention of each segment; its keys and values are ignored. */
 void latent_attention(struct decoder *d, const struct decoder_layer *l, struct decoder_pass pass,

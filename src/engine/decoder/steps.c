@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/die.h"
+#include "engine/decoder/latent.h"
 
 struct decoder_steps {
     struct decoder *decoder; /* borrowed */
@@ -23,6 +24,12 @@ static struct decode_layer layer_of(const struct decoder_layer *l) {
                                 .k_norm = l->k_norm,
                                 .keys = l->keys,
                                 .values = l->values,
+                                .q_a = l->q_a,
+                                .q_b = l->q_b,
+                                .kv_a = l->kv_a,
+                                .kv_b = l->kv_b,
+                                .q_a_norm = l->q_a_norm,
+                                .kv_a_norm = l->kv_a_norm,
                                 .window = l->window,
                                 .mlp = l->mlp };
     if (!l->moe.routing.n) return out;
@@ -43,6 +50,11 @@ static void *open_state(struct decoder *d, enum decode_path path, int n) {
                                 .heads = d->heads,
                                 .kv_heads = d->kv_heads,
                                 .dim = d->dim_k,
+                                .nope = (int)d->c->qk_nope_dim,
+                                .value = d->dim_v,
+                                .rank = (int)d->c->kv_lora_rank,
+                                .rotated = (int)d->c->qk_rope_dim,
+                                .latent_eps = LATENT_EPS,
                                 .vocab = d->vocab,
                                 .max_context = d->positions,
                                 .eps = (float)d->c->norm_eps,
@@ -61,7 +73,7 @@ static void *open_state(struct decoder *d, enum decode_path path, int n) {
 /* Returns true if the model needs a feature that no backend supports in whole steps. */
 static bool needs_operators(const struct decoder *d) {
     const struct llm_text *c = d->c;
-    return c->kv_lora_rank || d->dim_k != d->dim_v || c->shared_gate || c->sandwich_norms ||
+    return (d->dim_k != d->dim_v && !c->kv_lora_rank) || c->shared_gate || c->sandwich_norms ||
            c->scaled_embedding || c->sinks || c->sigmoid_scores || rope_fits_length(&c->rope) ||
            c->rope.kind == LLM_ROPE_MROPE || c->rope.local_plain;
 }

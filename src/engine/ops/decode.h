@@ -18,6 +18,9 @@ struct decode_layer {
     struct linear q, k, v, o;
     struct tensor *q_norm, *k_norm; /* NULL: none */
     struct tensor *keys, *values;
+    /* Latent attention instead of q, k and v. q_a.w.rows 0: the queries are q x. keys is the cache of rows. */
+    struct linear q_a, q_b, kv_a, kv_b;
+    struct tensor *q_a_norm, *kv_a_norm;
     int window;
     struct expert mlp;            /* dense layers */
     const struct linear *router;  /* NULL: a dense layer */
@@ -33,6 +36,9 @@ enum decode_path { DECODE_AUTO, DECODE_GRAPH, DECODE_PERSISTENT };
 struct decode_plan {
     enum decode_path path;
     int hidden, heads, kv_heads, dim, vocab, max_context;
+    /* sizes of latent attention (struct latent in ops.h); rank 0: the model has none */
+    int nope, value, rank, rotated;
+    float latent_eps; /* of the norms inside latent attention */
     float eps, scale; /* eps of the norms, scale of the scores */
     struct matrix embed;
     struct linear head;
