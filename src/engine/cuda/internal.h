@@ -50,14 +50,11 @@ enum kernel_id {
         KERNEL_COUNT
 };
 /* The files of kernels (*.cu). */
-#define CUDA_MODULES(X)                                                                             \
-    X(operators)                                                                                    \
-    X(rows)                                                                                         \
-    X(linear)                                                                                       \
-    X(gemm)                                                                                         \
-    X(gemm_wgmma)                                                                                   \
-    X(attention) X(flash) X(decode) X(decode_attention) X(decode_batch) X(decode_latent) X(experts) \
-        X(persistent)
+/* clang-format off */
+#define CUDA_MODULES(X) \
+    X(operators) X(rows) X(linear) X(gemm) X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) \
+    X(decode_batch) X(decode_latent) X(experts) X(persistent)
+/* clang-format on */
 enum module_id {
 #define X(file) MODULE_##file,
     CUDA_MODULES(X)

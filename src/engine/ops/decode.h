@@ -18,7 +18,7 @@ struct decode_layer {
     struct linear q, k, v, o;
     struct tensor *q_norm, *k_norm; /* NULL: none */
     struct tensor *keys, *values;
-    /* Latent attention, instead of k and v; q_a.w.rows 0: the queries are q x. `keys` is the cache of rows. */
+    /* Latent attention, instead of k and v. q_a.w.rows 0: the queries are q x. `keys` is its cache. */
     struct linear q_a, q_b, kv_a, kv_b;
     struct tensor *q_a_norm, *kv_a_norm;
     int window;
