@@ -237,6 +237,9 @@ test-long: all test-build
 	$(MAKE) SAN=1 test TESTS='browser collector guests schemas serve'
 	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_TRIALS) --jobs $(LONG_JOBS)
 	CHANGE_POINT_SERIES=20000 $(B)/tests/unit-base
+	INFERPROF='$(CURDIR)/$(B)/inferprof' sh tests/oracle/rank_hta.sh
+	BUILD='$(B)' sh tests/tools/clock_sweep.sh
+	python3 tests/tools/step_sweep.py $(B)/tests/make_ranks $(B)/inferprof 200
 	@$(MAKE) --no-print-directory test-kills
 	@t=$$(mktemp -d) && mkdir "$$t/work" && TMPDIR="$$t" BUILD='$(B)' INFERPROF='$(CURDIR)/$(B)/inferprof' \
 	    bash tests/launchers/run.sh | tee "$$t/tap"; ! grep -q '^not ok' "$$t/tap"; s=$$?; rm -rf "$$t"; exit $$s

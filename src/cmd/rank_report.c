@@ -9,21 +9,22 @@
 #include "base/log.h"
 #include "cmd/build_info.h"
 #include "cmd/command.h"
+#include "ranks/trace_clock.h"
 #include "report/ranks.h"
 
 /* ---- Clocks of the traces */
-static const void *clock_of(const void *arg, const char *path) {
+static void *open_clock(const void *arg, const char *path) {
     const struct rank_operands *o = arg;
     for (size_t i = 0; i < o->inputs.n; i++)
         for (size_t k = 0; k < o->inputs.v[i].traces.n; k++) {
             if (strcmp(o->inputs.v[i].traces.v[k], path) != 0) continue;
             const struct rank_row *r = rank_job_find(&o->job, o->inputs.v[i].rank);
-            return r && r->clock < o->job.nclocks ? &o->job.clocks[r->clock] : NULL;
+            if (!r || r->clock >= o->job.nclocks) return NULL;
+            const struct rank_clock *c = &o->job.clocks[r->clock];
+            return trace_clock_open(&(struct trace_clock_rank){ c->steps, c->nsteps, c }, path);
         }
     return NULL;
 }
-
-static uint64_t convert(const void *clock, uint64_t own_ns) { return rank_clock_to_job(clock, own_ns); }
 
 /* ---- Operands */
 static void measure(struct rank_operands *o) {
@@ -51,7 +52,8 @@ int rank_operands_open(struct rank_operands *o, const char *const *operands, siz
         o->ranks = 0;
         return -1;
     }
-    o->clocks = (struct timeline_clocks){ o, clock_of, convert };
+    o->clocks =
+        (struct timeline_clocks){ o, open_clock, trace_clock_convert, trace_clock_time, trace_clock_close };
     return 0;
 }
 

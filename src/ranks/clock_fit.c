@@ -17,8 +17,11 @@
 #define SEARCH_PLACES 48    /* places at which a division is tried first */
 /* up to this many points, the slope of a piece is the median over all pairs of points */
 #define ALL_PAIRS 64
-#define STEP_WINDOW 16 /* points on each side of a possible step */
-/* least height of a step, in standard deviations; divide_piece() finds smaller steps */
+#define STEP_WINDOW 16  /* points on each side of a possible step, at most */
+#define STEP_LEAST 3    /* the same at the ends of the recording */
+#define SHORT_CLIP 12.0 /* as CLOCK_CLIP, for pieces of fewer than LEAST_POINTS points */
+/* least height of a step with STEP_WINDOW points, in standard deviations; divide_piece() finds smaller
+ * steps */
 #define STEP_SIGMAS 5.0
 #define BORDER_POINTS 64 /* move_border() moves a border by at most this many points */
 /* a point further than this many standard deviations from its line is an outlier */
@@ -65,11 +68,16 @@ static struct line resistant_line(const struct clock_point *p, size_t n, double 
     return l;
 }
 
-/* Returns the sum of the absolute residuals in standard deviations, each limited to CLOCK_CLIP. */
-static double cost_of(const struct line *l, const struct clock_point *p, size_t n, double sigma) {
+/* Returns the sum of the absolute residuals in standard deviations, each limited to `clip`. */
+static double clipped_cost(const struct line *l, const struct clock_point *p, size_t n, double sigma,
+                           double clip) {
     double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += fmin(fabs(residual(l, &p[i])) / sigma, CLOCK_CLIP);
+    for (size_t i = 0; i < n; i++) sum += fmin(fabs(residual(l, &p[i])) / sigma, clip);
     return sum;
+}
+
+static double cost_of(const struct line *l, const struct clock_point *p, size_t n, double sigma) {
+    return clipped_cost(l, p, n, sigma, CLOCK_CLIP);
 }
 
 static double cost_of_best(const struct clock_point *p, size_t n, double sigma, double *work) {
@@ -142,20 +150,26 @@ static double theil_sen_slope(const struct clock_point *p, size_t n) {
     return slope;
 }
 
-/* Returns half the width of the 95% interval of the fitted line at the point that is furthest from `at`. */
-static double fit_interval(const struct clock_point *p, size_t n, double at, double sigma) {
+/* Returns half the width of the 95% interval of the fitted line at the point that is furthest from `at`, and
+ * that of its slope in *slope_error. */
+static double fit_interval(const struct clock_point *p, size_t n, double at, double sigma,
+                           double *slope_error) {
     double furthest = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
         double from = p[i].reference_ns - at;
         furthest = fmax(furthest, fabs(from));
         squares += from * from;
     }
+    double scale = stats_student_t975((double)n - 1) * MEDIAN_EXTRA * sigma;
     double leverage = 1.0 / (double)n + (squares > 0 ? furthest * furthest / squares : 0);
-    return stats_student_t975((double)n - 1) * MEDIAN_EXTRA * sigma * sqrt(leverage);
+    *slope_error = squares > 0 ? scale / sqrt(squares) : NAN;
+    return scale * sqrt(leverage);
 }
 
-static struct clock_line fit_piece(const struct clock_point *p, size_t n, double *work) {
-    struct clock_line out = { .n = n, .error_ns = NAN };
+/* `drift` is used for fewer than LEAST_POINTS points. */
+static struct clock_line fit_piece(const struct clock_point *p, size_t n, double drift, double *work) {
+    struct clock_line out = { .n = n, .drift = drift, .drift_error = NAN, .error_ns = NAN };
+    double slope_error;
     for (size_t i = 0; i < n; i++) work[i] = p[i].reference_ns;
     out.at_ns = stats_median_sorting(work, n);
     if (n >= LEAST_POINTS) out.drift = theil_sen_slope(p, n);
@@ -165,7 +179,8 @@ static struct clock_line fit_piece(const struct clock_point *p, size_t n, double
     if (n < 2) return out;
     for (size_t i = 0; i < n; i++) work[i] = fabs(residual(&l, &p[i]));
     double sigma = fmax(STATS_MAD_TO_SIGMA * stats_median_sorting(work, n), LEAST_NOISE_NS);
-    out.error_ns = fmax(sigma, fit_interval(p, n, out.at_ns, sigma));
+    out.error_ns = fmax(sigma, fit_interval(p, n, out.at_ns, sigma, &slope_error));
+    if (n >= LEAST_POINTS) out.drift_error = slope_error;
     for (size_t i = 0; i < n; i++) out.outliers += fabs(residual(&l, &p[i])) > OUTLIER * sigma;
     return out;
 }
@@ -178,7 +193,7 @@ struct piece {
 
 /* Returns the median slope of pairs at a short distance. Few of these pairs contain a step. */
 static double local_slope(const struct clock_point *p, size_t n, double *work) {
-    size_t lag = MAX(LEAST_POINTS, n / 32), k = 0;
+    size_t lag = MAX(1, n < 8 * LEAST_POINTS ? n / 8 : MAX(LEAST_POINTS, n / 32)), k = 0;
     for (size_t i = 0; i + lag < n; i++) {
         double span = p[i + lag].reference_ns - p[i].reference_ns;
         if (span > 0) work[k++] = (p[i + lag].difference_ns - p[i].difference_ns) / span;
@@ -193,20 +208,38 @@ static double level_of(const struct clock_point *p, size_t n, double at, double 
     return stats_median_sorting(v, n);
 }
 
-static double jump_at(const struct clock_point *p, size_t i, double slope) {
+/* Returns the number of points on each side of point i that are compared. */
+static size_t window_at(size_t i, size_t n) { return MIN((size_t)STEP_WINDOW, MIN(i, n - i)); }
+
+/* Returns the largest difference of w points from p on, after subtracting the drift. */
+static double range_of(const struct clock_point *p, size_t w, double slope) {
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < w; i++) {
+        double v = p[i].difference_ns - slope * (p[i].reference_ns - p[0].reference_ns);
+        low = fmin(low, v);
+        high = fmax(high, v);
+    }
+    return high - low;
+}
+
+/* Returns the height of the step at point i in standard deviations of a jump with STEP_WINDOW points. Few
+ * points at the ends of the recording must agree: they may be outliers. */
+static double jump_at(const struct clock_point *p, size_t i, size_t w, double slope, double sigma) {
     double at = p[i].reference_ns;
-    return level_of(p + i, STEP_WINDOW, at, slope) - level_of(p + i - STEP_WINDOW, STEP_WINDOW, at, slope);
+    double jump = fabs(level_of(p + i, w, at, slope) - level_of(p + i - w, w, at, slope));
+    if (w < LEAST_POINTS && fmax(range_of(p + i - w, w, slope), range_of(p + i, w, slope)) > jump / 2)
+        return 0;
+    return jump / sigma * sqrt((double)w / STEP_WINDOW);
 }
 
 /* Returns the index of the first point after the step near i. */
-static size_t locate_step(const struct clock_point *p, size_t i, double slope, double sigma) {
+static size_t locate_step(const struct clock_point *p, size_t i, size_t w, double slope, double sigma) {
     double at = p[i].reference_ns, best = INFINITY;
-    struct line left = { at, level_of(p + i - STEP_WINDOW, STEP_WINDOW, at, slope), slope };
-    struct line right = { at, level_of(p + i, STEP_WINDOW, at, slope), slope };
-    size_t from = i - STEP_WINDOW, found = i;
-    for (size_t b = from; b <= i + STEP_WINDOW; b++) {
-        double cost =
-            cost_of(&left, p + from, b - from, sigma) + cost_of(&right, p + b, i + STEP_WINDOW - b, sigma);
+    struct line left = { at, level_of(p + i - w, w, at, slope), slope };
+    struct line right = { at, level_of(p + i, w, at, slope), slope };
+    size_t from = i - w, found = i;
+    for (size_t b = from; b <= i + w; b++) {
+        double cost = cost_of(&left, p + from, b - from, sigma) + cost_of(&right, p + b, i + w - b, sigma);
         if (cost < best) {
             best = cost;
             found = b;
@@ -221,16 +254,16 @@ static size_t divide_at_steps(const struct clock_point *p, size_t n, double sigm
     size_t pieces = 0, first = 0;
     double slope = local_slope(p, n, work), highest = 0;
     size_t peak = 0;
-    for (size_t i = STEP_WINDOW; i + STEP_WINDOW <= n && pieces + 1 < CLOCK_SEGMENTS_MAX / 2; i++) {
-        double jump = fabs(jump_at(p, i, slope));
-        if (jump > highest && jump > STEP_SIGMAS * sigma) {
+    for (size_t i = STEP_LEAST; i + STEP_LEAST <= n && pieces + 1 < CLOCK_SEGMENTS_MAX / 2; i++) {
+        double jump = jump_at(p, i, window_at(i, n), slope, sigma);
+        if (jump > highest && jump > STEP_SIGMAS) {
             highest = jump;
             peak = i;
         }
         /* The jump is largest at the step. Continue until the largest jump is STEP_WINDOW points behind, or
          * the points end. */
-        if (!peak || (i < peak + STEP_WINDOW && i + STEP_WINDOW < n)) continue;
-        size_t at = locate_step(p, peak, slope, sigma);
+        if (!peak || (i < peak + STEP_WINDOW && i + STEP_LEAST < n)) continue;
+        size_t at = locate_step(p, peak, window_at(peak, n), slope, sigma);
         if (at > first) {
             out[pieces++] = (struct piece){ first, at - first };
             first = at;
@@ -284,13 +317,15 @@ static void move_border(const struct clock_point *p, struct clock_line *a, struc
     a->n = at - a->first;
 }
 
-static double cost_of_line(const struct clock_point *p, const struct clock_line *l, double sigma) {
+static double cost_of_line(const struct clock_point *p, const struct clock_line *l, double sigma,
+                           double clip) {
     struct line line = { l->at_ns, l->offset_ns, l->drift };
-    return cost_of(&line, p + l->first, l->n, sigma);
+    return clipped_cost(&line, p + l->first, l->n, sigma, clip);
 }
 
-static struct clock_line fit_at(const struct clock_point *p, size_t first, size_t n, double *work) {
-    struct clock_line l = fit_piece(p + first, n, work);
+static struct clock_line fit_at(const struct clock_point *p, size_t first, size_t n, double drift,
+                                double *work) {
+    struct clock_line l = fit_piece(p + first, n, drift, work);
     l.first = first;
     return l;
 }
@@ -301,15 +336,30 @@ static size_t join_pieces(const struct clock_point *p, struct clock_line *v, siz
     size_t kept = 1;
     for (size_t i = 1; i < n; i++) {
         struct clock_line *last = &v[kept - 1];
-        struct clock_line both = fit_at(p, last->first, last->n + v[i].n, work);
-        double loss =
-            cost_of_line(p, &both, sigma) - cost_of_line(p, last, sigma) - cost_of_line(p, &v[i], sigma);
+        double drift = last->n >= v[i].n ? last->drift : v[i].drift;
+        struct clock_line both = fit_at(p, last->first, last->n + v[i].n, drift, work);
+        double clip = MIN(last->n, v[i].n) < LEAST_POINTS ? SHORT_CLIP : CLOCK_CLIP;
+        double loss = cost_of_line(p, &both, sigma, clip) - cost_of_line(p, last, sigma, clip) -
+                      cost_of_line(p, &v[i], sigma, clip);
         if (loss < 3 * log((double)both.n) + CLOCK_GAIN)
             *last = both;
         else
             v[kept++] = v[i];
     }
     return kept;
+}
+
+static double drift_of_longest(const struct clock_line *v, size_t n) {
+    size_t longest = 0;
+    for (size_t i = 1; i < n; i++)
+        if (v[i].n > v[longest].n) longest = i;
+    return v[longest].drift;
+}
+
+/* Fits the line of every piece again. */
+static void fit_again(const struct clock_point *p, struct clock_line *v, size_t n, double *work) {
+    double drift = drift_of_longest(v, n);
+    for (size_t i = 0; i < n; i++) v[i] = fit_at(p, v[i].first, v[i].n, drift, work);
 }
 
 size_t clock_fit(const struct clock_point *p, size_t n, struct clock_line *out) {
@@ -321,10 +371,11 @@ size_t clock_fit(const struct clock_point *p, size_t n, struct clock_line *out) 
     double sigma = noise_of(p, n, work);
     size_t nsteps = divide_at_steps(p, n, sigma, steps, work);
     for (size_t i = 0; i < nsteps; i++) count = divide_piece(p, steps[i], sigma, pieces, count, thin, work);
-    for (size_t i = 0; i < count; i++) out[i] = fit_at(p, pieces[i].first, pieces[i].n, work);
+    for (size_t i = 0; i < count; i++) out[i] = fit_at(p, pieces[i].first, pieces[i].n, 0, work);
+    fit_again(p, out, count, work);
     count = join_pieces(p, out, count, sigma, work);
     for (size_t i = 0; i + 1 < count; i++) move_border(p, &out[i], &out[i + 1], sigma);
-    for (size_t i = 0; i < count; i++) out[i] = fit_at(p, out[i].first, out[i].n, work);
+    fit_again(p, out, count, work);
     free(thin);
     free(work);
     return count;

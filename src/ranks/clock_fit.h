@@ -23,8 +23,11 @@ struct clock_line {
     size_t first, n; /* points of this piece */
     double at_ns;    /* reference time at which the offset is offset_ns: the median over the points */
     double offset_ns;
-    double drift;    /* change of the offset per ns of the reference clock; 0 for fewer than 8 points */
-    double error_ns; /* as in struct rank_clock_segment; NaN: a single point */
+    /* Change of the offset per ns of the reference clock. For fewer than 8 points: that of the longest piece,
+     * or 0 without a longer piece. */
+    double drift;
+    double drift_error; /* half the 95% interval; NaN: fewer than 8 points */
+    double error_ns;    /* as in struct rank_clock_segment; NaN: a single point */
     size_t outliers;
 };
 

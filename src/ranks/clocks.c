@@ -13,7 +13,9 @@
 /* a converted time further than this from the hint is converted with the other segments, too */
 #define AMBIGUOUS_NS 1000000
 #define LEAST_POINTS 2      /* minimum number of matched collectives for a fit */
+#define LEAST_STEP_NS 2000  /* a smaller step of a clock is not reported */
 #define SPLIT_LEAST_NS 50e3 /* a smaller difference between ranks of a node does not mean different clocks */
+#define BACKWARD 4          /* collectives that ended later than a following one, if a clock was set back */
 #define SPLIT_POINTS 8      /* minimum number of matched collectives for a rank to get its own clock */
 
 /* ---- conversion */
@@ -68,6 +70,25 @@ static uint64_t to_job_after(const struct rank_clock *c, uint64_t own_ns, uint64
 
 uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns) {
     return clocks_to_job(c, own_ns, 0);
+}
+
+bool rank_clock_change(const struct rank_clock *c, size_t i, struct rank_clock_change *out) {
+    double shift = 0;
+    for (size_t k = 0; k < i && k < c->nsteps; k++) shift += c->steps[k].step_ns;
+    if (i < c->nsteps) {
+        const struct rank_clock_step *s = &c->steps[i];
+        *out = (struct rank_clock_change){ rank_clock_to_job(c, shifted(s->at_ns, shift)), s->step_ns,
+                                           s->error_ns, true };
+        return true;
+    }
+    i -= c->nsteps;
+    for (size_t k = 1; k < c->nsegments; k++) {
+        const struct rank_clock_segment *s = &c->segments[k];
+        if (s->step_ns == 0 || i-- > 0) continue;
+        *out = (struct rank_clock_change){ s->begin_ns, s->step_ns, s->step_error_ns, false };
+        return true;
+    }
+    return false;
 }
 
 /* ---- ranks of a node with different clocks */
@@ -183,6 +204,7 @@ static struct rank_clock_segment segment_of(const struct fitter *f, const struct
         .at_ns = reference + (uint64_t)(int64_t)llround(l->offset_ns),
         .offset_ns = l->offset_ns,
         .drift = l->drift / (1 + l->drift),
+        .drift_error = l->drift_error,
         .error_ns = l->error_ns,
         .points = l->n,
     };
@@ -193,15 +215,33 @@ static double own_time(const struct clock_line *l, double reference_ns) {
     return reference_ns + l->offset_ns + l->drift * (reference_ns - l->at_ns);
 }
 
+static uint64_t absolute(const struct fitter *f, double ns) {
+    return f->origin_ns + (uint64_t)(int64_t)llround(ns);
+}
+
+/* Sets the step between two lines. It is 0 if it may be an error of the two fits. */
+static void set_step(const struct fitter *f, const struct clock_line *before, double last_ns, double first_ns,
+                     const struct clock_line *line, struct rank_clock_segment *s) {
+    double at = (last_ns + first_ns) / 2;
+    double height = own_time(line, at) - own_time(before, at);
+    double error = sqrt(before->error_ns * before->error_ns + line->error_ns * line->error_ns);
+    s->before_ns = absolute(f, own_time(before, last_ns));
+    s->after_ns = absolute(f, own_time(line, first_ns));
+    s->job_before_ns = absolute(f, last_ns);
+    s->job_after_ns = absolute(f, first_ns);
+    s->step_error_ns = error;
+    s->step_ns = fabs(height) > fmax(LEAST_STEP_NS, 2 * error) ? height : 0;
+}
+
 /* A segment begins halfway between the last collective before the change and the first one after it. After a
  * forward step, the own times between the two lines are divided in the middle; after a backward step, all
  * times of the new line belong to the new segment. */
 static void set_begin(const struct fitter *f, const struct clock_line *before, double last_ns,
                       double first_ns, const struct clock_line *line, struct rank_clock_segment *s) {
     double at = (last_ns + first_ns) / 2, old = own_time(before, at), new = own_time(line, at);
-    double from = new > old ? (old + new) / 2 : new;
-    s->begin_ns = f->origin_ns + (uint64_t)(int64_t)llround(at);
-    s->from_ns = f->origin_ns + (uint64_t)(int64_t)llround(from);
+    s->begin_ns = absolute(f, at);
+    s->from_ns = absolute(f, new > old ? (old + new) / 2 : new);
+    set_step(f, before, last_ns, first_ns, line, s);
 }
 
 static void set_segments(const struct fitter *f, struct points *p, double parent_error,
@@ -257,13 +297,36 @@ static bool has_unfitted(const struct fitter *f) {
     return false;
 }
 
+/* Returns true if a collective ended before the BACKWARD collectives before it of the same operation: the
+ * clock was set back. Fewer of them may be outliers, which ended late. The collectives of a digest are sorted
+ * by operation and sequence number. */
+static bool runs_backward(const struct rank_digest *d) {
+    for (size_t i = 1, first = 0; i < d->ncollectives; i++) {
+        const struct digest_collective *c = d->collectives;
+        if (d->operations[c[i].operation].match != d->operations[c[first].operation].match) first = i;
+        size_t later = 0;
+        for (size_t k = i; k-- > first && i - k <= BACKWARD;)
+            later += c[k].end_ns > c[i].end_ns + LEAST_STEP_NS;
+        if (later == BACKWARD) return true;
+    }
+    return false;
+}
+
+/* Returns the lowest rank whose clock was not set back by more than the time of BACKWARD collectives; the
+ * lowest rank if there is none. Times of the reference must ascend. */
+static size_t find_reference(struct rank_digest *const *digests, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!runs_backward(digests[i])) return i;
+    return 0;
+}
+
 static void start_clock(struct rank_clock *c, uint32_t node, bool relative) {
     *c = (struct rank_clock){ .source = relative ? RANK_CLOCK_RELATIVE : RANK_CLOCK_WALL,
                               .node = node,
                               .segments = xcalloc(1, sizeof *c->segments),
                               .nsegments = 1,
                               .error_ns = NAN };
-    c->segments[0].error_ns = NAN;
+    c->segments[0].error_ns = c->segments[0].drift_error = NAN;
 }
 
 void clocks_find(struct rank_digest *const *digests, size_t n, const uint32_t *node,
@@ -287,15 +350,17 @@ void clocks_find(struct rank_digest *const *digests, size_t n, const uint32_t *n
     for (size_t c = 0; c < groups; c++)
         if (!out->v[c].nsegments) start_clock(&out->v[c], RANK_NONE, false);
     if (!n) return;
-    struct rank_clock *reference = &out->v[out->of_digest[0]];
+    size_t first = find_reference(digests, n);
+    out->reference = out->of_digest[first];
+    struct rank_clock *reference = &out->v[out->reference];
     reference->source = RANK_CLOCK_REFERENCE;
-    reference->error_ns = reference->segments[0].error_ns = 0;
+    reference->error_ns = reference->segments[0].error_ns = reference->segments[0].drift_error = 0;
     struct fitter f = { .digests = digests,
                         .n = n,
                         .out = out,
-                        .origin_ns = digests[0]->first_ns,
+                        .origin_ns = digests[first]->first_ns,
                         .fitted = xcalloc(groups + 1, sizeof *f.fitted) };
-    f.fitted[out->of_digest[0]] = true;
+    f.fitted[out->reference] = true;
     f.seen_in = xcalloc(groups + 1, sizeof *f.seen_in);
     while (has_unfitted(&f) && fit_round(&f)) {}
     free(f.fitted);

@@ -1,6 +1,6 @@
 /* The clocks of a job. Ranks of one node share a clock, unless their collectives prove otherwise. The clock
- * of the lowest rank is the clock of the job; the others are fitted to it (clock_fit.h), directly or through
- * clocks that are already fitted. */
+ * of the lowest rank that was not set back is the clock of the job; the others are fitted to it
+ * (clock_fit.h), directly or through clocks that are already fitted. */
 #ifndef RANKS_CLOCKS_H
 #define RANKS_CLOCKS_H
 
@@ -10,6 +10,7 @@ struct rank_clocks {
     struct rank_clock *v;
     size_t n;
     uint32_t *of_digest; /* [ndigests]: clock of each digest */
+    size_t reference;    /* the clock of the job */
 };
 
 /* node[i] is the node of digest i. The digests are sorted by rank. The caller frees `out` with

@@ -24,6 +24,7 @@
 #define DIGEST_OPERATIONS 65536
 #define DIGEST_TRACES 10000
 #define DIGEST_WARNINGS 21
+#define DIGEST_CLOCK_STEPS 64
 #define DIGEST_PIECES 8 /* largest number of exposed parts kept per collective */
 #define DIGEST_BYTES_MAX (256u << 20)
 
@@ -95,6 +96,9 @@ struct rank_digest {
     bool finished, relative_clock;
     const char *device, *device_uuid;                       /* NULL: unknown */
     uint64_t base_ns, first_ns, last_ns, first_step_end_ns; /* on the rank's own clock; 0: unknown */
+    /* steps of its clock, which were removed from all times of the digest, in the order of time */
+    const struct rank_clock_step *clock_steps;
+    size_t nclock_steps;
     uint64_t kernels, launches, lost_records, ncollectives_total;
     double timeline_ns, unrecorded_ns, hidden_ns;
     double sm_mhz_mean, throttled_ns, joules; /* NaN: unknown */
@@ -121,10 +125,12 @@ struct rank_digest {
 };
 
 struct digest_limits {
-    const struct rank_options *options; /* NULL: defaults */
-    size_t collectives;                 /* 0: DIGEST_COLLECTIVES */
-    struct trace_set *traces;           /* readers that are already open; may be NULL */
-    size_t kept_kernels;                /* largest number of kernels for rank_digest.kept_kernels */
+    const struct rank_options *options;  /* NULL: defaults */
+    size_t collectives;                  /* 0: DIGEST_COLLECTIVES */
+    struct trace_set *traces;            /* readers that are already open; may be NULL */
+    size_t kept_kernels;                 /* largest number of kernels for rank_digest.kept_kernels */
+    const struct rank_clock_step *steps; /* steps of its clock to remove, in the order of time */
+    size_t nsteps;
 };
 
 /* All paths are traces of one rank. Returns NULL on errors, like the other functions that return a digest. */

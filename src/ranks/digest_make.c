@@ -12,6 +12,7 @@
 #include "ranks/digest.h"
 #include "ranks/exposed.h"
 #include "ranks/lanes.h"
+#include "ranks/trace_clock.h"
 #include "timeline/timeline.h"
 
 struct maker {
@@ -114,6 +115,13 @@ static void set_totals(struct maker *m) {
         d->throttled_ns = sum_known(d->throttled_ns, p->throttled_ns);
         d->joules = sum_known(d->joules, p->joules);
     }
+}
+
+static void set_clock_steps(struct maker *m, const struct trace_clock_rank *clock) {
+    struct rank_clock_step *steps = digest_alloc(m->d, clock->nsteps, sizeof *steps);
+    for (size_t i = 0; i < clock->nsteps; i++) steps[i] = clock->steps[i];
+    m->d->clock_steps = steps;
+    m->d->nclock_steps = clock->nsteps;
 }
 
 /* ---- stages and steps */
@@ -375,7 +383,11 @@ struct rank_digest *rank_digest_make(const char *const *paths, size_t n, const s
                                      struct err *err) {
     static const struct rank_options defaults = { 0 };
     const struct rank_options *o = limits && limits->options ? limits->options : &defaults;
-    struct timeline_options how = { .traces = limits ? limits->traces : NULL };
+    struct trace_clock_rank clock = { .steps = limits ? limits->steps : NULL,
+                                      .nsteps = limits ? limits->nsteps : 0 };
+    struct timeline_clocks clocks = trace_clock_functions(&clock);
+    struct timeline_options how = { .clocks = clock.nsteps ? &clocks : NULL,
+                                    .traces = limits ? limits->traces : NULL };
     struct timeline *tl = timeline_load_with(paths, n, &how, err);
     if (!tl) return NULL;
     struct analyze_input input = { .rules = o->rules,
@@ -393,6 +405,7 @@ struct rank_digest *rank_digest_make(const char *const *paths, size_t n, const s
                        .number = xcalloc(a.noccurrences + 1, sizeof *m.number) };
     set_identity(&m);
     set_totals(&m);
+    set_clock_steps(&m, &clock);
     add_stages(&m);
     add_steps(&m);
     add_classes(&m);

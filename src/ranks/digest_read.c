@@ -145,6 +145,23 @@ static void read_totals(struct source *s, const json_t *o) {
     if (!s->bad && d->last_ns < d->first_ns) refuse(s, "last_ns", "after the first record");
 }
 
+/* Digests of earlier versions do not have this list. */
+static void read_clock_steps(struct source *s, const json_t *o) {
+    const json_t *list =
+        json_object_get(o, "clock_steps") ? get_array(s, o, "clock_steps", DIGEST_CLOCK_STEPS) : NULL;
+    struct rank_clock_step *v = digest_alloc(s->d, json_array_size(list), sizeof *v);
+    for (size_t i = 0; i < json_array_size(list) && !s->bad; i++) {
+        const json_t *step = json_array_get(list, i);
+        v[i] = (struct rank_clock_step){ .at_ns = get_u64(s, step, "at_ns", TIME_MAX_NS),
+                                         .step_ns = number_of(s, json_object_get(step, "step_ns"), "step_ns"),
+                                         .error_ns = get_amount(s, step, "error_ns") };
+        if (!(fabs(v[i].step_ns) < (double)TIME_MAX_NS)) refuse(s, "step_ns", "a time in ns");
+        if (!(v[i].error_ns < (double)TIME_MAX_NS)) refuse(s, "error_ns", "a time in ns");
+    }
+    s->d->clock_steps = v;
+    s->d->nclock_steps = json_array_size(list);
+}
+
 static void read_steps(struct source *s, const json_t *o, struct digest_stage *out) {
     const json_t *rows = json_object_get(o, "rows");
     size_t n = json_array_size(get_array(s, rows, "steps", RANK_STEPS_MAX));
@@ -345,6 +362,7 @@ static struct rank_digest *read_document(const json_t *o, const char *what, stru
     }
     read_identity(&s, o);
     read_totals(&s, o);
+    if (!s.bad) read_clock_steps(&s, o);
     if (!s.bad) read_stages(&s, o);
     if (!s.bad) read_classes(&s, o);
     if (!s.bad) read_operations(&s, o);

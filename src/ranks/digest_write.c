@@ -42,6 +42,18 @@ static void write_identity(struct jsonw *j, const struct rank_digest *d) {
     jsonw_end(j);
 }
 
+static void write_clock_steps(struct jsonw *j, const struct rank_digest *d) {
+    jsonw_karray(j, "clock_steps");
+    for (size_t i = 0; i < d->nclock_steps; i++) {
+        jsonw_object(j);
+        jsonw_ku64(j, "at_ns", d->clock_steps[i].at_ns);
+        jsonw_knum(j, "step_ns", d->clock_steps[i].step_ns);
+        jsonw_knum(j, "error_ns", d->clock_steps[i].error_ns);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
 static void write_totals(struct jsonw *j, const struct rank_digest *d) {
     jsonw_ku64(j, "base_ns", d->base_ns);
     jsonw_key(j, "last_ns");
@@ -192,6 +204,7 @@ int rank_digest_write(const struct rank_digest *d, const char *path, struct err 
     jsonw_kstr(&j, "schema", SCHEMA_DIGEST);
     write_identity(&j, d);
     write_totals(&j, d);
+    write_clock_steps(&j, d);
     write_stages(&j, d);
     write_classes(&j, d);
     write_operations(&j, d);

@@ -130,7 +130,11 @@ static void set_clocks(struct rank_job *job) {
         const struct rank_digest *d = o->digests[i];
         struct rank_row *row = &job->ranks[o->row_of[i]];
         row->clock = o->clocks.of_digest[i];
-        const struct rank_clock *c = &job->clocks[row->clock];
+        struct rank_clock *c = &job->clocks[row->clock];
+        if (!c->nsteps) {
+            c->steps = d->clock_steps;
+            c->nsteps = d->nclock_steps;
+        }
         row->first_ns = rank_clock_to_job(c, d->first_ns);
         row->last_ns = rank_clock_to_job(c, d->last_ns);
         job->first_ns = MIN(job->first_ns, row->first_ns);
@@ -264,16 +268,61 @@ static void note_ranks(struct rank_job *job, enum rank_state state, size_t total
     strbuf_free(&s);
 }
 
+/* Adds the ranks of a clock: "ranks 4 to 7" or "ranks 1, 3 and 2 more". */
+static void list_clock(const struct rank_job *job, size_t clock, struct strbuf *s) {
+    size_t n = 0, first = 0, last = 0;
+    for (size_t r = 0; r < job->nranks; r++) {
+        if (job->ranks[r].clock != clock) continue;
+        if (!n++) first = r;
+        last = r;
+    }
+    if (n < 2)
+        strbuf_addf(s, "rank %u", job->ranks[first].rank);
+    else if (last - first + 1 == n)
+        strbuf_addf(s, "ranks %u to %u", job->ranks[first].rank, job->ranks[last].rank);
+    else
+        strbuf_addf(s, "rank %u and %zu more", job->ranks[first].rank, n - 1);
+}
+
+static void note_step(struct rank_job *job, size_t clock, const struct rank_clock_change *step) {
+    const struct rank_clock *c = &job->clocks[clock];
+    char height[32], error[32], when[32];
+    struct strbuf ranks = STRBUF_INIT;
+    list_clock(job, clock, &ranks);
+    double after_ns = (double)(int64_t)(step->job_ns - job->first_ns);
+    job_warning(job,
+                "The clock of node %s (%s) was set %s by %s (error %s), %s after the start of the job: %s",
+                job->nodes[c->node].name, ranks.buf, step->step_ns < 0 ? "back" : "forward",
+                units_duration_ns(fabs(step->step_ns), height, sizeof height),
+                units_duration_ns(step->error_ns, error, sizeof error),
+                units_duration_ns(fmax(0, after_ns), when, sizeof when),
+                step->removed ? "the step was removed from all times"
+                              : "its ranks have no traces here, so the time of the step is part of their "
+                                "kernels or gaps. Merge the traces to remove it");
+    strbuf_free(&ranks);
+}
+
+static void note_changes(struct rank_job *job, size_t clock) {
+    const struct rank_clock *c = &job->clocks[clock];
+    struct rank_clock_change step;
+    size_t steps = 0;
+    for (size_t i = 0; rank_clock_change(c, i, &step); i++) {
+        note_step(job, clock, &step);
+        steps += !step.removed;
+    }
+    if (c->nsegments > steps + 1)
+        job_warning(job, "The rate of the clock of node %s changed: it was fitted in %zu parts",
+                    job->nodes[c->node].name, c->nsegments);
+}
+
 static void note_clocks(struct rank_job *job) {
     char text[32];
     size_t wall = 0, relative = 0;
     for (size_t c = 0; c < job->nclocks; c++) {
+        if (job->clocks[c].node == RANK_NONE) continue;
         wall += job->clocks[c].source == RANK_CLOCK_WALL;
         relative += job->clocks[c].source == RANK_CLOCK_RELATIVE;
-        if (job->clocks[c].nsegments > 1)
-            job_warning(job,
-                        "The clock of node %s was stepped or changed its rate: it was fitted in %zu parts",
-                        job->nodes[job->clocks[c].node].name, job->clocks[c].nsegments);
+        note_changes(job, c);
         if (job->clocks[c].source == RANK_CLOCK_COLLECTIVES && job->clocks[c].error_ns > 100e3)
             job_warning(job,
                         "The clock of node %s is known only to %s: ends of its collectives scatter that much",

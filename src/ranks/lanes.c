@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "ranks/job_findings.h"
+#include "ranks/trace_clock.h"
 #include "timeline/timeline.h"
 
 #define STEPS 1.25 /* length of the window in steps of the busiest stage */
@@ -83,8 +84,8 @@ static void fill_lane(const struct rank_clock *clock, const struct rank_kernel *
                       const struct rank_lanes *window, struct rank_lane *lane) {
     struct spans spans = { 0 };
     for (size_t i = 0; i < n; i++) {
-        double start = (double)rank_clock_to_job(clock, v[i].start_ns) - (double)window->from_ns;
-        double end = (double)rank_clock_to_job(clock, v[i].end_ns) - (double)window->from_ns;
+        double start = (double)(int64_t)(rank_clock_to_job(clock, v[i].start_ns) - window->from_ns);
+        double end = (double)(int64_t)(rank_clock_to_job(clock, v[i].end_ns) - window->from_ns);
         if (end <= 0 || start >= window->window_ns) continue;
         add_span(&spans,
                  (struct rank_span){ fmax(0, start), fmin(window->window_ns, end), v[i].communication },
@@ -117,7 +118,10 @@ static void add_lane(const struct rank_job *job, size_t row, const char *role, d
 static void load_lane(const struct rank_job *job, size_t row, const char *role, double step_ns,
                       struct trace_set *readers, struct rank_lanes *out) {
     struct err err;
-    struct timeline_options how = { .traces = readers };
+    const struct rank_clock *clock = &job->clocks[job->ranks[row].clock];
+    struct trace_clock_rank rank = { .steps = clock->steps, .nsteps = clock->nsteps };
+    struct timeline_clocks clocks = trace_clock_functions(&rank);
+    struct timeline_options how = { .clocks = rank.nsteps ? &clocks : NULL, .traces = readers };
     struct timeline *tl = timeline_load_with(&job->ranks[row].trace, 1, &how, &err);
     if (tl && tl->kernels.n) {
         struct rank_kernel *v = rank_lane_kernels(tl);

@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/die.h"
 #include "base/file.h"
@@ -10,6 +11,7 @@
 #include "base/util.h"
 #include "ranks/inputs.h"
 #include "ranks/job.h"
+#include "ranks/steps.h"
 #include "trace/reader_set.h"
 
 /* Largest number of collectives in memory, over all ranks, when the traces are read directly: about 100 MB.
@@ -76,13 +78,33 @@ static void return_freed_blocks(void) {
 #endif
 }
 
+/* Compares the ranks. If a clock was stepped, removes the step and compares them again. */
+static void build_without_steps(struct rank_job *job, struct rank_digest **digests, size_t n,
+                                const struct digest_work *w) {
+    const struct rank_options *o = w->limits.options;
+    job_build(job, digests, n, w->in->world_size);
+    struct rank_digest **again = xmalloc((n + 1) * sizeof *again);
+    memcpy(again, digests, n * sizeof *again);
+    if (clock_steps_remove(job, again, &w->limits, o ? o->threads : 0)) {
+        memset(digests, 0, n * sizeof *digests);
+        rank_job_free(job);
+        job_build(job, again, n, w->in->world_size);
+    } else {
+        free(again);
+    }
+}
+
 int rank_job_load_inputs(struct rank_job *job, struct rank_inputs *in, const struct rank_options *options,
                          struct err *err) {
-    struct digest_work w = { .in = in,
-                             .digests = xcalloc(in->n + 1, sizeof *w.digests),
-                             .limits = { options, collectives_per_rank(in->n), in->readers,
-                                         options && options->keep_kernels ? KERNELS_IN_MEMORY / in->n : 0 },
-                             .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct digest_work w = {
+        .in = in,
+        .digests = xcalloc(in->n + 1, sizeof *w.digests),
+        .limits = { .options = options,
+                    .collectives = collectives_per_rank(in->n),
+                    .traces = in->readers,
+                    .kept_kernels = options && options->keep_kernels ? KERNELS_IN_MEMORY / in->n : 0 },
+        .lock = PTHREAD_MUTEX_INITIALIZER
+    };
     *job = (struct rank_job){ 0 };
     return_freed_blocks();
     progress_start("reading ranks", "ranks", in->n);
@@ -93,7 +115,7 @@ int rank_job_load_inputs(struct rank_job *job, struct rank_inputs *in, const str
         if (w.digests[i]) w.digests[kept++] = w.digests[i];
     int rc = 0;
     if (kept) {
-        job_build(job, w.digests, kept, in->world_size);
+        build_without_steps(job, w.digests, kept, &w);
         for (size_t i = 0; i < in->warnings.n; i++) job_warning(job, "%s", in->warnings.v[i]);
         for (size_t i = 0; i < w.warnings.n; i++) job_warning(job, "%s", w.warnings.v[i]);
         job->warnings = (const char *const *)job_owner(job)->warnings.v;

@@ -33,7 +33,7 @@
 /* ---- Clocks */
 
 /* How a clock was aligned with the clock of the job:
- *     REFERENCE    it is the clock of the job: the clock of the lowest rank
+ *     REFERENCE    it is the clock of the job: that of the lowest rank, unless it was set back
  *     COLLECTIVES  fitted to the matched ends of collectives
  *     WALL         too few matched collectives; the wall clock is used unchanged
  *     RELATIVE     the file has no wall clock and too few matched collectives: it is not aligned */
@@ -50,15 +50,27 @@ enum rank_clock_source {
 };
 const char *rank_clock_source_name(enum rank_clock_source source);
 
+/* A step that was removed from the times of a rank: somebody or NTP set its clock. */
+struct rank_clock_step {
+    uint64_t at_ns;  /* time that the clock showed just before it was set */
+    double step_ns;  /* how far it was set forward; negative: back */
+    double error_ns; /* of step_ns */
+};
 /* A part of a fitted clock. A clock that was stepped or changed its rate has several segments. */
 struct rank_clock_segment {
-    uint64_t from_ns;  /* start of the segment on the rank's own clock */
-    uint64_t begin_ns; /* start of the segment on the job's clock; 0: the first segment */
-    uint64_t at_ns;    /* a time on the rank's own clock, near the middle of the segment */
-    double offset_ns;  /* own clock minus job clock at `at_ns` */
-    double drift;      /* change of the offset per ns of the rank's own clock; 1e-6 is 1 us per second */
-    double error_ns;   /* remaining error of the offset; NaN: unknown */
-    size_t points;     /* matched collectives in the fit */
+    uint64_t from_ns;   /* start of the segment on the rank's own clock */
+    uint64_t begin_ns;  /* start of the segment on the job's clock; 0: the first segment */
+    uint64_t at_ns;     /* a time on the rank's own clock, near the middle of the segment */
+    double offset_ns;   /* own clock minus job clock at `at_ns` */
+    double drift;       /* change of the offset per ns of the rank's own clock; 1e-6 is 1 us per second */
+    double drift_error; /* half the 95% interval of the drift; NaN: unknown */
+    double error_ns;    /* remaining error of the offset; NaN: unknown */
+    size_t points;      /* matched collectives in the fit */
+    /* Step between the previous segment and this one; 0: only the rate changed, or the first segment. The
+     * last matched collective before the step ended at before_ns, the first one after it at after_ns, both on
+     * the rank's own clock; on the job's clock, job_before_ns and job_after_ns. */
+    double step_ns, step_error_ns;
+    uint64_t before_ns, after_ns, job_before_ns, job_after_ns;
 };
 /* Usually the clock of all ranks of a node. A rank whose clock differs from its node's has its own. */
 struct rank_clock {
@@ -66,14 +78,26 @@ struct rank_clock {
     uint32_t node;
     struct rank_clock_segment *segments; /* sorted by from_ns; at least one */
     size_t nsegments;
+    /* Steps that were removed from the times of its ranks, in the order of time. Times of digests and of
+     * segments are without them; trace_clock.h removes them from the times of a trace. */
+    const struct rank_clock_step *steps;
+    size_t nsteps;
     /* Largest error over the segments. The error of a segment is the robust standard deviation of the
      * residuals, or the 95% interval of the fit if that is wider, combined with the largest error of the
      * clocks that it was fitted to. NaN: unknown (wall clock). 0 for the reference. */
     double error_ns;
     size_t outliers; /* collectives whose ends are further than 6 standard deviations from the fit */
 };
-/* Converts a time of this clock to the clock of the job. */
+/* Converts a time of this clock, without its steps, to the clock of the job. */
 uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns);
+/* A step of a clock, removed or not. */
+struct rank_clock_change {
+    uint64_t job_ns; /* on the job's clock */
+    double step_ns, error_ns;
+    bool removed;
+};
+/* Returns step i of a clock; false: it has fewer. */
+bool rank_clock_change(const struct rank_clock *c, size_t i, struct rank_clock_change *out);
 
 /* ---- Ranks */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/file.h"
 #include "base/suggest.h"
 #include "base/util.h"
 #include "report/view.h"
@@ -57,7 +58,7 @@ uint32_t export_pid(const struct export_job *x, uint32_t process) {
 const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap) {
     const struct timeline_process *p = &x->tl->processes[process];
     const char *command = timeline_text(x->tl, p->command), *node = timeline_text(x->tl, p->node);
-    if (p->rank == TIMELINE_NONE) return command;
+    if (p->rank == TIMELINE_NONE) return *command ? command : file_basename(timeline_text(x->tl, p->path));
     if (!*node) node = timeline_text(x->tl, p->host);
     snprintf(buf, cap, "rank %u%s%.60s%s%.160s", p->rank, *node ? " on " : "", node, *command ? ": " : "",
              command);

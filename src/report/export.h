@@ -65,7 +65,7 @@ static inline bool export_has_launch(const struct export_job *x, size_t i) {
 /* Returns the recorded id, or index + 1 if it is unknown. If ids repeat, returns 1000000 + index for all
  * processes. */
 uint32_t export_pid(const struct export_job *x, uint32_t process);
-/* Returns the command; for a rank, "rank 3 on node1: command" in buf. */
+/* Returns the command, or the file name without a command; for a rank, "rank 3 on node1: command" in buf. */
 const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap);
 /* Returns the only process that uses the device, in a trace of several ranks. TIMELINE_NONE: there is
  * none. */

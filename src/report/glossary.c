@@ -177,6 +177,8 @@ static const struct glossary_term terms[] = {
     { "clock", "ranks with the same number share a clock" },
     { "offset us", "offset of the clock from the clock of the job" },
     { "drift ppm", "drift of the clock against the clock of the job" },
+    { "drift error ppm", "half the 95% interval of the drift" },
+    { "steps us", "how far the clock was set while the job ran; removed from the times if there are traces" },
     { "error us", "uncertainty of the aligned times" },
     { "segments", "straight lines that the offset over time is divided into" },
     { "collectives", "collectives that the clock was fitted to" },

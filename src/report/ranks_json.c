@@ -111,6 +111,20 @@ static void write_ranks(const struct rank_report *r, struct jsonw *j) {
     jsonw_end(j);
 }
 
+static void write_clock_steps(const struct rank_clock *c, struct jsonw *j) {
+    struct rank_clock_change step;
+    jsonw_karray(j, "steps");
+    for (size_t i = 0; rank_clock_change(c, i, &step); i++) {
+        jsonw_object(j);
+        jsonw_ku64(j, "time_ns", step.job_ns);
+        jsonw_knum(j, "step_ns", step.step_ns);
+        jsonw_knum(j, "error_ns", step.error_ns);
+        jsonw_kbool(j, "removed", step.removed);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
 static void write_nodes(const struct rank_report *r, struct jsonw *j) {
     jsonw_karray(j, "nodes");
     for (size_t i = 0; i < r->job->nnodes; i++) {
@@ -136,10 +150,12 @@ static void write_nodes(const struct rank_report *r, struct jsonw *j) {
         jsonw_knum(j, "error_ns", c->error_ns);
         jsonw_knum(j, "offset_ns", c->nsegments ? c->segments[0].offset_ns : NAN);
         jsonw_knum(j, "drift", c->nsegments ? c->segments[0].drift : NAN);
+        jsonw_knum(j, "drift_error", c->nsegments ? c->segments[0].drift_error : NAN);
         jsonw_ku64(j, "segments", c->nsegments);
         jsonw_karray(j, "changes_ns");
         for (size_t k = 1; k < c->nsegments; k++) jsonw_u64(j, c->segments[k].begin_ns);
         jsonw_end(j);
+        write_clock_steps(c, j);
         jsonw_ku64(j, "outliers", c->outliers);
         jsonw_end(j);
     }

@@ -188,9 +188,22 @@ void rank_table_communicators(const struct rank_report *r, struct table *t) {
 }
 
 /* ---- Clocks */
+static void table_steps(const struct rank_clock *c, struct table *t) {
+    struct strbuf text = STRBUF_INIT;
+    struct rank_clock_change step;
+    for (size_t i = 0; i < 4 && rank_clock_change(c, i, &step); i++)
+        strbuf_addf(&text, "%s%s%s", i ? ", " : "", step.step_ns > 0 ? "+" : "",
+                    text_num(step.step_ns * 1e-3, 1).s);
+    if (rank_clock_change(c, 4, &step)) strbuf_addstr(&text, ", ...");
+    table_cell(t, "%s", text.len ? text.buf : "none");
+    strbuf_free(&text);
+}
+
 void rank_table_clocks(const struct rank_report *r, struct table *t) {
-    static const char *const heads[] = { "clock",    "node",     "source",      "offset us", "drift ppm",
-                                         "error us", "segments", "collectives", "outliers" };
+    static const char *const heads[] = { "clock",       "node",      "source",
+                                         "offset us",   "drift ppm", "drift error ppm",
+                                         "error us",    "steps us",  "segments",
+                                         "collectives", "outliers" };
     size_t n = MIN(r->job->nclocks, (size_t)RANK_ROWS_MAX);
     start(t, heads, COUNTOF(heads), 3);
     for (size_t i = 0; i < n; i++) {
@@ -202,7 +215,9 @@ void rank_table_clocks(const struct rank_report *r, struct table *t) {
         table_cell(t, "%s", rank_clock_source_name(c->source));
         table_cell(t, "%s", text_num(c->nsegments ? c->segments[0].offset_ns * 1e-3 : NAN, 1).s);
         table_cell(t, "%s", text_num(c->nsegments ? c->segments[0].drift * 1e6 : NAN, 3).s);
+        table_cell(t, "%s", text_num(c->nsegments ? c->segments[0].drift_error * 1e6 : NAN, 3).s);
         table_cell(t, "%s", text_num(c->error_ns * 1e-3, 2).s);
+        table_steps(c, t);
         table_cell(t, "%zu", c->nsegments);
         table_cell(t, "%zu", points);
         table_cell(t, "%zu", c->outliers);

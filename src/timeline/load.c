@@ -16,8 +16,8 @@ struct loading {
     uint32_t *texts; /* [string_end]: number of the text in the timeline; TIMELINE_NONE: not used yet */
     uint32_t string_end;
     uint64_t missing_texts;
-    const void *clock; /* NULL: times are not converted */
-    uint64_t (*convert)(const void *clock, uint64_t own_ns);
+    const struct timeline_clocks *clocks;
+    void *clock; /* from clocks->open(); NULL: times are not converted */
 };
 
 static uint32_t timeline_number(struct loading *l, uint32_t file_text) {
@@ -44,20 +44,6 @@ static void renumber_texts(struct loading *l, const struct trace_batch *batch) {
     }
 }
 
-/* Converts all times of a batch in place. A time of 0 is unknown and stays 0. */
-static void convert_times(const struct loading *l, const struct trace_batch *batch) {
-    const struct trace_schema *schema = trace_schema(batch->kind);
-    for (size_t f = 0; schema && f < schema->nfields; f++) {
-        if (schema->fields[f].type != TRACE_FIELD_TIME && schema->fields[f].type != TRACE_FIELD_AFTER)
-            continue;
-        char *at = (char *)(uintptr_t)batch->records + schema->fields[f].offset;
-        for (size_t i = 0; i < batch->n; i++, at += schema->record_bytes) {
-            uint64_t *ns = (uint64_t *)(void *)at;
-            if (*ns) *ns = l->convert(l->clock, *ns);
-        }
-    }
-}
-
 /* Adds a meta record. The values of capture.window, capture.from and capture.to are times, separated by
  * spaces; they are converted like the times of other records. */
 static void add_meta(struct loading *l, const char *key, const char *value) {
@@ -67,7 +53,7 @@ static void add_meta(struct loading *l, const char *key, const char *value) {
         uint64_t own_ns = strtoull(at, &end, 10);
         if (end == at) break;
         strbuf_addf(&converted, "%s%llu", converted.len ? " " : "",
-                    (unsigned long long)(own_ns ? l->convert(l->clock, own_ns) : 0));
+                    (unsigned long long)(own_ns ? l->clocks->convert_time(l->clock, own_ns) : 0));
     }
     timeline_builder_meta(l->b, key, converted.len ? converted.buf : value);
     strbuf_free(&converted);
@@ -76,7 +62,7 @@ static void add_meta(struct loading *l, const char *key, const char *value) {
 static void add_batch(struct loading *l, const struct trace_batch *batch) {
     struct timeline_builder *b = l->b;
     renumber_texts(l, batch);
-    if (l->clock) convert_times(l, batch);
+    if (l->clock) l->clocks->convert(l->clock, batch);
     switch (batch->kind) {
     case TRACE_META:
         for (size_t i = 0; i < batch->n; i++)
@@ -127,10 +113,8 @@ static int load_file(struct timeline_builder *b, const char *path, const struct 
     struct trace_batch batch = { 0 };
     struct err why;
     if (!l.r) return -1;
-    if (o->clocks) {
-        l.clock = o->clocks->clock_of(o->clocks->arg, path);
-        l.convert = o->clocks->convert;
-    }
+    l.clocks = o->clocks;
+    if (o->clocks) l.clock = o->clocks->open(o->clocks->arg, path);
     timeline_builder_process(b, path);
     l.string_end = trace_reader_string_end(l.r);
     l.texts = xmalloc(((size_t)l.string_end + 1) * sizeof *l.texts);
@@ -145,6 +129,7 @@ static int load_file(struct timeline_builder *b, const char *path, const struct 
         timeline_builder_warning(b, "%s", why.msg);
     }
     report_state(&l, path);
+    if (l.clock) o->clocks->close(l.clock);
     free(l.texts);
     trace_batch_free(&batch);
     trace_set_give(o->traces, l.r);

@@ -272,12 +272,16 @@ struct timeline {
 };
 
 struct timeline *timeline_load(const char *const *paths, size_t n, struct err *err);
-/* Functions that convert the times of files to one clock while they are loaded. `clock_of` returns the clock
- * of a file; NULL: its times are not converted. */
+/* Functions that convert the times of files to one clock while they are loaded. `open` returns the state for
+ * one file, which `close` frees; NULL: its times are not converted. `convert` changes all times of a batch in
+ * place; batches come in the order of the file. */
+struct trace_batch;
 struct timeline_clocks {
     const void *arg;
-    const void *(*clock_of)(const void *arg, const char *path);
-    uint64_t (*convert)(const void *clock, uint64_t own_ns);
+    void *(*open)(const void *arg, const char *path);
+    void (*convert)(void *state, const struct trace_batch *batch);
+    uint64_t (*convert_time)(void *state, uint64_t own_ns);
+    void (*close)(void *state);
 };
 struct trace_set;
 /* All members may be NULL. */

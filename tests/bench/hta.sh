@@ -1,6 +1,7 @@
 #!/bin/sh
 # hta.sh FILE: prints the CPU time in ns that Holistic Trace Analysis (Meta, from PyPI) takes to load a torch.profiler trace into
 # its data frame, or "skipped: REASON". The first run installs it under build/; --no-deps avoids its notebook server.
+# hta.sh --install: only installs it.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 venv=build/hta
@@ -18,6 +19,7 @@ if [ ! -e "$venv/ready" ]; then
         skip "PyPI cannot be reached"
     touch "$venv/ready"
 fi
+[ "${1:-}" != --install ] || exit 0
 "$venv/bin/python" - "$1" 2>/dev/null <<'PYTHON' || skip "Holistic Trace Analysis failed on this file"
 import logging, sys, time
 logging.disable(logging.CRITICAL)

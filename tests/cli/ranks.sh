@@ -159,3 +159,18 @@ merge nowhere
 expect "a missing operand is named" 1 err "nowhere: no such folder, trace or digest"
 run "$INFERPROF" digest two --part 2/2
 expect "a part that does not exist is misuse" 2 err "is not I/N with I below N"
+
+# ---- clocks that are set while the job runs
+simulate stepped ranks=8 per_node=4 steps=20 step_us=200 offset_ms=5 drift_ppm=30
+merge stepped
+expect "a step of a clock is named with its ranks, its height and its error, and is removed" 0 \
+    err "The clock of node node1 \(ranks 4 to 7\) was set forward by 200 us \(error [0-9.]+ ns\), 8.[0-9]+ ms after the start of the job: the step was removed from all times" \
+    out "^clock of node1: collectives, offset .*, drift [-+][0-9.]+ us/s \(error [0-9.]+ us/s\)"
+check "digests without the step are valid" python3 "$top/tests/tools/validate_json.py" job/digest/*.json
+run "$INFERPROF" digest stepped --output stepped_digests
+rm -rf job && run "$INFERPROF" merge stepped_digests/*.json --output job
+expect "digests whose traces are still there are made again without the step" 0 err "the step was removed"
+mkdir -p moved && cp stepped_digests/*.json moved && mv stepped gone && rm -rf job && run "$INFERPROF" merge moved --output job
+expect "without the traces, the step is named but stays" 0 err "set forward by 200 us .*Merge the traces to remove it"
+check "times of 6 clusters with skewed, drifting and stepped clocks are within 5 us" \
+    python3 "$top/tests/tools/step_sweep.py" "$make_ranks" "$INFERPROF" 6

@@ -26,19 +26,21 @@ struct settings {
     double kernel_ns, move_ns, noise; /* noise: spread of kernel durations, a fraction */
     double jitter_ns;                 /* spread of the ends of a collective */
     double offset_ms, drift_ppm;      /* of the nodes' clocks: largest values */
-    double step_us;                   /* step of the clock of odd nodes in the middle of the job */
-    double slow, slow_percent;        /* this rank's kernels take longer; -1: none */
-    double lazy, lazy_us;             /* this rank launches each layer later; -1: none */
-    double busy, busy_percent;        /* this rank has more tokens and larger kernels; -1: none */
-    double hide;                      /* share of an all-reduce that another kernel hides */
-    double missing, killed;           /* this rank has no trace; its trace is not closed; -1: none */
-    double from, to, seed;            /* ranks to write */
-    double collectives;               /* 0: no collective records, only kernels */
-    double slow_link, link_percent;   /* collectives of this node take longer; -1: none */
-    double rotate_percent;            /* in step s, rank s mod ranks has larger kernels */
-    double rotate_tokens;             /* 1: and more tokens */
-    double exchange;                  /* 1: layers end with an all-to-all instead of an all-reduce */
-    double pipeline;                  /* 1: each rank of a node computes after the one before it */
+    /* step of a clock: of node step_node (-1: of odd nodes), at step_ms of true time (-1: inside of an
+     * all-reduce in the middle of the job) */
+    double step_us, step_node, step_ms;
+    double slow, slow_percent;      /* this rank's kernels take longer; -1: none */
+    double lazy, lazy_us;           /* this rank launches each layer later; -1: none */
+    double busy, busy_percent;      /* this rank has more tokens and larger kernels; -1: none */
+    double hide;                    /* share of an all-reduce that another kernel hides */
+    double missing, killed;         /* this rank has no trace; its trace is not closed; -1: none */
+    double from, to, seed;          /* ranks to write */
+    double collectives;             /* 0: no collective records, only kernels */
+    double slow_link, link_percent; /* collectives of this node take longer; -1: none */
+    double rotate_percent;          /* in step s, rank s mod ranks has larger kernels */
+    double rotate_tokens;           /* 1: and more tokens */
+    double exchange;                /* 1: layers end with an all-to-all instead of an all-reduce */
+    double pipeline;                /* 1: each rank of a node computes after the one before it */
     double power, throttled; /* 1: a file of power records per node; this rank's SM clock is 30% lower */
     double experts, experts_percent; /* odd kernels are of experts; they take longer on this rank; -1: none */
     double extra, extra_kernels;     /* this rank runs further kernels in each layer; -1: none */
@@ -65,7 +67,9 @@ static struct settings set = { .ranks = 8,
                                .experts = -1,
                                .extra = -1,
                                .late = -1,
-                               .collectives = 1 };
+                               .collectives = 1,
+                               .step_node = -1,
+                               .step_ms = -1 };
 
 #define KEY(name) \
     { #name, offsetof(struct settings, name) }
@@ -84,6 +88,8 @@ static const struct {
              KEY(offset_ms),
              KEY(drift_ppm),
              KEY(step_us),
+             KEY(step_node),
+             KEY(step_ms),
              KEY(slow),
              KEY(slow_percent),
              KEY(lazy),
@@ -208,12 +214,18 @@ static double clock_offset(uint64_t node) {
 static double clock_drift(uint64_t node) {
     return node ? set.drift_ppm * 1e-6 * (2 * chance(4, node, 0) - 1) : 0;
 }
-static double clock_step(uint64_t node) { return node % 2 ? set.step_us * 1000 : 0; }
+static double clock_step(uint64_t node) {
+    return (set.step_node < 0 ? node % 2 == 1 : node == set.step_node) ? set.step_us * 1000 : 0;
+}
+
+static uint64_t step_time(const struct schedule *s, uint64_t node) {
+    return set.step_ms < 0 ? s->node_last[node * s->layers + s->layers / 2] : (uint64_t)(set.step_ms * 1e6);
+}
 
 /* The time that the node's clock shows. */
 static uint64_t shown(const struct schedule *s, uint64_t node, uint64_t ns) {
     double off = clock_offset(node) + clock_drift(node) * (double)ns;
-    if (ns > s->node_last[node * s->layers + s->layers / 2]) off += clock_step(node);
+    if (ns > step_time(s, node)) off += clock_step(node);
     return START_NS + ns + (uint64_t)(int64_t)llround(off);
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares the table of src/collect/nccl_layout.c with the headers of NCCL.
 
-usage: nccl_layout.py NCCL [VERSION_OF_NCCL]
+usage: nccl_layout.py NCCL [VERSION_OF_NCCL] [--write FILE]
 
 NCCL is a checkout or a git directory; VERSION_OF_NCCL a commit, branch or tag of it (default: HEAD). Prints one line per
-interface version and ends with status 1 if an offset, a size or the set of versions differs. Needs git, cc and c++.
+interface version and ends with status 1 if an offset, a size or the set of versions differs. Needs git, cc and c++. --write
+replaces the rows of these versions in FILE (tests/data/nccl/offsets.tsv), which a unit test compares with the table.
 """
 import re
 import subprocess
@@ -88,13 +89,31 @@ def read_nccl(folder, headers, version, wanted):
     return out
 
 
+def write_offsets(path, identity, measured):
+    """Writes the offsets of the headers, and keeps the rows of other versions."""
+    old = path.read_text().splitlines() if path.exists() else []
+    kept = [line for line in old if not line.startswith("#") and int(line.split()[0]) not in measured]
+    notes = [line for line in old if line.startswith("# version") and int(line.split()[2].rstrip(":")) not in measured]
+    notes += [f"# version {v}: NCCL {identity}" for v in measured]
+    rows = kept + [f"{v}\t{m}\t{'-' if b is None else b}" for v, members in measured.items() for m, b in members.items()]
+    head = ["# Sizes and offsets in bytes of ncclProfilerEventDescr_vN_t, from NCCL's headers. Columns: interface version, member (size: of",
+            "# the struct; type_bytes: of `type`; state: of kernelCh.pTimer in the state arguments), bytes (-: no such member)."]
+    rows.sort(key=lambda line: int(line.split()[0]))
+    path.write_text("\n".join(head + sorted(notes, key=lambda n: int(n.split()[2].rstrip(":"))) + rows) + "\n")
+
+
 def main():
+    target = None
+    if "--write" in sys.argv[:-1]:
+        at = sys.argv.index("--write")
+        target = Path(sys.argv[at + 1])
+        del sys.argv[at:at + 2]
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     repository, commit = sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else "HEAD"
     identity = shell("git", "-C", repository, "log", "-1", "--format=%H %cs", commit).strip()
     headers = read_headers(repository, commit)
-    wrong = 0
+    wrong, measured = 0, {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         table = read_table(folder)
@@ -103,7 +122,7 @@ def main():
             if version not in headers:
                 print(f"version {version}: not in these headers")
                 continue
-            theirs = read_nccl(folder, headers, version, members)
+            theirs = measured[version] = read_nccl(folder, headers, version, members)
             bad = [f"{m}: table {members[m]}, header {theirs[m]}" for m in members if members[m] != theirs[m]]
             present = sum(v is not None for v in members.values())
             print(f"version {version}: {present} members equal, {len(members) - present} absent in both" if not bad
@@ -112,6 +131,8 @@ def main():
         newer = [v for v in headers if v > max(table)]
         if newer:
             print(f"newer than the table: {newer}")
+    if target:
+        write_offsets(target, identity, measured)
     sys.exit(1 if wrong else 0)
 
 

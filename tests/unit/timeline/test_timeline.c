@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/die.h"
+#include "ranks/trace_clock.h"
 #include "timeline/timeline.h"
 #include "trace/reader_set.h"
 #include "trace/writer.h"
@@ -352,17 +353,13 @@ TEST(timeline_opens_a_trace_of_a_set_once) {
     free(dir);
 }
 
-static const void *any_clock(const void *arg, const char *path) {
-    (void)path;
-    return arg;
-}
-static uint64_t later_by(const void *clock, uint64_t own_ns) { return own_ns + *(const uint64_t *)clock; }
-
 TEST(capture_windows_are_converted_to_the_clock_of_the_job) {
     char *dir = test_tmpdir(), *path = xasprintf("%s/a.ipt", dir);
     struct err err;
-    uint64_t offset_ns = 7000;
-    const struct timeline_clocks clocks = { &offset_ns, any_clock, later_by };
+    struct rank_clock_segment offset = { .offset_ns = -7000 };
+    const struct rank_clock clock = { .segments = &offset, .nsegments = 1 };
+    const struct trace_clock_rank rank = { .clock = &clock };
+    const struct timeline_clocks clocks = trace_clock_functions(&rank);
     write_file(path);
     struct timeline *tl = timeline_load_with((const char *[]){ path }, 1,
                                              &(struct timeline_options){ .clocks = &clocks }, &err);
