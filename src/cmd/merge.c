@@ -17,25 +17,28 @@ struct merge_opts {
     uint64_t threads;
 };
 
-static const char *drift_error(const struct rank_clock_segment *s, char *out, size_t n) {
-    if (isnan(s->drift_error)) return "unknown";
-    snprintf(out, n, "%.3f us/s", s->drift_error * 1e6);
-    return out;
+static void print_drift(const struct rank_clock *c) {
+    if (isnan(rank_clock_drift(c)))
+        printf(", drift unknown (too few collectives)");
+    else
+        printf(", drift %+.3f us/s (error %.3f us/s)", c->segments[0].drift * 1e6,
+               c->segments[0].drift_error * 1e6);
 }
 
 static void print_clocks(const struct rank_job *job) {
-    char error[32], offset[32], drift[32];
+    char error[32], offset[32];
     for (size_t c = 0; c < job->nclocks && job->nclocks > 1; c++) {
         const struct rank_clock *k = &job->clocks[c];
         if (k->node == RANK_NONE) continue;
         const struct rank_clock_segment *s = &k->segments[0];
         printf("clock of %s: %s", job->nodes[k->node].name, rank_clock_source_name(k->source));
-        if (k->source == RANK_CLOCK_COLLECTIVES)
-            printf(", offset %s%s, drift %+.3f us/s (error %s), remaining error %s, %zu segment%s",
-                   s->offset_ns < 0 ? "-" : "", units_duration_ns(fabs(s->offset_ns), offset, sizeof offset),
-                   s->drift * 1e6, drift_error(s, drift, sizeof drift),
-                   units_duration_ns(k->error_ns, error, sizeof error), k->nsegments,
-                   k->nsegments == 1 ? "" : "s");
+        if (k->source == RANK_CLOCK_COLLECTIVES) {
+            printf(", offset %s%s", s->offset_ns < 0 ? "-" : "",
+                   units_duration_ns(fabs(s->offset_ns), offset, sizeof offset));
+            print_drift(k);
+            printf(", remaining error %s, %zu segment%s", units_duration_ns(k->error_ns, error, sizeof error),
+                   k->nsegments, k->nsegments == 1 ? "" : "s");
+        }
         printf("\n");
     }
 }

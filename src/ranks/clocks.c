@@ -72,6 +72,10 @@ uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns) {
     return clocks_to_job(c, own_ns, 0);
 }
 
+double rank_clock_drift(const struct rank_clock *c) {
+    return c->nsegments && !isnan(c->segments[0].drift_error) ? c->segments[0].drift : NAN;
+}
+
 bool rank_clock_change(const struct rank_clock *c, size_t i, struct rank_clock_change *out) {
     double shift = 0;
     for (size_t k = 0; k < i && k < c->nsteps; k++) shift += c->steps[k].step_ns;

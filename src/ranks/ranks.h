@@ -90,6 +90,8 @@ struct rank_clock {
 };
 /* Converts a time of this clock, without its steps, to the clock of the job. */
 uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns);
+/* Returns the drift of its first segment; NaN: too few collectives to know it. */
+double rank_clock_drift(const struct rank_clock *c);
 /* A step of a clock, removed or not. */
 struct rank_clock_change {
     uint64_t job_ns; /* on the job's clock */

@@ -149,7 +149,7 @@ static void write_nodes(const struct rank_report *r, struct jsonw *j) {
         jsonw_kstr(j, "source", rank_clock_source_name(c->source));
         jsonw_knum(j, "error_ns", c->error_ns);
         jsonw_knum(j, "offset_ns", c->nsegments ? c->segments[0].offset_ns : NAN);
-        jsonw_knum(j, "drift", c->nsegments ? c->segments[0].drift : NAN);
+        jsonw_knum(j, "drift", rank_clock_drift(c));
         jsonw_knum(j, "drift_error", c->nsegments ? c->segments[0].drift_error : NAN);
         jsonw_ku64(j, "segments", c->nsegments);
         jsonw_karray(j, "changes_ns");

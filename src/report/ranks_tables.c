@@ -214,7 +214,7 @@ void rank_table_clocks(const struct rank_report *r, struct table *t) {
         table_cell(t, "%s", c->node < r->job->nnodes ? text_or_dash(r->job->nodes[c->node].name) : DASH);
         table_cell(t, "%s", rank_clock_source_name(c->source));
         table_cell(t, "%s", text_num(c->nsegments ? c->segments[0].offset_ns * 1e-3 : NAN, 1).s);
-        table_cell(t, "%s", text_num(c->nsegments ? c->segments[0].drift * 1e6 : NAN, 3).s);
+        table_cell(t, "%s", text_num(rank_clock_drift(c) * 1e6, 3).s);
         table_cell(t, "%s", text_num(c->nsegments ? c->segments[0].drift_error * 1e6 : NAN, 3).s);
         table_cell(t, "%s", text_num(c->error_ns * 1e-3, 2).s);
         table_steps(c, t);
