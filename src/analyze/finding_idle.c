@@ -37,6 +37,11 @@ static const char *empty_queue(struct context *c, const struct finding_scope *f)
                          100 * f->s->idle.queue_empty_share);
 }
 
+/* Returns the advice for language models, or the other one if the steps are known to be no language model. */
+static const char *advice_for(const struct context *c, const char *model, const char *other) {
+    return c->a->recognised && !c->a->recognition.llm ? other : model;
+}
+
 void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
     double recorded = s->idle.graph_removable_ns * 1e-6 / f->shares, removable = recorded * f->idle_scale,
@@ -55,9 +60,12 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
     finding_emit(c, rule, f, removable,
                  late > 0.5 * s->idle_ns * 1e-6 / f->shares * f->idle_scale ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
                  title, evidence,
-                 "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a static KV "
-                 "cache, or the "
-                 "server's graph mode); failing that, fuse small kernels so that fewer are launched.");
+                 advice_for(c,
+                            "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a "
+                            "static KV cache, or the server's graph mode); failing that, fuse small kernels "
+                            "so that fewer are launched.",
+                            "Replay the step as a CUDA graph; failing that, fuse small kernels so that fewer "
+                            "are launched."));
 }
 
 void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -74,9 +82,11 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
                       finding_time(c, f->s->sync_ns * 1e-6 / f->shares), finding_time(c, ms),
                       one ? "it" : "them", scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-                 "Keep sampling and stop checks on the GPU, read results back asynchronously one step later, "
-                 "and remove "
-                 ".item(), .cpu() and cudaStreamSynchronize from the loop.");
+                 advice_for(c,
+                            "Keep sampling and stop checks on the GPU, read results back asynchronously one "
+                            "step later, and remove .item(), .cpu() and cudaStreamSynchronize from the loop.",
+                            "Read results back asynchronously one step later, and remove synchronisations "
+                            "from the loop."));
 }
 
 void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -125,8 +135,11 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
         : named && host.loads_data
             ? "Prepare the next inputs while the GPU computes: use worker processes in the data loader "
               "(num_workers, prefetch_factor, pin_memory), or decode and resize on the GPU."
-            : "Check the host's activity in these gaps (tokenising, image preparation, scheduling, "
-              "garbage collection) and move it off the launching thread.";
+            : advice_for(c,
+                         "Check the host's activity in these gaps (tokenising, image preparation, "
+                         "scheduling, garbage collection) and move it off the launching thread.",
+                         "Check the host's activity in these gaps (loading and preparing data, garbage "
+                         "collection) and move it off the launching thread.");
     finding_emit(c, rule, f, ms, named ? ANALYSIS_MEDIUM : ANALYSIS_LOW, title, evidence, advice);
 }
 
@@ -173,14 +186,17 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
     double ms = ns * 1e-6 / (double)MAX(f->s->requests, 1) * f->idle_scale;
     if (steps < 8 || ms < 0.05 * f->wall_ms) return;
     if (cause_ms(f, ANALYSIS_IDLE_SYNC) >= EXPLAINED * ms) return; /* find_sync() reports this time */
-    const char *title =
-        analysis_text(c, "The GPU waits %s between steps of %s", finding_time(c, ms), f->s->name);
+    const char *title = analysis_text(c, "The GPU waits %s between steps%s%s", finding_time(c, ms),
+                                      strcmp(f->s->name, "step") == 0 ? "" : " of ",
+                                      strcmp(f->s->name, "step") == 0 ? "" : f->s->name);
     const char *evidence = analysis_text(
         c, "%.1f us on average from the last kernel of a step to the first kernel of the next, over %s steps",
         ns * 1e-3 / (double)steps, analysis_count(c, steps));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-                 "Scheduling, sampling and detokenising run between the steps: overlap them with GPU work "
-                 "(asynchronous scheduling), or make them cheaper.");
+                 advice_for(c,
+                            "Scheduling, sampling and detokenising run between the steps: overlap them with "
+                            "GPU work (asynchronous scheduling), or make them cheaper.",
+                            "Overlap the host's work between the steps with GPU work, or make it cheaper."));
 }
 
 void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
