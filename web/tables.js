@@ -1,5 +1,6 @@
 // Tables: every header sorts, typing filters, columns can be hidden, and the rows shown can be copied as CSV.
-// Only the first 25 rows are shown at first. Without scripts the page shows the complete, plain tables.
+// Only the first 25 rows are shown at first; the filter of a small table opens with a button. Without scripts the page
+// shows the complete, plain tables.
 (function () {
   'use strict';
   const FIRST_ROWS = 25, FILTER_FROM = 8;
@@ -81,8 +82,16 @@
     };
     const all = makeButton('', () => { short = !short; show(); });
     input.addEventListener('input', show);
-    tools.append(input, count, all);
     show();
+    if (rows.length >= FILTER_FROM) { tools.append(input, count, all); return; }
+    input.hidden = count.hidden = true;
+    const open = makeButton('Filter', () => {
+      input.hidden = count.hidden = !input.hidden;
+      open.setAttribute('aria-expanded', String(!input.hidden));
+      if (input.hidden) { input.value = ''; show(); } else input.focus();
+    });
+    open.setAttribute('aria-expanded', 'false');
+    tools.append(input, count, open);
   }
 
   // ---- columns: a style sheet per table hides them
@@ -169,7 +178,7 @@
     tools.className = table.tBodies[0].rows.length >= FILTER_FROM ? 'tools' : 'tools quiet';
     addHeads(table);
     table.closest('.scroll').before(tools);
-    if (table.tBodies[0].rows.length >= FILTER_FROM) addFilter(table, tools);
+    addFilter(table, tools);
     addCopy(table, tools, addColumns(table, tools));
     table.tBodies[0].addEventListener('click', (e) => {
       const row = e.target.closest('tr');

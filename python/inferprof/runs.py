@@ -89,9 +89,11 @@ class Run:
 
     @property
     def verdict(self):
-        """One sentence: the time of each top stage, and its ratio to the roofline time if that is known."""
-        parts = [_stage_sentence(stage) for stage in self._top_stages() if stage.get("time_ms") is not None]
-        return "; ".join(parts) or "no stage was measured"
+        """The sentence at the top of the report: the time of each top stage, its ratio to the roofline time, and a
+        warning if the machine was busy."""
+        if "verdict" not in self.metrics:
+            return "no verdict: an older inferprof wrote metrics.json; 'inferprof report' writes it again"
+        return self.metrics["verdict"] or "no stage was measured"
 
     def path(self, name):
         """Path of a file of the run, for example report.html."""
@@ -105,9 +107,6 @@ class Run:
         names = ", ".join(str(stage.get("name")) for stage in self.metrics.get("stages") or [])
         raise KeyError(f"no stage '{name}'; the run has: {names}")
 
-    def _top_stages(self):
-        return [s for s in self.metrics.get("stages") or [] if not s.get("parent") and not s.get("outside")]
-
     def _repr_html_(self):
         return "".join(_html(self))
 
@@ -115,13 +114,6 @@ class Run:
 def _number(value):
     """Four significant digits, never an exponent for large values: 12,346 and 0.001234."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _stage_sentence(stage):
-    text = f"{stage.get('name')} takes {_number(stage['time_ms'])} ms"
-    if stage.get("distance") is not None:
-        text += f", {_number(stage['distance'])}x its roofline time"
-    return text
 
 
 STAGE_COLUMNS = (  # heading, key, scale, suffix

@@ -100,6 +100,7 @@ struct column {
     column_writer *show;
     column_writer *below;   /* HTML: writes a second line */
     column_writer *tooltip; /* HTML */
+    column_writer *swatch;  /* HTML: writes the CSS class of a coloured square before the text */
     int decimals;
     bool right; /* text is right-aligned */
 };

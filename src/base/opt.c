@@ -15,6 +15,7 @@
 #include "base/wrap.h"
 
 #define HELP_COLUMN 28
+#define CHOICES_INDENT 8 /* of further lines of choices */
 
 bool opt_is_choice(const char *choices, const char *value) {
     size_t n = strlen(value);
@@ -179,6 +180,30 @@ int opt_parse(const struct opt_set *sets, size_t nsets, bool program_follows, in
     return 0;
 }
 
+/* Start of the last line that was written after `from`. */
+static size_t last_line(const struct strbuf *s, size_t from) {
+    size_t at = s->len;
+    while (at > from && s->buf[at - 1] != '\n') at--;
+    return at;
+}
+
+/* Adds " a|b|c". Breaks the line after a "|" if it would be longer than `width`. */
+static void add_choices(const char *choices, size_t at, size_t width, struct strbuf *out) {
+    strbuf_addch(out, ' ');
+    at++;
+    for (size_t n; *choices; choices += n) {
+        n = strcspn(choices, "|");
+        n += choices[n] == '|';
+        if (width && at + n > width) {
+            strbuf_addch(out, '\n');
+            strbuf_addchars(out, ' ', CHOICES_INDENT);
+            at = CHOICES_INDENT;
+        }
+        strbuf_add(out, choices, n);
+        at += n;
+    }
+}
+
 void opt_help(const struct opt *rows, size_t n, size_t width, struct strbuf *out) {
     for (size_t i = 0; i < n; i++) {
         size_t from = out->len;
@@ -187,10 +212,10 @@ void opt_help(const struct opt *rows, size_t n, size_t width, struct strbuf *out
         else
             strbuf_addf(out, "      --%s", rows[i].name);
         if (rows[i].type == OPT_CHOICE)
-            strbuf_addf(out, " %s", rows[i].choices);
+            add_choices(rows[i].choices, out->len - from, width, out);
         else if (rows[i].arg)
             strbuf_addf(out, " %s", rows[i].arg);
-        size_t used = out->len - from;
+        size_t used = out->len - last_line(out, from);
         if (used + 2 > HELP_COLUMN) {
             strbuf_addch(out, '\n');
             used = 0;

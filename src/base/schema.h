@@ -15,6 +15,8 @@
 #define SCHEMA_METRICS "inferprof.metrics/2"
 #define SCHEMA_NCU "inferprof.ncu/1"
 #define SCHEMA_RANK "inferprof.rank/1"
+#define SCHEMA_RUN "inferprof.run/1"
+#define SCHEMA_RUNS "inferprof.runs/1"
 #define SCHEMA_STATIC "inferprof.static/1"
 #define SCHEMA_STATIC_COMPUTE "inferprof.static_compute/1"
 #define SCHEMA_STATIC_GPUS "inferprof.static_gpus/1"

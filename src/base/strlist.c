@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/strbuf.h"
 #include "base/vec.h"
@@ -13,6 +14,12 @@ void strlist_add(struct strlist *list, const char *fmt, ...) {
     strbuf_vaddf(&s, fmt, ap);
     va_end(ap);
     vec_push(list, strbuf_detach(&s));
+}
+
+bool strlist_has(const struct strlist *list, const char *text) {
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->v[i], text) == 0) return true;
+    return false;
 }
 
 void strlist_free(struct strlist *list) {

@@ -6,6 +6,7 @@
 #ifndef BASE_STRLIST_H
 #define BASE_STRLIST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct strlist {
@@ -14,6 +15,7 @@ struct strlist {
 };
 
 void strlist_add(struct strlist *list, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool strlist_has(const struct strlist *list, const char *text);
 void strlist_free(struct strlist *list);
 
 #endif

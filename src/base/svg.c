@@ -20,8 +20,20 @@ void svg_style(struct strbuf *out, const char *css) { strbuf_addf(out, "<style>%
 void svg_close(struct strbuf *out) { strbuf_addstr(out, "</svg>\n"); }
 
 void svg_rect(struct strbuf *out, double x, double y, double w, double h, const char *css_class) {
-    strbuf_addf(out, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n", css_class,
+    svg_rect_titled(out, x, y, w, h, css_class, NULL);
+}
+
+void svg_rect_titled(struct strbuf *out, double x, double y, double w, double h, const char *css_class,
+                     const char *title) {
+    strbuf_addf(out, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"", css_class,
                 finite_or_0(x), finite_or_0(y), fmax(0, finite_or_0(w)), fmax(0, finite_or_0(h)));
+    if (title) {
+        strbuf_addstr(out, "><title>");
+        html_escape(out, title);
+        strbuf_addstr(out, "</title></rect>\n");
+    } else {
+        strbuf_addstr(out, "/>\n");
+    }
 }
 
 void svg_line(struct strbuf *out, double x1, double y1, double x2, double y2, const char *css_class) {

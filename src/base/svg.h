@@ -17,6 +17,9 @@ void svg_open(struct strbuf *out, double width, double height, const char *css_c
 void svg_style(struct strbuf *out, const char *css);
 void svg_close(struct strbuf *out);
 void svg_rect(struct strbuf *out, double x, double y, double w, double h, const char *css_class);
+/* `title`: tooltip; NULL: none */
+void svg_rect_titled(struct strbuf *out, double x, double y, double w, double h, const char *css_class,
+                     const char *title);
 void svg_line(struct strbuf *out, double x1, double y1, double x2, double y2, const char *css_class);
 void svg_text(struct strbuf *out, double x, double y, enum svg_anchor anchor, const char *css_class,
               const char *text);

@@ -41,14 +41,39 @@ static void flush(struct strbuf *out, struct strbuf *paragraph, size_t width) {
     strbuf_reset(paragraph);
 }
 
+/* Column of the second part of a line such as "  key   description": after two or more spaces. Without a
+ * second part, two columns more than the first part. */
+static size_t hanging_indent(const char *line, size_t n) {
+    size_t first = strspn(line, " ");
+    for (size_t i = first; i + 2 < n; i++) {
+        if (line[i] != ' ' || line[i + 1] != ' ') continue;
+        return i + strspn(line + i, " ");
+    }
+    return first + 2;
+}
+
+static void wrap_indented(struct strbuf *out, const char *line, size_t n, size_t width) {
+    struct strbuf text = STRBUF_INIT;
+    size_t first = strspn(line, " ");
+    if (!width || utf8_width(line, n) <= width) {
+        strbuf_add(out, line, n);
+        strbuf_addch(out, '\n');
+        return;
+    }
+    strbuf_addchars(out, ' ', first);
+    strbuf_add(&text, line + first, n - first);
+    size_t indent = hanging_indent(line, n);
+    wrap_text(out, text.buf, first, width, indent > width / 2 ? first + 2 : indent);
+    strbuf_free(&text);
+}
+
 void wrap_paragraphs(struct strbuf *out, const char *text, size_t width) {
     struct strbuf paragraph = STRBUF_INIT;
     for (const char *p = text; *p;) {
         size_t n = strcspn(p, "\n");
         if (n == 0 || *p == ' ') {
             flush(out, &paragraph, width);
-            strbuf_add(out, p, n);
-            strbuf_addch(out, '\n');
+            wrap_indented(out, p, n, width);
         } else {
             if (paragraph.len) strbuf_addch(&paragraph, ' ');
             strbuf_add(&paragraph, p, n);

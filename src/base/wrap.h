@@ -12,5 +12,6 @@ void wrap_text(struct strbuf *out, const char *text, size_t at, size_t width, si
 /* Wraps the lines that are longer than `width` columns (0: none) and copies the others. */
 void wrap_lines(struct strbuf *out, const char *text, size_t width);
 
-/* Joins and wraps the lines of paragraphs. Indented lines are not changed. */
+/* Joins and wraps the lines of paragraphs. Indented lines are not joined. If they are wrapped, the text after
+ * two or more spaces stays in its column. */
 void wrap_paragraphs(struct strbuf *out, const char *text, size_t width);

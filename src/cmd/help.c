@@ -55,11 +55,19 @@ int help_family(FILE *to, const char *word) {
     return print_and_free(to, &s);
 }
 
+static void usage_line(struct strbuf *out, const struct command *c) {
+    struct strbuf usage = STRBUF_INIT;
+    strbuf_addf(&usage, "Usage: inferprof %s [options]%s%s", c->name, c->args[0] ? " " : "", c->args);
+    strbuf_addch(out, '\n');
+    wrap_text(out, usage.buf, 0, help_width(), 9);
+    strbuf_free(&usage);
+}
+
 int help_command(const struct command *c, const struct opt *global, size_t nglobal) {
     struct strbuf s = STRBUF_INIT;
     strbuf_addf(&s, "inferprof %s: ", c->name);
     wrap_text(&s, c->summary, s.len, help_width(), 2);
-    strbuf_addf(&s, "\nUsage: inferprof %s [options]%s%s\n", c->name, c->args[0] ? " " : "", c->args);
+    usage_line(&s, c);
     if (c->details) {
         strbuf_addch(&s, '\n');
         wrap_paragraphs(&s, c->details, help_width());

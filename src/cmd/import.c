@@ -25,6 +25,7 @@
 #include "report/rows.h"
 #include "report/stats.h"
 #include "run/load.h"
+#include "session/run_dir.h"
 #include "trace/reader_files.h"
 
 #define TABLE_ROWS 25
@@ -50,6 +51,7 @@ struct session {
     struct sums sums; /* totals of Nsight Systems summaries */
     size_t ncu_files, summaries, timelines;
     struct strlist warnings; /* for the report */
+    struct strlist failures; /* messages that were printed; an input may be given twice */
     char *sources;           /* inputs, for the title */
     struct strbuf command;   /* repeats the import */
 };
@@ -66,7 +68,8 @@ static void stem_of(const char *path, char *stem, size_t cap) {
 static char *run_name(const char *path) {
     char stamp[32], stem[64];
     stem_of(path, stem, sizeof stem);
-    return xasprintf("%s-%s", clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
+    return xasprintf(RUN_DIR_ROOT "/%s-%s",
+                     clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 0, stamp, sizeof stamp), stem);
 }
 
 /* Traces of two imports in one folder would be read as ranks of one job. */
@@ -131,8 +134,10 @@ static void log_problems(struct session *s, const char *path, const struct impor
         if (!is_of_file(i)) units_grouped(r->problems[i], count, sizeof count);
         char *line = xasprintf("%s: %s%s%s", file_basename(path), count, *count ? " " : "",
                                sink_problem_words(sink_problem_name(i)));
-        log_warn("%s", line);
-        strlist_add(&s->warnings, "%s", line);
+        if (!strlist_has(&s->warnings, line)) {
+            log_warn("%s", line);
+            strlist_add(&s->warnings, "%s", line);
+        }
         free(line);
     }
 }
@@ -320,6 +325,12 @@ static int write_report(struct session *s, struct err *err) {
     return rc;
 }
 
+static int import_failed(struct session *s, const struct err *err) {
+    if (strlist_has(&s->failures, err->msg)) return EXIT_FAILED;
+    strlist_add(&s->failures, "%s", err->msg);
+    return command_fail(err);
+}
+
 static int import_all(const struct import_opts *o, const struct input *in, size_t n) {
     struct session s = { .o = o, .top = o->top ? o->top : TABLE_ROWS, .command = STRBUF_INIT };
     strbuf_addstr(&s.command, "inferprof import");
@@ -328,7 +339,7 @@ static int import_all(const struct import_opts *o, const struct input *in, size_
     ncu_init(&s.ncu);
     sums_init(&s.sums);
     for (size_t i = 0; i < n; i++)
-        if (import_one(&s, &in[i], &err) < 0) status = command_fail(&err);
+        if (import_one(&s, &in[i], &err) < 0) status = import_failed(&s, &err);
     if (s.ncu_files && write_ncu(&s, &err) < 0) status = command_fail(&err);
     if (s.summaries) print_summaries(&s);
     if (s.timelines && s.o->report && write_report(&s, &err) < 0) status = command_fail(&err);
@@ -336,6 +347,7 @@ static int import_all(const struct import_opts *o, const struct input *in, size_
     ncu_free(&s.ncu);
     sums_free(&s.sums);
     strlist_free(&s.warnings);
+    strlist_free(&s.failures);
     free(s.sources);
     free(s.dir);
     strbuf_free(&s.command);
@@ -359,7 +371,7 @@ static int run_import(const void *opts, int argc, char **argv) {
 
 static const struct opt options[] = {
     { 'o', "output", OPT_STR, offsetof(struct import_opts, out), "DIR",
-      "run folder to create (default: named by time and input)", NULL },
+      "run folder to create (default: " RUN_DIR_ROOT "/TIME-INPUT)", NULL },
     { 0, "into", OPT_STR, offsetof(struct import_opts, into), "RUN",
       "add Nsight Compute counters to this run", NULL },
     { 0, "report", OPT_FLAG, offsetof(struct import_opts, report), NULL,

@@ -57,7 +57,7 @@ static const struct run_opts defaults = {
 #define ROW(letter, name, type, field, arg, help, choices) \
     { letter, name, type, offsetof(struct run_opts, field), arg, help, choices }
 static const struct opt options[] = {
-    ROW('o', "output", OPT_STR, out, "DIR", "run folder (default: ./inferprof-runs/TIME-PROGRAM)", NULL),
+    ROW('o', "output", OPT_STR, out, "DIR", "run folder (default: " RUN_DIR_ROOT "/TIME-PROGRAM)", NULL),
     ROW('p', "preset", OPT_CHOICE, preset, "NAME",
         "min: NVTX ranges and power; default: also kernels, launches, copies and syncs; max: also GEMM "
         "shapes "
@@ -166,7 +166,7 @@ static int make_folder(struct run *r, struct err *err) {
     }
     char *id = run_dir_default_id(r->started_ns, file_basename(r->argv[0]));
     if (!r->o->out) {
-        r->dir = run_dir_create("inferprof-runs", id, err);
+        r->dir = run_dir_create(RUN_DIR_ROOT, id, err);
     } else if (file_mkdirs(r->o->out, err) == 0) {
         if (!is_empty_dir(r->o->out))
             err_set(err, "%s is not empty: choose another folder for this run", r->o->out);

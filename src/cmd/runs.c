@@ -10,9 +10,11 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "base/wrap.h"
 #include "cmd/commands.h"
 #include "history/query.h"
 #include "serve/run_json.h"
+#include "session/run_dir.h"
 
 struct runs_opts {
     const char *root, *database;
@@ -66,6 +68,7 @@ static void add_state(struct table *t, const struct history_run *run) {
     if (!run->here) strbuf_addstr(&s, "elsewhere ");
     if (run->incomplete) strbuf_addstr(&s, "incomplete ");
     if (run->unstable) strbuf_addstr(&s, "unstable ");
+    if (run->busy) strbuf_addstr(&s, "busy ");
     for (size_t i = 0; i < run->tags.n; i++) strbuf_addf(&s, "#%s ", run->tags.v[i]);
     if (s.len) s.buf[s.len - 1] = '\0';
     table_cell(t, "%s", s.buf);
@@ -109,12 +112,16 @@ static void print_page(const struct history_page *page, const struct runs_opts *
     for (size_t i = 0; i < page->n; i++) add_run_row(&t, &page->v[i], o->stage);
     t.text_line_width = command_line_width();
     table_text(&t, &out);
+    if (page->next) {
+        struct strbuf more = STRBUF_INIT;
+        strbuf_addf(&more, "%zu of %s%lld runs; the next ones: --cursor %s", page->n,
+                    page->total < 0 ? "more than " : "",
+                    page->total < 0 ? (long long)MAX(HISTORY_COUNT_MAX, page->n) : (long long)page->total,
+                    page->next);
+        wrap_text(&out, more.buf, 0, command_line_width(), 2);
+        strbuf_free(&more);
+    }
     fputs(out.buf, stdout);
-    if (page->next)
-        printf("%zu of %s%lld runs; the next ones: --cursor %s\n", page->n,
-               page->total < 0 ? "more than " : "",
-               page->total < 0 ? (long long)MAX(HISTORY_COUNT_MAX, page->n) : (long long)page->total,
-               page->next);
     table_free(&t);
     strbuf_free(&out);
 }
@@ -201,8 +208,7 @@ static void show_stages(const struct run_record *r, struct strbuf *out) {
 static void show_line(struct strbuf *out, const char *key, const char *value) {
     if (!value || !*value) return;
     strbuf_addf(out, "%-10s ", key);
-    strbuf_add_printable(out, value, strlen(value));
-    strbuf_addch(out, '\n');
+    wrap_text(out, value, 11, command_line_width(), 11);
 }
 
 static void show_text(const struct history *h, const struct history_run *run, const struct run_record *r,
@@ -214,6 +220,7 @@ static void show_text(const struct history *h, const struct history_run *run, co
     show_line(out, "host", run->host);
     show_line(out, "folder", run->here ? dir : "in another store");
     show_line(out, "command", run->command);
+    show_line(out, "verdict", run->verdict);
     if (run->missing) show_line(out, "note", "the folder is missing");
     if (run->incomplete) show_line(out, "note", "the run did not finish");
     if (run->unstable) show_line(out, "note", "unstable: the repeats of a stage vary by more than 5%");
@@ -224,10 +231,13 @@ static void show_text(const struct history *h, const struct history_run *run, co
     }
     if (r->findings.n) strbuf_addstr(out, "\nFindings\n");
     for (size_t i = 0; i < r->findings.n; i++) {
-        strbuf_addf(out, "%zu. ", i + 1);
-        const char *title = text_or_dash(r->findings.v[i].title);
-        strbuf_add_printable(out, title, strlen(title));
-        strbuf_addch(out, '\n');
+        const struct record_finding *f = &r->findings.v[i];
+        struct strbuf line = STRBUF_INIT;
+        strbuf_addf(&line, "%zu. %s", i + 1, text_or_dash(f->title));
+        if (isfinite(f->saving_ms)) strbuf_addf(&line, " (could save up to %s)", text_ms(f->saving_ms).s);
+        if (f->confidence) strbuf_addf(&line, ", %s confidence", f->confidence);
+        wrap_text(out, line.buf, 0, command_line_width(), 3);
+        strbuf_free(&line);
     }
     free(dir);
 }
@@ -304,7 +314,7 @@ static int run_delete(const void *opts, int argc, char **argv) {
         0, "reindex", OPT_FLAG, FIELD_AT(reindex), NULL, "read every run folder again", NULL \
     }
 #define ROOT_OPTION \
-    { 0, "root", OPT_STR, FIELD_AT(root), "DIR", "the folder with the runs; default: runs", NULL }
+    { 0, "root", OPT_STR, FIELD_AT(root), "DIR", "the folder with the runs; default: " RUN_DIR_ROOT, NULL }
 #define JSON_OPTION \
     { 0, "json", OPT_FLAG, FIELD_AT(json), NULL, "print JSON", NULL }
 
@@ -343,7 +353,7 @@ static const struct opt delete_options[] = {
     STORE_OPTIONS,
 };
 
-static const struct runs_opts defaults = { .root = "runs", .limit = 50 };
+static const struct runs_opts defaults = { .root = RUN_DIR_ROOT, .limit = 50 };
 
 #define ROW(row_name, row_args, row_summary, row_options, least, most, function)                      \
     {                                                                                                 \

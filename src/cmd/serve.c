@@ -15,6 +15,7 @@
 #include "cmd/build_info.h"
 #include "cmd/commands.h"
 #include "serve/server.h"
+#include "session/run_dir.h"
 
 struct serve_opts {
     const char *root, *database, *listen, *role;
@@ -183,7 +184,7 @@ static const struct opt token_options[] = {
       "role of the new token; each role includes the roles before it", "read|write|run" },
 };
 
-static const struct serve_opts defaults = { .root = "runs",
+static const struct serve_opts defaults = { .root = RUN_DIR_ROOT,
                                             .listen = "127.0.0.1:8080",
                                             .role = "read",
                                             .max_upload = 2ull << 30,

@@ -171,5 +171,11 @@ const struct migration migrations[] = {
     /* 5: start time, model, device, engine and host of the run in each row of `tags`, so that one index finds
      * the newest runs with a tag that match other filters */
     { TAG_COLUMNS, SQLITE_TAG_INDEX, POSTGRES_TAG_INDEX },
+    /* 6: the sentence at the top of the report, and why the machine was busy. A run is read again when it is
+     * shown, because its metrics.json differs from the recorded time. */
+    { "ALTER TABLE runs ADD COLUMN verdict TEXT;"
+      "ALTER TABLE runs ADD COLUMN busy TEXT;"
+      "UPDATE runs SET metrics_mtime_ns = -1 WHERE metrics_mtime_ns <> 0;",
+      NULL, NULL },
 };
 const size_t migrations_n = COUNTOF(migrations);

@@ -7,7 +7,8 @@
 
 struct history_run {
     int64_t id, started_ns, findings;
-    char *name, *store, *path, *digest, *title, *model, *device, *engine, *host, *version, *command;
+    char *name, *store, *path, *digest, *title, *model, *device, *engine, *host, *version, *command, *verdict,
+        *busy; /* see struct run_record */
     double repeats, failed_repeats, mfu, mbu, time_to_first_token_ms, time_per_token_ms, tokens_per_s;
     bool incomplete, unstable;
     int64_t metrics_mtime_ns, metrics_bytes; /* of metrics.json when it was read; 0: there was none */

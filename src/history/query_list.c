@@ -128,32 +128,33 @@ static int add_order(struct query *q, const struct history_filter *f, const stru
 
 #define RUN_COLUMNS                                                                                        \
     "r.id, r.name, r.store, r.path, r.digest, r.title, r.model, r.device, r.engine, r.host, r.version, "   \
-    "r.command, r.started_ns, r.findings, r.repeats, r.failed_repeats, r.mfu, r.mbu, "                     \
+    "r.command, r.verdict, r.busy, r.started_ns, r.findings, r.repeats, r.failed_repeats, r.mfu, r.mbu, "  \
     "r.time_to_first_token_ms, r.time_per_token_ms, r.tokens_per_s, r.incomplete, r.unstable, r.missing, " \
     "r.metrics_mtime_ns, r.metrics_bytes"
 #define STAGE_COLUMNS                                                                                 \
     ", s.time_ms, s.ci95_low_ms, s.ci95_high_ms, s.time_per_token_ms, s.tokens_per_s, s.mfu, s.mbu, " \
     "s.distance"
-enum { RUN_COLUMN_COUNT = 26 };
+enum { RUN_COLUMN_COUNT = 28 };
 
 const char *const query_run_columns = RUN_COLUMNS;
 
 void query_take_run(const struct history *h, struct db_result *r, size_t row, struct history_run *run) {
     *run = (struct history_run){ .id = db_cell_int(r, row, 0) };
-    char **texts[] = { &run->name,   &run->store,  &run->path, &run->digest,  &run->title,  &run->model,
-                       &run->device, &run->engine, &run->host, &run->version, &run->command };
+    char **texts[] = { &run->name,    &run->store,   &run->path,   &run->digest, &run->title,
+                       &run->model,   &run->device,  &run->engine, &run->host,   &run->version,
+                       &run->command, &run->verdict, &run->busy };
     for (size_t i = 0; i < COUNTOF(texts); i++) *texts[i] = db_take(r, row, 1 + i);
-    run->started_ns = db_cell_int(r, row, 12);
-    run->findings = db_cell_int(r, row, 13);
+    run->started_ns = db_cell_int(r, row, 14);
+    run->findings = db_cell_int(r, row, 15);
     double *numbers[] = { &run->repeats,     &run->failed_repeats,         &run->mfu,
                           &run->mbu,         &run->time_to_first_token_ms, &run->time_per_token_ms,
                           &run->tokens_per_s };
-    for (size_t i = 0; i < COUNTOF(numbers); i++) *numbers[i] = db_cell_num(r, row, 14 + i);
-    run->incomplete = db_cell_int(r, row, 21) != 0;
-    run->unstable = db_cell_int(r, row, 22) != 0;
-    run->missing = db_cell_int(r, row, 23) != 0;
-    run->metrics_mtime_ns = db_cell_int(r, row, 24);
-    run->metrics_bytes = db_cell_int(r, row, 25);
+    for (size_t i = 0; i < COUNTOF(numbers); i++) *numbers[i] = db_cell_num(r, row, 16 + i);
+    run->incomplete = db_cell_int(r, row, 23) != 0;
+    run->unstable = db_cell_int(r, row, 24) != 0;
+    run->missing = db_cell_int(r, row, 25) != 0;
+    run->metrics_mtime_ns = db_cell_int(r, row, 26);
+    run->metrics_bytes = db_cell_int(r, row, 27);
     run->here = run->store && strcmp(run->store, h->store) == 0;
     double *of_stage[] = { &run->stage_time_ms,      &run->stage_ci95_low_ms,
                            &run->stage_ci95_high_ms, &run->stage_time_per_token_ms,
@@ -229,8 +230,9 @@ int history_list(struct history *h, const struct history_filter *filter, struct 
 }
 
 void history_run_free(struct history_run *run) {
-    char *texts[] = { run->name,   run->store,  run->path, run->digest,  run->title,  run->model,
-                      run->device, run->engine, run->host, run->version, run->command };
+    char *texts[] = { run->name,    run->store,   run->path,   run->digest, run->title,
+                      run->model,   run->device,  run->engine, run->host,   run->version,
+                      run->command, run->verdict, run->busy };
     for (size_t i = 0; i < COUNTOF(texts); i++) free(texts[i]);
     strlist_free(&run->tags);
     *run = (struct history_run){ 0 };

@@ -191,6 +191,8 @@ void run_record_fill(struct run_record *r, const struct saved_metrics *m) {
     r->engine = member_name(run, "engine");
     r->command = member_text(run, "command");
     r->version = member_name(run, "inferprof_version");
+    r->verdict = member_text(root, "verdict");
+    r->busy = member_text(json_object_get(root, "input"), "busy");
     r->device = member_name(json_object_get(root, "device"), "name");
     if (started > 0 && started < 9e18) r->started_ns = (int64_t)started;
     r->repeats = member_count(run, "repeats");
@@ -313,7 +315,8 @@ int run_record_read(struct run_record *r, const char *dir, struct err *err) {
 }
 
 void run_record_free(struct run_record *r) {
-    char *texts[] = { r->digest, r->title, r->model, r->device, r->engine, r->host, r->version, r->command };
+    char *texts[] = { r->digest, r->title,   r->model,   r->device,  r->engine,
+                      r->host,   r->version, r->command, r->verdict, r->busy };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
     for (size_t i = 0; i < r->stages.n; i++) {
         free(r->stages.v[i].name);

@@ -42,6 +42,8 @@ struct record_env {
 
 struct run_record {
     char *digest, *title, *model, *device, *engine, *host, *version, *command;
+    char *verdict;      /* the sentence at the top of the report */
+    char *busy;         /* why the machine was busy; NULL: it was not */
     int64_t started_ns; /* metrics.json, or mtime of the folder */
     double repeats, failed_repeats, mfu, mbu, time_to_first_token_ms, time_per_token_ms, tokens_per_s;
     bool incomplete, unstable;

@@ -39,15 +39,15 @@ static char *suffixed_name(const struct history *h, const char *path, const char
     return xasprintf("%s-%.8s", name, hex);
 }
 
-#define RUN_COLUMNS                                                                                 \
-    "store, path, name, digest, title, model, device, engine, host, version, command, started_ns, " \
-    "repeats, failed_repeats, findings, incomplete, unstable, missing, mfu, mbu, "                  \
+#define RUN_COLUMNS                                                                                  \
+    "store, path, name, digest, title, model, device, engine, host, version, command, verdict, "     \
+    "busy, started_ns, repeats, failed_repeats, findings, incomplete, unstable, missing, mfu, mbu, " \
     "time_to_first_token_ms, time_per_token_ms, tokens_per_s, metrics_mtime_ns, metrics_bytes"
 
 static void run_args(struct db_args *args, const struct history *h, const char *path, const char *name,
                      const struct run_record *r) {
-    const char *texts[] = { h->store,  path,      name,    r->digest,  r->title,  r->model,
-                            r->device, r->engine, r->host, r->version, r->command };
+    const char *texts[] = { h->store,  path,    name,       r->digest,  r->title,   r->model, r->device,
+                            r->engine, r->host, r->version, r->command, r->verdict, r->busy };
     for (size_t i = 0; i < COUNTOF(texts); i++) db_text(args, texts[i]);
     db_int(args, r->started_ns);
     db_num(args, r->repeats);
@@ -74,11 +74,13 @@ static int write_run_row(struct history *h, const char *path, const char *name, 
             h->db,
             "INSERT INTO runs (" RUN_COLUMNS
             ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, "
-            "$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25) ON CONFLICT (store, path) DO UPDATE "
+            "$14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27) ON CONFLICT (store, path) "
+            "DO UPDATE "
             "SET "
             "name = excluded.name, digest = excluded.digest, title = excluded.title, model = excluded.model, "
             "device = excluded.device, engine = excluded.engine, host = excluded.host, "
-            "version = excluded.version, command = excluded.command, started_ns = excluded.started_ns, "
+            "version = excluded.version, command = excluded.command, verdict = excluded.verdict, "
+            "busy = excluded.busy, started_ns = excluded.started_ns, "
             "repeats = excluded.repeats, failed_repeats = excluded.failed_repeats, "
             "findings = excluded.findings, incomplete = excluded.incomplete, unstable = excluded.unstable, "
             "missing = 0, mfu = excluded.mfu, mbu = excluded.mbu, "

@@ -36,6 +36,24 @@ static int by_time(const void *x, const void *y, void *context) {
     return *(const uint32_t *)x < *(const uint32_t *)y ? -1 : 1;
 }
 
+static enum kernel_category category_of(const struct flame *f, const char *kernel) {
+    for (size_t i = 0; i < f->a->nkernels; i++)
+        if (strcmp(f->a->kernels[i].short_name, kernel) == 0) return f->a->kernels[i].category;
+    return KERNEL_CATEGORY_OTHER;
+}
+
+/* Kernels have the colour of their category, host calls one of three greys by name. */
+static void draw_box(const struct flame *f, const struct analysis_call *c, double x, double y, double width,
+                     struct strbuf *out) {
+    char grey[8];
+    if (c->kernel) {
+        chart_rect(x, y, width, ROW - 1, chart_category_color(category_of(f, c->name)), NULL, out);
+        return;
+    }
+    snprintf(grey, sizeof grey, "host%u", (unsigned)(hash_bytes(c->name, strlen(c->name)) % 3));
+    svg_rect(out, x, y, width, ROW - 1, grey);
+}
+
 static void draw_call(const struct flame *f, size_t row, double x, double width, unsigned depth,
                       struct strbuf *out) {
     const struct analysis_call *c = &f->a->calls[row];
@@ -44,14 +62,13 @@ static void draw_call(const struct flame *f, size_t row, double x, double width,
     strbuf_addstr(out, "<g><title>");
     html_escape(out, c->name);
     strbuf_addf(out, ", %s, %.1f%%", text_ms(time_of(f, row) / 1e6).s, 100 * time_of(f, row) / f->total);
-    strbuf_addf(out, "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" class=\"r%u\"/>", x,
-                y, fmax(width - 0.4, 0.4), ROW - 1,
-                c->kernel ? 3u : (unsigned)(hash_bytes(c->name, len) % 3));
+    strbuf_addstr(out, "</title>");
+    draw_box(f, c, x, y, fmax(width - 0.4, 0.4), out);
     if (fits >= 4) {
         char shown[160];
         snprintf(shown, sizeof shown, "%.*s%s", (int)MIN(fits - (len > fits ? 2 : 0), sizeof shown - 4),
                  c->name, len > fits ? "…" : "");
-        svg_text(out, x + 3, y + 13, SVG_START, "on", shown);
+        svg_text(out, x + 3, y + 13, SVG_START, c->kernel ? "on ink" : "on", shown);
     }
     strbuf_addstr(out, "</g>\n");
 }

@@ -18,7 +18,10 @@ bool chart_kernels(const struct view *v, const struct chart_form *form, struct s
         char name[48];
         snprintf(name, sizeof name, "%.44s", k->short_name);
         svg_text(out, left - 10, y + 13, SVG_END, "ink", name);
-        svg_rect(out, left, y, k->share * scale, 16, "busy");
+        char title[192];
+        snprintf(title, sizeof title, "%.60s, %s: %s in %s calls", k->short_name,
+                 kernel_category_name(k->category), text_ms(k->owned_ns * 1e-6).s, text_count(k->calls).s);
+        chart_rect(left, y, k->share * scale, 16, chart_category_color(k->category), title, out);
         svg_text(out, left + k->share * scale + 6, y + 13, SVG_START, "", text_percent(k->share).s);
     }
     svg_close(out);

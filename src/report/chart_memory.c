@@ -1,11 +1,10 @@
 /* Memory over time, by kind. */
 #include <math.h>
-#include <stdio.h>
 
 #include "base/svg.h"
 #include "base/text.h"
 #include "base/util.h"
-#include "report/charts.h"
+#include "report/chart_axis.h"
 
 /* Kinds from bottom to top. The kinds that change least are at the bottom. */
 static const struct {
@@ -13,17 +12,19 @@ static const struct {
     int color;
 } order[] = { { TRACE_MEMORY_WEIGHTS, 0 },
               { TRACE_MEMORY_WORKSPACE, 7 },
-              { TRACE_MEMORY_KV_CACHE, 1 },
-              { TRACE_MEMORY_OTHER, 6 },
+              { TRACE_MEMORY_KV_CACHE, 4 }, /* as the category of kernels */
+              { TRACE_MEMORY_OTHER, 12 },
               { TRACE_MEMORY_ACTIVATIONS, 3 } };
 
 #define TOP 12.0
 #define BOTTOM 200.0
 #define LEFT 78.0
 #define LEAST_WIDTH 2.0
+#define LABEL_HEIGHT 16.0
 
 struct area {
     double right, t0, t1, most;
+    bool titled; /* with numbers under the mouse pointer */
 };
 
 static double area_x(const struct area *a, uint64_t t) {
@@ -31,17 +32,29 @@ static double area_x(const struct area *a, uint64_t t) {
 }
 static double area_y(const struct area *a, double bytes) { return BOTTOM - bytes / a->most * (BOTTOM - TOP); }
 
+/* Writes "at 12.3 ms: weights 15.3 GB, KV cache 1.2 GB, together 16.5 GB". */
+static void column_title(const struct area *a, const struct analysis_memory_point *p, struct strbuf *out) {
+    strbuf_addf(out, "at %s: ", text_ms(((double)p->time_ns - a->t0) * 1e-6).s);
+    for (size_t k = 0; k < COUNTOF(order); k++)
+        if (p->bytes[order[k].kind] > 0)
+            strbuf_addf(out, "%s %s, ", trace_memory_kind_name(order[k].kind),
+                        text_bytes(p->bytes[order[k].kind]).s);
+    strbuf_addf(out, "together %s", text_bytes(p->total).s);
+}
+
 static void draw_column(const struct area *a, const struct analysis_memory_point *p, double x, double width,
                         struct strbuf *out) {
+    struct strbuf title = STRBUF_INIT;
     double below = 0;
+    if (a->titled) column_title(a, p, &title);
     for (size_t k = 0; k < COUNTOF(order); k++) {
         double bytes = p->bytes[order[k].kind];
-        char css[4];
         if (!(bytes > 0)) continue;
-        snprintf(css, sizeof css, "r%d", order[k].color);
-        svg_rect(out, x, area_y(a, below + bytes), width, area_y(a, below) - area_y(a, below + bytes), css);
+        chart_rect(x, area_y(a, below + bytes), width, area_y(a, below) - area_y(a, below + bytes),
+                   order[k].color, a->titled ? title.buf : NULL, out);
         below += bytes;
     }
+    strbuf_free(&title);
 }
 
 /* Memory is constant between two points. Points closer than LEAST_WIDTH share a column, which shows the
@@ -56,18 +69,40 @@ static void draw_points(const struct area *a, const struct analysis_memory *m, s
     }
 }
 
+/* Names each kind in the chart where it has most bytes, if there is room: colours may not be printed. */
+static void draw_names(const struct area *a, const struct analysis_memory *m, struct strbuf *out) {
+    for (size_t k = 0; k < COUNTOF(order); k++) {
+        size_t most = 0;
+        double below = 0;
+        for (size_t i = 0; i < m->n; i++)
+            if (m->series[i].bytes[order[k].kind] > m->series[most].bytes[order[k].kind]) most = i;
+        for (size_t lower = 0; lower < k; lower++) below += m->series[most].bytes[order[lower].kind];
+        double top = area_y(a, below + m->series[most].bytes[order[k].kind]), bottom = area_y(a, below);
+        double x = area_x(a, m->series[most].time_ns);
+        if (bottom - top < LABEL_HEIGHT) continue;
+        svg_text(out, fmin(x + 6, a->right - 80), (top + bottom) / 2 + 4, SVG_START, "ink",
+                 trace_memory_kind_name(order[k].kind));
+    }
+}
+
 static void draw_key(const struct analysis_memory *m, struct strbuf *out) {
     double x = LEFT;
     for (size_t k = 0; k < COUNTOF(order); k++) {
         bool any = false;
-        char css[4];
         for (size_t i = 0; i < m->n && !any; i++) any = m->series[i].bytes[order[k].kind] > 0;
         if (!any) continue;
-        snprintf(css, sizeof css, "r%d", order[k].color);
-        svg_rect(out, x, 232, 10, 10, css);
+        chart_rect(x, 232, 10, 10, order[k].color, NULL, out);
         svg_text(out, x + 14, 241, SVG_START, "", trace_memory_kind_name(order[k].kind));
         x += 100;
     }
+}
+
+/* All labels have the unit of the largest value. */
+static void draw_bytes_axis(const struct chart_box *box, double bytes, struct strbuf *out) {
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
+    size_t u = 0;
+    for (; bytes >= 1000 && u + 1 < COUNTOF(units); u++) bytes /= 1000;
+    chart_value_axis(box, bytes, units[u], out);
 }
 
 bool chart_memory_of(const struct analysis_memory *m, const struct chart_form *form, struct strbuf *out) {
@@ -75,15 +110,14 @@ bool chart_memory_of(const struct analysis_memory *m, const struct chart_form *f
     struct area a = { .right = form->width - 10,
                       .t0 = (double)m->series[0].time_ns,
                       .t1 = (double)m->series[m->n - 1].time_ns,
-                      .most = m->peak.total };
+                      .most = m->peak.total,
+                      .titled = form->width >= CHART_WIDE };
+    const struct chart_box box = { LEFT, a.right, TOP, BOTTOM };
     chart_open(form, 250, "Memory over time, by kind", out);
-    svg_line(out, LEFT, BOTTOM, a.right, BOTTOM, "axis");
-    svg_line(out, LEFT, TOP, a.right, TOP, "axis");
+    draw_bytes_axis(&box, a.most, out);
     draw_points(&a, m, out);
-    svg_text(out, LEFT - 6, TOP + 4, SVG_END, "", text_bytes(m->peak.total).s);
-    svg_text(out, LEFT - 6, BOTTOM + 4, SVG_END, "", "0");
-    svg_text(out, LEFT, BOTTOM + 18, SVG_START, "", "0 s");
-    svg_text(out, a.right, BOTTOM + 18, SVG_END, "", text_ms((a.t1 - a.t0) / 1e6).s);
+    draw_names(&a, m, out);
+    chart_time_axis(&box, a.t1 - a.t0, out);
     draw_key(m, out);
     svg_close(out);
     return true;

@@ -6,6 +6,7 @@
 #include "base/svg.h"
 #include "base/text.h"
 #include "report/charts.h"
+#include "report/story.h"
 
 static double longest_stage(const struct view *v) {
     double most = 0;
@@ -40,8 +41,12 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
                      text_times(s->distance).s, s->over.brief ? ": " : "",
                      s->over.brief ? s->over.brief : "");
         svg_text(out, s->depth ? 14 : 0, y + 14, SVG_START, s->depth ? "" : "ink", s->name);
-        svg_rect(out, left, y, s->time_ms * scale, 20, "idle");
-        if (isfinite(s->busy_ms)) svg_rect(out, left, y, fmin(s->busy_ms, s->time_ms) * scale, 20, "busy");
+        struct strbuf title = STRBUF_INIT;
+        story_stage_bar(v, s, &title);
+        svg_rect_titled(out, left, y, s->time_ms * scale, 20, "idle", title.buf);
+        if (isfinite(s->busy_ms))
+            svg_rect_titled(out, left, y, fmin(s->busy_ms, s->time_ms) * scale, 20, "busy", title.buf);
+        strbuf_free(&title);
         if (isfinite(s->floor_ms)) svg_rect(out, left + s->floor_ms * scale - 1, y - 4, 2, 28, "tick");
         svg_text(out, form->width - right + 10, y + 14, SVG_START, "ink", label);
         y += row;

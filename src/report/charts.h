@@ -4,6 +4,7 @@
 
 #include "report/view.h"
 
+#define CHART_WIDE 600 /* narrower charts are for phones */
 struct chart_form {
     double width;
     const char *css_class; /* "wide", "narrow" */
@@ -33,9 +34,23 @@ struct chart {
 extern const struct chart charts[];
 extern const size_t charts_n;
 
-/* Returns the colour of a kernel category: --c0 to --c12 in web/report.css, plus CHART_HATCHED if it is drawn
- * with stripes. Every category is different. */
+/* Colours are numbers: 0 to 12 are --c0 to --c12 of web/report.css. CHART_HATCHED is added if the colour is
+ * drawn with stripes. */
+#define CHART_COLORS 13
 #define CHART_HATCHED 16
+/* Every category has another colour. */
 int chart_category_color(enum kernel_category category);
+/* Every role has another colour. A role that is also a category has the colour of the category. */
+int chart_role_color(enum kernel_role role);
+/* CSS class of a colour: "c3" or "c3 hatched" for prefix 'c' (background), "r3" for 'r' (fill in SVG). */
+struct chart_class {
+    char s[16];
+} chart_class(char prefix, int color);
+/* A rectangle with this colour. `title`: tooltip; NULL: none. The stripes are lines: browsers take minutes to
+ * print a thousand rectangles that are filled with an SVG pattern. */
+void chart_rect(double x, double y, double w, double h, int color, const char *title, struct strbuf *out);
+void chart_stripes(double x, double y, double w, double h, struct strbuf *out);
+/* Writes a style sheet that gives every background colour a pattern in print. */
+void chart_print_style(struct strbuf *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/columns.h"
 #include "base/jsonw.h"
 #include "base/schema.h"
+#include "base/strlist.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/util.h"
@@ -15,6 +16,7 @@
 #define SHOWN_WORK 12
 #define SHOWN_CAVEATS 4
 #define CAVEAT_WIDTH 100 /* columns */
+#define CELL_MAX 60      /* columns; the longest verdict has 55 */
 #define AT(position) .at = { .terminal = position }
 
 static void add_signed(struct strbuf *out, double sign, struct text t) {
@@ -182,8 +184,10 @@ static const char *const least_verdicts[] = { "repeats", "processes", "believabl
 static void print_table(struct table *t, const char *const *omitted, struct compare_text_form form,
                         const char *heading, struct strbuf *out) {
     if (table_rows(t)) {
-        strbuf_addf(out, form.markdown ? "## %s\n\n" : "%s\n", heading);
-        t->text_max_width = 60; /* longest verdict: 55 characters */
+        if (form.markdown)
+            strbuf_addf(out, "## %s\n\n", heading);
+        else
+            wrap_text(out, heading, 0, form.width, 2);
         if (!form.markdown) table_fit(t, form.width, omitted);
         if (form.markdown)
             table_markdown(t, out);
@@ -198,7 +202,19 @@ static void print_items(const struct column_group *group, struct column_items it
                         struct compare_text_form form, const char *heading, struct strbuf *out) {
     struct table t;
     columns_table(group, 1, COLUMN_DOC_TERMINAL, NULL, items, &t);
+    t.text_max_width = CELL_MAX;
     print_table(&t, least, form, heading, out);
+}
+
+/* Cuts the reasons off the verdicts, and adds every verdict that had one to `reasons`, each once. */
+static void shorten_verdicts(struct table *t, struct strlist *reasons) {
+    size_t nc = t->heads.n, column = table_find(t, "verdict");
+    for (size_t r = 0; column < nc && r < table_rows(t); r++) {
+        char *cell = t->cells.v[r * nc + column], *colon = strstr(cell, ": ");
+        if (!colon) continue;
+        if (!strlist_has(reasons, cell)) strlist_add(reasons, "%s", cell);
+        *colon = '\0';
+    }
 }
 
 /* one table for both */
@@ -211,7 +227,43 @@ static void print_rows(const struct comparison *c, struct compare_text_form form
         column_set_cells(&set, &(struct column_row){ .item = &c->stages.v[i] }, &t);
     for (size_t i = 0; i < c->figures.n; i++)
         column_set_cells(&set, &(struct column_row){ .item = &c->figures.v[i] }, &t);
+    struct strlist reasons = { 0 };
+    t.text_max_width = CELL_MAX;
+    if (!form.markdown && form.width) {
+        table_fit(&t, form.width, least_verdicts);
+        if (table_text_width(&t) > form.width) shorten_verdicts(&t, &reasons);
+    }
     print_table(&t, least_verdicts, form, "Stages", out);
+    for (size_t i = 0; i < reasons.n; i++) wrap_text(out, reasons.v[i], 0, form.width, 2);
+    if (reasons.n) strbuf_addch(out, '\n');
+    strlist_free(&reasons);
+}
+
+/* One row: its name, and the values of A and B on lines of their own. */
+static void print_env_row(const struct compare_env *e, size_t width, struct strbuf *out) {
+    const char *const values[] = { text_or_dash(e->a), text_or_dash(e->b) };
+    strbuf_add_printable(out, e->key, strlen(e->key));
+    strbuf_addch(out, '\n');
+    for (size_t side = 0; side < COUNTOF(values); side++) {
+        strbuf_addf(out, "  %c  ", "AB"[side]);
+        wrap_text(out, values[side], 5, width, 5);
+    }
+}
+
+/* A table, or a list if the table is wider than the terminal. No value is cut or omitted. */
+static void print_env(const struct comparison *c, struct compare_text_form form, struct strbuf *out) {
+    static const char heading[] = "Environment differences";
+    struct table t;
+    columns_table(&env_group, 1, COLUMN_DOC_TERMINAL, NULL, ITEMS(c->env), &t);
+    if (form.markdown || !form.width || table_text_width(&t) <= form.width) {
+        static const char *const none[] = { NULL };
+        print_table(&t, none, form, heading, out);
+        return;
+    }
+    table_free(&t);
+    strbuf_addf(out, "%s\n", heading);
+    for (size_t i = 0; i < c->env.n; i++) print_env_row(&c->env.v[i], form.width, out);
+    strbuf_addch(out, '\n');
 }
 
 static void print_work(const struct comparison *c, const struct column_group *group,
@@ -248,38 +300,55 @@ static void print_caveats(const struct comparison *c, struct compare_text_form f
     if (c->caveats.n) strbuf_addch(out, '\n');
 }
 
-static void print_side(const char *letter, const char *name, size_t runs, struct compare_text_form form,
-                       struct strbuf *out) {
+/* `end`: end of the line in Markdown */
+static void print_side(const char *letter, const char *name, size_t runs, const char *end,
+                       struct compare_text_form form, struct strbuf *out) {
     bool md = form.markdown;
+    struct strbuf line = STRBUF_INIT;
+    strbuf_addstr(&line, text_or_dash(name));
+    if (runs > 1) strbuf_addf(&line, " and %zu more run%s", runs - 1, runs == 2 ? "" : "s");
     strbuf_addf(out, md ? "%s: " : "%s  ", letter);
-    md ? text_markdown(out, text_or_dash(name))
-       : strbuf_add_printable(out, text_or_dash(name), strlen(text_or_dash(name)));
-    if (runs > 1) strbuf_addf(out, " and %zu more run%s", runs - 1, runs == 2 ? "" : "s");
+    if (md) {
+        text_markdown(out, line.buf);
+        strbuf_addstr(out, end);
+    } else {
+        wrap_text(out, line.buf, 3, form.width, 3);
+    }
+    strbuf_free(&line);
+}
+
+/* A sentence with an empty line after it. */
+static void print_note(const char *note, struct compare_text_form form, struct strbuf *out) {
+    wrap_text(out, note, 0, form.markdown ? 0 : form.width, 0);
+    strbuf_addch(out, '\n');
 }
 
 void compare_text(const struct comparison *c, enum compare_form kind, size_t width, struct strbuf *out) {
     const struct compare_text_form form = { kind == COMPARE_MARKDOWN, width };
-    print_side("A", c->a_name, c->a_runs, form, out);
-    strbuf_addstr(out, form.markdown ? "  \n" : "\n");
-    print_side("B", c->b_name, c->b_runs, form, out);
-    strbuf_addstr(out, "\n\n");
+    print_side("A", c->a_name, c->a_runs, "  \n", form, out);
+    print_side("B", c->b_name, c->b_runs, "\n", form, out);
+    strbuf_addch(out, '\n');
     if (c->other_subject)
-        strbuf_addstr(
-            out, "A and B use a different model, engine, device or number of ranks. Differences may come "
-                 "from that.\n\n");
+        print_note("A and B use a different model, engine, device or number of ranks. Differences may come "
+                   "from that.",
+                   form, out);
     if (c->other_work)
-        strbuf_addstr(out, "A and B processed different numbers of tokens. Compare times per token.\n\n");
-    if (c->blocks > 1)
-        strbuf_addf(
-            out,
-            "The runs of A and B alternate. Drift between %zu blocks of neighbouring runs is removed.\n\n",
-            c->blocks);
+        print_note("A and B processed different numbers of tokens. Compare times per token.", form, out);
+    if (c->blocks > 1) {
+        struct strbuf note = STRBUF_INIT;
+        strbuf_addf(&note,
+                    "The runs of A and B alternate. Drift between %zu blocks of neighbouring runs is "
+                    "removed.",
+                    c->blocks);
+        print_note(note.buf, form, out);
+        strbuf_free(&note);
+    }
     print_caveats(c, form, out);
     print_rows(c, form, out);
     print_items(&promise_group, ITEMS(c->promises), form, "Findings fixed in B", out);
     print_work(c, &kernel_group, ITEMS(c->kernels), "Kernels", form, out);
     print_work(c, &operator_group, ITEMS(c->operators), "Operators", form, out);
-    print_items(&env_group, ITEMS(c->env), form, "Environment differences", out);
+    print_env(c, form, out);
 }
 
 /* ---- JSON */

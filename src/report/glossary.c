@@ -24,6 +24,23 @@ static const struct glossary_term legend[] = {
       "collector, the source of shares, kernels and idle time" },
 };
 
+static const struct glossary_term rank_legend[] = {
+    { "rank", "number of the process in the job; each rank has its own GPUs" },
+    { "step ms", "time of one step, for example of one decode step" },
+    { "compute", "time in which kernels other than communication run" },
+    { "exposed", "time in which only communication runs: waiting and moving" },
+    { "waiting", "exposed time until the last rank has started the same collective" },
+    { "moving", "the rest of the exposed time, in which data is moved" },
+    { "idle", "time without a running kernel or copy" },
+    { "late", "mean time from the arrival of the first rank at a collective to the arrival of this one" },
+    { "skew", "time from the arrival of the first rank at a collective to that of the last" },
+    { "bus GB/s", "bus bandwidth as nccl-tests defines it, over the median moving time" },
+    { "tp, pp, dp", "index of the rank in the tensor, pipeline and data parallel groups" },
+    { "MFU", MFU },
+    { "MBU", MBU },
+    { "roofline ms", ROOFLINE },
+};
+
 /* Headings in microseconds end in "us" here, although the page shows a micro sign. */
 static const struct glossary_term terms[] = {
     { "MFU", MFU },
@@ -187,6 +204,11 @@ static const struct glossary_term terms[] = {
 const struct glossary_term *glossary_legend(size_t *n) {
     *n = COUNTOF(legend);
     return legend;
+}
+
+const struct glossary_term *glossary_rank_legend(size_t *n) {
+    *n = COUNTOF(rank_legend);
+    return rank_legend;
 }
 
 static const char *find_term(const char *heading, size_t n) {

@@ -11,3 +11,4 @@ struct glossary_term {
 };
 /* the most important terms */
 const struct glossary_term *glossary_legend(size_t *n);
+const struct glossary_term *glossary_rank_legend(size_t *n); /* for jobs of several ranks */

@@ -29,7 +29,7 @@ void html_recorded(const struct view *v, struct strbuf *out) {
 void html_section_end(struct strbuf *out) { strbuf_addstr(out, "</section>\n"); }
 
 static void html_cell(struct strbuf *out, const char *tag, const char *text, enum table_align align,
-                      const char *help) {
+                      const char *help, const char *swatch) {
     strbuf_addf(out, "<%s%s", tag, align == TABLE_RIGHT ? " class=\"n\"" : "");
     if (help) {
         strbuf_addstr(out, " title=\"");
@@ -37,21 +37,28 @@ static void html_cell(struct strbuf *out, const char *tag, const char *text, enu
         strbuf_addch(out, '"');
     }
     strbuf_addch(out, '>');
+    if (swatch) strbuf_addf(out, "<i class=\"swatch %s\"></i>", swatch);
     html_escape(out, text);
     strbuf_addf(out, "</%s>", tag);
 }
 
-void html_table(struct strbuf *out, struct table *t) {
+void html_table(struct strbuf *out, struct table *t) { html_table_colored(out, t, NULL); }
+
+void html_table_colored(struct strbuf *out, struct table *t,
+                        struct chart_class (*class_of)(const char *cell)) {
     size_t nc = t->heads.n;
     strbuf_addstr(out, "<div class=\"scroll\"><table><thead><tr>");
     for (size_t c = 0; c < nc; c++) {
         const char *heading = t->heads.v[c];
-        html_cell(out, "th", heading, t->aligns.v[c], glossary_help(heading));
+        html_cell(out, "th", heading, t->aligns.v[c], glossary_help(heading), NULL);
     }
     strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
     for (size_t r = 0; r < table_rows(t); r++) {
         strbuf_addstr(out, "<tr>");
-        for (size_t c = 0; c < nc; c++) html_cell(out, "td", t->cells.v[r * nc + c], t->aligns.v[c], NULL);
+        for (size_t c = 0; c < nc; c++) {
+            const char *text = t->cells.v[r * nc + c];
+            html_cell(out, "td", text, t->aligns.v[c], NULL, c == 0 && class_of ? class_of(text).s : NULL);
+        }
         strbuf_addstr(out, "</tr>\n");
     }
     strbuf_addstr(out, "</tbody></table></div>\n");
@@ -101,7 +108,9 @@ void html_page_start(const char *title, struct strbuf *out) {
     strbuf_addstr(
         out, "</style>\n</head>\n<body>\n<header class=\"top\">\n<div class=\"brand\">inferprof</div>\n<h1>");
     html_escape(out, text_or_dash(title));
-    strbuf_addstr(out, "</h1>\n<div class=\"meta\">\n");
+    strbuf_addstr(out, "</h1>\n");
+    chart_print_style(out);
+    strbuf_addstr(out, "<div class=\"meta\">\n");
 }
 
 static void page_head(const struct view *v, struct strbuf *out) {
@@ -212,7 +221,7 @@ static void section_power(const struct view *v, struct strbuf *out) {
     struct table t;
     if (!v->a || v->a->npowers == 0) return;
     html_section(out, "power", "Power and clocks",
-                 "Power (W) above, SM clock below. Shaded: the clock was throttled.");
+                 "Power above, SM clock below. Shaded: the clock was throttled.");
     for (size_t i = 0; i < v->a->npowers; i++) {
         if (v->a->powers[i].n < 2) continue;
         strbuf_addstr(out, "<div class=\"chart\">\n");

@@ -38,6 +38,13 @@ void html_columns(struct strbuf *out, const char *what, const struct column_grou
                   const struct view *v, struct column_items items, size_t limit);
 /* writes and frees the table */
 void html_table(struct strbuf *out, struct table *t);
+/* The same, with a coloured square before the text of the first column. `class_of` returns its CSS
+ * class; NULL: no squares. */
+void html_table_colored(struct strbuf *out, struct table *t,
+                        struct chart_class (*class_of)(const char *cell));
+struct glossary_term;
+/* Writes the terms as a list that opens with a click. */
+void html_legend(const struct glossary_term *terms, size_t n, struct strbuf *out);
 bool html_has_kernels(const struct view *v);
 bool html_has_operators(const struct view *v);
 

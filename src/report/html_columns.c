@@ -1,8 +1,10 @@
 /* Sortable HTML tables. web/tables.js sorts by the attribute data-v. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/html.h"
 #include "base/text.h"
 #include "base/util.h"
@@ -11,6 +13,8 @@
 
 #define MAX_FULL_NAME 600
 #define BAR_PX 60
+#define LONG_TEXT 24    /* longer text may be broken, in characters */
+#define MANY_COLUMNS 13 /* such tables are printed in a smaller font */
 
 static void write_attribute(struct strbuf *out, const char *name, const char *value) {
     if (!value || !*value) return;
@@ -39,10 +43,32 @@ static void write_head(struct strbuf *out, const struct column *c) {
     strbuf_addstr(out, "</th>");
 }
 
-static void write_name(struct strbuf *out, const char *name, const char *full) {
+static void write_swatch(struct strbuf *out, const struct column *c, const struct column_row *r) {
+    if (!c->swatch) return;
+    strbuf_addstr(out, "<i class=\"swatch ");
+    c->swatch(r, out);
+    strbuf_addstr(out, "\"></i>");
+}
+
+/* Adds places where a browser may break a long name: after "_", "::", "<", "," and "/". */
+static void write_breakable(struct strbuf *out, const char *name) {
+    for (const char *p = name; *p;) {
+        size_t n = strcspn(p, "_:<,/");
+        n += strspn(p + n, "_:<,/");
+        char *part = xstrndup(p, n);
+        html_escape(out, part);
+        free(part);
+        p += n;
+        if (*p) strbuf_addstr(out, "<wbr>");
+    }
+}
+
+static void write_name(struct strbuf *out, const struct column *c, const struct column_row *r,
+                       const char *name, const char *full) {
     char cut[MAX_FULL_NAME + 4];
     strbuf_addstr(out, "<td class=\"name\">");
-    html_escape(out, name);
+    write_swatch(out, c, r);
+    write_breakable(out, name);
     if (*full && strcmp(full, name) != 0) {
         bool longer = snprintf(cut, MAX_FULL_NAME, "%s", full) >= MAX_FULL_NAME;
         strbuf_addstr(out, "<span class=\"full\">");
@@ -71,7 +97,11 @@ static void write_cell(struct strbuf *out, const struct column *c, const struct 
     if (c->tooltip) c->tooltip(r, &tooltip);
     write_attribute(out, "title", tooltip.buf);
     strbuf_addch(out, '>');
-    html_escape(out, shown);
+    write_swatch(out, c, r);
+    if (strlen(shown) > LONG_TEXT)
+        write_breakable(out, shown);
+    else
+        html_escape(out, shown);
     if (c->below) {
         strbuf_addstr(out, "<small>");
         html_escape(out, below);
@@ -87,7 +117,7 @@ static void write_column(struct strbuf *out, const struct column *c, const struc
     column_show(c, r, &shown);
     if (c->below) c->below(r, &below);
     if (c->format == COLUMN_NAME)
-        write_name(out, shown.buf, below.buf);
+        write_name(out, c, r, shown.buf, below.buf);
     else if (c->format == COLUMN_SHARE)
         write_share(out, column_number(column_get(c, r)), most);
     else
@@ -114,7 +144,8 @@ void html_columns(struct strbuf *out, const char *what, const struct column_grou
     double most[COLUMN_SET_MAX];
     view_column_set(&set, groups, ngroups, COLUMN_DOC_HTML, v);
     find_most(&set, v, items, most);
-    strbuf_addf(out, "<div class=\"scroll\"><table data-what=\"%s\"><thead><tr>", what);
+    strbuf_addf(out, "<div class=\"scroll\"><table%s data-what=\"%s\"><thead><tr>",
+                set.n >= MANY_COLUMNS ? " class=\"many\"" : "", what);
     for (size_t k = 0; k < set.n; k++) write_head(out, set.v[k].column);
     strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < MIN(items.n, limit); i++) {

@@ -37,9 +37,7 @@ static void paragraph(const char *css_class, struct strbuf *sentence, struct str
     strbuf_free(sentence);
 }
 
-static void legend(struct strbuf *out) {
-    size_t n;
-    const struct glossary_term *terms = glossary_legend(&n);
+void html_legend(const struct glossary_term *terms, size_t n, struct strbuf *out) {
     strbuf_addstr(out, "<details class=\"legend\"><summary>What the figures mean</summary>\n<dl>\n");
     for (size_t i = 0; i < n; i++) strbuf_addf(out, "<dt>%s</dt><dd>%s</dd>\n", terms[i].term, terms[i].help);
     strbuf_addstr(out, "</dl></details>\n");
@@ -65,7 +63,9 @@ void html_verdict(const struct view *v, struct strbuf *out) {
         for (size_t i = 3; i < MIN(n, 15); i++) finding(v->a, &f[i], out);
         strbuf_addstr(out, "</ol></details>\n");
     }
-    legend(out);
+    size_t nterms;
+    const struct glossary_term *terms = glossary_legend(&nterms);
+    html_legend(terms, nterms, out);
     html_section_end(out);
 }
 
@@ -117,9 +117,14 @@ void html_figures(const struct view *v, struct strbuf *out) {
 }
 
 /* ---- stages */
-static void stage_bar(const struct analysis_stage *s, double most, struct strbuf *out) {
+static void stage_bar(const struct view *v, const struct analysis_stage *s, double most, struct strbuf *out) {
     double wide = s->time_ms / most * 100;
-    strbuf_addf(out, "<div class=\"row%s\"><div class=\"name\">", s->depth ? " sub" : "");
+    struct strbuf title = STRBUF_INIT;
+    story_stage_bar(v, s, &title);
+    strbuf_addf(out, "<div class=\"row%s\" title=\"", s->depth ? " sub" : "");
+    html_escape(out, title.buf);
+    strbuf_free(&title);
+    strbuf_addstr(out, "\"><div class=\"name\">");
     html_escape(out, s->name);
     strbuf_addf(out, "</div><div class=\"track\"><i class=\"seg idle\" style=\"width:%.3f%%\"></i>", wide);
     if (isfinite(s->busy_ms))
@@ -155,7 +160,7 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
                            "compute time and memory time</span>");
     strbuf_addstr(out, "</div>\n<div class=\"bars\">\n");
     for (size_t i = 0; i < v->nstages; i++)
-        if (isfinite(v->stages[i]->time_ms)) stage_bar(v->stages[i], most, out);
+        if (isfinite(v->stages[i]->time_ms)) stage_bar(v, v->stages[i], most, out);
     strbuf_addstr(out, "</div>\n");
 }
 
@@ -241,6 +246,14 @@ void html_stages(const struct view *v, struct strbuf *out) {
     html_section_end(out);
 }
 
+/* CSS class of the role with this name; "idle" for idle time. */
+static struct chart_class role_swatch(const char *name) {
+    int role = 0;
+    while (role < ROLE_END && strcmp(kernel_role_name(role), name) != 0) role++;
+    if (role == ROLE_END) return (struct chart_class){ "idle" };
+    return chart_class('c', chart_role_color(role));
+}
+
 /* Recognised phases and steps, and the anatomy of a token. */
 void html_understood(const struct view *v, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT, anatomy = STRBUF_INIT;
@@ -265,8 +278,9 @@ void html_understood(const struct view *v, struct strbuf *out) {
         rows_anatomy_note(v, &anatomy);
         strbuf_addstr(out, "<h3>The anatomy of a token</h3>\n");
         html_chart(v, chart_anatomy, out);
+        strbuf_addf(out, "<p class=\"small soft\" style=\"margin-top:14px\">%s</p>\n", anatomy.buf);
         rows_anatomy_md(v, &t);
-        part(&t, NULL, anatomy.buf, out);
+        html_table_colored(out, &t, role_swatch);
     }
     strbuf_free(&anatomy);
     strbuf_free(&note);

@@ -37,28 +37,26 @@ static void download(const struct view *v, struct strbuf *out, const char *name,
     table_free(t);
 }
 
-/* Writes the classes of a swatch: "c6", or "c6 hatched". */
-static void swatch_class(const struct analysis_group *category, struct strbuf *out) {
-    int color = chart_category_color((enum kernel_category)category->id);
-    strbuf_addf(out, "c%d%s", color % CHART_HATCHED, color >= CHART_HATCHED ? " hatched" : "");
+static struct chart_class category_class(const struct analysis_group *category) {
+    return chart_class('c', chart_category_color((enum kernel_category)category->id));
 }
 
 static void mix(const struct view *v, struct strbuf *out) {
     strbuf_addstr(out, "<div class=\"mix\" aria-hidden=\"true\">");
-    for (size_t i = 0; i < v->a->ncategories; i++)
-        if (v->a->categories[i].share > 0) {
-            strbuf_addstr(out, "<i class=\"");
-            swatch_class(&v->a->categories[i], out);
-            strbuf_addf(out, "\" style=\"width:%.2f%%\"></i>", v->a->categories[i].share * 100);
-        }
+    for (size_t i = 0; i < v->a->ncategories; i++) {
+        const struct analysis_group *c = &v->a->categories[i];
+        if (!(c->share > 0)) continue;
+        strbuf_addf(out, "<i class=\"%s\" style=\"width:%.2f%%\" title=\"%s: %s, %s\"></i>",
+                    category_class(c).s, c->share * 100, c->name, text_percent(c->share).s,
+                    text_ms(c->owned_ns * 1e-6).s);
+    }
     strbuf_addstr(out, "</div>\n<div class=\"key\">");
-    for (size_t i = 0; i < v->a->ncategories; i++)
-        if (v->a->categories[i].share >= 0.001) {
-            strbuf_addstr(out, "<span><i class=\"");
-            swatch_class(&v->a->categories[i], out);
-            strbuf_addf(out, "\"></i>%s %s</span>", v->a->categories[i].name,
-                        text_percent(v->a->categories[i].share).s);
-        }
+    for (size_t i = 0; i < v->a->ncategories; i++) {
+        const struct analysis_group *c = &v->a->categories[i];
+        if (c->share >= 0.001)
+            strbuf_addf(out, "<span><i class=\"%s\"></i>%s %s</span>", category_class(c).s, c->name,
+                        text_percent(c->share).s);
+    }
     strbuf_addstr(out, "</div>\n");
 }
 

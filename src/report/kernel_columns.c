@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "base/util.h"
+#include "report/charts.h"
 
 /* ---- kernels */
 
@@ -79,6 +80,9 @@ static void show_full_name(const struct column_row *r, struct strbuf *out) {
 static void show_library(const struct column_row *r, struct strbuf *out) {
     strbuf_addstr(out, kernel_library_name(kernel_of(r)->library));
 }
+static void write_category_class(const struct column_row *r, struct strbuf *out) {
+    strbuf_addstr(out, chart_class('c', chart_category_color(kernel_of(r)->category)).s);
+}
 static void show_grid(const struct column_row *r, struct strbuf *out) {
     const struct timeline_shape *s = shape_of(r);
     if (!s->grid[0]) return;
@@ -97,10 +101,11 @@ static const struct column columns[] = {
     { "rank", .source = GET(get_rank), .data = CSV },
     { "name", .source = K(name), .data = CSV | JSON },
     { "short_name", "kernel", COLUMN_NAME, K(short_name), .data = CSV | JSON, .at = { 10, 10, 10 },
-      .below = show_full_name },
+      .below = show_full_name, .swatch = write_category_class },
     { "library", "library", COLUMN_TEXT, GET(get_library), .data = CSV | JSON, .at = { .md = 20 } },
     { "category", "category", COLUMN_TEXT, GET(get_category), .data = CSV | JSON, .at = { 30, 200, 20 },
-      .help = "category of the kernel; below it, its library", .below = show_library },
+      .help = "category of the kernel; below it, its library", .below = show_library,
+      .swatch = write_category_class },
     { "stage", "stage", COLUMN_TEXT, GET(get_stage), .data = CSV | JSON, .at = { 40, 210, 0 },
       .help = "the stage where the kernel takes most time" },
     { "calls", "calls", COLUMN_COUNT, K(calls), .data = CSV | JSON, .at = { 70, 40, 40 } },

@@ -12,6 +12,7 @@
 #include "report/report.h"
 #include "report/rows.h"
 #include "report/stage_columns.h"
+#include "report/story.h"
 #include "run/saved_metrics.h"
 
 /* The CSV files have all rows. */
@@ -474,11 +475,20 @@ static void write_recognition(struct jsonw *j, const struct view *v) {
     jsonw_end(j);
 }
 
+/* The sentence at the top of the report; null without stages. */
+static void write_verdict(struct jsonw *j, const struct view *v) {
+    struct strbuf verdict = STRBUF_INIT;
+    story_answer(v, &story_plain, &verdict);
+    jsonw_kstr(j, "verdict", verdict.len ? verdict.buf : NULL);
+    strbuf_free(&verdict);
+}
+
 void report_metrics_json(const struct view *v, struct strbuf *out) {
     struct jsonw j;
     jsonw_start(&j, out, JSONW_PRETTY);
     jsonw_object(&j);
     jsonw_kstr(&j, "schema", SCHEMA_METRICS);
+    write_verdict(&j, v);
     write_run(&j, v);
     write_device(&j, v);
     write_model(&j, v);

@@ -7,10 +7,12 @@
 
 #include "base/file.h"
 #include "base/html.h"
+#include "base/strlist.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "base/wrap.h"
 #include "ranks/sums.h"
+#include "report/glossary.h"
 #include "report/html.h"
 
 static const char heat_help[] =
@@ -27,6 +29,18 @@ static const char shares_help[] =
     "started the same collective. Moving: the rest of the exposed time.";
 
 /* ---- HTML */
+/* Colours of the charts, and the terms of the page. */
+static void html_rank_legend(struct strbuf *out) {
+    size_t n;
+    const struct glossary_term *terms = glossary_rank_legend(&n);
+    strbuf_addstr(out,
+                  "<div class=\"key\" style=\"margin-top:18px\"><span><i class=\"busy\"></i>compute</span>"
+                  "<span><i class=\"c10\"></i>communication: moving</span>"
+                  "<span><i class=\"c10 hatched\"></i>communication: waiting</span>"
+                  "<span><i class=\"idle\"></i>idle</span></div>\n");
+    html_legend(terms, n, out);
+}
+
 static void html_findings(const struct rank_report *r, struct strbuf *out) {
     html_section(out, "findings", "Findings", "Savings are upper bounds for the job, per step.");
     if (!r->findings->n)
@@ -47,15 +61,16 @@ static void html_findings(const struct rank_report *r, struct strbuf *out) {
                     analysis_confidence_name(f->confidence));
     }
     if (r->findings->n) strbuf_addstr(out, "</ul>\n");
+    html_rank_legend(out);
     html_section_end(out);
 }
 
 static void html_draw(const struct rank_report *r, const char *id, const char *heading, const char *lede,
-                      bool (*draw)(const struct rank_report *, double, const char *, struct strbuf *),
+                      bool (*draw)(const struct rank_report *, const struct chart_form *, struct strbuf *),
                       struct strbuf *out) {
     struct strbuf svg = STRBUF_INIT;
-    if (draw(r, 1072, "wide", &svg)) {
-        draw(r, 420, "narrow", &svg);
+    if (draw(r, &(struct chart_form){ 1072, "wide", false }, &svg)) {
+        draw(r, &(struct chart_form){ 420, "narrow", false }, &svg);
         html_section(out, id, heading, lede);
         strbuf_addstr(out, "<div class=\"chart\">\n");
         strbuf_add(out, svg.buf, svg.len);
@@ -65,15 +80,29 @@ static void html_draw(const struct rank_report *r, const char *id, const char *h
     strbuf_free(&svg);
 }
 
-static void html_warnings(const struct rank_report *r, struct strbuf *out) {
-    if (!r->job->nwarnings) return;
-    strbuf_addstr(out, "<div class=\"notice\"><h3>Caveats</h3><ul>\n");
-    for (size_t i = 0; i < r->job->nwarnings; i++) {
+/* Problems of the job, and facts that make its figures unknown or uncertain. */
+static void rank_caveats(const struct rank_report *r, struct strlist *out) {
+    const struct rank_job *job = r->job;
+    for (size_t i = 0; i < job->nwarnings; i++) strlist_add(out, "%s", job->warnings[i]);
+    if (job->nclocks > 1 && isnan(job->clock_error_ns))
+        strlist_add(out, "The clocks of the ranks could not be aligned: waiting, lateness and the timeline "
+                         "of several nodes are uncertain.");
+    if (!r->layout->source) strlist_add(out, "The layout of the ranks is unknown: %s.", r->layout->why);
+    if (r->costs->why) strlist_add(out, "MFU, MBU and roofline time are unknown: %s.", r->costs->why);
+}
+
+static void html_caveats(const struct rank_report *r, struct strbuf *out) {
+    struct strlist caveats = { 0 };
+    rank_caveats(r, &caveats);
+    strbuf_addf(out, "<div class=\"notice\" id=\"caveats\"><h3>Caveats</h3>%s\n",
+                caveats.n ? "<ul>" : "<p>None: every rank has data, and all figures are known.</p>");
+    for (size_t i = 0; i < caveats.n; i++) {
         strbuf_addstr(out, "<li>");
-        html_escape(out, r->job->warnings[i]);
+        html_escape(out, caveats.v[i]);
         strbuf_addstr(out, "</li>\n");
     }
-    strbuf_addstr(out, "</ul></div>\n");
+    strbuf_addf(out, "%s</div>\n", caveats.n ? "</ul>" : "");
+    strlist_free(&caveats);
 }
 
 static void html_rank_tables(const struct rank_report *r, struct strbuf *out) {
@@ -106,17 +135,17 @@ static void html_rank_tables(const struct rank_report *r, struct strbuf *out) {
 }
 
 static void rank_html(const struct rank_report *r, struct strbuf *out) {
-    static const char *const ids[] = { "findings", "heat",  "stages",      "skew",  "lanes",
-                                       "nodes",    "ranks", "collectives", "clocks" };
-    static const char *const names[] = { "Findings", "Heat map", "Stages",      "Skew",  "Timeline",
-                                         "Nodes",    "Ranks",    "Collectives", "Clocks" };
+    static const char *const ids[] = { "caveats", "findings", "heat",  "stages",      "skew",
+                                       "lanes",   "nodes",    "ranks", "collectives", "clocks" };
+    static const char *const names[] = { "Caveats",  "Findings", "Heat map", "Stages",      "Skew",
+                                         "Timeline", "Nodes",    "Ranks",    "Collectives", "Clocks" };
     struct table t;
     html_page_start(r->title ? r->title : "Ranks", out);
     rank_facts(r, out, "<span>", "</span>\n");
     strbuf_addstr(out, "</div>\n</header>\n<nav aria-label=\"Sections\"><div class=\"in\">\n");
     for (size_t i = 0; i < COUNTOF(ids); i++) strbuf_addf(out, "<a href=\"#%s\">%s</a>\n", ids[i], names[i]);
     strbuf_addstr(out, "</div></nav>\n<main>\n");
-    html_warnings(r, out);
+    html_caveats(r, out);
     html_findings(r, out);
     html_draw(r, "heat", "Ranks and stages", heat_help, rank_chart_heat, out);
     html_section(out, "stages", "Stages", shares_help);
@@ -208,11 +237,15 @@ static void rank_markdown(const struct rank_report *r, struct strbuf *out) {
     text_markdown(out, r->title ? r->title : "Ranks");
     strbuf_addstr(out, "\n\n");
     rank_facts(r, out, "- ", "\n");
-    for (size_t i = 0; i < r->job->nwarnings; i++) {
-        strbuf_addstr(out, i ? "- " : "\n## Caveats\n\n- ");
-        text_markdown(out, r->job->warnings[i]);
+    struct strlist caveats = { 0 };
+    rank_caveats(r, &caveats);
+    strbuf_addstr(out, caveats.n ? "\n## Caveats\n\n" : "\n## Caveats\n\nNone.\n");
+    for (size_t i = 0; i < caveats.n; i++) {
+        strbuf_addstr(out, "- ");
+        text_markdown(out, caveats.v[i]);
         strbuf_addch(out, '\n');
     }
+    strlist_free(&caveats);
     md_findings(r, out);
     rank_table_stages(r, &t);
     md_table("Stages", shares_help, &t, out);

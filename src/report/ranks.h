@@ -12,6 +12,7 @@
 #include "ranks/lanes.h"
 #include "ranks/layout.h"
 #include "ranks/link_use.h"
+#include "report/charts.h"
 
 struct rank_report {
     const struct rank_job *job;
@@ -45,8 +46,8 @@ void rank_table_clocks(const struct rank_report *r, struct table *t);
 void rank_facts(const struct rank_report *r, struct strbuf *out, const char *prefix, const char *suffix);
 
 /* Return false and write nothing if there is nothing to draw. */
-bool rank_chart_heat(const struct rank_report *r, double width, const char *css, struct strbuf *out);
-bool rank_chart_skew(const struct rank_report *r, double width, const char *css, struct strbuf *out);
-bool rank_chart_lanes(const struct rank_report *r, double width, const char *css, struct strbuf *out);
+bool rank_chart_heat(const struct rank_report *r, const struct chart_form *form, struct strbuf *out);
+bool rank_chart_skew(const struct rank_report *r, const struct chart_form *form, struct strbuf *out);
+bool rank_chart_lanes(const struct rank_report *r, const struct chart_form *form, struct strbuf *out);
 
 #endif

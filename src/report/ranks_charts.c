@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "ranks/sums.h"
+#include "report/chart_axis.h"
 #include "report/ranks.h"
 
 #define LEFT 150.0
@@ -21,13 +22,15 @@
 static const struct {
     const char *name;
     size_t offset;
-    int color;
+    const char *css; /* colours of the report: busy, communication, busy wait, idle */
 } kinds[] = {
-    { "compute", offsetof(struct rank_time, compute_ns), 0 },
-    { "waiting", offsetof(struct rank_time, wait_ns), 9 },
-    { "moving", offsetof(struct rank_time, move_ns), 6 },
-    { "idle", offsetof(struct rank_time, idle_ns), 12 },
+    { "compute", offsetof(struct rank_time, compute_ns), "busy" },
+    { "waiting", offsetof(struct rank_time, wait_ns), "r10" }, /* with stripes */
+    { "moving", offsetof(struct rank_time, move_ns), "r10" },
+    { "idle", offsetof(struct rank_time, idle_ns), "idle" },
 };
+
+#define KIND_WAITING 1
 
 static double kind_of(const struct rank_time *t, size_t kind) {
     double v;
@@ -62,17 +65,34 @@ static int level_of(const struct heat_scale *s, double v) {
     return s->high > s->low ? (int)ceil((v - s->low) / (s->high - s->low) * LEVELS) : 0;
 }
 
-static void heat_cell(double x, double y, double w, double h, int color, int level, const char *title,
-                      struct strbuf *out) {
-    strbuf_addf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" class=\"r%d\"", x, y, w, h,
-                color);
+static void heat_cell(double x, double y, double w, double h, const char *css, bool striped, int level,
+                      const char *title, struct strbuf *out) {
+    strbuf_addf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" class=\"%s\"", x, y, w, h,
+                css);
     strbuf_addf(out, " fill-opacity=\"%.2f\">", 0.06 + 0.94 * level / LEVELS);
-    if (title) strbuf_addf(out, "<title>%s</title>", title);
-    strbuf_addstr(out, "</rect>\n");
+    strbuf_addf(out, "<title>%s</title></rect>\n", title);
+    if (striped) chart_stripes(x, y, w, h, out);
 }
 
-/* Up to 128 ranks: one rectangle with a tooltip per rank. More ranks: one rectangle without a tooltip for
- * neighbours with equal levels. */
+/* Writes "rank 3: compute 1.2 ms of a step of 4.5 ms", or the range of several ranks. */
+static void heat_title(const struct rank_job *job, size_t stage, size_t kind, size_t first, size_t last,
+                       char *title, size_t cap) {
+    double low = INFINITY, high = 0;
+    for (size_t i = first; i <= last; i++) {
+        low = fmin(low, heat_value(job, i, stage, kind));
+        high = fmax(high, heat_value(job, i, stage, kind));
+    }
+    struct text step = text_ms(rank_step_ns(job, stage) * 1e-6);
+    if (first == last)
+        snprintf(title, cap, "rank %u: %s %s of a step of %s", job->ranks[first].rank, kinds[kind].name,
+                 text_ms(high * 1e-6).s, step.s);
+    else
+        snprintf(title, cap, "ranks %u to %u: %s %s to %s of a step of %s", job->ranks[first].rank,
+                 job->ranks[last].rank, kinds[kind].name, text_ms_number(low * 1e-6).s,
+                 text_ms(high * 1e-6).s, step.s);
+}
+
+/* Up to 128 ranks: one rectangle per rank. More ranks: one rectangle for neighbours with equal levels. */
 static void heat_row(const struct rank_report *r, size_t stage, size_t kind, double y, double h,
                      double cell_w, struct strbuf *out) {
     const struct rank_job *job = r->job;
@@ -81,15 +101,14 @@ static void heat_row(const struct rank_report *r, size_t stage, size_t kind, dou
     for (size_t i = 0, next; i < job->nranks; i = next) {
         double ns = heat_value(job, i, stage, kind);
         int level = level_of(&scale, ns);
-        char title[128];
+        char title[192];
         next = i + 1;
         while (!few && next < job->nranks && level_of(&scale, heat_value(job, next, stage, kind)) == level)
             next++;
         if (level < 0) continue;
-        snprintf(title, sizeof title, "rank %u: %s %s of a step of %s", job->ranks[i].rank, kinds[kind].name,
-                 text_ms(ns * 1e-6).s, text_ms(rank_step_ns(job, stage) * 1e-6).s);
+        heat_title(job, stage, kind, i, next - 1, title, sizeof title);
         heat_cell(LEFT + (double)i * cell_w, y, (double)(next - i) * cell_w - (few ? 1 : 0), h,
-                  kinds[kind].color, level, few ? title : NULL, out);
+                  kinds[kind].css, kind == KIND_WAITING, level, title, out);
     }
 }
 
@@ -97,15 +116,16 @@ static bool is_drawn(const struct rank_job *job, size_t stage) {
     return !isnan(rank_step_ns(job, stage)) && !job->stages[stage].outside;
 }
 
-bool rank_chart_heat(const struct rank_report *r, double width, const char *css, struct strbuf *out) {
+bool rank_chart_heat(const struct rank_report *r, const struct chart_form *form, struct strbuf *out) {
     const struct rank_job *job = r->job;
+    const double width = form->width;
     const double row_h = 16, gap = 12, top = 18;
     double y = top, height = top + 24, cell_w = (width - LEFT - RIGHT) / (double)MAX(1, job->nranks);
     char text[64];
     for (size_t s = 0; s < job->nstages; s++)
         if (is_drawn(job, s)) height += COUNTOF(kinds) * row_h + gap;
     if (height < top + 30 || !job->nranks) return false;
-    svg_open(out, width, height, css, "Time per step by rank and stage");
+    chart_open(form, height, "Time per step by rank and stage", out);
     for (size_t s = 0; s < job->nstages; s++) {
         if (!is_drawn(job, s)) continue;
         for (size_t k = 0; k < COUNTOF(kinds); k++, y += row_h) {
@@ -134,51 +154,89 @@ static const struct rank_steps *longest_steps(const struct rank_job *job) {
     return best;
 }
 
-static void draw_skew_line(const struct stats *rows, size_t n, size_t which, double width, double most,
-                           const char *css, struct strbuf *out) {
+struct skew_plot {
+    const struct rank_steps *steps;
+    struct stats *rows; /* [steps->nrows] */
+    struct chart_box box;
+    double most;
+};
+
+static double skew_x(const void *data, size_t i) {
+    const struct skew_plot *p = data;
+    size_t n = p->steps->nrows;
+    return p->box.left + (p->box.right - p->box.left) * (double)MIN(i, n - 1) / (double)(n - 1);
+}
+
+static void skew_title(const void *data, size_t first, size_t last, struct strbuf *out) {
+    const struct skew_plot *p = data;
+    struct stats r = p->rows[first];
+    for (size_t i = first; i <= last; i++)
+        if (p->rows[i].max > r.max) r = p->rows[i];
+    strbuf_addf(out, "step %" PRIu64 ": slowest rank %s, median %s, fastest %s",
+                (uint64_t)first * p->steps->steps_per_row, text_ms(r.max * 1e-6).s,
+                text_ms(r.median * 1e-6).s, text_ms(r.min * 1e-6).s);
+}
+
+static void draw_skew_line(const struct skew_plot *p, size_t which, const char *css, struct strbuf *out) {
     struct svg_path path;
     svg_path_open(&path, out, css);
-    for (size_t i = 0; i < n; i++) {
-        double v = which == 0 ? rows[i].min : which == 1 ? rows[i].median : rows[i].max;
-        svg_path_to(&path, LEFT + (width - LEFT - RIGHT) * (double)i / (double)(n - 1), 150 - v / most * 130);
+    for (size_t i = 0; i < p->steps->nrows; i++) {
+        const struct stats *r = &p->rows[i];
+        double v = which == 0 ? r->min : which == 1 ? r->median : r->max;
+        svg_path_to(&path, skew_x(p, i), p->box.bottom - v / p->most * (p->box.bottom - p->box.top));
     }
     svg_path_close(&path);
 }
 
-bool rank_chart_skew(const struct rank_report *r, double width, const char *css, struct strbuf *out) {
-    const struct rank_job *job = r->job;
-    const struct rank_steps *s = longest_steps(job);
-    double most = 0;
+static void draw_skew(const struct skew_plot *p, const char *stage, const struct chart_form *form,
+                      struct strbuf *out) {
     char text[128];
-    if (!s) return false;
-    struct stats *rows = xcalloc(s->nrows, sizeof *rows);
-    for (size_t i = 0; i < s->nrows; i++) {
-        rows[i] = rank_step_stats(job, s, i);
-        if (rows[i].max > most) most = rows[i].max;
+    chart_open(form, 196, "Compute time per step: slowest, median and fastest rank", out);
+    chart_value_axis(&p->box, p->most * 1e-6, "ms", out);
+    snprintf(text, sizeof text, "compute time per step of %.60s", stage);
+    svg_text(out, 0, 12, SVG_START, "", text);
+    draw_skew_line(p, 0, "line2", out);
+    draw_skew_line(p, 1, "line2 dashed", out);
+    draw_skew_line(p, 2, "line", out);
+    svg_text(out, p->box.left, 178, SVG_START, "", "step 0");
+    snprintf(text, sizeof text, "step %" PRIu64, (uint64_t)(p->steps->nrows - 1) * p->steps->steps_per_row);
+    svg_text(out, p->box.right, 178, SVG_END, "", text);
+    const struct chart_hover hover = {
+        .box = p->box, .n = p->steps->nrows, .x = skew_x, .title = skew_title, .data = p
+    };
+    chart_hover(&hover, form, out);
+    svg_close(out);
+}
+
+bool rank_chart_skew(const struct rank_report *r, const struct chart_form *form, struct strbuf *out) {
+    const struct rank_job *job = r->job;
+    struct skew_plot p = { .steps = longest_steps(job), .box = { LEFT, form->width - RIGHT, 26, 156 } };
+    if (!p.steps) return false;
+    p.rows = xcalloc(p.steps->nrows, sizeof *p.rows);
+    for (size_t i = 0; i < p.steps->nrows; i++) {
+        p.rows[i] = rank_step_stats(job, p.steps, i);
+        if (p.rows[i].max > p.most) p.most = p.rows[i].max;
     }
-    if (most > 0) {
-        svg_open(out, width, 186, css, "Compute time per step: slowest, median and fastest rank");
-        svg_line(out, LEFT, 150, width - RIGHT, 150, "axis");
-        svg_line(out, LEFT, 20, width - RIGHT, 20, "axis");
-        svg_text(out, LEFT - 8, 24, SVG_END, "soft", text_ms(most * 1e-6).s);
-        svg_text(out, LEFT - 8, 154, SVG_END, "soft", "0 ms");
-        svg_text(out, 0, 40, SVG_START, "ink", job->stages[s->stage].name);
-        draw_skew_line(rows, s->nrows, 0, width, most, "line2", out);
-        draw_skew_line(rows, s->nrows, 1, width, most, "line2 dashed", out);
-        draw_skew_line(rows, s->nrows, 2, width, most, "line", out);
-        svg_text(out, LEFT, 172, SVG_START, "soft", "first step");
-        snprintf(text, sizeof text, "step %" PRIu64, (uint64_t)s->nrows * s->steps_per_row);
-        svg_text(out, width - RIGHT, 172, SVG_END, "soft", text);
-        svg_close(out);
-    }
-    free(rows);
-    return most > 0;
+    if (p.most > 0) draw_skew(&p, job->stages[p.steps->stage].name, form, out);
+    free(p.rows);
+    return p.most > 0;
 }
 
 /* ---- Timeline */
-static void draw_lane(const struct rank_lane *lane, const struct rank_lanes *all, double width, double y,
-                      struct strbuf *out) {
-    double scale = (width - LEFT - RIGHT) / all->window_ns;
+static void draw_span(const struct rank_lane *lane, const struct rank_span *s, double scale, double y,
+                      bool titled, struct strbuf *out) {
+    char title[192];
+    snprintf(title, sizeof title, "rank %u: %s from %s to %s, %s", lane->rank,
+             s->communication ? "communication" : "compute", text_ms_number(s->start_ns * 1e-6).s,
+             text_ms(s->end_ns * 1e-6).s, text_ms((s->end_ns - s->start_ns) * 1e-6).s);
+    svg_rect_titled(out, LEFT + s->start_ns * scale, y + (s->communication ? 20 : 0),
+                    fmax(0.5, (s->end_ns - s->start_ns) * scale), 18, s->communication ? "r10" : "busy",
+                    titled ? title : NULL);
+}
+
+static void draw_lane(const struct rank_lane *lane, const struct rank_lanes *all,
+                      const struct chart_form *form, double y, struct strbuf *out) {
+    double width = form->width, scale = (width - LEFT - RIGHT) / all->window_ns;
     char text[64];
     snprintf(text, sizeof text, "rank %u", lane->rank);
     svg_text(out, 0, y + 14, SVG_START, "ink", text);
@@ -187,21 +245,18 @@ static void draw_lane(const struct rank_lane *lane, const struct rank_lanes *all
     svg_text(out, LEFT - 8, y + 34, SVG_END, "soft", "comm.");
     svg_rect(out, LEFT, y, width - LEFT - RIGHT, 18, "track");
     svg_rect(out, LEFT, y + 20, width - LEFT - RIGHT, 18, "track");
-    for (size_t i = 0; i < lane->nspans; i++) {
-        const struct rank_span *s = &lane->spans[i];
-        svg_rect(out, LEFT + s->start_ns * scale, y + (s->communication ? 20 : 0),
-                 fmax(0.5, (s->end_ns - s->start_ns) * scale), 18, s->communication ? "r9" : "r0");
-    }
+    for (size_t i = 0; i < lane->nspans; i++)
+        draw_span(lane, &lane->spans[i], scale, y, form->width >= CHART_WIDE, out);
 }
 
-bool rank_chart_lanes(const struct rank_report *r, double width, const char *css, struct strbuf *out) {
+bool rank_chart_lanes(const struct rank_report *r, const struct chart_form *form, struct strbuf *out) {
     const struct rank_lanes *l = r->lanes;
     double height = 30 + 52.0 * (double)(l ? l->n : 0);
     if (!l || !l->n) return false;
-    svg_open(out, width, height, css, "Kernels of the slowest, the median and the fastest rank on one clock");
-    for (size_t i = 0; i < l->n; i++) draw_lane(&l->v[i], l, width, 6 + 52.0 * (double)i, out);
-    svg_text(out, LEFT, height - 8, SVG_START, "soft", "0 ms");
-    svg_text(out, width - RIGHT, height - 8, SVG_END, "soft", text_ms(l->window_ns * 1e-6).s);
+    const struct chart_box box = { LEFT, form->width - RIGHT, 6, height - 26 };
+    chart_open(form, height, "Kernels of the slowest, the median and the fastest rank on one clock", out);
+    for (size_t i = 0; i < l->n; i++) draw_lane(&l->v[i], l, form, 6 + 52.0 * (double)i, out);
+    chart_time_axis(&box, l->window_ns, out);
     svg_close(out);
     return true;
 }

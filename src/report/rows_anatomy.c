@@ -69,9 +69,12 @@ void rows_anatomy_note(const struct view *v, struct strbuf *out) {
             text_count(a->unrecorded).s, text_count(a->steps).s);
         return;
     }
-    strbuf_addf(
-        out,
-        "A decode step with %s and %u layers takes %s: the mean of %s steps with the same kernels, of %s.",
-        a->requests == 1 ? "one request" : "several requests", a->layers, text_ms(a->step_ns * 1e-6).s,
-        text_count(a->steps).s, text_count(a->of).s);
+    strbuf_addf(out, "A decode step with %s and %u layers takes %s",
+                a->requests == 1 ? "one request" : "several requests", a->layers,
+                text_ms(a->step_ns * 1e-6).s);
+    if (a->steps == 1)
+        strbuf_addf(out, ": one of %s.", text_count(a->of).s);
+    else
+        strbuf_addf(out, ": the mean of %s steps with the same kernels, of %s.", text_count(a->steps).s,
+                    text_count(a->of).s);
 }

@@ -226,7 +226,9 @@ static const struct analysis_stability *stability_of(const struct column_row *r)
 
 static struct column_value get_verdict(const struct column_row *r) {
     const struct analysis_stability *s = stability_of(r);
-    return column_str(s->ms.n < 2 ? "too few repeats" : s->unstable ? "unstable" : "stable");
+    if (s->ms.n < 2) return column_str("too few repeats");
+    if (isnan(s->cv)) return column_str("unknown: each input ran once");
+    return column_str(s->unstable ? "unstable" : "stable");
 }
 
 static void show_drift(const struct column_row *r, struct strbuf *out) {

@@ -171,6 +171,13 @@ void story_bandwidth(const struct view *v, const struct story_form *form, struct
     if (!any) add_read_bandwidth(v, form, out);
 }
 
+void story_stage_bar(const struct view *v, const struct analysis_stage *s, struct strbuf *out) {
+    strbuf_addf(out, "%s: %s", s->name, text_ms(s->time_ms).s);
+    if (isfinite(s->busy_ms))
+        strbuf_addf(out, ", %s %s", view_on_cpu(v) ? "busy" : "GPU busy", text_ms(s->busy_ms).s);
+    if (isfinite(s->floor_ms)) strbuf_addf(out, ", roofline time %s", text_ms(s->floor_ms).s);
+}
+
 const char *story_two_runs(const struct view *v) {
     static const char steps[] =
         "If steps were counted without recording their kernels, times are those of these steps. GPU busy is "

@@ -27,6 +27,9 @@ void story_peaks(const struct view *v, const struct story_form *form, struct str
  * `calibrate`. */
 void story_bandwidth(const struct view *v, const struct story_form *form, struct strbuf *out);
 
+/* Writes the numbers of a stage's bar: "decode: 12.3 ms, GPU busy 8.1 ms, roofline time 4.2 ms". */
+void story_stage_bar(const struct view *v, const struct analysis_stage *s, struct strbuf *out);
+
 const char *story_no_finding(const struct view *v);
 /* Returns which figures are from timed repeats, and which are from the recorded run. */
 const char *story_two_runs(const struct view *v);

@@ -132,19 +132,29 @@ static const char *keep(struct comparison *c, const char *fmt, ...) {
 }
 
 static void add_env(struct comparison *c, struct compare_env row) {
-    for (size_t i = 0; i < c->env.n; i++)
-        if (strcmp(c->env.v[i].key, row.key) == 0 && compare_same(c->env.v[i].a, row.a) &&
-            compare_same(c->env.v[i].b, row.b))
-            return; /* an earlier run differs equally */
+    for (size_t i = 0; i < c->env.n; i++) {
+        const struct compare_env *e = &c->env.v[i];
+        /* an earlier run differs equally, or the name of the GPU is already listed as the device */
+        bool is_listed =
+            strcmp(e->key, row.key) == 0 || (strcmp(e->key, "device") == 0 && strcmp(row.key, "Name") == 0);
+        if (is_listed && compare_same(e->a, row.a) && compare_same(e->b, row.b)) return;
+    }
     vec_push(&c->env, row);
 }
 
-/* NULL: no row with this group and key */
+/* "GPU", "GPU 0" and "GPU 0 to 7" are the same group. */
+static bool is_gpu_group(const char *group) { return group && strncmp(group, "GPU", 3) == 0; }
+
+/* Returns the value with this group and key, else that of the first GPU group with this key if the group is a
+ * GPU group. NULL: neither exists. */
 static const char *env_value(const struct saved_metrics *m, const struct run_kv *row) {
-    for (size_t i = 0; i < m->nenv; i++)
-        if (strcmp(m->env[i].key, row->key) == 0 && compare_same(m->env[i].group, row->group))
-            return m->env[i].value;
-    return NULL;
+    const char *of_gpu = NULL;
+    for (size_t i = 0; i < m->nenv; i++) {
+        if (strcmp(m->env[i].key, row->key) != 0) continue;
+        if (compare_same(m->env[i].group, row->group)) return m->env[i].value;
+        if (!of_gpu && is_gpu_group(m->env[i].group) && is_gpu_group(row->group)) of_gpu = m->env[i].value;
+    }
+    return of_gpu;
 }
 
 /* Sets other_subject if model, engine or device differ. A difference in the source of the peaks is only
@@ -220,9 +230,11 @@ static void compare_environment(const struct saved_metrics *a, const struct save
         if (!compare_same(a->env[i].value, other))
             add_env(c, (struct compare_env){ a->env[i].key, a->env[i].value, other });
     }
-    for (size_t i = 0; i < b->nenv; i++)
-        if (!env_value(a, &b->env[i]) && b->env[i].value)
-            add_env(c, (struct compare_env){ b->env[i].key, NULL, b->env[i].value });
+    for (size_t i = 0; i < b->nenv; i++) {
+        const char *other = env_value(a, &b->env[i]);
+        if (b->env[i].value && !compare_same(other, b->env[i].value))
+            add_env(c, (struct compare_env){ b->env[i].key, other, b->env[i].value });
+    }
 }
 
 /* ---- predicted and measured savings */

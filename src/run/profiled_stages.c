@@ -39,23 +39,17 @@ const struct engine_answer *profiled_answer(const struct session_repeat *rep) {
     return rep->done ? &rep->answer : &none;
 }
 
-static bool has_stage(const struct strlist *names, const char *name) {
-    for (size_t i = 0; i < names->n; i++)
-        if (strcmp(names->v[i], name) == 0) return true;
-    return false;
-}
-
 /* Lists prefill, other stages of the engine, stages that occur only in its answers, and decode. */
 static void stage_names(const struct session_result *res, struct strlist *names) {
     strlist_add(names, "prefill");
     for (size_t i = 0; res->loaded && i < res->info.stages.n; i++) {
         const char *name = res->info.stages.v[i];
-        if (!has_stage(names, name) && strcmp(name, "decode") != 0) strlist_add(names, "%s", name);
+        if (!strlist_has(names, name) && strcmp(name, "decode") != 0) strlist_add(names, "%s", name);
     }
     for (size_t i = 0; i < res->nrepeats; i++) {
         const struct engine_answer *a = profiled_answer(&res->repeats[i]);
         for (size_t k = 0; k < a->stages.n; k++)
-            if (!has_stage(names, a->stages.v[k].name) && strcmp(a->stages.v[k].name, "decode") != 0)
+            if (!strlist_has(names, a->stages.v[k].name) && strcmp(a->stages.v[k].name, "decode") != 0)
                 strlist_add(names, "%s", a->stages.v[k].name);
     }
     strlist_add(names, "decode");

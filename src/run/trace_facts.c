@@ -23,9 +23,7 @@ char *run_trace_title(const struct timeline *tl, const char *otherwise) {
 }
 
 void run_add_warning(struct strlist *list, const char *line) {
-    for (size_t i = 0; i < list->n; i++)
-        if (strcmp(list->v[i], line) == 0) return;
-    strlist_add(list, "%s", line);
+    if (!strlist_has(list, line)) strlist_add(list, "%s", line);
 }
 
 void run_trace_warnings(const struct timeline *tl, struct strlist *list) {

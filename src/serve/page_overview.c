@@ -1,9 +1,11 @@
 /* Findings over time, machines and jobs. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/html.h"
 #include "base/util.h"
+#include "base/vec.h"
 #include "serve/api.h"
 #include "serve/page_parts.h"
 #include "serve/pages.h"
@@ -17,25 +19,33 @@ struct rule_row {
     int64_t first_ns;
     double largest_ms;
 };
+struct rule_rows {
+    struct rule_row *v;
+    size_t n, cap;
+};
+#define GROUPS_SHOWN 200
 
-static void group_findings(const struct history_findings *list, struct rule_row *rows, size_t cap,
-                           size_t *n) {
+static bool is_in_group(const struct history_finding *f, const struct history_finding *newest) {
+    return part_same_text(newest->rule, f->rule) && part_same_text(newest->stage, f->stage) &&
+           part_same_text(newest->model, f->model) && part_same_text(newest->device, f->device) &&
+           part_same_text(newest->engine, f->engine);
+}
+
+static void group_findings(const struct history_findings *list, struct rule_rows *rows) {
     for (size_t i = 0; i < list->n; i++) {
         const struct history_finding *f = &list->v[i];
         size_t k = 0;
-        while (k < *n && !(part_same_text(rows[k].newest->rule, f->rule) &&
-                           part_same_text(rows[k].newest->stage, f->stage) &&
-                           part_same_text(rows[k].newest->model, f->model) &&
-                           part_same_text(rows[k].newest->device, f->device) &&
-                           part_same_text(rows[k].newest->engine, f->engine)))
-            k++;
-        if (k == cap) continue;
-        if (k == *n) rows[(*n)++] = (struct rule_row){ .newest = f, .largest_ms = NAN };
+        while (k < rows->n && !is_in_group(f, rows->v[k].newest)) k++;
+        if (k == rows->n) {
+            struct rule_row row = { .newest = f, .largest_ms = NAN };
+            vec_push(rows, row);
+        }
+        struct rule_row *row = &rows->v[k];
         /* A run can have the finding more than once; its findings follow each other. */
-        if (!rows[k].oldest || !part_same_text(rows[k].oldest->run, f->run)) rows[k].runs++;
-        rows[k].oldest = f;
-        rows[k].first_ns = f->started_ns;
-        rows[k].largest_ms = fmax(rows[k].largest_ms, f->saving_ms);
+        if (!row->oldest || !part_same_text(row->oldest->run, f->run)) row->runs++;
+        row->oldest = f;
+        row->first_ns = f->started_ns;
+        row->largest_ms = fmax(row->largest_ms, f->saving_ms);
     }
 }
 
@@ -72,9 +82,9 @@ static void add_rule_row(struct strbuf *out, const struct rule_row *r, bool open
 static void show_findings(struct request *q, const struct history_findings *list,
                           const struct history_series_list *series, size_t runs) {
     struct strbuf *out = &q->out;
-    struct rule_row rows[200];
-    size_t n = 0;
-    group_findings(list, rows, COUNTOF(rows), &n);
+    struct rule_rows rows = { 0 };
+    group_findings(list, &rows);
+    size_t n = MIN(rows.n, GROUPS_SHOWN);
     page_open(q, "Findings", "findings");
     strbuf_addf(
         out,
@@ -87,11 +97,19 @@ static void show_findings(struct request *q, const struct history_findings *list
                       "<th>model</th><th>device</th><th class=\"n\">runs</th><th class=\"n\">saving ms</th>"
                       "<th class=\"n\">largest</th><th>first seen</th><th>last seen</th><th>newest run</th>"
                       "</tr></thead>\n<tbody>\n");
-        for (size_t i = 0; i < n; i++) add_rule_row(out, &rows[i], is_open(rows[i].newest, series));
+        for (size_t i = 0; i < n; i++) add_rule_row(out, &rows.v[i], is_open(rows.v[i].newest, series));
         strbuf_addstr(out, "</tbody></table></div>\n");
+        if (rows.n > n)
+            strbuf_addf(
+                out,
+                "<p class=\"soft\">The first %zu of %zu findings, newest first. The other %zu: add "
+                "<code>?model=NAME</code>, <code>?device=NAME</code> or <code>?rule=NAME</code> to the "
+                "address.</p>\n",
+                n, rows.n, rows.n - n);
     } else
         part_empty(out, series->n ? "These runs have no findings." : "There are no runs yet.", !series->n);
     page_close(q);
+    free(rows.v);
 }
 
 void page_findings(struct request *q) {

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/schema.h"
 
 void run_json_time(struct jsonw *j, const char *key, int64_t ns) {
     char text[40];
@@ -48,6 +49,7 @@ static void write_summary_members(struct jsonw *j, const struct history_run *run
     jsonw_ku64(j, "findings", (uint64_t)run->findings);
     jsonw_kbool(j, "incomplete", run->incomplete);
     jsonw_kbool(j, "unstable", run->unstable);
+    jsonw_kstr(j, "busy", run->busy);
     jsonw_kbool(j, "missing", run->missing);
     jsonw_kbool(j, "here", run->here);
     jsonw_kstr(j, "path", run->path);
@@ -64,6 +66,7 @@ void run_json_summary(struct jsonw *j, const struct history_run *run) {
 
 void run_json_page(struct jsonw *j, const struct history_page *page) {
     jsonw_object(j);
+    jsonw_kstr(j, "schema", SCHEMA_RUNS);
     jsonw_karray(j, "runs");
     for (size_t i = 0; i < page->n; i++) run_json_summary(j, &page->v[i]);
     jsonw_end(j);
@@ -165,7 +168,9 @@ static void write_environment(struct jsonw *j, const struct run_record *r) {
 
 void run_json_details(struct jsonw *j, const struct history_run *run, const struct run_record *r) {
     jsonw_object(j);
+    jsonw_kstr(j, "schema", SCHEMA_RUN);
     write_summary_members(j, run);
+    jsonw_kstr(j, "verdict", run->verdict);
     jsonw_kstr(j, "command", run->command);
     write_tags(j, &r->tags);
     jsonw_key(j, "stages");

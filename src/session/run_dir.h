@@ -9,6 +9,8 @@
 #include "base/strlist.h"
 
 #define RUN_DIR_MARKER "INCOMPLETE"
+/* Default folder of runs, also in conf/output/default.yaml. */
+#define RUN_DIR_ROOT "runs"
 
 /* Returns a name such as "20260102-030405-model"; replaces characters that are not suitable for a file
  * name. The caller frees it. */

@@ -160,6 +160,35 @@ COLUMN = """(() => {
 SHEET = 687  # CSS pixels: A4 with margins of 14 mm
 UNSEEN = """Array.from(document.querySelectorAll('th')).filter(h => h.getClientRects().length === 0).map(h => h.textContent)"""
 
+# Words of table cells that are printed on two lines. Names of kernels and operators may be broken.
+BROKEN = """(() => {
+  const bad = [], range = document.createRange();
+  for (const cell of document.querySelectorAll('td:not(.name), th')) {
+    const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    for (let node; (node = walk.nextNode());)
+      for (const word of node.data.matchAll(/[^\\s/-]+/g)) {
+        range.setStart(node, word.index);
+        range.setEnd(node, word.index + word[0].length);
+        if (new Set(Array.from(range.getClientRects(), r => Math.round(r.top))).size > 1) bad.push(word[0]);
+      }
+  }
+  return bad.slice(0, 5);
+})()"""
+
+# Charts without a number under the mouse pointer, and tables without a filter.
+SILENT = """Array.from(document.querySelectorAll('.chart svg.wide')).filter(s =>
+  !Array.from(s.querySelectorAll('rect title, circle title, g title')).some(t => /\\d/.test(t.textContent))).map(s => s.querySelector('title').textContent)"""
+UNFILTERED = """Array.from(document.querySelectorAll('.scroll > table')).filter(t => {
+  const tools = t.parentElement.previousElementSibling, filter = tools && tools.querySelector('input[type=search]');
+  if (!filter) return true;
+  filter.value = 'no such row';
+  filter.dispatchEvent(new Event('input'));
+  const hidden = Array.from(t.tBodies[0].rows).every(r => r.offsetParent === null);
+  filter.value = '';
+  filter.dispatchEvent(new Event('input'));
+  return !hidden;
+}).map(t => t.closest('section').id)"""
+
 INKED = """(() => {
   const c = document.querySelector('#timeline-box canvas');
   const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
@@ -192,6 +221,8 @@ CLIPPED = """Array.from(document.querySelectorAll('.scroll')).filter(e => e.scro
 
 
 def check_every_table(b):
+    check("every table filters", b.js(UNFILTERED) == [], b.js(UNFILTERED))
+    check("every chart has numbers under the mouse pointer", b.js(SILENT) == [], b.js(SILENT))
     tables = b.js("document.querySelectorAll('table').length")
     check("every heading of every table sorts",
           tables > 0 and b.js("Array.from(document.querySelectorAll('th')).every(h => h.querySelector('button'))"))
@@ -304,6 +335,7 @@ def main():
             b.settle()
             check("every column is printed", b.js(UNSEEN) == [], b.js(UNSEEN))
             check("nothing is wider than the sheet", b.js(OVERFLOW) == [] and b.js(CLIPPED) == [], (b.js(OVERFLOW), b.js(CLIPPED)))
+            check("no word of a table is broken in print", b.js(BROKEN) == [], b.js(BROKEN))
             check("the timeline is printed as a picture", b.js("document.querySelector('#timeline-box img.print').naturalWidth") > 100)
             b.call("Emulation.setEmulatedMedia", media="")
             b.load(page, 1280, 900, False)

@@ -77,7 +77,7 @@ expect "counters that cannot be sampled: one warning with the remedy, the run co
 run "$INFERPROF" run --counters --counter-interval 0 -- "$app" init
 expect "a counter interval of 0 is misuse" 2 err "--counter-interval: 0 is out of range; expected 1 to 1000000"
 run "$INFERPROF" run -- "$app" init push=r pop
-expect "the default folder is named by time and program" 0 err 'run folder: inferprof-runs/[0-9]{8}-[0-9]{6}-mock_app'
+expect "the default folder is named by time and program" 0 err 'run folder: runs/[0-9]{8}-[0-9]{6}-mock_app'
 "$INFERPROF" run -o eleven -- sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.05; done' >out 2>err &
 pid=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do grep -q ready out && break; sleep 0.1; done

@@ -30,6 +30,8 @@ dir=$(echo "$work"/runs/*)
 valid "metrics.json, findings.json, env.json, static_compute.json of a profile" \
     "$dir/metrics.json" "$dir/findings.json" "$dir/env.json" "$dir/static_compute.json"
 valid "predictions.jsonl" --as predictions "$dir/predictions.jsonl"
+prints "runs --json" "$INFERPROF" runs --json --stage decode
+prints "runs show --json" "$INFERPROF" runs show --json "$(basename "$dir")"
 for trace in hta_rank1_a100.json.gz hta_amd_mi250.json.gz; do
     run "$INFERPROF" import -q "$top/tests/data/kineto/$trace" -o "$trace.run"
     valid "metrics.json and findings.json of $trace" "$trace.run/metrics.json" "$trace.run/findings.json"

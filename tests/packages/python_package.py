@@ -58,10 +58,11 @@ def main():
     check("a newer schema is refused with the remedy", fails(lambda: inferprof.open("other"), "99", "package"))
     with open("other/metrics.json", "w", encoding="utf-8") as file:
         json.dump({"schema": "inferprof-metrics", "schema_version": 1, "run": {"title": "<script>x</script>"},
-                   "stages": [{"name": "<b>", "time_ms": 12345.6}]}, file)
+                   "verdict": "The machine was busy <i>", "stages": [{"name": "<b>", "time_ms": 12345.6}]}, file)
     hostile = inferprof.open("other")
     check("hostile names are escaped in HTML", "<script>" not in hostile._repr_html_() and "&lt;b&gt;" in hostile._repr_html_())
-    check("the verdict has plain numbers", "12,346 ms" in hostile.verdict)
+    check("the verdict is that of metrics.json, also of a busy machine",
+          hostile.verdict == "The machine was busy <i>" and "The machine was busy &lt;i&gt;" in hostile._repr_html_())
 
     check("without a tool markers do nothing", not inferprof.watched() and inferprof.stage("a") is inferprof.window())
     watched_program()

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Smallest difference between the category colors of web/report.css, also as people with color blindness see them.
+"""Smallest difference between the category colors of a report, also as people with color blindness see them.
 
-    color_difference.py REPORT.css MINIMUM
+    color_difference.py REPORT.html MINIMUM
 
 Prints one line per theme and kind of vision, and fails if two colors differ by less than MINIMUM (CIE76, Lab units;
-2.3 is a just noticeable difference). Color blindness: the matrices for complete dichromacy by Machado, Oliveira and
+2.3 is a just noticeable difference). In grey print, two categories must have another pattern, or their lightness must
+differ by MINIMUM. The categories are those of the timeline's data. Color blindness: the matrices for complete dichromacy by Machado, Oliveira and
 Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", 2009, in linear RGB."""
 
 import itertools
+import json
 import re
 import sys
 
@@ -51,11 +53,33 @@ def themes(css):
     return [[c for _, c in found[a:b]] for a, b in zip(starts, starts[1:])]
 
 
+HATCHED = 16  # added to the number of a color: drawn with stripes
+
+
+def print_patterns(page):
+    """{color number: CSS background in print}"""
+    found = re.findall(r"^\.c(\d+)(\.hatched)? \{ background-image: (.*); \}$", page, re.M)
+    return {int(n) + (HATCHED if hatched else 0): css for n, hatched, css in found}
+
+
+def check_grey(page, colors, minimum):
+    """All pairs of categories, as printed without color."""
+    categories = json.loads(re.search(r'"colors":(\[[\d,]*\])', page).group(1))
+    patterns = print_patterns(page)
+    lightness = {c: lab(linear(colors[c % HATCHED]))[0] for c in categories}
+    same = [(abs(lightness[a] - lightness[b]), a, b) for a, b in itertools.combinations(sorted(set(categories)), 2)
+            if patterns[a] == patterns[b]]
+    print(f"{len(categories)} categories, {len(set(categories))} colors and stripes; in grey, equal patterns differ by "
+          "%.1f in lightness (%d and %d)" % min(same))
+    return len(set(categories)) == len(categories) and min(same)[0] >= minimum
+
+
 def main():
     path, minimum = sys.argv[1], float(sys.argv[2])
     with open(path, encoding="utf-8") as file:
-        lists = themes(file.read())
-    good = len(lists) == 2
+        page = file.read()
+    lists = themes(page)
+    good = len(lists) == 2 and check_grey(page, lists[0], minimum)
     for name, colors in zip(("light", "dark"), lists):
         for vision in VISION:
             distance, i, j = smallest(colors, vision)
