@@ -74,7 +74,10 @@ static const struct man_item man_items[] = {
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_MATH",
       "\"exact\": on a GPU, activations have the precision of two bf16 numbers, at twice the work." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_PRODUCTS",
-      "`mma`: on a Hopper GPU, use the matrix products that are made for older GPUs." },
+      "`mma`: use the matrix products that are made for older GPUs; `cublaslt`: use cuBLASLt where it runs "
+      "the "
+      "product (the default if it is installed, except on Hopper GPUs); `wgmma`: the own products of Hopper "
+      "GPUs." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_STAMPS",
       "1: on a GPU, print the mean time of each phase of the persistent kernel per decoding step." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_DELAY",

@@ -32,6 +32,7 @@ section() {
     ops)
         run "$check" ops
         run env INFERPROF_CUDA_PRODUCTS=mma "$check" ops
+        run env INFERPROF_CUDA_PRODUCTS=cublaslt "$check" ops
         ;;
     tokens)
         # shellcheck disable=SC2086
@@ -64,10 +65,10 @@ section() {
         ;;
     products) run "$check" products ;;
     ptx)
-        CUDA_FORCE_PTX_JIT=1
-        export CUDA_FORCE_PTX_JIT
+        CUDA_FORCE_PTX_JIT=1 INFERPROF_CUDA_PRODUCTS=mma
+        export CUDA_FORCE_PTX_JIT INFERPROF_CUDA_PRODUCTS
         for part in ops tokens logits long; do section $part; done
-        unset CUDA_FORCE_PTX_JIT
+        unset CUDA_FORCE_PTX_JIT INFERPROF_CUDA_PRODUCTS
         ;;
     sanitizer)
         for tool in memcheck racecheck initcheck synccheck; do

@@ -7,11 +7,13 @@
 
 #include "base/die.h"
 #include "base/vec.h"
+#include "engine/cuda/cublaslt.h"
 
 /* ---- device */
 static void backend_close(void *context) {
     struct cuda *c = context;
     if (c->stream) c->d->stream_wait(c->stream);
+    cublaslt_close(c->lt, c);
     for (size_t i = 0; i < c->blocks.n; i++) c->d->mem_free(c->blocks.v[i].data);
     if (c->stamps.memory) c->d->mem_free(c->stamps.memory);
     for (size_t i = 0; i < c->arenas.n; i++) c->d->mem_free(c->arenas.v[i]);

@@ -99,7 +99,8 @@ struct cuda {
     bool hopper; /* the machine code for Hopper is used: clusters and dependent launches are available */
     /* float caches; in bf16 products, activations have 16 bits of mantissa, at twice the work */
     bool exact;
-    bool wgmma; /* products of 16-bit weights use gemm_wgmma.cu, unless `exact`; requires `hopper` */
+    bool wgmma;          /* products of 16-bit weights use gemm_wgmma.cu, unless `exact`; requires `hopper` */
+    struct cublaslt *lt; /* NULL: products do not use cuBLASLt */
     char name[96], about[96], uuid[DRIVER_UUID_MAX];
     cu_stream stream;
     cu_module modules[MODULE_COUNT];

@@ -6,6 +6,7 @@
 #include "base/die.h"
 #include "base/embed.h"
 #include "base/vec.h"
+#include "engine/cuda/cublaslt.h"
 #include "engine/cuda/cuda.h"
 #include "engine/cuda/internal.h"
 
@@ -199,6 +200,8 @@ static int load_modules(struct cuda *c) {
     const char *products = getenv("INFERPROF_CUDA_PRODUCTS");
     c->hopper = ptx >= 90;
     c->wgmma = c->hopper && !(products && strcmp(products, "mma") == 0);
+    /* On Hopper, the own kernels are about as fast, and they include biases and activations. */
+    if (products ? strcmp(products, "cublaslt") == 0 : !c->hopper) c->lt = cublaslt_open();
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* Products of matrices: dot products in float for few rows, tensor cores for 16-bit weights (gemm_wgmma.cu on
  * Hopper, gemm.cu elsewhere and for exact products), float arithmetic for the rest. */
 #include "engine/cuda/calls.h"
+#include "engine/cuda/cublaslt.h"
 
 static void run_few(struct cuda *c, const struct linear *l, float *x, ptrdiff_t ldx, int m, float *y,
                     ptrdiff_t ldy, int add) {
@@ -162,8 +163,16 @@ static void run_mma(struct cuda *c, const struct product *p) {
                 params);
 }
 
+/* Returns false without doing anything if cuBLASLt does not run the product. */
+static bool run_library(struct cuda *c, const struct product *p) {
+    const struct matrix *w = &p->l[0]->w;
+    if (!c->lt || c->exact || p->n > 1 || w->cols % 8) return false;
+    return cublaslt_run(c, w->type, input_of(c, p, 1), pointer_of(w->data), &p->out[0], p->m, w->cols);
+}
+
 static const char *run_product(struct cuda *c, const struct product *p) {
     bool f16 = p->l[0]->w.type == DTYPE_F16;
+    if (run_library(c, p)) return f16 ? "cublaslt_f16" : "cublaslt_bf16";
     if (cuda_has_wgmma(c, p->l[0]->w.type)) {
         run_wgmma(c, p);
         return f16 ? "wgmma_f16" : "wgmma_bf16";
@@ -241,11 +250,12 @@ static void swiglu_in_steps(struct cuda *c, struct product *p, struct view y) {
     size_t n = (size_t)p->m * (size_t)p->l[0]->w.rows;
     void *gate = view_address(y), *up = cuda_scratch(c, SCRATCH_UP, n * 2);
     struct product second = *p;
+    p->n = second.n = 1;
     second.l[0] = p->l[1];
     second.out[0] = p->out[0];
     second.out[0].y = up;
-    run_mma(c, p);
-    run_mma(c, &second);
+    if (!run_library(c, p)) run_mma(c, p);
+    if (!run_library(c, &second)) run_mma(c, &second);
     LAUNCH(c, silu_mul_bf16, GRID((n / 8 + CUDA_THREADS - 1) / CUDA_THREADS, .threads = CUDA_THREADS), &gate,
            &up, &n);
 }
