@@ -248,6 +248,15 @@ static void warn_of_layers(struct context *c, const struct llm_model *m, const s
                       m->text.layers, r->layers);
 }
 
+static const char *why_no_rows(const struct analysis *a, const struct llm_model *m) {
+    if (!m->decodes) return "the model has no decoder";
+    if (has_labels(find_stage(a, "mixed")))
+        return "its steps read prompts and generate tokens at the same time, and costs are only computed for "
+               "steps "
+               "that do one of both";
+    return "the trace does not contain the number of tokens of prefill and decode";
+}
+
 void analyze_costs(struct context *c) {
     struct analysis *a = c->a;
     const struct llm_model *m = c->in->llm;
@@ -275,9 +284,7 @@ void analyze_costs(struct context *c) {
                                : model_rows(c, &shards, rows);
     llm_shards_free(&shards);
     if (!n) {
-        a->no_model_costs = m->decodes
-                                ? "the trace does not contain the number of tokens of prefill and decode"
-                                : "the model has no decoder";
+        a->no_model_costs = why_no_rows(a, m);
         if (!c->in->llm_from)
             analysis_note(c, ANALYSIS_WARNING, "no MFU, MBU or roofline time: %s", a->no_model_costs);
         return;

@@ -69,9 +69,10 @@ void rows_anatomy_note(const struct view *v, struct strbuf *out) {
             text_count(a->unrecorded).s, text_count(a->steps).s);
         return;
     }
-    strbuf_addf(out, "A decode step with %s and %u layers takes %s",
+    strbuf_addf(out, "A decode step with %s and %u layers takes %s%s",
                 a->requests == 1 ? "one request" : "several requests", a->layers,
-                text_ms(a->step_ns * 1e-6).s);
+                text_ms(a->step_ns * 1e-6).s,
+                v->a->recognised ? "" : " on the GPU, from its first to its last kernel");
     if (a->steps == 1)
         strbuf_addf(out, ": one of %s.", text_count(a->of).s);
     else
