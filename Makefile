@@ -296,7 +296,7 @@ fuzz-run: $(fuzz_bins)
 	@BUILD='$(B)' FUZZ_SECONDS='$(FUZZ_SECONDS)' sh scripts/fuzz.sh $(notdir $(fuzz_bins))
 
 # ---- lint, install, packaging
-c_files := $(wildcard src/*.c src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+c_files := $(wildcard src/*.c src/*/*.[ch] src/*/*/*.[ch] src/*/*/*.cu src/*/*/*.cuh tests/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 sh_files := $(wildcard scripts/*.sh tests/*.sh tests/*/*.sh .ci/run)
 lint: test-build # lint_exports.sh reads the objects
 	@sh scripts/deps.sh lint

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs clang-format, cppcheck, shellcheck and the checks of includes, exported symbols and texts.
+# Runs clang-format, cppcheck, shellcheck and the checks of includes, exported symbols, texts and comma statements.
 # Environment: C_FILES, SH_FILES, BUILD (with the objects of `make test-build`).
 set -eu
 fail=0
@@ -12,6 +12,8 @@ cppcheck --quiet --library=scripts/cppcheck.cfg --std=c11 --language=c -Isrc --i
 sh scripts/lint_includes.sh || fail=1
 sh scripts/lint_exports.sh || fail=1
 sh scripts/lint_text.sh || fail=1
+# shellcheck disable=SC2086
+python3 scripts/lint_commas.py $C_FILES || fail=1
 # shellcheck disable=SC2086
 shellcheck $SH_FILES || fail=1
 [ $fail = 0 ] && echo "lint: clean"

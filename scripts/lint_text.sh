@@ -1,5 +1,5 @@
 #!/bin/sh
-# Line lengths and plain English. C files have at most 110 columns, Markdown at most 120 outside of code blocks and
+# Line lengths and plain English. C and CUDA files have at most 110 columns, Markdown at most 120 outside of code blocks and
 # tables. Phrases that are hard to read are rejected in all text files.
 # Usage: lint_text.sh [FILE...]; default: all files of the repository.
 set -eu
@@ -10,12 +10,12 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 # Not checked: output of programs, data from elsewhere, and the list of phrases below.
 # shellcheck disable=SC2046
-[ $# -gt 0 ] || set -- $(git ls-files '*.c' '*.h' '*.py' '*.sh' '*.md' '*.yaml' '*.js' |
+[ $# -gt 0 ] || set -- $(git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.py' '*.sh' '*.md' '*.yaml' '*.js' |
     grep -vE '^(docs/examples/[^/]*/|tests/data/|tests/mock/tapes/|scripts/lint_text.sh)')
 bad=0
 for file in "$@"; do
     case $file in
-    src/*.[ch] | tests/*.[ch])
+    src/*.[ch] | src/*.cu | src/*.cuh | tests/*.[ch])
         case " $wide " in *" $file "*) continue ;; esac
         awk -v file="$file" 'length > 110 { print file ":" NR ": " length " columns; at most 110"; bad = 1 } END { exit bad }' \
             "$file" >&2 || bad=1
@@ -42,6 +42,14 @@ cat >"$tmp/phrases" <<'END'
 \bdearer\b
 \bthe like of\b
 \bto be doubted\b
+^#+ again$
+\bevery so often\b
+\bdoors\b
+\band so tells\b
+\bleaves it to\b
+_is_told\b
+\bkernel_name_look\b
+\bkeeper\b
 \ba thing of\b
 \bof no (use|window|avail)\b
 \bout of the world\b
@@ -64,6 +72,11 @@ cat >"$tmp/phrases" <<'END'
 \b(one|once|two) a (line|kernel|token|file|folder|row|run|launch|layer|step|second|process|core)\b
 END
 if grep -noiHE -f "$tmp/phrases" "$@" >"$tmp/found"; then
+    sed 's/$/: write it in plain English/' "$tmp/found" >&2
+    bad=1
+fi
+# "who" is for people.
+if grep -noiHP "(?<!user )(?<!users )(?<!people )(?<!person )\\bwho (?!oil)[a-z]+\\b" "$@" >"$tmp/found"; then
     sed 's/$/: write it in plain English/' "$tmp/found" >&2
     bad=1
 fi

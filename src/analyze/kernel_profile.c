@@ -45,7 +45,7 @@ struct matching {
     const struct analysis *a;
     const struct kernel_profile *v;
     size_t n;
-    char **profile_looks, **kernel_looks; /* normalised names: [n], [nkernels] */
+    char **profile_names, **kernel_names; /* normalised: [n], [nkernels] */
 };
 
 static bool same_function(const char *a, const char *b) {
@@ -58,20 +58,20 @@ static bool same_function(const char *a, const char *b) {
 static bool ambiguous(const struct matching *m, size_t profile, size_t kernel) {
     const struct timeline_shape *s = shape_of(m->a, kernel);
     for (size_t i = 0; i < m->a->nkernels; i++)
-        if (strcmp(m->kernel_looks[i], m->kernel_looks[kernel]) != 0 &&
-            same_function(m->kernel_looks[i], m->kernel_looks[kernel]) &&
+        if (strcmp(m->kernel_names[i], m->kernel_names[kernel]) != 0 &&
+            same_function(m->kernel_names[i], m->kernel_names[kernel]) &&
             same_geometry(&m->v[profile], shape_of(m->a, i)))
             return true;
     for (size_t i = 0; i < m->n; i++)
-        if (strcmp(m->profile_looks[i], m->profile_looks[profile]) != 0 &&
-            same_function(m->profile_looks[i], m->profile_looks[profile]) && same_geometry(&m->v[i], s))
+        if (strcmp(m->profile_names[i], m->profile_names[profile]) != 0 &&
+            same_function(m->profile_names[i], m->profile_names[profile]) && same_geometry(&m->v[i], s))
             return true;
     return false;
 }
 
 static enum kernel_profile_match compare(const struct matching *m, size_t profile, size_t kernel) {
     const struct kernel_profile *p = &m->v[profile];
-    const char *a = m->profile_looks[profile], *b = m->kernel_looks[kernel];
+    const char *a = m->profile_names[profile], *b = m->kernel_names[kernel];
     if (!same_geometry(p, shape_of(m->a, kernel)) || !same_function(a, b)) return KERNEL_PROFILE_NO_MATCH;
     if (strcmp(a, b) == 0) return KERNEL_PROFILE_NAME;
     return p->grid[0] && p->block[0] && !ambiguous(m, profile, kernel) ? KERNEL_PROFILE_FUNCTION
@@ -102,21 +102,21 @@ struct analysis_profiles *kernel_profiles_match(const struct analysis *a, const 
                                                 size_t n) {
     if (!n) return NULL;
     struct analysis_profiles *out = xcalloc(1, sizeof *out);
-    struct matching m = { a, v, n, xcalloc(n, sizeof *m.profile_looks),
-                          xcalloc(a->nkernels + 1, sizeof *m.kernel_looks) };
+    struct matching m = { a, v, n, xcalloc(n, sizeof *m.profile_names),
+                          xcalloc(a->nkernels + 1, sizeof *m.kernel_names) };
     out->profiles = v;
     out->n = n;
     out->matches = xcalloc(n, sizeof *out->matches);
     out->of_kernel = xcalloc(a->nkernels + 1, sizeof *out->of_kernel);
-    for (size_t i = 0; i < n; i++) m.profile_looks[i] = kernel_name_normalize(v[i].name);
+    for (size_t i = 0; i < n; i++) m.profile_names[i] = kernel_name_normalize(v[i].name);
     for (size_t i = 0; i < a->nkernels; i++) {
-        m.kernel_looks[i] = kernel_name_normalize(a->kernels[i].name);
+        m.kernel_names[i] = kernel_name_normalize(a->kernels[i].name);
         out->of_kernel[i] = ANALYSIS_NONE;
     }
     for (size_t i = 0; i < a->nkernels; i++) match_kernel(&m, i, out);
     for (size_t i = 0; i < n; i++) out->unmatched += out->matches[i] == KERNEL_PROFILE_NO_MATCH;
-    free_texts(m.profile_looks, n);
-    free_texts(m.kernel_looks, a->nkernels);
+    free_texts(m.profile_names, n);
+    free_texts(m.kernel_names, a->nkernels);
     return out;
 }
 

@@ -11,9 +11,14 @@ static json_t *load_text(const char *text, size_t n, size_t flags, const char *w
     json_error_t at;
     size_t skip = 0;
     while (skip < n && strchr(" \t\r\n", text[skip]) && text[skip]) skip++;
-    if (skip == n) return err_set(err, "%s: empty, expected JSON", what), NULL;
-    if (text[skip] != '{' && text[skip] != '[')
-        return err_set(err, "%s: not JSON: does not begin with '{' or '['", what), NULL;
+    if (skip == n) {
+        err_set(err, "%s: empty, expected JSON", what);
+        return NULL;
+    }
+    if (text[skip] != '{' && text[skip] != '[') {
+        err_set(err, "%s: not JSON: does not begin with '{' or '['", what);
+        return NULL;
+    }
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES | flags, &at);
     if (!root) err_set(err, "%s: line %d, column %d: %s", what, at.line, at.column, at.text);
     return root;

@@ -41,7 +41,10 @@ bool kineto_open_pop(struct kineto_open *o, uint64_t key, struct kineto_record *
 
 bool kineto_open_any(struct kineto_open *o, struct kineto_record *out) {
     for (size_t i = 0; o->count && i < KINETO_OPEN_BUCKETS; i++)
-        if (o->heads[i]) return remove_entry(o, &o->heads[i], out), true;
+        if (o->heads[i]) {
+            remove_entry(o, &o->heads[i], out);
+            return true;
+        }
     return false;
 }
 

@@ -14,15 +14,21 @@
 
 /* ---- Helpers for all tables */
 
+/* Returns false, for rows that are left out. */
+static bool count_problem(struct nsys *n, enum sink_problem problem) {
+    n->sink->problems[problem]++;
+    return false;
+}
+
 bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end, uint64_t *start_ns,
                    uint64_t *end_ns) {
     int64_t from, to;
-    if (nsys_null(r, start)) return ++n->sink->problems[SINK_PROBLEM_NO_TIME], false;
-    if (nsys_null(r, end)) return ++n->sink->problems[SINK_PROBLEM_NO_DURATION], false;
+    if (nsys_null(r, start)) return count_problem(n, SINK_PROBLEM_NO_TIME);
+    if (nsys_null(r, end)) return count_problem(n, SINK_PROBLEM_NO_DURATION);
     if (__builtin_add_overflow(nsys_i64(r, start, 0), n->epoch_ns, &from) ||
         __builtin_add_overflow(nsys_i64(r, end, 0), n->epoch_ns, &to) || from < 0)
-        return ++n->sink->problems[SINK_PROBLEM_BAD_NUMBER], false;
-    if (to < from) return ++n->sink->problems[SINK_PROBLEM_NEGATIVE_DURATION], false;
+        return count_problem(n, SINK_PROBLEM_BAD_NUMBER);
+    if (to < from) return count_problem(n, SINK_PROBLEM_NEGATIVE_DURATION);
     *start_ns = (uint64_t)from;
     *end_ns = (uint64_t)to;
     return true;

@@ -145,7 +145,10 @@ int main(int argc, char **argv) {
     if (argc < 2) {
         struct strbuf text = STRBUF_INIT;
         make_events(&text, 200u << 20);
-        if (file_write_atomic(made, text.buf, text.len, &err) < 0) return fprintf(stderr, "%s\n", err.msg), 1;
+        if (file_write_atomic(made, text.buf, text.len, &err) < 0) {
+            fprintf(stderr, "%s\n", err.msg);
+            return 1;
+        }
         strbuf_free(&text);
     }
     uint64_t events = events_ns(path, &info);

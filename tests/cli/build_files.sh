@@ -40,6 +40,30 @@ printf '/* %0109d */\n' 0 >"$work/src/base/long.c"
 printf 'The user is %s of it.\n' told >"$work/page.md"
 run sh -c "cd '$work' && sh '$lint_text' src/base/long.c page.md"
 expect "long lines and unclear phrases fail the lint" 1 err 'long.c:1: 115 columns' err 'page.md:1:is t.ld'
+# One phrase per line. The ^ is removed; it hides the phrases from the lint of this file.
+phrases=0 rejected=0
+while read -r phrase; do
+    phrases=$((phrases + 1))
+    printf '/* %s */\n' "$(echo "$phrase" | tr -d '^')" >"$work/src/base/phrase.c"
+    (cd "$work" && sh "$lint_text" src/base/phrase.c 2>/dev/null) || rejected=$((rejected + 1))
+done <<'END'
+this CUPTI be^ars it
+a window is to^ld when it opens
+wh^o finds the switch taken
+leaves it t^o the other
+costs only wh^o launches more
+and so te^lls
+put a pipe out of the wor^ld
+to be doub^ted
+ask NVML every so oft^en
+through the doo^rs of CUDA
+whoev^er knows Hydra
+this is to lea^ve
+END
+check "the lint rejects every one of $phrases unclear phrases" test "$phrases $rejected" = "12 12"
+printf 'void f(void) {\n    if (a) g(), h();\n}\n' >"$work/src/base/comma.cu"
+run python3 scripts/lint_commas.py "$work/src/base/comma.cu"
+expect "the lint rejects comma statements" 1 err 'comma.cu:2: .*write one statement per expression'
 
 # Installed files are readable by all users, regardless of the umask. Nothing is rebuilt.
 if [ "$BUILD" = build ]; then

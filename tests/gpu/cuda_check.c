@@ -220,7 +220,12 @@ static void check_attention(int heads, int kv, int dim, int nq, int nk, int base
     size_t q = (size_t)nq * (size_t)heads * (size_t)dim, k = (size_t)nk * (size_t)kv * (size_t)dim;
     size_t sizes[] = { q, k, k, q };
     float *v[] = { numbers(q, 1), numbers(k, 1), numbers(k, 1), numbers(q, 1) };
-    now.heads = heads, now.kv = kv, now.dim = dim, now.nq = nq, now.nk = nk, now.base = base,
+    now.heads = heads;
+    now.kv = kv;
+    now.dim = dim;
+    now.nq = nq;
+    now.nk = nk;
+    now.base = base;
     now.window = window;
     snprintf(name, sizeof name, "attention%s %d/%d heads of %d, %d x %d, base %d, window %d",
              cached ? " (cache)" : "", heads, kv, dim, nq, nk, base, window);
@@ -246,7 +251,11 @@ static void check_qkv(int batch, int n, int heads, int dim, int side, double mos
            table = (size_t)(2 * MAX(side, 1) - 1) * (size_t)dim;
     size_t sizes[] = { rows * 3 * width, rows * width, table, table };
     float *v[] = { numbers(sizes[0], 1), numbers(sizes[1], 1), numbers(table, 0.3f), numbers(table, 0.3f) };
-    now.m = batch, now.nq = n, now.heads = heads, now.dim = dim, now.side = side;
+    now.m = batch;
+    now.nq = n;
+    now.heads = heads;
+    now.dim = dim;
+    now.side = side;
     snprintf(name, sizeof name, "qkv attention %d x %d, %d heads of %d, side %d", batch, n, heads, dim, side);
     compare(name, do_qkv, 4, v, sizes, 1, most);
     for (int i = 0; i < 4; i++) free(v[i]);
@@ -328,7 +337,10 @@ static void check_route(int n, int k, int groups, int kept, bool normalise) {
     failures += wrong > 0;
     printf("%s route %d of %d: %d different experts\n", wrong ? "FAIL" : "ok  ", k, n, wrong);
     report("route weights", w[0], w[1], (size_t)(M * k), 1e-5);
-    for (int b = 0; b < 2; b++) free(out[b]), free(w[b]);
+    for (int b = 0; b < 2; b++) {
+        free(out[b]);
+        free(w[b]);
+    }
     free(v);
 }
 
@@ -490,7 +502,10 @@ static void check_few(const char *name, int tokens, int side) {
     char *dir = model_folder(json_object_get(root, "config"));
     uint32_t ids[MOST_IDS];
     struct engine_request r = fixture_request(root, ids, (uint32_t)tokens);
-    if (side) r.image_size = r.base_size = side, r.crop = -1;
+    if (side) {
+        r.image_size = r.base_size = side;
+        r.crop = -1;
+    }
     struct engine *e =
         open_model(dir, "bf16", "cuda:0", json_integer_value(json_object_get(root, "seed")), 0);
     struct engine_result out = infer(e, &r);
@@ -529,7 +544,10 @@ static void check_tokens(const char *name) {
                good ? "ok  " : "FAIL", name, types[t], same, by_operators, a.ids.n, repeat ? "yes" : "NO");
         print_margin(cpu, ids, n, &a, &b, same);
         fflush(stdout);
-        engine_result_free(&a), engine_result_free(&b), engine_result_free(&again), engine_result_free(&c);
+        engine_result_free(&a);
+        engine_result_free(&b);
+        engine_result_free(&again);
+        engine_result_free(&c);
         engine_close(cpu);
         engine_close(gpu);
     }
@@ -596,7 +614,10 @@ static void check_logits(const char *config, int layers, int prompt, const char 
     report(name, v[0], v[1], n, 5e-2);
     printf("     token %zu (margin %.4f) on the CPU, %zu (margin %.4f) on the GPU\n", best[0],
            (double)margins[0], best[1], (double)margins[1]);
-    free(v[0]), free(v[1]), free(ids), free(dir);
+    free(v[0]);
+    free(v[1]);
+    free(ids);
+    free(dir);
     json_decref(root);
 }
 
@@ -647,7 +668,11 @@ static void time_qkv(int batch, int n, int heads, int dim, int side) {
            table = (size_t)(2 * MAX(side, 1) - 1) * (size_t)dim;
     struct tensor *t[] = { ops_alloc_narrow(o, rows * 3 * width), ops_alloc_narrow(o, rows * width),
                            ops_alloc(o, table, TENSOR_ZERO), ops_alloc(o, table, TENSOR_ZERO) };
-    now.m = batch, now.nq = n, now.heads = heads, now.dim = dim, now.side = side;
+    now.m = batch;
+    now.nq = n;
+    now.heads = heads;
+    now.dim = dim;
+    now.side = side;
     double s = seconds_of(do_qkv, t, 20), flops = 4.0 * (double)rows * n * (double)width;
     printf("attention %d x %d, %d heads of %d, side %d: %.1f us, %.0f TFLOP/s\n", batch, n, heads, dim, side,
            s * 1e6, flops / s / 1e12);
@@ -696,9 +721,11 @@ static void check_long(const char *config, int prompt, int tokens) {
     printf("%s %zu tokens after %d, to the end of the context; %zu equal in a second run; %.1f tokens/s\n",
            good ? "ok  " : "FAIL", a.ids.n, prompt, equal_tokens(&a, &b),
            (double)(a.ids.n - 1) / a.decode_ms * 1e3);
-    engine_result_free(&a), engine_result_free(&b);
+    engine_result_free(&a);
+    engine_result_free(&b);
     engine_close(e);
-    free(ids), free(dir);
+    free(ids);
+    free(dir);
     json_decref(root);
 }
 
@@ -734,7 +761,10 @@ static void check_many(const char *name, int requests) {
                                     .ignore_eos = true };
         struct engine_result out = infer(e, &r);
         engine_result_free(&out);
-        if (i == requests / 10) gpu = gpu_free_bytes(), host = resident_kb();
+        if (i == requests / 10) {
+            gpu = gpu_free_bytes();
+            host = resident_kb();
+        }
     }
     size_t gpu_now = gpu_free_bytes();
     long host_now = resident_kb();
@@ -833,14 +863,17 @@ static void check_persistent(const char *config, int layers, int prompt, int tok
         char name[64];
         snprintf(name, sizeof name, "persistent, %d layers: %s", layers, names[i]);
         report(name, a.v[i], b.v[i], sizes[i], 1e-2);
-        free(a.v[i]), free(b.v[i]);
+        free(a.v[i]);
+        free(b.v[i]);
     }
     size_t same = equal_tokens(&a.out, &b.out);
     printf("persistent, %d layers: %zu of %zu tokens equal; graph %.1f tokens/s, persistent %.1f tokens/s\n",
            layers, same, a.out.ids.n, a.tokens_per_s, b.tokens_per_s);
     fflush(stdout);
-    engine_result_free(&a.out), engine_result_free(&b.out);
-    free(ids), free(dir);
+    engine_result_free(&a.out);
+    engine_result_free(&b.out);
+    free(ids);
+    free(dir);
     json_decref(root);
 }
 
@@ -896,7 +929,9 @@ static void check_batch(const char *config, int layers, int n, int prompt, int t
            batch_rate(again, (size_t)n), batch_rate(operators, (size_t)n));
     fflush(stdout);
     for (int i = 0; i < n; i++) {
-        engine_result_free(&graph[i]), engine_result_free(&again[i]), engine_result_free(&operators[i]);
+        engine_result_free(&graph[i]);
+        engine_result_free(&again[i]);
+        engine_result_free(&operators[i]);
         free(prompts[i].v);
     }
     engine_close(e);

@@ -182,7 +182,9 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     uint64_t data = *(uint64_t *)arguments[0];
     uint32_t rounds = *(uint32_t *)arguments[2], passes = *(uint32_t *)arguments[3];
     double bytes = 64.0 * gx * bx * rounds, rate = bytes <= 60 << 20 ? 8e9 : 4e9; /* bytes per ms */
-    (void)shared_bytes, (void)stream, (void)extra;
+    (void)shared_bytes;
+    (void)stream;
+    (void)extra;
     if (!function || data != 0x10000 || gy != 1 || gz != 1 || by != 1 || bz != 1 || bx > 1024) return 1;
     if (!rounds || !passes || bytes > (double)buffer_bytes) return 700; /* reads past the buffer */
     busy_ms += bytes * passes / rate;

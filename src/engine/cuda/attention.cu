@@ -76,7 +76,10 @@ template <class T> __device__ void attention(const attention_args &a) {
 #pragma unroll
     for (int i = 0; i < MOST_PER_LANE; i++)
         if (lane + i * 32 < a.dim_v) mine[lane + i * 32] = o[i];
-    if (lane == 0) mine[a.dim_v] = most, mine[a.dim_v + 1] = sum;
+    if (lane == 0) {
+        mine[a.dim_v] = most;
+        mine[a.dim_v + 1] = sum;
+    }
     __syncthreads();
     for (int i = threadIdx.x; i < a.dim_v; i += blockDim.x) {
         float top = -INFINITY, total = 0, value = 0;
@@ -90,5 +93,11 @@ template <class T> __device__ void attention(const attention_args &a) {
         out[i] = value / total;
     }
 }
-KERNEL attention_f32(const __grid_constant__ attention_args a) { begin_kernel(); attention<float>(a); }
-KERNEL attention_bf16(const __grid_constant__ attention_args a) { begin_kernel(); attention<bf16>(a); }
+KERNEL attention_f32(const __grid_constant__ attention_args a) {
+    begin_kernel();
+    attention<float>(a);
+}
+KERNEL attention_bf16(const __grid_constant__ attention_args a) {
+    begin_kernel();
+    attention<bf16>(a);
+}

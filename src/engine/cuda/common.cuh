@@ -1,4 +1,5 @@
-/* Helpers of the kernels: number types, loads of eight numbers, reductions, times of kernels, dependent launches. */
+/* Helpers of the kernels: number types, loads of eight numbers, reductions, times of kernels, dependent
+ * launches. */
 #ifndef ENGINE_CUDA_COMMON_CUH
 #define ENGINE_CUDA_COMMON_CUH
 
@@ -31,12 +32,8 @@ template <> __device__ __forceinline__ __half from_float<__half>(float f) {
 }
 
 /* Eight numbers in registers: 16 bytes if T is a 16-bit type, 32 bytes if T is float. */
-template <class T> struct eight {
-    uint4 v;
-};
-template <> struct eight<float> {
-    float4 a, b;
-};
+template <class T> struct eight { uint4 v; };
+template <> struct eight<float> { float4 a, b; };
 
 /* Loads 16 bytes without storing them in the L1 cache: a kernel reads each weight only once. */
 __device__ __forceinline__ uint4 load_stream(const void *p) {
@@ -86,17 +83,27 @@ template <class T> __device__ __forceinline__ void unpack8(const eight<T> &w, fl
     unpack2(T(), w.v.w, f[6], f[7]);
 }
 template <> __device__ __forceinline__ void unpack8<float>(const eight<float> &w, float *f) {
-    f[0] = w.a.x, f[1] = w.a.y, f[2] = w.a.z, f[3] = w.a.w;
-    f[4] = w.b.x, f[5] = w.b.y, f[6] = w.b.z, f[7] = w.b.w;
+    f[0] = w.a.x;
+    f[1] = w.a.y;
+    f[2] = w.a.z;
+    f[3] = w.a.w;
+    f[4] = w.b.x;
+    f[5] = w.b.y;
+    f[6] = w.b.z;
+    f[7] = w.b.w;
 }
 /* sum + w . [lo | hi] */
 template <class T>
 __device__ __forceinline__ float dot8(const eight<T> &w, const float4 &lo, const float4 &hi, float sum) {
     float f[8];
     unpack8<T>(w, f);
-    sum = fmaf(f[0], lo.x, sum), sum = fmaf(f[1], lo.y, sum), sum = fmaf(f[2], lo.z, sum),
+    sum = fmaf(f[0], lo.x, sum);
+    sum = fmaf(f[1], lo.y, sum);
+    sum = fmaf(f[2], lo.z, sum);
     sum = fmaf(f[3], lo.w, sum);
-    sum = fmaf(f[4], hi.x, sum), sum = fmaf(f[5], hi.y, sum), sum = fmaf(f[6], hi.z, sum),
+    sum = fmaf(f[4], hi.x, sum);
+    sum = fmaf(f[5], hi.y, sum);
+    sum = fmaf(f[6], hi.z, sum);
     sum = fmaf(f[7], hi.w, sum);
     return sum;
 }

@@ -23,7 +23,9 @@ extern __shared__ __align__(16) float shared[];
 __device__ __forceinline__ int place(int i, int groups) {
     return (i & 4 ? groups * 4 : 0) + (i >> 3) * 4 + (i & 3);
 }
-template <int C> __device__ __forceinline__ int groups_of(int n8) { return (n8 + C * 32 - 1) / (C * 32) * C * 32; }
+template <int C> __device__ __forceinline__ int groups_of(int n8) {
+    return (n8 + C * 32 - 1) / (C * 32) * C * 32;
+}
 
 /* R rows of weights in registers: each lane holds C groups of eight numbers per row. */
 template <class T, int R, int C> struct piece {
@@ -36,7 +38,8 @@ template <class T, int R, int C> struct piece {
             for (int r = 0; r < R; r++) w[r][c] = j < n8 ? load8<T>(row[r] + (size_t)j * 8) : zero8<T>();
         }
     }
-    __device__ __forceinline__ void dot(const float *x, int groups, int chunk, int lane, float (&sum)[R]) const {
+    __device__ __forceinline__ void dot(const float *x, int groups, int chunk, int lane,
+                                        float (&sum)[R]) const {
 #pragma unroll
         for (int c = 0; c < C; c++) {
             int j = (chunk * C + c) * 32 + lane;
@@ -60,11 +63,15 @@ template <class T, int R, int C> struct stream {
         const T *row[R];
         row_of(unit, row);
         p.load(row, chunk, lane, n8);
-        if (++chunk == chunks) chunk = 0, unit += step;
+        if (++chunk == chunks) {
+            chunk = 0;
+            unit += step;
+        }
     }
     /* x is in shared memory. Calls done(unit, sums) after each unit, with the sums over all lanes. */
     template <class F, class G>
-    __device__ __forceinline__ void run(int first, const float *x, int groups, const F &row_of, const G &done) {
+    __device__ __forceinline__ void run(int first, const float *x, int groups, const F &row_of,
+                                        const G &done) {
         int u = first, c = 0;
         float sum[R] = {};
         while (u < units) {
@@ -77,7 +84,8 @@ template <class T, int R, int C> struct stream {
             if (++c == chunks) finish(u, c, sum, done);
         }
     }
-    template <class G> __device__ __forceinline__ void finish(int &u, int &c, float (&sum)[R], const G &done) {
+    template <class G>
+    __device__ __forceinline__ void finish(int &u, int &c, float (&sum)[R], const G &done) {
 #pragma unroll
         for (int r = 0; r < R; r++) sum[r] = warp_sum(sum[r]);
         done(u, sum);
@@ -93,8 +101,8 @@ enum { ROUNDS = 4 }; /* loads in flight per thread */
 /* Writes x times the norm's weights to shared memory and returns 1 / sqrt(mean(x^2) + eps). `room`: one
  * float per warp. `between` runs before the barrier. */
 template <class F>
-__device__ __forceinline__ float norm_into(const float *x, const float *g, int n, float eps, float *to, int groups,
-                                           float *room, const F &between) {
+__device__ __forceinline__ float norm_into(const float *x, const float *g, int n, float eps, float *to,
+                                           int groups, float *room, const F &between) {
     float sum = 0;
     for (int i = threadIdx.x * 4; i < groups * 8; i += THREADS * 4 * ROUNDS) {
         float4 v[ROUNDS], w[ROUNDS]; /* issue all loads before the first use */
@@ -102,7 +110,10 @@ __device__ __forceinline__ float norm_into(const float *x, const float *g, int n
         for (int r = 0; r < ROUNDS; r++) {
             int at = i + r * THREADS * 4;
             v[r] = w[r] = make_float4(0, 0, 0, 0);
-            if (at < n) v[r] = __ldcg((const float4 *)(x + at)), w[r] = __ldg((const float4 *)(g + at));
+            if (at < n) {
+                v[r] = __ldcg((const float4 *)(x + at));
+                w[r] = __ldg((const float4 *)(g + at));
+            }
         }
 #pragma unroll
         for (int r = 0; r < ROUNDS; r++) {
@@ -182,13 +193,13 @@ template <class T, int C> __device__ void decode_rows(const rows_args &a) {
     } else {
         scale = norm_into(a.x, a.norm, a.k, a.eps, shared, groups, room, [] {});
     }
-    s.run(first, shared, groups, row_of, [&](int u, float (&sum)[2]) {
+    s.run(first, shared, groups, row_of, [&](int u, float(&sum)[2]) {
         if (s.lane) return;
         int r = u * 2, m = 0;
         while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
         const float *bias = a.bias[m];
-        *(float2 *)(a.y + u * 2) =
-            make_float2(sum[0] * scale + (bias ? bias[r] : 0.0f), sum[1] * scale + (bias ? bias[r + 1] : 0.0f));
+        *(float2 *)(a.y + u * 2) = make_float2(sum[0] * scale + (bias ? bias[r] : 0.0f),
+                                               sum[1] * scale + (bias ? bias[r + 1] : 0.0f));
     });
 }
 
@@ -203,7 +214,8 @@ __device__ __forceinline__ void copy_heads(const out_args &a, float *to, int gro
         for (int r = 0; r < ROUNDS; r++) {
             int at = i + r * THREADS, head = at / quads;
             v[r] = make_float4(0, 0, 0, 0);
-            if (head < a.heads) v[r] = __ldcg((const float4 *)(a.parts + (size_t)head * (a.dim + 4)) + (at - head * quads));
+            if (head < a.heads)
+                v[r] = __ldcg((const float4 *)(a.parts + (size_t)head * (a.dim + 4)) + (at - head * quads));
         }
 #pragma unroll
         for (int r = 0; r < ROUNDS; r++)
@@ -222,7 +234,8 @@ __device__ __forceinline__ void add_parts(const out_args &a, float *to, int grou
 #pragma unroll
             for (int p = 0; p < 2 * ROUNDS; p++)
                 if (p0 + p < a.nparts)
-                    v[p] = __ldcg((const float2 *)(a.parts + (size_t)((p0 + p) * a.heads + h) * (a.dim + 4) + a.dim));
+                    v[p] = __ldcg(
+                        (const float2 *)(a.parts + (size_t)((p0 + p) * a.heads + h) * (a.dim + 4) + a.dim));
 #pragma unroll
             for (int p = 0; p < 2 * ROUNDS; p++) {
                 if (p0 + p >= a.nparts) break;
@@ -232,7 +245,8 @@ __device__ __forceinline__ void add_parts(const out_args &a, float *to, int grou
                 factor[(p0 + p) * a.heads + h] = v[p].x;
             }
         }
-        for (int p = 0; p < a.nparts; p++) factor[p * a.heads + h] = __expf(factor[p * a.heads + h] - most) / total;
+        for (int p = 0; p < a.nparts; p++)
+            factor[p * a.heads + h] = __expf(factor[p * a.heads + h] - most) / total;
     }
     int quads = a.dim / 4; /* groups of four numbers per head */
     enum { TOGETHER = 3 }; /* parts at a time */
@@ -256,15 +270,18 @@ __device__ __forceinline__ void add_parts(const out_args &a, float *to, int grou
                 for (int r = 0; r < ROUNDS; r++) {
                     v[p][r] = make_float4(0, 0, 0, 0);
                     if (head[r] >= 0 && p0 + p < a.nparts)
-                        v[p][r] = __ldcg((const float4 *)(from[r] + (size_t)(p0 + p) * a.heads * (a.dim + 4)));
+                        v[p][r] =
+                            __ldcg((const float4 *)(from[r] + (size_t)(p0 + p) * a.heads * (a.dim + 4)));
                 }
 #pragma unroll
             for (int p = 0; p < TOGETHER; p++)
 #pragma unroll
                 for (int r = 0; r < ROUNDS; r++) {
                     float f = head[r] < 0 || p0 + p >= a.nparts ? 0.0f : factor[(p0 + p) * a.heads + head[r]];
-                    sum[r].x = fmaf(f, v[p][r].x, sum[r].x), sum[r].y = fmaf(f, v[p][r].y, sum[r].y);
-                    sum[r].z = fmaf(f, v[p][r].z, sum[r].z), sum[r].w = fmaf(f, v[p][r].w, sum[r].w);
+                    sum[r].x = fmaf(f, v[p][r].x, sum[r].x);
+                    sum[r].y = fmaf(f, v[p][r].y, sum[r].y);
+                    sum[r].z = fmaf(f, v[p][r].z, sum[r].z);
+                    sum[r].w = fmaf(f, v[p][r].w, sum[r].w);
                 }
         }
 #pragma unroll
@@ -277,7 +294,8 @@ __device__ __forceinline__ void add_parts(const out_args &a, float *to, int grou
 template <class T> __device__ __forceinline__ void prefetch_row(const T *row, int n, int from) {
 #if __CUDA_ARCH__ >= 900
     if (from < n)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row + from), "r"((n - from) * (int)sizeof(T)));
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row + from),
+                     "r"((n - from) * (int)sizeof(T)));
 #endif
 }
 
@@ -290,9 +308,11 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     s.fetch(s.a, row_of);
     s.fetch(s.b, row_of);
     if (a.prefetch && s.lane == 0)
-        for (int u = first; u < a.rows; u += gridDim.x * WARPS) prefetch_row((const T *)a.w + (size_t)u * k, k, u == first ? 2 * C * 32 * 8 : 0);
+        for (int u = first; u < a.rows; u += gridDim.x * WARPS)
+            prefetch_row((const T *)a.w + (size_t)u * k, k, u == first ? 2 * C * 32 * 8 : 0);
     eight<T> router = zero8<T>(); /* weights for the block's first rows and the thread's first expert */
-    if (a.router && e < a.experts) router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
+    if (a.router && e < a.experts)
+        router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
     wait_for_previous();
     let_next_start();
     if (a.nparts == 1)
@@ -333,7 +353,8 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
             unpack8<T>(router, f);
 #pragma unroll
             for (int i = 0; i < WARPS; i++) partial = fmaf(f[i], fresh[i], partial);
-            atomicAdd((unsigned long long *)&a.logits[x], (unsigned long long)__float2ll_rn(partial * 4294967296.0f));
+            atomicAdd((unsigned long long *)&a.logits[x],
+                      (unsigned long long)__float2ll_rn(partial * 4294967296.0f));
         }
         again = true;
         __syncthreads();
@@ -374,9 +395,10 @@ __device__ __forceinline__ unsigned ordered(float v) { /* maps floats to integer
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* Sets the keys of the experts to 0 that are not in the `kept` groups with the largest keys. There are at most
- * FEW_EXPERTS experts, in at most 32 groups. */
-__device__ __forceinline__ void keep_groups(const router_logits &l, int groups, int kept, unsigned (&key)[PER_LANE]) {
+/* Sets the keys of the experts to 0 that are not in the `kept` groups with the largest keys. There are at
+ * most FEW_EXPERTS experts, in at most 32 groups. */
+__device__ __forceinline__ void keep_groups(const router_logits &l, int groups, int kept,
+                                            unsigned (&key)[PER_LANE]) {
     int size = l.n / groups;
     unsigned mask = 0;
     for (int round = 0; round < kept; round++) {
@@ -385,7 +407,10 @@ __device__ __forceinline__ void keep_groups(const router_logits &l, int groups, 
 #pragma unroll
         for (int i = PER_LANE - 1; i >= 0; i--) {
             int own = (l.lane + i * 32) / size;
-            if (key[i] && !(mask >> own & 1) && key[i] >= best) best = key[i], group = own;
+            if (key[i] && !(mask >> own & 1) && key[i] >= best) {
+                best = key[i];
+                group = own;
+            }
         }
         unsigned top = __reduce_max_sync(~0u, best);
         mask |= 1u << (__reduce_min_sync(~0u, best == top ? (unsigned)group : 31u) & 31);
@@ -397,7 +422,8 @@ __device__ __forceinline__ void keep_groups(const router_logits &l, int groups, 
 
 /* Chooses the k experts with the largest logits; if logits are equal, the lower number comes first. Writes
  * their numbers to chosen[] and their logits to value[]. Returns the largest logit. */
-__device__ __forceinline__ float choose_experts(const router_logits &l, const mlp_args &a, int *chosen, float *value) {
+__device__ __forceinline__ float choose_experts(const router_logits &l, const mlp_args &a, int *chosen,
+                                                float *value) {
     unsigned key[PER_LANE], last = ~0u; /* key: ordered(logit); 0: already chosen, or no expert */
     int last_expert = -1, k = a.k;
     float most = -INFINITY;
@@ -409,21 +435,31 @@ __device__ __forceinline__ float choose_experts(const router_logits &l, const ml
         int expert = l.n;
 #pragma unroll
         for (int i = PER_LANE - 1; i >= 0; i--)
-            if (key[i] && key[i] >= best) best = key[i], expert = l.lane + i * 32;
+            if (key[i] && key[i] >= best) {
+                best = key[i];
+                expert = l.lane + i * 32;
+            }
         /* skips the experts that were already chosen */
         for (int e = l.lane + FEW_EXPERTS; e < l.n; e += 32) {
             unsigned u = ordered(router_logits::number(__ldcg(l.from + e)));
-            if ((u < last || (u == last && e > last_expert)) && u > best) best = u, expert = e;
+            if ((u < last || (u == last && e > last_expert)) && u > best) {
+                best = u;
+                expert = e;
+            }
         }
         unsigned top = __reduce_max_sync(~0u, best);
         int winner = (int)__reduce_min_sync(~0u, best == top ? (unsigned)expert : ~0u);
 #pragma unroll
         for (int i = 0; i < PER_LANE; i++)
             if (l.lane + i * 32 == winner) key[i] = 0;
-        last = top, last_expert = winner;
+        last = top;
+        last_expert = winner;
         float v = __uint_as_float(top & 0x80000000u ? top & 0x7fffffffu : ~top);
         if (c == 0) most = v;
-        if (l.lane == 0) chosen[c] = min(winner, l.n - 1), value[c] = v;
+        if (l.lane == 0) {
+            chosen[c] = min(winner, l.n - 1);
+            value[c] = v;
+        }
     }
     return most;
 }
@@ -435,8 +471,10 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     __shared__ int chosen[MOST_CHOSEN];
     __shared__ const T *gates[MOST_CHOSEN], *ups[MOST_CHOSEN];
     __shared__ const void *table[FEW_EXPERTS][2];
-    int n8 = a.hidden / 8, groups = groups_of<C>(n8), early = a.shared * a.inner, units = early + a.k * a.inner;
-    const T *shared_gate = (const T *)a.pointers[a.experts].gate, *shared_up = (const T *)a.pointers[a.experts].up;
+    int n8 = a.hidden / 8, groups = groups_of<C>(n8), early = a.shared * a.inner,
+        units = early + a.k * a.inner;
+    const T *shared_gate = (const T *)a.pointers[a.experts].gate,
+            *shared_up = (const T *)a.pointers[a.experts].up;
     unsigned magic = 0xffffffffu / a.inner + 1; /* __umulhi(u, magic) is u / inner for u below 2^16 */
     bool small = units < 1 << 16;
     int first = blockIdx.x + gridDim.x * (threadIdx.x / 32); /* neighbouring rows in different blocks */
@@ -458,8 +496,10 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     if (first_early) s.fetch(s.a, row_of);
     bool second_early = first_early && s.unit < early;
     if (second_early) s.fetch(s.b, row_of);
-    for (int e = threadIdx.x; e < min(a.experts, (int)FEW_EXPERTS); e += THREADS)
-        table[e][0] = a.pointers[e].gate, table[e][1] = a.pointers[e].up;
+    for (int e = threadIdx.x; e < min(a.experts, (int)FEW_EXPERTS); e += THREADS) {
+        table[e][0] = a.pointers[e].gate;
+        table[e][1] = a.pointers[e].up;
+    }
     __syncthreads();
     wait_for_previous();
     let_next_start();
@@ -477,7 +517,7 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     });
     if (!first_early) s.fetch(s.a, row_of);
     if (!second_early) s.fetch(s.b, row_of);
-    s.run(first, shared, groups, row_of, [&](int u, float (&sum)[2]) {
+    s.run(first, shared, groups, row_of, [&](int u, float(&sum)[2]) {
         if (s.lane) return;
         float g = sum[0] * scale;
         int at = u < early ? a.k * a.inner + u : u - early; /* in h, the chosen experts come first */
@@ -511,7 +551,8 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
             for (int c = 0; c < a.k; c++) picked += __expf((weight[c] - most) * scale) / total;
             __syncwarp();
             for (int c = lane; c < a.k; c += 32)
-                weight[c] = __expf((weight[c] - most) * scale) / total * a.scale / (a.normalise ? picked : 1.0f);
+                weight[c] =
+                    __expf((weight[c] - most) * scale) / total * a.scale / (a.normalise ? picked : 1.0f);
         }
     }
     for (int c = threadIdx.x; c < slots; c += THREADS)
@@ -524,7 +565,7 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
     unsigned magic = 0xffffffffu / inner8 + 1; /* __umulhi(j, magic) is j / inner8 for j below 2^16 */
     int row = first, chunk = 0, chunks = (n8 + C * 32 - 1) / (C * 32);
     eight<T> w[2][C];
-    auto fetch = [&](eight<T> (&p)[C]) {
+    auto fetch = [&](eight<T>(&p)[C]) {
         if (row >= a.hidden) return;
 #pragma unroll
         for (int c = 0; c < C; c++) {
@@ -536,7 +577,10 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
                 p[c] = load8<T>(base[slot] + row * stride + (size_t)(j - slot * inner8) * 8);
             }
         }
-        if (++chunk == chunks) chunk = 0, row += gridDim.x * WARPS;
+        if (++chunk == chunks) {
+            chunk = 0;
+            row += gridDim.x * WARPS;
+        }
     };
     fetch(w[0]);
     fetch(w[1]);
@@ -555,23 +599,27 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
             if (at >= groups * 8) break;
             int slot = inner8 == 1 ? at / 8 : (int)__umulhi(at / 8, magic);
             float f = at < n8 * 8 ? weight[slot] : 0.0f;
-            *(float4 *)(shared + place(at, groups)) = make_float4(v[r].x * f, v[r].y * f, v[r].z * f, v[r].w * f);
+            *(float4 *)(shared + place(at, groups)) =
+                make_float4(v[r].x * f, v[r].y * f, v[r].z * f, v[r].w * f);
         }
     }
     __syncthreads();
     int u = first, c = 0;
     float sum = 0;
-    auto take = [&](eight<T> (&p)[C]) {
+    auto take = [&](eight<T>(&p)[C]) {
 #pragma unroll
         for (int i = 0; i < C; i++) {
             int j = (c * C + i) * 32 + lane;
-            sum = dot8<T>(p[i], *(const float4 *)(shared + j * 4), *(const float4 *)(shared + groups * 4 + j * 4), sum);
+            sum = dot8<T>(p[i], *(const float4 *)(shared + j * 4),
+                          *(const float4 *)(shared + groups * 4 + j * 4), sum);
         }
         fetch(p);
         if (++c < chunks) return;
         sum = warp_sum(sum);
         if (lane == 0) a.y[u] = __ldcg(a.x + u) + sum;
-        sum = 0, c = 0, u += gridDim.x * WARPS;
+        sum = 0;
+        c = 0;
+        u += gridDim.x * WARPS;
     };
     while (u < a.hidden) {
         take(w[0]);
@@ -597,7 +645,7 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
     float scale = norm_into(a.x, a.norm, a.hidden, a.eps, shared, groups, room, [] {});
     int banned = __ldcg(&a.state->banned);
     u64 best = 0;
-    s.run(first, shared, groups, row_of, [&](int u, float (&sum)[2]) {
+    s.run(first, shared, groups, row_of, [&](int u, float(&sum)[2]) {
         if (s.lane) return;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -639,23 +687,23 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
 }
 
 /* ---- variants by type of the weights and by C, the groups of eight numbers per lane */
-#define STREAMED(T, name, C)                                                                                     \
-    KERNEL __launch_bounds__(256, 2) decode_rows_##name##_##C(const __grid_constant__ rows_args a) {             \
-        decode_rows<T, C>(a);                                                                                    \
-    }                                                                                                            \
-    KERNEL __launch_bounds__(256, 2) decode_up_##name##_##C(const __grid_constant__ mlp_args a) {                \
-        decode_up<T, C>(a);                                                                                      \
-    }                                                                                                            \
-    KERNEL __launch_bounds__(256, 2) decode_head_##name##_##C(const __grid_constant__ head_args a) {             \
-        decode_head<T, C>(a);                                                                                    \
+#define STREAMED(T, name, C)                                                                         \
+    KERNEL __launch_bounds__(256, 2) decode_rows_##name##_##C(const __grid_constant__ rows_args a) { \
+        decode_rows<T, C>(a);                                                                        \
+    }                                                                                                \
+    KERNEL __launch_bounds__(256, 2) decode_up_##name##_##C(const __grid_constant__ mlp_args a) {    \
+        decode_up<T, C>(a);                                                                          \
+    }                                                                                                \
+    KERNEL __launch_bounds__(256, 2) decode_head_##name##_##C(const __grid_constant__ head_args a) { \
+        decode_head<T, C>(a);                                                                        \
     }
-#define OUT(T, name, C)                                                                                          \
-    KERNEL __launch_bounds__(256, 2) decode_out_##name##_##C(const __grid_constant__ out_args a) {               \
-        decode_out<T, C>(a);                                                                                     \
+#define OUT(T, name, C)                                                                            \
+    KERNEL __launch_bounds__(256, 2) decode_out_##name##_##C(const __grid_constant__ out_args a) { \
+        decode_out<T, C>(a);                                                                       \
     }
-#define DOWN(T, name, C)                                                                                         \
-    KERNEL __launch_bounds__(256, 2) decode_down_##name##_##C(const __grid_constant__ mlp_args a) {              \
-        decode_down<T, C>(a);                                                                                    \
+#define DOWN(T, name, C)                                                                            \
+    KERNEL __launch_bounds__(256, 2) decode_down_##name##_##C(const __grid_constant__ mlp_args a) { \
+        decode_down<T, C>(a);                                                                       \
     }
 #define TYPE(T, name)    \
     STREAMED(T, name, 4) \

@@ -15,8 +15,12 @@ __device__ __forceinline__ void send(float *p, int rank, float v) {
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
     asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(v) : "memory");
 }
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 #else
 __device__ __forceinline__ void send(float *, int, float) {}
 __device__ __forceinline__ void cluster_arrive() {}
@@ -24,14 +28,12 @@ __device__ __forceinline__ void cluster_wait() {}
 #endif
 
 /* In shared memory: the rotation of the new position, and the weights of the norms. */
-template <int D> struct head_tables {
-    float cosine[D / 2], sine[D / 2], q_norm[D], k_norm[D];
-};
+template <int D> struct head_tables { float cosine[D / 2], sine[D / 2], q_norm[D], k_norm[D]; };
 
 /* One warp applies the norm (if there is one), the rotation and `scale` to a head of D numbers. */
 template <int D>
-__device__ __forceinline__ void prepare_head(const decode_attention_args &a, const head_tables<D> &t, const float *from,
-                                             const float *norm, float scale, float *to) {
+__device__ __forceinline__ void prepare_head(const decode_attention_args &a, const head_tables<D> &t,
+                                             const float *from, const float *norm, float scale, float *to) {
     int lane = threadIdx.x % 32;
     float sum = 0;
     for (int i = lane; i < D; i += 32) {
@@ -63,10 +65,12 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
     __shared__ head_tables<D> tables;
     int head = blockIdx.x / a.splits, split = blockIdx.x % a.splits, warp = threadIdx.x / 32;
     bool together = a.cluster == CLUSTER;
-    int rank = split % CLUSTER, sub = threadIdx.x / LANES, lane = threadIdx.x % LANES, group = a.heads / a.kv_heads;
+    int rank = split % CLUSTER, sub = threadIdx.x / LANES, lane = threadIdx.x % LANES,
+        group = a.heads / a.kv_heads;
     int position = __ldcg(&a.state[blockIdx.y].position), n = position + 1;
     int start = a.window ? max(0, n - a.window) : 0, count = n - start;
-    int k0 = start + (int)((long)split * count / a.splits), k1 = start + (int)((long)(split + 1) * count / a.splits);
+    int k0 = start + (int)((long)split * count / a.splits),
+        k1 = start + (int)((long)(split + 1) * count / a.splits);
     size_t cache = ((size_t)blockIdx.y * a.kv_heads + head) * a.max_context * D;
     T *keys = (T *)a.keys + cache, *values = (T *)a.values + cache;
     const float *qkv = a.qkv + (size_t)blockIdx.y * (a.heads + 2 * a.kv_heads) * D;
@@ -87,7 +91,10 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             tables.cosine[i] = a.cosine[(size_t)position * (a.dims / 2) + i];
             tables.sine[i] = a.sine[(size_t)position * (a.dims / 2) + i];
         }
-        if (a.q_norm) tables.q_norm[i] = a.q_norm[i], tables.k_norm[i] = a.k_norm[i];
+        if (a.q_norm) {
+            tables.q_norm[i] = a.q_norm[i];
+            tables.k_norm[i] = a.k_norm[i];
+        }
     }
     __syncthreads();
     wait_for_previous();
@@ -98,11 +105,12 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
         for (int i = warp; i < here + 1; i += WARPS) {
             int at = head * group + g0 + i;
             if (i < here) {
-                prepare_head<D>(a, tables, qkv + (size_t)at * D, a.q_norm ? tables.q_norm : nullptr, a.scale, q[i]);
+                prepare_head<D>(a, tables, qkv + (size_t)at * D, a.q_norm ? tables.q_norm : nullptr, a.scale,
+                                q[i]);
                 continue;
             }
-            prepare_head<D>(a, tables, qkv + (size_t)(a.heads + head) * D, a.k_norm ? tables.k_norm : nullptr, 1.0f,
-                            fresh[0]);
+            prepare_head<D>(a, tables, qkv + (size_t)(a.heads + head) * D, a.k_norm ? tables.k_norm : nullptr,
+                            1.0f, fresh[0]);
             __syncwarp();
             for (int d = threadIdx.x % 32; d < D; d += 32) { /* rounds to the precision of the cache */
                 T r = from_float<T>(fresh[0][d]);
@@ -120,7 +128,8 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
         float top[G], total[G], o[G][8];
 #pragma unroll
         for (int g = 0; g < G; g++) {
-            top[g] = -INFINITY, total[g] = 0;
+            top[g] = -INFINITY;
+            total[g] = 0;
 #pragma unroll
             for (int i = 0; i < 8; i++) o[g][i] = 0;
         }
@@ -138,8 +147,8 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
 #pragma unroll
                 for (int g = 0; g < G; g++) {
                     float4 lo = *(const float4 *)&q[g][lane * 8], hi = *(const float4 *)&q[g][lane * 8 + 4];
-                    float d = f[0] * lo.x + f[1] * lo.y + f[2] * lo.z + f[3] * lo.w + f[4] * hi.x + f[5] * hi.y +
-                              f[6] * hi.z + f[7] * hi.w;
+                    float d = f[0] * lo.x + f[1] * lo.y + f[2] * lo.z + f[3] * lo.w + f[4] * hi.x +
+                              f[5] * hi.y + f[6] * hi.z + f[7] * hi.w;
 #pragma unroll
                     for (int x = LANES / 2; x; x >>= 1) d += __shfl_xor_sync(~0u, d, x);
                     s[j][g] = key < k1 ? d : -INFINITY;
@@ -187,7 +196,10 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             if (threadIdx.x % 32 < LANES) {
 #pragma unroll
                 for (int i = 0; i < 8; i++) sums[warp][g][lane * 8 + i] = o[g][i];
-                if (lane == 0) tops[warp][g] = top[g], totals[warp][g] = total[g];
+                if (lane == 0) {
+                    tops[warp][g] = top[g];
+                    totals[warp][g] = total[g];
+                }
             }
         }
         __syncthreads();
@@ -206,10 +218,16 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             }
             if (together) {
                 send(&got[rank][g][d % SHARE], d / SHARE, sum);
-                if (d < CLUSTER) send(&got_top[rank][g], d, most), send(&got_total[rank][g], d, z);
+                if (d < CLUSTER) {
+                    send(&got_top[rank][g], d, most);
+                    send(&got_total[rank][g], d, z);
+                }
             } else {
                 all[g][d] = sum;
-                if (d == 0) got_top[0][g] = most, got_total[0][g] = z;
+                if (d == 0) {
+                    got_top[0][g] = most;
+                    got_total[0][g] = z;
+                }
             }
         }
         if (together) {
@@ -228,11 +246,16 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
                     z += c * got_total[r][g];
                 }
                 if (g < here && a.narrow) {
-                    a.narrow[((size_t)blockIdx.y * a.heads + head * group + g0 + g) * D + d] = to_bf16(sum / z);
+                    a.narrow[((size_t)blockIdx.y * a.heads + head * group + g0 + g) * D + d] =
+                        to_bf16(sum / z);
                 } else if (g < here) {
-                    float *to = a.parts + (size_t)(split / CLUSTER * a.heads + head * group + g0 + g) * (D + 4);
+                    float *to =
+                        a.parts + (size_t)(split / CLUSTER * a.heads + head * group + g0 + g) * (D + 4);
                     to[d] = a.splits == CLUSTER ? sum / z : sum;
-                    if (d == 0) to[D] = most, to[D + 1] = z;
+                    if (d == 0) {
+                        to[D] = most;
+                        to[D + 1] = z;
+                    }
                 }
             }
             if (g0 + G < group) cluster_arrive();
@@ -243,17 +266,21 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
             int g = i / D, d = i % D;
             float *to = a.parts + (size_t)(split * a.heads + head * group + g0 + g) * (D + 4);
             to[d] = all[g][d];
-            if (d == 0) to[D] = got_top[0][g], to[D + 1] = got_total[0][g];
+            if (d == 0) {
+                to[D] = got_top[0][g];
+                to[D + 1] = got_total[0][g];
+            }
         }
         __syncthreads();
     }
 }
 
-#define HEADS(T, name, D, G)                                                                                     \
-    KERNEL __launch_bounds__(256, 2) decode_attention_##name##_##D##_##G(const __grid_constant__ decode_attention_args a) { \
-        decode_attention<T, D, G>(a);                                                                            \
+#define HEADS(T, name, D, G)                                                                   \
+    KERNEL __launch_bounds__(256, 2)                                                           \
+        decode_attention_##name##_##D##_##G(const __grid_constant__ decode_attention_args a) { \
+        decode_attention<T, D, G>(a);                                                          \
     }
-#define HEADS_ALL(D)       \
+#define HEADS_ALL(D)        \
     HEADS(float, f32, D, 1) \
     HEADS(float, f32, D, 4) \
     HEADS(bf16, bf16, D, 1) \

@@ -8,7 +8,14 @@
 
 #if __CUDA_ARCH__ >= 900 || !defined(__CUDA_ARCH__)
 
-enum { THREADS = 256, TOKENS = BATCH_MOST, ROWS = BATCH_ROWS, RANKS = BATCH_RANKS, SUM_STRIDE = TOKENS + 1, UNIT = 128 };
+enum {
+    THREADS = 256,
+    TOKENS = BATCH_MOST,
+    ROWS = BATCH_ROWS,
+    RANKS = BATCH_RANKS,
+    SUM_STRIDE = TOKENS + 1,
+    UNIT = 128
+};
 static_assert(BATCH_SUM_BYTES == ROWS * SUM_STRIDE * 4, "kernel_args.h and the layout of the sums");
 
 __device__ __forceinline__ float remote(const float *p, unsigned rank) {
@@ -18,12 +25,16 @@ __device__ __forceinline__ float remote(const float *p, unsigned rank) {
     asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there));
     return v;
 }
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 
-/* The weights of 16 rows and UNIT columns. A lane holds eight neighbouring numbers of each group of 32 columns,
- * in rows lane / 4 and lane / 4 + 8. mma adds over columns, so their order does not matter as long as x has the
- * same one. */
+/* The weights of 16 rows and UNIT columns. A lane holds eight neighbouring numbers of each group of 32
+ * columns, in rows lane / 4 and lane / 4 + 8. mma adds over columns, so their order does not matter as long
+ * as x has the same one. */
 struct piece {
     uint4 low[4], high[4];
     __device__ __forceinline__ void load(const bf16 *low_row, const bf16 *high_row, int at, int end) {
@@ -41,7 +52,8 @@ struct row_of {
     const bf16 *w;
     int matrix, row; /* row within its matrix */
 };
-/* Row r of the stacked matrices. With `paired`, the first half of a tile is gate and the second half is up. */
+/* Row r of the stacked matrices. With `paired`, the first half of a tile is gate and the second half is
+ * up. */
 __device__ __forceinline__ row_of find_row(const batch_args &a, int tile, int r) {
     row_of f;
     if (a.paired) {
@@ -62,7 +74,8 @@ __device__ __forceinline__ void store_sums(const float (&sum)[TOKENS / 8][4], fl
 #pragma unroll
     for (int t = 0; t < TOKENS / 8; t++)
 #pragma unroll
-        for (int e = 0; e < 4; e++) to[(row + e / 2 * 8) * SUM_STRIDE + t * 8 + lane % 4 * 2 + e % 2] = sum[t][e];
+        for (int e = 0; e < 4; e++)
+            to[(row + e / 2 * 8) * SUM_STRIDE + t * 8 + lane % 4 * 2 + e % 2] = sum[t][e];
 }
 
 __device__ __forceinline__ float add_ranks(const float *at) {
@@ -108,7 +121,8 @@ struct weights {
     int tile, at, tiles, step, first, end; /* tile, at: the next load; first, end: columns of the block */
     const bf16 *low, *high;
     __device__ __forceinline__ weights(const batch_args &args, int tiles_, int first_, int end_)
-        : a(args), tile(blockIdx.x / RANKS), at(first_), tiles(tiles_), step(gridDim.x / RANKS), first(first_), end(end_) {
+        : a(args), tile(blockIdx.x / RANKS), at(first_), tiles(tiles_), step(gridDim.x / RANKS),
+          first(first_), end(end_) {
         find();
     }
     __device__ __forceinline__ void find() {
@@ -127,9 +141,10 @@ struct weights {
     }
 };
 
-/* Starts to copy columns c0 .. c0 + columns - 1 of x to shared memory and waits for the copy. `stride`: bytes per
- * sequence. */
-__device__ __forceinline__ void stage(const batch_args &a, unsigned char *x, int c0, int columns, int stride) {
+/* Starts to copy columns c0 .. c0 + columns - 1 of x to shared memory and waits for the copy. `stride`: bytes
+ * per sequence. */
+__device__ __forceinline__ void stage(const batch_args &a, unsigned char *x, int c0, int columns,
+                                      int stride) {
     int pieces = columns / 8;
     for (int i = threadIdx.x; i < TOKENS * pieces; i += THREADS) {
         int token = i / pieces, piece8 = i % pieces;
@@ -173,7 +188,8 @@ KERNEL __launch_bounds__(THREADS, 2) batch_linear(const __grid_constant__ batch_
                     if (u + i * 32 >= columns) break;
 #pragma unroll
                     for (int t = 0; t < TOKENS / 8; t++) {
-                        uint4 b = *(const uint4 *)(x + (t * 8 + lane / 4) * stride + (u + i * 32) * 2 + lane % 4 * 16);
+                        uint4 b = *(const uint4 *)(x + (t * 8 + lane / 4) * stride + (u + i * 32) * 2 +
+                                                   lane % 4 * 16);
                         unsigned w0[4] = { now.low[i].x, now.high[i].x, now.low[i].y, now.high[i].y };
                         unsigned w1[4] = { now.low[i].z, now.high[i].z, now.low[i].w, now.high[i].w };
                         mma(bf16(), sum[t], w0, b.x, b.y);
@@ -184,7 +200,8 @@ KERNEL __launch_bounds__(THREADS, 2) batch_linear(const __grid_constant__ batch_
                 w.load(next);
             }
         }
-        if (tile >= (int)(gridDim.x / RANKS)) cluster_wait(); /* other blocks have read the sums of the last tile */
+        if (tile >= (int)(gridDim.x / RANKS))
+            cluster_wait(); /* other blocks have read the sums of the last tile */
         store_sums(sum, sums);
         cluster_arrive();
         cluster_wait();
@@ -225,7 +242,8 @@ KERNEL __launch_bounds__(1024) batch_pick(const __grid_constant__ batch_pick_arg
     a.tokens[blockIdx.x] = token;
     if (s->step < a.steps) a.out[(size_t)s->step * BATCH_MOST + blockIdx.x] = token;
     s->step++;
-    s->position = min(s->position + 1, a.max_context - 1); /* a sequence that has ended goes on until the batch ends */
+    s->position =
+        min(s->position + 1, a.max_context - 1); /* a sequence that has ended goes on until the batch ends */
     __threadfence_system();
 }
 #endif

@@ -13,7 +13,8 @@ __device__ __forceinline__ void rotate(const latent_args &a, float *x, int posit
     int half = a.rope / 2, step = a.interleaved ? 2 : 1, apart = a.interleaved ? 1 : half;
     for (int i = threadIdx.x; i < half; i += THREADS) {
         float *v = x + i * step, u = v[0], w = v[apart];
-        float c = __ldg(a.cosine + (size_t)position * half + i), s = __ldg(a.sine + (size_t)position * half + i);
+        float c = __ldg(a.cosine + (size_t)position * half + i),
+              s = __ldg(a.sine + (size_t)position * half + i);
         v[0] = u * c - w * s;
         v[apart] = w * c + u * s;
     }
@@ -31,7 +32,8 @@ __device__ void store_row(const latent_args &a, float *row, float *room, int pos
     rotate(a, row + a.rank, position);
     __syncthreads();
     float *to = a.cache + (size_t)position * (a.rank + a.rope);
-    for (int i = threadIdx.x; i < a.rank + a.rope; i += THREADS) to[i] = i < a.rank ? row[i] * scale * a.norm[i] : row[i];
+    for (int i = threadIdx.x; i < a.rank + a.rope; i += THREADS)
+        to[i] = i < a.rank ? row[i] * scale * a.norm[i] : row[i];
 }
 
 template <class T> __device__ void latent_begin(const latent_args &a) {
@@ -59,7 +61,8 @@ template <class T> __device__ void latent_begin(const latent_args &a) {
 /* Blocks [splits][heads]. A warp takes one position at a time, its lanes share the numbers of the row. */
 KERNEL __launch_bounds__(THREADS) latent_attend(const __grid_constant__ latent_args a) {
     __shared__ float sums[WARPS][LATENT_MOST_ROW], tops[WARPS], totals[WARPS];
-    int head = blockIdx.x % a.heads, split = blockIdx.x / a.heads, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int head = blockIdx.x % a.heads, split = blockIdx.x / a.heads, lane = threadIdx.x % 32,
+        warp = threadIdx.x / 32;
     int width = a.rank + a.rope;
     wait_for_previous();
     let_next_start();
@@ -68,7 +71,8 @@ KERNEL __launch_bounds__(THREADS) latent_attend(const __grid_constant__ latent_a
     float q[PER_LANE], o[PER_LANE], top = -INFINITY, total = 0;
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++) {
-        q[i] = lane + i * 32 < width ? __ldcg(a.absorbed + (size_t)head * width + lane + i * 32) * a.scale : 0.0f;
+        q[i] = lane + i * 32 < width ? __ldcg(a.absorbed + (size_t)head * width + lane + i * 32) * a.scale
+                                     : 0.0f;
         o[i] = 0;
     }
     for (int key = first + warp; key < end; key += WARPS) {
@@ -88,7 +92,10 @@ KERNEL __launch_bounds__(THREADS) latent_attend(const __grid_constant__ latent_a
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++)
         if (lane + i * 32 < a.rank) sums[warp][lane + i * 32] = o[i];
-    if (lane == 0) tops[warp] = top, totals[warp] = total;
+    if (lane == 0) {
+        tops[warp] = top;
+        totals[warp] = total;
+    }
     __syncthreads();
     float most = -INFINITY, all = 0;
 #pragma unroll
@@ -124,12 +131,14 @@ template <class T> __device__ void latent_end(const latent_args &a) {
             most = top;
         }
         for (int s = 0; s < a.splits; s++)
-            factor[s] = __expf(__ldcg(a.sums + (size_t)(s * a.heads + head) * (a.rank + 2) + a.rank) - most) / total;
+            factor[s] =
+                __expf(__ldcg(a.sums + (size_t)(s * a.heads + head) * (a.rank + 2) + a.rank) - most) / total;
     }
     __syncthreads();
     for (int c = threadIdx.x; c < a.rank; c += THREADS) {
         float all = 0;
-        for (int s = 0; s < a.splits; s++) all = fmaf(factor[s], __ldcg(a.sums + (size_t)(s * a.heads + head) * (a.rank + 2) + c), all);
+        for (int s = 0; s < a.splits; s++)
+            all = fmaf(factor[s], __ldcg(a.sums + (size_t)(s * a.heads + head) * (a.rank + 2) + c), all);
         sum[c] = all;
     }
     __syncthreads();
@@ -141,9 +150,13 @@ template <class T> __device__ void latent_end(const latent_args &a) {
         if (lane == 0) a.parts[(size_t)head * (a.value + 4) + r] = d;
     }
 }
-#define LATENT(name, T)                                                                                          \
-    KERNEL __launch_bounds__(THREADS) latent_begin_##name(const __grid_constant__ latent_args a) { latent_begin<T>(a); } \
-    KERNEL __launch_bounds__(THREADS) latent_end_##name(const __grid_constant__ latent_args a) { latent_end<T>(a); }
+#define LATENT(name, T)                                                                            \
+    KERNEL __launch_bounds__(THREADS) latent_begin_##name(const __grid_constant__ latent_args a) { \
+        latent_begin<T>(a);                                                                        \
+    }                                                                                              \
+    KERNEL __launch_bounds__(THREADS) latent_end_##name(const __grid_constant__ latent_args a) {   \
+        latent_end<T>(a);                                                                          \
+    }
 LATENT(f32, float)
 LATENT(bf16, bf16)
 LATENT(f16, __half)

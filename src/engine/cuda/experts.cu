@@ -10,7 +10,8 @@ struct choice {
 /* Orders the n = m k choices by expert, and by token within an expert. One block of 1024 threads handles
  * one expert. Writes first[experts + 1], the first row of each expert; token[row]; row_of[choice]; and
  * tiles: the number of tiles of 128 rows in [0], then one pair (expert, first row) per tile. */
-KERNEL group_choices(const choice *choices, int n, int k, int experts, int *first, int *token, int *row_of, int *tiles) {
+KERNEL group_choices(const choice *choices, int n, int k, int experts, int *first, int *token, int *row_of,
+                     int *tiles) {
     begin_kernel();
     __shared__ int count[1024], of_warp[32], base, tile;
     int e = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -20,13 +21,19 @@ KERNEL group_choices(const choice *choices, int n, int k, int experts, int *firs
     __syncthreads();
     if (warp == 0) {
         int rows = 0, before = 0; /* rows and tiles of the experts before this one */
-        for (int i = lane; i < e; i += 32) rows += count[i], before += (count[i] + 127) / 128;
+        for (int i = lane; i < e; i += 32) {
+            rows += count[i];
+            before += (count[i] + 127) / 128;
+        }
         rows = (int)__reduce_add_sync(~0u, (unsigned)rows);
         before = (int)__reduce_add_sync(~0u, (unsigned)before);
         if (lane == 0) {
             first[e] = base = rows;
             tile = before;
-            if (e == experts - 1) first[experts] = rows + count[e], tiles[0] = before + (count[e] + 127) / 128;
+            if (e == experts - 1) {
+                first[experts] = rows + count[e];
+                tiles[0] = before + (count[e] + 127) / 128;
+            }
         }
     }
     __syncthreads();
@@ -88,21 +95,22 @@ __device__ void silu_convert(const float *gate, const float *up, int rows, int w
             if (parts == 2) out[((size_t)r * 2 + 1) * width + c] = from_float<T>(v - to_float(hi));
         }
 }
-#define TYPE(name, T)                                                                                             \
-    KERNEL gather_##name(const float *x, const int *token, int rows, int width, int parts, T *out) {              \
-        begin_kernel();              \
-        gather(x, token, rows, width, parts, out);                                                                \
-    }                                                                                                             \
-    KERNEL silu_convert_##name(const float *g, const float *u, int rows, int width, int parts, T *out) {          \
-        begin_kernel();          \
-        silu_convert(g, u, rows, width, parts, out);                                                              \
+#define TYPE(name, T)                                                                                    \
+    KERNEL gather_##name(const float *x, const int *token, int rows, int width, int parts, T *out) {     \
+        begin_kernel();                                                                                  \
+        gather(x, token, rows, width, parts, out);                                                       \
+    }                                                                                                    \
+    KERNEL silu_convert_##name(const float *g, const float *u, int rows, int width, int parts, T *out) { \
+        begin_kernel();                                                                                  \
+        silu_convert(g, u, rows, width, parts, out);                                                     \
     }
 TYPE(f32, float)
 TYPE(bf16, bf16)
 TYPE(f16, __half)
 
 /* y[token] += sum of weight * out[row] over the choices of the token. Tokens are divided over blockIdx.y. */
-KERNEL combine(const float *out, const choice *choices, const int *row_of, int m, int k, int width, float *y) {
+KERNEL combine(const float *out, const choice *choices, const int *row_of, int m, int k, int width,
+               float *y) {
     begin_kernel();
     for (int t = blockIdx.y; t < m; t += gridDim.y)
         for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < width; c += gridDim.x * blockDim.x) {

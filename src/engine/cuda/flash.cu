@@ -31,8 +31,8 @@ __device__ __forceinline__ int table_columns(int side) { return (2 * side - 1 + 
 /* Computes to[64][columns + 1] = factor q table^T for heads of 64 numbers. The table is first copied to
  * shared memory at `room`, as bf16. */
 template <int D>
-__device__ __forceinline__ void table_product(const unsigned (&fq)[D / 16][4], const float *table, int side, float factor,
-                                              unsigned room, float *to) {
+__device__ __forceinline__ void table_product(const unsigned (&fq)[D / 16][4], const float *table, int side,
+                                              float factor, unsigned room, float *to) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, columns = table_columns(side), rows = 2 * side - 1;
     __syncthreads(); /* other threads may still read `room` and `to` */
     for (int p = threadIdx.x; p < columns * (D / 8); p += THREADS) {
@@ -42,8 +42,8 @@ __device__ __forceinline__ void table_product(const unsigned (&fq)[D / 16][4], c
             a = *(const float4 *)(table + row * D + piece * 8);
             b = *(const float4 *)(table + row * D + piece * 8 + 4);
         }
-        asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(row_at<1>(room, row, piece)), "r"(pack2(a.x, a.y)),
-                     "r"(pack2(a.z, a.w)), "r"(pack2(b.x, b.y)), "r"(pack2(b.z, b.w))
+        asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(row_at<1>(room, row, piece)),
+                     "r"(pack2(a.x, a.y)), "r"(pack2(a.z, a.w)), "r"(pack2(b.x, b.y)), "r"(pack2(b.z, b.w))
                      : "memory");
     }
     __syncthreads();
@@ -60,7 +60,8 @@ __device__ __forceinline__ void table_product(const unsigned (&fq)[D / 16][4], c
         for (int j = 0; j < 2; j++)
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                to[(warp * 16 + lane / 4 + e / 2 * 8) * (columns + 1) + c + j * 8 + lane % 4 * 2 + e % 2] = s[j][e] * factor;
+                to[(warp * 16 + lane / 4 + e / 2 * 8) * (columns + 1) + c + j * 8 + lane % 4 * 2 + e % 2] =
+                    s[j][e] * factor;
     }
     __syncthreads();
 }
@@ -69,19 +70,22 @@ __device__ __forceinline__ void table_product(const unsigned (&fq)[D / 16][4], c
 #define S(i) "+f"(s[i]), "+f"(s[i + 1]), "+f"(s[i + 2]), "+f"(s[i + 3])
 __device__ __forceinline__ void scores(float (&s)[32], u64 q, u64 k, int keep) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" SUMS_64 "}, %32, %33, p, 1, 1, 0, 0;\n}"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" SUMS_64
+                 "}, %32, %33, p, 1, 1, 0, 0;\n}"
                  : S(0), S(4), S(8), S(12), S(16), S(20), S(24), S(28)
                  : "l"(q), "l"(k), "r"(keep));
 }
 __device__ __forceinline__ void scores(float (&s)[40], u64 q, u64 k, int keep) {
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %42, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n80k16.f32.bf16.bf16 {" SUMS_80 "}, %40, %41, p, 1, 1, 0, 0;\n}"
+                 "wgmma.mma_async.sync.aligned.m64n80k16.f32.bf16.bf16 {" SUMS_80
+                 "}, %40, %41, p, 1, 1, 0, 0;\n}"
                  : S(0), S(4), S(8), S(12), S(16), S(20), S(24), S(28), S(32), S(36)
                  : "l"(q), "l"(k), "r"(keep));
 }
 /* Computes s += p[64, 16] v[16, 64]. p is in registers, v is a tile of rows in shared memory. */
 __device__ __forceinline__ void weigh(float (&s)[32], const unsigned (&p)[4], u64 v) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" SUMS_64 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" SUMS_64
+                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
                  : S(0), S(4), S(8), S(12), S(16), S(20), S(24), S(28)
                  : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
@@ -96,7 +100,8 @@ __device__ __forceinline__ void multiply_keys(float (&s)[KEYS / 2], unsigned sq,
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < D / 16; i++)
-        scores(s, describe(sq + i / 4 * (QUERIES * 128) + i % 4 * 32), describe(kt + i / 4 * (KEYS * 128) + i % 4 * 32), i);
+        scores(s, describe(sq + i / 4 * (QUERIES * 128) + i % 4 * 32),
+               describe(kt + i / 4 * (KEYS * 128) + i % 4 * 32), i);
     wgmma_commit();
     wgmma_wait<0>();
 #else
@@ -117,7 +122,8 @@ __device__ __forceinline__ void multiply_keys(float (&s)[KEYS / 2], unsigned sq,
 
 /* Computes o[64, D] += s[64, KEYS] v, 16 keys at a time. s is rounded to bf16. */
 template <int D, int KEYS>
-__device__ __forceinline__ void multiply_values(float (&o)[D / 64][32], const float (&s)[KEYS / 2], unsigned vt) {
+__device__ __forceinline__ void multiply_values(float (&o)[D / 64][32], const float (&s)[KEYS / 2],
+                                                unsigned vt) {
 #if HAS_WGMMA
     unsigned p[KEYS / 16][4];
 #pragma unroll
@@ -155,7 +161,8 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
     constexpr int TILES = KEYS / 8, GRID_ROWS = W ? KEYS / W : 1;
     constexpr unsigned Q_BYTES = QUERIES * D * 2, K_BYTES = KEYS * D * 2;
     extern __shared__ unsigned char flash_memory[];
-    const unsigned sq = (shared_address(flash_memory) + 1023) & ~1023u, sk = sq + Q_BYTES, sv = sk + 2 * K_BYTES;
+    const unsigned sq = (shared_address(flash_memory) + 1023) & ~1023u, sk = sq + Q_BYTES,
+                   sv = sk + 2 * K_BYTES;
     float *products = (float *)(flash_memory + (sq - shared_address(flash_memory)) + Q_BYTES +
                                 4 * K_BYTES); /* [64][columns + 1], only with a bias */
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.y;
@@ -284,7 +291,8 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
 #pragma unroll
             for (int j = 0; j < TILES; j++)
 #pragma unroll
-                for (int c = 0; c < 2; c++) sum[e] += s[j * 4 + e * 2 + c] = exp2f(s[j * 4 + e * 2 + c] - base);
+                for (int c = 0; c < 2; c++)
+                    sum[e] += s[j * 4 + e * 2 + c] = exp2f(s[j * 4 + e * 2 + c] - base);
         }
         multiply_values<D, KEYS>(o, s, vt);
         __syncthreads(); /* the next copy overwrites this stage */
@@ -301,8 +309,8 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
 #pragma unroll
             for (int j = 0; j < D / 8; j++)
                 if (r < a.nq)
-                    *(float2 *)(out + j * 8 + lane % 4 * 2) =
-                        make_float2(o[j / 8][j % 8 * 4 + e * 2] * inverse, o[j / 8][j % 8 * 4 + e * 2 + 1] * inverse);
+                    *(float2 *)(out + j * 8 + lane % 4 * 2) = make_float2(
+                        o[j / 8][j % 8 * 4 + e * 2] * inverse, o[j / 8][j % 8 * 4 + e * 2 + 1] * inverse);
             continue;
         }
         bf16 *out = (bf16 *)a.out + at;
@@ -319,8 +327,10 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
         }
     }
 }
-#define FLASH(name, D, KEYS, W, BLOCKS)                                                                          \
-    KERNEL __launch_bounds__(THREADS, BLOCKS) name(const __grid_constant__ flash_args a) { flash<D, KEYS, W>(a); }
+#define FLASH(name, D, KEYS, W, BLOCKS)                                                    \
+    KERNEL __launch_bounds__(THREADS, BLOCKS) name(const __grid_constant__ flash_args a) { \
+        flash<D, KEYS, W>(a);                                                              \
+    }
 FLASH(flash_64, 64, 64, 0, 3)
 FLASH(flash_128, 128, 64, 0, 2)
 FLASH(flash_grid_16, 64, 64, 16, 3) /* the number in the name is the maximum number of grid columns */

@@ -53,8 +53,8 @@ __device__ __forceinline__ unsigned tile_at(unsigned base, int row, int piece) {
 /* Copies N rows, starting at row `first` and column `at`, of a matrix with `rows` rows of `width` numbers.
  * Numbers outside of the matrix become zeros. */
 template <int N, class T>
-__device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t ld, int first, int rows, int at,
-                                          int width) {
+__device__ __forceinline__ void copy_tile(unsigned base, const T *from, size_t ld, int first, int rows,
+                                          int at, int width) {
 #pragma unroll
     for (int i = 0; i < N / 32; i++) {
         int p = threadIdx.x + i * 256, row = p / 8, piece = p % 8, c = at + piece * 8;
@@ -101,7 +101,8 @@ template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, i
 #pragma unroll
             for (int i = 0; i < I; i++)
 #pragma unroll
-                for (int j = 0; j < J; j++) mma(T(), acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+                for (int j = 0; j < J; j++)
+                    mma(T(), acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
         }
     }
 #pragma unroll
@@ -112,10 +113,10 @@ template <class T, int S> __device__ void gemm(const gemm_args &g, const T *w, i
         store_sums<J>(g.out, &acc[i][0][0], row, end, column);
     }
 }
-#define GEMM(name, T, S)                                                                                          \
-    KERNEL __launch_bounds__(256, 2) name(const __grid_constant__ gemm_args g) {                                  \
-        begin_kernel();                                  \
-        gemm<T, S>(g, (const T *)g.w, blockIdx.x * S, g.m);                                                       \
+#define GEMM(name, T, S)                                                         \
+    KERNEL __launch_bounds__(256, 2) name(const __grid_constant__ gemm_args g) { \
+        begin_kernel();                                                          \
+        gemm<T, S>(g, (const T *)g.w, blockIdx.x * S, g.m);                      \
     }
 GEMM(gemm_bf16, bf16, 128)
 GEMM(gemm_f16, __half, 128)
@@ -126,15 +127,25 @@ template <class T> __device__ void gemm_grouped(const grouped_args &a) {
     if ((int)blockIdx.x >= a.tiles[0]) return;
     int e = a.tiles[1 + 2 * blockIdx.x], m0 = a.tiles[2 + 2 * blockIdx.x];
     const expert_pointers *p = a.pointers + e;
-    gemm<T, TILE>(a.g, (const T *)(a.which == 0 ? p->gate : a.which == 1 ? p->up : p->down), m0, a.first[e + 1]);
+    gemm<T, TILE>(a.g,
+                  (const T *)(a.which == 0   ? p->gate
+                              : a.which == 1 ? p->up
+                                             : p->down),
+                  m0, a.first[e + 1]);
 }
-KERNEL __launch_bounds__(256, 2) gemm_grouped_bf16(const __grid_constant__ grouped_args a) { begin_kernel(); gemm_grouped<bf16>(a); }
-KERNEL __launch_bounds__(256, 2) gemm_grouped_f16(const __grid_constant__ grouped_args a) { begin_kernel(); gemm_grouped<__half>(a); }
+KERNEL __launch_bounds__(256, 2) gemm_grouped_bf16(const __grid_constant__ grouped_args a) {
+    begin_kernel();
+    gemm_grouped<bf16>(a);
+}
+KERNEL __launch_bounds__(256, 2) gemm_grouped_f16(const __grid_constant__ grouped_args a) {
+    begin_kernel();
+    gemm_grouped<__half>(a);
+}
 
 /* ---- float arithmetic: blocks of 64 x 64, 256 threads with 4 x 4 outputs each */
 template <class T>
-__device__ void gemm_any(const float *x, long ldx, const T *w, const float *bias, float *y, long ldy, int m, int n,
-                         int k, int accumulate) {
+__device__ void gemm_any(const float *x, long ldx, const T *w, const float *bias, float *y, long ldy, int m,
+                         int n, int k, int accumulate) {
     __shared__ float a[16][65], b[16][65];
     int m0 = blockIdx.x * 64, n0 = blockIdx.y * 64, tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     float acc[4][4] = {};
@@ -161,11 +172,11 @@ __device__ void gemm_any(const float *x, long ldx, const T *w, const float *bias
             y[r * ldy + c] = accumulate ? y[r * ldy + c] + v : v;
         }
 }
-#define ANY(name, T)                                                                                         \
-    KERNEL gemm_any_##name(const float *x, long ldx, const T *w, const float *bias, float *y, long ldy,      \
-                           int m, int n, int k, int accumulate) {                                            \
-        begin_kernel();                                            \
-        gemm_any(x, ldx, w, bias, y, ldy, m, n, k, accumulate);                                              \
+#define ANY(name, T)                                                                                    \
+    KERNEL gemm_any_##name(const float *x, long ldx, const T *w, const float *bias, float *y, long ldy, \
+                           int m, int n, int k, int accumulate) {                                       \
+        begin_kernel();                                                                                 \
+        gemm_any(x, ldx, w, bias, y, ldy, m, n, k, accumulate);                                         \
     }
 ANY(f32, float)
 ANY(bf16, bf16)

@@ -9,7 +9,8 @@
 /* Returns the row of y for row r of x; -1 if the row is outside of the grid. */
 __device__ __forceinline__ long output_row(const gemm_out &o, int r) {
     if (!o.window) return r;
-    int cells = o.padded * o.padded, view = r / cells, area = o.window * o.window, across = o.padded / o.window;
+    int cells = o.padded * o.padded, view = r / cells, area = o.window * o.window,
+        across = o.padded / o.window;
     int w = (r - view * cells) / area, c = r - view * cells - w * area;
     int y = w / across * o.window + c / o.window, x = w % across * o.window + c % o.window;
     return y < o.grid && x < o.grid ? ((long)view * o.grid + y) * o.grid + x : -1;
@@ -35,14 +36,16 @@ template <int N> __device__ __forceinline__ bool is_full(const gemm_out &o, int 
     return column - threadIdx.x % 4 * 2 + N * 8 <= o.n && o.n % 8 == 0 && o.ldy % 8 == 0;
 }
 
-template <int N>
-__device__ __forceinline__ void add_bias(const gemm_out &o, float *acc, int column) {
+template <int N> __device__ __forceinline__ void add_bias(const gemm_out &o, float *acc, int column) {
     if (!o.bias) return;
     if (is_full<N>(o, column)) {
 #pragma unroll
         for (int j = 0; j < N; j++) {
             float2 b = __ldg((const float2 *)(o.bias + column + j * 8));
-            acc[j * 4] += b.x, acc[j * 4 + 1] += b.y, acc[j * 4 + 2] += b.x, acc[j * 4 + 3] += b.y;
+            acc[j * 4] += b.x;
+            acc[j * 4 + 1] += b.y;
+            acc[j * 4 + 2] += b.x;
+            acc[j * 4 + 3] += b.y;
         }
         return;
     }
@@ -50,7 +53,10 @@ __device__ __forceinline__ void add_bias(const gemm_out &o, float *acc, int colu
     for (int j = 0; j < N; j++) {
         int c = column + j * 8;
         float a = c < o.n ? o.bias[c] : 0.0f, b = c + 1 < o.n ? o.bias[c + 1] : 0.0f;
-        acc[j * 4] += a, acc[j * 4 + 1] += b, acc[j * 4 + 2] += a, acc[j * 4 + 3] += b;
+        acc[j * 4] += a;
+        acc[j * 4 + 1] += b;
+        acc[j * 4 + 2] += a;
+        acc[j * 4 + 3] += b;
     }
 }
 template <int N> __device__ __forceinline__ void activate(const gemm_out &o, float *acc) {
@@ -79,7 +85,8 @@ __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int 
 #pragma unroll
         for (int j = 0; j < N; j++) {
             float2 old = *(const float2 *)(y + j * 8);
-            acc[j * 4 + e * 2] += old.x, acc[j * 4 + e * 2 + 1] += old.y;
+            acc[j * 4 + e * 2] += old.x;
+            acc[j * 4 + e * 2 + 1] += old.y;
         }
     }
 #pragma unroll
@@ -89,12 +96,14 @@ __device__ __forceinline__ void store_floats(const gemm_out &o, float *acc, int 
 
 /* Stores the sums as bf16. All lanes of a warp must call this function; it stores nothing if `to` is -1. */
 template <int N>
-__device__ __forceinline__ void store_narrow(const gemm_out &o, const float *acc, int e, long to, int column) {
+__device__ __forceinline__ void store_narrow(const gemm_out &o, const float *acc, int e, long to,
+                                             int column) {
     unsigned short *y = (unsigned short *)o.y + (size_t)max(to, 0l) * o.ldy;
     if constexpr (N % 4) { /* exchange4() needs a multiple of four tiles */
 #pragma unroll
         for (int j = 0; j < N; j++)
-            if (to >= 0) *(unsigned *)(y + column + j * 8) = pack2(acc[j * 4 + e * 2], acc[j * 4 + e * 2 + 1]);
+            if (to >= 0)
+                *(unsigned *)(y + column + j * 8) = pack2(acc[j * 4 + e * 2], acc[j * 4 + e * 2 + 1]);
     } else {
         int q = threadIdx.x % 4;
 #pragma unroll

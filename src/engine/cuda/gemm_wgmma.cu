@@ -31,9 +31,11 @@ __device__ __forceinline__ void barrier_wait(unsigned bar, int parity) {
                  : "memory");
 }
 /* Copies 128 rows from `row` on, 64 columns from `column` on. */
-__device__ __forceinline__ void copy_tile(unsigned to, const tensor_map *map, unsigned bar, int column, int row) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(to), "l"(map), "r"(bar), "r"(column), "r"(row)
+__device__ __forceinline__ void copy_tile(unsigned to, const tensor_map *map, unsigned bar, int column,
+                                          int row) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
+                 "{%3, %4}], [%2];" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(column), "r"(row)
                  : "memory");
 }
 
@@ -42,15 +44,17 @@ __device__ __forceinline__ void copy_tile(unsigned to, const tensor_map *map, un
 #define F16(a, i) F4(a, i), F4(a, i + 4), F4(a, i + 8), F4(a, i + 12)
 #define F64(a, i) F16(a, i), F16(a, i + 16), F16(a, i + 32), F16(a, i + 48)
 /* sums[64, N] (+)= x[64, 16] w[N, 16]^T; with `keep` 0 the old sums are discarded. */
-#define WGMMA_128(sums, x, w, keep, type)                                                                        \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                                     \
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SUMS_128 "}, %64, %65, p, 1, 1, 0, 0;\n}" \
-                 : F64(sums, 0)                                                                                  \
+#define WGMMA_128(sums, x, w, keep, type)                                                   \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                               \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" SUMS_128 \
+                 "}, %64, %65, p, 1, 1, 0, 0;\n}"                                           \
+                 : F64(sums, 0)                                                             \
                  : "l"(x), "l"(w), "r"(keep))
-#define WGMMA_256(sums, x, w, keep, type)                                                                        \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                                                    \
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" SUMS_256 "}, %128, %129, p, 1, 1, 0, 0;\n}" \
-                 : F64(sums, 0), F64(sums, 64)                                                                   \
+#define WGMMA_256(sums, x, w, keep, type)                                                   \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                              \
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" SUMS_256 \
+                 "}, %128, %129, p, 1, 1, 0, 0;\n}"                                         \
+                 : F64(sums, 0), F64(sums, 64)                                              \
                  : "l"(x), "l"(w), "r"(keep))
 __device__ __forceinline__ void multiply(bf16, float (&sums)[64], u64 x, u64 w, int keep) {
     WGMMA_128(sums, x, w, keep, "bf16");
@@ -88,7 +92,8 @@ template <int BN> struct tile_list {
     }
     __device__ __forceinline__ tile at(int t) const {
         tile v;
-        int row = g.by_columns ? t / columns : t % row_tiles, column = g.by_columns ? t % columns : t / row_tiles;
+        int row = g.by_columns ? t / columns : t % row_tiles,
+            column = g.by_columns ? t % columns : t / row_tiles;
         int expert = 0;
         v.matrix = 0;
         while (!g.paired && column >= column_tiles(v.matrix)) column -= column_tiles(v.matrix++);
@@ -114,7 +119,10 @@ template <int BN> struct tile_list {
 template <int STAGES> struct ring {
     int stage = 0, phase = 0;
     __device__ __forceinline__ void next() {
-        if (++stage == STAGES) stage = 0, phase ^= 1;
+        if (++stage == STAGES) {
+            stage = 0;
+            phase ^= 1;
+        }
     }
 };
 
@@ -164,12 +172,14 @@ template <class T, int BN> __device__ void gemm_wgmma(const wgmma_args &g) {
             barrier_wait(full + 8 * at.stage, at.phase);
             wgmma_fence();
 #pragma unroll
-            for (int k = 0; k < DEEP / 16; k++) multiply(T(), sums, describe(x + k * 32), describe(w + k * 32), s | k);
+            for (int k = 0; k < DEEP / 16; k++)
+                multiply(T(), sums, describe(x + k * 32), describe(w + k * 32), s | k);
             wgmma_commit();
             wgmma_wait<1>();
             if (before && lane == 0) barrier_arrive(before);
             before = empty + 8 * at.stage;
-            if (group == 1 && t == (int)blockIdx.x && s == min(1, steps - 1)) asm volatile("bar.arrive 1, 256;" ::: "memory");
+            if (group == 1 && t == (int)blockIdx.x && s == min(1, steps - 1))
+                asm volatile("bar.arrive 1, 256;" ::: "memory");
         }
         wgmma_wait<0>();
         if (lane == 0) barrier_arrive(before);
@@ -197,7 +207,8 @@ __device__ __forceinline__ float remote(const float *p, unsigned rank) {
     return v;
 }
 __device__ __forceinline__ void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
 }
 
 template <class T> __device__ void gemm_split(const wgmma_args &g) {
@@ -250,7 +261,8 @@ template <class T> __device__ void gemm_split(const wgmma_args &g) {
         before = empty + 8 * at.stage;
     }
     wgmma_wait<0>();
-    asm volatile("bar.sync 2, 256;" ::: "memory"); /* both groups have read all stages, whose memory is used again */
+    asm volatile("bar.sync 2, 256;" ::
+                     : "memory"); /* both groups have read all stages, whose memory is used again */
     float *room = (float *)(memory + (base - shared_address(memory)));
     if (rank)
 #pragma unroll
@@ -268,10 +280,12 @@ template <class T> __device__ void gemm_split(const wgmma_args &g) {
     activate<BN / 8>(o, sums);
     store_sums<BN / 8>(o, sums, row, v.end, column);
 }
-#define GEMM_SPLIT(name, T)                                                                                      \
+#define GEMM_SPLIT(name, T) \
     KERNEL __launch_bounds__(GEMM_THREADS, 1) name(const __grid_constant__ wgmma_args g) { gemm_split<T>(g); }
-#define GEMM(name, T, BN)                                                                                        \
-    KERNEL __launch_bounds__(GEMM_THREADS, 1) name(const __grid_constant__ wgmma_args g) { gemm_wgmma<T, BN>(g); }
+#define GEMM(name, T, BN)                                                                  \
+    KERNEL __launch_bounds__(GEMM_THREADS, 1) name(const __grid_constant__ wgmma_args g) { \
+        gemm_wgmma<T, BN>(g);                                                              \
+    }
 #else /* other GPUs use gemm.cu */
 #define GEMM(name, T, BN) \
     KERNEL name(const __grid_constant__ wgmma_args) {}

@@ -6,7 +6,8 @@
 enum { FEW_ROWS = 8 };
 
 template <class T>
-__device__ __forceinline__ void dot_rows(const T *w, const float *x, long ldx, int m, int k, int lane, float *sum) {
+__device__ __forceinline__ void dot_rows(const T *w, const float *x, long ldx, int m, int k, int lane,
+                                         float *sum) {
     if (k % 8 == 0) {
         for (int j = lane * 8; j < k; j += 256) {
             eight<T> v = load8<T>(w + j);
@@ -31,8 +32,8 @@ __device__ __forceinline__ void dot_rows(const T *w, const float *x, long ldx, i
 }
 
 template <class T>
-__device__ void few_rows(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k, float *y,
-                         long ldy, int accumulate) {
+__device__ void few_rows(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k,
+                         float *y, long ldy, int accumulate) {
     int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     float sum[FEW_ROWS] = { 0 };
     if (row >= n) return;
@@ -48,7 +49,8 @@ enum { ONE_ROW_LOADS = 4 }; /* loads in flight per row of weights */
 /* Multiplies a single row x, which is copied to shared memory. A warp handles two rows of weights at a time.
  * k is a multiple of 8. */
 template <class T>
-__device__ void one_row(const T *w, const float *bias, const float *x, int n, int k, float *y, int accumulate) {
+__device__ void one_row(const T *w, const float *bias, const float *x, int n, int k, float *y,
+                        int accumulate) {
     extern __shared__ __align__(16) float row_memory[];
     int lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
     for (int i = threadIdx.x; i < k; i += blockDim.x) row_memory[i] = x[i];
@@ -81,21 +83,21 @@ __device__ void one_row(const T *w, const float *bias, const float *x, int n, in
         }
     }
 }
-#define ONE(name, T)                                                                                             \
-    KERNEL __launch_bounds__(256, 2) one_row_##name(const T *w, const float *bias, const float *x, int n, int k, \
-                                                    float *y, int accumulate) {                                  \
-        begin_kernel();                                  \
-        one_row(w, bias, x, n, k, y, accumulate);                                                                \
+#define ONE(name, T)                                                                                      \
+    KERNEL __launch_bounds__(256, 2) one_row_##name(const T *w, const float *bias, const float *x, int n, \
+                                                    int k, float *y, int accumulate) {                    \
+        begin_kernel();                                                                                   \
+        one_row(w, bias, x, n, k, y, accumulate);                                                         \
     }
 ONE(f32, float)
 ONE(bf16, bf16)
 ONE(f16, __half)
 
-#define FEW(name, T)                                                                                         \
-    KERNEL few_rows_##name(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k,     \
-                           float *y, long ldy, int accumulate) {                                             \
-        begin_kernel();                                             \
-        few_rows(w, bias, x, ldx, m, n, k, y, ldy, accumulate);                                              \
+#define FEW(name, T)                                                                                     \
+    KERNEL few_rows_##name(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k, \
+                           float *y, long ldy, int accumulate) {                                         \
+        begin_kernel();                                                                                  \
+        few_rows(w, bias, x, ldx, m, n, k, y, ldy, accumulate);                                          \
     }
 FEW(f32, float)
 FEW(bf16, bf16)
@@ -125,14 +127,14 @@ template <class T> __device__ void experts_down(const expert_list &e, const floa
     }
     if (lane == 0) y[row] += total;
 }
-#define EXPERTS(name, T)                                                                                     \
-    KERNEL experts_up_##name(const __grid_constant__ expert_list e, const float *x, int k, float *h) {       \
-        begin_kernel();       \
-        experts_up<T>(e, x, k, h);                                                                           \
-    }                                                                                                        \
-    KERNEL experts_down_##name(const __grid_constant__ expert_list e, const float *h, int n, float *y) {     \
-        begin_kernel();     \
-        experts_down<T>(e, h, n, y);                                                                         \
+#define EXPERTS(name, T)                                                                                 \
+    KERNEL experts_up_##name(const __grid_constant__ expert_list e, const float *x, int k, float *h) {   \
+        begin_kernel();                                                                                  \
+        experts_up<T>(e, x, k, h);                                                                       \
+    }                                                                                                    \
+    KERNEL experts_down_##name(const __grid_constant__ expert_list e, const float *h, int n, float *y) { \
+        begin_kernel();                                                                                  \
+        experts_down<T>(e, h, n, y);                                                                     \
     }
 EXPERTS(f32, float)
 EXPERTS(bf16, bf16)
@@ -140,7 +142,8 @@ EXPERTS(f16, __half)
 
 /* ---- latent attention: kv_b is [heads][nope + value][rank]; one block per head */
 template <class T>
-__device__ void latent_query(const T *kv_b, int nope, int value, int rank, int rope, const float *q, float *out) {
+__device__ void latent_query(const T *kv_b, int nope, int value, int rank, int rope, const float *q,
+                             float *out) {
     int head = blockIdx.x;
     const T *u = kv_b + (size_t)head * (nope + value) * rank;
     q += head * (nope + rope);
@@ -163,27 +166,29 @@ __device__ void latent_value(const T *kv_b, int nope, int value, int rank, const
         if (lane == 0) out[head * value + i] = s;
     }
 }
-#define LATENT(name, T)                                                                                      \
-    KERNEL latent_query_##name(const T *kv_b, int nope, int value, int rank, int rope, const float *q,       \
-                               float *out) {                                                                 \
-        begin_kernel();                                                                 \
-        latent_query(kv_b, nope, value, rank, rope, q, out);                                                 \
-    }                                                                                                        \
-    KERNEL latent_value_##name(const T *kv_b, int nope, int value, int rank, const float *sums, float *out) { \
-        begin_kernel(); \
-        latent_value(kv_b, nope, value, rank, sums, out);                                                    \
+#define LATENT(name, T)                                                                                \
+    KERNEL latent_query_##name(const T *kv_b, int nope, int value, int rank, int rope, const float *q, \
+                               float *out) {                                                           \
+        begin_kernel();                                                                                \
+        latent_query(kv_b, nope, value, rank, rope, q, out);                                           \
+    }                                                                                                  \
+    KERNEL latent_value_##name(const T *kv_b, int nope, int value, int rank, const float *sums,        \
+                               float *out) {                                                           \
+        begin_kernel();                                                                                \
+        latent_value(kv_b, nope, value, rank, sums, out);                                              \
     }
 LATENT(f32, float)
 LATENT(bf16, bf16)
 LATENT(f16, __half)
 
 /* Copies rows[n][heads][nope + value] and the rotated part of kept[n][rank + rope] into keys and values. */
-KERNEL latent_expand(const float *rows, const float *kept, float *keys, float *values, int n, int heads, int nope,
-                     int value, int rank, int rope, int max_context, int position) {
+KERNEL latent_expand(const float *rows, const float *kept, float *keys, float *values, int n, int heads,
+                     int nope, int value, int rank, int rope, int max_context, int position) {
     begin_kernel();
     int width = nope + rope + value;
     size_t all = (size_t)n * heads * width;
-    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < all; i += (size_t)gridDim.x * blockDim.x) {
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < all;
+         i += (size_t)gridDim.x * blockDim.x) {
         int c = (int)(i % width), h = (int)(i / width % heads), r = (int)(i / width / heads);
         const float *row = rows + ((size_t)r * heads + h) * (nope + value);
         size_t at = (size_t)h * max_context + position + r;

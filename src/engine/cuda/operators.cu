@@ -1,11 +1,12 @@
 /* Operators on rows and single numbers, copies, and routing. Activations are float unless noted. */
 #include "common.cuh"
 
-#define EACH(i, n) \
-    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (size_t)gridDim.x * blockDim.x)
+#define EACH(i, n)                                                          \
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); \
+         i += (size_t)gridDim.x * blockDim.x)
 
-/* ---- norms: one block per row. With `narrow`, y is bf16. rows.cu has faster kernels for aligned rows of up to
- * 8192 numbers */
+/* ---- norms: one block per row. With `narrow`, y is bf16. rows.cu has faster kernels for aligned rows of up
+ * to 8192 numbers */
 KERNEL rmsnorm(const float *x, long ldx, const float *w, int n, float eps, void *y, long ldy, int narrow) {
     begin_kernel();
     __shared__ float room[33];
@@ -41,17 +42,36 @@ KERNEL gelu(float *x, size_t n) {
     begin_kernel();
     EACH(i, n) x[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678118654752f));
 }
-KERNEL quick_gelu(float *x, size_t n) { begin_kernel(); EACH(i, n) x[i] = x[i] / (1.0f + __expf(-1.702f * x[i])); }
-KERNEL silu_mul(float *gate, const float *up, size_t n) { begin_kernel(); EACH(i, n) gate[i] = silu(gate[i]) * up[i]; }
-KERNEL add(float *y, const float *x, size_t n) { begin_kernel(); EACH(i, n) y[i] += x[i]; }
+KERNEL quick_gelu(float *x, size_t n) {
+    begin_kernel();
+    EACH(i, n) x[i] = x[i] / (1.0f + __expf(-1.702f * x[i]));
+}
+KERNEL silu_mul(float *gate, const float *up, size_t n) {
+    begin_kernel();
+    EACH(i, n) gate[i] = silu(gate[i]) * up[i];
+}
+KERNEL add(float *y, const float *x, size_t n) {
+    begin_kernel();
+    EACH(i, n) y[i] += x[i];
+}
 
 template <class T> __device__ void embed_rows(const T *table, const unsigned *ids, int cols, float *out) {
     const T *row = table + (size_t)ids[blockIdx.x] * cols;
-    for (int i = threadIdx.x; i < cols; i += blockDim.x) out[(size_t)blockIdx.x * cols + i] = to_float(row[i]);
+    for (int i = threadIdx.x; i < cols; i += blockDim.x)
+        out[(size_t)blockIdx.x * cols + i] = to_float(row[i]);
 }
-KERNEL embed_f32(const float *t, const unsigned *ids, int cols, float *out) { begin_kernel(); embed_rows(t, ids, cols, out); }
-KERNEL embed_bf16(const bf16 *t, const unsigned *ids, int cols, float *out) { begin_kernel(); embed_rows(t, ids, cols, out); }
-KERNEL embed_f16(const __half *t, const unsigned *ids, int cols, float *out) { begin_kernel(); embed_rows(t, ids, cols, out); }
+KERNEL embed_f32(const float *t, const unsigned *ids, int cols, float *out) {
+    begin_kernel();
+    embed_rows(t, ids, cols, out);
+}
+KERNEL embed_bf16(const bf16 *t, const unsigned *ids, int cols, float *out) {
+    begin_kernel();
+    embed_rows(t, ids, cols, out);
+}
+KERNEL embed_f16(const __half *t, const unsigned *ids, int cols, float *out) {
+    begin_kernel();
+    embed_rows(t, ids, cols, out);
+}
 
 /* ---- rotary positions: one block per row */
 KERNEL rope(float *x, long row, int heads, int stride, int offset, int position, int dims, int interleaved,
@@ -70,7 +90,8 @@ KERNEL rope(float *x, long row, int heads, int stride, int offset, int position,
 
 /* ---- caches: rows[n][heads][dim] into cache[heads][max_context][dim], which is float or bf16 */
 template <class T>
-__device__ void store_rows(T *cache, const float *rows, int n, int heads, int dim, int max_context, int position) {
+__device__ void store_rows(T *cache, const float *rows, int n, int heads, int dim, int max_context,
+                           int position) {
     EACH(i, (size_t)n * heads * dim) {
         int d = (int)(i % dim), h = (int)(i / dim % heads), r = (int)(i / dim / heads);
         cache[((size_t)h * max_context + position + r) * dim + d] = from_float<T>(rows[i]);
@@ -86,9 +107,11 @@ KERNEL cache_store_bf16(bf16 *c, const float *r, int n, int heads, int dim, int 
 }
 
 /* ---- moves */
-/* ROWS loops over rows, which are divided over blockIdx.y; COLUMNS over the numbers of a row, one per thread. */
+/* ROWS loops over rows, which are divided over blockIdx.y; COLUMNS over the numbers of a row, one per
+ * thread. */
 #define ROWS(r, n) for (int r = blockIdx.y; r < (n); r += gridDim.y)
-#define COLUMNS(i, n) for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
+#define COLUMNS(i, n) \
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
 KERNEL copy_rows(float *to, long ldt, const float *from, long ldf, int rows, size_t n) {
     begin_kernel();
     ROWS(r, rows) COLUMNS(i, n) to[r * ldt + i] = from[r * ldf + i];
@@ -98,7 +121,8 @@ KERNEL gather_rows(float *to, const float *from, const int *index, int n, size_t
     ROWS(r, n) COLUMNS(i, width) to[r * width + i] = from[index[r] * width + i];
 }
 /* The row indices of one call are distinct, so no two threads add to the same number. */
-KERNEL scatter_add(float *to, const float *from, const int *index, const float *weights, int n, size_t width) {
+KERNEL scatter_add(float *to, const float *from, const int *index, const float *weights, int n,
+                   size_t width) {
     begin_kernel();
     ROWS(r, n) COLUMNS(i, width) to[index[r] * width + i] += weights[r] * from[r * width + i];
 }
@@ -131,31 +155,35 @@ __device__ void unfold(const I *x, int h, int w, int c_in, int side, int stride,
                        int pixels, O *out) {
     int cells = side * side, n = c_in * cells;
     ROWS(p, pixels) {
-        int view = p / area, at = p - view * area, y0 = at / out_w * stride - pad, x0 = at % out_w * stride - pad;
+        int view = p / area, at = p - view * area, y0 = at / out_w * stride - pad,
+            x0 = at % out_w * stride - pad;
         const I *image = x + (size_t)view * h * w * c_in;
         for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
             int cell = i % cells, c = i / cells, yy = y0 + cell / side, xx = x0 + cell % side;
             bool inside = yy >= 0 && yy < h && xx >= 0 && xx < w;
-            out[(size_t)p * n + i] = from_float<O>(inside ? to_float(image[((size_t)yy * w + xx) * c_in + c]) : 0.0f);
+            out[(size_t)p * n + i] =
+                from_float<O>(inside ? to_float(image[((size_t)yy * w + xx) * c_in + c]) : 0.0f);
         }
     }
 }
 /* Like unfold(), for bf16 images with a multiple of eight channels. One block per pixel reads all channels
  * of a cell at once and transposes cells and channels in shared memory. */
-KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area,
-                       int pixels, bf16 *out) {
+KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stride, int pad, int out_w,
+                       int area, int pixels, bf16 *out) {
     begin_kernel();
     extern __shared__ __align__(16) bf16 cells_memory[]; /* [cell][c_in] */
     int cells = side * side, n = c_in * cells, groups = c_in / 8;
     unsigned magic = 0xffffffffu / cells + 1; /* __umulhi(i, magic) is i / cells for i below 2^16 */
     for (int p = blockIdx.x; p < pixels; p += gridDim.x) {
-        int view = p / area, at = p - view * area, y0 = at / out_w * stride - pad, x0 = at % out_w * stride - pad;
+        int view = p / area, at = p - view * area, y0 = at / out_w * stride - pad,
+            x0 = at % out_w * stride - pad;
         const bf16 *image = x + (size_t)view * h * w * c_in;
         __syncthreads();
         for (int i = threadIdx.x; i < cells * groups; i += blockDim.x) {
             int cell = i / groups, c = (i - cell * groups) * 8, yy = y0 + cell / side, xx = x0 + cell % side;
             bool inside = yy >= 0 && yy < h && xx >= 0 && xx < w;
-            uint4 v = inside ? *(const uint4 *)(image + ((size_t)yy * w + xx) * c_in + c) : make_uint4(0, 0, 0, 0);
+            uint4 v =
+                inside ? *(const uint4 *)(image + ((size_t)yy * w + xx) * c_in + c) : make_uint4(0, 0, 0, 0);
             *(uint4 *)(cells_memory + cell * c_in + c) = v;
         }
         __syncthreads();
@@ -170,11 +198,11 @@ KERNEL unfold_channels(const bf16 *x, int h, int w, int c_in, int side, int stri
         }
     }
 }
-#define UNFOLD(name, I, O)                                                                                       \
-    KERNEL unfold_##name(const I *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, int area, \
-                         int pixels, O *out) {                                                                   \
-        begin_kernel();                                                                   \
-        unfold(x, h, w, c_in, side, stride, pad, out_w, area, pixels, out);                                      \
+#define UNFOLD(name, I, O)                                                                             \
+    KERNEL unfold_##name(const I *x, int h, int w, int c_in, int side, int stride, int pad, int out_w, \
+                         int area, int pixels, O *out) {                                               \
+        begin_kernel();                                                                                \
+        unfold(x, h, w, c_in, side, stride, pad, out_w, area, pixels, out);                            \
     }
 UNFOLD(f32, float, float)
 UNFOLD(f32_bf16, float, bf16)
@@ -221,7 +249,8 @@ KERNEL resample_grid(const float *in, int from, int to, int channels, float *out
         for (int y = ty.lo; y < ty.hi; y++) {
             float row = 0;
             for (int x = tx.lo; x < tx.hi; x++)
-                row += (x - tx.lo < MOST ? wx[x - tx.lo] : weight(tx, x)) * in[((size_t)y * from + x) * channels + c];
+                row += (x - tx.lo < MOST ? wx[x - tx.lo] : weight(tx, x)) *
+                       in[((size_t)y * from + x) * channels + c];
             sum += (y - ty.lo < MOST ? wy[y - ty.lo] : weight(ty, y)) * row;
         }
         out[(size_t)blockIdx.x * channels + c] = sum;
@@ -268,7 +297,10 @@ KERNEL route(float *logits, int n, int k, int groups, int groups_kept, int norma
                 int best = -1;
                 float score = -1.0f;
                 for (int i = 0; i < n; i++)
-                    if (!kept[i / size] && p[i] > score) best = i / size, score = p[i];
+                    if (!kept[i / size] && p[i] > score) {
+                        best = i / size;
+                        score = p[i];
+                    }
                 if (best >= 0) kept[best] = 1;
             }
         __syncwarp();
@@ -280,13 +312,16 @@ KERNEL route(float *logits, int n, int k, int groups, int groups_kept, int norma
         int best = n;
         float score = -2.0f;
         for (int i = lane; i < n; i += 32)
-            if (p[i] > score) best = i, score = p[i];
+            if (p[i] > score) {
+                best = i;
+                score = p[i];
+            }
         float top = warp_max(score);
         int mine = score == top ? best : n; /* if scores are equal, the lower number comes first */
 #pragma unroll
         for (int d = 16; d; d >>= 1) mine = min(mine, __shfl_xor_sync(~0u, mine, d));
         if (mine == n) mine = 0; /* all scores are NaN */
-        __syncwarp(); /* all lanes have read the scores */
+        __syncwarp();            /* all lanes have read the scores */
         if (lane == 0) {
             out[c].expert = mine;
             out[c].weight = top;

@@ -21,8 +21,23 @@ enum { CONSUMERS = P_CONSUMERS * 32, THREADS = (P_CONSUMERS + P_PRODUCERS) * 32,
 /* struct persistent_fault, `place`: reason of the wait */
 enum { WAIT_GRID = 1, WAIT_HEAD, WAIT_FULL, WAIT_EMPTY, WAIT_LANDED, WAIT_CHOICE };
 /* measured phases; a barrier's phase ends when the block continues */
-enum { T_NORM, T_QKV, T_QKV_BARRIER, T_ATTENTION, T_PARTS_BARRIER, T_OUT, T_ROUTER, T_OUT_BARRIER, T_CHOOSE, T_UP,
-       T_UP_BARRIER, T_DOWN, T_DOWN_BARRIER, T_HEAD, T_HEAD_BARRIER };
+enum {
+    T_NORM,
+    T_QKV,
+    T_QKV_BARRIER,
+    T_ATTENTION,
+    T_PARTS_BARRIER,
+    T_OUT,
+    T_ROUTER,
+    T_OUT_BARRIER,
+    T_CHOOSE,
+    T_UP,
+    T_UP_BARRIER,
+    T_DOWN,
+    T_DOWN_BARRIER,
+    T_HEAD,
+    T_HEAD_BARRIER
+};
 
 struct memory {
     char ring[RING][P_SLOT_BYTES];
@@ -34,7 +49,8 @@ struct memory {
     /* the vector that is multiplied: at most 2 x 896 numbers */
     uint2 vector[2 * P_DOWN_STEPS * 8];
     uint2 head_vector[P_OUT_STEPS * 8], router_vector[8 * 8];
-    float q[P_DIM], key[P_DIM], value[P_DIM], own[8 * 16], tops[P_CONSUMERS], totals[P_CONSUMERS], room[P_CONSUMERS];
+    float q[P_DIM], key[P_DIM], value[P_DIM], own[8 * 16], tops[P_CONSUMERS], totals[P_CONSUMERS],
+        room[P_CONSUMERS];
     float weight[P_SLOTS];
     int expert[P_SLOTS];
     u64 full[RING], empty[RING];
@@ -50,18 +66,19 @@ __device__ __forceinline__ void barrier_init(u64 *b, int count) {
 }
 __device__ __forceinline__ bool barrier_passed(u64 *b, int parity) {
     int done;
-    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}"
-                 : "=r"(done)
-                 : "r"(shared_address(b)), "r"(parity)
-                 : "memory");
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.b32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(shared_address(b)), "r"(parity)
+        : "memory");
     return done;
 }
 __device__ __forceinline__ void barrier_arrive(u64 *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
 }
 /* The warp has ended its accesses to the memory that barrier b guards. One arrival is enough, because
- * __syncwarp() orders the accesses of all lanes before it. Racecheck does not follow that order; for it, every
- * lane arrives. */
+ * __syncwarp() orders the accesses of all lanes before it. Racecheck does not follow that order; for it,
+ * every lane arrives. */
 __device__ __forceinline__ void warp_arrive(u64 *b, int arrivals) {
     __syncwarp();
     if (arrivals == 32 || threadIdx.x % 32 == 0) barrier_arrive(b);
@@ -70,10 +87,11 @@ __device__ __forceinline__ void warp_arrive(u64 *b, int arrivals) {
 __device__ __forceinline__ void copy_bulk(char *to, const char *from, int bytes, u64 *b) {
     unsigned bar = shared_address(b);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(bar)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+            shared_address(to)),
+        "l"(from), "r"(bytes), "r"(bar)
+        : "memory");
 }
 /* Makes the initialised barriers visible to copies. */
 __device__ __forceinline__ void barriers_ready() {
@@ -91,7 +109,8 @@ __device__ __forceinline__ unsigned read_counter(const unsigned *counter) {
     return v;
 }
 __device__ __forceinline__ void add_fixed(long long *to, float v) {
-    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(to), "l"((u64)__float2ll_rn(v * 4294967296.0f))
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(to),
+                 "l"((u64)__float2ll_rn(v * 4294967296.0f))
                  : "memory");
 }
 
@@ -115,14 +134,16 @@ struct patience {
     }
 };
 
-__device__ __forceinline__ float from_fixed(long long v) { return __ll2float_rn(v) * 2.3283064365386963e-10f; }
+__device__ __forceinline__ float from_fixed(long long v) {
+    return __ll2float_rn(v) * 2.3283064365386963e-10f;
+}
 
 /* ---- producers */
 struct producer {
     const persistent_args &a;
     memory &m;
-    int index; /* number of this warp */
-    int unit;  /* next unit of the block */
+    int index;               /* number of this warp */
+    int unit;                /* next unit of the block */
     int last, flying, depth; /* last unit of this warp, copies in flight, most copies in flight */
     bool ended;
     __device__ __forceinline__ producer(const persistent_args &args, memory &mem, int i)
@@ -168,7 +189,8 @@ struct producer {
         return true;
     }
     __device__ void layer(const persistent_layer &l, const persistent_share &s, int epoch) {
-        int first = l.router ? P_EXPERTS : P_CHOSEN; /* index of the shared expert, or of slot 6 of a dense layer */
+        int first =
+            l.router ? P_EXPERTS : P_CHOSEN; /* index of the shared expert, or of slot 6 of a dense layer */
         if (s.head >= 0) {
             for (int t = s.qkv.first; t < s.qkv.end; t++)
                 tile(l.qkv + (size_t)(s.head * P_HEAD_TILES + t) * P_STEPS * P_BLOCK_BYTES);
@@ -218,15 +240,17 @@ struct consumer {
     int turn;             /* which of m.parts is next */
     unsigned grid, heads; /* expected arrivals at the last barriers */
     unsigned random;
-    float4 x;             /* elements 4 tid .. 4 tid + 3 */
-    float4 gain;          /* weights of these elements in the next norm */
+    float4 x;    /* elements 4 tid .. 4 tid + 3 */
+    float4 gain; /* weights of these elements in the next norm */
     u64 clock;
     unsigned stamped; /* entries of `stamps`, in thread 0 of block 0 */
     int position;
 
-    __device__ __forceinline__ consumer(const persistent_args &args, memory &mem, const persistent_share &share)
-        : a(args), m(mem), s(share), tid(threadIdx.x), lane(threadIdx.x % 32), warp(threadIdx.x / 32), unit(0), turn(0),
-          grid(0), heads(0), random(blockIdx.x * 7919 + 1), clock(0), stamped(0), position(0) {}
+    __device__ __forceinline__ consumer(const persistent_args &args, memory &mem,
+                                        const persistent_share &share)
+        : a(args), m(mem), s(share), tid(threadIdx.x), lane(threadIdx.x % 32), warp(threadIdx.x / 32),
+          unit(0), turn(0), grid(0), heads(0), random(blockIdx.x * 7919 + 1), clock(0), stamped(0),
+          position(0) {}
 
     /* ---- measurements and barriers */
     /* The first block stores the times at which its phases end; persistent.c knows their order. */
@@ -289,7 +313,9 @@ struct consumer {
     __device__ __forceinline__ void unit_end(int u) { warp_arrive(&m.empty[u % RING], a.arrivals); }
     /* Multiplies n <= N blocks, which are `apart` blocks apart, with the vector v. Lane 4 i gets the sums
      * of rows i (low) and i + 8 (high). */
-    template <int N> __device__ __forceinline__ void multiply(const uint4 *w, int apart, int n, const uint2 *v, float &low, float &high) {
+    template <int N>
+    __device__ __forceinline__ void multiply(const uint4 *w, int apart, int n, const uint2 *v, float &low,
+                                             float &high) {
         float sum[2][4] = {};
 #pragma unroll
         for (int i = 0; i < N; i++) {
@@ -304,13 +330,16 @@ struct consumer {
     /* Processes n units of N blocks each; vector_of(i) is the vector of unit i. Ends with a barrier of the
      * consumers. Returns the sums, one row per unit. They stay valid during the next call. */
     template <int N, class F> __device__ __forceinline__ const float (*units(int n, const F &vector_of))[16] {
-        float (*to)[16] = m.parts[turn];
+        float(*to)[16] = m.parts[turn];
         for (int i = (warp + P_CONSUMERS * 2 - unit % P_CONSUMERS) % P_CONSUMERS; i < n; i += P_CONSUMERS) {
             float low, high;
             const uint4 *w = unit_begin(unit + i);
             multiply<N>(w, 1, N, vector_of(i), low, high);
             unit_end(unit + i);
-            if (lane % 4 == 0) to[i][lane / 4] = low, to[i][8 + lane / 4] = high;
+            if (lane % 4 == 0) {
+                to[i][lane / 4] = low;
+                to[i][8 + lane / 4] = high;
+            }
         }
         unit += n;
         turn ^= 1;
@@ -340,17 +369,22 @@ struct consumer {
         return rsqrtf(sum / P_HIDDEN + a.eps);
     }
     __device__ __forceinline__ void add_sums(const long long *from) {
-        longlong2 u = __ldcg((const longlong2 *)from + tid * 2), v = __ldcg((const longlong2 *)from + tid * 2 + 1);
-        x.x += from_fixed(u.x), x.y += from_fixed(u.y), x.z += from_fixed(v.x), x.w += from_fixed(v.y);
+        longlong2 u = __ldcg((const longlong2 *)from + tid * 2),
+                  v = __ldcg((const longlong2 *)from + tid * 2 + 1);
+        x.x += from_fixed(u.x);
+        x.y += from_fixed(u.y);
+        x.z += from_fixed(v.x);
+        x.w += from_fixed(v.y);
     }
-    __device__ __forceinline__ bool is_last() const { return blockIdx.x == gridDim.x - 1; } /* usually has the least work */
+    __device__ __forceinline__ bool is_last() const {
+        return blockIdx.x == gridDim.x - 1;
+    } /* usually has the least work */
 
     /* ---- phases */
     __device__ void qkv(float scale) {
         int tiles = s.qkv.end - s.qkv.first;
-        const float (*sums)[16] = units<P_UNIT_STEPS>(tiles * P_TILE_UNITS, [&](int i) {
-            return m.vector + i % P_TILE_UNITS * P_UNIT_STEPS * 8;
-        });
+        const float(*sums)[16] = units<P_UNIT_STEPS>(
+            tiles * P_TILE_UNITS, [&](int i) { return m.vector + i % P_TILE_UNITS * P_UNIT_STEPS * 8; });
         if (tid < tiles * 16) {
             int t = tid / 16, r = tid % 16, tile = s.qkv.first + t;
             float v = sums[t * 4][r] + sums[t * 4 + 1][r] + sums[t * 4 + 2][r] + sums[t * 4 + 3][r];
@@ -364,15 +398,22 @@ struct consumer {
         size_t at = ((size_t)s.head * a.max_context + position) * P_DIM;
         if (tid < 2 * (P_DIM / 2)) {
             int i = tid % (P_DIM / 2);
-            float c = __ldg(a.cosine + (size_t)position * (P_DIM / 2) + i), n = __ldg(a.sine + (size_t)position * (P_DIM / 2) + i);
+            float c = __ldg(a.cosine + (size_t)position * (P_DIM / 2) + i),
+                  n = __ldg(a.sine + (size_t)position * (P_DIM / 2) + i);
             const float *from = tid < P_DIM / 2 ? q : k;
-            float u = __ldcg(from + i), w = __ldcg(from + i + P_DIM / 2), y = u * c - w * n, z = w * c + u * n;
+            float u = __ldcg(from + i), w = __ldcg(from + i + P_DIM / 2), y = u * c - w * n,
+                  z = w * c + u * n;
             if (tid < P_DIM / 2) {
-                m.q[i] = y * a.scale, m.q[i + P_DIM / 2] = z * a.scale;
+                m.q[i] = y * a.scale;
+                m.q[i + P_DIM / 2] = z * a.scale;
             } else {
                 bf16 b = to_bf16(y), d = to_bf16(z);
-                m.key[i] = to_float(b), m.key[i + P_DIM / 2] = to_float(d);
-                if (newest) l.keys[at + i] = b, l.keys[at + i + P_DIM / 2] = d;
+                m.key[i] = to_float(b);
+                m.key[i + P_DIM / 2] = to_float(d);
+                if (newest) {
+                    l.keys[at + i] = b;
+                    l.keys[at + i + P_DIM / 2] = d;
+                }
             }
         } else if (tid >= 2 * P_DIM / 2 + 32 && tid < P_DIM + 32 + P_DIM) {
             int i = tid - P_DIM - 32;
@@ -382,7 +423,11 @@ struct consumer {
         }
     }
 
-    enum { LANES = 16, TOGETHER = CONSUMERS / LANES, BATCH = 4 }; /* lanes per key, keys at once, loads in flight */
+    enum {
+        LANES = 16,
+        TOGETHER = CONSUMERS / LANES,
+        BATCH = 4
+    }; /* lanes per key, keys at once, loads in flight */
     struct keys {
         uint4 k[BATCH], v[BATCH];
     };
@@ -392,8 +437,10 @@ struct consumer {
         for (int j = 0; j < BATCH; j++) {
             int key = at + tid / LANES + j * TOGETHER;
             bool there = key < end && key < position; /* the newest key is not in the cache yet */
-            r.k[j] = there ? __ldcg((const uint4 *)(l.keys + base + (size_t)key * P_DIM)) : make_uint4(0, 0, 0, 0);
-            r.v[j] = there ? __ldcg((const uint4 *)(l.values + base + (size_t)key * P_DIM)) : make_uint4(0, 0, 0, 0);
+            r.k[j] =
+                there ? __ldcg((const uint4 *)(l.keys + base + (size_t)key * P_DIM)) : make_uint4(0, 0, 0, 0);
+            r.v[j] = there ? __ldcg((const uint4 *)(l.values + base + (size_t)key * P_DIM))
+                           : make_uint4(0, 0, 0, 0);
         }
     }
     __device__ void attention(const persistent_layer &l, keys &r, int first, int end) {
@@ -444,19 +491,24 @@ struct consumer {
             }
         }
         float t = __shfl_xor_sync(~0u, top, LANES), z = __shfl_xor_sync(~0u, total, LANES);
-        float most = fmaxf(top, t), base = most == -INFINITY ? 0.0f : most, c = __expf(top - base), d = __expf(t - base);
+        float most = fmaxf(top, t), base = most == -INFINITY ? 0.0f : most, c = __expf(top - base),
+              d = __expf(t - base);
         total = total * c + z * d;
 #pragma unroll
         for (int i = 0; i < 8; i++) o[i] = o[i] * c + __shfl_xor_sync(~0u, o[i], LANES) * d;
         if (lane < LANES) {
 #pragma unroll
             for (int i = 0; i < 8; i++) m.sums[warp][part + i] = o[i];
-            if (lane == 0) m.tops[warp] = most, m.totals[warp] = total;
+            if (lane == 0) {
+                m.tops[warp] = most;
+                m.totals[warp] = total;
+            }
         }
         consumers_sync();
         if (tid < P_DIM) {
             float *to = a.parts + (size_t)(s.head * s.ranks + s.rank) * (P_DIM + 4), sum = 0;
-            most = -INFINITY, total = 0;
+            most = -INFINITY;
+            total = 0;
 #pragma unroll
             for (int i = 0; i < P_CONSUMERS; i++) most = fmaxf(most, m.tops[i]);
             base = most == -INFINITY ? 0.0f : most;
@@ -467,12 +519,15 @@ struct consumer {
                 total += f * m.totals[i];
             }
             to[tid] = sum;
-            if (tid == 0) to[P_DIM] = most, to[P_DIM + 1] = total;
+            if (tid == 0) {
+                to[P_DIM] = most;
+                to[P_DIM + 1] = total;
+            }
         }
     }
 
-    /* Computes the head's attention from the sums of its blocks and writes it to m.head_vector, the input of the
-     * output projection. */
+    /* Computes the head's attention from the sums of its blocks and writes it to m.head_vector, the input of
+     * the output projection. */
     __device__ __forceinline__ void combine() {
         if (tid < P_DIM) {
             const float *from = a.parts + (size_t)s.head * s.ranks * (P_DIM + 4);
@@ -509,10 +564,12 @@ struct consumer {
             const uint4 *w = unit_begin(unit + i);
             for (int t = i * 2; t < min(i * 2 + 2, tiles); t++) {
                 float low, high;
-                multiply<P_OUT_STEPS>(w + (t - i * 2) * P_OUT_STEPS * 32, 1, P_OUT_STEPS, m.head_vector, low, high);
+                multiply<P_OUT_STEPS>(w + (t - i * 2) * P_OUT_STEPS * 32, 1, P_OUT_STEPS, m.head_vector, low,
+                                      high);
                 if (lane % 4 == 0) {
                     int row = t * 16 + lane / 4;
-                    m.own[row] = low, m.own[row + 8] = high;
+                    m.own[row] = low;
+                    m.own[row + 8] = high;
                     add_fixed(&a.sync->out_sums[s.out.first * 16 + row], low);
                     add_fixed(&a.sync->out_sums[s.out.first * 16 + row + 8], high);
                 }
@@ -555,7 +612,10 @@ struct consumer {
     /* One warp chooses the experts. A dense layer uses all slots. `scale`: the result of norm(). */
     __device__ __forceinline__ void choose(bool dense, float scale, const float (&logit)[2]) {
         if (dense) {
-            if (lane < P_SLOTS) m.expert[lane] = lane, m.weight[lane] = 1.0f;
+            if (lane < P_SLOTS) {
+                m.expert[lane] = lane;
+                m.weight[lane] = 1.0f;
+            }
         } else {
             unsigned key[2];
             float most = warp_max(fmaxf(logit[0], logit[1]));
@@ -572,24 +632,32 @@ struct consumer {
                 if (lane == e) key[0] = 0;
                 if (lane + 32 == e) key[1] = 0;
                 float v = __uint_as_float(top & 0x80000000u ? top & 0x7fffffffu : ~top);
-                if (lane == 0) m.expert[c] = e, m.weight[c] = __expf((v - most) * scale) / total;
+                if (lane == 0) {
+                    m.expert[c] = e;
+                    m.weight[c] = __expf((v - most) * scale) / total;
+                }
             }
-            if (lane < P_SLOTS - P_CHOSEN) m.expert[P_CHOSEN + lane] = P_EXPERTS + lane, m.weight[P_CHOSEN + lane] = 1.0f;
+            if (lane < P_SLOTS - P_CHOSEN) {
+                m.expert[P_CHOSEN + lane] = P_EXPERTS + lane;
+                m.weight[P_CHOSEN + lane] = 1.0f;
+            }
         }
         warp_arrive(&m.chosen, a.arrivals);
     }
 
     __device__ void up(float scale) {
         int early = s.shared.end - s.shared.first, tiles = early + s.chosen.end - s.chosen.first;
-        const float (*sums)[16] = units<P_UNIT_STEPS>(tiles * P_TILE_UNITS, [&](int i) {
-            return m.vector + i % P_TILE_UNITS * P_UNIT_STEPS * 8;
-        });
+        const float(*sums)[16] = units<P_UNIT_STEPS>(
+            tiles * P_TILE_UNITS, [&](int i) { return m.vector + i % P_TILE_UNITS * P_UNIT_STEPS * 8; });
         if (tid < tiles * 8) {
             int t = tid / 8, r = tid % 8;
             int tile = t < early ? P_CHOSEN * P_UP_TILES + s.shared.first + t : s.chosen.first + t - early;
             float gate = 0, high = 0;
 #pragma unroll
-            for (int i = 0; i < P_TILE_UNITS; i++) gate += sums[t * 4 + i][r], high += sums[t * 4 + i][r + 8];
+            for (int i = 0; i < P_TILE_UNITS; i++) {
+                gate += sums[t * 4 + i][r];
+                high += sums[t * 4 + i][r + 8];
+            }
             a.h[tile * 8 + r] = silu(gate * scale) * (high * scale);
         }
     }
@@ -604,7 +672,7 @@ struct consumer {
         }
         consumers_sync();
         int tiles = s.down.end - s.down.first;
-        const float (*sums)[16] = units<P_DOWN_UNIT_STEPS>(tiles * P_TILE_UNITS, [&](int i) {
+        const float(*sums)[16] = units<P_DOWN_UNIT_STEPS>(tiles * P_TILE_UNITS, [&](int i) {
             int slot = (s.down.first + i / P_TILE_UNITS) / P_OUT_TILES - first;
             return m.vector + (slot * P_DOWN_STEPS + i % P_TILE_UNITS * P_DOWN_UNIT_STEPS) * 8;
         });
@@ -622,12 +690,12 @@ struct consumer {
         enum { ROUND = P_ROUND_UNITS / P_TILE_UNITS };
         for (int t0 = s.vocab.first; t0 < s.vocab.end; t0 += ROUND) {
             int tiles = min((int)ROUND, s.vocab.end - t0);
-            const float (*sums)[16] = units<P_UNIT_STEPS>(tiles * P_TILE_UNITS, [&](int i) {
-                return m.vector + i % P_TILE_UNITS * P_UNIT_STEPS * 8;
-            });
+            const float(*sums)[16] = units<P_UNIT_STEPS>(
+                tiles * P_TILE_UNITS, [&](int i) { return m.vector + i % P_TILE_UNITS * P_UNIT_STEPS * 8; });
             if (tid < tiles * 16) {
                 int t = tid / 16, r = tid % 16, id = (t0 + t) * 16 + r;
-                float v = (sums[t * 4][r] + sums[t * 4 + 1][r] + sums[t * 4 + 2][r] + sums[t * 4 + 3][r]) * scale;
+                float v =
+                    (sums[t * 4][r] + sums[t * 4 + 1][r] + sums[t * 4 + 2][r] + sums[t * 4 + 3][r]) * scale;
                 a.logits[id] = v;
                 if ((banned && (__ldcg(&a.ban_bits[id >> 5]) >> (id & 31) & 1)) || v != v) v = -INFINITY;
                 unsigned f = __float_as_uint(v);
@@ -801,14 +869,16 @@ KERNEL __launch_bounds__(THREADS, 1) persistent_decode(const __grid_constant__ p
         p.run(s);
     }
 }
-static_assert(sizeof(memory) <= P_SHARED_BYTES, "the kernel needs more shared memory than a multiprocessor has");
+static_assert(sizeof(memory) <= P_SHARED_BYTES,
+              "the kernel needs more shared memory than a multiprocessor has");
 static_assert(CONSUMERS * 4 == P_HIDDEN, "one thread holds four elements of x");
 
 /* ---- the order of the weights */
 KERNEL persistent_store(const __grid_constant__ persistent_pack a) {
     int lane = threadIdx.x % 32;
     long blocks = (long)a.tiles * a.steps;
-    for (long b = ((long)blockIdx.x * blockDim.x + threadIdx.x) / 32; b < blocks; b += (long)gridDim.x * (blockDim.x / 32)) {
+    for (long b = ((long)blockIdx.x * blockDim.x + threadIdx.x) / 32; b < blocks;
+         b += (long)gridDim.x * (blockDim.x / 32)) {
         int tile = (int)(b / a.steps), step = (int)(b % a.steps);
         unsigned v[4];
 #pragma unroll

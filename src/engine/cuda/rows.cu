@@ -8,7 +8,8 @@ enum { THREADS = 256, WARPS = 8 };
 /* Returns the row of x for row r of y; -1 if the row is outside of the grid. */
 __device__ __forceinline__ long source_row(const norm_args &a, int r) {
     if (!a.window) return r;
-    int cells = a.padded * a.padded, view = r / cells, area = a.window * a.window, across = a.padded / a.window;
+    int cells = a.padded * a.padded, view = r / cells, area = a.window * a.window,
+        across = a.padded / a.window;
     int w = (r - view * cells) / area, c = r - view * cells - w * area;
     int y = w / across * a.window + c / a.window, x = w % across * a.window + c % a.window;
     return y < a.grid && x < a.grid ? ((long)view * a.grid + y) * a.grid + x : -1;
@@ -55,7 +56,10 @@ template <int PER, int WIDE> __device__ void norm(const norm_args &a) {
 #pragma unroll
     for (int i = 0; i < PER; i++) {
         if ((i * 32 * WIDE + lane) * 4 >= a.n) continue;
-        v[i].x -= mean, v[i].y -= mean, v[i].z -= mean, v[i].w -= mean;
+        v[i].x -= mean;
+        v[i].y -= mean;
+        v[i].z -= mean;
+        v[i].w -= mean;
         squares += v[i].x * v[i].x + v[i].y * v[i].y + v[i].z * v[i].z + v[i].w * v[i].w;
     }
     float scale = rsqrtf(row_sum<WIDE>(squares, room, 1) / a.n + a.eps);
@@ -65,8 +69,8 @@ template <int PER, int WIDE> __device__ void norm(const norm_args &a) {
         int c = (i * 32 * WIDE + lane) * 4;
         if (c >= a.n) continue;
         float4 w = *(const float4 *)(a.w + c), b = a.b ? *(const float4 *)(a.b + c) : make_float4(0, 0, 0, 0);
-        float4 y = make_float4(v[i].x * scale * w.x + b.x, v[i].y * scale * w.y + b.y, v[i].z * scale * w.z + b.z,
-                               v[i].w * scale * w.w + b.w);
+        float4 y = make_float4(v[i].x * scale * w.x + b.x, v[i].y * scale * w.y + b.y,
+                               v[i].z * scale * w.z + b.z, v[i].w * scale * w.w + b.w);
         store4(a, to + c, from >= 0 ? y : make_float4(0, 0, 0, 0));
     }
 }
@@ -82,12 +86,14 @@ KERNEL silu_mul_bf16(bf16 *gate, const bf16 *up, size_t n) {
     if (i >= n) return;
     eight<bf16> g, u;
     float a[8], b[8];
-    g.v = *(const uint4 *)(gate + i), u.v = *(const uint4 *)(up + i);
+    g.v = *(const uint4 *)(gate + i);
+    u.v = *(const uint4 *)(up + i);
     unpack8<bf16>(g, a);
     unpack8<bf16>(u, b);
 #pragma unroll
     for (int e = 0; e < 8; e++) a[e] = silu(a[e]) * b[e];
-    *(uint4 *)(gate + i) = make_uint4(pack2(a[0], a[1]), pack2(a[2], a[3]), pack2(a[4], a[5]), pack2(a[6], a[7]));
+    *(uint4 *)(gate + i) =
+        make_uint4(pack2(a[0], a[1]), pack2(a[2], a[3]), pack2(a[4], a[5]), pack2(a[6], a[7]));
 }
 
 /* out[i] = table[bytes[i]] */
@@ -96,7 +102,8 @@ KERNEL map_bytes(const unsigned char *bytes, size_t n, float *out, const __grid_
     __shared__ float value[256];
     value[threadIdx.x] = table.value[threadIdx.x];
     __syncthreads();
-    for (size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < n; i += (size_t)gridDim.x * blockDim.x * 4) {
+    for (size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < n;
+         i += (size_t)gridDim.x * blockDim.x * 4) {
         if (i + 4 <= n) {
             uchar4 b = *(const uchar4 *)(bytes + i);
             *(float4 *)(out + i) = make_float4(value[b.x], value[b.y], value[b.z], value[b.w]);
@@ -129,15 +136,18 @@ KERNEL place_heads(const __grid_constant__ place_args a) {
     float scale = norm ? rsqrtf(warp_sum(sum) / a.dim + a.eps) : 1.0f;
     __syncwarp();
     int half = a.dims / 2;
-    const float *cosine = a.cosine + (size_t)(a.position + r) * half, *sine = a.sine + (size_t)(a.position + r) * half;
+    const float *cosine = a.cosine + (size_t)(a.position + r) * half,
+                *sine = a.sine + (size_t)(a.position + r) * half;
     auto rotated = [&](int i) {
         if (kind == 2 || i >= a.dims) return v[i];
-        if (a.interleaved) return i % 2 ? v[i] * cosine[i / 2] + v[i - 1] * sine[i / 2]
-                                        : v[i] * cosine[i / 2] - v[i + 1] * sine[i / 2];
+        if (a.interleaved)
+            return i % 2 ? v[i] * cosine[i / 2] + v[i - 1] * sine[i / 2]
+                         : v[i] * cosine[i / 2] - v[i + 1] * sine[i / 2];
         return i < half ? v[i] * cosine[i] - v[i + half] * sine[i]
                         : v[i] * cosine[i - half] + v[i - half] * sine[i - half];
     };
-    for (int i = lane * 2; i < a.dim; i += 64) *(unsigned *)(to + i) = pack2(rotated(i) * scale, rotated(i + 1) * scale);
+    for (int i = lane * 2; i < a.dim; i += 64)
+        *(unsigned *)(to + i) = pack2(rotated(i) * scale, rotated(i + 1) * scale);
 }
 
 /* Only stores its time. */

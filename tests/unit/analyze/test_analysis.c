@@ -651,7 +651,7 @@ TEST(gemm_records_give_kernels_their_flops_and_bytes) {
     timeline_close(tl);
 }
 
-TEST(what_recording_cost_is_told_of_one_input_where_that_is_known) {
+TEST(recording_cost_is_that_of_the_recorded_input) {
     struct scene s;
     struct analysis a;
     request_in_steps(&s);
@@ -694,7 +694,7 @@ static const struct analysis_note *note_with(const struct analysis *a, const cha
     return NULL;
 }
 
-TEST(kernels_recorded_in_windows_are_a_share_that_is_told_and_nothing_is_scaled_up) {
+TEST(kernels_recorded_in_windows_are_reported_as_a_share_and_not_scaled_up) {
     static const char *const half[] = { "0", "0 3000000",
                                         "5000000 7000000" }; /* of 10 ms; told twice, once */
     struct scene s;

@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "unit/test.h"
 
-static void check_same_look(const char *a, const char *b) {
+static void check_same_name(const char *a, const char *b) {
     char *la = kernel_name_normalize(a), *lb = kernel_name_normalize(b);
     CHECK_STR(la, lb);
     free(la);
@@ -16,21 +16,21 @@ static void check_same_look(const char *a, const char *b) {
 
 TEST(kernel_looks_agree_however_a_tool_prints_them) {
     /* torch.profiler on the left, Nsight Compute on the right */
-    check_same_look("void cutlass::Kernel2<cutlass_80_tn_align8>(cutlass_80_tn_align8::Params)",
+    check_same_name("void cutlass::Kernel2<cutlass_80_tn_align8>(cutlass_80_tn_align8::Params)",
                     "void Kernel2<cutlass_80_tn_align8>(Params)");
-    check_same_look("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, "
+    check_same_name("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, "
                     "std::array<char*, 1ul> >(int, "
                     "at::native::FillFunctor<int>, std::array<char*, 1ul>)",
                     "void vectorized_elementwise_kernel<4, FillFunctor<int>, array<char *, 1>>(int, T2, T3)");
-    check_same_look(
+    check_same_name(
         "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float, false, true, 7, "
         "cublasGemvParamsEx<int, float> >(cublasGemvParamsEx<int, float>)",
         "enable_if<!T7, void>::type kernel<int, float, (bool)0, (bool)1, (int)7, cublasGemvParamsEx<int, "
         "float>>(T13)");
-    check_same_look("void at::native::(anonymous namespace)::softmax<float, 2>(float*)",
+    check_same_name("void at::native::(anonymous namespace)::softmax<float, 2>(float*)",
                     "void at::native::<unnamed>::softmax<float, (int)2>(float *)");
-    check_same_look("_ZN2at6native4copyIfEEvPT_", "void at::native::copy<float>(float*)");
-    check_same_look("triton_poi_fused_add_0", "triton_poi_fused_add_0");
+    check_same_name("_ZN2at6native4copyIfEEvPT_", "void at::native::copy<float>(float*)");
+    check_same_name("triton_poi_fused_add_0", "triton_poi_fused_add_0");
 }
 
 TEST(kernel_looks_keep_template_arguments_apart) {

@@ -80,7 +80,8 @@ static void check_shares(int blocks) {
         count(down, s.down, 0);
         count(head, s.vocab, 0);
         int tiles = s.chosen.end - s.chosen.first + s.shared.end - s.shared.first;
-        least = MIN(least, tiles), most = MAX(most, tiles);
+        least = MIN(least, tiles);
+        most = MAX(most, tiles);
         CHECK(s.chosen.first <= s.chosen.end);
         CHECK(tiles * P_TILE_UNITS <= P_ROUND_UNITS);
         CHECK((s.down.end - s.down.first) * P_TILE_UNITS <= P_ROUND_UNITS);
