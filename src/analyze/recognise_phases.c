@@ -12,6 +12,8 @@
 #define WARM_UP_TIMES 3.0
 /* used instead of WARM_UP_TIMES for the first step of a kind after the leading warm-up */
 #define WARM_UP_FIRST_TIMES 2.0
+/* used instead of WARM_UP_TIMES for later steps of unknown kind */
+#define COMPILED_TIMES 20.0
 #define WARM_UP_LEAST 4 /* fewer steps: usual time unknown */
 
 static double per_kernel_ns(const struct recognised_step *s) {
@@ -82,9 +84,18 @@ static void find_first_of_kind(const struct usual *u, struct recognition *r, enu
     s->warm_up = times > WARM_UP_FIRST_TIMES;
 }
 
+/* Marks later steps in which a language model is compiled or captured again, for example for another batch
+ * size. */
+static void find_compiled(const struct usual *u, struct recognition *r) {
+    for (size_t i = 0; i < r->nsteps; i++)
+        if (r->steps[i].kind == STEP_OTHER && per_kernel_ns(&r->steps[i]) > COMPILED_TIMES * u->any)
+            r->steps[i].warm_up = true;
+}
+
 void recognise_warm_up(struct recognition *r, bool leading) {
     struct usual u = usual_steps(r);
     if (leading) find_leading(&u, r);
+    if (r->llm) find_compiled(&u, r);
     for (int k = 0; k < STEP_KINDS; k++)
         if (k != STEP_OTHER) find_first_of_kind(&u, r, k);
     for (size_t i = 0; i < r->nsteps; i++) r->phases.warm_up_steps += r->steps[i].warm_up;

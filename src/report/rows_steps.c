@@ -212,7 +212,7 @@ static void unrecorded_sentence(const struct analysis_step_kind *k, struct strbu
     strbuf_addf(out, "%s: %s steps that were not recorded", k->name, text_count(s->n).s);
     if (isfinite(k->requests.median)) {
         strbuf_addstr(out, ", ");
-        per_step(k->requests.median == 1 && k->requests.max == 1 ? "request" : "requests", &k->requests, out);
+        per_step(k->requests.median == 1 ? "request" : "requests", &k->requests, out);
     }
     strbuf_addf(out, "; %s %s (mean), median %s, %s %s", text_ms(s->mean * 1e-6).s,
                 k->kind == STEP_DECODE ? "per token" : "each", text_ms(s->median * 1e-6).s,
@@ -238,7 +238,7 @@ void rows_kind_sentence(const struct analysis_step_kind *k, struct strbuf *out) 
     strbuf_addf(out, "%s: %s step%s", k->name, text_count(k->steps).s, k->steps == 1 ? "" : "s");
     if (isfinite(k->requests.median)) {
         strbuf_addstr(out, ", ");
-        per_step(k->requests.median == 1 && k->requests.max == 1 ? "request" : "requests", &k->requests, out);
+        per_step(k->requests.median == 1 ? "request" : "requests", &k->requests, out);
     }
     if (!decode && isfinite(k->tokens.median)) {
         strbuf_addstr(out, ", ");

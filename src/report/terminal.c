@@ -170,8 +170,9 @@ static void peaks(const struct view *v, const struct report_screen *screen, stru
 static void understood(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
     struct strbuf note = STRBUF_INIT;
     rows_recognition_note(v, &note);
+    bool kinds = note.len && v->a->recognition.llm;
     if (note.len) wrap_text(out, note.buf, 0, screen->width, 0);
-    for (size_t i = 0; note.len && v->a->recognition.llm && i < v->a->nstep_kinds; i++) {
+    for (size_t i = 0; kinds && i < v->a->nstep_kinds; i++) {
         strbuf_reset(&note);
         rows_kind_sentence(&v->a->step_kinds[i], &note);
         if (note.len) wrap_text(out, note.buf, 0, screen->width, 2);
