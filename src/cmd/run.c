@@ -35,7 +35,7 @@
 
 #define WAIT_FOR_WORKERS_MS 2000
 #define RULES_FILE "run.ipt"
-#define GRAPH_REPLAYS 50 /* per CUDA graph, with --graphs sample */
+#define GRAPH_REPLAYS 51 /* per CUDA graph, with --graphs sample; the first one is warm-up in reports */
 #define BY_PRESET 0      /* no --counter-interval given */
 
 struct run_opts {
@@ -74,7 +74,7 @@ static const struct opt options[] = {
     ROW(0, "budget", OPT_DOUBLE, budget_pct, "PCT",
         "capture in windows, so that the overhead is at most PCT percent", "0..100"),
     ROW(0, "graphs", OPT_CHOICE, graphs, "LEVEL",
-        "sample: record the kernels of 50 replays of each CUDA graph, and of a few later ones; node: of all "
+        "sample: record the kernels of 51 replays of each CUDA graph, and of a few later ones; node: of all "
         "replays; graph: one record per replay instead of its kernels",
         "sample|node|graph"),
     ROW(0, "gemm-shapes", OPT_FLAG, gemm_shapes, NULL,
