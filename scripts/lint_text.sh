@@ -20,6 +20,11 @@ for file in "$@"; do
         awk -v file="$file" 'length > 110 { print file ":" NR ": " length " columns; at most 110"; bad = 1 } END { exit bad }' \
             "$file" >&2 || bad=1
         ;;
+    CHANGELOG.md)
+        awk '/^  / { print "CHANGELOG.md:" NR ": one line per change"; bad = 1 } END { exit bad }' "$file" >&2 || bad=1
+        ;;
+    esac
+    case $file in
     *.md)
         awk -v file="$file" '
             /^ *```/ { code = !code }
