@@ -6,9 +6,9 @@ set -eu
 BUILD=${BUILD:-build}
 # Called by name from outside: the C library, CUDA, NVTX and NCCL.
 entry_points="main InitializeInjection InitializeInjectionNvtx2 ncclProfiler_v2 ncclProfiler_v3 ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 ncclProfiler_v7"
-# Used only by tests, fuzzers and benchmarks. The comment at each declaration gives the reason.
-for_tests="safetensors_parse alloc_guard_fail_nth cpu_scratch_bytes cpu_test_bf16 decoder_forward decoder_steps_read tokenizer_decode tokenizer_token trace_writer_stats
-    gguf_parse gguf_version gguf_files gguf_values gguf_value_at gguf_array_f64 gguf_next_str"
+# Used only by tests, fuzzers and benchmarks. The comment at each declaration says so and gives the reason.
+for_tests="alloc_guard_fail_nth cpu_scratch_bytes cpu_test_bf16 decoder_forward decoder_steps_read tokenizer_decode
+    tokenizer_token trace_writer_stats gguf_parse gguf_version gguf_files gguf_values gguf_value_at"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -38,6 +38,10 @@ awk -v entry_points="$entry_points" -v for_tests="$for_tests" '
     FILENAME ~ /words$/ { in_tests[$1] = 1; next }
     {
         file = $2 ".c"
+        if (in_src[$1] && allowed[$1]) {
+            print file ": " $1 ": the program uses it: remove it from the list in scripts/lint_exports.sh"
+            bad = 1
+        }
         if (in_src[$1] || entry[$1]) next
         n = uses(file, $1)
         if (n == 0 || (n > 1 && in_tests[$1]) || allowed[$1]) next # 0: object of a removed or renamed function

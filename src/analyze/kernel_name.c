@@ -10,6 +10,7 @@
 #include "analyze/kernel_rules.h"
 #include "base/die.h"
 #include "base/strbuf.h"
+#include "base/utf8.h"
 #include "base/util.h"
 
 #define SHORT_MAX 60
@@ -202,11 +203,8 @@ static void add_shell(struct strbuf *out, const char *function, const char *argu
 /* Truncates to at most `max` bytes, at a UTF-8 character boundary. */
 static void cut_to(struct strbuf *s, size_t max) {
     if (s->len <= max) return;
-    size_t n = max;
-    /* at most 4 bytes per character */
-    while (n > max - 4 && ((unsigned char)s->buf[n] & 0xc0) == 0x80) n--;
-    s->len = n;
-    s->buf[n] = '\0';
+    s->len = utf8_cut(s->buf, max);
+    s->buf[s->len] = '\0';
 }
 
 static char *short_name(const char *function, const char *whole, const char *argument) {

@@ -33,25 +33,28 @@
 
 typedef int (*launch_function)(void *exec, void *stream);
 typedef int (*destroy_function)(void *exec);
-static _Atomic(launch_function) launches[MAX_FUNCTIONS];
-static _Atomic(destroy_function) destroys[MAX_FUNCTIONS];
+typedef void (*any_function)(void); /* cast to its own type before it is called */
+static _Atomic(any_function) launches[MAX_FUNCTIONS], destroys[MAX_FUNCTIONS];
 
-#define FUNCTIONS(i)                                                                   \
-    static int launch_##i(void *exec, void *stream) {                                  \
-        replays_launched(exec, i);                                                     \
-        return atomic_load_explicit(&launches[i], memory_order_relaxed)(exec, stream); \
-    }                                                                                  \
-    static int destroy_##i(void *exec) {                                               \
-        replays_graph_destroyed(exec);                                                 \
-        return atomic_load_explicit(&destroys[i], memory_order_relaxed)(exec);         \
+#define PREVIOUS(type, list, i) ((type)atomic_load_explicit(&list[i], memory_order_relaxed))
+#define FUNCTIONS(i)                                                 \
+    static int launch_##i(void *exec, void *stream) {                \
+        replays_launched(exec, i);                                   \
+        return PREVIOUS(launch_function, launches, i)(exec, stream); \
+    }                                                                \
+    static int destroy_##i(void *exec) {                             \
+        replays_graph_destroyed(exec);                               \
+        return PREVIOUS(destroy_function, destroys, i)(exec);        \
     }
 FUNCTIONS(0)
 FUNCTIONS(1)
 FUNCTIONS(2)
 FUNCTIONS(3)
 
-static const launch_function our_launches[MAX_FUNCTIONS] = { launch_0, launch_1, launch_2, launch_3 };
-static const destroy_function our_destroys[MAX_FUNCTIONS] = { destroy_0, destroy_1, destroy_2, destroy_3 };
+#define ALL(kind) \
+    { (any_function) kind##_0, (any_function)kind##_1, (any_function)kind##_2, (any_function)kind##_3 }
+static const any_function our_launches[MAX_FUNCTIONS] = ALL(launch),
+                          our_destroys[MAX_FUNCTIONS] = ALL(destroy);
 
 static bool is_ours(uintptr_t address) {
     for (unsigned i = 0; i < MAX_FUNCTIONS; i++)
@@ -60,20 +63,13 @@ static bool is_ours(uintptr_t address) {
 }
 
 /* Returns the address of our function that calls `previous`. Returns 0 if all of them call others. */
-static uintptr_t our_launch(uintptr_t previous) {
+static uintptr_t our_function(bool launches_graphs, uintptr_t previous) {
+    _Atomic(any_function) *list = launches_graphs ? launches : destroys;
     for (unsigned i = 0; i < MAX_FUNCTIONS; i++) {
-        launch_function now = atomic_load(&launches[i]);
-        if (!now) atomic_store(&launches[i], (launch_function)previous);
-        if (!now || (uintptr_t)now == previous) return (uintptr_t)our_launches[i];
-    }
-    return 0;
-}
-
-static uintptr_t our_destroy(uintptr_t previous) {
-    for (unsigned i = 0; i < MAX_FUNCTIONS; i++) {
-        destroy_function now = atomic_load(&destroys[i]);
-        if (!now) atomic_store(&destroys[i], (destroy_function)previous);
-        if (!now || (uintptr_t)now == previous) return (uintptr_t)our_destroys[i];
+        any_function now = atomic_load(&list[i]);
+        if (!now) atomic_store(&list[i], (any_function)previous);
+        if (!now || (uintptr_t)now == previous)
+            return (uintptr_t)(launches_graphs ? our_launches : our_destroys)[i];
     }
     return 0;
 }
@@ -210,7 +206,7 @@ static void replace_slot(const struct module *m, uintptr_t slot, const struct ca
     if (is_loaded(m->info, now, 1, PF_R) || !dl_iterate_phdr(find_code, &now)) return;
     bool done = is_ours(now);
     if (!done) {
-        uintptr_t ours = call->launches ? our_launch(now) : our_destroy(now);
+        uintptr_t ours = our_function(call->launches, now);
         done = ours && store_slot(m->info, slot, ours);
     }
     if (call->launches) *(done ? &out->replaced : &out->refused) += 1;

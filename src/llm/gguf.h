@@ -64,7 +64,8 @@ struct gguf *gguf_open(const char *path, struct err *err); /* NULL: see err */
 /* If `path` is a folder without config.json that contains exactly one GGUF model, returns the path of the
  * model's file or of its first part. Otherwise returns a copy of `path`. The caller frees the result. */
 char *gguf_in_folder(const char *path);
-/* Reads one file from memory, which must stay valid as long as the handle. `what` is its name in messages. */
+/* Reads one file from memory, which must stay valid as long as the handle. `what` is its name in messages.
+ * Only tests and fuzzers call it, because it needs no file. */
 struct gguf *gguf_parse(const void *data, size_t n, const char *what, struct err *err);
 /* The head of a file without its data, as the collector records it. `data` must stay valid as long as the
  * handle. Tensors have no data, and their offsets are relative to the data of their file. */
@@ -77,6 +78,7 @@ struct gguf_head {
 struct gguf *gguf_parse_heads(const struct gguf_head *heads, size_t n, struct err *err);
 void gguf_close(struct gguf *g); /* accepts NULL */
 
+/* Only tests use these two, to check the header and that all parts were found. */
 uint32_t gguf_version(const struct gguf *g);
 size_t gguf_files(const struct gguf *g);
 const char *gguf_file(const struct gguf *g, uint32_t file); /* path of a file; NULL: no such file */
@@ -88,7 +90,8 @@ const struct gguf_tensor *gguf_find(const struct gguf *g, const char *name);
 const void *gguf_data(const struct gguf *g, const struct gguf_tensor *t); /* NULL: only the head is known */
 
 /* ---- Metadata of the first part. The typed readers return false if the key is missing or has another
- * kind. */
+ * kind.
+ * Only tests and fuzzers use the first two functions, to read every value of a file. */
 size_t gguf_values(const struct gguf *g);
 const struct gguf_value *gguf_value_at(const struct gguf *g, size_t i); /* NULL: out of range */
 const struct gguf_value *gguf_value(const struct gguf *g, const char *key);
