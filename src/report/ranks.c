@@ -251,6 +251,7 @@ static void rank_markdown(const struct rank_report *r, struct strbuf *out) {
     md_table("Stages", shares_help, &t, out);
     md_heat(r, out);
     md_skew(r, out);
+    rank_lanes_markdown(r, out);
     rank_table_nodes(r, &t);
     md_table("Nodes", NULL, &t, out);
     size_t left = rank_table_ranks(r, &t);

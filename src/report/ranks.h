@@ -30,6 +30,10 @@ void rank_report_terminal(const struct rank_report *r, size_t width, struct strb
 
 /* ---- for src/report only */
 void rank_json(const struct rank_report *r, struct strbuf *out);
+/* The timeline of three ranks. Without one, the first writes nothing, the second null. */
+struct jsonw;
+void rank_lanes_markdown(const struct rank_report *r, struct strbuf *out);
+void rank_lanes_json(const struct rank_report *r, struct jsonw *j);
 
 #define RANK_ROWS_MAX 64 /* rows of a table */
 

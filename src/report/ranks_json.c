@@ -293,6 +293,7 @@ void rank_json(const struct rank_report *r, struct strbuf *out) {
     write_collectives(r, &j);
     write_ranks(r, &j);
     write_steps(r, &j);
+    rank_lanes_json(r, &j);
     jsonw_karray(&j, "problems");
     for (size_t i = 0; i < job->nwarnings; i++) jsonw_str(&j, job->warnings[i]);
     jsonw_end(&j);

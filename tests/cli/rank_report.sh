@@ -40,6 +40,17 @@ check "ranks.md has a table per node and the heat map as numbers" \
 finds "each rank has its place in the layout" slow-report '[(r["tp"], r["dp"]) for r in d["ranks"]][5]' '(1, 1)'
 
 # ---- other findings, and none
+check "ranks.md has the timeline of three ranks" sh -c 'grep -q "^rank 5 *slowest *[#=.]\{100\}$" slow-report/ranks.md'
+check "ranks.json has it: ranks leave collectives at the same time" python3 - slow-report/ranks.json <<'END'
+import json, sys
+t = json.load(open(sys.argv[1]))["timeline"]
+ends = [[e for e, c in zip(r["end_ns"], r["communication"]) if c] for r in t["ranks"]]
+print([(r["rank"], r["role"]) for r in t["ranks"]], [len(e) for e in ends])
+slow, others = ends[0], [e for lane in ends[1:] for e in lane]
+near = sum(any(abs(a - b) < 5000 for b in others) for a in slow)
+sys.exit(0 if len(t["ranks"]) == 3 and t["ranks"][0]["rank"] == 5 and near >= 0.8 * len(slow) > 0 else 1)
+END
+
 simulate quiet ranks=4 per_node=4 steps=10 layers=6 move_ns=1000
 run "$INFERPROF" report -q quiet -o quiet-report
 finds "a balanced job has no finding" quiet-report 'sorted(f)' '[]'
