@@ -70,8 +70,10 @@ static bool is_inference(const struct rank_job *job) {
 static enum group_kind kind_by_use(const struct rank_job *job, size_t communicator, bool *ambiguous) {
     double n[USES] = { 0 };
     count_uses(job, communicator, n);
-    /* the group may include ranks without a trace: its size is unknown */
-    if (!job->communicators[communicator].size && job->present < world_of(job)) {
+    const struct rank_communicator *c = &job->communicators[communicator];
+    /* The size of the group is unknown: it may include ranks without a trace. Without collective records,
+     * kernels of several groups have no communicator that tells them apart. */
+    if (!c->size && (job->present < world_of(job) || (c->from_kernels && job->present > 2))) {
         *ambiguous = true;
         return GROUP_KINDS;
     }

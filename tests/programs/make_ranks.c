@@ -45,6 +45,7 @@ struct settings {
     double experts, experts_percent; /* odd kernels are of experts; they take longer on this rank; -1: none */
     double extra, extra_kernels;     /* this rank runs further kernels in each layer; -1: none */
     double late, late_steps;         /* this rank is recorded only from this step on; -1: none */
+    double prompt; /* above 0: the first step is a prefill of this many tokens; the GPUs are H200s */
 };
 static struct settings set = { .ranks = 8,
                                .per_node = 8,
@@ -116,7 +117,8 @@ static const struct {
              KEY(extra),
              KEY(extra_kernels),
              KEY(late),
-             KEY(late_steps) };
+             KEY(late_steps),
+             KEY(prompt) };
 
 static int read_setting(const char *text) {
     const char *equals = strchr(text, '=');
@@ -235,7 +237,7 @@ struct rank {
     struct trace_writer *w;
     const struct schedule *s;
     uint64_t rank, node, now, correlation, records;
-    uint32_t names[16], reduce, pair, hidden, additional, api, step, domain;
+    uint32_t names[16], reduce, pair, hidden, additional, api, step, prefill, domain;
     bool silent; /* nothing is recorded yet */
     double compute_ns, exposed_ns, wait_ns;
 };
@@ -348,7 +350,11 @@ static void write_step(struct rank *r, uint64_t step) {
                                  .flops = NAN,
                                  .bytes = NAN,
                                  .payload = NAN };
-    uint32_t tokens = r->rank == set.busy ? (uint32_t)(32 * (1 + set.busy_percent / 100)) : 32;
+    bool prefill = set.prompt > 0 && step == 0;
+    if (prefill) range.name = r->prefill;
+    uint32_t tokens = set.prompt > 0        ? 1
+                      : r->rank == set.busy ? (uint32_t)(32 * (1 + set.busy_percent / 100))
+                                            : 32;
     if (set.rotate_tokens && is_turn(r->rank, step)) tokens = (uint32_t)(32 * (1 + set.rotate_percent / 100));
     struct trace_token token = { .time_ns = range.start_ns + 1000,
                                  .count = tokens,
@@ -361,6 +367,9 @@ static void write_step(struct rank *r, uint64_t step) {
     }
     trace_writer_range(r->w, &range, 1);
     trace_writer_token(r->w, &token, 1);
+    token.count = (uint32_t)set.prompt;
+    token.token_kind = TRACE_TOKEN_CONSUMED;
+    if (prefill) trace_writer_token(r->w, &token, 1);
 }
 
 /* ---- a pipeline: stage p computes, sends to stage p + 1, and waits for the next step in a receive kernel */
@@ -421,7 +430,7 @@ static void write_meta(struct rank *r) {
     trace_writer_meta(r->w, "launcher", "simulated");
     trace_writer_meta(r->w, "job", "simulated-%llu", (unsigned long long)set.seed);
     trace_writer_meta(r->w, "process.pid", "%llu", (unsigned long long)(1000 + r->rank));
-    trace_writer_meta(r->w, "device.0.name", "Simulated GPU");
+    trace_writer_meta(r->w, "device.0.name", "%s", set.prompt > 0 ? "NVIDIA H200" : "Simulated GPU");
     trace_writer_meta(r->w, "device.0.uuid", "GPU-%08llx", (unsigned long long)r->rank);
     for (size_t i = 0; i < COUNTOF(r->names); i++) {
         char name[32];
@@ -437,6 +446,7 @@ static void write_meta(struct rank *r) {
     r->additional = trace_writer_str(r->w, "additional_kernel");
     r->api = trace_writer_str(r->w, "cudaLaunchKernel");
     r->step = trace_writer_str(r->w, "decode");
+    r->prefill = trace_writer_str(r->w, "prefill");
     r->domain = trace_writer_str(r->w, "simulated");
 }
 
