@@ -30,6 +30,8 @@ MAX_BYTES = 250_000
 # Picture, page, first and last element shown (CSS selectors; None: the top of the page), rows to remove before.
 EXAMPLE_TRACES = {"example": "tests/data/kineto/tl_vllm_prefill_b200.json.gz",
                   "decode": "tests/data/kineto/tl_vllm_decode_full_mi300.json.gz"}
+COUNTERS = "docs/examples/qwen3-8b"  # recorded on an H200 with hardware counters
+MODEL = "tests/data/models/llama-3.1-8b-instruct.json"
 # 8 ranks on 2 nodes; the kernels of rank 5 take 20% longer
 RANKS = "ranks=8 per_node=4 steps=20 layers=6 offset_ms=20 drift_ppm=20 slow=5 slow_percent=20 move_ns=5000".split()
 TREND = "/trends?stage=decode&metric=time&model=llama-8b&device=NVIDIA+H200&engine=native"
@@ -40,6 +42,12 @@ EXAMPLE_SHOTS = [
     ("anatomy", "decode/report.html", "#steps", "#steps .chart", None),
     ("notebook", "notebook.html", None, "body > div", None),
     ("ranks", "ranks-report/ranks.html", None, "main section:nth-of-type(2)", None),
+    ("ranks-timeline", "ranks-report/ranks.html", "#skew", "#lanes", None),
+    ("roofline", "counters/report.html", "#roofline", "#roofline", None),
+    ("kernels", "counters/report.html", "#kernels", "#kernels .scroll", "#kernels tbody tr:nth-child(n+9)"),
+    ("power", "counters/report.html", "#power", "#power", None),
+    ("static-sweep", "static-sweep.html", None, "img", None),
+    ("profile-chart", "profile-chart.html", None, "img", None),
 ]
 TUTORIAL_SHOTS = [
     ("tutorial-report", "runs/slow/report.html", None, "#stages .bars", None),
@@ -168,6 +176,14 @@ def prepare_examples(program, work):
         quiet(program, "import", "-q", os.path.join(ROOT, trace), "-o", os.path.join(work, name))
     quiet(os.path.join(os.path.dirname(program), "tests", "make_ranks"), os.path.join(work, "ranks"), *RANKS)
     quiet(program, "report", "-q", os.path.join(work, "ranks"), "-o", os.path.join(work, "ranks-report"))
+    quiet(program, "report", "-q", os.path.join(ROOT, COUNTERS), "-o", os.path.join(work, "counters"))
+    quiet(program, "static", os.path.join(ROOT, MODEL), "--gpu", "h100", "--sweep", "batch=1..512", "--svg",
+          os.path.join(work, "static-sweep.svg"))
+    quiet(program, "profile", "-q", "-p", "64", "-n", "16", "-b", "1,2,4,8", "repeats=3", "--chart",
+          os.path.join(work, "profile-chart.svg"))
+    for name in ("static-sweep", "profile-chart"):
+        with open(os.path.join(work, name + ".html"), "w", encoding="utf-8") as f:
+            f.write(f'<!doctype html><body style="margin:16px;background:#fff"><img src="{name}.svg">')
     notebook_page(program, os.path.join(work, "example"), os.path.join(work, "notebook.html"))
     with open(TUTORIAL, encoding="utf-8") as f:
         printed = re.search(r"^(\$ inferprof compare .*?)\nKernels:", f.read(), re.M | re.S).group(1)

@@ -83,6 +83,9 @@ int help_command(const struct command *c, const struct opt *global, size_t nglob
 
 int help_version(void) {
     struct strbuf s = STRBUF_INIT;
+    struct strbuf wrapped = STRBUF_INIT;
     build_info_text(&s);
-    return print_and_free(stdout, &s);
+    wrap_lines(&wrapped, s.buf, command_line_width());
+    strbuf_free(&s);
+    return print_and_free(stdout, &wrapped);
 }

@@ -97,6 +97,10 @@ static void add_run_row(struct table *t, const struct history_run *run, const ch
     add_state(t, run);
 }
 
+/* Columns that a narrow terminal omits first. */
+static const char *const least_columns[] = { "engine", "MBU", "MFU", "first token ms", "device", "model",
+                                             NULL };
+
 static void print_page(const struct history_page *page, const struct runs_opts *o) {
     struct table t;
     struct strbuf out = STRBUF_INIT;
@@ -110,7 +114,7 @@ static void print_page(const struct history_page *page, const struct runs_opts *
     table_column(&t, "MBU", TABLE_RIGHT);
     table_column(&t, "notes", TABLE_LEFT);
     for (size_t i = 0; i < page->n; i++) add_run_row(&t, &page->v[i], o->stage);
-    t.text_line_width = command_line_width();
+    table_fit(&t, command_line_width(), least_columns);
     table_text(&t, &out);
     if (page->next) {
         struct strbuf more = STRBUF_INIT;

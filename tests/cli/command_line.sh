@@ -92,6 +92,28 @@ for name, scale in (("before", 1), ("after", 1.5)):
 END
 TERM=xterm python3 "$work/terminal.py" "$INFERPROF" compare "$work/before.json" "$work/after.json" >"$work/narrow.txt"
 check "compare fits a terminal of 60 columns" lines_fit "$work/narrow.txt"
+python3 - "$work" <<'END'
+import json, sys
+cpu = "AMD EPYC 9654 96-Core Processor, 2 sockets, with a name that is longer than a terminal"
+for name, gpus, group in (("h100", "NVIDIA H100 80GB HBM3", "GPU"), ("b200", "NVIDIA B200", "GPU 0 to 7")):
+    env = [{"group": group, "key": "Name", "value": gpus}, {"group": "CPU", "key": "CPU", "value": f"{cpu} ({name})"}]
+    stages = [{"name": "decode", "time_ms": 11, "timed": {"median": 11}, "repeats_ms": [11, 12]}]
+    with open(f"{sys.argv[1]}/{name}.json", "w") as f:
+        json.dump({"schema": "inferprof.metrics/2", "run": {"id": name, "model": "m" * 50}, "device": {"name": gpus},
+                   "stages": stages, "environment": env}, f)
+END
+TERM=xterm python3 "$work/terminal.py" "$INFERPROF" compare "$work/h100.json" "$work/b200.json" >"$work/env.txt"
+check "long values of the environment fit a terminal of 60 columns" lines_fit "$work/env.txt"
+check "no value of the environment is cut" python3 -c '
+import sys
+text = " ".join(open(sys.argv[1], encoding="utf-8").read().split())
+assert text.count("longer than a terminal (h100)") == 1 and text.count("longer than a terminal (b200)") == 1, text
+assert text.count("NVIDIA H100") == 1 and text.count("NVIDIA B200") == 1, text' "$work/env.txt"
+for command in profile "runs show" compare; do
+    # shellcheck disable=SC2086
+    TERM=xterm python3 "$work/terminal.py" "$INFERPROF" $command --help >"$work/narrow.help"
+    check "$command --help fits a terminal of 60 columns" lines_fit "$work/narrow.help"
+done
 check "a slower stage is red on a terminal" grep -q "^decode .*$(printf '\033')\[31mslower" "$work/narrow.txt"
 TERM=xterm NO_COLOR=1 python3 "$work/terminal.py" "$INFERPROF" compare "$work/before.json" "$work/after.json" >"$work/narrow.txt"
 check "NO_COLOR: compare prints no escape sequences" lacks "$(printf '\033')" "$work/narrow.txt"

@@ -299,6 +299,10 @@ run "$INFERPROF" import -o "$work/names" "$work/names.json"
 expect "a file with hostile names is imported" 0
 "$INFERPROF" export -q "$work/names" -f csv -o "$work/names/csv" >/dev/null
 "$INFERPROF" stats "$work/names.json" >"$work/names/stats.txt"
+echo garbage >"$work/garbage.json"
+run "$INFERPROF" import "$work/garbage.json" "$work/garbage.json"
+expect "an input that is given twice fails with one message" 1
+check "the same problem is printed once" test "$(grep -c garbage.json "$work/err")" -eq 1
 esc=$(printf '\033') override=$(printf '\342\200\256')
 check "no document has control characters or overrides of the text direction" \
     sh -c "! grep -rlI --exclude='*.ipt' -e '$esc' -e '$override' '$work/names'"
