@@ -12,6 +12,8 @@
 enum { WIDTH = 760, LEFT = 90, RIGHT = 150, TOP = 46, PANEL = 150, GAP = 34, PANELS = 3 };
 #define PLOT_WIDTH (WIDTH - LEFT - RIGHT)
 
+#define HOVER_PX 6.0 /* least width of a column with a tooltip */
+
 static const char style[] =
     "text{font:12px "
     "sans-serif;fill:#333}.title{font-size:15px;font-weight:bold}.small{font-size:11px;fill:#666}"
@@ -20,7 +22,7 @@ static const char style[] =
     ".a{fill:none;stroke:#1f6fb2;stroke-width:2}.b{fill:none;stroke:#d9730d;stroke-width:2}"
     ".c{fill:none;stroke:#1f6fb2;stroke-width:2;stroke-dasharray:5 "
     "3}.d{fill:none;stroke:#d9730d;stroke-width:2;stroke-dasharray:5 3}"
-    ".keya{fill:#1f6fb2}.keyb{fill:#d9730d}";
+    ".hover{fill:transparent}.keya{fill:#1f6fb2}.keyb{fill:#d9730d}";
 
 typedef double (*value_of)(const struct llm_sweep_point *p);
 static double prefill_s(const struct llm_sweep_point *p) { return p->prefill_s; }
@@ -87,6 +89,15 @@ static double y_of(const struct panel *p, const struct axis *a, double top, doub
     return top + PANEL * (1 - at);
 }
 
+static void format_value(const struct panel *p, double v, char *text, size_t cap) {
+    if (p->scale == SCALE_SECONDS)
+        units_duration_ns(v * 1e9, text, cap);
+    else if (p->scale == SCALE_COUNT)
+        units_count(v, text, cap);
+    else
+        snprintf(text, cap, "%.0f%%", v * 100);
+}
+
 static void draw_ticks(struct strbuf *out, const struct panel *p, const struct axis *a, double top) {
     char text[32];
     int n = p->scale == SCALE_SHARE ? 4 : (int)(a->high - a->low);
@@ -94,12 +105,7 @@ static void draw_ticks(struct strbuf *out, const struct panel *p, const struct a
     for (int i = 0; i <= n; i += every) {
         double v = p->scale == SCALE_SHARE ? i / 4.0 : pow(10, a->low + i), y = y_of(p, a, top, v);
         svg_line(out, LEFT, y, LEFT + PLOT_WIDTH, y, "grid");
-        if (p->scale == SCALE_SECONDS)
-            units_duration_ns(v * 1e9, text, sizeof text);
-        else if (p->scale == SCALE_COUNT)
-            units_count(v, text, sizeof text);
-        else
-            snprintf(text, sizeof text, "%.0f%%", v * 100);
+        format_value(p, v, text, sizeof text);
         svg_text(out, LEFT - 6, y + 4, SVG_END, "small", text);
     }
 }
@@ -119,6 +125,26 @@ static void draw_line(struct strbuf *out, const struct llm_sweep *s, const struc
     svg_path_close(&path);
 }
 
+/* Invisible columns with the values of all lines as tooltip. */
+static void draw_hover(struct strbuf *out, const struct llm_sweep *s, const struct panel *p, double top) {
+    struct strbuf title = STRBUF_INIT;
+    for (size_t i = 0, next; i < s->npoints; i = next) {
+        double x = x_of(s, (double)s->points[i].value), end = x;
+        for (next = i + 1; next < s->npoints && end - x < HOVER_PX; next++)
+            end = x_of(s, (double)s->points[next].value);
+        strbuf_reset(&title);
+        strbuf_addf(&title, "%llu: ", (unsigned long long)s->points[i].value);
+        for (size_t k = 0; k < p->n; k++) {
+            char text[32];
+            format_value(p, p->lines[k].value(&s->points[i]), text, sizeof text);
+            strbuf_addf(&title, "%s%s %s", k ? ", " : "", p->lines[k].name, text);
+        }
+        svg_rect_titled(out, x - HOVER_PX / 2, top, fmax(end - x, HOVER_PX), PANEL, "hover", title.buf);
+        if (end - x >= HOVER_PX) next--; /* the next column begins at `end` */
+    }
+    strbuf_free(&title);
+}
+
 static void draw_panel(struct strbuf *out, const struct llm_sweep *s, const struct panel *p, double top) {
     struct axis a = axis_of(s, p);
     draw_ticks(out, p, &a, top);
@@ -130,6 +156,7 @@ static void draw_panel(struct strbuf *out, const struct llm_sweep *s, const stru
         svg_text(out, LEFT + PLOT_WIDTH + 26, top + 12 + 18 * (double)k, SVG_START, "small",
                  p->lines[k].name);
     }
+    draw_hover(out, s, p, top);
 }
 
 static void draw_crossover(struct strbuf *out, const struct llm_sweep *s, const char *stage, uint64_t v,

@@ -153,7 +153,10 @@ void bench_svg(const struct bench *b, struct strbuf *out) {
         char label[40];
         snprintf(label, sizeof label, "batch %llu", (unsigned long long)r->batch);
         svg_text(out, SVG_LEFT - 8, y + 17, SVG_END, "small", label);
-        if (rate > 0) svg_rect(out, SVG_LEFT, y, SVG_BAR * rate / most, SVG_ROW - 10, "bar");
+        char title[160];
+        snprintf(title, sizeof title, "%s: %s tokens/s, roof %s tokens/s", label, text_num(rate, 1).s,
+                 text_num(roof, 1).s);
+        if (rate > 0) svg_rect_titled(out, SVG_LEFT, y, SVG_BAR * rate / most, SVG_ROW - 10, "bar", title);
         if (roof > 0)
             svg_line(out, SVG_LEFT + SVG_BAR * roof / most, y - 2, SVG_LEFT + SVG_BAR * roof / most,
                      y + SVG_ROW - 8, "roof");

@@ -33,10 +33,11 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i];
         if (!isfinite(s->time_ms)) continue;
+        bool compared = isfinite(s->distance) && !view_was_busy(v);
         char label[160];
         snprintf(label, sizeof label, "%s%s%s", text_ms(s->time_ms).s, view_recorded_words(s),
-                 isfinite(s->distance) ? ", " : "");
-        if (isfinite(s->distance))
+                 compared ? ", " : "");
+        if (compared)
             snprintf(label + strlen(label), sizeof label - strlen(label), "%s the roofline time%s%s",
                      text_times(s->distance).s, s->over.brief ? ": " : "",
                      s->over.brief ? s->over.brief : "");

@@ -134,7 +134,7 @@ static void stage_bar(const struct view *v, const struct analysis_stage *s, doub
         strbuf_addf(out, "<i class=\"floor\" style=\"left:calc(%.3f%% - 1px)\"></i>",
                     fmin(100, s->floor_ms / most * 100));
     strbuf_addf(out, "</div><div class=\"val\">%s%s", text_ms(s->time_ms).s, view_recorded_words(s));
-    if (isfinite(s->distance))
+    if (isfinite(s->distance) && !view_was_busy(v))
         strbuf_addf(out, " <span>%s the roofline time%s%s%s</span>", text_times(s->distance).s,
                     s->over.brief ? " (" : "", s->over.brief ? s->over.brief : "", s->over.brief ? ")" : "");
     strbuf_addstr(out, "</div></div>\n");

@@ -16,7 +16,7 @@
 #include "report/html.h"
 
 static const char heat_help[] =
-    "Time per step of every rank. In each row, a darker cell is a rank with more of this time. "
+    "Time per step of every rank. In each row, a stronger colour is a rank with more of this time. "
     "A rank that computes longer than the others makes them wait.";
 static const char skew_help[] =
     "Compute time per step of the slowest rank (solid, accent), the median (dashed) and the "

@@ -29,8 +29,6 @@ static bool is_launch_bound(const struct view *v, const struct analysis_stage *s
     return false;
 }
 
-static bool is_busy(const struct view *v) { return v->a && v->a->input && v->a->input->busy; }
-
 /* Returns true if the trace consists of several ranks of a job. */
 static bool has_ranks(const struct view *v) {
     const struct timeline *tl = v->a ? v->a->timeline : NULL;
@@ -57,7 +55,7 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
         strbuf_addch(out, ')');
     }
-    bool compared = isfinite(s->distance) && !is_busy(v); /* times include waiting for cores */
+    bool compared = isfinite(s->distance) && !view_was_busy(v); /* times include waiting for cores */
     if (compared) strbuf_addf(out, ", %s the roofline time", text_times(s->distance).s);
     if (compared && s->over.brief)
         strbuf_addf(out, " (%s)", s->over.brief);
@@ -83,12 +81,12 @@ static const struct analysis_stage *longest_after(const struct view *v, const st
 #define BUSY "The machine was busy"
 
 bool story_has_warning(const struct view *v, const char *warning) {
-    return is_busy(v) && strncmp(warning, BUSY, strlen(BUSY)) == 0;
+    return view_was_busy(v) && strncmp(warning, BUSY, strlen(BUSY)) == 0;
 }
 
 void story_answer(const struct view *v, const struct story_form *form, struct strbuf *out) {
     size_t n = 0;
-    if (is_busy(v)) {
+    if (view_was_busy(v)) {
         strbuf_addf(out, "%s" BUSY "%s (", form->strong, form->end_strong);
         form->text(out, v->a->input->busy);
         strbuf_addstr(out, "): the times are too long and show only the order of magnitude. ");

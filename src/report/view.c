@@ -106,6 +106,8 @@ bool view_unrecorded(const struct view *v) {
         if (v->stages[i]->unrecorded) return true;
     return false;
 }
+bool view_was_busy(const struct view *v) { return v->a && v->a->input && v->a->input->busy; }
+
 bool view_on_cpu(const struct view *v) { return v->a && v->a->cpu_only; }
 
 const char *view_device(const struct view *v) {

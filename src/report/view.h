@@ -43,7 +43,9 @@ bool view_two_runs(const struct view *v);
 /* The words after the time of a stage if it is that of recorded steps, which take longer; else "". */
 const char *view_recorded_words(const struct analysis_stage *s);
 bool view_unrecorded(const struct view *v); /* a stage has unrecorded steps */
-bool view_on_cpu(const struct view *v);     /* no kernel ran on GPUs */
+/* The machine was busy while the stages were timed: their ratios to the roofline time mean little. */
+bool view_was_busy(const struct view *v);
+bool view_on_cpu(const struct view *v); /* no kernel ran on GPUs */
 /* Name of the run's device, else of the first device in the trace that ran a kernel. NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);
