@@ -98,8 +98,9 @@ static void add_run_row(struct table *t, const struct history_run *run, const ch
 }
 
 /* Columns that a narrow terminal omits first. */
-static const char *const least_columns[] = { "engine", "MBU", "MFU", "first token ms", "device", "model",
-                                             NULL };
+static const char *const least_columns[] = {
+    "engine", "MBU", "MFU", "first token ms", "device", "model", NULL
+};
 
 static void print_page(const struct history_page *page, const struct runs_opts *o) {
     struct table t;
