@@ -234,7 +234,7 @@ static void set_step(const struct fitter *f, const struct clock_line *before, do
     s->job_before_ns = absolute(f, last_ns);
     s->job_after_ns = absolute(f, first_ns);
     s->step_error_ns = error;
-    s->step_ns = fabs(height) > fmax(LEAST_STEP_NS, 2 * error) ? height : 0;
+    s->step_ns = !isnan(error) && fabs(height) > fmax(LEAST_STEP_NS, 2 * error) ? height : 0;
 }
 
 /* A segment begins halfway between the last collective before the change and the first one after it. After a

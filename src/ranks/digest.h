@@ -23,7 +23,7 @@
 #define DIGEST_CLASSES 64
 #define DIGEST_OPERATIONS 65536
 #define DIGEST_TRACES 10000
-#define DIGEST_WARNINGS 21
+#define DIGEST_WARNINGS 22
 #define DIGEST_CLOCK_STEPS 64
 #define DIGEST_PIECES 8 /* largest number of exposed parts kept per collective */
 #define DIGEST_BYTES_MAX (256u << 20)

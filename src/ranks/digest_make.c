@@ -45,6 +45,17 @@ static const char *meta_of(const struct maker *m, size_t process, const char *ke
     return NULL;
 }
 
+static void note_bad_records(struct maker *m) {
+    char text[200];
+    if (!m->tl->bad_records) return;
+    snprintf(
+        text, sizeof text,
+        "%llu records end before they start and were ignored: its clock was set back while it ran, so its "
+        "times around this moment are wrong",
+        (unsigned long long)m->tl->bad_records);
+    m->warnings[m->d->nwarnings++] = digest_text(m->d, text);
+}
+
 static void set_identity(struct maker *m) {
     size_t at = main_process(m->tl);
     const struct timeline_process *p = &m->tl->processes[at];
@@ -66,9 +77,10 @@ static void set_identity(struct maker *m) {
     d->traces = traces;
     m->warnings = digest_alloc(d, DIGEST_WARNINGS, sizeof *m->warnings);
     d->warnings = m->warnings;
-    /* one place is reserved for the message of add_operations() */
-    for (size_t i = 0; i < MIN(m->tl->nwarnings, DIGEST_WARNINGS - 1); i++)
+    /* two places are reserved for the messages of note_bad_records() and add_operations() */
+    for (size_t i = 0; i < MIN(m->tl->nwarnings, DIGEST_WARNINGS - 2); i++)
         m->warnings[d->nwarnings++] = text_of(m, m->tl->warnings[i]);
+    note_bad_records(m);
 }
 
 /* Adds a name to the list "H200,A100", unless the list already contains it. */

@@ -13,6 +13,8 @@
 
 #define TIME_MAX_NS (INT64_MAX / 4) /* about 73 years: sums of two times do not overflow */
 
+#define STEP_MAX_NS 1e16 /* about 4 months: the sum of DIGEST_CLOCK_STEPS steps does not overflow */
+
 struct source {
     struct rank_digest *d;
     const char *what; /* name of the file or text, for messages */
@@ -155,8 +157,8 @@ static void read_clock_steps(struct source *s, const json_t *o) {
         v[i] = (struct rank_clock_step){ .at_ns = get_u64(s, step, "at_ns", TIME_MAX_NS),
                                          .step_ns = number_of(s, json_object_get(step, "step_ns"), "step_ns"),
                                          .error_ns = get_amount(s, step, "error_ns") };
-        if (!(fabs(v[i].step_ns) < (double)TIME_MAX_NS)) refuse(s, "step_ns", "a time in ns");
-        if (!(v[i].error_ns < (double)TIME_MAX_NS)) refuse(s, "error_ns", "a time in ns");
+        if (!(fabs(v[i].step_ns) < STEP_MAX_NS)) refuse(s, "step_ns", "a time in ns");
+        if (!(v[i].error_ns < STEP_MAX_NS)) refuse(s, "error_ns", "a time in ns");
     }
     s->d->clock_steps = v;
     s->d->nclock_steps = json_array_size(list);

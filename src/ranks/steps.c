@@ -10,6 +10,10 @@
 #include "base/vec.h"
 #include "ranks/step_place.h"
 
+/* The traces decide which clock was set, unless their evidence differs by less than this; then the number of
+ * clocks that show the step decides. */
+#define VOTE 2.0
+
 struct found {
     uint64_t job_ns; /* end of the last matched collective before the step */
     struct rank_clock_step step;
@@ -93,9 +97,10 @@ static void add_step(struct plan *p, size_t clock, const struct rank_clock_segme
     size_t compared, same = count_same(p->job, s, &compared), charged = clock;
     uint64_t at[2] = { 0, 0 };
     double evidence[2] = { -INFINITY, -INFINITY };
-    if (compared == 1 || 2 * same <= compared) evidence[0] = place_step(p, clock, &own, &at[0]);
-    if (compared == 1 || 2 * same > compared) evidence[1] = place_step(p, p->reference, &other, &at[1]);
-    bool is_reference = evidence[1] > evidence[0];
+    evidence[0] = place_step(p, clock, &own, &at[0]);
+    evidence[1] = place_step(p, p->reference, &other, &at[1]);
+    double vote = compared == 1 ? 0 : 2 * same > compared ? VOTE : -VOTE;
+    bool is_reference = evidence[1] + vote > evidence[0];
     if (is_reference) charged = p->reference;
     struct clock_plan *k = &p->clocks[charged];
     if (!isfinite(evidence[is_reference]) || is_known(k, s)) return;

@@ -172,5 +172,8 @@ rm -rf job && run "$INFERPROF" merge stepped_digests/*.json --output job
 expect "digests whose traces are still there are made again without the step" 0 err "the step was removed"
 mkdir -p moved && cp stepped_digests/*.json moved && mv stepped gone && rm -rf job && run "$INFERPROF" merge moved --output job
 expect "without the traces, the step is named but stays" 0 err "set forward by 200 us .*Merge the traces to remove it"
+simulate shared_clock ranks=2 per_node=2 steps=10 step_us=-200 step_node=0
+merge shared_clock
+expect "a backward step of the only clock is noticed" 0 err "Rank 1: [0-9]+ records end before they start .*its clock was set back"
 check "times of 6 clusters with skewed, drifting and stepped clocks are within 5 us" \
     python3 "$top/tests/tools/step_sweep.py" "$make_ranks" "$INFERPROF" 6

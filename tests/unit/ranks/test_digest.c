@@ -60,6 +60,10 @@ static struct rank_digest *make_digest(uint32_t rank, uint64_t late_ns) {
     }
     /* exposed for 100 ns from its start on */
     d->pieces[d->npieces++] = (struct digest_piece){ 0, 100 };
+    struct rank_clock_step *step = digest_alloc(d, 1, sizeof *step);
+    *step = (struct rank_clock_step){ .at_ns = 5000, .step_ns = -250.5, .error_ns = 3 };
+    d->clock_steps = step;
+    d->nclock_steps = 1;
     digest_finish(d);
     return d;
 }
@@ -90,6 +94,9 @@ TEST(a_digest_is_read_as_it_was_written) {
     CHECK_INT(r->stages[0].nrows, 2);
     CHECK(r->operations[0].communicator == UINT64_MAX - 5);
     CHECK(r->operations[0].match == d->operations[0].match);
+    CHECK_INT(r->nclock_steps, 1);
+    CHECK_INT(r->clock_steps[0].at_ns, 5000);
+    CHECK_NEAR(r->clock_steps[0].step_ns, -250.5, 0);
     CHECK_INT(r->ncollectives, 3);
     for (size_t i = 0; i < 3; i++) {
         CHECK_INT(r->collectives[i].sequence, i); /* sorted */
@@ -126,6 +133,7 @@ TEST(a_damaged_digest_is_refused_with_the_member) {
     check_refused("\"sequence\":[0,1,2]", "\"sequence\":[0,1]", "as long as the other columns");
     check_refused("\"sequence\":[0,1,2]", "\"sequence\":[0,1,-2]", "`sequence`");
     check_refused("\"operation\":[0,0,0]", "\"operation\":[0,0,7]", "`operation`");
+    check_refused("\"step_ns\":-250.5", "\"step_ns\":1e17", "`step_ns`");
     check_refused("\"every\":1", "\"every\":3", "a power of two");
     check_refused("[0,100]", "[100,0]", "`exposed_parts`");
     check_refused("\"parent\":null", "\"parent\":0", "an earlier stage");
