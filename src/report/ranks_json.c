@@ -6,6 +6,7 @@
 #include "base/jsonw.h"
 #include "base/schema.h"
 #include "report/ranks.h"
+#include "report/ranks_columns.h"
 
 static void write_known(struct jsonw *j, const char *key, uint32_t v) {
     if (v == RANK_NONE)
@@ -14,23 +15,18 @@ static void write_known(struct jsonw *j, const char *key, uint32_t v) {
         jsonw_ku64(j, key, v);
 }
 
+/* Writes the members of one row. */
+static void write_row(const struct rank_report *r, const struct column_group *group, const void *item,
+                      size_t index, struct jsonw *j) {
+    columns_json(group, &(struct column_row){ r, item, index }, j);
+}
+
 static void write_time(struct jsonw *j, const struct rank_time *t) {
-    jsonw_knum(j, "compute_ns", t->compute_ns);
-    jsonw_knum(j, "exposed_ns", t->exposed_ns);
-    jsonw_knum(j, "copy_ns", t->copy_ns);
-    jsonw_knum(j, "idle_ns", t->idle_ns);
-    jsonw_knum(j, "wait_ns", t->wait_ns);
-    jsonw_knum(j, "move_ns", t->move_ns);
-    jsonw_knum(j, "hidden_ns", t->hidden_ns);
-    jsonw_knum(j, "matched_share", t->matched_share);
+    write_row(NULL, &rank_time_columns, t, 0, j);
 }
 
 static void write_cost(struct jsonw *j, const struct rank_cost *c) {
-    jsonw_knum(j, "flops", c->flops);
-    jsonw_knum(j, "bytes", c->bytes);
-    jsonw_knum(j, "floor_ns", c->floor_ns);
-    jsonw_knum(j, "mfu", c->mfu);
-    jsonw_knum(j, "mbu", c->mbu);
+    write_row(NULL, &rank_cost_columns, c, 0, j);
 }
 
 static void write_layout(const struct rank_report *r, struct jsonw *j) {
@@ -48,13 +44,8 @@ static void write_layout(const struct rank_report *r, struct jsonw *j) {
 static void write_stages(const struct rank_report *r, struct jsonw *j) {
     jsonw_karray(j, "stages");
     for (size_t s = 0; s < r->job->nstages; s++) {
-        const struct rank_stage *k = &r->job->stages[s];
         jsonw_object(j);
-        jsonw_kstr(j, "name", k->name);
-        jsonw_kstr(j, "path", k->path);
-        write_known(j, "parent", k->parent);
-        jsonw_ku64(j, "ranks", k->present);
-        jsonw_knum(j, "step_ms", rank_step_ns(r->job, s) * 1e-6);
+        write_row(r, &rank_stage_columns, &r->job->stages[s], s, j);
         write_cost(j, &r->costs->job[s]);
         jsonw_end(j);
     }
@@ -67,11 +58,7 @@ static void write_cells(const struct rank_report *r, size_t row, struct jsonw *j
         const struct rank_cell *c = rank_job_cell(r->job, row, s);
         if (!c->present) continue;
         jsonw_object(j);
-        jsonw_ku64(j, "stage", s);
-        jsonw_ku64(j, "occurrences", c->occurrences);
-        jsonw_knum(j, "tokens_in", c->tokens_in);
-        jsonw_knum(j, "tokens_out", c->tokens_out);
-        jsonw_knum(j, "wall_ns", c->wall_ns);
+        write_row(r, &rank_cell_columns, c, s, j);
         write_time(j, &c->time);
         write_cost(j, &r->costs->cells[row * r->job->nstages + s]);
         jsonw_end(j);
@@ -83,28 +70,10 @@ static void write_ranks(const struct rank_report *r, struct jsonw *j) {
     jsonw_karray(j, "ranks");
     for (size_t i = 0; i < r->job->nranks; i++) {
         const struct rank_row *k = &r->job->ranks[i];
-        const struct rank_place *p = &r->layout->places[i];
-        bool there = k->state != RANK_STATE_MISSING;
         jsonw_object(j);
-        jsonw_ku64(j, "rank", k->rank);
-        jsonw_kstr(j, "state", rank_state_name(k->state));
-        write_known(j, "local_rank", k->local_rank);
-        write_known(j, "node", k->node);
-        write_known(j, "clock", k->clock);
-        jsonw_kstr(j, "device", k->device);
-        write_known(j, "tp", p->tp);
-        write_known(j, "pp", p->pp);
-        write_known(j, "dp", p->dp);
-        jsonw_ku64(j, "kernels", k->kernels);
-        jsonw_ku64(j, "collectives", k->collectives);
-        jsonw_knum(j, "timeline_ns", there ? k->timeline_ns : NAN);
-        jsonw_knum(j, "unrecorded_ns", there ? k->unrecorded_ns : NAN);
-        if (there) write_time(j, &k->time);
-        jsonw_knum(j, "late_ns", there ? k->late_ns : NAN);
-        jsonw_ku64(j, "last_arrivals", k->last_arrivals);
-        jsonw_knum(j, "sm_mhz", there ? k->sm_mhz_mean : NAN);
-        jsonw_knum(j, "throttled_ns", there ? k->throttled_ns : NAN);
-        jsonw_knum(j, "joules", there ? k->joules : NAN);
+        write_row(r, &rank_rank_columns, k, i, j);
+        if (k->state != RANK_STATE_MISSING) write_time(j, &k->time);
+        write_row(r, &rank_rank_more_columns, k, i, j);
         write_cells(r, i, j);
         jsonw_end(j);
     }
@@ -130,14 +99,8 @@ static void write_nodes(const struct rank_report *r, struct jsonw *j) {
     for (size_t i = 0; i < r->job->nnodes; i++) {
         const struct rank_node *n = &r->job->nodes[i];
         jsonw_object(j);
-        jsonw_kstr(j, "name", n->name);
-        jsonw_ku64(j, "present", n->present);
-        jsonw_knum(j, "timeline_ns", n->timeline_ns);
+        write_row(r, &rank_node_columns, n, i, j);
         write_time(j, &n->time);
-        write_known(j, "latest", n->latest);
-        jsonw_knum(j, "late_ns", n->late_ns);
-        jsonw_knum(j, "sm_mhz_mean", n->sm_mhz_mean);
-        jsonw_knum(j, "joules", n->joules);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -145,18 +108,11 @@ static void write_nodes(const struct rank_report *r, struct jsonw *j) {
     for (size_t i = 0; i < r->job->nclocks; i++) {
         const struct rank_clock *c = &r->job->clocks[i];
         jsonw_object(j);
-        write_known(j, "node", c->node);
-        jsonw_kstr(j, "source", rank_clock_source_name(c->source));
-        jsonw_knum(j, "error_ns", c->error_ns);
-        jsonw_knum(j, "offset_ns", c->nsegments ? c->segments[0].offset_ns : NAN);
-        jsonw_knum(j, "drift", rank_clock_drift(c));
-        jsonw_knum(j, "drift_error", c->nsegments ? c->segments[0].drift_error : NAN);
-        jsonw_ku64(j, "segments", c->nsegments);
+        write_row(r, &rank_clock_columns, c, i, j);
         jsonw_karray(j, "changes_ns");
         for (size_t k = 1; k < c->nsegments; k++) jsonw_u64(j, c->segments[k].begin_ns);
         jsonw_end(j);
         write_clock_steps(c, j);
-        jsonw_ku64(j, "outliers", c->outliers);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -170,10 +126,7 @@ static void write_communicators(const struct rank_report *r, struct jsonw *j) {
         snprintf(id, sizeof id, "%016" PRIx64, c->id);
         jsonw_object(j);
         jsonw_kstr(j, "id", id);
-        jsonw_kstr(j, "name", c->name);
-        jsonw_ku64_known(j, "size", c->size);
-        jsonw_ku64(j, "nodes", c->nodes);
-        jsonw_kbool(j, "from_kernels", c->from_kernels);
+        write_row(r, &rank_communicator_columns, c, i, j);
         jsonw_karray(j, "ranks");
         for (size_t k = 0; k < c->nranks; k++) jsonw_u64(j, c->ranks[k]);
         jsonw_end(j);
@@ -183,29 +136,10 @@ static void write_communicators(const struct rank_report *r, struct jsonw *j) {
 }
 
 static void write_collectives(const struct rank_report *r, struct jsonw *j) {
-    jsonw_karray(j, "collectives");
-    for (size_t i = 0; i < r->job->ncollectives; i++) {
-        const struct rank_collective *c = &r->job->collectives[i];
-        struct rank_link_use use = rank_link_use(r->job, r->links, i);
-        jsonw_object(j);
-        write_known(j, "communicator", c->communicator);
-        jsonw_kstr(j, "operation", c->operation);
-        jsonw_kstr(j, "type", c->type);
-        jsonw_ku64_known(j, "bytes", c->bytes);
-        jsonw_ku64(j, "calls", c->calls);
-        jsonw_ku64(j, "matched", c->matched);
-        jsonw_knum(j, "move_median_ns", c->move_ns.median);
-        jsonw_knum(j, "skew_median_ns", c->skew_ns.median);
-        jsonw_knum(j, "exposed_ns", c->exposed_ns);
-        jsonw_knum(j, "wait_ns", c->wait_ns);
-        jsonw_knum(j, "algorithm_bytes_per_s", c->algorithm_bytes_per_s);
-        jsonw_knum(j, "bus_bytes_per_s", c->bus_bytes_per_s);
-        jsonw_kstr(j, "link", use.link);
-        jsonw_knum(j, "link_bytes_per_s", use.peak_bytes_per_s);
-        jsonw_knum(j, "link_share", use.share);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
+    columns_json_array(
+        "collectives", &rank_collective_columns, r,
+        (struct column_items){ r->job->collectives, r->job->ncollectives, sizeof *r->job->collectives },
+        SIZE_MAX, j);
 }
 
 static void write_steps(const struct rank_report *r, struct jsonw *j) {
