@@ -1,11 +1,55 @@
 #!/usr/bin/env python3
-"""campaign_table.py SLICES.LOG...: adds up the logs of campaign.sh and prints a table for README.md."""
+"""campaign_table.py SLICES.LOG...: adds up the logs of campaign.sh and prints a table for README.md.
+
+A slice counts for the present code if none of the source files that its target covers (covers.tsv) has changed since
+the slice's commit. Comments, layout and the containers that every target uses do not count as changes. 81698af is not
+in the history: 0f00a3b has its code."""
+import functools
+import os
+import re
+import subprocess
 import sys
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONTAINERS = {f"src/base/{name}.c" for name in ("alloc_guard", "die", "err", "strbuf", "utf8", "vec")}
+SAME_CODE = {"81698af60": "0f00a3b"}
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')', re.S)
 
-def main():
+
+@functools.lru_cache(maxsize=None)
+def source(commit, path):
+    """The file at this commit without comments and white space; commit "": the file as it is now."""
+    if commit:
+        shown = subprocess.run(["git", "-C", HERE, "show", f"{commit}:{path}"], capture_output=True, check=False)
+        if shown.returncode:
+            return None
+        text = shown.stdout.decode()
+    else:
+        with open(os.path.join(HERE, "..", "..", path), encoding="utf-8") as f:
+            text = f.read()
+    return re.sub(r"\s+", "", TOKEN.sub(lambda m: m.group(1) or " ", text))
+
+
+def covered_files():
+    files = {}
+    with open(os.path.join(HERE, "covers.tsv"), encoding="utf-8") as f:
+        for line in f:
+            target, path = line.rstrip("\n").split("\t")
+            if path not in CONTAINERS:
+                files.setdefault(target, []).append(path)
+    return files
+
+
+def changed(commit, paths):
+    """The covered files whose code differs between this commit and now."""
+    commit = SAME_CODE.get(commit, commit)
+    return [p for p in paths if source(commit, p) != source("", p)]
+
+
+def add_up(logs):
+    """CPU seconds, inputs run and crashes by target and commit."""
     rows = {}
-    for path in sys.argv[1:]:
+    for path in logs:
         with open(path, encoding="ascii") as f:
             for line in f:
                 target, commit, cpu_s, runs, _, crashes = line.split()
@@ -13,9 +57,27 @@ def main():
                 row[0] += float(cpu_s)
                 row[1] += int(runs)
                 row[2] += int(crashes)
-    print("| target | commit | CPU minutes | inputs run | crashes |\n|---|---|---:|---:|---:|")
-    for (target, commit), (cpu_s, runs, crashes) in sorted(rows.items()):
-        print(f"| `fuzz_{target}` | {commit} | {cpu_s / 60:.1f} | {runs:,} | {crashes} |")
+    return rows
+
+
+def main():
+    files, rows = covered_files(), add_up(sys.argv[1:])
+    print("| target | CPU minutes on this code | on older code | inputs run | crashes | commits | changed since |")
+    print("|---|---:|---:|---:|---:|---|---|")
+    for target in sorted(set(files) | {t for t, _ in rows}):
+        now_s = old_s = runs = crashes = 0
+        commits, since = [], set()
+        for (name, commit), (cpu_s, n, bad) in sorted(rows.items()):
+            if name != target:
+                continue
+            differs = changed(commit, files.get(target, []))
+            now_s, old_s = (now_s, old_s + cpu_s) if differs else (now_s + cpu_s, old_s)
+            runs, crashes = runs + n, crashes + bad
+            commits.append(commit)
+            since.update(differs)
+        names = ", ".join(sorted(p.removeprefix("src/") for p in since)) if len(since) <= 3 else f"{len(since)} files"
+        print(f"| `fuzz_{target}` | {now_s / 60:.1f} | {old_s / 60:.1f} | {runs:,} | {crashes} | {', '.join(commits) or '-'} "
+              f"| {names or '-'} |")
 
 
 if __name__ == "__main__":
