@@ -29,19 +29,22 @@ static void add_figures(struct strbuf *out, const struct history_run *run) {
     strbuf_addstr(out, "</dl>\n");
 }
 
+#define FINDINGS_SHOWN 6
+
 static void add_run_findings(struct strbuf *out, const struct run_record *r) {
     if (!r->findings.n) return;
     html_section(out, "findings", "Findings", NULL);
     strbuf_addstr(out, "<ul class=\"findings\">\n");
-    for (size_t i = 0; i < MIN(r->findings.n, 6); i++) {
+    for (size_t i = 0; i < MIN(r->findings.n, FINDINGS_SHOWN); i++) {
         const struct record_finding *f = &r->findings.v[i];
         strbuf_addstr(out, "<li>");
         if (isfinite(f->saving_ms)) {
-            strbuf_addf(out, "<div class=\"save\">%s <small>", text_ms(f->saving_ms).s);
+            strbuf_addf(out, "<div class=\"save\"><small>Could save up to</small> %s <small>",
+                        text_ms(f->saving_ms).s);
             if (isfinite(f->saving_percent))
-                strbuf_addf(out, "up to %s of ", text_percent(f->saving_percent / 100).s);
-            html_escape(out, f->stage);
-            strbuf_addstr(out, "</small></div>");
+                strbuf_addf(out, "(%s of ", text_percent(f->saving_percent / 100).s);
+            html_escape(out, f->stage ? f->stage : "the run");
+            strbuf_addf(out, "%s</small></div>", isfinite(f->saving_percent) ? ")" : "");
         }
         strbuf_addstr(out, "<h3>");
         html_escape(out, f->title);
@@ -51,9 +54,15 @@ static void add_run_findings(struct strbuf *out, const struct run_record *r) {
         html_escape(out, f->advice);
         strbuf_addstr(out, "</p><div class=\"tag\">");
         html_escape(out, f->rule);
+        if (f->confidence) {
+            strbuf_addstr(out, ", confidence ");
+            html_escape(out, f->confidence);
+        }
         strbuf_addstr(out, "</div></li>\n");
     }
     strbuf_addstr(out, "</ul>\n");
+    if (r->findings.n > FINDINGS_SHOWN)
+        strbuf_addf(out, "<p class=\"soft\">%zu more in the report.</p>\n", r->findings.n - FINDINGS_SHOWN);
     html_section_end(out);
 }
 
@@ -185,6 +194,11 @@ static void show_run(struct request *q, const struct history *h, const struct hi
         strbuf_addstr(out, "<p class=\"notice\">The folder of this run was moved or deleted.</p>\n");
     if (run->incomplete) strbuf_addstr(out, "<p class=\"notice\">This run did not finish.</p>\n");
     add_actions(out, h, run);
+    if (run->verdict) {
+        strbuf_addstr(out, "<p class=\"lede\">");
+        html_escape(out, run->verdict);
+        strbuf_addstr(out, "</p>\n");
+    }
     add_figures(out, run);
     add_run_findings(out, r);
     add_stages(out, run, r);

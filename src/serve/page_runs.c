@@ -82,6 +82,7 @@ static void add_notes(struct strbuf *out, const struct history_run *run) {
     if (!run->here && !run->missing) strbuf_addstr(out, "<span class=\"badge\">elsewhere</span>");
     if (run->incomplete) strbuf_addstr(out, "<span class=\"badge warn\">incomplete</span>");
     if (run->unstable) strbuf_addstr(out, "<span class=\"badge\">unstable</span>");
+    if (run->busy) strbuf_addstr(out, "<span class=\"badge warn\">busy</span>");
     for (size_t i = 0; i < run->tags.n; i++) {
         strbuf_addstr(out, "<a class=\"badge tag\" href=\"/runs?tag=");
         page_url(out, run->tags.v[i]);

@@ -22,6 +22,7 @@ SQL = [
     " metrics_mtime_ns, metrics_bytes) SELECT 'elsewhere', 'r' || (100000 + i), 'r' || (100000 + i), 'title', 'm' || (i % 3), 'd' || (i % 2), 'e', 'h' || (i % 50),"
     f" '0.1.0', {START_NS} + CAST(i / 2 AS BIGINT) * 1000000000, 0, 0, 0, CASE WHEN i % 7 = 0 THEN NULL ELSE i * 37 % 101 END, 0, 0 FROM n ORDER BY i",
     f"INSERT INTO stages (run, position, name, time_ms) SELECT id, 0, 'decode', (id * 53) % {STAGE_MOD} FROM runs WHERE store = 'elsewhere'",
+    "INSERT INTO findings (run, position, rule, stage) SELECT id, 0, 'rule-' || (id % 250), 'decode' FROM runs WHERE store = 'elsewhere'",
     "INSERT INTO tags (run, tag, started_ns, model, device, engine, host) SELECT id, 'many', started_ns, model, device, engine, host FROM runs"
     " WHERE store = 'elsewhere' AND id % 2 = 0",
     "INSERT INTO tags (run, tag, started_ns, model, device, engine, host) SELECT id, 'few', started_ns, model, device, engine, host FROM runs"
@@ -100,5 +101,7 @@ for tag, f, since, (sort, stage) in itertools.product(TAGS, FILTERS, TIMES, ORDE
     if got != names[:14] or page["total"] not in (total, None if total > 500 else total):
         wrong.append((tag, f, since, sort, stage, got[:3], names[:3], page["total"], total))
 check(f"{compared} lists have the right runs in the right order", not wrong and compared == 150, len(wrong), wrong[:3])
+page = s.ask("GET", "/findings?runs=500", raw=True)[2].decode() # rule, model and device of these runs are all different
+check("the page of findings says how many are not shown", "The first 200 of 500 findings" in page and page.count("<tr>") == 201, page.count("<tr>"))
 s.stop()
 finish()
