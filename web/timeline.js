@@ -74,12 +74,12 @@
 
     // ---- drawing
     const HATCHED = 16; // added to the number of a color: drawn with stripes
-    function readColors() {
-      const style = getComputedStyle(document.documentElement);
+    function readColors(style) {
       const get = (name) => style.getPropertyValue(name).trim();
       colors = { ink: get('--ink'), soft: get('--soft'), faint: get('--faint'), line: get('--line'), fill: get('--fill'), card: get('--card'), accent: get('--accent'), accentSoft: get('--accent-soft'), cat: [] };
       for (let i = 0; i < 13; i++) colors.cat.push(get('--c' + i));
-      for (let i = 0; i < 13; i++) colors.cat[HATCHED + i] = stripes(colors.cat[i]);
+      colors.slice = [...colors.cat];
+      colors.cat.forEach((color, i) => { colors.slice[HATCHED + i] = stripes(color); });
     }
     // A color with stripes of the background, for the second category that uses the color.
     function stripes(color) {
@@ -93,6 +93,22 @@
       t.stroke();
       return t.createPattern(tile, 'repeat');
     }
+    // Print without color: each category gets a motif, the same as in the legend. A motif is a path in a tile of 6 pixels.
+    const MOTIFS = ['', 'M-1 1L1 -1M0 6L6 0M5 7L7 5', 'M5 -1L7 1M0 0L6 6M-1 5L1 7', 'M0 3L6 3', 'M3 0L3 6', 'M2 2.4L4 2.4M2 3.6L4 3.6', 'M0 3L6 3M3 0L3 6'];
+    function usePrintColors() {
+      const motifs = getComputedStyle(document.documentElement);
+      for (const i of new Set(data.colors)) {
+        const color = colors.cat[i % HATCHED], tile = document.createElement('canvas'), t = tile.getContext('2d');
+        tile.width = tile.height = 6;
+        t.fillStyle = color;
+        t.fillRect(0, 0, 6, 6);
+        t.strokeStyle = inkOn(color);
+        t.stroke(new Path2D(MOTIFS[Number(motifs.getPropertyValue('--motif' + i))]));
+        colors.slice[i] = t.createPattern(tile, 'repeat');
+      }
+    }
+    // The light colors, also if the screen is dark.
+    const paperStyle = () => Array.from(document.styleSheets[0].cssRules).find((rule) => rule.selectorText === ':root').style;
     // The color under the label of a slice, without stripes.
     function labelColor(track, row, i) {
       const color = sliceColor(track, row, i);
@@ -140,7 +156,7 @@
     }
     function sliceColor(track, row, i) {
       if (track.kind === 'stage') return colors.accent;
-      if (row.cat[i] >= 0) return colors.cat[data.colors[row.cat[i]]];
+      if (row.cat[i] >= 0) return colors.slice[data.colors[row.cat[i]]];
       return colors.faint;
     }
     function drawRow(g, item, left, width) {
@@ -201,7 +217,7 @@
     }
     function draw() {
       frame = 0;
-      if (!colors) readColors();
+      if (!colors) readColors(getComputedStyle(document.documentElement));
       const height = place(), cssWidth = canvas.clientWidth, ratio = window.devicePixelRatio || 1;
       if (canvas.width !== Math.round(cssWidth * ratio) || canvas.height !== Math.round(height * ratio)) {
         canvas.style.height = height + 'px';
@@ -448,7 +464,14 @@
     const picture = document.createElement('img');
     picture.className = 'print';
     picture.alt = 'Timeline';
-    addEventListener('beforeprint', () => { draw(); picture.src = canvas.toDataURL('image/png'); }, { signal });
+    addEventListener('beforeprint', () => {
+      readColors(paperStyle());
+      usePrintColors();
+      draw();
+      picture.src = canvas.toDataURL('image/png');
+      colors = null;
+      redraw();
+    }, { signal });
 
     // ---- controls
     const tools = document.createElement('div');

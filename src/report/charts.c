@@ -113,8 +113,8 @@ void chart_rect(double x, double y, double w, double h, int color, const char *t
 
 /* ---- print */
 
+/* CSS background-image; %s: colour of its lines. web/timeline.js draws the same motifs. */
 static const char *const motifs[] = {
-    /* CSS background-image; %s: colour of its lines */
     "none",
     "repeating-linear-gradient(135deg,%s 0 1.2px,transparent 1.2px 4.2px)",
     "repeating-linear-gradient(45deg,%s 0 1.2px,transparent 1.2px 4.2px)",
@@ -140,11 +140,16 @@ void chart_print_style(struct strbuf *out) {
     strbuf_addstr(out, "<style>\n@media print {\n");
     for (int c = 0; c < CHART_COLORS; c++)
         for (int hatched = 0; hatched < 2; hatched++) {
-            strbuf_addf(out, ".c%d%s { background-image: ", c, hatched ? ".hatched" : "");
+            strbuf_addf(out, ":is(#kernels, #timeline) .c%d%s { background-image: ", c,
+                        hatched ? ".hatched" : "");
             strbuf_addf(out, motifs[motif_of[c][hatched]], motif_ink(c), motif_ink(c));
             strbuf_addstr(out, "; }\n");
         }
-    strbuf_addstr(out, "}\n</style>\n");
+    strbuf_addstr(out, "}\n:root {");
+    for (int c = 0; c < CHART_COLORS; c++)
+        strbuf_addf(out, " --motif%d: %d; --motif%d: %d;", c, motif_of[c][0], CHART_HATCHED + c,
+                    motif_of[c][1]);
+    strbuf_addstr(out, " }\n</style>\n");
 }
 
 void chart_open(const struct chart_form *form, double height, const char *title, struct strbuf *out) {

@@ -50,7 +50,8 @@ struct chart_class {
  * print a thousand rectangles that are filled with an SVG pattern. */
 void chart_rect(double x, double y, double w, double h, int color, const char *title, struct strbuf *out);
 void chart_stripes(double x, double y, double w, double h, struct strbuf *out);
-/* Writes a style sheet that gives every background colour a pattern in print. */
+/* Writes a style sheet that gives every category a pattern in print: in the sections of kernels and of the
+ * timeline. */
 void chart_print_style(struct strbuf *out);
 
 #endif

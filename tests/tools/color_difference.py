@@ -58,7 +58,7 @@ HATCHED = 16  # added to the number of a color: drawn with stripes
 
 def print_patterns(page):
     """{color number: CSS background in print}"""
-    found = re.findall(r"^\.c(\d+)(\.hatched)? \{ background-image: (.*); \}$", page, re.M)
+    found = re.findall(r"^:is\(#kernels, #timeline\) \.c(\d+)(\.hatched)? \{ background-image: (.*); \}$", page, re.M)
     return {int(n) + (HATCHED if hatched else 0): css for n, hatched, css in found}
 
 
