@@ -102,11 +102,11 @@ static void open_context(struct context *c, const struct timeline *tl, const str
 }
 
 static void close_context(struct context *c) {
-    void *scratch[] = { c->stage_scratch,     c->occ_scratch,     c->shape_category,  c->range_gpu_ns,
-                        c->shape_owned_ns,    c->shape_stage_ns,  c->previous_launch, c->range_total_ns,
-                        c->launch_occurrence, c->copy_occurrence, c->stage_chain_ns,  c->stage_chain_kernels,
-                        c->range_flops,       c->range_bytes,     c->range_counted,   c->shape_alone_ns,
-                        c->range_compute_ns,  c->quiet.v,         c->unrecorded.v };
+    void *scratch[] = { c->stage_scratch,       c->occ_scratch,       c->shape_category,  c->range_gpu_ns,
+                        c->shape_owned_ns,      c->shape_stage_ns,    c->previous_launch, c->range_total_ns,
+                        c->range_kernel_ns,     c->launch_occurrence, c->copy_occurrence, c->stage_chain_ns,
+                        c->stage_chain_kernels, c->range_flops,       c->range_bytes,     c->range_counted,
+                        c->shape_alone_ns,      c->range_compute_ns,  c->quiet.v,         c->unrecorded.v };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);
@@ -149,9 +149,10 @@ static const struct pass {
     /* shapes of operators, kernels.flops -> c.range_flops .range_bytes .range_compute_ns .range_counted,
      * kernels.flops .bytes .work_ns .compute_ns .work_source of kernels without GEMM record */
     { analyze_operator_work, false, false },
-    /* ranges, c.range_gpu_ns .range_flops .range_bytes -> operators, operators_by_shape, c.range_total_ns */
+    /* ranges, c.range_gpu_ns .range_flops .range_bytes -> operators, operators_by_shape, c.range_total_ns
+     * .range_kernel_ns */
     { analyze_operators_finish, false, false },
-    /* GEMM records, shapes of operators, c.range_flops .range_compute_ns .range_total_ns -> gemms */
+    /* GEMM records, shapes of operators, c.range_flops .range_compute_ns .range_kernel_ns -> gemms */
     { analyze_gemm_table, false, false },
     /* kernels in time order -> c.stage_chain_ns, c.stage_chain_kernels */
     { analyze_chains, false, false },

@@ -649,6 +649,13 @@ static inline double analysis_stage_tokens(const struct analysis_stage *s) {
     return s->tokens_in > s->tokens_out || s->tokens_out != s->tokens_out ? s->tokens_in : s->tokens_out;
 }
 
+/* Returns true if the distance, which is a median over the repeats, is not the ratio of the median time and
+ * the median roofline time: the inputs of the repeats differ in size. */
+static inline bool analysis_inputs_differ(const struct analysis_stage *s) {
+    double ratio = s->time_ms / s->floor_ms / s->distance;
+    return ratio < 0.98 || ratio > 1.02;
+}
+
 void analyze_run(const struct timeline *tl, const struct analyze_input *input, struct analysis *a);
 void analysis_free(struct analysis *a); /* also accepts a zeroed struct; `a` may be reused afterwards */
 

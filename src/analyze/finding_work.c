@@ -99,8 +99,12 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
     }
     double saving = work_ms - work_ms / work_distance;
     const char *title =
-        analysis_text(c, "%s: its %s (%s) is %.1fx the %s roof of %s", s->name, what,
-                      finding_time(c, work_ms), work_distance, roof, finding_time(c, f->floor_ms));
+        analysis_inputs_differ(s)
+            ? analysis_text(
+                  c, "%s: its %s is %.1fx the %s roof, as the median over inputs of different size (%s)",
+                  s->name, what, work_distance, roof, finding_time(c, work_ms))
+            : analysis_text(c, "%s: its %s (%s) is %.1fx the %s roof of %s", s->name, what,
+                            finding_time(c, work_ms), work_distance, roof, finding_time(c, f->floor_ms));
     finding_emit(c, rule, f, saving, ANALYSIS_MEDIUM, title,
                  roof_evidence(c, f, memory, on_gpu, work_ms, source), roof_advice(memory, on_gpu));
 }

@@ -146,7 +146,7 @@ static void add_operators(struct gemm_builder *b) {
     const struct timeline_ranges *r = &c->tl->ranges;
     for (size_t i = 0; i < r->n; i++) {
         if (b->range_shape[i] == TIMELINE_NONE || b->recorded[i]) continue;
-        double ns = c->range_total_ns[i];
+        double ns = c->range_kernel_ns[i];
         if (!(ns > 0) && c->a->cpu_only) ns = (double)(r->end_ns[i] - r->start_ns[i]);
         if (!(ns > 0)) continue; /* no kernels in the trace */
         const struct product_shape *s = &b->shapes.v[b->range_shape[i]];

@@ -76,7 +76,10 @@ struct context {
     double *shape_alone_ns;
     /* [nshapes x nstages]: owned time by innermost stage; NULL: the table would be too large */
     double *shape_stage_ns;
-    double *range_total_ns;            /* [ranges.n]: GPU time including nested ranges; set by operators.c */
+    double *range_total_ns; /* [ranges.n]: GPU time including nested ranges; set by operators.c */
+    /* [ranges.n]: sum of the durations of kernels, including nested ranges; set by operators.c. Rates use it:
+     * in range_total_ns, kernels that run at the same time share the time. */
+    double *range_kernel_ns;
     double *range_flops, *range_bytes; /* [ranges.n]: set by operator_work.c; NaN: unknown */
     /* [ranges.n]: time that the FLOPs take at the peak of their type; NaN: unknown */
     double *range_compute_ns;

@@ -115,7 +115,7 @@ static void add_work(const struct context *c, struct analysis_operator *o, size_
     add_known(&o->flops, c->range_flops[i]);
     add_known(&o->bytes, c->range_bytes[i]);
     add_known(&o->compute_ns, c->range_compute_ns[i]);
-    o->work_ns += c->range_total_ns[i] > 0 ? c->range_total_ns[i] : ns;
+    o->work_ns += c->range_kernel_ns[i] > 0 ? c->range_kernel_ns[i] : ns;
     o->work_source = c->range_counted[i] ? "operator shapes" : "engine";
 }
 
@@ -183,17 +183,24 @@ static int by_time(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Returns the host time of the children of each range. Sets c.range_total_ns, the GPU time of the kernels
- * that a range and its children launched. Parents come before their children. */
+/* Returns the host time of the children of each range. Sets c.range_total_ns and c.range_kernel_ns, the GPU
+ * time and the durations of the kernels that a range and its children launched. Parents come before their
+ * children. */
 static double *range_times(struct context *c) {
     const struct timeline_ranges *r = &c->tl->ranges;
+    const struct timeline_kernels *k = &c->tl->kernels;
     double *children = xcalloc(r->n + 1, sizeof *children);
     c->range_total_ns = xmalloc((r->n + 1) * sizeof *c->range_total_ns);
     if (r->n) memcpy(c->range_total_ns, c->range_gpu_ns, r->n * sizeof *c->range_total_ns);
+    c->range_kernel_ns = xcalloc(r->n + 1, sizeof *c->range_kernel_ns);
+    for (size_t i = 0; i < k->n; i++)
+        if (k->range[i] != TIMELINE_NONE)
+            c->range_kernel_ns[k->range[i]] += (double)(k->end_ns[i] - k->start_ns[i]);
     for (size_t i = r->n; i-- > 0;) {
         uint32_t p = r->parent[i];
         if (p == TIMELINE_NONE) continue;
         c->range_total_ns[p] += c->range_total_ns[i];
+        c->range_kernel_ns[p] += c->range_kernel_ns[i];
         children[p] += (double)(MIN(r->end_ns[i], MAX(r->end_ns[p], r->start_ns[i])) - r->start_ns[i]);
     }
     return children;

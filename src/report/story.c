@@ -108,11 +108,18 @@ void story_refusal(const struct analysis_stage *s, const struct story_form *form
 }
 
 void story_over(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out) {
-    if (!s->over.text) return;
+    if (s->over.text) {
+        form->text(out, s->name);
+        strbuf_addstr(out, ": ");
+        form->text(out, s->over.text);
+        strbuf_addch(out, '.');
+    }
+    if (!analysis_inputs_differ(s)) return;
+    if (out->len) strbuf_addch(out, ' ');
     form->text(out, s->name);
-    strbuf_addstr(out, ": ");
-    form->text(out, s->over.text);
-    strbuf_addch(out, '.');
+    strbuf_addstr(out,
+                  ": its inputs differ in size. Distance, MFU, MBU and rates are medians over the repeats, "
+                  "each with its own input; they are not ratios of the median times.");
 }
 
 #define SAME_PEAK 0.01 /* peaks that differ by a smaller share are the same */

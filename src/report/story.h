@@ -18,7 +18,8 @@ bool story_has_warning(const struct view *v, const char *warning);
 /* Writes "No idle-time analysis for decode: ...". Writes nothing if the idle time is known, and nothing for
  * sub-stages and stages on the CPU. */
 void story_refusal(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
-/* Writes the reason for a ratio beyond its limit, such as "decode: MBU 203%: ...", if there is one. */
+/* Writes the reason for a ratio beyond its limit, such as "decode: MBU 203%: ...", if there is one, and the
+ * reason for a distance that is not the ratio of the times beside it. */
 void story_over(const struct analysis_stage *s, const struct story_form *form, struct strbuf *out);
 /* Writes the peaks of the device and their source, and the peak of MFU of each stage whose products have
  * another type. */

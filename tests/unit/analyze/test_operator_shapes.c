@@ -230,6 +230,24 @@ TEST(attention_of_a_server_is_counted_by_the_label_of_its_step) {
     CHECK(isnan(attention_flops_of_layers("execute_context_1(4_16)_generation_0(0)", detail, 9000, 9000)));
 }
 
+/* A product of 10 us runs together with a kernel of another stream. Its rate is that of its own duration. */
+TEST(rates_of_products_are_over_their_own_duration) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_operator(&s, "aten::mm", "[3,5]bf16 [5,7]bf16", 1, 0, 1000);
+    scene_kernel(&s, "gemm", 1, 200, 300, 7, 2000, 12000);
+    scene_kernel(&s, "ncclKernel_SendRecv", 2, 250, 350, 8, 2000, 12000);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(operator_row(&a, "aten::mm")->gpu_ns, 5000, 0); /* half of the time in which both run */
+    CHECK_NEAR(operator_row(&a, "aten::mm")->work_ns, 10000, 0);
+    CHECK_INT(a.ngemms, 1);
+    CHECK_NEAR(a.gemms[0].total_ns, 10000, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 static const char *gemm_text(const char *name, const char *detail) {
     static char text[96];
     struct operator_gemm g;

@@ -190,6 +190,32 @@ TEST(each_repeat_is_measured_against_the_cost_of_its_own_input) {
     analysis_free(&a);
 }
 
+/* Two repeats of each of two inputs: the medians lie between the inputs. */
+TEST(a_distance_that_is_no_ratio_of_medians_is_said_to_be_a_median) {
+    const double ms[] = { 10, 1000, 10.2, 1020 }, floor_ms[] = { 5, 125, 5, 125 }, bytes[] = { 1, 25, 1, 25 };
+    const uint32_t input[] = { 0, 1, 0, 1 };
+    for (int mixed = 0; mixed < 2; mixed++) {
+        const struct analyze_work work = { .flops = 1, .bytes = 1, .floor_ms = mixed ? 65 : 5 };
+        const struct analyze_timing timings[] = { { .stage = "prefill",
+                                                    .n = mixed ? 4 : 1,
+                                                    .ms = ms,
+                                                    .input = input,
+                                                    .bytes = bytes,
+                                                    .floor_ms = floor_ms,
+                                                    .work = &work } };
+        const struct analyze_input in = { .timings = timings,
+                                          .ntimings = 1,
+                                          .one_run = true,
+                                          .peak_flops_per_s = 2e11,
+                                          .peak_bytes_per_s = 1e9 };
+        struct analysis a;
+        analyze_run(NULL, &in, &a);
+        CHECK_NEAR(a.stages[0].distance, mixed ? 5.02 : 2, 1e-9);
+        CHECK(analysis_inputs_differ(&a.stages[0]) == mixed);
+        analysis_free(&a);
+    }
+}
+
 TEST(a_stage_whose_repeats_all_failed_has_no_time) {
     struct scene s;
     struct analysis a;
