@@ -180,8 +180,14 @@ static uint64_t *time_at(char *record, const struct trace_field *f) {
 
 /* The fields of a record kind that identify its sequences; NULL: it has no such field. */
 struct identity {
-    const struct trace_field *lane, *name;
+    const struct trace_field *lane, *name, *launch;
 };
+
+static struct identity identity_of(unsigned kind) {
+    const struct trace_schema *schema = trace_schema(kind);
+    return (struct identity){ find_field(schema, "thread", "stream"), find_field(schema, "name", "api"),
+                              kind == TRACE_LAUNCH ? NULL : find_field(schema, "correlation", "") };
+}
 
 static struct period remove_steps(struct trace_clock *c, unsigned kind, size_t field,
                                   const struct identity *id, const char *record, struct period own,
@@ -199,12 +205,10 @@ static struct period remove_steps(struct trace_clock *c, unsigned kind, size_t f
     return p;
 }
 
-static void add_launch(struct trace_clock *c, const struct trace_launch *l) {
-    const struct trace_schema *schema = trace_schema(TRACE_LAUNCH);
-    const struct identity id = { find_field(schema, "thread", "stream"), find_field(schema, "name", "api") };
+static void add_launch(struct trace_clock *c, const struct identity *id, const struct trace_launch *l) {
     struct period own = { l->start_ns, l->end_ns };
     if (!own.start_ns || !own.end_ns) return;
-    struct period p = remove_steps(c, READ_BEFORE, 0, &id, (const char *)l, own, 0);
+    struct period p = remove_steps(c, READ_BEFORE, 0, id, (const char *)l, own, 0);
     bool near = false;
     for (size_t k = 0; k + 1 < c->npieces; k++) {
         double back = fabs((double)(c->pieces[k + 1].shift_ns - c->pieces[k].shift_ns));
@@ -218,12 +222,10 @@ static void add_launch(struct trace_clock *c, const struct trace_launch *l) {
 }
 
 /* Returns when a record was launched; 0: unknown. */
-static uint64_t launched_at(const struct trace_clock *c, const struct trace_schema *schema, unsigned kind,
-                            const char *record) {
-    const struct trace_field *f = find_field(schema, "correlation", "correlation");
-    if (!c->repeats || !f || kind == TRACE_LAUNCH) return 0;
-    uint64_t id = trace_field_get(record, f);
-    uint32_t i = intern_find(c->launch_ids, (const char *)&id, sizeof id);
+static uint64_t launched_at(const struct trace_clock *c, const struct identity *id, const char *record) {
+    if (!c->repeats || !id->launch) return 0;
+    uint64_t launch = trace_field_get(record, id->launch);
+    uint32_t i = intern_find(c->launch_ids, (const char *)&launch, sizeof launch);
     return i == INTERN_NONE ? 0 : c->launches.v[i];
 }
 
@@ -232,14 +234,14 @@ static uint64_t launched_at(const struct trace_clock *c, const struct trace_sche
 static void convert_field(struct trace_clock *c, const struct trace_batch *batch, size_t f) {
     const struct trace_schema *schema = trace_schema(batch->kind);
     const struct trace_field *start = &schema->fields[f], *end = start + 1;
-    const struct identity id = { find_field(schema, "thread", "stream"), find_field(schema, "name", "api") };
+    const struct identity id = identity_of(batch->kind);
     if (f + 1 == schema->nfields || end->type != TRACE_FIELD_AFTER) end = start;
     char *record = (char *)(uintptr_t)batch->records;
     for (size_t i = 0; i < batch->n; i++, record += schema->record_bytes) {
         uint64_t *from = time_at(record, start), *to = time_at(record, end);
         if (!*from || !*to) continue;
         struct period p = remove_steps(c, batch->kind, f, &id, record, (struct period){ *from, *to },
-                                       launched_at(c, schema, batch->kind, record));
+                                       launched_at(c, &id, record));
         *from = to_job(c, p.start_ns);
         *to = to_job(c, p.end_ns);
     }
@@ -253,6 +255,7 @@ void trace_clock_convert(void *state, const struct trace_batch *batch) {
 
 /* Reads the launches near backward steps. A kernel does not start before its launch. */
 static void read_launches(struct trace_clock *c, const char *path) {
+    const struct identity id = identity_of(TRACE_LAUNCH);
     struct trace_batch batch = { 0 };
     struct err err;
     struct trace_reader *r = trace_reader_open(path, &err);
@@ -260,7 +263,7 @@ static void read_launches(struct trace_clock *c, const char *path) {
         if (trace_reader_chunk(r, i)->kind != TRACE_LAUNCH || trace_reader_decode(r, i, &batch, &err) < 0)
             continue;
         /* without the clock of the job, whose conversion comes last */
-        for (size_t k = 0; k < batch.n; k++) add_launch(c, &batch.launch[k]);
+        for (size_t k = 0; k < batch.n; k++) add_launch(c, &id, &batch.launch[k]);
     }
     trace_batch_free(&batch);
     if (r) trace_reader_close(r);

@@ -109,11 +109,10 @@ static bool measure(unsigned ranks, unsigned kernels, const char *folder, struct
     bool good = make_traces(folder, ranks, steps) && merge_job(folder, m);
     remove_traces(folder, ranks);
     if (!good) return false;
-    printf("%5u ranks x %u kernels: %7.2f s, %7.2f s of CPU time, %.0f ns of CPU time per kernel, %.0f MB "
-           "(%.0f MB per "
-           "worker thread), %llu matched collectives\n",
-           ranks, kernels, m->seconds, m->cpu_seconds, m->cpu_seconds * 1e9 / ((double)ranks * kernels),
-           m->peak_mb, m->peak_mb / workers, m->matched);
+    printf("%5u ranks x %u kernels: %7.2f s, %7.2f s of CPU time (%.1f of %ld cores), %.0f ns of CPU time "
+           "per kernel, %.0f MB (%.0f MB per worker thread), %llu matched collectives\n",
+           ranks, kernels, m->seconds, m->cpu_seconds, m->cpu_seconds / m->seconds, processors,
+           m->cpu_seconds * 1e9 / ((double)ranks * kernels), m->peak_mb, m->peak_mb / workers, m->matched);
     fflush(stdout);
     return true;
 }
