@@ -7,12 +7,12 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/log.h"
-#include "base/table.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "base/wrap.h"
 #include "cmd/commands.h"
 #include "history/query.h"
+#include "serve/run_columns.h"
 #include "serve/run_json.h"
 #include "session/run_dir.h"
 
@@ -62,41 +62,6 @@ static int make_filter(const struct runs_opts *o, struct history_filter *f, stru
     return 0;
 }
 
-static void add_state(struct table *t, const struct history_run *run) {
-    struct strbuf s = STRBUF_INIT;
-    if (run->missing) strbuf_addstr(&s, "missing ");
-    if (!run->here) strbuf_addstr(&s, "elsewhere ");
-    if (run->incomplete) strbuf_addstr(&s, "incomplete ");
-    if (run->unstable) strbuf_addstr(&s, "unstable ");
-    if (run->busy) strbuf_addstr(&s, "busy ");
-    for (size_t i = 0; i < run->tags.n; i++) strbuf_addf(&s, "#%s ", run->tags.v[i]);
-    if (s.len) s.buf[s.len - 1] = '\0';
-    table_cell(t, "%s", s.buf);
-    strbuf_free(&s);
-}
-
-static void add_run_row(struct table *t, const struct history_run *run, const char *stage) {
-    table_cell(t, "%s", run->name);
-    table_cell(t, "%s", text_date((uint64_t)run->started_ns).s);
-    table_cell(t, "%s", text_or_dash(run->model));
-    table_cell(t, "%s", text_or_dash(run->device));
-    table_cell(t, "%s", text_or_dash(run->engine));
-    if (stage) {
-        table_cell(t, "%s", text_ms_number(run->stage_time_ms).s);
-        table_cell(t, "%s", text_ms_number(run->stage_time_per_token_ms).s);
-        table_cell(t, "%s", text_num(run->stage_tokens_per_s, 1).s);
-        table_cell(t, "%s", text_percent(run->stage_mfu).s);
-        table_cell(t, "%s", text_percent(run->stage_mbu).s);
-    } else {
-        table_cell(t, "%s", text_ms_number(run->time_to_first_token_ms).s);
-        table_cell(t, "%s", text_ms_number(run->time_per_token_ms).s);
-        table_cell(t, "%s", text_num(run->tokens_per_s, 1).s);
-        table_cell(t, "%s", text_percent(run->mfu).s);
-        table_cell(t, "%s", text_percent(run->mbu).s);
-    }
-    add_state(t, run);
-}
-
 /* Columns that a narrow terminal omits first. */
 static const char *const least_columns[] = {
     "engine", "MBU", "MFU", "first token ms", "device", "model", NULL
@@ -105,16 +70,11 @@ static const char *const least_columns[] = {
 static void print_page(const struct history_page *page, const struct runs_opts *o) {
     struct table t;
     struct strbuf out = STRBUF_INIT;
-    table_init(&t);
-    const char *const left[] = { "run", "started", "model", "device", "engine" };
-    for (size_t i = 0; i < COUNTOF(left); i++) table_column(&t, left[i], TABLE_LEFT);
-    table_column(&t, o->stage ? "time ms" : "first token ms", TABLE_RIGHT);
-    table_column(&t, "per token ms", TABLE_RIGHT);
-    table_column(&t, "tok/s", TABLE_RIGHT);
-    table_column(&t, "MFU", TABLE_RIGHT);
-    table_column(&t, "MBU", TABLE_RIGHT);
-    table_column(&t, "notes", TABLE_LEFT);
-    for (size_t i = 0; i < page->n; i++) add_run_row(&t, &page->v[i], o->stage);
+    const struct column_group groups[] = { run_name_columns,
+                                           o->stage ? run_stage_figure_columns : run_figure_columns,
+                                           run_note_columns };
+    columns_table(groups, COUNTOF(groups), COLUMN_DOC_TERMINAL, NULL,
+                  (struct column_items){ page->v, page->n, sizeof *page->v }, &t);
     table_fit(&t, command_line_width(), least_columns);
     table_text(&t, &out);
     if (page->next) {
@@ -187,24 +147,8 @@ static int find_run(struct history *h, const char *name, struct history_run *run
 
 static void show_stages(const struct run_record *r, struct strbuf *out) {
     struct table t;
-    table_init(&t);
-    table_column(&t, "stage", TABLE_LEFT);
-    const char *const heads[] = { "time ms", "95% CI", "per token ms", "tok/s", "MFU", "MBU", "distance" };
-    for (size_t i = 0; i < COUNTOF(heads); i++) table_column(&t, heads[i], TABLE_RIGHT);
-    for (size_t i = 0; i < r->stages.n; i++) {
-        const struct record_stage *s = &r->stages.v[i];
-        table_cell(&t, "%s%s", s->parent ? "  " : "", s->name);
-        table_cell(&t, "%s", text_ms_number(s->time_ms).s);
-        if (isnan(s->ci95_low_ms))
-            table_cell(&t, "%s", text_or_dash(NULL));
-        else
-            table_cell(&t, "%s to %s", text_ms_number(s->ci95_low_ms).s, text_ms_number(s->ci95_high_ms).s);
-        table_cell(&t, "%s", text_ms_number(s->time_per_token_ms).s);
-        table_cell(&t, "%s", text_num(s->tokens_per_s, 1).s);
-        table_cell(&t, "%s", text_percent(s->mfu).s);
-        table_cell(&t, "%s", text_percent(s->mbu).s);
-        table_cell(&t, "%s", text_times(s->distance).s);
-    }
+    columns_table(&run_stage_columns, 1, COLUMN_DOC_TERMINAL, NULL,
+                  (struct column_items){ r->stages.v, r->stages.n, sizeof *r->stages.v }, &t);
     t.text_line_width = command_line_width();
     table_text(&t, out);
     table_free(&t);

@@ -9,6 +9,7 @@
 #include "serve/api.h"
 #include "serve/page_parts.h"
 #include "serve/pages.h"
+#include "serve/run_columns.h"
 #include "serve/server.h"
 
 static void add_figure(struct strbuf *out, const char *name, const char *value, const char *detail) {
@@ -66,42 +67,39 @@ static void add_run_findings(struct strbuf *out, const struct run_record *r) {
     html_section_end(out);
 }
 
-static void add_stage_row(struct strbuf *out, const struct history_run *run, const struct record_stage *s) {
+static void add_stage_row(struct strbuf *out, const struct history_run *run, const struct record_stage *s,
+                          const struct column_set *set) {
     const char *pairs[] = { "model",  run->model ? run->model : "",
                             "device", run->device ? run->device : "",
                             "engine", run->engine ? run->engine : "",
                             "stage",  s->name,
                             "metric", "time",
                             NULL };
+    struct strbuf text = STRBUF_INIT;
     strbuf_addf(out, "<tr%s><td>", s->parent ? " class=\"sub\"" : "");
     part_link(out, "/trends", pairs, s->name);
     strbuf_addstr(out, "</td>");
-    part_number(out, text_ms_number(s->time_ms).s);
-    char interval[96] = "–";
-    if (isfinite(s->ci95_low_ms))
-        snprintf(interval, sizeof interval, "%s to %s", text_ms_number(s->ci95_low_ms).s,
-                 text_ms_number(s->ci95_high_ms).s);
-    part_number(out, interval);
-    part_number(out, text_ms_number(s->time_per_token_ms).s);
-    part_number(out, text_num(s->tokens_per_s, 1).s);
-    part_number(out, text_ms_number(s->floor_ms).s);
-    part_number(out, text_times(s->distance).s);
-    part_number(out, text_percent(s->mfu).s);
-    part_number(out, text_percent(s->mbu).s);
+    for (size_t i = 1; i < set->n; i++) { /* the first column is the link */
+        strbuf_reset(&text);
+        column_show(set->v[i].column, &(struct column_row){ .item = s }, &text);
+        part_number(out, text.buf);
+    }
     strbuf_addstr(out, "</tr>\n");
+    strbuf_free(&text);
 }
 
 static void add_stages(struct strbuf *out, const struct history_run *run, const struct run_record *r) {
+    struct column_set set;
     if (!r->stages.n) return;
+    column_set_init(&set, &run_stage_columns, 1, COLUMN_DOC_HTML, NULL);
     html_section(out, "stages", "Stages",
                  "Median of the timed repeats with its 95% interval. A stage links to its trend.");
-    strbuf_addstr(out,
-                  "<div class=\"scroll\"><table><thead><tr><th>stage</th><th class=\"n\">time ms</th><th "
-                  "class=\"n\">95% CI</th><th class=\"n\">per token ms</th><th class=\"n\">tok/s</th><th "
-                  "class=\"n\">roofline ms</th><th class=\"n\">distance</th><th class=\"n\">MFU</th><th "
-                  "class=\"n\">MBU</th></tr></thead>\n<tbody>\n");
+    strbuf_addstr(out, "<div class=\"scroll\"><table><thead><tr>");
+    for (size_t i = 0; i < set.n; i++)
+        strbuf_addf(out, "<th%s>%s</th>", i ? " class=\"n\"" : "", set.v[i].column->heading);
+    strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < r->stages.n; i++)
-        if (isfinite(r->stages.v[i].time_ms)) add_stage_row(out, run, &r->stages.v[i]);
+        if (isfinite(r->stages.v[i].time_ms)) add_stage_row(out, run, &r->stages.v[i], &set);
     strbuf_addstr(out, "</tbody></table></div>\n");
     html_section_end(out);
 }

@@ -1,4 +1,5 @@
 /* The list of runs. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/html.h"
@@ -7,6 +8,7 @@
 #include "serve/api.h"
 #include "serve/page_parts.h"
 #include "serve/pages.h"
+#include "serve/run_columns.h"
 #include "serve/server.h"
 
 /* Arguments that restrict the list. Links and the form keep them. */
@@ -93,47 +95,56 @@ static void add_notes(struct strbuf *out, const struct history_run *run) {
     strbuf_addstr(out, "</td>");
 }
 
-static void add_run_row(struct strbuf *out, const struct history_run *run, bool stage) {
+/* Key of history_sort_keys() for a column. */
+static void sort_key(const struct column *c, char *key, size_t cap) {
+    snprintf(key, cap, "%s", !c->key ? c->heading : strcmp(c->key, "run") == 0 ? "name" : c->key);
+    size_t n = strlen(key);
+    if (n > 3 && strcmp(key + n - 3, "_ms") == 0) key[n - 3] = '\0';
+}
+
+static void add_run_row(struct strbuf *out, const struct history_run *run, const struct column_set *set) {
+    struct strbuf text = STRBUF_INIT;
     strbuf_addstr(
         out,
         "<tr><td class=\"pick\"><input type=\"checkbox\" name=\"run\" aria-label=\"Select for comparison\" "
         "value=\"");
     html_escape(out, run->name);
     strbuf_addstr(out, "\"></td>");
-    part_run_cell(out, run->name);
-    part_date(out, run->started_ns);
-    part_cell(out, run->model);
-    part_cell(out, run->device);
-    part_cell(out, run->engine);
-    part_number(out, text_ms_number(stage ? run->stage_time_ms : run->time_to_first_token_ms).s);
-    part_number(out, text_ms_number(stage ? run->stage_time_per_token_ms : run->time_per_token_ms).s);
-    part_number(out, text_num(stage ? run->stage_tokens_per_s : run->tokens_per_s, 1).s);
-    part_number(out, text_percent(stage ? run->stage_mfu : run->mfu).s);
-    part_number(out, text_percent(stage ? run->stage_mbu : run->mbu).s);
+    for (size_t i = 0; i < set->n; i++) {
+        const struct column *c = set->v[i].column;
+        strbuf_reset(&text);
+        column_show(c, &(struct column_row){ .item = run }, &text);
+        if (!c->key)
+            part_date(out, run->started_ns);
+        else if (strcmp(c->key, "run") == 0)
+            part_run_cell(out, run->name);
+        else if (column_is_text(c))
+            part_cell(out, text.buf);
+        else
+            part_number(out, text.buf);
+    }
     add_notes(out, run);
     strbuf_addstr(out, "</tr>\n");
+    strbuf_free(&text);
 }
 
 static void add_run_table(struct request *q, const struct history_filter *f,
                           const struct history_page *page) {
+    const struct column_group groups[] = { run_name_columns,
+                                           f->stage ? run_stage_figure_columns : run_figure_columns };
     struct strbuf *out = &q->out;
+    struct column_set set;
+    char key[40];
+    column_set_init(&set, groups, COUNTOF(groups), COLUMN_DOC_HTML, NULL);
     strbuf_addstr(out, "<form method=\"get\" action=\"/compare\" id=\"pick\"><div class=\"scroll\"><table "
                        "class=\"runs\"><thead><tr><th><span class=\"hidden\">Select</span></th>");
-    add_heading(q, f, "name", "run", false);
-    add_heading(q, f, "started", "started", false);
-    add_heading(q, f, "model", "model", false);
-    add_heading(q, f, "device", "device", false);
-    add_heading(q, f, "engine", "engine", false);
-    if (f->stage)
-        add_heading(q, f, "time", "time ms", true);
-    else
-        add_heading(q, f, "time_to_first_token", "first token ms", true);
-    add_heading(q, f, "time_per_token", "per token ms", true);
-    add_heading(q, f, "tokens_per_s", "tok/s", true);
-    add_heading(q, f, "mfu", "MFU", true);
-    add_heading(q, f, "mbu", "MBU", true);
+    for (size_t i = 0; i < set.n; i++) {
+        const struct column *c = set.v[i].column;
+        sort_key(c, key, sizeof key);
+        add_heading(q, f, key, c->heading, !column_is_text(c));
+    }
     strbuf_addstr(out, "<th>notes</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < page->n; i++) add_run_row(out, &page->v[i], f->stage != NULL);
+    for (size_t i = 0; i < page->n; i++) add_run_row(out, &page->v[i], &set);
     strbuf_addstr(
         out,
         "</tbody></table></div>\n<div class=\"tools below\"><button type=\"submit\" id=\"compare\">Compare "

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "serve/run_columns.h"
 #include "base/schema.h"
 
 void run_json_time(struct jsonw *j, const char *key, int64_t ns) {
@@ -19,41 +20,16 @@ static void write_tags(struct jsonw *j, const struct strlist *tags) {
 
 static void write_stage_values(struct jsonw *j, const struct history_run *run) {
     jsonw_kobject(j, "stage");
-    jsonw_knum(j, "time_ms", run->stage_time_ms);
-    jsonw_knum(j, "ci95_low_ms", run->stage_ci95_low_ms);
-    jsonw_knum(j, "ci95_high_ms", run->stage_ci95_high_ms);
-    jsonw_knum(j, "time_per_token_ms", run->stage_time_per_token_ms);
-    jsonw_knum(j, "tokens_per_s", run->stage_tokens_per_s);
-    jsonw_knum(j, "mfu", run->stage_mfu);
-    jsonw_knum(j, "mbu", run->stage_mbu);
-    jsonw_knum(j, "distance", run->stage_distance);
+    columns_json(&run_stage_figure_columns, &(struct column_row){ .item = run }, j);
     jsonw_end(j);
 }
 
 static void write_summary_members(struct jsonw *j, const struct history_run *run) {
-    jsonw_kstr(j, "run", run->name);
-    jsonw_kstr(j, "title", run->title);
-    jsonw_kstr(j, "model", run->model);
-    jsonw_kstr(j, "device", run->device);
-    jsonw_kstr(j, "engine", run->engine);
-    jsonw_kstr(j, "host", run->host);
-    jsonw_kstr(j, "inferprof_version", run->version);
+    struct column_row row = { .item = run };
+    columns_json(&run_name_columns, &row, j);
     run_json_time(j, "started", run->started_ns);
-    jsonw_knum(j, "repeats", run->repeats);
-    jsonw_knum(j, "failed_repeats", run->failed_repeats);
-    jsonw_knum(j, "time_to_first_token_ms", run->time_to_first_token_ms);
-    jsonw_knum(j, "time_per_token_ms", run->time_per_token_ms);
-    jsonw_knum(j, "tokens_per_s", run->tokens_per_s);
-    jsonw_knum(j, "mfu", run->mfu);
-    jsonw_knum(j, "mbu", run->mbu);
-    jsonw_ku64(j, "findings", (uint64_t)run->findings);
-    jsonw_kbool(j, "incomplete", run->incomplete);
-    jsonw_kbool(j, "unstable", run->unstable);
-    jsonw_kstr(j, "busy", run->busy);
-    jsonw_kbool(j, "missing", run->missing);
-    jsonw_kbool(j, "here", run->here);
-    jsonw_kstr(j, "path", run->path);
-    jsonw_kstr(j, "digest", run->digest);
+    columns_json(&run_figure_columns, &row, j);
+    columns_json(&run_detail_columns, &row, j);
 }
 
 void run_json_summary(struct jsonw *j, const struct history_run *run) {
@@ -78,22 +54,8 @@ void run_json_page(struct jsonw *j, const struct history_page *page) {
 void run_json_stages(struct jsonw *j, const struct run_record *r) {
     jsonw_array(j);
     for (size_t i = 0; i < r->stages.n; i++) {
-        const struct record_stage *s = &r->stages.v[i];
         jsonw_object(j);
-        jsonw_kstr(j, "name", s->name);
-        jsonw_kstr(j, "parent", s->parent);
-        jsonw_knum(j, "time_ms", s->time_ms);
-        jsonw_knum(j, "ci95_low_ms", s->ci95_low_ms);
-        jsonw_knum(j, "ci95_high_ms", s->ci95_high_ms);
-        jsonw_knum(j, "repeats", s->repeats);
-        jsonw_knum(j, "tokens", s->tokens);
-        jsonw_knum(j, "time_per_token_ms", s->time_per_token_ms);
-        jsonw_knum(j, "tokens_per_s", s->tokens_per_s);
-        jsonw_knum(j, "mfu", s->mfu);
-        jsonw_knum(j, "mbu", s->mbu);
-        jsonw_knum(j, "floor_ms", s->floor_ms);
-        jsonw_knum(j, "distance", s->distance);
-        jsonw_knum(j, "gpu_busy_share", s->gpu_busy_share);
+        columns_json(&run_stage_columns, &(struct column_row){ .item = &r->stages.v[i] }, j);
         jsonw_end(j);
     }
     jsonw_end(j);
