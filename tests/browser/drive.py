@@ -1,6 +1,7 @@
 """Opens a report in headless Chromium and checks the visible page; prints TAP lines.
 
     drive.py CHROMIUM REPORT.html [--screenshots DIR]
+    drive.py CHROMIUM RANKS.html --ranks
 
 Uses the DevTools protocol over a pipe (file descriptors 3 and 4 of the browser): no port, no extra package.
 """
@@ -305,8 +306,37 @@ def check_timeline(b):
     check("a redraw takes less than 250 ms", frame < 250, frame)
 
 
+def check_ranks(b, page):
+    """The page of a job of several ranks."""
+    for width in (1440, 390):
+        b.load(page, width, 900, False)
+        b.settle()
+        check(f"ranks: no error in the console at {width} px", not b.errors(), b.errors())
+        check(f"ranks: nothing is wider than the page at {width} px", b.js(OVERFLOW) == [], b.js(OVERFLOW))
+    b.load(page, 1440, 900, False)
+    b.settle()
+    charts = b.js("document.querySelectorAll('.chart svg.wide').length")
+    check("ranks: every chart has numbers under the mouse pointer", charts == 3 and b.js(SILENT) == [], (charts, b.js(SILENT)))
+    check("ranks: every table filters", b.js(UNFILTERED) == [], b.js(UNFILTERED))
+    check("ranks: every heading explains itself", b.js("Array.from(document.querySelectorAll('th:not([title])'), h => h.textContent)") == [])
+    check("ranks: the page has caveats and a legend",
+          b.js("!!document.querySelector('#caveats li') && document.querySelectorAll('details.legend dt').length > 5 && document.querySelectorAll('.key i').length === 4"))
+    same = b.js("""(() => { const color = (e, name) => getComputedStyle(document.querySelector(e))[name];
+        return [color('.key i.busy', 'backgroundColor'), color('#lanes rect.busy', 'fill'), color('.key i.c10', 'backgroundColor'), color('#lanes rect.r10', 'fill')]; })()""")
+    check("ranks: the legend has the colors of the charts", same[0] == same[1] and same[2] == same[3] and same[0] != same[2], same)
+
+
 def main():
     program, page = sys.argv[1], sys.argv[2]
+    if sys.argv[3:] == ["--ranks"]:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+            b = Browser(program, profile)
+            try:
+                b.open_page()
+                check_ranks(b, page)
+            finally:
+                b.close()
+        return
     shots = sys.argv[4] if len(sys.argv) > 4 and sys.argv[3] == "--screenshots" else None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         b = Browser(program, profile)

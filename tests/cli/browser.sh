@@ -9,6 +9,10 @@ mkdir -p "$work/small/trace" "$work/large/trace"
 timeout 200 python3 tests/browser/drive.py "$browser" "$work/small/report.html" || not_ok "the browser loads the small report"
 timeout 100 python3 tests/browser/perfetto_handover.py "$browser" "$work/small/report.html" || not_ok "the timeline is handed to Perfetto"
 
+"$PWD/$BUILD/tests/make_ranks" "$work/ranks" ranks=4 per_node=2 steps=6 layers=2 slow=3 slow_percent=20 move_ns=5000 >/dev/null
+"$INFERPROF" report -q "$work/ranks" -o "$work/job" >/dev/null
+timeout 100 python3 tests/browser/drive.py "$browser" "$work/job/ranks.html" --ranks || not_ok "the browser loads the page of ranks"
+
 "$PWD/$BUILD/tests/make_run" "$work/large/trace/a.ipt" 300 400
 "$INFERPROF" report -q "$work/large" >/dev/null
 check "a page with 240,000 slices stays under 5 MB" test "$(wc -c <"$work/large/report.html")" -lt 5000000

@@ -9,9 +9,11 @@
 #include "base/html.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "report/chart_axis.h"
 #include "report/chart_labels.h"
 #include "report/compare.h"
 #include "report/export.h"
+#include "report/rows.h"
 #include "report/window.h"
 #include "run/saved_metrics.h"
 #include "unit/report/sample.h"
@@ -423,4 +425,45 @@ TEST(labels_of_a_chart_end_apart_whatever_their_rounding) {
             for (size_t k = 0; k < i; k++) CHECK(fabs(y[i] - y[k]) >= 12);
         }
     }
+}
+
+TEST(categories_and_roles_have_different_colors) {
+    for (int a = 0; a < KERNEL_CATEGORY_END; a++)
+        for (int b = 0; b < a; b++) CHECK(chart_category_color(a) != chart_category_color(b));
+    for (int a = 0; a < ROLE_END; a++)
+        for (int b = 0; b < a; b++) CHECK(chart_role_color(a) != chart_role_color(b));
+    CHECK_INT(chart_role_color(ROLE_ATTENTION), chart_category_color(KERNEL_CATEGORY_ATTENTION));
+    CHECK_INT(chart_role_color(ROLE_COMMUNICATION), chart_category_color(KERNEL_CATEGORY_COMMUNICATION));
+}
+
+TEST(a_time_axis_has_one_unit) {
+    static const struct {
+        double span_ns;
+        const char *last, *unit;
+    } rows[] = { { 312e6, ">300 ms<", " ms<" }, { 3.9e9, ">3.5 s<", " s<" }, { 800, ">800 ns<", " ns<" } };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        struct strbuf out = STRBUF_INIT;
+        size_t labels = 0;
+        chart_time_axis(&(struct chart_box){ 0, 1000, 0, 100 }, rows[i].span_ns, &out);
+        CHECK(strstr(out.buf, rows[i].last));
+        for (const char *p = out.buf; (p = strstr(p, "</text>")); p++, labels++)
+            CHECK(strncmp(p - strlen(rows[i].unit) + 1, rows[i].unit, strlen(rows[i].unit)) == 0);
+        CHECK(labels >= 4);
+        strbuf_free(&out);
+    }
+}
+
+TEST(stability_is_unknown_if_no_input_was_repeated) {
+    struct analysis_stability rows[] = { { .stage = "a", .ms = { .n = 1 }, .cv = NAN },
+                                         { .stage = "b", .ms = { .n = 4 }, .cv = NAN },
+                                         { .stage = "c", .ms = { .n = 4 }, .cv = 0.01 } };
+    struct analysis a = { .stability = rows, .nstability = COUNTOF(rows) };
+    struct view v = { .a = &a };
+    struct table t;
+    rows_stability_md(&v, &t);
+    size_t column = table_find(&t, "verdict");
+    CHECK_STR(t.cells.v[column], "too few repeats");
+    CHECK_STR(t.cells.v[t.heads.n + column], "unknown: each input ran once");
+    CHECK_STR(t.cells.v[2 * t.heads.n + column], "stable");
+    table_free(&t);
 }
