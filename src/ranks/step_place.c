@@ -10,13 +10,13 @@
 #include "trace/reader_set.h"
 
 #define RANKS_READ 8             /* ranks of the clock whose traces are read */
-#define MARGIN_NS 20000000ull    /* kernels this long before and after the window show what is usual */
+#define MARGIN_NS 20000000ull    /* kernels in this time before and after the window are compared */
 #define SPANS_MAX 400000         /* per rank */
 #define KEPT 8                   /* most likely spans per stream */
-#define TYPICAL_LEAST 4          /* fewer spans of a kind do not show what is usual */
-#define SPREAD_NS 300.0          /* usual distance of a duration to the closest others of its kind */
-#define TOLERANCE_NS 1000.0      /* of the borders of a span, besides the error of the step */
-#define NO_SPAN_EVIDENCE (-10.0) /* a stream in which no span can contain the step */
+#define TYPICAL_LEAST 4          /* minimum number of spans of a kind for a comparison */
+#define SPREAD_NS 300.0          /* typical distance of a duration to the closest ones of its kind */
+#define TOLERANCE_NS 1000.0      /* error of the borders of a span */
+#define NO_SPAN_EVIDENCE (-10.0) /* evidence of a stream in which no span can contain the step */
 
 /* A kernel, or the gap between two kernels of a stream. */
 struct span {
@@ -107,7 +107,7 @@ static int by_kind(const void *pa, const void *pb) {
     return (a->stream > b->stream) - (a->stream < b->stream);
 }
 
-/* Returns ln(1 + (x / spread)^2): a residual of a heavy-tailed distribution. */
+/* Returns the negative log-likelihood of a deviation x under a Cauchy distribution, up to a constant. */
 static double surprise(double x, double spread) { return log1p(x / spread * (x / spread)); }
 
 static void add_place(struct places *out, size_t first, const struct place *p) {
@@ -142,7 +142,8 @@ static int by_value(const void *pa, const void *pb) {
 }
 
 /* Returns the distance of a duration to the second closest of n sorted durations; `own`: one of them is the
- * duration itself. Spans of one kind may have several usual durations. */
+ * duration itself. Spans of one kind may have several typical durations, so the distance to their median
+ * would be wrong. */
 static double unusual(const double *sorted, size_t n, double ns, bool own) {
     size_t low = 0, high = n, wanted = own ? 3 : 2;
     while (low < high) {

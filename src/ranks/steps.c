@@ -10,8 +10,8 @@
 #include "base/vec.h"
 #include "ranks/step_place.h"
 
-/* The traces decide which clock was set, unless their evidence differs by less than this; then the number of
- * clocks that show the step decides. */
+/* The clock with the larger evidence was set. If the evidence differs by less than this, the number of clocks
+ * that show the step decides. */
 #define VOTE 2.0
 
 struct found {
@@ -90,7 +90,7 @@ static bool is_known(const struct clock_plan *k, const struct rank_clock_segment
 
 static void add_step(struct plan *p, size_t clock, const struct rank_clock_segment *s) {
     const struct step_window own = { s->before_ns, s->after_ns, s->step_ns, s->step_error_ns };
-    /* if the reference was set back, collectives within the step may be in a wrong order */
+    /* if the reference was set back, its collectives near the step may be in a wrong order */
     uint64_t back = s->step_ns > 0 ? (uint64_t)s->step_ns : 0;
     const struct step_window other = { s->job_before_ns - MIN(back, s->job_before_ns), s->job_after_ns + back,
                                        -s->step_ns, s->step_error_ns };
@@ -138,7 +138,7 @@ static void replace_digest(void *arg, size_t i) {
     limits.steps = k->steps;
     limits.nsteps = k->found.n;
     struct rank_digest *new = rank_digest_make(old->traces, old->ntraces, &limits, &err);
-    if (!new) return; /* the file is gone: the rank keeps its times with the step */
+    if (!new) return; /* the trace was deleted: the times of the rank keep the step */
     rank_digest_free(old);
     p->digests[row] = new;
 }

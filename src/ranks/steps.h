@@ -7,8 +7,8 @@
 #include "ranks/job.h"
 
 /* Replaces the digests of ranks whose clock was stepped. A clock with a rank that has no trace is left as it
- * is. The traces show which of two clocks was set; if they do not, it is the one
- * that disagrees with most others. Returns true if a digest was replaced. */
+ * is. The traces show which of two clocks was set. If
+ * they do not, it is the one that disagrees with most others. Returns true if a digest was replaced. */
 bool clock_steps_remove(const struct rank_job *job, struct rank_digest **digests,
                         const struct digest_limits *limits, unsigned threads);
 

@@ -10,26 +10,27 @@
 #include "base/vec.h"
 #include "trace/reader.h"
 
-#define PIECE_TOLERANCE_NS 2000 /* the time of a step is known at least this well */
+#define PIECE_TOLERANCE_NS 2000 /* largest error of the time of a step */
 
-/* The time between two steps, as the clock of the trace shows it. */
+/* The period between two steps, in times that the clock showed. */
 struct piece {
     uint64_t begin_ns, end_ns; /* first and last time; 0 and UINT64_MAX at the ends of the trace */
     int64_t shift_ns;          /* sum of the steps before it */
     uint64_t tolerance_ns;     /* a time this much before begin_ns can belong to the piece */
 };
 
-#define RECENT 8 /* records that show what is usual in a sequence */
-#define DISORDER_NS 1000.0
+#define RECENT 8 /* number of records whose intervals and durations are compared with the next one */
+#define DISORDER_NS 1000.0 /* records can be out of order by this much */
+/* the later of two possible times is used if it fits better by more than this share of their difference */
 #define CLEARLY 0.2
-#define LAUNCHES_NEAR_NS 1e9       /* launches this close to a step are kept */
-#define READ_BEFORE TRACE_KIND_END /* kind of the sequences of launches that are read before the records */
+#define LAUNCHES_NEAR_NS 1e9       /* launches within this distance of a step are kept */
+#define READ_BEFORE TRACE_KIND_END /* key of the launches that read_launches() reads */
 
-/* Records of one kind and thread or stream, and perhaps one name, in the order of the file. Times are without
- * steps. */
+/* The latest records of one kind on one thread or stream; also of one name, if the kind has names. Steps are
+ * removed from the times. */
 struct sequence {
     uint64_t last_ns;                            /* end of the latest record */
-    double intervals[RECENT], durations[RECENT]; /* between two ends, and of a record */
+    double intervals[RECENT], durations[RECENT]; /* between the ends of two records; of a record */
     size_t n;                                    /* number of records */
 };
 
@@ -43,7 +44,7 @@ struct trace_clock {
         struct sequence *v;
         size_t n, cap;
     } sequences; /* [keys] */
-    /* start of launches near a backward step, without steps, by their correlation id */
+    /* correlation ids and starts of launches near a backward step; steps are removed from the starts */
     struct intern *launch_ids;
     struct {
         uint64_t *v;
@@ -66,7 +67,7 @@ void trace_clock_close(void *state) {
     free(c);
 }
 
-/* ---- pieces of a time */
+/* ---- pieces */
 
 static bool contains(const struct trace_clock *c, size_t k, uint64_t ns) {
     const struct piece *p = &c->pieces[k];
@@ -100,7 +101,7 @@ uint64_t trace_clock_time(void *state, uint64_t own_ns) {
     return to_job(c, without_steps(c, first_piece(c, own_ns), own_ns));
 }
 
-/* ---- which meaning of a time is usual */
+/* ---- choice between two possible times */
 
 static double distance(const double *recent, size_t n, double value) {
     double low = INFINITY, high = -INFINITY;
@@ -113,7 +114,7 @@ static double distance(const double *recent, size_t n, double value) {
 
 static double signed_ns(uint64_t from_ns, uint64_t to_ns) { return (double)(int64_t)(to_ns - from_ns); }
 
-/* Returns how unusual a record is in a sequence, in ns. */
+/* Returns how far the interval and the duration of a record are outside of the recent ones, in ns. */
 static double unusual(const struct sequence *s, uint64_t start_ns, uint64_t end_ns) {
     if (!s || !s->n) return 0;
     return distance(s->intervals, s->n - 1, signed_ns(s->last_ns, end_ns)) +
@@ -132,8 +133,9 @@ struct period {
     uint64_t start_ns, end_ns;
 };
 
-/* Removes the steps from a period that may have several meanings. `lane` contains all records of its thread
- * or stream, `named` those of its name (NULL: no name). The period does not start before launched_ns. */
+/* Removes the steps from a period. If several results are possible, returns the one that fits best to `lane`,
+ * the records of its thread or stream, and to `named`, those of its name (NULL: no name). The period does not
+ * start before launched_ns. */
 static struct period most_usual(const struct trace_clock *c, struct period own, const struct sequence *lane,
                                 const struct sequence *named, uint64_t launched_ns) {
     struct period best = { without_steps(c, first_piece(c, own.start_ns), own.start_ns),
@@ -148,7 +150,6 @@ static struct period most_usual(const struct trace_clock *c, struct period own, 
             if (!contains(c, s, own.start_ns) || start > end) continue;
             bool possible = in_order && signed_ns(launched_ns, start) >= -DISORDER_NS;
             double cost = unusual(lane, start, end) + unusual(named, start, end) + (possible ? 0 : 1e18);
-            /* a later meaning must be clearly more usual than an earlier one */
             if (cost + CLEARLY * signed_ns(best.end_ns, end) >= least) continue;
             least = cost;
             best = (struct period){ start, end };
@@ -159,7 +160,7 @@ static struct period most_usual(const struct trace_clock *c, struct period own, 
 
 /* ---- records */
 
-/* Returns the index of a sequence. */
+/* Returns the index of the sequence in c->sequences. */
 static size_t sequence_of(struct trace_clock *c, unsigned kind, size_t field, uint64_t lane, uint64_t name) {
     uint64_t key[4] = { kind, field, lane, name };
     uint32_t i = intern_id(c->keys, (const char *)key, sizeof key);
@@ -178,7 +179,7 @@ static uint64_t *time_at(char *record, const struct trace_field *f) {
     return (uint64_t *)(void *)(record + f->offset);
 }
 
-/* The fields of a record kind that identify its sequences; NULL: it has no such field. */
+/* The fields of a record kind that identify its sequences and its launch; NULL: it has no such field. */
 struct identity {
     const struct trace_field *lane, *name, *launch;
 };
@@ -253,7 +254,7 @@ void trace_clock_convert(void *state, const struct trace_batch *batch) {
         if (schema->fields[f].type == TRACE_FIELD_TIME) convert_field(state, batch, f);
 }
 
-/* Reads the launches near backward steps. A kernel does not start before its launch. */
+/* Reads the launches near backward steps, before any record is converted. */
 static void read_launches(struct trace_clock *c, const char *path) {
     const struct identity id = identity_of(TRACE_LAUNCH);
     struct trace_batch batch = { 0 };
@@ -262,7 +263,6 @@ static void read_launches(struct trace_clock *c, const char *path) {
     for (size_t i = 0; r && i < trace_reader_chunks(r); i++) {
         if (trace_reader_chunk(r, i)->kind != TRACE_LAUNCH || trace_reader_decode(r, i, &batch, &err) < 0)
             continue;
-        /* without the clock of the job, whose conversion comes last */
         for (size_t k = 0; k < batch.n; k++) add_launch(c, &id, &batch.launch[k]);
     }
     trace_batch_free(&batch);
