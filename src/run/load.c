@@ -177,12 +177,22 @@ static void find_model(struct loaded_run *r, const struct run_options *o) {
     r->input.llm_from = r->model_from;
 }
 
+/* Adds the type of quantised weights to the source of the peaks, if that is a datasheet. */
+static void name_weights(struct loaded_run *r) {
+    const struct llm_gpu *g = r->input.gpu;
+    if (!g || !r->input.peak_source) return;
+    enum llm_dtype type = g->bf16 > 0 ? LLM_BF16 : LLM_F16;
+    name_datasheet(r, g, type, &(struct llm_pack){ 0 });
+    if (strcmp(r->input.peak_source, r->peak_source) != 0) return;
+    name_datasheet(r, g, type, &r->input.llm->pack);
+    r->input.peak_source = r->analysis.peak_source = r->info.peak.source = r->peak_source;
+}
+
 /* Describes the model only if the analysis used it. */
 static void describe_model(struct loaded_run *r) {
     if (!r->input.llm || r->input.one_run || r->analysis.model != r->input.llm->name) return;
     run_model_facts(r->input.llm, &r->info.facts);
-    if (r->input.gpu && r->input.peak_source == r->peak_source)
-        name_datasheet(r, r->input.gpu, r->input.gpu->bf16 > 0 ? LLM_BF16 : LLM_F16, &r->input.llm->pack);
+    name_weights(r);
     r->info.facts.costs_from = r->input.llm_from ? "files of the program" : "given by the user";
 }
 

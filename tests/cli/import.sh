@@ -37,6 +37,10 @@ headline tl_vllm_prefilldecode_piecewise mixed 1 158.68 98.37 8192  # capture be
 headline tl_timesformer_h100 step 1 382.54 41.42 null       # its copy on the GPU is not a second step
 run "$INFERPROF" report -q --model tests/data/models/gpt-oss-20b.json "$work/headline-tl_vllm_prefilldecode_piecewise" -o "$work/mixed"
 expect "report --model of a step of prompts and generated tokens says why there is no MFU" 0 out 'read prompts and generate tokens at the same time'
+run "$INFERPROF" report -q --model tests/data/models/gpt-oss-20b.json --tp 8 "$work/headline-tl_vllm_prefill_b200" -o "$work/mxfp4"
+expect "report --model of a rank with --tp succeeds" 0
+check "the header names the peak of 4-bit weights, and the peak of MFU" \
+    grep -q '^Peaks: .*dense bf16; mxfp4 weights: dense mxfp4, .*; MFU of prefill: relative to 5.33 PF/s' "$work/mxfp4/report.md"
 check "gpt-oss has no shared experts, and a QKV product per layer" json_is "$work/headline-tl_vllm_decode_full_mi300/metrics.json" \
     '[(r["role"], r["calls"]) for r in d["recognition"]["anatomy"]["roles"] if r["role"] in ("experts", "shared experts", "QKV", "LM head")]' \
     "[('experts', 48), ('QKV', 24), ('LM head', 1)]"
