@@ -74,10 +74,8 @@ static const struct man_item man_items[] = {
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_MATH",
       "\"exact\": on a GPU, activations have the precision of two bf16 numbers, at twice the work." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_PRODUCTS",
-      "`mma`: use the matrix products that are made for older GPUs; `cublaslt`: use cuBLASLt where it runs "
-      "the "
-      "product (the default if it is installed, except on Hopper GPUs); `wgmma`: the own products of Hopper "
-      "GPUs." },
+      "`mma` or `wgmma`: use only the own matrix products, those for older GPUs or those for Hopper GPUs. "
+      "Default: cuBLASLt where it is installed and runs the product, otherwise the own ones." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_STAMPS",
       "1: on a GPU, print the mean time of each phase of the persistent kernel per decoding step." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_DELAY",

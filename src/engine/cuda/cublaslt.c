@@ -12,8 +12,11 @@ enum {
     LT_F16 = 2,
     LT_BF16 = 14,
     LT_COMPUTE_FLOAT = 68,
-    LT_TRANSPOSE_A = 3, /* attribute of a product */
+    LT_TRANSPOSE_A = 3, /* attributes of a product */
+    LT_EPILOGUE = 7,
+    LT_BIAS_POINTER = 8,
     LT_TRANSPOSED = 1,
+    LT_WITH_BIAS = 4,     /* value of LT_EPILOGUE */
     LT_MOST_WORKSPACE = 1 /* attribute of a preference */
 };
 #define WORKSPACE_BYTES ((size_t)32 << 20)
@@ -54,6 +57,12 @@ struct shape {
     enum dtype type, to;
     int m, n, k;
     long ldy;
+    bool bias;
+};
+/* A bias as bf16. The library adds biases of the type of the output. */
+struct narrow_bias {
+    const float *from;
+    void *there;
 };
 /* The library's matrices are column-major: y^T[n, m] = w[n, k] x^T[k, m]. */
 struct plan {
@@ -69,6 +78,10 @@ struct cublaslt {
 #undef X
     void *handle;
     cu_ptr workspace;
+    struct {
+        struct narrow_bias *v;
+        size_t n, cap;
+    } biases;
     struct {
         struct plan *v;
         size_t n, cap;
@@ -119,6 +132,7 @@ void cublaslt_close(struct cublaslt *lt, struct cuda *c) {
     if (lt->workspace) c->d->mem_free(lt->workspace);
     lt->destroy(lt->handle);
     free(lt->plans.v);
+    free(lt->biases.v);
     free(lt);
 }
 
@@ -126,12 +140,13 @@ static int lt_type(enum dtype t) { return t == DTYPE_F32 ? LT_FLOAT : t == DTYPE
 
 static void find_kernel(struct cublaslt *lt, struct plan *p) {
     const struct shape *s = &p->shape;
-    int transposed = LT_TRANSPOSED, type = lt_type(s->type), found = 0;
+    int transposed = LT_TRANSPOSED, type = lt_type(s->type), with_bias = LT_WITH_BIAS, found = 0;
     uint64_t m = (uint64_t)s->m, n = (uint64_t)s->n, k = (uint64_t)s->k;
     size_t room = WORKSPACE_BYTES;
     void *preference = NULL;
     if (lt->product_create(&p->product, LT_COMPUTE_FLOAT, LT_FLOAT) == 0 &&
         lt->product_set(p->product, LT_TRANSPOSE_A, &transposed, sizeof transposed) == 0 &&
+        (!s->bias || lt->product_set(p->product, LT_EPILOGUE, &with_bias, sizeof with_bias) == 0) &&
         lt->layout_create(&p->w, type, k, n, s->k) == 0 && lt->layout_create(&p->x, type, k, m, s->k) == 0 &&
         lt->layout_create(&p->y, lt_type(s->to), n, m, s->ldy) == 0 &&
         lt->preference_create(&preference) == 0 &&
@@ -145,7 +160,7 @@ static struct plan *plan_of(struct cublaslt *lt, const struct shape *s) {
     for (size_t i = 0; i < lt->plans.n; i++) {
         const struct shape *o = &lt->plans.v[i].shape;
         if (o->type == s->type && o->to == s->to && o->m == s->m && o->n == s->n && o->k == s->k &&
-            o->ldy == s->ldy)
+            o->ldy == s->ldy && o->bias == s->bias)
             return &lt->plans.v[i];
     }
     if (lt->plans.n == MOST_SHAPES) forget_plans(lt);
@@ -155,18 +170,37 @@ static struct plan *plan_of(struct cublaslt *lt, const struct shape *s) {
     return &lt->plans.v[lt->plans.n - 1];
 }
 
+static const void *bias_of(struct cuda *c, const struct gemm_out *out) {
+    struct cublaslt *lt = c->lt;
+    if (out->type == DTYPE_F32) return out->bias;
+    for (size_t i = 0; i < lt->biases.n; i++)
+        if (lt->biases.v[i].from == out->bias) return lt->biases.v[i].there;
+    struct narrow_bias b = { out->bias, (void *)(uintptr_t)cuda_memory(c, (size_t)out->n * 2) };
+    long width = out->n;
+    int rows = 1, n = out->n, aligned = (uintptr_t)out->bias % 16 == 0, parts = 1;
+    if (!b.there) return NULL;
+    LAUNCH(c, convert_bf16, cuda_rows_grid(1, (size_t)n / 8), &b.from, &width, &rows, &n, &aligned, &parts,
+           &b.there);
+    vec_push(&lt->biases, b);
+    return b.there;
+}
+
 bool cublaslt_run(struct cuda *c, enum dtype type, const void *x, const void *w, const struct gemm_out *out,
                   int m, int k) {
     struct cublaslt *lt = c->lt;
-    struct shape s = { type, (enum dtype)out->type, m, out->n, k, out->ldy };
+    struct shape s = { type, (enum dtype)out->type, m, out->n, k, out->ldy, out->bias };
     float one = 1, beta = out->accumulate ? 1 : 0;
-    if (!lt || c->failed || out->bias || out->activation != ACTIVATE_NONE || out->window) return false;
+    if (!lt || c->failed || out->activation != ACTIVATE_NONE || out->window) return false;
+    if (out->bias && (out->n % 8 || out->type == DTYPE_F16)) return false;
     struct plan *p = plan_of(lt, &s);
     if (!p->found) return false;
     if (!lt->workspace && c->d->mem_alloc(&lt->workspace, WORKSPACE_BYTES) != CU_OK) {
         lt->workspace = 0;
         return false;
     }
+    const void *bias = out->bias ? bias_of(c, out) : NULL;
+    if (out->bias && (!bias || lt->product_set(p->product, LT_BIAS_POINTER, &bias, sizeof bias) != 0))
+        return false;
     if (c->stamps.on) LAUNCH(c, nothing, GRID(1, .threads = 32), NULL); /* stores the start of the product */
     int rc = lt->run(lt->handle, p->product, &one, w, p->w, x, p->x, &beta, out->y, p->y, out->y, p->y,
                      p->best.algorithm, (void *)(uintptr_t)lt->workspace, WORKSPACE_BYTES, c->stream);

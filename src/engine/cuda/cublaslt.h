@@ -7,8 +7,8 @@
 
 struct cublaslt *cublaslt_open(void); /* NULL: there is no usable library */
 void cublaslt_close(struct cublaslt *lt, struct cuda *c);
-/* y[m, out->n] = x[m, k] w^T, or y += x w^T, for 16-bit x and w[out->n, k]. Returns false without doing
- * anything if the library has no kernel for it, or if `out` has a bias, an activation or windows. */
+/* y[m, out->n] = x[m, k] w^T + bias, or y += it, for 16-bit x and w[out->n, k]. Returns false without doing
+ * anything if the library has no kernel for it, or if `out` has an activation or windows. */
 bool cublaslt_run(struct cuda *c, enum dtype type, const void *x, const void *w, const struct gemm_out *out,
                   int m, int k);
 

@@ -14,6 +14,8 @@
 #include "engine/ops/decode.h"
 
 enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
+/* Blocks per multiprocessor. */
+enum { ROWS_BLOCKS = 2, OUT_BLOCKS = 2, UP_BLOCKS = 2, DOWN_BLOCKS = 2, HEAD_BLOCKS = 2 };
 /* Up to this position, CLUSTER blocks per key head read the cache about as fast as more blocks, and the next
  * kernel has no sums to add. */
 enum { SHORT_CONTEXT = 1536 };
@@ -157,10 +159,10 @@ static unsigned vector_bytes(int n8, int piece) {
     int step = piece * 32;
     return (unsigned)((n8 + step - 1) / step * step * 32);
 }
-/* Returns the number of blocks for `items` items: at most two per multiprocessor, with about the same
+/* Returns the number of blocks for `items` items: at most `each` per multiprocessor, with about the same
  * number of items per block. */
-static size_t even_grid(const struct cuda *c, int items) {
-    int most = 2 * c->sms, rounds = (items + most - 1) / most;
+static size_t even_grid(const struct cuda *c, int items, int each) {
+    int most = each * c->sms, rounds = (items + most - 1) / most;
     return (size_t)((items + rounds - 1) / rounds);
 }
 
@@ -187,7 +189,7 @@ static void launch_products(struct cuda_decode *d, struct rows_args *a, const st
         a->rows[m] = in[m]->w.rows;
         total += in[m]->w.rows;
     }
-    size_t blocks = MIN((size_t)(total / 2 + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
+    size_t blocks = MIN((size_t)(total / 2 + WARPS - 1) / WARPS, (size_t)(ROWS_BLOCKS * d->c->sms));
     launch_named(d, kernel_name(name, sizeof name, "rows", d->type, piece), blocks + (a->embed ? 1 : 0),
                  vector_bytes(n8, piece), 0, a);
 }
@@ -305,7 +307,8 @@ static void launch_out(struct cuda_decode *d, int i) {
                           .experts = l->router ? l->routing.n : 0,
                           .prefetch =
                               (size_t)p->hidden * (size_t)n8 * 8 * dtype_bytes(d->type) <= PREFETCH_BYTES };
-    launch_named(d, kernel_name(name, sizeof name, "out", d->type, piece), even_grid(d->c, p->hidden / WARPS),
+    launch_named(d, kernel_name(name, sizeof name, "out", d->type, piece),
+                 even_grid(d->c, p->hidden / WARPS, OUT_BLOCKS),
                  vector_bytes(n8, piece) + (unsigned)(a.nparts * p->heads * 4), 0, &a);
 }
 
@@ -355,10 +358,11 @@ static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
     int units = (a.k + a.shared) * inner, down8 = (a.k + a.shared) * (inner / 8);
     int deep = d->type != DTYPE_F32 && down8 % 224 == 0 ? 7 : 8;
     launch_named(d, kernel_name(name, sizeof name, "up", d->type, piece),
-                 MIN((size_t)(units + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms)), vector_bytes(n8, piece),
-                 0, &a);
+                 MIN((size_t)(units + WARPS - 1) / WARPS, (size_t)(UP_BLOCKS * d->c->sms)),
+                 vector_bytes(n8, piece), 0, &a);
     launch_named(d, kernel_name(name, sizeof name, "down", d->type, deep),
-                 even_grid(d->c, (p->hidden + WARPS - 1) / WARPS), vector_bytes(down8, deep), 0, &a);
+                 even_grid(d->c, (p->hidden + WARPS - 1) / WARPS, DOWN_BLOCKS), vector_bytes(down8, deep), 0,
+                 &a);
 }
 
 static void launch_head(struct cuda_decode *d) {
@@ -379,7 +383,7 @@ static void launch_head(struct cuda_decode *d) {
                            .out = d->out_device,
                            .router = d->router,
                            .router_n = p->layers * d->experts };
-    size_t blocks = MIN((size_t)((p->vocab + 1) / 2 + WARPS - 1) / WARPS, (size_t)(2 * d->c->sms));
+    size_t blocks = MIN((size_t)((p->vocab + 1) / 2 + WARPS - 1) / WARPS, (size_t)(HEAD_BLOCKS * d->c->sms));
     launch_named(d, kernel_name(name, sizeof name, "head", d->type, piece), blocks, vector_bytes(n8, piece),
                  0, &a);
 }

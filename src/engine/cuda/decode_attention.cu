@@ -264,6 +264,11 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
         __syncthreads();
         for (int i = threadIdx.x; i < here * D; i += THREADS) {
             int g = i / D, d = i % D;
+            if (a.narrow) {
+                a.narrow[((size_t)blockIdx.y * a.heads + head * group + g0 + g) * D + d] =
+                    to_bf16(all[g][d] / got_total[0][g]);
+                continue;
+            }
             float *to = a.parts + (size_t)(split * a.heads + head * group + g0 + g) * (D + 4);
             to[d] = all[g][d];
             if (d == 0) {

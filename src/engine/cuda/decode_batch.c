@@ -121,6 +121,7 @@ static void launch_linear(struct cuda_batch *b, const void *x, const struct line
 static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
                              const struct decode_layer *l) {
     char name[64];
+    int blocks = p->kv_heads * b->n >= b->c->sms ? 1 : CLUSTER; /* per sequence and key head */
     struct decode_attention_args a = { .state = b->state,
                                        .qkv = b->qkv,
                                        .q_norm = pointer_of(l->q_norm),
@@ -137,12 +138,12 @@ static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
                                        .kv_heads = p->kv_heads,
                                        .max_context = p->max_context,
                                        .window = l->window,
-                                       .splits = CLUSTER,
-                                       .cluster = CLUSTER,
+                                       .splits = blocks,
+                                       .cluster = blocks,
                                        .narrow = b->mixed };
     snprintf(name, sizeof name, "decode_attention_bf16_%d_%d", p->dim, p->heads == p->kv_heads ? 1 : 4);
     cuda_launch_named(b->c, MODULE_decode_attention, name,
-                      GRID((size_t)(p->kv_heads * CLUSTER), (size_t)b->n, .threads = THREADS), CLUSTER, &a);
+                      GRID((size_t)(p->kv_heads * blocks), (size_t)b->n, .threads = THREADS), blocks, &a);
 }
 
 /* x += the expert of h. Used for dense layers and shared experts. */

@@ -200,8 +200,7 @@ static int load_modules(struct cuda *c) {
     const char *products = getenv("INFERPROF_CUDA_PRODUCTS");
     c->hopper = ptx >= 90;
     c->wgmma = c->hopper && !(products && strcmp(products, "mma") == 0);
-    /* On Hopper, the own kernels are about as fast, and they include biases and activations. */
-    if (products ? strcmp(products, "cublaslt") == 0 : !c->hopper) c->lt = cublaslt_open();
+    if (!products || strcmp(products, "cublaslt") == 0) c->lt = cublaslt_open();
     return 0;
 }
 
