@@ -177,8 +177,8 @@ struct decode_attention_args {
     int splits;   /* blocks per key head */
     int cluster;  /* number of blocks whose sums are added in shared memory: 8 or 1 */
     float *parts; /* [splits / cluster][heads][dim + 4]: sums, maximum, sum of weights, 2 unused */
-    /* With several sequences, this is the result as bf16 [sequences][heads][dim], and splits is 8, or 1 without
-     * clusters. The caches are [sequences][kv_heads][max_context][dim]. NULL: one sequence. */
+    /* With several sequences, this is the result as bf16 [sequences][heads][dim], and splits and cluster are
+     * 8 or 1. The caches are [sequences][kv_heads][max_context][dim]. NULL: one sequence. */
     unsigned short *narrow;
 };
 

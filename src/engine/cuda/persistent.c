@@ -337,12 +337,12 @@ bool cuda_persistent_fault(const struct cuda_persistent *p, char *to, size_t roo
 /* The phases T_NORM .. T_HEAD_BARRIER of persistent.cu, in that order. In traces, each one is a kernel. */
 /* clang-format off */
 #define PHASES(X) \
-    X("norm") X("qkv") X("qkv barrier") X("attention") X("parts barrier") X("out") X("router") \
-    X("out barrier") X("choice") X("up") X("up barrier") X("down") X("down barrier") X("head") \
-    X("head barrier")
+    X("norm") X("qkv") X("qkv_barrier") X("attention") X("parts_barrier") X("out") X("router") \
+    X("out_barrier") X("choice") X("up") X("up_barrier") X("down") X("down_barrier") X("head") \
+    X("head_barrier")
 /* clang-format on */
 #define NAME(phase) phase,
-#define KERNEL_NAME(phase) "persistent_decode " phase,
+#define KERNEL_NAME(phase) "persistent_" phase,
 static const char *const phases[] = { PHASES(NAME) };
 static const char *const phase_kernels[] = { PHASES(KERNEL_NAME) };
 
