@@ -395,29 +395,29 @@ __device__ __forceinline__ unsigned ordered(float v) { /* maps floats to integer
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* Sets the keys of the experts to 0 that are not in the `kept` groups with the largest keys. There are at
- * most FEW_EXPERTS experts, in at most 32 groups. */
-__device__ __forceinline__ void keep_groups(const router_logits &l, int groups, int kept,
-                                            unsigned (&key)[PER_LANE]) {
-    int size = l.n / groups;
+/* Returns a mask of the `kept` groups whose best experts have the largest logits. There are at most
+ * FEW_EXPERTS experts, in at most 32 groups. Not inlined, because most models have no groups, and registers
+ * are scarce. */
+__device__ __noinline__ unsigned kept_groups(const long long *logits, int n, int groups, int kept) {
+    router_logits l(logits, n);
+    int size = n / groups;
     unsigned mask = 0;
     for (int round = 0; round < kept; round++) {
         unsigned best = 0;
-        int group = groups;
+        int group = 31;
 #pragma unroll
         for (int i = PER_LANE - 1; i >= 0; i--) {
-            int own = (l.lane + i * 32) / size;
-            if (key[i] && !(mask >> own & 1) && key[i] >= best) {
-                best = key[i];
+            int expert = l.lane + i * 32, own = expert / size;
+            unsigned key = expert < n ? ordered(l.own[i]) : 0;
+            if (key && !(mask >> own & 1) && key >= best) {
+                best = key;
                 group = own;
             }
         }
         unsigned top = __reduce_max_sync(~0u, best);
-        mask |= 1u << (__reduce_min_sync(~0u, best == top ? (unsigned)group : 31u) & 31);
+        mask |= 1u << __reduce_min_sync(~0u, best == top ? (unsigned)group : 31u);
     }
-#pragma unroll
-    for (int i = 0; i < PER_LANE; i++)
-        if (!(mask >> ((l.lane + i * 32) / size & 31) & 1)) key[i] = 0;
+    return mask;
 }
 
 /* Chooses the k experts with the largest logits; if logits are equal, the lower number comes first. Writes
@@ -429,7 +429,13 @@ __device__ __forceinline__ float choose_experts(const router_logits &l, const ml
     float most = -INFINITY;
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++) key[i] = l.lane + i * 32 < l.n ? ordered(l.own[i]) : 0;
-    if (a.groups > 1) keep_groups(l, a.groups, a.groups_kept, key);
+    if (a.groups > 1) {
+        unsigned mask = kept_groups(l.from, l.n, a.groups, a.groups_kept);
+        int size = l.n / a.groups;
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++)
+            if (!(mask >> ((l.lane + i * 32) / size & 31) & 1)) key[i] = 0;
+    }
     for (int c = 0; c < k; c++) {
         unsigned best = 0;
         int expert = l.n;
