@@ -33,10 +33,10 @@ __device__ __forceinline__ void cluster_wait() {
 }
 
 /* The weights of 16 rows and UNIT columns. A warp loads whole lines of 128 bytes, eight lanes per row,
- * because the number of loads in flight is limited, not their bytes: raw[g][i] belongs to row lane / 8 + 4 i,
- * and to piece lane % 8 (eight numbers) of column group g. arrange() exchanges them into the layout of mma: a lane
- * holds piece lane % 4 of each group of 32 columns, in rows lane / 4 (low) and lane / 4 + 8 (high). mma adds
- * over columns, so their order does not matter as long as x has the same one. */
+ * because the number of loads in flight is limited, not their bytes. raw[g][i] belongs to row lane / 8 + 4 i,
+ * and to piece lane % 8 (eight numbers) of column group g. arrange() exchanges them into the layout of mma: a
+ * lane holds piece lane % 4 of each group of 32 columns, in rows lane / 4 (low) and lane / 4 + 8 (high). mma
+ * adds over columns, so their order does not matter as long as x has the same one. */
 struct piece {
     uint4 raw[2][4];
     __device__ __forceinline__ void load(const bf16 *const (&row)[4], int at, int end) {
