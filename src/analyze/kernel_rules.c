@@ -232,7 +232,7 @@ static const struct rule {
     { "silu*quant", ANY, C(ELEMENTWISE) },
 
     /* products */
-    { "^bmm_*_t*x*_cga", L(TENSORRT), C(GEMM) }, /* trtllm-gen; may include an activation */
+    { "^bmm_*_t*x*x*", L(TENSORRT), C(GEMM) }, /* trtllm-gen; may include an activation */
     { "^gemm_*_t*x*_cga", L(TENSORRT), C(GEMM) },
     { "^_matmul_ogs", L(TRITON), C(GEMM) },
     { "^_lora_", L(TRITON), C(GEMM) },
