@@ -156,7 +156,8 @@ static int by_start(const void *a, const void *b) {
     return (x->device > y->device) - (x->device < y->device);
 }
 
-void recognise(const struct timeline *tl, const uint8_t *shape_category, struct recognition *r) {
+void recognise(const struct timeline *tl, const uint8_t *shape_category,
+               const struct recognised_phases *whole, struct recognition *r) {
     *r = (struct recognition){ 0 };
     struct building b = { .r = r };
     struct shape_facts *shapes = recognise_shapes(tl, shape_category);
@@ -174,7 +175,7 @@ void recognise(const struct timeline *tl, const uint8_t *shape_category, struct 
         }
     }
     if (r->nsteps) qsort(r->steps, r->nsteps, sizeof *r->steps, by_start);
-    recognise_warm_up(r, !tl->cut_to_ns); /* a cut timeline has no leading warm-up */
+    recognise_warm_up(r, tl->cut_to_ns ? whole : NULL, !tl->cut_to_ns);
     recognise_phases(tl, r);
     free(uses);
     free(shapes);

@@ -1,7 +1,7 @@
 /* Analyses a program without annotations: finds its repeating step, and determines the number of tokens and
  * requests of each step (docs/understanding.md).
  *     struct recognition r;
- *     recognise(tl, shape_category, &r);
+ *     recognise(tl, shape_category, NULL, &r);
  *     ...
  *     recognise_free(&r);
  * Uses kernels, copies and launches of the timeline but no ranges, so that the labels of servers can be
@@ -57,6 +57,7 @@ struct recognised_phases {
     /* warm-up steps between steady ones are part of warm_up_ns, not of steady_ns */
     double warm_up_ns, steady_ns, shutdown_ns;
     size_t warm_up_steps;
+    uint32_t later_kinds; /* bit k: the first step of kind k from steady_from_ns on is warm-up */
 };
 
 struct recognition {
@@ -71,8 +72,10 @@ struct recognition {
     struct recognised_phases phases;
 };
 
-/* shape_category[tl->nshapes] contains values of enum kernel_category. */
-void recognise(const struct timeline *tl, const uint8_t *shape_category, struct recognition *r);
+/* shape_category[tl->nshapes] contains values of enum kernel_category. `whole`: phases of the whole timeline, if
+ * `tl` is cut to its steady part; else NULL. */
+void recognise(const struct timeline *tl, const uint8_t *shape_category,
+               const struct recognised_phases *whole, struct recognition *r);
 void recognise_free(struct recognition *r);
 
 #endif

@@ -70,8 +70,9 @@ void recognise_cut_copies(struct group *g);
 bool recognise_rows(const struct group *g, struct recognised_step *steps);
 /* recognise_context.c: sets the context lengths of the decode steps; called after recognise_rows() */
 void recognise_context(const struct group *g, struct recognised_step *steps);
-/* recognise_phases.c. leading: steps at the beginning of the trace may be warm-up, too */
-void recognise_warm_up(struct recognition *r, bool leading);
+/* recognise_phases.c. leading: steps at the beginning of the trace may be warm-up, too. whole: see
+ * recognise() */
+void recognise_warm_up(struct recognition *r, const struct recognised_phases *whole, bool leading);
 void recognise_phases(const struct timeline *tl, struct recognition *r);
 
 #endif

@@ -92,12 +92,12 @@ static void find_compiled(const struct usual *u, struct recognition *r) {
             r->steps[i].warm_up = true;
 }
 
-void recognise_warm_up(struct recognition *r, bool leading) {
+void recognise_warm_up(struct recognition *r, const struct recognised_phases *whole, bool leading) {
     struct usual u = usual_steps(r);
     if (leading) find_leading(&u, r);
     if (r->llm) find_compiled(&u, r);
     for (int k = 0; k < STEP_KINDS; k++)
-        if (k != STEP_OTHER) find_first_of_kind(&u, r, k);
+        if (k != STEP_OTHER && (!whole || whole->later_kinds >> k & 1)) find_first_of_kind(&u, r, k);
     for (size_t i = 0; i < r->nsteps; i++) r->phases.warm_up_steps += r->steps[i].warm_up;
 }
 
@@ -131,8 +131,10 @@ void recognise_phases(const struct timeline *tl, struct recognition *r) {
     if (tl->replays.n && end) end = MAX(end, tl->replays.end_ns[tl->replays.n - 1]);
     /* warm-up steps between steady steps */
     for (size_t i = 0; i < r->nsteps; i++)
-        if (r->steps[i].warm_up && r->steps[i].start_ns >= steady)
+        if (r->steps[i].warm_up && r->steps[i].start_ns >= steady) {
             inside_ns += r->steps[i].end_ns - r->steps[i].start_ns;
+            p->later_kinds |= 1u << r->steps[i].kind;
+        }
     p->steady_from_ns = steady;
     p->steady_to_ns = end;
     find_load(tl, first, p);

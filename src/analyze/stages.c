@@ -386,7 +386,8 @@ static bool find_traced_stages(struct context *c, struct building *b) {
     find_occurrences(c, b, &cache);
     free(cache.at);
     free(cache.matches.v);
-    if (c->shape_category && !c->in->no_steps) recognise(c->tl, c->shape_category, &c->a->recognition);
+    if (c->shape_category && !c->in->no_steps)
+        recognise(c->tl, c->shape_category, c->in->phases, &c->a->recognition);
     if (!b->stages.n && c->a->recognition.nsteps) add_recognised(c, b);
     bool implicit = !b->stages.n;
     if (implicit) add_whole_trace(c, b);
