@@ -72,8 +72,8 @@ struct recognition {
     struct recognised_phases phases;
 };
 
-/* shape_category[tl->nshapes] contains values of enum kernel_category. `whole`: phases of the whole timeline, if
- * `tl` is cut to its steady part; else NULL. */
+/* shape_category[tl->nshapes] contains values of enum kernel_category. `whole`: phases of the whole timeline
+ * if `tl` is cut to its steady part, else NULL. */
 void recognise(const struct timeline *tl, const uint8_t *shape_category,
                const struct recognised_phases *whole, struct recognition *r);
 void recognise_free(struct recognition *r);

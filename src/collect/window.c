@@ -45,6 +45,7 @@ static struct {
     /* Tries left to detach CUPTI at a synchronisation after window_replays() has closed the window. Kernel
      * records stay enabled while tries are left (attach.h). */
     atomic_uint sync_tries;
+    bool flushed; /* the current try has flushed CUPTI; protected by `switching` */
     atomic_bool count_launches; /* replace launch slots: CUPTI was detached */
     _Atomic uint64_t resume_ns; /* time of the next attach; 0: none */
     atomic_bool on;             /* a window is open */
@@ -278,6 +279,7 @@ void window_replays(bool on) {
 static bool disable_kernels_when_done(void) {
     uint64_t before = clock_mono_ns();
     cupti.flush_all(FLUSH_FORCED);
+    win.flushed = true;
     bool done = replays_work_is_done();
     if (done) activity_capture(false);
     budget_charge_switch(clock_mono_ns() - before);
@@ -288,8 +290,10 @@ void window_try_detach(void) {
     if (!atomic_load(&win.sync_tries) || pthread_mutex_trylock(&win.switching) != 0) return;
     unsigned tries = atomic_load(&win.sync_tries);
     if (tries && atomic_load(&win.draining)) {
+        win.flushed = false;
         bool done = attach_detach_graphs(disable_kernels_when_done);
-        atomic_store(&win.sync_tries, done ? 0 : tries - 1);
+        /* A try that did not flush costs nothing: our background thread was inside CUPTI. */
+        atomic_store(&win.sync_tries, done ? 0 : tries - win.flushed);
         if (done) {
             atomic_store(&win.draining, false);
             atomic_store(&win.resume_ns, clock_mono_ns() + RESUME_NS);
