@@ -97,6 +97,8 @@ wait="syncs=1 sleep=20 syncs=1 sleep=20 syncs=1 sleep=20 syncs=1 sleep=20 syncs=
 # The mock aborts the program if CUPTI is detached after a graph was launched while kernel records were disabled.
 replays streams=1 kernels=300 copies=5 graphs=50 $wait graphs=500 kernels=100 syncs=1
 expect_trace "CUPTI is detached when the program waits for its graph, after 50 replays" "counts['left']" 1 "len(kernel)" 1100 "len(replay)" 0 "inside()" True "orphans()" 0
+record MOCK_CUPTI=lengthy INFERPROF_COLLECT_REPLAYS=50 "$app" init streams=1 graphs=49 sleep=450 graphs=1 syncs=30 $wait graphs=20
+expect_trace "CUPTI is detached after a flush that lasted for many synchronisations" "counts['left']" 1 "len(launch)" 50
 replays streams=1 graphs=50 $wait graphs=500 attached=2 sleep=100 graphs=10 $wait graphs=500
 expect_trace "it is attached again after 2 s for a few replays" "counts['left']" 2 "len(windows())" 2 "len(launch)" 60 "inside()" True "orphans()" 0
 replays streams=1 graphs=50 $wait capture attached=2 sleep=100 kernels=20 captured graphs=10 $wait attached=3 sleep=100 graphs=10 $wait

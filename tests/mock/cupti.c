@@ -11,6 +11,7 @@
  *     hasty     kernels that were not flushed before a disable lose their times
  *     slowoff   disabling kernels takes until mock_release(); a forced flush after it never returns
  *     clings    cuptiFinalize() fails and detaches nothing
+ *     lengthy   the first flush that is not forced lasts for 12 synchronisations, at most 2 s
  * MOCK_CUPTI_VERSION=N sets the reported version; MOCK_CLOCK_SHIFT=NS shifts CUPTI's clock. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -65,6 +66,7 @@ static atomic_bool held;      /* another tool is subscribed */
  * and failed when one started 16 bytes after a page boundary. */
 #define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
 THREAD_LOCAL bool has_waited; /* inside the end callback of a synchronisation */
+static atomic_uint waits;     /* number of synchronisations */
 /* a graph was launched after kernel records were disabled */
 static atomic_bool late_graph, kernels_seen;
 static atomic_bool watched, fragile, kernels_dead; /* a call has a callback; see the faults above */
@@ -168,6 +170,7 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
                                      .correlation_data = &carried[domain],
                                      .correlation = correlation };
     has_waited = site == SITE_EXIT && domain == DOMAIN_DRIVER && (id == 126 || id == 17);
+    atomic_fetch_add(&waits, has_waited);
     f(callback_user, domain, id, &d);
     has_waited = false;
 }
@@ -310,8 +313,17 @@ static void buffer_full(bool flushing) {
     pthread_cond_broadcast(&returned);
 }
 
+static void wait_for_synchronisations(void) {
+    static atomic_bool done;
+    if (atomic_exchange(&done, true)) return;
+    unsigned until = atomic_load(&waits) + 12;
+    for (int ms = 0; ms < 2000 && atomic_load(&waits) < until; ms++)
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
 EXPORT int cuptiActivityFlushAll(uint32_t flag);
 int cuptiActivityFlushAll(uint32_t flag) {
+    if (!flag && has_fault("lengthy")) wait_for_synchronisations();
     while (has_fault("hang") || (flag && atomic_load(&released))) pause();
     pthread_mutex_lock(&lock);
     if (flag || !late) buffer_full(true);
