@@ -45,7 +45,7 @@ static struct {
     /* Tries left to detach CUPTI at a synchronisation after window_replays() has closed the window. Kernel
      * records stay enabled while tries are left (attach.h). */
     atomic_uint sync_tries;
-    bool flushed; /* the current try has flushed CUPTI; protected by `switching` */
+    bool flushed;               /* the current try has flushed CUPTI; protected by `switching` */
     atomic_bool count_launches; /* replace launch slots: CUPTI was detached */
     _Atomic uint64_t resume_ns; /* time of the next attach; 0: none */
     atomic_bool on;             /* a window is open */
