@@ -418,11 +418,18 @@
       tell(pinned);
       redraw();
     }
+    function tellFound(word) {
+      let n = 0;
+      for (const { row } of layout) for (let i = 0; i < row.n; i++) if (found.has(row.name[i])) n++;
+      detail.textContent = n ? n.toLocaleString('en') + (n === 1 ? ' slice matches.' : ' slices match.') + ' Enter and Shift + Enter show the next and the previous one.'
+        : 'No slice has "' + word + '" in its name.';
+    }
     search.addEventListener('keydown', (e) => { if (e.key === 'Enter') findNext(e.shiftKey ? -1 : 1); });
     search.addEventListener('input', () => {
       const word = search.value.toLowerCase();
       found = null;
       if (word) { found = new Set(); data.names.forEach((n, i) => { if (n.toLowerCase().includes(word)) found.add(i); }); }
+      if (found) tellFound(word); else tell(pinned);
       redraw();
     });
 

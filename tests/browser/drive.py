@@ -288,6 +288,8 @@ def check_timeline(b):
     pinned = b.js("document.querySelector('#timeline-box canvas').dataset.pinned")
     told = b.js("document.querySelector('#timeline-box .detail').textContent")
     check("find next pins a slice", "gemv" in pinned.lower(), pinned)
+    b.js("""(() => { const i = document.querySelector('#timeline-box input[type=search]'); i.value = 'no such slice'; i.dispatchEvent(new Event('input')); })()""")
+    check("a search without a match says so", "No slice has" in b.js("document.querySelector('#timeline-box .detail').textContent"))
     check("a kernel tells its launch and geometry", "launched" in told and "grid" in told, told)
     b.js("""(() => { const i = document.querySelector('#timeline-box input[type=search]'); i.value = ''; i.dispatchEvent(new Event('input')); })()""")
     b.js("document.querySelector('#timeline-box button[aria-label=\"Show all\"]').click()")
