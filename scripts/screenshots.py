@@ -45,6 +45,7 @@ EXAMPLE_SHOTS = [
     ("ranks-timeline", "ranks-report/ranks.html", "#skew", "#lanes", None),
     ("roofline", "counters/report.html", "#roofline", "#roofline", None),
     ("kernels", "counters/report.html", "#kernels", "#kernels .scroll", "#kernels tbody tr:nth-child(n+9)"),
+    ("counters", "counters/report.html", "#timeline", "#timeline", None),
     ("power", "counters/report.html", "#power", "#power", None),
     ("static-sweep", "static-sweep.html", None, "img", None),
     ("profile-chart", "profile-chart.html", None, "img", None),
@@ -225,8 +226,10 @@ def take_server(program, work, browser):
     try:
         while server.get("/api/v1/runs", limit=1)[2]["total"] < 60 * len(SERIES):
             time.sleep(0.1)
-        small = take(browser, "serve", server.url + "/trends", None, "table", None)
-        return take(browser, "serve-trend", server.url + TREND, None, "table", "table tr:nth-child(n+4)") and small
+        return all([take(browser, "serve", server.url + "/trends", None, "table", None),
+                    take(browser, "serve-trend", server.url + TREND, None, "table", "table tr:nth-child(n+4)"),
+                    take(browser, "serve-runs", server.url + "/runs", None, "table", "table tr:nth-child(n+12)"),
+                    take(browser, "serve-findings", server.url + "/findings", None, "table", None)])
     finally:
         server.stop()
 
