@@ -16,24 +16,31 @@
  * due to chance. */
 #define LEAST_VARIANCE 0.25
 
-/* Critical values of the largest statistic over all divisions of n values. In simulated series of normal
- * values, 0.03% (n = 9) to 0.1% (n = 20 to 25) of the tests exceed them. If a series of 30 runs is tested
- * after every run, about 0.5% of such series have a false change point. */
-static const struct {
+/* A new level of up to this many runs at the end of the series, after at least NEW_BEFORE runs, has a critical
+ * value of its own. It is lower, because there are only a few such divisions. */
+#define NEW_MOST 6
+#define NEW_BEFORE 8
+
+/* Critical values of the largest statistic over the divisions of n values: for a new level at the end of the
+ * series, and for the other divisions. In simulated series of normal values, each is exceeded by 0.03% to
+ * 0.1% of the tests. */
+static const struct critical {
     size_t n;
-    double value;
+    double other, at_end;
 } critical_values[] = {
-    { 9, 12.5 },  { 11, 10.5 }, { 13, 9.00 }, { 15, 7.80 }, { 18, 6.50 }, { 20, 5.80 },
-    { 23, 5.40 }, { 25, 5.35 }, { 27, 5.30 }, { 30, 5.30 }, { 40, 4.95 }, { CHANGE_WINDOW, 4.75 },
+    { 9, 12.5, 12.5 },  { 11, 10.7, 7.00 }, { 13, 9.00, 7.00 }, { 15, 7.80, 6.60 },
+    { 18, 6.80, 6.10 }, { 20, 6.40, 5.60 }, { 23, 6.20, 5.25 }, { 25, 6.00, 4.90 },
+    { 27, 5.80, 4.82 }, { 30, 5.70, 4.72 }, { 40, 5.20, 4.50 }, { CHANGE_WINDOW, 4.90, 4.30 },
 };
 
-static double critical_value(size_t n) {
-    if (n < critical_values[0].n) return INFINITY;
+static struct critical critical_value(size_t n) {
+    if (n < critical_values[0].n) return (struct critical){ n, INFINITY, INFINITY };
     size_t i = 1;
     while (i + 1 < COUNTOF(critical_values) && critical_values[i].n < n) i++;
-    double low = (double)critical_values[i - 1].n, high = (double)critical_values[i].n;
-    double share = MIN(1, ((double)n - low) / (high - low));
-    return critical_values[i - 1].value + share * (critical_values[i].value - critical_values[i - 1].value);
+    const struct critical *a = &critical_values[i - 1], *b = &critical_values[i];
+    double share = MIN(1, (double)(n - a->n) / (double)(b->n - a->n));
+    return (struct critical){ n, a->other + share * (b->other - a->other),
+                              a->at_end + share * (b->at_end - a->at_end) };
 }
 
 /* Standard deviation of the noise, from the median of the absolute differences of neighbours, because a
@@ -92,13 +99,35 @@ static double cost_of(const struct part *a, const struct part *b, size_t n) {
     return a->squares + b->squares + (double)(n - a->n - b->n) * OUTLIER * OUTLIER;
 }
 
-/* Returns the length of the first part of the best division; 0: none. The best division has the smallest cost
- * among those with a statistic above `limit`. The largest statistic is not used, because runs on the wrong
- * side of a division look like outliers. n <= CHANGE_WINDOW. */
-static size_t best_division(const double *v, size_t n, double limit, double *score) {
+/* The cost of a straight line through the values: the sum of the squared distances, at most OUTLIER squared
+ * each. The slope is the median of the slopes of all pairs (Theil and Sen), so outliers do not move it. */
+static double cost_of_line(const double *scaled, size_t n) {
+    double *slopes = xcalloc(n * n / 2 + 1, sizeof *slopes), rest[CHANGE_WINDOW], cost = 0;
+    size_t pairs = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++) slopes[pairs++] = (scaled[k] - scaled[i]) / (double)(k - i);
+    double slope = stats_median(slopes, pairs);
+    for (size_t i = 0; i < n; i++) rest[i] = scaled[i] - slope * (double)i;
+    double start = stats_median(rest, n);
+    for (size_t i = 0; i < n; i++) cost += fmin((rest[i] - start) * (rest[i] - start), OUTLIER * OUTLIER);
+    free(slopes);
+    return cost;
+}
+
+struct division {
+    size_t at; /* length of the first part; 0: none */
+    double score;
+    bool drift; /* a straight line fits better than two levels */
+};
+
+/* The best division has the smallest cost among those with a statistic above their critical value. The
+ * largest statistic is not used, because runs on the wrong side of a division look like outliers. `at_end`:
+ * the values are the newest of the series. n <= CHANGE_WINDOW. */
+static struct division best_division(const double *v, size_t n, bool at_end) {
     double scaled[CHANGE_WINDOW], sorted[CHANGE_WINDOW], least_cost = INFINITY;
     struct part after[CHANGE_WINDOW];
-    size_t best = 0;
+    struct division best = { 0 };
+    struct critical critical = critical_value(n);
     scale_values(v, n, scaled);
     for (size_t k = n; k-- > 0;) {
         insert_sorted(sorted, n - 1 - k, scaled[k]);
@@ -108,31 +137,30 @@ static size_t best_division(const double *v, size_t n, double limit, double *sco
         insert_sorted(sorted, k - 1, scaled[k - 1]);
         struct part before = part_of(sorted, k);
         double t = difference_of(&before, &after[k]), cost = cost_of(&before, &after[k], n);
-        if (t <= limit || cost >= least_cost) continue;
+        bool is_new = at_end && n - k <= NEW_MOST && k >= NEW_BEFORE;
+        if (t <= (is_new ? critical.at_end : critical.other) || cost >= least_cost) continue;
         least_cost = cost;
-        *score = t;
-        best = k;
+        best = (struct division){ k, t, false };
     }
+    best.drift = best.at && cost_of_line(scaled, n) < least_cost;
     return best;
 }
 
 struct found {
-    size_t *v, n, cap;
-    double *scores;
+    struct division *v;
+    size_t n, cap;
 };
 
-/* Divides v[from, to), then both parts, while changes are significant. */
-static void divide(const double *v, size_t from, size_t to, struct found *found) {
-    double score;
+/* Divides v[from, to), then both parts, while changes are significant. A drift is not divided further: its
+ * parts would drift, too. */
+static void divide(const double *v, size_t from, size_t to, size_t all, struct found *found) {
     if (to - from < critical_values[0].n) return;
-    size_t k = best_division(v + from, to - from, critical_value(to - from), &score);
-    if (k == 0) return;
-    divide(v, from, from + k, found);
-    if (found->n < found->cap) {
-        found->scores[found->n] = score;
-        found->v[found->n++] = from + k;
-    }
-    divide(v, from + k, to, found);
+    struct division d = best_division(v + from, to - from, to == all);
+    if (d.at == 0) return;
+    if (!d.drift) divide(v, from, from + d.at, all, found);
+    size_t at = d.at += from;
+    if (found->n < found->cap) found->v[found->n++] = d;
+    if (!d.drift) divide(v, at, to, all, found);
 }
 
 /* The windows overlap by half. A change point is dropped if it is near or before the last one that was
@@ -140,18 +168,14 @@ static void divide(const double *v, size_t from, size_t to, struct found *found)
 static void search_windows(const double *v, size_t n, struct found *out) {
     size_t last_end = 0;
     for (size_t from = 0; from == 0 || from + CHANGE_WINDOW / 2 < n; from += CHANGE_WINDOW / 2) {
-        size_t places[CHANGE_WINDOW];
-        double scores[CHANGE_WINDOW];
-        struct found window = { places, 0, CHANGE_WINDOW, scores };
-        divide(v, from, MIN(n, from + CHANGE_WINDOW), &window);
+        struct division divisions[CHANGE_WINDOW];
+        struct found window = { divisions, 0, CHANGE_WINDOW };
+        divide(v, from, MIN(n, from + CHANGE_WINDOW), n, &window);
         for (size_t i = 0; i < window.n; i++) {
-            if (out->n && window.v[i] < out->v[out->n - 1] + CHANGE_LEAST_RUNS + 2) continue;
-            if (out->n < out->cap && window.v[i] >= last_end) {
-                out->scores[out->n] = window.scores[i];
-                out->v[out->n++] = window.v[i];
-            }
+            if (out->n && divisions[i].at < out->v[out->n - 1].at + CHANGE_LEAST_RUNS + 2) continue;
+            if (out->n < out->cap && divisions[i].at >= last_end) out->v[out->n++] = divisions[i];
         }
-        if (out->n) last_end = out->v[out->n - 1];
+        if (out->n) last_end = out->v[out->n - 1].at;
     }
 }
 
@@ -165,19 +189,20 @@ size_t change_points(const double *v, size_t n, struct change_point *out, size_t
             known[m] = v[i];
             index[m++] = i;
         }
-    struct found found = { xcalloc(m + 1, sizeof(size_t)), 0, m, xcalloc(m + 1, sizeof(double)) };
+    struct found found = { xcalloc(m + 1, sizeof(struct division)), 0, m };
     search_windows(known, m, &found);
     for (size_t i = 0; i < found.n && filled < cap; i++) {
-        size_t from = i ? found.v[i - 1] : 0, to = i + 1 < found.n ? found.v[i + 1] : m;
-        struct change_point p = { .at = index[found.v[i]],
-                                  .before = level(known, from, found.v[i]),
-                                  .after = level(known, found.v[i], to),
-                                  .score = found.scores[i] };
+        size_t at = found.v[i].at, from = i ? found.v[i - 1].at : 0,
+               to = i + 1 < found.n ? found.v[i + 1].at : m;
+        struct change_point p = { .at = index[at],
+                                  .before = level(known, from, at),
+                                  .after = level(known, at, to),
+                                  .score = found.v[i].score,
+                                  .drift = found.v[i].drift };
         p.change = p.after / p.before - 1;
         if (isfinite(p.change) && fabs(p.change) >= LEAST_CHANGE) out[filled++] = p;
     }
     free(found.v);
-    free(found.scores);
     free(known);
     free(index);
     return filled;

@@ -5,11 +5,13 @@
  * multiple change point analysis of multivariate data", JASA 109, 2014) and in Hunter (Fleming et al.,
  * "Hunter: using change point detection to hunt for performance regressions", ICPE 2023). As in Hunter,
  * the statistic is a t statistic, so the result is deterministic. The noise is estimated from successive
- * differences. A run more than 4 standard deviations of the noise away from the median of its part is an
+ * differences. A new level at the end of the series, which is the question of every morning, is tested with
+ * a lower critical value than the other divisions. A run more than 4 standard deviations of the noise away from the median of its part is an
  * outlier and does not count. */
 #ifndef BASE_CHANGE_POINTS_H
 #define BASE_CHANGE_POINTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define CHANGE_LEAST_RUNS 3 /* shortest part of a division */
@@ -21,6 +23,7 @@ struct change_point {
     double before, after; /* medians of the levels */
     double change;        /* after / before - 1 */
     double score;         /* t statistic of the division */
+    bool drift;           /* The values rise or fall slowly: a straight line fits better than two levels. */
 };
 
 /* Returns the number of change points, at most `cap`, in the order of `at`. NaN values (no measurement) are

@@ -69,6 +69,7 @@ struct test {
     /* [n]: true: side B. In every split, each block has the observed number of true values. */
     bool *is_b;
     double *left, *right; /* [n] each: scratch */
+    const struct stop *stop;
 };
 
 /* Difference of the medians in standard errors. 0: a side is empty, or there are fewer than 3 values. */
@@ -149,7 +150,7 @@ static size_t all_splits(struct test *t, double *largest) {
     do {
         largest[n++] = largest_statistic(t);
         if (!exact) random_split(t, n);
-    } while (exact ? next_split(t) : n < MAX_SPLITS);
+    } while ((exact ? next_split(t) : n < MAX_SPLITS) && !stop_now(t->stop));
     memcpy(t->is_b, observed, t->n * sizeof *observed);
     free(observed);
     for (size_t i = 0; i < n; i++) largest[i] = -largest[i];
@@ -294,9 +295,14 @@ static void test_rows(struct test *t, struct difference_row *rows) {
 }
 
 void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block) {
+    difference_test_until(rows, nrows, na, nb, block, NULL);
+}
+
+bool difference_test_until(struct difference_row *rows, size_t nrows, size_t na, size_t nb,
+                           const uint32_t *block, const struct stop *stop) {
     size_t n = na + nb;
     double *scratch = xcalloc(2 * n + 1, sizeof *scratch);
-    struct test t = { .nrows = nrows, .n = n, .left = scratch, .right = scratch + n };
+    struct test t = { .nrows = nrows, .n = n, .left = scratch, .right = scratch + n, .stop = stop };
     t.logs = xcalloc(nrows * n + 1, sizeof *t.logs);
     t.ends = xcalloc(n + 1, sizeof *t.ends);
     t.is_b = xcalloc(n + 1, sizeof *t.is_b);
@@ -315,6 +321,7 @@ void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_
     free(t.ends);
     free(t.logs);
     free(scratch);
+    return !stop_now(stop);
 }
 
 size_t difference_blocks(const bool *is_b, size_t n, uint32_t *block) {

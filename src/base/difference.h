@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/stop.h"
+
 #define DIFFERENCE_UNSTABLE_CV 0.05
 /* The smallest change that is reported without a test. On a machine with 4 times more runnable threads than
  * cores, two processes of one binary with stable repeats differed by more than this in 0.9% of 220 pairs. */
@@ -60,6 +62,9 @@ struct difference_row {
 bool difference_can_test(size_t na, size_t nb);
 /* block[na + nb]: the blocks of A's processes, then of B's, numbered from 0 without gaps. NULL: one block. */
 void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block);
+/* Returns false if `stop` ended the test early: the rows are not valid then. */
+bool difference_test_until(struct difference_row *rows, size_t nrows, size_t na, size_t nb,
+                           const uint32_t *block, const struct stop *stop);
 
 /* Divides processes into blocks. is_b[n]: the sides in the order in which the processes ran. Sets block[n].
  * Returns the number of blocks. It is 1 if there are fewer than 8 processes, the sides have different sizes

@@ -40,6 +40,20 @@ json_t *jsonr_load_path(const char *path, size_t max_bytes, struct err *err) {
     return root;
 }
 
+size_t jsonr_count_values(const char *text, size_t n) {
+    size_t values = 1;
+    bool in_string = false;
+    for (size_t i = 0; i < n; i++) {
+        if (in_string && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            in_string = !in_string;
+        else if (!in_string)
+            values += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    }
+    return values;
+}
+
 const char *jsonr_text(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
 }

@@ -1,8 +1,10 @@
 #include "base/progress.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,22 +13,27 @@
 
 #define QUIET_START_NS 500000000u
 #define REDRAW_NS 100000000u
+#define LINE_NS 500000000u
 
 static struct {
     bool active, drawn;
+    bool lines; /* whole lines for another program, not a line that is redrawn */
     const char *what, *unit;
-    uint64_t total, start_ns, last_ns;
+    uint64_t total, start_ns, last_ns, last_done;
     char note[80];
 } bar;
 
 void progress_start(const char *what, const char *unit, uint64_t total) {
     bool show = log_get_level() >= LOG_INFO && log_is_terminal();
     memset(&bar, 0, sizeof bar);
-    bar.active = show;
+    const char *form = getenv("INFERPROF_PROGRESS");
+    bar.lines = form && strcmp(form, "lines") == 0;
+    bar.active = show || bar.lines;
     bar.what = what;
     bar.unit = unit;
     bar.total = total;
     bar.start_ns = clock_mono_ns();
+    if (bar.lines && !total) fprintf(stderr, PROGRESS_LINE "%s\n", what);
 }
 
 void progress_note(const char *fmt, ...) {
@@ -59,9 +66,23 @@ static void draw_line(uint64_t done, uint64_t now_ns) {
     bar.last_ns = now_ns;
 }
 
+static void print_line(uint64_t done, uint64_t now_ns) {
+    if (!bar.total) return;
+    bool soon = done < bar.total && now_ns - bar.last_ns < LINE_NS;
+    if (bar.last_ns && (done == bar.last_done || soon)) return;
+    fprintf(stderr, PROGRESS_LINE "%s %" PRIu64 " of %" PRIu64 " %s\n", bar.what, done, bar.total,
+            bar.unit ? bar.unit : "");
+    bar.last_done = done;
+    bar.last_ns = now_ns;
+}
+
 void progress_update(uint64_t done) {
     if (!bar.active) return;
     uint64_t now_ns = clock_mono_ns();
+    if (bar.lines) {
+        print_line(done, now_ns);
+        return;
+    }
     if (now_ns - bar.start_ns < QUIET_START_NS || now_ns - bar.last_ns < REDRAW_NS) return;
     draw_line(done, now_ns);
 }

@@ -16,11 +16,13 @@
 #include "history/query_internal.h"
 #include "history/write.h"
 
-static int find_where(struct history *h, const char *condition, const char *text, struct db_result *r,
-                      struct err *err) {
+/* $1 is `text`, $2 is `store`, unless it is NULL. */
+static int find_where(struct history *h, const char *condition, const char *text, const char *store,
+                      struct db_result *r, struct err *err) {
     struct db_args args = { 0 };
     struct strbuf sql = STRBUF_INIT;
     db_text(&args, text);
+    if (store) db_text(&args, store);
     strbuf_addf(&sql, "SELECT %s FROM runs r WHERE %s ORDER BY r.id LIMIT 3", query_run_columns, condition);
     int rc = database_query(h->db, sql.buf, &args, r, err);
     strbuf_free(&sql);
@@ -48,7 +50,7 @@ static int take_single(struct history *h, struct db_result *r, struct history_ru
 
 int history_find(struct history *h, const char *name, struct history_run *run, struct err *err) {
     struct db_result r;
-    if (find_where(h, "r.name = $1", name, &r, err) < 0) return -1;
+    if (find_where(h, "r.name = $1", name, NULL, &r, err) < 0) return -1;
     if (r.rows == 1) return take_single(h, &r, run, err);
     db_result_free(&r);
     return 0;
@@ -59,7 +61,7 @@ int history_find_start(struct history *h, const char *name, struct history_run *
     int found = history_find(h, name, run, err);
     if (found != 0) return found;
     /* LIKE would treat % and _ as patterns. */
-    if (find_where(h, "SUBSTR(r.name, 1, LENGTH($1)) = $1", name, &r, err) < 0) return -1;
+    if (find_where(h, "SUBSTR(r.name, 1, LENGTH($1)) = $1", name, NULL, &r, err) < 0) return -1;
     if (r.rows == 1 && *name) return take_single(h, &r, run, err);
     size_t matches = *name ? r.rows : 0;
     db_result_free(&r);
@@ -67,11 +69,29 @@ int history_find_start(struct history *h, const char *name, struct history_run *
     return 0;
 }
 
+static void set_missing(struct history *h, const struct history_run *run) {
+    struct db_args args = { 0 };
+    struct err ignored;
+    db_int(&args, run->id);
+    database_query(h->db, "UPDATE runs SET missing = 1 WHERE id = $1", &args, NULL, &ignored);
+    history_bump_revision(h, &ignored);
+}
+
 int history_find_digest(struct history *h, const char *digest, struct history_run *run, struct err *err) {
     struct db_result r;
-    if (find_where(h, "r.digest = $1 AND r.missing = 0", digest, &r, err) < 0) return -1;
-    if (r.rows >= 1) return take_single(h, &r, run, err);
-    db_result_free(&r);
+    if (find_where(h, "r.digest = $1 AND r.store = $2 AND r.missing = 0", digest, h->store, &r, err) < 0)
+        return -1;
+    if (r.rows == 0) {
+        db_result_free(&r);
+        return 0;
+    }
+    if (take_single(h, &r, run, err) < 0) return -1;
+    char *dir = history_folder(h, run->path);
+    bool there = file_is_dir(dir);
+    free(dir);
+    if (there) return 1;
+    set_missing(h, run); /* deleted, but not noticed yet */
+    history_run_free(run);
     return 0;
 }
 
@@ -253,14 +273,6 @@ int history_delete(struct history *h, const struct history_run *run, struct err 
     if (rc == 0) rc = database_commit(h->db, err);
     database_rollback(h->db); /* does nothing after a commit */
     return rc < 0 ? -1 : removed || row_deleted;
-}
-
-static void set_missing(struct history *h, const struct history_run *run) {
-    struct db_args args = { 0 };
-    struct err ignored;
-    db_int(&args, run->id);
-    database_query(h->db, "UPDATE runs SET missing = 1 WHERE id = $1", &args, NULL, &ignored);
-    history_bump_revision(h, &ignored);
 }
 
 bool history_verify(struct history *h, const struct history_run *run) {

@@ -13,8 +13,10 @@ static bool is_top_stage(const struct compare_row *r) { return !r->parent; }
 
 static bool is_regression(const struct compare_row *r, double allowed) {
     if (r->verdict != COMPARE_SLOWER) return false;
-    double change = isfinite(r->low) ? r->low : r->change;
-    return change > (isnan(allowed) ? 0 : allowed);
+    /* A worse rate falls: its interval is below zero. */
+    bool falls = r->change < 0;
+    double certain = isfinite(r->low) ? (falls ? -r->high : r->low) : fabs(r->change);
+    return certain > (isnan(allowed) ? 0 : allowed);
 }
 
 static void add_sentence(struct strbuf *out, const struct compare_row *r) {

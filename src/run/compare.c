@@ -204,8 +204,8 @@ static void compare_ranks(const json_t *a, const json_t *b, struct comparison *c
 }
 
 /* Finds stages that processed different numbers of tokens. Their times cannot show which side is faster. */
-static void compare_tokens(const json_t *a, const json_t *b, struct comparison *c) {
-    for (size_t i = 0; i < json_array_size(a); i++) {
+static void compare_tokens(const json_t *a, const json_t *b, const struct stop *stop, struct comparison *c) {
+    for (size_t i = 0; i < json_array_size(a) && !stop_now(stop); i++) {
         const char *name = jsonr_text(json_array_get(a, i), "name");
         const char *parent = jsonr_text(json_array_get(a, i), "parent");
         const json_t *other = name ? compare_find_stage(b, name, parent) : NULL;
@@ -221,16 +221,16 @@ static void compare_tokens(const json_t *a, const json_t *b, struct comparison *
 }
 
 static void compare_environment(const struct saved_metrics *a, const struct saved_metrics *b,
-                                struct comparison *c) {
+                                const struct stop *stop, struct comparison *c) {
     compare_subject(a, b, c);
     compare_ranks(jsonr_array(a->root, "devices"), jsonr_array(b->root, "devices"), c);
-    compare_tokens(jsonr_array(a->root, "stages"), jsonr_array(b->root, "stages"), c);
-    for (size_t i = 0; i < a->nenv; i++) {
+    compare_tokens(jsonr_array(a->root, "stages"), jsonr_array(b->root, "stages"), stop, c);
+    for (size_t i = 0; i < a->nenv && !stop_now(stop); i++) {
         const char *other = env_value(b, &a->env[i]);
         if (!compare_same(a->env[i].value, other))
             add_env(c, (struct compare_env){ a->env[i].key, a->env[i].value, other });
     }
-    for (size_t i = 0; i < b->nenv; i++) {
+    for (size_t i = 0; i < b->nenv && !stop_now(stop); i++) {
         const char *other = env_value(a, &b->env[i]);
         if (b->env[i].value && !compare_same(other, b->env[i].value))
             add_env(c, (struct compare_env){ b->env[i].key, other, b->env[i].value });
@@ -300,11 +300,11 @@ static void add_promise(struct comparison *c, const struct compare_side *a, cons
 /* Both sides need findings: a run without a trace has none, but that does not mean that their causes were
  * fixed. With another device, model or number of tokens, the times differ for other reasons. */
 static void compare_promises(const struct compare_side *a, const struct compare_side *b,
-                             struct comparison *c) {
+                             const struct stop *stop, struct comparison *c) {
     if (c->other_subject || c->other_work || !has_findings(a) || !has_findings(b)) return;
     for (size_t run = 0; run < a->n; run++) {
         const json_t *findings = jsonr_array(a->runs[run]->root, "findings");
-        for (size_t i = 0; i < json_array_size(findings); i++) {
+        for (size_t i = 0; i < json_array_size(findings) && !stop_now(stop); i++) {
             const json_t *f = json_array_get(findings, i);
             add_promise(c, a, b, jsonr_text(f, "rule"), jsonr_text(f, "stage"));
         }
@@ -314,8 +314,8 @@ static void compare_promises(const struct compare_side *a, const struct compare_
 /* Compares the first runs of both sides. The other runs of a side are compared with its first run, but only
  * by compare_subject(). */
 static void compare_all_environments(const struct compare_side *a, const struct compare_side *b,
-                                     struct comparison *c) {
-    compare_environment(a->runs[0], b->runs[0], c);
+                                     const struct stop *stop, struct comparison *c) {
+    compare_environment(a->runs[0], b->runs[0], stop, c);
     for (size_t i = 1; i < a->n; i++) compare_subject(a->runs[0], a->runs[i], c);
     for (size_t i = 1; i < b->n; i++) compare_subject(b->runs[0], b->runs[i], c);
 }
@@ -334,12 +334,13 @@ static void add_caveat(struct comparison *c, const char *side, const char *text)
 }
 
 /* Adds the warnings of the runs and of their analyses. */
-static void compare_caveats(const struct compare_side *s, const char *side, struct comparison *c) {
+static void compare_caveats(const struct compare_side *s, const char *side, const struct stop *stop,
+                            struct comparison *c) {
     for (size_t i = 0; i < s->n; i++) {
         const struct saved_metrics *m = s->runs[i];
         const json_t *notes = jsonr_array(m->root, "notes");
-        for (size_t k = 0; k < m->nwarnings; k++) add_caveat(c, side, m->warnings[k]);
-        for (size_t k = 0; k < json_array_size(notes); k++) {
+        for (size_t k = 0; k < m->nwarnings && !stop_now(stop); k++) add_caveat(c, side, m->warnings[k]);
+        for (size_t k = 0; k < json_array_size(notes) && !stop_now(stop); k++) {
             const json_t *note = json_array_get(notes, k);
             if (compare_same(jsonr_text(note, "severity"), "warning"))
                 add_caveat(c, side, jsonr_text(note, "text"));
@@ -348,16 +349,22 @@ static void compare_caveats(const struct compare_side *s, const char *side, stru
 }
 
 void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c) {
+    compare_sides_until(a, b, NULL, c);
+}
+
+bool compare_sides_until(const struct compare_side *a, const struct compare_side *b, const struct stop *stop,
+                         struct comparison *c) {
     const struct saved_metrics *x = a->runs[0], *y = b->runs[0];
     *c = (struct comparison){ .a_runs = a->n, .b_runs = b->n };
     c->a_name = jsonr_text(json_object_get(x->root, "run"), "id");
     c->b_name = jsonr_text(json_object_get(y->root, "run"), "id");
-    compare_rows(a, b, c);
-    compare_all_environments(a, b, c);
-    compare_promises(a, b, c);
+    if (!compare_rows(a, b, stop, c)) return false;
+    compare_all_environments(a, b, stop, c);
+    compare_promises(a, b, stop, c);
     compare_work(a, b, c);
-    compare_caveats(a, "A", c);
-    compare_caveats(b, "B", c);
+    compare_caveats(a, "A", stop, c);
+    compare_caveats(b, "B", stop, c);
+    return !stop_now(stop);
 }
 
 void compare_free(struct comparison *c) {

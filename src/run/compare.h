@@ -7,6 +7,7 @@
 #ifndef RUN_COMPARE_H
 #define RUN_COMPARE_H
 
+#include "base/stop.h"
 #include "run/saved_metrics.h"
 
 struct compare_side {
@@ -100,6 +101,9 @@ struct comparison {
 };
 
 void compare_sides(const struct compare_side *a, const struct compare_side *b, struct comparison *c);
+/* Returns false if `stop` ended the comparison early. Call compare_free() in both cases. */
+bool compare_sides_until(const struct compare_side *a, const struct compare_side *b, const struct stop *stop,
+                         struct comparison *c);
 void compare_free(struct comparison *c);
 bool compare_has_common_stage(const struct comparison *c); /* true if a stage has times on both sides */
 /* Returns the first top-level stage with a test result. If there is none, returns NULL, and *reason is the

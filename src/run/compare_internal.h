@@ -8,6 +8,8 @@ bool compare_same(const char *a, const char *b); /* equal, or both NULL */
 const json_t *compare_find_stage(const json_t *stages, const char *name, const char *parent); /* NULL: none */
 
 /* compare_rows.c: stages and figures */
-void compare_rows(const struct compare_side *a, const struct compare_side *b, struct comparison *c);
+/* Returns false if `stop` ended it early. */
+bool compare_rows(const struct compare_side *a, const struct compare_side *b, const struct stop *stop,
+                  struct comparison *c);
 
 #endif

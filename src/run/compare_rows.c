@@ -134,6 +134,7 @@ struct pending { /* a row that is not tested yet */
 };
 struct rows {
     const struct compare_side *a, *b;
+    const struct stop *stop;
     struct processes pa, pb;
     struct {
         struct pending *v;
@@ -170,7 +171,7 @@ static bool side_has_stage(const struct compare_side *side, const struct compare
 static void add_stages(struct rows *rows, const struct compare_side *side) {
     for (size_t run = 0; run < side->n; run++) {
         const json_t *stages = jsonr_array(side->runs[run]->root, "stages");
-        for (size_t i = 0; i < json_array_size(stages); i++) {
+        for (size_t i = 0; i < json_array_size(stages) && !stop_now(rows->stop); i++) {
             const json_t *o = json_array_get(stages, i);
             struct compare_row r = { .name = jsonr_text(o, "name"), .parent = jsonr_text(o, "parent") };
             if (!is_wanted_stage(o) || is_listed(rows, &r)) continue;
@@ -191,7 +192,7 @@ static bool has_figure(const struct saved_metrics *m, const char *key) {
 
 static void add_figures(struct rows *rows) {
     const struct saved_metrics *m = rows->a->runs[0];
-    for (size_t i = 0; i < m->nfigures; i++) {
+    for (size_t i = 0; i < m->nfigures && !stop_now(rows->stop); i++) {
         const struct run_figure *f = &m->figures[i];
         if (!has_figure(rows->b->runs[0], f->key)) continue;
         struct compare_row r = { .name = f->name, .unit = f->unit ? f->unit : "" };
@@ -304,7 +305,8 @@ static void judge_rows(struct rows *rows, struct comparison *c) {
     }
     uint32_t *block = xcalloc(rows->pa.n + rows->pb.n + 1, sizeof *block);
     c->blocks = find_blocks(rows, block);
-    difference_test(d, rows->list.n, rows->pa.n, rows->pb.n, block);
+    if (!stop_now(rows->stop))
+        difference_test_until(d, rows->list.n, rows->pa.n, rows->pb.n, block, rows->stop);
     free(block);
     for (size_t i = 0; i < rows->list.n; i++) {
         finish_row(&rows->list.v[i], &d[i]);
@@ -316,8 +318,9 @@ static void judge_rows(struct rows *rows, struct comparison *c) {
     free(d);
 }
 
-void compare_rows(const struct compare_side *a, const struct compare_side *b, struct comparison *c) {
-    struct rows rows = { .a = a, .b = b, .pa = processes_of(a), .pb = processes_of(b) };
+bool compare_rows(const struct compare_side *a, const struct compare_side *b, const struct stop *stop,
+                  struct comparison *c) {
+    struct rows rows = { .a = a, .b = b, .stop = stop, .pa = processes_of(a), .pb = processes_of(b) };
     add_stages(&rows, a);
     add_stages(&rows, b);
     add_figures(&rows);
@@ -331,4 +334,5 @@ void compare_rows(const struct compare_side *a, const struct compare_side *b, st
     free(rows.list.v);
     free(rows.pa.v);
     free(rows.pb.v);
+    return !stop_now(stop);
 }

@@ -52,7 +52,7 @@ struct comparison;
 struct compare_inputs;
 /* Compares the runs of the arguments `a` and `b`. NULL: an error was sent. */
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c);
-void api_close_compare(struct compare_inputs *inputs, struct comparison *c);
+void api_close_compare(struct request *q, struct compare_inputs *inputs, struct comparison *c);
 
 #define BASELINE_RUNS 10 /* default number of runs of a baseline */
 /* Reads series, stage and metric. If one is not valid, answers with 400 (404 for an unknown metric of a

@@ -139,7 +139,7 @@ static void send_file(struct request *q, struct history *h, const char *path, co
         q->type = type;
         q->fd = fd;
         q->fd_bytes = (uint64_t)st.st_size;
-        snprintf(q->etag, sizeof q->etag, "\"%llx-%llx\"", (unsigned long long)st.st_size,
+        snprintf(q->etag, sizeof q->etag, "W/\"%llx-%llx\"", (unsigned long long)st.st_size,
                  (unsigned long long)st.st_mtim.tv_sec * 1000000000 + (unsigned long long)st.st_mtim.tv_nsec);
     } else
         http_problem(q, 404, "run '%s' has no file '%s'", q->arguments[0], path);

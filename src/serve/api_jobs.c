@@ -71,7 +71,6 @@ void job_answer(struct request *q, struct history *h, const char *run_id, unsign
         jsonw_start(&j, &q->out, JSONW_COMPACT);
         write_job(&j, h, &r, 0);
         jsonw_finish(&j);
-        q->no_store = true;
     }
     db_result_free(&r);
 }
@@ -94,9 +93,8 @@ static int insert_job(struct history *h, const char *run_id, const char *device,
 static void queue_job(struct request *q, struct history *h, const json_t *root) {
     struct err err;
     char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS);
-    const char *device = jsonr_text(root, "device");
     char *run_id = job_new_id();
-    if (insert_job(h, run_id, device ? device : "auto", text, &err) < 0)
+    if (insert_job(h, run_id, jsonr_text(root, "device"), text, &err) < 0)
         request_database_failed(q, &err);
     else {
         job_answer(q, h, run_id, 202);
@@ -115,7 +113,7 @@ void api_post_profile(struct request *q) {
     json_t *root = jsonr_load_text(q->body.buf, q->body.len, "body", &err);
     if (!root)
         http_problem(q, 400, "%s", err.msg);
-    else if (job_check(root, s->o.job_roots, s->o.njob_roots, &err) < 0)
+    else if (job_check(root, s->o.job_roots, s->o.njob_roots, &err) < 0 || job_set_device(root, &err) < 0)
         http_problem(q, 422, "%s", err.msg);
     else {
         struct history *h = request_history(q);
@@ -145,7 +143,6 @@ void api_list_profiles(struct request *q) {
         jsonw_end(&j);
         jsonw_end(&j);
         jsonw_finish(&j);
-        q->no_store = true;
         db_result_free(&r);
     }
     request_done(q, h);
@@ -170,7 +167,6 @@ void api_profile_artifacts(struct request *q) {
     else {
         char *dir = file_join(h->root, db_cell(&r, 0, JOB_RUN_ID));
         api_answer_artifacts(q, db_cell(&r, 0, JOB_RUN_ID), dir);
-        q->no_store = true;
         free(dir);
     }
     db_result_free(&r);

@@ -1,10 +1,13 @@
 /* Requests about several runs, and about the server. */
+#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/change_points.h"
+#include "base/clock.h"
 #include "base/die.h"
 #include "base/embed.h"
 #include "base/file.h"
@@ -15,7 +18,10 @@
 #include "serve/run_json.h"
 #include "serve/server.h"
 
-#define COMPARE_RUNS 20 /* runs per side */
+#define COMPARE_RUNS 20        /* runs per side */
+#define COMPARE_VALUES 1000000 /* JSON values of all runs: about 100 MB */
+#define COMPARE_NS 5000000000  /* time limit of a comparison */
+#define COMPARE_WAIT_MS 1000   /* for another comparison to end */
 #define TREND_RUNS 500
 
 /* ---- compare */
@@ -23,9 +29,11 @@
 struct compare_inputs {
     struct saved_metrics *runs[2][COMPARE_RUNS];
     size_t n[2];
+    size_t values;
 };
 
-static bool load_run(struct request *q, struct history *h, const char *name, struct saved_metrics **out) {
+static bool load_run(struct request *q, struct history *h, const char *name, struct saved_metrics **out,
+                     size_t *values) {
     struct history_run run;
     struct err err;
     if (!api_find_run(q, h, name, &run)) return false;
@@ -34,8 +42,8 @@ static bool load_run(struct request *q, struct history *h, const char *name, str
         http_problem(q, 409, "run '%s' has no metrics.json here", name);
     else {
         char *path = xasprintf("/proc/self/fd/%d", fd);
-        if (!(*out = saved_metrics_load(path, &err)))
-            http_problem(q, 409, "run '%s': metrics.json is damaged", name);
+        if (!(*out = saved_metrics_load_untrusted(path, values, &err)))
+            http_problem(q, 409, "run '%s': metrics.json is damaged or too large", name);
         free(path);
     }
     if (fd >= 0) close(fd);
@@ -45,15 +53,25 @@ static bool load_run(struct request *q, struct history *h, const char *name, str
 
 static bool load_side(struct request *q, struct history *h, struct compare_inputs *in, size_t side,
                       const char *argument) {
-    const char *names[COMPARE_RUNS];
-    size_t n = http_query_all(q, argument, names, COMPARE_RUNS);
+    const char *names[COMPARE_RUNS + 1];
+    size_t n = http_query_all(q, argument, names, COMPARE_RUNS + 1);
+    if (n > COMPARE_RUNS) {
+        http_problem(q, 400, "at most %d runs can be on one side; '%s' has more", COMPARE_RUNS, argument);
+        return false;
+    }
     if (n == 0) {
         http_problem(q, 400, "name the runs to compare: ?a=RUN&b=RUN; both may be repeated");
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!load_run(q, h, names[i], &in->runs[side][i])) return false;
+        size_t values = 0;
+        if (!load_run(q, h, names[i], &in->runs[side][i], &values)) return false;
         in->n[side]++;
+        in->values += values;
+        if (in->values > COMPARE_VALUES) {
+            http_problem(q, 400, "these runs have too much data for one comparison; choose fewer runs");
+            return false;
+        }
     }
     return true;
 }
@@ -62,26 +80,56 @@ static void free_inputs(struct compare_inputs *in) {
     for (size_t side = 0; side < 2; side++)
         for (size_t i = 0; i < COMPARE_RUNS; i++) saved_metrics_close(in->runs[side][i]);
     free(in);
+    malloc_trim(0);
+}
+
+/* Comparisons may need much memory and time. Half of the threads stay free for other requests. */
+static bool begin_compare(struct request *q) {
+    struct server *s = http_user(q);
+    unsigned most = MAX(1u, s->o.threads / 2);
+    for (unsigned waited_ms = 0; waited_ms <= COMPARE_WAIT_MS && !atomic_load(&s->stopping);
+         waited_ms += 20) {
+        unsigned running = atomic_load(&s->comparing);
+        if (running < most && atomic_compare_exchange_strong(&s->comparing, &running, running + 1))
+            return true;
+        nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
+    }
+    http_problem(q, 503, "the server is busy with other comparisons; try again later");
+    http_add_header(q, "Retry-After", "2");
+    return false;
+}
+
+static bool compare_inputs(struct request *q, const struct compare_inputs *in, struct comparison *c) {
+    struct server *s = http_user(q);
+    const struct stop stop = { &s->stopping, clock_mono_ns() + COMPARE_NS };
+    if (compare_sides_until(&(struct compare_side){ in->runs[0], in->n[0] },
+                            &(struct compare_side){ in->runs[1], in->n[1] }, &stop, c))
+        return true;
+    compare_free(c);
+    http_problem(q, 503,
+                 "the comparison takes more than %d s here; choose fewer runs, or use inferprof compare",
+                 (int)(COMPARE_NS / 1000000000));
+    return false;
 }
 
 struct compare_inputs *api_open_compare(struct request *q, struct comparison *c) {
+    if (!begin_compare(q)) return NULL;
+    struct server *s = http_user(q);
     struct history *h = request_history(q);
-    if (!h) return NULL;
     struct compare_inputs *in = xcalloc(1, sizeof *in);
-    bool loaded = load_side(q, h, in, 0, "a") && load_side(q, h, in, 1, "b");
-    request_done(q, h);
-    if (!loaded) {
-        free_inputs(in);
-        return NULL;
-    }
-    compare_sides(&(struct compare_side){ in->runs[0], in->n[0] },
-                  &(struct compare_side){ in->runs[1], in->n[1] }, c);
-    return in;
+    bool loaded = h && load_side(q, h, in, 0, "a") && load_side(q, h, in, 1, "b");
+    if (h) request_done(q, h);
+    if (loaded && compare_inputs(q, in, c)) return in;
+    free_inputs(in);
+    atomic_fetch_sub(&s->comparing, 1);
+    return NULL;
 }
 
-void api_close_compare(struct compare_inputs *inputs, struct comparison *c) {
+void api_close_compare(struct request *q, struct compare_inputs *inputs, struct comparison *c) {
+    struct server *s = http_user(q);
     compare_free(c);
     free_inputs(inputs);
+    atomic_fetch_sub(&s->comparing, 1);
 }
 
 void api_compare(struct request *q) {
@@ -90,7 +138,7 @@ void api_compare(struct request *q) {
     if (!in) return;
     http_json(q, 200, "");
     compare_json(&c, &q->out);
-    api_close_compare(in, &c);
+    api_close_compare(q, in, &c);
 }
 
 /* ---- series and trends */
@@ -182,6 +230,7 @@ static void write_changes(struct jsonw *j, const struct history_points *points, 
         jsonw_knum(j, "after", changes[i].after);
         jsonw_knum(j, "change", changes[i].change);
         jsonw_kbool(j, "worse", (changes[i].change > 0) != points->larger_is_better);
+        jsonw_kbool(j, "drift", changes[i].drift);
         jsonw_end(j);
     }
     jsonw_end(j);

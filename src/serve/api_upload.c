@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/die.h"
 #include "base/jsonw.h"
 #include "serve/api.h"
+#include "serve/pages.h"
 #include "serve/run_json.h"
 #include "serve/server.h"
 #include "serve/upload.h"
@@ -39,9 +39,11 @@ static void answer_run(struct request *q, struct history *h, const char *name, u
     jsonw_start(&j, &q->out, JSONW_COMPACT);
     run_json_summary(&j, &run);
     jsonw_finish(&j);
-    char *location = xasprintf("/api/v1/runs/%s", run.name);
-    http_add_header(q, "Location", location);
-    free(location);
+    struct strbuf location = STRBUF_INIT;
+    strbuf_addstr(&location, "/api/v1/runs/");
+    page_url(&location, run.name);
+    http_add_header(q, "Location", location.buf);
+    strbuf_free(&location);
     history_run_free(&run);
 }
 

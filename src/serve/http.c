@@ -18,8 +18,6 @@
 
 #define CACHE_BYTES (48u << 20)
 #define TICK_NS 250000000 /* poll interval of streams */
-/* Idle connections without a whole request header are closed after this time. */
-#define HEADER_TIMEOUT_S 10u
 
 /* ---- arguments and headers */
 
@@ -149,15 +147,21 @@ static void check_request(struct request *q) {
 
 /* ---- cached answers */
 
+/* With its length: two requests with different arguments must not have the same key. */
+static void add_key_text(struct strbuf *out, const char *text) {
+    strbuf_addf(out, "%zu:%s", strlen(text), text);
+}
+
 static enum MHD_Result add_key(void *context, enum MHD_ValueKind kind, const char *key, const char *value) {
     (void)kind;
     struct strbuf *out = context;
-    strbuf_addf(out, "%c%s=%s", 1, key, value ? value : "");
+    add_key_text(out, key);
+    add_key_text(out, value ? value : "");
     return MHD_YES;
 }
 
 static void cache_key(const struct request *q, struct strbuf *key) {
-    strbuf_addstr(key, q->path);
+    add_key_text(key, q->path);
     mhd.values(q->connection, MHD_GET_ARGUMENT_KIND, add_key, key);
 }
 
@@ -181,9 +185,9 @@ static void answer_cached(struct request *q) {
         q->status = 200;
     else {
         q->route->handle(q);
-        if (q->status == 200 && revision >= 0 && q->fd < 0)
+        if (q->status == 200 && revision >= 0 && q->fd < 0 && !q->no_store)
             http_cache_put(http->cache, key.buf, revision, q->out.buf, q->out.len, q->type);
-        if (q->status != 200) q->etag[0] = '\0';
+        if (q->status != 200 || q->no_store) q->etag[0] = '\0';
     }
     strbuf_free(&key);
 }
@@ -193,6 +197,9 @@ static void answer(struct request *q) {
         answer_cached(q);
     else
         q->route->handle(q);
+    if (q->status == 200 && !q->etag[0] && !q->no_store && q->fd < 0 && !q->stream && q->route->tagged)
+        snprintf(q->etag, sizeof q->etag, "W/\"%llx-%zx\"",
+                 (unsigned long long)hash_bytes(q->out.buf, q->out.len), q->out.len);
     if (!q->route->cached && q->status == 200 && tag_matches(q)) {
         if (q->fd >= 0) close(q->fd);
         q->fd = -1;
@@ -216,6 +223,9 @@ static struct request *new_request(struct http *http, struct MHD_Connection *con
                            .headers = STRBUF_INIT,
                            .fd = -1 };
     q->method = xstrdup(method);
+    const union MHD_ConnectionInfo *info =
+        mhd.connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    q->limits = info ? info->socket_context : NULL;
     return q;
 }
 
@@ -225,7 +235,13 @@ static void check_length(struct request *q) {
         http_problem(q, 413, "the body has more than %u bytes", HTTP_SMALL_BODY_BYTES);
 }
 
+void http_limit(struct request *q, uint64_t start_ns, uint64_t bytes) {
+    if (q->limits) http_connection_limit(&q->http->connections, q->limits, start_ns, HTTP_GRACE_S, bytes);
+}
+
 static void receive(struct request *q, const char *data, size_t n) {
+    q->received += n;
+    http_limit(q, q->started_ns, q->received);
     if (q->status) return; /* the error follows the body */
     if (q->route->body == HTTP_STREAM_BODY)
         q->route->receive(q, data, n);
@@ -243,6 +259,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (!q) {
         *state = q = new_request(context, connection, url, method);
         mhd.set_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, q->http->o.timeout_s);
+        http_limit(q, q->started_ns, 0);
         check_request(q);
         if (!q->status) check_length(q);
         if (!q->status && q->route->begin) q->route->begin(q);
@@ -253,8 +270,21 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         *bytes = 0;
         return MHD_YES;
     }
+    if (q->limits) http_connection_no_limit(&q->http->connections, q->limits);
     if (!q->status) answer(q);
     return http_send(q);
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code) {
+    struct http *http = context;
+    const union MHD_ConnectionInfo *info = mhd.connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED && info)
+        *state = http_connection_add(&http->connections, info->connect_fd);
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED && *state) {
+        http_connection_remove(&http->connections, *state);
+        *state = NULL;
+    }
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **state,
@@ -264,6 +294,8 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     (void)code;
     struct request *q = *state;
     if (!q) return;
+    /* time until the next request of this connection */
+    if (q->limits) http_connection_limit(&q->http->connections, q->limits, clock_mono_ns(), HTTP_GRACE_S, 0);
     if (q->free_context) q->free_context(q->context);
     if (q->fd >= 0) close(q->fd);
     for (size_t i = 0; i < HTTP_SEGMENTS; i++) free((char *)q->arguments[i]);
@@ -283,6 +315,7 @@ static void *ticker_main(void *context) {
     while (!atomic_load(&http->stopping)) {
         nanosleep(&(struct timespec){ 0, TICK_NS }, NULL);
         http_resume_all(http);
+        http_connections_check(&http->connections, clock_mono_ns());
     }
     return NULL;
 }
@@ -300,11 +333,12 @@ static struct MHD_Daemon *start_daemon(struct http *http, const struct addrinfo 
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
     if (a->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
     return mhd.start(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_SOCK_ADDR, a->ai_addr,
-                     MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_THREAD_POOL_SIZE,
-                     http->o.threads, MHD_OPTION_CONNECTION_LIMIT, http->o.connections,
-                     MHD_OPTION_CONNECTION_TIMEOUT, HEADER_TIMEOUT_S, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-                     http->o.connections_per_client, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
-                     MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+                     MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+                     on_connection, http, MHD_OPTION_THREAD_POOL_SIZE, http->o.threads,
+                     MHD_OPTION_CONNECTION_LIMIT, http->o.connections, MHD_OPTION_CONNECTION_TIMEOUT,
+                     HTTP_HEADER_S, MHD_OPTION_PER_IP_CONNECTION_LIMIT, http->o.connections_per_client,
+                     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_LISTENING_ADDRESS_REUSE,
+                     1u, MHD_OPTION_END);
 }
 
 static int listen_on(struct http *http, struct err *err) {
@@ -329,6 +363,7 @@ struct http *http_start(const struct http_options *options, struct err *err) {
     http->cache = http_cache_open(CACHE_BYTES);
     http->counters = xcalloc(options->nroutes + 1, sizeof *http->counters);
     pthread_mutex_init(&http->lock, NULL);
+    http_connections_init(&http->connections);
     if (listen_on(http, err) == 0 && pthread_create(&http->ticker, NULL, ticker_main, http) == 0) return http;
     if (http->daemon) mhd.stop(http->daemon);
     http_cache_close(http->cache);

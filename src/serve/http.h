@@ -36,6 +36,7 @@ struct http_route {
     http_handler *begin; /* streams: before the body; may answer */
     void (*receive)(struct request *q, const char *data, size_t n);
     bool cached; /* The answer depends only on the URL and the revision of the database. */
+    bool tagged; /* Not cached, but with an ETag, the hash of the answer. */
     bool page;   /* errors are shown as HTML */
 };
 
@@ -50,7 +51,8 @@ struct request {
     char *path;
     const char *arguments[HTTP_SEGMENTS]; /* segments in braces */
     enum http_role role;                  /* role of the client */
-    uint64_t started_ns;
+    uint64_t started_ns, received;
+    struct http_connection *limits; /* NULL: none */
     struct strbuf body;
     void *context;                       /* data of the handler */
     void (*free_context)(void *context); /* also if the connection is lost */
@@ -64,7 +66,7 @@ struct request {
     struct http_stream *stream; /* body of unknown length; NULL: none */
     struct strbuf headers;      /* "Name: value\n" lines */
     char etag[80];
-    bool no_store;
+    bool no_store; /* also not in our cache */
 };
 
 /* NULL: not given */

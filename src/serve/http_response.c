@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -14,7 +15,8 @@
 #include "base/vec.h"
 #include "serve/http_internal.h"
 
-#define GZIP_LEAST 1024 /* smaller bodies are not compressed */
+#define GZIP_LEAST 1024            /* smaller bodies are not compressed */
+#define GZIP_FILE_MOST (16u << 20) /* larger files are not compressed */
 
 void http_add_header(struct request *q, const char *name, const char *value) {
     strbuf_addf(&q->headers, "%s: ", name);
@@ -68,6 +70,13 @@ static void problem_json(struct request *q, unsigned status, const char *detail)
     q->type = "application/problem+json";
 }
 
+/* Pages show errors as HTML, and so do unknown URLs that a browser asks for. */
+static bool is_for_people(const struct request *q) {
+    if (q->route) return q->route->page;
+    const char *accept = http_header(q, "Accept");
+    return strncmp(q->path, "/api/", 5) != 0 && accept && strstr(accept, "text/html");
+}
+
 void http_problem(struct request *q, unsigned status, const char *fmt, ...) {
     char detail[1200];
     va_list ap;
@@ -79,16 +88,34 @@ void http_problem(struct request *q, unsigned status, const char *fmt, ...) {
     q->status = status;
     q->etag[0] = '\0';
     q->no_store = true;
-    if (q->route && q->route->page && q->http->o.error_page) {
+    if (is_for_people(q) && q->http->o.error_page) {
         strbuf_reset(&q->out);
         q->http->o.error_page(q, status, status_title(status), detail);
     } else
         problem_json(q, status, detail);
 }
 
+/* The weight of one coding of Accept-Encoding, such as "gzip; q=0.5"; -1: another coding. */
+static double coding_weight(const char *item, const char *coding) {
+    size_t n = strlen(coding);
+    item += strspn(item, " \t");
+    if (strncasecmp(item, coding, n) != 0 || !strchr(" \t;,", item[n])) return -1;
+    const char *end = item + strcspn(item, ","), *parameter = strchr(item, ';');
+    if (!parameter || parameter > end) return 1;
+    parameter += 1 + strspn(parameter + 1, " \t");
+    return strncasecmp(parameter, "q=", 2) == 0 ? strtod(parameter + 2, NULL) : 1;
+}
+
 static bool accepts_gzip(const struct request *q) {
     const char *accept = http_header(q, "Accept-Encoding");
-    return accept && strstr(accept, "gzip") && !strstr(accept, "gzip;q=0");
+    double gzip_weight = -1, any_weight = -1;
+    while (accept && *accept) {
+        gzip_weight = MAX(gzip_weight, coding_weight(accept, "gzip"));
+        any_weight = MAX(any_weight, coding_weight(accept, "*"));
+        accept += strcspn(accept, ",");
+        accept += *accept == ',';
+    }
+    return (gzip_weight >= 0 ? gzip_weight : any_weight) > 0;
 }
 
 static bool compressible(const char *type) {
@@ -202,12 +229,30 @@ static struct MHD_Response *make_stream(struct request *q) {
 
 /* ---- sending */
 
+/* Reads a text file that is to be compressed into `out`. */
+static void read_file(struct request *q) {
+    if (!q->type || !compressible(q->type) || q->fd_bytes < GZIP_LEAST || q->fd_bytes > GZIP_FILE_MOST ||
+        !accepts_gzip(q))
+        return;
+    char *data = xmalloc(q->fd_bytes);
+    ssize_t n = pread(q->fd, data, q->fd_bytes, 0);
+    if (n == (ssize_t)q->fd_bytes) {
+        strbuf_reset(&q->out);
+        strbuf_add(&q->out, data, (size_t)n);
+        close(q->fd);
+        q->fd = -1;
+    }
+    free(data);
+}
+
 static struct MHD_Response *make_response(struct request *q) {
     struct strbuf packed = STRBUF_INIT;
     struct MHD_Response *r;
     if (q->stream) return make_stream(q);
+    if (q->fd >= 0) read_file(q);
     if (q->fd >= 0) {
         r = mhd.from_fd(q->fd_bytes, q->fd);
+        if (r && q->type && compressible(q->type)) mhd.add_header(r, "Vary", "Accept-Encoding");
         q->fd = -1;
         return r;
     }
@@ -229,13 +274,19 @@ static void count_request(struct request *q) {
     if (q->status >= 400) atomic_fetch_add(&http->counters[i].errors, 1);
     atomic_fetch_add(&http->counters[i].microseconds,
                      (unsigned long)((clock_mono_ns() - q->started_ns) / 1000));
-    log_debug("%s %s %u %.1f ms", q->method, q->path, q->status,
+    struct strbuf path = STRBUF_INIT; /* a line break would start another line of the log */
+    strbuf_add_printable(&path, q->path, strlen(q->path));
+    log_debug("%s %s %u %.1f ms", q->method, path.buf, q->status,
               (double)(clock_mono_ns() - q->started_ns) / 1e6);
+    strbuf_free(&path);
 }
 
 enum MHD_Result http_send(struct request *q) {
+    uint64_t bytes = q->fd >= 0 ? q->fd_bytes : q->out.len;
+    bool endless = q->stream != NULL;
     struct MHD_Response *r = make_response(q);
     if (!r) return MHD_NO;
+    if (!endless) http_limit(q, clock_mono_ns(), bytes);
     add_common_headers(q, r);
     count_request(q);
     enum MHD_Result result = mhd.queue(q->connection, q->status, r);

@@ -10,6 +10,7 @@
 #include "base/jsonr.h"
 #include "base/opt.h"
 #include "base/util.h"
+#include "session/device.h"
 
 enum job_type { JOB_PATH, JOB_COUNT, JOB_CHOICE, JOB_DEVICE };
 
@@ -84,6 +85,19 @@ int job_check(const json_t *root, const char *const *roots, size_t nroots, struc
         if (check_member(m, value, roots, nroots, err) < 0) return -1;
     }
     return 0;
+}
+
+int job_set_device(json_t *root, struct err *err) {
+    char name[112];
+    struct err ignored;
+    struct nvml_inventory *inventory = xcalloc(1, sizeof *inventory);
+    const char *want = jsonr_text(root, "device"), *engine = jsonr_text(root, "engine");
+    bool nvml = nvml_inventory(inventory, &ignored) == 0;
+    int rc =
+        device_name(want ? want : "auto", engine ? engine : "native", nvml ? inventory : NULL, name, err);
+    free(inventory);
+    if (rc == 0) json_object_set_new(root, "device", json_string(name));
+    return rc;
 }
 
 void job_command(const char *request, const char *out_dir, const char *run_id, struct strlist *words) {

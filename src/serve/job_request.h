@@ -11,6 +11,9 @@
 /* Checks names, types and ranges. Paths must be inside one of the roots, also after symbolic links are
  * resolved. */
 int job_check(const json_t *root, const char *const *roots, size_t nroots, struct err *err);
+/* Replaces `device`, or sets it, so that two names of one device are not two queues. Fails if this machine
+ * does not have the device. */
+int job_set_device(json_t *root, struct err *err);
 /* Appends the arguments of the command, without the program. `request` has passed job_check(). */
 void job_command(const char *request, const char *out_dir, const char *run_id, struct strlist *words);
 /* writes the members */

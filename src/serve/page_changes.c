@@ -66,8 +66,8 @@ static void add_change_cells(struct strbuf *out, const struct series_row *row) {
     }
     const struct change_point *c = &row->changes[row->nchanges - 1];
     bool worse = (c->change > 0) != row->points.larger_is_better;
-    strbuf_addf(out, "<td><b class=\"%s\">%s %s</b></td>", worse ? "worse-text" : "better-text",
-                text_percent(fabs(c->change)).s, worse ? "slower" : "faster");
+    strbuf_addf(out, "<td><b class=\"%s\">%s %s</b>%s</td>", worse ? "worse-text" : "better-text",
+                text_percent(fabs(c->change)).s, worse ? "slower" : "faster", c->drift ? " (drift)" : "");
     part_day(out, row->changed_ns);
     part_run_cell(out, row->points.v[c->at].name);
 }

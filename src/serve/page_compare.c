@@ -94,11 +94,18 @@ static size_t find_oldest(struct history *h, const char *const *runs, size_t n) 
     return oldest;
 }
 
+#define COMPARE_SELECTED 21 /* the oldest run, and 20 runs on the other side */
+
 /* Redirects a selection ?run=A&run=B... from the list of runs: the oldest run becomes A, the others B. One
  * run alone is a 400 answer. Returns true if it has answered. */
 static bool redirect_selection(struct request *q) {
-    const char *runs[20];
+    const char *runs[COMPARE_SELECTED + 1];
     size_t n = http_query_all(q, "run", runs, COUNTOF(runs));
+    if (n > COMPARE_SELECTED) {
+        http_problem(q, 400, "at most %d runs can be compared: one with %d others", COMPARE_SELECTED,
+                     COMPARE_SELECTED - 1);
+        return true;
+    }
     if (n < 2) {
         if (n == 1) http_problem(q, 400, "select two or more runs");
         return n == 1;
@@ -159,5 +166,5 @@ void page_compare(struct request *q) {
     add_work(out, "operators", "Operators", c.operators.v, c.operators.n);
     add_differences(out, &c);
     page_close(q);
-    api_close_compare(in, &c);
+    api_close_compare(q, in, &c);
 }

@@ -68,8 +68,11 @@ static void add_change_row(struct strbuf *out, const struct history_points *poin
     bool worse = (c->change > 0) != points->larger_is_better;
     const char *before = points->v[c->at - 1].name, *after = points->v[c->at].name;
     const char *pairs[] = { "a", before, "b", after, NULL };
-    strbuf_addf(out, "<tr><td><b class=\"%s\">%s%s</b></td>", worse ? "worse-text" : "better-text",
-                c->change > 0 ? "+" : "", text_percent(c->change).s);
+    strbuf_addf(out, "<tr><td><b class=\"%s\">%s%s</b>%s</td>", worse ? "worse-text" : "better-text",
+                c->change > 0 ? "+" : "", text_percent(c->change).s,
+                c->drift
+                    ? " <span title=\"the values change slowly, not from one run to the next\">drift</span>"
+                    : "");
     part_number(out, text_num(c->before, 3).s);
     part_number(out, text_num(c->after, 3).s);
     part_run_cell(out, before);

@@ -10,6 +10,8 @@
     { .method = "GET", .path = row_path, .role = HTTP_READ, .handle = function }
 #define CACHED(row_path, function) \
     { .method = "GET", .path = row_path, .role = HTTP_READ, .handle = function, .cached = true }
+#define TAGGED(row_path, function) \
+    { .method = "GET", .path = row_path, .role = HTTP_READ, .handle = function, .tagged = true }
 #define PAGE(row_path, function) \
     { .method = "GET", .path = row_path, .role = HTTP_READ, .handle = function, .cached = true, .page = true }
 
@@ -49,7 +51,7 @@ const struct http_route server_routes[] = {
     { .method = "DELETE", .path = API "/runs/{run}", .role = HTTP_WRITE, .handle = api_delete_run },
     CACHED(API "/runs/{run}/figures", api_get_figures),
     CACHED(API "/runs/{run}/findings", api_get_findings),
-    GET_ROW(API "/runs/{run}/artifacts", api_list_artifacts),
+    TAGGED(API "/runs/{run}/artifacts", api_list_artifacts),
     GET_ROW(API "/runs/{run}/artifact", api_get_artifact),
     { .method = "POST",
       .path = API "/runs/{run}/tags",
@@ -71,18 +73,22 @@ const struct http_route server_routes[] = {
     CACHED(API "/machines", api_list_machines),
     { .method = "GET", .path = API "/health", .role = HTTP_NOBODY, .handle = api_health },
     GET_ROW(API "/metrics", api_metrics),
-    { .method = "GET", .path = API "/openapi.json", .role = HTTP_NOBODY, .handle = api_openapi },
+    { .method = "GET",
+      .path = API "/openapi.json",
+      .role = HTTP_NOBODY,
+      .handle = api_openapi,
+      .tagged = true },
 
     { .method = "POST",
       .path = API "/profiles",
       .role = HTTP_RUN,
       .handle = api_post_profile,
       .body = HTTP_SMALL_BODY },
-    GET_ROW(API "/profiles", api_list_profiles),
-    GET_ROW(API "/profiles/{run}", api_get_profile),
+    TAGGED(API "/profiles", api_list_profiles),
+    TAGGED(API "/profiles/{run}", api_get_profile),
     { .method = "DELETE", .path = API "/profiles/{run}", .role = HTTP_RUN, .handle = api_cancel_profile },
     GET_ROW(API "/profiles/{run}/events", api_profile_events),
-    GET_ROW(API "/profiles/{run}/artifacts", api_profile_artifacts),
-    GET_ROW(API "/reports/{run}", api_get_report_summary),
+    TAGGED(API "/profiles/{run}/artifacts", api_profile_artifacts),
+    TAGGED(API "/reports/{run}", api_get_report_summary),
 };
 const size_t server_routes_n = COUNTOF(server_routes);

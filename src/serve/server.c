@@ -33,7 +33,10 @@ void server_give(struct server *s, struct history *h) {
 }
 
 void request_failed(struct request *q, unsigned status, const struct err *err) {
-    log_warn("%s %s: %s", q->method, q->path, err->msg);
+    struct strbuf path = STRBUF_INIT;
+    strbuf_add_printable(&path, q->path, strlen(q->path));
+    log_warn("%s %s: %s", q->method, path.buf, err->msg);
+    strbuf_free(&path);
     http_problem(q, status, "the server failed; its log has the reason");
 }
 

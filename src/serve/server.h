@@ -41,6 +41,7 @@ struct server {
     pthread_t refresher;
     bool refreshing;
     atomic_bool stopping;
+    atomic_uint comparing; /* running comparisons */
 };
 
 struct server *server_start(const struct server_options *options, struct err *err);

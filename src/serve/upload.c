@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,15 +245,17 @@ static void hide_folder(struct err *err, const char *folder) {
  * already synced. */
 static int seal(struct upload *u, const char *digest, enum upload_error *why, struct err *err) {
     char *metrics = file_join(u->folder, "metrics.json"), *mark = file_join(u->folder, RECORD_UPLOAD);
-    struct saved_metrics *m = saved_metrics_load(metrics, err);
+    struct saved_metrics *m = saved_metrics_load_untrusted(metrics, NULL, err);
     int rc = m ? 0 : -1;
     if (rc < 0) {
         *why = UPLOAD_REJECTED;
         hide_folder(err, u->folder);
     }
     saved_metrics_close(m);
+    malloc_trim(0); /* a document of 8 MiB needs up to 50 MB */
     if (rc == 0 && file_write_atomic(mark, digest, 64, err) < 0) {
-        *why = errno == ENOSPC ? UPLOAD_FULL : UPLOAD_FAILED;
+        *why = errno == ENOSPC || errno == EDQUOT ? UPLOAD_FULL : UPLOAD_FAILED;
+        hide_folder(err, u->folder);
         rc = -1;
     }
     if (rc == 0 && nftw(u->folder, sync_entry, 16, FTW_DEPTH | FTW_PHYS) != 0) {
@@ -264,23 +267,57 @@ static int seal(struct upload *u, const char *digest, enum upload_error *why, st
     return rc;
 }
 
+/* True if this folder of the root is a stored upload with this digest. */
+static bool folder_has_digest(const struct history *h, const char *name, const char *digest) {
+    struct strbuf text = STRBUF_INIT;
+    struct err ignored;
+    char *path = xasprintf("%s/%s/" RECORD_UPLOAD, h->root, name);
+    bool same = file_read(path, 4096, &text, &ignored) == 0 && strcmp(text.buf, digest) == 0;
+    strbuf_free(&text);
+    free(path);
+    return same;
+}
+
+/* Returns the name of a new folder: the one that the rename gave. NULL: errno. Caller frees. */
+static char *rename_to_free(const struct upload *u, const struct history *h, char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char *to = file_join(h->root, names[i]);
+        int rc = renameat2(AT_FDCWD, u->folder, AT_FDCWD, to, RENAME_NOREPLACE);
+        free(to);
+        if (rc == 0) return xstrdup(names[i]);
+        if (errno != EEXIST) return NULL;
+    }
+    return NULL;
+}
+
 /* Gives the unpacked folder the name of the stream's top folder. If this name is taken, appends the start of
- * the digest, or the whole digest. The caller frees *name. */
+ * the digest, or the whole digest. The database may not have a folder yet that was stored before: it is
+ * still being indexed, or a server ended between the rename and the indexing. Then *name is that folder, and
+ * the result is 0, not 1. The caller frees *name. */
 static int publish(const struct upload *u, const struct history *h, const char *top, const char *digest,
                    char **name, enum upload_error *why, struct err *err) {
     char *names[] = { xstrdup(top), xasprintf("%s-%.8s", top, digest), xasprintf("%s-%s", top, digest) };
-    int rc = -1;
+    int rc = 1;
     *name = NULL;
-    for (size_t i = 0; rc < 0 && i < COUNTOF(names); i++) {
-        char *to = file_join(h->root, names[i]);
-        rc = renameat2(AT_FDCWD, u->folder, AT_FDCWD, to, RENAME_NOREPLACE);
-        if (rc == 0) *name = xstrdup(names[i]);
-        free(to);
-        if (rc < 0 && errno != EEXIST) break;
-    }
-    if (rc < 0) fail_io(why, err, u->folder);
+    for (size_t i = 0; !*name && i < COUNTOF(names); i++)
+        if (folder_has_digest(h, names[i], digest)) {
+            *name = xstrdup(names[i]);
+            rc = 0;
+        }
+    if (!*name && !(*name = rename_to_free(u, h, names, COUNTOF(names)))) rc = fail_io(why, err, u->folder);
     for (size_t i = 0; i < COUNTOF(names); i++) free(names[i]);
-    return rc < 0 ? -1 : sync_folder(h->root, why, err);
+    if (rc == 1 && sync_folder(h->root, why, err) < 0) rc = -1;
+    return rc;
+}
+
+/* Two uploads of one run may end at the same time, in two threads or in two servers on one folder. The
+ * search for the digest, the rename and the indexing are one step under this lock. */
+static int lock_store(const struct history *h) {
+    char *path = file_join(h->root, HISTORY_PRIVATE "/publish-lock");
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    free(path);
+    while (fd >= 0 && flock(fd, LOCK_EX) < 0 && errno == EINTR) continue;
+    return fd;
 }
 
 /* Returns 1, 0 or -1, like history_find_digest(). */
@@ -292,50 +329,59 @@ static int find_stored(struct history *h, const char *digest, char **name, struc
     return found;
 }
 
-/* Sets *folder_name to the new folder. If the client sent no digest and the same content exists, sets
- * *existing instead. */
-static int unpack_and_publish(struct upload *u, struct history *h, char **folder_name, char **existing,
-                              enum upload_error *why, struct err *err) {
-    char digest[65];
+/* Unpacks the stream into u->folder. `r` keeps the name of its top folder. */
+static int unpack(struct upload *u, struct tar_reader *r, char digest[65], enum upload_error *why,
+                  struct err *err) {
     struct unpack p = { .folder = u->folder, .fd = -1, .why = why };
     struct tar_sink sink = { unpack_file, unpack_data, unpack_end, &p };
-    struct tar_reader r;
     *why = UPLOAD_REJECTED; /* replaced if a write fails */
     remove_folder(u->folder);
-    tar_reader_init(&r, &sink);
-    int rc = unpack_part(u, &r, digest, why, err);
+    tar_reader_init(r, &sink);
+    int rc = unpack_part(u, r, digest, why, err);
     if (p.fd >= 0) close(p.fd);
     free(p.path);
     if (rc == 0 && u->digest[0] && strcmp(u->digest, digest) != 0)
         rc = err_set(err, "the digest of the received bytes is %s; send the run again", digest);
-    if (rc == 0) rc = seal(u, digest, why, err);
-    int found = rc == 0 && !u->digest[0] ? find_stored(h, digest, existing, err) : 0;
-    if (found < 0) rc = -1;
-    if (rc == 0 && found == 0) rc = publish(u, h, r.top, digest, folder_name, why, err);
-    tar_reader_free(&r);
-    if (rc < 0 || found) {
-        remove_folder(u->folder);
-        if (*why != UPLOAD_FAILED) discard_part(u);
+    return rc == 0 ? seal(u, digest, why, err) : rc;
+}
+
+/* Returns 1 for a new run, 0 if the same content was stored before, -1 on failure. */
+static int publish_and_index(struct upload *u, struct history *h, const char *top, const char *digest,
+                             char **name, enum upload_error *why, struct err *err) {
+    char *folder = NULL;
+    int found = find_stored(h, digest, name, err), rc = found < 0 ? -1 : 0;
+    *why = UPLOAD_FAILED;
+    if (found == 0) {
+        rc = publish(u, h, top, digest, &folder, why, err);
+        if (rc >= 0 && history_index_folder(h, folder, name, err) < 0) rc = -1;
     }
+    free(folder);
+    return rc;
+}
+
+static int unpack_and_publish(struct upload *u, struct history *h, char **name, enum upload_error *why,
+                              struct err *err) {
+    char digest[65];
+    struct tar_reader r;
+    int rc = unpack(u, &r, digest, why, err);
+    if (rc == 0) {
+        int lock = lock_store(h);
+        rc = publish_and_index(u, h, r.top, digest, name, why, err);
+        if (lock >= 0) close(lock);
+    }
+    tar_reader_free(&r);
+    remove_folder(u->folder); /* nothing is there after the rename */
     return rc;
 }
 
 int upload_store(struct upload *u, struct history *h, char **name, enum upload_error *why, struct err *err) {
-    char *folder = NULL;
     *name = NULL;
     *why = UPLOAD_FAILED;
     int found = u->digest[0] ? find_stored(h, u->digest, name, err) : 0;
-    if (found == 0) {
-        if (unpack_and_publish(u, h, &folder, name, why, err) < 0) return -1;
-        *why = UPLOAD_FAILED;
-        discard_part(u); /* the run has been stored */
-        if (!folder) return 0;
-        int rc = history_index_folder(h, folder, name, err);
-        free(folder);
-        return rc < 0 ? -1 : 1;
-    }
-    if (found == 1) discard_part(u);
-    return found == 1 ? 0 : -1;
+    if (found < 0) return -1;
+    int rc = found ? 0 : unpack_and_publish(u, h, name, why, err);
+    if (rc >= 0 || *why != UPLOAD_FAILED) discard_part(u);
+    return rc;
 }
 
 void upload_clean(const struct history *h) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/embed.h"
 #include "base/strbuf.h"
@@ -59,8 +60,8 @@ static bool looks_like_gpu(const char *want) {
 }
 
 /* Returns true if the engine is the native one and was built without nvcc. */
-static bool lacks_kernels(const struct settings *s) {
-    return strcmp(s->engine.name, "native") == 0 && !embed_find("cuda/operators.fatbin");
+static bool lacks_kernels(const char *engine) {
+    return strcmp(engine, "native") == 0 && !embed_find("cuda/operators.fatbin");
 }
 
 static void choose_gpu(const struct settings *s, const struct nvml_inventory *inv, const char *why_none,
@@ -89,7 +90,7 @@ static void choose_gpu(const struct settings *s, const struct nvml_inventory *in
             errors,
             "device=%s: engine %s runs on the CPU only; use device=cpu, or an engine for GPUs (engine=hf)",
             want, s->engine.name);
-    else if (lacks_kernels(s))
+    else if (lacks_kernels(s->engine.name))
         strlist_add(errors,
                     "device=%s: this program was built without nvcc, so its native engine has no GPU "
                     "kernels: install "
@@ -101,7 +102,7 @@ void device_choose(const struct settings *s, const struct nvml_inventory *inv, c
                    struct device_choice *out, struct strlist *errors) {
     use_cpu(out);
     if (strcmp(s->device, "auto") == 0) {
-        if (engine_can(s, "cuda") && inv && inv->ngpus && !lacks_kernels(s)) {
+        if (engine_can(s, "cuda") && inv && inv->ngpus && !lacks_kernels(s->engine.name)) {
             use_gpu(inv, 0, out);
             if (inv->ngpus > 1)
                 snprintf(out->note, sizeof out->note,
@@ -121,4 +122,20 @@ void device_choose(const struct settings *s, const struct nvml_inventory *inv, c
         strlist_add(errors, "device=%s: expected cpu, cuda:N, a GPU UUID (GPU-...) or a MIG id (MIG-...)",
                     s->device);
     }
+}
+
+int device_name(const char *want, const char *engine, const struct nvml_inventory *inv, char out[112],
+                struct err *err) {
+    bool gpus = inv && inv->ngpus;
+    if (strcasecmp(want, "cpu") == 0 || (strcmp(want, "auto") == 0 && (!gpus || lacks_kernels(engine)))) {
+        snprintf(out, 112, "cpu");
+        return 0;
+    }
+    int at = strcmp(want, "auto") == 0 ? 0 : gpus && looks_like_gpu(want) ? find_gpu(want, inv) : -2;
+    if (at == -2) return err_set(err, "device=%s: this machine has no such device; use auto or cpu", want);
+    if (at == -1)
+        snprintf(out, 112, "%s", want);
+    else
+        snprintf(out, 112, "cuda:%d", at);
+    return 0;
 }

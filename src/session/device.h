@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/err.h"
 #include "base/strlist.h"
 #include "conf/settings.h"
 #include "session/nvml.h"
@@ -22,5 +23,10 @@ struct device_choice {
  * cannot be used. */
 void device_choose(const struct settings *s, const struct nvml_inventory *inventory, const char *why_none,
                    struct device_choice *out, struct strlist *errors);
+
+/* Gives every device one name: "cpu", "cuda:N" or a MIG id. "auto", "CPU", "gpu" and UUIDs are other names of
+ * these devices. `inventory` NULL: no GPUs. */
+int device_name(const char *want, const char *engine, const struct nvml_inventory *inventory, char out[112],
+                struct err *err);
 
 #endif

@@ -459,6 +459,7 @@ static void run_timing(struct run *r) {
             tokens += rep->answer.new_tokens - 1;
             ms += rep->answer.decode_ms;
         }
+        progress_update(i + 1);
     }
     progress_finish();
     nvml_meter_close(meter);

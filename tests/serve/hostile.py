@@ -1,4 +1,5 @@
 """hostile.py ROOT [DATABASE_URL]: requests and runs of an attacker. The server must refuse them, go on, and tell nothing about itself."""
+import gzip
 import json
 import os
 import random
@@ -6,6 +7,7 @@ import socket
 import string
 import sys
 import tarfile
+import threading
 import time
 
 from lib import Server, check, finish, make_run, metrics, run_program, tar_of
@@ -14,7 +16,28 @@ root, database = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
 options = ["--database", database] if database else []
 for i in range(3):
     make_run(root, f"run-{i}", started_s=1790000000 + i)
-s = Server(root, "--rate", "100000", *options)
+s = Server(root, "--rate", "100000", "-v", *options)
+
+
+def send_slowly(result):
+    """Sends one byte of a header every half second; appends the seconds until the server closes the connection."""
+    c, start = socket.create_connection(("127.0.0.1", s.port)), time.monotonic()
+    c.settimeout(0.5)
+    while time.monotonic() < start + 40:
+        try:
+            c.send(b"G")
+            if c.recv(1) == b"":
+                break
+        except TimeoutError:
+            continue
+        except OSError:
+            break
+    result.append(time.monotonic() - start)
+
+
+slow = []
+slow_client = threading.Thread(target=send_slowly, args=(slow,))
+slow_client.start()
 
 
 def wait_for(condition, seconds=30):
@@ -85,6 +108,49 @@ codes = [s.get("/api/v1/runs", sort="name", cursor=c)[0] for c in cursors]
 codes += [s.get("/api/v1/runs", sort=k, cursor="1." + v.encode().hex())[0] for k, v in (("started", "1e3"), ("started", "1-1"), ("mfu", "nan"), ("mfu", "0x1"), ("mfu", "1;"))]
 check("a changed cursor is refused", set(codes) == {400}, codes)
 
+# ---- cached answers
+series = {"model": "llama", "device": "NVIDIA H200", "engine": "native"}
+s.get("/api/v1/runs", model="llama\x01device=NVIDIA H200\x01engine=native")
+s.ask("GET", "/api/v1/runs?" + "model=5:llama6:device11:NVIDIA%20H200")
+check("no other request takes the place of a cached answer", s.get("/api/v1/runs", **series)[2]["total"] == 3)
+make_run(root, "new", started_s=time.time() - 3598)
+wait_for(lambda: "new" in listed())
+found = [s.get("/api/v1/runs", since="1h") for _ in range(2)]
+check("relative times are not cached", [f[1]["ETag"] for f in found] == [None, None] and [f[2]["total"] for f in found] == [1, 1], found)
+status, _, page = s.ask("GET", "/nope", headers={"Accept": "text/html"})
+check("a browser gets an unknown URL as a page", status == 404 and b"<h1>Not found" in page, page[:100])
+codings = [("gzip", "gzip"), ("gzip;q=0", None), ("gzip; q=0", None), ("gzip;q=0.5", "gzip"), ("br, *;q=0.1", "gzip"), ("identity", None)]
+got = [s.ask("GET", "/runs", headers={"Accept-Encoding": c}, raw=True)[1]["Content-Encoding"] for c, _ in codings]
+check("gzip is used only if the client accepts it", got == [c for _, c in codings], got)
+file = "/api/v1/runs/run-0/artifact?path=metrics.json"
+check("text files are compressed, too", gzip.decompress(s.ask("GET", file, headers={"Accept-Encoding": "gzip"}, raw=True)[2]) == s.ask("GET", file, raw=True)[2])
+paths = ["/api/v1/reports/run-0", "/api/v1/runs/run-0/artifacts", "/api/v1/openapi.json", "/api/v1/profiles", file]
+tags = [s.ask("GET", p)[1]["ETag"] or "" for p in paths]
+check("answers have an ETag", [s.ask("GET", p, headers={"If-None-Match": t})[0] for p, t in zip(paths, tags)] == [304] * 5, tags)
+
+# ---- uploads
+UPLOAD = {"Content-Type": "application/x-tar"}
+stream, answers = tar_of([("same/metrics.json", good, tarfile.REGTYPE)]), []
+def post_at_once():
+    answers.append(s.ask("POST", "/api/v1/runs", body=stream, headers=UPLOAD)[0])
+clients = [threading.Thread(target=post_at_once) for _ in range(8)]
+for c in clients:
+    c.start()
+for c in clients:
+    c.join()
+same = [r for r in listed() if r.startswith("same")]
+check("a run that eight clients send at once is stored once", same == ["same"] and sorted(answers) == [200] * 7 + [201], same, answers)
+odd_name = "100%25 a#b?c"
+status, headers, d = s.ask("POST", "/api/v1/runs", body=tar_of([(odd_name + "/metrics.json", good, tarfile.REGTYPE)]), headers=UPLOAD)
+check("the Location of an upload is a URL of the run", status == 201 and s.ask("GET", headers["Location"])[2]["run"] == d["run"] == odd_name, headers["Location"])
+bomb = json.dumps(metrics("bomb"))[:-1] + ', "x": [' + "[]," * 400_000 + "[]]}"
+status, _, d = s.ask("POST", "/api/v1/runs", body=tar_of([("bomb/metrics.json", bomb.encode(), tarfile.REGTYPE)]), headers=UPLOAD)
+memory_kb = int(next(line for line in open(f"/proc/{s.process.pid}/status", encoding="ascii") if line.startswith("VmHWM")).split()[1])
+check("a document that needs much memory is refused", status == 422 and "values" in d["detail"] and ("san" in os.environ.get("BUILD", "") or memory_kb < 200_000), d, memory_kb)
+s.ask("GET", "/runs/x%0aFORGED%20LINE")
+log = open(os.path.join(os.environ["TMPDIR"], "work", "server.log"), encoding="utf-8", errors="replace").read()
+check("a line break in a path does not start a line of the log", "FORGED LINE" in log and "\nFORGED" not in log, log[-300:])
+
 # ---- runs
 random.seed(5)
 long = "".join(random.choice(string.ascii_letters) for _ in range(9000))
@@ -112,7 +178,23 @@ os.chmod(os.path.join(root, "run-0"), 0o555)
 answer = s.ask("POST", "/api/v1/runs/run-0/tags", body='{"add": ["x"]}')
 os.chmod(os.path.join(root, "run-0"), 0o755)
 check("a failure of the server names no folder", answer[0] in (200, 503) and root not in json.dumps(answer[2]), answer)
-s.stop()
+for k in range(4):
+    stages = [{"name": f"s{i}", "parent": None, "time_ms": 1.0, "repeats_ms": [1.0] * 5} for i in range(3000)]
+    s.ask("POST", "/api/v1/runs", body=tar_of([(f"many{k}/metrics.json", json.dumps(dict(metrics("m"), stages=stages)).encode(), tarfile.REGTYPE)]), headers=UPLOAD)
+codes = []
+def compare_many():
+    try:
+        codes.append(s.ask("GET", "/api/v1/compare?a=many0&a=many1&b=many2&b=many3")[0])
+    except OSError:
+        codes.append(0)
+client = threading.Thread(target=compare_many)
+client.start()
+slow_client.join(40)
+check("a client that sends its header slowly is disconnected", slow and slow[0] < 35, slow)
+start = time.monotonic()
+check("a long comparison does not delay the end of the server", s.stop() == 0 and time.monotonic() - start < 15, codes)
+client.join(30)
+check("and ends itself", codes[0] in (0, 200, 503), codes)
 
 # ---- one client with many connections
 run_program("serve", "token", "add", "reader", "--root", root, *options)

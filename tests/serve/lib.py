@@ -1,5 +1,6 @@
 """Helpers of the server tests: generated run folders, a server process, HTTP requests, TAP lines."""
 import atexit
+import hashlib
 import http.client
 import io
 import json
@@ -71,10 +72,28 @@ def tar_of(entries):
     return out.getvalue()
 
 
+_databases = {}
+
+
+def database_of(root):
+    """The options for the database of a root folder: none for SQLite. With SERVE_POSTGRES=FOLDER_OF_THE_SOCKET, every root gets a
+    new database of PostgreSQL, so that a test written for SQLite runs on PostgreSQL without a change."""
+    socket_dir = os.environ.get("SERVE_POSTGRES")
+    if not socket_dir:
+        return []
+    if root not in _databases:
+        name = "t" + hashlib.sha256(root.encode()).hexdigest()[:12]
+        subprocess.run(["psql", "-q", "-c", f"CREATE DATABASE {name}", f"postgresql:///postgres?host={socket_dir}&user=tester"], check=True)
+        _databases[root] = f"postgresql:///{name}?host={socket_dir}&user=tester"
+    return ["--database", _databases[root]]
+
+
 class Server:
     """`inferprof serve` on a free port."""
 
     def __init__(self, root, *options, env=None):
+        if "--database" not in options:
+            options = (*options, *database_of(root))
         self.log = open(os.path.join(os.environ["TMPDIR"], "work", "server.log"), "ab")
         self.process = subprocess.Popen([PROGRAM, "serve", "--root", root, "--listen", "127.0.0.1:0", *options],
                                         stdout=subprocess.PIPE, stderr=self.log, env=env)
@@ -110,6 +129,8 @@ class Server:
 
 
 def run_program(*words, env=None, seconds=120):
+    if words[0] == "serve" and "--root" in words and "--database" not in words:
+        words = (*words, *database_of(words[words.index("--root") + 1]))
     return subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=env, timeout=seconds)
 
 

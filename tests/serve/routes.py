@@ -8,7 +8,7 @@ source = open("src/serve/routes.c", encoding="utf-8").read()
 rows = set()
 for method, path in re.findall(r'\.method = "([A-Z]+)",\s*\.path = API "([^"]*)"', source):
     rows.add((method.lower(), "/api/v1" + path))
-for path in re.findall(r'(?:GET_ROW|CACHED)\(API "([^"]*)"', source):
+for path in re.findall(r'(?:GET_ROW|TAGGED|CACHED)\(API "([^"]*)"', source):
     rows.add(("get", "/api/v1" + path))
 document = json.load(open("web/openapi.json", encoding="utf-8"))
 listed = {(m, p) for p, methods in document["paths"].items() for m in methods}

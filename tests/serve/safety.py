@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from lib import Server, check, finish, make_run, run_program
+from lib import Server, check, database_of, finish, make_run, run_program
 
 root = sys.argv[1]
 
@@ -20,10 +20,14 @@ read = run_program("serve", "token", "add", "reader", "--root", secured).stdout.
 write = run_program("serve", "token", "add", "writer", "--role", "write", "--root", secured).stdout.strip()
 r = run_program("serve", "token", "list", "--root", secured)
 check("tokens are listed without their secret", "reader" in r.stdout and read not in r.stdout and read.startswith("ipt_"), r)
-with open(os.path.join(secured, ".inferprof", "index.sqlite"), "rb") as f:
-    stored = f.read()
-wal = os.path.join(secured, ".inferprof", "index.sqlite-wal")
-stored += open(wal, "rb").read() if os.path.exists(wal) else b""
+if url := database_of(secured):
+    stored = subprocess.run(["psql", "-At", "-c", "SELECT * FROM tokens", url[1]], capture_output=True, check=True).stdout
+    check("the database has the token", b"reader" in stored, stored)
+else:
+    with open(os.path.join(secured, ".inferprof", "index.sqlite"), "rb") as f:
+        stored = f.read()
+    wal = os.path.join(secured, ".inferprof", "index.sqlite-wal")
+    stored += open(wal, "rb").read() if os.path.exists(wal) else b""
 check("the database has only the hash of a token", read[4:].encode() not in stored)
 s = Server(secured, "-v")
 bearer = lambda token: {"Authorization": "Bearer " + token}
@@ -81,7 +85,7 @@ os.makedirs(full)
 if os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", full], stderr=subprocess.DEVNULL).returncode == 0:
     s = Server(full)
     r = run_program("push", s.url, make_run(source, "large", padding=6_000_000))
-    check("a full disk is reported", r.returncode == 1 and "answered 507" in r.stderr, r)
+    check("a full disk is reported, without a folder of the server", r.returncode == 1 and "answered 507" in r.stderr and full not in r.stderr, r)
     check("a full disk leaves nothing", os.listdir(os.path.join(full, ".inferprof", "uploads")) == [] and s.get("/api/v1/runs")[2]["total"] == 0)
     r = run_program("push", s.url, make_run(source, "small"))
     check("a small run fits afterwards", r.returncode == 0, r)
@@ -99,14 +103,15 @@ check("jobs are off by default", s.ask("POST", "/api/v1/profiles", body="{}")[0]
 s.stop()
 s = Server(root_jobs, "--allow-jobs", "--job-root", source)
 post = lambda **request: s.ask("POST", "/api/v1/profiles", body=json.dumps(request))
-bad = [post(repeats=0)[0], post(model_path="/etc")[0], post(model_path=source + "/../x")[0], post(engine="sh")[0], post(device="cpu; rm")[0], post(command="x")[0], post(repeats="3")[0]]
-check("requests that are not valid are rejected", bad == [422] * 7, bad)
+bad = [post(repeats=0)[0], post(model_path="/etc")[0], post(model_path=source + "/../x")[0], post(engine="sh")[0], post(device="cpu; rm")[0], post(command="x")[0], post(repeats="3")[0],
+       post(device="tpu")[0], post(device="cuda:63")[0]]
+check("requests that are not valid, and devices that this machine does not have, are rejected", bad == [422] * 9, bad)
 status, headers, job = post(repeats=1, max_new_tokens=2, device="cpu", profiling="min")
 check("a job is accepted", status == 202 and job["status"] in ("queued", "running") and job["artifacts_dir"].endswith(job["run_id"]), job)
-second = post(repeats=500, device="cpu", profiling="min")[2]
+second = post(repeats=500, device="CPU", profiling="min")[2]
 time.sleep(0.6)
 state = lambda id: s.get("/api/v1/profiles/" + id)[2]["status"]
-check("one job per device runs at a time", (state(job["run_id"]), state(second["run_id"])) == ("running", "queued"), state(second["run_id"]))
+check("one job per device runs at a time, under any name of the device", (state(job["run_id"]), state(second["run_id"]), second["device"]) == ("running", "queued", "cpu"), second)
 events = []
 def follow():
     c = socket.create_connection(("127.0.0.1", s.port))
@@ -122,6 +127,7 @@ follower.join(10)
 check("the job ends", state(job["run_id"]) == "done", s.get("/api/v1/profiles/" + job["run_id"])[2])
 text = b"".join(events).decode(errors="replace")
 check("its log and status were streamed", "event: log" in text and '"status":"done"' in text, text[-300:])
+check("its progress was streamed: repeat i of n", 'event: progress\ndata: {"what":"timing","done":1,"total":1,"unit":"repeats"}' in text, text[-600:])
 end = time.time() + 15
 while time.time() < end and s.get("/api/v1/reports/" + job["run_id"])[0] != 200:
     time.sleep(0.3)
