@@ -16,8 +16,8 @@
  * due to chance. */
 #define LEAST_VARIANCE 0.25
 
-/* A new level of up to this many runs at the end of the series, after at least NEW_BEFORE runs, has a critical
- * value of its own. It is lower, because there are only a few such divisions. */
+/* A new level of up to this many runs at the end of the series, after at least NEW_BEFORE runs, has a
+ * critical value of its own. It is lower, because there are only a few such divisions. */
 #define NEW_MOST 6
 #define NEW_BEFORE 8
 

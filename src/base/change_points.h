@@ -5,9 +5,9 @@
  * multiple change point analysis of multivariate data", JASA 109, 2014) and in Hunter (Fleming et al.,
  * "Hunter: using change point detection to hunt for performance regressions", ICPE 2023). As in Hunter,
  * the statistic is a t statistic, so the result is deterministic. The noise is estimated from successive
- * differences. A new level at the end of the series, which is the question of every morning, is tested with
- * a lower critical value than the other divisions. A run more than 4 standard deviations of the noise away from the median of its part is an
- * outlier and does not count. */
+ * differences. A new level at the end of the series, which users look for, is tested with a lower critical
+ * value than the other divisions. A run more than 4 standard deviations of the noise away from the median of
+ * its part is an outlier and does not count. */
 #ifndef BASE_CHANGE_POINTS_H
 #define BASE_CHANGE_POINTS_H
 

@@ -294,12 +294,8 @@ static void test_rows(struct test *t, struct difference_row *rows) {
     free(largest);
 }
 
-void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block) {
-    difference_test_until(rows, nrows, na, nb, block, NULL);
-}
-
-bool difference_test_until(struct difference_row *rows, size_t nrows, size_t na, size_t nb,
-                           const uint32_t *block, const struct stop *stop) {
+bool difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block,
+                     const struct stop *stop) {
     size_t n = na + nb;
     double *scratch = xcalloc(2 * n + 1, sizeof *scratch);
     struct test t = { .nrows = nrows, .n = n, .left = scratch, .right = scratch + n, .stop = stop };

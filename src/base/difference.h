@@ -11,7 +11,7 @@
  * (drift of the machine's speed) are removed, and processes are permuted only within their block, so the test
  * stays exact.
  *     struct difference_row row = { .a = a, .b = b, .a_min = NAN, .b_min = NAN, .a_cv = NAN, .b_cv = NAN };
- *     difference_test(&row, 1, 5, 5, NULL); */
+ *     difference_test(&row, 1, 5, 5, NULL, NULL); */
 #ifndef BASE_DIFFERENCE_H
 #define BASE_DIFFERENCE_H
 
@@ -60,11 +60,10 @@ struct difference_row {
 /* Returns true if na against nb processes can reach a p-value of 5%: for example 4 against 4, or 3
  * against 4. */
 bool difference_can_test(size_t na, size_t nb);
-/* block[na + nb]: the blocks of A's processes, then of B's, numbered from 0 without gaps. NULL: one block. */
-void difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block);
-/* Returns false if `stop` ended the test early: the rows are not valid then. */
-bool difference_test_until(struct difference_row *rows, size_t nrows, size_t na, size_t nb,
-                           const uint32_t *block, const struct stop *stop);
+/* block[na + nb]: the blocks of A's processes, then of B's, numbered from 0 without gaps. NULL: one block.
+ * Returns false if `stop` ended the test early: the rows are not valid then. `stop` may be NULL. */
+bool difference_test(struct difference_row *rows, size_t nrows, size_t na, size_t nb, const uint32_t *block,
+                     const struct stop *stop);
 
 /* Divides processes into blocks. is_b[n]: the sides in the order in which the processes ran. Sets block[n].
  * Returns the number of blocks. It is 1 if there are fewer than 8 processes, the sides have different sizes

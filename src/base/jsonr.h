@@ -14,8 +14,7 @@ json_t *jsonr_load_text(const char *text, size_t n, const char *what, struct err
 /* Strings may contain \u0000, as generated text does. Use json_string_length() for them. */
 json_t *jsonr_load_text_with_nul(const char *text, size_t n, const char *what, struct err *err);
 
-/* The number of values in a JSON text, at least. It tells how much memory the document needs before jansson
- * reads it. */
+/* Returns the number of values in a JSON text. The memory that jansson needs grows with this number. */
 size_t jsonr_count_values(const char *text, size_t n);
 
 /* Type-checked access. A missing member, or one of another type, gives NULL, NaN or an empty array. */

@@ -21,7 +21,7 @@ struct serve_opts {
     const char *root, *database, *listen, *role;
     uint64_t max_upload, threads, connections;
     double rate;
-    bool allow_jobs;
+    bool allow_jobs, force;
     struct opt_list job_roots;
 };
 
@@ -121,11 +121,26 @@ static int list_tokens(struct history *h, struct err *err) {
     return 0;
 }
 
+static bool is_last_token(struct history *h, const char *name) {
+    struct token_list list;
+    struct err ignored;
+    if (tokens_load(h->db, &list, &ignored) < 0) return false;
+    bool last = list.n == 1 && strcmp(list.v[0].name, name) == 0;
+    free(list.v);
+    return last;
+}
+
 static int change_token(struct history *h, const struct serve_opts *o, bool add, const char *name,
                         struct err *err) {
     char token[TOKEN_BYTES];
     enum http_role role;
     if (!add) {
+        if (!o->force && is_last_token(h, name))
+            return err_set(
+                err,
+                "'%s' is the last token: without a token, a server on the loopback address answers "
+                "everybody; use --force to remove it",
+                name);
         int removed = tokens_remove(h->db, name, err);
         return removed == 0 ? err_set(err, "no token '%s'", name) : removed < 0 ? -1 : 0;
     }
@@ -133,7 +148,8 @@ static int change_token(struct history *h, const struct serve_opts *o, bool add,
     if (tokens_add(h->db, name, role, token, err) < 0) return -1;
     printf("%s\n", token);
     log_info(
-        "this token is shown only once; send it as 'Authorization: Bearer TOKEN', or set INFERPROF_TOKEN");
+        "this token is shown only once; clients send it as a bearer token, and 'inferprof push' takes it "
+        "from the variable INFERPROF_TOKEN");
     return 0;
 }
 
@@ -173,7 +189,8 @@ static const struct opt serve_options[] = {
     { 0, "connections", OPT_UINT, FIELD_AT(connections), "N",
       "maximum number of connections at once; default: 256", "8..10000" },
     { 0, "rate", OPT_DOUBLE, FIELD_AT(rate), "N",
-      "maximum requests per second and client; default: 0, no limit", "0.." },
+      "maximum requests per second and client; 0: no limit; default: 100, on the loopback address no limit",
+      "0.." },
     { 0, "allow-jobs", OPT_FLAG, FIELD_AT(allow_jobs), NULL, "accept profiling jobs", NULL },
     { 0, "job-root", OPT_LIST, FIELD_AT(job_roots), "DIR",
       "jobs may read models and inputs in this folder; may be repeated", NULL },
@@ -182,6 +199,7 @@ static const struct opt token_options[] = {
     STORE_OPTIONS,
     { 0, "role", OPT_CHOICE, FIELD_AT(role), "ROLE",
       "role of the new token; each role includes the roles before it", "read|write|run" },
+    { 0, "force", OPT_FLAG, FIELD_AT(force), NULL, "remove also the last token", NULL },
 };
 
 static const struct serve_opts defaults = { .root = RUN_DIR_ROOT,
@@ -189,6 +207,7 @@ static const struct serve_opts defaults = { .root = RUN_DIR_ROOT,
                                             .role = "read",
                                             .max_upload = 2ull << 30,
                                             .threads = 4,
+                                            .rate = -1,
                                             .connections = 256 };
 
 const struct command cmd_serve = {

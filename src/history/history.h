@@ -35,11 +35,16 @@ enum history_scan {
     HISTORY_ALL, /* reads every run folder again */
 };
 struct history_counts {
-    uint64_t seen, added, updated, missing;
+    uint64_t seen, added, updated;
+    uint64_t missing; /* HISTORY_CHANGED: only new ones */
     /* Unreadable metrics.json files and rejected runs. Caller frees. */
     struct strlist warnings;
 };
 int history_refresh(struct history *h, enum history_scan scan, struct history_counts *counts,
+                    struct err *err);
+/* Reads runs again whose metrics.json changed, which the times of the folders do not show. Looks at `runs`
+ * runs after *position, and moves it; 0: at all runs from the first one on. */
+int history_recheck(struct history *h, int64_t *position, size_t runs, struct history_counts *counts,
                     struct err *err);
 /* Indexes a folder. `path` is relative to the root. *name: name of the run in the database; caller frees;
  * `name` may be NULL. */

@@ -57,8 +57,8 @@ const char *history_sort_keys(void); /* "started|name|..." */
 int history_find(struct history *h, const char *name, struct history_run *run, struct err *err);
 /* Also finds the start of a name, if only one run has it. -1: failure, or several runs have it. */
 int history_find_start(struct history *h, const char *name, struct history_run *run, struct err *err);
-/* Finds an upload whose folder is in this store. Another store of the same database may have the run, too, but
- * its disk is not ours. */
+/* Finds an upload whose folder is in this store. Another store of the same database may have the run, too,
+ * but its disk is not ours. */
 int history_find_digest(struct history *h, const char *digest, struct history_run *run, struct err *err);
 /* Reads stages, figures, kernels, findings, environment and tags. */
 int history_details(struct history *h, int64_t id, struct run_record *out, struct err *err);

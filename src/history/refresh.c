@@ -211,10 +211,13 @@ static int find_missing(struct refresh *f, const char *folder) {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < f->known.n; i++) {
         const struct known_run *k = &f->known.v[i];
-        if (k->seen || k->missing || strncmp(k->path, folder, n) != 0) continue;
+        if (k->seen || strncmp(k->path, folder, n) != 0) continue;
         const char *rest = n ? k->path + n : k->path;
-        if (n && *rest++ != '/') continue;
-        if (!strchr(rest, '/')) rc = mark_missing(f, k->path);
+        if ((n && *rest++ != '/') || strchr(rest, '/')) continue;
+        if (!k->missing)
+            rc = mark_missing(f, k->path);
+        else if (f->scan == HISTORY_ALL)
+            f->counts->missing++;
     }
     return rc;
 }
@@ -257,6 +260,17 @@ static int visit_all_folders(struct refresh *f, const struct db_result *folders)
     return 0;
 }
 
+/* Reads the run again if metrics.json changed. A folder that is gone is found by visit_changed(). */
+static int recheck_run(struct refresh *f, const char *path, int64_t known_mtime_ns, int64_t known_bytes) {
+    struct known_run k = { .path = (char *)path };
+    int64_t mtime_ns, bytes;
+    char *dir = history_folder(f->h, path);
+    run_record_stamp(dir, &mtime_ns, &bytes);
+    bool changed = (mtime_ns != known_mtime_ns || bytes != known_bytes) && file_is_dir(dir);
+    free(dir);
+    return changed ? index_run(f, path, &k) : 0;
+}
+
 /* Reads unfinished runs (up to 1000) again if metrics.json changed. The modification time of the parent
  * folder does not show this. */
 static int revisit_unfinished(struct refresh *f) {
@@ -269,15 +283,8 @@ static int revisit_unfinished(struct refresh *f) {
                        &args, &r, f->err) < 0)
         return -1;
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < r.rows; i++) {
-        struct known_run k = { .path = r.cells[i * r.columns] };
-        int64_t mtime_ns, bytes;
-        char *dir = history_folder(f->h, k.path);
-        run_record_stamp(dir, &mtime_ns, &bytes);
-        free(dir);
-        if (mtime_ns != db_cell_int(&r, i, 1) || bytes != db_cell_int(&r, i, 2))
-            rc = index_run(f, k.path, &k);
-    }
+    for (size_t i = 0; rc == 0 && i < r.rows; i++)
+        rc = recheck_run(f, db_cell(&r, i, 0), db_cell_int(&r, i, 1), db_cell_int(&r, i, 2));
     db_result_free(&r);
     return rc;
 }
@@ -316,6 +323,32 @@ int history_refresh(struct history *h, enum history_scan scan, struct history_co
         database_query(h->db, "ANALYZE", NULL, NULL, &ignored);
     }
     progress_finish();
+    return rc;
+}
+
+int history_recheck(struct history *h, int64_t *position, size_t runs, struct history_counts *counts,
+                    struct err *err) {
+    struct refresh f = { .h = h, .counts = counts, .scan = HISTORY_CHANGED, .err = err };
+    struct db_args args = { 0 };
+    struct db_result r;
+    *counts = (struct history_counts){ 0 };
+    db_text(&args, h->store);
+    db_int(&args, *position);
+    db_int(&args, (int64_t)runs);
+    if (database_query(h->db,
+                       "SELECT id, path, metrics_mtime_ns, metrics_bytes FROM runs WHERE store = $1 AND "
+                       "missing = 0 AND id > $2 ORDER BY id LIMIT $3",
+                       &args, &r, err) < 0)
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < r.rows; i++)
+        rc = recheck_run(&f, db_cell(&r, i, 1), db_cell_int(&r, i, 2), db_cell_int(&r, i, 3));
+    *position = r.rows == runs ? db_cell_int(&r, r.rows - 1, 0) : 0;
+    db_result_free(&r);
+    if (rc == 0)
+        rc = close_batch(&f);
+    else
+        database_rollback(h->db);
     return rc;
 }
 

@@ -305,8 +305,7 @@ static void judge_rows(struct rows *rows, struct comparison *c) {
     }
     uint32_t *block = xcalloc(rows->pa.n + rows->pb.n + 1, sizeof *block);
     c->blocks = find_blocks(rows, block);
-    if (!stop_now(rows->stop))
-        difference_test_until(d, rows->list.n, rows->pa.n, rows->pb.n, block, rows->stop);
+    if (!stop_now(rows->stop)) difference_test(d, rows->list.n, rows->pa.n, rows->pb.n, block, rows->stop);
     free(block);
     for (size_t i = 0; i < rows->list.n; i++) {
         finish_row(&rows->list.v[i], &d[i]);

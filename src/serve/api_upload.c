@@ -28,6 +28,9 @@ static void upload_problem(struct request *q, struct history *h, enum upload_err
         http_problem(q, statuses[why], "%s", err->msg);
 }
 
+#define UNFINISHED_RUNS \
+    4u /* All unfinished uploads together may be as large as so many of the largest runs. */
+
 static void close_upload(void *context) { upload_close(context); }
 
 /* `status`: 201 for a new run, 200 for a run that already existed. */
@@ -88,6 +91,11 @@ static void open_upload(struct request *q, struct history *h, const char *digest
                         uint64_t total) {
     struct err err;
     enum upload_error why;
+    const struct server *s = http_user(q);
+    if (!upload_make_room(h, UNFINISHED_RUNS * s->o.max_upload_bytes)) {
+        http_problem(q, 507, "clients are sending too many runs at once; try again later");
+        return;
+    }
     struct upload *u = upload_open(h, digest, offset, total, &why, &err);
     if (!u) {
         upload_problem(q, h, why, &err);

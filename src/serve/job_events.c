@@ -27,8 +27,8 @@ static bool state_has_ended(const char *state) {
     return strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
 }
 
-/* Sends a progress line of the job, such as "progress: timing 3 of 40 repeats", as an event. Returns false for
- * other lines. */
+/* Sends a progress line of the job, such as "progress: timing 3 of 40 repeats", as an event. Returns false
+ * for other lines. */
 static bool add_progress(struct strbuf *out, const char *line) {
     char what[64] = "", unit[32] = "";
     unsigned long long done = 0, total = 0;

@@ -16,6 +16,9 @@
 #include "serve/upload.h"
 
 #define REFRESH_S 5
+#define RECHECK_RUNS 5000 /* runs per refresh whose metrics.json is looked at */
+#define CLEAN_S 600
+#define RATE 100             /* default of requests_per_s on other addresses than loopback */
 #define TOKENS_NS 2000000000 /* maximum age of the token list */
 
 struct history *server_take(struct server *s, struct err *err) {
@@ -141,21 +144,39 @@ static void authorize(struct request *q) {
 
 /* ---- background work */
 
-static void refresh_once(struct server *s) {
+static void log_warnings(struct history_counts *counts, bool failed, const struct err *err) {
+    if (failed) log_warn("indexing: %s", err->msg);
+    for (size_t i = 0; i < counts->warnings.n; i++) log_warn("%s", counts->warnings.v[i]);
+    strlist_free(&counts->warnings);
+}
+
+/* *position: where history_recheck() goes on */
+static void refresh_once(struct server *s, int64_t *position) {
     struct err err;
     struct history_counts counts;
     struct history *h = server_take(s, &err);
     if (!h) return;
-    if (history_refresh(h, HISTORY_CHANGED, &counts, &err) < 0) log_warn("indexing: %s", err.msg);
-    for (size_t i = 0; i < counts.warnings.n; i++) log_warn("%s", counts.warnings.v[i]);
-    strlist_free(&counts.warnings);
+    bool failed = history_refresh(h, HISTORY_CHANGED, &counts, &err) < 0;
+    log_warnings(&counts, failed, &err);
+    failed = history_recheck(h, position, RECHECK_RUNS, &counts, &err) < 0;
+    log_warnings(&counts, failed, &err);
+    server_give(s, h);
+}
+
+static void clean_uploads(struct server *s) {
+    struct err ignored;
+    struct history *h = server_take(s, &ignored);
+    if (!h) return;
+    upload_clean(h);
     server_give(s, h);
 }
 
 static void *refresher_main(void *context) {
     struct server *s = context;
+    int64_t position = 0;
     for (unsigned tick = 0; !atomic_load(&s->stopping); tick++) {
-        if (tick % (REFRESH_S * 10) == 0) refresh_once(s);
+        if (tick % (REFRESH_S * 10) == 0) refresh_once(s, &position);
+        if (tick % (CLEAN_S * 10) == 0) clean_uploads(s);
         nanosleep(&(struct timespec){ 0, 100000000 }, NULL);
     }
     return NULL;
@@ -177,10 +198,6 @@ static int check_access(struct server *s, struct err *err) {
 }
 
 static int start_parts(struct server *s, struct err *err) {
-    struct history *h = server_take(s, err);
-    if (!h) return -1;
-    upload_clean(h);
-    server_give(s, h);
     if (check_access(s, err) < 0) return -1;
     if (s->o.allow_jobs && !(s->jobs = jobs_start(s, err))) return -1;
     struct http_options o = { .address = s->o.address,
@@ -189,7 +206,9 @@ static int start_parts(struct server *s, struct err *err) {
                               .connections = s->o.connections,
                               .connections_per_client = s->loopback ? 0 : s->o.connections / 4,
                               .timeout_s = 30,
-                              .requests_per_s = s->o.requests_per_s,
+                              .requests_per_s = s->o.requests_per_s >= 0 ? s->o.requests_per_s
+                                                : s->loopback            ? 0
+                                                                         : RATE,
                               .routes = server_routes,
                               .nroutes = server_routes_n,
                               .user = s,

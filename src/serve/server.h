@@ -18,7 +18,7 @@ struct server_options {
     uint16_t port;
     uint64_t max_upload_bytes;
     unsigned threads, connections;
-    double requests_per_s; /* per client; 0: no limit */
+    double requests_per_s; /* per client; 0: no limit; negative: no limit only on loopback */
     bool allow_jobs;
     const char *const *job_roots; /* for models and inputs of jobs */
     size_t njob_roots;

@@ -18,11 +18,13 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/util.h"
+#include "base/vec.h"
 #include "history/query.h"
 #include "run/saved_metrics.h"
 #include "serve/tar.h"
 
 #define KEEP_S 86400
+#define UNFINISHED_MOST 1000 /* files */
 #define UPLOADS HISTORY_PRIVATE "/uploads"
 
 struct upload {
@@ -382,6 +384,57 @@ int upload_store(struct upload *u, struct history *h, char **name, enum upload_e
     int rc = found ? 0 : unpack_and_publish(u, h, name, why, err);
     if (rc >= 0 || *why != UPLOAD_FAILED) discard_part(u);
     return rc;
+}
+
+struct unfinished {
+    char *path;
+    int64_t mtime_s;
+    uint64_t bytes;
+};
+
+static int by_age(const void *a, const void *b) {
+    const struct unfinished *x = a, *y = b;
+    return (x->mtime_s > y->mtime_s) - (x->mtime_s < y->mtime_s);
+}
+
+/* Returns false if a client is sending this upload. */
+static bool remove_idle(const char *path) {
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    bool idle = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path) == 0;
+    if (fd >= 0) close(fd);
+    return idle;
+}
+
+bool upload_make_room(const struct history *h, uint64_t bytes) {
+    struct {
+        struct unfinished *v;
+        size_t n, cap;
+    } list = { 0 };
+    char *dir = file_join(h->root, UPLOADS);
+    DIR *d = opendir(dir);
+    uint64_t total = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        if (!file_has_ending(e->d_name, ".part") ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        struct unfinished u = { file_join(dir, e->d_name), st.st_mtim.tv_sec, (uint64_t)st.st_size };
+        vec_push(&list, u);
+        total += u.bytes;
+    }
+    if (d) closedir(d);
+    if (list.n) qsort(list.v, list.n, sizeof *list.v, by_age);
+    size_t left = list.n;
+    for (size_t i = 0; i < list.n; i++) {
+        if ((total > bytes || left > UNFINISHED_MOST) && remove_idle(list.v[i].path)) {
+            total -= list.v[i].bytes;
+            left--;
+        }
+        free(list.v[i].path);
+    }
+    free(list.v);
+    free(dir);
+    return total <= bytes;
 }
 
 void upload_clean(const struct history *h) {

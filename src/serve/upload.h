@@ -24,6 +24,9 @@ enum upload_error {
 /* `digest` NULL: unknown; the upload cannot be continued later. `total` 0: unknown. */
 struct upload *upload_open(const struct history *h, const char *digest, uint64_t offset, uint64_t total,
                            enum upload_error *why, struct err *err);
+/* Removes the oldest unfinished uploads until the others have at most `bytes` bytes. Uploads that a client is
+ * sending stay. Returns false if these alone have more. */
+bool upload_make_room(const struct history *h, uint64_t bytes);
 int upload_add(struct upload *u, const void *data, size_t n, enum upload_error *why, struct err *err);
 uint64_t upload_received(const struct upload *u);
 bool upload_is_complete(const struct upload *u); /* false if `total` is unknown */

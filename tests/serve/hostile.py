@@ -168,7 +168,9 @@ for name, values in odd.items():
     with open(os.path.join(root, "odd-" + name, "metrics.json"), "w", encoding="utf-8") as f:
         json.dump(dict(metrics(name), **values), f)
 make_run(root, "after", started_s=1790000900)
+make_run(root, "run-1", started_s=1790000001, decode_ms=999.0)
 check("runs with odd values are listed, and the runs after them", wait_for(lambda: {"after"} | {"odd-" + n for n in odd} <= listed()), listed())
+check("a changed metrics.json is read again", wait_for(lambda: "999" in json.dumps(s.get("/api/v1/runs/run-1")[2])))
 pages = ["/runs", "/trends", "/findings", "/machines", "/api/v1/series", "/api/v1/metrics", "/api/v1/findings", *("/runs/odd-" + n for n in odd)]
 answers = [s.ask("GET", p, raw=True) for p in pages]
 check("pages show them as text", all(a[0] == 200 and b"<script>alert" not in a[2] and b"\x1b" not in a[2] for a in answers), [a[0] for a in answers])

@@ -16,7 +16,11 @@ root = sys.argv[1]
 secured = root + "-tokens"
 r = run_program("serve", "--root", secured, "--listen", "0.0.0.0:0")
 check("another address than loopback needs tokens", r.returncode == 1 and "needs access tokens" in r.stderr, r)
-read = run_program("serve", "token", "add", "reader", "--root", secured).stdout.strip()
+r = run_program("serve", "token", "add", "reader", "--root", secured)
+read = r.stdout.strip()
+check("the help for a new token is not masked", "bearer token" in r.stderr and "***" not in r.stderr, r)
+r = run_program("serve", "token", "remove", "reader", "--root", secured)
+check("the last token stays, because without one everybody may write", r.returncode == 1 and "--force" in r.stderr, r)
 write = run_program("serve", "token", "add", "writer", "--role", "write", "--root", secured).stdout.strip()
 r = run_program("serve", "token", "list", "--root", secured)
 check("tokens are listed without their secret", "reader" in r.stdout and read not in r.stdout and read.startswith("ipt_"), r)
@@ -73,6 +77,11 @@ codes = [s.get("/api/v1/health")[0] for _ in range(120)]
 check("a client that asks too often is answered with 429", 429 in codes and set(codes) <= {200, 429}, codes[-5:])
 time.sleep(1.2)
 check("and served again later", s.get("/api/v1/health")[0] == 200)
+for i in range(6): # unfinished uploads of 900 kB each
+    s.ask("PUT", f"/api/v1/uploads/{i:064x}", body=b"x" * 900_000, headers={"Content-Type": "application/x-tar", "Content-Range": "bytes 0-899999/1000000"})
+    time.sleep(0.1)
+parts = [p for p in os.listdir(os.path.join(root, ".inferprof", "uploads")) if p.startswith("0")]
+check("unfinished uploads do not fill the disk", 1 <= len(parts) <= 5, parts)
 big = make_run(source, "big", padding=2_000_000)
 time.sleep(1)
 r = run_program("push", s.url, big)

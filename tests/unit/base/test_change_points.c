@@ -1,6 +1,7 @@
 /* Simulated series with fixed seeds. A run has 5 processes, as compare recommends; a process has 1% noise;
  * the value of a run is the median of its processes, so the values of a series have 0.54% noise. The server
- * looks after every run. A step is found if a change point is at most 2 runs away from it, and not a drift. */
+ * looks after every run. A step is found if a change point is at most 2 runs away from it, and not a drift.
+ * */
 #include "base/change_points.h"
 
 #include <math.h>

@@ -29,7 +29,7 @@ static int tables_with_a_verdict(int tables, size_t n, double spread, double slo
         }
         for (size_t r = 0; r < ROWS; r++)
             rows[r] = (struct difference_row){ a[r], b[r], NAN, NAN, NAN, NAN, NAN, NAN };
-        difference_test(rows, ROWS, n, n, NULL);
+        difference_test(rows, ROWS, n, n, NULL, NULL);
         bool any = false;
         for (size_t r = 0; r < ROWS; r++) any |= rows[r].verdict == DIFFERENCE_SHOWN;
         shown += any;
@@ -79,7 +79,7 @@ static int drifting_tables_with_a_verdict(int tables, double slowdown, bool use_
         struct difference_row rows[ROWS];
         for (size_t r = 0; r < ROWS; r++)
             rows[r] = (struct difference_row){ a[r], b[r], NAN, NAN, NAN, NAN, NAN, NAN };
-        difference_test(rows, ROWS, 5, 5, use_blocks ? block : NULL);
+        difference_test(rows, ROWS, 5, 5, use_blocks ? block : NULL, NULL);
         bool any = false;
         for (size_t r = 0; r < (slowdown > 0 ? 1 : ROWS); r++) any |= rows[r].verdict == DIFFERENCE_SHOWN;
         shown += any;
@@ -118,10 +118,10 @@ TEST(a_step_of_the_machine_between_blocks_is_no_difference) {
     const double a[] = { 120, 120.2, 100, 100.1, 100.2 }, b[] = { 123.6, 123.7, 103, 103.1, 103.2 };
     const uint32_t block[] = { 0, 0, 1, 1, 1, 0, 0, 1, 1, 1 };
     struct difference_row r = { a, b, NAN, NAN, NAN, NAN, 0.01, 0.01 };
-    difference_test(&r, 1, 5, 5, NULL);
+    difference_test(&r, 1, 5, 5, NULL, NULL);
     CHECK_INT(r.verdict, DIFFERENCE_NONE);
     r = (struct difference_row){ a, b, NAN, NAN, NAN, NAN, 0.01, 0.01 };
-    difference_test(&r, 1, 5, 5, block);
+    difference_test(&r, 1, 5, 5, block, NULL);
     CHECK_INT(r.verdict, DIFFERENCE_SHOWN);
     CHECK_NEAR(r.change, 0.03, 0.002);
     CHECK_NEAR(r.p, 2.0 / 120, 1e-12);
@@ -129,13 +129,13 @@ TEST(a_step_of_the_machine_between_blocks_is_no_difference) {
     /* a block without a value of A in one row: the row is tested without removal of the drift */
     const double gap[] = { NAN, NAN, 100, 100.1, 100.2 };
     r = (struct difference_row){ gap, b, NAN, NAN, NAN, NAN, 0.01, 0.01 };
-    difference_test(&r, 1, 5, 5, block);
+    difference_test(&r, 1, 5, 5, block, NULL);
     CHECK_NEAR(r.a_median, 100.1, 1e-9);
 }
 
 static struct difference_row one_row(const double *a, size_t na, const double *b, size_t nb) {
     struct difference_row row = { a, b, NAN, NAN, NAN, NAN, 0.01, 0.01 };
-    difference_test(&row, 1, na, nb, NULL);
+    difference_test(&row, 1, na, nb, NULL, NULL);
     return row;
 }
 
@@ -155,14 +155,14 @@ TEST(one_process_per_side_shows_only_large_differences) {
     CHECK_INT(one_row(a, 1, near, 1).verdict, DIFFERENCE_CANNOT_TELL);
     CHECK_INT(one_row(a, 1, far, 1).verdict, DIFFERENCE_SHOWN);
     struct difference_row overlap = { a, far, 80, 135, 120, 140, 0.01, 0.01 };
-    difference_test(&overlap, 1, 1, 1, NULL);
+    difference_test(&overlap, 1, 1, 1, NULL, NULL);
     CHECK_INT(overlap.verdict, DIFFERENCE_CANNOT_TELL);
     struct difference_row loaded = { a, far, 95, 105, 125, 135, 0.06, 0.01 };
-    difference_test(&loaded, 1, 1, 1, NULL);
+    difference_test(&loaded, 1, 1, 1, NULL, NULL);
     CHECK_INT(loaded.verdict, DIFFERENCE_CANNOT_TELL);
     CHECK(loaded.unstable);
     struct difference_row once = { a, far, 100, 100, 130, 130, NAN, NAN }; /* one repeat */
-    difference_test(&once, 1, 1, 1, NULL);
+    difference_test(&once, 1, 1, 1, NULL, NULL);
     CHECK_INT(once.verdict, DIFFERENCE_CANNOT_TELL);
 }
 
