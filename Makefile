@@ -237,6 +237,7 @@ test-long: all test-build
 	$(MAKE) SAN=1 test TESTS='browser collector guests schemas serve'
 	python3 tests/stats/false_verdicts.py $(B)/inferprof --real $(LONG_TRIALS) --jobs $(LONG_JOBS)
 	CHANGE_POINT_SERIES=20000 $(B)/tests/unit-base
+	SERVE_ALL=1 SERVE_KILLS=30 OPENAPI_SEEDS='7 101 202 303 404' OPENAPI_EXAMPLES=8 $(MAKE) test TESTS='serve openapi'
 	INFERPROF='$(CURDIR)/$(B)/inferprof' sh tests/oracle/rank_hta.sh
 	BUILD='$(B)' sh tests/tools/clock_sweep.sh
 	python3 tests/tools/step_sweep.py $(B)/tests/make_ranks $(B)/inferprof 200

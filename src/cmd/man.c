@@ -51,6 +51,10 @@ static const struct man_item man_items[] = {
       "`~/.cache/huggingface/hub`." },
     { MAN_ENVIRONMENT, "profile", "INFERPROF_PYTHON",
       "Python interpreter for `engine=hf`. Default: `python3`." },
+    { MAN_ENVIRONMENT, "profile", "INFERPROF_PROGRESS",
+      "If it is \"lines\", standard error gets lines such as \"progress: timing 3 of 40 repeats\", also "
+      "without a "
+      "terminal. The server sets it for its jobs." },
     { MAN_ENVIRONMENT, "profile", "INFERPROF_PROC",
       "Folder to read the load of the machine from. Default: `/proc`." },
     { MAN_ENVIRONMENT, "profile|run|doctor", "INFERPROF_COLLECTOR",

@@ -41,17 +41,26 @@ void history_series_free(struct history_series_list *list) {
 
 /* ---- values over time */
 
+/* A rate is a constant divided by the time: its interval is that of the time, the other way round. NULLIF: a
+ * division by zero is an error in PostgreSQL. */
+#define RATE(name, unit_name)                                                    \
+    {                                                                            \
+        name, "x." name, "x." name " * x.time_ms / NULLIF(x.ci95_high_ms, 0)",   \
+            "x." name " * x.time_ms / NULLIF(x.ci95_low_ms, 0)", unit_name, true \
+    }
+
 static const struct {
     const char *metric, *column, *low, *high, *unit;
     bool larger_is_better;
 } stage_metrics[] = {
     { "time", "x.time_ms", "x.ci95_low_ms", "x.ci95_high_ms", "ms", false },
-    { "time_per_token", "x.time_per_token_ms", "x.ci95_low_ms / x.tokens", "x.ci95_high_ms / x.tokens", "ms",
-      false },
-    { "tokens_per_s", "x.tokens_per_s", "NULL", "NULL", "tok/s", true },
-    { "mfu", "x.mfu", "NULL", "NULL", "", true },
-    { "mbu", "x.mbu", "NULL", "NULL", "", true },
-    { "distance", "x.distance", "NULL", "NULL", "x", false },
+    { "time_per_token", "x.time_per_token_ms", "x.ci95_low_ms / NULLIF(x.tokens, 0)",
+      "x.ci95_high_ms / NULLIF(x.tokens, 0)", "ms", false },
+    RATE("tokens_per_s", "tok/s"),
+    RATE("mfu", ""),
+    RATE("mbu", ""),
+    { "distance", "x.distance", "x.distance * x.ci95_low_ms / NULLIF(x.time_ms, 0)",
+      "x.distance * x.ci95_high_ms / NULLIF(x.time_ms, 0)", "x", false },
 };
 
 static size_t find_metric(const char *metric) {

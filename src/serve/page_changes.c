@@ -1,6 +1,7 @@
 /* The first page of the trends: the newest change of every series. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/change_points.h"
 #include "base/die.h"
@@ -14,8 +15,20 @@
 #define SERIES_MAX 24
 #define RUNS_MAX 60 /* runs per series */
 #define CHANGES_MAX 16
-#define STAGE "decode"
-#define METRIC "time_per_token"
+
+/* What the page can show: ?of=STAGE. */
+static const struct overview {
+    const char *stage, *metric, *title;
+} overviews[] = {
+    { "decode", "time_per_token", "Time per token of decode" },
+    { "prefill", "time", "Time of prefill" },
+};
+
+static const struct overview *find_overview(const char *stage) {
+    for (size_t i = 0; stage && i < COUNTOF(overviews); i++)
+        if (strcmp(overviews[i].stage, stage) == 0) return &overviews[i];
+    return &overviews[0];
+}
 
 struct series_row {
     const struct history_series *series;
@@ -35,15 +48,15 @@ static void find_changes(struct series_row *row) {
     free(values);
 }
 
-static int read_rows(struct history *h, const struct history_series_list *series, struct series_row *rows,
-                     size_t *n, struct err *err) {
+static int read_rows(struct history *h, const struct history_series_list *series, const struct overview *o,
+                     struct series_row *rows, size_t *n, struct err *err) {
     for (*n = 0; *n < MIN(series->n, SERIES_MAX); (*n)++) {
         const struct history_series *s = &series->v[*n];
         struct history_trend t = { .model = s->model ? s->model : "",
                                    .device = s->device ? s->device : "",
                                    .engine = s->engine ? s->engine : "",
-                                   .stage = STAGE,
-                                   .metric = METRIC,
+                                   .stage = o->stage,
+                                   .metric = o->metric,
                                    .limit = RUNS_MAX };
         rows[*n] = (struct series_row){ .series = s };
         if (history_trend(h, &t, &rows[*n].points, err) < 0) return -1;
@@ -73,10 +86,11 @@ static void add_change_cells(struct strbuf *out, const struct series_row *row) {
 }
 
 /* Adds the model as a link to the trend, and below it the device and the engine. */
-static void add_series_cell(struct strbuf *out, const struct history_series *s, bool known) {
+static void add_series_cell(struct strbuf *out, const struct history_series *s, const struct overview *o,
+                            bool known) {
     const char *pairs[] = { "model",  s->model ? s->model : "",   "device", s->device ? s->device : "",
-                            "engine", s->engine ? s->engine : "", "stage",  known ? STAGE : NULL,
-                            "metric", known ? METRIC : NULL,      NULL };
+                            "engine", s->engine ? s->engine : "", "stage",  known ? o->stage : NULL,
+                            "metric", known ? o->metric : NULL,   NULL };
     strbuf_addstr(out, "<td>");
     part_link(out, "/trends", pairs, s->model ? s->model : "any program");
     strbuf_addstr(out, "<div class=\"soft\">");
@@ -86,10 +100,10 @@ static void add_series_cell(struct strbuf *out, const struct history_series *s, 
     strbuf_addstr(out, "</div></td>");
 }
 
-static void add_series_row(struct strbuf *out, const struct series_row *row) {
+static void add_series_row(struct strbuf *out, const struct series_row *row, const struct overview *o) {
     bool known = row->points.n > 0;
     strbuf_addstr(out, "<tr>");
-    add_series_cell(out, row->series, known);
+    add_series_cell(out, row->series, o, known);
     add_change_cells(out, row);
     strbuf_addstr(out, "<td>");
     part_sparkline(out, &row->points, row->changes, row->nchanges);
@@ -101,20 +115,25 @@ static void add_series_row(struct strbuf *out, const struct series_row *row) {
     strbuf_addstr(out, "</tr>\n");
 }
 
-static void show_rows(struct request *q, const struct series_row *rows, size_t n, bool all) {
+static void show_rows(struct request *q, const struct overview *o, const struct series_row *rows, size_t n,
+                      bool all) {
     struct strbuf *out = &q->out;
     page_open(q, "Trends", "trends");
     strbuf_addf(out,
-                "<div class=\"head\"><h1>What changed</h1><p class=\"soft\">Time per token of " STAGE
-                " in the last %d runs of each series%s; newest change first</p></div>\n",
-                RUNS_MAX, all ? "" : " with new runs");
+                "<div class=\"head\"><h1>What changed</h1><p class=\"soft\">%s"
+                " in the last %d runs of each series%s; newest change first.",
+                o->title, RUNS_MAX, all ? "" : " with new runs");
+    for (size_t i = 0; i < COUNTOF(overviews); i++)
+        if (&overviews[i] != o)
+            strbuf_addf(out, " <a href=\"/trends?of=%s\">%s</a>", overviews[i].stage, overviews[i].title);
+    strbuf_addstr(out, "</p></div>\n");
     strbuf_addstr(
         out, "<div class=\"scroll\"><table class=\"lines\"><thead><tr><th>series</th><th>change</th>"
              "<th>since</th><th>first run after</th><th>trend</th><th class=\"n\">newest ms</th>"
              "<th class=\"n\" title=\"newest run against the median of up to 10 runs before it, since the "
              "last change\">vs baseline</th>"
              "<th class=\"n\">runs</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < n; i++) add_series_row(out, &rows[i]);
+    for (size_t i = 0; i < n; i++) add_series_row(out, &rows[i], o);
     strbuf_addstr(out, "</tbody></table></div>\n");
     page_close(q);
 }
@@ -123,11 +142,12 @@ void page_changes(struct request *q, struct history *h, const struct history_ser
     struct series_row *rows = xcalloc(SERIES_MAX, sizeof *rows);
     struct err err;
     size_t n;
-    if (read_rows(h, series, rows, &n, &err) < 0)
+    const struct overview *o = find_overview(http_query(q, "of"));
+    if (read_rows(h, series, o, rows, &n, &err) < 0)
         request_database_failed(q, &err);
     else {
         qsort(rows, n, sizeof *rows, compare_rows);
-        show_rows(q, rows, n, series->n <= SERIES_MAX);
+        show_rows(q, o, rows, n, series->n <= SERIES_MAX);
     }
     for (size_t i = 0; i < n; i++) history_points_free(&rows[i].points);
     free(rows);

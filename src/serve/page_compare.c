@@ -156,7 +156,8 @@ void page_compare(struct request *q) {
     if (c.other_work)
         strbuf_addstr(out, "<p class=\"notice\">A stage processed a different number of tokens.</p>\n");
     strbuf_addstr(
-        out, "<div class=\"scroll\"><table><thead><tr><th>stage</th><th>unit</th><th class=\"n\">A</th><th "
+        out, "<div class=\"scroll\"><table class=\"compare\"><thead><tr><th>stage</th><th>unit</th><th "
+             "class=\"n\">A</th><th "
              "class=\"n\">B</th><th class=\"n\">change</th><th class=\"n\">95% CI</th><th>verdict</th></tr>"
              "</thead>\n<tbody>\n");
     add_compare_rows(out, c.stages.v, c.stages.n);

@@ -15,21 +15,32 @@
 
 #define TOP_OPERATORS 20
 
-/* Names of the contract, and the members of metrics.json. */
-static const struct {
-    const char *name, *object, *key;
-} numbers[] = {
-    { "mfu_model_level", "model", "mfu" },
-    { "mbu_model_level", "model", "mbu" },
+/* Every name of the contract, and where metrics.json has the value: `object` is a member of the document, and
+ * `key` a member of it. The columns of an operator are members of an element of `operators`. */
+enum summary_kind {
+    MODEL_NUMBER,
+    STAGE_NUMBERS,
+    OPERATOR_LIST,
+    OPERATOR_TEXT,
+    OPERATOR_NUMBER,
+    AGGREGATES,
+    NOTES
 };
-/* Name in the contract, key in metrics.json, and the factor to the contract's unit. */
-static const struct {
-    const char *name, *key;
-    double scale;
-} operator_numbers[] = {
-    { "total_time_ms", "total_ns", 1e-6 },
-    { "cuda_time_ms", "device_ns", 1e-6 },
-    { "calls", "calls", 1 },
+static const struct summary_name {
+    enum summary_kind kind;
+    const char *name, *object, *key;
+    double scale; /* to the unit of the contract */
+} names[] = {
+    { MODEL_NUMBER, "mfu_model_level", "model", "mfu", 1 },
+    { MODEL_NUMBER, "mbu_model_level", "model", "mbu", 1 },
+    { STAGE_NUMBERS, "mfu_per_stage", "aggregates", "mfu_stage", 1 },
+    { OPERATOR_LIST, "top_operators", "operators", NULL, 1 },
+    { OPERATOR_TEXT, "op_name", "operators", "name", 1 },
+    { OPERATOR_NUMBER, "total_time_ms", "operators", "total_ns", 1e-6 },
+    { OPERATOR_NUMBER, "cuda_time_ms", "operators", "device_ns", 1e-6 },
+    { OPERATOR_NUMBER, "calls", "operators", "calls", 1 },
+    { AGGREGATES, "aggregates", "aggregates", NULL, 1 },
+    { NOTES, "notes", "notes", "text", 1 },
 };
 
 static double total_ns(const json_t *operator_) {
@@ -42,20 +53,23 @@ static int by_total(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void write_operators(struct jsonw *j, const json_t *list) {
+static void write_operator(struct jsonw *j, const json_t *operator_) {
+    jsonw_object(j);
+    for (size_t i = 0; i < COUNTOF(names); i++)
+        if (names[i].kind == OPERATOR_TEXT)
+            jsonw_kstr(j, names[i].name, jsonr_text(operator_, names[i].key));
+        else if (names[i].kind == OPERATOR_NUMBER)
+            jsonw_knum(j, names[i].name, jsonr_number(operator_, names[i].key) * names[i].scale);
+    jsonw_end(j);
+}
+
+static void write_operators(struct jsonw *j, const char *name, const json_t *list) {
     size_t n = json_array_size(list);
     json_t **sorted = xcalloc(n + 1, sizeof *sorted);
     for (size_t i = 0; i < n; i++) sorted[i] = json_array_get(list, i);
     if (n) qsort(sorted, n, sizeof *sorted, by_total);
-    jsonw_karray(j, "top_operators");
-    for (size_t i = 0; i < MIN(n, TOP_OPERATORS); i++) {
-        jsonw_object(j);
-        jsonw_kstr(j, "op_name", jsonr_text(sorted[i], "name"));
-        for (size_t k = 0; k < COUNTOF(operator_numbers); k++)
-            jsonw_knum(j, operator_numbers[k].name,
-                       jsonr_number(sorted[i], operator_numbers[k].key) * operator_numbers[k].scale);
-        jsonw_end(j);
-    }
+    jsonw_karray(j, name);
+    for (size_t i = 0; i < MIN(n, TOP_OPERATORS); i++) write_operator(j, sorted[i]);
     jsonw_end(j);
     free(sorted);
 }
@@ -69,10 +83,10 @@ static void write_numbers_of(struct jsonw *j, const char *name, const json_t *ob
 }
 
 /* members that have a mean */
-static void write_aggregates(struct jsonw *j, const json_t *object) {
+static void write_aggregates(struct jsonw *j, const char *name, const json_t *object) {
     const char *key;
     json_t *value;
-    jsonw_kobject(j, "aggregates");
+    jsonw_kobject(j, name);
     json_object_foreach((json_t *)object, key, value) {
         if (!json_is_object(value) || !json_object_get(value, "mean")) continue;
         jsonw_kobject(j, key);
@@ -83,31 +97,38 @@ static void write_aggregates(struct jsonw *j, const json_t *object) {
     jsonw_end(j);
 }
 
-static void write_notes(struct jsonw *j, const json_t *root) {
-    const json_t *notes = jsonr_array(root, "notes"), *warnings = jsonr_array(root, "problems");
-    jsonw_karray(j, "notes");
+/* The notes, and the problems of the run. */
+static void write_notes(struct jsonw *j, const struct summary_name *n, const json_t *root) {
+    const json_t *notes = jsonr_array(root, n->object), *warnings = jsonr_array(root, "problems");
+    jsonw_karray(j, n->name);
     for (size_t i = 0; i < json_array_size(notes); i++)
-        jsonw_str(j, jsonr_text(json_array_get(notes, i), "text"));
+        jsonw_str(j, jsonr_text(json_array_get(notes, i), n->key));
     for (size_t i = 0; i < json_array_size(warnings); i++)
         if (json_is_string(json_array_get(warnings, i)))
             jsonw_str(j, json_string_value(json_array_get(warnings, i)));
     jsonw_end(j);
 }
 
+static void write_member(struct jsonw *j, const struct summary_name *n, const json_t *root) {
+    const json_t *object = json_object_get(root, n->object);
+    switch (n->kind) {
+    case MODEL_NUMBER: jsonw_knum(j, n->name, jsonr_number(object, n->key) * n->scale); break;
+    case STAGE_NUMBERS: write_numbers_of(j, n->name, json_object_get(object, n->key)); break;
+    case OPERATOR_LIST: write_operators(j, n->name, object); break;
+    case AGGREGATES: write_aggregates(j, n->name, object); break;
+    case NOTES: write_notes(j, n, root); break;
+    case OPERATOR_TEXT:
+    case OPERATOR_NUMBER: break; /* members of an operator */
+    }
+}
+
 static void write_report(struct request *q, const json_t *root) {
     struct jsonw j;
-    const json_t *aggregates = json_object_get(root, "aggregates");
     http_json(q, 200, "");
     jsonw_start(&j, &q->out, JSONW_COMPACT);
     jsonw_object(&j);
     jsonw_kstr(&j, "run_id", q->arguments[0]);
-    for (size_t i = 0; i < COUNTOF(numbers); i++)
-        jsonw_knum(&j, numbers[i].name,
-                   jsonr_number(json_object_get(root, numbers[i].object), numbers[i].key));
-    write_numbers_of(&j, "mfu_per_stage", json_object_get(aggregates, "mfu_stage"));
-    write_operators(&j, jsonr_array(root, "operators"));
-    write_aggregates(&j, aggregates);
-    write_notes(&j, root);
+    for (size_t i = 0; i < COUNTOF(names); i++) write_member(&j, &names[i], root);
     jsonw_end(&j);
     jsonw_finish(&j);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Requests that schemathesis generates from the OpenAPI document of the server. The seed is fixed.
+# Requests that schemathesis generates from the OpenAPI document of the server. The seeds are fixed.
 . tests/cli/lib.sh
 version=4.32.5
 venv=$PWD/build/schemathesis-$version

@@ -62,6 +62,8 @@ suite() {
     mv "$root/beta" "$work/$db-beta"
     run "$INFERPROF" runs "$root" "$@"
     expect "$db: a moved folder is shown as missing" 0 out '^beta .*missing$'
+    run "$INFERPROF" runs "$root" "$@" --reindex
+    expect "$db: a new index counts the missing run" 0 err ' 1 missing'
     mv "$work/$db-beta" "$root/beta"
     run "$INFERPROF" runs "$root" "$@" --reindex --json
     check "$db: a folder that came back is there again, and tags survive a new index" json_is "$work/out" \
@@ -141,6 +143,15 @@ if postgres_start; then
     old_database "$work/old-postgres"
     check "the database of an older program is loaded" psql -q -v ON_ERROR_STOP=1 -f tests/data/history/version3.postgres.sql "$old_url"
     migrated "a PostgreSQL database of schema version 3" "$root" --database "$old_url"
+    for version in 1 2; do # a database of version 2 is one of version 1 with more tables
+        psql -q -c "CREATE DATABASE old$version" "$pg_url"
+        old_database "$work/old$version-postgres"
+        for v in 1 2; do
+            [ $v -gt $version ] || psql -q -v ON_ERROR_STOP=1 -f tests/data/history/version$v.postgres.sql "postgresql:///old$version?host=$pg_dir&user=tester"
+        done
+        migrated "a PostgreSQL database of schema version $version" "$root" --database "postgresql:///old$version?host=$pg_dir&user=tester"
+    done
+    root=$work/old-postgres
     psql -q -c "CREATE DATABASE old4" "$pg_url"
     tagged_database "$work/old4-postgres"
     psql -q -v ON_ERROR_STOP=1 -f tests/data/history/version4.postgres.sql "postgresql:///old4?host=$pg_dir&user=tester"
@@ -161,8 +172,10 @@ mkdir -p "$root"
 run "$INFERPROF" runs "$root"
 sql "CREATE TRIGGER refuse BEFORE INSERT ON runs WHEN NEW.model = 'refused' BEGIN SELECT RAISE(ABORT, 'refused'); END" >/dev/null
 rejected SQLite "$root"
-for version in 1 3 4; do
+for version in 1 2 3 4; do
     if [ $version = 4 ]; then tagged_database "$work/old-4"; else old_database "$work/old-$version"; fi
+    [ $version != 2 ] || python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())' \
+        "$root/.inferprof/index.sqlite" tests/data/history/version1.sqlite.sql
     python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())' \
         "$root/.inferprof/index.sqlite" tests/data/history/version$version.sqlite.sql
     migrated "an SQLite database of schema version $version" "$root"

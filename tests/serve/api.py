@@ -1,4 +1,5 @@
 """api.py ROOT [DATABASE_URL]: API, pages, uploads and deletion on one database."""
+import http.server
 import gzip
 import json
 import os
@@ -147,6 +148,36 @@ asked = s.get(name)
 gap = s.ask("PUT", name, body=b"x", headers={"Content-Range": f"bytes {half + 5}-{half + 5}/{len(stream)}"})
 rest = s.ask("PUT", name, body=stream[half:], headers={"Content-Range": f"bytes {half}-{len(stream) - 1}/{len(stream)}"})
 check("an upload continues where it stopped", (first[0], asked[0], asked[2], gap[0], gap[1]["Upload-Offset"], rest[0]) == (202, 202, {"received": half}, 409, str(half), 201), first, asked, gap, rest)
+
+class Resuming(http.server.BaseHTTPRequestHandler):
+    """A server that has the first 1,000 bytes of every upload."""
+    seen = []
+
+    def do_GET(self):
+        self.reply(202, b'{"received": 1000}')
+
+    def do_PUT(self):
+        Resuming.seen.append((self.headers["Content-Range"], len(self.rfile.read(int(self.headers["Content-Length"])))))
+        self.reply(201, b'{"run": "x"}')
+
+    def reply(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+other = http.server.HTTPServer(("127.0.0.1", 0), Resuming)
+threading.Thread(target=other.serve_forever, daemon=True).start()
+r = run_program("push", f"http://127.0.0.1:{other.server_port}", make_run(source, "resumed", padding=5000))
+other.shutdown()
+content_range, sent = Resuming.seen[0] if Resuming.seen else ("", 0)
+total = int(content_range.rsplit("/", 1)[1]) if content_range else 0
+check("push sends only the bytes that the server does not have", content_range == f"bytes 1000-{total - 1}/{total}" and sent == total - 1000 > 5000, Resuming.seen, r)
 
 # ---- runs with the same start time
 for name, version in (("twin-b", "0.3.0"), ("twin-a", "0.4.0"), ("twin-c", "0.2.0")):

@@ -22,7 +22,7 @@ GOOD = json.dumps({"schema": "inferprof-metrics", "schema_version": 1, "run": {"
 BODIES = st.one_of(
     st.builds(tar_stream, st.from_regex(r"\A[a-z]{1,8}\Z"), st.fixed_dictionaries({"metrics.json": st.just(GOOD)}), st.just(0)),
     st.builds(tar_stream, st.text(max_size=8), st.dictionaries(st.text(max_size=8), st.binary(max_size=64), max_size=3), st.integers(0, 600)),
-    st.binary(max_size=2048),
+    st.binary(min_size=1, max_size=2048),
 )
 schemathesis.openapi.media_type("application/x-tar", BODIES)
 
