@@ -9,7 +9,7 @@
 
 struct analysis_totals *totals_make(const struct analysis *a) {
     struct analysis_totals *t = xcalloc(1, sizeof *t);
-    t->skew = (struct totals_skew){ .mean_ns = NAN, .max_ns = NAN, .slowest = SIZE_MAX };
+    t->slowest_rank = SIZE_MAX;
     sums_init(&t->sums);
     totals_kernels(t, a);
     totals_counts(t, a);

@@ -54,16 +54,6 @@ struct totals_rank {
     uint64_t compute_ns;     /* union of all kernels except communication */
     uint64_t comm_ns;        /* union of communication kernels */
     uint64_t comm_hidden_ns; /* the part of comm_ns that overlaps other kernels */
-    /* mean delay of its collectives relative to the rank that starts first; NaN: not comparable */
-    double late_ns;
-};
-
-/* Comparison of the n-th collectives of all ranks. */
-struct totals_skew {
-    size_t matched; /* 0: not comparable; then both times are NaN */
-    double mean_ns, max_ns;
-    /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks, or all are 0 */
-    size_t slowest;
 };
 
 struct analysis_totals {
@@ -74,7 +64,8 @@ struct analysis_totals {
     struct totals_stream *streams; /* by file, device, stream */
     struct totals_rank *ranks;     /* same order as timeline.processes */
     size_t ndevices, nstreams, nranks;
-    struct totals_skew skew;
+    /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks, or all are 0 */
+    size_t slowest_rank;
     struct intern *operator_names, *annotation_names;
 };
 

@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "cmd/commands.h"
+#include "cmd/rank_report.h"
 #include "import/import.h"
 #include "import/ncu.h"
 #include "import/nsys_summary.h"
@@ -20,6 +21,7 @@
 #include "timeline/timeline.h"
 #include "trace/reader.h"
 #include "trace/reader_files.h"
+#include "trace/reader_set.h"
 
 struct stats_opts {
     bool json;
@@ -140,9 +142,10 @@ static bool holds_file(const struct timeline *tl, const char *path) {
 }
 
 /* Prints an error for each unreadable trace. NULL: all are unreadable. */
-static struct timeline *load_traces(struct stats_sources *s, int *status) {
+static struct timeline *load_traces(struct stats_sources *s, struct trace_set *readers, int *status) {
     struct err err;
-    struct timeline *tl = timeline_load((const char *const *)s->traces.v, s->traces.n, &err);
+    struct timeline_options how = { .traces = readers };
+    struct timeline *tl = timeline_load_with((const char *const *)s->traces.v, s->traces.n, &how, &err);
     for (size_t i = 0; i < s->traces.n; i++) {
         if (holds_file(tl, s->traces.v[i])) continue;
         /* for the error message */
@@ -153,13 +156,16 @@ static struct timeline *load_traces(struct stats_sources *s, int *status) {
     return tl;
 }
 
-static void print_stats(const struct stats_opts *o, struct stats_sources *s, const struct timeline *tl) {
+static void print_stats(const struct stats_opts *o, struct stats_sources *s, const struct timeline *tl,
+                        const struct rank_job *job) {
     struct strbuf out = STRBUF_INIT;
     struct analysis a = { 0 };
     const struct analyze_input input = { .totals = true, .no_steps = true };
-    struct stats_view v = {
-        .sums = &s->sums, .top = o->top, .line_width = command_line_width(), .explain = explain_problem
-    };
+    struct stats_view v = { .sums = &s->sums,
+                            .top = o->top,
+                            .line_width = command_line_width(),
+                            .explain = explain_problem,
+                            .job = job };
     const char **files = NULL;
     if (tl) {
         analyze_run(tl, &input, &a);
@@ -188,9 +194,16 @@ static int run(const void *opts, int argc, char **argv) {
         if (!trace_files_add(&paths, argv[i])) status = command_no_traces(argv[i]);
     for (size_t i = 0; i < paths.n; i++)
         if (add_file(&s, paths.v[i], &err) < 0) status = command_fail(&err);
-    struct timeline *tl = s.traces.n ? load_traces(&s, &status) : NULL;
+    struct trace_set *readers = trace_set_new();
+    struct rank_operands job = { 0 };
+    struct timeline *tl = s.traces.n ? load_traces(&s, readers, &status) : NULL;
+    /* Files that are not ranks of one job, or cannot be compared, have no delays. */
+    if (s.traces.n > 1)
+        rank_operands_open(&job, (const char *const *)s.traces.v, s.traces.n, readers, NULL, &err);
     remove_temporary(&s);
-    if (tl || s.any_sums) print_stats(opts, &s, tl);
+    if (tl || s.any_sums) print_stats(opts, &s, tl, job.ranks > 1 ? &job.job : NULL);
+    rank_operands_close(&job);
+    trace_set_free(readers);
     timeline_close(tl);
     sources_free(&s);
     strlist_free(&paths);

@@ -36,6 +36,20 @@ struct rank_stage_sum rank_stage_sum(const struct rank_job *job, size_t stage) {
     return out;
 }
 
+struct rank_skew rank_job_skew(const struct rank_job *job) {
+    struct rank_skew out = { .mean_ns = NAN, .max_ns = NAN };
+    double sum_ns = 0;
+    for (size_t i = 0; i < job->ncollectives; i++) {
+        const struct stats *s = &job->collectives[i].skew_ns;
+        if (!s->n) continue;
+        out.matched += s->n;
+        sum_ns += s->mean * (double)s->n;
+        out.max_ns = fmax(out.max_ns, s->max);
+    }
+    if (out.matched) out.mean_ns = sum_ns / (double)out.matched;
+    return out;
+}
+
 struct stats rank_step_stats(const struct rank_job *job, const struct rank_steps *s, size_t row) {
     double *v = xcalloc(job->nranks + 1, sizeof *v);
     for (size_t r = 0; r < job->nranks; r++) v[r] = (double)s->cells[row * job->nranks + r].compute_ns;

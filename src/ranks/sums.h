@@ -20,6 +20,14 @@ struct rank_stage_sum {
 };
 struct rank_stage_sum rank_stage_sum(const struct rank_job *job, size_t stage);
 
+/* Distance between the first and the last rank's start of a collective, over all matched collectives. NaN:
+ * none was matched. */
+struct rank_skew {
+    uint64_t matched;
+    double mean_ns, max_ns;
+};
+struct rank_skew rank_job_skew(const struct rank_job *job);
+
 /* Compute time per step over the ranks, in one row of steps. */
 struct stats rank_step_stats(const struct rank_job *job, const struct rank_steps *s, size_t row);
 /* Part of a cell's time per occurrence; NaN: the rank does not have the stage. */

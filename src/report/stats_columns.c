@@ -44,7 +44,9 @@ static void make_device(const struct stats_view *v, const struct totals_device *
     device_key(v->totals, d, row);
 }
 
-static void make_rank(const struct totals_rank *r, const char *file, struct stats_rank *row) {
+static void make_rank(const struct totals_rank *r, const struct rank_job *job, const char *file,
+                      struct stats_rank *row) {
+    const struct rank_row *in_job = job && r->rank != TIMELINE_NONE ? rank_job_find(job, r->rank) : NULL;
     *row = (struct stats_rank){ .file = file,
                                 .rank = known(r->rank),
                                 .world_size = known(r->world_size),
@@ -57,7 +59,7 @@ static void make_rank(const struct totals_rank *r, const char *file, struct stat
                                 .hidden_ms = ms((double)r->comm_hidden_ns),
                                 .share = share(r->comm_ns, r->busy_ns),
                                 .overlap = share(r->comm_hidden_ns, r->comm_ns),
-                                .late_ms = ms(r->late_ns) };
+                                .late_ms = in_job ? ms(in_job->late_ns) : NAN };
     row->label = r->rank != TIMELINE_NONE ? xasprintf("%u %s", r->rank, file) : xasprintf("– %s", file);
 }
 
@@ -105,7 +107,7 @@ void stats_rows_make(const struct stats_view *v, struct stats_rows *out) {
         make_device(v, &t->devices[i], &out->devices[i]);
         out->unrecorded |= t->devices[i].unrecorded_ns > 0;
     }
-    for (size_t i = 0; i < t->nranks; i++) make_rank(&t->ranks[i], v->files[i], &out->ranks[i]);
+    for (size_t i = 0; i < t->nranks; i++) make_rank(&t->ranks[i], v->job, v->files[i], &out->ranks[i]);
 }
 
 void stats_rows_free(struct stats_rows *r) {

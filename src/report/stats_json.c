@@ -2,6 +2,7 @@
 
 #include "base/jsonw.h"
 #include "base/schema.h"
+#include "ranks/sums.h"
 #include "report/stats_columns.h"
 
 static void put_ms(struct jsonw *j, const char *key, double ns) { jsonw_knum(j, key, ns / 1e6); }
@@ -93,18 +94,20 @@ static void put_rank_number(struct jsonw *j, const char *key, uint32_t v) {
 }
 
 static void put_together(const struct stats_view *v, const struct totals_rank *sum, struct jsonw *j) {
-    const struct totals_skew *skew = &v->totals->skew;
-    bool slowest_known = skew->slowest < v->totals->nranks;
+    struct rank_skew skew = { .mean_ns = NAN, .max_ns = NAN };
+    size_t slowest = v->totals->slowest_rank;
+    bool slowest_known = slowest < v->totals->nranks;
+    if (v->job) skew = rank_job_skew(v->job);
     jsonw_kobject(j, "together");
     put_ms(j, "busy_ms", (double)sum->busy_ns);
     put_ms(j, "communication_ms", (double)sum->comm_ns);
     jsonw_knum(j, "communication_share", share(sum->comm_ns, sum->busy_ns));
     jsonw_knum(j, "communication_overlap", share(sum->comm_hidden_ns, sum->comm_ns));
-    jsonw_ku64(j, "matched_collectives", skew->matched);
-    put_ms(j, "skew_mean_ms", skew->mean_ns);
-    put_ms(j, "skew_max_ms", skew->max_ns);
-    put_rank_number(j, "slowest_rank", slowest_known ? v->totals->ranks[skew->slowest].rank : TIMELINE_NONE);
-    jsonw_kstr(j, "slowest_file", slowest_known ? v->files[skew->slowest] : NULL);
+    jsonw_ku64(j, "matched_collectives", skew.matched);
+    put_ms(j, "skew_mean_ms", skew.mean_ns);
+    put_ms(j, "skew_max_ms", skew.max_ns);
+    put_rank_number(j, "slowest_rank", slowest_known ? v->totals->ranks[slowest].rank : TIMELINE_NONE);
+    jsonw_kstr(j, "slowest_file", slowest_known ? v->files[slowest] : NULL);
     jsonw_end(j);
 }
 

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "base/wrap.h"
+#include "ranks/sums.h"
 #include "report/stats_columns.h"
 #include "report/unrecorded.h"
 
@@ -34,16 +35,16 @@ static void print_unrecorded(const struct stats_view *v, struct strbuf *out) {
 
 static void print_ranks(const struct stats_view *v, const struct stats_rows *r, struct strbuf *out) {
     if (r->nranks < 2) return;
-    const struct totals_skew *skew = &v->totals->skew;
     struct column_items items = { r->ranks, r->nranks, sizeof *r->ranks, NULL };
     print_table(v, "Ranks", &stats_rank_columns, 1, items, out);
-    if (skew->slowest < v->totals->nranks)
-        strbuf_addf(out, "Slowest rank, excluding communication: %s\n", v->files[skew->slowest]);
-    if (skew->matched)
+    if (v->totals->slowest_rank < v->totals->nranks)
+        strbuf_addf(out, "Slowest rank, excluding communication: %s\n", v->files[v->totals->slowest_rank]);
+    struct rank_skew skew = v->job ? rank_job_skew(v->job) : (struct rank_skew){ 0 };
+    if (skew.matched)
         strbuf_addf(out,
-                    "Collectives start %.3f ms apart on average, %.3f ms at most (%zu matched by order; the "
-                    "clocks are not aligned)\n",
-                    skew->mean_ns / 1e6, skew->max_ns / 1e6, skew->matched);
+                    "Collectives start %.3f ms apart on average, %.3f ms at most (%llu matched, on the clock "
+                    "of the job)\n",
+                    skew.mean_ns / 1e6, skew.max_ns / 1e6, (unsigned long long)skew.matched);
 }
 
 static void print_counts(const struct stats_view *v, struct strbuf *out) {

@@ -39,6 +39,14 @@ check "ranks.md has a table per node and the heat map as numbers" \
     sh -c 'grep -q "^| node0" slow-report/ranks.md && grep -q "Compute / waiting / moving / idle" slow-report/ranks.md'
 finds "each rank has its place in the layout" slow-report '[(r["tp"], r["dp"]) for r in d["ranks"]][5]' '(1, 1)'
 
+"$INFERPROF" stats --json slow >slow-stats.json
+check "stats has the delays and matched collectives of the report" python3 - slow-stats.json slow-report/ranks.json <<'END'
+import json, sys
+s, r = (json.load(open(f)) for f in sys.argv[1:])
+assert len(s["ranks"]) == 8 and all(abs(x["late_ms"] * 1e6 - y["late_ns"]) < 1e-3 for x, y in zip(s["ranks"], r["ranks"]))
+assert s["together"]["matched_collectives"] == r["matched"] > 0 and s["together"]["skew_mean_ms"] > 0
+END
+
 # ---- other findings, and none
 check "ranks.md has the timeline of three ranks" sh -c 'grep -q "^rank 5 *slowest *[#=.]\{100\}$" slow-report/ranks.md'
 check "ranks.json has it: all three ranks leave the collective of the job at the same time" python3 - slow-report/ranks.json <<'END'

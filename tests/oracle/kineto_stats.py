@@ -223,11 +223,6 @@ def compare_ranks(ours, paths):
     near("share together", both["communication_share"], sum(comm) / sum(busy), 1e-6)
     near("overlap together", both["communication_overlap"], sum(hidden) / sum(comm), 1e-6)
     near("slowest", both["slowest_rank"], compute.index(max(compute)), 0)
-    starts = [sorted(c[0] for c in r["comm"]) for r in ranks]
-    if len({len(s) for s in starts}) == 1:
-        skews = [max(t) - min(t) for t in zip(*starts)]
-        near("skew_mean_ms", both["skew_mean_ms"], sum(skews) / len(skews) / 1e6)
-        near("skew_max_ms", both["skew_max_ms"], max(skews) / 1e6)
     return bad
 
 
