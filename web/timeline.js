@@ -313,6 +313,15 @@
       detail.append(name, rest.join(' \u00b7 '));
     }
 
+    const counterAt = (x, y) => (x < LEFT() ? null : counters.find((c) => y >= c.y && y < c.y + c.h));
+    // The last sample before the time.
+    function tellCounter(c, t) {
+      let lo = 0, hi = c.t.length;
+      while (lo < hi) { const mid = (lo + hi) >> 1; if (c.t[mid] <= t) lo = mid + 1; else hi = mid; }
+      const value = lo ? c.v[lo - 1] : null;
+      detail.textContent = c.label + ' at ' + duration(t) + ': ' + (value === null || value === undefined ? 'no sample' : Number(value.toPrecision(4)) + ' ' + c.unit);
+    }
+
     // Sums of the selected time by kind: kernel categories on streams, names elsewhere. Slices are clipped.
     function sumSelection() {
       const sums = new Map();
@@ -367,7 +376,9 @@
         setView(dragFrom.from + shift, dragFrom.to + shift);
       } else {
         hover = hitAt(e.offsetX, e.offsetY);
-        if (selection && !hover) tellSelection(); else tell(hover || pinned);
+        const counter = hover ? null : counterAt(e.offsetX, e.offsetY);
+        if (counter) tellCounter(counter, timeAt(e.offsetX));
+        else if (selection && !hover) tellSelection(); else tell(hover || pinned);
         redraw();
       }
       if (before) pointers.set(e.pointerId, e);
