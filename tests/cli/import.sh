@@ -46,6 +46,9 @@ check "gpt-oss has no shared experts, and a QKV product per layer" json_is "$wor
     "[('experts', 48), ('QKV', 24), ('LM head', 1)]"
 
 check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
+# also for other folders: trace_properties.py INFERPROF SCRATCH FOLDER
+check "sums, shares, savings and explanations hold, and an idle device or a second rank changes nothing" \
+    python3 tests/oracle/trace_properties.py "$INFERPROF" "$work" tests/data/kineto/tl_vllm_decode_full_mi300.json.gz tests/data/kineto/hta_amd_mi250.json.gz
 # device 9 is used first, and devices 2 and 9 are not rows 0 and 1
 cat >"$work/devices.json" <<'END'
 [{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":5,"tid":5,"ts":0,"dur":90,"args":{}},

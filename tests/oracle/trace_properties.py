@@ -145,7 +145,10 @@ def write_trace(text, path):
 
 def as_rank(text, rank):
     """The trace as a rank of two. Numbers keep their digits, so the text is changed, not the document."""
-    text = re.sub(r'"distributedInfo"\s*:\s*\{[^{}]*(\{[^{}]*\}[^{}]*)*\}\s*,', "", text, count=1)
+    found = re.search(r'"distributedInfo"\s*:\s*', text)
+    if found:
+        end = found.end() + json.JSONDecoder().raw_decode(text[found.end():found.end() + 1000000])[1]
+        text = text[:found.start()] + '"replaced": ' + text[found.end():end] + text[end:]
     return text.replace("{", '{"distributedInfo": {"rank": %d, "world_size": 2},' % rank, 1)
 
 
