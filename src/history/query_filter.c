@@ -108,7 +108,16 @@ static void add_index_query(struct query *q, const struct words *w) {
     strbuf_free(&s);
 }
 
+/* Words that the index cannot find are searched in the newest runs only, so that the time has a limit. */
+#define SHORT_RUNS 20000
+
 static void add_words(struct query *q, const struct history *h, const struct words *w) {
+    if (w->n && !w->indexed)
+        strbuf_addf(
+            &q->sql,
+            " AND r.started_ns >= COALESCE((SELECT started_ns FROM runs ORDER BY started_ns DESC LIMIT 1 "
+            "OFFSET %d), 0)",
+            SHORT_RUNS);
     for (size_t i = 0; i < w->n; i++) {
         if (database_is_postgres(h->db)) {
             add_like(q, "%", w->v[i], false, "%");

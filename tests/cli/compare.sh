@@ -213,6 +213,16 @@ check "compare holds its level and sees a slowdown of 5%" python3 tests/stats/fa
 # shellcheck disable=SC2046
 run "$INFERPROF" compare --junit --runs $(all A) -- $(all B)
 expect "--junit fails the slower stage" 0 out '<testsuite .*failures="[1-9]' out 'name="decode"><failure message="decode: A 630'
+for i in 1 2 3 4 5; do
+    sed "s/\"repeats\":\[101,102,101\]/\"repeats\":[8$i.1,8$i.2,8$i.1]/" "$work/A$i.json" >"$work/fell-$i.json"
+    sed "s/\"repeats\":\[101,102,101\]/\"repeats\":[10$i.1,10$i.2,10$i.1]/" "$work/A$i.json" >"$work/rate-$i.json"
+done
+run "$INFERPROF" compare --junit --fail-above 5 --runs "$work"/rate-?.json -- "$work"/fell-?.json
+expect "--junit fails a rate that fell" 0 out 'name="Decode rate"><failure message="Decode rate: .*slower'
+run "$INFERPROF" compare --junit --fail-above 5 --runs "$work"/fell-?.json -- "$work"/rate-?.json
+expect "--junit passes a rate that rose" 0 out 'name="Decode rate"><system-out>.*faster'
+# shellcheck disable=SC2046
+run "$INFERPROF" compare --junit --runs $(all A) -- $(all B)
 check "--junit is XML" python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$work/out"
 # shellcheck disable=SC2046
 run "$INFERPROF" compare --github --runs $(all A) -- $(all B)

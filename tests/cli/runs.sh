@@ -129,6 +129,11 @@ migrated() {
     check "$name: old and new runs are counted" json_is "$work/out" '[r["run"] for r in d["runs"]], d["total"]' "(['gamma', 'beta'], 2)"
 }
 
+mkdir -p "$work/released/native"
+cp tests/data/history/metrics-0.1.json "$work/released/native/metrics.json" # written by inferprof 0.1.0
+run "$INFERPROF" runs "$work/released" --stage decode --json
+check "a run of inferprof 0.1.0 is indexed" json_is "$work/out" '[(r["run"], r["model"], r["incomplete"]) for r in d["runs"]]' "[('native', 'embedded', False)]"
+
 suite SQLite ""
 if postgres_start; then
     suite PostgreSQL "$pg_url"
