@@ -32,43 +32,19 @@ __device__ __forceinline__ void cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-/* The weights of 16 rows and UNIT columns. A warp loads whole lines of 128 bytes, eight lanes per row,
- * because the number of loads in flight is limited, not their bytes. raw[g][i] belongs to row lane / 8 + 4 i,
- * and to piece lane % 8 (eight numbers) of column group g. arrange() exchanges them into the layout of mma: a
- * lane holds piece lane % 4 of each group of 32 columns, in rows lane / 4 (low) and lane / 4 + 8 (high). mma
- * adds over columns, so their order does not matter as long as x has the same one. */
+/* The weights of 16 rows and UNIT columns. A lane holds eight neighbouring numbers of each group of 32
+ * columns, in rows lane / 4 and lane / 4 + 8. mma adds over columns, so their order does not matter as long
+ * as x has the same one. */
 struct piece {
-    uint4 raw[2][4];
-    __device__ __forceinline__ void load(const bf16 *const (&row)[4], int at, int end) {
-        int column = at + threadIdx.x % 8 * 8;
+    uint4 low[4], high[4];
+    __device__ __forceinline__ void load(const bf16 *low_row, const bf16 *high_row, int at, int end) {
+        int column = at + threadIdx.x % 4 * 8;
 #pragma unroll
-        for (int g = 0; g < 2; g++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                raw[g][i] =
-                    column + g * 64 < end ? load_stream(row[i] + column + g * 64) : make_uint4(0, 0, 0, 0);
-    }
-    /* The first two of the four rows of raw[g] give the low rows, the others the high ones. */
-    __device__ __forceinline__ void arrange(uint4 (&low)[4], uint4 (&high)[4]) const {
-#pragma unroll
-        for (int g = 0; g < 2; g++) {
-            exchange(raw[g][0], raw[g][1], low[2 * g], low[2 * g + 1]);
-            exchange(raw[g][2], raw[g][3], high[2 * g], high[2 * g + 1]);
+        for (int i = 0; i < 4; i++) {
+            bool there = column + i * 32 < end;
+            low[i] = there ? load_stream(low_row + column + i * 32) : make_uint4(0, 0, 0, 0);
+            high[i] = there ? load_stream(high_row + column + i * 32) : make_uint4(0, 0, 0, 0);
         }
-    }
-    /* In each of two shuffles, a lane sends a or b: lanes with pieces 0 to 3 send a first, the others b. */
-    __device__ __forceinline__ static void exchange(const uint4 &a, const uint4 &b, uint4 &first,
-                                                    uint4 &second) {
-        int lane = threadIdx.x % 32, row = lane / 4, from = row % 4 * 8 + lane % 4;
-        bool late = lane & 4, below = row >= 4;
-        uint4 one = shuffle(late ? b : a, from + (below ? 4 : 0)),
-              two = shuffle(late ? a : b, from + (below ? 0 : 4));
-        first = below ? two : one;
-        second = below ? one : two;
-    }
-    __device__ __forceinline__ static uint4 shuffle(const uint4 &v, int lane) {
-        return make_uint4(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane),
-                          __shfl_sync(~0u, v.z, lane), __shfl_sync(~0u, v.w, lane));
     }
 };
 
@@ -143,20 +119,20 @@ __device__ __forceinline__ void finish_pairs(const batch_args &a, const float *s
 struct weights {
     const batch_args &a;
     int tile, at, tiles, step, first, end; /* tile, at: the next load; first, end: columns of the block */
-    const bf16 *row[4];
+    const bf16 *low, *high;
     __device__ __forceinline__ weights(const batch_args &args, int tiles_, int first_, int end_)
         : a(args), tile(blockIdx.x / RANKS), at(first_), tiles(tiles_), step(gridDim.x / RANKS),
           first(first_), end(end_) {
         find();
     }
     __device__ __forceinline__ void find() {
-        int r = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 8;
-#pragma unroll
-        for (int i = 0; i < 4; i++) row[i] = find_row(a, tile, r + 4 * i).w;
+        int r = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+        low = find_row(a, tile, r).w;
+        high = find_row(a, tile, r + 8).w;
     }
     __device__ __forceinline__ void load(piece &p) {
         if (tile >= tiles) return;
-        p.load(row, at, end);
+        p.load(low, high, at, end);
         at += UNIT;
         if (at < end) return;
         at = first;
@@ -207,8 +183,6 @@ KERNEL __launch_bounds__(THREADS, 2) batch_linear(const __grid_constant__ batch_
                 stage(a, x, c0, columns, stride);
             }
             for (int u = 0; u < columns; u += UNIT) {
-                uint4 low[4], high[4];
-                now.arrange(low, high);
 #pragma unroll
                 for (int i = 0; i < UNIT / 32; i++) {
                     if (u + i * 32 >= columns) break;
@@ -216,8 +190,8 @@ KERNEL __launch_bounds__(THREADS, 2) batch_linear(const __grid_constant__ batch_
                     for (int t = 0; t < TOKENS / 8; t++) {
                         uint4 b = *(const uint4 *)(x + (t * 8 + lane / 4) * stride + (u + i * 32) * 2 +
                                                    lane % 4 * 16);
-                        unsigned w0[4] = { low[i].x, high[i].x, low[i].y, high[i].y };
-                        unsigned w1[4] = { low[i].z, high[i].z, low[i].w, high[i].w };
+                        unsigned w0[4] = { now.low[i].x, now.high[i].x, now.low[i].y, now.high[i].y };
+                        unsigned w1[4] = { now.low[i].z, now.high[i].z, now.low[i].w, now.high[i].w };
                         mma(bf16(), sum[t], w0, b.x, b.y);
                         mma(bf16(), sum[t], w1, b.z, b.w);
                     }
