@@ -3,7 +3,7 @@
 
 A slice counts for the present code if none of the source files that its target covers (covers.tsv) has changed since
 the slice's commit. Comments, layout and the containers that every target uses do not count as changes. 81698af is not
-in the history: 0f00a3b has its code."""
+in the history: 0f00a3b has its code; 93feb44 has that of 61ed400c."""
 import functools
 import os
 import re
@@ -12,7 +12,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONTAINERS = {f"src/base/{name}.c" for name in ("alloc_guard", "die", "err", "strbuf", "utf8", "vec")}
-SAME_CODE = {"81698af60": "0f00a3b"}
+SAME_CODE = {"81698af60": "0f00a3b", "93feb44dc": "61ed400c"}
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')', re.S)
 
 
@@ -25,8 +25,11 @@ def source(commit, path):
             return None
         text = shown.stdout.decode()
     else:
-        with open(os.path.join(HERE, "..", "..", path), encoding="utf-8") as f:
-            text = f.read()
+        try:
+            with open(os.path.join(HERE, "..", "..", path), encoding="utf-8") as f:
+                text = f.read()
+        except FileNotFoundError:
+            return "moved"
     return re.sub(r"\s+", "", TOKEN.sub(lambda m: m.group(1) or " ", text))
 
 
