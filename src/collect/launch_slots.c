@@ -53,8 +53,8 @@ FUNCTIONS(3)
 
 #define ALL(kind) \
     { (any_function) kind##_0, (any_function)kind##_1, (any_function)kind##_2, (any_function)kind##_3 }
-static const any_function our_launches[MAX_FUNCTIONS] = ALL(launch),
-                          our_destroys[MAX_FUNCTIONS] = ALL(destroy);
+static const any_function our_launches[MAX_FUNCTIONS] = ALL(launch);
+static const any_function our_destroys[MAX_FUNCTIONS] = ALL(destroy);
 
 static bool is_ours(uintptr_t address) {
     for (unsigned i = 0; i < MAX_FUNCTIONS; i++)
