@@ -107,9 +107,18 @@ static void sum_stage(const struct rank_job *job, size_t stage, struct rank_cost
     out->job[stage] = wall > 0 ? sum : unknown;
 }
 
+static bool knows_pipeline_stage(const struct rank_job *job, const struct rank_layout *layout) {
+    for (size_t r = 0; r < job->nranks; r++)
+        if (layout->places[r].pp != RANK_NONE) return true;
+    return false;
+}
+
 /* Returns why all ratios are unknown; NULL: some are known. */
-static const char *missing_data(const struct rank_job *job, const struct rank_costs *c) {
+static const char *missing_data(const struct rank_job *job, const struct rank_layout *layout,
+                                const struct rank_costs *c) {
     bool flops = false;
+    if (!knows_pipeline_stage(job, layout))
+        return "the pipeline stages of the ranks are unknown: give --tp, --pp and --dp";
     for (size_t i = 0; i < job->nranks * job->nstages; i++) {
         if (!isnan(c->cells[i].mfu)) return NULL;
         flops |= !isnan(c->cells[i].flops);
@@ -144,7 +153,7 @@ void rank_costs_find(const struct rank_job *job, const struct rank_layout *layou
         llm_shard_free(part);
     }
     for (size_t i = 0; i < job->nstages; i++) sum_stage(job, i, out);
-    const char *why = missing_data(job, out);
+    const char *why = missing_data(job, layout, out);
     if (why) out->why = xstrdup(why);
 }
 

@@ -46,12 +46,16 @@ static struct figures figures_of(const struct rank_job *job, size_t stage) {
     return f;
 }
 
-/* Returns the median over all ranks but one. */
-static double median_of_others(double *v, size_t n, size_t except) {
-    double kept = v[except];
-    v[except] = NAN;
-    double median = stats_median(v, n);
-    v[except] = kept;
+static bool same_group(const struct rank_layout *l, size_t a, size_t b) {
+    return !l->source || l->places[a].pp == l->places[b].pp;
+}
+
+/* Returns the median over the other ranks with the same layers as rank row `except`. NaN: there are none. */
+static double median_of_others(const struct rank_layout *l, const double *v, size_t n, size_t except) {
+    double *others = xmalloc((n + 1) * sizeof *others);
+    for (size_t r = 0; r < n; r++) others[r] = r != except && same_group(l, r, except) ? v[r] : NAN;
+    double median = stats_median(others, n);
+    free(others);
     return median;
 }
 
@@ -136,8 +140,9 @@ static void find_straggler(struct search *s) {
     if (!row || g->stage >= s->job->nstages) return;
     size_t r = (size_t)(row - s->job->ranks);
     struct figures f = figures_of(s->job, g->stage);
-    double extra = f.own[r] - median_of_others(f.own, f.n, r), waits = median_of_others(f.wait, f.n, r);
-    if (isnan(waits)) waits = median_of_others(f.exposed, f.n, r);
+    double extra = f.own[r] - median_of_others(s->layout, f.own, f.n, r);
+    double waits = median_of_others(s->layout, f.wait, f.n, r);
+    if (isnan(waits)) waits = median_of_others(s->layout, f.exposed, f.n, r);
     const struct reason_text *t = text_of(g->reason);
     struct rank_finding finding = {
         .rule = t->rule,
@@ -165,10 +170,6 @@ static void find_straggler(struct search *s) {
 struct relation {
     double tt, cc, tc, tokens, n;
 };
-
-static bool same_group(const struct rank_layout *l, size_t a, size_t b) {
-    return !l->source || l->places[a].pp == l->places[b].pp;
-}
 
 /* Returns the compute time of the slowest rank minus the mean, over the ranks with the same layers as rank
  * row `first`. Adds these ranks to `rel`. NaN: fewer than two ranks have data. */

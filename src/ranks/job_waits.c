@@ -246,7 +246,8 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
         if (v[i].stage != RANK_NONE) add_waited(&w->cells[r * job->nstages + v[i].stage], wait, exposed);
         add_to_step(w, v[i].stage, step_of_job(o, g->members[i].digest, c), r, wait, exposed);
     }
-    if (is_clearly_last(job, v, g->n, last, second)) {
+    /* a pipeline stage waits in a receive until the stage before it is done: no rank is late */
+    if (!op->pair && is_clearly_last(job, v, g->n, last, second)) {
         w->last[v[last].row]++;
         w->caused_ns[v[last].row] += others_wait;
     }

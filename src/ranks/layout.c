@@ -188,7 +188,7 @@ static void find_groups(const struct rank_job *job, struct found *f) {
 }
 
 /* ---- Sizes */
-static void unknown(struct rank_layout *l, char *why) {
+static void set_unknown(struct rank_layout *l, char *why) {
     l->source = NULL;
     free(l->why);
     l->why = why;
@@ -200,30 +200,30 @@ static void size_by_groups(const struct rank_job *job, const struct found *f, st
     uint64_t cp = MAX(1, f->kinds[GROUP_CONTEXT].size);
     for (size_t k = 0; k < GROUP_KINDS; k++)
         if (f->kinds[k].conflict) {
-            unknown(l,
-                    xasprintf("the %s communicators overlap or have different sizes: give --tp, --pp, --ep "
-                              "or --dp",
-                              group_kind_name((enum group_kind)k)));
+            set_unknown(
+                l, xasprintf("the %s communicators overlap or have different sizes: give --tp, --pp, --ep "
+                             "or --dp",
+                             group_kind_name((enum group_kind)k)));
             return;
         }
     if (!tp && !pp && !ep && !dp) {
-        unknown(l,
-                xstrdup(f->ambiguous ? "the communicators fit several layouts: give --tp, --pp, --ep or --dp"
-                        : job->ncommunicators
-                            ? "no communicator takes part in the steps: give --tp, --pp, --ep or --dp"
-                            : "no communicators were recorded: give --tp, --pp, --ep or --dp"));
+        set_unknown(l, xstrdup(f->ambiguous
+                                   ? "the communicators fit several layouts: give --tp, --pp, --ep or --dp"
+                               : job->ncommunicators
+                                   ? "no communicator takes part in the steps: give --tp, --pp, --ep or --dp"
+                                   : "no communicators were recorded: give --tp, --pp, --ep or --dp"));
         return;
     }
     if (f->ambiguous && !tp && !dp) {
-        unknown(l, xstrdup("some communicators fit several layouts: give --tp, --pp, --ep or --dp"));
+        set_unknown(l, xstrdup("some communicators fit several layouts: give --tp, --pp, --ep or --dp"));
         return;
     }
     uint64_t shared = MAX(1, tp) * MAX(1, pp) * cp;
     if (world % shared || (dp && dp * shared != world)) {
-        unknown(l, xasprintf("groups of %" PRIu64 " x %" PRIu64 " x %" PRIu64
-                             " ranks do not make up the %" PRIu64
-                             " ranks of the job: give --tp, --pp, --ep or --dp",
-                             MAX(1, tp), MAX(1, pp), dp ? dp * cp : cp, world));
+        set_unknown(l, xasprintf("groups of %" PRIu64 " x %" PRIu64 " x %" PRIu64
+                                 " ranks do not make up the %" PRIu64
+                                 " ranks of the job: give --tp, --pp, --ep or --dp",
+                                 MAX(1, tp), MAX(1, pp), dp ? dp * cp : cp, world));
         return;
     }
     l->sizes = llm_layout_of(tp, pp, ep, world / (MAX(1, tp) * MAX(1, pp)));
@@ -250,9 +250,33 @@ static uint32_t place_in(const struct groups *g, uint64_t size, size_t row) {
     return g->size == size && !g->conflict ? g->place[row] : RANK_NONE;
 }
 
+/* Returns the place of a rank if ranks are numbered tp first, then dp, then pp. */
+static struct rank_place usual_place(const struct llm_layout *s, uint32_t rank) {
+    return (struct rank_place){ (uint32_t)(rank % s->tp), (uint32_t)(rank / s->tp / s->dp % s->pp),
+                                (uint32_t)(rank / s->tp % s->dp) };
+}
+
+/* Sets the places that no communicator shows to the usual ones, unless a known place contradicts them. */
+static void assume_order(const struct rank_job *job, struct rank_layout *l) {
+    bool unknown = false;
+    for (size_t r = 0; r < job->nranks; r++) {
+        const struct rank_place *p = &l->places[r], usual = usual_place(&l->sizes, job->ranks[r].rank);
+        if ((p->pp != RANK_NONE && p->pp != usual.pp) || (p->dp != RANK_NONE && p->dp != usual.dp)) return;
+        unknown |= p->pp == RANK_NONE || p->dp == RANK_NONE;
+    }
+    for (size_t r = 0; r < job->nranks && unknown; r++)
+        l->places[r] = usual_place(&l->sizes, job->ranks[r].rank);
+    l->assumed_order = unknown;
+    if (!unknown) return;
+    free(l->why);
+    l->why =
+        xstrdup("given on the command line; ranks are assumed to be numbered tp first, then dp, then pp");
+}
+
 /* Sets the places of ranks. Without a communicator, tp is assumed to be innermost. Programs differ in whether
- * dp or pp follows, so neither is assumed if both are larger than 1. */
-static void place_ranks(const struct rank_job *job, const struct found *f, struct rank_layout *l) {
+ * dp or pp follows: if both are larger than 1, an order is assumed only for given sizes. */
+static void place_ranks(const struct rank_job *job, const struct found *f, bool given,
+                        struct rank_layout *l) {
     for (size_t r = 0; l->source && r < job->nranks; r++) {
         struct rank_place *p = &l->places[r];
         uint32_t rank = job->ranks[r].rank;
@@ -264,6 +288,7 @@ static void place_ranks(const struct rank_job *job, const struct found *f, struc
         if (p->pp == RANK_NONE && dp == 1) p->pp = (uint32_t)(rank / tp % pp);
         if (p->dp == RANK_NONE && pp == 1) p->dp = (uint32_t)(rank / tp % dp);
     }
+    if (given && l->source) assume_order(job, l);
 }
 
 int rank_layout_find(const struct rank_job *job, const struct rank_given *given, struct rank_layout *out,
@@ -274,11 +299,12 @@ int rank_layout_find(const struct rank_job *job, const struct rank_given *given,
     for (size_t r = 0; r < job->nranks; r++)
         out->places[r] = (struct rank_place){ RANK_NONE, RANK_NONE, RANK_NONE };
     find_groups(job, &found);
-    if (given->tp || given->pp || given->ep || given->dp)
+    bool told = given->tp || given->pp || given->ep || given->dp;
+    if (told)
         rc = size_given(job, given, out, err);
     else
         size_by_groups(job, &found, out);
-    place_ranks(job, &found, out);
+    place_ranks(job, &found, told, out);
     free_found(&found);
     if (rc < 0) rank_layout_free(out);
     return rc;

@@ -25,6 +25,9 @@ struct rank_layout {
     const char *source;        /* "given", "names of process groups", "communicators"; NULL: unknown */
     char *why;                 /* why the layout is unknown, or where it comes from; never NULL */
     struct rank_place *places; /* [job.nranks] */
+    /* The places in given sizes do not come from communicators: ranks are numbered tp first, then dp, then
+     * pp, as `static` numbers GPUs. */
+    bool assumed_order;
 };
 
 /* Returns -1 if the given sizes contradict the number of ranks. */

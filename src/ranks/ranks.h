@@ -153,12 +153,13 @@ struct rank_row {
     struct rank_time time; /* sums over its devices and top-level stages */
     double timeline_ns;    /* timeline of its devices: compute + exposed + copy + idle + unrecorded */
     double unrecorded_ns;
-    double late_ns;         /* mean delay of its arrival after the first rank, over matched collectives */
-    uint64_t last_arrivals; /* matched collectives in which it clearly started last */
-    double wait_caused_ns;  /* total waiting of the other ranks in the collectives counted by last_arrivals */
-    double sm_mhz_mean;     /* mean SM clock of its first GPU while busy; NaN: no power records */
-    double throttled_ns;    /* time with reduced clocks while busy; NaN: unknown */
-    double joules;          /* energy; NaN: unknown */
+    double late_ns; /* mean delay of its arrival after the first rank, over matched collectives */
+    uint64_t
+        last_arrivals; /* matched collectives, except sends and receives, in which it clearly started last */
+    double wait_caused_ns; /* total waiting of the other ranks in the collectives counted by last_arrivals */
+    double sm_mhz_mean;    /* mean SM clock of its first GPU while busy; NaN: no power records */
+    double throttled_ns;   /* time with reduced clocks while busy; NaN: unknown */
+    double joules;         /* energy; NaN: unknown */
 };
 
 /* A node: ranks with the same node name (from the launcher), else with the same host name. */

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "ranks/job.h"
+#include "ranks/layout.h"
 
 /* if less than this share of the time of all ranks is waiting, there is no straggler */
 #define LEAST_WAIT_SHARE 0.01
@@ -24,7 +25,7 @@
 #define LOWER_CLOCK 0.97
 #define LONGER_THROTTLE 0.05
 
-/* The typical rank: medians over all ranks except the suspect. Times and tokens are per step, because ranks
+/* The typical rank: medians over the suspect's peers. Times and tokens are per step, because ranks
  * that died or started late have fewer steps. */
 struct typical {
     double compute_ns, idle_ns, tokens, mhz, throttled, moe_ns;
@@ -83,12 +84,23 @@ static double late_launches_of(const struct rank_job *job, size_t row) {
     return ns / steps_of(job, row);
 }
 
-static double median_of(const struct rank_job *job, uint32_t except,
+/* Ranks with which a suspect is compared: other ranks with data in its pipeline stage. */
+struct peers {
+    const struct rank_layout *layout;
+    size_t row; /* row of the suspect */
+};
+
+static bool is_peer(const struct rank_job *job, const struct peers *p, size_t row) {
+    return row != p->row && job->ranks[row].state != RANK_STATE_MISSING &&
+           (!p->layout->source || p->layout->places[row].pp == p->layout->places[p->row].pp);
+}
+
+static double median_of(const struct rank_job *job, const struct peers *peers,
                         double (*value)(const struct rank_job *, size_t row)) {
     double *v = xmalloc((job->nranks + 1) * sizeof *v);
     size_t n = 0;
     for (size_t r = 0; r < job->nranks; r++)
-        if (job->ranks[r].state != RANK_STATE_MISSING && job->ranks[r].rank != except) v[n++] = value(job, r);
+        if (is_peer(job, peers, r)) v[n++] = value(job, r);
     double median = stats_median_sorting(v, n);
     free(v);
     return median;
@@ -102,19 +114,18 @@ static double throttle_of(const struct rank_job *job, size_t row) {
     return throttled_share(&job->ranks[row]);
 }
 
-static struct typical typical_of(const struct rank_job *job, uint32_t except) {
+static struct typical typical_of(const struct rank_job *job, const struct peers *peers) {
     const struct job_owner *o = job_owner(job);
-    struct typical t = { .compute_ns = median_of(job, except, compute_of),
-                         .idle_ns = median_of(job, except, late_launches_of),
-                         .tokens = median_of(job, except, tokens_of),
-                         .mhz = median_of(job, except, mhz_of),
-                         .throttled = median_of(job, except, throttle_of),
-                         .moe_ns = median_of(job, except, moe_of) };
+    struct typical t = { .compute_ns = median_of(job, peers, compute_of),
+                         .idle_ns = median_of(job, peers, late_launches_of),
+                         .tokens = median_of(job, peers, tokens_of),
+                         .mhz = median_of(job, peers, mhz_of),
+                         .throttled = median_of(job, peers, throttle_of),
+                         .moe_ns = median_of(job, peers, moe_of) };
     double nearest = INFINITY;
     for (size_t i = 0; i < o->n; i++) {
-        const struct rank_row *row = &job->ranks[o->row_of[i]];
         double distance = fabs(compute_of(job, o->row_of[i]) - t.compute_ns);
-        if (row->rank == except || !(distance < nearest)) continue;
+        if (!is_peer(job, peers, o->row_of[i]) || !(distance < nearest)) continue;
         nearest = distance;
         t.peer = i;
     }
@@ -249,7 +260,8 @@ static double times_in_stage(const struct rank_job *job, size_t row, size_t stag
     return fmax(1, (double)rank_job_cell(job, row, stage)->occurrences);
 }
 
-static uint32_t worst_stage(const struct rank_job *job, size_t row) {
+static uint32_t worst_stage(const struct rank_job *job, const struct peers *peers) {
+    size_t row = peers->row;
     uint32_t worst = RANK_NONE;
     double most = 0;
     for (size_t s = 0; s < job->nstages; s++) {
@@ -258,7 +270,7 @@ static uint32_t worst_stage(const struct rank_job *job, size_t row) {
         if (job->stages[s].parent != RANK_NONE || !own->present) continue;
         for (size_t r = 0; r < job->nranks; r++) {
             const struct rank_cell *c = rank_job_cell(job, r, s);
-            if (r == row || !c->present) continue;
+            if (!is_peer(job, peers, r) || !c->present) continue;
             others += (c->time.compute_ns + c->time.idle_ns) / times_in_stage(job, r, s);
             n++;
         }
@@ -271,25 +283,39 @@ static uint32_t worst_stage(const struct rank_job *job, size_t row) {
     return worst;
 }
 
-static void describe(struct rank_job *job, size_t row) {
+static void describe(struct rank_job *job, const struct peers *peers) {
+    size_t row = peers->row;
     const struct job_owner *o = job_owner(job);
     struct rank_straggler *out = &job->straggler;
     struct suspect s = { .job = job, .out = out, .row = row };
     out->rank = job->ranks[row].rank;
-    out->stage = worst_stage(job, row);
+    out->stage = worst_stage(job, peers);
     out->last_share = job->matched ? (double)job->ranks[row].last_arrivals / (double)job->matched : NAN;
     out->wait_caused_ns = job->ranks[row].wait_caused_ns;
     for (size_t i = 0; i < o->n; i++)
         if (o->row_of[i] == row) s.digest = i;
-    s.t = typical_of(job, out->rank);
+    s.t = typical_of(job, peers);
     double others = 0, n = 0;
     for (size_t r = 0; r < job->nranks; r++)
-        if (r != row && job->ranks[r].late_ns >= 0) {
+        if (is_peer(job, peers, r) && job->ranks[r].late_ns >= 0) {
             others += job->ranks[r].late_ns;
             n++;
         }
     out->behind_ns = job->ranks[row].late_ns - others / n;
     find_reason(&s);
+}
+
+static double late_of(const struct rank_job *job, size_t row) { return job->ranks[row].late_ns; }
+
+/* Describes the suspect, unless it has no peers or they are as late: then its pipeline stage is late, not
+ * the rank. */
+static void describe_alone(struct rank_job *job, size_t row) {
+    struct rank_layout layout;
+    struct err err;
+    if (rank_layout_find(job, &(struct rank_given){ 0 }, &layout, &err) < 0) return;
+    struct peers peers = { &layout, row };
+    if (median_of(job, &peers, late_of) < job->ranks[row].late_ns) describe(job, &peers);
+    rank_layout_free(&layout);
 }
 
 void job_find_straggler(struct rank_job *job) {
@@ -300,9 +326,9 @@ void job_find_straggler(struct rank_job *job) {
         if (job->ranks[r].wait_caused_ns > job->ranks[worst].wait_caused_ns) worst = r;
         if (job->ranks[r].timeline_ns > 0) all_ns += job->ranks[r].timeline_ns;
     }
-    if (job->present < 2 || !(job->time.wait_ns > LEAST_WAIT_SHARE * all_ns)) return;
+    if (job->present < 2 || !(caused > LEAST_WAIT_SHARE * all_ns)) return;
     double fair = caused / (double)job->present, own = job->ranks[worst].wait_caused_ns;
     /* with two ranks, FAIR_SHARES would require all of the waiting */
     if (!(own > fmin(FAIR_SHARES * fair, 0.75 * caused))) return;
-    describe(job, worst);
+    describe_alone(job, worst);
 }

@@ -88,6 +88,9 @@ static void rank_caveats(const struct rank_report *r, struct strlist *out) {
         strlist_add(out, "The clocks of the ranks could not be aligned: waiting, lateness and the timeline "
                          "of several nodes are uncertain.");
     if (!r->layout->source) strlist_add(out, "The layout of the ranks is unknown: %s.", r->layout->why);
+    if (r->layout->assumed_order)
+        strlist_add(out, "No communicator shows the pipeline stage or the replica of every rank: ranks are "
+                         "assumed to be numbered tp first, then dp, then pp.");
     if (r->costs->why) strlist_add(out, "MFU, MBU and roofline time are unknown: %s.", r->costs->why);
 }
 

@@ -89,6 +89,7 @@ finds "its saving is what its collectives take longer" link-report 'abs(f["slow-
 simulate pipe ranks=4 per_node=4 steps=10 layers=2 move_ns=10000 pipeline=1
 run "$INFERPROF" report -q pipe -o pipe-report
 finds "pipeline bubbles are found" pipe-report '(sorted(f)[-1], d["layout"]["pp"])' "('pipeline-bubbles', 4)"
+finds "no rank of a pipeline is blamed for the order of its stages" pipe-report '(sorted(f), d["straggler"]["rank"])' "(['pipeline-bubbles'], None)"
 # a stage works 16 x 21 us and moves 2 x 10 us in a step of 4 x (16 x 21 + 10) us
 finds "their saving is what the busiest stage waits" pipe-report \
     'abs(f["pipeline-bubbles"]["saving_ms_per_step"] - (4 * 0.346 - 0.356)) < 0.03' True
@@ -125,6 +126,10 @@ for i, (stage, key) in enumerate((("prefill", "prefill"), ("decode", "decode_ste
         walls.append(cell["wall_ns"])
     assert abs(job["stages"][i]["mfu"] - sum(mfus) / sum(walls)) < 1e-9, stage
 END
+run "$INFERPROF" report -q shared -o told-report --model "$top/tests/data/models/qwen3-8b.json" --tp 2 --pp 2 --dp 2
+expect "told sizes of all three kinds are placed in a stated order" 0 out 'numbered tp first, then dp, then pp'
+finds "each rank has its pipeline stage, its replica and an MFU" told-report \
+    '([(r["pp"], r["dp"]) for r in d["ranks"]][2::2], min(x["mfu"] for x in d["stages"][:2]) > 0)' "([(0, 1), (1, 0), (1, 1)], True)"
 finds "decode without prompts has no known context, so no MFU" busy-report \
     '(d["no_costs"], d["stages"][0]["mfu"] is None)' "('the traces have no tokens of prefill and decode', True)"
 run "$INFERPROF" report -q slow -o slow-report --tp 3

@@ -127,7 +127,11 @@ TEST(given_sizes_must_fit_the_job) {
     rank_layout_free(&l);
     l = layout_of(&t, (struct rank_given){ .tp = 2, .pp = 2 });
     CHECK_INT(l.sizes.dp, 2);
-    CHECK_INT(l.places[7].pp, RANK_NONE); /* programs order dp and pp differently */
+    CHECK_INT(l.places[7].pp, 1); /* 8 ranks: tp first, then dp, then pp */
+    CHECK_INT(l.places[7].dp, 1);
+    CHECK_INT(l.places[3].pp, 0);
+    CHECK_INT(l.places[3].dp, 1);
+    CHECK(l.assumed_order && strstr(l.why, "tp first, then dp, then pp"));
     rank_layout_free(&l);
     CHECK_INT(rank_layout_find(&t.job, &(struct rank_given){ .tp = 3 }, &l, &err), -1);
     CHECK_STR(err.msg, "--tp 3 x --pp 1 do not make up the 8 ranks of the job");
