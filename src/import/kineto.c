@@ -128,7 +128,7 @@ static bool time_of(struct importer *im, const struct kineto_event *ev, uint64_t
 static void add_collective(struct importer *im, const struct kineto_event *ev, uint64_t start_ns,
                            uint64_t end_ns) {
     struct trace_collective c;
-    if (!kineto_collective(im->sink, ev, &c)) return;
+    if (!kineto_collective(im->sink, ev, im->info->rank, &c)) return;
     bool kernel = c.flags & TRACE_COLLECTIVE_FROM_KERNEL;
     c.start_ns = c.kernel_start_ns = c.kernel_end_ns = start_ns;
     c.end_ns = end_ns;

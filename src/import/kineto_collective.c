@@ -10,6 +10,7 @@
 struct comms_args {
     char collective[64], group[128], description[128], ranks[4096], type[32];
     uint64_t in_count, out_count, size, sequence, correlation;
+    uint64_t source, target; /* of a send or receive: ranks in the job */
 };
 
 static void keep_text(char *out, size_t cap, const struct json_pull *j) {
@@ -32,6 +33,8 @@ static void take_number(struct comms_args *a, const char *key, const struct json
     if (strcmp(key, "Group size") == 0) a->size = v;
     if (strcmp(key, "Seq") == 0) a->sequence = v;
     if (strcmp(key, "correlation") == 0) a->correlation = v;
+    if (strcmp(key, "Src Rank") == 0) a->source = v;
+    if (strcmp(key, "Dst Rank") == 0) a->target = v;
 }
 
 static void read_args(struct span args, struct comms_args *a) {
@@ -58,16 +61,53 @@ static void take_sizes(struct sink *sink, const struct comms_args *a, struct tra
         out->bytes = TRACE_UNKNOWN_U64;
 }
 
+/* Returns the position of a rank of the job in a list such as "[0, 2, 4]", or TRACE_UNKNOWN_U32. PyTorch
+ * shortens long lists with dots, and then positions are unknown. *n: number of ranks in the list. */
+static uint32_t position_in(const char *list, uint64_t rank, uint32_t *n) {
+    uint32_t found = TRACE_UNKNOWN_U32;
+    *n = 0;
+    if (strstr(list, "...")) return found;
+    for (const char *p = list; *p;) {
+        size_t digits = strspn(p, "0123456789");
+        uint64_t v;
+        if (digits && json_to_u64(p, digits, &v)) {
+            if (v == rank) found = *n;
+            ++*n;
+        }
+        p += digits ? digits : 1;
+    }
+    return found;
+}
+
+/* Sets both ends of a send or receive. The event names the other end; in a group of two, it is implied. In
+ * larger groups the sequence number of PyTorch counts the calls to all peers, so it differs between the ends,
+ * and the timeline numbers the calls per peer. */
+static void take_pair(const struct comms_args *a, int64_t rank, struct trace_collective *out) {
+    bool sends = out->op == TRACE_OP_SEND;
+    uint64_t own = sends ? a->source : a->target, other = sends ? a->target : a->source;
+    uint32_t n;
+    if (!sends && out->op != TRACE_OP_RECV) return;
+    if (rank >= 0) own = (uint64_t)rank;
+    out->rank = position_in(a->ranks, own, &n);
+    out->peer = position_in(a->ranks, other, &n);
+    if (n == 2 && out->peer == TRACE_UNKNOWN_U32 && out->rank < 2) out->peer = 1 - out->rank;
+    if (n == 2 && out->rank == TRACE_UNKNOWN_U32 && out->peer < 2) out->rank = 1 - out->peer;
+    if (n != 2 && a->size != 2) out->sequence = TRACE_UNKNOWN_U64;
+}
+
 static bool may_describe(const struct kineto_event *ev) {
     if (ev->category == KINETO_OP) return span_starts(ev->name, "record_param_comms");
     return ev->category == KINETO_KERNEL && (span_has(ev->name, "nccl") || span_has(ev->name, "rccl"));
 }
 
-bool kineto_collective(struct sink *sink, const struct kineto_event *ev, struct trace_collective *out) {
+bool kineto_collective(struct sink *sink, const struct kineto_event *ev, int64_t rank,
+                       struct trace_collective *out) {
     struct comms_args a = { .in_count = TRACE_UNKNOWN_U64,
                             .out_count = TRACE_UNKNOWN_U64,
                             .size = TRACE_UNKNOWN_U64,
-                            .sequence = TRACE_UNKNOWN_U64 };
+                            .sequence = TRACE_UNKNOWN_U64,
+                            .source = TRACE_UNKNOWN_U64,
+                            .target = TRACE_UNKNOWN_U64 };
     if (!may_describe(ev)) return false;
     read_args(ev->args, &a);
     bool kernel = ev->category == KINETO_KERNEL;
@@ -88,5 +128,6 @@ bool kineto_collective(struct sink *sink, const struct kineto_event *ev, struct 
     out->flags = kernel ? TRACE_COLLECTIVE_FROM_KERNEL : 0;
     out->thread = kernel ? TRACE_UNKNOWN_U32 : kineto_thread(sink, ev);
     take_sizes(sink, &a, out);
+    take_pair(&a, rank, out);
     return true;
 }

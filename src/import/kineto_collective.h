@@ -5,7 +5,9 @@
 
 #include "import/kineto_record.h"
 
-/* Returns false if the event is not a collective. Sets all members except the times. */
-bool kineto_collective(struct sink *sink, const struct kineto_event *ev, struct trace_collective *out);
+/* rank: rank of the process in the job; -1: unknown. Returns false if the event is not a collective. Sets all
+ * members except the times. */
+bool kineto_collective(struct sink *sink, const struct kineto_event *ev, int64_t rank,
+                       struct trace_collective *out);
 
 #endif

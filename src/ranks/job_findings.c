@@ -282,8 +282,10 @@ static void find_bubbles(struct search *s, uint32_t stage) {
     if (!s->layout->source || s->layout->sizes.pp < 2) return;
     struct figures f = figures_of(s->job, stage);
     double busiest = 0, sum = 0, n = 0, step = rank_step_ns(s->job, stage);
+    bool unknown = false;
     for (size_t r = 0; r < f.n; r++) {
         if (isnan(f.wall[r])) continue;
+        unknown |= isnan(f.wait[r]);
         double bubble = f.idle[r] + (isnan(f.wait[r]) ? 0 : f.wait[r]);
         busiest = fmax(busiest, f.wall[r] - bubble);
         sum += bubble / f.wall[r];
@@ -293,10 +295,11 @@ static void find_bubbles(struct search *s, uint32_t stage) {
     if (n < 2) return;
     struct rank_finding finding = {
         .rule = "pipeline-bubbles",
-        .title = xasprintf("%s: pipeline bubbles: GPUs are idle or wait %.0f%% of a step",
-                           s->job->stages[stage].name, 100 * sum / n),
-        .evidence = xasprintf("%" PRIu64 " pipeline stages; the busiest rank works %s of a step of %s",
-                              s->layout->sizes.pp, text_ns(busiest, a, sizeof a), text_ns(step, b, sizeof b)),
+        .title = xasprintf("%s: pipeline bubbles: GPUs are idle or wait %s%.0f%% of a step",
+                           s->job->stages[stage].name, unknown ? "at least " : "", 100 * sum / n),
+        .evidence = xasprintf("%" PRIu64 " pipeline stages; the busiest rank works %s%s of a step of %s",
+                              s->layout->sizes.pp, unknown ? "at most " : "", text_ns(busiest, a, sizeof a),
+                              text_ns(step, b, sizeof b)),
         .advice = "keep more micro-batches in flight (at least as many as stages), interleave stages, or "
                   "move layers from "
                   "the busiest stage",
@@ -308,18 +311,39 @@ static void find_bubbles(struct search *s, uint32_t stage) {
 }
 
 /* ---- Exposed communication */
+
+/* Returns the operation with the most exposed time, without waiting where it is known. */
 static const char *top_operation(const struct rank_job *job) {
-    return job->ncollectives && job->collectives[0].operation ? job->collectives[0].operation
-                                                              : "communication";
+    const char *top = "communication";
+    double most = 0;
+    for (size_t i = 0; i < job->ncollectives; i++) {
+        const struct rank_collective *c = &job->collectives[i];
+        double move = c->exposed_ns - (isnan(c->wait_ns) ? 0 : c->wait_ns);
+        if (!c->operation || !(move > most)) continue;
+        most = move;
+        top = c->operation;
+    }
+    return top;
 }
 
-/* Reports the median moving time. If no collective was matched, the smallest exposed time is used: the rank
- * that arrives last does not wait, so its exposed time is the moving time. */
+/* Returns true if the moving time of every rank with the stage is known. */
+static bool are_matched(const struct figures *f) {
+    bool any = false;
+    for (size_t r = 0; r < f->n; r++) {
+        if (isnan(f->exposed[r])) continue;
+        if (isnan(f->move[r])) return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Reports the median moving time. If it is not known for all ranks, the smallest exposed time is used: the
+ * rank that arrives last does not wait, so its exposed time is the moving time. */
 static void find_exposed(struct search *s, uint32_t stage) {
     char a[32], b[32];
     struct figures f = figures_of(s->job, stage);
     double move = stats_median(f.move, f.n), step = rank_step_ns(s->job, stage);
-    bool matched = !isnan(move);
+    bool matched = are_matched(&f);
     if (!matched) move = stats_of(f.exposed, f.n).min;
     free(f.v);
     if (!(move > 0)) return;
@@ -329,11 +353,11 @@ static void find_exposed(struct search *s, uint32_t stage) {
                            top_operation(s->job), text_ns(move, a, sizeof a),
                            matched ? "" : " on the rank with the least,", text_ns(step, b, sizeof b),
                            matched ? "" : " on the slowest rank"),
-        .evidence =
-            xstrdup(matched ? "median over ranks of the time in which only communication runs on a GPU; "
-                              "waiting for other ranks is not part of it"
-                            : "time in which only communication runs on the GPU of that rank; "
-                              "no collective was matched, so it may include waiting for other ranks"),
+        .evidence = xstrdup(
+            matched ? "median over ranks of the time in which only communication runs on a GPU; "
+                      "waiting for other ranks is not part of it"
+                    : "time in which only communication runs on the GPU of that rank; "
+                      "not all of the communication was matched, so it may include waiting for other ranks"),
         .advice = "overlap communication with computation, fuse small collectives, reduce the bytes (lower "
                   "precision, "
                   "fewer GPUs per tensor group), or use a faster link",

@@ -13,6 +13,10 @@
 #include "ranks/job.h"
 #include "ranks/match.h"
 
+/* If more than this share of the exposed time of a rank is in operations of which none was matched, its
+ * waiting is unknown: a receive usually waits longer than the collectives that were matched. */
+#define UNMATCHED_SHARE 0.05
+
 /* Exposed time of matched collectives, and the part of it that was waiting. */
 struct waited {
     double wait_ns, matched_ns;
@@ -27,6 +31,8 @@ struct wait_sums {
     double *late_ns, *caused_ns;
     uint64_t *arrivals, *last;        /* [nranks] */
     uint32_t **row_of;                /* [digests][operations]: row of job.collectives */
+    bool **matched;                   /* [digests][operations]: at least one call was matched */
+    double *unmatched_ns;             /* [nranks]: exposed time in operations without a match */
     struct stream_stats *move, *skew; /* [ncollectives] */
     struct intern *rows, *comms, *texts;
     size_t cap;
@@ -88,6 +94,7 @@ static void add_rows(struct wait_sums *w) {
     for (size_t i = 0; i < o->n; i++) {
         const struct rank_digest *d = o->digests[i];
         w->row_of[i] = xcalloc(d->noperations + 1, sizeof *w->row_of[i]);
+        w->matched[i] = xcalloc(d->noperations + 1, sizeof *w->matched[i]);
         for (size_t k = 0; k < d->noperations; k++) {
             const struct digest_operation *op = &d->operations[k];
             uint32_t row = w->row_of[i][k] = collective_row(w, op);
@@ -222,6 +229,7 @@ static bool is_clearly_last(const struct rank_job *job, const struct arrival *v,
     return lead > error;
 }
 
+/* Nobody is late in a pair: a pipeline stage waits in its receive until the stage before it is done. */
 static void add_group(struct wait_sums *w, const struct match_group *g, struct arrival *v) {
     struct rank_job *job = w->job;
     const struct job_owner *o = job_owner(job);
@@ -238,15 +246,16 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
         double exposed = c->exposed_ns > 0 ? (double)c->exposed_ns : 0;
         uint32_t r = v[i].row;
         last_end = MAX(last_end, v[i].end_ns);
+        w->matched[g->members[i].digest][c->operation] = true;
         if (i != last) others_wait += wait;
-        w->late_ns[r] += (double)(v[i].start_ns - first);
-        w->arrivals[r]++;
+        if (!op->pair) w->late_ns[r] += (double)(v[i].start_ns - first);
+        w->arrivals[r] += !op->pair;
         add_waited(&w->ranks[r], wait, exposed);
-        add_waited(&w->waits[row], wait, exposed);
+        /* the receive of a pair has its own row */
+        add_waited(&w->waits[w->row_of[g->members[i].digest][c->operation]], wait, exposed);
         if (v[i].stage != RANK_NONE) add_waited(&w->cells[r * job->nstages + v[i].stage], wait, exposed);
         add_to_step(w, v[i].stage, step_of_job(o, g->members[i].digest, c), r, wait, exposed);
     }
-    /* a pipeline stage waits in a receive until the stage before it is done: no rank is late */
     if (!op->pair && is_clearly_last(job, v, g->n, last, second)) {
         w->last[v[last].row]++;
         w->caused_ns[v[last].row] += others_wait;
@@ -297,6 +306,17 @@ static void finish_collectives(struct wait_sums *w) {
     if (job->ncollectives) qsort(job->collectives, job->ncollectives, sizeof *job->collectives, by_exposed);
 }
 
+static void sum_unmatched(struct wait_sums *w) {
+    const struct job_owner *o = job_owner(w->job);
+    for (size_t i = 0; i < o->n; i++)
+        for (size_t k = 0; k < o->digests[i]->noperations; k++)
+            if (!w->matched[i][k]) w->unmatched_ns[o->row_of[i]] += o->digests[i]->operations[k].exposed_ns;
+}
+
+static bool is_wait_known(const struct wait_sums *w, size_t rank_row) {
+    return !(w->unmatched_ns[rank_row] > UNMATCHED_SHARE * w->job->ranks[rank_row].time.exposed_ns);
+}
+
 /* Splits the exposed time of every rank into waiting and moving, in every stage and step. A nested stage is
  * split in the same ratio as its top-level stage, because waiting is not known per nested stage. */
 static void finish_cells(struct wait_sums *w) {
@@ -307,13 +327,14 @@ static void finish_cells(struct wait_sums *w) {
             while (job->stages[top].parent != RANK_NONE) top = job->stages[top].parent;
             const struct waited *x = &w->cells[r * job->nstages + top];
             struct rank_cell *cell = &job->cells[r * job->nstages + s];
-            if (cell->present) rank_time_divide(&cell->time, x->wait_ns, x->matched_ns);
+            if (cell->present)
+                rank_time_divide(&cell->time, x->wait_ns, is_wait_known(w, r) ? x->matched_ns : 0);
         }
     for (size_t t = 0; t < job->nsteps; t++)
         for (size_t i = 0; i < job->steps[t].nrows * job->nranks; i++) {
             struct rank_step_cell *cell = &job->steps[t].cells[i];
             const struct waited *x = &w->steps[t][i];
-            if (x->matched_ns > 0)
+            if (x->matched_ns > 0 && is_wait_known(w, i % job->nranks))
                 cell->wait_ns = (float)((double)cell->exposed_ns * fmin(1, x->wait_ns / x->matched_ns));
             else if (cell->exposed_ns <= 0)
                 cell->wait_ns = 0;
@@ -321,24 +342,27 @@ static void finish_cells(struct wait_sums *w) {
 }
 
 /* Splits the exposed time of every rank into waiting and moving, in the ratio of its matched collectives. The
- * exposed time of the job is split in the ratio of the ranks whose waiting is known. */
+ * exposed time of the job is split in the ratio of the ranks whose waiting is known, if they have nearly all
+ * of it. */
 static void finish_ranks(struct wait_sums *w) {
     struct rank_job *job = w->job;
     double wait = 0, matched = 0, exposed = 0;
     for (size_t r = 0; r < job->nranks; r++) {
         struct rank_row *row = &job->ranks[r];
         if (row->state == RANK_STATE_MISSING) continue;
-        rank_time_divide(&row->time, w->ranks[r].wait_ns, w->ranks[r].matched_ns);
+        double known_ns = is_wait_known(w, r) ? w->ranks[r].matched_ns : 0;
+        rank_time_divide(&row->time, w->ranks[r].wait_ns, known_ns);
         if (w->arrivals[r]) row->late_ns = w->late_ns[r] / (double)w->arrivals[r];
         row->last_arrivals = w->last[r];
         row->wait_caused_ns = w->caused_ns[r];
-        matched += w->ranks[r].matched_ns;
+        matched += known_ns;
         if (row->time.wait_ns >= 0) {
             wait += row->time.wait_ns;
             exposed += row->time.exposed_ns;
         }
     }
     job->time.wait_ns = job->time.move_ns = job->time.matched_share = NAN;
+    if (exposed < (1 - UNMATCHED_SHARE) * job->time.exposed_ns) matched = 0;
     rank_time_divide(&job->time, exposed > 0 ? wait / exposed * matched : 0, matched);
 }
 
@@ -354,6 +378,8 @@ static void open_sums(struct wait_sums *w, struct rank_job *job) {
     w->arrivals = xcalloc(job->nranks + 1, sizeof *w->arrivals);
     w->last = xcalloc(job->nranks + 1, sizeof *w->last);
     w->row_of = xcalloc(o->n + 1, sizeof *w->row_of);
+    w->matched = xcalloc(o->n + 1, sizeof *w->matched);
+    w->unmatched_ns = xcalloc(job->nranks + 1, sizeof *w->unmatched_ns);
     w->steps = xcalloc(job->nsteps + 1, sizeof *w->steps);
     w->steps_of = xmalloc((job->nstages + 1) * sizeof *w->steps_of);
     for (size_t s = 0; s < job->nstages; s++) w->steps_of[s] = RANK_NONE;
@@ -366,9 +392,12 @@ static void open_sums(struct wait_sums *w, struct rank_job *job) {
 static void close_sums(struct wait_sums *w) {
     const struct job_owner *o = job_owner(w->job);
     for (size_t i = 0; i < o->n; i++) free(w->row_of[i]);
+    for (size_t i = 0; i < o->n; i++) free(w->matched[i]);
     for (size_t t = 0; t < w->job->nsteps; t++) free(w->steps[t]);
-    void *blocks[] = { w->cells,  w->ranks, w->late_ns,  w->caused_ns, w->arrivals, w->last,
-                       w->row_of, w->steps, w->steps_of, w->move,      w->skew,     w->waits };
+    void *blocks[] = {
+        w->cells,   w->ranks,        w->late_ns, w->caused_ns, w->arrivals, w->last, w->row_of,
+        w->matched, w->unmatched_ns, w->steps,   w->steps_of,  w->move,     w->skew, w->waits
+    };
     for (size_t i = 0; i < COUNTOF(blocks); i++) free(blocks[i]);
     intern_close(w->rows);
     intern_close(w->comms);
@@ -386,6 +415,7 @@ void job_add_collectives(struct rank_job *job) {
     for (struct match_group g; match_next(walk, &g);) add_group(&w, &g, v);
     match_close(walk);
     free(v);
+    sum_unmatched(&w);
     finish_cells(&w);
     finish_ranks(&w);
     finish_collectives(&w);

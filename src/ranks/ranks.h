@@ -123,10 +123,11 @@ const char *rank_state_name(enum rank_state state);
 /* Time of a rank in a stage, or of a whole rank. */
 struct rank_time {
     double compute_ns, exposed_ns, copy_ns, idle_ns;
-    /* exposed_ns = wait_ns + move_ns. Both are 0 if exposed_ns is 0, and NaN if no collective was matched. */
+    /* exposed_ns = wait_ns + move_ns. Both are 0 if exposed_ns is 0, and NaN if no collective was
+     * matched or if too much of it is in operations, such as receives, of which none was matched. */
     double wait_ns, move_ns;
     /* Share of exposed_ns in matched collectives that the digest keeps, 0..1. The rest is divided in the same
-     * ratio. NaN: there is no exposed time. */
+     * ratio, if wait_ns is known. NaN: there is no exposed time. */
     double matched_share;
     double hidden_ns; /* communication that overlaps other kernels; included in compute_ns */
 };

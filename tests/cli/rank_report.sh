@@ -94,6 +94,41 @@ finds "no rank of a pipeline is blamed for the order of its stages" pipe-report 
 finds "their saving is what the busiest stage waits" pipe-report \
     'abs(f["pipeline-bubbles"]["saving_ms_per_step"] - (4 * 0.346 - 0.356)) < 0.03' True
 
+# An imported pipeline of three ranks in one group: each computes 100 us and sends 10 us; receives start with the step.
+# Events name the other end as PyTorch does; with a second argument they do not.
+make_kineto() {
+    python3 - "$@" <<'END'
+import json, os, sys
+os.mkdir(sys.argv[1])
+for rank in range(3):
+    events, counter = [], [0]
+    def kernel(name, ts, dur, **args):
+        counter[0] += 1
+        args = dict(device=0, stream=7, grid=[1, 1, 1], block=[32, 1, 1], correlation=counter[0], **args)
+        events.append(dict(ph="X", cat="cuda_runtime", name="cudaLaunchKernel", pid=9, tid=1, ts=ts - 0.5, dur=0.2, args={"correlation": counter[0]}))
+        events.append(dict(ph="X", cat="kernel", name=name, pid=0, tid=7, ts=ts, dur=dur, args=args))
+    def pair(name, ts, dur, **other):
+        group = {"Process Group Name": "pp", "Process Group Description": "mesh_pp", "Process Group Ranks": "[0, 1, 2]"}
+        kernel("ncclDevKernel_SendRecv", ts, dur, **{"Collective name": name, "Group size": 3, "dtype": "BFloat16", "Seq": counter[0],
+               "In msg nelems": 4096, "Out msg nelems": 4096}, **group, **(other if len(sys.argv) < 3 else {}))
+    for step in range(6):
+        begin = 1000 + 400 * step
+        events.append(dict(ph="X", cat="user_annotation", name="decode", pid=9, tid=1, ts=begin - 1, dur=390))
+        if rank: pair("recv", begin, rank * 110, **{"Src Rank": rank - 1})
+        kernel("layer", begin + rank * 110, 100)
+        if rank < 2: pair("send", begin + rank * 110 + 100, 10, **{"Dst Rank": rank + 1})
+    info = {"backend": "nccl", "rank": rank, "world_size": 3}
+    json.dump({"distributedInfo": info, "traceEvents": events, "baseTimeNanoseconds": 10**18}, open(f"{sys.argv[1]}/rank{rank}.json", "w"))
+END
+}
+make_kineto ends && "$INFERPROF" import -q --no-report ends/*.json -o ends.run && run "$INFERPROF" report -q ends.run -o ends-report
+# the receives of ranks 1 and 2 wait 100 and 210 us per step and move 10 us
+finds "sends and receives of an imported trace are matched" ends-report \
+    '(d["matched"], [round(r["wait_ns"] / 6000) for r in d["ranks"]])' '(12, [0, 100, 210])'
+make_kineto open unknown && "$INFERPROF" import -q --no-report open/*.json -o open.run && run "$INFERPROF" report -q open.run -o open-report
+finds "the waiting of receives that are not matched is unknown" open-report \
+    '([r["wait_ns"] for r in d["ranks"]], any("is not part of it" in x["evidence"] for x in f.values()))' '([None, None, None], False)'
+
 # ---- links, layouts, models
 run "$INFERPROF" report -q slow -o slow-report --link nvlink4 --net ndr
 # 8 MB over 4 GPUs in 5 us: faster than the link, which shows in the share
