@@ -43,7 +43,10 @@ int rank_operands_open(struct rank_operands *o, const char *const *operands, siz
     *o = (struct rank_operands){ .readers = readers };
     struct rank_filter filter = { .threads = options ? options->threads : 0, .readers = readers };
     /* Not an error: the operands are not one job with traces. The caller handles that. */
-    if (rank_inputs_find(&o->inputs, operands, n, &filter, &why) < 0) return 0;
+    if (rank_inputs_find(&o->inputs, operands, n, &filter, &why) < 0) {
+        if (o->inputs.twice) log_warn("%s: no figures per rank", why.msg);
+        return 0;
+    }
     o->ranks = o->inputs.n;
     if (o->ranks < 2) return 0;
     measure(o);

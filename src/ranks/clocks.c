@@ -16,7 +16,9 @@
 #define LEAST_STEP_NS 2000  /* a smaller step of a clock is not reported */
 #define SPLIT_LEAST_NS 50e3 /* a smaller difference between ranks of a node does not mean different clocks */
 #define BACKWARD 4          /* collectives that ended later than a following one, if a clock was set back */
-#define SPLIT_POINTS 8      /* minimum number of matched collectives for a rank to get its own clock */
+#define EDGE_POINTS 7  /* most points of a possible step at the start or end; the fit finds longer ones */
+#define EDGE_ERRORS 6  /* least height of a possible step, in errors of the line */
+#define SPLIT_POINTS 8 /* minimum number of matched collectives for a rank to get its own clock */
 
 /* ---- conversion */
 
@@ -248,6 +250,26 @@ static void set_begin(const struct fitter *f, const struct clock_line *before, d
     set_step(f, before, last_ns, first_ns, line, s);
 }
 
+/* Looks for a possible step at one end of the points: the outermost ones are on the same side of the line and
+ * about equally far from it. A single point is an outlier if the line has others. */
+static void find_edge(const struct clock_point *p, const struct clock_line *l, bool is_last,
+                      struct rank_clock *out) {
+    double sum = 0, least = fmax(LEAST_STEP_NS, EDGE_ERRORS * l->error_ns);
+    size_t k = 0;
+    if (l->n <= 2 * EDGE_POINTS) return;
+    for (; k <= EDGE_POINTS; k++) {
+        const struct clock_point *at = &p[is_last ? l->first + l->n - 1 - k : l->first + k];
+        double far = at->reference_ns + at->difference_ns - own_time(l, at->reference_ns);
+        if (!(fabs(far) > least) || (k && fabs(far - sum / (double)k) > fabs(far) / 2)) break;
+        sum += far;
+    }
+    if (!k || k > EDGE_POINTS || (k == 1 && l->outliers > 1) || fabs(sum / (double)k) <= fabs(out->edge_ns))
+        return;
+    out->edge_ns = sum / (double)k;
+    out->edge_points = k;
+    out->edge_is_last = is_last;
+}
+
 static void set_segments(const struct fitter *f, struct points *p, double parent_error,
                          struct rank_clock *out) {
     struct clock_line lines[CLOCK_SEGMENTS_MAX];
@@ -268,6 +290,9 @@ static void set_segments(const struct fitter *f, struct points *p, double parent
         if (!(s->error_ns <= out->error_ns)) out->error_ns = s->error_ns;
         out->outliers += lines[i].outliers;
     }
+    find_edge(p->v, &lines[0], false, out);
+    find_edge(p->v, &lines[out->nsegments - 1], true, out);
+    if (fabs(out->edge_ns) > out->error_ns) out->error_ns = fabs(out->edge_ns);
 }
 
 /* Fits every clock that shares at least LEAST_POINTS collectives with fitted clocks. Returns false if there

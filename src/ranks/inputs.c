@@ -32,6 +32,7 @@ struct finder {
         size_t n, cap;
     } powers;
     struct agreed world, job;
+    bool twice; /* two files are of the same rank */
     struct err *err;
 };
 
@@ -164,7 +165,9 @@ static struct rank_input *input_of(struct rank_inputs *in, uint32_t rank) {
 static int add_trace(struct finder *f, const char *path, const struct facts *x) {
     struct rank_input *r = input_of(f->in, x->rank);
     if (r->digest) return 0; /* the rank's digest is used instead */
-    if (x->has_kernels && r->has_kernels && x->rank != RANK_NONE)
+    bool twice = x->has_kernels && r->has_kernels && x->rank != RANK_NONE;
+    f->twice |= twice;
+    if (twice)
         return err_set(f->err, "two traces of rank %u have GPU work: %s and %s; give only one of them",
                        x->rank, r->traces.v[0], path);
     strlist_add(&r->traces, "%s", path);
@@ -180,6 +183,7 @@ static int add_trace(struct finder *f, const char *path, const struct facts *x) 
 
 static int add_digest(struct finder *f, const char *path, struct facts *x) {
     struct rank_input *r = input_of(f->in, x->rank);
+    f->twice |= r->digest != NULL;
     if (r->digest)
         return err_set(f->err, "two digests of rank %u: %s and %s; give only one of them", x->rank, r->digest,
                        path);
@@ -355,7 +359,10 @@ int rank_inputs_find(struct rank_inputs *in, const char *const *operands, size_t
     free(f.world.file);
     free(f.job.value);
     free(f.job.file);
-    if (rc < 0) rank_inputs_free(in);
+    if (rc < 0) {
+        rank_inputs_free(in);
+        in->twice = f.twice;
+    }
     return rc;
 }
 

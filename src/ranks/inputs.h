@@ -28,6 +28,7 @@ struct rank_inputs {
     /* number of digests (0 with traces_only) and traces that were found, over all parts; files with only the
      * power of GPUs are not counted */
     size_t files;
+    bool twice; /* set if rank_inputs_find() failed because two files are of the same rank */
 };
 
 /* Which files to use. All zero: all files. */

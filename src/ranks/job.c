@@ -315,6 +315,19 @@ static void note_changes(struct rank_job *job, size_t clock) {
                     job->nodes[c->node].name, c->nsegments);
 }
 
+static void note_edge(struct rank_job *job, const struct rank_clock *c) {
+    char text[32];
+    if (!c->edge_points) return;
+    job_warning(
+        job,
+        "%zu matched collective%s at the %s of the job: on node %s, the end is %s %s than its clock "
+        "predicts. This clock or that of the reference may have been set there, and times near it may "
+        "be wrong by as much",
+        c->edge_points, c->edge_points == 1 ? "" : "s", c->edge_is_last ? "end" : "start",
+        job->nodes[c->node].name, units_duration_ns(fabs(c->edge_ns), text, sizeof text),
+        c->edge_ns < 0 ? "earlier" : "later");
+}
+
 static void note_clocks(struct rank_job *job) {
     char text[32];
     size_t wall = 0, relative = 0;
@@ -323,7 +336,9 @@ static void note_clocks(struct rank_job *job) {
         wall += job->clocks[c].source == RANK_CLOCK_WALL;
         relative += job->clocks[c].source == RANK_CLOCK_RELATIVE;
         note_changes(job, c);
-        if (job->clocks[c].source == RANK_CLOCK_COLLECTIVES && job->clocks[c].error_ns > 100e3)
+        note_edge(job, &job->clocks[c]);
+        if (!job->clocks[c].edge_points && job->clocks[c].source == RANK_CLOCK_COLLECTIVES &&
+            job->clocks[c].error_ns > 100e3)
             job_warning(job,
                         "The clock of node %s is known only to %s: ends of its collectives scatter that much",
                         job->nodes[job->clocks[c].node].name,

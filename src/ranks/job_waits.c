@@ -200,33 +200,46 @@ static void convert_group(struct wait_sums *w, const struct match_group *g, stru
     }
 }
 
-/* Returns the index of the last arrival. *first: time of the first arrival; *second: time of the last but
- * one. */
-static size_t find_last(const struct arrival *v, size_t n, uint64_t *first, uint64_t *second) {
+/* Returns the index of the last arrival. *first: time of the first arrival. */
+static size_t find_last(const struct arrival *v, size_t n, uint64_t *first) {
     size_t last = 0;
     *first = v[0].start_ns;
-    *second = 0;
     for (size_t i = 0; i < n; i++) {
         *first = MIN(*first, v[i].start_ns);
         if (v[i].start_ns > v[last].start_ns) last = i;
     }
-    for (size_t i = 0; i < n; i++)
-        if (i != last) *second = MAX(*second, v[i].start_ns);
     return last;
 }
 
-/* Returns true if the last arrival is later than `second`, the one before it, by more than the error of the
- * clocks. Otherwise the order is unknown. */
-static bool is_clearly_last(const struct rank_job *job, const struct arrival *v, size_t n, size_t last,
-                            uint64_t second) {
-    const struct rank_clock *c = &job->clocks[job->ranks[v[last].row].clock];
-    double error = 0, lead = (double)(v[last].start_ns - second);
+/* Returns the largest error over the segments of a clock. NaN: unknown. */
+static double usual_error(const struct rank_clock *c) {
+    double most = 0;
+    for (size_t i = 0; i < c->nsegments; i++)
+        if (!(c->segments[i].error_ns <= most)) most = c->segments[i].error_ns;
+    return most;
+}
+
+/* Returns false if the ranks have different clocks, and the error of one is unknown. */
+static bool is_order_known(const struct rank_job *job, const struct arrival *v, size_t n) {
+    bool differ = false, unknown = false;
     for (size_t i = 0; i < n; i++) {
-        const struct rank_clock *other = &job->clocks[job->ranks[v[i].row].clock];
-        if (other != c) error = fmax(error, isnan(other->error_ns) ? 0 : other->error_ns);
+        differ |= job->ranks[v[i].row].clock != job->ranks[v[0].row].clock;
+        unknown |= isnan(usual_error(&job->clocks[job->ranks[v[i].row].clock]));
     }
-    if (error > 0 && !isnan(c->error_ns)) error = fmax(error, c->error_ns);
-    return lead > error;
+    return !differ || !unknown;
+}
+
+/* Returns true if the last arrival is later than each other one by more than the error between their
+ * clocks. */
+static bool is_clearly_last(const struct rank_job *job, const struct arrival *v, size_t n, size_t last) {
+    uint32_t clock = job->ranks[v[last].row].clock;
+    double own = usual_error(&job->clocks[clock]);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t other = job->ranks[v[i].row].clock;
+        double error = other == clock ? 0 : fmax(own, usual_error(&job->clocks[other]));
+        if (i != last && !((double)(v[last].start_ns - v[i].start_ns) > error)) return false;
+    }
+    return true;
 }
 
 /* Nobody is late in a pair: a pipeline stage waits in its receive until the stage before it is done. */
@@ -235,10 +248,11 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
     const struct job_owner *o = job_owner(job);
     const struct digest_operation *op = match_operation(o->digests, &g->members[0]);
     uint32_t row = w->row_of[g->members[0].digest][g->members[0].collective->operation];
-    uint64_t first, second, last_end = 0;
+    uint64_t first, last_end = 0;
     double others_wait = 0;
     convert_group(w, g, v);
-    size_t last = find_last(v, g->n, &first, &second);
+    size_t last = find_last(v, g->n, &first);
+    bool ordered = !op->pair && is_order_known(job, v, g->n);
     uint64_t start = v[last].start_ns;
     for (size_t i = 0; i < g->n; i++) {
         const struct digest_collective *c = g->members[i].collective;
@@ -248,15 +262,15 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
         last_end = MAX(last_end, v[i].end_ns);
         w->matched[g->members[i].digest][c->operation] = true;
         if (i != last) others_wait += wait;
-        if (!op->pair) w->late_ns[r] += (double)(v[i].start_ns - first);
-        w->arrivals[r] += !op->pair;
+        if (ordered) w->late_ns[r] += (double)(v[i].start_ns - first);
+        w->arrivals[r] += ordered;
         add_waited(&w->ranks[r], wait, exposed);
         /* the receive of a pair has its own row */
         add_waited(&w->waits[w->row_of[g->members[i].digest][c->operation]], wait, exposed);
         if (v[i].stage != RANK_NONE) add_waited(&w->cells[r * job->nstages + v[i].stage], wait, exposed);
         add_to_step(w, v[i].stage, step_of_job(o, g->members[i].digest, c), r, wait, exposed);
     }
-    if (!op->pair && is_clearly_last(job, v, g->n, last, second)) {
+    if (ordered && is_clearly_last(job, v, g->n, last)) {
         w->last[v[last].row]++;
         w->caused_ns[v[last].row] += others_wait;
     }
@@ -265,6 +279,29 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
     job->collectives[row].matched++;
     job->matched++;
     w->incomplete += op->size && !op->pair && g->n < op->size;
+}
+
+/* Adds the collectives of communicators with a single rank: nobody waits in them. */
+static void add_alone(struct wait_sums *w) {
+    struct rank_job *job = w->job;
+    const struct job_owner *o = job_owner(job);
+    for (size_t i = 0; i < o->n; i++)
+        for (size_t k = 0; k < o->digests[i]->ncollectives; k++) {
+            const struct digest_collective *c = &o->digests[i]->collectives[k];
+            uint32_t row = w->row_of[i][c->operation], r = o->row_of[i];
+            double exposed = c->exposed_ns > 0 ? (double)c->exposed_ns : 0;
+            if (o->digests[i]->operations[c->operation].size != 1) continue;
+            w->matched[i][c->operation] = true;
+            add_waited(&w->ranks[r], 0, exposed);
+            add_waited(&w->waits[row], 0, exposed);
+            if (c->stage != DIGEST_NO_STAGE) {
+                uint32_t stage = o->stage_of[i][c->stage];
+                add_waited(&w->cells[r * job->nstages + stage], 0, exposed);
+                add_to_step(w, stage, step_of_job(o, (uint32_t)i, c), r, 0, exposed);
+            }
+            stream_stats_add(&w->skew[row], 0);
+            stream_stats_add(&w->move[row], (double)(c->end_ns - c->start_ns));
+        }
 }
 
 /* ---- results */
@@ -415,6 +452,7 @@ void job_add_collectives(struct rank_job *job) {
     for (struct match_group g; match_next(walk, &g);) add_group(&w, &g, v);
     match_close(walk);
     free(v);
+    add_alone(&w);
     sum_unmatched(&w);
     finish_cells(&w);
     finish_ranks(&w);

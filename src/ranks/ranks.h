@@ -87,6 +87,12 @@ struct rank_clock {
      * clocks that it was fitted to. NaN: unknown (wall clock). 0 for the reference. */
     double error_ns;
     size_t outliers; /* collectives whose ends are further than 6 standard deviations from the fit */
+    /* Possible step at the start or the end of the recording: `edge_points` matched collectives differ by
+     * edge_ns from the fit, too few to tell a step from outliers. error_ns includes it, the errors of the
+     * segments do not. 0: none. */
+    double edge_ns;
+    size_t edge_points;
+    bool edge_is_last; /* at the end */
 };
 /* Converts a time of this clock, without its steps, to the clock of the job. */
 uint64_t rank_clock_to_job(const struct rank_clock *c, uint64_t own_ns);

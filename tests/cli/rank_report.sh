@@ -186,6 +186,22 @@ rm slow/node0-1002.ipt
 run "$INFERPROF" report slow -o missing-report
 expect "a missing rank is named" 0 out '^7 of 8 ranks with data.* 1 missing' out 'caveat: .*2'
 
+simulate alone ranks=2 per_node=1 steps=8 layers=3 slow=1 slow_percent=20
+run "$INFERPROF" report -q alone -o alone-report
+check "nobody waits in a communicator of one rank" python3 - alone-report/ranks.json alone/truth.json <<'END'
+import json, sys
+job, truth = (json.load(open(p)) for p in sys.argv[1:])
+for r, t in zip(job["ranks"], truth):
+    assert r["matched_share"] == 1 and abs(r["wait_ns"] - t["wait_ns"]) < 1000, (r, t)
+END
+simulate unknown ranks=2 per_node=1 steps=1 layers=1 slow=1 slow_percent=20
+run "$INFERPROF" report -q unknown -o unknown-report
+finds "clocks with an unknown error name no late rank" unknown-report \
+    '(d["clock_error_ns"], d["straggler"]["rank"], [n["latest"] for n in d["nodes"]])' '(None, None, [None, None])'
+cp unknown/node0-1000.ipt unknown/again.ipt
+run "$INFERPROF" report unknown -o twice-report
+expect "a rank with two traces is named" 0 err 'two traces of rank 0 have GPU work: .*again.ipt and .*node0-1000.ipt'
+
 # ---- exports on one clock
 simulate clocks ranks=4 per_node=2 steps=5 offset_ms=50 drift_ppm=20 jitter_ns=200
 run "$INFERPROF" export -q clocks --format chrome --output clocks.json

@@ -172,6 +172,10 @@ rm -rf job && run "$INFERPROF" merge stepped_digests/*.json --output job
 expect "digests whose traces are still there are made again without the step" 0 err "the step was removed"
 mkdir -p moved && cp stepped_digests/*.json moved && mv stepped gone && rm -rf job && run "$INFERPROF" merge moved --output job
 expect "without the traces, the step is named but stays" 0 err "set forward by 200 us .*Merge the traces to remove it"
+simulate last_step ranks=6 per_node=2 steps=20 layers=4 offset_ms=80 drift_ppm=70 step_us=300 step_node=1 step_ms=15.6
+merge last_step
+expect "a step before the last two collectives is part of the stated error" 0 out "^clock of node1: .*remaining error 300 us" \
+    err "2 matched collectives at the end of the job: on node node1, the end is 300 us later than its clock predicts"
 simulate shared_clock ranks=2 per_node=2 steps=10 step_us=-200 step_node=0
 merge shared_clock
 expect "a backward step of the only clock is noticed" 0 err "Rank 1: [0-9]+ records end before they start .*its clock was set back"
