@@ -88,7 +88,7 @@ struct rank_clock {
     double error_ns;
     size_t outliers; /* collectives whose ends are further than 6 standard deviations from the fit */
     /* Possible step at the start or the end of the recording: `edge_points` matched collectives differ by
-     * edge_ns from the fit, too few to tell a step from outliers. error_ns includes it, the errors of the
+     * edge_ns from the fit, which may be a step or outliers. error_ns includes it, the errors of the
      * segments do not. 0: none. */
     double edge_ns;
     size_t edge_points;

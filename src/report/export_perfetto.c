@@ -263,18 +263,34 @@ static void add_slice(struct perfetto *p, uint64_t start, uint64_t end, uint64_t
 }
 
 /* ---- host */
-static void stages(struct perfetto *p) {
+
+/* Returns the process under which a stage is shown. TIMELINE_NONE: on a track of its own, because the process
+ * is unknown or the only one. */
+static uint32_t stage_process(const struct export_job *x, const struct analysis_occurrence *o) {
+    if (x->tl->nprocesses < 2) return TIMELINE_NONE;
+    if (o->process != TIMELINE_NONE) return o->process;
+    return o->device != TIMELINE_NONE ? export_device_process(x, o->device) : TIMELINE_NONE;
+}
+
+static void stages(struct perfetto *p, uint32_t process) {
     const struct analysis *a = p->x->a;
+    uint64_t uuid = UUID_STAGES, parent = 0;
+    if (process != TIMELINE_NONE) {
+        uuid += 1 + process;
+        parent = UUID_PROCESS + process;
+    }
     for (size_t i = 0; a && i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
-        if (a->stages[o->stage].implicit || !export_has(p->x, o->start_ns, o->wall_end_ns)) continue;
+        if (stage_process(p->x, o) != process || a->stages[o->stage].implicit ||
+            !export_has(p->x, o->start_ns, o->wall_end_ns))
+            continue;
         add_slice(p, o->start_ns, o->wall_end_ns, 0,
                   (struct slice){ .name = a->stages[o->stage].name, .category = "stage" });
     }
     if (p->slices.n == 0) return;
     strbuf_reset(&p->part);
-    track(p, UUID_STAGES, 0, "Stages", 0);
-    flush_slices(p, UUID_STAGES, 0, "Stages", true);
+    track(p, uuid, parent, "Stages", 0);
+    flush_slices(p, uuid, parent, "Stages", true);
 }
 
 static void processes(struct perfetto *p) {
@@ -430,8 +446,9 @@ int export_perfetto(struct export_job *x, const char *path, struct err *err) {
                           .event = STRBUF_INIT,
                           .part = STRBUF_INIT };
     start_state(&p);
-    stages(&p);
+    stages(&p, TIMELINE_NONE);
     processes(&p);
+    for (uint32_t i = 0; i < x->tl->nprocesses; i++) stages(&p, i);
     threads(&p);
     lanes(&p);
     for (uint32_t i = 0; i < x->tl->ndevices; i++) {

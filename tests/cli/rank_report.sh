@@ -220,6 +220,7 @@ END
 run "$INFERPROF" export -q clocks --output clocks.perfetto
 python3 "$top/tests/tools/perfetto_check.py" clocks.perfetto >clocks.check
 check "the Perfetto trace has the tracks of all ranks" grep -q '"kernel": 740' clocks.check
+check "every process has one track of its stages" grep -q '"Stages": \[1, 1, 1, 1\]' clocks.check
 
 # ---- comparison
 simulate four ranks=4 per_node=4 steps=6

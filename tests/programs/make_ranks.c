@@ -514,7 +514,7 @@ int main(int argc, char **argv) {
     struct schedule s;
     char path[4096];
     bool first = true;
-    if (argc < 2) {
+    if (argc < 2 || argv[1][0] == '-') {
         fprintf(stderr, "usage: make_ranks DIR [key=value...]\n");
         return 2;
     }

@@ -71,4 +71,5 @@ for at, e in events:
         counters += 1
 print(json.dumps({"open": sum(len(s) for s in stacks.values()), "count": count, "total_ns": total, "counters": counters,
                   "flows": sum(1 for f in flows.values() if f >= {"launch", "kernel"}), "tracks": len(tracks),
+                  "Stages": list(collections.Counter(t[5] for t in tracks.values() if t.get(2) == b"Stages" and 5 in t).values()),
                   "track_names": sorted(t[2].decode() for t in tracks.values() if 2 in t)}))
