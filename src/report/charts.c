@@ -121,8 +121,8 @@ static const char *const motifs[] = {
     "repeating-linear-gradient(0deg,%s 0 1.2px,transparent 1.2px 4px)",
     "repeating-linear-gradient(90deg,%s 0 1.2px,transparent 1.2px 4px)",
     "radial-gradient(circle,%s 1px,transparent 1.3px);background-size:4px 4px",
-    "repeating-linear-gradient(0deg,%s 0 1px,transparent 1px 4px),"
-    "repeating-linear-gradient(90deg,%s 0 1px,transparent 1px 4px)",
+    ("repeating-linear-gradient(0deg,%s 0 1px,transparent 1px 4px),"
+     "repeating-linear-gradient(90deg,%s 0 1px,transparent 1px 4px)"),
 };
 /* The motif of each colour, plain and hatched. Two colours of similar lightness have different motifs
  * (tests/tools/color_difference.py). */
