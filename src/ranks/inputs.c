@@ -78,6 +78,7 @@ struct facts {
     uint32_t rank, world_size;
     char *job; /* NULL: unknown */
     bool has_kernels, has_power;
+    bool is_empty;              /* a trace without any record or property: cut after its header */
     struct strlist devices;     /* uuids of the GPUs that the trace describes */
     struct rank_digest *digest; /* NULL: the file is a trace, or the digest was taken */
 };
@@ -100,7 +101,8 @@ static int trace_facts(struct trace_set *readers, const char *path, struct facts
     if (!r) return -1;
     *out = (struct facts){ .rank = number_or_none(trace_reader_meta(r, "rank")),
                            .world_size = number_or_none(trace_reader_meta(r, "world_size")) };
-    const char *job = trace_reader_meta(r, "job");
+    const char *first, *value, *job = trace_reader_meta(r, "job");
+    out->is_empty = !trace_reader_chunks(r) && !trace_reader_meta_at(r, 0, &first, &value);
     if (job && *job) out->job = xstrdup(job);
     for (size_t i = 0; i < trace_reader_chunks(r) && !out->has_kernels; i++) {
         const struct trace_chunk *c = trace_reader_chunk(r, i);
@@ -163,6 +165,11 @@ static struct rank_input *input_of(struct rank_inputs *in, uint32_t rank) {
 }
 
 static int add_trace(struct finder *f, const char *path, const struct facts *x) {
+    if (x->is_empty) {
+        strlist_add(&f->in->warnings, "%s: nothing could be read from this trace: it is cut or damaged",
+                    path);
+        return 0;
+    }
     struct rank_input *r = input_of(f->in, x->rank);
     if (r->digest) return 0; /* the rank's digest is used instead */
     bool twice = x->has_kernels && r->has_kernels && x->rank != RANK_NONE;

@@ -6,16 +6,14 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/strbuf.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
 
 #define LEAST_SHARE 0.05 /* findings that save a smaller share of a step are not reported */
-/* a link is slow below this share of the median bandwidth on other communicators */
-#define SLOW_LINK 0.7
-#define LOW_USE 0.5             /* the use of a link is low below this share of its peak */
-#define REACHABLE 0.8           /* share of the link's peak that large messages can reach */
-#define LARGE_BYTES (16u << 20) /* smaller messages are limited by latency */
+#define LOW_USE 0.5      /* the use of a link is low below this share of its peak */
+#define REACHABLE 0.8    /* share of the link's peak that large messages can reach */
 /* least correlation of tokens and compute time at which tokens are the reason */
 #define SIMILAR 0.8
 
@@ -75,6 +73,8 @@ struct search {
     const struct rank_layout *layout;
     const struct rank_links *links;
     struct rank_findings *out;
+    double *excess_ns; /* [nranks]: moving time per step that findings about links save, in `link_stage` */
+    uint32_t link_stage;
 };
 
 static const char *text_ns(double ns, char *buf, size_t cap) { return units_duration_ns(ns, buf, cap); }
@@ -131,7 +131,17 @@ static const struct reason_text *text_of(enum rank_reason reason) {
     return &reason_texts[COUNTOF(reason_texts) - 1];
 }
 
-/* The saving is the time by which the rank exceeds the median of the other ranks, but not more than they
+/* Returns the largest value of the other ranks with the same layers as rank row `except`. NaN: there are
+ * none. */
+static double most_of_others(const struct rank_layout *l, const double *v, size_t n, size_t except) {
+    double most = NAN;
+    for (size_t r = 0; r < n; r++)
+        if (r != except && same_group(l, r, except) && !isnan(v[r]))
+            most = isnan(most) ? v[r] : fmax(most, v[r]);
+    return most;
+}
+
+/* The saving is the time by which the rank exceeds the next slowest rank, but not more than the others
  * wait. */
 static void find_straggler(struct search *s) {
     const struct rank_straggler *g = &s->job->straggler;
@@ -159,7 +169,7 @@ static void find_straggler(struct search *s) {
         .confidence =
             g->last_share > 0.8 && g->reason != RANK_REASON_UNKNOWN ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
     };
-    emit(s, finding, fmin(extra, waits));
+    emit(s, finding, fmin(f.own[r] - most_of_others(s->layout, f.own, f.n, r), waits));
     free(f.v);
 }
 
@@ -203,6 +213,26 @@ static bool starts_group(const struct rank_layout *l, size_t r) {
     for (size_t k = 0; k < r; k++)
         if (same_group(l, k, r)) return false;
     return true;
+}
+
+/* Returns the row of the rank with the most compute time in a step. */
+static size_t slowest_in(const struct rank_step_cell *cells, size_t n) {
+    size_t slowest = 0;
+    for (size_t r = 0; r < n; r++)
+        if (isnan(cells[slowest].compute_ns) || cells[r].compute_ns > cells[slowest].compute_ns) slowest = r;
+    return slowest;
+}
+
+/* Returns the row of the rank that is the slowest in more than half of the rows of steps; SIZE_MAX: there is
+ * none. *share: its share of the rows. */
+static size_t usual_slowest(const struct rank_steps *steps, size_t n, double *share) {
+    size_t *times = xcalloc(n + 1, sizeof *times), most = 0;
+    for (size_t i = 0; i < steps->nrows; i++) times[slowest_in(&steps->cells[i * n], n)]++;
+    for (size_t r = 0; r < n; r++)
+        if (times[r] > times[most]) most = r;
+    *share = steps->nrows ? (double)times[most] / (double)steps->nrows : 0;
+    free(times);
+    return *share > 0.5 ? most : SIZE_MAX;
 }
 
 /* Returns the mean over the steps of the largest excess_in_step() of all groups of ranks. NaN: no data. */
@@ -256,23 +286,31 @@ static void find_imbalance(struct search *s, const struct rank_steps *steps) {
     if (isnan(excess)) return;
     enum rank_reason reason = imbalance_reason(s, &rel);
     const char *name = s->job->stages[steps->stage].name;
+    double share;
+    size_t slowest = usual_slowest(steps, s->job->nranks, &share);
+    uint32_t rank = slowest == SIZE_MAX ? RANK_NONE : s->job->ranks[slowest].rank;
+    char *who = rank == RANK_NONE
+                    ? xstrdup("the slowest rank differs between steps")
+                    : xasprintf("rank %u is the slowest in %.0f%% of the steps", rank, 100 * share);
     const char *what = reason == RANK_REASON_MORE_TOKENS ? "the tokens of the ranks are uneven"
                        : reason == RANK_REASON_EXPERTS   ? "the work of the experts is uneven"
                                                          : "the work of the ranks is uneven";
     struct rank_finding finding = {
         .rule = reason == RANK_REASON_UNKNOWN ? "uneven-work" : text_of(reason)->rule,
-        .title = xasprintf("%s: %s", name, what),
+        .title = rank == RANK_NONE ? xasprintf("%s: %s", name, what)
+                                   : xasprintf("%s: %s, rank %u has the most", name, what, rank),
         .evidence =
             xasprintf("in a step, the slowest rank computes %s longer than the mean rank (median compute "
-                      "time %s); the slowest rank differs between steps",
-                      text_ns(excess, a, sizeof a), text_ns(compute, b, sizeof b)),
+                      "time %s); %s",
+                      text_ns(excess, a, sizeof a), text_ns(compute, b, sizeof b), who),
         .advice = reason == RANK_REASON_UNKNOWN
                       ? "compare the kernels of the slowest and the fastest rank in one step"
                       : text_of(reason)->advice,
         .stage = steps->stage,
-        .rank = RANK_NONE,
+        .rank = rank,
         .confidence = reason == RANK_REASON_MORE_TOKENS ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
     };
+    free(who);
     emit(s, finding, isnan(waits) ? excess : fmin(excess, waits));
 }
 
@@ -342,6 +380,10 @@ static bool are_matched(const struct figures *f) {
 static void find_exposed(struct search *s, uint32_t stage) {
     char a[32], b[32];
     struct figures f = figures_of(s->job, stage);
+    for (size_t r = 0; r < f.n && stage == s->link_stage; r++) {
+        f.move[r] -= fmin(f.move[r], s->excess_ns[r]);
+        f.exposed[r] -= fmin(f.exposed[r], s->excess_ns[r]);
+    }
     double move = stats_median(f.move, f.n), step = rank_step_ns(s->job, stage);
     bool matched = are_matched(&f);
     if (!matched) move = stats_of(f.exposed, f.n).min;
@@ -369,27 +411,6 @@ static void find_exposed(struct search *s, uint32_t stage) {
 }
 
 /* ---- Slow links */
-
-/* Returns the median bus bandwidth of the same operation and size on other communicators with the same number
- * of ranks. Communicators within a node and across nodes are not mixed. *peers: number of rows in the
- * median. */
-static double peers_bandwidth(const struct rank_job *job, size_t row, size_t *peers) {
-    const struct rank_collective *c = &job->collectives[row];
-    double *v = xcalloc(job->ncollectives, sizeof *v);
-    *peers = 0;
-    for (size_t i = 0; i < job->ncollectives; i++) {
-        const struct rank_collective *o = &job->collectives[i];
-        bool same = o->operation && c->operation && strcmp(o->operation, c->operation) == 0 &&
-                    o->bytes == c->bytes && o->communicator != c->communicator &&
-                    (job->communicators[o->communicator].nodes > 1) ==
-                        (job->communicators[c->communicator].nodes > 1) &&
-                    job->communicators[o->communicator].nranks == job->communicators[c->communicator].nranks;
-        if (same && o->bus_bytes_per_s > 0) v[(*peers)++] = o->bus_bytes_per_s;
-    }
-    double median = stats_of(v, *peers).median;
-    free(v);
-    return median;
-}
 
 /* Returns the top-level stage with the most exposed communication; RANK_NONE: there is none. Findings about
  * a collective are reported for this stage. */
@@ -422,27 +443,60 @@ static double exposed_move_ns(const struct rank_job *job, const struct rank_coll
     return steps > 0 ? (c->exposed_ns - wait) / steps : NAN;
 }
 
+/* Returns the ranks of all slow communicators of the same operation and size: "ranks 0 to 1 (2), ranks 4 to 5
+ * (2)". NULL: another one of them is slower, and the finding is about that one. */
+static char *slow_ranks_text(const struct rank_job *job, size_t row) {
+    const struct rank_collective *c = &job->collectives[row];
+    struct strbuf text = STRBUF_INIT;
+    bool slowest = true;
+    for (size_t i = 0; i < job->ncollectives; i++) {
+        const struct rank_collective *o = &job->collectives[i];
+        double others;
+        size_t peers;
+        if (o->bytes != c->bytes || strcmp(o->operation, c->operation) != 0 ||
+            !rank_link_is_slow(job, i, &others, &peers))
+            continue;
+        slowest &= i == row || o->bus_bytes_per_s > c->bus_bytes_per_s ||
+                   (o->bus_bytes_per_s == c->bus_bytes_per_s && i > row);
+        char *ranks = ranks_text(&job->communicators[o->communicator]);
+        strbuf_addf(&text, "%s%s", text.len ? ", " : "", ranks);
+        free(ranks);
+    }
+    if (slowest && text.len) return strbuf_detach(&text);
+    strbuf_free(&text);
+    return NULL;
+}
+
+/* Notes the excess of a slow collective, so that find_exposed() does not report it again. */
+static void note_excess(struct search *s, const struct rank_communicator *comm, double excess_ns) {
+    for (size_t i = 0; i < comm->nranks && excess_ns > 0; i++) {
+        const struct rank_row *row = rank_job_find(s->job, comm->ranks[i]);
+        if (row) s->excess_ns[row - s->job->ranks] += excess_ns;
+    }
+}
+
 static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
     const struct rank_collective *c = &s->job->collectives[row];
     const struct rank_communicator *comm = &s->job->communicators[c->communicator];
     struct rank_link_use use = rank_link_use(s->job, s->links, row);
     size_t peers;
-    char *ranks, *title, *evidence;
-    if (!(c->bus_bytes_per_s > 0) || c->bytes < LARGE_BYTES / 16) return;
-    double others = peers_bandwidth(s->job, row, &peers), expected;
-    bool slow = peers && c->bus_bytes_per_s < SLOW_LINK * others;
-    bool low = c->bytes >= LARGE_BYTES && use.share < LOW_USE;
+    char *title, *evidence;
+    double others;
+    bool slow = rank_link_is_slow(s->job, row, &others, &peers);
+    bool low = c->bytes >= RANK_LARGE_BYTES && use.share < LOW_USE;
     if (!slow && !low) return;
-    ranks = ranks_text(comm);
+    double expected = slow ? others : REACHABLE * use.peak_bytes_per_s;
+    double excess_ns = exposed_move_ns(s->job, c, stage) * (1 - c->bus_bytes_per_s / expected);
+    note_excess(s, comm, excess_ns);
+    char *ranks = slow ? slow_ranks_text(s->job, row) : ranks_text(comm);
+    if (!ranks) return;
     if (slow) {
-        expected = others;
         title = xasprintf("%s: a slow link between %s", c->operation, ranks);
         evidence = xasprintf(
             "%.3g GB/s bus bandwidth; the same %s of %.3g MB runs at %.3g GB/s on %zu other communicator%s",
             c->bus_bytes_per_s * 1e-9, c->operation, (double)c->bytes * 1e-6, others * 1e-9, peers,
             peers == 1 ? "" : "s");
     } else {
-        expected = REACHABLE * use.peak_bytes_per_s;
         title = xasprintf("%s of %s uses %.0f%% of %s", c->operation, ranks, 100 * use.share, use.link);
         evidence = xasprintf("%.3g GB/s bus bandwidth of %.3g GB/s, in messages of %.3g MB",
                              c->bus_bytes_per_s * 1e-9, use.peak_bytes_per_s * 1e-9, (double)c->bytes * 1e-6);
@@ -459,7 +513,7 @@ static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
         .confidence = slow && peers > 1 ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
     };
     free(ranks);
-    emit(s, finding, exposed_move_ns(s->job, c, stage) * (1 - c->bus_bytes_per_s / expected));
+    emit(s, finding, excess_ns);
 }
 
 /* ---- All rules */
@@ -472,9 +526,14 @@ static int by_saving(const void *a, const void *b) {
 void rank_findings_find(const struct rank_job *job, const struct rank_layout *layout,
                         const struct rank_links *links, struct rank_findings *out) {
     *out = (struct rank_findings){ 0 };
-    struct search s = { job, layout, links, out };
     uint32_t stage = busiest_stage(job);
     if (job->present < 2) return;
+    struct search s = { .job = job,
+                        .layout = layout,
+                        .links = links,
+                        .out = out,
+                        .excess_ns = xcalloc(job->nranks + 1, sizeof *s.excess_ns),
+                        .link_stage = stage };
     find_straggler(&s);
     for (size_t i = 0; i < job->nsteps; i++) find_imbalance(&s, &job->steps[i]);
     for (size_t i = 0; stage != RANK_NONE && i < job->ncollectives; i++) find_slow_link(&s, i, stage);
@@ -483,6 +542,7 @@ void rank_findings_find(const struct rank_job *job, const struct rank_layout *la
         find_bubbles(&s, (uint32_t)i);
         find_exposed(&s, (uint32_t)i);
     }
+    free(s.excess_ns);
     if (out->n) qsort(out->v, out->n, sizeof *out->v, by_saving);
 }
 

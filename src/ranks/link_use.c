@@ -1,10 +1,16 @@
 #include "ranks/link_use.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/die.h"
+#include "base/stats.h"
 #include "base/util.h"
 #include "llm/gpus.h"
+
+/* a link is slow below this share of the median bandwidth on other communicators */
+#define SLOW_LINK 0.7
 
 /* Returns the link given by the user, else the link of the communicator's GPUs. NULL: unknown, or the GPUs
  * have different links. */
@@ -49,4 +55,24 @@ struct rank_link_use rank_link_use(const struct rank_job *job, const struct rank
     }
     use.share = c->bus_bytes_per_s / use.peak_bytes_per_s;
     return use;
+}
+
+static bool is_comparable(const struct rank_job *job, const struct rank_collective *a,
+                          const struct rank_collective *b) {
+    const struct rank_communicator *x = &job->communicators[a->communicator];
+    const struct rank_communicator *y = &job->communicators[b->communicator];
+    return x != y && a->operation && b->operation && strcmp(a->operation, b->operation) == 0 &&
+           a->bytes == b->bytes && (x->nodes > 1) == (y->nodes > 1) && x->nranks == y->nranks;
+}
+
+bool rank_link_is_slow(const struct rank_job *job, size_t collective, double *others, size_t *peers) {
+    const struct rank_collective *c = &job->collectives[collective];
+    double *v = xcalloc(job->ncollectives, sizeof *v);
+    *peers = 0;
+    for (size_t i = 0; i < job->ncollectives; i++)
+        if (job->collectives[i].bus_bytes_per_s > 0 && is_comparable(job, c, &job->collectives[i]))
+            v[(*peers)++] = job->collectives[i].bus_bytes_per_s;
+    *others = stats_median_sorting(v, *peers);
+    free(v);
+    return *peers && c->bytes >= RANK_LARGE_BYTES / 16 && c->bus_bytes_per_s < SLOW_LINK * *others;
 }

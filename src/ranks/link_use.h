@@ -7,6 +7,8 @@
 #include "llm/links.h"
 #include "ranks/ranks.h"
 
+#define RANK_LARGE_BYTES (16u << 20) /* smaller messages are limited by latency */
+
 struct rank_links {
     /* Given by the user. link: within a node; NULL: found by the name of the GPU. net: between nodes; NULL:
      * unknown. */
@@ -24,5 +26,10 @@ struct rank_link_use {
  * the GPU's link, the GPU's link is the limit. */
 struct rank_link_use rank_link_use(const struct rank_job *job, const struct rank_links *links,
                                    size_t collective);
+
+/* Returns true if a collective is much slower than the same operation and size on other communicators with the
+ * same number of ranks. Communicators within a node and across nodes are not mixed. *others: median of their
+ * bus bandwidths; *peers: number of rows in the median. */
+bool rank_link_is_slow(const struct rank_job *job, size_t collective, double *others, size_t *peers);
 
 #endif

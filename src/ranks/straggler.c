@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "ranks/job.h"
 #include "ranks/layout.h"
+#include "ranks/link_use.h"
 
 /* if less than this share of the time of all ranks is waiting, there is no straggler */
 #define LEAST_WAIT_SHARE 0.01
@@ -307,6 +308,19 @@ static void describe(struct rank_job *job, const struct peers *peers) {
 
 static double late_of(const struct rank_job *job, size_t row) { return job->ranks[row].late_ns; }
 
+/* Returns true if a communicator of the rank is slow or lacks ranks: then it may be late because of them. */
+static bool has_other_cause(const struct rank_job *job, uint32_t rank) {
+    for (size_t i = 0; i < job->ncollectives; i++) {
+        const struct rank_communicator *c = &job->communicators[job->collectives[i].communicator];
+        double others;
+        size_t peers;
+        bool member = false;
+        for (size_t k = 0; k < c->nranks; k++) member |= c->ranks[k] == rank;
+        if (member && (c->size > c->nranks || rank_link_is_slow(job, i, &others, &peers))) return true;
+    }
+    return false;
+}
+
 /* Describes the suspect, unless it has no peers or they are as late: then its pipeline stage is late, not
  * the rank. */
 static void describe_alone(struct rank_job *job, size_t row) {
@@ -315,6 +329,8 @@ static void describe_alone(struct rank_job *job, size_t row) {
     if (rank_layout_find(job, &(struct rank_given){ 0 }, &layout, &err) < 0) return;
     struct peers peers = { &layout, row };
     if (median_of(job, &peers, late_of) < job->ranks[row].late_ns) describe(job, &peers);
+    if (job->straggler.reason == RANK_REASON_UNKNOWN && has_other_cause(job, job->straggler.rank))
+        job->straggler = (struct rank_straggler){ .rank = RANK_NONE, .stage = RANK_NONE };
     rank_layout_free(&layout);
 }
 

@@ -202,6 +202,16 @@ cp unknown/node0-1000.ipt unknown/again.ipt
 run "$INFERPROF" report unknown -o twice-report
 expect "a rank with two traces is named" 0 err 'two traces of rank 0 have GPU work: .*again.ipt and .*node0-1000.ipt'
 
+head -c 100 unknown/node1-1001.ipt >cut.ipt && cp cut.ipt unknown/again.ipt
+run "$INFERPROF" report -q unknown -o cut-report
+finds "a trace from which nothing could be read is named" cut-report 'any("again.ipt: nothing could be read" in p for p in d["problems"])' True
+simulate linked ranks=4 per_node=2 steps=10 layers=6 noise=0 slow_link=1 link_percent=150 hide=0 move_ns=60000
+run "$INFERPROF" report -q linked -o linked-report
+# 6 collectives of 150 us instead of 60 us, and one of 60 us; all of 60 us with equal links
+finds "exposed communication does not include what a slow link costs" linked-report \
+    '(abs(f["slow-link"]["saving_ms_per_step"] - 6 * 0.09) < 0.03, abs(f["exposed-communication"]["saving_ms_per_step"] - 7 * 0.06) < 0.05)' '(True, True)'
+finds "no rank of the slow link is a straggler" linked-report 'd["straggler"]["rank"]' None
+
 # ---- exports on one clock
 simulate clocks ranks=4 per_node=2 steps=5 offset_ms=50 drift_ppm=20 jitter_ns=200
 run "$INFERPROF" export -q clocks --format chrome --output clocks.json

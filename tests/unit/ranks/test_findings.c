@@ -72,6 +72,10 @@ TEST(a_slow_gpu_costs_the_job_what_the_others_wait) {
     CHECK_NEAR(f->saving_ms, 2, 1e-9);
     CHECK_INT(f->confidence, ANALYSIS_HIGH);
     release(&r);
+    test_job_times(&t, 6, 9.2, 0.6, 0.1, 0.1); /* without rank 3, the job waits for rank 6 */
+    r = find(&t, (struct rank_links){ 0 });
+    CHECK_NEAR(rule(&r, "slow-gpu")->saving_ms, 0.6, 1e-9);
+    release(&r);
     t.job.straggler.reason = RANK_REASON_LATER_LAUNCHES;
     r = find(&t, (struct rank_links){ 0 });
     CHECK(rule(&r, "slow-host"));
@@ -101,6 +105,17 @@ TEST(uneven_sequence_lengths_are_named_if_tokens_explain_the_time) {
     uneven_job(&t, false);
     r = find(&t, (struct rank_links){ 0 });
     CHECK_NEAR(rule(&r, "uneven-work")->saving_ms, 9.4 - 7.65, 1e-3);
+    release(&r);
+}
+
+TEST(a_rank_that_is_slowest_in_most_steps_is_named) {
+    struct test_job t;
+    uneven_job(&t, false);
+    for (size_t s = 0; s < JOB_STEPS; s++)
+        for (size_t k = 0; k < 8; k++) t.step_cells[s * 8 + k].compute_ns = k == 5 ? 9.4e6F : 7.4e6F;
+    struct result r = find(&t, (struct rank_links){ 0 });
+    CHECK_INT(rule(&r, "uneven-work")->rank, 5);
+    CHECK(strstr(rule(&r, "uneven-work")->evidence, "rank 5 is the slowest in 100% of the steps"));
     release(&r);
 }
 
