@@ -17,6 +17,7 @@ struct job_owner {
     uint32_t **steps_before;
     struct rank_clocks clocks;
     struct strlist warnings, texts;
+    double ordered_wait_ns; /* waiting of all ranks in collectives whose order of arrivals is known */
 };
 
 static inline struct job_owner *job_owner(const struct rank_job *job) { return job->owner; }

@@ -200,14 +200,18 @@ static void convert_group(struct wait_sums *w, const struct match_group *g, stru
     }
 }
 
-/* Returns the index of the last arrival. *first: time of the first arrival. */
-static size_t find_last(const struct arrival *v, size_t n, uint64_t *first) {
+/* Returns the index of the last arrival. *first: time of the first arrival; *second: time of the last but
+ * one. */
+static size_t find_last(const struct arrival *v, size_t n, uint64_t *first, uint64_t *second) {
     size_t last = 0;
     *first = v[0].start_ns;
+    *second = 0;
     for (size_t i = 0; i < n; i++) {
         *first = MIN(*first, v[i].start_ns);
         if (v[i].start_ns > v[last].start_ns) last = i;
     }
+    for (size_t i = 0; i < n; i++)
+        if (i != last) *second = MAX(*second, v[i].start_ns);
     return last;
 }
 
@@ -248,10 +252,10 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
     const struct job_owner *o = job_owner(job);
     const struct digest_operation *op = match_operation(o->digests, &g->members[0]);
     uint32_t row = w->row_of[g->members[0].digest][g->members[0].collective->operation];
-    uint64_t first, last_end = 0;
+    uint64_t first, second, last_end = 0;
     double others_wait = 0;
     convert_group(w, g, v);
-    size_t last = find_last(v, g->n, &first);
+    size_t last = find_last(v, g->n, &first, &second);
     bool ordered = !op->pair && is_order_known(job, v, g->n);
     uint64_t start = v[last].start_ns;
     for (size_t i = 0; i < g->n; i++) {
@@ -261,7 +265,10 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
         uint32_t r = v[i].row;
         last_end = MAX(last_end, v[i].end_ns);
         w->matched[g->members[i].digest][c->operation] = true;
-        if (i != last) others_wait += wait;
+        /* without the last rank, the others would wait until the last but one arrives */
+        uint64_t anyway_ns = second > v[i].start_ns ? second - v[i].start_ns : 0;
+        if (i != last) others_wait += wait - exposed_before(o->digests[g->members[i].digest], c, anyway_ns);
+        if (ordered) job_owner(job)->ordered_wait_ns += wait;
         if (ordered) w->late_ns[r] += (double)(v[i].start_ns - first);
         w->arrivals[r] += ordered;
         add_waited(&w->ranks[r], wait, exposed);

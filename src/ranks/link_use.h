@@ -27,9 +27,9 @@ struct rank_link_use {
 struct rank_link_use rank_link_use(const struct rank_job *job, const struct rank_links *links,
                                    size_t collective);
 
-/* Returns true if a collective is much slower than the same operation and size on other communicators with the
- * same number of ranks. Communicators within a node and across nodes are not mixed. *others: median of their
- * bus bandwidths; *peers: number of rows in the median. */
+/* Returns true if a collective is much slower than the same operation and size on other communicators with
+ * the same number of ranks. Communicators within a node and across nodes are not mixed. *others: median of
+ * their bus bandwidths; *peers: number of rows in the median. */
 bool rank_link_is_slow(const struct rank_job *job, size_t collective, double *others, size_t *peers);
 
 #endif

@@ -161,12 +161,13 @@ struct rank_row {
     double timeline_ns;    /* timeline of its devices: compute + exposed + copy + idle + unrecorded */
     double unrecorded_ns;
     double late_ns; /* mean delay of its arrival after the first rank, over matched collectives */
-    uint64_t
-        last_arrivals; /* matched collectives, except sends and receives, in which it clearly started last */
-    double wait_caused_ns; /* total waiting of the other ranks in the collectives counted by last_arrivals */
-    double sm_mhz_mean;    /* mean SM clock of its first GPU while busy; NaN: no power records */
-    double throttled_ns;   /* time with reduced clocks while busy; NaN: unknown */
-    double joules;         /* energy; NaN: unknown */
+    /* matched collectives, except sends and receives, in which it clearly started last */
+    uint64_t last_arrivals;
+    /* waiting of the other ranks in these collectives, from the arrival of the last but one rank on */
+    double wait_caused_ns;
+    double sm_mhz_mean;  /* mean SM clock of its first GPU while busy; NaN: no power records */
+    double throttled_ns; /* time with reduced clocks while busy; NaN: unknown */
+    double joules;       /* energy; NaN: unknown */
 };
 
 /* A node: ranks with the same node name (from the launcher), else with the same host name. */
@@ -269,7 +270,7 @@ struct rank_straggler {
     enum rank_reason reason; /* RANK_REASON_UNKNOWN: the evidence does not show a reason; printed as a dash */
     const char *evidence;    /* the figures that support the reason, in one sentence; NULL: none */
     double last_share;       /* share of the job's matched collectives in which it arrived last, 0..1 */
-    double wait_caused_ns;   /* waiting time of the other ranks in collectives in which it arrived last */
+    double wait_caused_ns;   /* as in struct rank_row */
     double behind_ns;        /* its mean delay at collectives minus the mean delay of the other ranks */
 };
 

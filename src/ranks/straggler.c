@@ -14,7 +14,8 @@
 
 /* if less than this share of the time of all ranks is waiting, there is no straggler */
 #define LEAST_WAIT_SHARE 0.01
-/* a straggler causes more than this many times the mean waiting per rank, or more than 75% of all waiting */
+/* a straggler causes more than this many times the mean waiting per rank, or more than 75% of all that ranks
+ * cause */
 #define FAIR_SHARES 2.0
 #define LEAST_DIFFERENCE 0.02 /* smaller differences to the typical rank are not evidence */
 /* if the ratio of its tokens to those of the typical rank is larger, tokens are the reason */
@@ -342,7 +343,7 @@ void job_find_straggler(struct rank_job *job) {
         if (job->ranks[r].wait_caused_ns > job->ranks[worst].wait_caused_ns) worst = r;
         if (job->ranks[r].timeline_ns > 0) all_ns += job->ranks[r].timeline_ns;
     }
-    if (job->present < 2 || !(caused > LEAST_WAIT_SHARE * all_ns)) return;
+    if (job->present < 2 || !(job_owner(job)->ordered_wait_ns > LEAST_WAIT_SHARE * all_ns)) return;
     double fair = caused / (double)job->present, own = job->ranks[worst].wait_caused_ns;
     /* with two ranks, FAIR_SHARES would require all of the waiting */
     if (!(own > fmin(FAIR_SHARES * fair, 0.75 * caused))) return;

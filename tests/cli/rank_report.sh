@@ -47,6 +47,11 @@ assert len(s["ranks"]) == 8 and all(abs(x["late_ms"] * 1e6 - y["late_ns"]) < 1e-
 assert s["together"]["matched_collectives"] == r["matched"] > 0 and s["together"]["skew_mean_ms"] > 0
 END
 
+# five nodes: the ranks of a late node arrive together, and only the slow one of them is late because of itself
+simulate nodes ranks=40 per_node=8 steps=8 layers=3 move_ns=8000 offset_ms=300 drift_ppm=60 slow=33 slow_percent=25
+run "$INFERPROF" report -q nodes -o nodes-report
+finds "a slow GPU is found among 40" nodes-report '(f["slow-gpu"]["rank"], d["straggler"]["reason"])' "(33, 'slower kernels')"
+
 # ---- other findings, and none
 check "ranks.md has the timeline of three ranks" sh -c 'grep -q "^rank 5 *slowest *[#=.]\{100\}$" slow-report/ranks.md'
 check "ranks.json has it: all three ranks leave the collective of the job at the same time" python3 - slow-report/ranks.json <<'END'
