@@ -206,6 +206,9 @@ struct analysis_stage {
 
     /* ---- from the trace */
     uint64_t occurrences; /* 0: only timed */
+    /* Occurrences that did not end before the recording: means and tokens are theirs. Equals `occurrences` if
+     * recording ended in all of them, with one_run, and for recognised steps. */
+    uint64_t finished;
     /* Statistics over occurrences. wall_ns: analysis_occurrence_time(). busy_ns: mean over the devices with
      * work. */
     struct stats wall_ns, busy_ns;
@@ -250,7 +253,9 @@ struct analysis_stage {
     struct stats timing_ms;
     /* "median of 10 timed repeats", "mean of 3 occurrences in the trace"; NULL: no time */
     const char *time_source;
-    double requests; /* 1 with one_run, else the number of occurrences, at least 1 */
+    /* 1 with one_run, else the number of occurrences, at least 1. An occurrence in which recording ended
+     * counts as the fraction (its time / mean time of the finished ones). */
+    double requests;
     /* Divide sums over devices and occurrences by this number to get the value per request and device. */
     double device_requests;
     const struct counter_means *counters; /* NULL: no samples */
@@ -632,6 +637,11 @@ struct analysis {
     const uint32_t *range_occurrence;
     void *owner; /* private */
 };
+
+/* Returns true if the occurrence counts in the means and tokens of its stage. */
+static inline bool analysis_counts(const struct analysis *a, const struct analysis_occurrence *o) {
+    return !o->unfinished || a->stages[o->stage].finished == a->stages[o->stage].occurrences;
+}
 
 /* Time of an occurrence in ns: busy plus idle time; without either, the duration of the range. */
 static inline double analysis_occurrence_time(const struct analysis_occurrence *o) {

@@ -119,8 +119,18 @@ static void count_syncs(struct context *c) {
     }
 }
 
+static void count_finished(struct context *c) {
+    struct analysis *a = c->a;
+    for (size_t i = 0; i < a->noccurrences; i++)
+        a->stages[a->occurrences[i].stage].finished += !a->occurrences[i].unfinished;
+    for (size_t i = 0; i < a->nstages; i++)
+        if (!a->stages[i].finished || a->recognised || c->in->one_run)
+            a->stages[i].finished = a->stages[i].occurrences;
+}
+
 void analyze_calls(struct context *c) {
     count_launches(c);
     count_copies(c);
     count_syncs(c);
+    count_finished(c);
 }

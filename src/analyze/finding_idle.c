@@ -177,15 +177,43 @@ static size_t waits_between_steps(const struct context *c, uint32_t row, double 
     return n;
 }
 
-/* Reports the time in which the device waits for the next step, if steps are occurrences of one stage. */
-#define EXPLAINED 0.8 /* share of the time between steps that is idle after synchronisations */
+/* The rules about idle time and the cause that each reports. */
+static const struct {
+    const char *rule;
+    int cause; /* ANALYSIS_IDLE_CAUSES: several */
+} idle_rules[] = {
+    { "launch-bound", ANALYSIS_IDLE_LAUNCH },         { "synchronisation", ANALYSIS_IDLE_SYNC },
+    { "host-busy-elsewhere", ANALYSIS_IDLE_NO_WORK }, { "stream-dependency", ANALYSIS_IDLE_DEPENDENCY },
+    { "unexplained-idle", ANALYSIS_IDLE_UNKNOWN },    { "between-steps", ANALYSIS_IDLE_CAUSES },
+};
 
+/* Returns the idle time of the stage that findings about the cause report already, in ms.
+ * ANALYSIS_IDLE_CAUSES: about any cause. */
+static double claimed_ms(const struct context *c, uint32_t row, int cause) {
+    double ms = 0;
+    for (size_t i = 0; i < c->a->nfindings; i++)
+        for (size_t k = 0; k < COUNTOF(idle_rules); k++)
+            if (c->a->findings[i].stage == row && strcmp(c->a->findings[i].rule, idle_rules[k].rule) == 0 &&
+                (cause == ANALYSIS_IDLE_CAUSES || idle_rules[k].cause == cause))
+                ms += c->a->findings[i].saving_ms;
+    return ms;
+}
+
+static double idle_ms(const struct finding_scope *f) {
+    return f->s->idle_ns * 1e-6 / f->shares * f->idle_scale;
+}
+
+/* Reports the time in which the device waits for the next step, if steps are occurrences of one stage. Idle
+ * time that another finding reports is left out: what remains is at most the stage's other idle time and the
+ * idle time outside of stages. */
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double ns = 0;
     size_t steps = waits_between_steps(c, f->row, &ns);
     double ms = ns * 1e-6 / (double)MAX(f->s->requests, 1) * f->idle_scale;
+    double outside_ms = c->a->stages[c->outside].idle_ns * 1e-6 / f->shares * f->idle_scale,
+           other_ms = idle_ms(f) - claimed_ms(c, f->row, ANALYSIS_IDLE_CAUSES);
+    ms = fmin(ms, fmax(other_ms, 0) + outside_ms);
     if (steps < 8 || ms < 0.05 * f->wall_ms) return;
-    if (cause_ms(f, ANALYSIS_IDLE_SYNC) >= EXPLAINED * ms) return; /* find_sync() reports this time */
     const char *title = analysis_text(c, "The GPU waits %s between steps%s%s", finding_time(c, ms),
                                       strcmp(f->s->name, "step") == 0 ? "" : " of ",
                                       strcmp(f->s->name, "step") == 0 ? "" : f->s->name);
@@ -215,31 +243,24 @@ void find_unexplained_idle(struct context *c, const struct finding_rule *rule,
                  "are usually launch-bound.");
 }
 
-#define ALWAYS_EXPLAINED 0.15 /* idle time of at least this fraction of the stage's time is always reported */
+/* rest of the idle time, as a fraction of the stage's time, that is always reported */
+#define ALWAYS_EXPLAINED 0.15
 
-static bool has_finding_on_idle(const struct context *c, uint32_t row) {
-    static const char *const rules[] = { "launch-bound",  "synchronisation",   "host-busy-elsewhere",
-                                         "between-steps", "stream-dependency", "unexplained-idle" };
-    for (size_t i = 0; i < c->a->nfindings; i++)
-        for (size_t k = 0; k < COUNTOF(rules); k++)
-            if (c->a->findings[i].stage == row && strcmp(c->a->findings[i].rule, rules[k]) == 0) return true;
-    return false;
-}
-
-/* Fallback: reports long idle time that no other rule reports, with its causes. */
+/* Fallback: reports long idle time that no other finding reports, with its causes. */
 void find_other_idle(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ms = f->s->idle_ns * 1e-6 / f->shares * f->idle_scale;
-    if (ms < ALWAYS_EXPLAINED * f->wall_ms || has_finding_on_idle(c, f->row)) return;
+    double claimed = claimed_ms(c, f->row, ANALYSIS_IDLE_CAUSES), ms = idle_ms(f) - claimed;
+    if (ms < ALWAYS_EXPLAINED * f->wall_ms) return;
     const char *causes = "", *largest = NULL;
     for (int i = 0; i < ANALYSIS_IDLE_CAUSES; i++) {
-        double part = cause_ms(f, (enum analysis_idle_cause)i);
+        double part = cause_ms(f, (enum analysis_idle_cause)i) - claimed_ms(c, f->row, i);
         if (part < 0.1 * ms) continue;
         causes = analysis_text(c, "%s%s%s %s", causes, *causes ? ", " : "",
                                analysis_idle_cause_name((enum analysis_idle_cause)i), finding_time(c, part));
         if (part > 0.6 * ms) largest = analysis_idle_cause_name((enum analysis_idle_cause)i);
     }
-    const char *title = analysis_text(c, "%s leaves the GPU idle for %s of %s", f->s->name,
-                                      finding_time(c, ms), finding_time(c, f->wall_ms));
+    const char *title =
+        analysis_text(c, "%s leaves the GPU idle for %s%s of %s", f->s->name, claimed > 0 ? "another " : "",
+                      finding_time(c, ms), finding_time(c, f->wall_ms));
     const char *evidence =
         analysis_text(c,
                       "by cause: %s; %s gaps of %.1f us on average between kernels of %.1f us; a CUDA graph "

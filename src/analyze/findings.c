@@ -26,10 +26,11 @@ static const struct finding_rule rules[] = {
     { "host-copies", FINDING_GPU_STAGE, true, find_host_copies },
     { "host-busy-elsewhere", FINDING_GPU_STAGE, true, find_no_work },
     { "exposed-communication", FINDING_GPU_STAGE, false, find_communication },
-    { "between-steps", FINDING_GPU_STAGE, true, find_between_steps },
     { "stream-dependency", FINDING_GPU_STAGE, true, find_dependency },
     { "unexplained-idle", FINDING_GPU_STAGE, true, find_unexplained_idle },
-    { "idle", FINDING_GPU_STAGE, true, find_other_idle }, /* must come after all rules about idle time */
+    /* The next two leave out idle time that the rules above report. */
+    { "between-steps", FINDING_GPU_STAGE, true, find_between_steps },
+    { "idle", FINDING_GPU_STAGE, true, find_other_idle },
     { "small-grids", FINDING_GPU_STAGE, false, find_small_grids },
     { ROLE, FINDING_GPU_STAGE, false, find_roles },
     { "gemm-tiles", FINDING_GPU_STAGE, false, find_wave_tails },

@@ -6,9 +6,10 @@
  *   3. Otherwise the host was late. Synchronisation: the thread's last synchronisation before the launch
  *      ended after the gap began, or the thread spent most of the gap in blocking copies. If the thread then
  *      made no call for AFTER_SYNC_NS, the time after the synchronisation is no work. No work: the thread
- *      spent most of the gap in other calls that launch nothing (context creation, loading, allocation), or
- *      made no call for IDLE_QUIET_NS before the launch. Otherwise: launch gap. If the work starts later than
- *      LATENCY_NS after the launch call, the time after the call is a wait for another stream. */
+ *      spent most of the gap in other calls that launch nothing (context creation, loading, allocation), and
+ *      the part of the gap up to the last IDLE_QUIET_NS in which the thread made no call. The rest is a
+ *      launch gap. If the work starts later than LATENCY_NS after the launch call, the time after the call is
+ *      a wait for another stream. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
@@ -100,6 +101,20 @@ static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t fr
     return sum;
 }
 
+/* Returns the end of the last period of more than IDLE_QUIET_NS before the launch in which its thread made no
+ * call; 0: none ended after `from`. Examines at most CALLS_BACK calls. */
+static uint64_t last_quiet_end(const struct idle_walk *w, uint32_t launch, uint64_t from) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    for (int n = 0; n < CALLS_BACK && l->start_ns[launch] > from; n++) {
+        uint32_t before = w->c->previous_launch[launch];
+        uint64_t call_end = before == TIMELINE_NONE ? from : l->end_ns[before];
+        if (l->start_ns[launch] > call_end + IDLE_QUIET_NS) return l->start_ns[launch];
+        if (before == TIMELINE_NONE) break;
+        launch = before;
+    }
+    return 0;
+}
+
 static void add_part(struct idle_verdict *v, int *n, enum analysis_idle_cause cause, uint64_t until_ns) {
     v->parts[(*n)++] = (struct idle_part){ cause, until_ns };
 }
@@ -122,8 +137,10 @@ static void add_host_parts(const struct idle_walk *w, uint32_t launch, uint64_t 
         add_part(v, n, ANALYSIS_IDLE_SYNC, quiet ? returned : to);
         if (quiet) add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);
     } else {
-        bool quiet = l->start_ns[launch] > call_end + IDLE_QUIET_NS;
-        add_part(v, n, quiet ? ANALYSIS_IDLE_NO_WORK : ANALYSIS_IDLE_LAUNCH, to);
+        uint64_t quiet_end = last_quiet_end(w, launch, from);
+        bool launched_at_once = quiet_end >= l->start_ns[launch] || quiet_end >= to;
+        if (quiet_end) add_part(v, n, ANALYSIS_IDLE_NO_WORK, launched_at_once ? to : quiet_end);
+        if (!quiet_end || !launched_at_once) add_part(v, n, ANALYSIS_IDLE_LAUNCH, to);
     }
 }
 
@@ -137,13 +154,24 @@ void idle_started(struct idle_walk *w, uint32_t launch) {
     if (launch != TIMELINE_NONE) w->started[launch] = 1;
 }
 
+/* Returns true if one of the thread's last CALLS_BACK calls before the launch launched a kernel or graph. */
+static bool has_launched(const struct idle_walk *w, uint32_t launch) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    uint32_t i = w->c->previous_launch[launch];
+    for (int n = 0; n < CALLS_BACK && i != TIMELINE_NONE; n++, i = w->c->previous_launch[i])
+        if (l->api_kind[i] == TIMELINE_API_KERNEL || l->api_kind[i] == TIMELINE_API_GRAPH) return true;
+    return false;
+}
+
 struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
                                   uint32_t launch, bool same_lane) {
     const struct timeline_launches *l = &w->c->tl->launches;
     struct idle_verdict v = { .parts = { { ANALYSIS_IDLE_UNKNOWN, UINT64_MAX } } };
     if (launch == TIMELINE_NONE || w->on_cpu) return v;
     uint64_t launched = l->end_ns[launch];
-    v.graph_removes = l->api_kind[launch] == TIMELINE_API_KERNEL;
+    /* A first or long launch call loads code, which a graph has to load too. */
+    v.graph_removes = l->api_kind[launch] == TIMELINE_API_KERNEL && has_launched(w, launch) &&
+                      launched <= l->start_ns[launch] + IDLE_QUIET_NS;
     if (w->started[launch] || launched <= from_ns) {
         v.parts[0].cause = queued_cause(to_ns - from_ns, same_lane);
         return v;

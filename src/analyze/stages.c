@@ -441,7 +441,7 @@ static void figure_stats(struct context *c, occurrence_figure *figure, const siz
     memcpy(next, first, (a->nstages + 2) * sizeof *next);
     for (size_t i = 0; i < a->noccurrences; i++) {
         double x = figure(&a->occurrences[i]);
-        if (!isnan(x)) v[next[a->occurrences[i].stage + 1]++] = x;
+        if (!isnan(x) && analysis_counts(a, &a->occurrences[i])) v[next[a->occurrences[i].stage + 1]++] = x;
     }
     for (size_t s = 0; s < a->nstages; s++) {
         struct stats r = stats_of_sorting(v + first[s + 1], next[s + 1] - first[s + 1]);

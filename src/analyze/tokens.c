@@ -123,7 +123,7 @@ static void step_intervals(struct context *c, struct intervals *by_stage) {
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
         struct analysis_stage *s = &c->a->stages[o->stage];
-        if (isnan(o->tokens_out) || s->token_source) continue;
+        if (isnan(o->tokens_out) || s->token_source || !analysis_counts(c->a, o)) continue;
         vec_push(&by_stage[o->stage], analysis_occurrence_time(o));
     }
 }
@@ -150,6 +150,7 @@ void analyze_tokens(struct context *c) {
     for (size_t i = 0; i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
         struct analysis_stage *s = &a->stages[o->stage];
+        if (!analysis_counts(a, o)) continue;
         if (!isnan(o->tokens_in)) add_known(&s->tokens_in, o->tokens_in);
         if (!isnan(o->tokens_out)) add_known(&s->tokens_out, o->tokens_out);
         if (!s->token_source && (!isnan(s->tokens_in) || !isnan(s->tokens_out)))

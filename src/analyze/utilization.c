@@ -76,14 +76,14 @@ static double traced_time(const struct analysis_stage *s) {
 }
 
 static const char *trace_source(struct context *c, const struct analysis_stage *s) {
-    const char *n = analysis_count(c, s->occurrences);
+    const char *n = analysis_count(c, s->finished);
     if (s->recorded_only)
         return analysis_text(c, "mean of %s recorded steps, which take longer than others", n);
     if (s->devices > 1)
         return analysis_text(c, "mean of %s occurrence%s and %u devices in the trace", n,
-                             s->occurrences == 1 ? "" : "s", s->devices);
-    return s->occurrences == 1 ? "one occurrence in the trace"
-                               : analysis_text(c, "mean of %s occurrences in the trace", n);
+                             s->finished == 1 ? "" : "s", s->devices);
+    return s->finished == 1 ? "one occurrence in the trace"
+                            : analysis_text(c, "mean of %s occurrences in the trace", n);
 }
 
 static size_t failed_repeats(const struct analyze_timing *t) {
@@ -107,9 +107,17 @@ static void set_unrecorded_time(struct context *c, struct analysis_stage *s) {
         analysis_text(c, "mean of %s steps that were not recorded", analysis_count(c, s->timing_ms.n));
 }
 
+/* Returns the number of requests in the trace. Sums over occurrences include the part of an occurrence in
+ * which recording ended, so this part counts as a fraction: the quotient is then the mean of the others. */
+static double traced_requests(const struct context *c, const struct analysis_stage *s) {
+    if (c->in->one_run || !s->occurrences) return 1;
+    bool cut = s->finished < s->occurrences && s->wall_total_ns > 0 && s->wall_ns.mean > 0;
+    return cut ? s->wall_total_ns / s->wall_ns.mean : (double)s->occurrences;
+}
+
 static void set_time(struct context *c, struct analysis_stage *s) {
     const struct analyze_timing *t = s->timing = find_timing(c, s);
-    s->requests = c->in->one_run || !s->occurrences ? 1 : (double)s->occurrences;
+    s->requests = traced_requests(c, s);
     if (s->occurrences) s->device_requests = s->device_steps * s->requests / (double)s->occurrences;
     double traced = traced_time(s);
     if (t) s->timing_ms = timing_stats(c, t, t->ms);
@@ -154,8 +162,9 @@ static void set_tokens(struct context *c, struct analysis_stage *s) {
         s->tokens_in = in * s->requests;
         s->tokens_out = out * s->requests;
     }
-    double in_each = isnan(in) ? s->tokens_in / s->requests : in;
-    double out_each = isnan(out) ? s->tokens_out / s->requests : out;
+    double with_tokens = s->finished < s->occurrences ? (double)s->finished : s->requests;
+    double in_each = isnan(in) ? s->tokens_in / with_tokens : in;
+    double out_each = isnan(out) ? s->tokens_out / with_tokens : out;
     double worked_on = in_each > out_each || isnan(out_each) ? in_each : out_each;
     double seconds = stage_seconds(s);
     if (seconds > 0) s->tokens_per_s = worked_on / seconds;
@@ -164,7 +173,7 @@ static void set_tokens(struct context *c, struct analysis_stage *s) {
         s->tokens_per_s = pick(1e3 / ms_per_unit(c, t, timed), s->tokens_per_s);
     if (s->unrecorded && timed) s->tokens_per_s = timing_stats(c, t, timed).mean / s->time_ms * 1e3;
     c->stage_scratch[s - c->a->stages].tokens_out_each = out_each;
-    double traced = s->occurrences ? analysis_stage_tokens(s) / (double)s->occurrences : NAN;
+    double traced = s->occurrences ? analysis_stage_tokens(s) / (double)s->finished : NAN;
     s->tokens = pick(t && t->work ? t->work->tokens : NAN, traced);
 }
 
@@ -197,9 +206,10 @@ static void set_per_token(struct context *c, struct analysis_stage *s) {
                                              strcmp(s->token_source, "token records") == 0);
     if (by_occurrence) f = finished_work(c, s);
     if (f.unfinished)
-        analysis_note(c, ANALYSIS_INFO,
-                      "%s: recording ended in %zu of %s occurrences; figures per token exclude them", s->path,
-                      f.unfinished, analysis_count(c, s->occurrences));
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "%s: recording ended in %zu of %s occurrences; means and figures per token exclude them", s->path,
+            f.unfinished, analysis_count(c, s->occurrences));
     else
         f = (struct finished){ (double)s->kernels, (double)s->launches, s->tokens_out, 0 };
     double made = f.tokens_out > 0 && s->occurrences && !(s->missed > MISSED_LIMIT) ? f.tokens_out : NAN;

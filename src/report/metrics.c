@@ -142,8 +142,8 @@ static void write_device_time(struct jsonw *j, const struct analysis *a, const s
  * steps if there are any. `compare` uses them. */
 static void write_steps(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     const struct analyze_timing *t = s->unrecorded;
-    if ((s->timing_ms.n && !t) || s->outside || s->occurrences < 2 || (a->input && a->input->one_run)) return;
-    uint64_t all = t ? t->n : s->occurrences, every = (all + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
+    if ((s->timing_ms.n && !t) || s->outside || s->finished < 2 || (a->input && a->input->one_run)) return;
+    uint64_t all = t ? t->n : s->finished, every = (all + MAX_STEPS - 1) / MAX_STEPS, seen = 0;
     jsonw_karray(j, "steps_ms");
     for (size_t i = 0; t && i < t->n; i += every) jsonw_num(j, t->ms[i]);
     if (t) {
@@ -152,7 +152,7 @@ static void write_steps(struct jsonw *j, const struct analysis *a, const struct 
     }
     for (size_t i = 0; i < a->noccurrences; i++) {
         const struct analysis_occurrence *o = &a->occurrences[i];
-        if (o->stage != (uint32_t)(s - a->stages) || seen++ % every) continue;
+        if (o->stage != (uint32_t)(s - a->stages) || !analysis_counts(a, o) || seen++ % every) continue;
         jsonw_num(j, analysis_occurrence_time(o) / 1e6);
     }
     jsonw_end(j);

@@ -51,7 +51,7 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
         strbuf_addf(out, " (mean of %s steps that were not recorded)", text_count(s->timing_ms.n).s);
     if (!s->timing_ms.n && s->requests > 1) {
         strbuf_addf(out, " (%s%s steps", has_ranks(v) ? "mean over the ranks: " : "mean of ",
-                    text_count(s->occurrences).s);
+                    text_count(s->finished).s);
         if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
         strbuf_addch(out, ')');
     }
