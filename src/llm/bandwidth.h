@@ -23,6 +23,10 @@ struct llm_levels {
 const struct llm_level *llm_level_for(const struct llm_levels *levels, double working_set_bytes);
 /* Writes text such as "L3, 32 MiB" to buf and returns buf. */
 const char *llm_level_text(const struct llm_level *level, char *buf, size_t cap);
+/* The same for a working set. If the set is larger than that of the measurement, it may not fit the cache:
+ * the text is then "measured at 32 MiB, upper bound". */
+const char *llm_level_text_for(const struct llm_level *level, double working_set_bytes, char *buf,
+                               size_t cap);
 /* Raises each rate at least to the rate of the next larger size. A lower rate means that the measurement
  * was disturbed, because smaller working sets are never slower. */
 void llm_levels_settle(struct llm_levels *levels);

@@ -45,14 +45,22 @@ static uint32_t group_of(const json_t *o, uint32_t fallback) {
     return size_of(v, fallback, 1 << 20);
 }
 
+static bool names_head(const json_t *ignore) {
+    for (size_t i = 0; i < json_array_size(ignore); i++) {
+        const char *s = json_string_value(json_array_get(ignore, i));
+        if (s && strstr(s, "lm_head")) return true;
+    }
+    return false;
+}
+
 static void set_scope(struct llm_quant *q, const json_t *c, bool head) {
     static const char *const keys[] = { "modules_to_not_convert", "ignore", "exclude_modules",
                                         "ignored_layers" };
-    q->scope = OPROW_QUANT_LINEAR | (head ? OPROW_QUANT_HEAD : 0);
     for (size_t i = 0; i < COUNTOF(keys) && !q->ignore; i++) {
         const json_t *v = json_object_get(c, keys[i]);
         if (json_is_array(v)) q->ignore = v;
     }
+    q->scope = OPROW_QUANT_LINEAR | (head && !names_head(q->ignore) ? OPROW_QUANT_HEAD : 0);
 }
 
 /* ---- Methods */

@@ -131,7 +131,7 @@ static const struct column columns[] = {
     { "static_smem_bytes", .source = GET(get_static_smem), .data = CSV },
     { "dynamic_smem_bytes", .source = GET(get_dynamic_smem), .data = CSV },
     { "smem_bytes", .source = GET(get_smem), .data = JSON },
-    { "occupancy", "theoretical occupancy", COLUMN_PERCENT, K(occupancy), .data = CSV | JSON,
+    { "theoretical_occupancy", "theoretical occupancy", COLUMN_PERCENT, K(occupancy), .data = CSV | JSON,
       .at = { 110, 230, 0 },
       .help = "warps that fit on an SM / warps it supports; below it, the measured share",
       .below = show_achieved_occupancy },

@@ -13,6 +13,7 @@ struct stats_view {
     const struct analysis_totals *totals; /* NULL: no input has timestamps */
     const char *const *files;             /* [totals->nranks] display names */
     const struct rank_job *job;           /* compares the ranks; NULL: the files are not ranks of one job */
+    bool no_stages;                       /* the trace marks no stages */
     size_t top;                           /* text: rows per table */
     size_t line_width;                    /* text: columns; 0: no limit */
     /* text: returns the meaning of a problem's name, or NULL if it has none; may be NULL itself */

@@ -150,7 +150,7 @@ static const struct column kernel_columns[] = {
     { "name", "kernel", COLUMN_TEXT, K(name), .data = JSON, AT(10) },
     { "calls", "calls", COLUMN_COUNT, K(calls), .data = JSON, AT(20) },
     { "total_ms", "total ms", MS, K(total_ms), .data = JSON, AT(30), .decimals = 3 },
-    { NULL, "share", COLUMN_PERCENT, K(share), AT(40) },
+    { NULL, "share of sum", COLUMN_PERCENT, K(share), AT(40) },
     { "mean_us", "mean us", COLUMN_NUMBER, K(mean_us), .data = JSON, AT(50), .decimals = 2 },
 };
 #define R(field) FIELD(struct stats_range, field)

@@ -33,6 +33,15 @@ static void print_unrecorded(const struct stats_view *v, struct strbuf *out) {
     strbuf_free(&line);
 }
 
+/* The report takes its figures from the recognised steps, if there are any. */
+static void print_whole_trace(const struct stats_view *v, const struct stats_rows *r, struct strbuf *out) {
+    if (!v->no_stages || !r->ndevices) return;
+    wrap_text(out,
+              "Totals of the whole trace, which marks no stages. If report recognises steps, its figures are "
+              "of the steady work only, without start-up and shutdown.",
+              0, v->line_width, 2);
+}
+
 static void print_ranks(const struct stats_view *v, const struct stats_rows *r, struct strbuf *out) {
     if (r->nranks < 2) return;
     struct column_items items = { r->ranks, r->nranks, sizeof *r->ranks, NULL };
@@ -76,6 +85,7 @@ void stats_text(const struct stats_view *v, struct strbuf *out) {
                                         NULL };
     print_table(v, "Devices", stats_device_columns, r.unrecorded ? 2 : 1, devices, out);
     print_unrecorded(v, out);
+    print_whole_trace(v, &r, out);
     print_ranks(v, &r, out);
     print_table(v, "Kernels", &stats_kernel_columns, 1, kernels, out);
     print_table(v, "Operators", &stats_operator_columns, 1, operators, out);

@@ -230,9 +230,10 @@ void profiled_fill_recorded(struct profiled_run *r, const struct profiled_sessio
         bool reads = reads_tokens(stage);
         struct llm_cost c = { .flops = NAN, .bytes = NAN, .floor_s = NAN, .compute_s = NAN };
         const struct llm_level *level = stage_level(session, stage);
-        char text[32];
+        char text[48];
         if (rep->done) stage_cost(session, rep, stage, level, &c);
-        if (level) strlist_add(&r->owned, "%s", llm_level_text(level, text, sizeof text));
+        double pass_bytes = step_bytes(session, rep, stage);
+        if (level) strlist_add(&r->owned, "%s", llm_level_text_for(level, pass_bytes, text, sizeof text));
         r->costs[i] =
             (struct analyze_cost){ .stage = stage,
                                    .flops = c.flops,

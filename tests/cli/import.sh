@@ -82,7 +82,7 @@ oracle operator_flops_equal_tracelens tests/oracle/operator_flops.py "$INFERPROF
 oracle kernels_have_the_category_a_person_gives_them tests/oracle/kernel_classes.py "$INFERPROF"
 
 run "$INFERPROF" stats tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
-expect "stats names the slowest rank" 0 out 'Slowest rank, excluding communication: .*hta_rank1_a100' out '^rank .* comm share '
+expect "stats names the slowest rank and its own share" 0 out 'share of sum' out 'Slowest rank, excluding communication: .*hta_rank1_a100' out '^rank .* comm share '
 run "$INFERPROF" stats --json tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 cp "$work/out" "$work/stats.json"
 check "the numbers of two ranks match the Python oracle" python3 tests/oracle/kineto_stats.py --compare "$work/stats.json" tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz

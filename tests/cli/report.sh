@@ -48,7 +48,7 @@ assert idle["known"] and abs(sum(idle["by_cause_ns"].values()) - t["idle_ns"]) <
 assert 0 < idle["graph_removable_ns"] <= t["idle_ns"] and idle["queue_depth_mean"] >= 0 and 0 <= idle["queue_empty_share"] <= 1
 assert idle["gap"]["n"] == idle["gaps"] > 0 and idle["launch_interval_median_ns"] == 14000
 k = m["kernels"][0]
-assert {"calls", "total_ns", "share", "mean_ns", "min_ns", "p50_ns", "p99_ns", "grid", "block", "registers", "smem_bytes", "occupancy",
+assert {"calls", "total_ns", "share", "mean_ns", "min_ns", "p50_ns", "p99_ns", "grid", "block", "registers", "smem_bytes", "theoretical_occupancy",
         "library", "category", "name", "short_name"} <= set(k), k
 o = m["operators"][0]
 assert {"calls", "total_ns", "self_ns", "device_ns", "mean_ns"} <= set(o), o

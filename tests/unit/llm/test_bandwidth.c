@@ -18,8 +18,11 @@ TEST(a_working_set_gets_the_bandwidth_of_the_size_below_it) {
     CHECK(!llm_level_for(&levels, NAN));
     CHECK(!llm_level_for(&levels, 0));
     CHECK(!llm_level_for(&none, 1e6));
-    char text[32];
+    char text[48];
     CHECK_STR(llm_level_text(&levels.v[1], text, sizeof text), "L3, 32 MiB");
+    CHECK_STR(llm_level_text_for(&levels.v[1], 34e6, text, sizeof text), "L3, 32 MiB");
+    CHECK_STR(llm_level_text_for(&levels.v[1], 55e6, text, sizeof text), "measured at 32 MiB, upper bound");
+    CHECK_STR(llm_level_text_for(&levels.v[2], 1e12, text, sizeof text), "DRAM, 512 MiB");
     CHECK_STR(llm_level_text(&(struct llm_level){ "L2", 262144, 1 }, text, sizeof text), "L2, 256 KiB");
 }
 

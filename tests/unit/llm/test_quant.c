@@ -130,8 +130,8 @@ TEST(layouts_are_described) {
     } rows[] = {
         { deepseek_v3, "fp8 in 128x128 blocks (linear layers of the decoder)" },
         { LLAMA_8B GPTQ, "int4 in groups of 128 (linear layers of the decoder)" },
-        { LLAMA_8B FP8_DYNAMIC, "fp8 per channel (linear layers of the decoder and the head)" },
-        { LLAMA_8B NVFP4, "nvfp4 (linear layers of the decoder and the head)" },
+        { LLAMA_8B FP8_DYNAMIC, "fp8 per channel (linear layers of the decoder)" },
+        { LLAMA_8B NVFP4, "nvfp4 (linear layers of the decoder)" },
         { gpt_oss_120b, "mxfp4 (experts)" },
     };
     for (size_t i = 0; i < COUNTOF(rows); i++) {
