@@ -21,14 +21,14 @@
 struct figures {
     size_t n;
     double *v; /* contains all arrays below */
-    double *wall, *compute, *wait, *move, *exposed, *idle, *own;
+    double *wall, *compute, *wait, *move, *exposed, *idle, *own, *busy;
 };
 
-/* `own` is the time that does not depend on other ranks: everything except communication. */
+/* `own` is everything except communication; `busy` is everything except waiting. */
 static struct figures figures_of(const struct rank_job *job, size_t stage) {
     size_t n = job->nranks;
-    struct figures f = { .n = n, .v = xcalloc(MAX(1, 7 * n), sizeof *f.v) };
-    double **parts[] = { &f.wall, &f.compute, &f.wait, &f.move, &f.exposed, &f.idle, &f.own };
+    struct figures f = { .n = n, .v = xcalloc(MAX(1, 8 * n), sizeof *f.v) };
+    double **parts[] = { &f.wall, &f.compute, &f.wait, &f.move, &f.exposed, &f.idle, &f.own, &f.busy };
     for (size_t k = 0; k < COUNTOF(parts); k++) *parts[k] = f.v + k * n;
     for (size_t r = 0; r < n; r++) {
         const struct rank_cell *c = rank_job_cell(job, r, stage);
@@ -40,6 +40,7 @@ static struct figures figures_of(const struct rank_job *job, size_t stage) {
         f.exposed[r] = c->time.exposed_ns / steps;
         f.idle[r] = c->time.idle_ns / steps;
         f.own[r] = (c->time.compute_ns + c->time.copy_ns + c->time.idle_ns) / steps;
+        f.busy[r] = f.own[r] + f.move[r];
     }
     return f;
 }
@@ -169,7 +170,10 @@ static void find_straggler(struct search *s) {
         .confidence =
             g->last_share > 0.8 && g->reason != RANK_REASON_UNKNOWN ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
     };
-    emit(s, finding, fmin(f.own[r] - most_of_others(s->layout, f.own, f.n, r), waits));
+    /* fmin() ignores NaN: the time of a rank without waiting may be unknown */
+    double next = fmin(f.own[r] - most_of_others(s->layout, f.own, f.n, r),
+                       f.busy[r] - most_of_others(s->layout, f.busy, f.n, r));
+    emit(s, finding, fmin(next, waits));
     free(f.v);
 }
 
@@ -289,6 +293,8 @@ static void find_imbalance(struct search *s, const struct rank_steps *steps) {
     double share;
     size_t slowest = usual_slowest(steps, s->job->nranks, &share);
     uint32_t rank = slowest == SIZE_MAX ? RANK_NONE : s->job->ranks[slowest].rank;
+    /* find_straggler() decided that this rank saves too little */
+    if (rank != RANK_NONE && rank == s->job->straggler.rank) return;
     char *who = rank == RANK_NONE
                     ? xstrdup("the slowest rank differs between steps")
                     : xasprintf("rank %u is the slowest in %.0f%% of the steps", rank, 100 * share);
@@ -475,7 +481,21 @@ static void note_excess(struct search *s, const struct rank_communicator *comm, 
     }
 }
 
-static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
+/* Returns the time by which the ranks with an excess are slower than the slowest other rank: a job does not
+ * get faster than that rank. NaN: unknown. */
+static double lead_of_slow(const struct search *s, uint32_t stage) {
+    struct figures f = figures_of(s->job, stage);
+    double slow = NAN, rest = NAN;
+    for (size_t r = 0; r < f.n; r++) {
+        double *most = s->excess_ns[r] > 0 ? &slow : &rest;
+        if (!isnan(f.busy[r])) *most = isnan(*most) ? f.busy[r] : fmax(*most, f.busy[r]);
+    }
+    free(f.v);
+    return slow - rest;
+}
+
+/* only_note: notes the excess of the row and reports nothing. All rows are noted before the first report. */
+static void find_slow_link(struct search *s, size_t row, uint32_t stage, bool only_note) {
     const struct rank_collective *c = &s->job->collectives[row];
     const struct rank_communicator *comm = &s->job->communicators[c->communicator];
     struct rank_link_use use = rank_link_use(s->job, s->links, row);
@@ -487,7 +507,10 @@ static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
     if (!slow && !low) return;
     double expected = slow ? others : REACHABLE * use.peak_bytes_per_s;
     double excess_ns = exposed_move_ns(s->job, c, stage) * (1 - c->bus_bytes_per_s / expected);
-    note_excess(s, comm, excess_ns);
+    if (only_note) {
+        note_excess(s, comm, excess_ns);
+        return;
+    }
     char *ranks = slow ? slow_ranks_text(s->job, row) : ranks_text(comm);
     if (!ranks) return;
     if (slow) {
@@ -513,7 +536,7 @@ static void find_slow_link(struct search *s, size_t row, uint32_t stage) {
         .confidence = slow && peers > 1 ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
     };
     free(ranks);
-    emit(s, finding, excess_ns);
+    emit(s, finding, slow ? fmin(excess_ns, lead_of_slow(s, stage)) : excess_ns);
 }
 
 /* ---- All rules */
@@ -536,7 +559,9 @@ void rank_findings_find(const struct rank_job *job, const struct rank_layout *la
                         .link_stage = stage };
     find_straggler(&s);
     for (size_t i = 0; i < job->nsteps; i++) find_imbalance(&s, &job->steps[i]);
-    for (size_t i = 0; stage != RANK_NONE && i < job->ncollectives; i++) find_slow_link(&s, i, stage);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; stage != RANK_NONE && i < job->ncollectives; i++)
+            find_slow_link(&s, i, stage, pass == 0);
     for (size_t i = 0; i < job->nstages; i++) {
         if (job->stages[i].parent != RANK_NONE || job->stages[i].outside) continue;
         find_bubbles(&s, (uint32_t)i);

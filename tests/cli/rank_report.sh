@@ -217,6 +217,12 @@ finds "exposed communication does not include what a slow link costs" linked-rep
     '(abs(f["slow-link"]["saving_ms_per_step"] - 6 * 0.09) < 0.03, abs(f["exposed-communication"]["saving_ms_per_step"] - 7 * 0.06) < 0.05)' '(True, True)'
 finds "no rank of the slow link is a straggler" linked-report 'd["straggler"]["rank"]' None
 
+# without the slow link, the job would still wait for rank 3: 48 kernels of 20 us, 15% longer
+simulate both ranks=8 per_node=4 steps=10 layers=6 noise=0 slow=3 slow_percent=15 slow_link=1 link_percent=150 hide=0 move_ns=40000
+run "$INFERPROF" report -q both -o both-report
+finds "a saving ends at the next slowest group" both-report \
+    '(abs(f["slow-link"]["saving_ms_per_step"] - (6 * 0.06 - 0.144)) < 0.02, "slow-gpu" in f)' '(True, False)'
+
 # ---- exports on one clock
 simulate clocks ranks=4 per_node=2 steps=5 offset_ms=50 drift_ppm=20 jitter_ns=200
 run "$INFERPROF" export -q clocks --format chrome --output clocks.json
