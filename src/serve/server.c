@@ -155,7 +155,10 @@ static void refresh_once(struct server *s, int64_t *position) {
     struct err err;
     struct history_counts counts;
     struct history *h = server_take(s, &err);
-    if (!h) return;
+    if (!h) {
+        log_warn("database: %s", err.msg);
+        return;
+    }
     bool failed = history_refresh(h, HISTORY_CHANGED, &counts, &err) < 0;
     log_warnings(&counts, failed, &err);
     failed = history_recheck(h, position, RECHECK_RUNS, &counts, &err) < 0;
@@ -198,6 +201,9 @@ static int check_access(struct server *s, struct err *err) {
 }
 
 static int start_parts(struct server *s, struct err *err) {
+    struct history *h = server_take(s, err); /* a database that cannot be used is refused at the start */
+    if (!h) return -1;
+    server_give(s, h);
     if (check_access(s, err) < 0) return -1;
     if (s->o.allow_jobs && !(s->jobs = jobs_start(s, err))) return -1;
     struct http_options o = { .address = s->o.address,

@@ -191,6 +191,8 @@ root=$work/old-3
 sql "UPDATE inferprof_schema SET version = 999" >/dev/null
 run "$INFERPROF" runs "$root"
 expect "a database of a newer program is refused" 1 err 'schema version 999, and this inferprof reads versions up to [0-9]+; use a newer inferprof'
+run timeout 20 "$INFERPROF" serve --root "$root" --listen 127.0.0.1:0
+expect "serve does not start with a database of a newer program" 1 err 'schema version 999'
 echo 'not a database, but long enough to be checked' >"$root/.inferprof/index.sqlite"
 run "$INFERPROF" runs "$root"
 expect "a damaged index is reported with its remedy" 1 err 'delete it to rebuild the index'
