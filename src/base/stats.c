@@ -10,6 +10,10 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void stats_sort(double *v, size_t n) {
+    if (n) qsort(v, n, sizeof *v, by_value);
+}
+
 double stats_percentile(const double *sorted, size_t n, double p) {
     if (n == 0) return NAN;
     double at = p * (double)(n - 1);
@@ -42,7 +46,7 @@ struct stats stats_of_sorting(double *v, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (isfinite(v[i])) v[s.n++] = v[i];
     if (s.n == 0) return s;
-    qsort(v, s.n, sizeof *v, by_value);
+    stats_sort(v, s.n);
     s.min = v[0];
     s.max = v[s.n - 1];
     s.median = stats_percentile(v, s.n, 0.5);
@@ -62,7 +66,7 @@ double stats_median_sorting(double *v, size_t n) {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
         if (isfinite(v[i])) v[kept++] = v[i];
-    if (kept) qsort(v, kept, sizeof *v, by_value);
+    stats_sort(v, kept);
     return stats_percentile(v, kept, 0.5);
 }
 
@@ -71,7 +75,7 @@ double stats_median(const double *v, size_t n) {
     size_t known = 0;
     for (size_t i = 0; i < n; i++)
         if (isfinite(copy[i])) copy[known++] = copy[i];
-    if (known) qsort(copy, known, sizeof *copy, by_value);
+    stats_sort(copy, known);
     double median = stats_percentile(copy, known, 0.5);
     free(copy);
     return median;

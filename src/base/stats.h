@@ -33,6 +33,7 @@ struct stats stats_none(void);                    /* n = 0, else NaN */
 /* Pooled CV within the groups. Times of different inputs differ by their work, which is not noise. `group`
  * NULL: one group. Returns NaN if no group has two values. */
 double stats_grouped_cv(const double *v, const uint32_t *group, size_t n);
+void stats_sort(double *v, size_t n);                              /* ascending; no NaN */
 double stats_percentile(const double *sorted, size_t n, double p); /* 0 <= p <= 1 */
 double stats_t_quantile(double p, double df);                      /* P(T <= result) = p; df > 0 */
 double stats_student_t975(double degrees_of_freedom);              /* two-sided 95% */

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/bisect.h"
 #include "base/die.h"
 #include "base/hash.h"
+#include "base/stats.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "trace/reader_set.h"
@@ -136,23 +138,21 @@ static bool find_place(const struct span *s, const struct step_window *w, struct
     return true;
 }
 
-static int by_value(const void *pa, const void *pb) {
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
+struct duration_key {
+    const double *sorted;
+    double ns;
+};
+
+static bool is_shorter(const void *arg, size_t i) {
+    const struct duration_key *k = arg;
+    return k->sorted[i] < k->ns;
 }
 
 /* Returns the distance of a duration to the second closest of n sorted durations; `own`: one of them is the
  * duration itself. Spans of one kind may have several typical durations, so the distance to their median
  * would be wrong. */
 static double unusual(const double *sorted, size_t n, double ns, bool own) {
-    size_t low = 0, high = n, wanted = own ? 3 : 2;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (sorted[middle] < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = bisect(0, n, is_shorter, &(struct duration_key){ sorted, ns }), wanted = own ? 3 : 2;
     double distance = 0;
     for (size_t left = low, right = low; wanted; wanted--) { /* [left, right) are closer than the next one */
         double before = left > 0 ? ns - sorted[left - 1] : INFINITY;
@@ -172,7 +172,7 @@ static void weigh_spans(const struct spans *s, const struct step_window *w, doub
     for (size_t i = 0, end; i < s->n; i = end) {
         for (end = i; end < s->n && s->v[end].kind == s->v[i].kind; end++)
             sorted[end - i] = since(s->v[end].start_ns, s->v[end].end_ns);
-        qsort(sorted, end - i, sizeof *sorted, by_value);
+        stats_sort(sorted, end - i);
         for (size_t k = i; k < end; k++) {
             double ns = since(s->v[k].start_ns, s->v[k].end_ns);
             struct place ignored;

@@ -133,13 +133,18 @@ struct period {
     uint64_t start_ns, end_ns;
 };
 
+/* Removes the steps from a period; of several possible times, the earliest. */
+static struct period earliest(const struct trace_clock *c, struct period own) {
+    return (struct period){ without_steps(c, first_piece(c, own.start_ns), own.start_ns),
+                            without_steps(c, first_piece(c, own.end_ns), own.end_ns) };
+}
+
 /* Removes the steps from a period. If several results are possible, returns the one that fits best to `lane`,
  * the records of its thread or stream, and to `named`, those of its name (NULL: no name). The period does not
  * start before launched_ns. */
 static struct period most_usual(const struct trace_clock *c, struct period own, const struct sequence *lane,
                                 const struct sequence *named, uint64_t launched_ns) {
-    struct period best = { without_steps(c, first_piece(c, own.start_ns), own.start_ns),
-                           without_steps(c, first_piece(c, own.end_ns), own.end_ns) };
+    struct period best = earliest(c, own);
     double least = INFINITY;
     for (size_t e = 0; e < c->npieces; e++) {
         if (!contains(c, e, own.end_ns)) continue;
@@ -193,9 +198,7 @@ static struct identity identity_of(unsigned kind) {
 static struct period remove_steps(struct trace_clock *c, unsigned kind, size_t field,
                                   const struct identity *id, const char *record, struct period own,
                                   uint64_t launched_ns) {
-    if (!c->repeats)
-        return (struct period){ without_steps(c, first_piece(c, own.start_ns), own.start_ns),
-                                without_steps(c, first_piece(c, own.end_ns), own.end_ns) };
+    if (!c->repeats) return earliest(c, own);
     uint64_t lane = id->lane ? trace_field_get(record, id->lane) : 0;
     size_t all = sequence_of(c, kind, field, lane, 0), same = SIZE_MAX;
     if (id->name) same = sequence_of(c, kind, field, lane, 1 + trace_field_get(record, id->name));
