@@ -71,7 +71,8 @@ expect "doctor prints the levels" 0 out 'OK +CPU peaks +1000.0 GFLOP/s .f32.; L2
 echo '{"id":"one","prompt":"a b c d"}' >"$work/p.jsonl"
 run "$INFERPROF" profile dataset=prompts dataset.prompts="$work/p.jsonl" repeats=2 infer.max_new_tokens=4 profiling=min \
     output.dir="$work/runs" output.run_id=levels
-expect "profile names the level of each stage" 0 out '^Bandwidth by the bytes that a pass reads: prefill .*L[23], ' out 'DRAM 1.00 MB/s'
+expect "profile names the level of each stage" 0 \
+    out '^Bandwidth by the bytes that a pass reads: prefill 12.8 MB .measured at 256 KiB, upper bound: 900$' out 'DRAM 1.00 MB/s'
 check "each stage has the bandwidth of the largest measured size below its working set" python3 - "$work/runs/levels/metrics.json" <<'END'
 import json, sys
 run = json.load(open(sys.argv[1]))
@@ -83,7 +84,8 @@ source = {s["name"]: (s["experts_source"], s["experts_read"]) for s in stages}
 assert source["decode"] == ("the engine's routing", 4) and source["prefill"][0] == "the engine's routing", source
 for s in stages:
     want = [l for l in levels if l["bytes"] <= s["step_bytes"]][-1]
-    assert s["peak_byte_per_s"] == want["byte_per_s"] and s["bandwidth_level"].startswith(want["level"]), s
+    text = want["level"] if want["level"] == "DRAM" or s["step_bytes"] <= 1.05 * want["bytes"] else "measured at"
+    assert s["peak_byte_per_s"] == want["byte_per_s"] and s["bandwidth_level"].startswith(text), s
     assert abs(s["mbu"] / (s["bytes"] / (s["time_ms"] / 1e3 * want["byte_per_s"])) - 1) < 0.2, s
     assert abs(s["hard_bound_ms"] / max(s["flops"] / 1e9, s["bytes"] / want["byte_per_s"] * 1e3) - 1) < 1e-6, s
 END
