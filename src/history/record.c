@@ -192,7 +192,7 @@ void run_record_fill(struct run_record *r, const struct saved_metrics *m) {
     r->command = member_text(run, "command");
     r->version = member_name(run, "inferprof_version");
     r->verdict = member_text(root, "verdict");
-    r->busy = member_text(json_object_get(root, "input"), "busy");
+    r->busy = member_text(json_object_get(root, "analysis_input"), "busy");
     r->device = member_name(json_object_get(root, "device"), "name");
     if (started > 0 && started < 9e18) r->started_ns = (int64_t)started;
     r->repeats = member_count(run, "repeats");

@@ -53,6 +53,8 @@ import json, sys
 m = json.load(open(sys.argv[1] + "/metrics.json"))
 assert m["problems"][0].startswith("The machine was busy") and all(f["confidence"] == "low" for f in m["findings"])
 END
+run "$INFERPROF" runs "$work/runs"
+expect "the list of runs marks the busy machine" 0 out '^run .* notes$' out '-embedded .* busy( .*)?$'
 rm -rf "$work/runs"
 
 # ---- a whole run
