@@ -205,8 +205,15 @@ static void add_figures(struct rows *rows) {
 
 /* ---- verdicts */
 
+/* A count that does not vary on either side needs no statistics. */
+static bool are_different_counts(const struct pending *p) {
+    return strcmp(p->row.unit, "tokens") == 0 && p->a.min == p->a.max && p->b.min == p->b.max &&
+           p->a.min != p->b.min;
+}
+
 static enum compare_verdict verdict_of(const struct pending *p, const struct difference_row *d) {
     if (p->row.verdict == COMPARE_ONLY_A || p->row.verdict == COMPARE_ONLY_B) return p->row.verdict;
+    if (are_different_counts(p)) return COMPARE_DIFFERENT;
     switch (d->verdict) {
     case DIFFERENCE_UNKNOWN: return COMPARE_UNKNOWN;
     case DIFFERENCE_NONE: return COMPARE_SAME;

@@ -158,6 +158,8 @@ done
 # shellcheck disable=SC2046
 run "$INFERPROF" compare --runs $(all tokens-A) -- $(all tokens-B)
 expect "fewer prompt tokens are different, not better" 0 out "^Prompt tokens .* different$"
+run "$INFERPROF" compare "$work/tokens-A1.json" "$work/tokens-A2.json"
+expect "counts that do not vary are different with one process per side, too" 0 out "^Prompt tokens .* different$"
 
 "$make_run" "$work/x.ipt" 12 40
 "$make_run" "$work/y.ipt" 12 40 30
