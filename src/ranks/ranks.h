@@ -165,9 +165,10 @@ struct rank_row {
     uint64_t last_arrivals;
     /* waiting of the other ranks in these collectives, from the arrival of the last but one rank on */
     double wait_caused_ns;
-    double sm_mhz_mean;  /* mean SM clock of its first GPU while busy; NaN: no power records */
-    double throttled_ns; /* time with reduced clocks while busy; NaN: unknown */
-    double joules;       /* energy; NaN: unknown */
+    double sm_mhz_mean;     /* mean SM clock of its first GPU while busy; NaN: no power records */
+    double throttled_ns;    /* time with reduced clocks while busy; NaN: unknown */
+    double throttled_share; /* throttled_ns / timeline_ns */
+    double joules;          /* energy; NaN: unknown */
 };
 
 /* A node: ranks with the same node name (from the launcher), else with the same host name. */
