@@ -50,7 +50,7 @@ enum rank_clock_source {
 };
 const char *rank_clock_source_name(enum rank_clock_source source);
 
-/* A step that was removed from the times of a rank: somebody or NTP set its clock. */
+/* A step that was removed from the times of a rank: a user or NTP set its clock. */
 struct rank_clock_step {
     uint64_t at_ns;  /* time that the clock showed just before it was set */
     double step_ns;  /* how far it was set forward; negative: back */

@@ -74,7 +74,8 @@ static const struct column row_columns[] = {
     { "a_repeats", "repeats", COLUMN_COUNT, R(a_repeats), .data = JSON, AT(90), .show = show_repeats },
     { "b_repeats", .source = R(b_repeats), .data = JSON },
     { "unstable", .source = R(unstable), .data = JSON },
-    { "verdict", "verdict", COLUMN_TEXT, GET(get_verdict), .data = JSON, EVERYWHERE(100), .show = show_verdict },
+    { "verdict", "verdict", COLUMN_TEXT, GET(get_verdict), .data = JSON, EVERYWHERE(100),
+      .show = show_verdict },
     { "reason", .source = R(reason), .data = JSON },
 };
 /* clang-format on */

@@ -189,7 +189,10 @@ static const struct column annotation_columns[] = { RANGE_COLUMNS("annotation") 
     { "bytes", .source = C(bytes), .data = JSON }, \
     { "total_ms", .source = C(total_ms), .data = JSON }
 static const struct column copy_columns[] = { COPY_COLUMNS };
-static const struct column copy_kind_columns[] = { { "kind", .source = C(kind), .data = JSON }, COPY_COLUMNS };
+static const struct column copy_kind_columns[] = {
+    { "kind", .source = C(kind), .data = JSON },
+    COPY_COLUMNS,
+};
 #define S(field) FIELD(struct stats_stream, field)
 static const struct column stream_columns[] = {
     { "device", .source = S(device), .data = JSON },
