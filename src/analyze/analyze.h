@@ -206,8 +206,8 @@ struct analysis_stage {
 
     /* ---- from the trace */
     uint64_t occurrences; /* 0: only timed */
-    /* Occurrences that did not end before the recording: means and tokens are theirs. Equals `occurrences` if
-     * recording ended in all of them, with one_run, and for recognised steps. */
+    /* Occurrences that ended before the recording did. Means and tokens are over these. Equals `occurrences`
+     * if recording ended in all of them, with one_run, and for recognised steps. */
     uint64_t finished;
     /* Statistics over occurrences. wall_ns: analysis_occurrence_time(). busy_ns: mean over the devices with
      * work. */
