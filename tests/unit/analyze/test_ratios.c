@@ -44,10 +44,10 @@ TEST(rates_and_shares_of_rows) {
     scene_kernel(&s, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1, 200 * US, 210 * US, 8, 1 * MS, 5 * MS);
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
-    const struct analysis_operator *mm = NULL;
-    for (size_t i = 0; i < a.noperators; i++)
-        if (strcmp(a.operators[i].name, "aten::mm") == 0) mm = &a.operators[i];
-    CHECK(mm != NULL);
+    size_t row = 0;
+    while (row < a.noperators && strcmp(a.operators[row].name, "aten::mm") != 0) row++;
+    CHECK(row < a.noperators);
+    const struct analysis_operator *mm = &a.operators[row];
     CHECK_NEAR(mm->flop_per_s, 2 * 64 * 64 * 64 / 1e-3, 1);
     CHECK_NEAR(mm->device_share, mm->gpu_self_ns / a.conservation.busy, 1e-12);
     CHECK_NEAR(a.devices[0].communication_exposed_ns, 3 * MS, 1);
