@@ -21,7 +21,13 @@ for file in "$@"; do
             "$file" >&2 || bad=1
         ;;
     CHANGELOG.md)
-        awk '/^  / { print "CHANGELOG.md:" NR ": one line per change"; bad = 1 } END { exit bad }' "$file" >&2 || bad=1
+        awk '
+            function fail(why) { print "CHANGELOG.md:" NR ": " why; bad = 1 }
+            /^  / { fail("one line per change") }
+            /^## / { split("", seen) }
+            /^### / && !/^### (Added|Changed|Fixed)$/ { fail("sections are Added, Changed and Fixed") }
+            /^- / && seen[$0]++ { fail("this line is there twice") }
+            END { exit bad }' "$file" >&2 || bad=1
         ;;
     esac
     case $file in

@@ -191,8 +191,11 @@ static const struct pass {
     { analyze_stability, true, false },
     /* counter samples, kernels, stages -> counters, stages.counters */
     { analyze_counters, false, false },
-    /* recognition, occurrences, stages.token_source, c.unrecorded -> step_kinds, recognition.steps.time_ns
-     * .label, notes */
+    /* kernels, operators, gemms, devices, stages, stage_devices, conservation.busy -> their rates and shares,
+     * parts, unrecorded */
+    { analyze_ratios, true, false },
+    /* recognition, occurrences, stages.token_source, c.unrecorded -> step_kinds, recognition.*_steps
+     * .steps.time_ns .steps.label, notes */
     { analyze_step_kinds, false, false },
     /* recognition, occurrences, counters, input.llm -> anatomy */
     { analyze_anatomy, false, false },

@@ -206,8 +206,8 @@ struct analysis_stage {
 
     /* ---- from the trace */
     uint64_t occurrences; /* 0: only timed */
-    /* Occurrences that did not end before the recording: means and tokens are theirs. Equals `occurrences` if
-     * recording ended in all of them, with one_run, and for recognised steps. */
+    /* Occurrences that ended before the recording did. Means and tokens are over these. Equals `occurrences`
+     * if recording ended in all of them, with one_run, and for recognised steps. */
     uint64_t finished;
     /* Statistics over occurrences. wall_ns: analysis_occurrence_time(). busy_ns: mean over the devices with
      * work. */
@@ -306,6 +306,17 @@ struct analysis_stage {
     /* MFU and MBU of the recorded request, comparable with counters */
     double recorded_mfu, recorded_mbu;
 
+    /* ratios.c. Per request, and per device if they are times of devices. */
+    double idle_share;       /* 1 - busy_share */
+    double recorded_busy_ms; /* of the recorded run; without timed repeats, this is busy_ms */
+    double recorded_ms;      /* time of the recorded run */
+    double idle_ms;          /* of the recorded run, and by cause: */
+    double idle_cause_ms[ANALYSIS_IDLE_CAUSES];
+    double removable_ms, removable_share; /* idle.graph_removable_ns; the share is of busy and idle time */
+    /* Standard deviation of repeats of the same input: inputs with different work do not increase it. */
+    double spread_ms;
+    double total_ms; /* of all timed repeats */
+
     /* power.c. Energy of the recorded run, over all occurrences and all GPUs on which the stage has kernels.
      * Occurrences that overlap share the energy evenly. Other work of these GPUs at the same time is
      * included. The tokens are those read or generated, whichever are more. */
@@ -361,6 +372,8 @@ struct analysis_operator {
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
     double flops, bytes; /* sums over all calls */
     double compute_ns;   /* time that the FLOPs of all calls take, each call at the peak of its type */
+    double flop_per_s, byte_per_s;
+    double device_share; /* gpu_self_ns / busy time */
 };
 
 enum analysis_limiter { /* what limits the theoretical occupancy */
@@ -392,6 +405,7 @@ struct analysis_kernel {
     double flops, bytes; /* per call */
     double work_ns;      /* mean duration of calls with FLOPs */
     double compute_ns;   /* time of the FLOPs of one call at the peak of its type */
+    double flop_per_s, byte_per_s;
 };
 /* Matrix products of the same sizes, types, algorithm and stage. Sorted by total_ns */
 struct analysis_gemm {
@@ -405,6 +419,9 @@ struct analysis_gemm {
     double flops;    /* of all calls */
     /* time that the FLOPs of all calls take at the peak of their type; NaN: the peak is unknown */
     double compute_ns;
+    double mean_ns, flop_per_s;
+    double share;      /* total_ns / busy time */
+    double peak_share; /* flop_per_s / peak of their type; NaN: the peak is unknown */
 };
 struct analysis_group { /* kernels of a category or a library; sorted by owned_ns */
     int id;             /* enum kernel_category or enum kernel_library */
@@ -430,6 +447,23 @@ struct analysis_device {
     double busy_ns, span_ns, copy_ns;
     /* Union of communication kernels, and the part of it that overlaps other kernels. */
     double communication_ns, communication_hidden_ns;
+    double communication_exposed_ns;             /* the part that does not */
+    double communication_overlap, exposed_share; /* hidden / communication, exposed / busy_ns */
+};
+/* A part of the timeline of a device: a top-level stage, the time between steps, or unrecorded time. */
+struct analysis_part {
+    uint32_t device;
+    const char *name;
+    uint64_t steps; /* 0: the part has no steps */
+    double time_ns, busy_ns;
+    double share, busy_share; /* time_ns / timeline of the device, busy_ns / time_ns */
+};
+
+/* Unrecorded time of all devices. */
+struct analysis_unrecorded {
+    size_t devices;                       /* number of devices with unrecorded time */
+    double ns;                            /* sum over these devices */
+    double least_limit_ns, most_limit_ns; /* smallest and largest unrecorded_limit_ns of these devices */
 };
 
 struct analysis_point { /* a point of the roofline */
@@ -605,6 +639,8 @@ struct analysis {
     struct analysis_group *categories, *libraries;
     struct analysis_device *devices;             /* same order as timeline.devices */
     struct analysis_stage_device *stage_devices; /* [nstages x ndevices] */
+    struct analysis_part *parts;                 /* by device */
+    struct analysis_unrecorded unrecorded;
     struct analysis_point *roofline;
     struct analysis_power *powers;
     struct analysis_memory *memories;
@@ -614,7 +650,7 @@ struct analysis {
     struct analysis_finding *findings;
     struct analysis_note *notes;
     size_t nstages, noccurrences, noperators, noperators_by_shape, nkernels, ngemms, nmemories, ncalls,
-        ncategories, nlibraries, ndevices, nroofline, npowers, nstability, nfindings, nnotes;
+        ncategories, nlibraries, ndevices, nparts, nroofline, npowers, nstability, nfindings, nnotes;
     struct analysis_conservation conservation;
     struct analysis_graph *graphs; /* empty if the kernels of all replays were recorded */
     size_t ngraphs;

@@ -81,7 +81,7 @@ static void roles_before(struct anatomy_kernel *k, size_t first, size_t end) {
     }
 }
 
-#define PRODUCTS_MAX 8 /* more products after the router are not told apart */
+#define PRODUCTS_MAX 8 /* with more products after the router, shared experts are not looked for */
 
 /* Returns the first product of the shared experts if they run after the experts; otherwise `end`. Both have
  * at least two products, or one kernel computes all products of the experts. The products of the experts

@@ -143,6 +143,7 @@ void analyze_utilization(struct context *c);      /* utilization.c */
 void analyze_stability(struct context *c);        /* stability.c */
 void analyze_counters(struct context *c);         /* counters.c */
 void analyze_profiles(struct context *c);         /* kernel_profile.c */
+void analyze_ratios(struct context *c);           /* ratios.c */
 void analyze_step_kinds(struct context *c);       /* step_kinds.c */
 void analyze_anatomy(struct context *c);          /* anatomy.c */
 void analyze_roofline(struct context *c);         /* roofline.c */

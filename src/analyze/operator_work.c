@@ -141,7 +141,7 @@ static void give_to_kernels(struct context *c, const uint8_t *counted, const str
     free(sums);
 }
 
-static void forget(struct context *c, size_t range) {
+static void set_unknown(struct context *c, size_t range) {
     c->range_counted[range] = 0;
     c->range_flops[range] = c->range_bytes[range] = NAN;
 }
@@ -158,9 +158,9 @@ void analyze_operator_work(struct context *c) {
     count_innermost(c, &steps, c->range_counted, types);
     struct call_kernels *calls = kernels_of_calls(c, c->range_counted);
     for (size_t i = 0; i < r->n; i++)
-        if (c->range_counted[i] && !(calls[i].ns > 0) && !c->a->cpu_only) forget(c, i);
+        if (c->range_counted[i] && !(calls[i].ns > 0) && !c->a->cpu_only) set_unknown(c, i);
     for (size_t i = 0; i < steps.n; i++) steps.v[i].ns = calls[steps.v[i].range].ns;
-    step_attention_close(&steps, c, forget);
+    step_attention_close(&steps, c, set_unknown);
     set_compute_time(c, types, calls);
     give_to_kernels(c, c->range_counted, calls);
     free(types);

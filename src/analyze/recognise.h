@@ -53,7 +53,8 @@ struct recognised_phases {
     /* load_ns: time from the first to the last large copy to the device before the steps. load_bytes: all
      * copies to the device before the steps. Both are 0 without large copies. */
     double load_ns, load_bytes;
-    double start_ns; /* start-up: from the first record to the first step, without load_ns */
+    double load_bytes_per_s; /* load_bytes / load_ns; NaN: load_ns is 0 */
+    double start_ns;         /* start-up: from the first record to the first step, without load_ns */
     /* warm-up steps between steady ones are part of warm_up_ns, not of steady_ns */
     double warm_up_ns, steady_ns, shutdown_ns;
     size_t warm_up_steps;
@@ -70,6 +71,9 @@ struct recognition {
     /* event that separates the steps, such as "copies to the host"; NULL: no steps */
     const char *boundary;
     struct recognised_phases phases;
+    /* Numbers of steps that are not warm-up, set by step_kinds.c: all, those that are certain, those with the
+     * time of their labelled stage, and those of each kind. */
+    size_t steady_steps, certain_steps, stage_time_steps, kind_steps[STEP_KINDS];
 };
 
 /* shape_category[tl->nshapes] contains values of enum kernel_category. `whole`: phases of the whole timeline

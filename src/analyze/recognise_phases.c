@@ -115,6 +115,7 @@ static void find_load(const struct timeline *tl, uint64_t until_ns, struct recog
     }
     p->load_ns = last > first ? (double)(last - first) : 0;
     if (!last) p->load_bytes = 0;
+    p->load_bytes_per_s = p->load_ns > 0 ? p->load_bytes / p->load_ns * 1e9 : NAN;
 }
 
 void recognise_phases(const struct timeline *tl, struct recognition *r) {

@@ -60,14 +60,14 @@ static bool differ(const struct step_attention_call *v, size_t n) {
 }
 
 void step_attention_close(struct step_attention *s, struct context *c,
-                          void (*forget)(struct context *c, size_t range)) {
+                          void (*set_unknown)(struct context *c, size_t range)) {
     bool windows = model_has_window(c->in->llm);
     if (s->n) qsort(s->v, s->n, sizeof *s->v, by_step_and_time);
     for (size_t i = 0, end; i < s->n; i = end) {
         for (end = i + 1; end < s->n && s->v[end].step == s->v[i].step && s->v[end].detail == s->v[i].detail;)
             end++;
         bool unknown = windows || differ(&s->v[i], end - i);
-        for (size_t j = i; unknown && j < end; j++) forget(c, s->v[j].range);
+        for (size_t j = i; unknown && j < end; j++) set_unknown(c, s->v[j].range);
     }
     free(s->v);
     *s = (struct step_attention){ 0 };

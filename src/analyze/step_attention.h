@@ -17,8 +17,8 @@ struct step_attention {
 
 /* Sets range_flops, range_bytes and the type of a range; returns false if that is not possible. */
 bool step_attention_add(struct step_attention *s, struct context *c, size_t range, uint8_t *type);
-/* Calls `forget` for each call that may have a sliding window, then frees the list. */
+/* Calls `set_unknown` for each call that may have a sliding window, then frees the list. */
 void step_attention_close(struct step_attention *s, struct context *c,
-                          void (*forget)(struct context *c, size_t range));
+                          void (*set_unknown)(struct context *c, size_t range));
 
 #endif

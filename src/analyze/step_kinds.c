@@ -196,6 +196,13 @@ static void summarize(struct context *c, enum step_kind kind, const struct step_
     out->worst_why = v->n > 1 ? what_differed(c, worst, out, v) : NULL;
 }
 
+static void count_steps(struct recognition *r, const struct analysis_step_kind *k) {
+    r->steady_steps += k->steps;
+    r->certain_steps += k->certain;
+    r->stage_time_steps += k->stage_times;
+    r->kind_steps[k->kind] = k->steps;
+}
+
 static void add_unrecorded(struct context *c, struct analysis_step_kind *k) {
     k->unrecorded_ns = stats_none();
     k->unrecorded_tokens_per_s = NAN;
@@ -253,6 +260,7 @@ void analyze_step_kinds(struct context *c) {
     for (int k = 0; k < STEP_KINDS; k++) {
         summarize(c, k, &labels, &columns, &a->step_kinds[a->nstep_kinds]);
         add_unrecorded(c, &a->step_kinds[a->nstep_kinds]);
+        count_steps(&a->recognition, &a->step_kinds[a->nstep_kinds]);
         if (a->step_kinds[a->nstep_kinds].steps) a->nstep_kinds++;
     }
     free(v);

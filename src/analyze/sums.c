@@ -1,5 +1,6 @@
 #include "analyze/sums.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +71,14 @@ static int count_order(const void *pa, const void *pb) {
     return strcmp(a->name, b->name);
 }
 
+static double ratio(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : NAN; }
+
 void sums_sort(struct sums *s) {
+    for (size_t i = 0; i < s->kernels.n; i++) {
+        struct sums_kernel *k = &s->kernels.v[i];
+        k->mean_ns = ratio(k->total_ns, k->calls);
+        k->share = ratio(k->total_ns, s->kernel_ns);
+    }
     if (s->kernels.n) qsort(s->kernels.v, s->kernels.n, sizeof *s->kernels.v, kernel_order);
     if (s->events.n) qsort(s->events.v, s->events.n, sizeof *s->events.v, count_order);
     if (s->problems.n) qsort(s->problems.v, s->problems.n, sizeof *s->problems.v, count_order);

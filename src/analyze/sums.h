@@ -17,6 +17,7 @@ struct intern;
 struct sums_kernel {
     const char *name;
     uint64_t calls, total_ns;
+    double mean_ns, share; /* set by sums_sort(); the share is of the time of all kernels; NaN: unknown */
 };
 struct sums_count {
     const char *name;

@@ -39,6 +39,7 @@ struct totals_device {
     double timeline_ns, idle_ns, unrecorded_ns;
     double unrecorded_limit_ns; /* longer waits of launched work are unrecorded time */
     double between_ns;          /* busy and idle time between steps */
+    double busy_share;          /* busy / (busy + idle) */
 };
 
 struct totals_stream {
@@ -54,15 +55,18 @@ struct totals_rank {
     uint64_t compute_ns;     /* union of all kernels except communication */
     uint64_t comm_ns;        /* union of communication kernels */
     uint64_t comm_hidden_ns; /* the part of comm_ns that overlaps other kernels */
+    double comm_share;       /* comm_ns / busy_ns; NaN: no work */
+    double comm_overlap;     /* comm_hidden_ns / comm_ns; NaN: no communication */
 };
 
 struct analysis_totals {
     struct sums sums; /* kernels, events and problems; not sorted */
     struct totals_ranges operators, annotations;
-    struct totals_copy copies[TRACE_COPY_KIND_END];
+    struct totals_copy copies[TRACE_COPY_KIND_END], all_copies;
     struct totals_device *devices; /* by file, then index */
     struct totals_stream *streams; /* by file, device, stream */
     struct totals_rank *ranks;     /* same order as timeline.processes */
+    struct totals_rank together;   /* sums and shares over all ranks */
     size_t ndevices, nstreams, nranks;
     /* row of the rank with the largest compute_ns; SIZE_MAX: fewer than two ranks, or all are 0 */
     size_t slowest_rank;

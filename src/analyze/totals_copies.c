@@ -9,4 +9,9 @@ void totals_copies(struct analysis_totals *t, const struct analysis *a) {
         row->bytes += c->bytes[i];
         row->total_ns += c->end_ns[i] - c->start_ns[i];
     }
+    for (unsigned kind = 0; kind < TRACE_COPY_KIND_END; kind++) {
+        t->all_copies.count += t->copies[kind].count;
+        t->all_copies.bytes += t->copies[kind].bytes;
+        t->all_copies.total_ns += t->copies[kind].total_ns;
+    }
 }

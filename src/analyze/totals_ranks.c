@@ -1,5 +1,6 @@
 /* Sums per rank: computation and communication, and the rank that computes longest. src/ranks compares the
  * collectives of the ranks. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "analyze/totals_internal.h"
@@ -49,6 +50,23 @@ static void sum_ranks(struct analysis_totals *t, const struct analysis *a) {
     }
 }
 
+static double ratio(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : NAN; }
+
+static void set_shares(struct totals_rank *r) {
+    r->comm_share = ratio(r->comm_ns, r->busy_ns);
+    r->comm_overlap = ratio(r->comm_hidden_ns, r->comm_ns);
+}
+
+static void add_together(struct analysis_totals *t) {
+    for (size_t i = 0; i < t->nranks; i++) {
+        set_shares(&t->ranks[i]);
+        t->together.busy_ns += t->ranks[i].busy_ns;
+        t->together.comm_ns += t->ranks[i].comm_ns;
+        t->together.comm_hidden_ns += t->ranks[i].comm_hidden_ns;
+    }
+    set_shares(&t->together);
+}
+
 static void find_slowest(struct analysis_totals *t) {
     size_t slowest = 0;
     if (t->nranks < 2) return;
@@ -66,5 +84,6 @@ void totals_ranks(struct analysis_totals *t, const struct analysis *a) {
                                             .rank = tl->processes[i].rank,
                                             .world_size = tl->processes[i].world_size };
     sum_ranks(t, a);
+    add_together(t);
     find_slowest(t);
 }

@@ -71,13 +71,17 @@ double column_number(struct column_value v) {
 
 bool column_is_text(const struct column *c) { return c->format == COLUMN_TEXT || c->format == COLUMN_NAME; }
 
+/* One or two decimals would show 0.004 as 0.0. */
+static struct text plain_number(const struct column *c, double v) {
+    bool few = c->decimals == 1 || c->decimals == 2;
+    return text_num(v, few && v != 0 && fabs(v) < 0.1 ? 4 : c->decimals);
+}
+
 static struct text format_number(const struct column *c, double v) {
     switch (c->format) {
     case COLUMN_COUNT: return text_num(v, 0);
-    case COLUMN_NUMBER: {
-        bool few = c->decimals == 1 || c->decimals == 2; /* they would show 0.004 as 0.0 */
-        return text_num(v, few && v != 0 && fabs(v) < 0.1 ? 4 : c->decimals);
-    }
+    case COLUMN_NUMBER: return plain_number(c, v);
+    case COLUMN_TERA: return plain_number(c, v * 1e-12);
     case COLUMN_MS: return text_ms_number(v);
     case COLUMN_NS_MS: return text_ms_number(v / 1e6);
     case COLUMN_NS_US: return text_us_number(v);

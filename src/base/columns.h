@@ -52,6 +52,7 @@ enum column_format {
     COLUMN_FLOPS,
     COLUMN_BYTES,
     COLUMN_GIGA,    /* value / 1e9, with `decimals` */
+    COLUMN_TERA,    /* value / 1e12, as COLUMN_NUMBER */
     COLUMN_UNITS,   /* 12.3 M */
     COLUMN_SECONDS, /* 1.23 ms */
     COLUMN_YES_NO,

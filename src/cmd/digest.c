@@ -137,12 +137,11 @@ static const struct opt options[] = {
 const struct command cmd_digest = {
     .name = "digest",
     .args = "RUN_DIR|FILE.ipt...",
-    .summary = "summarise each rank of a job where its trace lies",
+    .summary = "write a small summary of each rank on the machine that has its trace",
     .details =
         "Writes one small file per rank, rank-NNNNN.digest.json. `inferprof merge` and `inferprof report` "
         "read it instead of the trace. Its size does not depend on the number of kernels. Under mpirun, srun "
-        "or "
-        "torchrun, each process reads its share of the traces.",
+        "or torchrun, each process reads its share of the traces.",
     .opts = options,
     .nopts = COUNTOF(options),
     .opts_bytes = sizeof(struct digest_opts),

@@ -171,6 +171,7 @@ static void print_stats(const struct stats_opts *o, struct stats_sources *s, con
         analyze_run(tl, &input, &a);
         sums_add_all(&s->sums, &a.totals->sums);
         v.totals = a.totals;
+        v.unrecorded = &a.unrecorded;
         v.no_stages = a.nstages && a.stages[0].implicit;
         v.files = files = named_files(s, tl);
     }

@@ -45,7 +45,7 @@ struct engine_load {
 
 struct engine;
 struct engine *engine_open(const struct engine_load *load, struct err *err); /* NULL: see err */
-void engine_close(struct engine *e);                                         /* NULL: nothing */
+void engine_close(struct engine *e);                                         /* accepts NULL */
 
 const char *engine_device(const struct engine *e); /* "cpu", "cuda:0"; for e NULL, the default device */
 /* Returns free text about the device, such as "avx2". If e is NULL, the text is about the CPU. */

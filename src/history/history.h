@@ -36,7 +36,7 @@ enum history_scan {
 };
 struct history_counts {
     uint64_t seen, added, updated;
-    uint64_t missing; /* HISTORY_CHANGED: only new ones */
+    uint64_t missing; /* folders that are gone; with HISTORY_CHANGED, only those that were there before */
     /* Unreadable metrics.json files and rejected runs. Caller frees. */
     struct strlist warnings;
 };

@@ -140,6 +140,8 @@ void llm_cost_add(struct llm_cost *sum, const struct llm_cost *c) {
     sum->weights_compute_bound_s += c->weights_compute_bound_s;
 }
 
+double llm_intensity(double flops, double bytes) { return bytes > 0 ? flops / bytes : NAN; }
+
 double llm_utilization(double work, double seconds, double peak_per_s) {
     return seconds > 0 ? work / (seconds * peak_per_s) : NAN;
 }

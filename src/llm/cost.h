@@ -67,6 +67,7 @@ void llm_cost_scale(struct llm_cost *c, double by);
  * positive. */
 double llm_utilization(double work, double seconds, double peak_per_s);
 double llm_cost_hard_bound_s(const struct llm_cost *c);       /* NAN: a peak is unknown */
+double llm_intensity(double flops, double bytes);             /* FLOP per byte; NaN: no bytes */
 const char *llm_cost_bound(const struct llm_cost *c);         /* "compute", "memory"; NULL: unknown */
 const char *llm_cost_weights_bound(const struct llm_cost *c); /* the same without attention */
 

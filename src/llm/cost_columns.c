@@ -9,8 +9,7 @@ static const struct llm_cost *cost_of(const struct column_row *r) {
     return &((const struct llm_cost_row *)r->item)->cost;
 }
 static struct column_value get_intensity(const struct column_row *r) {
-    const struct llm_cost *c = cost_of(r);
-    return column_f64(c->bytes > 0 ? c->flops / c->bytes : NAN);
+    return column_f64(llm_intensity(cost_of(r)->flops, cost_of(r)->bytes));
 }
 static struct column_value get_floor_ms(const struct column_row *r) {
     return column_f64(cost_of(r)->floor_s * 1e3);

@@ -7,8 +7,9 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "llm/gpus.h"
+#include "ranks/sums.h"
 
-static const struct rank_cost unknown = { NAN, NAN, NAN, NAN, NAN };
+static const struct rank_cost unknown = { NAN, NAN, NAN, NAN, NAN, NAN };
 
 static size_t stage_named(const struct rank_job *job, const char *name) {
     for (size_t i = 0; i < job->nstages; i++)
@@ -72,9 +73,12 @@ static struct rank_cost cell_cost(const struct llm_model *part, const struct llm
     if (!c->present || !c->occurrences || !(tokens > 0) || (decode && isnan(context))) return unknown;
     struct llm_cost cost = decode ? decode_cost(part, setup, c, context) : prefill_cost(part, setup, c);
     double wall_s = c->wall_ns * 1e-9;
-    return (struct rank_cost){ cost.flops, cost.bytes, cost.floor_s * 1e9,
+    return (struct rank_cost){ cost.flops,
+                               cost.bytes,
+                               cost.floor_s * 1e9,
                                llm_utilization(cost.flops, wall_s, cost.flops / cost.compute_s),
-                               llm_utilization(cost.bytes, wall_s, setup->peak.bytes_per_s) };
+                               llm_utilization(cost.bytes, wall_s, setup->peak.bytes_per_s),
+                               NAN };
 }
 
 static void add_rank(const struct rank_job *job, size_t row, const struct llm_model *part,
@@ -89,7 +93,7 @@ static void add_rank(const struct rank_job *job, size_t row, const struct llm_mo
 
 /* Sums a stage over the ranks. MFU and MBU are means weighted by the wall time of each rank. */
 static void sum_stage(const struct rank_job *job, size_t stage, struct rank_costs *out) {
-    struct rank_cost sum = { 0, 0, 0, 0, 0 };
+    struct rank_cost sum = { 0 };
     double wall = 0;
     for (size_t r = 0; r < job->nranks; r++) {
         const struct rank_cell *c = rank_job_cell(job, r, stage);
@@ -104,6 +108,7 @@ static void sum_stage(const struct rank_job *job, size_t stage, struct rank_cost
     }
     sum.mfu /= wall;
     sum.mbu /= wall;
+    sum.floor_each_ns = sum.floor_ns / rank_stage_sum(job, stage).occurrences;
     out->job[stage] = wall > 0 ? sum : unknown;
 }
 

@@ -13,6 +13,7 @@
 struct rank_cost {
     double flops, bytes, floor_ns;
     double mfu, mbu;
+    double floor_each_ns; /* roofline time per occurrence; only of the job */
 };
 
 struct rank_costs {

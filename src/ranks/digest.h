@@ -140,7 +140,7 @@ int rank_digest_write(const struct rank_digest *d, const char *path, struct err 
 struct rank_digest *rank_digest_read(const char *path, struct err *err);
 /* Like rank_digest_read(), from memory, for tests and fuzzing. `what` names the text in messages. */
 struct rank_digest *rank_digest_parse(const char *text, size_t n, const char *what, struct err *err);
-void rank_digest_free(struct rank_digest *d); /* NULL: does nothing */
+void rank_digest_free(struct rank_digest *d); /* accepts NULL */
 
 /* digest_owner.c: memory of a digest. */
 void *digest_alloc(struct rank_digest *d, size_t n, size_t elem_bytes); /* zeroed, at least one element */

@@ -55,6 +55,7 @@ static void add_missing(struct rank_job *job, uint32_t rank) {
                               .late_ns = NAN,
                               .sm_mhz_mean = NAN,
                               .throttled_ns = NAN,
+                              .throttled_share = NAN,
                               .joules = NAN };
     set_unknown(&row->time);
     job->missing++;
@@ -82,6 +83,7 @@ static void add_present(struct rank_job *job, const struct rank_digest *d, uint3
                               .late_ns = NAN,
                               .sm_mhz_mean = d->sm_mhz_mean,
                               .throttled_ns = d->throttled_ns,
+                              .throttled_share = d->throttled_ns / d->timeline_ns,
                               .joules = d->joules };
     job->died += row->state == RANK_STATE_DIED;
     job->present++;

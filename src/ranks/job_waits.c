@@ -288,7 +288,7 @@ static void add_group(struct wait_sums *w, const struct match_group *g, struct a
     w->incomplete += op->size && !op->pair && g->n < op->size;
 }
 
-/* Adds the collectives of communicators with a single rank: nobody waits in them. */
+/* Adds the collectives of communicators with a single rank, which never waits. */
 static void add_alone(struct wait_sums *w) {
     struct rank_job *job = w->job;
     const struct job_owner *o = job_owner(job);

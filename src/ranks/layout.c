@@ -299,12 +299,12 @@ int rank_layout_find(const struct rank_job *job, const struct rank_given *given,
     for (size_t r = 0; r < job->nranks; r++)
         out->places[r] = (struct rank_place){ RANK_NONE, RANK_NONE, RANK_NONE };
     find_groups(job, &found);
-    bool told = given->tp || given->pp || given->ep || given->dp;
-    if (told)
+    bool is_given = given->tp || given->pp || given->ep || given->dp;
+    if (is_given)
         rc = size_given(job, given, out, err);
     else
         size_by_groups(job, &found, out);
-    place_ranks(job, &found, told, out);
+    place_ranks(job, &found, is_given, out);
     free_found(&found);
     if (rc < 0) rank_layout_free(out);
     return rc;

@@ -50,7 +50,7 @@ enum rank_clock_source {
 };
 const char *rank_clock_source_name(enum rank_clock_source source);
 
-/* A step that was removed from the times of a rank: somebody or NTP set its clock. */
+/* A step that was removed from the times of a rank: a user or NTP set its clock. */
 struct rank_clock_step {
     uint64_t at_ns;  /* time that the clock showed just before it was set */
     double step_ns;  /* how far it was set forward; negative: back */
@@ -165,9 +165,10 @@ struct rank_row {
     uint64_t last_arrivals;
     /* waiting of the other ranks in these collectives, from the arrival of the last but one rank on */
     double wait_caused_ns;
-    double sm_mhz_mean;  /* mean SM clock of its first GPU while busy; NaN: no power records */
-    double throttled_ns; /* time with reduced clocks while busy; NaN: unknown */
-    double joules;       /* energy; NaN: unknown */
+    double sm_mhz_mean;     /* mean SM clock of its first GPU while busy; NaN: no power records */
+    double throttled_ns;    /* time with reduced clocks while busy; NaN: unknown */
+    double throttled_share; /* throttled_ns / timeline_ns */
+    double joules;          /* energy; NaN: unknown */
 };
 
 /* A node: ranks with the same node name (from the launcher), else with the same host name. */

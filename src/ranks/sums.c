@@ -36,6 +36,12 @@ struct rank_stage_sum rank_stage_sum(const struct rank_job *job, size_t stage) {
     return out;
 }
 
+size_t rank_clock_points(const struct rank_clock *c) {
+    size_t points = 0;
+    for (size_t i = 0; i < c->nsegments; i++) points += c->segments[i].points;
+    return points;
+}
+
 struct rank_skew rank_job_skew(const struct rank_job *job) {
     struct rank_skew out = { .mean_ns = NAN, .max_ns = NAN };
     double sum_ns = 0;

@@ -28,6 +28,7 @@ struct rank_skew {
 };
 struct rank_skew rank_job_skew(const struct rank_job *job);
 
+size_t rank_clock_points(const struct rank_clock *c); /* matched collectives of all segments */
 /* Compute time per step over the ranks, in one row of steps. */
 struct stats rank_step_stats(const struct rank_job *job, const struct rank_steps *s, size_t row);
 /* Part of a cell's time per occurrence; NaN: the rank does not have the stage. */

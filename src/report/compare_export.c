@@ -8,16 +8,9 @@
 #include "base/jsonw.h"
 #include "base/text.h"
 #include "report/compare.h"
+#include "report/compare_columns.h"
 
 static bool is_top_stage(const struct compare_row *r) { return !r->parent; }
-
-static bool is_regression(const struct compare_row *r, double allowed) {
-    if (r->verdict != COMPARE_SLOWER) return false;
-    /* A worse rate falls: its interval is below zero. */
-    bool falls = r->change < 0;
-    double certain = isfinite(r->low) ? (falls ? -r->high : r->low) : fabs(r->change);
-    return certain > (isnan(allowed) ? 0 : allowed);
-}
 
 static void add_sentence(struct strbuf *out, const struct compare_row *r) {
     strbuf_addf(out, "%s: A %s, B %s, change %s%s", r->name, text_ms_number(r->a).s, text_ms_number(r->b).s,
@@ -45,7 +38,7 @@ static void junit_case(struct strbuf *out, const struct compare_row *r, const ch
         strbuf_addstr(out, ".");
     }
     html_escape(out, r->name);
-    const char *kind = is_regression(r, allowed) ? "failure" : is_judged(r) ? NULL : "skipped";
+    const char *kind = compare_is_regression(r, allowed) ? "failure" : is_judged(r) ? NULL : "skipped";
     if (kind) {
         strbuf_addf(out, "\"><%s message=\"", kind);
         html_escape(out, text.buf);
@@ -65,7 +58,7 @@ struct junit_counts {
 static void count_rows(const struct compare_row *v, size_t n, double allowed, struct junit_counts *c) {
     for (size_t i = 0; i < n; i++) {
         c->tests++;
-        c->failures += is_regression(&v[i], allowed);
+        c->failures += compare_is_regression(&v[i], allowed);
         c->skipped += !is_judged(&v[i]);
     }
 }
@@ -107,25 +100,41 @@ static void github_headline(const struct comparison *c, struct strbuf *out) {
     strbuf_addstr(out, "\n\n");
 }
 
-static void github_row(const struct compare_row *r, struct strbuf *out) {
-    strbuf_addstr(out, "| ");
-    escape_markdown(out, r->name);
-    strbuf_addf(out, " | %s | %s | %s%s%s%s |", text_ms_number(r->a).s, text_ms_number(r->b).s,
-                r->verdict == COMPARE_SLOWER ? "**" : "", r->change > 0 ? "+" : "", text_percent(r->change).s,
-                r->verdict == COMPARE_SLOWER ? "**" : "");
-    if (isfinite(r->low))
-        strbuf_addf(out, " %s to %s |", text_percent(r->low).s, text_percent(r->high).s);
-    else
-        strbuf_addstr(out, " – |");
-    strbuf_addf(out, " %s |\n", compare_verdict_name(r));
+static void github_row(const struct column_set *set, const struct compare_row *r, struct strbuf *out) {
+    struct column_row row = { .item = r };
+    struct strbuf text = STRBUF_INIT;
+    for (size_t i = 0; i < set->n; i++) {
+        const struct column *c = set->v[i].column;
+        bool bold = r->verdict == COMPARE_SLOWER && c->key && strcmp(c->key, "change") == 0;
+        strbuf_reset(&text);
+        column_show(c, &row, &text);
+        strbuf_addstr(out, bold ? "| **" : "| ");
+        if (column_is_text(c))
+            escape_markdown(out, text.buf);
+        else
+            strbuf_addstr(out, text.buf);
+        strbuf_addstr(out, bold ? "** " : " ");
+    }
+    strbuf_addstr(out, "|\n");
+    strbuf_free(&text);
+}
+
+static void github_heads(const struct column_set *set, struct strbuf *out) {
+    for (size_t i = 0; i < set->n; i++) strbuf_addf(out, "| %s ", set->v[i].column->heading);
+    strbuf_addstr(out, "|\n");
+    for (size_t i = 0; i < set->n; i++)
+        strbuf_addstr(out, column_is_text(set->v[i].column) ? "|---" : "|---:");
+    strbuf_addstr(out, "|\n");
 }
 
 void compare_github(const struct comparison *c, struct strbuf *out) {
+    struct column_set set;
+    column_set_init(&set, &compare_row_columns, 1, COLUMN_DOC_SUMMARY, NULL);
     github_headline(c, out);
-    strbuf_addstr(out, "| stage | A | B | change | 95% CI | verdict |\n|---|---:|---:|---:|---:|---|\n");
+    github_heads(&set, out);
     for (size_t i = 0; i < c->stages.n; i++)
-        if (is_top_stage(&c->stages.v[i])) github_row(&c->stages.v[i], out);
-    for (size_t i = 0; i < c->figures.n; i++) github_row(&c->figures.v[i], out);
+        if (is_top_stage(&c->stages.v[i])) github_row(&set, &c->stages.v[i], out);
+    for (size_t i = 0; i < c->figures.n; i++) github_row(&set, &c->figures.v[i], out);
     strbuf_addstr(out,
                   "\n<details><summary>All stages, kernels, operators and the environment</summary>\n\n");
     compare_text(c, COMPARE_MARKDOWN, 0, out);
@@ -151,8 +160,8 @@ static void bencher_rows(const struct compare_row *v, size_t n, struct jsonw *j)
         jsonw_kobject(j, measure_name(&v[i]));
         jsonw_knum(j, "value", v[i].b * measure_scale(&v[i]));
         if (isfinite(v[i].low)) { /* interval of B */
-            jsonw_knum(j, "lower_value", v[i].a * (1 + v[i].low) * measure_scale(&v[i]));
-            jsonw_knum(j, "upper_value", v[i].a * (1 + v[i].high) * measure_scale(&v[i]));
+            jsonw_knum(j, "lower_value", v[i].b_low * measure_scale(&v[i]));
+            jsonw_knum(j, "upper_value", v[i].b_high * measure_scale(&v[i]));
         }
         jsonw_end(j);
         jsonw_end(j);

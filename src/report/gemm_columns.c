@@ -1,7 +1,5 @@
 #include "report/gemm_columns.h"
 
-#include <math.h>
-
 #include "base/util.h"
 
 static const struct analysis_gemm *gemm_of(const struct column_row *r) { return r->item; }
@@ -9,23 +7,6 @@ static const struct analysis_gemm *gemm_of(const struct column_row *r) { return 
 static struct column_value get_stage(const struct column_row *r) {
     return column_str(view_stage_name(view_of(r)->a, gemm_of(r)->stage));
 }
-static struct column_value get_share(const struct column_row *r) {
-    double busy = view_of(r)->a->conservation.busy;
-    return column_f64(busy > 0 ? gemm_of(r)->total_ns / busy : NAN);
-}
-static struct column_value get_mean(const struct column_row *r) {
-    return column_f64(gemm_of(r)->total_ns / (double)gemm_of(r)->calls);
-}
-static struct column_value get_flop_per_s(const struct column_row *r) {
-    return column_f64(gemm_of(r)->flops / gemm_of(r)->total_ns * 1e9);
-}
-static struct column_value get_tflops(const struct column_row *r) {
-    return column_f64(gemm_of(r)->flops / gemm_of(r)->total_ns * 1e-3);
-}
-static struct column_value get_peak_share(const struct column_row *r) {
-    return column_f64(gemm_of(r)->compute_ns / gemm_of(r)->total_ns);
-}
-
 #define G(field) FIELD(struct analysis_gemm, field)
 /* clang-format off */
 static const struct column columns[] = {
@@ -44,14 +25,14 @@ static const struct column columns[] = {
     { "calls", "calls", COLUMN_COUNT, G(calls), .data = CSV | JSON, .at = { 80, 80, 0 } },
     { "total_ns", "total ms", COLUMN_NS_MS, G(total_ns), .data = CSV | JSON, .at = { 90, 90, 0 },
       .help = "time of the kernels of these calls" },
-    { "mean_ns", "mean us", COLUMN_NS_US, GET(get_mean), .data = CSV | JSON, .at = { 100, 100, 0 } },
-    { "share", "share", COLUMN_SHARE, GET(get_share), .data = CSV | JSON, .at = { 110, 110, 0 },
+    { "mean_ns", "mean us", COLUMN_NS_US, G(mean_ns), .data = CSV | JSON, .at = { 100, 100, 0 } },
+    { "share", "share", COLUMN_SHARE, G(share), .data = CSV | JSON, .at = { 110, 110, 0 },
       .help = "total time / time in which the device was busy" },
     { "flops", .source = G(flops), .data = CSV | JSON },
-    { "flop_per_s", .source = GET(get_flop_per_s), .data = CSV | JSON },
-    { NULL, "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), .at = { 120, 120, 0 }, .decimals = 2,
+    { "flop_per_s", .source = G(flop_per_s), .data = CSV | JSON },
+    { NULL, "TFLOP/s", COLUMN_TERA, G(flop_per_s), .at = { 120, 120, 0 }, .decimals = 2,
       .help = "2 M N K batch calls / total time" },
-    { "peak_share", "of peak", COLUMN_PERCENT, GET(get_peak_share), .data = CSV | JSON, .at = { 130, 130, 0 },
+    { "peak_share", "of peak", COLUMN_PERCENT, G(peak_share), .data = CSV | JSON, .at = { 130, 130, 0 },
       .help = "TFLOP/s / the device's peak for the types of the operands" },
     { "source", .source = G(source), .data = CSV | JSON },
 };

@@ -52,15 +52,6 @@ static struct column_value get_limiter(const struct column_row *r) {
     return column_str(limiter < COUNTOF(names) ? names[limiter] : "");
 }
 
-static struct column_value get_flop_per_s(const struct column_row *r) {
-    return column_f64(kernel_of(r)->flops / kernel_of(r)->work_ns * 1e9);
-}
-static struct column_value get_byte_per_s(const struct column_row *r) {
-    return column_f64(kernel_of(r)->bytes / kernel_of(r)->work_ns * 1e9);
-}
-static struct column_value get_tflops(const struct column_row *r) {
-    return column_f64(kernel_of(r)->flops / kernel_of(r)->work_ns * 1e-3);
-}
 /* The 99th percentile is unknown below 100 calls. The maximum is shown then. */
 static struct column_value get_p99_or_max(const struct column_row *r) {
     return column_f64(isnan(kernel_of(r)->p99_ns) ? kernel_of(r)->max_ns : kernel_of(r)->p99_ns);
@@ -139,16 +130,16 @@ static const struct column columns[] = {
     { "waves", .source = K(waves), .data = CSV | JSON },
     { "flops", .source = K(flops), .data = CSV | JSON },
     { "bytes", .source = K(bytes), .data = CSV | JSON },
-    { "flop_per_s", .source = GET(get_flop_per_s), .data = CSV | JSON },
-    { "byte_per_s", .source = GET(get_byte_per_s), .data = CSV | JSON },
+    { "flop_per_s", .source = K(flop_per_s), .data = CSV | JSON },
+    { "byte_per_s", .source = K(byte_per_s), .data = CSV | JSON },
     { "work_source", .source = K(work_source), .data = CSV | JSON },
 };
 
 static const struct column work_columns[] = {
-    { NULL, "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), .at = { 112, 70, 0 }, .decimals = 1,
+    { NULL, "TFLOP/s", COLUMN_TERA, K(flop_per_s), .at = { 112, 70, 0 }, .decimals = 1,
       .help = "FLOPs of a call / its duration; below it, the source of the FLOPs",
       .below = show_work_source },
-    { NULL, "GB/s", COLUMN_GIGA, GET(get_byte_per_s), .at = { 114, 72, 0 },
+    { NULL, "GB/s", COLUMN_GIGA, K(byte_per_s), .at = { 114, 72, 0 },
       .help = "minimum bytes that a call has to move / its duration" },
 };
 /* clang-format on */

@@ -166,7 +166,7 @@ static void write_unrecorded(struct jsonw *j, const struct analysis_stage *s) {
     jsonw_ku64(j, "steps", s->timing_ms.n);
     jsonw_ku64(j, "left_out_steps", s->left_out_steps);
     jsonw_knum(j, "left_out_ms", s->left_out_ns * 1e-6);
-    jsonw_knum(j, "recorded_ms", s->wall_total_ns * 1e-6 / s->requests);
+    jsonw_knum(j, "recorded_ms", s->recorded_ms);
     jsonw_knum(j, "all_ms", s->watched_ms);
     jsonw_end(j);
 }
@@ -440,24 +440,17 @@ static void write_recognition(struct jsonw *j, const struct view *v) {
     const struct analysis *a = v->a;
     const struct recognition *r = &a->recognition;
     const struct recognised_phases *p = &a->phases;
-    size_t steps = 0, certain = 0, kinds[STEP_KINDS] = { 0 };
     if (!r->nsteps) return;
-    for (size_t i = 0; i < r->nsteps; i++) {
-        if (r->steps[i].warm_up) continue;
-        steps++;
-        certain += r->steps[i].certain;
-        kinds[r->steps[i].kind]++;
-    }
     jsonw_kobject(j, "recognition");
     jsonw_kbool(j, "language_model", r->llm);
     jsonw_kbool(j, "is_stages", a->recognised);
     jsonw_kstr(j, "boundary", r->boundary);
     jsonw_knum(j, "layers", r->layers ? r->layers : NAN);
-    jsonw_ku64(j, "steps", steps);
-    jsonw_ku64(j, "certain", certain);
+    jsonw_ku64(j, "steps", r->steady_steps);
+    jsonw_ku64(j, "certain", r->certain_steps);
     jsonw_kobject(j, "kinds");
     for (int k = 0; k < STEP_KINDS; k++)
-        if (kinds[k]) jsonw_ku64(j, step_kind_name(k), kinds[k]);
+        if (r->kind_steps[k]) jsonw_ku64(j, step_kind_name(k), r->kind_steps[k]);
     jsonw_end(j);
     columns_json_array("by_kind", &rows_kind_columns, v, rows_kind_items(v), SIZE_MAX, j);
     if (a->anatomy) write_anatomy(j, v);

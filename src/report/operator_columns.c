@@ -12,20 +12,6 @@ static struct column_value get_category(const struct column_row *r) {
 static struct column_value get_stage(const struct column_row *r) {
     return column_str(view_stage_name(view_of(r)->a, operator_of(r)->stage));
 }
-static struct column_value get_device_share(const struct column_row *r) {
-    double busy = view_of(r)->a->conservation.busy;
-    return column_f64(busy > 0 ? operator_of(r)->gpu_self_ns / busy : NAN);
-}
-
-static struct column_value get_flop_per_s(const struct column_row *r) {
-    return column_f64(operator_of(r)->flops / operator_of(r)->work_ns * 1e9);
-}
-static struct column_value get_byte_per_s(const struct column_row *r) {
-    return column_f64(operator_of(r)->bytes / operator_of(r)->work_ns * 1e9);
-}
-static struct column_value get_tflops(const struct column_row *r) {
-    return column_f64(operator_of(r)->flops / operator_of(r)->work_ns * 1e-3);
-}
 
 static void show_detail(const struct column_row *r, struct strbuf *out) {
     if (operator_of(r)->detail) strbuf_addstr(out, operator_of(r)->detail);
@@ -40,7 +26,7 @@ static const struct column columns[] = {
     { "category", .source = GET(get_category), .data = CSV },
     { "stage", "stage", COLUMN_TEXT, GET(get_stage), .data = CSV | JSON, .at = { 20, 100, 0 },
       .help = "the stage where the operator takes most time" },
-    { NULL, "device share", COLUMN_SHARE, GET(get_device_share), .at = { .html = 20 },
+    { NULL, "device share", COLUMN_SHARE, O(device_share), .at = { .html = 20 },
       .help = "device self time as a share of the busy time" },
     { "calls", "calls", COLUMN_COUNT, O(calls), .data = CSV | JSON, .at = { 70, 70, 0 } },
     { "kernels", "kernels", COLUMN_COUNT, O(kernels), .data = CSV | JSON, .at = { 90, 90, 0 } },
@@ -56,15 +42,15 @@ static const struct column columns[] = {
       .at = { 60, 60, 0 }, .help = "time of the kernels of the operator itself" },
     { "flops", .source = O(flops), .data = CSV | JSON },
     { "bytes", .source = O(bytes), .data = CSV | JSON },
-    { "flop_per_s", .source = GET(get_flop_per_s), .data = CSV | JSON },
-    { "byte_per_s", .source = GET(get_byte_per_s), .data = CSV | JSON },
+    { "flop_per_s", .source = O(flop_per_s), .data = CSV | JSON },
+    { "byte_per_s", .source = O(byte_per_s), .data = CSV | JSON },
     { "work_source", .source = O(work_source), .data = CSV | JSON },
 };
 
 static const struct column work_columns[] = {
-    { NULL, "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), .at = { 92, 92, 0 }, .decimals = 2,
+    { NULL, "TFLOP/s", COLUMN_TERA, O(flop_per_s), .at = { 92, 92, 0 }, .decimals = 2,
       .help = "FLOPs / device time (host time without a device) of the calls whose FLOPs are known" },
-    { NULL, "GB/s", COLUMN_GIGA, GET(get_byte_per_s), .at = { 94, 94, 0 },
+    { NULL, "GB/s", COLUMN_GIGA, O(byte_per_s), .at = { 94, 94, 0 },
       .help = "minimum bytes that these calls have to move / the same time" },
 };
 /* clang-format on */

@@ -110,7 +110,7 @@ static struct column_value get_fastest(const struct column_row *r) {
     return column_f64(sum_of(r).fastest_compute_ns);
 }
 static struct column_value get_roofline(const struct column_row *r) {
-    return column_f64(cost_of(r)->floor_ns / sum_of(r).occurrences);
+    return column_f64(cost_of(r)->floor_each_ns);
 }
 static struct column_value get_mfu(const struct column_row *r) { return column_f64(cost_of(r)->mfu); }
 static struct column_value get_mbu(const struct column_row *r) { return column_f64(cost_of(r)->mbu); }
@@ -222,7 +222,7 @@ static struct column_value get_throttled(const struct column_row *r) {
     return if_there(r, rank_of(r)->throttled_ns);
 }
 static void show_throttled(const struct column_row *r, struct strbuf *out) {
-    strbuf_addstr(out, text_percent(get_throttled(r).f64 / rank_of(r)->timeline_ns).s);
+    strbuf_addstr(out, text_percent(if_there(r, rank_of(r)->throttled_share).f64).s);
 }
 static struct column_value get_joules(const struct column_row *r) { return if_there(r, rank_of(r)->joules); }
 
@@ -426,9 +426,7 @@ static void show_segments(const struct column_row *r, struct strbuf *out) {
     strbuf_addf(out, "%zu", clock_of(r)->nsegments);
 }
 static void show_points(const struct column_row *r, struct strbuf *out) {
-    size_t points = 0;
-    for (size_t k = 0; k < clock_of(r)->nsegments; k++) points += clock_of(r)->segments[k].points;
-    strbuf_addf(out, "%zu", points);
+    strbuf_addf(out, "%zu", rank_clock_points(clock_of(r)));
 }
 static void show_outliers(const struct column_row *r, struct strbuf *out) {
     strbuf_addf(out, "%zu", clock_of(r)->outliers);

@@ -1,11 +1,9 @@
 /* The smaller tables: idle time, timeline, launch queue, tokens, overhead, devices, categories, stability,
  * power. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/text.h"
 #include "base/util.h"
-#include "base/vec.h"
 #include "report/rows.h"
 #include "report/stage_columns.h"
 
@@ -26,64 +24,30 @@ void rows_idle_md(const struct view *v, struct table *t) {
                rows_trace_stages(v, has_idle), t);
 }
 
-/* A top-level stage, the time between steps, or unrecorded time. */
-struct timeline_part {
-    uint32_t device;
-    const char *name;
-    uint64_t steps; /* 0: the part has no steps */
-    double time_ns, busy_ns, timeline_ns;
-};
-struct timeline_parts {
-    struct timeline_part *v;
-    size_t n, cap;
-};
-
-static const struct timeline_part *part_of(const struct column_row *r) { return r->item; }
+static const struct analysis_part *part_of(const struct column_row *r) { return r->item; }
 static void show_part_device(const struct column_row *r, struct strbuf *out) {
     strbuf_addstr(out, timeline_device_label(view_of(r)->a->timeline, part_of(r)->device));
 }
 static struct column_value get_part_steps(const struct column_row *r) {
     return part_of(r)->steps ? column_u64(part_of(r)->steps) : column_f64(NAN);
 }
-static struct column_value get_part_share(const struct column_row *r) {
-    return column_f64(part_of(r)->time_ns / part_of(r)->timeline_ns);
-}
-static struct column_value get_part_busy(const struct column_row *r) {
-    return column_f64(part_of(r)->busy_ns / part_of(r)->time_ns);
-}
 
+#define P(field) FIELD(struct analysis_part, field)
 static const struct column part_columns[] = {
     { NULL, "device", COLUMN_TEXT, .at = { .md = 10 }, .show = show_part_device },
-    { NULL, "part", COLUMN_TEXT, FIELD(struct timeline_part, name), .at = { .md = 20 } },
+    { NULL, "part", COLUMN_TEXT, P(name), .at = { .md = 20 } },
     { NULL, "steps", COLUMN_COUNT, GET(get_part_steps), .at = { .md = 30 } },
-    { NULL, "time ms", COLUMN_NS_MS, FIELD(struct timeline_part, time_ns), .at = { .md = 40 } },
-    { NULL, "share", COLUMN_PERCENT, GET(get_part_share), .at = { .md = 50 } },
-    { NULL, "busy ms", COLUMN_NS_MS, FIELD(struct timeline_part, busy_ns), .at = { .md = 60 } },
-    { NULL, "busy", COLUMN_PERCENT, GET(get_part_busy), .at = { .md = 70 } },
+    { NULL, "time ms", COLUMN_NS_MS, P(time_ns), .at = { .md = 40 } },
+    { NULL, "share", COLUMN_PERCENT, P(share), .at = { .md = 50 } },
+    { NULL, "busy ms", COLUMN_NS_MS, P(busy_ns), .at = { .md = 60 } },
+    { NULL, "busy", COLUMN_PERCENT, P(busy_share), .at = { .md = 70 } },
 };
 static const struct column_group part_group = { .columns = part_columns, .n = COUNTOF(part_columns) };
 
-static void add_parts(const struct analysis *a, uint32_t device, struct timeline_parts *parts) {
-    const struct analysis_device *dev = &a->devices[device];
-    for (size_t i = 0; i < a->nstages; i++) {
-        const struct analysis_stage_device *on = analysis_stage_on(a, i, device);
-        double time_ns = on->busy_ns + on->idle_ns;
-        if (a->stages[i].parent == ANALYSIS_NONE && time_ns > 0)
-            vec_push(parts, ((struct timeline_part){ device, a->stages[i].name, on->steps, time_ns,
-                                                     on->busy_ns, dev->timeline_ns }));
-    }
-    if (dev->unrecorded_ns > 0)
-        vec_push(parts, ((struct timeline_part){ device, "unrecorded", 0, dev->unrecorded_ns, NAN,
-                                                 dev->timeline_ns }));
-}
-
 void rows_timeline_md(const struct view *v, struct table *t) {
-    struct timeline_parts parts = { 0 };
-    for (uint32_t d = 0; v->a && d < v->a->ndevices; d++)
-        if (v->a->devices[d].kernels) add_parts(v->a, d, &parts);
-    struct column_items items = { parts.v, parts.n, sizeof *parts.v, NULL };
+    struct column_items items = { 0 };
+    if (v->a) items = (struct column_items){ v->a->parts, v->a->nparts, sizeof *v->a->parts, NULL };
     view_table(&part_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
-    free(parts.v);
 }
 
 static bool has_queue(const void *item) {
@@ -127,9 +91,6 @@ void rows_overhead_md(const struct view *v, struct table *t) {
 /* ---- devices and communication */
 
 static const struct analysis_device *device_of(const struct column_row *r) { return r->item; }
-static double exposed_ns(const struct analysis_device *d) {
-    return d->communication_ns - d->communication_hidden_ns;
-}
 
 static const char *device_name(const struct column_row *r, uint32_t device) {
     const struct timeline *tl = view_of(r)->a->timeline;
@@ -148,15 +109,6 @@ static struct column_value get_device_rank(const struct column_row *r) {
     uint32_t process = device_of(r)->process;
     uint32_t rank = process < tl->nprocesses ? tl->processes[process].rank : TIMELINE_NONE;
     return column_f64(rank == TIMELINE_NONE ? NAN : rank);
-}
-static struct column_value get_overlapped(const struct column_row *r) {
-    return column_f64(device_of(r)->communication_hidden_ns / device_of(r)->communication_ns);
-}
-static struct column_value get_exposed(const struct column_row *r) {
-    return column_f64(exposed_ns(device_of(r)));
-}
-static struct column_value get_exposed_share(const struct column_row *r) {
-    return column_f64(exposed_ns(device_of(r)) / device_of(r)->busy_ns);
 }
 
 static void show_device(const struct column_row *r, struct strbuf *out) {
@@ -183,9 +135,9 @@ static const struct column device_columns[] = {
     { "communication_ns", "communication ms", COLUMN_NS_MS, D(communication_ns), .data = JSON,
       .at = { .md = 20 } },
     { "communication_hidden_ns", .source = D(communication_hidden_ns), .data = JSON },
-    { NULL, "overlapped", COLUMN_PERCENT, GET(get_overlapped), .at = { .md = 30 } },
-    { NULL, "exposed ms", COLUMN_NS_MS, GET(get_exposed), .at = { .md = 40 } },
-    { NULL, "share of busy time", COLUMN_PERCENT, GET(get_exposed_share), .at = { .md = 50 } },
+    { NULL, "overlapped", COLUMN_PERCENT, D(communication_overlap), .at = { .md = 30 } },
+    { NULL, "exposed ms", COLUMN_NS_MS, D(communication_exposed_ns), .at = { .md = 40 } },
+    { NULL, "share of busy time", COLUMN_PERCENT, D(exposed_share), .at = { .md = 50 } },
 };
 /* clang-format on */
 const struct column_group rows_device_columns = { .columns = device_columns, .n = COUNTOF(device_columns) };

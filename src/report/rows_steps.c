@@ -115,12 +115,8 @@ void rows_kinds_md(const struct view *v, struct table *t) {
 }
 
 void rows_kinds_note(const struct view *v, struct strbuf *out) {
-    uint64_t steps = 0, stage_times = 0;
     if (!v->a || !v->a->nstep_kinds || v->a->recognised) return;
-    for (size_t i = 0; i < v->a->nstep_kinds; i++) {
-        steps += v->a->step_kinds[i].steps;
-        stage_times += v->a->step_kinds[i].stage_times;
-    }
+    size_t steps = v->a->recognition.steady_steps, stage_times = v->a->recognition.stage_time_steps;
     strbuf_addstr(out, "Kinds and tokens are read from kernels and copies, without the labels. ");
     if (stage_times == steps) {
         strbuf_addstr(out, "Times are those of the labelled stages, without unrecorded time.");
@@ -137,30 +133,32 @@ void rows_kinds_note(const struct view *v, struct strbuf *out) {
 
 /* ---- phases */
 
+struct phase {
+    const char *name;
+    double ns, copied_bytes, bytes_per_s; /* NaN: not of this phase */
+};
+
+#define P(field) FIELD(struct phase, field)
+static const struct column phase_columns[] = {
+    { NULL, "phase", COLUMN_TEXT, P(name), .at = { .md = 10 } },
+    { NULL, "time ms", COLUMN_NS_MS, P(ns), .at = { .md = 20 } },
+    { NULL, "copied to the GPU GB", COLUMN_GIGA, P(copied_bytes), .at = { .md = 30 }, .decimals = 3 },
+    { NULL, "GB/s", COLUMN_GIGA, P(bytes_per_s), .at = { .md = 40 }, .decimals = 1 },
+};
+static const struct column_group phase_group = { .columns = phase_columns, .n = COUNTOF(phase_columns) };
+
+static bool has_time(const void *item) { return ((const struct phase *)item)->ns > 0; }
+
 void rows_phases_md(const struct view *v, struct table *t) {
     static const struct recognised_phases none;
     const struct recognised_phases *p = v->a ? &v->a->phases : &none;
-    const struct {
-        const char *name;
-        double ns;
-    } rows[] = { { "start-up", p->start_ns },
-                 { "load", p->load_ns },
-                 { "warm-up", p->warm_up_ns },
-                 { "steady work", p->steady_ns },
-                 { "shutdown", p->shutdown_ns } };
-    table_init(t);
-    table_column(t, "phase", TABLE_LEFT);
-    table_column(t, "time ms", TABLE_RIGHT);
-    table_column(t, "copied to the GPU GB", TABLE_RIGHT);
-    table_column(t, "GB/s", TABLE_RIGHT);
-    for (size_t i = 0; i < COUNTOF(rows) && p->steady_to_ns; i++) {
-        bool load = i == 1 && p->load_ns > 0;
-        if (!(rows[i].ns > 0)) continue;
-        table_cell(t, "%s", rows[i].name);
-        table_cell(t, "%s", text_ms_number(rows[i].ns * 1e-6).s);
-        table_cell(t, "%s", load ? text_num(p->load_bytes * 1e-9, 3).s : text_or_dash(NULL));
-        table_cell(t, "%s", load ? text_num(p->load_bytes / p->load_ns, 1).s : text_or_dash(NULL));
-    }
+    const struct phase rows[] = { { "start-up", p->start_ns, NAN, NAN },
+                                  { "load", p->load_ns, p->load_bytes, p->load_bytes_per_s },
+                                  { "warm-up", p->warm_up_ns, NAN, NAN },
+                                  { "steady work", p->steady_ns, NAN, NAN },
+                                  { "shutdown", p->shutdown_ns, NAN, NAN } };
+    struct column_items items = { rows, p->steady_to_ns ? COUNTOF(rows) : 0, sizeof rows[0], has_time };
+    view_table(&phase_group, 1, COLUMN_DOC_MARKDOWN, v, items, t);
 }
 
 /* ---- in words */
@@ -171,7 +169,7 @@ static void phase_words(const struct recognised_phases *p, struct strbuf *out) {
     if (p->start_ns > 0) strbuf_addf(out, "; start-up %s", text_ms(p->start_ns * 1e-6).s);
     if (p->load_ns > 0)
         strbuf_addf(out, "; load %s (%s at %s GB/s)", text_ms(p->load_ns * 1e-6).s,
-                    text_bytes(p->load_bytes).s, text_num(p->load_bytes / p->load_ns, 1).s);
+                    text_bytes(p->load_bytes).s, text_num(p->load_bytes_per_s * 1e-9, 1).s);
     if (p->warm_up_steps)
         strbuf_addf(out, "; warm-up %s (%zu step%s)", text_ms(p->warm_up_ns * 1e-6).s, p->warm_up_steps,
                     p->warm_up_steps == 1 ? "" : "s");
@@ -182,11 +180,7 @@ static void phase_words(const struct recognised_phases *p, struct strbuf *out) {
 void rows_recognition_note(const struct view *v, struct strbuf *out) {
     if (!v->a || !v->a->recognised) return;
     const struct recognition *r = &v->a->recognition;
-    size_t steady = 0, unsure = 0;
-    for (size_t i = 0; i < r->nsteps; i++) {
-        steady += !r->steps[i].warm_up;
-        unsure += !r->steps[i].warm_up && !r->steps[i].certain;
-    }
+    size_t steady = r->steady_steps, unsure = steady - r->certain_steps;
     strbuf_addf(out, "Recognised without annotations: %s step%s, cut at %s", text_count(steady).s,
                 steady == 1 ? "" : "s", r->boundary);
     if (r->llm) strbuf_addf(out, ", of a language model");

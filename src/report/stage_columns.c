@@ -15,24 +15,6 @@ static const struct analysis_stage *stage_of(const struct column_row *r) { retur
 static struct column_value get_time_source(const struct column_row *r) {
     return column_str(view_time_source(view_of(r), stage_of(r)));
 }
-static struct column_value get_idle_share(const struct column_row *r) {
-    return column_f64(1 - stage_of(r)->busy_share);
-}
-/* The busy time of the recorded run. Without timed repeats this is the busy part of time_ms. */
-static struct column_value get_recorded_busy(const struct column_row *r) {
-    const struct analysis_stage *s = stage_of(r);
-    bool known = isfinite(s->busy_ms);
-    return column_f64(known && s->timing_ms.n ? s->gpu_busy_ns * 1e-6 / s->device_requests : s->busy_ms);
-}
-/* The standard deviation of repeats of the same input: inputs with different work do not increase it. */
-static struct column_value get_spread(const struct column_row *r) {
-    const struct stats *s = &stage_of(r)->timing_ms;
-    return column_f64(s->cv * s->mean);
-}
-static struct column_value get_total(const struct column_row *r) {
-    const struct stats *s = &stage_of(r)->timing_ms;
-    return column_f64(s->n ? s->mean * (double)s->n : NAN);
-}
 static struct column_value get_representative(const struct column_row *r) {
     return column_f64(view_representative_ms(stage_of(r)));
 }
@@ -74,10 +56,10 @@ static const struct column columns[] = {
     { "time_source", .source = GET(get_time_source), .data = CSV | JSON },
     { "recorded_only", .source = S(recorded_only), .data = CSV | JSON },
     { "repeats", .source = S(timing_ms.n), .data = CSV },
-    { "total_ms", .source = GET(get_total), .data = CSV | JSON },
+    { "total_ms", .source = S(total_ms), .data = CSV | JSON },
     { "mean_ms", .source = S(timing_ms.mean), .data = CSV },
     { "std_ms", .source = S(timing_ms.std), .data = CSV },
-    { NULL, "std ms", COLUMN_MS, GET(get_spread), .at = { .terminal = 30 } },
+    { NULL, "std ms", COLUMN_MS, S(spread_ms), .at = { .terminal = 30 } },
     { "median_ms", .source = S(timing_ms.median), .data = CSV },
     { "min_ms", .source = S(timing_ms.min), .data = CSV },
     { "max_ms", .source = S(timing_ms.max), .data = CSV },
@@ -86,9 +68,9 @@ static const struct column columns[] = {
     { "ci95_low_ms", .source = S(timing_ms.ci95_low), .data = CSV },
     { "ci95_high_ms", .source = S(timing_ms.ci95_high), .data = CSV },
     { "gpu_busy_ms", .source = S(busy_ms), .data = JSON },
-    { NULL, "GPU busy ms", COLUMN_MS, GET(get_recorded_busy), .at = { .md = 30 },
+    { NULL, "GPU busy ms", COLUMN_MS, S(recorded_busy_ms), .at = { .md = 30 },
       .other_heading = "busy ms", .run_name = "recorded" },
-    { NULL, "GPU idle", COLUMN_PERCENT, GET(get_idle_share), .at = { .md = 40 }, .other_heading = "idle" },
+    { NULL, "GPU idle", COLUMN_PERCENT, S(idle_share), .at = { .md = 40 }, .other_heading = "idle" },
     { "gpu_busy_share", "GPU busy", COLUMN_PERCENT, S(busy_share), .data = JSON, .at = { .terminal = 40 },
       .other_heading = "busy" },
     { NULL, "kernels", COLUMN_COUNT, S(kernels_each), .at = { .md = 90 } },
@@ -202,21 +184,9 @@ const struct column_group stage_idle_columns[1] = { { .columns = idle_columns, .
 
 /* ---- idle time by cause */
 
-/* ns of the trace to ms per request and device */
-static struct column_value per_request_ms(const struct column_row *r, double ns) {
-    return column_f64(ns * 1e-6 / stage_of(r)->device_requests);
-}
-
-static struct column_value get_idle_ms(const struct column_row *r) {
-    return per_request_ms(r, stage_of(r)->idle_ns);
-}
-static struct column_value get_removable_ms(const struct column_row *r) {
-    return per_request_ms(r, stage_of(r)->idle.graph_removable_ns);
-}
 static void show_removable(const struct column_row *r, struct strbuf *out) {
     const struct analysis_stage *s = stage_of(r);
-    strbuf_addf(out, "%s (%s)", text_ms_number(get_removable_ms(r).f64).s,
-                text_percent(s->idle.graph_removable_ns / (s->gpu_busy_ns + s->idle_ns)).s);
+    strbuf_addf(out, "%s (%s)", text_ms_number(s->removable_ms).s, text_percent(s->removable_share).s);
 }
 
 static bool any_idle(const struct view *v, enum analysis_idle_cause cause) {
@@ -227,18 +197,16 @@ static bool any_idle(const struct view *v, enum analysis_idle_cause cause) {
 
 #define X(id, name)                                                                            \
     static bool any_idle_##id(const void *view) { return any_idle(view, ANALYSIS_IDLE_##id); } \
-    static struct column_value get_idle_##id(const struct column_row *r) {                     \
-        return per_request_ms(r, stage_of(r)->idle.ns[ANALYSIS_IDLE_##id]);                    \
-    }                                                                                          \
-    static const struct column idle_##id[] = { { NULL, name, COLUMN_MS, GET(get_idle_##id),    \
-                                                 .at = { .md = 30 } } };
+    static const struct column idle_##id[] = {                                                 \
+        { NULL, name, COLUMN_MS, S(idle_cause_ms[ANALYSIS_IDLE_##id]), .at = { .md = 30 } }    \
+    };
 ANALYSIS_IDLE(X)
 #undef X
 
 static const struct column removable_columns[] = {
     { NULL, "stage", COLUMN_TEXT, GET(get_path), .at = { .md = 10 } },
-    { NULL, "idle ms", COLUMN_MS, GET(get_idle_ms), .at = { .md = 20 } },
-    { NULL, "removable by CUDA graph", COLUMN_MS, GET(get_removable_ms), .at = { .md = 40 },
+    { NULL, "idle ms", COLUMN_MS, S(idle_ms), .at = { .md = 20 } },
+    { NULL, "removable by CUDA graph", COLUMN_MS, S(removable_ms), .at = { .md = 40 },
       .show = show_removable },
 };
 

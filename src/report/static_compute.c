@@ -47,7 +47,7 @@ static void show_path(const struct column_row *r, struct strbuf *out) {
     strbuf_addf(out, "%s%s%s", parent ? parent : "", parent ? "/" : "", row_of(r)->name);
 }
 static struct column_value get_intensity(const struct column_row *r) {
-    return column_f64(row_of(r)->flops / row_of(r)->bytes);
+    return column_f64(llm_intensity(row_of(r)->flops, row_of(r)->bytes));
 }
 
 /* clang-format off */

@@ -9,13 +9,14 @@
 #include "ranks/ranks.h"
 
 struct stats_view {
-    const struct sums *sums;              /* sorted; of all sources */
-    const struct analysis_totals *totals; /* NULL: no input has timestamps */
-    const char *const *files;             /* [totals->nranks] display names */
-    const struct rank_job *job;           /* compares the ranks; NULL: the files are not ranks of one job */
-    bool no_stages;                       /* the trace marks no stages */
-    size_t top;                           /* text: rows per table */
-    size_t line_width;                    /* text: columns; 0: no limit */
+    const struct sums *sums;                      /* sorted; of all sources */
+    const struct analysis_totals *totals;         /* NULL: no input has timestamps */
+    const struct analysis_unrecorded *unrecorded; /* NULL: no input has timestamps */
+    const char *const *files;                     /* [totals->nranks] display names */
+    const struct rank_job *job; /* compares the ranks; NULL: the files are not ranks of one job */
+    bool no_stages;             /* the trace marks no stages */
+    size_t top;                 /* text: rows per table */
+    size_t line_width;          /* text: columns; 0: no limit */
     /* text: returns the meaning of a problem's name, or NULL if it has none; may be NULL itself */
     const char *(*explain)(const char *problem);
 };

@@ -8,7 +8,6 @@
 #include "base/util.h"
 
 static double ms(double ns) { return ns / 1e6; }
-static double share(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : NAN; }
 static double known(uint32_t v) { return v == TIMELINE_NONE ? NAN : v; }
 
 /* ---- rows */
@@ -38,7 +37,7 @@ static void make_device(const struct stats_view *v, const struct totals_device *
                                .between_ms = ms(d->between_ns),
                                .unrecorded_ms = ms(d->unrecorded_ns),
                                .unrecorded_limit_ms = d->unrecorded_ns > 0 ? ms(d->unrecorded_limit_ns) : NAN,
-                               .busy_share = (double)d->busy_ns / ((double)d->busy_ns + d->idle_ns) };
+                               .busy_share = d->busy_share };
     row->label = v->totals->nranks > 1 ? xasprintf("%s: %u %s", v->files[d->file], d->index, name)
                                        : xasprintf("%u %s", d->index, name);
     device_key(v->totals, d, row);
@@ -57,8 +56,8 @@ static void make_rank(const struct totals_rank *r, const struct rank_job *job, c
                                 .compute_ms = ms((double)r->compute_ns),
                                 .communication_ms = ms((double)r->comm_ns),
                                 .hidden_ms = ms((double)r->comm_hidden_ns),
-                                .share = share(r->comm_ns, r->busy_ns),
-                                .overlap = share(r->comm_hidden_ns, r->comm_ns),
+                                .share = r->comm_share,
+                                .overlap = r->comm_overlap,
                                 .late_ms = in_job ? ms(in_job->late_ns) : NAN };
     row->label = r->rank != TIMELINE_NONE ? xasprintf("%u %s", r->rank, file) : xasprintf("– %s", file);
 }
@@ -70,8 +69,8 @@ static struct stats_kernel *make_kernels(const struct sums *s) {
         rows[i] = (struct stats_kernel){ .name = k->name,
                                          .calls = k->calls,
                                          .total_ms = ms((double)k->total_ns),
-                                         .share = share(k->total_ns, s->kernel_ns),
-                                         .mean_us = share(k->total_ns, k->calls) / 1e3 };
+                                         .share = k->share,
+                                         .mean_us = k->mean_ns / 1e3 };
     }
     return rows;
 }
@@ -90,6 +89,20 @@ static struct stats_range *make_ranges(const struct totals_ranges *ranges) {
     return rows;
 }
 
+static struct stats_copy make_copy(const char *kind, const struct totals_copy *c) {
+    return (struct stats_copy){ kind, c->count, c->bytes, ms((double)c->total_ns) };
+}
+
+static struct stats_stream *make_streams(const struct analysis_totals *t) {
+    struct stats_stream *rows = xcalloc(t->nstreams + 1, sizeof *rows);
+    for (size_t i = 0; i < t->nstreams; i++) {
+        const struct totals_stream *s = &t->streams[i];
+        rows[i] = (struct stats_stream){ s->file,    s->device, s->stream,
+                                         s->kernels, s->copies, ms((double)s->busy_ns) };
+    }
+    return rows;
+}
+
 void stats_rows_make(const struct stats_view *v, struct stats_rows *out) {
     static const struct analysis_totals none;
     const struct analysis_totals *t = v->totals ? v->totals : &none;
@@ -97,12 +110,18 @@ void stats_rows_make(const struct stats_view *v, struct stats_rows *out) {
                                 .kernels = make_kernels(v->sums),
                                 .operators = make_ranges(&t->operators),
                                 .annotations = make_ranges(&t->annotations),
+                                .all_copies = make_copy(NULL, &t->all_copies),
+                                .streams = make_streams(t),
                                 .ranks = xcalloc(t->nranks + 1, sizeof *out->ranks),
                                 .ndevices = t->ndevices,
                                 .nkernels = v->sums->kernels.n,
                                 .noperators = t->operators.n,
                                 .nannotations = t->annotations.n,
+                                .ncopies = TRACE_COPY_KIND_END,
+                                .nstreams = t->nstreams,
                                 .nranks = t->nranks };
+    for (unsigned k = 0; k < TRACE_COPY_KIND_END; k++)
+        out->copies[k] = make_copy(trace_copy_kind_name(k), &t->copies[k]);
     for (size_t i = 0; i < t->ndevices; i++) {
         make_device(v, &t->devices[i], &out->devices[i]);
         out->unrecorded |= t->devices[i].unrecorded_ns > 0;
@@ -117,6 +136,7 @@ void stats_rows_free(struct stats_rows *r) {
     free(r->kernels);
     free(r->operators);
     free(r->annotations);
+    free(r->streams);
     free(r->ranks);
 }
 
@@ -163,6 +183,24 @@ static const struct column kernel_columns[] = {
     { "self_device_ms", "self device ms", MS, R(self_device_ms), .data = JSON, AT(60), .decimals = 3 }
 static const struct column operator_columns[] = { RANGE_COLUMNS("operator") };
 static const struct column annotation_columns[] = { RANGE_COLUMNS("annotation") };
+#define C(field) FIELD(struct stats_copy, field)
+#define COPY_COLUMNS \
+    { "count", .source = C(count), .data = JSON }, \
+    { "bytes", .source = C(bytes), .data = JSON }, \
+    { "total_ms", .source = C(total_ms), .data = JSON }
+static const struct column copy_columns[] = { COPY_COLUMNS };
+static const struct column copy_kind_columns[] = {
+    { "kind", .source = C(kind), .data = JSON },
+    COPY_COLUMNS,
+};
+#define S(field) FIELD(struct stats_stream, field)
+static const struct column stream_columns[] = {
+    { "device", .source = S(device), .data = JSON },
+    { "stream", .source = S(stream), .data = JSON },
+    { "kernels", .source = S(kernels), .data = JSON },
+    { "copies", .source = S(copies), .data = JSON },
+    { "busy_ms", .source = S(busy_ms), .data = JSON },
+};
 #define N(field) FIELD(struct stats_rank, field)
 static const struct column rank_columns[] = {
     { NULL, "rank", COLUMN_TEXT, N(label), AT(10) },
@@ -191,4 +229,8 @@ const struct column_group stats_operator_columns = { .columns = operator_columns
                                                      .n = COUNTOF(operator_columns) };
 const struct column_group stats_annotation_columns = { .columns = annotation_columns,
                                                        .n = COUNTOF(annotation_columns) };
+const struct column_group stats_copy_columns = { .columns = copy_columns, .n = COUNTOF(copy_columns) };
+const struct column_group stats_copy_kind_columns = { .columns = copy_kind_columns,
+                                                      .n = COUNTOF(copy_kind_columns) };
+const struct column_group stats_stream_columns = { .columns = stream_columns, .n = COUNTOF(stream_columns) };
 const struct column_group stats_rank_columns = { .columns = rank_columns, .n = COUNTOF(rank_columns) };

@@ -25,6 +25,16 @@ struct stats_range {
     uint64_t calls;
     double total_ms, self_ms, device_ms, self_device_ms;
 };
+struct stats_copy {
+    const char *kind; /* NULL: all kinds */
+    uint64_t count, bytes;
+    double total_ms;
+};
+struct stats_stream {
+    uint32_t file, device, stream;
+    uint64_t kernels, copies;
+    double busy_ms;
+};
 struct stats_rank {
     char *label;
     const char *file;
@@ -37,8 +47,10 @@ struct stats_rows {
     struct stats_device *devices;
     struct stats_kernel *kernels;
     struct stats_range *operators, *annotations;
+    struct stats_copy copies[TRACE_COPY_KIND_END], all_copies;
+    struct stats_stream *streams;
     struct stats_rank *ranks;
-    size_t ndevices, nkernels, noperators, nannotations, nranks;
+    size_t ndevices, nkernels, noperators, nannotations, ncopies, nstreams, nranks;
     bool unrecorded; /* some device has unrecorded time */
 };
 void stats_rows_make(const struct stats_view *v, struct stats_rows *out);
@@ -47,6 +59,8 @@ void stats_rows_free(struct stats_rows *r);
 /* [1]: used for unrecorded time */
 extern const struct column_group stats_device_columns[2];
 extern const struct column_group stats_kernel_columns, stats_operator_columns, stats_annotation_columns,
-    stats_rank_columns;
+    stats_stream_columns, stats_rank_columns;
+extern const struct column_group stats_copy_columns;      /* sums */
+extern const struct column_group stats_copy_kind_columns; /* with the kind */
 
 #endif

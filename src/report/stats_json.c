@@ -42,48 +42,26 @@ static void put_ranges(const struct stats_range *v, size_t n, const struct colum
     jsonw_end(j);
 }
 
-static void put_copies(const struct totals_copy *copies, struct jsonw *j) {
-    struct totals_copy all = { 0 };
-    for (unsigned i = 0; i < TRACE_COPY_KIND_END; i++) {
-        all.count += copies[i].count;
-        all.bytes += copies[i].bytes;
-        all.total_ns += copies[i].total_ns;
-    }
+static bool was_copied(const void *item) { return ((const struct stats_copy *)item)->count > 0; }
+
+static void put_copies(const struct stats_rows *r, struct jsonw *j) {
+    struct column_items items = { r->copies, r->ncopies, sizeof *r->copies, was_copied };
     jsonw_kobject(j, "copies");
-    jsonw_ku64(j, "count", all.count);
-    jsonw_ku64(j, "bytes", all.bytes);
-    put_ms(j, "total_ms", (double)all.total_ns);
-    jsonw_karray(j, "by_kind");
-    for (unsigned i = 0; i < TRACE_COPY_KIND_END; i++) {
-        if (!copies[i].count) continue;
-        jsonw_object(j);
-        jsonw_kstr(j, "kind", trace_copy_kind_name(i));
-        jsonw_ku64(j, "count", copies[i].count);
-        jsonw_ku64(j, "bytes", copies[i].bytes);
-        put_ms(j, "total_ms", (double)copies[i].total_ns);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
+    columns_json(&stats_copy_columns, &(struct column_row){ NULL, &r->all_copies, 0 }, j);
+    columns_json_array("by_kind", &stats_copy_kind_columns, NULL, items, SIZE_MAX, j);
     jsonw_end(j);
 }
 
-static void put_streams(const struct analysis_totals *t, struct jsonw *j) {
+static void put_streams(const struct stats_rows *r, struct jsonw *j) {
     jsonw_karray(j, "streams");
-    for (size_t i = 0; i < t->nstreams; i++) {
-        const struct totals_stream *s = &t->streams[i];
+    for (size_t i = 0; i < r->nstreams; i++) {
         jsonw_object(j);
-        if (t->nranks > 1) jsonw_ku64(j, "file", s->file);
-        jsonw_ku64(j, "device", s->device);
-        jsonw_ku64(j, "stream", s->stream);
-        jsonw_ku64(j, "kernels", s->kernels);
-        jsonw_ku64(j, "copies", s->copies);
-        put_ms(j, "busy_ms", (double)s->busy_ns);
+        if (r->nranks > 1) jsonw_ku64(j, "file", r->streams[i].file);
+        columns_json(&stats_stream_columns, &(struct column_row){ NULL, &r->streams[i], i }, j);
         jsonw_end(j);
     }
     jsonw_end(j);
 }
-
-static double share(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : NAN; }
 
 static void put_rank_number(struct jsonw *j, const char *key, uint32_t v) {
     jsonw_key(j, key);
@@ -93,7 +71,8 @@ static void put_rank_number(struct jsonw *j, const char *key, uint32_t v) {
         jsonw_u64(j, v);
 }
 
-static void put_together(const struct stats_view *v, const struct totals_rank *sum, struct jsonw *j) {
+static void put_together(const struct stats_view *v, struct jsonw *j) {
+    const struct totals_rank *sum = &v->totals->together;
     struct rank_skew skew = { .mean_ns = NAN, .max_ns = NAN };
     size_t slowest = v->totals->slowest_rank;
     bool slowest_known = slowest < v->totals->nranks;
@@ -101,8 +80,8 @@ static void put_together(const struct stats_view *v, const struct totals_rank *s
     jsonw_kobject(j, "together");
     put_ms(j, "busy_ms", (double)sum->busy_ns);
     put_ms(j, "communication_ms", (double)sum->comm_ns);
-    jsonw_knum(j, "communication_share", share(sum->comm_ns, sum->busy_ns));
-    jsonw_knum(j, "communication_overlap", share(sum->comm_hidden_ns, sum->comm_ns));
+    jsonw_knum(j, "communication_share", sum->comm_share);
+    jsonw_knum(j, "communication_overlap", sum->comm_overlap);
     jsonw_ku64(j, "matched_collectives", skew.matched);
     put_ms(j, "skew_mean_ms", skew.mean_ns);
     put_ms(j, "skew_max_ms", skew.max_ns);
@@ -113,19 +92,11 @@ static void put_together(const struct stats_view *v, const struct totals_rank *s
 
 static void put_ranks(const struct stats_view *v, const struct stats_rows *r, struct jsonw *j) {
     struct column_items items = { r->ranks, r->nranks, sizeof *r->ranks, NULL };
-    struct totals_rank sum = { 0 };
     columns_json_array("ranks", &stats_rank_columns, NULL, items, SIZE_MAX, j);
-    for (size_t i = 0; i < r->nranks; i++) {
-        sum.busy_ns += v->totals->ranks[i].busy_ns;
-        sum.comm_ns += v->totals->ranks[i].comm_ns;
-        sum.comm_hidden_ns += v->totals->ranks[i].comm_hidden_ns;
-    }
-    if (r->nranks > 1) put_together(v, &sum, j);
+    if (r->nranks > 1) put_together(v, j);
 }
 
 void stats_json(const struct stats_view *v, struct strbuf *out) {
-    static const struct analysis_totals none; /* same keys, but no rows */
-    const struct analysis_totals *t = v->totals ? v->totals : &none;
     struct stats_rows r;
     struct jsonw j;
     stats_rows_make(v, &r);
@@ -137,8 +108,8 @@ void stats_json(const struct stats_view *v, struct strbuf *out) {
     put_devices(&r, &j);
     put_ranges(r.operators, r.noperators, &stats_operator_columns, "ops", &j);
     put_ranges(r.annotations, r.nannotations, &stats_annotation_columns, "stages", &j);
-    put_copies(t->copies, &j);
-    put_streams(t, &j);
+    put_copies(&r, &j);
+    put_streams(&r, &j);
     put_ranks(v, &r, &j);
     put_counts(&v->sums->problems, "problems", &j);
     jsonw_end(&j);

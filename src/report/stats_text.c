@@ -23,12 +23,8 @@ static void print_table(const struct stats_view *v, const char *title, const str
 }
 
 static void print_unrecorded(const struct stats_view *v, struct strbuf *out) {
-    struct text_unrecorded u = { 0 };
     struct strbuf line = STRBUF_INIT;
-    for (size_t i = 0; v->totals && i < v->totals->ndevices; i++)
-        text_unrecorded_add(&u, v->totals->devices[i].unrecorded_ns,
-                            v->totals->devices[i].unrecorded_limit_ns);
-    text_unrecorded(&line, &u);
+    if (v->unrecorded) text_unrecorded(&line, v->unrecorded);
     if (line.len) wrap_text(out, line.buf, 0, v->line_width, 2);
     strbuf_free(&line);
 }

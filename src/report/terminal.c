@@ -53,11 +53,8 @@ static void stages(const struct view *v, const struct report_screen *screen, str
 }
 
 static void unrecorded(const struct view *v, const struct report_screen *screen, struct strbuf *out) {
-    struct text_unrecorded u = { 0 };
     struct strbuf line = STRBUF_INIT;
-    for (size_t i = 0; v->a && i < v->a->ndevices; i++)
-        text_unrecorded_add(&u, v->a->devices[i].unrecorded_ns, v->a->devices[i].unrecorded_limit_ns);
-    text_unrecorded(&line, &u);
+    if (v->a) text_unrecorded(&line, &v->a->unrecorded);
     if (line.len) wrap_text(out, line.buf, 0, screen->width, 2);
     strbuf_free(&line);
 }

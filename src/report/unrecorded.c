@@ -1,18 +1,8 @@
 #include "report/unrecorded.h"
 
-#include <math.h>
-
 #include "base/text.h"
 
-void text_unrecorded_add(struct text_unrecorded *u, double ns, double limit_ns) {
-    if (!(ns > 0)) return;
-    u->least_limit_ns = u->devices ? fmin(u->least_limit_ns, limit_ns) : limit_ns;
-    u->most_limit_ns = u->devices ? fmax(u->most_limit_ns, limit_ns) : limit_ns;
-    u->ns += ns;
-    u->devices++;
-}
-
-void text_unrecorded(struct strbuf *out, const struct text_unrecorded *u) {
+void text_unrecorded(struct strbuf *out, const struct analysis_unrecorded *u) {
     if (!u->devices) return;
     strbuf_addf(out, "Unrecorded, not idle: %s", text_ms(u->ns * 1e-6).s);
     if (u->devices > 1) strbuf_addf(out, " on %zu devices", u->devices);

@@ -402,12 +402,19 @@ const struct compare_row *compare_judged_stage(const struct comparison *c, const
     return NULL;
 }
 
+bool compare_is_regression(const struct compare_row *r, double allowed) {
+    if (r->verdict != COMPARE_SLOWER) return false;
+    /* A worse rate falls: its interval is below zero. */
+    bool falls = r->change < 0;
+    double certain = isfinite(r->low) ? (falls ? -r->high : r->low) : fabs(r->change);
+    return certain > (isnan(allowed) ? 0 : allowed);
+}
+
 const struct compare_row *compare_regression(const struct comparison *c, double allowed) {
     const struct compare_row *worst = NULL;
     for (size_t i = 0; i < c->stages.n; i++) {
         const struct compare_row *r = &c->stages.v[i];
-        double certain = isfinite(r->low) ? r->low : r->change;
-        if (r->parent || r->verdict != COMPARE_SLOWER || !(certain > allowed)) continue;
+        if (r->parent || !compare_is_regression(r, allowed)) continue;
         if (!worst || r->change > worst->change) worst = r;
     }
     return worst;

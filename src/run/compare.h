@@ -30,12 +30,17 @@ struct compare_row { /* a stage or a figure */
     double a, b;      /* Median over the processes. The value of a process is the median of its repeats. */
     double change;    /* b / a - 1 */
     double low, high; /* 95% interval of the change, for all rows together; NaN: not tested */
+    double difference, difference_low, difference_high; /* b - a, with the interval */
+    double b_low, b_high;                               /* a plus the interval of the difference */
     double believable, p;
     size_t a_repeats, b_repeats, a_processes, b_processes; /* with a value */
     bool unstable;
     enum compare_verdict verdict;
     const char *reason; /* reason for COMPARE_CANNOT_TELL; else NULL */
 };
+/* Returns true for a significant slowdown above `allowed` (0.05: 5%; NaN: 0). The end of the interval that is
+ * nearer to 0 must exceed `allowed`; without an interval, the change must exceed it. */
+bool compare_is_regression(const struct compare_row *r, double allowed);
 /* Returns a text such as "slower" or "cannot tell". */
 const char *compare_verdict_name(const struct compare_row *r);
 
@@ -109,8 +114,7 @@ bool compare_has_common_stage(const struct comparison *c); /* true if a stage ha
 /* Returns the first top-level stage with a test result. If there is none, returns NULL, and *reason is the
  * first `reason` of a top-level stage, or NULL. */
 const struct compare_row *compare_judged_stage(const struct comparison *c, const char **reason);
-/* Returns the top-level stage with the largest significant slowdown above `allowed` (0.05: 5%), or NULL. The
- * lower end of the interval must exceed `allowed`; without an interval, the change must exceed it. */
+/* Returns the top-level stage with the largest change of those that are regressions, or NULL. */
 const struct compare_row *compare_regression(const struct comparison *c, double allowed);
 
 #endif

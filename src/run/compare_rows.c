@@ -239,6 +239,11 @@ static void finish_row(struct pending *p, const struct difference_row *d) {
     r->change = d->change;
     r->low = d->low;
     r->high = d->high;
+    r->difference = r->b - r->a;
+    r->difference_low = r->a * r->low;
+    r->difference_high = r->a * r->high;
+    r->b_low = r->a * (1 + r->low);
+    r->b_high = r->a * (1 + r->high);
     r->believable = d->believable;
     r->p = d->p;
     r->unstable = d->unstable;

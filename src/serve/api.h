@@ -16,6 +16,10 @@ void api_get_findings(struct request *q);
 bool api_read_filter(struct request *q, struct history_filter *f);
 /* On failure, answers with 404 (no such run) or 503 (database) and returns false. */
 bool api_find_run(struct request *q, struct history *h, const char *name, struct history_run *run);
+/* Calls `answer` with the run that the URL names. On failure, answers with 404 or 503 instead. */
+typedef void run_answer(struct request *q, const struct history *h, const struct history_run *run,
+                        const struct run_record *r, const void *data);
+void api_answer_run(struct request *q, run_answer *answer, const void *data);
 /* Reads an optional argument: a whole number from `least` to `most`. Without it, *out is not changed. If it
  * is not valid, answers with 400 and returns false. */
 bool api_read_count(struct request *q, const char *name, size_t least, size_t most, size_t *out);

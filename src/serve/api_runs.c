@@ -124,9 +124,11 @@ void api_list_runs(struct request *q) {
 
 enum run_part { PART_ALL, PART_FIGURES, PART_FINDINGS };
 
-static void write_part(struct request *q, enum run_part part, const struct history_run *run,
-                       const struct run_record *r) {
+static void write_part(struct request *q, const struct history *h, const struct history_run *run,
+                       const struct run_record *r, const void *data) {
+    enum run_part part = *(const enum run_part *)data;
     struct jsonw j;
+    (void)h;
     http_json(q, 200, "");
     jsonw_start(&j, &q->out, JSONW_COMPACT);
     if (part == PART_ALL)
@@ -148,7 +150,7 @@ static void write_part(struct request *q, enum run_part part, const struct histo
     jsonw_finish(&j);
 }
 
-static void get_part(struct request *q, enum run_part part) {
+void api_answer_run(struct request *q, run_answer *answer, const void *data) {
     struct history_run run;
     struct run_record r;
     struct err err;
@@ -158,13 +160,15 @@ static void get_part(struct request *q, enum run_part part) {
         if (history_details(h, run.id, &r, &err) < 0)
             request_database_failed(q, &err);
         else {
-            write_part(q, part, &run, &r);
+            answer(q, h, &run, &r, data);
             run_record_free(&r);
         }
         history_run_free(&run);
     }
     request_done(q, h);
 }
+
+static void get_part(struct request *q, enum run_part part) { api_answer_run(q, write_part, &part); }
 
 void api_get_run(struct request *q) { get_part(q, PART_ALL); }
 void api_get_figures(struct request *q) { get_part(q, PART_FIGURES); }

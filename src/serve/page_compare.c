@@ -1,15 +1,15 @@
 /* Comparison of runs. */
-#include <math.h>
-#include <stdio.h>
-
 #include "base/html.h"
 #include "base/util.h"
 #include "report/compare.h"
+#include "report/compare_columns.h"
 #include "report/html.h"
 #include "serve/api.h"
 #include "serve/page_parts.h"
 #include "serve/pages.h"
 #include "serve/server.h"
+
+#define WORK_SHOWN 25 /* kernels and operators with the largest changes */
 
 static const char *verdict_class(const struct compare_row *r) {
     return r->verdict == COMPARE_SLOWER   ? "worse-text"
@@ -17,63 +17,35 @@ static const char *verdict_class(const struct compare_row *r) {
                                           : "soft";
 }
 
-static void add_compare_rows(struct strbuf *out, const struct compare_row *rows, size_t n) {
+static void add_rows(struct strbuf *out, const struct column_set *set, const struct compare_row *rows,
+                     size_t n) {
+    struct strbuf verdict = STRBUF_INIT;
     for (size_t i = 0; i < n; i++) {
-        const struct compare_row *r = &rows[i];
-        char interval[96] = "–";
-        if (isfinite(r->low))
-            snprintf(interval, sizeof interval, "%s to %s", text_percent(r->low).s, text_percent(r->high).s);
-        strbuf_addf(out, "<tr%s>", r->parent ? " class=\"sub\"" : "");
-        part_cell(out, r->name);
-        part_cell(out, r->unit);
-        part_number(out, text_ms_number(r->a).s);
-        part_number(out, text_ms_number(r->b).s);
-        char change[48];
-        snprintf(change, sizeof change, "%s%s", r->change > 0 ? "+" : "", text_percent(r->change).s);
-        part_number(out, change);
-        part_number(out, interval);
-        strbuf_addf(out, "<td class=\"verdict %s\">%s%s", verdict_class(r), compare_verdict_name(r),
-                    r->reason ? ": " : "");
-        html_escape(out, r->reason);
+        strbuf_addf(out, "<tr%s>", rows[i].parent ? " class=\"sub\"" : "");
+        part_cells(out, set, &rows[i], 0, set->n - 1);
+        strbuf_reset(&verdict); /* the last column */
+        column_show(set->v[set->n - 1].column, &(struct column_row){ .item = &rows[i] }, &verdict);
+        strbuf_addf(out, "<td class=\"verdict %s\">", verdict_class(&rows[i]));
+        html_escape(out, verdict.buf);
         strbuf_addstr(out, "</td></tr>\n");
     }
+    strbuf_free(&verdict);
 }
 
-static void add_work(struct strbuf *out, const char *id, const char *heading, const struct compare_work *v,
-                     size_t n) {
-    if (!n) return;
+static void add_stages(struct strbuf *out, const struct comparison *c) {
+    struct column_set set;
+    column_set_init(&set, &compare_row_columns, 1, COLUMN_DOC_HTML, NULL);
+    part_table_open(out, &set, "compare");
+    add_rows(out, &set, c->stages.v, c->stages.n);
+    add_rows(out, &set, c->figures.v, c->figures.n);
+    part_table_close(out);
+}
+
+static void add_table(struct strbuf *out, const char *id, const char *heading,
+                      const struct column_group *group, struct column_items items) {
+    if (!items.n) return;
     html_section(out, id, heading, NULL);
-    strbuf_addstr(
-        out,
-        "<div class=\"scroll\"><table><thead><tr><th>name</th><th class=\"n\">A ms</th><th class=\"n\">B ms"
-        "</th><th class=\"n\">difference ms</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < MIN(n, 25); i++) {
-        strbuf_addstr(out, "<tr><td class=\"name\">");
-        html_escape(out, v[i].name);
-        strbuf_addstr(out, "</td>");
-        part_number(out, text_ms_number(v[i].a_ns / 1e6).s);
-        part_number(out, text_ms_number(v[i].b_ns / 1e6).s);
-        part_number(out, text_ms_number(v[i].change_ns / 1e6).s);
-        strbuf_addstr(out, "</tr>\n");
-    }
-    strbuf_addstr(out, "</tbody></table></div>\n");
-    html_section_end(out);
-}
-
-static void add_differences(struct strbuf *out, const struct comparison *c) {
-    if (!c->env.n) return;
-    html_section(out, "environment", "Environment differences", NULL);
-    strbuf_addstr(
-        out,
-        "<div class=\"scroll\"><table><thead><tr><th>what</th><th>A</th><th>B</th></tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < c->env.n; i++) {
-        strbuf_addstr(out, "<tr>");
-        part_cell(out, c->env.v[i].key);
-        part_cell(out, c->env.v[i].a);
-        part_cell(out, c->env.v[i].b);
-        strbuf_addstr(out, "</tr>\n");
-    }
-    strbuf_addstr(out, "</tbody></table></div>\n");
+    part_table(out, group, items);
     html_section_end(out);
 }
 
@@ -155,17 +127,13 @@ void page_compare(struct request *q) {
     if (c.other_subject) strbuf_addstr(out, "<p class=\"notice\">The model, engine or device differs.</p>\n");
     if (c.other_work)
         strbuf_addstr(out, "<p class=\"notice\">A stage processed a different number of tokens.</p>\n");
-    strbuf_addstr(
-        out, "<div class=\"scroll\"><table class=\"compare\"><thead><tr><th>stage</th><th>unit</th><th "
-             "class=\"n\">A</th><th "
-             "class=\"n\">B</th><th class=\"n\">change</th><th class=\"n\">95% CI</th><th>verdict</th></tr>"
-             "</thead>\n<tbody>\n");
-    add_compare_rows(out, c.stages.v, c.stages.n);
-    add_compare_rows(out, c.figures.v, c.figures.n);
-    strbuf_addstr(out, "</tbody></table></div>\n");
-    add_work(out, "kernels", "Kernels", c.kernels.v, c.kernels.n);
-    add_work(out, "operators", "Operators", c.operators.v, c.operators.n);
-    add_differences(out, &c);
+    add_stages(out, &c);
+    add_table(out, "kernels", "Kernels", &compare_kernel_columns,
+              (struct column_items){ c.kernels.v, MIN(c.kernels.n, WORK_SHOWN), sizeof *c.kernels.v });
+    add_table(out, "operators", "Operators", &compare_operator_columns,
+              (struct column_items){ c.operators.v, MIN(c.operators.n, WORK_SHOWN), sizeof *c.operators.v });
+    add_table(out, "environment", "Environment differences", &compare_env_columns,
+              (struct column_items){ c.env.v, c.env.n, sizeof *c.env.v });
     page_close(q);
     api_close_compare(q, in, &c);
 }

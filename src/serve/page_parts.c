@@ -22,6 +22,47 @@ void part_number(struct strbuf *out, const char *text) {
     strbuf_addstr(out, "</td>");
 }
 
+void part_table_open(struct strbuf *out, const struct column_set *set, const char *css_class) {
+    strbuf_addstr(out, "<div class=\"scroll\"><table");
+    if (*css_class) strbuf_addf(out, " class=\"%s\"", css_class);
+    strbuf_addstr(out, "><thead><tr>");
+    for (size_t i = 0; i < set->n; i++) {
+        const struct column *c = set->v[i].column;
+        strbuf_addf(out, "<th%s>%s</th>", column_is_text(c) ? "" : " class=\"n\"", c->heading);
+    }
+    strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
+}
+
+void part_cells(struct strbuf *out, const struct column_set *set, const void *item, size_t first,
+                size_t end) {
+    struct strbuf text = STRBUF_INIT;
+    for (size_t i = first; i < end; i++) {
+        const struct column *c = set->v[i].column;
+        strbuf_reset(&text);
+        column_show(c, &(struct column_row){ .item = item }, &text);
+        strbuf_addstr(out, c->format == COLUMN_NAME ? "<td class=\"name\">"
+                           : column_is_text(c)      ? "<td>"
+                                                    : "<td class=\"n\">");
+        html_escape(out, text.buf);
+        strbuf_addstr(out, "</td>");
+    }
+    strbuf_free(&text);
+}
+
+void part_table_close(struct strbuf *out) { strbuf_addstr(out, "</tbody></table></div>\n"); }
+
+void part_table(struct strbuf *out, const struct column_group *group, struct column_items items) {
+    struct column_set set;
+    column_set_init(&set, group, 1, COLUMN_DOC_HTML, NULL);
+    part_table_open(out, &set, "");
+    for (size_t i = 0; i < items.n; i++) {
+        strbuf_addstr(out, "<tr>");
+        part_cells(out, &set, column_item(&items, i), 0, set.n);
+        strbuf_addstr(out, "</tr>\n");
+    }
+    part_table_close(out);
+}
+
 void part_run_cell(struct strbuf *out, const char *name) {
     strbuf_addstr(out, "<td><a href=\"");
     page_run_link(out, name);

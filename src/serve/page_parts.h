@@ -2,6 +2,7 @@
 #ifndef SERVE_PAGE_PARTS_H
 #define SERVE_PAGE_PARTS_H
 
+#include "base/columns.h"
 #include "base/text.h"
 #include "history/query.h"
 #include "serve/http.h"
@@ -10,6 +11,12 @@
 void part_cell(struct strbuf *out, const char *text);
 void part_number(struct strbuf *out, const char *text);   /* right-aligned */
 void part_run_cell(struct strbuf *out, const char *name); /* a link to the run */
+/* A table with the columns of a set. `css_class`: of the table; "": none. Each row is a <tr> with
+ * part_cells() for the columns [first, end), or other cells. */
+void part_table_open(struct strbuf *out, const struct column_set *set, const char *css_class);
+void part_cells(struct strbuf *out, const struct column_set *set, const void *item, size_t first, size_t end);
+void part_table_close(struct strbuf *out);
+void part_table(struct strbuf *out, const struct column_group *group, struct column_items items);
 void part_link(struct strbuf *out, const char *path, const char *const *pairs, const char *text);
 /* Appends "?key=value&...", escaped for an attribute. The pairs end with NULL; pairs with value NULL are
  * omitted. */

@@ -75,17 +75,11 @@ static void add_stage_row(struct strbuf *out, const struct history_run *run, con
                             "stage",  s->name,
                             "metric", "time",
                             NULL };
-    struct strbuf text = STRBUF_INIT;
     strbuf_addf(out, "<tr%s><td>", s->parent ? " class=\"sub\"" : "");
     part_link(out, "/trends", pairs, s->name);
     strbuf_addstr(out, "</td>");
-    for (size_t i = 1; i < set->n; i++) { /* the first column is the link */
-        strbuf_reset(&text);
-        column_show(set->v[i].column, &(struct column_row){ .item = s }, &text);
-        part_number(out, text.buf);
-    }
+    part_cells(out, set, s, 1, set->n); /* the first column is the link */
     strbuf_addstr(out, "</tr>\n");
-    strbuf_free(&text);
 }
 
 static void add_stages(struct strbuf *out, const struct history_run *run, const struct run_record *r) {
@@ -94,36 +88,18 @@ static void add_stages(struct strbuf *out, const struct history_run *run, const 
     column_set_init(&set, &run_stage_columns, 1, COLUMN_DOC_HTML, NULL);
     html_section(out, "stages", "Stages",
                  "Median of the timed repeats with its 95% interval. A stage links to its trend.");
-    strbuf_addstr(out, "<div class=\"scroll\"><table><thead><tr>");
-    for (size_t i = 0; i < set.n; i++)
-        strbuf_addf(out, "<th%s>%s</th>", i ? " class=\"n\"" : "", set.v[i].column->heading);
-    strbuf_addstr(out, "</tr></thead>\n<tbody>\n");
+    part_table_open(out, &set, "");
     for (size_t i = 0; i < r->stages.n; i++)
         if (isfinite(r->stages.v[i].time_ms)) add_stage_row(out, run, &r->stages.v[i], &set);
-    strbuf_addstr(out, "</tbody></table></div>\n");
+    part_table_close(out);
     html_section_end(out);
 }
 
 static void add_kernels(struct strbuf *out, const struct run_record *r) {
     if (!r->kernels.n) return;
     html_section(out, "kernels", "Kernels", "The kernel classes with most time.");
-    strbuf_addstr(
-        out, "<div class=\"scroll\"><table><thead><tr><th>kernel</th><th>category</th><th>stage</th><th "
-             "class=\"n\">time ms</th><th class=\"n\">share</th><th class=\"n\">calls</th></tr></thead>\n"
-             "<tbody>\n");
-    for (size_t i = 0; i < r->kernels.n; i++) {
-        const struct record_kernel *k = &r->kernels.v[i];
-        strbuf_addstr(out, "<tr><td class=\"name\">");
-        html_escape(out, k->name);
-        strbuf_addstr(out, "</td>");
-        part_cell(out, k->category);
-        part_cell(out, k->stage);
-        part_number(out, text_ms_number(k->owned_ns / 1e6).s);
-        part_number(out, text_percent(k->share).s);
-        part_number(out, isnan(k->calls) ? "–" : text_count((uint64_t)k->calls).s);
-        strbuf_addstr(out, "</tr>\n");
-    }
-    strbuf_addstr(out, "</tbody></table></div>\n");
+    part_table(out, &run_kernel_columns,
+               (struct column_items){ r->kernels.v, r->kernels.n, sizeof *r->kernels.v });
     html_section_end(out);
 }
 
@@ -174,7 +150,8 @@ static void add_actions(struct strbuf *out, const struct history *h, const struc
 }
 
 static void show_run(struct request *q, const struct history *h, const struct history_run *run,
-                     const struct run_record *r) {
+                     const struct run_record *r, const void *data) {
+    (void)data;
     struct strbuf *out = &q->out;
     page_open(q, run->name, "runs");
     strbuf_addstr(out, "<div class=\"head run\"><h1>");
@@ -205,20 +182,4 @@ static void show_run(struct request *q, const struct history *h, const struct hi
     page_close(q);
 }
 
-void page_run(struct request *q) {
-    struct history_run run;
-    struct run_record r;
-    struct err err;
-    struct history *h = request_history(q);
-    if (!h) return;
-    if (api_find_run(q, h, q->arguments[0], &run)) {
-        if (history_details(h, run.id, &r, &err) < 0)
-            request_database_failed(q, &err);
-        else {
-            show_run(q, h, &run, &r);
-            run_record_free(&r);
-        }
-        history_run_free(&run);
-    }
-    request_done(q, h);
-}
+void page_run(struct request *q) { api_answer_run(q, show_run, NULL); }

@@ -109,6 +109,50 @@ static const struct column stage_columns[] = {
     { "distance", "distance", COLUMN_TIMES, S(distance), BOTH(80, 70) },
     { "gpu_busy_share", .source = S(gpu_busy_share), .data = JSON },
 };
+
+#define K(field) FIELD(struct record_kernel, field)
+static const struct column kernel_columns[] = {
+    { "name", "kernel", COLUMN_NAME, K(name), .data = JSON, .at = { .html = 10 } },
+    { "category", "category", COLUMN_TEXT, K(category), .data = JSON, .at = { .html = 20 } },
+    { "library", .source = K(library), .data = JSON },
+    { "stage", "stage", COLUMN_TEXT, K(stage), .data = JSON, .at = { .html = 30 } },
+    { "calls", "calls", COLUMN_COUNT, K(calls), .data = JSON, .at = { .html = 60 } },
+    { "owned_ns", "time ms", COLUMN_NS_MS, K(owned_ns), .data = JSON, .at = { .html = 40 } },
+    { "share", "share", COLUMN_PERCENT, K(share), .data = JSON, .at = { .html = 50 } },
+};
+
+#define F(field) FIELD(struct record_figure, field)
+static const struct column measure_columns[] = {
+    { "key", .source = F(key), .data = JSON },
+    { "name", .source = F(name), .data = JSON },
+    { "unit", .source = F(unit), .data = JSON },
+    { "larger_is_better", .source = F(larger_is_better), .data = JSON },
+    { "median", .source = F(median), .data = JSON },
+    { "mean", .source = F(mean), .data = JSON },
+    { "std", .source = F(std), .data = JSON },
+    { "ci95_low", .source = F(ci95_low), .data = JSON },
+    { "ci95_high", .source = F(ci95_high), .data = JSON },
+    { "repeats", .source = F(repeats), .data = JSON },
+};
+
+#define D(field) FIELD(struct record_finding, field)
+static const struct column finding_columns[] = {
+    { "rule", .source = D(rule), .data = JSON },
+    { "stage", .source = D(stage), .data = JSON },
+    { "title", .source = D(title), .data = JSON },
+    { "evidence", .source = D(evidence), .data = JSON },
+    { "advice", .source = D(advice), .data = JSON },
+    { "confidence", .source = D(confidence), .data = JSON },
+    { "saving_ms", .source = D(saving_ms), .data = JSON },
+    { "saving_percent", .source = D(saving_percent), .data = JSON },
+};
+
+#define E(field) FIELD(struct record_env, field)
+static const struct column env_columns[] = {
+    { "group", .source = E(kind), .data = JSON },
+    { "key", .source = E(key), .data = JSON },
+    { "value", .source = E(value), .data = JSON },
+};
 /* clang-format on */
 
 #define GROUP(name, list) const struct column_group name = { .columns = list, .n = COUNTOF(list) }
@@ -118,3 +162,7 @@ GROUP(run_stage_figure_columns, stage_figure_columns);
 GROUP(run_note_columns, note_columns);
 GROUP(run_detail_columns, detail_columns);
 GROUP(run_stage_columns, stage_columns);
+GROUP(run_kernel_columns, kernel_columns);
+GROUP(run_measure_columns, measure_columns);
+GROUP(run_finding_columns, finding_columns);
+GROUP(run_env_columns, env_columns);

@@ -11,5 +11,9 @@ extern const struct column_group run_name_columns, run_figure_columns, run_stage
 extern const struct column_group run_detail_columns; /* JSON only */
 /* Items are struct record_stage. */
 extern const struct column_group run_stage_columns;
+extern const struct column_group run_kernel_columns;  /* struct record_kernel */
+extern const struct column_group run_measure_columns; /* struct record_figure; JSON only */
+extern const struct column_group run_finding_columns; /* struct record_finding; JSON only */
+extern const struct column_group run_env_columns;     /* struct record_env; JSON only */
 
 #endif

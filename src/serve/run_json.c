@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "serve/run_columns.h"
 #include "base/schema.h"
+#include "serve/run_columns.h"
 
 void run_json_time(struct jsonw *j, const char *key, int64_t ns) {
     char text[40];
@@ -51,81 +51,30 @@ void run_json_page(struct jsonw *j, const struct history_page *page) {
     jsonw_end(j);
 }
 
-void run_json_stages(struct jsonw *j, const struct run_record *r) {
+static void write_items(struct jsonw *j, const struct column_group *group, struct column_items items) {
     jsonw_array(j);
-    for (size_t i = 0; i < r->stages.n; i++) {
+    for (size_t i = 0; i < items.n; i++) {
         jsonw_object(j);
-        columns_json(&run_stage_columns, &(struct column_row){ .item = &r->stages.v[i] }, j);
+        columns_json(group, &(struct column_row){ .item = column_item(&items, i) }, j);
         jsonw_end(j);
     }
     jsonw_end(j);
+}
+
+/* All items of a list. */
+#define ITEMS(list) \
+    (struct column_items) { (list).v, (list).n, sizeof *(list).v, NULL }
+
+void run_json_stages(struct jsonw *j, const struct run_record *r) {
+    write_items(j, &run_stage_columns, ITEMS(r->stages));
 }
 
 void run_json_figures(struct jsonw *j, const struct run_record *r) {
-    jsonw_array(j);
-    for (size_t i = 0; i < r->figures.n; i++) {
-        const struct record_figure *f = &r->figures.v[i];
-        jsonw_object(j);
-        jsonw_kstr(j, "key", f->key);
-        jsonw_kstr(j, "name", f->name);
-        jsonw_kstr(j, "unit", f->unit);
-        jsonw_kbool(j, "larger_is_better", f->larger_is_better);
-        jsonw_knum(j, "median", f->median);
-        jsonw_knum(j, "mean", f->mean);
-        jsonw_knum(j, "std", f->std);
-        jsonw_knum(j, "ci95_low", f->ci95_low);
-        jsonw_knum(j, "ci95_high", f->ci95_high);
-        jsonw_knum(j, "repeats", f->repeats);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
-}
-
-static void write_kernels(struct jsonw *j, const struct run_record *r) {
-    jsonw_karray(j, "kernel_classes");
-    for (size_t i = 0; i < r->kernels.n; i++) {
-        const struct record_kernel *k = &r->kernels.v[i];
-        jsonw_object(j);
-        jsonw_kstr(j, "name", k->name);
-        jsonw_kstr(j, "category", k->category);
-        jsonw_kstr(j, "library", k->library);
-        jsonw_kstr(j, "stage", k->stage);
-        jsonw_knum(j, "calls", k->calls);
-        jsonw_knum(j, "owned_ns", k->owned_ns);
-        jsonw_knum(j, "share", k->share);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
+    write_items(j, &run_measure_columns, ITEMS(r->figures));
 }
 
 void run_json_findings(struct jsonw *j, const struct run_record *r) {
-    jsonw_array(j);
-    for (size_t i = 0; i < r->findings.n; i++) {
-        const struct record_finding *f = &r->findings.v[i];
-        jsonw_object(j);
-        jsonw_kstr(j, "rule", f->rule);
-        jsonw_kstr(j, "stage", f->stage);
-        jsonw_kstr(j, "title", f->title);
-        jsonw_kstr(j, "evidence", f->evidence);
-        jsonw_kstr(j, "advice", f->advice);
-        jsonw_kstr(j, "confidence", f->confidence);
-        jsonw_knum(j, "saving_ms", f->saving_ms);
-        jsonw_knum(j, "saving_percent", f->saving_percent);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
-}
-
-static void write_environment(struct jsonw *j, const struct run_record *r) {
-    jsonw_karray(j, "environment");
-    for (size_t i = 0; i < r->env.n; i++) {
-        jsonw_object(j);
-        jsonw_kstr(j, "group", r->env.v[i].kind);
-        jsonw_kstr(j, "key", r->env.v[i].key);
-        jsonw_kstr(j, "value", r->env.v[i].value);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
+    write_items(j, &run_finding_columns, ITEMS(r->findings));
 }
 
 void run_json_details(struct jsonw *j, const struct history_run *run, const struct run_record *r) {
@@ -139,9 +88,11 @@ void run_json_details(struct jsonw *j, const struct history_run *run, const stru
     run_json_stages(j, r);
     jsonw_key(j, "figures");
     run_json_figures(j, r);
-    write_kernels(j, r);
+    jsonw_key(j, "kernel_classes");
+    write_items(j, &run_kernel_columns, ITEMS(r->kernels));
     jsonw_key(j, "finding_list");
     run_json_findings(j, r);
-    write_environment(j, r);
+    jsonw_key(j, "environment");
+    write_items(j, &run_env_columns, ITEMS(r->env));
     jsonw_end(j);
 }

@@ -295,7 +295,7 @@ struct timeline *timeline_load_with(const char *const *paths, size_t n, const st
  * and collectives that start in it. Dropped kernels are counted (cut_kernels). Records of other kinds are
  * kept. Must be called while no other code points into the timeline. */
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
-void timeline_close(struct timeline *tl);                            /* NULL: does nothing */
+void timeline_close(struct timeline *tl);                            /* accepts NULL */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */
 /* Returns the device number that the trace contains, for people: "2". If several devices with work have the
  * same number, the rank or the file precedes it: "rank1:0", "file1:0". */

@@ -61,6 +61,9 @@ whoev^er knows Hydra
 this is to lea^ve
 END
 check "the lint rejects every one of $phrases unclear phrases" test "$phrases $rejected" = "12 12"
+printf '## Unreleased\n### Added\n- One.\n- One.\n### News\n- Two\n  lines.\n' >"$work/CHANGELOG.md"
+run sh -c "cd '$work' && sh '$lint_text' CHANGELOG.md"
+expect "a changelog has sections of one line per change" 1 err ':4: this line is there twice' err ':5: sections are' err ':7: one line'
 printf 'void f(void) {\n    if (a) g(), h();\n}\n' >"$work/src/base/comma.cu"
 run python3 scripts/lint_commas.py "$work/src/base/comma.cu"
 expect "the lint rejects comma statements" 1 err 'comma.cu:2: .*write one statement per expression'

@@ -229,6 +229,8 @@ check "--junit is XML" python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.
 # shellcheck disable=SC2046
 run "$INFERPROF" compare --github --runs $(all A) -- $(all B)
 expect "--github starts with the verdict" 0 out '^### inferprof: :small_red_triangle: 1 stage slower' out '<details>'
+expect "--github has a table with the slower change in bold" 0 out '^| stage | A | B | change | 95% CI | verdict |$' \
+    out '^| decode | 630.* | [*][*]+5[.0-9]*%[*][*] | +[.0-9]*% to +[.0-9]*% | slower |$'
 # shellcheck disable=SC2046
 run "$INFERPROF" compare --bencher --runs $(all A) -- $(all B)
 check "--bencher has the values of B in ns" json_is "$work/out" 'round(d["decode"]["latency"]["value"] / 1e6), d["decode"]["latency"]["lower_value"] < d["decode"]["latency"]["upper_value"]' "(662, True)"

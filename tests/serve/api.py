@@ -91,6 +91,10 @@ for path in ("/runs", "/runs?search=qwen", "/runs/run-29", "/runs/other", "/tren
           and headers["Content-Security-Policy"].startswith("default-src 'none'") and (status == 200) == (path not in ("/runs/none", "/runs?limit=x")), status)
 check("the first page of the trends names the newest change of each series", b"slower</b>" in s.get("/trends")[2] and b"run-20</a>" in s.get("/trends")[2] and b"no change" in s.get("/trends")[2])
 check("the trend page shows the change point", b"run-19" in s.get("/trends?stage=decode&metric=time&model=llama&device=NVIDIA+H200&engine=native")[2])
+page = s.get("/compare?a=run-00&b=run-29")[2]
+check("the page of a comparison has the columns of compare", b"<th>stage</th><th>unit</th><th class=\"n\">A</th><th class=\"n\">B</th><th class=\"n\">change</th><th class=\"n\">95% CI</th><th>verdict</th>" in page
+      and b"<td>decode</td><td>ms</td><td class=\"n\">" in page and b"<td class=\"verdict " in page)
+check("the page of a run has its kernels", b"<th>kernel</th><th>category</th><th>stage</th><th class=\"n\">time ms</th><th class=\"n\">share</th><th class=\"n\">calls</th>" in s.get("/runs/run-29")[2])
 status, headers, _ = s.get("/compare?run=run-29&run=run-00")
 check("selected runs are compared with the oldest", (status, headers["Location"]) == (303, "/compare?a=run-00&b=run-29"))
 

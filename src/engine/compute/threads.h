@@ -11,7 +11,7 @@ struct threads;
 typedef void threads_fn(void *job, int task, int worker);
 
 struct threads *threads_open(int count);
-void threads_close(struct threads *t); /* NULL: nothing */
+void threads_close(struct threads *t); /* accepts NULL */
 int threads_count(const struct threads *t);
 void threads_run(struct threads *t, threads_fn *fn, void *job, int ntasks);
 

@@ -11,7 +11,7 @@
 struct ops *cpu_open(struct threads *threads, const char *isa);
 /* For tests: allows bf16 products without bf16 instructions. */
 void cpu_test_bf16(struct ops *o);
-/* For tests. */
+/* For tests: the size of the scratch memory that operators keep. */
 size_t cpu_scratch_bytes(const struct ops *o);
 
 #endif

@@ -259,29 +259,33 @@ static void launch_latent(struct cuda_decode *d, int i) {
                       GRID((size_t)p->heads * LATENT_END_BLOCKS, .threads = THREADS), 1, &a);
 }
 
+struct decode_attention_args cuda_attention_args(const struct decode_plan *p, const struct decode_layer *l) {
+    return (struct decode_attention_args){ .q_norm = pointer_of(l->q_norm),
+                                           .k_norm = pointer_of(l->k_norm),
+                                           .eps = p->eps,
+                                           .scale = p->scale,
+                                           .cosine = pointer_of(p->rope->cosine),
+                                           .sine = pointer_of(p->rope->sine),
+                                           .dims = p->rope->dims,
+                                           .interleaved = p->rope->interleaved,
+                                           .keys = pointer_of(l->keys),
+                                           .values = pointer_of(l->values),
+                                           .heads = p->heads,
+                                           .kv_heads = p->kv_heads,
+                                           .max_context = p->max_context,
+                                           .window = l->window };
+}
+
 static void launch_attention(struct cuda_decode *d, int i) {
     const struct decode_plan *p = &d->plan;
     const struct decode_layer *l = &p->layer[i];
+    struct decode_attention_args a = cuda_attention_args(p, l);
     char name[64];
-    struct decode_attention_args a = { .state = d->state,
-                                       .qkv = d->qkv,
-                                       .q_norm = pointer_of(l->q_norm),
-                                       .k_norm = pointer_of(l->k_norm),
-                                       .eps = p->eps,
-                                       .scale = p->scale,
-                                       .cosine = pointer_of(p->rope->cosine),
-                                       .sine = pointer_of(p->rope->sine),
-                                       .dims = p->rope->dims,
-                                       .interleaved = p->rope->interleaved,
-                                       .keys = pointer_of(l->keys),
-                                       .values = pointer_of(l->values),
-                                       .heads = p->heads,
-                                       .kv_heads = p->kv_heads,
-                                       .max_context = p->max_context,
-                                       .window = l->window,
-                                       .splits = d->splits,
-                                       .cluster = d->cluster,
-                                       .parts = d->parts };
+    a.state = d->state;
+    a.qkv = d->qkv;
+    a.splits = d->splits;
+    a.cluster = d->cluster;
+    a.parts = d->parts;
     snprintf(name, sizeof name, "decode_attention_%s_%d_%d", dtype_name(l->keys->type), p->dim,
              p->heads == p->kv_heads ? 1 : 4);
     launch_named(d, name, (size_t)(p->kv_heads * d->splits), 0, d->cluster, &a);

@@ -122,25 +122,11 @@ static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
                              const struct decode_layer *l) {
     char name[64];
     int blocks = p->kv_heads * b->n >= b->c->sms ? 1 : CLUSTER; /* per sequence and key head */
-    struct decode_attention_args a = { .state = b->state,
-                                       .qkv = b->qkv,
-                                       .q_norm = pointer_of(l->q_norm),
-                                       .k_norm = pointer_of(l->k_norm),
-                                       .eps = p->eps,
-                                       .scale = p->scale,
-                                       .cosine = pointer_of(p->rope->cosine),
-                                       .sine = pointer_of(p->rope->sine),
-                                       .dims = p->rope->dims,
-                                       .interleaved = p->rope->interleaved,
-                                       .keys = pointer_of(l->keys),
-                                       .values = pointer_of(l->values),
-                                       .heads = p->heads,
-                                       .kv_heads = p->kv_heads,
-                                       .max_context = p->max_context,
-                                       .window = l->window,
-                                       .splits = blocks,
-                                       .cluster = blocks,
-                                       .narrow = b->mixed };
+    struct decode_attention_args a = cuda_attention_args(p, l);
+    a.state = b->state;
+    a.qkv = b->qkv;
+    a.splits = a.cluster = blocks;
+    a.narrow = b->mixed;
     snprintf(name, sizeof name, "decode_attention_bf16_%d_%d", p->dim, p->heads == p->kv_heads ? 1 : 4);
     cuda_launch_named(b->c, MODULE_decode_attention, name,
                       GRID((size_t)(p->kv_heads * blocks), (size_t)b->n, .threads = THREADS), blocks, &a);

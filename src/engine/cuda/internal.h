@@ -214,5 +214,10 @@ const char *cuda_experts_many(void *context, const struct expert *experts, const
 extern const struct ops_backend cuda_backend;
 extern const struct ops_decode_calls cuda_decode_calls;
 extern const struct ops_batch_calls cuda_batch_calls;
+struct decode_plan;
+struct decode_layer;
+/* The arguments that follow from the plan. The caller sets state, qkv, splits and cluster, and parts or
+ * narrow. */
+struct decode_attention_args cuda_attention_args(const struct decode_plan *p, const struct decode_layer *l);
 
 #endif

@@ -54,7 +54,7 @@ struct decoder {
     int sequences, positions; /* size of the cache; positions <= max_context */
     /* type of the cache: f32, or bf16 if the backend supports it; latents are f32 */
     enum dtype kv;
-    unsigned reserved;   /* allocations of the cache */
+    unsigned reserved;   /* number of times that the cache was allocated */
     struct matrix embed; /* [vocab, hidden] */
     struct linear head;  /* [vocab, hidden] */
     struct tensor *norm;
@@ -88,7 +88,7 @@ int decoder_check(const struct llm_text *c, const struct ops *o, struct err *err
 /* kv: requested type of the cache */
 struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct weights *w, int max_context,
                              enum dtype kv, struct err *err);
-void decoder_close(struct decoder *d); /* NULL: nothing */
+void decoder_close(struct decoder *d); /* accepts NULL */
 
 /* Allocates a cache for `sequences` sequences of up to `positions` positions; its contents are lost. Does
  * nothing if the cache already has this shape. decoder_open() reserves one sequence of max_context

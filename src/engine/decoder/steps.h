@@ -12,7 +12,7 @@
 struct decoder_steps;
 /* after weights_finish(); NULL: not available */
 struct decoder_steps *decoder_steps_open(struct decoder *d, enum decode_path path);
-void decoder_steps_close(struct decoder_steps *s); /* NULL: nothing */
+void decoder_steps_close(struct decoder_steps *s); /* accepts NULL */
 void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start);
 int decoder_steps_portion(struct decoder_steps *s); /* steps to submit at once */
 void decoder_steps_submit(struct decoder_steps *s, int steps);

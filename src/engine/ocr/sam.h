@@ -32,7 +32,7 @@ struct sam {
 };
 
 struct sam *sam_open(const struct llm_vision *c, struct weights *w);
-void sam_close(struct sam *s);                 /* NULL: nothing */
+void sam_close(struct sam *s);                 /* accepts NULL */
 int sam_tokens(const struct sam *s, int side); /* tokens per side of the output: side / patch / 4 */
 /* Views in host memory: planes[views, 3, side, side] or bytes[views, side, side, 3] (dsocr_scale). */
 struct sam_pixels {

@@ -364,7 +364,7 @@ struct tensor *ops_alloc(struct ops *o, size_t floats, enum tensor_content conte
  * memory directly. Call ops_commit() when the contents are final; a device backend then copies them. */
 struct tensor *ops_wrap(struct ops *o, const void *host, size_t bytes);
 void ops_commit(struct ops *o, struct tensor *t);
-void ops_free(struct ops *o, struct tensor *t); /* NULL: nothing */
+void ops_free(struct ops *o, struct tensor *t); /* accepts NULL */
 /* Frees the tensors made since `live.n` was `mark`, for example after a request ran out of memory. */
 void ops_free_since(struct ops *o, size_t mark);
 struct tensor *ops_alloc_cache(struct ops *o, size_t numbers, enum dtype type);

@@ -34,7 +34,7 @@ struct clip_names {
     bool fused; /* queries, keys and values are one matrix */
 };
 struct clip *clip_open(const struct llm_vision *c, const struct clip_names *names, struct weights *w);
-void clip_close(struct clip *c); /* NULL: nothing */
+void clip_close(struct clip *c); /* accepts NULL */
 /* Views of the same size. */
 struct clip_part {
     int views, n; /* n x n features each */

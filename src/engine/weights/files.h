@@ -25,7 +25,7 @@ struct weight_view {
 struct weight_files;
 /* `path`: a folder with safetensors files, or a .gguf file. */
 struct weight_files *weight_files_open(const char *path, struct err *err);
-void weight_files_close(struct weight_files *f); /* NULL: nothing */
+void weight_files_close(struct weight_files *f); /* accepts NULL */
 /* Finds a tensor; rows 0 means a flat tensor of cols numbers. Returns -1 if the tensor is missing, or has
  * another size or an unsupported type. */
 int weight_files_find(const struct weight_files *f, const char *name, int rows, int cols,
