@@ -16,6 +16,10 @@
 #define REACHABLE 0.8    /* share of the link's peak that large messages can reach */
 /* least correlation of tokens and compute time at which tokens are the reason */
 #define SIMILAR 0.8
+/* least share of the steps in which the slowest rank is on the same node, for this node to be named */
+#define USUAL_NODE 0.95
+/* a rank is nearly as slow as the straggler above this share of the straggler's excess over the median */
+#define NEARLY 0.75
 
 /* ---- Figures of a stage, per step and by rank; NaN for ranks without the stage */
 struct figures {
@@ -132,18 +136,76 @@ static const struct reason_text *text_of(enum rank_reason reason) {
     return &reason_texts[COUNTOF(reason_texts) - 1];
 }
 
-/* Returns the largest value of the other ranks with the same layers as rank row `except`. NaN: there are
- * none. */
-static double most_of_others(const struct rank_layout *l, const double *v, size_t n, size_t except) {
+/* Returns the largest value of the ranks with the same layers as rank row `of` that are not in `slow`. NaN:
+ * there are none. */
+static double most_of_rest(const struct rank_layout *l, const double *v, size_t n, size_t of,
+                           const bool *slow) {
     double most = NAN;
     for (size_t r = 0; r < n; r++)
-        if (r != except && same_group(l, r, except) && !isnan(v[r]))
-            most = isnan(most) ? v[r] : fmax(most, v[r]);
+        if (!slow[r] && same_group(l, r, of) && !isnan(v[r])) most = isnan(most) ? v[r] : fmax(most, v[r]);
     return most;
 }
 
-/* The saving is the time by which the rank exceeds the next slowest rank, but not more than the others
- * wait. */
+/* Returns the mean over the ranks with the same layers as rank row `of`. */
+static double mean_of_group(const struct rank_layout *l, const double *v, size_t n, size_t of) {
+    double sum = 0, count = 0;
+    for (size_t r = 0; r < n; r++) {
+        if (!same_group(l, r, of) || isnan(v[r])) continue;
+        sum += v[r];
+        count++;
+    }
+    return sum / count;
+}
+
+/* Returns the time by which rank row `r`, together with the ranks in `slow`, exceeds the slowest of the
+ * rest. */
+static double lead_over_rest(const struct rank_layout *l, const struct figures *f, size_t r,
+                             const bool *slow) {
+    /* fmin() ignores NaN: the time of a rank without waiting may be unknown */
+    return fmin(f->own[r] - most_of_rest(l, f->own, f->n, r, slow),
+                f->busy[r] - most_of_rest(l, f->busy, f->n, r, slow));
+}
+
+/* Ranks that are nearly as slow as the straggler, in row `r`, are marked in `slow`, because it saves little
+ * to repair only one of them. Returns their number, without the straggler: 0 if it is slower than all others
+ * by more than a quarter of its excess. */
+static size_t mark_as_slow(const struct rank_layout *l, const struct figures *f, size_t r, bool *slow) {
+    double median = median_of_others(l, f->own, f->n, r), extra = f->own[r] - median;
+    size_t n = 0;
+    slow[r] = true;
+    if (!(lead_over_rest(l, f, r, slow) < (1 - NEARLY) * extra)) return 0;
+    for (size_t k = 0; k < f->n; k++) {
+        if (k == r || !same_group(l, k, r) || !(f->own[k] > median + NEARLY * extra)) continue;
+        slow[k] = true;
+        n++;
+    }
+    return n;
+}
+
+/* Returns "; rank 5 is as slow", or "; ranks 2, 5 are as slow" with at most 8 numbers. */
+static char *as_slow_text(const struct rank_job *job, const bool *slow, size_t straggler, size_t n) {
+    struct strbuf text = STRBUF_INIT;
+    size_t named = 0;
+    for (size_t r = 0; n && r < job->nranks && named < 8; r++) {
+        if (!slow[r] || r == straggler) continue;
+        strbuf_addf(&text, "%s%u", named ? ", " : n == 1 ? "; rank " : "; ranks ", job->ranks[r].rank);
+        named++;
+    }
+    if (n > named) strbuf_addf(&text, " and %zu more", n - named);
+    if (n) strbuf_addf(&text, n == 1 ? " is as slow" : " are as slow");
+    return strbuf_detach(&text);
+}
+
+/* Returns what a step becomes shorter. Tokens and work of experts move to the other ranks, so the rank comes
+ * down to the mean. Other causes are repaired, and the next slowest rank is the limit. */
+static double straggler_saving(const struct rank_layout *l, const struct figures *f, size_t r,
+                               const bool *slow, enum rank_reason reason) {
+    if (reason == RANK_REASON_MORE_TOKENS || reason == RANK_REASON_EXPERTS)
+        return f->own[r] - mean_of_group(l, f->own, f->n, r);
+    return lead_over_rest(l, f, r, slow);
+}
+
+/* The saving is not more than the others wait. */
 static void find_straggler(struct search *s) {
     const struct rank_straggler *g = &s->job->straggler;
     char a[32], b[32];
@@ -151,14 +213,17 @@ static void find_straggler(struct search *s) {
     if (!row || g->stage >= s->job->nstages) return;
     size_t r = (size_t)(row - s->job->ranks);
     struct figures f = figures_of(s->job, g->stage);
+    bool *slow = xcalloc(f.n + 1, sizeof *slow);
+    size_t nslow = mark_as_slow(s->layout, &f, r, slow);
+    char *others = as_slow_text(s->job, slow, r, nslow);
     double extra = f.own[r] - median_of_others(s->layout, f.own, f.n, r);
     double waits = median_of_others(s->layout, f.wait, f.n, r);
     if (isnan(waits)) waits = median_of_others(s->layout, f.exposed, f.n, r);
     const struct reason_text *t = text_of(g->reason);
     struct rank_finding finding = {
         .rule = t->rule,
-        .title =
-            xasprintf("%s: all ranks wait for rank %u: %s", s->job->stages[g->stage].name, g->rank, t->cause),
+        .title = xasprintf("%s: all ranks wait for rank %u: %s%s", s->job->stages[g->stage].name, g->rank,
+                           t->cause, others),
         .evidence =
             xasprintf("rank %u arrives last at %.0f%% of the collectives; it takes %s per step longer than "
                       "the median rank, and the others wait %s per step%s%s",
@@ -170,10 +235,9 @@ static void find_straggler(struct search *s) {
         .confidence =
             g->last_share > 0.8 && g->reason != RANK_REASON_UNKNOWN ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
     };
-    /* fmin() ignores NaN: the time of a rank without waiting may be unknown */
-    double next = fmin(f.own[r] - most_of_others(s->layout, f.own, f.n, r),
-                       f.busy[r] - most_of_others(s->layout, f.busy, f.n, r));
-    emit(s, finding, fmin(next, waits));
+    emit(s, finding, fmin(straggler_saving(s->layout, &f, r, slow, g->reason), waits));
+    free(others);
+    free(slow);
     free(f.v);
 }
 
@@ -227,16 +291,49 @@ static size_t slowest_in(const struct rank_step_cell *cells, size_t n) {
     return slowest;
 }
 
+/* Counts the rows of steps in which each rank is the slowest. The caller frees the array. */
+static size_t *times_slowest(const struct rank_steps *steps, size_t n) {
+    size_t *times = xcalloc(n + 1, sizeof *times);
+    for (size_t i = 0; i < steps->nrows; i++) times[slowest_in(&steps->cells[i * n], n)]++;
+    return times;
+}
+
 /* Returns the row of the rank that is the slowest in more than half of the rows of steps; SIZE_MAX: there is
  * none. *share: its share of the rows. */
 static size_t usual_slowest(const struct rank_steps *steps, size_t n, double *share) {
-    size_t *times = xcalloc(n + 1, sizeof *times), most = 0;
-    for (size_t i = 0; i < steps->nrows; i++) times[slowest_in(&steps->cells[i * n], n)]++;
+    size_t *times = times_slowest(steps, n), most = 0;
     for (size_t r = 0; r < n; r++)
         if (times[r] > times[most]) most = r;
     *share = steps->nrows ? (double)times[most] / (double)steps->nrows : 0;
     free(times);
     return *share > 0.5 ? most : SIZE_MAX;
+}
+
+/* Returns the name of the node that has the slowest rank in at least USUAL_NODE of the rows of steps. NULL:
+ * there is none, or the job has one node or fewer than 8 rows. */
+static const char *usual_node(const struct rank_job *job, const struct rank_steps *steps) {
+    const char *name = NULL;
+    if (job->nnodes < 2 || steps->nrows < 8) return NULL;
+    size_t *times = times_slowest(steps, job->nranks), *of_node = xcalloc(job->nnodes, sizeof *of_node);
+    for (size_t r = 0; r < job->nranks; r++) {
+        uint32_t node = job->ranks[r].node;
+        if (node >= job->nnodes) continue;
+        of_node[node] += times[r];
+        if ((double)of_node[node] >= USUAL_NODE * (double)steps->nrows) name = job->nodes[node].name;
+    }
+    free(of_node);
+    free(times);
+    return name;
+}
+
+/* Returns which rank is the slowest, for the evidence of an imbalance. */
+static char *slowest_text(const struct rank_job *job, const struct rank_steps *steps, uint32_t rank,
+                          double share) {
+    const char *node = usual_node(job, steps);
+    if (rank != RANK_NONE)
+        return xasprintf("rank %u is the slowest in %.0f%% of the steps", rank, 100 * share);
+    if (node) return xasprintf("the slowest rank differs between steps, but is on node %s", node);
+    return xstrdup("the slowest rank differs between steps");
 }
 
 /* Returns the mean over the steps of the largest excess_in_step() of all groups of ranks. NaN: no data. */
@@ -295,9 +392,7 @@ static void find_imbalance(struct search *s, const struct rank_steps *steps) {
     uint32_t rank = slowest == SIZE_MAX ? RANK_NONE : s->job->ranks[slowest].rank;
     /* find_straggler() decided that this rank saves too little */
     if (rank != RANK_NONE && rank == s->job->straggler.rank) return;
-    char *who = rank == RANK_NONE
-                    ? xstrdup("the slowest rank differs between steps")
-                    : xasprintf("rank %u is the slowest in %.0f%% of the steps", rank, 100 * share);
+    char *who = slowest_text(s->job, steps, rank, share);
     const char *what = reason == RANK_REASON_MORE_TOKENS ? "the tokens of the ranks are uneven"
                        : reason == RANK_REASON_EXPERTS   ? "the work of the experts is uneven"
                                                          : "the work of the ranks is uneven";
@@ -318,6 +413,62 @@ static void find_imbalance(struct search *s, const struct rank_steps *steps) {
     };
     free(who);
     emit(s, finding, isnan(waits) ? excess : fmin(excess, waits));
+}
+
+/* ---- Waiting that no other rule explains */
+
+/* Returns the part of the waiting that errors of the clocks can cause, per step and rank. NaN: unknown. */
+static double clock_noise_ns(const struct rank_job *job, uint32_t stage) {
+    double calls = 0, steps = 0;
+    if (job->nclocks < 2) return 0;
+    for (size_t i = 0; i < job->ncollectives; i++)
+        if (job->communicators[job->collectives[i].communicator].nodes > 1)
+            calls += (double)job->collectives[i].calls;
+    for (size_t r = 0; r < job->nranks; r++) steps += (double)rank_job_cell(job, r, stage)->occurrences;
+    return steps > 0 ? calls / steps * job->clock_error_ns : NAN;
+}
+
+/* Returns true if at least half of the waiting is in all-to-alls, which bring tokens to experts. */
+static bool waits_for_experts(const struct rank_job *job) {
+    double exchange = 0, all = 0;
+    for (size_t i = 0; i < job->ncollectives; i++) {
+        const struct rank_collective *c = &job->collectives[i];
+        if (!(c->wait_ns > 0)) continue;
+        all += c->wait_ns;
+        if (c->operation && strcmp(c->operation, "all_to_all") == 0) exchange += c->wait_ns;
+    }
+    return all > 0 && exchange >= all / 2;
+}
+
+/* Ranks may compute equally long in a step and still wait for each other, if another rank has the most work
+ * in each layer. With the same work in every layer, each step becomes shorter by the mean waiting time. In
+ * a pipeline, ranks wait for the stage before them: find_bubbles() reports that. */
+static void find_turns(struct search *s, uint32_t stage) {
+    char a[32], b[32];
+    if (!s->layout->source || s->layout->sizes.pp > 1) return;
+    struct figures f = figures_of(s->job, stage);
+    struct stats wait = stats_of(f.wait, f.n);
+    double step = rank_step_ns(s->job, stage), known = step - left_ns(s, stage, step);
+    double left = wait.mean - known;
+    free(f.v);
+    if (!(left > clock_noise_ns(s->job, stage))) return;
+    bool experts = waits_for_experts(s->job);
+    struct rank_finding finding = {
+        .rule = experts ? "expert-imbalance" : "uneven-work",
+        .title = xasprintf("%s: the work of the %s is uneven within a step", s->job->stages[stage].name,
+                           experts ? "experts" : "ranks"),
+        .evidence =
+            xasprintf("ranks wait %s per step for each other (mean)%s%s; the last rank differs between "
+                      "collectives",
+                      text_ns(wait.mean, a, sizeof a), known > 0 ? ", of which other findings explain " : "",
+                      known > 0 ? text_ns(known, b, sizeof b) : ""),
+        .advice = experts ? text_of(RANK_REASON_EXPERTS)->advice
+                          : "compare the kernels and the gaps of the ranks before a collective",
+        .stage = stage,
+        .rank = RANK_NONE,
+        .confidence = ANALYSIS_MEDIUM,
+    };
+    emit(s, finding, left);
 }
 
 /* ---- Pipeline bubbles: a full pipeline would keep the busiest rank busy all the time */
@@ -564,6 +715,7 @@ void rank_findings_find(const struct rank_job *job, const struct rank_layout *la
             find_slow_link(&s, i, stage, pass == 0);
     for (size_t i = 0; i < job->nstages; i++) {
         if (job->stages[i].parent != RANK_NONE || job->stages[i].outside) continue;
+        find_turns(&s, (uint32_t)i);
         find_bubbles(&s, (uint32_t)i);
         find_exposed(&s, (uint32_t)i);
     }

@@ -50,6 +50,16 @@ static int by_slowness(const void *pa, const void *pb) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
+/* Keeps the ranks that ran from the start to the end, if there are at least two. Returns the new number. */
+static size_t keep_complete(const struct rank_job *job, struct ranked *v, size_t n) {
+    size_t complete = 0;
+    for (size_t i = 0; i < n; i++) complete += job->ranks[v[i].row].state == RANK_STATE_COMPLETE;
+    if (complete < 2) return n;
+    for (size_t i = 0, k = 0; i < n; i++)
+        if (job->ranks[v[i].row].state == RANK_STATE_COMPLETE) v[k++] = v[i];
+    return complete;
+}
+
 size_t rank_job_choose(const struct rank_job *job, size_t rows[3]) {
     struct ranked *v = calloc(job->nranks + 1, sizeof *v);
     bool arrivals = true;
@@ -65,6 +75,7 @@ size_t rank_job_choose(const struct rank_job *job, size_t rows[3]) {
     }
     if (n) qsort(v, n, sizeof *v, by_slowness);
     if (n > 0) rows[0] = v[0].row;
+    if (n > 3) n = 1 + keep_complete(job, v + 1, n - 1);
     if (n > 1) rows[n > 2 ? 2 : 1] = v[n - 1].row;
     if (n > 2) rows[1] = v[n / 2].row;
     free(v);

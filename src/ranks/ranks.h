@@ -336,8 +336,9 @@ static inline const struct rank_cell *rank_job_cell(const struct rank_job *j, si
 const struct rank_row *rank_job_find(const struct rank_job *job, uint32_t rank); /* NULL: no such rank */
 
 /* Chooses the slowest, the median and the fastest rank with data, for drawing: by the mean delay at
- * collectives if all ranks have one, else by compute time. Returns the number of different rows, at most
- * 3. */
+ * collectives if all ranks have one, else by compute time. The median and the fastest rank are chosen from
+ * those that neither died nor started late, so that they ran at the same time as the slowest. Returns the
+ * number of different rows, at most 3. */
 size_t rank_job_choose(const struct rank_job *job, size_t rows[3]);
 
 #endif

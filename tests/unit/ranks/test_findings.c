@@ -190,3 +190,79 @@ TEST(bus_bandwidth_is_compared_with_the_link) {
     t.ranks[3].device = "NVIDIA L40S"; /* different or unknown links: no peak */
     CHECK(rank_link_use(&t.job, &(struct rank_links){ 0 }, 0).link == NULL);
 }
+
+/* Ranks 3 and 6 are slow: it saves nothing to repair only one of them. */
+TEST(ranks_that_are_as_slow_as_the_straggler_are_named_with_it) {
+    struct test_job t;
+    quiet_job(&t);
+    for (size_t k = 0; k < 8; k++) test_job_times(&t, k, 7.8, 2, 0.1, 0.1);
+    test_job_times(&t, 3, 9.8, 0, 0.1, 0.1);
+    test_job_times(&t, 6, 9.75, 0.05, 0.1, 0.1);
+    t.job.straggler = (struct rank_straggler){ .rank = 3, .reason = RANK_REASON_SLOWER_KERNELS };
+    struct result r = find(&t, (struct rank_links){ 0 });
+    CHECK_INT(r.findings.n, 1);
+    CHECK(strstr(rule(&r, "slow-gpu")->title, "wait for rank 3: its kernels are slower; rank 6 is as slow"));
+    CHECK_NEAR(rule(&r, "slow-gpu")->saving_ms, 2, 1e-9);
+    release(&r);
+}
+
+/* The work of an expert moves to the other ranks: (9.8 + 7 x 7.8) / 8 = 8.05 ms. */
+TEST(work_that_moves_to_other_ranks_saves_what_exceeds_the_mean) {
+    struct test_job t;
+    quiet_job(&t);
+    for (size_t k = 0; k < 8; k++) test_job_times(&t, k, k == 3 ? 9.8 : 7.8, k == 3 ? 0 : 2, 0.1, 0.1);
+    t.job.straggler = (struct rank_straggler){ .rank = 3, .reason = RANK_REASON_EXPERTS };
+    struct result r = find(&t, (struct rank_links){ 0 });
+    CHECK_NEAR(rule(&r, "expert-imbalance")->saving_ms, 9.8 - 8.05, 1e-9);
+    release(&r);
+}
+
+/* All ranks compute equally long per step, but another one is the last in each layer. */
+TEST(waiting_in_turns_is_found_although_no_rank_is_slower) {
+    struct test_job t;
+    quiet_job(&t);
+    for (size_t k = 0; k < 8; k++) test_job_times(&t, k, 7.8, 2, 0.1, 0.1);
+    struct result r = find(&t, (struct rank_links){ 0 });
+    CHECK_INT(r.findings.n, 1);
+    CHECK_NEAR(rule(&r, "uneven-work")->saving_ms, 2, 1e-9);
+    CHECK_INT(rule(&r, "uneven-work")->rank, RANK_NONE);
+    release(&r);
+    t.collectives[0].operation = "all_to_all";
+    t.collectives[0].wait_ns = 2e6 * JOB_STEPS * 8;
+    r = find(&t, (struct rank_links){ 0 });
+    CHECK(rule(&r, "expert-imbalance"));
+    release(&r);
+    /* two nodes, clocks with an error of 40 us: 65 collectives per step may seem to wait 2.6 ms */
+    struct rank_clock clocks[2] = { { 0 } };
+    t.job.clocks = clocks;
+    t.job.nclocks = 2;
+    t.job.clock_error_ns = 40e3;
+    t.communicators[0].nodes = 2;
+    r = find(&t, (struct rank_links){ 0 });
+    CHECK_INT(r.findings.n, 0);
+    release(&r);
+}
+
+TEST(the_node_with_the_slowest_ranks_is_named) {
+    struct test_job t;
+    test_job_init(&t, 8, 4, "NVIDIA H100 80GB HBM3");
+    test_job_group(&t, NULL, 0, 8, 1, "all_reduce", 65, 16384);
+    for (size_t r = 0; r < 8; r++) test_job_times(&t, r, r < 4 ? 7.8 : 9.8, r < 4 ? 2 : 0, 0.1, 0.1);
+    for (size_t s = 0; s < JOB_STEPS; s++) t.step_cells[s * 8 + 4 + s % 4].compute_ns = 9.9e6F;
+    struct result r = find(&t, (struct rank_links){ 0 });
+    CHECK(strstr(rule(&r, "uneven-work")->evidence, "differs between steps, but is on node b"));
+    release(&r);
+}
+
+TEST(the_median_and_the_fastest_rank_ran_from_start_to_end) {
+    struct test_job t;
+    size_t rows[3];
+    quiet_job(&t);
+    for (size_t r = 0; r < 8; r++) t.ranks[r].late_ns = 100 - (double)r; /* rank 0 is the latest */
+    CHECK_INT(rank_job_choose(&t.job, rows), 3);
+    CHECK_INT(rows[0] * 100 + rows[1] * 10 + rows[2], 47);
+    for (size_t r = 0; r < 8; r++)
+        t.ranks[r].state = r == 2 || r == 3 ? RANK_STATE_COMPLETE : RANK_STATE_DIED;
+    CHECK_INT(rank_job_choose(&t.job, rows), 3);
+    CHECK_INT(rows[0] * 100 + rows[1] * 10 + rows[2], 23);
+}
