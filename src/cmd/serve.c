@@ -68,6 +68,15 @@ static int serve_until_signal(const struct server_options *o) {
     return EXIT_DONE;
 }
 
+/* A mistyped folder would otherwise look like a server without runs, or refuse every job. */
+static void name_missing_folders(const struct serve_opts *so) {
+    if (!file_is_dir(so->root)) log_warn("%s: no such folder; it is created", so->root);
+    for (size_t i = 0; i < so->job_roots.n; i++)
+        if (!file_is_dir(so->job_roots.v[i]))
+            log_warn("--job-root %s: no such folder; jobs cannot read models or inputs there",
+                     so->job_roots.v[i]);
+}
+
 static int run_serve(const void *opts, int argc, char **argv) {
     (void)argc;
     (void)argv;
@@ -86,6 +95,7 @@ static int run_serve(const void *opts, int argc, char **argv) {
     char *address = NULL;
     if (parse_listen(so->listen, &address, &o.port, &err) < 0) return command_usage("serve: %s", err.msg);
     o.address = address;
+    name_missing_folders(so);
     int status = file_mkdirs(so->root, &err) < 0 ? command_fail(&err) : serve_until_signal(&o);
     free(address);
     return status;

@@ -184,7 +184,7 @@ bool api_read_trend(struct request *q, struct history_trend *t) {
                                  .metric = metric && *metric ? metric : "time_per_token",
                                  .limit = 200 };
     if (t->stage && !history_stage_metric(t->metric)) {
-        http_problem(q, 404, "metric must be time, time_per_token, tokens_per_s, mfu, mbu or distance");
+        http_problem(q, 400, "metric must be time, time_per_token, tokens_per_s, mfu, mbu or distance");
         return false;
     }
     return api_read_count(q, "runs", 2, TREND_RUNS, &t->limit);

@@ -103,6 +103,33 @@ static enum MHD_Result check_text(void *context, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
+struct query_check {
+    struct request *q;
+    const char *names;
+};
+
+static bool is_listed(const char *names, const char *name) {
+    size_t n = strlen(name);
+    for (const char *p = names; n && (p = strstr(p, name)) != NULL; p += n)
+        if ((p == names || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0') && !strchr(name, ' ')) return true;
+    return false;
+}
+
+static enum MHD_Result check_name(void *context, enum MHD_ValueKind kind, const char *key,
+                                  const char *value) {
+    (void)kind;
+    (void)value;
+    struct query_check *c = context;
+    if (is_listed(c->names, key)) return MHD_YES;
+    http_problem(c->q, 400, "unknown parameter '%s'; use %s", key, c->names);
+    return MHD_NO;
+}
+
+static void check_query(struct request *q) {
+    struct query_check check = { q, q->route->query };
+    if (check.names) mhd.values(q->connection, MHD_GET_ARGUMENT_KIND, check_name, &check);
+}
+
 static const char *client_address(const struct request *q, char *out, size_t cap) {
     const union MHD_ConnectionInfo *info =
         mhd.connection_info(q->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -131,7 +158,7 @@ static void check_request(struct request *q) {
     struct strbuf allowed = STRBUF_INIT;
     bool valid = utf8_valid(q->path, strlen(q->path));
     mhd.values(q->connection, MHD_GET_ARGUMENT_KIND, check_text, &valid);
-    if (!valid) strbuf_reset((http_problem(q, 400, "the URL is not UTF-8"), &allowed));
+    if (!valid) strbuf_reset((http_problem(q, 400, "the URL is not UTF-8, or contains %%00"), &allowed));
     if (!q->status) q->route = find_route(q, &allowed);
     if (!q->status && !within_rate(q)) {
         http_add_header(q, "Retry-After", "1");
@@ -142,6 +169,7 @@ static void check_request(struct request *q) {
     } else if (!q->status && !q->route)
         http_problem(q, 404, "no such page: %s", q->path);
     if (!q->status) q->http->o.authorize(q);
+    if (!q->status) check_query(q);
     strbuf_free(&allowed);
 }
 
@@ -329,16 +357,25 @@ static int resolve(const char *address, uint16_t port, struct addrinfo **out, st
     return err_set(err, "%s: %s", address, gai_strerror(rc));
 }
 
+/* %00 would end the text, and the rest of a path or filter would be ignored. %FF is no UTF-8, so that
+ * check_request() refuses the URL. */
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text) {
+    (void)context;
+    (void)connection;
+    for (char *p = text; (p = strstr(p, "%00")) != NULL;) memcpy(p, "%FF", 3);
+    return mhd.unescape(text);
+}
+
 static struct MHD_Daemon *start_daemon(struct http *http, const struct addrinfo *a) {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
     if (a->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
-    return mhd.start(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_SOCK_ADDR, a->ai_addr,
-                     MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
-                     on_connection, http, MHD_OPTION_THREAD_POOL_SIZE, http->o.threads,
-                     MHD_OPTION_CONNECTION_LIMIT, http->o.connections, MHD_OPTION_CONNECTION_TIMEOUT,
-                     HTTP_HEADER_S, MHD_OPTION_PER_IP_CONNECTION_LIMIT, http->o.connections_per_client,
-                     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_LISTENING_ADDRESS_REUSE,
-                     1u, MHD_OPTION_END);
+    return mhd.start(
+        flags, 0, NULL, NULL, on_request, http, MHD_OPTION_SOCK_ADDR, a->ai_addr, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_UNESCAPE_CALLBACK,
+        unescape, NULL, MHD_OPTION_THREAD_POOL_SIZE, http->o.threads, MHD_OPTION_CONNECTION_LIMIT,
+        http->o.connections, MHD_OPTION_CONNECTION_TIMEOUT, HTTP_HEADER_S, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        http->o.connections_per_client, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
+        MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
 }
 
 static int listen_on(struct http *http, struct err *err) {

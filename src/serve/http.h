@@ -38,6 +38,9 @@ struct http_route {
     bool cached; /* The answer depends only on the URL and the revision of the database. */
     bool tagged; /* Not cached, but with an ETag, the hash of the answer. */
     bool page;   /* errors are shown as HTML */
+    /* Parameters of the query, separated by spaces: a request with another one is refused, so that a
+     * misspelled filter does not return everything. NULL: not checked. */
+    const char *query;
 };
 
 #define HTTP_SEGMENTS 8

@@ -22,6 +22,7 @@ int mhd_load(struct err *err) {
         { "MHD_destroy_response", &mhd.destroy },
         { "MHD_suspend_connection", &mhd.suspend },
         { "MHD_resume_connection", &mhd.resume },
+        { "MHD_http_unescape", &mhd.unescape },
     };
     return library_load("libmicrohttpd.so.12", "libmicrohttpd12", functions, COUNTOF(functions), err);
 }

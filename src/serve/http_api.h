@@ -22,6 +22,7 @@ struct mhd_api {
     __typeof__(MHD_destroy_response) *destroy;
     __typeof__(MHD_suspend_connection) *suspend;
     __typeof__(MHD_resume_connection) *resume;
+    __typeof__(MHD_http_unescape) *unescape;
 };
 extern struct mhd_api mhd;
 int mhd_load(struct err *err);

@@ -168,6 +168,9 @@ static void add_list_head(struct request *q, const struct history_filter *f,
         strbuf_addf(out, "more than %s runs", text_count(MAX(HISTORY_COUNT_MAX, page->n)).s);
     else
         strbuf_addf(out, "%s run%s", text_count((uint64_t)page->total).s, page->total == 1 ? "" : "s");
+    /* the order by a figure omits runs without it */
+    if (page->total > (int64_t)page->n && !page->next && !f->cursor)
+        strbuf_addf(out, ", %s with the figure of the order", text_count(page->n).s);
     if (f->stage) {
         strbuf_addstr(out, ", figures of the stage ");
         html_escape(out, f->stage);

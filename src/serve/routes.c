@@ -12,6 +12,12 @@
     { .method = "GET", .path = row_path, .role = HTTP_READ, .handle = function, .cached = true }
 #define TAGGED(row_path, function) \
     { .method = "GET", .path = row_path, .role = HTTP_READ, .handle = function, .tagged = true }
+/* names: the parameters of the query; others are refused */
+#define FILTERED(row_path, function, names)                                                       \
+    {                                                                                             \
+        .method = "GET", .path = row_path, .role = HTTP_READ, .handle = function, .cached = true, \
+        .query = names                                                                            \
+    }
 #define PAGE(row_path, function) \
     { .method = "GET", .path = row_path, .role = HTTP_READ, .handle = function, .cached = true, .page = true }
 
@@ -39,7 +45,8 @@ const struct http_route server_routes[] = {
     { .method = "GET", .path = "/jobs", .role = HTTP_READ, .handle = page_jobs, .page = true },
     GET_ROW("/metrics", api_metrics),
 
-    CACHED(API "/runs", api_list_runs),
+    FILTERED(API "/runs", api_list_runs,
+             "model device engine host version tag search stage since until sort order limit cursor"),
     { .method = "POST",
       .path = API "/runs",
       .role = HTTP_WRITE,
@@ -52,7 +59,11 @@ const struct http_route server_routes[] = {
     CACHED(API "/runs/{run}/figures", api_get_figures),
     CACHED(API "/runs/{run}/findings", api_get_findings),
     TAGGED(API "/runs/{run}/artifacts", api_list_artifacts),
-    GET_ROW(API "/runs/{run}/artifact", api_get_artifact),
+    { .method = "GET",
+      .path = API "/runs/{run}/artifact",
+      .role = HTTP_READ,
+      .handle = api_get_artifact,
+      .query = "path" },
     { .method = "POST",
       .path = API "/runs/{run}/tags",
       .role = HTTP_WRITE,
@@ -66,10 +77,10 @@ const struct http_route server_routes[] = {
       .body = HTTP_STREAM_BODY,
       .begin = api_begin_upload,
       .receive = api_receive_upload },
-    CACHED(API "/compare", api_compare),
+    FILTERED(API "/compare", api_compare, "a b"),
     CACHED(API "/series", api_list_series),
-    CACHED(API "/trends", api_get_trend),
-    CACHED(API "/findings", api_list_findings),
+    FILTERED(API "/trends", api_get_trend, "model device engine stage metric runs baseline"),
+    FILTERED(API "/findings", api_list_findings, "model device engine rule runs"),
     CACHED(API "/machines", api_list_machines),
     { .method = "GET", .path = API "/health", .role = HTTP_NOBODY, .handle = api_health },
     GET_ROW(API "/metrics", api_metrics),

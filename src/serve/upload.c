@@ -166,8 +166,13 @@ static int unpack_file(void *context, const char *path, uint64_t bytes, struct e
     p->path = file_join(p->folder, path);
     char *dir = xstrndup(p->path, (size_t)(strrchr(p->path, '/') - p->path));
     int rc = file_mkdirs(dir, err);
+    int code = errno;
     free(dir);
-    if (rc < 0) return -1;
+    errno = code;
+    /* the folder of the server is not in the messages for the client */
+    if (rc < 0 && (code == ENOTDIR || code == EEXIST))
+        return err_set(err, "%s: a folder of the path is a file in the upload", path);
+    if (rc < 0) return fail_io(p->why, err, p->path);
     p->fd = open(p->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (p->fd >= 0) return 0;
     if (errno == EEXIST || errno == EISDIR || errno == ENOTDIR) {

@@ -192,6 +192,8 @@ def one_database(name, root, url, o, scratch):
     program = os.environ["INFERPROF"]
     database = ["--database", url] if url else []
     results = {}
+    if not url: # left by an earlier measurement with --keep
+        shutil.rmtree(os.path.join(root, ".inferprof"), ignore_errors=True)
     start = time.monotonic()
     subprocess.run([program, "runs", "-q", root, *database], stdout=subprocess.DEVNULL, check=True)
     print(f"\n## {name}, {o.runs:,} runs\n")

@@ -193,6 +193,10 @@ run "$INFERPROF" runs "$root"
 expect "a database of a newer program is refused" 1 err 'schema version 999, and this inferprof reads versions up to [0-9]+; use a newer inferprof'
 run timeout 20 "$INFERPROF" serve --root "$root" --listen 127.0.0.1:0
 expect "serve does not start with a database of a newer program" 1 err 'schema version 999'
+run timeout 20 "$INFERPROF" serve --root "$root" --listen 127.0.0.1:0 --allow-jobs --job-root "$work/none"
+expect "serve names a folder of jobs that does not exist" 1 err '--job-root .*/none: no such folder'
+run timeout 20 "$INFERPROF" serve --root "$work/typo" --listen 127.0.0.1:0 --database "postgresql:///none?host=$work/none"
+expect "serve names a root folder that it creates" 1 err '/typo: no such folder; it is created' err '/none/.s.PGSQL'
 echo 'not a database, but long enough to be checked' >"$root/.inferprof/index.sqlite"
 run "$INFERPROF" runs "$root"
 expect "a damaged index is reported with its remedy" 1 err 'delete it to rebuild the index'

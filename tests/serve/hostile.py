@@ -80,6 +80,8 @@ check("a request without Host is refused", raw(GET + b"Connection: close\r\n") =
 check("a URL that is not UTF-8 is refused", raw(b"GET /runs/%ff%fe HTTP/1.1\r\n" + HOST) == 400)
 paths = [b"/assets/..%2f..%2fetc%2fpasswd", b"/runs/..%2f..%2fetc/report", b"/../../etc/passwd", b"/runs/%0d%0aSet-Cookie:%20x"]
 check("paths outside are not found", [raw(b"GET " + p + b" HTTP/1.1\r\n" + HOST) for p in paths] == [404] * 4)
+paths = [b"/api/v1/runs/run-0%00x", b"/api/v1/runs?model=%00", b"/api/v1/runs?model%00x=1", b"/runs/run-0%00"]
+check("%00 does not end a path or a filter", [raw(b"GET " + p + b" HTTP/1.1\r\n" + HOST) for p in paths] == [400] * 4)
 chunked = b"Transfer-Encoding: chunked\r\n"
 post = b"POST /api/v1/runs HTTP/1.1\r\n" + HOST + TAR
 chunks = lambda data, n: b"".join(b"%x\r\n" % len(data[i:i + n]) + data[i:i + n] + b"\r\n" for i in range(0, len(data), n)) + b"0\r\n\r\n"
@@ -108,6 +110,12 @@ codes = [s.get("/api/v1/runs", sort="name", cursor=c)[0] for c in cursors]
 codes += [s.get("/api/v1/runs", sort=k, cursor="1." + v.encode().hex())[0] for k, v in (("started", "1e3"), ("started", "1-1"), ("mfu", "nan"), ("mfu", "0x1"), ("mfu", "1;"))]
 check("a changed cursor is refused", set(codes) == {400}, codes)
 
+unknown = ["runs?modle=llama", "runs?=1", "runs?model%20device=1", "runs?mod=1", "compare?c=run-0", "trends?stages=decode", "findings?run=1",
+           "runs/run-0/artifact?file=metrics.json"]
+answers = [s.ask("GET", "/api/v1/" + u) for u in unknown]
+check("a misspelled filter is refused", [a[0] for a in answers] == [400] * len(unknown) and "unknown parameter 'modle'; use model device" in answers[0][2]["detail"], answers)
+check("a metric that does not exist is refused", s.get("/api/v1/trends", stage="decode", metric="x")[0] == 400)
+
 # ---- cached answers
 series = {"model": "llama", "device": "NVIDIA H200", "engine": "native"}
 s.get("/api/v1/runs", model="llama\x01device=NVIDIA H200\x01engine=native")
@@ -130,6 +138,9 @@ check("answers have an ETag", [s.ask("GET", p, headers={"If-None-Match": t})[0] 
 
 # ---- uploads
 UPLOAD = {"Content-Type": "application/x-tar"}
+both = tar_of([("both/metrics.json", good, tarfile.REGTYPE), ("both/metrics.json/x", b"", tarfile.REGTYPE)])
+status, _, problem = s.ask("POST", "/api/v1/runs", body=both, headers=UPLOAD)
+check("a file that is also a folder is refused, without a path of the server", status == 422 and root not in problem["detail"], problem)
 stream, answers = tar_of([("same/metrics.json", good, tarfile.REGTYPE)]), []
 def post_at_once():
     answers.append(s.ask("POST", "/api/v1/runs", body=stream, headers=UPLOAD)[0])
