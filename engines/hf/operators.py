@@ -69,10 +69,12 @@ def call_path(frame):
 class OperatorRanges(TorchFunctionMode):
     """Pushes a range around every call that may launch work, unless `quiet`."""
 
+    names, texts = {}, {}  # of all requests, so that the warm-up fills them
+
     def __init__(self, push, pop, shapes, stacks=False):
         super().__init__()
         self.push, self.pop, self.shapes, self.stacks = push, pop, shapes, stacks
-        self.names, self.texts, self.quiet = {}, {}, False
+        self.quiet = False
 
     def text(self, name, args):
         key = (name, *[(a.shape, a.dtype) for a in args if isinstance(a, torch.Tensor)])
@@ -161,14 +163,14 @@ class Ranges:
 
 class Recording:
     """Ranges around operators and modules of a sample: per step, one layer in `every`, another one in each step, because recording all
-    of them doubles the time of a step, and the layers are alike. Operators outside of the layers: in prefill, in the first decode step,
-    and in one step in `every`. Sizes and call paths: until each layer was recorded once. Layers have a range in every step.
+    of them doubles the time of a step, and the layers are alike. Operators before the first and after the last layer of a list: in
+    prefill, in the first decode step, and in one step in `every`. Sizes and call paths: until each layer was recorded once. Layers have a range in every step.
 
     Prefill records the middle layer of the first `every`: a model's first layers can differ from the others."""
 
     def __init__(self, model, marks, shapes, steps, every, skip=(), stacks=False):
         self.mode = OperatorRanges(marks.push_text, marks.pop_text, shapes, stacks)
-        self.marks, self.every, self.step, self.handles = marks, every, 0, []
+        self.marks, self.every, self.step, self.wrapped = marks, every, 0, []
         self.outer, inner = layer_lists(model)
         layers = {layer for _, entries in self.outer for layer in entries}
         unrecorded = {e for _, entries in inner for i, e in enumerate(entries) if i % INNER_EVERY} if every > 1 else set()
@@ -181,17 +183,29 @@ class Recording:
         for path, layers in self.outer:
             middle = self.every // 2 % min(self.every, len(layers))
             for i, layer in enumerate(layers):
-                self.handles += [
-                    layer.register_forward_pre_hook(lambda m, a, n=f"{path}.{i}", at=i - middle: self.enter_layer(n, at)),
-                    layer.register_forward_hook(lambda m, a, o: self.leave_layer(), always_call=True)]
+                self.wrap(layer, f"inferprof:module {path}.{i}", i - middle, i == len(layers) - 1)
 
-    def enter_layer(self, name, at):
-        self.marks.push("module", name)
-        self.ranges.switch((at + self.step) % self.every == 0)
+    def wrap(self, layer, text, at, last):
+        """Replaces `forward`: hooks of a module take several times as long, because they disable the short path of its call."""
+        forward, marks, ranges = layer.forward, self.marks, self.ranges
 
-    def leave_layer(self):
-        self.ranges.switch(self.records_outside())
-        self.marks.pop()
+        def recorded(*args, **kwargs):
+            marks.push_text(text)
+            ranges.switch((at + self.step) % self.every == 0)
+            try:
+                return forward(*args, **kwargs)
+            finally:
+                ranges.switch(self.every == 1 or last and self.records_outside())
+                marks.pop_text()
+        self.wrapped.append((layer, layer.__dict__.get("forward")))
+        layer.forward = recorded
+
+    def unwrap(self):
+        for layer, own in reversed(self.wrapped):
+            if own is None:
+                del layer.forward
+            else:
+                layer.forward = own
 
     def records_outside(self):
         return self.step <= 1 or self.step % self.every == 0
@@ -214,6 +228,5 @@ class Recording:
         return self
 
     def __exit__(self, *error):
-        for h in self.handles:
-            h.remove()
+        self.unwrap()
         self.ranges.close()

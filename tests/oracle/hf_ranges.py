@@ -42,7 +42,7 @@ class Marks:
         self.push_text(f"{kind} {name}")
 
     def push_text(self, text):
-        self.texts.append(text)
+        self.texts.append(text.removeprefix("inferprof:"))
         self.depth += 1
 
     def tokens(self, what, count):
