@@ -453,11 +453,12 @@ static int run_job(struct job *j, const struct profile_opts *o) {
                                  .function_names = named };
     session_run(&plan, &j->result);
     if (named)
-        strlist_add(&j->result.warnings,
-                    "For --ncu, the native engine ran with engine.decode=%s, and its kernels were recorded by "
-                    "the collector, under the names of their functions: there are no operators, and recording "
-                    "takes longer.",
-                    j->plan.s.engine.decode);
+        strlist_add(
+            &j->result.warnings,
+            "For --ncu, the native engine ran with engine.decode=%s, and its kernels were recorded by "
+            "the collector, under the names of their functions: there are no operators, and recording "
+            "takes longer.",
+            j->plan.s.engine.decode);
     if (write_report(j, &err) < 0) {
         struct err ignored;
         run_dir_mark(j->folder.dir, "Cannot write the report of this run. The other files are complete.\n",

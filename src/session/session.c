@@ -94,7 +94,8 @@ static const char *recorded_detail(const struct session_plan *p) {
  * the kernels and their times, so the collector would record every kernel a second time, and its overhead
  * would be larger than the engine's. */
 static bool needs_collector(const struct session_plan *p) {
-    bool own = strcmp(p->settings->engine.name, "native") == 0 && strcmp(recorded_detail(p), "operators") == 0;
+    bool own =
+        strcmp(p->settings->engine.name, "native") == 0 && strcmp(recorded_detail(p), "operators") == 0;
     return p->device->cuda && !own;
 }
 

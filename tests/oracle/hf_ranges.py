@@ -75,6 +75,7 @@ def request(detail, shapes, on=True, every=1, fail=False, stacks=False, marks=No
     marks.texts.clear()
     model(x)
     assert not marks.texts, "a hook or the mode is still active"
+    assert not any("forward" in m.__dict__ for m in model.modules()), "a layer keeps its wrapper"
     assert fail or marks.depth == 0, "a range was not closed"
     return seen
 
@@ -141,6 +142,17 @@ model(torch.ones(4))
 parts.close()
 assert list(parts.ms()) == ["first"] and 0 < parts.ms()["first"] < 1e3, parts.ms()
 assert len(parts.problems) == 1 and "no module 'no.such'" in parts.problems[0], parts.problems
+# several calls in one request are summed; the next request starts at zero, and its predecessor's hooks are gone
+parts = stages.SubStages(found, torch.device("cpu"), marks)
+parts.stamps = type("Stamps", (), {"at": 0, "stamp": lambda self: setattr(self, "at", self.at + 1) or self.at, "ms": lambda self, a, b: b - a})()
+model(torch.ones(4)), model(torch.ones(4))
+assert parts.ms() == {"first": 2}, parts.ms()
+parts.close()
+later = stages.SubStages(found, torch.device("cpu"), marks)
+assert later.ms() == {}
+model(torch.ones(4))
+assert len(later.spans["first"]) == 1 and parts.ms() == {"first": 2}, (later.spans, parts.ms())
+later.close()
 
 
 class Refuses(torch.nn.Module):

@@ -347,6 +347,24 @@ TEST(requests_contain_settings_and_engine_fields) {
     conf_close(c);
 }
 
+TEST(requests_contain_sampling_and_type) {
+    const char *words[] = { "infer.do_sample=true", "infer.temperature=0.7",        "infer.top_p=0.9",
+                            "infer.top_k=5",        "infer.no_repeat_ngram_size=3", "model.dtype=f16" };
+    struct settings s;
+    struct conf *c = settings_of(&s, words, 6);
+    struct dataset_item item = { .prompt = (char *)"x", .max_new_tokens = -1 };
+    json_t *load = request_load(&s, "cpu"), *infer = request_infer(&s, &item, 9, "none", NULL),
+           *sampling = json_object_get(infer, "sampling");
+    CHECK_STR(json_string_value(json_object_get(load, "dtype")), "f16");
+    CHECK_NEAR(json_number_value(json_object_get(sampling, "temperature")), 0.7, 1e-12);
+    CHECK_NEAR(json_number_value(json_object_get(sampling, "top_p")), 0.9, 1e-12);
+    CHECK_INT(json_integer_value(json_object_get(sampling, "top_k")), 5);
+    CHECK_INT(json_integer_value(json_object_get(sampling, "no_repeat_ngram")), 3);
+    json_decref(load);
+    json_decref(infer);
+    conf_close(c);
+}
+
 /* ---- CPU peaks */
 
 TEST(the_measured_product_is_a_matrix_product) {
