@@ -1,7 +1,8 @@
 #!/bin/bash
-# profile.sh [twice] [ncu] [tools] [over]: what docs say about `inferprof profile` on a GPU. Needs the GPU and its cores alone; 5.5 minutes.
+# profile.sh [twice] [ncu] [longrope] [tools] [over]: what docs say about `inferprof profile` on a GPU. Needs the GPU and its cores alone; 6 minutes.
 #     twice  0.6  two runs of one command, native engine: the medians of every stage differ by at most 10%
 #     ncu    0.5  --ncu of the native engine measures every kernel that was chosen
+#     longrope 0.3  cuda_graphs of a model whose rotary embedding looks at positions on the host
 #     tools  2    --ncu and --nsys of the Hugging Face engine, to their end
 #     over   3    the default preset costs at most 25% of prefill and decode (hf_overhead.py), and the first recorded request of a process
 #                 costs as much as the next ones. Its engines load while ncu and tools run.
@@ -74,6 +75,11 @@ tools() {
     test -s "$WORK/runs/tools/nsys/report.nsys-rep" -o -s "$WORK/runs/tools/nsys/report.qdstrm" && ! grep -q 'nsys.*timed out' "$OUT/tools.txt"
     result $? "--nsys of the Hugging Face engine ends with a report, or with raw data"
 }
+longrope() {
+    "$PYTHON" "$GPU/hf_longrope.py" "$WORK" 2>"$WORK/longrope.err"
+    result $? "cuda_graphs of phi3 with longrope: the tokens of the same steps without a graph"
+    tail -n 2 "$WORK/longrope.err"
+}
 start_over() {
     local lib
     lib=$(dirname "$(dirname "$INFERPROF")")/lib/inferprof
@@ -104,10 +110,11 @@ END
     result $? "the default preset costs at most 25% on three models, over the same process and over a plain one"
 }
 
-[ $# -gt 0 ] || set -- twice ncu tools over
+[ $# -gt 0 ] || set -- twice ncu longrope tools over
 case " $* " in *" twice "*) twice ;; esac
 case " $* " in *" over "*) start_over ;; esac
 case " $* " in *" ncu "*) ncu ;; esac
+case " $* " in *" longrope "*) longrope ;; esac
 case " $* " in *" tools "*) tools ;; esac
 case " $* " in *" over "*) over ;; esac
 tar -C "$WORK/runs" -czf "$OUT/runs.tar.gz" --exclude=inputs --exclude=trace --exclude='*.qdstrm' . 2>/dev/null
