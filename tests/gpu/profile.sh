@@ -6,13 +6,14 @@
 #     tools  2    --ncu and --nsys of the Hugging Face engine, to their end
 #     over   3    the default preset costs at most 25% of prefill and decode (hf_overhead.py), and the first recorded request of a process
 #                 costs as much as the next ones. Its engines load while ncu and tools run.
-# Prints "ok" or "NOT OK" with the measured values; the exit status is the number of lines that are not ok. Leaves the outputs in $OUT.
+# Prints "ok" or "NOT OK" with the measured values; the exit status is the number of lines that are not ok. Leaves $OUT/profile.tar.gz.
 set -u
 # shellcheck source=tests/gpu/lib.sh disable=SC1091
 . "$(dirname "$0")/lib.sh"
 find_collector
 unset PYTHONDONTWRITEBYTECODE # byte-compiling transformers takes 10 s, and it is imported many times here
-failed=0
+failed=0 said=$WORK/said
+mkdir -p "$said"
 mkdir -p "$WORK/pages" && cp "$ROOT/samples/page-columns.png" "$WORK/pages"
 printf '{"prompt":"%s"}\n' "$(printf 'word %.0s' {1..100})" >"$WORK/prompts.jsonl"
 for pair in ocr:deepseek-ocr qwen3-8b:qwen3-8b qwen3-30b-a3b:qwen3-30b-a3b small:llama-3.2-1b-instruct; do
@@ -27,9 +28,9 @@ profile() { # NAME ARGUMENTS...
     local name=$1
     echo "--- $name: $(date +%T)"
     timeout "${LIMIT:-100}" "$INFERPROF" profile model.weights=synthetic:0 device=cuda:0 infer.ignore_eos=true "output.dir=$WORK/runs" \
-        "output.run_id=$name" "${@:2}" >"$OUT/$name.txt" 2>&1
+        "output.run_id=$name" "${@:2}" >"$said/$name.txt" 2>&1
     echo "--- $name ended with status $?: $(date +%T)"
-    grep -E 'Nsight|warning' "$OUT/$name.txt" | sort -u | tail -n 12
+    grep -E 'Nsight|warning' "$said/$name.txt" | sort -u | tail -n 12
 }
 ocr() { profile "$1" model=deepseek_ocr "model.path=$WORK/ocr" dataset=images "dataset.root=$WORK/pages" "${@:2}"; }
 small() { profile "$1" model=llama model.name=small "model.path=$WORK/small" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" "${@:2}"; }
@@ -37,8 +38,8 @@ small() { profile "$1" model=llama model.name=small "model.path=$WORK/small" dat
 twice() {
     local run
     for run in first second; do ocr $run infer.max_new_tokens=64 repeats=20; done
-    "$INFERPROF" compare "$WORK/runs/first" "$WORK/runs/second" >"$OUT/compare.txt" 2>&1
-    head -n 12 "$OUT/compare.txt"
+    "$INFERPROF" compare "$WORK/runs/first" "$WORK/runs/second" >"$said/compare.txt" 2>&1
+    head -n 12 "$said/compare.txt"
     python3 - "$WORK/runs/first/metrics.json" "$WORK/runs/second/metrics.json" <<'END'
 import json, sys
 a, b = ({s["name"]: s["time_ms"] for s in json.load(open(path))["stages"] if s.get("time_ms")} for path in sys.argv[1:])
@@ -49,7 +50,7 @@ END
     result $? "two runs of the native engine agree within 10% in every stage"
 }
 measured() { # NAME: prints what Nsight left, and succeeds if ncu measured every kernel that was chosen
-    python3 - "$OUT/$1.txt" "$WORK/runs/$1/metrics.json" <<'END'
+    python3 - "$said/$1.txt" "$WORK/runs/$1/metrics.json" <<'END'
 import json, re, sys
 said, run = open(sys.argv[1]).read(), json.load(open(sys.argv[2]))
 asked = sum(int(n) for n in re.findall(r"under Nsight Compute: (\d+) kernels", said))
@@ -72,7 +73,7 @@ tools() {
     result $? "--ncu of the Hugging Face engine measures every kernel that was chosen"
     ls -l "$WORK/runs/tools/nsys"
     tail -n 3 "$WORK/runs/tools/nsys/nsys.log"
-    test -s "$WORK/runs/tools/nsys/report.nsys-rep" -o -s "$WORK/runs/tools/nsys/report.qdstrm" && ! grep -q 'nsys.*timed out' "$OUT/tools.txt"
+    test -s "$WORK/runs/tools/nsys/report.nsys-rep" -o -s "$WORK/runs/tools/nsys/report.qdstrm" && ! grep -q 'nsys.*timed out' "$said/tools.txt"
     result $? "--nsys of the Hugging Face engine ends with a report, or with raw data"
 }
 longrope() {
@@ -85,17 +86,17 @@ start_over() {
     lib=$(dirname "$(dirname "$INFERPROF")")/lib/inferprof
     [ -d "$lib" ] || lib=$(dirname "$INFERPROF")
     COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters ARMS=${ARMS:-loaded,counters} WAIT_FOR=$WORK/go timeout 330 "$PYTHON" \
-        "$GPU/hf_overhead.py" "$OUT" "${EACH_S:-24}" "3*$WORK/ocr:$WORK/pages/page-columns.png" "$WORK/qwen3-8b" "=$WORK/qwen3-30b-a3b" \
-        >"$OUT/over.txt" 2>"$WORK/over.err" &
+        "$GPU/hf_overhead.py" "$said" "${EACH_S:-24}" "3*$WORK/ocr:$WORK/pages/page-columns.png" "$WORK/qwen3-8b" "=$WORK/qwen3-30b-a3b" \
+        >"$said/over.txt" 2>"$WORK/over.err" &
     over=$!
 }
 over() {
     echo "--- over: $(date +%T)"
     touch "$WORK/go"
     wait "$over"
-    cat "$OUT/over.txt"
+    cat "$said/over.txt"
     grep -v '^\[transformers\]' "$WORK/over.err" | tail -n 5
-    python3 - "$OUT"/over-*.json <<'END'
+    python3 - "$said"/over-*.json <<'END'
 import json, statistics, sys
 high, ratios = [], []
 for path in sys.argv[1:]:
@@ -117,5 +118,5 @@ case " $* " in *" ncu "*) ncu ;; esac
 case " $* " in *" longrope "*) longrope ;; esac
 case " $* " in *" tools "*) tools ;; esac
 case " $* " in *" over "*) over ;; esac
-tar -C "$WORK/runs" -czf "$OUT/runs.tar.gz" --exclude=inputs --exclude=trace --exclude='*.qdstrm' . 2>/dev/null
+tar -C "$WORK" -czf "$OUT/profile.tar.gz" --exclude=inputs --exclude=trace --exclude='*.qdstrm' said runs 2>/dev/null
 exit $failed
