@@ -39,7 +39,7 @@ twice() {
     local run
     for run in first second; do ocr $run infer.max_new_tokens=64 repeats=20; done
     "$INFERPROF" compare "$WORK/runs/first" "$WORK/runs/second" >"$said/compare.txt" 2>&1
-    head -n 12 "$said/compare.txt"
+    grep -A 8 '^Stages' "$said/compare.txt"
     python3 - "$WORK/runs/first/metrics.json" "$WORK/runs/second/metrics.json" <<'END'
 import json, sys
 a, b = ({s["name"]: s["time_ms"] for s in json.load(open(path))["stages"] if s.get("time_ms")} for path in sys.argv[1:])
@@ -58,7 +58,7 @@ got = [k for k in run["kernels"] if "ncu" in k]
 for k in got:
     print(f'{k["name"][:60]}: {k["ncu"].get("duration_ns")} ns, SM {k["ncu"].get("sm_pct")}%, DRAM {k["ncu"].get("dram_pct")}%')
 print(f"Nsight Compute: {asked} kernels asked for, {len(got)} classes of kernels have its figures")
-sys.exit(not asked or "Nsight Compute measured" in said)
+sys.exit(not asked or not got or "Nsight Compute measured" in said)
 END
 }
 ncu() {
