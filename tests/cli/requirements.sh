@@ -93,7 +93,7 @@ END_OF_CODE
 
 # ---- vision, decoder, tokens and metadata in every report
 native repeats=3 infer.max_new_tokens=8
-expect "a run over a built-in page succeeds" 0
+expect "terminal: vision in total and the decoder's rest of prefill" 0 out '^Vision in total: .* ms, .*F, MFU .*Rest of prefill .decoder.: '
 check "aggregates: mean and std of prefill, decode, vision, tokens and rate, and MFU by stage" python3 - "$dir" <<'END_OF_CODE'
 import json, math, statistics, sys
 d = json.load(open(sys.argv[1] + "/metrics.json"))
