@@ -11,6 +11,7 @@
 #include "conf/compose.h"
 #include "conf/schema.h"
 #include "conf/yaml.h"
+#include "run/request_cost.h"
 #include "session/cpu_caches.h"
 #include "session/cpu_peak.h"
 #include "session/cpu_peak_kernels.h"
@@ -363,6 +364,27 @@ TEST(requests_contain_sampling_and_type) {
     json_decref(load);
     json_decref(infer);
     conf_close(c);
+}
+
+/* 100 prompt and 11 new tokens in each of two sequences */
+static double context_of(const char *mode, uint64_t window, double engine_limit) {
+    const char *words[] = { mode, "infer.context_len_fixed=512" };
+    struct settings s;
+    struct conf *c = settings_of(&s, words, 2);
+    struct llm_model m = { .text.max_positions = window };
+    struct engine_info info = { .max_context = engine_limit };
+    struct engine_answer a = { .prompt_tokens = 200, .new_tokens = 22, .batch = 2 };
+    double tokens = request_context(&s, &m, &info, &a);
+    conf_close(c);
+    return tokens;
+}
+
+TEST(context_length_of_decode_flops) {
+    CHECK_NEAR(context_of("infer.context_len_mode=auto", 4096, 0), 105.5, 0);
+    CHECK_NEAR(context_of("infer.context_len_mode=fixed", 4096, 0), 512, 0);
+    CHECK_NEAR(context_of("infer.context_len_mode=max", 4096, 2048), 4096, 0);
+    CHECK_NEAR(context_of("infer.context_len_mode=max", 0, 2048), 2048, 0);
+    CHECK_NEAR(context_of("infer.context_len_mode=max", 0, 0), 111, 0); /* unknown window */
 }
 
 /* ---- CPU peaks */
