@@ -197,8 +197,12 @@ class Recording:
             finally:
                 ranges.switch(self.every == 1 or last and self.records_outside())
                 marks.pop_text()
-        self.wrapped.append((layer, layer.__dict__.get("forward")))
-        layer.forward = recorded
+        own = layer.__dict__.get("forward")
+        try:
+            layer.forward = recorded
+        except Exception:  # a scripted module refuses; only its ranges are missing
+            return
+        self.wrapped.append((layer, own))
 
     def unwrap(self):
         for layer, own in reversed(self.wrapped):

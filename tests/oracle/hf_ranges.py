@@ -103,6 +103,20 @@ assert ["sizes" in " ".join(t) for t in some] == [True] * 5 + [False], some
 assert names(request("modules", True)[0]) == [] and "module layers.0.inner.0" in request("modules", True)[0]
 assert request("stages", True)[0] == [] and request("operators", True, on=False)[0] == []
 request("operators", True, every=2, fail=True)
+
+
+class Fixed(Layer):
+    """Like a scripted module."""
+
+    def __setattr__(self, name, value):
+        if name == "forward":
+            raise RuntimeError("forward cannot be replaced")
+        super().__setattr__(name, value)
+
+
+whole, Layer = Layer, Fixed
+assert "module layers.0" not in request("operators", True, every=4)[0]
+Layer = whole
 paths = [t for t in request("operators", True, stacks=True)[0] if t.startswith("aten::silu")]
 assert paths and all(re.search(r"hf_ranges.py:forward:\d+;[^;]*hf_ranges.py:forward:\d+$", t.split(", stack = ")[1]) for t in paths), paths
 
