@@ -51,7 +51,8 @@ class Marks:
     def pop(self):
         self.depth -= 1
 
-    pop_text = pop
+    def text_functions(self):
+        return self.push_text, self.pop
 
 
 def request(detail, shapes, on=True, every=1, fail=False, stacks=False, marks=None):
