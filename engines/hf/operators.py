@@ -5,6 +5,7 @@ decode step take 1.7 times as long. This file records only the calls that the mo
 inspect a tensor. A range has the same text as with `emit_nvtx`, which the collector splits (src/collect/nvtx_torch.c):
     aten::linear, op_id = 0, sizes = [[1, 501, 4096]bf16, [4096, 4096]bf16]
 """
+import functools
 import sys
 
 import torch
@@ -66,34 +67,41 @@ def call_path(frame):
     return ";".join(reversed(frames)).replace(",", " ")
 
 
+class Names(dict):
+    """{torch function: its operator, or None}. Looked up for every call of a recorded layer, so a known function costs no Python call."""
+
+    def __missing__(self, function):
+        return self.setdefault(function, range_name(function))
+
+
+class Texts(dict):
+    """{(operator, (shape, type) of each tensor...): text of its range}"""
+
+    def __missing__(self, key):
+        return self.setdefault(key, f"{key[0]}, op_id = 0{sizes_of(key[1:])}")
+
+
 class OperatorRanges(TorchFunctionMode):
     """Pushes a range around every call that may launch work, unless `quiet`."""
+
+    names, texts = Names(), Texts()  # of all requests, so that the warm-up fills them
 
     def __init__(self, push, pop, shapes, stacks=False):
         super().__init__()
         self.push, self.pop, self.shapes, self.stacks = push, pop, shapes, stacks
-        self.names, self.texts, self.quiet = {}, {}, False
-
-    def text(self, name, args):
-        key = (name, *[(a.shape, a.dtype) for a in args if isinstance(a, torch.Tensor)])
-        text = self.texts.get(key)
-        if text is None:
-            text = self.texts[key] = f"{name}, op_id = 0{sizes_of(key[1:])}"
-        return text
-
-    def name_of(self, function):
-        try:
-            return self.names[function]
-        except KeyError:
-            return self.names.setdefault(function, range_name(function))
-        except TypeError:  # not hashable
-            return None
+        self.quiet = False
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        name = None if self.quiet else self.name_of(function)
+        try:
+            name = None if self.quiet else self.names[function]
+        except TypeError:  # not hashable
+            name = None
         if name is None:
             return function(*args, **(kwargs or {}))
-        text = self.text(name, args) if self.shapes else name + ", op_id = 0"
+        if self.shapes:
+            text = self.texts[(name, *[(a.shape, a.dtype) for a in args if isinstance(a, torch.Tensor)])]
+        else:
+            text = name + ", op_id = 0"
         self.push(f"{text}, stack = {call_path(sys._getframe(1))}" if self.stacks else text)
         try:
             return function(*args, **(kwargs or {}))
@@ -114,84 +122,111 @@ INNER_EVERY = 8  # in a recorded layer, one entry in so many of a list, such as 
 
 
 class Ranges:
-    """Ranges around operators and around modules that contain modules, while on. Global hooks are used because they cost nothing
-    while off; hooks of thousands of modules slow down each of their calls."""
+    """Ranges around operators and around modules that contain modules, while on. Modules have a wrapped `forward`: hooks of a module take
+    several times as long, because they disable the short path of its call, and global hooks do that for all modules."""
 
-    def __init__(self, mode, marks, names, unrecorded):
-        self.mode, self.marks, self.names, self.unrecorded = mode, marks, names, unrecorded
-        self.on, self.handles, self.open = False, [], []
+    def __init__(self, mode, marks):
+        self.mode, self.marks, self.on, self.wrapped = mode, marks, False, []
 
     def switch(self, on):
         if on == self.on:
             return
         self.on = on
         if on:
-            hooks = torch.nn.modules.module
-            self.handles = [hooks.register_module_forward_pre_hook(self.enter), hooks.register_module_forward_hook(self.leave)]
             self.mode.__enter__()
         else:
             self.mode.__exit__(None, None, None)
-            for h in self.handles:
-                h.remove()
 
-    def enter(self, module, args):
-        if module in self.unrecorded and not self.mode.quiet:
-            self.mode.quiet = True
-            self.open.append((module, False))
-        elif not self.mode.quiet and module in self.names:
-            self.marks.push("module", self.names[module])
-            self.open.append((module, True))
+    def wrap(self, module, wrapper):
+        own, forward = module.__dict__.get("forward"), module.forward
+        try:
+            module.forward = functools.wraps(forward)(wrapper(forward))
+        except Exception:  # a scripted module refuses; only its ranges are missing
+            return
+        self.wrapped.append((module, own))
 
-    def leave(self, module, args, output):
-        if self.open and self.open[-1][0] is module:  # otherwise the module was entered while off
-            self.pop()
+    def wrap_module(self, module, name):
+        def wrapper(forward):
+            def recorded(*args, **kwargs):
+                if not self.on or self.mode.quiet:
+                    return forward(*args, **kwargs)
+                self.marks.push("module", name)
+                try:
+                    return forward(*args, **kwargs)
+                finally:
+                    self.marks.pop()
+            return recorded
+        self.wrap(module, wrapper)
 
-    def pop(self):
-        if self.open.pop()[1]:
-            self.marks.pop()
-        else:
-            self.mode.quiet = False
+    def wrap_unrecorded(self, module):
+        def wrapper(forward):
+            def quiet(*args, **kwargs):
+                if not self.on or self.mode.quiet:
+                    return forward(*args, **kwargs)
+                self.mode.quiet = True
+                try:
+                    return forward(*args, **kwargs)
+                finally:
+                    self.mode.quiet = False
+            return quiet
+        self.wrap(module, wrapper)
 
     def close(self):
-        """After a failed request, ranges can still be open."""
         self.switch(False)
-        while self.open:
-            self.pop()
+        for module, own in reversed(self.wrapped):
+            if own is None:
+                del module.forward
+            else:
+                module.forward = own
 
 
 class Recording:
     """Ranges around operators and modules of a sample: per step, one layer in `every`, another one in each step, because recording all
-    of them doubles the time of a step, and the layers are alike. Operators outside of the layers: in prefill, in the first decode step,
-    and in one step in `every`. Sizes and call paths: until each layer was recorded once. Layers have a range in every step.
+    of them doubles the time of a step, and the layers are alike. Operators before the first and after the last layer of a list: in
+    prefill, in the first decode step, and in one step in `every`. Sizes and call paths: until each layer was recorded once. Layers have a
+    range in every step.
 
     Prefill records the middle layer of the first `every`: a model's first layers can differ from the others."""
 
     def __init__(self, model, marks, shapes, steps, every, skip=(), stacks=False):
-        self.mode = OperatorRanges(marks.push_text, marks.pop_text, shapes, stacks)
-        self.marks, self.every, self.step, self.handles = marks, every, 0, []
+        self.push, self.pop = marks.text_functions()
+        self.mode = OperatorRanges(self.push, self.pop, shapes, stacks)
+        self.every, self.step = every, 0
         self.outer, inner = layer_lists(model)
-        layers = {layer for _, entries in self.outer for layer in entries}
-        unrecorded = {e for _, entries in inner for i, e in enumerate(entries) if i % INNER_EVERY} if every > 1 else set()
-        names = {m: path for path, m in model.named_modules()
-                 if path and path not in skip and m not in layers and next(m.children(), None) is not None}
-        self.ranges = Ranges(self.mode, marks, names, unrecorded)
+        self.unrecorded = {e for _, entries in inner for i, e in enumerate(entries) if i % INNER_EVERY} if every > 1 else set()
+        other = self.unrecorded | {layer for _, entries in self.outer for layer in entries}
+        self.names = {m: path for path, m in model.named_modules()
+                      if path and path not in skip and m not in other and next(m.children(), None) is not None}
+        self.ranges = Ranges(self.mode, marks)
         steps.each = self.next_step
 
     def place(self):
+        for module, path in self.names.items():
+            self.ranges.wrap_module(module, path)
+        for module in self.unrecorded:
+            self.ranges.wrap_unrecorded(module)
         for path, layers in self.outer:
             middle = self.every // 2 % min(self.every, len(layers))
             for i, layer in enumerate(layers):
-                self.handles += [
-                    layer.register_forward_pre_hook(lambda m, a, n=f"{path}.{i}", at=i - middle: self.enter_layer(n, at)),
-                    layer.register_forward_hook(lambda m, a, o: self.leave_layer(), always_call=True)]
+                self.wrap_layer(layer, f"inferprof:module {path}.{i}", i - middle, i == len(layers) - 1)
 
-    def enter_layer(self, name, at):
-        self.marks.push("module", name)
-        self.ranges.switch((at + self.step) % self.every == 0)
+    def wrap_layer(self, layer, text, at, last):
+        push, pop, ranges = self.push, self.pop, self.ranges
 
-    def leave_layer(self):
-        self.ranges.switch(self.records_outside())
-        self.marks.pop()
+        def wrapper(forward):
+            def recorded(*args, **kwargs):
+                push(text)
+                on = (at + self.step) % self.every == 0
+                if on != ranges.on:
+                    ranges.switch(on)
+                try:
+                    return forward(*args, **kwargs)
+                finally:
+                    if on or last:
+                        ranges.switch(self.every == 1 or last and self.records_outside())
+                    pop()
+            return recorded
+        ranges.wrap(layer, wrapper)
 
     def records_outside(self):
         return self.step <= 1 or self.step % self.every == 0
@@ -214,6 +249,4 @@ class Recording:
         return self
 
     def __exit__(self, *error):
-        for h in self.handles:
-            h.remove()
         self.ranges.close()

@@ -363,6 +363,14 @@ static void report_again(struct job *j, const struct strlist *more) {
     view_free(&v);
 }
 
+/* The native engine's own records have the names of operators, and the phases of the persistent kernel are
+ * no launches: ncu would find neither. Returns true if kernels must be recorded by the collector. */
+static bool prepare_for_ncu(struct profile_plan *p) {
+    if (!p->device.cuda || strcmp(p->s.engine.name, "native") != 0) return false;
+    if (!p->s.engine.decode || strcmp(p->s.engine.decode, "auto") == 0) p->s.engine.decode = "graph";
+    return true;
+}
+
 static void skip_tools(struct job *j) {
     struct strlist note = { 0 };
     strlist_add(&note, "--ncu and --nsys were skipped: they need a GPU, and this run was on the CPU.");
@@ -435,13 +443,22 @@ static int run_job(struct job *j, const struct profile_opts *o) {
     log_info("profiling %s with engine %s on %s: %s", j->plan.model_name, j->plan.s.engine.name,
              j->plan.device.label, j->folder.dir);
     device_peak_find(&j->plan, &j->peak);
+    bool named = o->tools.ncu && prepare_for_ncu(&j->plan);
     struct session_plan plan = { .settings = &j->plan.s,
                                  .dataset = &j->plan.dataset,
                                  .device = &j->plan.device,
                                  .argv = j->plan.argv,
                                  .trace_dir = j->folder.trace_dir,
-                                 .synthetic_page = j->folder.synthetic_page };
+                                 .synthetic_page = j->folder.synthetic_page,
+                                 .function_names = named };
     session_run(&plan, &j->result);
+    if (named)
+        strlist_add(
+            &j->result.warnings,
+            "For --ncu, the native engine ran with engine.decode=%s, and its kernels were recorded by "
+            "the collector, under the names of their functions: there are no operators, and recording "
+            "takes longer.",
+            j->plan.s.engine.decode);
     if (write_report(j, &err) < 0) {
         struct err ignored;
         run_dir_mark(j->folder.dir, "Cannot write the report of this run. The other files are complete.\n",

@@ -295,7 +295,7 @@ static const struct column profile_columns[] = {
 };
 /* clang-format on */
 
-/* ---- device, if several */
+/* ---- device: in tables if there are several, always in data */
 
 static bool have_devices(const void *view) { return view_busy_devices(view) > 1; }
 
@@ -318,12 +318,14 @@ static void show_device(const struct column_row *r, struct strbuf *out) {
 /* In JSON, `device` is the row in metrics.json's `devices`. */
 static const struct column device_columns[] = {
     { NULL, "device", COLUMN_COUNT, GET(get_device_number), .at = { 45, 215, 25 }, .show = show_device },
+};
+static const struct column device_data[] = {
     { "device", .source = GET(get_device_label), .data = CSV },
     { "device", .source = GET(get_device_row), .data = JSON },
 };
 
-enum { KERNELS, COUNTERS, PROFILES, WORK, DEVICES };
-const struct column_group kernel_columns[5] = {
+enum { KERNELS, COUNTERS, PROFILES, WORK, DEVICES, DEVICE_DATA };
+const struct column_group kernel_columns[6] = {
     [KERNELS] = { .columns = columns, .n = COUNTOF(columns) },
     [COUNTERS] = { .columns = counter_columns,
                    .n = COUNTOF(counter_columns),
@@ -336,6 +338,7 @@ const struct column_group kernel_columns[5] = {
                    .csv_prefix = "ncu_" },
     [WORK] = { .columns = work_columns, .n = COUNTOF(work_columns), .exists = have_work },
     [DEVICES] = { .columns = device_columns, .n = COUNTOF(device_columns), .exists = have_devices },
+    [DEVICE_DATA] = { .columns = device_data, .n = COUNTOF(device_data) },
 };
 
 void kernel_columns_counter_json(const struct counter_row *row, struct jsonw *j) {
@@ -352,7 +355,7 @@ void kernel_columns_json(const struct column_row *r, struct jsonw *j) {
     const struct kernel_profile *profile = profile_item(r);
     jsonw_object(j);
     columns_json(&kernel_columns[KERNELS], r, j);
-    if (have_devices(view_of(r))) columns_json(&kernel_columns[DEVICES], r, j);
+    columns_json(&kernel_columns[DEVICE_DATA], r, j);
     if (counters) {
         jsonw_kobject(j, "counters");
         kernel_columns_counter_json(counters, j);

@@ -8,7 +8,7 @@
 
 /* Groups: kernels, hardware counters, Nsight Compute profiles, rates (TFLOP/s), device. Items: struct
  * analysis_kernel. */
-extern const struct column_group kernel_columns[5];
+extern const struct column_group kernel_columns[6];
 bool kernel_columns_have_counters(const void *view); /* struct view */
 
 /* Writes one object: the columns of the kernel, "counters" and "ncu". */

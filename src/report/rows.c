@@ -231,8 +231,17 @@ static void add_part(struct strbuf *out, double ms, double flops, double mfu) {
     if (isfinite(mfu)) strbuf_addf(out, ", MFU %s", text_percent(mfu).s);
 }
 
-void rows_vision_note(const struct view *v, struct strbuf *out) {
+void rows_vision_total(const struct view *v, struct strbuf *out) {
     struct run_vision vision = run_vision(v->run);
+    if (!vision.parts) return;
+    strbuf_addstr(out, "Vision in total: ");
+    add_part(out, vision.ms, vision.flops, vision.mfu);
+    strbuf_addstr(out, ". Rest of prefill (decoder): ");
+    add_part(out, vision.rest_ms, vision.rest_flops, vision.rest_mfu);
+    strbuf_addch(out, '.');
+}
+
+void rows_vision_note(const struct view *v, struct strbuf *out) {
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i];
         if (!s->parent_name || s->outside) continue;
@@ -242,10 +251,8 @@ void rows_vision_note(const struct view *v, struct strbuf *out) {
     }
     if (!out->len) return;
     strbuf_addstr(out, ". Their time is already included in their stage.");
-    if (!vision.parts) return;
-    strbuf_addstr(out, " Vision in total: ");
-    add_part(out, vision.ms, vision.flops, vision.mfu);
-    strbuf_addstr(out, ". Rest of prefill (decoder): ");
-    add_part(out, vision.rest_ms, vision.rest_flops, vision.rest_mfu);
-    strbuf_addch(out, '.');
+    struct strbuf total = STRBUF_INIT;
+    rows_vision_total(v, &total);
+    if (total.len) strbuf_addf(out, " %s", total.buf);
+    strbuf_free(&total);
 }

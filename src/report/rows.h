@@ -82,6 +82,9 @@ struct column_items rows_trace_stages(const struct view *v, bool (*keep)(const v
 extern const struct column_group rows_device_columns, rows_group_columns, rows_stability_columns,
     rows_power_columns;
 
+/* Writes time, FLOPs and MFU of the vision part, and of the rest of prefill. Writes nothing without a vision
+ * part. */
+void rows_vision_total(const struct view *v, struct strbuf *out);
 /* Writes a paragraph about the sub-stages, and about the vision part and the rest of prefill. Writes nothing
  * if there are no sub-stages. */
 void rows_vision_note(const struct view *v, struct strbuf *out);

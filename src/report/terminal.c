@@ -40,7 +40,10 @@ static void stages(const struct view *v, const struct report_screen *screen, str
     t.text_line_width = screen->width;
     if (table_rows(&t)) table_text(&t, out);
     table_free(&t);
-    struct strbuf bandwidth = STRBUF_INIT;
+    struct strbuf bandwidth = STRBUF_INIT, vision = STRBUF_INIT;
+    rows_vision_total(v, &vision);
+    if (vision.len) wrap_text(out, vision.buf, 0, screen->width, 2);
+    strbuf_free(&vision);
     story_bandwidth(v, &story_plain, &bandwidth);
     if (bandwidth.len) wrap_text(out, bandwidth.buf, 0, screen->width, 2);
     strbuf_free(&bandwidth);

@@ -80,8 +80,11 @@ static void add_env(struct run *r, char *pair) {
 }
 
 /* Returns the detail to record. Modules and operators are CPU activities: without "cpu", only stages are
- * recorded. */
-static const char *recorded_detail(const struct settings *s) {
+ * recorded. The native engine names kernels after operators, so its own records are no use to a tool that
+ * selects kernels by function. */
+static const char *recorded_detail(const struct session_plan *p) {
+    const struct settings *s = p->settings;
+    if (p->function_names && p->device->cuda && strcmp(s->engine.name, "native") == 0) return "stages";
     for (size_t i = 0; i < s->profiling.activities->n; i++)
         if (strcmp(s->profiling.activities->v[i]->text, "cpu") == 0) return s->profiling.detail;
     return "stages";
@@ -91,8 +94,8 @@ static const char *recorded_detail(const struct settings *s) {
  * the kernels and their times, so the collector would record every kernel a second time, and its overhead
  * would be larger than the engine's. */
 static bool needs_collector(const struct session_plan *p) {
-    const struct settings *s = p->settings;
-    bool own = strcmp(s->engine.name, "native") == 0 && strcmp(recorded_detail(s), "operators") == 0;
+    bool own =
+        strcmp(p->settings->engine.name, "native") == 0 && strcmp(recorded_detail(p), "operators") == 0;
     return p->device->cuda && !own;
 }
 
@@ -393,10 +396,10 @@ static void run_representative(struct run *r) {
     const struct dataset_item *it = &d->v[d->order.v[0]];
     char *trace = xasprintf("%s/engine.ipt", r->plan->trace_dir);
     struct watchers watchers = start_watchers(r);
-    log_debug("representative run: %s, detail %s", it->name, recorded_detail(r->s));
+    log_debug("representative run: %s, detail %s", it->name, recorded_detail(r->plan));
     r->out->representative.item = d->order.v[0];
     infer(r, &r->out->representative,
-          request_infer(r->s, it, recorded_tokens(r, it), recorded_detail(r->s), trace),
+          request_infer(r->s, it, recorded_tokens(r, it), recorded_detail(r->plan), trace),
           "the representative run");
     stop_watchers(&watchers);
     write_memory(r, &r->out->representative.answer);
@@ -539,7 +542,7 @@ void session_replay(const struct session_plan *plan, const char *trace, struct s
         if (plan->synthetic_page && item.path) item.path = (char *)(uintptr_t)plan->synthetic_page;
         add_line(lines, request_warmup(r.s, &item, r.s->profiling.warmup_rounds), "warmup");
     }
-    add_line(lines, request_infer(r.s, it, recorded_tokens(&r, it), recorded_detail(r.s), trace), "infer");
+    add_line(lines, request_infer(r.s, it, recorded_tokens(&r, it), recorded_detail(plan), trace), "infer");
     add_line(lines, json_object(), "bye");
     make_env(&r, false);
     for (size_t i = 0; i < r.env.n && r.env.v[i]; i++) strlist_add(env, "%s", r.env.v[i]);

@@ -27,6 +27,8 @@ struct session_plan {
     char *const *argv;          /* of the engine, NULL-terminated */
     const char *trace_dir;      /* must exist */
     const char *synthetic_page; /* image for the warmup; NULL: the first input */
+    /* Kernels are recorded under the names of their functions, by which another tool can select them. */
+    bool function_names;
 };
 
 struct session_repeat {

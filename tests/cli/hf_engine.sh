@@ -18,6 +18,9 @@ if "$python" -c 'import torch, transformers' 2>/dev/null; then
     check "operators are recorded without views; a module that is missing costs its sub-stage only" \
         "$python" tests/oracle/hf_ranges.py "$(dirname "$worker")"
 
+    check "attn_implementation=auto takes FlashAttention 2 where it is installed, and falls back with a note" \
+        "$python" tests/oracle/hf_attention.py "$(dirname "$worker")"
+
     # the model fails at its fourth request, which is the second repeat
     model=$("$python" tests/oracle/hf_models.py short-of-memory "$work")
     echo '{"prompt":"a few words"}' >"$work/prompts.jsonl"

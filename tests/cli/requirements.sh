@@ -79,8 +79,11 @@ check "a single failure is a finding with the engine's message" json_is "$dir/me
 run "$INFERPROF" profile --show-config model=deepseek_ocr model.path=/m
 expect "model=deepseek_ocr stops at the end token, after 8192 tokens, with the n-gram rule" 0 out '^  max_new_tokens: 8192 ' \
     out '^  ignore_eos: false ' out '^  no_repeat_ngram_size: 20 ' out '^  temperature: 0.0 ' out '^    mode: gundam '
+run "$INFERPROF" profile --show-config model=deepseek_ocr model.path=/m
+expect "model=deepseek_ocr has the prompt of the vendor" 0 out 'prompt: "<image>.n<.grounding.>Convert the document to markdown."'
 run "$INFERPROF" profile --show-config
 expect "the recorded run makes at most 64 tokens" 0 out '^  rep_max_new_tokens: 64 '
+expect "defaults: 10 repeats, one round of warm-up, 50 rows in the tables" 0 out '^repeats: 10 ' out '^  warmup_rounds: 1 ' out '^  top_k: 50 '
 profile_fake "" infer.max_new_tokens=100
 check "rep_max_new_tokens limits the recorded run only" python3 - "$dir" <<'END_OF_CODE'
 import json, sys
@@ -90,7 +93,7 @@ END_OF_CODE
 
 # ---- vision, decoder, tokens and metadata in every report
 native repeats=3 infer.max_new_tokens=8
-expect "a run over a built-in page succeeds" 0
+expect "terminal: vision in total and the decoder's rest of prefill" 0 out '^Vision in total: .* ms, .*F, MFU .*Rest of prefill .decoder.: '
 check "aggregates: mean and std of prefill, decode, vision, tokens and rate, and MFU by stage" python3 - "$dir" <<'END_OF_CODE'
 import json, math, statistics, sys
 d = json.load(open(sys.argv[1] + "/metrics.json"))
@@ -109,6 +112,39 @@ flops = sum(stages[s]["flops"] for s in ("sam", "clip", "projector"))
 assert math.isclose(a["vision_flops"], flops, rel_tol=1e-9)
 assert math.isclose(a["mfu_stage"]["vision_total"], flops / (statistics.median(vision) * 1e-3 * peak), rel_tol=1e-6)
 assert a["tokens_per_s"]["mean"] > 0
+END_OF_CODE
+check "predictions.jsonl: input, times, tokens, prompt length and sub-stages of each run" python3 - "$dir" <<'END_OF_CODE'
+import json, sys
+runs = [json.loads(line) for line in open(sys.argv[1] + "/predictions.jsonl")]
+assert [r["phase"] for r in runs] == ["representative"] + 3 * ["timing"] and len({r["input"] for r in runs}) == 3, runs
+for r in runs:
+    assert r["input"].startswith("page-") and r["prompt_tokens"] > 50 and r["new_tokens"] == len(r["ids"]) == 8, r
+    assert min(r["prefill_ms"], r["decode_ms"]) > 0 and list(r["stages"]) == ["sam", "clip", "projector"], r
+    assert 0 < sum(r["stages"].values()) < r["prefill_ms"], r
+END_OF_CODE
+check "mfu_model: FLOPs of prefill and decode, vision counted once, over their time" python3 - "$dir" <<'END_OF_CODE'
+import json, sys
+d = json.load(open(sys.argv[1] + "/metrics.json"))
+runs = [r for r in map(json.loads, open(sys.argv[1] + "/predictions.jsonl")) if r["phase"] == "timing"]
+s = {s["name"]: s for s in d["stages"]}
+work = (s["prefill"]["flops"] + s["decode"]["flops"]) / d["device"]["peak_flop_per_s"] * 1e3  # ms at the peak; all pages have one size
+slowest, fastest = (sum(f(r[key] for r in runs) for key in ("prefill_ms", "decode_ms")) for f in (max, min))
+assert s["prefill"]["flops"] > sum(s[name]["flops"] for name in ("sam", "clip", "projector")), s["prefill"]
+assert work / slowest * 0.999 <= d["model"]["mfu"] <= work / fastest * 1.001, (d["model"]["mfu"], work, slowest, fastest)
+END_OF_CODE
+check "stakeholder_summary.md: findings with their saving and a remedy" python3 - "$dir" <<'END_OF_CODE'
+import json, sys
+text, findings = open(sys.argv[1] + "/stakeholder_summary.md").read(), json.load(open(sys.argv[1] + "/metrics.json"))["findings"]
+assert findings and "What to change first" in text and all(f["title"].replace("_", "\\_") in text for f in findings[:3]), findings
+assert "(at most " in text and findings[0]["advice"].split(".")[0] in text, findings[0]
+END_OF_CODE
+check "kernels.csv and metrics.json: the device of each kernel; env.json: its name" python3 - "$dir" <<'END_OF_CODE'
+import csv, json, sys
+d, env = (json.load(open(f"{sys.argv[1]}/{name}.json")) for name in ("metrics", "env"))
+rows = list(csv.DictReader(open(sys.argv[1] + "/kernels.csv")))
+assert rows and all(r["device"] != "" and int(r["calls"]) > 0 and float(r["mean_ns"]) > 0 for r in rows), rows[:1]
+assert all(k["device"] < len(d["devices"]) for k in d["kernels"]), d["kernels"][0]
+assert env["CPU"]["CPU"] and env["CPU"]["CPU"] in d["device"]["name"], (env["CPU"], d["device"])
 END_OF_CODE
 for f in report.md stakeholder_summary.md; do
     check "$f: MFU of sub-stages, vision in total, the decoder's rest of prefill" \
@@ -138,6 +174,11 @@ assert all(v > 0 for v in d["peak_activation_bytes"].values())
 END_OF_CODE
 check "static_compute.md: modules, hotspots and activations" sh -c \
     "grep -q '^## Modules' '$dir/static_compute.md' && grep -q '^## Hotspots' '$dir/static_compute.md' && grep -q 'Largest activations' '$dir/static_compute.md'"
+check "static_compute.json: hotspots are sorted by their FLOPs" python3 - "$dir" <<'END_OF_CODE'
+import json, sys
+flops = [o["prefill_flops"] for o in json.load(open(sys.argv[1] + "/static_compute.json"))["operators"]]
+assert len(set(flops)) > 5 and flops == sorted(flops, reverse=True), flops
+END_OF_CODE
 run "$INFERPROF" static tests/data/models/qwen3-8b.json -p 100 -n 8 --json
 check "static --json and static_compute.json list stages alike" python3 - "$dir/static_compute.json" "$work/out" <<'END_OF_CODE'
 import json, sys
@@ -274,7 +315,7 @@ check "GEMM table of the native engine" grep -q '^| sam | 1,024 | 512 | 128 | 1 
 
 # ---- memory
 check "a run without profile_memory has no memory table" test ! -e "$dir/memory.csv"
-native profiling.profile_memory=true
+native profiling.profile_memory=true profiling.top_k=3 profiling.warmup_rounds=1 profiling.warmup_synthetic=true
 check "profile_memory: peak by stage and kind of the native engine" python3 - "$dir" <<'END_OF_CODE'
 import csv, json, sys
 rows = {r["stage"]: r for r in json.load(open(sys.argv[1] + "/metrics.json"))["memory"]}
@@ -286,6 +327,18 @@ assert rows["prefill/sam"]["activations_bytes"] > rows["decode"]["activations_by
 series = [float(r["bytes"]) for r in csv.DictReader(open(sys.argv[1] + "/memory.csv"))]
 assert len(series) > 10 and max(series) == rows["whole trace"]["bytes"], (len(series), max(series))
 END_OF_CODE
+check "top_k limits operators.md and kernels.md; rows have total, calls and mean; the second table is sorted by total time" python3 - "$dir" <<'END_OF_CODE'
+import re, sys
+tables = []
+for name, first in (("operators", "operator"), ("kernels", "kernel")):
+    for part in re.split(r"^# .*$", open(f"{sys.argv[1]}/{name}.md").read(), flags=re.M)[1:]:
+        rows = [[c.strip() for c in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")]
+        assert rows[0][0] == first and {"total ms", "calls", "mean us"} <= set(rows[0]) and len(rows) == 2 + 3, rows
+        tables.append([float(r[rows[0].index("total ms")].replace(",", "")) for r in rows[2:]])
+assert len(tables) == 3 and tables[1] == sorted(tables[1], reverse=True), tables
+END_OF_CODE
+check "warmup_synthetic: the engine warms up with a synthetic page" sh -c \
+    "grep -q 'warm.*a synthetic page' '$dir/inferprof.log' && file_type=\$(head -c 8 '$dir/warmup.png' | od -An -tx1) && test \"\$file_type\" = ' 89 50 4e 47 0d 0a 1a 0a'"
 check "profile_memory: table and chart in the report" sh -c \
     "grep -q '^## Memory' '$dir/report.md' && grep -q '<h2>Memory' '$dir/report.html' && test -s '$dir/charts/memory.svg'"
 check "[memory] events of an imported Kineto trace: the allocator's peak" python3 - "$work/gemms" <<'END_OF_CODE'
@@ -400,6 +453,8 @@ expect "the native engine has plain names in the NVTX domain inferprof, and a to
 # ---- activities, preprocessing
 native "profiling.activities=[cuda]"
 check "activities without cpu: no operators and modules" sh -c "! grep -q gemm '$dir/operators.md' && ! test -e '$dir/gemms.md'"
+native profiling=min
+check "profiling=min: stages, and no operators" sh -c "grep -q '| sam ' '$dir/report.md' && ! grep -q gemm '$dir/operators.md' && ! test -e '$dir/gemms.md'"
 # the engine starts a program that launches kernels on the mock GPU
 printf '#!/bin/sh\n"%s" init push=decode kernels=30 pop\nexec "$@"\n' "$mock/mock_app" >"$work/engine.sh"
 chmod +x "$work/engine.sh"

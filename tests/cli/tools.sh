@@ -156,5 +156,30 @@ check "the engine's trace is removed before each tool" test ! -e left
 engine empty --ncu
 expect "profile --ncu fails when no launch matches" 1 err 'measured nothing'
 check "the report of the engine's run states that ncu measured nothing" grep -q 'measured nothing' runs/e/report.md
+# the native engine's own records have names of operators, which ncu cannot find
+if "$INFERPROF" --version | grep -q 'NVIDIA GPUs of compute'; then
+    for options in "" "--ncu"; do
+        # shellcheck disable=SC2086 # no option, or one
+        engine good engine.name=native profiling.counters=false $options
+        expect "profile ${options:-without tools} of the native engine succeeds" 0
+        if [ "$options" ]; then want="stages graph with"; else want="operators auto without"; fi
+        check "recorded detail, kind of decoding and collector of the native engine ${options:-without tools}: $want" python3 - "$want" <<'END'
+import json, os, sys
+log, run = open("runs/e/inferprof.log").read(), json.load(open("runs/e/metrics.json"))
+detail = log.split("representative run: ")[1].split("detail ")[1].split("\n")[0].strip()
+noted = any("the native engine ran with engine.decode=graph, and its kernels were recorded by the collector" in p for p in run["problems"])
+kernels = any(k.get("name", "").startswith("rms_norm") for k in run["kernels"])
+assert noted == kernels, (noted, run["problems"])
+decode = "auto"
+if os.path.exists("runs/e/engine_requests.jsonl"):
+    sent = {r["op"]: r for r in map(json.loads, open("runs/e/engine_requests.jsonl"))}
+    decode = sent["load"].get("decode")
+    assert sent["infer"]["detail"] == detail, sent["infer"]
+assert f"{detail} {decode} {'with' if kernels else 'without'}" == sys.argv[1], (detail, decode, kernels)
+END
+    done
+else
+    skip "profile --ncu of the native engine" "built without nvcc"
+fi
 engine good --ncu device=cpu
 expect "profile --ncu on the CPU is skipped with a note" 0 err 'need a GPU'

@@ -1,18 +1,18 @@
-"""hf_overhead.py OUT_DIR SECONDS MODEL_DIR[:PAGE]...: overhead of recording in the Hugging Face engine.
+"""hf_overhead.py OUT_DIR SECONDS [N*][=]MODEL_DIR[:PAGE]...: overhead of recording in the Hugging Face engine.
 
-Two engines run per model: one without the collector, and one with it. Short requests go to them in turn, in a new random order per
-round, so that slow periods of the machine affect all ways to record. "=" before a model: one engine only, for models that fit only once;
-its requests without recording are the baseline.
+Engines run per model: one without the collector, and N (1) with it. Short requests go to them in turn, in a new random order per
+round, so that slow periods of the machine affect all ways to record; each round uses the next engine with the collector. "=" before a
+model: no engine without the collector, for models that fit only once; its requests without recording are the baseline.
 Ways to record, from none to the default preset:
     loaded      the collector is loaded, but records nothing
     stages      kernels, launches and stage ranges
     operators   also ranges of modules and of a sample of operators
     counters    also hardware counters, sampled by another process: the default preset
-Reported: prefill and decode over those of the same round without the collector, median with its 95% bootstrap interval. The first
-recorded request of a process after its warm-up, over the mean of a plain request before and after it, is reported separately, because
-`profile` records only one. SECONDS are per model, after loading; all engines load at once. Environment: COLLECTOR, COUNTERS (paths of the
-library and of inferprof-counters), HF_ENGINE (folder of worker.py), DEVICE (cuda:0), NEW (8 tokens), ARMS, WAIT_FOR (a file: the
-measurement starts when it exists).
+Reported: prefill and decode over those of the same round without the collector, median with its 95% bootstrap interval. `profile` records
+only the first request after the warm-up, so the first three recorded requests of each process are reported too, each over the mean of the
+unrecorded requests of that process before and after it. SECONDS are per model, after loading; all engines load at once. Environment:
+COLLECTOR, COUNTERS (paths of the library and of inferprof-counters), HF_ENGINE (folder of worker.py), DEVICE (cuda:0), NEW (8 tokens),
+ARMS, WAIT_FOR (a file: the measurement starts when it exists).
 """
 import json
 import os
@@ -29,6 +29,7 @@ from bootstrap import bootstrap  # noqa: E402
 
 DETAIL = {"loaded": "none", "stages": "stages", "operators": "operators", "counters": "operators"}
 ARMS = (os.environ.get("ARMS") or ",".join(DETAIL)).split(",")
+FIRST = 3  # recorded requests of a new process that are reported one by one
 WORKER = os.path.join(os.environ.get("HF_ENGINE") or os.path.join(HERE, "..", "..", "engines", "hf"), "worker.py")
 
 
@@ -80,22 +81,29 @@ class Case:
     """One model with its engines."""
 
     def __init__(self, text, traces):
-        self.single = text.startswith("=")
-        folder, _, page = text.lstrip("=").partition(":")
-        self.name, collector = os.path.basename(folder), os.environ["COLLECTOR"]
+        count, _, rest = text.rpartition("*")
+        self.single = rest.startswith("=")
+        folder, _, page = rest.lstrip("=").partition(":")
+        self.name = os.path.basename(folder)
         self.request = {"op": "infer", "max_new_tokens": int(os.environ.get("NEW") or 8), "ignore_eos": True, "detail": "none"}
         self.request.update({"prompt": "<image>\nFree OCR.", "inputs": [page]} if page else {"prompt_ids": [5 + i % 100 for i in range(500)]})
-        self.recorded = Process([sys.executable, WORKER], CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector,
-                                INFERPROF_COLLECT_DIR=traces, INFERPROF_COLLECT_RANGE="inferprof request",
-                                INFERPROF_COLLECT_WARMUP_RANGE="inferprof warm-up")
-        self.engines = [self.recorded] if self.single else [Process([sys.executable, WORKER]), self.recorded]
+        self.recorded = [self.start_recorded(traces) for _ in range(int(count or 1))]
+        self.plain = self.recorded[0] if self.single else Process([sys.executable, WORKER])
+        self.engines = self.recorded if self.single else [self.plain, *self.recorded]
         self.arms = [a for a in ARMS if not (self.single and a == "loaded")]
+        self.first = []
         load = {"op": "load", "model": folder, "weights": "synthetic:0", "device": os.environ.get("DEVICE", "cuda:0")}
         for e in self.engines:
             e.send(json.dumps(load))
 
-    def one(self, arm, counters):
-        engine = self.engines[0] if arm == "plain" else self.recorded
+    @staticmethod
+    def start_recorded(traces):
+        collector = os.environ["COLLECTOR"]
+        return Process([sys.executable, WORKER], CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector,
+                       INFERPROF_COLLECT_DIR=traces, INFERPROF_COLLECT_RANGE="inferprof request",
+                       INFERPROF_COLLECT_WARMUP_RANGE="inferprof warm-up")
+
+    def one(self, engine, arm, counters):
         if arm == "counters":
             counters.switch("resume")
         reply = engine.ask(**{**self.request, "detail": DETAIL.get(arm, "none")})
@@ -103,16 +111,27 @@ class Case:
             counters.switch("pause")
         return {"prefill": reply["token_ms"][0], "decode": sum(reply["token_ms"][1:])}
 
+    def warm_up(self, engine):
+        engine.ask(**{**self.request, "op": "warmup", "rounds": 1})
+
+    def first_requests(self, engine, counters):
+        """Recorded requests of a new process, each over the unrecorded ones around it: [{stage: ratio}]."""
+        self.warm_up(engine)
+        times = [self.one(engine, self.arms[-1] if i % 2 else "loaded", counters) for i in range(2 * FIRST + 1)]
+        return [{stage: 2 * now[stage] / (before[stage] + after[stage]) for stage in now}
+                for before, now, after in zip(times[:-2:2], times[1::2], times[2::2])]
+
     def measure(self, seconds, counters):
-        for e in self.engines:
-            e.ask(**{**self.request, "op": "warmup", "rounds": 1})
+        if not self.single:
+            self.warm_up(self.plain)
+        self.first = [self.first_requests(engine, counters) for engine in self.recorded]
         order, rounds, rng = ["plain", *self.arms], [], random.Random(0)
-        before, first, after = (self.one(arm, counters) for arm in ("plain", self.arms[-1], "plain"))
-        self.first = {stage: 2 * first[stage] / (before[stage] + after[stage]) for stage in first}
         end = time.monotonic() + seconds
         while not rounds or time.monotonic() < end:
             rng.shuffle(order)
-            rounds.append({arm: self.one(arm, counters) for arm in order})
+            recorded = self.recorded[len(rounds) % len(self.recorded)]
+            plain = recorded if self.single else self.plain
+            rounds.append({arm: self.one(plain if arm == "plain" else recorded, arm, counters) for arm in order})
         return rounds
 
     def pairs(self):
@@ -124,8 +143,9 @@ class Case:
         for stage in ("prefill", "decode"):
             ms = statistics.median(r["plain"][stage] for r in rounds)
             spread = [round(r["plain"][stage], 1) for r in rounds]
-            print(f"{self.name} {stage}: plain {ms:.2f} ms, of {min(spread)} to {max(spread)}; "
-                  f"first recorded request {100 * (self.first[stage] - 1):+.1f}%")
+            print(f"{self.name} {stage}: plain {ms:.2f} ms, of {min(spread)} to {max(spread)}")
+            for engine in self.first:
+                print("  first recorded requests of a process: " + ", ".join(f"{100 * (r[stage] - 1):+.1f}%" for r in engine))
             for base, arm in self.pairs():
                 value, low, high = bootstrap([100 * (r[arm][stage] / r[base][stage] - 1) for r in rounds], statistics.median, 2000)
                 name = arm if base == "plain" else f"{arm} over {base}"

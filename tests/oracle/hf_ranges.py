@@ -42,7 +42,7 @@ class Marks:
         self.push_text(f"{kind} {name}")
 
     def push_text(self, text):
-        self.texts.append(text)
+        self.texts.append(text.removeprefix("inferprof:"))
         self.depth += 1
 
     def tokens(self, what, count):
@@ -51,7 +51,8 @@ class Marks:
     def pop(self):
         self.depth -= 1
 
-    pop_text = pop
+    def text_functions(self):
+        return self.push_text, self.pop
 
 
 def request(detail, shapes, on=True, every=1, fail=False, stacks=False, marks=None):
@@ -75,6 +76,7 @@ def request(detail, shapes, on=True, every=1, fail=False, stacks=False, marks=No
     marks.texts.clear()
     model(x)
     assert not marks.texts, "a hook or the mode is still active"
+    assert not any("forward" in m.__dict__ for m in model.modules()), "a layer keeps its wrapper"
     assert fail or marks.depth == 0, "a range was not closed"
     return seen
 
@@ -102,6 +104,20 @@ assert ["sizes" in " ".join(t) for t in some] == [True] * 5 + [False], some
 assert names(request("modules", True)[0]) == [] and "module layers.0.inner.0" in request("modules", True)[0]
 assert request("stages", True)[0] == [] and request("operators", True, on=False)[0] == []
 request("operators", True, every=2, fail=True)
+
+
+class Fixed(Layer):
+    """Like a scripted module."""
+
+    def __setattr__(self, name, value):
+        if name == "forward":
+            raise RuntimeError("forward cannot be replaced")
+        super().__setattr__(name, value)
+
+
+whole, Layer = Layer, Fixed
+assert "module layers.0" not in request("operators", True, every=4)[0]
+Layer = whole
 paths = [t for t in request("operators", True, stacks=True)[0] if t.startswith("aten::silu")]
 assert paths and all(re.search(r"hf_ranges.py:forward:\d+;[^;]*hf_ranges.py:forward:\d+$", t.split(", stack = ")[1]) for t in paths), paths
 
@@ -141,6 +157,17 @@ model(torch.ones(4))
 parts.close()
 assert list(parts.ms()) == ["first"] and 0 < parts.ms()["first"] < 1e3, parts.ms()
 assert len(parts.problems) == 1 and "no module 'no.such'" in parts.problems[0], parts.problems
+# several calls in one request are summed; the next request starts at zero, and its predecessor's hooks are gone
+parts = stages.SubStages(found, torch.device("cpu"), marks)
+parts.stamps = type("Stamps", (), {"at": 0, "stamp": lambda self: setattr(self, "at", self.at + 1) or self.at, "ms": lambda self, a, b: b - a})()
+model(torch.ones(4)), model(torch.ones(4))
+assert parts.ms() == {"first": 2}, parts.ms()
+parts.close()
+later = stages.SubStages(found, torch.device("cpu"), marks)
+assert later.ms() == {}
+model(torch.ones(4))
+assert len(later.spans["first"]) == 1 and parts.ms() == {"first": 2}, (later.spans, parts.ms())
+later.close()
 
 
 class Refuses(torch.nn.Module):

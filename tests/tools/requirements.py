@@ -19,7 +19,7 @@ def exists(test):
     suite, words = named.groups()
     if suite == "unit":
         return f"TEST({words})" in units
-    return any(words in name for name in re.findall(r'(?:check|expect|same_report|run_checks?) "([^"]*)"', suites.get(suite, "")))
+    return any(words in name for name in re.findall(r'\b(?:check|expect|expect_trace|is|same_report|run_checks?) "([^"]*)"', suites.get(suite, "")))
 
 
 rows = [[c.strip() for c in line.strip("|\n ").split(" |")] for line in open(sys.argv[1], encoding="utf-8") if re.match(r"\| \d+ \|", line)]

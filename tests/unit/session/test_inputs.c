@@ -11,6 +11,7 @@
 #include "conf/compose.h"
 #include "conf/schema.h"
 #include "conf/yaml.h"
+#include "run/request_cost.h"
 #include "session/cpu_caches.h"
 #include "session/cpu_peak.h"
 #include "session/cpu_peak_kernels.h"
@@ -345,6 +346,45 @@ TEST(requests_contain_settings_and_engine_fields) {
     json_decref(load);
     json_decref(infer);
     conf_close(c);
+}
+
+TEST(requests_contain_sampling_and_type) {
+    const char *words[] = { "infer.do_sample=true", "infer.temperature=0.7",        "infer.top_p=0.9",
+                            "infer.top_k=5",        "infer.no_repeat_ngram_size=3", "model.dtype=f16" };
+    struct settings s;
+    struct conf *c = settings_of(&s, words, 6);
+    struct dataset_item item = { .prompt = (char *)"x", .max_new_tokens = -1 };
+    json_t *load = request_load(&s, "cpu"), *infer = request_infer(&s, &item, 9, "none", NULL),
+           *sampling = json_object_get(infer, "sampling");
+    CHECK_STR(json_string_value(json_object_get(load, "dtype")), "f16");
+    CHECK_NEAR(json_number_value(json_object_get(sampling, "temperature")), 0.7, 1e-12);
+    CHECK_NEAR(json_number_value(json_object_get(sampling, "top_p")), 0.9, 1e-12);
+    CHECK_INT(json_integer_value(json_object_get(sampling, "top_k")), 5);
+    CHECK_INT(json_integer_value(json_object_get(sampling, "no_repeat_ngram")), 3);
+    json_decref(load);
+    json_decref(infer);
+    conf_close(c);
+}
+
+/* 100 prompt and 11 new tokens in each of two sequences */
+static double context_of(const char *mode, uint64_t window, double engine_limit) {
+    const char *words[] = { mode, "infer.context_len_fixed=512" };
+    struct settings s;
+    struct conf *c = settings_of(&s, words, 2);
+    struct llm_model m = { .text.max_positions = window };
+    struct engine_info info = { .max_context = engine_limit };
+    struct engine_answer a = { .prompt_tokens = 200, .new_tokens = 22, .batch = 2 };
+    double tokens = request_context(&s, &m, &info, &a);
+    conf_close(c);
+    return tokens;
+}
+
+TEST(context_length_of_decode_flops) {
+    CHECK_NEAR(context_of("infer.context_len_mode=auto", 4096, 0), 105.5, 0);
+    CHECK_NEAR(context_of("infer.context_len_mode=fixed", 4096, 0), 512, 0);
+    CHECK_NEAR(context_of("infer.context_len_mode=max", 4096, 2048), 4096, 0);
+    CHECK_NEAR(context_of("infer.context_len_mode=max", 0, 2048), 2048, 0);
+    CHECK_NEAR(context_of("infer.context_len_mode=max", 0, 0), 111, 0); /* unknown window */
 }
 
 /* ---- CPU peaks */

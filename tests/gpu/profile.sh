@@ -1,0 +1,122 @@
+#!/bin/bash
+# profile.sh [twice] [ncu] [longrope] [tools] [over]: what docs say about `inferprof profile` on a GPU. Needs the GPU and its cores alone; 6 minutes.
+#     twice  0.6  two runs of one command, native engine: the medians of every stage differ by at most 10%
+#     ncu    0.5  --ncu of the native engine measures every kernel that was chosen
+#     longrope 0.3  cuda_graphs of a model whose rotary embedding looks at positions on the host
+#     tools  2    --ncu and --nsys of the Hugging Face engine, to their end
+#     over   3    the default preset costs at most 25% of prefill and decode (hf_overhead.py), and the first recorded request of a process
+#                 costs as much as the next ones. Its engines load while ncu and tools run.
+# Prints "ok" or "NOT OK" with the measured values; the exit status is the number of lines that are not ok. Leaves $OUT/profile.tar.gz.
+set -u
+# shellcheck source=tests/gpu/lib.sh disable=SC1091
+. "$(dirname "$0")/lib.sh"
+find_collector
+unset PYTHONDONTWRITEBYTECODE # byte-compiling transformers takes 10 s, and it is imported many times here
+failed=0 said=$WORK/said
+mkdir -p "$said"
+mkdir -p "$WORK/pages" && cp "$ROOT/samples/page-columns.png" "$WORK/pages"
+printf '{"prompt":"%s"}\n' "$(printf 'word %.0s' {1..100})" >"$WORK/prompts.jsonl"
+for pair in ocr:deepseek-ocr qwen3-8b:qwen3-8b qwen3-30b-a3b:qwen3-30b-a3b small:llama-3.2-1b-instruct; do
+    mkdir -p "$WORK/${pair%%:*}" && cp "$ROOT/tests/data/models/${pair#*:}.json" "$WORK/${pair%%:*}/config.json"
+done
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+
+result() { # STATUS TEXT...
+    if [ "$1" -eq 0 ]; then echo "ok: ${*:2}"; else echo "NOT OK: ${*:2}" && failed=$((failed + 1)); fi
+}
+profile() { # NAME ARGUMENTS...
+    local name=$1
+    echo "--- $name: $(date +%T)"
+    timeout "${LIMIT:-100}" "$INFERPROF" profile model.weights=synthetic:0 device=cuda:0 infer.ignore_eos=true "output.dir=$WORK/runs" \
+        "output.run_id=$name" "${@:2}" >"$said/$name.txt" 2>&1
+    echo "--- $name ended with status $?: $(date +%T)"
+    grep -E 'Nsight|warning' "$said/$name.txt" | sort -u | tail -n 12
+}
+ocr() { profile "$1" model=deepseek_ocr "model.path=$WORK/ocr" dataset=images "dataset.root=$WORK/pages" "${@:2}"; }
+small() { profile "$1" model=llama model.name=small "model.path=$WORK/small" dataset=prompts "dataset.prompts=$WORK/prompts.jsonl" "${@:2}"; }
+
+twice() {
+    local run
+    for run in first second; do ocr $run infer.max_new_tokens=64 repeats=20; done
+    "$INFERPROF" compare "$WORK/runs/first" "$WORK/runs/second" >"$said/compare.txt" 2>&1
+    grep -A 8 '^Stages' "$said/compare.txt"
+    python3 - "$WORK/runs/first/metrics.json" "$WORK/runs/second/metrics.json" <<'END'
+import json, sys
+a, b = ({s["name"]: s["time_ms"] for s in json.load(open(path))["stages"] if s.get("time_ms")} for path in sys.argv[1:])
+change = {name: b[name] / a[name] - 1 for name in a}
+print(", ".join(f"{name} {a[name]:.4f} and {b[name]:.4f} ms: {100 * c:+.2f}%" for name, c in change.items()))
+sys.exit(not change or any(abs(c) > 0.1 for c in change.values()))
+END
+    result $? "two runs of the native engine agree within 10% in every stage"
+}
+measured() { # NAME: prints what Nsight left, and succeeds if ncu measured every kernel that was chosen
+    python3 - "$said/$1.txt" "$WORK/runs/$1/metrics.json" <<'END'
+import json, re, sys
+said, run = open(sys.argv[1]).read(), json.load(open(sys.argv[2]))
+asked = sum(int(n) for n in re.findall(r"under Nsight Compute: (\d+) kernels", said))
+got = [k for k in run["kernels"] if "ncu" in k]
+for k in got:
+    print(f'{k["name"][:60]}: {k["ncu"].get("duration_ns")} ns, SM {k["ncu"].get("sm_pct")}%, DRAM {k["ncu"].get("dram_pct")}%')
+print(f"Nsight Compute: {asked} kernels asked for, {len(got)} classes of kernels have its figures")
+sys.exit(not asked or not got or "Nsight Compute measured" in said)
+END
+}
+ncu() {
+    LIMIT=90 small ncu engine=native infer.max_new_tokens=8 repeats=2 --ncu --ncu-top 3 --ncu-stage decode --tool-limit 60
+    measured ncu
+    result $? "--ncu of the native engine measures every kernel that was chosen"
+}
+tools() {
+    LIMIT=230 small tools engine=hf "engine.python=$PYTHON" infer.max_new_tokens=4 repeats=2 --ncu --ncu-top 3 --ncu-stage decode --nsys \
+        --tool-limit 90
+    measured tools
+    result $? "--ncu of the Hugging Face engine measures every kernel that was chosen"
+    ls -l "$WORK/runs/tools/nsys"
+    tail -n 3 "$WORK/runs/tools/nsys/nsys.log"
+    test -s "$WORK/runs/tools/nsys/report.nsys-rep" -o -s "$WORK/runs/tools/nsys/report.qdstrm" && ! grep -q 'nsys.*timed out' "$said/tools.txt"
+    result $? "--nsys of the Hugging Face engine ends with a report, or with raw data"
+}
+longrope() {
+    "$PYTHON" "$GPU/hf_longrope.py" "$WORK" 2>"$WORK/longrope.err"
+    result $? "cuda_graphs of phi3 with longrope: the tokens of the same steps without a graph"
+    tail -n 2 "$WORK/longrope.err"
+}
+start_over() {
+    local lib
+    lib=$(dirname "$(dirname "$INFERPROF")")/lib/inferprof
+    [ -d "$lib" ] || lib=$(dirname "$INFERPROF")
+    COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters ARMS=${ARMS:-loaded,counters} WAIT_FOR=$WORK/go timeout 330 "$PYTHON" \
+        "$GPU/hf_overhead.py" "$said" "${EACH_S:-24}" "3*$WORK/ocr:$WORK/pages/page-columns.png" "$WORK/qwen3-8b" "=$WORK/qwen3-30b-a3b" \
+        >"$said/over.txt" 2>"$WORK/over.err" &
+    over=$!
+}
+over() {
+    echo "--- over: $(date +%T)"
+    touch "$WORK/go"
+    wait "$over"
+    cat "$said/over.txt"
+    grep -v '^\[transformers\]' "$WORK/over.err" | tail -n 5
+    python3 - "$said"/over-*.json <<'END'
+import json, statistics, sys
+high, ratios = [], []
+for path in sys.argv[1:]:
+    d = json.load(open(path))
+    for stage, arms in d["overhead"].items():
+        high += [f'{d["model"]} {stage} {name} {v["percent"]:+.1f}%' for name, v in arms.items() if name.startswith("counters") and v["percent"] > 25]
+        ratios += [engine[0][stage] / statistics.mean(r[stage] for r in engine[1:]) for engine in d["first"]]
+print("first recorded request over the next two:", ", ".join(f"{r:.2f}" for r in sorted(ratios)), "median", f"{statistics.median(ratios):.3f}")
+print("above 25%:", "; ".join(high) or "none")
+sys.exit(bool(high))
+END
+    result $? "the default preset costs at most 25% on three models, over the same process and over a plain one"
+}
+
+[ $# -gt 0 ] || set -- twice ncu longrope tools over
+case " $* " in *" twice "*) twice ;; esac
+case " $* " in *" over "*) start_over ;; esac
+case " $* " in *" ncu "*) ncu ;; esac
+case " $* " in *" longrope "*) longrope ;; esac
+case " $* " in *" tools "*) tools ;; esac
+case " $* " in *" over "*) over ;; esac
+tar -C "$WORK" -czf "$OUT/profile.tar.gz" --exclude=inputs --exclude=trace --exclude='*.qdstrm' said runs 2>/dev/null
+exit $failed
