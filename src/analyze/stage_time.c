@@ -2,8 +2,9 @@
  * between steps, or is unrecorded (docs/analysis.md). Work means kernels, copies and memsets.
  *   busy: belongs to the stage that launched the running work; while n pieces of work run, each gets 1/n.
  *   idle: before the launch of the next work, belongs to the stage that is open on the launching thread; from
- *         the launch on, to the stage of the launch. After the last work, to the stage that is open on the
- *         last launching thread.
+ *         the launch on, to the stage of the launch. Before work whose launch is not in the trace, to the row
+ *         between steps, like that work. Before the first work, to the stage that is open; after the last, to
+ *         the stage that is open on the last launching thread.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
  *         started later than unrecorded_limit_ns after the launch call returned. */
@@ -210,6 +211,14 @@ static void split_idle(struct time_walk *w, const struct idle_span *s, const str
     }
 }
 
+/* Returns true if the launch of the work is missing although its process has launches, and nothing else says
+ * to which stage the work belongs. Most often it was launched before recording began: the stage that is open on
+ * the CPU while it runs is a later one. */
+static bool launch_is_missing(const struct context *c, const struct work *w) {
+    return work_launch(c->tl, w) == TIMELINE_NONE && c->tl->processes[c->tl->lanes[w->lane].process].has_launches &&
+           occurrence_of_work(c, w) == ANALYSIS_NONE;
+}
+
 /* Distributes the idle time [from, to) before the work `next`. */
 static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
     const struct timeline *tl = w->c->tl;
@@ -223,6 +232,8 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
          * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
         if (to > returned && (double)(to - returned) > w->out->unrecorded_limit_ns) s.to = s.launched_ns;
     }
+    bool is_first = w->frontier_lane == TIMELINE_NONE;
+    if (!is_first && launch_is_missing(w->c, next)) s.launched_ns = from;
     split_idle(w, &s, &v);
     if (to > s.to) add_unrecorded(w, s.to, to);
 }

@@ -221,7 +221,10 @@ class Partition:
                 if launch and end - max(launch.end, frontier) > self.limit:
                     self.unrecorded += end - launched
                     end = launched
-                self.give_idle(frontier, launched, launch.thread if launch else None)
+                if not launch and self.t.calls and w is not self.works[0] and not self.implicit:
+                    self.idle[None] += end - frontier  # launched before recording began: like its busy time
+                else:
+                    self.give_idle(frontier, launched, launch.thread if launch else None)
                 if launch:
                     self.idle[self.open_at(launch.thread, launch.start)] += end - launched
             frontier = max(frontier, w.end)
