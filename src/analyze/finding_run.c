@@ -95,18 +95,18 @@ void find_idle_between(struct context *c, const struct finding_rule *rule, const
         devices++;
     }
     if (!(idle > 0.15 * timeline)) return;
-    const char *before = unknown > 0 ? analysis_text(c, "; %s of it before work whose launch was not recorded",
-                                                     finding_time(c, unknown * 1e-6 / devices))
-                                     : "";
-    finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM,
-                 analysis_text(c, "The GPU is idle for %.0f%% of the recorded time outside of stages",
-                               100 * idle / timeline),
-                 analysis_text(c, "%s of %s%s; not included in any stage%s",
-                               finding_time(c, idle * 1e-6 / devices),
-                               finding_time(c, timeline * 1e-6 / devices), devices > 1 ? " per device" : "",
-                               before),
-                 "If the program was processing requests in that time, mark the work as a stage too "
-                 "(NAME=GLOB). If it was waiting for requests, ignore this.");
+    const char *before = unknown > 0
+                             ? analysis_text(c, "; %s of it before work whose launch was not recorded",
+                                             finding_time(c, unknown * 1e-6 / devices))
+                             : "";
+    finding_emit(
+        c, rule, f, NAN, ANALYSIS_MEDIUM,
+        analysis_text(c, "The GPU is idle for %.0f%% of the recorded time outside of stages",
+                      100 * idle / timeline),
+        analysis_text(c, "%s of %s%s; not included in any stage%s", finding_time(c, idle * 1e-6 / devices),
+                      finding_time(c, timeline * 1e-6 / devices), devices > 1 ? " per device" : "", before),
+        "If the program was processing requests in that time, mark the work as a stage too "
+        "(NAME=GLOB). If it was waiting for requests, ignore this.");
 }
 
 void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {

@@ -85,6 +85,8 @@ struct context {
     double *range_compute_ns;
     uint8_t *range_counted;    /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
     uint32_t *previous_launch; /* [launches.n]: previous call of the same thread; TIMELINE_NONE: none */
+    /* [nprocesses]: first launch that was still queued when recording ended; TIMELINE_NONE: none */
+    uint32_t *queued_launch;
     struct power_index *power; /* [ndevices]; set by power.c */
     struct {
         struct quiet_period *v;

@@ -64,6 +64,30 @@ import csv, sys
 rows = [(r["name"], r["device"]) for r in csv.DictReader(open(sys.argv[1]))]
 assert sorted(rows) == [("a", "9"), ("a", "9"), ("b", "2")], rows
 END
+run "$INFERPROF" import -o "$work/two-devices" "$work/devices.json"
+expect "a headline over several devices says so" 0 err '^whole trace takes .* \(mean over 2 devices\), the GPU is busy'
+# Three steps are launched 1 ms apart and take 3 ms on the GPU. Recording ends 5 ms after the start, but the
+# last range ends after 20 ms.
+python3 - "$work/ended.json" <<'END'
+import json, sys
+events, correlation = [], 0
+for step in range(3):
+    events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 5, "tid": 5, "ts": 1000 * step,
+                   "dur": 990 if step < 2 else 18000})
+    for n in range(30):
+        correlation += 1
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5,
+                       "ts": 1000 * step + 10 + 10 * n, "dur": 5, "args": {"correlation": correlation}})
+        start = 20 + 100 * (correlation - 1)
+        if start < 5000:
+            events.append({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": start, "dur": 100,
+                           "args": {"device": 0, "stream": 7, "correlation": correlation}})
+json.dump(events, open(sys.argv[1], "w"))
+END
+run "$INFERPROF" import -o "$work/ended" "$work/ended.json"
+expect "a GPU with queued work is not idle after the end of recording" 0 err '^step takes 3.02 ms \(1 step; recording ended in 2 more\), the GPU is busy 99.6%'
+check "that time is unrecorded" json_is "$work/ended/metrics.json" 'round(d["devices"][0]["unrecorded_ns"] / 1e6, 2)' 14.98
+check "the report names the steps in which recording ended" grep -q 'step: recording ended in 2 of 3 occurrences' "$work/ended/report.md"
 for f in tests/data/nsys/*.sqlite.gz; do
     gunzip -c "$f" >"$work/$(basename "$f" .gz)"
     check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$work/$(basename "$f" .gz)"
