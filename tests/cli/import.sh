@@ -46,6 +46,17 @@ check "gpt-oss has no shared experts, and a QKV product per layer" json_is "$wor
     '[(r["role"], r["calls"]) for r in d["recognition"]["anatomy"]["roles"] if r["role"] in ("experts", "shared experts", "QKV", "LM head")]' \
     "[('experts', 48), ('QKV', 24), ('LM head', 1)]"
 
+# rank 1 lost its kernels
+python3 - "$work" <<'END'
+import gzip, json, sys
+for rank in (0, 1):
+    d = json.load(gzip.open(f"tests/data/kineto/hta_rank{rank}_a100.json.gz", "rt"))
+    if rank == 1:
+        d["traceEvents"] = [e for e in d["traceEvents"] if e.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset")]
+    json.dump(d, open(f"{sys.argv[1]}/half_rank{rank}.json", "w"))
+END
+run "$INFERPROF" import -o "$work/half-ranks" "$work/half_rank0.json" "$work/half_rank1.json"
+expect "a rank without kernels is named, and is not the fastest" 0 err 'The traces of 1 rank contain no kernels \(the first is rank 1\)' err '^step +2 .* 105.2 +105.2 '
 check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 # also for other folders: trace_properties.py INFERPROF SCRATCH FOLDER
 check "sums, shares, savings and explanations hold, and an idle device or a second rank changes nothing" \

@@ -521,9 +521,9 @@ TEST(a_mean_power_above_the_highest_sample_is_explained) {
         scene_start(&s);
         add_rank(&s, 1000, 0);
         for (uint64_t i = 0; i < 40; i++) {
-            struct trace_power power[2] = { { .time_ns = i * 100 * US,
-                                              .energy_mj = 1000 + i * counter_mj / 10,
-                                              .power_mw = 300000 } };
+            struct trace_power power[2] = {
+                { .time_ns = i * 100 * US, .energy_mj = 1000 + i * counter_mj / 10, .power_mw = 300000 }
+            };
             power[1] = power[0];
             power[1].device = 1;
             timeline_builder_power(s.b, power, 2);
