@@ -87,6 +87,10 @@ TEST(kernel_names_of_servers_are_understood) {
     } rows[] = {
         { "void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*, float, int)", KERNEL_LIBRARY_VLLM,
           KERNEL_CATEGORY_NORM, "rms_norm_kernel bf16" },
+        { "void vllm::concat_and_cache_mla_kernel<__nv_bfloat16, __nv_bfloat16>(int)", KERNEL_LIBRARY_VLLM,
+          KERNEL_CATEGORY_KV_CACHE, "concat_and_cache_mla_kernel bf16" },
+        { "set_mla_kv_buffer_kernel", KERNEL_LIBRARY_USER, KERNEL_CATEGORY_KV_CACHE,
+          "set_mla_kv_buffer_kernel" },
         { "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16>(int)", KERNEL_LIBRARY_VLLM,
           KERNEL_CATEGORY_KV_CACHE, "reshape_and_cache_flash_kernel bf16" },
         { "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(int)", KERNEL_LIBRARY_VLLM,
