@@ -59,6 +59,16 @@ class Trace:
         self.works, self.calls, self.ranges = [], collections.defaultdict(list), []
         self.start, self.end = None, 0
         self.launches = set()  # correlations of calls that launch a kernel
+        self.captures = []  # (time, thread, begins) of calls that begin and end a stream capture
+
+    def drop_captured(self):
+        """Launches in a stream capture of their thread do not run."""
+        self.captures.sort()
+        for correlation in list(self.launches):
+            for call in self.calls[correlation]:
+                before = [begins for time, thread, begins in self.captures if thread == call.thread and time <= call.start]
+                if before and before[-1] and not any(w.correlation == correlation for w in self.works):
+                    self.launches.discard(correlation)
 
     def first_queued(self):
         """The first launch whose kernel was not recorded, after the last one of its thread whose kernel was."""
@@ -119,9 +129,13 @@ def load_kineto(path):
                 t.calls[args["correlation"]].append(Call(start, end, e["tid"]))
                 if LAUNCH.search(e["name"]):
                     t.launches.add(args["correlation"])
+            if re.search("Stream(Begin|End)Capture", e["name"]):
+                t.captures.append((start, e["tid"], "Begin" in e["name"]))
         elif category == "user_annotation":
             t.ranges.append((start, end, e["tid"], e["name"]))
         t.cover(start, end)
+    if t.captures:
+        t.drop_captured()
     return t
 
 
