@@ -402,6 +402,7 @@ struct analysis_gemm {
     uint32_t stage;        /* ANALYSIS_NONE: outside of stages */
     uint64_t calls;
     double total_ns; /* time of their kernels; on a CPU: time of the operators */
+    double owned_ns; /* the same, but kernels that run at the same time share it */
     double flops;    /* of all calls */
     /* time that the FLOPs of all calls take at the peak of their type; NaN: the peak is unknown */
     double compute_ns;

@@ -202,6 +202,9 @@ struct host_work host_work_longest(struct context *c, uint32_t stage);
 /* stream_capture.c: returns one flag per launch: true if it was captured into a graph and did not run. The
  * caller frees the flags. */
 bool *stream_captures(const struct timeline *tl);
+/* provenance.c: true if no kernel ran while the stage was open, and no launches were recorded that tell which
+ * kernels are its own. */
+bool analysis_has_unknown_kernels(const struct context *c, const struct analysis_stage *s);
 
 /* gemm.c: returns [launches.n]: the GEMM record of each launch; TIMELINE_NONE: none. The caller frees it. */
 uint32_t *gemm_of_launch(const struct context *c);

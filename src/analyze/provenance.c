@@ -50,11 +50,17 @@ static void note_doubt(struct context *c, const struct analysis_stage *s, uint64
                   fmin(100, 100 * ns / s->idle_ns), fmin(ns, s->idle_ns) * 1e-6);
 }
 
+bool analysis_has_unknown_kernels(const struct context *c, const struct analysis_stage *s) {
+    return c->tl->containment && !c->a->cpu_only && !s->kernels && !s->on_cpu && !s->outside;
+}
+
 static void check_idle(struct context *c, size_t stage) {
     struct analysis_stage *s = &c->a->stages[stage];
     const struct stage_scratch *w = &c->stage_scratch[stage];
     double unmatched = s->launches ? (double)w->unmatched_launches / (double)s->launches : 0;
-    if (!s->kernels)
+    if (analysis_has_unknown_kernels(c, s))
+        s->idle_refused = "no kernel ran while it was open, and no launches tell which kernels are its own";
+    else if (!s->kernels)
         s->idle_refused = "no kernels were recorded";
     else if (s->on_cpu)
         s->idle_refused = "it ran on the CPU, which has no kernel launches";
@@ -73,7 +79,7 @@ static void check_idle(struct context *c, size_t stage) {
                           analysis_count(c, w->unmatched_launches), analysis_count(c, s->launches));
     s->idle_known = !s->idle_refused;
     if (s->idle_known && unmatched > LOST_LIMIT && !s->outside) note_doubt(c, s, w->unmatched_launches);
-    if (!s->idle_known && s->kernels && !s->on_cpu && !s->outside)
+    if (!s->idle_known && (s->kernels || analysis_has_unknown_kernels(c, s)) && !s->on_cpu && !s->outside)
         analysis_note(c, ANALYSIS_WARNING, "%s: idle time not classified: %s", s->path, s->idle_refused);
 }
 

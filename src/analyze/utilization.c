@@ -227,7 +227,9 @@ static void set_per_token(struct context *c, struct analysis_stage *s) {
     double made = f.tokens_out > 0 && s->occurrences && !(s->missed > MISSED_LIMIT) ? f.tokens_out : NAN;
     double worked_on = analysis_stage_tokens(s);
     s->kernels_per_token = f.kernels / made;
-    if (!s->on_cpu && !(s->tokens_in > s->tokens_out)) s->launches_per_token = f.launches / made;
+    bool has_launches = c->a->launches_total > 0; /* else they were not recorded */
+    if (!s->on_cpu && has_launches && !(s->tokens_in > s->tokens_out))
+        s->launches_per_token = f.launches / made;
     s->joules_per_token = worked_on > 0 ? s->joules / worked_on : NAN;
     s->tokens_per_joule = s->joules > 0 ? worked_on / s->joules : NAN;
 }
@@ -268,6 +270,7 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
 /* Returns true if only a part of the stage's kernels was recorded. Its busy time is then incomplete. */
 static bool lacks_kernels(const struct context *c, const struct analysis_stage *s) {
     if (!c->tl) return false;
+    if (analysis_has_unknown_kernels(c, s)) return true;
     double unmatched = (double)c->stage_scratch[s - c->a->stages].unmatched_launches;
     return s->missed > MISSED_LIMIT || analysis_is_truncated(c) ||
            (!s->on_cpu && unmatched > UNMATCHED_LIMIT * (double)s->launches);

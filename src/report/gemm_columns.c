@@ -11,7 +11,7 @@ static struct column_value get_stage(const struct column_row *r) {
 }
 static struct column_value get_share(const struct column_row *r) {
     double busy = view_of(r)->a->conservation.busy;
-    return column_f64(busy > 0 ? gemm_of(r)->total_ns / busy : NAN);
+    return column_f64(busy > 0 ? gemm_of(r)->owned_ns / busy : NAN);
 }
 static struct column_value get_mean(const struct column_row *r) {
     return column_f64(gemm_of(r)->total_ns / (double)gemm_of(r)->calls);
@@ -46,7 +46,7 @@ static const struct column columns[] = {
       .help = "time of the kernels of these calls" },
     { "mean_ns", "mean us", COLUMN_NS_US, GET(get_mean), .data = CSV | JSON, .at = { 100, 100, 0 } },
     { "share", "share", COLUMN_SHARE, GET(get_share), .data = CSV | JSON, .at = { 110, 110, 0 },
-      .help = "total time / time in which the device was busy" },
+      .help = "total time / time in which the device was busy; kernels that run at the same time share it" },
     { "flops", .source = G(flops), .data = CSV | JSON },
     { "flop_per_s", .source = GET(get_flop_per_s), .data = CSV | JSON },
     { NULL, "TFLOP/s", COLUMN_NUMBER, GET(get_tflops), .at = { 120, 120, 0 }, .decimals = 2,

@@ -61,6 +61,19 @@ check "the times of stages of two ranks match the Python oracle" python3 tests/o
 # also for other folders: trace_properties.py INFERPROF SCRATCH FOLDER
 check "sums, shares, savings and explanations hold, and an idle device or a second rank changes nothing" \
     python3 tests/oracle/trace_properties.py "$INFERPROF" "$work" tests/data/kineto/tl_vllm_decode_full_mi300.json.gz tests/data/kineto/hta_amd_mi250.json.gz
+for f in tl_vllm_decode_full_mi300 hta_amd_mi250; do
+    python3 tests/oracle/mutate_trace.py "tests/data/kineto/$f.json.gz" "$work/mutations"
+    check "they also hold for 12 damaged and unusual variants of $f" \
+        python3 tests/oracle/trace_properties.py "$INFERPROF" "$work" "$work/mutations"
+done
+python3 tests/oracle/mutate_trace.py tests/data/kineto/tl_vllm_decode_full_mi300.json.gz "$work/mutations"
+"$INFERPROF" import -q -o "$work/no-launches" "$work/mutations/without_launches.json" >/dev/null
+check "without launches, a stage during which no kernel ran has no busy share and no launches per token" json_is \
+    "$work/no-launches/metrics.json" '[(s["gpu_busy_share"], s["trace"]["launches_per_token"]) for s in d["stages"]][0]' '(None, None)'
+python3 tests/oracle/mutate_trace.py tests/data/kineto/tl_qwen1.5_0.5b_h100.json.gz "$work/mutations"
+"$INFERPROF" import -q -o "$work/no-products" "$work/mutations/without_launches.json" >/dev/null
+check "without launches, kernels that run while an operator is open are not its products" \
+    json_is "$work/no-products/metrics.json" '[o["name"] for o in d["operators"] if o["flops"]]' '[]'
 # device 9 is used first, and devices 2 and 9 are not rows 0 and 1
 cat >"$work/devices.json" <<'END'
 [{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":5,"tid":5,"ts":0,"dur":90,"args":{}},
