@@ -138,8 +138,8 @@ static const struct pass {
     /* kernels in time order -> devices, stages.gpu_owned_self_ns .category_ns, occurrences.gpu_*,
      * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns */
     { analyze_devices, false, true },
-    /* kernels and copies in time order, c.launch_occurrence, c.previous_launch, c.queued_launch -> stage_devices,
-     * devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded */
+    /* kernels and copies in time order, c.launch_occurrence, c.previous_launch, c.queued_launch ->
+     * stage_devices, devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded */
     { analyze_stage_time, false, true },
     /* launches and kernels -> queue depth and launch delay, in c.stage_scratch */
     { analyze_queue, false, false },

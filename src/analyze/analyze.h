@@ -199,7 +199,7 @@ struct analysis_stage {
     uint32_t parent;         /* ANALYSIS_NONE: top level */
     uint32_t depth;
     bool implicit; /* this row is the whole trace */
-    /* the row "between steps": work that no stage launched, and idle time that belongs to no stage */
+    /* the row "between steps": work that no stage launched, and idle time outside of stages */
     bool outside;
     bool warm_up; /* recognised warm-up steps: no findings */
     bool on_cpu;  /* ran on the native engine's CPU */

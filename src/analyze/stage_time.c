@@ -7,8 +7,8 @@
  *         the stage that is open on the last launching thread.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
- *         started later than unrecorded_limit_ns after the launch call returned. After the last work, also the
- *         time from a launch whose work is not in the trace, because recording ended first. */
+ *         started later than unrecorded_limit_ns after the launch call returned. After the last work, also
+ *         the time from a launch whose work is not in the trace, because recording ended first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,9 +213,9 @@ static void split_idle(struct time_walk *w, const struct idle_span *s, const str
     }
 }
 
-/* Returns true if the launch of the work is missing although its process has launches, and nothing else says
- * to which stage the work belongs. Most often it was launched before recording began: the stage that is open on
- * the CPU while it runs is a later one. */
+/* Returns true if the launch of the work is missing although its process has launches, and the work is in no
+ * stage. It was usually launched before recording began, and the stage that is open while it runs is a later
+ * one. */
 static bool launch_is_missing(const struct context *c, const struct work *w) {
     return work_launch(c->tl, w) == TIMELINE_NONE &&
            c->tl->processes[c->tl->lanes[w->lane].process].has_launches &&
@@ -247,8 +247,8 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
     if (to > s.to) add_unrecorded(w, s.to, to);
 }
 
-/* Distributes the idle time from the end of the last work, `last`, to the end of the timeline. `launched`: the
- * launch of that work is known. */
+/* Distributes the idle time from the end of the last work to the end of the timeline. `last`: the thread that
+ * launched that work; `launched`: its launch is known. */
 static void end_timeline(struct time_walk *w, uint64_t end_ns, struct idle_thread last, bool launched) {
     const struct timeline_launches *l = &w->c->tl->launches;
     bool is_cpu = w->c->tl->devices[w->device].is_cpu;
