@@ -102,11 +102,12 @@ static void open_context(struct context *c, const struct timeline *tl, const str
 }
 
 static void close_context(struct context *c) {
-    void *scratch[] = { c->stage_scratch,       c->occ_scratch,       c->shape_category,  c->range_gpu_ns,
-                        c->shape_owned_ns,      c->shape_stage_ns,    c->previous_launch, c->range_total_ns,
-                        c->range_kernel_ns,     c->launch_occurrence, c->copy_occurrence, c->stage_chain_ns,
-                        c->stage_chain_kernels, c->range_flops,       c->range_bytes,     c->range_counted,
-                        c->shape_alone_ns,      c->range_compute_ns,  c->quiet.v,         c->unrecorded.v };
+    void *scratch[] = { c->stage_scratch,       c->occ_scratch,       c->shape_category,   c->range_gpu_ns,
+                        c->shape_owned_ns,      c->shape_stage_ns,    c->previous_launch,  c->range_total_ns,
+                        c->range_kernel_ns,     c->launch_occurrence, c->copy_occurrence,  c->stage_chain_ns,
+                        c->stage_chain_kernels, c->queued_launch,     c->range_flops,      c->range_bytes,
+                        c->range_counted,       c->shape_alone_ns,    c->range_compute_ns, c->quiet.v,
+                        c->unrecorded.v };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);
@@ -131,13 +132,14 @@ static const struct pass {
     /* ranges, rules, timings -> stages (rows), occurrences, recognition, c.kernel_occurrence,
      * c.launch_occurrence */
     { analyze_stages, true, true },
-    /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch */
+    /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch,
+     * c.queued_launch */
     { analyze_calls, false, true },
     /* kernels in time order -> devices, stages.gpu_owned_self_ns .category_ns, occurrences.gpu_*,
      * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns */
     { analyze_devices, false, true },
-    /* kernels and copies in time order, c.launch_occurrence, c.previous_launch -> stage_devices,
-     * devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded */
+    /* kernels and copies in time order, c.launch_occurrence, c.previous_launch, c.queued_launch ->
+     * stage_devices, devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded */
     { analyze_stage_time, false, true },
     /* launches and kernels -> queue depth and launch delay, in c.stage_scratch */
     { analyze_queue, false, false },

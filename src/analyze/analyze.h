@@ -199,7 +199,7 @@ struct analysis_stage {
     uint32_t parent;         /* ANALYSIS_NONE: top level */
     uint32_t depth;
     bool implicit; /* this row is the whole trace */
-    /* the row "between steps": work launched outside of stages, and idle time while no stage is open */
+    /* the row "between steps": work that no stage launched, and idle time outside of stages */
     bool outside;
     bool warm_up; /* recognised warm-up steps: no findings */
     bool on_cpu;  /* ran on the native engine's CPU */
@@ -416,6 +416,7 @@ struct analysis_gemm {
     uint32_t stage;        /* ANALYSIS_NONE: outside of stages */
     uint64_t calls;
     double total_ns; /* time of their kernels; on a CPU: time of the operators */
+    double owned_ns; /* the same, but kernels that run at the same time share it */
     double flops;    /* of all calls */
     /* time that the FLOPs of all calls take at the peak of their type; NaN: the peak is unknown */
     double compute_ns;

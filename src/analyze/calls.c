@@ -46,10 +46,13 @@ static uint32_t *last_met(const struct context *c) {
 
 /* Counts a launch in every occurrence that encloses it. If the launch has no kernel and follows the thread's
  * last launch that has one (`last_met`), recording probably ended before its kernel ran. The occurrences are
- * then marked unfinished. */
+ * then marked unfinished, and the first such launch of a process is remembered. */
 static void count_in_occurrences(struct context *c, size_t launch, uint32_t last_met) {
     const struct timeline_launches *l = &c->tl->launches;
     bool cut_off = !l->kernels[launch] && launch > last_met && l->kernels[last_met];
+    uint32_t *queued = &c->queued_launch[c->tl->threads[l->thread[launch]].process];
+    if (cut_off && (*queued == TIMELINE_NONE || l->start_ns[launch] < l->start_ns[*queued]))
+        *queued = (uint32_t)launch;
     for (uint32_t o = c->launch_occurrence[launch]; o != ANALYSIS_NONE; o = c->a->occurrences[o].parent) {
         c->a->occurrences[o].launches++;
         c->a->occurrences[o].unfinished |= cut_off;
@@ -64,6 +67,8 @@ static void count_launches(struct context *c) {
     memset(last, 0xff, bytes);
     memset(asked, 0xff, bytes);
     c->previous_launch = xmalloc((l->n + 1) * sizeof *c->previous_launch);
+    c->queued_launch = xmalloc((c->tl->nprocesses + 1) * sizeof *c->queued_launch);
+    memset(c->queued_launch, 0xff, (c->tl->nprocesses + 1) * sizeof *c->queued_launch);
     for (size_t i = 0; i < l->n; i++) {
         uint32_t thread = l->thread[i];
         c->previous_launch[i] = last[thread];

@@ -259,8 +259,8 @@ void find_other_idle(struct context *c, const struct finding_rule *rule, const s
         if (part > 0.6 * ms) largest = analysis_idle_cause_name((enum analysis_idle_cause)i);
     }
     const char *title =
-        analysis_text(c, "%s leaves the GPU idle for %s%s of %s", f->s->name, claimed > 0 ? "another " : "",
-                      finding_time(c, ms), finding_time(c, f->wall_ms));
+        analysis_text(c, "%s leaves the GPU idle for %s of %s%s", f->s->name, finding_time(c, ms),
+                      finding_time(c, f->wall_ms), claimed > 0 ? ", which no other finding reports" : "");
     const char *evidence =
         analysis_text(c,
                       "by cause: %s; %s gaps of %.1f us on average between kernels of %.1f us; a CUDA graph "

@@ -82,25 +82,31 @@ void find_overhead(struct context *c, const struct finding_rule *rule, const str
     }
 }
 
-/* Reports the idle time while no stage is open, as the mean over the devices. */
+/* Reports the idle time of the row between steps, as the mean over the devices. */
 void find_idle_between(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis *a = c->a;
-    double idle = 0, timeline = 0, devices = 0;
+    double idle = 0, unknown = 0, timeline = 0, devices = 0;
     for (size_t i = 0; i < a->ndevices; i++) {
         if (!a->devices[i].kernels || a->timeline->devices[i].is_cpu) continue;
-        idle += analysis_stage_on(a, c->outside, i)->idle_ns;
+        const struct analysis_stage_device *on = analysis_stage_on(a, c->outside, i);
+        idle += on->idle_ns;
+        unknown += on->cause_ns[ANALYSIS_IDLE_UNKNOWN];
         timeline += a->devices[i].timeline_ns;
         devices++;
     }
     if (!(idle > 0.15 * timeline)) return;
-    finding_emit(c, rule, f, NAN, ANALYSIS_MEDIUM,
-                 analysis_text(c, "The GPU is idle for %.0f%% of the recorded time while no stage is open",
-                               100 * idle / timeline),
-                 analysis_text(c, "%s of %s%s; not included in any stage",
-                               finding_time(c, idle * 1e-6 / devices),
-                               finding_time(c, timeline * 1e-6 / devices), devices > 1 ? " per device" : ""),
-                 "If the program was processing requests in that time, mark the work as a stage too "
-                 "(NAME=GLOB). If it was waiting for requests, ignore this.");
+    const char *before = unknown > 0
+                             ? analysis_text(c, "; %s of it before work whose launch was not recorded",
+                                             finding_time(c, unknown * 1e-6 / devices))
+                             : "";
+    finding_emit(
+        c, rule, f, NAN, ANALYSIS_MEDIUM,
+        analysis_text(c, "The GPU is idle for %.0f%% of the recorded time outside of stages",
+                      100 * idle / timeline),
+        analysis_text(c, "%s of %s%s; not included in any stage%s", finding_time(c, idle * 1e-6 / devices),
+                      finding_time(c, timeline * 1e-6 / devices), devices > 1 ? " per device" : "", before),
+        "If the program was processing requests in that time, mark the work as a stage too "
+        "(NAME=GLOB). If it was waiting for requests, ignore this.");
 }
 
 void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {

@@ -50,13 +50,23 @@ static struct analysis_gemm *find_row(struct gemm_builder *b, const struct analy
     return &b->rows.v[id];
 }
 
-static void add_call(struct gemm_builder *b, const struct analysis_gemm *like, double ns, double flops,
-                     double compute_ns) {
+struct product_call {
+    double ns, owned_ns, flops, compute_ns;
+};
+
+static void add_call(struct gemm_builder *b, const struct analysis_gemm *like, struct product_call call) {
     struct analysis_gemm *row = find_row(b, like);
     row->calls++;
-    row->total_ns += ns;
-    row->flops += flops;
-    row->compute_ns += compute_ns;
+    row->total_ns += call.ns;
+    row->owned_ns += call.owned_ns;
+    row->flops += call.flops;
+    row->compute_ns += call.compute_ns;
+}
+
+/* Returns the part of the durations of a kernel class that it owns. */
+static double owned_share(const struct context *c, uint32_t shape) {
+    const struct analysis_kernel *k = &c->a->kernels[c->a->shape_kernel[shape]];
+    return k->total_ns > 0 ? k->owned_ns / k->total_ns : 1;
 }
 
 static const char *kernel_short_name(const struct context *c, uint32_t kernel) {
@@ -134,8 +144,12 @@ static void add_records(struct gemm_builder *b) {
                                       .algorithm = algorithm ? algorithm : kernel,
                                       .source = "gemm records",
                                       .stage = stage_of(b->c->a, b->c->a->kernel_occurrence[i]) };
-        add_call(b, &like, (double)(tl->kernels.end_ns[i] - tl->kernels.start_ns[i]), gemm_flops(g),
-                 gemm_compute_ns(b->c, g, timeline_text(tl, tl->shapes[tl->kernels.shape[i]].name)));
+        uint32_t shape = tl->kernels.shape[i];
+        double ns = (double)(tl->kernels.end_ns[i] - tl->kernels.start_ns[i]);
+        add_call(
+            b, &like,
+            (struct product_call){ ns, ns * owned_share(b->c, shape), gemm_flops(g),
+                                   gemm_compute_ns(b->c, g, timeline_text(tl, tl->shapes[shape].name)) });
         mark_recorded(b, tl->kernels.range[i]);
     }
     free(of);
@@ -146,8 +160,8 @@ static void add_operators(struct gemm_builder *b) {
     const struct timeline_ranges *r = &c->tl->ranges;
     for (size_t i = 0; i < r->n; i++) {
         if (b->range_shape[i] == TIMELINE_NONE || b->recorded[i]) continue;
-        double ns = c->range_kernel_ns[i];
-        if (!(ns > 0) && c->a->cpu_only) ns = (double)(r->end_ns[i] - r->start_ns[i]);
+        double ns = c->range_kernel_ns[i], owned_ns = c->range_total_ns[i];
+        if (!(ns > 0) && c->a->cpu_only) owned_ns = ns = (double)(r->end_ns[i] - r->start_ns[i]);
         if (!(ns > 0)) continue; /* no kernels in the trace */
         const struct product_shape *s = &b->shapes.v[b->range_shape[i]];
         struct analysis_gemm like = { .m = (uint64_t)s->sizes.m,
@@ -158,7 +172,7 @@ static void add_operators(struct gemm_builder *b) {
                                       .algorithm = kernel_short_name(c, b->longest_kernel[i]),
                                       .source = c->range_counted[i] ? "operator shapes" : "engine",
                                       .stage = stage_of(c->a, c->a->range_occurrence[i]) };
-        add_call(b, &like, ns, c->range_flops[i], c->range_compute_ns[i]);
+        add_call(b, &like, (struct product_call){ ns, owned_ns, c->range_flops[i], c->range_compute_ns[i] });
     }
 }
 

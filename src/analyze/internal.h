@@ -85,6 +85,8 @@ struct context {
     double *range_compute_ns;
     uint8_t *range_counted;    /* [ranges.n]: 1 if FLOPs and bytes come from the operator's shapes */
     uint32_t *previous_launch; /* [launches.n]: previous call of the same thread; TIMELINE_NONE: none */
+    /* [nprocesses]: first launch that was still queued when recording ended; TIMELINE_NONE: none */
+    uint32_t *queued_launch;
     struct power_index *power; /* [ndevices]; set by power.c */
     struct {
         struct quiet_period *v;
@@ -201,6 +203,9 @@ struct host_work host_work_longest(struct context *c, uint32_t stage);
 /* stream_capture.c: returns one flag per launch: true if it was captured into a graph and did not run. The
  * caller frees the flags. */
 bool *stream_captures(const struct timeline *tl);
+/* provenance.c: true if no kernel ran while the stage was open, and no launches were recorded that tell which
+ * kernels are its own. */
+bool analysis_has_unknown_kernels(const struct context *c, const struct analysis_stage *s);
 
 /* gemm.c: returns [launches.n]: the GEMM record of each launch; TIMELINE_NONE: none. The caller frees it. */
 uint32_t *gemm_of_launch(const struct context *c);

@@ -40,6 +40,8 @@ static const struct rule {
     { "dpsk::ep::", L(DEEPEP), C(COMMUNICATION) },
     { "EpDispatch", ANY, C(COMMUNICATION) },
     { "EpCombine", ANY, C(COMMUNICATION) },
+    { "moeA2A", L(TENSORRT), C(COMMUNICATION) },
+    { "moe_comm::", L(TENSORRT), C(COMMUNICATION) },
 
     { "spin_kernel", ANY, C(WAIT) },
 
@@ -102,6 +104,14 @@ static const struct rule {
     { "^_fwd_kernel", L(TRITON), C(ATTENTION) },
     { "^reduce_segments", L(TRITON), C(ATTENTION) }, /* second kernel of kernel_unified_attention_3d */
     { "gated_delta_rule", ANY, C(ATTENTION) },
+    { "mqa_logits", ANY, C(ATTENTION) }, /* scores of DeepSeek's sparse attention */
+    /* state-space models (Mamba): they have the place of attention in the layer */
+    { "selective_scan", ANY, C(ATTENTION) },
+    { "selective_state_update", ANY, C(ATTENTION) },
+    { "chunk_scan", ANY, C(ATTENTION) },
+    { "chunk_state", ANY, C(ATTENTION) },
+    { "chunk_cumsum", ANY, C(ATTENTION) },
+    { "state_passing", ANY, C(ATTENTION) },
     { "~flashinfer::", L(FLASHINFER), ANY },
     { "BatchDecodeWithPagedKVCache", L(FLASHINFER), C(ATTENTION) },
     { "BatchPrefillWith", L(FLASHINFER), C(ATTENTION) },
@@ -118,20 +128,21 @@ static const struct rule {
     { "fmha", ANY, C(ATTENTION) },
     { "sdpa", ANY, C(ATTENTION) },
     { "flash_mla", ANY, C(ATTENTION) },
+    { "concat_and_cache", L(VLLM), C(KV_CACHE) }, /* before "mla_": they store the latent of MLA */
+    { "kv_buffer", ANY, C(KV_CACHE) },
     { "mla_", ANY, C(ATTENTION) },
     { "attention", ANY, C(ATTENTION) },
     { "attn", ANY, C(ATTENTION) },
     { "reshape_and_cache", L(VLLM), C(KV_CACHE) },
-    { "concat_and_cache", L(VLLM), C(KV_CACHE) },
     { "store_kvcache", L(SGLANG), C(KV_CACHE) },
     { "kv_cache", ANY, C(KV_CACHE) },
     { "kvcache", ANY, C(KV_CACHE) },
     { "kv_indices", ANY, C(KV_CACHE) },
-    { "kv_buffer", ANY, C(KV_CACHE) },
     { "req_to_token", L(SGLANG), C(KV_CACHE) },
     { "slot_mapping", ANY, C(KV_CACHE) },
     { "gather_cache", ANY, C(KV_CACHE) },
     { "dequant_cache", ANY, C(KV_CACHE) },
+    { "swap_blocks", L(VLLM), C(KV_CACHE) },
 
     /* mixture of experts: matrix products are GEMMs, the rest is routing */
     { "fused_moe_kernel", L(TRITON), C(GEMM) },
@@ -157,6 +168,7 @@ static const struct rule {
     { "moe*marlin", L(VLLM), C(GEMM) },
     { "topkGatingSoftmax", L(VLLM), C(MOE) },
     { "topk_softmax", ANY, C(MOE) },
+    { "grouped_topk", ANY, C(MOE) },
     { "moe_align", ANY, C(MOE) },
     { "moe", ANY, C(MOE) },
     { "expert", ANY, C(MOE) },
@@ -197,6 +209,7 @@ static const struct rule {
 
     /* norms; before the rows for quantisation, because some norm kernels include it */
     { "~NormTwoOps", L(ATEN), C(REDUCTION) },
+    { "sampling::", ANY, C(SAMPLING) }, /* before "norm": TopPRenormProbKernel */
     { "rmsnorm", ANY, C(NORM) },
     { "rms_norm", ANY, C(NORM) },
     { "layernorm", ANY, C(NORM) },
@@ -275,6 +288,7 @@ static const struct rule {
     { "bgmv", ANY, C(GEMM) },
     { "sgmv", ANY, C(GEMM) },
     { "matmul", ANY, C(GEMM) },
+    { "bmm_kernel", ANY, C(GEMM) },
 
     /* sampling, sorting */
     { "~ArgMaxOps", L(ATEN), C(SAMPLING) },
@@ -312,6 +326,7 @@ static const struct rule {
     { "silu", ANY, C(ELEMENTWISE) },
     { "gelu", ANY, C(ELEMENTWISE) },
     { "quantize_mmq", L(GGML), C(QUANT) },
+    { "cvt_*_to_fp4", ANY, C(QUANT) },
     { "per_token_cast", ANY, C(QUANT) },
     { "per_channel_cast", ANY, C(QUANT) },
     { "cast_back", ANY, C(QUANT) },

@@ -1,7 +1,7 @@
 /* FLOPs and bytes of operators and of their kernels: the engine's own count if the trace has one, else
  * computed from the shapes of PyTorch's operators. If a counted operator calls another counted operator
  * (aten::linear calls aten::addmm), only the inner operator is counted. On a GPU, a call counts only if
- * its kernels are in the trace. */
+ * kernels that it launched are in the trace: other kernels can run while it is open. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,8 @@ static struct call_kernels *kernels_of_calls(const struct context *c, const uint
     uint32_t *of = counted_around(&c->tl->ranges, counted);
     for (size_t i = 0; i < k->n; i++) {
         uint32_t call = k->range[i] == TIMELINE_NONE ? TIMELINE_NONE : of[k->range[i]];
-        if (call == TIMELINE_NONE) continue;
+        bool launched = k->launch[i] != TIMELINE_NONE || c->a->cpu_only;
+        if (call == TIMELINE_NONE || !launched) continue;
         double ns = (double)(k->end_ns[i] - k->start_ns[i]);
         calls[call].ns += ns;
         if (ns <= calls[call].longest_ns) continue;

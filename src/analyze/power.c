@@ -269,16 +269,24 @@ static bool is_long_enough(const struct context *c, double stage_ns) {
     return stage_ns >= 2 * longest;
 }
 
+/* Returns the sum of the highest power samples of the GPUs in `devices`. */
+static double watts_max_of(const struct analysis *a, uint64_t devices) {
+    double sum = 0;
+    for (size_t i = 0; i < a->npowers; i++)
+        if (a->powers[i].device < 64 && devices >> a->powers[i].device & 1) sum += a->powers[i].watts_max;
+    return sum;
+}
+
 static void stage_energy(struct context *c) {
     struct analysis *a = c->a;
     double *covered_ns = xcalloc(a->nstages + 1, sizeof *covered_ns);
+    uint64_t *devices = xcalloc(a->nstages + 1, sizeof *devices);
     struct share *shares = occurrence_shares(c);
-    double watts_max = 0; /* of all GPUs: the power of a stage is a sum over its GPUs */
-    for (size_t i = 0; i < a->npowers; i++) watts_max += a->powers[i].watts_max;
     for (size_t i = 0; i < a->nstages; i++) a->stages[i].joules = 0;
     for (size_t i = 0; i < a->noccurrences; i++) {
         struct analysis_stage *s = &a->stages[a->occurrences[i].stage];
         s->joules += is_measured(c, i) ? shares[i].joules : NAN;
+        devices[a->occurrences[i].stage] |= devices_of(c, i);
         covered_ns[a->occurrences[i].stage] += shares[i].ns / MAX(1, __builtin_popcountll(devices_of(c, i)));
     }
     free(shares);
@@ -286,8 +294,9 @@ static void stage_energy(struct context *c) {
         struct analysis_stage *s = &a->stages[i];
         if (!s->occurrences || !is_long_enough(c, covered_ns[i])) s->joules = NAN;
         s->watts = s->joules / (covered_ns[i] * 1e-9);
-        explain_mean(c, s->name, s->watts, watts_max);
+        explain_mean(c, s->name, s->watts, watts_max_of(a, devices[i]));
     }
+    free(devices);
     free(covered_ns);
 }
 

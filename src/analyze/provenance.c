@@ -50,11 +50,17 @@ static void note_doubt(struct context *c, const struct analysis_stage *s, uint64
                   fmin(100, 100 * ns / s->idle_ns), fmin(ns, s->idle_ns) * 1e-6);
 }
 
+bool analysis_has_unknown_kernels(const struct context *c, const struct analysis_stage *s) {
+    return c->tl->containment && !c->a->cpu_only && !s->kernels && !s->on_cpu && !s->outside;
+}
+
 static void check_idle(struct context *c, size_t stage) {
     struct analysis_stage *s = &c->a->stages[stage];
     const struct stage_scratch *w = &c->stage_scratch[stage];
     double unmatched = s->launches ? (double)w->unmatched_launches / (double)s->launches : 0;
-    if (!s->kernels)
+    if (analysis_has_unknown_kernels(c, s))
+        s->idle_refused = "no kernel ran while it was open, and no launches tell which kernels are its own";
+    else if (!s->kernels)
         s->idle_refused = "no kernels were recorded";
     else if (s->on_cpu)
         s->idle_refused = "it ran on the CPU, which has no kernel launches";
@@ -73,7 +79,7 @@ static void check_idle(struct context *c, size_t stage) {
                           analysis_count(c, w->unmatched_launches), analysis_count(c, s->launches));
     s->idle_known = !s->idle_refused;
     if (s->idle_known && unmatched > LOST_LIMIT && !s->outside) note_doubt(c, s, w->unmatched_launches);
-    if (!s->idle_known && s->kernels && !s->on_cpu && !s->outside)
+    if (!s->idle_known && (s->kernels || analysis_has_unknown_kernels(c, s)) && !s->on_cpu && !s->outside)
         analysis_note(c, ANALYSIS_WARNING, "%s: idle time not classified: %s", s->path, s->idle_refused);
 }
 
@@ -110,9 +116,27 @@ static void note_windows(struct context *c) {
                         : "counts and times cover only that part and are not scaled up");
 }
 
+/* Names the kernels whose launch is missing, and where they count. */
+static void note_unmatched(struct context *c) {
+    const struct analysis_conservation *v = &c->a->conservation;
+    const char *mirrored = "";
+    if (!v->unmatched_kernels) return;
+    if (c->mirrored_kernels)
+        mirrored =
+            analysis_text(c,
+                          "; %s of them count in a stage, because they ran inside the GPU's copy of its "
+                          "annotation",
+                          analysis_count(c, c->mirrored_kernels));
+    analysis_note(
+        c, ANALYSIS_WARNING,
+        "%s of %s kernels (%.2f%% of GPU time) have no launch: they do not belong to an operator or "
+        "a range%s",
+        analysis_count(c, v->unmatched_kernels), analysis_count(c, c->tl->kernels.n),
+        100 * v->unmatched / v->busy, mirrored);
+}
+
 static void note_attribution(struct context *c) {
     const struct timeline *tl = c->tl;
-    const struct analysis_conservation *v = &c->a->conservation;
     if (c->a->stages[0].implicit)
         analysis_note(c, ANALYSIS_INFO,
                       "no range of the trace is a stage: all its time counts as one stage (define stages "
@@ -120,11 +144,7 @@ static void note_attribution(struct context *c) {
     if (tl->containment && !c->a->cpu_only)
         analysis_note(c, ANALYSIS_WARNING,
                       "no launches were recorded: a kernel belongs to the range that was open when it ran");
-    if (v->unmatched_kernels)
-        analysis_note(c, ANALYSIS_WARNING,
-                      "%s of %s kernels (%.2f%% of GPU time) have no launch: they do not belong to a range",
-                      analysis_count(c, v->unmatched_kernels), analysis_count(c, tl->kernels.n),
-                      100 * v->unmatched / v->busy);
+    note_unmatched(c);
     if (c->captured_launches)
         analysis_note(
             c, c->captured_launches > tl->kernels.n ? ANALYSIS_WARNING : ANALYSIS_INFO,
@@ -138,12 +158,6 @@ static void note_attribution(struct context *c) {
                       "%s kernels were launched by threads that mark no stages: they count in the stage open "
                       "in their process",
                       analysis_count(c, c->lent_kernels));
-    if (c->mirrored_kernels)
-        analysis_note(
-            c, ANALYSIS_INFO,
-            "%s of the kernels without launch ran inside the GPU's copy of an annotation: they count in "
-            "its stage",
-            analysis_count(c, c->mirrored_kernels));
     if (tl->cut_kernels)
         analysis_note(c, ANALYSIS_INFO,
                       "%s kernels (%.1f ms) that ran before and after %s (%s, warm-up) are not in the tables",

@@ -25,7 +25,7 @@ static void gemm_ratios(struct analysis *a) {
     for (size_t i = 0; i < a->ngemms; i++) {
         struct analysis_gemm *g = &a->gemms[i];
         g->mean_ns = g->total_ns / (double)g->calls;
-        g->share = busy > 0 ? g->total_ns / busy : NAN;
+        g->share = busy > 0 ? g->owned_ns / busy : NAN;
         g->flop_per_s = g->flops / g->total_ns * 1e9;
         g->peak_share = g->compute_ns / g->total_ns;
     }

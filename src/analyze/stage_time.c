@@ -2,11 +2,13 @@
  * between steps, or is unrecorded (docs/analysis.md). Work means kernels, copies and memsets.
  *   busy: belongs to the stage that launched the running work; while n pieces of work run, each gets 1/n.
  *   idle: before the launch of the next work, belongs to the stage that is open on the launching thread; from
- *         the launch on, to the stage of the launch. After the last work, to the stage that is open on the
- *         last launching thread.
+ *         the launch on, to the stage of the launch. Before work whose launch is not in the trace, to the row
+ *         between steps, like that work. Before the first work, to the stage that is open; after the last, to
+ *         the stage that is open on the last launching thread.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
- *         started later than unrecorded_limit_ns after the launch call returned. */
+ *         started later than unrecorded_limit_ns after the launch call returned. After the last work, also
+ *         the time from a launch whose work is not in the trace, because recording ended first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,7 @@ struct time_walk {
     uint64_t now_ns;
     uint64_t frontier_ns; /* latest end so far */
     uint32_t frontier_lane;
+    uint32_t queued; /* first launch that was still queued when recording ended; TIMELINE_NONE: none */
 };
 
 static struct analysis_stage_device *row_on(const struct time_walk *w, uint32_t stage) {
@@ -210,6 +213,21 @@ static void split_idle(struct time_walk *w, const struct idle_span *s, const str
     }
 }
 
+/* Returns true if the launch of the work is missing although its process has launches, and the work is in no
+ * stage. It was usually launched before recording began, and the stage that is open while it runs is a later
+ * one. */
+static bool launch_is_missing(const struct context *c, const struct work *w) {
+    return work_launch(c->tl, w) == TIMELINE_NONE &&
+           c->tl->processes[c->tl->lanes[w->lane].process].has_launches &&
+           occurrence_of_work(c, w) == ANALYSIS_NONE;
+}
+
+/* Returns true if work that was launched in a call that returned at `returned_ns` starts so late that the
+ * device must have run unrecorded work. */
+static bool waits_too_long(const struct time_walk *w, uint64_t returned_ns, uint64_t started_ns) {
+    return started_ns > returned_ns && (double)(started_ns - returned_ns) > w->out->unrecorded_limit_ns;
+}
+
 /* Distributes the idle time [from, to) before the work `next`. */
 static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
     const struct timeline *tl = w->c->tl;
@@ -221,10 +239,28 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
         s.launched_ns = MIN(to, MAX(tl->launches.start_ns[launch], from));
         /* A long launch call, such as one that loads a module, keeps the device idle. A long wait after the
          * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
-        if (to > returned && (double)(to - returned) > w->out->unrecorded_limit_ns) s.to = s.launched_ns;
+        if (waits_too_long(w, returned, to)) s.to = s.launched_ns;
     }
+    bool is_first = w->frontier_lane == TIMELINE_NONE;
+    if (!is_first && launch_is_missing(w->c, next)) s.launched_ns = from;
     split_idle(w, &s, &v);
     if (to > s.to) add_unrecorded(w, s.to, to);
+}
+
+/* Distributes the idle time from the end of the last work to the end of the timeline. `last`: the thread that
+ * launched that work; `launched`: its launch is known. */
+static void end_timeline(struct time_walk *w, uint64_t end_ns, struct idle_thread last, bool launched) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    bool is_cpu = w->c->tl->devices[w->device].is_cpu;
+    enum analysis_idle_cause cause = launched && !is_cpu ? ANALYSIS_IDLE_NO_WORK : ANALYSIS_IDLE_UNKNOWN;
+    struct idle_verdict v = { .parts = { { cause, UINT64_MAX } } };
+    struct idle_span s = { w->frontier_ns, end_ns, end_ns, last, ANALYSIS_NONE };
+    if (end_ns <= w->frontier_ns) return;
+    if (w->queued != TIMELINE_NONE && !is_cpu &&
+        waits_too_long(w, MAX(l->end_ns[w->queued], w->frontier_ns), end_ns))
+        s.to = s.launched_ns = MAX(l->start_ns[w->queued], w->frontier_ns);
+    split_idle(w, &s, &v);
+    if (end_ns > s.to) add_unrecorded(w, s.to, end_ns);
 }
 
 /* ---- the device */
@@ -386,13 +422,21 @@ static void walk_work(struct time_walk *w, struct bounds b) {
         launched = work_launch(c->tl, &k) != TIMELINE_NONE;
     }
     end_work_until(w, UINT64_MAX);
-    launched = launched && !c->tl->devices[w->device].is_cpu;
-    enum analysis_idle_cause cause = launched ? ANALYSIS_IDLE_NO_WORK : ANALYSIS_IDLE_UNKNOWN;
-    struct idle_verdict v = { .parts = { { cause, UINT64_MAX } } };
-    struct idle_span end = { w->frontier_ns, b.end_ns, b.end_ns, last, ANALYSIS_NONE };
-    if (b.end_ns > w->frontier_ns) split_idle(w, &end, &v);
+    end_timeline(w, b.end_ns, last, launched);
     w->out->work_ns = (double)work.total_ns;
     w->out->timeline_ns = (double)(MAX(b.end_ns, w->frontier_ns) - b.start_ns);
+}
+
+/* Returns the first launch of the marked processes that was still queued when recording ended. */
+static uint32_t first_queued(const struct context *c, const bool *uses) {
+    const struct timeline_launches *l = &c->tl->launches;
+    uint32_t first = TIMELINE_NONE;
+    for (size_t p = 0; p < c->tl->nprocesses; p++) {
+        uint32_t queued = uses[p] ? c->queued_launch[p] : TIMELINE_NONE;
+        if (queued != TIMELINE_NONE && (first == TIMELINE_NONE || l->start_ns[queued] < l->start_ns[first]))
+            first = queued;
+    }
+    return first;
 }
 
 static void walk_device(struct time_walk *w, const struct bounds *of_process, bool *uses) {
@@ -402,6 +446,7 @@ static void walk_device(struct time_walk *w, const struct bounds *of_process, bo
     mark_processes(w, uses);
     count_steps(w, uses);
     set_unrecorded_limit(w);
+    w->queued = first_queued(w->c, uses);
     w->idle = idle_open(w->c, w->device);
     walk_work(w, device_bounds(w->c, of_process, uses));
     idle_close(w->idle);

@@ -1,7 +1,8 @@
 /* Finds launches that a stream capture recorded into a graph; they do not run at that time. In a trace they
- * are consecutive launches of a thread without kernels, and their number equals the number of kernels of a
- * graph that is launched later. */
+ * are launches of a thread without kernels, either between the calls that begin and end a capture, or
+ * consecutive ones as many as the kernels of a graph that is launched later. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/internal.h"
 #include "base/die.h"
@@ -60,9 +61,31 @@ static void close_run(const struct timeline *tl, struct run *r, const struct gra
     r->n = 0;
 }
 
+/* Marks the launches without kernels between the calls that begin and end a capture of their thread. */
+static void mark_between_calls(const struct timeline *tl, bool *captured) {
+    const struct timeline_launches *l = &tl->launches;
+    bool *capturing = xcalloc(tl->nthreads + 1, sizeof *capturing), begins = false, ends = false;
+    uint32_t last_api = TIMELINE_NONE;
+    for (size_t i = 0; i < l->n; i++) {
+        uint32_t thread = l->thread[i];
+        if (l->api_kind[i] == TIMELINE_API_KERNEL || l->api_kind[i] == TIMELINE_API_GRAPH) {
+            captured[i] = capturing[thread] && !l->kernels[i];
+            continue;
+        }
+        if (l->api[i] != last_api) {
+            const char *api = timeline_text(tl, last_api = l->api[i]);
+            begins = strstr(api, "StreamBeginCapture") != NULL;
+            ends = strstr(api, "StreamEndCapture") != NULL;
+        }
+        if (begins || ends) capturing[thread] = begins;
+    }
+    free(capturing);
+}
+
 bool *stream_captures(const struct timeline *tl) {
     const struct timeline_launches *l = &tl->launches;
     bool *captured = xcalloc(l->n + 1, sizeof *captured);
+    mark_between_calls(tl, captured);
     struct graph_launches graphs = { 0 };
     struct run *runs = xcalloc(tl->nthreads + 1, sizeof *runs);
     list_graphs(tl, &graphs);

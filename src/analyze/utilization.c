@@ -197,6 +197,23 @@ static struct finished finished_work(const struct context *c, const struct analy
     return f;
 }
 
+/* Reports the occurrences in which recording ended. */
+static void note_unfinished(struct context *c, const struct analysis_stage *s, size_t unfinished) {
+    if (!unfinished || s->implicit || c->in->one_run || c->a->recognised) return;
+    const char *of = analysis_count(c, s->occurrences);
+    if (unfinished < s->occurrences)
+        analysis_note(
+            c, ANALYSIS_INFO,
+            "%s: recording ended in %zu of %s occurrences; means and figures per token exclude them", s->path,
+            unfinished, of);
+    else
+        analysis_note(
+            c, ANALYSIS_WARNING,
+            "%s: recording ended before its kernels did, in %s: its time and kernels are those of the "
+            "recorded part",
+            s->path, s->occurrences == 1 ? "its only occurrence" : "all its occurrences");
+}
+
 /* Sets counts and energy per token. A prefill launches once for all tokens that it reads, so launches per
  * token are meaningless there. Occurrences during which recording ended are excluded if token counts are
  * known per occurrence. */
@@ -204,18 +221,15 @@ static void set_per_token(struct context *c, struct analysis_stage *s) {
     struct finished f = { (double)s->kernels, (double)s->launches, s->tokens_out, 0 };
     bool by_occurrence = s->token_source && (strcmp(s->token_source, "range labels") == 0 ||
                                              strcmp(s->token_source, "token records") == 0);
-    if (by_occurrence) f = finished_work(c, s);
-    if (f.unfinished)
-        analysis_note(
-            c, ANALYSIS_INFO,
-            "%s: recording ended in %zu of %s occurrences; means and figures per token exclude them", s->path,
-            f.unfinished, analysis_count(c, s->occurrences));
-    else
-        f = (struct finished){ (double)s->kernels, (double)s->launches, s->tokens_out, 0 };
+    struct finished finished = finished_work(c, s);
+    note_unfinished(c, s, finished.unfinished);
+    if (by_occurrence && finished.unfinished) f = finished;
     double made = f.tokens_out > 0 && s->occurrences && !(s->missed > MISSED_LIMIT) ? f.tokens_out : NAN;
     double worked_on = analysis_stage_tokens(s);
     s->kernels_per_token = f.kernels / made;
-    if (!s->on_cpu && !(s->tokens_in > s->tokens_out)) s->launches_per_token = f.launches / made;
+    bool has_launches = c->a->launches_total > 0; /* else they were not recorded */
+    if (!s->on_cpu && has_launches && !(s->tokens_in > s->tokens_out))
+        s->launches_per_token = f.launches / made;
     s->joules_per_token = worked_on > 0 ? s->joules / worked_on : NAN;
     s->tokens_per_joule = s->joules > 0 ? worked_on / s->joules : NAN;
 }
@@ -256,6 +270,7 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
 /* Returns true if only a part of the stage's kernels was recorded. Its busy time is then incomplete. */
 static bool lacks_kernels(const struct context *c, const struct analysis_stage *s) {
     if (!c->tl) return false;
+    if (analysis_has_unknown_kernels(c, s)) return true;
     double unmatched = (double)c->stage_scratch[s - c->a->stages].unmatched_launches;
     return s->missed > MISSED_LIMIT || analysis_is_truncated(c) ||
            (!s->on_cpu && unmatched > UNMATCHED_LIMIT * (double)s->launches);

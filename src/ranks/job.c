@@ -359,6 +359,21 @@ static void note_clocks(struct rank_job *job) {
                     relative, job->nclocks);
 }
 
+static void note_without_work(struct rank_job *job) {
+    size_t without = 0, with = 0, first = 0;
+    for (size_t r = 0; r < job->nranks; r++) {
+        if (job->ranks[r].state == RANK_STATE_MISSING) continue;
+        with += job->ranks[r].kernels > 0;
+        if (!job->ranks[r].kernels && !without++) first = r;
+    }
+    if (with && without)
+        job_warning(
+            job,
+            "The traces of %zu rank%s contain no kernels (the first is rank %u): all times on GPUs are "
+            "without them",
+            without, without == 1 ? "" : "s", job->ranks[first].rank);
+}
+
 static void add_warnings(struct rank_job *job) {
     struct job_owner *o = job_owner(job);
     note_ranks(job, RANK_STATE_MISSING, job->missing, "There is no trace of %s: all sums are without them");
@@ -366,6 +381,7 @@ static void add_warnings(struct rank_job *job) {
                "The trace of %s was not closed: killed, crashed or still running");
     note_ranks(job, RANK_STATE_LATE, job->late,
                "The first record of %s is later than the first step of the others");
+    note_without_work(job);
     if (job->world_size == RANK_NONE && o->n > 1)
         job_warning(job, "The traces do not contain the world size: missing ranks cannot be named");
     note_clocks(job);

@@ -29,6 +29,7 @@ struct rank_stage_sum rank_stage_sum(const struct rank_job *job, size_t stage) {
         sum.move_ns += c->time.move_ns;
         sum.idle_ns += c->time.idle_ns;
         out.wall_ns += c->wall_ns;
+        if (!(c->wall_ns > 0)) continue; /* no GPU work was recorded: its compute time is unknown, not 0 */
         out.slowest_compute_ns = fmax(out.slowest_compute_ns, own); /* fmax() ignores NaN */
         out.fastest_compute_ns = fmin(out.fastest_compute_ns, own);
     }

@@ -7,6 +7,7 @@ static const struct analysis_gemm *gemm_of(const struct column_row *r) { return 
 static struct column_value get_stage(const struct column_row *r) {
     return column_str(view_stage_name(view_of(r)->a, gemm_of(r)->stage));
 }
+
 #define G(field) FIELD(struct analysis_gemm, field)
 /* clang-format off */
 static const struct column columns[] = {
@@ -27,7 +28,7 @@ static const struct column columns[] = {
       .help = "time of the kernels of these calls" },
     { "mean_ns", "mean us", COLUMN_NS_US, G(mean_ns), .data = CSV | JSON, .at = { 100, 100, 0 } },
     { "share", "share", COLUMN_SHARE, G(share), .data = CSV | JSON, .at = { 110, 110, 0 },
-      .help = "total time / time in which the device was busy" },
+      .help = "total time / time in which the device was busy; kernels that run at the same time share it" },
     { "flops", .source = G(flops), .data = CSV | JSON },
     { "flop_per_s", .source = G(flop_per_s), .data = CSV | JSON },
     { NULL, "TFLOP/s", COLUMN_TERA, G(flop_per_s), .at = { 120, 120, 0 }, .decimals = 2,

@@ -42,6 +42,16 @@ static bool has_ranks(const struct view *v) {
     return false;
 }
 
+/* Adds the number of steps and devices that the time is the mean of. */
+static void add_steps(const struct view *v, const struct analysis_stage *s, struct strbuf *out) {
+    const char *mean = has_ranks(v) ? "mean over the ranks: " : s->finished > 1 ? "mean of " : "";
+    strbuf_addf(out, " (%s%s step%s", mean, text_count(s->finished).s, s->finished == 1 ? "" : "s");
+    if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
+    if (s->finished < s->occurrences)
+        strbuf_addf(out, "; recording ended in %s more", text_count(s->occurrences - s->finished).s);
+    strbuf_addch(out, ')');
+}
+
 static void stage_phrase(const struct view *v, const struct analysis_stage *s, const struct story_form *form,
                          struct strbuf *out) {
     strbuf_addstr(out, form->strong);
@@ -49,12 +59,10 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
     strbuf_addf(out, " takes %s%s%s", text_ms(s->time_ms).s, form->end_strong, view_recorded_words(s));
     if (s->unrecorded)
         strbuf_addf(out, " (mean of %s steps that were not recorded)", text_count(s->timing_ms.n).s);
-    if (!s->timing_ms.n && s->requests > 1) {
-        strbuf_addf(out, " (%s%s steps", has_ranks(v) ? "mean over the ranks: " : "mean of ",
-                    text_count(s->finished).s);
-        if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
-        strbuf_addch(out, ')');
-    }
+    if (!s->timing_ms.n && s->requests > 1)
+        add_steps(v, s, out);
+    else if (!s->timing_ms.n && s->devices > 1)
+        strbuf_addf(out, " (mean over %u devices)", s->devices);
     bool compared = isfinite(s->distance) && !view_was_busy(v); /* times include waiting for cores */
     if (compared) strbuf_addf(out, ", %s the roofline time", text_times(s->distance).s);
     if (compared && s->over.brief)
@@ -119,7 +127,8 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
     form->text(out, s->name);
     strbuf_addstr(out,
                   ": its inputs differ in size. Distance, MFU, MBU and rates are medians over the repeats, "
-                  "each with its own input; they are not ratios of the median times.");
+                  "each with its own input; they are not ratios of the median times. CV and `std ms` are "
+                  "those of the repeats of one input.");
 }
 
 #define SAME_PEAK 0.01 /* peaks that differ by a smaller share are the same */

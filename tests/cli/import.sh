@@ -34,6 +34,7 @@ headline hta_ns_resolution_v100 step 5 96.70 97.71 null     # asynchronous: rang
 headline tl_vllm_prefill_b200 prefill 1 87.41 13.27 888     # its copy on the GPU is not a second step
 headline tl_vllm_decode_full_mi300 decode 1 11.28 95.04 32  # the range closes before the graph's kernels begin
 headline tl_vllm_prefilldecode_piecewise mixed 1 158.68 98.37 8192  # capture begins while unrecorded kernels run
+headline tl_qwen1.5_0.5b_h100 step 1 35.18 90.68 null       # kernels of the step before it have no launch
 headline tl_timesformer_h100 step 1 382.54 41.42 null       # its copy on the GPU is not a second step
 run "$INFERPROF" report -q --model tests/data/models/gpt-oss-20b.json "$work/headline-tl_vllm_prefilldecode_piecewise" -o "$work/mixed"
 expect "report --model of a step of prompts and generated tokens says why there is no MFU" 0 out 'read prompts and generate tokens at the same time'
@@ -45,10 +46,34 @@ check "gpt-oss has no shared experts, and a QKV product per layer" json_is "$wor
     '[(r["role"], r["calls"]) for r in d["recognition"]["anatomy"]["roles"] if r["role"] in ("experts", "shared experts", "QKV", "LM head")]' \
     "[('experts', 48), ('QKV', 24), ('LM head', 1)]"
 
+# rank 1 lost its kernels
+python3 - "$work" <<'END'
+import gzip, json, sys
+for rank in (0, 1):
+    d = json.load(gzip.open(f"tests/data/kineto/hta_rank{rank}_a100.json.gz", "rt"))
+    if rank == 1:
+        d["traceEvents"] = [e for e in d["traceEvents"] if e.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset")]
+    json.dump(d, open(f"{sys.argv[1]}/half_rank{rank}.json", "w"))
+END
+run "$INFERPROF" import -o "$work/half-ranks" "$work/half_rank0.json" "$work/half_rank1.json"
+expect "a rank without kernels is named, and is not the fastest" 0 err 'The traces of 1 rank contain no kernels \(the first is rank 1\)' err '^step +2 .* 105.2 +105.2 '
 check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 # also for other folders: trace_properties.py INFERPROF SCRATCH FOLDER
 check "sums, shares, savings and explanations hold, and an idle device or a second rank changes nothing" \
     python3 tests/oracle/trace_properties.py "$INFERPROF" "$work" tests/data/kineto/tl_vllm_decode_full_mi300.json.gz tests/data/kineto/hta_amd_mi250.json.gz
+for f in tl_vllm_decode_full_mi300 hta_amd_mi250; do
+    python3 tests/oracle/mutate_trace.py "tests/data/kineto/$f.json.gz" "$work/mutations"
+    check "they also hold for 12 damaged and unusual variants of $f" \
+        python3 tests/oracle/trace_properties.py "$INFERPROF" "$work" "$work/mutations"
+done
+python3 tests/oracle/mutate_trace.py tests/data/kineto/tl_vllm_decode_full_mi300.json.gz "$work/mutations"
+"$INFERPROF" import -q -o "$work/no-launches" "$work/mutations/without_launches.json" >/dev/null
+check "without launches, a stage during which no kernel ran has no busy share and no launches per token" json_is \
+    "$work/no-launches/metrics.json" '[(s["gpu_busy_share"], s["trace"]["launches_per_token"]) for s in d["stages"]][0]' '(None, None)'
+python3 tests/oracle/mutate_trace.py tests/data/kineto/tl_qwen1.5_0.5b_h100.json.gz "$work/mutations"
+"$INFERPROF" import -q -o "$work/no-products" "$work/mutations/without_launches.json" >/dev/null
+check "without launches, kernels that run while an operator is open are not its products" \
+    json_is "$work/no-products/metrics.json" '[o["name"] for o in d["operators"] if o["flops"]]' '[]'
 # device 9 is used first, and devices 2 and 9 are not rows 0 and 1
 cat >"$work/devices.json" <<'END'
 [{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":5,"tid":5,"ts":0,"dur":90,"args":{}},
@@ -63,6 +88,30 @@ import csv, sys
 rows = [(r["name"], r["device"]) for r in csv.DictReader(open(sys.argv[1]))]
 assert sorted(rows) == [("a", "9"), ("a", "9"), ("b", "2")], rows
 END
+run "$INFERPROF" import -o "$work/two-devices" "$work/devices.json"
+expect "a headline over several devices says so" 0 err '^whole trace takes .* \(mean over 2 devices\), the GPU is busy'
+# Three steps are launched 1 ms apart and take 3 ms on the GPU. Recording ends 5 ms after the start, but the
+# last range ends after 20 ms.
+python3 - "$work/ended.json" <<'END'
+import json, sys
+events, correlation = [], 0
+for step in range(3):
+    events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 5, "tid": 5, "ts": 1000 * step,
+                   "dur": 990 if step < 2 else 18000})
+    for n in range(30):
+        correlation += 1
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5,
+                       "ts": 1000 * step + 10 + 10 * n, "dur": 5, "args": {"correlation": correlation}})
+        start = 20 + 100 * (correlation - 1)
+        if start < 5000:
+            events.append({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": start, "dur": 100,
+                           "args": {"device": 0, "stream": 7, "correlation": correlation}})
+json.dump(events, open(sys.argv[1], "w"))
+END
+run "$INFERPROF" import -o "$work/ended" "$work/ended.json"
+expect "a GPU with queued work is not idle after the end of recording" 0 err '^step takes 3.02 ms \(1 step; recording ended in 2 more\), the GPU is busy 99.6%'
+check "that time is unrecorded" json_is "$work/ended/metrics.json" 'round(d["devices"][0]["unrecorded_ns"] / 1e6, 2)' 14.98
+check "the report names the steps in which recording ended" grep -q 'step: recording ended in 2 of 3 occurrences' "$work/ended/report.md"
 for f in tests/data/nsys/*.sqlite.gz; do
     gunzip -c "$f" >"$work/$(basename "$f" .gz)"
     check "the times of stages of $(basename "$f") match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" "$work/$(basename "$f" .gz)"

@@ -29,6 +29,7 @@ NESTED = [(r"encode_image.*", "vision"), (r"vision.*", "vision"), (r"visual", "v
           (r"projector", "projector"), (r"lm_head", "lm_head")]
 KERNEL = {"kernel", "Kernel"}
 COPY = {"gpu_memcpy", "gpu_memset", "Memcpy", "Memset"}
+LAUNCH = re.compile(r"Launch\w*Kernel|GraphLaunch")
 NOT_THE_PROGRAM = {"Trace", "overhead", "gpu_user_annotation"}
 
 
@@ -58,6 +59,31 @@ class Trace:
         self.works, self.calls, self.ranges = [], collections.defaultdict(list), []
         self.start, self.end = None, 0
         self.launches = set()  # correlations of calls that launch a kernel
+        self.captures = []  # (time, thread, begins) of calls that begin and end a stream capture
+
+    def drop_captured(self):
+        """Launches in a stream capture of their thread do not run."""
+        self.captures.sort()
+        for correlation in list(self.launches):
+            for call in self.calls[correlation]:
+                before = [begins for time, thread, begins in self.captures if thread == call.thread and time <= call.start]
+                if before and before[-1] and not any(w.correlation == correlation for w in self.works):
+                    self.launches.discard(correlation)
+
+    def first_queued(self):
+        """The first launch whose kernel was not recorded, after the last one of its thread whose kernel was."""
+        seen = {w.correlation for w in self.works}
+        by_thread = collections.defaultdict(list)
+        for correlation in self.launches:
+            for call in self.calls[correlation]:
+                by_thread[call.thread].append((call.start, correlation in seen, call))
+        found = []
+        for calls in by_thread.values():
+            calls.sort()
+            met = [i for i, (_, has_kernel, _) in enumerate(calls) if has_kernel]
+            if met and met[-1] + 1 < len(calls):
+                found.append(calls[met[-1] + 1][2])
+        return min(found) if found else None
 
     def lacks_kernels(self):
         seen = {w.correlation for w in self.works}
@@ -101,11 +127,15 @@ def load_kineto(path):
         elif "runtime" in category.lower() or "driver" in category.lower():
             if args.get("correlation") is not None:
                 t.calls[args["correlation"]].append(Call(start, end, e["tid"]))
-                if re.search(r"Launch\w*Kernel", e["name"]):
+                if LAUNCH.search(e["name"]):
                     t.launches.add(args["correlation"])
+            if re.search("Stream(Begin|End)Capture", e["name"]):
+                t.captures.append((start, e["tid"], "Begin" in e["name"]))
         elif category == "user_annotation":
             t.ranges.append((start, end, e["tid"], e["name"]))
         t.cover(start, end)
+    if t.captures:
+        t.drop_captured()
     return t
 
 
@@ -131,9 +161,12 @@ def load_nsys(path):
             t.works.append(Work(s, e, is_kernel, order, device, ((p or 0) >> 24 & 0xFFFFFF, corr), stream))
             t.cover(s, e)
     if "CUPTI_ACTIVITY_KIND_RUNTIME" in tables:
-        for s, e, thread, corr in db.execute(
-                "select start, end, globalTid, correlationId from CUPTI_ACTIVITY_KIND_RUNTIME where start >= 0"):
-            t.calls[((thread or 0) >> 24 & 0xFFFFFF, corr)].append(Call(s, e, thread))
+        for s, e, thread, corr, name in db.execute(
+                "select start, end, globalTid, correlationId, nameId from CUPTI_ACTIVITY_KIND_RUNTIME where start >= 0"):
+            correlation = (thread or 0) >> 24 & 0xFFFFFF, corr
+            t.calls[correlation].append(Call(s, e, thread))
+            if LAUNCH.search(strings.get(name, "")):
+                t.launches.add(correlation)
             t.cover(s, e)
     if "NVTX_EVENTS" in tables:
         for s, e, thread, text, text_id in db.execute(
@@ -221,12 +254,18 @@ class Partition:
                 if launch and end - max(launch.end, frontier) > self.limit:
                     self.unrecorded += end - launched
                     end = launched
-                self.give_idle(frontier, launched, launch.thread if launch else None)
+                if not launch and self.t.calls and w is not self.works[0] and not self.implicit:
+                    self.idle[None] += end - frontier  # launched before recording began: like its busy time
+                else:
+                    self.give_idle(frontier, launched, launch.thread if launch else None)
                 if launch:
                     self.idle[self.open_at(launch.thread, launch.start)] += end - launched
             frontier = max(frontier, w.end)
-        last = self.launches[-1]
-        self.give_idle(frontier, max(frontier, self.t.end), last.thread if last else None)
+        last, end, queued = self.launches[-1], max(frontier, self.t.end), self.t.first_queued()
+        if queued and end - max(queued.end, frontier) > self.limit:  # recording ended before it ran
+            self.unrecorded += end - max(queued.start, frontier)
+            end = max(queued.start, frontier)
+        self.give_idle(frontier, end, last.thread if last else None)
 
     def split_busy(self):
         owner = [self.open_at(l.thread, l.start) if l else "whole trace" if self.implicit else None

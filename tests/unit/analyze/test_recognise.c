@@ -289,6 +289,26 @@ TEST(launches_of_a_stream_capture_are_no_executions) {
     timeline_close(tl);
 }
 
+/* The graph is not launched before the end of the recording: its kernels are not waiting. */
+TEST(launches_between_the_calls_of_a_capture_are_no_executions) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    kernel(&f, other, 7);
+    call(&f, "hipStreamBeginCapture");
+    for (int i = 0; i < 6; i++) call(&f, "hipLaunchKernel");
+    call(&f, "hipStreamEndCapture");
+    f.now += 500 * US;
+    call(&f, "hipFree");
+    finish(&f, &tl, &a);
+    CHECK_INT(a.launches_total, 1);
+    CHECK(a.stages[0].idle_known);
+    CHECK_NEAR(a.devices[0].unrecorded_ns, 0, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 /* A small generator, so that the test is the same everywhere. */
 static uint32_t next(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;

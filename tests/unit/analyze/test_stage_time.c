@@ -512,19 +512,22 @@ static size_t notes_about(const struct analysis *a, const char *start) {
     return n;
 }
 
-/* The energy counter gives 400 W, the samples 300 W at most. */
+/* The energy counter gives 400 W, the samples 300 W at most. Another GPU was sampled, but the stage does not
+ * use it. */
 TEST(a_mean_power_above_the_highest_sample_is_explained) {
     for (uint64_t counter_mj = 300; counter_mj <= 400; counter_mj += 100) {
         struct scene s;
         struct analysis a;
         scene_start(&s);
         add_rank(&s, 1000, 0);
-        for (uint64_t i = 0; i < 40; i++)
-            timeline_builder_power(s.b,
-                                   &(struct trace_power){ .time_ns = i * 100 * US,
-                                                          .energy_mj = 1000 + i * counter_mj / 10,
-                                                          .power_mw = 300000 },
-                                   1);
+        for (uint64_t i = 0; i < 40; i++) {
+            struct trace_power power[2] = {
+                { .time_ns = i * 100 * US, .energy_mj = 1000 + i * counter_mj / 10, .power_mw = 300000 }
+            };
+            power[1] = power[0];
+            power[1].device = 1;
+            timeline_builder_power(s.b, power, 2);
+        }
         struct timeline *tl = timeline_builder_finish(s.b);
         analyze_run(tl, NULL, &a);
         bool above = counter_mj > 300;
