@@ -1,7 +1,7 @@
 /* Cuts the work of a device into forward passes. Attention kernels with matrix products between them show the
  * layers. A pass ends between two layers at an event that happens once per pass: a lookup of token ids, the
- * sampling of a token, a copy to the host, or a graph launch. A kind of event is used if it puts most layers
- * into passes with the same number of layers. */
+ * sampling of a token, a copy to the host, a graph launch, or an LM head whose rows were selected before it. A
+ * kind of event is used if it puts most layers into passes with the same number of layers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-enum cut_kind { CUT_EMBEDDING, CUT_SAMPLING, CUT_TO_HOST, CUT_GRAPH, CUT_KINDS };
+enum cut_kind { CUT_EMBEDDING, CUT_SAMPLING, CUT_TO_HOST, CUT_GRAPH, CUT_HEAD, CUT_KINDS };
 static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampling of tokens",
-                                                  "copies to the host", "graph launches" };
+                                                  "copies to the host", "graph launches", "LM heads" };
 
 #define TRUSTED 0.9 /* trusted cuts put at least this share of the layers into passes of the usual length */
 #define LEAST_TRUSTED 0.5
@@ -82,9 +82,23 @@ static void find_updates(const struct group *g, struct positions *out) {
         if (g->items[i].is_kernel && g->shapes[g->items[i].shape].cache_update) vec_push(out, i);
 }
 
-/* Marks the lookups of token ids. Between such a lookup and the next attention kernel there are fewer
- * products than in a layer, and no sampling. Other lookups select the rows of experts or the rows to
- * sample. */
+static bool is_norm_or_product(const struct item *i) {
+    return is_product(i) || is_category(i, KERNEL_CATEGORY_NORM);
+}
+
+/* Item i is a lookup. If it selects the rows to sample, between the final norm and the LM head, returns the
+ * item of the LM head; else SIZE_MAX. */
+static size_t head_of_selected_rows(const struct group *g, size_t i) {
+    size_t before = i, after = i + 1;
+    while (before && !is_norm_or_product(&g->items[before - 1])) before--;
+    while (after < g->n && !is_norm_or_product(&g->items[after])) after++;
+    bool found = before && !is_product(&g->items[before - 1]) && after < g->n && is_product(&g->items[after]);
+    return found ? after : SIZE_MAX;
+}
+
+/* Marks the lookups of token ids, and LM heads. Between a lookup of ids and the next attention kernel there
+ * are fewer products than in a layer, and no sampling. Other lookups select the rows of experts or the rows
+ * to sample. */
 static void mark_lookups(struct group *g, const struct positions *anchors) {
     size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
     bool sampled = false;
@@ -96,8 +110,10 @@ static void mark_lookups(struct group *g, const struct positions *anchors) {
         }
         if (is_product(&g->items[i])) products++;
         sampled |= is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING);
-        g->items[i].looks_up_ids =
-            is_category(&g->items[i], KERNEL_CATEGORY_EMBEDDING) && products < usual && !sampled;
+        if (!is_category(&g->items[i], KERNEL_CATEGORY_EMBEDDING)) continue;
+        size_t head = head_of_selected_rows(g, i);
+        if (head != SIZE_MAX) g->items[head].is_head = true;
+        g->items[i].looks_up_ids = head == SIZE_MAX && products < usual && !sampled;
     }
 }
 
@@ -111,6 +127,7 @@ static bool cuts_at(const struct group *g, size_t i, enum cut_kind kind) {
     case CUT_GRAPH:
         return it->is_kernel && it->in_graph && it->launch != TIMELINE_NONE &&
                (!before || before->launch != it->launch || !before->is_kernel);
+    case CUT_HEAD: return before && before->is_head;
     default: return false;
     }
 }
@@ -140,8 +157,8 @@ static void layers_between(const struct group *g, const struct positions *anchor
 }
 
 /* Returns the n >= 2 for which parts with n layers contain the most layers in total; 0: none. *score is their
- * share of all layers. */
-static uint32_t usual_layers(const struct positions *parts, size_t anchors, double *score) {
+ * share of all layers, *repeats their number. */
+static uint32_t usual_layers(const struct positions *parts, size_t anchors, double *score, size_t *repeats) {
     size_t count[MAX_LAYERS + 1] = { 0 };
     uint32_t best = 0;
     for (size_t i = 0; i < parts->n; i++)
@@ -149,6 +166,7 @@ static uint32_t usual_layers(const struct positions *parts, size_t anchors, doub
     for (uint32_t n = 2; n <= MAX_LAYERS; n++)
         if (n * count[n] > best * count[best]) best = n;
     *score = anchors ? (double)best * (double)count[best] / (double)anchors : 0;
+    *repeats = count[best];
     return best;
 }
 
@@ -158,20 +176,35 @@ struct choice {
     double score;
 };
 
+/* Chooses the number of layers of a pass among the kinds of cuts, repeating ones or others. */
+static void choose_layers(const uint32_t *layers, const double *score, const size_t *repeats, bool repeating,
+                          struct choice *c) {
+    for (int k = 0; k < CUT_KINDS; k++) {
+        bool trusted = score[k] >= TRUSTED, before = c->score >= TRUSTED;
+        if (!layers[k] || (repeats[k] > 1) != repeating) continue;
+        if (!c->layers || (trusted && (!before || layers[k] < c->layers)) ||
+            (!trusted && score[k] > c->score)) {
+            c->layers = layers[k];
+            c->score = score[k];
+        }
+    }
+}
+
+/* A kind of cut that never occurs puts all layers into one part. It counts only if no kind repeats. */
 static struct choice choose_cuts(const struct group *g, const struct positions *anchors) {
     struct choice c = { 0 };
     struct positions parts = { 0 };
     uint32_t layers[CUT_KINDS];
+    size_t repeats[CUT_KINDS];
     double score[CUT_KINDS];
     for (int k = 0; k < CUT_KINDS; k++) {
         layers_between(g, anchors, k, &parts);
-        layers[k] = usual_layers(&parts, anchors->n, &score[k]);
-        bool trusted = score[k] >= TRUSTED, before = c.score >= TRUSTED;
-        if (!layers[k]) continue;
-        if (!c.layers || (trusted && (!before || layers[k] < c.layers)) || (!trusted && score[k] > c.score)) {
-            c.layers = layers[k];
-            c.score = score[k];
-        }
+        layers[k] = usual_layers(&parts, anchors->n, &score[k], &repeats[k]);
+    }
+    choose_layers(layers, score, repeats, true, &c);
+    if (c.score < LEAST_TRUSTED) {
+        c = (struct choice){ 0 };
+        choose_layers(layers, score, repeats, false, &c);
     }
     for (int k = 0; k < CUT_KINDS; k++)
         c.use[k] =
@@ -186,10 +219,19 @@ static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_
     return cuts_at(g, i, kind) && (kind != CUT_GRAPH || g->items[i].launch != g->items[last_anchor].launch);
 }
 
+/* Returns the first item of the next pass after the LM head of a pass that samples nothing: the first copy of
+ * the inputs before `limit`, which ROCm records as a copy on the device if the memory is pinned. */
+static size_t after_head(const struct group *g, size_t head, size_t limit, size_t hi) {
+    for (size_t i = head + 1; i < limit; i++)
+        if (is_copy(&g->items[i], TRACE_COPY_HTOD) || is_copy(&g->items[i], TRACE_COPY_DTOD)) return i;
+    return limit == hi ? head + 1 : limit;
+}
+
 /* Returns the end of a pass between the layers at the items `lo` and `hi`; SIZE_MAX: both layers are in one
  * pass. */
 static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
-    size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
+    size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX,
+           head = SIZE_MAX;
     /* eager: the next layer is outside of a graph although graphs are used, as in a prompt. Such a pass
      * begins with its lookup of ids if no product ran outside of graphs since the last graph or copy to the
      * host (left). */
@@ -212,13 +254,16 @@ static size_t border(const struct group *g, const struct choice *c, size_t lo, s
     for (size_t i = lo + 1; i < limit; i++) {
         if (is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING)) sampled = i;
         if (is_product(&g->items[i])) product = i;
+        if (g->items[i].is_head && c->use[CUT_HEAD]) head = i;
     }
     base = sampled != SIZE_MAX && c->use[CUT_SAMPLING] ? sampled
+           : head != SIZE_MAX && sampled == SIZE_MAX   ? head
            : product != SIZE_MAX && limit != hi        ? product
                                                        : base;
     for (size_t i = base + 1; i < limit; i++)
         if (is_copy(&g->items[i], TRACE_COPY_DTOH)) return i + 1;
     if (sampled != SIZE_MAX && base == sampled) return sampled + 1;
+    if (base == head) return after_head(g, head, limit, hi);
     for (size_t i = base + 1; i < limit; i++)
         if (is_copy(&g->items[i], TRACE_COPY_HTOD)) return i;
     return limit;
@@ -404,6 +449,27 @@ static void make_passes(struct group *g, const struct positions *anchors, const 
     if (g->npasses) trim_ends(g);
 }
 
+/* Returns true if all kernels in [from, to) also run between the layers of the pass, and no ids are copied to
+ * the device. */
+static bool only_layers(const struct group *g, const struct pass *p, size_t from, size_t to) {
+    bool *in_layers = xcalloc(g->tl->nshapes + 1, sizeof *in_layers), only = true;
+    for (size_t i = p->first_anchor; i < p->last_anchor; i++)
+        if (g->items[i].is_kernel) in_layers[g->items[i].shape] = true;
+    for (size_t i = from; i < to && only; i++)
+        only = g->items[i].is_kernel ? in_layers[g->items[i].shape] : !is_copy(&g->items[i], TRACE_COPY_HTOD);
+    free(in_layers);
+    return only;
+}
+
+/* A pass begins and ends with other work than layers. If the only pass of a trace does not, layers may be
+ * missing. */
+static void check_ends(struct group *g) {
+    if (g->npasses != 1) return;
+    const struct pass *p = &g->passes[0];
+    g->starts_inside = only_layers(g, p, p->first, p->first_anchor);
+    g->ends_inside = only_layers(g, p, p->last_anchor + 1, p->end);
+}
+
 /* ---- other programs: the work between two copies to the host, if it repeats */
 
 #define REPEATS_LEAST 8
@@ -486,6 +552,7 @@ void recognise_cut(struct group *g) {
         for (int k = CUT_KINDS; k-- > 0;)
             if (c.use[k]) g->boundary = cut_names[k];
         make_passes(g, &anchors, &c);
+        check_ends(g);
     } else {
         recognise_cut_copies(g);
     }

@@ -164,6 +164,48 @@ assert float(step["span_ms"]) > 400 and 9 < float(step["time_ms"]) < 12 and not 
 assert "No step is a stage of its own." in open(sys.argv[1] + "/report.md").read()
 END
 
+# other steps of the same servers: batches that change, prompts between decode steps, cut traces, two devices
+K=tests/data/kineto
+S=$K/tl_sglang_qwen3_8b_decode_mi300.json.gz
+V=$K/tl_vllm_decode_full_mi300.json.gz
+cat >"$work/steps.py" <<'END'
+import csv, sys
+steps = [f"{s['kind']} {s['tokens']} {s['requests']}".strip() + " ?" * (s["confidence"] != "certain") for s in csv.DictReader(open(sys.argv[1]))]
+assert ", ".join(steps) == sys.argv[2], steps
+END
+# changed PART...: imports the parts (change_steps.py)
+changed() {
+    python3 tests/tools/change_steps.py "$work/changed.json" "$@"
+    rm -rf "${work:?}/changed"
+    "$INFERPROF" import -q -o "$work/changed" "$work/changed.json" >/dev/null 2>&1
+}
+# steps_are NAME EXPECTED: kind, tokens and requests of each step, and "?" if it is uncertain
+steps_are() { check "$1" python3 "$work/steps.py" "$work/changed/steps.csv" "$2"; }
+changed $V $V:batch=32,17 $K/tl_vllm_prefilldecode_piecewise.json.gz $V:batch=32,9 $V
+steps_are "vLLM: the batch changes, a mixed step is between decode steps" "decode 32 32, decode 17 17, mixed 8192 46, decode 9 9, decode 32 32"
+changed $S $S:batch=32,17 $S:batch=32,1 $S $S:batch=32,31
+steps_are "SGLang: the batch changes" "decode 32 32, decode 17 17, decode 1 1, decode 32 32, decode 31 31"
+changed $V $S:device=5
+steps_are "two servers on two devices" "decode 32 32, decode 32 32"
+changed $V:copies=32,17
+steps_are "copies that contradict grids make a step uncertain" "decode 32 32 ?"
+changed $K/tl_vllm_prefill_b200.json.gz:start=0.3
+steps_are "a trace that begins inside its step is uncertain" "prefill 888 1 ?"
+check "its number of layers is unknown" python3 -c "import json, sys; sys.exit(json.load(open('$work/changed/metrics.json'))['recognition']['layers'] is not None)"
+changed $K/tl_vllm_prefill_b200.json.gz:end=0.5
+steps_are "a trace that ends inside its step is uncertain" "step 888 ?"
+check "its number of layers is unknown, too" python3 -c "import json, sys; sys.exit(json.load(open('$work/changed/metrics.json'))['recognition']['layers'] is not None)"
+# Few steps and images before most prompts: less than 90% of the layers are in passes of 16. The whole trace is not one pass.
+scene vision 33 50
+for part in start=0.71 end=0.5; do
+    changed "$work/vision.json:$part"
+    check "the decoder of a part ($part) with images has 16 layers" python3 - "$work/changed/metrics.json" <<'END'
+import json, sys
+r = json.load(open(sys.argv[1]))["recognition"]
+assert r["layers"] == 16 and r["certain"] >= 0.8 * r["steps"] > 10, (r["layers"], r["certain"], r["steps"])
+END
+done
+
 for f in tl_vit_nsfw_h100 hta_alexnet_a100; do
     "$INFERPROF" import -q -o "$work/$f" "tests/data/kineto/$f.json.gz" >/dev/null 2>&1
     check "$f: no language model is claimed" sh -c "! grep -q '\"language_model\": true' '$work/$f/metrics.json'"
