@@ -234,7 +234,7 @@ struct evidence {
     struct rows mean;      /* rows of a norm written as a mean; count 0: none */
     uint32_t relative;     /* size of a grid that is proportional to the tokens; 0: none */
     bool one_copied;       /* ids of one row were copied */
-    bool ids_copied;       /* as many ids as there are requests were copied to the device */
+    bool confirmed;        /* other sources than gathered rows show the number of requests */
 };
 
 static void read_attention(const struct group *g, const struct pass *p, struct evidence *e) {
@@ -366,10 +366,10 @@ static void read_requests(const struct group *g, const struct pass *p, uint64_t 
     }
     if (!r && e->tokens == 1) r = 1;
     e->requests = r;
-    e->ids_copied = r && ids_copied_in(g, p->first, p->first_anchor, r);
-    e->requests_certain = r && (!contradict || ids_home) &&
-                          (agree || ids_home || e->tokens == 1 || r == gathered || r == found[3] ||
-                           batched_by(g, p, r) || (r == 1 && (r == found[1] || r == sampled)));
+    e->confirmed = r && (agree || ids_home || e->tokens == 1 || r == found[3] || batched_by(g, p, r) ||
+                         (r == 1 && (r == found[1] || r == sampled)));
+    e->requests_certain = r && (!contradict || ids_home) && (e->confirmed || r == gathered);
+    e->confirmed |= r && ids_copied_in(g, p->first, p->first_anchor, r);
 }
 
 /* ---- kinds */
@@ -466,9 +466,9 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
         /* a graph of unknown or padded size is decode: programs use such graphs only for decode */
         s->tokens = r;
         set_kind(s, STEP_DECODE,
-                 !e->requests_certain              ? weak_requests
-                 : e->padded || t || e->ids_copied ? NULL
-                                                   : no_ids);
+                 !e->requests_certain             ? weak_requests
+                 : e->padded || t || e->confirmed ? NULL
+                                                  : no_ids);
     } else if (r > t) {
         set_kind(s, STEP_OTHER, "more rows were sampled than read");
     } else {
