@@ -296,8 +296,9 @@ static size_t input_start(const struct group *g, size_t anchor) {
 
 /* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
  * the median of the other passes. The first pass begins earlier if it looks up its ids earlier. If a sampled
- * token is copied to the host after the last layer, the last pass ends with this copy instead. A single pass
- * begins after the last large copy to the device or long pause before its first layer. */
+ * token is copied to the host after the last layer, the last pass ends with this copy instead. The first pass
+ * begins after the last large copy to the device (weights), and a single pass after the last long pause before
+ * its first layer. */
 static void trim_ends(struct group *g) {
     size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
     struct pass *first = &g->passes[0], *last = &g->passes[n - 1];
@@ -311,10 +312,10 @@ static void trim_ends(struct group *g) {
         first->first = first->first_anchor > before ? first->first_anchor - before : 0;
         first->first = MIN(first->first, input_start(g, first->first_anchor));
     }
-    for (size_t i = first->first_anchor; before == SIZE_MAX && i > first->first; i--) {
+    for (size_t i = first->first_anchor; i > first->first; i--) {
         const struct item *it = &g->items[i - 1];
-        if ((!it->is_kernel && it->bytes >= LARGE_COPY_BYTES && it->copy == TRACE_COPY_HTOD) ||
-            g->items[i].start_ns > it->end_ns + FIRST_PAUSE_NS)
+        if ((is_copy(it, TRACE_COPY_HTOD) && it->bytes >= LARGE_COPY_BYTES) ||
+            (before == SIZE_MAX && g->items[i].start_ns > it->end_ns + FIRST_PAUSE_NS))
             first->first = i;
     }
     size_t home = after == SIZE_MAX ? SIZE_MAX : read_back(g, last->last_anchor);
