@@ -1,7 +1,7 @@
 /* Cuts the work of a device into forward passes. Attention kernels with matrix products between them show the
  * layers. A pass ends between two layers at an event that happens once per pass: a lookup of token ids, the
- * sampling of a token, a copy to the host, a graph launch, or an LM head whose rows were selected before it. A
- * kind of event is used if it puts most layers into passes with the same number of layers. */
+ * sampling of a token, a copy to the host, a graph launch, or an LM head whose rows were selected before it.
+ * A kind of event is used if it puts most layers into passes with the same number of layers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,8 +297,8 @@ static size_t input_start(const struct group *g, size_t anchor) {
 /* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
  * the median of the other passes. The first pass begins earlier if it looks up its ids earlier. If a sampled
  * token is copied to the host after the last layer, the last pass ends with this copy instead. The first pass
- * begins after the last large copy to the device (weights), and a single pass after the last long pause before
- * its first layer. */
+ * begins after the last large copy to the device (weights), and a single pass after the last long pause
+ * before its first layer. */
 static void trim_ends(struct group *g) {
     size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
     struct pass *first = &g->passes[0], *last = &g->passes[n - 1];
