@@ -147,6 +147,7 @@ static void add_steps(struct building *b, struct group *g) {
         r->llm = true;
         bool known = !g->by_softmax && !g->starts_inside && !g->ends_inside;
         r->layers = MAX(r->layers, known ? g->layers : 0);
+        r->other_layers = MAX(r->other_layers, g->other_layers);
     }
     if (!r->boundary) r->boundary = g->boundary;
 }

@@ -19,6 +19,7 @@ static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampl
 #define SIMILAR 0.05 /* kinds of cuts are used together if their shares differ by at most this */
 #define LARGE_COPY_BYTES (1u << 20)
 #define MAX_LAYERS 512
+#define OTHER_MODEL_PASSES 3      /* fewer passes with other layers are no second model */
 #define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from earlier work */
 
 struct positions {
@@ -127,7 +128,7 @@ static bool cuts_at(const struct group *g, size_t i, enum cut_kind kind) {
     case CUT_GRAPH:
         return it->is_kernel && it->in_graph && it->launch != TIMELINE_NONE &&
                (!before || before->launch != it->launch || !before->is_kernel);
-    case CUT_HEAD: return before && before->is_head;
+    case CUT_HEAD: return before && (before->is_head || is_category(before, KERNEL_CATEGORY_SAMPLING));
     default: return false;
     }
 }
@@ -156,59 +157,87 @@ static void layers_between(const struct group *g, const struct positions *anchor
     if (layers) vec_push(out, layers);
 }
 
-/* Returns the n >= 2 for which parts with n layers contain the most layers in total; 0: none. *score is their
- * share of all layers, *repeats their number. */
-static uint32_t usual_layers(const struct positions *parts, size_t anchors, double *score, size_t *repeats) {
-    size_t count[MAX_LAYERS + 1] = { 0 };
+/* The parts between the cuts of one kind. layers: the number of layers of most parts; 0: none. other: that of
+ * the parts of another model, 0: none. score: share of all layers in parts with these numbers. repeats: number
+ * of parts with `layers`. */
+struct cut_score {
+    uint32_t layers, other;
+    size_t repeats;
+    double score;
+};
+
+/* Returns the n >= 2, but not `except`, for which parts with n layers contain the most layers in total; 0:
+ * none. */
+static uint32_t most_layers(const size_t *count, uint32_t except) {
     uint32_t best = 0;
+    for (uint32_t n = 2; n <= MAX_LAYERS; n++)
+        if (n != except && n * count[n] > best * count[best]) best = n;
+    return best;
+}
+
+/* Returns true if less than half of the products and attention kernels are the same in parts with `a` and
+ * parts with `b` layers. Then these are two models, not halves of one. */
+static bool different_kernels(const struct group *g, const struct positions *anchors,
+                              const struct positions *parts, uint32_t a, uint32_t b) {
+    uint8_t *in = xcalloc(g->tl->nshapes + 1, sizeof *in);
+    size_t first = 0, n[4] = { 0 };
+    for (size_t p = 0; p < parts->n; first += parts->v[p++]) {
+        uint8_t mark = parts->v[p] == a ? 1 : parts->v[p] == b ? 2 : 0;
+        for (size_t i = anchors->v[first]; mark && i <= anchors->v[first + parts->v[p] - 1]; i++)
+            if (is_product(&g->items[i]) || is_category(&g->items[i], KERNEL_CATEGORY_ATTENTION))
+                in[g->items[i].shape] |= mark;
+    }
+    for (size_t i = 0; i < g->tl->nshapes; i++) n[in[i]]++;
+    free(in);
+    return 2 * n[3] < MIN(n[1], n[2]) + n[3];
+}
+
+static struct cut_score score_cuts(const struct group *g, const struct positions *anchors,
+                                   const struct positions *parts) {
+    size_t count[MAX_LAYERS + 1] = { 0 };
     for (size_t i = 0; i < parts->n; i++)
         if (parts->v[i] <= MAX_LAYERS) count[parts->v[i]]++;
-    for (uint32_t n = 2; n <= MAX_LAYERS; n++)
-        if (n * count[n] > best * count[best]) best = n;
-    *score = anchors ? (double)best * (double)count[best] / (double)anchors : 0;
-    *repeats = count[best];
-    return best;
+    uint32_t best = most_layers(count, 0), second = most_layers(count, best);
+    struct cut_score s = { .layers = best, .repeats = count[best] };
+    if (count[second] >= OTHER_MODEL_PASSES && different_kernels(g, anchors, parts, best, second))
+        s.other = second;
+    double layers = (double)best * (double)count[best] + (double)s.other * (double)count[s.other];
+    s.score = anchors->n ? layers / (double)anchors->n : 0;
+    return s;
 }
 
 struct choice {
     bool use[CUT_KINDS];
-    uint32_t layers;
-    double score;
+    struct cut_score best;
 };
 
 /* Chooses the number of layers of a pass among the kinds of cuts, repeating ones or others. */
-static void choose_layers(const uint32_t *layers, const double *score, const size_t *repeats, bool repeating,
-                          struct choice *c) {
+static struct cut_score choose_layers(const struct cut_score *s, bool repeating) {
+    struct cut_score c = { 0 };
     for (int k = 0; k < CUT_KINDS; k++) {
-        bool trusted = score[k] >= TRUSTED, before = c->score >= TRUSTED;
-        if (!layers[k] || (repeats[k] > 1) != repeating) continue;
-        if (!c->layers || (trusted && (!before || layers[k] < c->layers)) ||
-            (!trusted && score[k] > c->score)) {
-            c->layers = layers[k];
-            c->score = score[k];
-        }
+        bool trusted = s[k].score >= TRUSTED, before = c.score >= TRUSTED;
+        if (!s[k].layers || (s[k].repeats > 1) != repeating) continue;
+        if (!c.layers || (trusted && (!before || s[k].layers < c.layers)) ||
+            (!trusted && s[k].score > c.score))
+            c = s[k];
     }
+    return c;
 }
 
 /* A kind of cut that never occurs puts all layers into one part. It counts only if no kind repeats. */
 static struct choice choose_cuts(const struct group *g, const struct positions *anchors) {
-    struct choice c = { 0 };
+    struct choice c;
     struct positions parts = { 0 };
-    uint32_t layers[CUT_KINDS];
-    size_t repeats[CUT_KINDS];
-    double score[CUT_KINDS];
+    struct cut_score s[CUT_KINDS];
     for (int k = 0; k < CUT_KINDS; k++) {
         layers_between(g, anchors, k, &parts);
-        layers[k] = usual_layers(&parts, anchors->n, &score[k], &repeats[k]);
+        s[k] = score_cuts(g, anchors, &parts);
     }
-    choose_layers(layers, score, repeats, true, &c);
-    if (c.score < LEAST_TRUSTED) {
-        c = (struct choice){ 0 };
-        choose_layers(layers, score, repeats, false, &c);
-    }
+    c.best = choose_layers(s, true);
+    if (c.best.score < LEAST_TRUSTED) c.best = choose_layers(s, false);
     for (int k = 0; k < CUT_KINDS; k++)
-        c.use[k] =
-            layers[k] == c.layers && score[k] >= MIN(TRUSTED, c.score) - SIMILAR && score[k] >= LEAST_TRUSTED;
+        c.use[k] = s[k].layers == c.best.layers && s[k].score >= MIN(TRUSTED, c.best.score) - SIMILAR &&
+                   s[k].score >= LEAST_TRUSTED;
     free(parts.v);
     return c;
 }
@@ -256,10 +285,11 @@ static size_t border(const struct group *g, const struct choice *c, size_t lo, s
         if (is_product(&g->items[i])) product = i;
         if (g->items[i].is_head && c->use[CUT_HEAD]) head = i;
     }
-    base = sampled != SIZE_MAX && c->use[CUT_SAMPLING] ? sampled
-           : head != SIZE_MAX && sampled == SIZE_MAX   ? head
-           : product != SIZE_MAX && limit != hi        ? product
-                                                       : base;
+    bool sampling = sampled != SIZE_MAX && (c->use[CUT_SAMPLING] || c->use[CUT_HEAD]);
+    base = sampling                                  ? sampled
+           : head != SIZE_MAX && sampled == SIZE_MAX ? head
+           : product != SIZE_MAX && limit != hi      ? product
+                                                     : base;
     for (size_t i = base + 1; i < limit; i++)
         if (is_copy(&g->items[i], TRACE_COPY_DTOH)) return i + 1;
     if (sampled != SIZE_MAX && base == sampled) return sampled + 1;
@@ -434,19 +464,19 @@ static void make_passes(struct group *g, const struct positions *anchors, const 
         size_t at = last ? g->n : border(g, c, anchors->v[a], anchors->v[a + 1]);
         if (at == SIZE_MAX) continue;
         const size_t *anchor = anchors->v + first_anchor;
-        size_t n = a + 1 - first_anchor, decoder = encoder_end(g, anchor, n, c->layers);
+        size_t n = a + 1 - first_anchor, decoder = encoder_end(g, anchor, n, c->best.layers);
         if (decoder != SIZE_MAX) {
-            add_pass(g, &cap, first, decoder, anchor, n - c->layers, true);
+            add_pass(g, &cap, first, decoder, anchor, n - c->best.layers, true);
             first = decoder;
-            anchor += n - c->layers;
-            n = c->layers;
+            anchor += n - c->best.layers;
+            n = c->best.layers;
         }
         add_pass(g, &cap, first, at, anchor, n, false);
         first = at;
         first_anchor = a + 1;
     }
-    merge_parts(g, c->layers);
-    mark_encoders(g, c->layers);
+    merge_parts(g, c->best.layers);
+    mark_encoders(g, c->best.layers);
     if (g->npasses) trim_ends(g);
 }
 
@@ -548,8 +578,9 @@ void recognise_cut(struct group *g) {
     }
     mark_lookups(g, &anchors);
     struct choice c = choose_cuts(g, &anchors);
-    if (c.layers && c.score >= LEAST_TRUSTED) {
-        g->layers = c.layers;
+    if (c.best.layers && c.best.score >= LEAST_TRUSTED) {
+        g->layers = c.best.layers;
+        g->other_layers = c.best.other;
         for (int k = CUT_KINDS; k-- > 0;)
             if (c.use[k]) g->boundary = cut_names[k];
         make_passes(g, &anchors, &c);

@@ -57,7 +57,8 @@ struct group { /* one process on one device */
     size_t n;
     struct pass *passes;
     size_t npasses;
-    uint32_t layers; /* of most passes */
+    uint32_t layers;       /* of most passes */
+    uint32_t other_layers; /* of the passes of another model; 0: there is one model */
     const char *boundary;
     bool by_softmax; /* there is no fused attention; layers were counted by softmax or cache kernels */
     bool starts_inside, ends_inside; /* the trace begins after, or ends before, other layers of its pass */

@@ -557,7 +557,8 @@ bool recognise_rows(const struct group *g, struct recognised_step *steps) {
     }
     for (size_t i = 0; i < g->npasses; i++) {
         second_round(g, &g->passes[i], in_decode, any_decode, &steps[i]);
-        if (g->passes[i].layers != g->layers && steps[i].kind != STEP_OTHER && !g->passes[i].encoder)
+        bool usual = g->passes[i].layers == g->layers || g->passes[i].layers == g->other_layers;
+        if (!usual && steps[i].kind != STEP_OTHER && !g->passes[i].encoder)
             set_kind(&steps[i], steps[i].kind, "it has another number of layers than most steps");
         if ((g->starts_inside || g->ends_inside) && steps[i].certain)
             set_kind(&steps[i], steps[i].kind,

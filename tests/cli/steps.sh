@@ -200,6 +200,17 @@ changed $S $S:batch=32,17 $S:batch=32,1 $S $S:batch=32,31
 steps_are "SGLang: the batch changes" "decode 32 32, decode 17 17, decode 1 1, decode 32 32, decode 31 31"
 changed $V $S:device=5
 steps_are "two servers on two devices" "decode 32 32, decode 32 32"
+# a draft model of 24 layers, and a model of 36 layers in turn
+changed $V $V $S:on=2 $V $V $S:on=2 $V $V $S:on=2
+check "steps of two models on one device are told apart" python3 - "$work/changed" <<'END'
+import csv, json, sys
+steps = [(s["kind"], s["tokens"], s["requests"], s["layers"]) for s in csv.DictReader(open(sys.argv[1] + "/steps.csv"))]
+draft, model = ("decode", "32", "32", "24"), ("decode", "32", "32", "36")
+assert steps == [draft, draft, model] * 3, steps
+m = json.load(open(sys.argv[1] + "/metrics.json"))
+assert {m["recognition"]["layers"], m["recognition"]["other_layers"]} == {24, 36}, m["recognition"]
+assert any("steps of two models, with" in n["text"] for n in m["notes"]), m["notes"]
+END
 changed $V:copies=32,17
 steps_are "copies that contradict grids make a step uncertain" "decode 32 32 ?"
 changed $K/tl_vllm_prefill_b200.json.gz:start=0.3

@@ -7,6 +7,7 @@ PART is TRACE[:CHANGE...]; the steps of the parts follow each other. Changes:
 batch=OLD,NEW       another number of requests: in the sizes of copies and in the grids
 copies=OLD,NEW      the same, in the sizes of copies alone, so that they contradict the grids
 start=S, end=S      only the work on the GPU after, or before, the share S (0 to 1) of its time, with the calls since then
+on=N                on another device, launched by another thread
 device=N            on another device, launched by another thread, at the same time as the part before
 """
 import copy
@@ -58,6 +59,8 @@ def main():
                 change_batch(events, *(int(v) for v in value.split(",")), grids=name == "batch")
             elif name in ("start", "end"):
                 events = cut(events, name == "start", float(value))
+            elif name == "on":
+                move(events, int(value))
             elif name == "device":
                 beside = True
                 move(events, int(value))
