@@ -202,7 +202,7 @@ changed $V $S:device=5
 steps_are "two servers on two devices" "decode 32 32, decode 32 32"
 # a draft model of 24 layers, and a model of 36 layers in turn
 changed $V $V $S:on=2 $V $V $S:on=2 $V $V $S:on=2
-check "steps of two models on one device are told apart" python3 - "$work/changed" <<'END'
+check "steps of two models on one device are separate" python3 - "$work/changed" <<'END'
 import csv, json, sys
 steps = [(s["kind"], s["tokens"], s["requests"], s["layers"]) for s in csv.DictReader(open(sys.argv[1] + "/steps.csv"))]
 draft, model = ("decode", "32", "32", "24"), ("decode", "32", "32", "36")
