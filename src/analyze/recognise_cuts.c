@@ -158,8 +158,8 @@ static void layers_between(const struct group *g, const struct positions *anchor
 }
 
 /* The parts between the cuts of one kind. layers: the number of layers of most parts; 0: none. other: that of
- * the parts of another model, 0: none. score: share of all layers in parts with these numbers. repeats: number
- * of parts with `layers`. */
+ * the parts of another model; 0: none. score: share of all layers in parts with these numbers. repeats:
+ * number of parts with `layers`. */
 struct cut_score {
     uint32_t layers, other;
     size_t repeats;
