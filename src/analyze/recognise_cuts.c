@@ -87,34 +87,36 @@ static bool is_norm_or_product(const struct item *i) {
     return is_product(i) || is_category(i, KERNEL_CATEGORY_NORM);
 }
 
-/* Item i is a lookup. If it selects the rows to sample, between the final norm and the LM head, returns the
- * item of the LM head; else SIZE_MAX. */
-static size_t head_of_selected_rows(const struct group *g, size_t i) {
-    size_t before = i, after = i + 1;
-    while (before && !is_norm_or_product(&g->items[before - 1])) before--;
-    while (after < g->n && !is_norm_or_product(&g->items[after])) after++;
-    bool found = before && !is_product(&g->items[before - 1]) && after < g->n && is_product(&g->items[after]);
-    return found ? after : SIZE_MAX;
+/* Marks the items before which a norm ran since the last product. */
+static void mark_after_norm(struct group *g) {
+    bool norm = false;
+    for (size_t i = 0; i < g->n; i++) {
+        g->items[i].after_norm = norm;
+        if (is_norm_or_product(&g->items[i])) norm = !is_product(&g->items[i]);
+    }
 }
 
 /* Marks the lookups of token ids, and LM heads. Between a lookup of ids and the next attention kernel there
  * are fewer products than in a layer, and no sampling. Other lookups select the rows of experts or the rows
- * to sample. */
+ * to sample: the latter come after the final norm, and the LM head is the next product. */
 static void mark_lookups(struct group *g, const struct positions *anchors) {
-    size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
+    size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n, following = SIZE_MAX;
     bool sampled = false;
+    mark_after_norm(g);
     for (size_t i = g->n; i-- > 0;) {
+        struct item *it = &g->items[i];
         if (next && anchors->v[next - 1] == i) {
             next--;
             products = 0;
             sampled = false;
         }
-        if (is_product(&g->items[i])) products++;
-        sampled |= is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING);
-        if (!is_category(&g->items[i], KERNEL_CATEGORY_EMBEDDING)) continue;
-        size_t head = head_of_selected_rows(g, i);
-        if (head != SIZE_MAX) g->items[head].is_head = true;
-        g->items[i].looks_up_ids = head == SIZE_MAX && products < usual && !sampled;
+        if (is_product(it)) products++;
+        if (is_norm_or_product(it)) following = i;
+        sampled |= is_category(it, KERNEL_CATEGORY_SAMPLING);
+        if (!is_category(it, KERNEL_CATEGORY_EMBEDDING)) continue;
+        bool selects = it->after_norm && following != SIZE_MAX && is_product(&g->items[following]);
+        if (selects) g->items[following].is_head = true;
+        it->looks_up_ids = !selects && products < usual && !sampled;
     }
 }
 

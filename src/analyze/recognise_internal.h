@@ -40,6 +40,7 @@ struct item { /* a kernel or copy */
     bool in_graph;
     bool looks_up_ids; /* reads the embeddings of token ids */
     bool is_head;      /* LM head of rows that were selected after the final norm */
+    bool after_norm;   /* a norm ran since the last product */
 };
 
 /* A forward pass: the items [first, end). Its first layer begins at first_anchor, its last at last_anchor. */
