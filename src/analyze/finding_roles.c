@@ -23,11 +23,12 @@ static bool reads_weights(const struct anatomy_role *r) {
     return false;
 }
 
-static void find_slow_role(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
+/* Returns false if the role has no such finding. */
+static bool find_slow_role(struct context *c, const struct finding_rule *rule, const struct finding_scope *f,
                            const struct anatomy_role *r) {
     const char *source;
     double share = attained(r, &source), at_good = r->ns * share / GOOD_SHARE;
-    if (!(share < POOR_SHARE) || !(share > 0)) return;
+    if (!(share < POOR_SHARE) || !(share > 0)) return false;
     finding_emit(
         c, rule, f, (r->ns - at_good) * 1e-6, isfinite(r->dram_pct) ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
         analysis_text(c, "%s: %.3g us per token at %.0f%% of the DRAM peak; at %.0f%% it would take %.3g us",
@@ -37,6 +38,7 @@ static void find_slow_role(struct context *c, const struct finding_rule *rule, c
             r->calls, source, analysis_count(c, c->a->anatomy->steps)),
         "Use a kernel that keeps more bytes in flight: more blocks, split-K, wider loads, or one launch "
         "for several products.");
+    return true;
 }
 
 static void find_single_blocks(struct context *c, const struct finding_rule *rule,
@@ -58,9 +60,8 @@ void find_roles(struct context *c, const struct finding_rule *rule, const struct
     if (!a || !c->a->recognised || strcmp(f->s->name, "decode") != 0) return;
     for (size_t i = 0; i < a->nroles; i++) {
         if (a->roles[i].idle) continue;
-        if (reads_weights(&a->roles[i]))
-            find_slow_role(c, rule, f, &a->roles[i]);
-        else if (strcmp(a->roles[i].name, kernel_role_name(ROLE_ATTENTION)) != 0)
+        bool slow = reads_weights(&a->roles[i]) && find_slow_role(c, rule, f, &a->roles[i]);
+        if (!slow && strcmp(a->roles[i].name, kernel_role_name(ROLE_ATTENTION)) != 0)
             find_single_blocks(c, rule, f, &a->roles[i]);
     }
 }

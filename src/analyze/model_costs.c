@@ -232,6 +232,7 @@ static const char *disagrees(struct context *c, const struct llm_model *m) {
     const struct recognition *r = &c->a->recognition;
     if (!c->in->llm_from || !r->nsteps) return NULL;
     if (!r->llm) return "the trace does not look like that of a language model";
+    if (r->other_layers) return "the steps of the trace are those of two models: give --model";
     if (r->layers && m->decodes && r->layers != m->text.layers)
         return analysis_text(c, "the model has %u layers, but the steps of the trace have %u: give --model",
                              m->text.layers, r->layers);

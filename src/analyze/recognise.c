@@ -145,7 +145,9 @@ static void add_steps(struct building *b, struct group *g) {
     join_steps(r->steps + first, g->npasses);
     if (llm) {
         r->llm = true;
-        r->layers = MAX(r->layers, g->by_softmax ? 0 : g->layers);
+        bool known = !g->by_softmax && !g->starts_inside && !g->ends_inside;
+        r->layers = MAX(r->layers, known ? g->layers : 0);
+        r->other_layers = MAX(r->other_layers, g->other_layers);
     }
     if (!r->boundary) r->boundary = g->boundary;
 }

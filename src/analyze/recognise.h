@@ -66,8 +66,9 @@ struct recognition {
     size_t nsteps;
     struct recognised_work *work;
     size_t nwork;
-    bool llm;        /* the program generates text */
-    uint32_t layers; /* layers of the usual step, the largest value of all devices; 0: unknown */
+    bool llm;              /* the program generates text */
+    uint32_t layers;       /* layers of the usual step, the largest value of all devices; 0: unknown */
+    uint32_t other_layers; /* layers of the steps of a second model on the same device; 0: there is none */
     /* event that separates the steps, such as "copies to the host"; NULL: no steps */
     const char *boundary;
     struct recognised_phases phases;

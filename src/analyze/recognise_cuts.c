@@ -1,7 +1,7 @@
 /* Cuts the work of a device into forward passes. Attention kernels with matrix products between them show the
  * layers. A pass ends between two layers at an event that happens once per pass: a lookup of token ids, the
- * sampling of a token, a copy to the host, or a graph launch. A kind of event is used if it puts most layers
- * into passes with the same number of layers. */
+ * sampling of a token, a copy to the host, a graph launch, or an LM head whose rows were selected before it.
+ * A kind of event is used if it puts most layers into passes with the same number of layers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +10,16 @@
 #include "base/util.h"
 #include "base/vec.h"
 
-enum cut_kind { CUT_EMBEDDING, CUT_SAMPLING, CUT_TO_HOST, CUT_GRAPH, CUT_KINDS };
+enum cut_kind { CUT_EMBEDDING, CUT_SAMPLING, CUT_TO_HOST, CUT_GRAPH, CUT_HEAD, CUT_KINDS };
 static const char *const cut_names[CUT_KINDS] = { "lookups of token ids", "sampling of tokens",
-                                                  "copies to the host", "graph launches" };
+                                                  "copies to the host", "graph launches", "LM heads" };
 
 #define TRUSTED 0.9 /* trusted cuts put at least this share of the layers into passes of the usual length */
 #define LEAST_TRUSTED 0.5
 #define SIMILAR 0.05 /* kinds of cuts are used together if their shares differ by at most this */
 #define LARGE_COPY_BYTES (1u << 20)
 #define MAX_LAYERS 512
+#define OTHER_MODEL_PASSES 3      /* fewer passes with other layers are no second model */
 #define FIRST_PAUSE_NS 100000000u /* a longer pause separates a single pass from earlier work */
 
 struct positions {
@@ -82,22 +83,40 @@ static void find_updates(const struct group *g, struct positions *out) {
         if (g->items[i].is_kernel && g->shapes[g->items[i].shape].cache_update) vec_push(out, i);
 }
 
-/* Marks the lookups of token ids. Between such a lookup and the next attention kernel there are fewer
- * products than in a layer, and no sampling. Other lookups select the rows of experts or the rows to
- * sample. */
+static bool is_norm_or_product(const struct item *i) {
+    return is_product(i) || is_category(i, KERNEL_CATEGORY_NORM);
+}
+
+/* Marks the items before which a norm ran since the last product. */
+static void mark_after_norm(struct group *g) {
+    bool norm = false;
+    for (size_t i = 0; i < g->n; i++) {
+        g->items[i].after_norm = norm;
+        if (is_norm_or_product(&g->items[i])) norm = !is_product(&g->items[i]);
+    }
+}
+
+/* Marks the lookups of token ids, and LM heads. Between a lookup of ids and the next attention kernel there
+ * are fewer products than in a layer, and no sampling. Other lookups select the rows of experts or the rows
+ * to sample: the latter come after the final norm, and the LM head is the next product. */
 static void mark_lookups(struct group *g, const struct positions *anchors) {
-    size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n;
+    size_t usual = products_per_layer(g, anchors), products = 0, next = anchors->n, following = SIZE_MAX;
     bool sampled = false;
+    mark_after_norm(g);
     for (size_t i = g->n; i-- > 0;) {
+        struct item *it = &g->items[i];
         if (next && anchors->v[next - 1] == i) {
             next--;
             products = 0;
             sampled = false;
         }
-        if (is_product(&g->items[i])) products++;
-        sampled |= is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING);
-        g->items[i].looks_up_ids =
-            is_category(&g->items[i], KERNEL_CATEGORY_EMBEDDING) && products < usual && !sampled;
+        if (is_product(it)) products++;
+        if (is_norm_or_product(it)) following = i;
+        sampled |= is_category(it, KERNEL_CATEGORY_SAMPLING);
+        if (!is_category(it, KERNEL_CATEGORY_EMBEDDING)) continue;
+        bool selects = it->after_norm && following != SIZE_MAX && is_product(&g->items[following]);
+        if (selects) g->items[following].is_head = true;
+        it->looks_up_ids = !selects && products < usual && !sampled;
     }
 }
 
@@ -111,6 +130,7 @@ static bool cuts_at(const struct group *g, size_t i, enum cut_kind kind) {
     case CUT_GRAPH:
         return it->is_kernel && it->in_graph && it->launch != TIMELINE_NONE &&
                (!before || before->launch != it->launch || !before->is_kernel);
+    case CUT_HEAD: return before && (before->is_head || is_category(before, KERNEL_CATEGORY_SAMPLING));
     default: return false;
     }
 }
@@ -139,43 +159,87 @@ static void layers_between(const struct group *g, const struct positions *anchor
     if (layers) vec_push(out, layers);
 }
 
-/* Returns the n >= 2 for which parts with n layers contain the most layers in total; 0: none. *score is their
- * share of all layers. */
-static uint32_t usual_layers(const struct positions *parts, size_t anchors, double *score) {
-    size_t count[MAX_LAYERS + 1] = { 0 };
+/* The parts between the cuts of one kind. layers: the number of layers of most parts; 0: none. other: that of
+ * the parts of another model; 0: none. score: share of all layers in parts with these numbers. repeats:
+ * number of parts with `layers`. */
+struct cut_score {
+    uint32_t layers, other;
+    size_t repeats;
+    double score;
+};
+
+/* Returns the n >= 2, but not `except`, for which parts with n layers contain the most layers in total; 0:
+ * none. */
+static uint32_t most_layers(const size_t *count, uint32_t except) {
     uint32_t best = 0;
+    for (uint32_t n = 2; n <= MAX_LAYERS; n++)
+        if (n != except && n * count[n] > best * count[best]) best = n;
+    return best;
+}
+
+/* Returns true if less than half of the products and attention kernels are the same in parts with `a` and
+ * parts with `b` layers. Then these are two models, not halves of one. */
+static bool different_kernels(const struct group *g, const struct positions *anchors,
+                              const struct positions *parts, uint32_t a, uint32_t b) {
+    uint8_t *in = xcalloc(g->tl->nshapes + 1, sizeof *in);
+    size_t first = 0, n[4] = { 0 };
+    for (size_t p = 0; p < parts->n; first += parts->v[p++]) {
+        uint8_t mark = parts->v[p] == a ? 1 : parts->v[p] == b ? 2 : 0;
+        for (size_t i = anchors->v[first]; mark && i <= anchors->v[first + parts->v[p] - 1]; i++)
+            if (is_product(&g->items[i]) || is_category(&g->items[i], KERNEL_CATEGORY_ATTENTION))
+                in[g->items[i].shape] |= mark;
+    }
+    for (size_t i = 0; i < g->tl->nshapes; i++) n[in[i]]++;
+    free(in);
+    return 2 * n[3] < MIN(n[1], n[2]) + n[3];
+}
+
+static struct cut_score score_cuts(const struct group *g, const struct positions *anchors,
+                                   const struct positions *parts) {
+    size_t count[MAX_LAYERS + 1] = { 0 };
     for (size_t i = 0; i < parts->n; i++)
         if (parts->v[i] <= MAX_LAYERS) count[parts->v[i]]++;
-    for (uint32_t n = 2; n <= MAX_LAYERS; n++)
-        if (n * count[n] > best * count[best]) best = n;
-    *score = anchors ? (double)best * (double)count[best] / (double)anchors : 0;
-    return best;
+    uint32_t best = most_layers(count, 0), second = most_layers(count, best);
+    struct cut_score s = { .layers = best, .repeats = count[best] };
+    if (count[second] >= OTHER_MODEL_PASSES && different_kernels(g, anchors, parts, best, second))
+        s.other = second;
+    double layers = (double)best * (double)count[best] + (double)s.other * (double)count[s.other];
+    s.score = anchors->n ? layers / (double)anchors->n : 0;
+    return s;
 }
 
 struct choice {
     bool use[CUT_KINDS];
-    uint32_t layers;
-    double score;
+    struct cut_score best;
 };
 
+/* Chooses the number of layers of a pass among the kinds of cuts, repeating ones or others. */
+static struct cut_score choose_layers(const struct cut_score *s, bool repeating) {
+    struct cut_score c = { 0 };
+    for (int k = 0; k < CUT_KINDS; k++) {
+        bool trusted = s[k].score >= TRUSTED, before = c.score >= TRUSTED;
+        if (!s[k].layers || (s[k].repeats > 1) != repeating) continue;
+        if (!c.layers || (trusted && (!before || s[k].layers < c.layers)) ||
+            (!trusted && s[k].score > c.score))
+            c = s[k];
+    }
+    return c;
+}
+
+/* A kind of cut that never occurs puts all layers into one part. It counts only if no kind repeats. */
 static struct choice choose_cuts(const struct group *g, const struct positions *anchors) {
-    struct choice c = { 0 };
+    struct choice c;
     struct positions parts = { 0 };
-    uint32_t layers[CUT_KINDS];
-    double score[CUT_KINDS];
+    struct cut_score s[CUT_KINDS];
     for (int k = 0; k < CUT_KINDS; k++) {
         layers_between(g, anchors, k, &parts);
-        layers[k] = usual_layers(&parts, anchors->n, &score[k]);
-        bool trusted = score[k] >= TRUSTED, before = c.score >= TRUSTED;
-        if (!layers[k]) continue;
-        if (!c.layers || (trusted && (!before || layers[k] < c.layers)) || (!trusted && score[k] > c.score)) {
-            c.layers = layers[k];
-            c.score = score[k];
-        }
+        s[k] = score_cuts(g, anchors, &parts);
     }
+    c.best = choose_layers(s, true);
+    if (c.best.score < LEAST_TRUSTED) c.best = choose_layers(s, false);
     for (int k = 0; k < CUT_KINDS; k++)
-        c.use[k] =
-            layers[k] == c.layers && score[k] >= MIN(TRUSTED, c.score) - SIMILAR && score[k] >= LEAST_TRUSTED;
+        c.use[k] = s[k].layers == c.best.layers && s[k].score >= MIN(TRUSTED, c.best.score) - SIMILAR &&
+                   s[k].score >= LEAST_TRUSTED;
     free(parts.v);
     return c;
 }
@@ -186,10 +250,19 @@ static bool cuts_pass(const struct group *g, size_t i, enum cut_kind kind, size_
     return cuts_at(g, i, kind) && (kind != CUT_GRAPH || g->items[i].launch != g->items[last_anchor].launch);
 }
 
+/* Returns the first item of the next pass after the LM head of a pass that samples nothing: the first copy of
+ * the inputs before `limit`, which ROCm records as a copy on the device if the memory is pinned. */
+static size_t after_head(const struct group *g, size_t head, size_t limit, size_t hi) {
+    for (size_t i = head + 1; i < limit; i++)
+        if (is_copy(&g->items[i], TRACE_COPY_HTOD) || is_copy(&g->items[i], TRACE_COPY_DTOD)) return i;
+    return limit == hi ? head + 1 : limit;
+}
+
 /* Returns the end of a pass between the layers at the items `lo` and `hi`; SIZE_MAX: both layers are in one
  * pass. */
 static size_t border(const struct group *g, const struct choice *c, size_t lo, size_t hi) {
-    size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX;
+    size_t limit = SIZE_MAX, base = lo, sampled = SIZE_MAX, product = SIZE_MAX, last_home = SIZE_MAX,
+           head = SIZE_MAX;
     /* eager: the next layer is outside of a graph although graphs are used, as in a prompt. Such a pass
      * begins with its lookup of ids if no product ran outside of graphs since the last graph or copy to the
      * host (left). */
@@ -212,13 +285,17 @@ static size_t border(const struct group *g, const struct choice *c, size_t lo, s
     for (size_t i = lo + 1; i < limit; i++) {
         if (is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING)) sampled = i;
         if (is_product(&g->items[i])) product = i;
+        if (g->items[i].is_head && c->use[CUT_HEAD]) head = i;
     }
-    base = sampled != SIZE_MAX && c->use[CUT_SAMPLING] ? sampled
-           : product != SIZE_MAX && limit != hi        ? product
-                                                       : base;
+    bool sampling = sampled != SIZE_MAX && (c->use[CUT_SAMPLING] || c->use[CUT_HEAD]);
+    base = sampling                                  ? sampled
+           : head != SIZE_MAX && sampled == SIZE_MAX ? head
+           : product != SIZE_MAX && limit != hi      ? product
+                                                     : base;
     for (size_t i = base + 1; i < limit; i++)
         if (is_copy(&g->items[i], TRACE_COPY_DTOH)) return i + 1;
     if (sampled != SIZE_MAX && base == sampled) return sampled + 1;
+    if (base == head) return after_head(g, head, limit, hi);
     for (size_t i = base + 1; i < limit; i++)
         if (is_copy(&g->items[i], TRACE_COPY_HTOD)) return i;
     return limit;
@@ -251,8 +328,9 @@ static size_t input_start(const struct group *g, size_t anchor) {
 
 /* Limits the items before the first layer of the first pass, and after the last layer of the last pass, to
  * the median of the other passes. The first pass begins earlier if it looks up its ids earlier. If a sampled
- * token is copied to the host after the last layer, the last pass ends with this copy instead. A single pass
- * begins after the last large copy to the device or long pause before its first layer. */
+ * token is copied to the host after the last layer, the last pass ends with this copy instead. The first pass
+ * begins after the last large copy to the device (weights), and a single pass after the last long pause
+ * before its first layer. */
 static void trim_ends(struct group *g) {
     size_t n = g->npasses, *v = xmalloc((n + 1) * sizeof *v), k = 0;
     struct pass *first = &g->passes[0], *last = &g->passes[n - 1];
@@ -266,10 +344,10 @@ static void trim_ends(struct group *g) {
         first->first = first->first_anchor > before ? first->first_anchor - before : 0;
         first->first = MIN(first->first, input_start(g, first->first_anchor));
     }
-    for (size_t i = first->first_anchor; before == SIZE_MAX && i > first->first; i--) {
+    for (size_t i = first->first_anchor; i > first->first; i--) {
         const struct item *it = &g->items[i - 1];
-        if ((!it->is_kernel && it->bytes >= LARGE_COPY_BYTES && it->copy == TRACE_COPY_HTOD) ||
-            g->items[i].start_ns > it->end_ns + FIRST_PAUSE_NS)
+        if ((is_copy(it, TRACE_COPY_HTOD) && it->bytes >= LARGE_COPY_BYTES) ||
+            (before == SIZE_MAX && g->items[i].start_ns > it->end_ns + FIRST_PAUSE_NS))
             first->first = i;
     }
     size_t home = after == SIZE_MAX ? SIZE_MAX : read_back(g, last->last_anchor);
@@ -388,20 +466,41 @@ static void make_passes(struct group *g, const struct positions *anchors, const 
         size_t at = last ? g->n : border(g, c, anchors->v[a], anchors->v[a + 1]);
         if (at == SIZE_MAX) continue;
         const size_t *anchor = anchors->v + first_anchor;
-        size_t n = a + 1 - first_anchor, decoder = encoder_end(g, anchor, n, c->layers);
+        size_t n = a + 1 - first_anchor, decoder = encoder_end(g, anchor, n, c->best.layers);
         if (decoder != SIZE_MAX) {
-            add_pass(g, &cap, first, decoder, anchor, n - c->layers, true);
+            add_pass(g, &cap, first, decoder, anchor, n - c->best.layers, true);
             first = decoder;
-            anchor += n - c->layers;
-            n = c->layers;
+            anchor += n - c->best.layers;
+            n = c->best.layers;
         }
         add_pass(g, &cap, first, at, anchor, n, false);
         first = at;
         first_anchor = a + 1;
     }
-    merge_parts(g, c->layers);
-    mark_encoders(g, c->layers);
+    merge_parts(g, c->best.layers);
+    mark_encoders(g, c->best.layers);
     if (g->npasses) trim_ends(g);
+}
+
+/* Returns true if all kernels in [from, to) also run between the layers of the pass, and no ids are copied to
+ * the device. */
+static bool only_layers(const struct group *g, const struct pass *p, size_t from, size_t to) {
+    bool *in_layers = xcalloc(g->tl->nshapes + 1, sizeof *in_layers), only = true;
+    for (size_t i = p->first_anchor; i < p->last_anchor; i++)
+        if (g->items[i].is_kernel) in_layers[g->items[i].shape] = true;
+    for (size_t i = from; i < to && only; i++)
+        only = g->items[i].is_kernel ? in_layers[g->items[i].shape] : !is_copy(&g->items[i], TRACE_COPY_HTOD);
+    free(in_layers);
+    return only;
+}
+
+/* A pass begins and ends with other work than layers. If the only pass of a trace does not, layers may be
+ * missing. */
+static void check_ends(struct group *g) {
+    if (g->npasses != 1) return;
+    const struct pass *p = &g->passes[0];
+    g->starts_inside = only_layers(g, p, p->first, p->first_anchor);
+    g->ends_inside = only_layers(g, p, p->last_anchor + 1, p->end);
 }
 
 /* ---- other programs: the work between two copies to the host, if it repeats */
@@ -481,11 +580,13 @@ void recognise_cut(struct group *g) {
     }
     mark_lookups(g, &anchors);
     struct choice c = choose_cuts(g, &anchors);
-    if (c.layers && c.score >= LEAST_TRUSTED) {
-        g->layers = c.layers;
+    if (c.best.layers && c.best.score >= LEAST_TRUSTED) {
+        g->layers = c.best.layers;
+        g->other_layers = c.best.other;
         for (int k = CUT_KINDS; k-- > 0;)
             if (c.use[k]) g->boundary = cut_names[k];
         make_passes(g, &anchors, &c);
+        check_ends(g);
     } else {
         recognise_cut_copies(g);
     }

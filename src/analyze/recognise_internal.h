@@ -39,6 +39,8 @@ struct item { /* a kernel or copy */
     bool is_kernel;
     bool in_graph;
     bool looks_up_ids; /* reads the embeddings of token ids */
+    bool is_head;      /* LM head of rows that were selected after the final norm */
+    bool after_norm;   /* a norm ran since the last product */
 };
 
 /* A forward pass: the items [first, end). Its first layer begins at first_anchor, its last at last_anchor. */
@@ -56,9 +58,11 @@ struct group { /* one process on one device */
     size_t n;
     struct pass *passes;
     size_t npasses;
-    uint32_t layers; /* of most passes */
+    uint32_t layers;       /* of most passes */
+    uint32_t other_layers; /* of the passes of another model; 0: there is one model */
     const char *boundary;
     bool by_softmax; /* there is no fused attention; layers were counted by softmax or cache kernels */
+    bool starts_inside, ends_inside; /* the trace begins after, or ends before, other layers of its pass */
 };
 
 /* recognise_cuts.c: sets passes, layers and boundary. npasses stays 0 if no step repeats. */

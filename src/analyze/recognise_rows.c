@@ -234,6 +234,7 @@ struct evidence {
     struct rows mean;      /* rows of a norm written as a mean; count 0: none */
     uint32_t relative;     /* size of a grid that is proportional to the tokens; 0: none */
     bool one_copied;       /* ids of one row were copied */
+    bool confirmed;        /* other sources than gathered rows show the number of requests */
 };
 
 static void read_attention(const struct group *g, const struct pass *p, struct evidence *e) {
@@ -365,9 +366,10 @@ static void read_requests(const struct group *g, const struct pass *p, uint64_t 
     }
     if (!r && e->tokens == 1) r = 1;
     e->requests = r;
-    e->requests_certain = r && (!contradict || ids_home) &&
-                          (agree || ids_home || e->tokens == 1 || r == gathered || r == found[3] ||
-                           batched_by(g, p, r) || (r == 1 && (r == found[1] || r == sampled)));
+    e->confirmed = r && (agree || ids_home || e->tokens == 1 || r == found[3] || batched_by(g, p, r) ||
+                         (r == 1 && (r == found[1] || r == sampled)));
+    e->requests_certain = r && (!contradict || ids_home) && (e->confirmed || r == gathered);
+    e->confirmed |= r && ids_copied_in(g, p->first, p->first_anchor, r);
 }
 
 /* ---- kinds */
@@ -443,6 +445,7 @@ static bool some_generate(const struct group *g, const struct pass *p, uint32_t 
 static const char no_rows[] = "the number of tokens could not be read";
 static const char no_requests[] = "the number of requests could not be read";
 static const char weak_rows[] = "only one source gives the number of tokens";
+static const char no_ids[] = "no copy of ids confirms the number of tokens";
 static const char weak_requests[] = "only one source gives the number of requests";
 
 /* Classifies a pass by its tokens and requests. second_round() then finds the mixed passes by their attention
@@ -462,7 +465,10 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
     } else if (!t || e->padded) {
         /* a graph of unknown or padded size is decode: programs use such graphs only for decode */
         s->tokens = r;
-        set_kind(s, STEP_DECODE, e->requests_certain ? NULL : weak_requests);
+        set_kind(s, STEP_DECODE,
+                 !e->requests_certain             ? weak_requests
+                 : e->padded || t || e->confirmed ? NULL
+                                                  : no_ids);
     } else if (r > t) {
         set_kind(s, STEP_OTHER, "more rows were sampled than read");
     } else {
@@ -551,8 +557,13 @@ bool recognise_rows(const struct group *g, struct recognised_step *steps) {
     }
     for (size_t i = 0; i < g->npasses; i++) {
         second_round(g, &g->passes[i], in_decode, any_decode, &steps[i]);
-        if (g->passes[i].layers != g->layers && steps[i].kind != STEP_OTHER && !g->passes[i].encoder)
+        bool usual = g->passes[i].layers == g->layers || g->passes[i].layers == g->other_layers;
+        if (!usual && steps[i].kind != STEP_OTHER && !g->passes[i].encoder)
             set_kind(&steps[i], steps[i].kind, "it has another number of layers than most steps");
+        if ((g->starts_inside || g->ends_inside) && steps[i].certain)
+            set_kind(&steps[i], steps[i].kind,
+                     g->starts_inside ? "the trace may begin inside of it"
+                                      : "the trace may end inside of it");
     }
     bool llm = is_language_model(g, steps);
     free(e);

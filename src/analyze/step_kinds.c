@@ -266,5 +266,11 @@ void analyze_step_kinds(struct context *c) {
     free(v);
     free(labels.of);
     free(labels.own);
+    if (a->recognition.other_layers)
+        analysis_note(
+            c, ANALYSIS_WARNING,
+            "steps of two models, with %u and %u layers, are in the same stages: times and rates are "
+            "those of both; steps.csv has the layers of each step",
+            a->recognition.layers, a->recognition.other_layers);
     if (!a->recognised) compare_labels(c);
 }

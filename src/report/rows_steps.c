@@ -183,8 +183,10 @@ void rows_recognition_note(const struct view *v, struct strbuf *out) {
     size_t steady = r->steady_steps, unsure = steady - r->certain_steps;
     strbuf_addf(out, "Recognised without annotations: %s step%s, cut at %s", text_count(steady).s,
                 steady == 1 ? "" : "s", r->boundary);
-    if (r->llm) strbuf_addf(out, ", of a language model");
-    if (r->layers) strbuf_addf(out, " with %u layers", r->layers);
+    if (r->llm) strbuf_addstr(out, r->other_layers ? ", of two language models" : ", of a language model");
+    if (r->layers) strbuf_addf(out, " with %u", r->layers);
+    if (r->layers && r->other_layers) strbuf_addf(out, " and %u", r->other_layers);
+    if (r->layers) strbuf_addstr(out, " layers");
     if (r->llm && unsure)
         strbuf_addf(out, "; the kind or the tokens of %s of them are uncertain", text_count(unsure).s);
     strbuf_addch(out, '.');

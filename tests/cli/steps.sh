@@ -49,6 +49,19 @@ assert stages["decode"]["trace"]["occurrences"] == 50 and stages["decode"]["toke
 assert not any("no verdict" in n["text"] for n in m["notes"]), m["notes"]
 assert any("260 launches were captured" in n["text"] for n in m["notes"]), m["notes"]
 END
+# a fifth of the kernels outside of graphs is missing
+python3 - "$work/llama.json" "$work/missing.json" <<'END'
+import json, random, sys
+trace, chance = json.load(open(sys.argv[1])), random.Random(1)
+trace["traceEvents"] = [e for e in trace["traceEvents"] if e["cat"] != "kernel" or "graph id" in e["args"] or chance.random() >= 0.2]
+json.dump(trace, open(sys.argv[2], "w"))
+END
+"$INFERPROF" import -q -o "$work/missing" "$work/missing.json" >/dev/null 2>&1
+check "weights are loaded before the first step although kernels are missing" python3 - "$work/missing/metrics.json" <<'END'
+import json, sys
+r = json.load(open(sys.argv[1]))["recognition"]
+assert 2 << 30 <= r["phases"]["load_bytes"] < (2 << 30) + 65536 and r["phases"]["warm_up_steps"] == 1 and r["layers"] == 12, r["phases"]
+END
 scene bench 1 40
 check "steps of llama-bench are certain and exact" python3 tests/tools/compare_steps.py "$work/bench" "$work/bench.truth"
 check "tokens that warm up are in no total" python3 - "$work/bench" <<'END'
@@ -164,6 +177,59 @@ assert float(step["span_ms"]) > 400 and 9 < float(step["time_ms"]) < 12 and not 
 assert "No step is a stage of its own." in open(sys.argv[1] + "/report.md").read()
 END
 
+# other steps of the same servers: batches that change, prompts between decode steps, cut traces, two devices
+K=tests/data/kineto
+S=$K/tl_sglang_qwen3_8b_decode_mi300.json.gz
+V=$K/tl_vllm_decode_full_mi300.json.gz
+cat >"$work/steps.py" <<'END'
+import csv, sys
+steps = [f"{s['kind']} {s['tokens']} {s['requests']}".strip() + " ?" * (s["confidence"] != "certain") for s in csv.DictReader(open(sys.argv[1]))]
+assert ", ".join(steps) == sys.argv[2], steps
+END
+# changed PART...: imports the parts (change_steps.py)
+changed() {
+    python3 tests/tools/change_steps.py "$work/changed.json" "$@"
+    rm -rf "${work:?}/changed"
+    "$INFERPROF" import -q -o "$work/changed" "$work/changed.json" >/dev/null 2>&1
+}
+# steps_are NAME EXPECTED: kind, tokens and requests of each step, and "?" if it is uncertain
+steps_are() { check "$1" python3 "$work/steps.py" "$work/changed/steps.csv" "$2"; }
+changed $V $V:batch=32,17 $K/tl_vllm_prefilldecode_piecewise.json.gz $V:batch=32,9 $V
+steps_are "vLLM: the batch changes, a mixed step is between decode steps" "decode 32 32, decode 17 17, mixed 8192 46, decode 9 9, decode 32 32"
+changed $S $S:batch=32,17 $S:batch=32,1 $S $S:batch=32,31
+steps_are "SGLang: the batch changes" "decode 32 32, decode 17 17, decode 1 1, decode 32 32, decode 31 31"
+changed $V $S:device=5
+steps_are "two servers on two devices" "decode 32 32, decode 32 32"
+# a draft model of 24 layers, and a model of 36 layers in turn
+changed $V $V $S:on=2 $V $V $S:on=2 $V $V $S:on=2
+check "steps of two models on one device are separate" python3 - "$work/changed" <<'END'
+import csv, json, sys
+steps = [(s["kind"], s["tokens"], s["requests"], s["layers"]) for s in csv.DictReader(open(sys.argv[1] + "/steps.csv"))]
+draft, model = ("decode", "32", "32", "24"), ("decode", "32", "32", "36")
+assert steps == [draft, draft, model] * 3, steps
+m = json.load(open(sys.argv[1] + "/metrics.json"))
+assert {m["recognition"]["layers"], m["recognition"]["other_layers"]} == {24, 36}, m["recognition"]
+assert any("steps of two models, with" in n["text"] for n in m["notes"]), m["notes"]
+END
+changed $V:copies=32,17
+steps_are "copies that contradict grids make a step uncertain" "decode 32 32 ?"
+changed $K/tl_vllm_prefill_b200.json.gz:start=0.3
+steps_are "a trace that begins inside its step is uncertain" "prefill 888 1 ?"
+check "its number of layers is unknown" python3 -c "import json, sys; sys.exit(json.load(open('$work/changed/metrics.json'))['recognition']['layers'] is not None)"
+changed $K/tl_vllm_prefill_b200.json.gz:end=0.5
+steps_are "a trace that ends inside its step is uncertain" "step 888 ?"
+check "its number of layers is unknown, too" python3 -c "import json, sys; sys.exit(json.load(open('$work/changed/metrics.json'))['recognition']['layers'] is not None)"
+# Few steps and images before most prompts: less than 90% of the layers are in passes of 16. The whole trace is not one pass.
+scene vision 33 50
+for part in start=0.71 end=0.5; do
+    changed "$work/vision.json:$part"
+    check "the decoder of a part ($part) with images has 16 layers" python3 - "$work/changed/metrics.json" <<'END'
+import json, sys
+r = json.load(open(sys.argv[1]))["recognition"]
+assert r["layers"] == 16 and r["certain"] >= 0.8 * r["steps"] > 10, (r["layers"], r["certain"], r["steps"])
+END
+done
+
 for f in tl_vit_nsfw_h100 hta_alexnet_a100; do
     "$INFERPROF" import -q -o "$work/$f" "tests/data/kineto/$f.json.gz" >/dev/null 2>&1
     check "$f: no language model is claimed" sh -c "! grep -q '\"language_model\": true' '$work/$f/metrics.json'"
@@ -193,6 +259,7 @@ for model, differs, severity, words in ("dsocr", 0.01, "info", "they agree (+0.2
 found = [f["title"] for f in json.load(open(sys.argv[1] + "dsocr/findings.json"))["findings"]]
 assert "LM head: 232 us per token at 30% of the DRAM peak; at 85% it would take 82.8 us" in found, found
 assert any(f.startswith("experts: 292 us per token at 36% of the DRAM peak") for f in found), found
+assert "11 launches of one block per token for router: 42.8 us" in found, found  # too few bytes for a bandwidth
 END
 rm "$work/dsocr.gguf" # the trace is enough
 run "$INFERPROF" report -o "$work/known" "$work"/llama/trace/*.ipt "$work"/model/*.ipt

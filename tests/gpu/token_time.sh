@@ -13,13 +13,19 @@ S=$WORK/token_time
 lines=$OUT/token_time.jsonl
 mkdir -p "$S"
 : >"$lines"
-# one PROGRAM MODE ROUND COMMAND...: MODE is "plain", or "run" with its options, separated by commas
+# one PROGRAM MODE ROUND COMMAND...: MODE is "plain", or "run" with its options, separated by commas. NAME=A+B among them sets
+# INFERPROF_COLLECT_NAME=A,B: WHAT=kernels+launches+syncs+nvtx records no copies.
 one() {
-    local program=$1 mode=$2 round=$3 run=()
+    local program=$1 mode=$2 round=$3 run=() options=() word
     shift 3
     local name=$program-${mode//[^a-z0-9]/}-$round
-    # shellcheck disable=SC2206
-    [ "$mode" = plain ] || run=("$INFERPROF" ${mode//,/ } --no-report -o "$S/$name" --)
+    for word in ${mode//,/ }; do
+        case $word in
+        *=*) set -- env "INFERPROF_COLLECT_${word//+/,}" "$@" ;;
+        *) options+=("$word") ;;
+        esac
+    done
+    [ "$mode" = plain ] || run=("$INFERPROF" "${options[@]}" --no-report -o "$S/$name" --)
     timeout 60 env LD_LIBRARY_PATH="${LLAMA:-}:${LD_LIBRARY_PATH:-}" "${run[@]}" "$@" >"$S/$name.out" 2>"$S/$name.err"
     local rc=$?
     python3 "$T/token_time.py" line "$program" "$mode" "$round" "$rc" "$S/$name.out" >>"$lines"
