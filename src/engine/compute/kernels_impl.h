@@ -140,9 +140,25 @@ static void k_tile(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int 
         tile_of(k, a, a_row, a_col, rows, b, ldb, c, ldc, add, false);
 }
 
+enum { AHEAD = 512 };
+/* Prefetches `bytes` bytes of weights, AHEAD bytes after p. Prefetching beyond the end of the weights is
+ * harmless. */
+static inline void prefetch_weights(const void *p, int bytes) {
+    const char *at = (const char *)p + AHEAD;
+    UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 0);
+}
+
 #include "engine/compute/bf16_impl.h"
 #include "engine/compute/quant_impl.h"
 #include "engine/compute/qdots_impl.h"
+#include "engine/compute/qrows_impl.h"
+
+static void k_qdots(const void *w, enum dtype t, int rows, int cols, const struct q8_rows *x, int m, float *y,
+                    ptrdiff_t ldy) {
+    int r = m == 1 ? k_qrows(w, t, rows, cols, x, y) : 0;
+    const uint8_t *rest = (const uint8_t *)w + (size_t)r * dtype_size(t, (size_t)cols);
+    qdots_of(rest, t, rows - r, cols, x, m, y + r, ldy);
+}
 
 static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     const uint16_t *p = in;
@@ -162,14 +178,6 @@ static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     memcpy(tail, p + i, (n - i) * 2);
     store(wide, t == DTYPE_BF16 ? load_bf16(tail) : load_f16(tail));
     memcpy(out + i, wide, (n - i) * 4);
-}
-
-enum { AHEAD = 512 };
-/* Prefetches `bytes` bytes of weights, AHEAD bytes after p. Prefetching beyond the end of the weights is
- * harmless. */
-static inline void prefetch_weights(const void *p, int bytes) {
-    const char *at = (const char *)p + AHEAD;
-    UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 0);
 }
 
 enum { STREAMS = 4 };
