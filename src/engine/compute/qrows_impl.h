@@ -197,9 +197,76 @@ DEFINE_QROWS(q4_1, 160, 20, start_q4_1)
 DEFINE_QROWS(q5_0, 176, 22, start_q5_0)
 DEFINE_QROWS(q5_1, 192, 24, start_q5_1)
 DEFINE_QROWS(mxfp4, 136, 17, start_mxfp4)
-DEFINE_QROWS(q4_k, 144, 0, start_k)
 DEFINE_QROWS(q5_k, 176, 0, start_k)
 DEFINE_QROWS(q6_k, 210, 0, start_q6_k)
+
+#if defined(__AVX512VNNI__) && LANES == 16
+/* Q4_K with whole registers. A register of 64 bytes has the nibbles of four groups: the low ones are
+ * groups 0 and 2, the high ones groups 1 and 3. */
+static inline __m512 q4_k_factors(const uint8_t *w) { /* d s of the 8 groups, then m t */
+    const __m128i mask = _mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f);
+    const __m128i raw = _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m128i top = _mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11);
+    const __m512i order = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)w);
+    __m128i low = _mm_srlv_epi32(_mm_shuffle_epi8(b, raw), _mm_setr_epi32(0, 0, 0, 4));
+    __m128i high = _mm_srli_epi32(_mm_shuffle_epi8(b, top), 2);
+    __m128i six = _mm_ternarylogic_epi32(_mm_and_si128(low, mask), high, _mm_set1_epi8(0x30), 0xf8);
+    __m512 d = _mm512_permutexvar_ps(order, _mm512_castps128_ps512(_mm_cvtph_ps(b)));
+    return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(six)));
+}
+struct q4_k_x {
+    __m512i q[4];   /* groups 0 and 2, 1 and 3, 4 and 6, 5 and 7 */
+    __m512 d, sums; /* d twice; eight zeros, and sum(x8) with the sign of the offset */
+};
+static inline struct q4_k_x q4_k_x_of(const struct q8_rows *x, int c) {
+    struct q4_k_x out;
+    const struct qx a = qx_of(x, c);
+    UNROLL for (int h = 0; h < 2; h++) {
+        const int8_t *p = x->q + c + h * 128;
+        __m512i low = _mm512_loadu_si512(p), high = _mm512_loadu_si512(p + 64);
+        out.q[2 * h] = _mm512_shuffle_i64x2(low, high, 0x44);
+        out.q[2 * h + 1] = _mm512_shuffle_i64x2(low, high, 0xee);
+    }
+    out.d = _mm512_broadcast_f32x8(a.d);
+    out.sums = _mm512_insertf32x8(_mm512_setzero_ps(), _mm256_sub_ps(_mm256_setzero_ps(), a.sums), 1);
+    return out;
+}
+static inline __m512 q4_k_block(__m512 acc, const uint8_t *w, const struct q4_k_x *x) {
+    const __m512i first = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2);
+    const __m512i nibble = _mm512_set1_epi8(15);
+    __m512 f = _mm512_mul_ps(q4_k_factors(w), x->d);
+    acc = _mm512_fmadd_ps(f, x->sums, acc);
+    UNROLL for (int i = 0; i < 4; i++) {
+        __m512i bytes = _mm512_loadu_si512(w + 16 + i / 2 * 64);
+        __m512i q = _mm512_and_si512(i % 2 ? _mm512_srli_epi16(bytes, 4) : bytes, nibble);
+        __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), q, x->q[i]);
+        __m512i order = _mm512_add_epi32(first, _mm512_set1_epi32(i / 2 * 4 + i % 2));
+        acc = _mm512_fmadd_ps(_mm512_permutexvar_ps(order, f), _mm512_cvtepi32_ps(sums), acc);
+    }
+    return acc;
+}
+static void qrows_q4_k(const uint8_t *w, int rows, int cols, const struct q8_rows *x, float *y) {
+    enum { BYTES = 144 };
+    ptrdiff_t size = (ptrdiff_t)BYTES * (cols / QCOLS);
+    const uint8_t *ahead = w;
+    for (int i = 0; i < rows; i += QROWS, w += QROWS * size) {
+        __m512 acc[QROWS];
+        UNROLL for (int k = 0; k < QROWS; k++) acc[k] = _mm512_setzero_ps();
+        const uint8_t *p = w;
+        for (int c = 0; c < cols; c += QCOLS, p += BYTES) {
+            const struct q4_k_x a = q4_k_x_of(x, c);
+            UNROLL for (int k = 0; k < QROWS; k++, ahead += BYTES) {
+                prefetch_rows(ahead, BYTES);
+                acc[k] = q4_k_block(acc[k], p + k * size, &a);
+            }
+        }
+        UNROLL for (int k = 0; k < QROWS; k++) y[i + k] = _mm512_reduce_add_ps(acc[k]);
+    }
+}
+#else
+DEFINE_QROWS(q4_k, 144, 0, start_k)
+#endif
 
 /* Computes the first rows and returns their number; the caller computes the others. */
 static int k_qrows(const void *w, enum dtype t, int rows, int cols, const struct q8_rows *x, float *y) {
