@@ -101,17 +101,17 @@ $(B)/pic/%.o: src/%.c | $(B)/deps-build
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -fPIC -fvisibility=hidden $(TLS) -MMD -MP -c -o $@ $<
 
 # The engine's inner loops: one source, compiled per instruction set; kernels.c selects one at run time.
+avx2_flags := -mavx2 -mfma -mf16c
+avx512_flags := $(avx2_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl
 kernel_flags := -O3 -ffp-contract=fast -fno-math-errno
 $(B)/obj/engine/compute/kernels_portable.o: ALL_CFLAGS += $(kernel_flags)
 ifeq ($(shell uname -m),x86_64)
-$(B)/obj/engine/compute/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) -mavx2 -mfma -mf16c
-$(B)/obj/engine/compute/kernels_avx512.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
-$(B)/obj/engine/compute/kernels_avx512vnni.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
-    -mavx512vnni -mfma
-$(B)/obj/engine/compute/kernels_avx512bf16.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
-    -mavx512vnni -mavx512bf16 -mfma
-$(B)/obj/engine/compute/kernels_amx.o: ALL_CFLAGS += $(kernel_flags) -mavx512f -mavx512bw -mavx512dq -mavx512vl \
-    -mavx512vnni -mavx512bf16 -mamx-tile -mamx-bf16 -mfma
+$(B)/obj/engine/compute/kernels_avx2.o: ALL_CFLAGS += $(kernel_flags) $(avx2_flags)
+$(B)/obj/engine/compute/kernels_avx512.o: ALL_CFLAGS += $(kernel_flags) $(avx512_flags)
+$(B)/obj/engine/compute/kernels_avx512vnni.o: ALL_CFLAGS += $(kernel_flags) $(avx512_flags) -mavx512vnni
+$(B)/obj/engine/compute/kernels_avx512bf16.o: ALL_CFLAGS += $(kernel_flags) $(avx512_flags) -mavx512vnni -mavx512bf16
+$(B)/obj/engine/compute/kernels_amx.o: ALL_CFLAGS += $(kernel_flags) $(avx512_flags) -mavx512vnni -mavx512bf16 \
+    -mamx-tile -mamx-bf16
 endif
 
 # The CUDA backend's kernels: machine code for Hopper and PTX for other GPUs, embedded as cuda/NAME.fatbin. Without nvcc

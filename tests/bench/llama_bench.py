@@ -11,7 +11,8 @@ and the cache are larger than a last-level cache of 32 MiB. Builds nothing: PATH
 A round measures, for every context and file, prefill and decode of both programs, one directly after the other; the order alternates
 from round to round. A context that is listed twice is measured twice per round. A pair is the median of one process of each program.
 llama.cpp runs with -fa 0 and -fa 1 in its first pair, and then with the better one. Printed: medians of tokens per second, the ratio
-ours / llama.cpp (geometric mean over the pairs) and its 95% interval (Student's t of the logarithms). No round starts if it would
+ours / llama.cpp (geometric mean over the pairs) and its 95% interval (Student's t of the logarithms), and the number of
+rows whose interval begins at 0.98 or above. No round starts if it would
 probably end after --seconds. The files are first removed from the page cache and read by the engine, so that both programs map huge
 pages where the file system has them. Run it on an idle machine: it warns if the load is above 0.5."""
 import argparse
@@ -27,8 +28,9 @@ import time
 import make_gguf
 import startup
 
-# two-sided 95% quantiles of Student's t for 1, 2, ... degrees of freedom; 1.96 beyond
+# two-sided 95% quantiles of Student's t for 1, 2, ... degrees of freedom; beyond, the last one is an upper limit
 T95 = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09]
+ENOUGH = 0.98  # the lower end of an interval is compared with it
 LONG = 1024  # longer prompts are measured once per process
 WARM = 256   # tokens of the prompt that warms up the engine
 BURST = 16   # decoded tokens per sample
@@ -84,7 +86,7 @@ def interval(ratios):
     mean = statistics.mean(logs)
     if len(logs) < 2:
         return math.exp(mean), math.nan, math.nan
-    t = T95[len(logs) - 2] if len(logs) - 2 < len(T95) else 1.96
+    t = T95[min(len(logs) - 2, len(T95) - 1)]
     half = t * statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
@@ -106,12 +108,17 @@ def print_table(o, rows, load):
     print()
     print("| weights | context | stage | ours, tokens/s | llama.cpp, tokens/s | -fa | ratio | 95% interval | pairs |")
     print("|---|---|---|---|---|---|---|---|---|")
+    cells = enough = 0
     for (kind, n), (samples, chosen) in rows.items():
         for i, stage in enumerate(("prefill", "decode")):
             mean, low, high = interval([a[i] / b[i] for a, b in samples])
+            cells += 1
+            enough += low >= ENOUGH
             print("| %s | %d | %s | %.1f | %.1f | %s | %.3f | %.3f to %.3f | %d |" %
                   (os.path.basename(kind), n, stage, statistics.median(a[i] for a, _ in samples),
                    statistics.median(b[i] for _, b in samples), chosen[i], mean, low, high, len(samples)))
+    print()
+    print("Lower end of the interval at least %.2f: %d of %d rows." % (ENOUGH, enough, cells))
 
 
 def options():

@@ -140,9 +140,25 @@ static void k_tile(int k, const float *a, ptrdiff_t a_row, ptrdiff_t a_col, int 
         tile_of(k, a, a_row, a_col, rows, b, ldb, c, ldc, add, false);
 }
 
+enum { AHEAD = 512 };
+/* Prefetches `bytes` bytes of weights, AHEAD bytes after p. Prefetching beyond the end of the weights is
+ * harmless. */
+static inline void prefetch_weights(const void *p, int bytes) {
+    const char *at = (const char *)p + AHEAD;
+    UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 0);
+}
+
 #include "engine/compute/bf16_impl.h"
 #include "engine/compute/quant_impl.h"
 #include "engine/compute/qdots_impl.h"
+#include "engine/compute/qrows_impl.h"
+
+static void k_qdots(const void *w, enum dtype t, int rows, int cols, const struct q8_rows *x, int m, float *y,
+                    ptrdiff_t ldy) {
+    int r = m == 1 ? k_qrows(w, t, rows, cols, x, y) : 0;
+    const uint8_t *rest = (const uint8_t *)w + (size_t)r * dtype_size(t, (size_t)cols);
+    qdots_of(rest, t, rows - r, cols, x, m, y + r, ldy);
+}
 
 static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     const uint16_t *p = in;
@@ -162,14 +178,6 @@ static void k_widen(float *out, const void *in, enum dtype t, size_t n) {
     memcpy(tail, p + i, (n - i) * 2);
     store(wide, t == DTYPE_BF16 ? load_bf16(tail) : load_f16(tail));
     memcpy(out + i, wide, (n - i) * 4);
-}
-
-enum { AHEAD = 512 };
-/* Prefetches `bytes` bytes of weights, AHEAD bytes after p. Prefetching beyond the end of the weights is
- * harmless. */
-static inline void prefetch_weights(const void *p, int bytes) {
-    const char *at = (const char *)p + AHEAD;
-    UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 0);
 }
 
 enum { STREAMS = 4 };
@@ -349,14 +357,21 @@ static inline void transpose4(const float *in, ptrdiff_t ld, v4 out[4]) {
     out[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
 }
 
+/* pack() and unpack() work in blocks of columns, so that a line of the output is complete before it leaves the
+ * L1 cache. Rows are often a multiple of 4096 bytes apart and then share few lines of that cache. */
+enum { PACK_COLUMNS = 64, UNPACK_COLUMNS = 16 };
+
 static void k_pack(float *out, const float *in, ptrdiff_t ld, int rows, int n) {
     int whole = n / 4 * 4;
-    for (int i = 0; i + 4 <= rows; i += 4)
-        for (int j = 0; j < whole; j += 4) {
-            v4 t[4];
-            transpose4(in + i * ld + j, ld, t);
-            UNROLL for (int k = 0; k < 4; k++) store4(out + (ptrdiff_t)(j + k) * NR + i, t[k]);
-        }
+    for (int j0 = 0; j0 < whole; j0 += PACK_COLUMNS) {
+        int end = j0 + PACK_COLUMNS < whole ? j0 + PACK_COLUMNS : whole;
+        for (int i = 0; i + 4 <= rows; i += 4)
+            for (int j = j0; j < end; j += 4) {
+                v4 t[4];
+                transpose4(in + i * ld + j, ld, t);
+                UNROLL for (int k = 0; k < 4; k++) store4(out + (ptrdiff_t)(j + k) * NR + i, t[k]);
+            }
+    }
     for (int i = 0; i < NR; i++) {
         const float *row = in + i * ld;
         for (int j = i < rows / 4 * 4 ? whole : 0; j < n; j++)
@@ -366,16 +381,17 @@ static void k_pack(float *out, const float *in, ptrdiff_t ld, int rows, int n) {
 
 static void k_unpack(float *y, ptrdiff_t ldy, const float *t, int rows, int n, const float *bias, bool add) {
     int whole = n / 4 * 4;
-    for (int f = 0; f < whole; f += 4) {
-        v4 b = bias ? load4(bias + f) : (v4){ 0 };
-        for (int i = 0; i + 4 <= rows; i += 4) {
-            v4 c[4];
-            transpose4(t + f * NR + i, NR, c);
-            UNROLL for (int k = 0; k < 4; k++) {
-                float *at = y + (i + k) * ldy + f;
-                store4(at, (add ? load4(at) : (v4){ 0 }) + (c[k] + b));
+    for (int f0 = 0; f0 < whole; f0 += UNPACK_COLUMNS) {
+        int end = f0 + UNPACK_COLUMNS < whole ? f0 + UNPACK_COLUMNS : whole;
+        for (int i = 0; i + 4 <= rows; i += 4)
+            for (int f = f0; f < end; f += 4) {
+                v4 c[4], b = bias ? load4(bias + f) : (v4){ 0 };
+                transpose4(t + f * NR + i, NR, c);
+                UNROLL for (int k = 0; k < 4; k++) {
+                    float *at = y + (i + k) * ldy + f;
+                    store4(at, (add ? load4(at) : (v4){ 0 }) + (c[k] + b));
+                }
             }
-        }
     }
     for (int i = 0; i < rows; i++)
         for (int f = i < rows / 4 * 4 ? whole : 0; f < n; f++)

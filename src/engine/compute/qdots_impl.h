@@ -394,8 +394,8 @@ DEFINE_QDOTS(q5_k, 256, 176, AFFINE_BODY, group_q5_k)
 DEFINE_QDOTS(q6_k, 256, 210, Q6_K_OF, none)
 #endif
 
-static void k_qdots(const void *w, enum dtype t, int rows, int cols, const struct q8_rows *x, int m, float *y,
-                    ptrdiff_t ldy) {
+static void qdots_of(const uint8_t *w, enum dtype t, int rows, int cols, const struct q8_rows *x, int m,
+                     float *y, ptrdiff_t ldy) {
     switch (t) {
     case DTYPE_Q8_0: qdots_q8_0(w, rows, cols, x, m, y, ldy); return;
     case DTYPE_Q4_0: qdots_q4_0(w, rows, cols, x, m, y, ldy); return;

@@ -128,6 +128,53 @@ static void check_qdots(const struct kernels *k, const struct sample *s) {
 
 TEST(integer_products_of_every_quantised_type_equal_a_plain_sum) { each_sample(check_qdots); }
 
+/* One row of activations and `rows` rows of weights, which are the blocks of the sample in different orders:
+ * four rows are computed together, the last ones alone. */
+static void check_qrows(const struct kernels *k, const struct sample *s, int rows, size_t cols) {
+    struct dtype_info info = dtype_info(s->type);
+    size_t blocks = s->n / info.numbers, across = cols / info.numbers;
+    float *x = xcalloc(cols, sizeof *x), *got = xcalloc((size_t)rows, sizeof *got);
+    double *want = xcalloc((size_t)rows, sizeof *want), *size = xcalloc((size_t)rows, sizeof *size);
+    uint8_t *w = xcalloc((size_t)rows * across, info.bytes);
+    struct q8_rows q = { xcalloc(cols, 1), xcalloc(cols / 32, sizeof *q.d),
+                         xcalloc(cols / 16, sizeof *q.sums), (ptrdiff_t)cols };
+    for (size_t i = 0; i < cols; i++) x[i] = (float)(i % 32 ? (int)(i * 37 % 255) - 127 : 127) / 64;
+    k->quantize(&q, x, (int)cols);
+    for (size_t r = 0; r < (size_t)rows; r++)
+        for (size_t b = 0; b < across; b++) {
+            size_t from = (r * 5 + b * 3) % blocks;
+            if ((r + b) % 3 == 2) continue; /* zeros, so that rows differ in samples of one block too */
+            memcpy(w + (r * across + b) * info.bytes, s->bytes + from * info.bytes, info.bytes);
+            for (size_t i = 0; i < info.numbers; i++) {
+                double product =
+                    (double)s->numbers[from * info.numbers + i] * (double)x[b * info.numbers + i];
+                want[r] += product;
+                size[r] += fabs(product);
+            }
+        }
+    k->qdots(w, s->type, rows, (int)cols, &q, 1, got, rows);
+    for (int r = 0; r < rows; r++)
+        if (!(fabs((double)got[r] - want[r]) <= 4e-6 * size[r]))
+            fail_msg("%s %s, %zu columns: row %d of %d is %.9g, expected %.9g", k->name, dtype_name(s->type),
+                     cols, r, rows, (double)got[r], want[r]);
+    free(x);
+    free(got);
+    free(want);
+    free(size);
+    free(w);
+    free(q.q);
+    free(q.d);
+    free(q.sums);
+}
+static void check_several_rows(const struct kernels *k, const struct sample *s) {
+    if (!dtype_is_blocks(s->type)) return;
+    check_qrows(k, s, 11, 512);
+    check_qrows(k, s, 3, 256);
+    if (dtype_info(s->type).numbers == 32) check_qrows(k, s, 9, 288);
+}
+
+TEST(integer_products_of_several_rows_equal_a_plain_sum) { each_sample(check_several_rows); }
+
 /* Rounding to 8 bits is the same on every instruction set, also of zeros and of halves. */
 static void check_rounding(const struct kernels *k, const struct sample *s) {
     enum { N = 128 };
