@@ -104,6 +104,10 @@ for how in _Fork clone; do
     unchanged "a child of $how that exits neither hangs nor writes" "len(meta['process.pid'])" 1 \
         "sum(r['name'] == 'in the copy' for r in range_)" 0 "len(range_) > 10" True
 done
+for what in kernels,launches,nvtx kernels,gemms; do
+    guest env INFERPROF_COLLECT_WHAT=$what "$guests/loader"
+    unchanged "no thread of the collector holds the loader's lock ($what)" "len(kernel)" 10
+done
 guest "$guests/copies" vfork
 unchanged "a child of vfork does not disturb the trace" "len(meta['process.pid'])" 1 "len(range_) > 10" True
 guest "$guests/copies" fork
