@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fixed.h"
+#include "base/own_thread.h"
 #include "base/util.h"
 #include "collect/abi.h"
 #include "collect/activity.h"
@@ -32,6 +33,7 @@
 #include "collect/gemm.h"
 #include "collect/host.h"
 #include "collect/inject.h"
+#include "collect/last_thread.h"
 #include "collect/layout.h"
 #include "collect/model_files.h"
 #include "collect/modules.h"
@@ -154,12 +156,12 @@ static void forget_gpu(void) { atomic_store(&gpu_on, false); }
  * state. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
-        host_after_fork,    service_after_fork, output_after_fork,      background_after_fork,
-        thread_after_fork,  nvtx_after_fork,    attach_after_fork,      window_after_fork,
-        budget_after_fork,  records_after_fork, pool_after_fork,        activity_after_fork,
-        devices_after_fork, clocks_after_fork,  call_clock_after_fork,  gemm_after_fork,
-        raw_after_fork,     replays_after_fork, model_files_after_fork, nccl_after_fork,
-        modules_after_fork, forget_gpu,
+        host_after_fork,    service_after_fork,    output_after_fork,      background_after_fork,
+        thread_after_fork,  nvtx_after_fork,       attach_after_fork,      window_after_fork,
+        budget_after_fork,  records_after_fork,    pool_after_fork,        activity_after_fork,
+        devices_after_fork, clocks_after_fork,     call_clock_after_fork,  gemm_after_fork,
+        raw_after_fork,     replays_after_fork,    model_files_after_fork, nccl_after_fork,
+        modules_after_fork, own_thread_after_fork, last_thread_after_fork, forget_gpu,
     };
     int saved_errno = errno;
     for (size_t i = 0; i < COUNTOF(modules); i++) modules[i]();

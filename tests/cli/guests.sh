@@ -117,6 +117,11 @@ unchanged "a daemon lets go of its starter's pipe, keeps its low descriptors, an
     "sorted(r['name'] for r in range_)" "['before', 'in the daemon']"
 
 # ---- stacks and threads
+for mode in used unused child; do
+    guest "$guests/main_ends" $mode
+    unchanged "a program whose main thread ends by pthread_exit() ends with its last thread ($mode)" \
+        "sum(r['name'] == 'in a thread' for r in range_)" 400
+done
 guest "$guests/threads" 1 18
 unchanged "a thread with 18 KiB of stack may open the trace" "sorted(r['name'] for r in range_)" "['mark', 'range of a thread']"
 guest "$guests/threads" 2000 64
