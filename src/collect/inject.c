@@ -186,6 +186,7 @@ static void collector_start(void) {
     if (!settings.dir[0]) return;
     make_dir_absolute();
     host_start();
+    last_thread_start();
     service_set(output_open, end_trace);
     pthread_atfork(modules_before_fork, modules_after_parent_fork, after_fork);
     atomic_store(&active, output_start());

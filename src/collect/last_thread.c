@@ -7,21 +7,20 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/own_thread.h"
-#include "collect/thread.h"
+#include "collect/host.h"
 
 #define PERIOD_MS 100
 #define STACK_BYTES ((size_t)1 << 20) /* the program's atexit() handlers run here */
 #define TASK_LINKS 2                  /* links of /proc/self/task without threads */
 
-static atomic_bool main_known, watching;
+static pthread_key_t key;
+static bool have_key;
+static atomic_bool watching;
 static sigset_t signals; /* of the thread that started the watch */
-
-static bool on_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
 
 /* Both calls need no descriptor: the program's own numbers stay as they are. The main thread has no memory
  * any more when it has ended, hence no executable. It still counts as a thread. */
@@ -40,19 +39,25 @@ static void *watch(void *arg) {
     exit(0);
 }
 
-void last_thread_registered(void) {
-    if (on_main_thread()) atomic_store(&main_known, true);
-}
-
-void last_thread_ends(void) {
+/* host_enter() is not used: the thread may end inside our code, by pthread_exit() in a signal handler. */
+static void on_thread_end(void *arg) {
     pthread_t thread;
-    if ((atomic_load(&main_known) && !on_main_thread()) || atomic_exchange(&watching, true)) return;
-    pthread_sigmask(SIG_SETMASK, NULL, &signals);
-    if (own_thread_start(&thread, STACK_BYTES, watch, NULL) == 0) pthread_detach(thread);
+    int saved_errno = errno;
+    (void)arg;
+    if (host_is_our_process() && !atomic_exchange(&watching, true)) {
+        pthread_sigmask(SIG_SETMASK, NULL, &signals);
+        if (own_thread_start(&thread, STACK_BYTES, watch, NULL) == 0) pthread_detach(thread);
+    }
+    errno = saved_errno;
 }
 
-/* The thread that called fork() is the main thread of the child. */
+void last_thread_start(void) {
+    have_key = pthread_key_create(&key, on_thread_end) == 0;
+    last_thread_after_fork();
+}
+
+/* The thread that called fork() is the only one of the child. */
 void last_thread_after_fork(void) {
-    atomic_store(&main_known, host_thread.state != NULL);
     atomic_store(&watching, false);
+    if (have_key) pthread_setspecific(key, &key); /* any value but NULL */
 }

@@ -14,7 +14,6 @@
 #include "collect/budget.h"
 #include "collect/calls.h"
 #include "collect/host.h"
-#include "collect/last_thread.h"
 #include "collect/output.h"
 
 #define MAX_THREADS 4096 /* states are reused, not freed */
@@ -115,7 +114,6 @@ static void on_thread_end(void *arg) {
     thread_drain(t);
     host_thread.state = NULL;
     atomic_store(&t->in_use, false);
-    last_thread_ends();
     host_leave(saved_errno);
 }
 
@@ -158,7 +156,6 @@ struct thread_state *thread_register(void) {
         atomic_store(&t->tid, (uint32_t)syscall(SYS_gettid));
         if (have_key) pthread_setspecific(key, t);
         host_thread.state = t;
-        last_thread_registered();
     }
     errno = saved_errno;
     return t;

@@ -121,6 +121,8 @@ for mode in used unused child; do
     guest "$guests/main_ends" $mode
     unchanged "a program whose main thread ends by pthread_exit() ends with its last thread ($mode)" \
         "sum(r['name'] == 'in a thread' for r in range_)" 400
+    guest env INFERPROF_COLLECT_DIR=/proc/nowhere "$guests/main_ends" $mode
+    unchanged "so does one that cannot be recorded ($mode)"
 done
 guest "$guests/threads" 1 18
 unchanged "a thread with 18 KiB of stack may open the trace" "sorted(r['name'] for r in range_)" "['mark', 'range of a thread']"
