@@ -3,7 +3,7 @@
 
 A slice counts for the present code if no code that its target executes (covers.tsv) has changed since the slice's
 commit: functions, and what is outside of functions in the same files. Functions that the target never executes,
-comments and layout do not count as changes, nor do the containers that every target uses. 81698af is not in the history:
+includes, comments and layout do not count as changes, nor do the containers that every target uses. 81698af is not in the history:
 0f00a3b has its code; 93feb44 has that of 61ed400c."""
 import functools
 import os
@@ -19,6 +19,7 @@ TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')
 
 # A definition: its name, and its text up to the closing brace (in the first column, or on the same line).
 DEFINITION = re.compile(r"^[A-Za-z_][^;{}#=]*?\b(\w+)\([^;{}]*\)\s*\{(?:[^\n]*\}$|.*?^\})", re.M | re.S)
+INCLUDE = re.compile(r"^#include .*$", re.M)
 ATTRIBUTE = re.compile(r"__attribute__\(\(.*?\)\)\)?")
 
 
@@ -45,7 +46,8 @@ def source(commit, path, skipped):
     text = text_of(commit, path)
     if text is None:
         return None
-    text = DEFINITION.sub(lambda m: "" if m.group(1) in skipped else m.group(0), ATTRIBUTE.sub("", text))
+    text = INCLUDE.sub("", ATTRIBUTE.sub("", text))
+    text = DEFINITION.sub(lambda m: "" if m.group(1) in skipped else m.group(0), text)
     return re.sub(r"\s+", "", text)
 
 
