@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,12 +18,27 @@
 
 #define TEMPORARY_NAMES 100 /* random names to try */
 
+int file_pipe_wait_ms = 10000;
+
+static bool wait_for_data(int fd) {
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    int rc;
+    do rc = poll(&p, 1, file_pipe_wait_ms);
+    while (rc < 0 && errno == EINTR);
+    return rc != 0;
+}
+
 /* file_read() rejects large regular files before reading. The check here is for pipes. */
 static int read_fd(int fd, const char *path, size_t max_bytes, struct strbuf *out, struct err *err) {
     char block[65536];
     for (size_t total = 0;;) {
         ssize_t n = read(fd, block, sizeof block);
         if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) { /* a pipe that is empty, and has a writer */
+            if (wait_for_data(fd)) continue;
+            return err_set(err, "%s: nothing was written to this pipe for %d s", path,
+                           file_pipe_wait_ms / 1000);
+        }
         if (n < 0) return err_set(err, "%s: %s", path, strerror(errno));
         if (n == 0) return 0;
         total += (size_t)n;
@@ -58,8 +74,6 @@ int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err
         err_set(err, "%s: is a folder, expected a file", path);
     else if (S_ISREG(st.st_mode) && (size_t)st.st_size > max_bytes)
         err_set(err, "%s: %zu bytes, the limit is %zu", path, (size_t)st.st_size, max_bytes);
-    else if (fcntl(fd, F_SETFL, 0) < 0)
-        err_set(err, "%s: %s", path, strerror(errno));
     else
         rc = read_fd(fd, path, max_bytes, out, err);
     if (fd >= 0) close(fd);

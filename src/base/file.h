@@ -10,8 +10,9 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 
-/* Appends the whole file to `out`. A pipe without a writer is empty. Fails for folders and for files larger
- * than max_bytes. */
+extern int file_pipe_wait_ms; /* longest wait for a writer of a pipe */
+/* Appends the whole file to `out`. A pipe without a writer is empty. Fails for folders, for files larger than
+ * max_bytes, and for pipes whose writer writes nothing. */
 int file_read(const char *path, size_t max_bytes, struct strbuf *out, struct err *err);
 
 /* Opens a regular file for reading. Fails for folders, pipes and devices. Returns a descriptor, or -1. */

@@ -2,7 +2,10 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
+
+static atomic_int count;
 
 static int create(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg) {
     pthread_attr_t attr;
@@ -23,8 +26,15 @@ int own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *)
     for (size_t bytes = stack_bytes * 4; rc == EINVAL && bytes <= (size_t)64 << 20; bytes *= 4)
         rc = create(thread, bytes, run, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0) atomic_fetch_add(&count, 1);
     return rc;
 }
 
 /* pthread_setname_np() for another thread opens a file, and that thread may already have ended. */
 void own_thread_name(const char *name) { prctl(PR_SET_NAME, name); }
+
+void own_thread_ends(void) { atomic_fetch_sub(&count, 1); }
+
+int own_thread_count(void) { return atomic_load(&count); }
+
+void own_thread_after_fork(void) { atomic_store(&count, 0); }

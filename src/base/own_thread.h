@@ -11,5 +11,8 @@
 /* 0, or an error number */
 int own_thread_start(pthread_t *thread, size_t stack_bytes, void *(*run)(void *), void *arg);
 void own_thread_name(const char *name); /* calling thread; up to 15 characters */
+void own_thread_ends(void);             /* every thread calls this last */
+int own_thread_count(void);             /* threads that were started and have not ended */
+void own_thread_after_fork(void);       /* in the child: none of them exists */
 
 #endif

@@ -66,11 +66,25 @@ static bool is_one_of(const char *word, const char *const *list, size_t n) {
     return false;
 }
 
+static bool ends_with_one_of(const char *word, const char *const *list, size_t n) {
+    size_t len = strlen(word);
+    for (size_t i = 0; i < n; i++)
+        if (len >= strlen(list[i]) && strcmp(word + len - strlen(list[i]), list[i]) == 0) return true;
+    return false;
+}
+
+/* In the name of an option these words are enough: --key V. In other names they are not: key=V, PWD=/home. */
+static bool is_option_name(const char *name, const struct name_words *w) {
+    static const char *const words[] = { "key", "pwd", "pw", "pass" };
+    return *name == '-' && w->n == 1 && is_one_of(w->v[0], words, COUNTOF(words));
+}
+
 bool secret_is_name(const char *name, size_t len) {
     static const char *const anywhere[] = {
-        "secret",     "secrets",     "password", "passwd", "passphrase",
-        "credential", "credentials", "apikey",   "auth",   "authorization"
+        "secret",        "secrets", "cred",    "creds",     "jwt",    "credential",  "credentials", "auth",
+        "authorization", "bearer",  "hftoken", "authtoken", "cookie", "accesstoken", "apitoken"
     };
+    static const char *const endings[] = { "password", "passwd", "passphrase", "apikey" };
     static const char *const key_owners[] = { "api", "access" };
     static const char *const pass_owners[] = { "db", "user", "smtp", "redis", "mysql", "admin" };
     /* before "token": not a credential */
@@ -81,10 +95,12 @@ bool secret_is_name(const char *name, size_t len) {
     split_name(name, len, &w);
     for (size_t i = 0; i < w.n; i++) {
         if (is_one_of(w.v[i], anywhere, COUNTOF(anywhere))) return true;
+        if (ends_with_one_of(w.v[i], endings, COUNTOF(endings))) return true;
         if (i && strcmp(w.v[i], "key") == 0 && is_one_of(w.v[i - 1], key_owners, COUNTOF(key_owners)))
             return true;
     }
     if (!w.n) return false;
+    if (is_option_name(name, &w)) return true;
     const char *last = w.v[w.n - 1], *before = w.n > 1 ? w.v[w.n - 2] : "";
     if (strcmp(last, "token") == 0) return !is_one_of(before, text_tokens, COUNTOF(text_tokens));
     if (strcmp(last, "key") == 0 || strcmp(last, "pwd") == 0) return w.n > 1;
@@ -241,13 +257,22 @@ static bool is_prose(const char *word, const char *name, size_t n) {
     return name > word && name[-1] == '/';
 }
 
+/* URLs that are signed, such as those of object stores, grant access to what they name. */
+static bool is_signature(const char *name, size_t n) {
+    static const char *const names[] = { "sig", "signature", "x-amz-signature", "x-goog-signature" };
+    for (size_t i = 0; i < COUNTOF(names); i++)
+        if (n == strlen(names[i]) && same_word(name, names[i], n)) return true;
+    return false;
+}
+
 /* Masks the value after the name [name, after) if the name is secret, or if it is that of a secret variable
  * of the engine ("engine.env."). Returns where to continue. */
 static char *mask_named(char *word, char *name, char *after, char **end, const struct word_state *s,
                         enum pending *next) {
     size_t n = (size_t)(after - name);
     bool in_env = n > 11 && memcmp(name, "engine.env.", 11) == 0;
-    bool secret = secret_is_name(name, n), quoted = after < *end && (*after == '"' || *after == '\'');
+    bool secret = secret_is_name(name, n) || (s->in_query && is_signature(name, n));
+    bool quoted = after < *end && (*after == '"' || *after == '\'');
     char *sep = after + quoted;
     if (!secret && !in_env) return after;
     if (sep == *end) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -121,13 +122,15 @@ static int check_folders(const struct profile_opts *o, struct err *err) {
             return err_set(err, "%s: not a folder; --conf-dir expects a folder with model/, engine/ etc.",
                            o->conf_dirs.v[i]);
     char *rerun = o->rerun ? file_join(o->rerun, "config.yaml") : NULL;
-    bool there = !rerun || file_exists(rerun);
+    struct stat st; /* an empty file, or a pipe, would mean the default configuration */
+    bool there = !rerun || (stat(rerun, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0);
     free(rerun);
     if (!there)
-        return err_set(err,
-                       "%s: not a run folder: contains no config.yaml; --rerun expects the folder that "
-                       "'profile' printed",
-                       o->rerun);
+        return err_set(
+            err,
+            "%s: not a run folder: contains no config.yaml, or an empty one; --rerun expects the folder that "
+            "'profile' printed",
+            o->rerun);
     if (o->config && access(o->config, R_OK) < 0)
         return err_set(err, "--config %s: %s", o->config, strerror(errno));
     return 0;

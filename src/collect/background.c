@@ -78,6 +78,7 @@ static void *background_main(void *arg) {
     final_work();
     atomic_store(&background.done, true);
     event_set(&background.ended);
+    own_thread_ends();
     return NULL;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "collect/cupti.h"
+#include "collect/modules.h"
 #include "collect/output.h"
 
 /* Driver attributes and their meta keys. */
@@ -22,8 +23,9 @@ static const struct {
 };
 enum { ATTRIBUTE_CC_MAJOR = 75, ATTRIBUTE_CC_MINOR = 76 };
 
-struct driver {
-    void *library;
+static struct driver {
+    void *library; /* NULL: not loaded yet */
+    bool complete; /* it has all functions */
     int (*version)(int *);
     int (*count)(int *);
     int (*get)(int *, int);
@@ -31,13 +33,13 @@ struct driver {
     int (*uuid)(unsigned char *, int);
     int (*attribute)(int *, int, int);
     int (*memory)(size_t *, int);
-};
+} driver;
 
 static atomic_bool requested, described;
 
 void devices_request(void) { atomic_store_explicit(&requested, true, memory_order_relaxed); }
 
-static bool driver_load(struct driver *d) {
+void devices_load(void) {
     static const struct {
         size_t offset;
         const char *names[2];
@@ -50,14 +52,14 @@ static bool driver_load(struct driver *d) {
         { offsetof(struct driver, attribute), { "cuDeviceGetAttribute" } },
         { offsetof(struct driver, memory), { "cuDeviceTotalMem_v2", "cuDeviceTotalMem" } },
     };
-    d->library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    for (size_t i = 0; d->library && i < COUNTOF(rows); i++) {
-        void *f = dlsym(d->library, rows[i].names[0]);
-        if (!f && rows[i].names[1]) f = dlsym(d->library, rows[i].names[1]);
-        if (!f) return false;
-        memcpy((char *)d + rows[i].offset, &f, sizeof f);
+    if (driver.library || !(driver.library = modules_find("libcuda.so"))) return;
+    driver.complete = true;
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        void *f = dlsym(driver.library, rows[i].names[0]);
+        if (!f && rows[i].names[1]) f = dlsym(driver.library, rows[i].names[1]);
+        memcpy((char *)&driver + rows[i].offset, &f, sizeof f);
+        if (!f) driver.complete = false;
     }
-    return d->library != NULL;
 }
 
 static void put_device_meta(struct trace_writer *w, int device, const char *what, const char *value) {
@@ -66,7 +68,8 @@ static void put_device_meta(struct trace_writer *w, int device, const char *what
     trace_writer_meta(w, key, "%s", value);
 }
 
-static void describe_device(struct trace_writer *w, const struct driver *d, int i) {
+static void describe_device(struct trace_writer *w, int i) {
+    const struct driver *d = &driver;
     int device, v, minor;
     unsigned char id[16];
     char name[128] = "", text[160];
@@ -97,17 +100,17 @@ static void describe_device(struct trace_writer *w, const struct driver *d, int 
 }
 
 void devices_tick(void) {
-    struct driver d = { 0 };
     int n = 0, version = 0;
     if (!atomic_load_explicit(&requested, memory_order_relaxed) || atomic_load(&described)) return;
     /* If CUDA is not initialised yet, try again at the next tick. */
-    if (!driver_load(&d) || d.count(&n) != 0) return;
+    devices_load();
+    if (!driver.complete || driver.count(&n) != 0) return;
     struct trace_writer *w = output_take();
     if (!w) return;
     atomic_store(&described, true);
-    if (d.version(&version) == 0)
+    if (driver.version(&version) == 0)
         trace_writer_meta(w, "cuda.driver", "%d.%d", version / 1000, version % 1000 / 10);
-    for (int i = 0; i < MIN(n, 64); i++) describe_device(w, &d, i);
+    for (int i = 0; i < MIN(n, 64); i++) describe_device(w, i);
     output_give();
 }
 

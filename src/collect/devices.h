@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+void devices_load(void); /* program's thread, in cuInit(), before the background thread is started */
 __attribute__((cold)) void devices_request(void); /* any thread, after CUDA is initialised */
 void devices_tick(void);                          /* background thread */
 

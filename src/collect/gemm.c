@@ -11,6 +11,7 @@
 #include "collect/abi.h"
 #include "collect/gemm_log.h"
 #include "collect/host.h"
+#include "collect/modules.h"
 #include "collect/output.h"
 #include "collect/thread.h"
 
@@ -81,11 +82,8 @@ static int attach_logger(void *library) {
 }
 
 void gemm_tick(void) {
-    static const char *const sonames[] = { "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11" };
-    void *library = NULL;
     if (!settings.gemms || atomic_load(&attached)) return;
-    for (size_t i = 0; !library && i < COUNTOF(sonames); i++)
-        library = dlopen(sonames[i], RTLD_LAZY | RTLD_NOLOAD);
+    void *library = modules_find("libcublasLt.so");
     if (!library) return;
     atomic_store(&attached, true);
     int rc = logger_in_use() ? 0 : attach_logger(library);

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fixed.h"
+#include "base/own_thread.h"
 #include "base/util.h"
 #include "collect/abi.h"
 #include "collect/activity.h"
@@ -32,9 +33,10 @@
 #include "collect/gemm.h"
 #include "collect/host.h"
 #include "collect/inject.h"
-#include "collect/launch_slots.h"
+#include "collect/last_thread.h"
 #include "collect/layout.h"
 #include "collect/model_files.h"
+#include "collect/modules.h"
 #include "collect/nccl.h"
 #include "collect/nvtx.h"
 #include "collect/nvtx_ranges.h"
@@ -154,12 +156,12 @@ static void forget_gpu(void) { atomic_store(&gpu_on, false); }
  * state. */
 static void after_fork(void) {
     static void (*const modules[])(void) = {
-        host_after_fork,         service_after_fork, output_after_fork,      background_after_fork,
-        thread_after_fork,       nvtx_after_fork,    attach_after_fork,      window_after_fork,
-        budget_after_fork,       records_after_fork, pool_after_fork,        activity_after_fork,
-        devices_after_fork,      clocks_after_fork,  call_clock_after_fork,  gemm_after_fork,
-        raw_after_fork,          replays_after_fork, model_files_after_fork, nccl_after_fork,
-        launch_slots_after_fork, forget_gpu,
+        host_after_fork,    service_after_fork,    output_after_fork,      background_after_fork,
+        thread_after_fork,  nvtx_after_fork,       attach_after_fork,      window_after_fork,
+        budget_after_fork,  records_after_fork,    pool_after_fork,        activity_after_fork,
+        devices_after_fork, clocks_after_fork,     call_clock_after_fork,  gemm_after_fork,
+        raw_after_fork,     replays_after_fork,    model_files_after_fork, nccl_after_fork,
+        modules_after_fork, own_thread_after_fork, last_thread_after_fork, forget_gpu,
     };
     int saved_errno = errno;
     for (size_t i = 0; i < COUNTOF(modules); i++) modules[i]();
@@ -184,8 +186,9 @@ static void collector_start(void) {
     if (!settings.dir[0]) return;
     make_dir_absolute();
     host_start();
+    last_thread_start();
     service_set(output_open, end_trace);
-    pthread_atfork(launch_slots_before_fork, launch_slots_after_parent_fork, after_fork);
+    pthread_atfork(modules_before_fork, modules_after_parent_fork, after_fork);
     atomic_store(&active, output_start());
     if (atomic_load(&active)) atexit(collector_end);
 }
@@ -208,6 +211,7 @@ static void collector_start_gpu(void) {
     /* In the child of a fork, the first record opens the file, and records of other threads are lost until
      * then. Therefore the file is opened here, before our own threads write records. */
     if (output_take()) output_give();
+    devices_load();
     devices_request();
     if (!background_start()) {
         report_problem("no kernels were recorded: no thread could be started for CUPTI");

@@ -1,7 +1,6 @@
 #include "collect/launch_slots.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <link.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -9,14 +8,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/util.h"
+#include "collect/modules.h"
 #include "collect/replays.h"
 
 #define MAX_FUNCTIONS 4u /* different functions per kind of call: runtime, driver, copies of either */
-#define FORK_WAIT_MS 50u
 
 #if defined(__x86_64__)
 #define JUMP_SLOT R_X86_64_JUMP_SLOT
@@ -225,7 +223,6 @@ static void visit_table(const struct module *m, uintptr_t table, size_t bytes, s
     }
 }
 
-/* dl_iterate_phdr() keeps modules loaded during the call. */
 static int visit_module(struct dl_phdr_info *info, size_t size, void *out) {
     struct module m;
     (void)size;
@@ -235,31 +232,7 @@ static int visit_module(struct dl_phdr_info *info, size_t size, void *out) {
     return 0;
 }
 
-/* ---- forks */
-
-static atomic_bool visiting;
-static atomic_uint forking;
-
 bool launch_slots_replace(struct launch_slots *out) {
     *out = (struct launch_slots){ 0 };
-    atomic_store(&visiting, true);
-    bool allowed = atomic_load(&forking) == 0;
-    if (allowed) dl_iterate_phdr(visit_module, out);
-    atomic_store(&visiting, false);
-    return allowed;
-}
-
-void launch_slots_before_fork(void) {
-    int saved_errno = errno;
-    atomic_fetch_add(&forking, 1);
-    for (unsigned i = 0; i < FORK_WAIT_MS * 10 && atomic_load(&visiting); i++)
-        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
-    errno = saved_errno;
-}
-
-void launch_slots_after_parent_fork(void) { atomic_fetch_sub(&forking, 1); }
-
-void launch_slots_after_fork(void) {
-    atomic_store(&forking, 0);
-    atomic_store(&visiting, false);
+    return modules_visit(visit_module, out);
 }

@@ -21,10 +21,4 @@ struct launch_slots {
  * linker's lock. Returns false if it must be called again later, because a thread is forking. */
 bool launch_slots_replace(struct launch_slots *out);
 
-/* Call these before and after a fork, in the parent. The child would inherit the dynamic linker's lock if
- * launch_slots_replace() held it: launch_slots_before_fork() waits for the end of that, at most 50 ms. */
-void launch_slots_before_fork(void);
-void launch_slots_after_parent_fork(void);
-void launch_slots_after_fork(void); /* in the child */
-
 #endif

@@ -352,6 +352,7 @@ static void *scanner_main(void *arg) {
     }
     atomic_store(&scanner.done, true);
     event_set(&scanner.ended);
+    own_thread_ends();
     return NULL;
 }
 

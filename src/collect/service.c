@@ -37,6 +37,7 @@ static void *service_main(void *arg) {
         do_job(SERVICE_END, service.end);
         event_wait(&service.wake, seen, UINT64_MAX);
     }
+    own_thread_ends();
     return NULL;
 }
 

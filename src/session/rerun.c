@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/strbuf.h"
+#include "base/util.h"
 #include "conf/compose.h"
 
 /* Returns true if the value comes from the command line. Values of built-in files do not count, because
@@ -48,28 +49,41 @@ static bool is_users_own(const struct conf_node *n) {
     return yes;
 }
 
+/* Settings that name no file. Others of the same libraries do: OMP_TOOL_LIBRARIES and INFERPROF_COLLECT_CUPTI
+ * load the library that they name. */
+static bool is_harmless(const char *name) {
+    static const char *const names[] = {
+        "INFERPROF_ISA", "INFERPROF_CUDA_MATH", "INFERPROF_CUDA_PRODUCTS", "OMP_NUM_THREADS",
+        "OMP_DYNAMIC",   "OMP_PLACES",          "OMP_PROC_BIND",           "OMP_SCHEDULE",
+        "OMP_STACKSIZE", "OMP_THREAD_LIMIT",    "OMP_WAIT_POLICY",         "OMP_MAX_ACTIVE_LEVELS",
+    };
+    for (size_t i = 0; i < COUNTOF(names); i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
 /* Returns the first environment variable that the folder sets to a value of its own; NULL: none. Values of
- * the built-in engine, the user's own values, INFERPROF_* and OMP_* are allowed. */
+ * the built-in engine, the user's own values and harmless settings are allowed. */
 static const char *foreign_variable(const struct conf_node *env, const struct conf_node *builtin) {
     for (size_t i = 0; env && i < env->n; i++) {
         const struct conf_node *n = env->v[i];
         const struct conf_node *own = builtin ? conf_child(builtin, n->key, strlen(n->key)) : NULL;
-        bool harmless = strncmp(n->key, "INFERPROF_", 10) == 0 || strncmp(n->key, "OMP_", 4) == 0;
-        if (!is_typed(n) && !harmless && !same_text(n, own) && !is_users_own(n)) return n->key;
+        if (!is_typed(n) && !is_harmless(n->key) && !same_text(n, own) && !is_users_own(n)) return n->key;
     }
     return NULL;
 }
 
 /* Appends a description of the code that the folder would run: its own engine.command, a foreign variable,
- * or the code of the model (trust_remote_code). Appends nothing if there is no such code. */
+ * the code of the model (trust_remote_code) or of a repository. Appends nothing if there is no such code. */
 static void describe_foreign_code(const struct conf_node *root, struct strbuf *out) {
     const struct conf_node *command = conf_get(root, "engine.command"), *name = conf_get(root, "engine.name"),
-                           *trust = conf_get(root, "engine.load.trust_remote_code");
+                           *trust = conf_get(root, "engine.load.trust_remote_code"),
+                           *attention = conf_get(root, "engine.load.attn_implementation");
     struct conf *c = name && name->kind == CONF_SCALAR ? compose_builtin(name->text) : NULL;
     const struct conf_node *builtin = c ? conf_root(c) : NULL;
     const char *variable =
         foreign_variable(conf_get(root, "engine.env"), builtin ? conf_get(builtin, "engine.env") : NULL);
-    bool remote_code = false;
+    bool allowed = true; /* the worker takes every value as "true" that is not false, 0 or null in JSON */
     if (command && !is_typed(command) &&
         !(builtin && same_list(command, conf_get(builtin, "engine.command")))) {
         struct strbuf words = STRBUF_INIT;
@@ -82,9 +96,13 @@ static void describe_foreign_code(const struct conf_node *root, struct strbuf *o
         strbuf_free(&words);
     }
     if (variable) strbuf_addf(out, "%ssets engine.env.%s", out->len ? "; it " : "", variable);
-    if (trust && !is_typed(trust) && conf_as_bool(trust, &remote_code) && remote_code)
+    if (trust && !is_typed(trust) && !conf_is_null(trust) && (!conf_as_bool(trust, &allowed) || allowed))
         strbuf_addf(out, "%sruns the code in the model's folder (trust_remote_code)",
                     out->len ? "; it " : "");
+    /* "owner/name" is a repository of kernels: transformers loads and runs it */
+    if (attention && !is_typed(attention) && attention->kind == CONF_SCALAR && strchr(attention->text, '/'))
+        strbuf_addf(out, "%sruns the code of %s (attn_implementation)", out->len ? "; it " : "",
+                    attention->text);
     conf_close(c);
 }
 

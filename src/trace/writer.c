@@ -349,20 +349,24 @@ static void write_until_stopped(struct trace_writer *w) {
 
 /* The file is opened, written and closed only on this thread. If a file-size limit is exceeded, the kernel
  * sends SIGXFSZ to the writing thread, and this thread blocks that signal. */
-static void *writer_thread(void *arg) {
-    struct trace_writer *w = arg;
-    own_thread_name("inferprof-write");
+static void write_file(struct trace_writer *w) {
     bool opened = writer_file_open(&w->file, w->path, &w->file_options, w->open_err) == 0;
     if (opened) atomic_store(&w->file_bytes, w->file.offset);
     atomic_store(&w->open_state, opened ? OPEN : OPEN_FAILED);
     event_set(&w->progress);
-    if (!opened) return NULL;
+    if (!opened) return;
     write_until_stopped(w);
     writer_file_end(&w->file);
     w->failed_errno = w->file.first_errno;
     writer_file_close(&w->file);
     atomic_store(&w->ended, true);
     event_set(&w->progress);
+}
+
+static void *writer_thread(void *arg) {
+    own_thread_name("inferprof-write");
+    write_file(arg);
+    own_thread_ends();
     return NULL;
 }
 

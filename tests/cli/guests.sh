@@ -104,6 +104,10 @@ for how in _Fork clone; do
     unchanged "a child of $how that exits neither hangs nor writes" "len(meta['process.pid'])" 1 \
         "sum(r['name'] == 'in the copy' for r in range_)" 0 "len(range_) > 10" True
 done
+for what in kernels,launches,nvtx kernels,gemms; do
+    guest env INFERPROF_COLLECT_WHAT=$what "$guests/loader"
+    unchanged "no thread of the collector holds the loader's lock ($what)" "len(kernel)" 10
+done
 guest "$guests/copies" vfork
 unchanged "a child of vfork does not disturb the trace" "len(meta['process.pid'])" 1 "len(range_) > 10" True
 guest "$guests/copies" fork
@@ -113,6 +117,13 @@ unchanged "a daemon lets go of its starter's pipe, keeps its low descriptors, an
     "sorted(r['name'] for r in range_)" "['before', 'in the daemon']"
 
 # ---- stacks and threads
+for mode in used unused child; do
+    guest "$guests/main_ends" $mode
+    unchanged "a program whose main thread ends by pthread_exit() ends with its last thread ($mode)" \
+        "sum(r['name'] == 'in a thread' for r in range_)" 400
+    guest env INFERPROF_COLLECT_DIR=/proc/nowhere "$guests/main_ends" $mode
+    unchanged "so does one that cannot be recorded ($mode)"
+done
 guest "$guests/threads" 1 18
 unchanged "a thread with 18 KiB of stack may open the trace" "sorted(r['name'] for r in range_)" "['mark', 'range of a thread']"
 guest "$guests/threads" 2000 64

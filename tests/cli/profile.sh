@@ -160,6 +160,19 @@ rerun_with 'python: /tmp/own/python'
 expect "--rerun refuses an interpreter that the folder names" 1 err 'runs the program: /tmp/own/python inferprof:engines/hf/worker.py'
 rerun_with 'env: {LD_PRELOAD: /tmp/own.so}'
 expect "--rerun refuses variables that the folder sets" 1 err 'sets engine.env.LD_PRELOAD; add --trust'
+for value in 'OMP_TOOL_LIBRARIES: /tmp/own.so' 'INFERPROF_COLLECT_CUPTI: /tmp/own.so'; do
+    rerun_with "env: {$value}"
+    expect "--rerun refuses settings that load a library ($value)" 1 err "sets engine.env.${value%%:*}; add --trust"
+done
+for value in 1 yes '"true"' '[x]'; do
+    rerun_with "load: {trust_remote_code: $value}"
+    expect "--rerun takes every value for the permission of remote code ($value)" 1 err 'runs the code in the model.s folder'
+done
+rerun_with 'load: {attn_implementation: someone/kernels}'
+expect "--rerun refuses a repository of kernels" 1 err 'runs the code of someone/kernels'
+: >"$work/given/config.yaml"
+run "$INFERPROF" profile --rerun "$work/given" output.dir="$work/runs"
+expect "--rerun refuses an empty configuration" 1 err 'not a run folder'
 rerun_with 'load: {trust_remote_code: true}'
 expect "--rerun refuses remote code that the folder allows" 1 err 'runs the code in the model.s folder'
 if [ "$(id -u)" -eq 0 ]; then

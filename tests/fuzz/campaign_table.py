@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """campaign_table.py SLICES.LOG...: adds up the logs of campaign.sh and prints a table for README.md.
 
-A slice counts for the present code if none of the source files that its target covers (covers.tsv) has changed since
-the slice's commit. Comments, layout and the containers that every target uses do not count as changes. 81698af is not
-in the history: 0f00a3b has its code; 93feb44 has that of 61ed400c."""
+A slice counts for the present code if no code that its target executes (covers.tsv) has changed since the slice's
+commit: functions, and what is outside of functions in the same files. Functions that the target never executes,
+includes, comments and layout do not count as changes, nor do the containers that every target uses. 81698af is not in the history:
+0f00a3b has its code; 93feb44 has that of 61ed400c."""
 import functools
 import os
 import re
@@ -16,9 +17,15 @@ SAME_CODE = {"81698af60": "0f00a3b", "93feb44dc": "61ed400c"}
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')', re.S)
 
 
+# A definition: its name, and its text up to the closing brace (in the first column, or on the same line).
+DEFINITION = re.compile(r"^[A-Za-z_][^;{}#=]*?\b(\w+)\([^;{}]*\)\s*\{(?:[^\n]*\}$|.*?^\})", re.M | re.S)
+INCLUDE = re.compile(r"^#include .*$", re.M)
+ATTRIBUTE = re.compile(r"__attribute__\(\(.*?\)\)\)?")
+
+
 @functools.lru_cache(maxsize=None)
-def source(commit, path):
-    """The file at this commit without comments and white space; commit "": the file as it is now."""
+def text_of(commit, path):
+    """The file at this commit without comments; commit "": the file as it is now; None: there is no such file."""
     if commit:
         shown = subprocess.run(["git", "-C", HERE, "show", f"{commit}:{path}"], capture_output=True, check=False)
         if shown.returncode:
@@ -29,24 +36,36 @@ def source(commit, path):
             with open(os.path.join(HERE, "..", "..", path), encoding="utf-8") as f:
                 text = f.read()
         except FileNotFoundError:
-            return "moved"
-    return re.sub(r"\s+", "", TOKEN.sub(lambda m: m.group(1) or " ", text))
+            return None
+    return TOKEN.sub(lambda m: m.group(1) or " ", text)
+
+
+@functools.lru_cache(maxsize=None)
+def source(commit, path, skipped):
+    """The code of the file without white space and without these functions."""
+    text = text_of(commit, path)
+    if text is None:
+        return None
+    text = INCLUDE.sub("", ATTRIBUTE.sub("", text))
+    text = DEFINITION.sub(lambda m: "" if m.group(1) in skipped else m.group(0), text)
+    return re.sub(r"\s+", "", text)
 
 
 def covered_files():
+    """By target: the files, each with the functions that the target never executes."""
     files = {}
     with open(os.path.join(HERE, "covers.tsv"), encoding="utf-8") as f:
         for line in f:
-            target, path = line.rstrip("\n").split("\t")
+            target, path, skipped = line.rstrip("\n").split("\t")
             if path not in CONTAINERS:
-                files.setdefault(target, []).append(path)
+                files.setdefault(target, []).append((path, frozenset(skipped.split())))
     return files
 
 
-def changed(commit, paths):
-    """The covered files whose code differs between this commit and now."""
+def changed(commit, files):
+    """The covered files whose executed code differs between this commit and now."""
     commit = SAME_CODE.get(commit, commit)
-    return [p for p in paths if source(commit, p) != source("", p)]
+    return [p for p, skipped in files if source(commit, p, skipped) != source("", p, skipped)]
 
 
 def add_up(logs):

@@ -1,8 +1,6 @@
 /* copies _Fork|clone|vfork|fork [N]: copies its process N times (40) while other threads work, so that
  * locks of the collector are held by threads that the copy does not have. The copy works, and ends by
- * exit(). The first copy is made when the collector has loaded CUPTI: while a thread is in dlopen(), no copy
- * of the process can end by exit(), because exit() needs the loader's lock. */
-#include <dirent.h>
+ * exit(). */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -67,34 +65,6 @@ static void copy_once(const char *how) {
         guest_fail("a copy ended with %d", status);
 }
 
-/* Returns true if a thread of the collector is running. */
-static bool collector_works(void) {
-    DIR *tasks = opendir("/proc/self/task");
-    bool works = false;
-    if (!tasks) guest_fail("/proc/self/task cannot be read");
-    for (struct dirent *e; (e = readdir(tasks));) {
-        char path[300], line[200];
-        snprintf(path, sizeof path, "/proc/self/task/%s/stat", e->d_name);
-        FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "r");
-        if (!f) continue;
-        if (fgets(line, sizeof line, f) && strstr(line, "(inferprof")) {
-            const char *end = strrchr(line, ')');
-            works |= end && end[2] != 'S';
-        }
-        fclose(f);
-    }
-    closedir(tasks);
-    return works;
-}
-
-/* Waits until the collector's threads have slept for 100 ms, at most 10 s. */
-static void wait_for_collector(void) {
-    for (int quiet = 0, i = 0; quiet < 10 && i < 1000; i++) {
-        usleep(10000);
-        quiet = collector_works() ? 0 : quiet + 1;
-    }
-}
-
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "fork";
     int copies = argc > 2 ? atoi(argv[2]) : 40;
@@ -103,7 +73,6 @@ int main(int argc, char **argv) {
     guest_push("first");
     guest_pop();
     guest_kernels(1);
-    wait_for_collector();
     for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, NULL);
     for (int i = 0; i < copies; i++)
         if (strcmp(how, "vfork") == 0)

@@ -57,6 +57,7 @@ def choose_guest(rng, bins):
         [g("daemon")],
         [g("threads"), str(rng.choice([1, 20, 300, 2000])), str(rng.choice([18, 64, 256]))],
         [g("locale"), "C"],
+        [g("main_ends"), rng.choice(["used", "unused", "child"])],
     ] + ([[g("jail"), "jail"]] if os.getuid() == 0 else []))
 
 

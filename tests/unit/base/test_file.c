@@ -55,6 +55,24 @@ TEST(reading_a_named_pipe_without_a_writer_does_not_wait) {
     free(dir);
 }
 
+TEST(reading_a_pipe_whose_writer_is_silent_ends) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "fifo");
+    struct strbuf s = STRBUF_INIT;
+    struct err err;
+    int limit = file_pipe_wait_ms;
+    CHECK_INT(mkfifo(path, 0600), 0);
+    int writer = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(writer >= 0);
+    file_pipe_wait_ms = 20;
+    CHECK_INT(file_read(path, 100, &s, &err), -1);
+    CHECK(strstr(err.msg, "fifo: nothing was written to this pipe") != NULL);
+    file_pipe_wait_ms = limit;
+    close(writer);
+    strbuf_free(&s);
+    free(path);
+    free(dir);
+}
+
 TEST(file_is_replaced_atomically) {
     char *dir = test_tmpdir(), *path = file_join(dir, "out.json");
     struct strbuf s = STRBUF_INIT;

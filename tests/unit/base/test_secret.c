@@ -46,6 +46,15 @@ TEST(secret_names_are_recognised_by_whole_words) {
         "ssh_key",
         "use_auth_token",
         "DOCKER_AUTH_CONFIG",
+        "--key",
+        "-key",
+        "--pass",
+        "--pwd",
+        "PGPASSWORD",
+        "mysqlPasswd",
+        "--creds",
+        "hftoken",
+        "Cookie",
     };
     static const char *const plain[] = {
         "max_new_tokens",
@@ -70,6 +79,10 @@ TEST(secret_names_are_recognised_by_whole_words) {
         "oauthor",
         "keys",
         "---",
+        "pwd",
+        "pass",
+        "--keys",
+        "compass",
     };
     for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
         if (!secret_is_name(secret[i], strlen(secret[i]))) fail_msg("%s is not recognised", secret[i]);
@@ -95,13 +108,18 @@ TEST(secrets_are_masked_in_every_form_of_a_command_line) {
     check_masked("'engine.env={HF_TOKEN: abc, N: 1}'", "'engine.env={HF_TOKEN: ***, N: 1}'");
     check_masked("login hf_AbCdEfGhIjKlMnOpQrStUv0123", "login hf_***");
     check_masked("--api-key x", "--api-key *");
+    check_masked("serve --key abc --key=def", "serve --key *** --key=***");
+    check_masked("PGPASSWORD=abc psql --pass abc", "PGPASSWORD=*** psql --pass ***");
+    check_masked("curl -H 'Cookie: id=abc'", "curl -H 'Cookie: ***'");
+    check_masked("get 'https://h/x?X-Amz-Date=1&X-Amz-Signature=abc'",
+                 "get 'https://h/x?X-Amz-Date=1&X-Amz-Signature=***'");
     check_masked("'engine.command=[serve, --token, abc, 5]'", "'engine.command=[serve, --token, ***, 5]'");
 }
 
 TEST(ordinary_words_are_not_masked) {
     check_kept("python run.py infer.max_new_tokens=64 tokenizer=llama key=value token_count=3");
     check_kept("--token --other value");
-    check_kept("--use-auth true --tokens 5 --key value");
+    check_kept("--use-auth true --tokens 5 key value");
     check_kept("engine.env.INFERPROF_ISA=portable engine.env.PYTHONPATH=/a:/b");
     check_kept("engine.env.OMP_NUM_THREADS=4 engine.env.CUDA_VISIBLE_DEVICES=0,1");
     check_kept("model.path=/data/hf_transformers_models/token https://host:8080/x");
