@@ -265,6 +265,7 @@ static void launch_attention(struct cuda_decode *d, int i) {
     char name[64];
     struct decode_attention_args a = { .state = d->state,
                                        .qkv = d->qkv,
+                                       .qkv_parts = 1,
                                        .q_norm = pointer_of(l->q_norm),
                                        .k_norm = pointer_of(l->k_norm),
                                        .eps = p->eps,

@@ -30,6 +30,17 @@ __device__ __forceinline__ void cluster_wait() {}
 /* In shared memory: the rotation of the new position, and the weights of the norms. */
 template <int D> struct head_tables { float cosine[D / 2], sine[D / 2], q_norm[D], k_norm[D]; };
 
+/* Returns number i of the new query, key or value. */
+__device__ __forceinline__ float new_number(const decode_attention_args &a, const float *from, int i) {
+    float v[PARTS_MOST];
+#pragma unroll
+    for (int p = 0; p < PARTS_MOST; p++) v[p] = p < a.qkv_parts ? __ldcg(from + p * a.part_stride + i) : 0.0f;
+    float sum = v[0];
+#pragma unroll
+    for (int p = 1; p < PARTS_MOST; p++) sum += v[p];
+    return sum;
+}
+
 /* One warp applies the norm (if there is one), the rotation and `scale` to a head of D numbers. */
 template <int D>
 __device__ __forceinline__ void prepare_head(const decode_attention_args &a, const head_tables<D> &t,
@@ -37,7 +48,7 @@ __device__ __forceinline__ void prepare_head(const decode_attention_args &a, con
     int lane = threadIdx.x % 32;
     float sum = 0;
     for (int i = lane; i < D; i += 32) {
-        float v = __ldcg(from + i);
+        float v = new_number(a, from, i);
         sum += v * v;
         to[i] = norm ? v * norm[i] : v;
     }
@@ -120,7 +131,7 @@ template <class T, int D, int G> __device__ void decode_attention(const decode_a
         }
         /* in reverse order, because the first warps have the query heads */
         for (int i = THREADS - 1 - threadIdx.x; i < D; i += THREADS) {
-            T r = from_float<T>(__ldcg(qkv + (size_t)(a.heads + a.kv_heads + head) * D + i));
+            T r = from_float<T>(new_number(a, qkv + (size_t)(a.heads + a.kv_heads + head) * D, i));
             fresh[1][i] = to_float(r);
             if (split == a.splits - 1 && g0 == 0) values[(size_t)position * D + i] = r;
         }

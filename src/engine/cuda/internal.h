@@ -53,7 +53,7 @@ enum kernel_id {
 /* clang-format off */
 #define CUDA_MODULES(X) \
     X(operators) X(rows) X(linear) X(gemm) X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) \
-    X(decode_batch) X(decode_latent) X(experts) X(persistent)
+    X(decode_batch) X(decode_latent) X(experts) X(persistent) X(skinny)
 /* clang-format on */
 enum module_id {
 #define X(file) MODULE_##file,
@@ -207,6 +207,9 @@ size_t cuda_stamps_mark(void *context);
  * each kernel, and then the end of the last kernel. Returns their number. They are valid until the next
  * call. */
 size_t cuda_stamps_take(void *context, const uint64_t **ns);
+/* Takes the times and prints the mean time of a step and of its kernels, added by name. names[n]: the
+ * kernels of a step. */
+void cuda_stamps_print(struct cuda *c, const char *title, const char *const *names, size_t n);
 
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,
                               struct view logits, struct view x, int m, int hidden, struct view y);

@@ -1,5 +1,6 @@
 /* Times of kernels, for traces. Kernels store the time of the device's clock at which they have their inputs
  * (common.cuh), so the host does not have to wait after each of them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,4 +92,28 @@ size_t cuda_stamps_take(void *context, const uint64_t **ns) {
     clear(c);
     *ns = c->stamps.times;
     return c->failed ? 0 : n - PAIRS;
+}
+
+void cuda_stamps_print(struct cuda *c, const char *title, const char *const *names, size_t n) {
+    const uint64_t *ns;
+    size_t all = cuda_stamps_take(c, &ns), steps = n && all ? (all - 1) / n : 0;
+    if (steps < 3) return;
+    /* the first and the last step may wait for the host */
+    double count = (double)(steps - 2);
+    fprintf(stderr, "%s: %.1f us per step\n", title,
+            (double)(ns[(steps - 1) * n] - ns[n]) / 1e3 / count);
+    for (size_t i = 0; i < n; i++) {
+        bool seen = false;
+        for (size_t j = 0; j < i; j++) seen = seen || strcmp(names[j], names[i]) == 0;
+        if (seen) continue;
+        uint64_t sum = 0;
+        size_t kernels = 0;
+        for (size_t j = i; j < n; j++) {
+            if (strcmp(names[j], names[i]) != 0) continue;
+            kernels++;
+            for (size_t s = 1; s + 1 < steps; s++) sum += ns[s * n + j + 1] - ns[s * n + j];
+        }
+        fprintf(stderr, "  %-12s %5zu x %8.2f us = %9.1f us\n", names[i], kernels,
+                (double)sum / 1e3 / count / (double)kernels, (double)sum / 1e3 / count);
+    }
 }
