@@ -28,6 +28,8 @@
 #include "engine/compute/threads.h"
 #include "engine/cpu/cpu.h"
 #include "engine/cuda/cuda.h"
+#include "engine/cuda/internal.h"
+#include "engine/cuda/skinny.h"
 #include "engine/decoder/steps.h"
 #include "driver/cuda.h"
 #include "engine/engine.h"
@@ -366,8 +368,179 @@ static void check_rest(void) {
     check_route(12, 3, 4, 2, false);
 }
 
+/* ---- products of few rows (skinny.cu) */
+static uint16_t *narrow_numbers(size_t n, float size) {
+    float *v = numbers(n, size);
+    uint16_t *out = xmalloc(n * sizeof *out);
+    for (size_t i = 0; i < n; i++) out[i] = bf16_from_float(v[i]);
+    free(v);
+    return out;
+}
+
+enum { SKINNY_MATRICES = 3 };
+struct skinny_case {
+    int batch, k, n, rows[SKINNY_MATRICES];
+    bool paired, bias;
+};
+
+/* The rows of all matrices, computed on the CPU. */
+static float *skinny_expected(const struct skinny_case *t, const uint16_t *x, const struct weight *w,
+                              float *const *bias) {
+    int all = 0, first = 0;
+    for (int m = 0; m < t->n; m++) all += t->rows[m];
+    float *out = xcalloc((size_t)t->batch * (size_t)all, sizeof *out);
+    for (int m = 0; m < t->n; first += t->rows[m++])
+        for (int b = 0; b < t->batch; b++)
+            for (int r = 0; r < t->rows[m]; r++) {
+                const uint16_t *row = (const uint16_t *)w[m].data + (size_t)r * (size_t)t->k,
+                               *in = x + (size_t)b * (size_t)t->k;
+                double sum = t->bias ? (double)bias[m][r] : 0;
+                for (int i = 0; i < t->k; i++)
+                    sum += (double)bf16_to_float(row[i]) * (double)bf16_to_float(in[i]);
+                out[(size_t)b * (size_t)all + (size_t)(first + r)] = (float)sum;
+            }
+    if (!t->paired) return out;
+    for (int b = 0; b < t->batch; b++)
+        for (int r = 0; r < t->rows[0]; r++) {
+            const float *at = out + (size_t)b * (size_t)all + r;
+            float gate = at[0], up = at[t->rows[0]];
+            out[(size_t)b * (size_t)t->rows[0] + (size_t)r] = gate / (1 + expf(-gate)) * up;
+        }
+    return out;
+}
+
+static void check_skinny(struct skinny_case t) {
+    struct cuda *c = both[1]->context;
+    struct weight w[SKINNY_MATRICES];
+    struct linear l[SKINNY_MATRICES];
+    const struct linear *list[SKINNY_MATRICES];
+    float *bias[SKINNY_MATRICES];
+    size_t all = 0, batch = (size_t)t.batch, xn = batch * (size_t)t.k;
+    for (int m = 0; m < t.n; m++) {
+        bias[m] = numbers((size_t)t.rows[m], 1);
+        w[m] = weight_make(t.rows[m], t.k, DTYPE_BF16);
+        l[m] = (struct linear){ w[m].m[1], t.bias ? ops_alloc(both[1], (size_t)t.rows[m], TENSOR_ANY) : NULL };
+        if (t.bias) ops_upload(both[1], view_of(l[m].bias), bias[m], (size_t)t.rows[m]);
+        list[m] = &l[m];
+        all += (size_t)t.rows[m];
+    }
+    size_t n = t.paired ? batch * (size_t)t.rows[0] : batch * all, room = batch * all * PARTS_MOST;
+    uint16_t *x = narrow_numbers(xn, 1), *narrow = xcalloc(n, sizeof *narrow);
+    struct tensor *there = ops_alloc_narrow(both[1], xn), *y = ops_alloc(both[1], room, TENSOR_ZERO);
+    float *got[2], *parts = xcalloc(room, sizeof *parts);
+    cuda_copy_in(c, pointer_of(there), x, xn * 2);
+    for (int round = 0; round < 2; round++) {
+        got[round] = xcalloc(n, sizeof **got);
+        cuda_ok(c, c->d->set_words(y->data, 0xffffffffu, room, c->stream), "clearing memory"); /* NaN */
+        int sums = cuda_skinny(c, &(struct skinny){ .x = pointer_of(there),
+                                                    .l = list,
+                                                    .n = t.n,
+                                                    .batch = t.batch,
+                                                    .y = pointer_of(y),
+                                                    .parts = PARTS_MOST,
+                                                    .narrow = t.paired ? pointer_of(y) : NULL });
+        if (t.paired) {
+            cuda_copy_out(c, narrow, pointer_of(y), n * sizeof *narrow);
+            for (size_t i = 0; i < n; i++) got[round][i] = bf16_to_float(narrow[i]);
+        } else {
+            cuda_copy_out(c, parts, pointer_of(y), (size_t)sums * n * sizeof *parts);
+            for (size_t i = 0; i < n; i++)
+                for (int p = 0; p < sums; p++) got[round][i] += parts[(size_t)p * n + i];
+        }
+    }
+    float *expected = skinny_expected(&t, x, w, bias);
+    char name[96];
+    snprintf(name, sizeof name, "few rows [%d,%d]x[%zu,%d]%s%s", t.batch, t.k, all, t.k, t.bias ? " bias" : "",
+             t.paired ? " silu" : "");
+    report(name, expected, got[0], n, t.paired ? 5e-3 : 1e-5);
+    bool same = memcmp(got[0], got[1], n * sizeof **got) == 0;
+    if (!same) printf("FAIL %s: a second run gives other bits\n", name);
+    failures += !same;
+    struct err err;
+    if (ops_check(both[1], &err) < 0) die("%s", err.msg);
+    for (int m = 0; m < t.n; m++) {
+        weight_free(&w[m]);
+        if (t.bias) ops_free(both[1], l[m].bias);
+        free(bias[m]);
+    }
+    ops_free(both[1], there), ops_free(both[1], y);
+    free(x), free(narrow), free(parts), free(expected), free(got[0]), free(got[1]);
+}
+
+static void check_few_rows(void) {
+    if (!((struct cuda *)both[1]->context)->hopper) return;
+    static const int batches[] = { 2, 8, 9, 17, 32 };
+    for (size_t i = 0; i < COUNTOF(batches); i++) {
+        int b = batches[i];
+        check_skinny((struct skinny_case){ b, 320, 3, { 256, 64, 48 }, .bias = true });
+        check_skinny((struct skinny_case){ b, 1288, 1, { 1280 } });
+        check_skinny((struct skinny_case){ b, 72, 1, { 16 } });
+        check_skinny((struct skinny_case){ b, 512, 2, { 336, 336 }, .paired = true });
+        check_skinny((struct skinny_case){ b, 256, 1, { 40000 } }); /* several tasks per block */
+    }
+}
+
+/* Reads of weights as in a step: each matrix follows others, so that the L2 cache does not have it. */
+static void time_skinny(const char *name, int batch, int k, int n, int rows, bool paired) {
+    enum { MOST_COPIES = 8, TIMES = 40 };
+    struct cuda *c = both[1]->context;
+    double bytes = (double)n * rows * k * 2;
+    int copies = MIN(MAX((int)(250e6 / bytes), 1), (int)MOST_COPIES);
+    struct weight w[MOST_COPIES][2];
+    struct linear l[MOST_COPIES][2];
+    for (int i = 0; i < copies; i++)
+        for (int m = 0; m < n; m++) {
+            w[i][m] = weight_make(rows, k, DTYPE_BF16);
+            l[i][m] = (struct linear){ w[i][m].m[1], NULL };
+        }
+    struct tensor *x = ops_alloc_narrow(both[1], (size_t)batch * (size_t)k),
+                  *y = ops_alloc(both[1], (size_t)batch * (size_t)(n * rows) * PARTS_MOST, TENSOR_ANY);
+    uint16_t *v = narrow_numbers((size_t)batch * (size_t)k, 1);
+    cuda_copy_in(c, pointer_of(x), v, (size_t)batch * (size_t)k * 2);
+    static const char *const rings[] = { "56", "84", "112", "168", "220" };
+    printf("%-5s batch %2d, %6.1f MB, us (TB/s) with rings of", name, batch, bytes / 1e6);
+    for (size_t r = 0; r < COUNTOF(rings); r++) {
+        setenv("INFERPROF_CUDA_RING", rings[r], 1);
+        uint64_t start = 0;
+        for (int i = -4; i < TIMES; i++) {
+            if (i == 0) {
+                ops_finish(both[1]);
+                start = clock_mono_ns();
+            }
+            const struct linear *list[] = { &l[(i + copies) % copies][0], &l[(i + copies) % copies][1] };
+            cuda_skinny(c, &(struct skinny){ .x = pointer_of(x),
+                                             .l = list,
+                                             .n = n,
+                                             .batch = batch,
+                                             .y = pointer_of(y),
+                                             .parts = paired ? 1 : PARTS_MOST,
+                                             .narrow = paired ? pointer_of(y) : NULL });
+        }
+        ops_finish(both[1]);
+        double s = (double)(clock_mono_ns() - start) / 1e9 / TIMES;
+        printf("  %s kB %.1f (%.2f)", rings[r], s * 1e6, bytes / s / 1e12);
+    }
+    printf("\n");
+    fflush(stdout);
+    unsetenv("INFERPROF_CUDA_RING");
+    for (int i = 0; i < copies; i++)
+        for (int m = 0; m < n; m++) weight_free(&w[i][m]);
+    ops_free(both[1], x), ops_free(both[1], y);
+    free(v);
+}
+static void time_few_rows(void) {
+    static const int batches[] = { 8, 32 };
+    for (size_t i = 0; i < COUNTOF(batches); i++) {
+        time_skinny("qkv", batches[i], 4096, 1, 6144, false);
+        time_skinny("out", batches[i], 4096, 1, 4096, false);
+        time_skinny("up", batches[i], 4096, 2, 12288, true);
+        time_skinny("down", batches[i], 12288, 1, 4096, false);
+    }
+}
+
 static void check_operators(void) {
     check_rest();
+    check_few_rows();
     for (int type = DTYPE_F32; type <= DTYPE_F16; type++) {
         double most = type == DTYPE_F32 ? 1e-5 : 5e-3;
         check_linear(1, 1280, 1280, (enum dtype)type, 0, 1e-5);
@@ -979,7 +1152,8 @@ int main(int argc, char **argv) {
             "CONFIG PROMPT NEW "
             "| many NAME REQUESTS | batch CONFIG LAYERS N PROMPT NEW | memory CONFIG "
             "LAYERS");
-    if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0) {
+    if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0 ||
+        strcmp(argv[1], "skinny") == 0) {
         struct threads *threads = threads_open(0);
         both[0] = cpu_open(threads, NULL);
         ops_set_exact(both[0], true);
@@ -988,7 +1162,10 @@ int main(int argc, char **argv) {
         printf("%s (%s)\n", ops_name(both[1]), ops_device(both[1]));
         if (strcmp(argv[1], "ops") == 0)
             check_operators();
-        else
+        else if (strcmp(argv[1], "skinny") == 0) {
+            check_few_rows();
+            time_few_rows();
+        } else
             time_operators();
         ops_close(both[0]);
         ops_close(both[1]);

@@ -257,7 +257,7 @@ static void batch_close(void *batch) {
     struct cuda_batch *b = batch;
     if (!b) return;
     b->c->d->stream_wait(b->c->stream);
-    if (b->timed) cuda_stamps_print(b->c, "batch", b->names.v, b->names.n);
+    if (b->timed) cuda_stamps_print(b->c, "batch", b->names.v, b->names.n, (size_t)b->taken);
     if (b->exec) b->c->d->exec_destroy(b->exec);
     if (b->out) b->c->d->host_free(b->out);
     for (size_t i = 0; i < b->memory.n; i++) cuda_memory_free(b->c, b->memory.v[i]);
@@ -280,6 +280,7 @@ static void *batch_open(void *context, const struct decode_plan *plan, int n) {
     b->max_context = plan->max_context;
     allocate(b, plan);
     swap_scratch(b);
+    if (getenv("INFERPROF_CUDA_BATCH")) cuda_scratch(c, SCRATCH_UP, (size_t)n * 4 * 40000);
     prepare_routed(b, plan);
     capture(b, plan);
     swap_scratch(b);

@@ -129,8 +129,13 @@ struct cuda {
     struct {
         bool on;
         unsigned count; /* kernels launched since the last cuda_stamps_take() */
-        cu_ptr memory;  /* the counter, in the first 16 bytes, and the times; 0: not allocated yet */
+        bool ended;     /* the last kernel stores its end */
+        cu_ptr memory;  /* 0: not allocated yet */
         uint64_t *times;
+        struct {
+            unsigned *v;
+            size_t n, cap;
+        } library; /* which of the `count` kernels are a library's, whose start the next kernel stores */
     } stamps;
     struct {
         cu_event *v;
@@ -207,9 +212,12 @@ size_t cuda_stamps_mark(void *context);
  * each kernel, and then the end of the last kernel. Returns their number. They are valid until the next
  * call. */
 size_t cuda_stamps_take(void *context, const uint64_t **ns);
-/* Takes the times and prints the mean time of a step and of its kernels, added by name. names[n]: the
- * kernels of a step. */
-void cuda_stamps_print(struct cuda *c, const char *title, const char *const *names, size_t n);
+uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at, size_t m);
+/* Called before a kernel of a library is launched: makes sure that its start is known. */
+void cuda_stamps_library(struct cuda *c);
+/* Takes the times and prints the mean time of the first `steps` steps and of their kernels, added by name.
+ * names[n]: the kernels of a step. */
+void cuda_stamps_print(struct cuda *c, const char *title, const char *const *names, size_t n, size_t steps);
 
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,
                               struct view logits, struct view x, int m, int hidden, struct view y);

@@ -7,7 +7,11 @@
  * named `stamps`. */
 struct kernel_stamps {
     unsigned long long *ns; /* [most], %globaltimer; NULL: times are not stored */
-    unsigned *n;            /* number of kernels so far, may exceed `most` */
+    /* [most]: `last_end` at the time when a kernel stored its own time. If the kernel before it is one of a
+     * library, which stores no time, this is the start of that kernel. */
+    unsigned long long *ends;
+    unsigned long long *last_end; /* the time at which the last block ended that calls end_kernel() */
+    unsigned *n;                  /* number of kernels so far, may exceed `most` */
     unsigned most, pad;
 };
 

@@ -1,4 +1,5 @@
 #include "engine/cuda/skinny.h"
+#include "engine/cuda/cublaslt.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,30 @@ static int number_from(const char *name, int usual) {
     return text ? atoi(text) : usual;
 }
 
+static bool by_library(struct cuda *c, const struct skinny *s) {
+    int all = 0, first = 0;
+    if (!c->lt || !getenv("INFERPROF_CUDA_BATCH")) return false;
+    for (int i = 0; i < s->n; i++) all += s->l[i]->w.rows;
+    void *up = s->narrow ? cuda_scratch(c, SCRATCH_UP, (size_t)s->batch * (size_t)all * 2) : NULL;
+    for (int i = 0; i < s->n; first += s->l[i++]->w.rows) {
+        struct gemm_out out = { .bias = pointer_of(s->l[i]->bias),
+                                .y = s->narrow ? i ? up : s->narrow : (void *)(s->y + first),
+                                .ldy = s->narrow ? s->l[i]->w.rows : all,
+                                .n = s->l[i]->w.rows,
+                                .type = s->narrow ? DTYPE_BF16 : DTYPE_F32 };
+        if (!cublaslt_run(c, DTYPE_BF16, s->x, pointer_of(s->l[i]->w.data), &out, s->batch, s->l[i]->w.cols))
+            fprintf(stderr, "no library product\n");
+    }
+    size_t n = (size_t)s->batch * (size_t)s->l[0]->w.rows;
+    void *gate = s->narrow;
+    if (s->narrow)
+        LAUNCH(c, silu_mul_bf16, GRID((n / 8 + CUDA_THREADS - 1) / CUDA_THREADS, .threads = CUDA_THREADS), &gate, &up,
+               &n);
+    return true;
+}
+
 int cuda_skinny(struct cuda *c, const struct skinny *s) {
+    if (by_library(c, s)) return 1;
     int columns = s->l[0]->w.cols, wide = s->batch <= 8 ? 8 : s->batch <= 16 ? 16 : BATCH_MOST;
     struct skinny_args a = { .matrices = s->narrow ? 1 : s->n,
                              .batch = s->batch,
