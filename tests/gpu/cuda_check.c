@@ -9,7 +9,10 @@
  *     cuda_check long CONFIG PROMPT NEW       the same tokens twice, up to the end of the context
  *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
  *     cuda_check persistent CONFIG LAYERS PROMPT NEW [VOCABULARY]   the persistent kernel against the graph
- *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators
+ *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators;
+ *                                             CUDA_CHECK_KERNELS=1: also the mean time of each kernel
+ *     cuda_check skinny                       products of batches by TMA (INFERPROF_CUDA_BATCH=tma) against
+ *                                             the CPU, and their speed
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
  * Run from the root of the source tree. Exit status 1: something differs. */
 #include <jansson.h>
@@ -28,7 +31,6 @@
 #include "engine/compute/threads.h"
 #include "engine/cpu/cpu.h"
 #include "engine/cuda/cuda.h"
-#include "engine/cuda/internal.h"
 #include "engine/cuda/skinny.h"
 #include "engine/decoder/steps.h"
 #include "driver/cuda.h"
@@ -368,6 +370,8 @@ static void check_rest(void) {
     check_route(12, 3, 4, 2, false);
 }
 
+enum { MOST_BATCH = 32 };
+
 /* ---- products of few rows (skinny.cu) */
 static uint16_t *narrow_numbers(size_t n, float size) {
     float *v = numbers(n, size);
@@ -419,7 +423,8 @@ static void check_skinny(struct skinny_case t) {
     for (int m = 0; m < t.n; m++) {
         bias[m] = numbers((size_t)t.rows[m], 1);
         w[m] = weight_make(t.rows[m], t.k, DTYPE_BF16);
-        l[m] = (struct linear){ w[m].m[1], t.bias ? ops_alloc(both[1], (size_t)t.rows[m], TENSOR_ANY) : NULL };
+        l[m] =
+            (struct linear){ w[m].m[1], t.bias ? ops_alloc(both[1], (size_t)t.rows[m], TENSOR_ANY) : NULL };
         if (t.bias) ops_upload(both[1], view_of(l[m].bias), bias[m], (size_t)t.rows[m]);
         list[m] = &l[m];
         all += (size_t)t.rows[m];
@@ -450,8 +455,8 @@ static void check_skinny(struct skinny_case t) {
     }
     float *expected = skinny_expected(&t, x, w, bias);
     char name[96];
-    snprintf(name, sizeof name, "few rows [%d,%d]x[%zu,%d]%s%s", t.batch, t.k, all, t.k, t.bias ? " bias" : "",
-             t.paired ? " silu" : "");
+    snprintf(name, sizeof name, "few rows [%d,%d]x[%zu,%d]%s%s", t.batch, t.k, all, t.k,
+             t.bias ? " bias" : "", t.paired ? " silu" : "");
     report(name, expected, got[0], n, t.paired ? 5e-3 : 1e-5);
     bool same = memcmp(got[0], got[1], n * sizeof **got) == 0;
     if (!same) printf("FAIL %s: a second run gives other bits\n", name);
@@ -463,12 +468,13 @@ static void check_skinny(struct skinny_case t) {
         if (t.bias) ops_free(both[1], l[m].bias);
         free(bias[m]);
     }
-    ops_free(both[1], there), ops_free(both[1], y);
-    free(x), free(narrow), free(parts), free(expected), free(got[0]), free(got[1]);
+    ops_free(both[1], there);
+    ops_free(both[1], y);
+    void *all_memory[] = { x, narrow, parts, expected, got[0], got[1] };
+    for (size_t i = 0; i < COUNTOF(all_memory); i++) free(all_memory[i]);
 }
 
 static void check_few_rows(void) {
-    if (!((struct cuda *)both[1]->context)->hopper) return;
     static const int batches[] = { 2, 8, 9, 17, 32 };
     for (size_t i = 0; i < COUNTOF(batches); i++) {
         int b = batches[i];
@@ -481,66 +487,88 @@ static void check_few_rows(void) {
 }
 
 /* Reads of weights as in a step: each matrix follows others, so that the L2 cache does not have it. */
-static void time_skinny(const char *name, int batch, int k, int n, int rows, bool paired) {
-    enum { MOST_COPIES = 8, TIMES = 40 };
-    struct cuda *c = both[1]->context;
-    double bytes = (double)n * rows * k * 2;
-    int copies = MIN(MAX((int)(250e6 / bytes), 1), (int)MOST_COPIES);
-    struct weight w[MOST_COPIES][2];
+enum { MOST_COPIES = 8 };
+struct skinny_time {
     struct linear l[MOST_COPIES][2];
-    for (int i = 0; i < copies; i++)
+    int copies, n, batch, ring_kb;
+    struct tensor *x, *y;
+    bool paired;
+};
+static double seconds_of_skinny(const struct skinny_time *t) {
+    enum { FIRST = 4, TIMES = 40 };
+    uint64_t start = 0;
+    for (int i = 0; i < FIRST + TIMES; i++) {
+        const struct linear *const list[] = { &t->l[i % t->copies][0], &t->l[i % t->copies][1] };
+        if (i == FIRST) {
+            ops_finish(both[1]);
+            start = clock_mono_ns();
+        }
+        cuda_skinny(both[1]->context, &(struct skinny){ .x = pointer_of(t->x),
+                                                        .l = list,
+                                                        .n = t->n,
+                                                        .batch = t->batch,
+                                                        .y = pointer_of(t->y),
+                                                        .parts = t->paired ? 1 : PARTS_MOST,
+                                                        .narrow = t->paired ? pointer_of(t->y) : NULL,
+                                                        .ring_bytes = t->ring_kb << 10 });
+    }
+    ops_finish(both[1]);
+    return (double)(clock_mono_ns() - start) / 1e9 / TIMES;
+}
+
+static void time_skinny(const char *name, int k, int n, int rows, bool paired) {
+    static const int batches[] = { 8, 32 }, rings_kb[] = { 56, 84, 112, 168, 220 };
+    double bytes = (double)n * rows * k * 2;
+    size_t xn = (size_t)MOST_BATCH * (size_t)k, yn = (size_t)MOST_BATCH * (size_t)(n * rows) * PARTS_MOST;
+    struct weight w[MOST_COPIES][2];
+    struct skinny_time t = { .copies = MIN(MAX((int)(250e6 / bytes), 1), (int)MOST_COPIES),
+                             .n = n,
+                             .x = ops_alloc_narrow(both[1], xn),
+                             .y = ops_alloc(both[1], yn, TENSOR_ANY),
+                             .paired = paired };
+    uint16_t *x = narrow_numbers(xn, 1);
+    cuda_copy_in(both[1]->context, pointer_of(t.x), x, xn * sizeof *x);
+    for (int i = 0; i < t.copies; i++)
         for (int m = 0; m < n; m++) {
             w[i][m] = weight_make(rows, k, DTYPE_BF16);
-            l[i][m] = (struct linear){ w[i][m].m[1], NULL };
+            t.l[i][m] = (struct linear){ w[i][m].m[1], NULL };
         }
-    struct tensor *x = ops_alloc_narrow(both[1], (size_t)batch * (size_t)k),
-                  *y = ops_alloc(both[1], (size_t)batch * (size_t)(n * rows) * PARTS_MOST, TENSOR_ANY);
-    uint16_t *v = narrow_numbers((size_t)batch * (size_t)k, 1);
-    cuda_copy_in(c, pointer_of(x), v, (size_t)batch * (size_t)k * 2);
-    static const char *const rings[] = { "56", "84", "112", "168", "220" };
-    printf("%-5s batch %2d, %6.1f MB, us (TB/s) with rings of", name, batch, bytes / 1e6);
-    for (size_t r = 0; r < COUNTOF(rings); r++) {
-        setenv("INFERPROF_CUDA_RING", rings[r], 1);
-        uint64_t start = 0;
-        for (int i = -4; i < TIMES; i++) {
-            if (i == 0) {
-                ops_finish(both[1]);
-                start = clock_mono_ns();
-            }
-            const struct linear *list[] = { &l[(i + copies) % copies][0], &l[(i + copies) % copies][1] };
-            cuda_skinny(c, &(struct skinny){ .x = pointer_of(x),
-                                             .l = list,
-                                             .n = n,
-                                             .batch = batch,
-                                             .y = pointer_of(y),
-                                             .parts = paired ? 1 : PARTS_MOST,
-                                             .narrow = paired ? pointer_of(y) : NULL });
+    for (size_t b = 0; b < COUNTOF(batches); b++) {
+        t.batch = batches[b];
+        printf("%-5s batch %2d, %6.1f MB, us (TB/s) with rings of", name, t.batch, bytes / 1e6);
+        for (size_t i = 0; i < COUNTOF(rings_kb); i++) {
+            t.ring_kb = rings_kb[i];
+            double s = seconds_of_skinny(&t);
+            printf("  %d kB %.1f (%.2f)", rings_kb[i], s * 1e6, bytes / s / 1e12);
         }
-        ops_finish(both[1]);
-        double s = (double)(clock_mono_ns() - start) / 1e9 / TIMES;
-        printf("  %s kB %.1f (%.2f)", rings[r], s * 1e6, bytes / s / 1e12);
+        printf("\n");
+        fflush(stdout);
     }
-    printf("\n");
-    fflush(stdout);
-    unsetenv("INFERPROF_CUDA_RING");
-    for (int i = 0; i < copies; i++)
+    for (int i = 0; i < t.copies; i++)
         for (int m = 0; m < n; m++) weight_free(&w[i][m]);
-    ops_free(both[1], x), ops_free(both[1], y);
-    free(v);
+    ops_free(both[1], t.x);
+    ops_free(both[1], t.y);
+    free(x);
 }
+/* Qwen3-8B. */
 static void time_few_rows(void) {
-    static const int batches[] = { 8, 32 };
-    for (size_t i = 0; i < COUNTOF(batches); i++) {
-        time_skinny("qkv", batches[i], 4096, 1, 6144, false);
-        time_skinny("out", batches[i], 4096, 1, 4096, false);
-        time_skinny("up", batches[i], 4096, 2, 12288, true);
-        time_skinny("down", batches[i], 12288, 1, 4096, false);
-    }
+    time_skinny("qkv", 4096, 1, 6144, false);
+    time_skinny("out", 4096, 1, 4096, false);
+    time_skinny("up", 4096, 2, 12288, true);
+    time_skinny("down", 12288, 1, 4096, false);
+}
+
+/* Correct results first: a wrong product needs no time. */
+static void check_and_time_skinny(void) {
+    struct err err;
+    if (!((struct cuda *)both[1]->context)->hopper) die("skinny: this needs a Hopper GPU");
+    if (!cuda_skinny_load(both[1]->context)) die("%s", ops_check(both[1], &err) < 0 ? err.msg : "skinny");
+    check_few_rows();
+    if (!failures) time_few_rows();
 }
 
 static void check_operators(void) {
     check_rest();
-    check_few_rows();
     for (int type = DTYPE_F32; type <= DTYPE_F16; type++) {
         double most = type == DTYPE_F32 ? 1e-5 : 5e-3;
         check_linear(1, 1280, 1280, (enum dtype)type, 0, 1e-5);
@@ -1051,8 +1079,6 @@ static void check_persistent(const char *config, int layers, int prompt, int tok
 }
 
 /* ---- batches */
-enum { MOST_BATCH = 32 };
-
 static void infer_batch(struct engine *e, const struct engine_request *r, struct engine_result *out) {
     struct err err;
     if (engine_infer(e, r, out, &err) < 0) {
@@ -1064,6 +1090,43 @@ static size_t equal_batch(const struct engine_result *a, const struct engine_res
     size_t same = 0;
     for (size_t i = 0; i < n; i++) same += equal_tokens(&a[i], &b[i]);
     return same;
+}
+/* Prints the time per step of each kind of kernel, for models without experts, from the times that the
+ * kernels of one more request store. The steps come last in a request. */
+static void print_batch_kernels(struct engine *e, const struct engine_request *r, int layers) {
+    static const char *const kinds[] = { "embed", "norm", "qkv",  "attention", "out",
+                                         "up",    "down", "head", "pick" };
+    enum { EMBED, NORM, QKV, ATTENTION, OUT, UP, DOWN, HEAD, PICK, KINDS };
+    static const int layer[] = { NORM, QKV, ATTENTION, OUT, NORM, UP, DOWN };
+    struct engine_result out[MOST_BATCH];
+    const uint64_t *ns = NULL;
+    double us[KINDS] = { 0 }, all = 0;
+    int in_layers = layers * (int)COUNTOF(layer), kernels = 1 + in_layers + 3, counts[KINDS] = { 0 };
+    cuda_stamps_start(e->ops->context);
+    infer_batch(e, r, out);
+    size_t n = cuda_stamps_take(e->ops->context, &ns), steps = r->max_new_tokens - 2;
+    for (size_t i = 0; i < r->nbatch; i++) engine_result_free(&out[i]);
+    if (n < steps * (size_t)kernels + 1) {
+        printf("FAIL times of %zu kernels: a step has %d\n", n, kernels);
+        failures++;
+    } else {
+        const uint64_t *at = ns + n - 1 - steps * (size_t)kernels;
+        for (size_t i = 0; i < steps * (size_t)kernels; i++) {
+            int k = (int)(i % (size_t)kernels), kind = k == 0 ? EMBED
+                                                       : k <= in_layers
+                                                           ? layer[(k - 1) % (int)COUNTOF(layer)]
+                                                           : (int[]){ NORM, HEAD, PICK }[k - 1 - in_layers];
+            us[kind] += (double)(at[i + 1] - at[i]) / 1e3 / (double)steps;
+            counts[kind] += i < (size_t)kernels;
+        }
+        for (int i = 0; i < KINDS; i++) {
+            printf("     %-9s %3d x %8.2f us = %8.1f us per step\n", kinds[i], counts[i], us[i] / counts[i],
+                   us[i]);
+            all += us[i];
+        }
+        printf("     %d kernels, %.1f us per step\n", kernels, all);
+    }
+    cuda_stamps_stop(e->ops->context);
 }
 static double batch_rate(const struct engine_result *v, size_t n) {
     return (double)(n * (v[0].ids.n - 1)) / v[0].decode_ms * 1e3;
@@ -1089,6 +1152,7 @@ static void check_batch(const char *config, int layers, int n, int prompt, int t
     };
     infer_batch(e, &r, graph);
     infer_batch(e, &r, again);
+    if (getenv("CUDA_CHECK_KERNELS")) print_batch_kernels(e, &r, layers);
     r.sampling.temperature = 1e-4; /* the operators, one by one */
     r.sampling.top_k = 1;
     infer_batch(e, &r, operators);
@@ -1145,15 +1209,15 @@ static void speed(const char *config, int prompt, int tokens, const char *image)
 int main(int argc, char **argv) {
     struct err err;
     if (argc < 2)
-        die("usage: cuda_check ops | products | tokens NAME... | few NAME TOKENS [SIDE] | logits CONFIG "
+        die("usage: cuda_check ops | products | skinny | tokens NAME... | few NAME TOKENS [SIDE] | logits "
+            "CONFIG "
             "LAYERS "
             "PROMPT [IMAGE] | "
             "speed CONFIG PROMPT NEW [IMAGE] | persistent CONFIG LAYERS PROMPT NEW [VOCABULARY] | long "
             "CONFIG PROMPT NEW "
             "| many NAME REQUESTS | batch CONFIG LAYERS N PROMPT NEW | memory CONFIG "
             "LAYERS");
-    if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0 ||
-        strcmp(argv[1], "skinny") == 0) {
+    if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0 || strcmp(argv[1], "skinny") == 0) {
         struct threads *threads = threads_open(0);
         both[0] = cpu_open(threads, NULL);
         ops_set_exact(both[0], true);
@@ -1162,10 +1226,9 @@ int main(int argc, char **argv) {
         printf("%s (%s)\n", ops_name(both[1]), ops_device(both[1]));
         if (strcmp(argv[1], "ops") == 0)
             check_operators();
-        else if (strcmp(argv[1], "skinny") == 0) {
-            check_few_rows();
-            time_few_rows();
-        } else
+        else if (strcmp(argv[1], "skinny") == 0)
+            check_and_time_skinny();
+        else
             time_operators();
         ops_close(both[0]);
         ops_close(both[1]);

@@ -30,7 +30,6 @@ struct cuda_decode {
     cu_exec exec, short_exec;   /* short_exec: for positions before SHORT_CONTEXT; NULL: as others */
     int splits, cluster, taken; /* splits: blocks per key head */
     int position;               /* of the next step that is submitted */
-    bool timed, timed_before;
     size_t first_stamp;         /* index of the first time of this request (stamps.c) */
     struct {
         cu_ptr *v;
@@ -266,7 +265,6 @@ static void launch_attention(struct cuda_decode *d, int i) {
     char name[64];
     struct decode_attention_args a = { .state = d->state,
                                        .qkv = d->qkv,
-                                       .qkv_parts = 1,
                                        .q_norm = pointer_of(l->q_norm),
                                        .k_norm = pointer_of(l->k_norm),
                                        .eps = p->eps,
@@ -453,44 +451,10 @@ static void open_persistent(struct cuda_decode *d) {
 }
 
 /* ---- calls */
-/* The kernels of a step in the order of capture_step(): those of each layer, and the head. Returns their
- * number; 0: too many. */
-static size_t graph_parts(const struct cuda_decode *d, const char *names[DECODE_MOST_SPANS],
-                          const char *kernels[DECODE_MOST_SPANS]) {
-    enum { USUAL = 1, LATENT = 2, TWO_STEPS = 4, ALL = USUAL | LATENT }; /* TWO_STEPS: with q_a and q_b */
-    static const struct {
-        const char *name, *kernel;
-        unsigned where;
-    } parts[] = { { "qkv", "decode_rows", ALL },        { "q_b", "decode_rows", TWO_STEPS },
-                  { "absorb", "latent_begin", LATENT }, { "attention", "latent_attend", LATENT },
-                  { "value", "latent_end", LATENT },    { "attention", "decode_attention", USUAL },
-                  { "out", "decode_out", ALL },         { "up", "decode_up", ALL },
-                  { "down", "decode_down", ALL } };
-    unsigned here = (d->plan.rank ? LATENT : USUAL) | (d->q ? TWO_STEPS : 0);
-    size_t n = 0;
-    for (int layer = 0; layer < d->plan.layers; layer++)
-        for (size_t i = 0; i < COUNTOF(parts); i++) {
-            if (!(parts[i].where & here)) continue;
-            if (n + 1 >= DECODE_MOST_SPANS) return 0;
-            names[n] = parts[i].name;
-            kernels[n++] = parts[i].kernel;
-        }
-    names[n] = "head";
-    kernels[n] = "decode_head";
-    return n + 1;
-}
-
-static void print_times(struct cuda_decode *d) {
-    const char *names[DECODE_MOST_SPANS], *kernels[DECODE_MOST_SPANS];
-    if (d->timed && !d->resident)
-        cuda_stamps_print(d->c, "graph", names, graph_parts(d, names, kernels), (size_t)d->taken);
-}
-
 static void decode_close(void *decode) {
     struct cuda_decode *d = decode;
     if (!d) return;
     d->c->d->stream_wait(d->c->stream);
-    print_times(d);
     if (d->persistent && !d->c->failed) cuda_persistent_print_times(d->persistent);
     cuda_persistent_close(d->persistent);
     if (d->exec) d->c->d->exec_destroy(d->exec);
@@ -535,11 +499,6 @@ static void decode_begin(void *decode, const struct decode_start *s) {
     if (d->c->failed || !cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "a kernel")) return;
     d->taken = 0;
     d->position = s->n - 1;
-    d->timed = !d->c->stamps.on && getenv("INFERPROF_CUDA_STAMPS");
-    if (d->timed || d->timed_before) {
-        cuda_stamps_start(d->c);
-        d->timed = d->timed_before = true;
-    }
     d->first_stamp = cuda_stamps_mark(d->c);
     if (d->plan.path != DECODE_GRAPH) open_persistent(d);
     d->resident = d->persistent;
@@ -597,6 +556,33 @@ static bool decode_take(void *decode, uint32_t *token) {
             log_warn("the persistent kernel gave up: %s", why);
         cuda_ok(d->c, rc == CU_OK ? 999 : rc, "a decoding step");
     }
+}
+
+/* The kernels of a step in the order of capture_step(): those of each layer, and the head. Returns their
+ * number; 0: too many. */
+static size_t graph_parts(const struct cuda_decode *d, const char *names[DECODE_MOST_SPANS],
+                          const char *kernels[DECODE_MOST_SPANS]) {
+    enum { USUAL = 1, LATENT = 2, TWO_STEPS = 4, ALL = USUAL | LATENT }; /* TWO_STEPS: with q_a and q_b */
+    static const struct {
+        const char *name, *kernel;
+        unsigned where;
+    } parts[] = { { "qkv", "decode_rows", ALL },        { "q_b", "decode_rows", TWO_STEPS },
+                  { "absorb", "latent_begin", LATENT }, { "attention", "latent_attend", LATENT },
+                  { "value", "latent_end", LATENT },    { "attention", "decode_attention", USUAL },
+                  { "out", "decode_out", ALL },         { "up", "decode_up", ALL },
+                  { "down", "decode_down", ALL } };
+    unsigned here = (d->plan.rank ? LATENT : USUAL) | (d->q ? TWO_STEPS : 0);
+    size_t n = 0;
+    for (int layer = 0; layer < d->plan.layers; layer++)
+        for (size_t i = 0; i < COUNTOF(parts); i++) {
+            if (!(parts[i].where & here)) continue;
+            if (n + 1 >= DECODE_MOST_SPANS) return 0;
+            names[n] = parts[i].name;
+            kernels[n++] = parts[i].kernel;
+        }
+    names[n] = "head";
+    kernels[n] = "decode_head";
+    return n + 1;
 }
 
 static size_t decode_spans(void *decode, struct decode_span **spans) {

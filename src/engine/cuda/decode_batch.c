@@ -1,39 +1,18 @@
-/* Decoding steps of several sequences as one CUDA graph (decode_batch.cu, skinny.cu), for models with bf16
- * weights and caches on Hopper. Routed experts run as in prompts (experts.c). */
+/* Decoding steps of several sequences as one CUDA graph (decode_batch.cu), for models with bf16 weights and
+ * caches on Hopper. Routed experts run as in prompts (experts.c). decode_batch_tma.c has other products, for
+ * $INFERPROF_CUDA_BATCH. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/die.h"
 #include "base/vec.h"
-#include "engine/cuda/internal.h"
-#include "engine/cuda/skinny.h"
-#include "engine/ops/decode.h"
+#include "engine/cuda/decode_batch.h"
 
-enum { THREADS = 256, CLUSTER = 8 };
-
-struct cuda_batch {
-    struct cuda *c;
-    int n, vocab, max_context, taken;
-    cu_exec exec;
-    struct {
-        cu_ptr *v;
-        size_t n, cap;
-    } memory;
-    struct {
-        const char **v;
-        size_t n, cap;
-    } names; /* of the kernels of a step */
-    unsigned noted;
-    bool timed; /* kernels store their times, and the means are printed */
-    struct decode_state *state;            /* [n] */
-    int *tokens;                           /* [n] */
-    float *x, *qkv, *parts, *logits, *router; /* router: [n][experts] */
-    int qkv_parts, nparts; /* parts of qkv and of the last product that is added to x (`parts`) */
-    void *h, *mixed, *inner;               /* bf16 */
-    struct tensor *scratch[SCRATCH_COUNT]; /* of the routed experts; the graph has their addresses */
-    int *out, *out_device;                 /* host memory [max_context][BATCH_MOST]; -1: not ready yet */
-};
+enum { THREADS = 256, CLUSTER = BATCH_RANKS };
+/* Columns of x that a block keeps in shared memory, so that two blocks fit into a multiprocessor: all of its
+ * columns, if they are not more than MOST_COLUMNS; otherwise COLUMNS at a time. */
+enum { MOST_COLUMNS = 1024, COLUMNS = 512 };
 
 /* ---- which models */
 static bool linear_fits(const struct linear *l) {
@@ -73,7 +52,8 @@ static void *device_memory(struct cuda_batch *b, size_t bytes) {
 static size_t out_numbers(const struct cuda_batch *b) { return (size_t)b->max_context * BATCH_MOST; }
 
 static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
-    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1;
+    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1,
+           parts = (size_t)b->products->parts;
     void *host = NULL;
     cu_ptr there = 0;
     for (int i = 0; i < p->layers; i++) {
@@ -86,8 +66,8 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     b->tokens = device_memory(b, n * sizeof *b->tokens);
     b->x = device_memory(b, n * (size_t)p->hidden * 4);
     b->h = device_memory(b, n * (size_t)p->hidden * 2);
-    b->qkv = device_memory(b, PARTS_MOST * n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
-    b->parts = device_memory(b, PARTS_MOST * n * (size_t)p->hidden * 4);
+    b->qkv = device_memory(b, parts * n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
+    if (parts > 1) b->parts = device_memory(b, parts * n * (size_t)p->hidden * 4);
     b->mixed = device_memory(b, n * heads * 2);
     b->inner = device_memory(b, n * widest * 2);
     b->logits = device_memory(b, n * (size_t)p->vocab * 4);
@@ -98,68 +78,89 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     b->out_device = (int *)(uintptr_t)there;
 }
 
-/* ---- launches, which the stream captures */
-/* Names the kernels that were launched since the last call, for their times. */
-static void note(struct cuda_batch *b, const char *name) {
-    for (; b->noted < b->c->stamps.count; b->noted++) vec_push(&b->names, name);
+/* ---- launches, which the stream captures: the products of decode_batch.cu */
+static void launch_linear(struct cuda_batch *b, const void *x, const struct linear *const *l, int n,
+                          struct batch_args a) {
+    int rows = 0;
+    a.x = x;
+    a.k = l[0]->w.cols;
+    a.matrices = n;
+    a.batch = b->n;
+    for (int i = 0; i < n; i++) {
+        a.w[i] = pointer_of(l[i]->w.data);
+        a.bias[i] = pointer_of(l[i]->bias);
+        a.rows[i] = l[i]->w.rows;
+        rows += l[i]->w.rows;
+    }
+    a.tiles = (rows + BATCH_ROWS - 1) / BATCH_ROWS;
+    a.share = (a.k / 32 + CLUSTER - 1) / CLUSTER * 32;
+    a.chunk = a.share <= MOST_COLUMNS ? a.share : COLUMNS;
+    /* two blocks per multiprocessor, and four clusters in each group of at least 16 multiprocessors */
+    size_t clusters = MIN((size_t)a.tiles, (size_t)(b->c->sms / 16 * 4));
+    cuda_launch_named(
+        b->c, MODULE_decode_batch, "batch_linear",
+        GRID(clusters * CLUSTER, .threads = THREADS,
+             .shared_bytes = (unsigned)(BATCH_SUM_BYTES + BATCH_MOST * (a.chunk * 2 + BATCH_PAD))),
+        CLUSTER, &a);
 }
 
-/* x += the parts of the last product; h = norm(x) */
-static void launch_norm(struct cuda_batch *b, const struct decode_plan *p, const struct tensor *w) {
-    struct batch_norm_args a = { .x = b->x,
-                                 .parts = b->parts,
-                                 .nparts = b->nparts,
-                                 .n = p->hidden,
-                                 .part_stride = (long)b->n * p->hidden,
-                                 .w = pointer_of(w),
-                                 .eps = p->eps,
-                                 .y = b->h };
-    cuda_launch_named(b->c, MODULE_decode_batch, "batch_norm", GRID((size_t)b->n, .threads = 512), 1, &a);
-    b->nparts = 0;
-    note(b, "norm");
+static void cluster_norm(struct cuda_batch *b, const struct decode_plan *p, const struct tensor *w) {
+    cuda_norm_narrow(b->c, b->x, pointer_of(w), b->n, p->hidden, p->eps, b->h);
 }
+static int cluster_rows(struct cuda_batch *b, const void *x, const struct linear *const *l, int n, int parts,
+                        float *y) {
+    (void)parts;
+    launch_linear(b, x, l, n, (struct batch_args){ .y = y });
+    return 1;
+}
+static void cluster_add(struct cuda_batch *b, const void *x, const struct linear *l) {
+    launch_linear(b, x, &l, 1, (struct batch_args){ .y = b->x, .add = 1 });
+}
+static void cluster_pair(struct cuda_batch *b, const struct linear *const *l) {
+    launch_linear(b, b->h, l, 2, (struct batch_args){ .narrow = b->inner, .paired = 1 });
+}
+static const struct batch_products clusters = {
+    .parts = 1, .norm = cluster_norm, .rows = cluster_rows, .add = cluster_add, .pair = cluster_pair
+};
 
+/* ---- the other launches of a step */
 static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
                              const struct decode_layer *l) {
     char name[64];
     int blocks = p->kv_heads * b->n >= b->c->sms ? 1 : CLUSTER; /* per sequence and key head */
-    struct decode_attention_args a = { .state = b->state,
-                                       .qkv = b->qkv,
-                                       .qkv_parts = b->qkv_parts,
-                                       .part_stride =
-                                           (long)b->n * (p->heads + 2 * p->kv_heads) * p->dim,
-                                       .q_norm = pointer_of(l->q_norm),
-                                       .k_norm = pointer_of(l->k_norm),
-                                       .eps = p->eps,
-                                       .scale = p->scale,
-                                       .cosine = pointer_of(p->rope->cosine),
-                                       .sine = pointer_of(p->rope->sine),
-                                       .dims = p->rope->dims,
-                                       .interleaved = p->rope->interleaved,
-                                       .keys = pointer_of(l->keys),
-                                       .values = pointer_of(l->values),
-                                       .heads = p->heads,
-                                       .kv_heads = p->kv_heads,
-                                       .max_context = p->max_context,
-                                       .window = l->window,
-                                       .splits = blocks,
-                                       .cluster = blocks,
-                                       .narrow = b->mixed };
-    snprintf(name, sizeof name, "decode_attention_bf16_%d_%d", p->dim, p->heads == p->kv_heads ? 1 : 4);
-    cuda_launch_named(b->c, MODULE_decode_attention, name,
+    struct decode_attention_args usual = { .state = b->state,
+                                           .qkv = b->qkv,
+                                           .q_norm = pointer_of(l->q_norm),
+                                           .k_norm = pointer_of(l->k_norm),
+                                           .eps = p->eps,
+                                           .scale = p->scale,
+                                           .cosine = pointer_of(p->rope->cosine),
+                                           .sine = pointer_of(p->rope->sine),
+                                           .dims = p->rope->dims,
+                                           .interleaved = p->rope->interleaved,
+                                           .keys = pointer_of(l->keys),
+                                           .values = pointer_of(l->values),
+                                           .heads = p->heads,
+                                           .kv_heads = p->kv_heads,
+                                           .max_context = p->max_context,
+                                           .window = l->window,
+                                           .splits = blocks,
+                                           .cluster = blocks,
+                                           .narrow = b->mixed };
+    bool in_parts = b->qkv_parts > 1; /* the usual kernel reads only the first member */
+    struct decode_attention_parts_args a = { usual, b->qkv_parts,
+                                             (long)b->n * (p->heads + 2 * p->kv_heads) * p->dim };
+    snprintf(name, sizeof name, "decode_attention_%sbf16_%d_%d", in_parts ? "parts_" : "", p->dim,
+             p->heads == p->kv_heads ? 1 : 4);
+    cuda_launch_named(b->c, in_parts ? MODULE_decode_attention_parts : MODULE_decode_attention, name,
                       GRID((size_t)(p->kv_heads * blocks), (size_t)b->n, .threads = THREADS), blocks, &a);
-    note(b, "attention");
 }
 
-/* The expert of h. The next norm adds its result to x. Used for dense layers and shared experts. */
+/* x += the expert of h. Used for dense layers and shared experts. */
 static void launch_expert(struct cuda_batch *b, const struct expert *e) {
-    const struct linear *const up[] = { &e->gate, &e->up }, *const down[] = { &e->down };
-    cuda_skinny(b->c, &(struct skinny){ .x = b->h, .l = up, .n = 2, .batch = b->n, .narrow = b->inner });
-    note(b, "up");
-    b->nparts = cuda_skinny(
-        b->c,
-        &(struct skinny){ .x = b->inner, .l = down, .n = 1, .batch = b->n, .y = b->parts, .parts = PARTS_MOST });
-    note(b, "down");
+    const struct linear *const up[] = { &e->gate, &e->up };
+    b->products->pair(b, up);
+    b->products->add(b, b->inner, &e->down);
 }
 
 static struct tensor tensor_at(const void *p, enum dtype type) {
@@ -169,28 +170,19 @@ static struct tensor tensor_at(const void *p, enum dtype type) {
 static void launch_routed(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
     struct tensor x = tensor_at(b->x, DTYPE_F32), h = tensor_at(b->h, DTYPE_BF16),
                   logits = tensor_at(b->router, DTYPE_F32);
-    cuda_skinny(b->c,
-                &(struct skinny){ .x = b->h, .l = &l->router, .n = 1, .batch = b->n, .y = b->router, .parts = 1 });
-    note(b, "router");
+    b->products->rows(b, b->h, &l->router, 1, 1, b->router);
     cuda_experts_many(b->c, l->experts, &l->routing, view_of(&logits), view_of(&h), b->n, p->hidden,
                       view_of(&x));
-    note(b, "experts");
     if (l->shared.gate.w.rows) launch_expert(b, &l->shared);
 }
 
 static void launch_layer(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
-    const struct linear *const qkv[] = { &l->q, &l->k, &l->v }, *const out[] = { &l->o };
-    launch_norm(b, p, l->norm1);
-    b->qkv_parts = cuda_skinny(
-        b->c,
-        &(struct skinny){ .x = b->h, .l = qkv, .n = 3, .batch = b->n, .y = b->qkv, .parts = PARTS_MOST });
-    note(b, "qkv");
+    const struct linear *const qkv[] = { &l->q, &l->k, &l->v };
+    b->products->norm(b, p, l->norm1);
+    b->qkv_parts = b->products->rows(b, b->h, qkv, 3, b->products->parts, b->qkv);
     launch_attention(b, p, l);
-    b->nparts = cuda_skinny(
-        b->c,
-        &(struct skinny){ .x = b->mixed, .l = out, .n = 1, .batch = b->n, .y = b->parts, .parts = PARTS_MOST });
-    note(b, "out");
-    launch_norm(b, p, l->norm2);
+    b->products->add(b, b->mixed, &l->o);
+    b->products->norm(b, p, l->norm2);
     if (l->router)
         launch_routed(b, p, l);
     else
@@ -208,16 +200,12 @@ static void launch_step(struct cuda_batch *b, const struct decode_plan *p) {
                                     .state = b->state,
                                     .tokens = b->tokens,
                                     .out = b->out_device };
+    b->nparts = 0; /* prepare_routed() may have left some */
     LAUNCH(b->c, embed_bf16, GRID((size_t)b->n, .threads = THREADS), &table, &b->tokens, &columns, &b->x);
-    b->nparts = 0;
-    note(b, "embed");
     for (int i = 0; i < p->layers; i++) launch_layer(b, p, &p->layer[i]);
-    launch_norm(b, p, p->norm);
-    cuda_skinny(b->c,
-                &(struct skinny){ .x = b->h, .l = head, .n = 1, .batch = b->n, .y = b->logits, .parts = 1 });
-    note(b, "head");
+    b->products->norm(b, p, p->norm);
+    b->products->rows(b, b->h, head, 1, 1, b->logits);
     cuda_launch_named(b->c, MODULE_decode_batch, "batch_pick", GRID((size_t)b->n, .threads = 1024), 1, &pick);
-    note(b, "pick");
 }
 
 /* Exchanges the backend's scratch memory and the one of the batch. */
@@ -243,7 +231,6 @@ static void capture(struct cuda_batch *b, const struct decode_plan *p) {
     if (c->failed ||
         !cuda_ok(c, c->d->capture_begin(c->stream, CU_CAPTURE_THREAD_LOCAL), "capturing a graph"))
         return;
-    b->noted = launched;
     launch_step(b, p);
     c->stamps.count = launched; /* captured kernels did not run */
     int rc = c->d->capture_end(c->stream, &graph);
@@ -257,7 +244,6 @@ static void batch_close(void *batch) {
     struct cuda_batch *b = batch;
     if (!b) return;
     b->c->d->stream_wait(b->c->stream);
-    if (b->timed) cuda_stamps_print(b->c, "batch", b->names.v, b->names.n, (size_t)b->taken);
     if (b->exec) b->c->d->exec_destroy(b->exec);
     if (b->out) b->c->d->host_free(b->out);
     for (size_t i = 0; i < b->memory.n; i++) cuda_memory_free(b->c, b->memory.v[i]);
@@ -266,21 +252,21 @@ static void batch_close(void *batch) {
         free(b->scratch[i]);
     }
     free(b->memory.v);
-    free(b->names.v);
     free(b);
 }
 
 static void *batch_open(void *context, const struct decode_plan *plan, int n) {
     struct cuda *c = context;
     if (!plan_fits(c, plan, n)) return NULL;
+    const struct batch_products *tma = cuda_batch_tma(c);
     struct cuda_batch *b = xcalloc(1, sizeof *b);
     b->c = c;
+    b->products = tma ? tma : &clusters;
     b->n = n;
     b->vocab = plan->vocab;
     b->max_context = plan->max_context;
     allocate(b, plan);
     swap_scratch(b);
-    if (getenv("INFERPROF_CUDA_BATCH")) cuda_scratch(c, SCRATCH_UP, (size_t)n * 4 * 40000);
     prepare_routed(b, plan);
     capture(b, plan);
     swap_scratch(b);
@@ -296,10 +282,6 @@ static void batch_begin(void *batch, const uint32_t *tokens, const int *position
     memset(b->out, 0xff, out_numbers(b) * sizeof *b->out);
     cuda_copy_in(b->c, b->state, state, (size_t)b->n * sizeof *state);
     cuda_copy_in(b->c, b->tokens, tokens, (size_t)b->n * sizeof *tokens);
-    if (getenv("INFERPROF_CUDA_STAMPS")) {
-        cuda_stamps_start(b->c);
-        b->timed = true;
-    }
 }
 
 static void batch_submit(void *batch, int steps) {

@@ -53,13 +53,16 @@ enum kernel_id {
 /* clang-format off */
 #define CUDA_MODULES(X) \
     X(operators) X(rows) X(linear) X(gemm) X(gemm_wgmma) X(attention) X(flash) X(decode) X(decode_attention) \
-    X(decode_batch) X(decode_latent) X(experts) X(persistent) X(skinny)
+    X(decode_batch) X(decode_latent) X(experts) X(persistent)
 /* clang-format on */
 enum module_id {
 #define X(file) MODULE_##file,
     CUDA_MODULES(X)
 #undef X
-        MODULE_COUNT
+        MODULE_COUNT, /* the others are loaded when they are used (skinny.c) */
+    MODULE_skinny = MODULE_COUNT,
+    MODULE_decode_attention_parts,
+    MODULE_ALL
 };
 
 enum scratch_id {
@@ -103,7 +106,7 @@ struct cuda {
     struct cublaslt *lt; /* NULL: products do not use cuBLASLt */
     char name[96], about[96], uuid[DRIVER_UUID_MAX];
     cu_stream stream;
-    cu_module modules[MODULE_COUNT];
+    cu_module modules[MODULE_ALL]; /* NULL: not loaded */
     cu_function kernels[KERNEL_COUNT];
     struct {
         struct block *v;
@@ -129,13 +132,8 @@ struct cuda {
     struct {
         bool on;
         unsigned count; /* kernels launched since the last cuda_stamps_take() */
-        bool ended;     /* the last kernel stores its end */
-        cu_ptr memory;  /* 0: not allocated yet */
+        cu_ptr memory;  /* the counter, in the first 16 bytes, and the times; 0: not allocated yet */
         uint64_t *times;
-        struct {
-            unsigned *v;
-            size_t n, cap;
-        } library; /* which of the `count` kernels are a library's, whose start the next kernel stores */
     } stamps;
     struct {
         cu_event *v;
@@ -212,12 +210,6 @@ size_t cuda_stamps_mark(void *context);
  * each kernel, and then the end of the last kernel. Returns their number. They are valid until the next
  * call. */
 size_t cuda_stamps_take(void *context, const uint64_t **ns);
-uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at, size_t m);
-/* Called before a kernel of a library is launched: makes sure that its start is known. */
-void cuda_stamps_library(struct cuda *c);
-/* Takes the times and prints the mean time of the first `steps` steps and of their kernels, added by name.
- * names[n]: the kernels of a step. */
-void cuda_stamps_print(struct cuda *c, const char *title, const char *const *names, size_t n, size_t steps);
 
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,
                               struct view logits, struct view x, int m, int hidden, struct view y);

@@ -7,11 +7,7 @@
  * named `stamps`. */
 struct kernel_stamps {
     unsigned long long *ns; /* [most], %globaltimer; NULL: times are not stored */
-    /* [most]: `last_end` at the time when a kernel stored its own time. If the kernel before it is one of a
-     * library, which stores no time, this is the start of that kernel. */
-    unsigned long long *ends;
-    unsigned long long *last_end; /* the time at which the last block ended that calls end_kernel() */
-    unsigned *n;                  /* number of kernels so far, may exceed `most` */
+    unsigned *n;            /* number of kernels so far, may exceed `most` */
     unsigned most, pad;
 };
 
@@ -172,8 +168,6 @@ struct rows_args { /* y = [w0; w1; w2] (norm(x)) + bias */
 struct decode_attention_args {
     struct decode_state *state;
     const float *qkv; /* [heads][dim], [kv_heads][dim] keys, [kv_heads][dim] values */
-    int qkv_parts;    /* qkv is the sum of so many parts, at most PARTS_MOST */
-    long part_stride;
     const float *q_norm, *k_norm;
     float eps, scale;
     const float *cosine, *sine; /* [positions][dims / 2] */
@@ -251,32 +245,22 @@ struct head_args {
     int router_n;
 };
 
-/* ---- decoding steps of several sequences (decode_batch.cu, skinny.cu) */
-/* PARTS_MOST: slices of the columns of a product, whose sums the next kernel adds. */
-enum { BATCH_MOST = 32, PARTS_MOST = 4 };
-enum { SKINNY_TILE = 64, SKINNY_MOST_TILES = 3, SKINNY_THREADS = 160 };
+/* ---- decoding steps of several sequences (decode_batch.cu) */
+/* BATCH_RANKS blocks of a cluster compute tiles of BATCH_ROWS rows. BATCH_PAD: bytes between the sequences
+ * in shared memory, so that neighbouring sequences use different banks. */
+enum { BATCH_MOST = 32, BATCH_ROWS = 128, BATCH_RANKS = 8, BATCH_PAD = 64 };
+enum { BATCH_SUM_BYTES = BATCH_ROWS * (BATCH_MOST + 1) * 4 }; /* the sums of a tile in shared memory */
 
-struct skinny_args { /* y[batch][all_rows] = x [w0; w1; w2]^T + bias */
-    struct tensor_map x, w[MOST_MATRICES]; /* paired: w[0] has both matrices */
-    const float *bias[MOST_MATRICES];
-    int rows[MOST_MATRICES], first_row[MOST_MATRICES], first_tile[MOST_MATRICES];
-    int matrices, batch, all_rows, tiles;
-    int steps, slices, tasks, stages; /* steps: groups of 64 columns; stages: of the ring */
-    float *y;                         /* [slices][batch][all_rows] */
-    long slice_stride;
+struct batch_args { /* y[batch][rows] = x [w0; w1; w2]^T + bias */
+    const void *x;  /* bf16 [batch][k] */
+    const void *w[3];
+    const float *bias[3];
+    int rows[3]; /* multiples of 16 */
+    int matrices, k, batch, add;
+    int tiles, share, chunk; /* share: columns per block; chunk: columns of x in shared memory at a time */
+    float *y;
     int paired;   /* true: narrow[batch][rows] = silu(x w0^T) (x w1^T) */
-    int swapped;  /* paired: w1 comes first in w[0] */
     void *narrow; /* bf16 */
-};
-
-struct batch_norm_args { /* x += the parts; y = norm(x) */
-    float *x;           /* [batch][n] */
-    const float *parts; /* [nparts][batch][n] */
-    int nparts, n;      /* n: a multiple of 4, at most 8192 */
-    long part_stride;
-    const float *w;
-    float eps;
-    void *y; /* bf16 [batch][n] */
 };
 
 struct batch_pick_args {
@@ -285,6 +269,39 @@ struct batch_pick_args {
     struct decode_state *state; /* [batch]: position and step */
     int *tokens;                /* [batch] */
     int *out;                   /* host memory [steps][BATCH_MOST] */
+};
+
+/* ---- other products of such steps (skinny.cu) */
+/* The columns are divided into at most PARTS_MOST slices, whose sums the next kernel adds. */
+enum { PARTS_MOST = 4 };
+
+struct skinny_args {                       /* y[batch][all_rows] = x [w0; w1; w2]^T + bias */
+    struct tensor_map x, w[MOST_MATRICES]; /* paired: w[0] has both matrices */
+    const float *bias[MOST_MATRICES];
+    int rows[MOST_MATRICES], first_row[MOST_MATRICES], first_tile[MOST_MATRICES];
+    int matrices, batch, all_rows, tiles;
+    int steps, slices, tasks, stages; /* steps: of SKINNY_STEP columns; stages: of the ring */
+    float *y;                         /* [slices][batch][all_rows] */
+    long slice_stride;
+    int paired;   /* true: narrow[batch][rows] = silu(x w0^T) (x w1^T) */
+    int swapped;  /* paired: w1 comes first in w[0] */
+    void *narrow; /* bf16 */
+};
+
+struct skinny_norm_args { /* x += the parts; y = norm(x) */
+    float *x;             /* [batch][n] */
+    const float *parts;   /* [nparts][batch][n] */
+    int nparts, n;        /* n: a multiple of 4, at most 8192 */
+    long part_stride;
+    const float *w;
+    float eps;
+    void *y; /* bf16 [batch][n] */
+};
+
+struct decode_attention_parts_args { /* usual.qkv is the sum of `parts` parts, `stride` numbers apart */
+    struct decode_attention_args usual;
+    int parts; /* at most PARTS_MOST */
+    long stride;
 };
 
 #endif

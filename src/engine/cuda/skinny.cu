@@ -4,10 +4,11 @@
  * warps multiply them, with W as the first operand of wgmma. The copies of weights start before the results
  * of the previous kernel are there, and run ahead across tasks. Slices write their sums to different places;
  * the kernel that reads them adds them in a fixed order, so the same input gives the same bits. */
+#include "skinny_layout.h"
 #include "tma.cuh"
 
 #if HAS_WGMMA
-enum { CONSUMERS = 128, TILE_ROWS = SKINNY_TILE, TILE_BYTES = SKINNY_TILE * 128, DEEP = 64 };
+enum { CONSUMERS = 128, TILE_ROWS = SKINNY_TILE, TILE_BYTES = SKINNY_TILE * 128, DEEP = SKINNY_STEP };
 
 #define F4(a, i) "+f"(a[i]), "+f"(a[i + 1]), "+f"(a[i + 2]), "+f"(a[i + 3])
 __device__ __forceinline__ void multiply(float (&sum)[4], u64 w, u64 x, int keep) {
@@ -32,17 +33,29 @@ __device__ __forceinline__ void multiply(float (&sum)[16], u64 w, u64 x, int kee
                  : "l"(w), "l"(x), "r"(keep));
 }
 
-struct task { /* steps: of DEEP columns */
-    int first_tile, tiles, slice, step, end;
-    __device__ __forceinline__ task(const skinny_args &a, int t, int most) {
-        int group = t / a.slices;
-        slice = t - group * a.slices;
-        first_tile = group * most;
-        tiles = min(most, a.tiles - first_tile);
-        step = (int)((long)slice * a.steps / a.slices);
-        end = (int)((long)(slice + 1) * a.steps / a.slices);
+/* Copies a tile of both matrices (map_pairs() in skinny.c). `group`: first group of eight rows of each. */
+__device__ __forceinline__ void copy_pairs(unsigned to, const tensor_map *map, unsigned bar, int column,
+                                           int group) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
+                 "{%3, %4, %4, %5}], [%2];" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(column), "r"(0), "r"(group)
+                 : "memory");
+}
+
+/* A place in a ring of stages. `phase` changes with each round. */
+struct ring_place {
+    int stage, phase;
+    __device__ __forceinline__ void next(int stages) {
+        if (++stage == stages) {
+            stage = 0;
+            phase ^= 1;
+        }
     }
 };
+
+__device__ __forceinline__ skinny_task task_of(const skinny_args &a, int t, int tiles) {
+    return skinny_task_of(t, tiles, a.tiles, a.slices, a.steps);
+}
 
 __device__ __forceinline__ int matrix_of(const skinny_args &a, int tile) {
     int m = 0;
@@ -51,8 +64,8 @@ __device__ __forceinline__ int matrix_of(const skinny_args &a, int tile) {
 }
 
 template <int TILES>
-__device__ __forceinline__ void copy_weights(const skinny_args &a, const task &t, int step, unsigned to,
-                                             unsigned bar) {
+__device__ __forceinline__ void copy_weights(const skinny_args &a, const skinny_task &t, int step,
+                                             unsigned to, unsigned bar) {
 #pragma unroll
     for (int j = 0; j < TILES; j++) {
         if (j >= t.tiles) break;
@@ -72,7 +85,7 @@ __device__ __forceinline__ void produce(const skinny_args &a, unsigned base, uns
     constexpr int STAGE_BYTES = TILES * TILE_BYTES + N * 128;
     int t = blockIdx.x, stages = a.stages, early = 0;
     if (t < a.tasks) {
-        task v(a, t, TILES);
+        skinny_task v = task_of(a, t, TILES);
         early = min(stages, v.end - v.step);
         for (int s = 0; s < early; s++) {
             barrier_expect(full + 8 * s, v.tiles * TILE_BYTES + N * 128);
@@ -83,9 +96,10 @@ __device__ __forceinline__ void produce(const skinny_args &a, unsigned base, uns
     let_next_start();
     ring_place at = { early % stages, early / stages };
     for (; t < a.tasks; t += gridDim.x) {
-        task v(a, t, TILES);
+        skinny_task v = task_of(a, t, TILES);
         for (int s = 0; s < early; s++)
-            copy_tile(base + s * STAGE_BYTES + TILES * TILE_BYTES, &a.x, full + 8 * s, (v.step + s) * DEEP, 0);
+            copy_tile(base + s * STAGE_BYTES + TILES * TILE_BYTES, &a.x, full + 8 * s, (v.step + s) * DEEP,
+                      0);
         for (int step = v.step + early; step < v.end; step++, at.next(stages)) {
             unsigned to = base + at.stage * STAGE_BYTES, bar = full + 8 * at.stage;
             barrier_wait(empty + 8 * at.stage, at.phase ^ 1);
@@ -141,7 +155,7 @@ __device__ __forceinline__ void consume(const skinny_args &a, unsigned base, uns
     wait_for_previous();
     let_next_start();
     for (int t = blockIdx.x; t < a.tasks; t += gridDim.x) {
-        task v(a, t, TILES);
+        skinny_task v = task_of(a, t, TILES);
         unsigned before = 0; /* "empty" barrier of the stage that the previous step used; 0: first step */
         for (int step = v.step; step < v.end; step++, at.next(a.stages)) {
             unsigned w = base + at.stage * STAGE_BYTES, x = w + TILES * TILE_BYTES;
@@ -189,12 +203,12 @@ template <int N, int TILES> __device__ void skinny(const skinny_args &a) {
         produce<N, TILES>(a, base, full, empty);
     }
 }
-#define SKINNY(N, TILES)                                                               \
-    KERNEL __launch_bounds__(SKINNY_THREADS, 1)                                        \
-        skinny_##N##_##TILES(const __grid_constant__ skinny_args a) {                  \
-        skinny<N, TILES>(a);                                                           \
+#define SKINNY(N, TILES)                                              \
+    KERNEL __launch_bounds__(SKINNY_THREADS, 1)                       \
+        skinny_##N##_##TILES(const __grid_constant__ skinny_args a) { \
+        skinny<N, TILES>(a);                                          \
     }
-#else /* decode_batch.c does not launch them on other GPUs */
+#else /* decode_batch.c does not use them on other GPUs */
 #define SKINNY(N, TILES) \
     KERNEL skinny_##N##_##TILES(const __grid_constant__ skinny_args) {}
 #endif
@@ -202,3 +216,49 @@ template <int N, int TILES> __device__ void skinny(const skinny_args &a) {
 SKINNY_ALL(8)
 SKINNY_ALL(16)
 SKINNY_ALL(32)
+
+/* One block per sequence: adds the parts of the last product to x, then the norm. */
+KERNEL __launch_bounds__(512) skinny_norm(const __grid_constant__ skinny_norm_args a) {
+    constexpr int THREADS = 512, ROUNDS = 4;
+    __shared__ float room[THREADS / 32];
+    size_t row = (size_t)blockIdx.x * a.n;
+    float4 v[ROUNDS], g[ROUNDS];
+    float sum = 0;
+#pragma unroll
+    for (int r = 0; r < ROUNDS; r++) {
+        int at = (r * THREADS + threadIdx.x) * 4;
+        g[r] = at < a.n ? __ldg((const float4 *)(a.w + at)) : make_float4(0, 0, 0, 0);
+    }
+    wait_for_previous();
+    let_next_start();
+#pragma unroll
+    for (int r = 0; r < ROUNDS; r++) {
+        int at = (r * THREADS + threadIdx.x) * 4;
+        float4 p[PARTS_MOST];
+        v[r] = make_float4(0, 0, 0, 0);
+        if (at >= a.n) continue;
+        v[r] = __ldcg((const float4 *)(a.x + row + at));
+#pragma unroll
+        for (int i = 0; i < PARTS_MOST; i++)
+            p[i] = i < a.nparts ? __ldcg((const float4 *)(a.parts + i * a.part_stride + row + at))
+                                : make_float4(0, 0, 0, 0);
+#pragma unroll
+        for (int i = 0; i < PARTS_MOST; i++) {
+            v[r].x += p[i].x;
+            v[r].y += p[i].y;
+            v[r].z += p[i].z;
+            v[r].w += p[i].w;
+        }
+        sum += v[r].x * v[r].x + v[r].y * v[r].y + v[r].z * v[r].z + v[r].w * v[r].w;
+    }
+    float scale = rsqrtf(block_sum(sum, room) / a.n + a.eps);
+#pragma unroll
+    for (int r = 0; r < ROUNDS; r++) {
+        int at = (r * THREADS + threadIdx.x) * 4;
+        if (at >= a.n) continue;
+        if (a.nparts) *(float4 *)(a.x + row + at) = v[r];
+        *(uint2 *)((bf16 *)a.y + row + at) =
+            make_uint2(pack2(v[r].x * scale * g[r].x, v[r].y * scale * g[r].y),
+                       pack2(v[r].z * scale * g[r].z, v[r].w * scale * g[r].w));
+    }
+}

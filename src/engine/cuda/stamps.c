@@ -1,21 +1,19 @@
 /* Times of kernels, for traces. Kernels store the time of the device's clock at which they have their inputs
  * (common.cuh), so the host does not have to wait after each of them. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/die.h"
-#include "base/vec.h"
 #include "engine/cuda/internal.h"
 
-/* MOST: times between two calls of take(). Device memory: the counter, `last_end`, the times, the ends. */
-enum { MOST = 1 << 20, LAST_END = 8, OFFSET = 16 };
+enum { MOST = 1 << 20, OFFSET = 16 }; /* MOST: times between two calls of take(); OFFSET: of the first one */
 
 static void set_everywhere(struct cuda *c, const struct kernel_stamps *s) {
-    for (int m = 0; m < MODULE_COUNT && !c->failed; m++) {
+    for (int m = 0; m < MODULE_ALL && !c->failed; m++) {
         cu_ptr p;
         size_t bytes;
+        if (!c->modules[m]) continue;
         if (c->d->module_global(&p, &bytes, c->modules[m], "stamps") == CU_OK && bytes == sizeof *s)
             cuda_copy_in(c, (void *)(uintptr_t)p, s, sizeof *s);
     }
@@ -24,22 +22,18 @@ static void set_everywhere(struct cuda *c, const struct kernel_stamps *s) {
 
 static void clear(struct cuda *c) {
     c->stamps.count = 0;
-    c->stamps.library.n = 0;
-    c->stamps.ended = false;
     if (!c->failed)
         cuda_ok(c, c->d->set_words(c->stamps.memory, 0, OFFSET / 4, c->stream), "clearing memory");
 }
 
 void cuda_stamps_start(void *context) {
     struct cuda *c = context;
-    if (!c->stamps.memory && c->d->mem_alloc(&c->stamps.memory, OFFSET + (size_t)MOST * 16) != CU_OK) {
+    if (!c->stamps.memory && c->d->mem_alloc(&c->stamps.memory, OFFSET + (size_t)MOST * 8) != CU_OK) {
         c->stamps.memory = 0; /* the trace will have no operators */
         return;
     }
     clear(c);
     set_everywhere(c, &(struct kernel_stamps){ .ns = (void *)(uintptr_t)(c->stamps.memory + OFFSET),
-                                               .ends = (void *)(uintptr_t)(c->stamps.memory + OFFSET + MOST * 8),
-                                               .last_end = (void *)(uintptr_t)(c->stamps.memory + LAST_END),
                                                .n = (void *)(uintptr_t)c->stamps.memory,
                                                .most = MOST });
     c->stamps.on = !c->failed;
@@ -49,17 +43,6 @@ void cuda_stamps_stop(void *context) {
     struct cuda *c = context;
     if (c->stamps.on) set_everywhere(c, &(struct kernel_stamps){ 0 });
     c->stamps.on = false;
-}
-
-void cuda_stamps_library(struct cuda *c) {
-    if (!c->stamps.on) return;
-    if (!c->stamps.ended) { /* also after another kernel of a library */
-        LAUNCH(c, nothing, GRID(1, .threads = 32), NULL);
-        return;
-    }
-    vec_push(&c->stamps.library, c->stamps.count);
-    c->stamps.count++;
-    c->stamps.ended = false;
 }
 
 size_t cuda_stamps_mark(void *context) { return ((struct cuda *)context)->stamps.count; }
@@ -87,22 +70,6 @@ static void to_wall_clock(uint64_t *v, size_t n, const struct pair *pair) {
     for (size_t i = 0; i < n; i++) v[i] += difference;
 }
 
-/* Returns the times of all kernels. own, ends [n]: as stored by the own kernels; at[m]: which kernels are a
- * library's. */
-uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at, size_t m) {
-    uint64_t *all = xcalloc(n + m + 1, sizeof *all);
-    for (size_t i = 0, j = 0, k = 0; i < n + m; i++) {
-        if (k < m && at[k] == i && j < n) {
-            uint64_t least = i ? all[i - 1] : 0;
-            all[i] = MIN(MAX(ends[j], least), own[j]);
-            k++;
-        } else if (j < n) {
-            all[i] = own[j++];
-        }
-    }
-    return all;
-}
-
 size_t cuda_stamps_take(void *context, const uint64_t **ns) {
     struct cuda *c = context;
     struct pair pair[PAIRS];
@@ -118,40 +85,11 @@ size_t cuda_stamps_take(void *context, const uint64_t **ns) {
         return 0;
     }
     free(c->stamps.times);
-    uint64_t *own = xcalloc(2 * (size_t)n, sizeof *own), *ends = own + n;
-    size_t m = c->stamps.library.n;
-    cuda_copy_out(c, own, (void *)(uintptr_t)(c->stamps.memory + OFFSET), n * sizeof *own);
-    if (m)
-        cuda_copy_out(c, ends, (void *)(uintptr_t)(c->stamps.memory + OFFSET + MOST * 8), n * sizeof *ends);
-    c->stamps.times = cuda_stamps_merge(own, ends, n, c->stamps.library.v, m);
-    free(own);
-    to_wall_clock(c->stamps.times, n + m, pair);
+    c->stamps.times = xcalloc(n, sizeof *c->stamps.times);
+    cuda_copy_out(c, c->stamps.times, (void *)(uintptr_t)(c->stamps.memory + OFFSET),
+                  n * sizeof *c->stamps.times);
+    to_wall_clock(c->stamps.times, n, pair);
     clear(c);
     *ns = c->stamps.times;
-    return c->failed ? 0 : n + m - PAIRS;
-}
-
-void cuda_stamps_print(struct cuda *c, const char *title, const char *const *names, size_t n, size_t steps) {
-    const uint64_t *ns;
-    size_t all = cuda_stamps_take(c, &ns);
-    steps = MIN(steps, n && all ? (all - 1) / n : 0);
-    if (steps < 3) return;
-    /* the first and the last step may wait for the host */
-    double count = (double)(steps - 2);
-    fprintf(stderr, "%s: %.1f us per step\n", title,
-            (double)(ns[(steps - 1) * n] - ns[n]) / 1e3 / count);
-    for (size_t i = 0; i < n; i++) {
-        bool seen = false;
-        for (size_t j = 0; j < i; j++) seen = seen || strcmp(names[j], names[i]) == 0;
-        if (seen) continue;
-        uint64_t sum = 0;
-        size_t kernels = 0;
-        for (size_t j = i; j < n; j++) {
-            if (strcmp(names[j], names[i]) != 0) continue;
-            kernels++;
-            for (size_t s = 1; s + 1 < steps; s++) sum += ns[s * n + j + 1] - ns[s * n + j];
-        }
-        fprintf(stderr, "  %-12s %5zu x %8.2f us = %9.1f us\n", names[i], kernels,
-                (double)sum / 1e3 / count / (double)kernels, (double)sum / 1e3 / count);
-    }
+    return c->failed ? 0 : n - PAIRS;
 }

@@ -34,26 +34,6 @@ __device__ __forceinline__ void copy_tile(unsigned to, const tensor_map *map, un
                  "l"(map), "r"(bar), "r"(column), "r"(row)
                  : "memory");
 }
-
-/* The same for a map of four dimensions (skinny.cu). `group`: first group of eight rows of each matrix. */
-__device__ __forceinline__ void copy_pairs(unsigned to, const tensor_map *map, unsigned bar, int column,
-                                           int group) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
-                 "{%3, %4, %4, %5}], [%2];" ::"r"(to),
-                 "l"(map), "r"(bar), "r"(column), "r"(0), "r"(group)
-                 : "memory");
-}
-
-/* A place in a ring of stages. `phase` changes with each round. */
-struct ring_place {
-    int stage, phase;
-    __device__ __forceinline__ void next(int stages) {
-        if (++stage == stages) {
-            stage = 0;
-            phase ^= 1;
-        }
-    }
-};
 #endif
 
 #endif
