@@ -120,7 +120,8 @@ NVCC ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc 2>
 NVCC_FLAGS := -fatbin -O3 -std=c++17 -Werror all-warnings -gencode arch=compute_90a,code=sm_90a \
               -gencode arch=compute_80,code=compute_80
 cuda_fatbins := $(if $(NVCC),$(patsubst src/engine/cuda/%.cu,build/cuda/%.fatbin,$(wildcard src/engine/cuda/*.cu)))
-build/cuda/%.fatbin: src/engine/cuda/%.cu $(wildcard src/engine/cuda/*.cuh) src/engine/cuda/kernel_args.h src/engine/cuda/persistent_layout.h
+build/cuda/%.fatbin: src/engine/cuda/%.cu $(wildcard src/engine/cuda/*.cuh) src/engine/cuda/kernel_args.h src/engine/cuda/persistent_layout.h \
+                    src/engine/cuda/skinny_layout.h
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -o $@.new $< && mv $@.new $@

@@ -12,6 +12,9 @@
 #     speed      0.3  prompts, pages, decoding
 #     persistent 0.5  the persistent kernel against the graph, also with random delays before its barriers
 #     batch      0.4  graphs of 2 to 32 sequences against operators, and their speed
+#     batch-tma  1.5  INFERPROF_CUDA_BATCH=tma, not run yet (the minutes are an estimate): first its products against
+#                     the CPU; if they are right, their speed, batches against operators, and both implementations of
+#                     a batch of 32 sequences of Qwen3-8B in turn, with the time of each kernel
 #     products   0.1  single products and attention
 #     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
 #     sanitizer  6    memcheck, racecheck, initcheck and synccheck of the operators, of two small models and of the
@@ -62,6 +65,22 @@ section() {
     batch)
         for n in 2 9 32; do run "$check" batch $models/qwen3-8b.json 4 $n 60 24; done
         run "$check" batch $models/qwen3-8b.json 36 32 512 64
+        ;;
+    batch-tma)
+        failed_before=$failed
+        run "$check" skinny
+        if [ "$failed" -gt "$failed_before" ]; then
+            echo "batch-tma: skinny failed, so batches are not run"
+            return
+        fi
+        for n in 2 9 32; do
+            run env INFERPROF_CUDA_BATCH=tma "$check" batch $models/qwen3-8b.json 4 $n 60 24
+        done
+        for round in 1 2; do
+            echo "-- round $round"
+            run env CUDA_CHECK_KERNELS=1 "$check" batch $models/qwen3-8b.json 36 32 512 64
+            run env CUDA_CHECK_KERNELS=1 INFERPROF_CUDA_BATCH=tma "$check" batch $models/qwen3-8b.json 36 32 512 64
+        done
         ;;
     products) run "$check" products ;;
     ptx)

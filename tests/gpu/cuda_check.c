@@ -9,7 +9,10 @@
  *     cuda_check long CONFIG PROMPT NEW       the same tokens twice, up to the end of the context
  *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
  *     cuda_check persistent CONFIG LAYERS PROMPT NEW [VOCABULARY]   the persistent kernel against the graph
- *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators
+ *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators;
+ *                                             CUDA_CHECK_KERNELS=1: also the mean time of each kernel
+ *     cuda_check skinny                       products of batches by TMA (INFERPROF_CUDA_BATCH=tma) against
+ *                                             the CPU, and their speed
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
  * Run from the root of the source tree. Exit status 1: something differs. */
 #include <jansson.h>
@@ -28,6 +31,7 @@
 #include "engine/compute/threads.h"
 #include "engine/cpu/cpu.h"
 #include "engine/cuda/cuda.h"
+#include "engine/cuda/skinny.h"
 #include "engine/decoder/steps.h"
 #include "driver/cuda.h"
 #include "engine/engine.h"
@@ -364,6 +368,203 @@ static void check_rest(void) {
     check_route(64, 6, 1, 1, false);
     check_route(128, 8, 1, 1, true);
     check_route(12, 3, 4, 2, false);
+}
+
+enum { MOST_BATCH = 32 };
+
+/* ---- products of few rows (skinny.cu) */
+static uint16_t *narrow_numbers(size_t n, float size) {
+    float *v = numbers(n, size);
+    uint16_t *out = xmalloc(n * sizeof *out);
+    for (size_t i = 0; i < n; i++) out[i] = bf16_from_float(v[i]);
+    free(v);
+    return out;
+}
+
+enum { SKINNY_MATRICES = 3 };
+struct skinny_case {
+    int batch, k, n, rows[SKINNY_MATRICES];
+    bool paired, bias;
+};
+
+/* The rows of all matrices, computed on the CPU. */
+static float *skinny_expected(const struct skinny_case *t, const uint16_t *x, const struct weight *w,
+                              float *const *bias) {
+    int all = 0, first = 0;
+    for (int m = 0; m < t->n; m++) all += t->rows[m];
+    float *out = xcalloc((size_t)t->batch * (size_t)all, sizeof *out);
+    for (int m = 0; m < t->n; first += t->rows[m++])
+        for (int b = 0; b < t->batch; b++)
+            for (int r = 0; r < t->rows[m]; r++) {
+                const uint16_t *row = (const uint16_t *)w[m].data + (size_t)r * (size_t)t->k,
+                               *in = x + (size_t)b * (size_t)t->k;
+                double sum = t->bias ? (double)bias[m][r] : 0;
+                for (int i = 0; i < t->k; i++)
+                    sum += (double)bf16_to_float(row[i]) * (double)bf16_to_float(in[i]);
+                out[(size_t)b * (size_t)all + (size_t)(first + r)] = (float)sum;
+            }
+    if (!t->paired) return out;
+    for (int b = 0; b < t->batch; b++)
+        for (int r = 0; r < t->rows[0]; r++) {
+            const float *at = out + (size_t)b * (size_t)all + r;
+            float gate = at[0], up = at[t->rows[0]];
+            out[(size_t)b * (size_t)t->rows[0] + (size_t)r] = gate / (1 + expf(-gate)) * up;
+        }
+    return out;
+}
+
+static void check_skinny(struct skinny_case t) {
+    struct cuda *c = both[1]->context;
+    struct weight w[SKINNY_MATRICES];
+    struct linear l[SKINNY_MATRICES];
+    const struct linear *list[SKINNY_MATRICES];
+    float *bias[SKINNY_MATRICES];
+    size_t all = 0, batch = (size_t)t.batch, xn = batch * (size_t)t.k;
+    for (int m = 0; m < t.n; m++) {
+        bias[m] = numbers((size_t)t.rows[m], 1);
+        w[m] = weight_make(t.rows[m], t.k, DTYPE_BF16);
+        l[m] =
+            (struct linear){ w[m].m[1], t.bias ? ops_alloc(both[1], (size_t)t.rows[m], TENSOR_ANY) : NULL };
+        if (t.bias) ops_upload(both[1], view_of(l[m].bias), bias[m], (size_t)t.rows[m]);
+        list[m] = &l[m];
+        all += (size_t)t.rows[m];
+    }
+    size_t n = t.paired ? batch * (size_t)t.rows[0] : batch * all, room = batch * all * PARTS_MOST;
+    uint16_t *x = narrow_numbers(xn, 1), *narrow = xcalloc(n, sizeof *narrow);
+    struct tensor *there = ops_alloc_narrow(both[1], xn), *y = ops_alloc(both[1], room, TENSOR_ZERO);
+    float *got[2], *parts = xcalloc(room, sizeof *parts);
+    cuda_copy_in(c, pointer_of(there), x, xn * 2);
+    for (int round = 0; round < 2; round++) {
+        got[round] = xcalloc(n, sizeof **got);
+        cuda_ok(c, c->d->set_words(y->data, 0xffffffffu, room, c->stream), "clearing memory"); /* NaN */
+        int sums = cuda_skinny(c, &(struct skinny){ .x = pointer_of(there),
+                                                    .l = list,
+                                                    .n = t.n,
+                                                    .batch = t.batch,
+                                                    .y = pointer_of(y),
+                                                    .parts = PARTS_MOST,
+                                                    .narrow = t.paired ? pointer_of(y) : NULL });
+        if (t.paired) {
+            cuda_copy_out(c, narrow, pointer_of(y), n * sizeof *narrow);
+            for (size_t i = 0; i < n; i++) got[round][i] = bf16_to_float(narrow[i]);
+        } else {
+            cuda_copy_out(c, parts, pointer_of(y), (size_t)sums * n * sizeof *parts);
+            for (size_t i = 0; i < n; i++)
+                for (int p = 0; p < sums; p++) got[round][i] += parts[(size_t)p * n + i];
+        }
+    }
+    float *expected = skinny_expected(&t, x, w, bias);
+    char name[96];
+    snprintf(name, sizeof name, "few rows [%d,%d]x[%zu,%d]%s%s", t.batch, t.k, all, t.k,
+             t.bias ? " bias" : "", t.paired ? " silu" : "");
+    report(name, expected, got[0], n, t.paired ? 5e-3 : 1e-5);
+    bool same = memcmp(got[0], got[1], n * sizeof **got) == 0;
+    if (!same) printf("FAIL %s: a second run gives other bits\n", name);
+    failures += !same;
+    struct err err;
+    if (ops_check(both[1], &err) < 0) die("%s", err.msg);
+    for (int m = 0; m < t.n; m++) {
+        weight_free(&w[m]);
+        if (t.bias) ops_free(both[1], l[m].bias);
+        free(bias[m]);
+    }
+    ops_free(both[1], there);
+    ops_free(both[1], y);
+    void *all_memory[] = { x, narrow, parts, expected, got[0], got[1] };
+    for (size_t i = 0; i < COUNTOF(all_memory); i++) free(all_memory[i]);
+}
+
+static void check_few_rows(void) {
+    static const int batches[] = { 2, 8, 9, 17, 32 };
+    for (size_t i = 0; i < COUNTOF(batches); i++) {
+        int b = batches[i];
+        check_skinny((struct skinny_case){ b, 320, 3, { 256, 64, 48 }, .bias = true });
+        check_skinny((struct skinny_case){ b, 1288, 1, { 1280 } });
+        check_skinny((struct skinny_case){ b, 72, 1, { 16 } });
+        check_skinny((struct skinny_case){ b, 512, 2, { 336, 336 }, .paired = true });
+        check_skinny((struct skinny_case){ b, 256, 1, { 40000 } }); /* several tasks per block */
+    }
+}
+
+/* Reads of weights as in a step: each matrix follows others, so that the L2 cache does not have it. */
+enum { MOST_COPIES = 8 };
+struct skinny_time {
+    struct linear l[MOST_COPIES][2];
+    int copies, n, batch, ring_kb;
+    struct tensor *x, *y;
+    bool paired;
+};
+static double seconds_of_skinny(const struct skinny_time *t) {
+    enum { FIRST = 4, TIMES = 40 };
+    uint64_t start = 0;
+    for (int i = 0; i < FIRST + TIMES; i++) {
+        const struct linear *const list[] = { &t->l[i % t->copies][0], &t->l[i % t->copies][1] };
+        if (i == FIRST) {
+            ops_finish(both[1]);
+            start = clock_mono_ns();
+        }
+        cuda_skinny(both[1]->context, &(struct skinny){ .x = pointer_of(t->x),
+                                                        .l = list,
+                                                        .n = t->n,
+                                                        .batch = t->batch,
+                                                        .y = pointer_of(t->y),
+                                                        .parts = t->paired ? 1 : PARTS_MOST,
+                                                        .narrow = t->paired ? pointer_of(t->y) : NULL,
+                                                        .ring_bytes = t->ring_kb << 10 });
+    }
+    ops_finish(both[1]);
+    return (double)(clock_mono_ns() - start) / 1e9 / TIMES;
+}
+
+static void time_skinny(const char *name, int k, int n, int rows, bool paired) {
+    static const int batches[] = { 8, 32 }, rings_kb[] = { 56, 84, 112, 168, 220 };
+    double bytes = (double)n * rows * k * 2;
+    size_t xn = (size_t)MOST_BATCH * (size_t)k, yn = (size_t)MOST_BATCH * (size_t)(n * rows) * PARTS_MOST;
+    struct weight w[MOST_COPIES][2];
+    struct skinny_time t = { .copies = MIN(MAX((int)(250e6 / bytes), 1), (int)MOST_COPIES),
+                             .n = n,
+                             .x = ops_alloc_narrow(both[1], xn),
+                             .y = ops_alloc(both[1], yn, TENSOR_ANY),
+                             .paired = paired };
+    uint16_t *x = narrow_numbers(xn, 1);
+    cuda_copy_in(both[1]->context, pointer_of(t.x), x, xn * sizeof *x);
+    for (int i = 0; i < t.copies; i++)
+        for (int m = 0; m < n; m++) {
+            w[i][m] = weight_make(rows, k, DTYPE_BF16);
+            t.l[i][m] = (struct linear){ w[i][m].m[1], NULL };
+        }
+    for (size_t b = 0; b < COUNTOF(batches); b++) {
+        t.batch = batches[b];
+        printf("%-5s batch %2d, %6.1f MB, us (TB/s) with rings of", name, t.batch, bytes / 1e6);
+        for (size_t i = 0; i < COUNTOF(rings_kb); i++) {
+            t.ring_kb = rings_kb[i];
+            double s = seconds_of_skinny(&t);
+            printf("  %d kB %.1f (%.2f)", rings_kb[i], s * 1e6, bytes / s / 1e12);
+        }
+        printf("\n");
+        fflush(stdout);
+    }
+    for (int i = 0; i < t.copies; i++)
+        for (int m = 0; m < n; m++) weight_free(&w[i][m]);
+    ops_free(both[1], t.x);
+    ops_free(both[1], t.y);
+    free(x);
+}
+/* Qwen3-8B. */
+static void time_few_rows(void) {
+    time_skinny("qkv", 4096, 1, 6144, false);
+    time_skinny("out", 4096, 1, 4096, false);
+    time_skinny("up", 4096, 2, 12288, true);
+    time_skinny("down", 12288, 1, 4096, false);
+}
+
+/* Correct results first: a wrong product needs no time. */
+static void check_and_time_skinny(void) {
+    struct err err;
+    if (!((struct cuda *)both[1]->context)->hopper) die("skinny: this needs a Hopper GPU");
+    if (!cuda_skinny_load(both[1]->context)) die("%s", ops_check(both[1], &err) < 0 ? err.msg : "skinny");
+    check_few_rows();
+    if (!failures) time_few_rows();
 }
 
 static void check_operators(void) {
@@ -878,8 +1079,6 @@ static void check_persistent(const char *config, int layers, int prompt, int tok
 }
 
 /* ---- batches */
-enum { MOST_BATCH = 32 };
-
 static void infer_batch(struct engine *e, const struct engine_request *r, struct engine_result *out) {
     struct err err;
     if (engine_infer(e, r, out, &err) < 0) {
@@ -891,6 +1090,43 @@ static size_t equal_batch(const struct engine_result *a, const struct engine_res
     size_t same = 0;
     for (size_t i = 0; i < n; i++) same += equal_tokens(&a[i], &b[i]);
     return same;
+}
+/* Prints the time per step of each kind of kernel, for models without experts, from the times that the
+ * kernels of one more request store. The steps come last in a request. */
+static void print_batch_kernels(struct engine *e, const struct engine_request *r, int layers) {
+    static const char *const kinds[] = { "embed", "norm", "qkv",  "attention", "out",
+                                         "up",    "down", "head", "pick" };
+    enum { EMBED, NORM, QKV, ATTENTION, OUT, UP, DOWN, HEAD, PICK, KINDS };
+    static const int layer[] = { NORM, QKV, ATTENTION, OUT, NORM, UP, DOWN };
+    struct engine_result out[MOST_BATCH];
+    const uint64_t *ns = NULL;
+    double us[KINDS] = { 0 }, all = 0;
+    int in_layers = layers * (int)COUNTOF(layer), kernels = 1 + in_layers + 3, counts[KINDS] = { 0 };
+    cuda_stamps_start(e->ops->context);
+    infer_batch(e, r, out);
+    size_t n = cuda_stamps_take(e->ops->context, &ns), steps = r->max_new_tokens - 2;
+    for (size_t i = 0; i < r->nbatch; i++) engine_result_free(&out[i]);
+    if (n < steps * (size_t)kernels + 1) {
+        printf("FAIL times of %zu kernels: a step has %d\n", n, kernels);
+        failures++;
+    } else {
+        const uint64_t *at = ns + n - 1 - steps * (size_t)kernels;
+        for (size_t i = 0; i < steps * (size_t)kernels; i++) {
+            int k = (int)(i % (size_t)kernels), kind = k == 0 ? EMBED
+                                                       : k <= in_layers
+                                                           ? layer[(k - 1) % (int)COUNTOF(layer)]
+                                                           : (int[]){ NORM, HEAD, PICK }[k - 1 - in_layers];
+            us[kind] += (double)(at[i + 1] - at[i]) / 1e3 / (double)steps;
+            counts[kind] += i < (size_t)kernels;
+        }
+        for (int i = 0; i < KINDS; i++) {
+            printf("     %-9s %3d x %8.2f us = %8.1f us per step\n", kinds[i], counts[i], us[i] / counts[i],
+                   us[i]);
+            all += us[i];
+        }
+        printf("     %d kernels, %.1f us per step\n", kernels, all);
+    }
+    cuda_stamps_stop(e->ops->context);
 }
 static double batch_rate(const struct engine_result *v, size_t n) {
     return (double)(n * (v[0].ids.n - 1)) / v[0].decode_ms * 1e3;
@@ -916,6 +1152,7 @@ static void check_batch(const char *config, int layers, int n, int prompt, int t
     };
     infer_batch(e, &r, graph);
     infer_batch(e, &r, again);
+    if (getenv("CUDA_CHECK_KERNELS")) print_batch_kernels(e, &r, layers);
     r.sampling.temperature = 1e-4; /* the operators, one by one */
     r.sampling.top_k = 1;
     infer_batch(e, &r, operators);
@@ -972,14 +1209,15 @@ static void speed(const char *config, int prompt, int tokens, const char *image)
 int main(int argc, char **argv) {
     struct err err;
     if (argc < 2)
-        die("usage: cuda_check ops | products | tokens NAME... | few NAME TOKENS [SIDE] | logits CONFIG "
+        die("usage: cuda_check ops | products | skinny | tokens NAME... | few NAME TOKENS [SIDE] | logits "
+            "CONFIG "
             "LAYERS "
             "PROMPT [IMAGE] | "
             "speed CONFIG PROMPT NEW [IMAGE] | persistent CONFIG LAYERS PROMPT NEW [VOCABULARY] | long "
             "CONFIG PROMPT NEW "
             "| many NAME REQUESTS | batch CONFIG LAYERS N PROMPT NEW | memory CONFIG "
             "LAYERS");
-    if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0) {
+    if (strcmp(argv[1], "ops") == 0 || strcmp(argv[1], "products") == 0 || strcmp(argv[1], "skinny") == 0) {
         struct threads *threads = threads_open(0);
         both[0] = cpu_open(threads, NULL);
         ops_set_exact(both[0], true);
@@ -988,6 +1226,8 @@ int main(int argc, char **argv) {
         printf("%s (%s)\n", ops_name(both[1]), ops_device(both[1]));
         if (strcmp(argv[1], "ops") == 0)
             check_operators();
+        else if (strcmp(argv[1], "skinny") == 0)
+            check_and_time_skinny();
         else
             time_operators();
         ops_close(both[0]);

@@ -20,7 +20,7 @@ static void backend_close(void *context) {
     for (size_t i = 0; i < c->host.n; i++) c->d->host_free(c->host.v[i].data);
     for (size_t i = 0; i < c->events.n; i++) c->d->event_destroy(c->events.v[i]);
     for (int i = 0; i < SCRATCH_COUNT; i++) free(c->scratch[i]);
-    for (int i = 0; i < MODULE_COUNT; i++)
+    for (int i = 0; i < MODULE_ALL; i++)
         if (c->modules[i]) c->d->module_unload(c->modules[i]);
     if (c->stream) {
         c->d->stream_destroy(c->stream);

@@ -1,34 +1,18 @@
 /* Decoding steps of several sequences as one CUDA graph (decode_batch.cu), for models with bf16 weights and
- * caches on Hopper. Routed experts run as in prompts (experts.c). */
+ * caches on Hopper. Routed experts run as in prompts (experts.c). decode_batch_tma.c has other products, for
+ * $INFERPROF_CUDA_BATCH. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/die.h"
 #include "base/vec.h"
-#include "engine/cuda/internal.h"
-#include "engine/ops/decode.h"
+#include "engine/cuda/decode_batch.h"
 
 enum { THREADS = 256, CLUSTER = BATCH_RANKS };
 /* Columns of x that a block keeps in shared memory, so that two blocks fit into a multiprocessor: all of its
  * columns, if they are not more than MOST_COLUMNS; otherwise COLUMNS at a time. */
 enum { MOST_COLUMNS = 1024, COLUMNS = 512 };
-
-struct cuda_batch {
-    struct cuda *c;
-    int n, vocab, max_context, taken;
-    cu_exec exec;
-    struct {
-        cu_ptr *v;
-        size_t n, cap;
-    } memory;
-    struct decode_state *state;            /* [n] */
-    int *tokens;                           /* [n] */
-    float *x, *qkv, *logits, *router;      /* router: [n][experts] */
-    void *h, *mixed, *inner;               /* bf16 */
-    struct tensor *scratch[SCRATCH_COUNT]; /* of the routed experts; the graph has their addresses */
-    int *out, *out_device;                 /* host memory [max_context][BATCH_MOST]; -1: not ready yet */
-};
 
 /* ---- which models */
 static bool linear_fits(const struct linear *l) {
@@ -68,7 +52,8 @@ static void *device_memory(struct cuda_batch *b, size_t bytes) {
 static size_t out_numbers(const struct cuda_batch *b) { return (size_t)b->max_context * BATCH_MOST; }
 
 static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
-    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1;
+    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1,
+           parts = (size_t)b->products->parts;
     void *host = NULL;
     cu_ptr there = 0;
     for (int i = 0; i < p->layers; i++) {
@@ -81,7 +66,8 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     b->tokens = device_memory(b, n * sizeof *b->tokens);
     b->x = device_memory(b, n * (size_t)p->hidden * 4);
     b->h = device_memory(b, n * (size_t)p->hidden * 2);
-    b->qkv = device_memory(b, n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
+    b->qkv = device_memory(b, parts * n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
+    if (parts > 1) b->parts = device_memory(b, parts * n * (size_t)p->hidden * 4);
     b->mixed = device_memory(b, n * heads * 2);
     b->inner = device_memory(b, n * widest * 2);
     b->logits = device_memory(b, n * (size_t)p->vocab * 4);
@@ -92,7 +78,7 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     b->out_device = (int *)(uintptr_t)there;
 }
 
-/* ---- launches, which the stream captures */
+/* ---- launches, which the stream captures: the products of decode_batch.cu */
 static void launch_linear(struct cuda_batch *b, const void *x, const struct linear *const *l, int n,
                           struct batch_args a) {
     int rows = 0;
@@ -118,25 +104,49 @@ static void launch_linear(struct cuda_batch *b, const void *x, const struct line
         CLUSTER, &a);
 }
 
+static void cluster_norm(struct cuda_batch *b, const struct decode_plan *p, const struct tensor *w) {
+    cuda_norm_narrow(b->c, b->x, pointer_of(w), b->n, p->hidden, p->eps, b->h);
+}
+static int cluster_rows(struct cuda_batch *b, const void *x, const struct linear *const *l, int n, int parts,
+                        float *y) {
+    (void)parts;
+    launch_linear(b, x, l, n, (struct batch_args){ .y = y });
+    return 1;
+}
+static void cluster_add(struct cuda_batch *b, const void *x, const struct linear *l) {
+    launch_linear(b, x, &l, 1, (struct batch_args){ .y = b->x, .add = 1 });
+}
+static void cluster_pair(struct cuda_batch *b, const struct linear *const *l) {
+    launch_linear(b, b->h, l, 2, (struct batch_args){ .narrow = b->inner, .paired = 1 });
+}
+static const struct batch_products clusters = {
+    .parts = 1, .norm = cluster_norm, .rows = cluster_rows, .add = cluster_add, .pair = cluster_pair
+};
+
+/* ---- the other launches of a step */
 static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
                              const struct decode_layer *l) {
     char name[64];
     int blocks = p->kv_heads * b->n >= b->c->sms ? 1 : CLUSTER; /* per sequence and key head */
-    struct decode_attention_args a = cuda_attention_args(p, l);
-    a.state = b->state;
-    a.qkv = b->qkv;
-    a.splits = a.cluster = blocks;
-    a.narrow = b->mixed;
-    snprintf(name, sizeof name, "decode_attention_bf16_%d_%d", p->dim, p->heads == p->kv_heads ? 1 : 4);
-    cuda_launch_named(b->c, MODULE_decode_attention, name,
+    struct decode_attention_args usual = cuda_attention_args(p, l);
+    usual.state = b->state;
+    usual.qkv = b->qkv;
+    usual.splits = usual.cluster = blocks;
+    usual.narrow = b->mixed;
+    bool in_parts = b->qkv_parts > 1; /* the usual kernel reads only the first member */
+    struct decode_attention_parts_args a = { usual, b->qkv_parts,
+                                             (long)b->n * (p->heads + 2 * p->kv_heads) * p->dim };
+    snprintf(name, sizeof name, "decode_attention_%sbf16_%d_%d", in_parts ? "parts_" : "", p->dim,
+             p->heads == p->kv_heads ? 1 : 4);
+    cuda_launch_named(b->c, in_parts ? MODULE_decode_attention_parts : MODULE_decode_attention, name,
                       GRID((size_t)(p->kv_heads * blocks), (size_t)b->n, .threads = THREADS), blocks, &a);
 }
 
 /* x += the expert of h. Used for dense layers and shared experts. */
 static void launch_expert(struct cuda_batch *b, const struct expert *e) {
-    const struct linear *const up[] = { &e->gate, &e->up }, *const down[] = { &e->down };
-    launch_linear(b, b->h, up, 2, (struct batch_args){ .narrow = b->inner, .paired = 1 });
-    launch_linear(b, b->inner, down, 1, (struct batch_args){ .y = b->x, .add = 1 });
+    const struct linear *const up[] = { &e->gate, &e->up };
+    b->products->pair(b, up);
+    b->products->add(b, b->inner, &e->down);
 }
 
 static struct tensor tensor_at(const void *p, enum dtype type) {
@@ -146,19 +156,19 @@ static struct tensor tensor_at(const void *p, enum dtype type) {
 static void launch_routed(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
     struct tensor x = tensor_at(b->x, DTYPE_F32), h = tensor_at(b->h, DTYPE_BF16),
                   logits = tensor_at(b->router, DTYPE_F32);
-    launch_linear(b, b->h, &l->router, 1, (struct batch_args){ .y = b->router });
+    b->products->rows(b, b->h, &l->router, 1, 1, b->router);
     cuda_experts_many(b->c, l->experts, &l->routing, view_of(&logits), view_of(&h), b->n, p->hidden,
                       view_of(&x));
     if (l->shared.gate.w.rows) launch_expert(b, &l->shared);
 }
 
 static void launch_layer(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
-    const struct linear *const qkv[] = { &l->q, &l->k, &l->v }, *const out[] = { &l->o };
-    cuda_norm_narrow(b->c, b->x, pointer_of(l->norm1), b->n, p->hidden, p->eps, b->h);
-    launch_linear(b, b->h, qkv, 3, (struct batch_args){ .y = b->qkv });
+    const struct linear *const qkv[] = { &l->q, &l->k, &l->v };
+    b->products->norm(b, p, l->norm1);
+    b->qkv_parts = b->products->rows(b, b->h, qkv, 3, b->products->parts, b->qkv);
     launch_attention(b, p, l);
-    launch_linear(b, b->mixed, out, 1, (struct batch_args){ .y = b->x, .add = 1 });
-    cuda_norm_narrow(b->c, b->x, pointer_of(l->norm2), b->n, p->hidden, p->eps, b->h);
+    b->products->add(b, b->mixed, &l->o);
+    b->products->norm(b, p, l->norm2);
     if (l->router)
         launch_routed(b, p, l);
     else
@@ -176,10 +186,11 @@ static void launch_step(struct cuda_batch *b, const struct decode_plan *p) {
                                     .state = b->state,
                                     .tokens = b->tokens,
                                     .out = b->out_device };
+    b->nparts = 0; /* prepare_routed() may have left some */
     LAUNCH(b->c, embed_bf16, GRID((size_t)b->n, .threads = THREADS), &table, &b->tokens, &columns, &b->x);
     for (int i = 0; i < p->layers; i++) launch_layer(b, p, &p->layer[i]);
-    cuda_norm_narrow(b->c, b->x, pointer_of(p->norm), b->n, p->hidden, p->eps, b->h);
-    launch_linear(b, b->h, head, 1, (struct batch_args){ .y = b->logits });
+    b->products->norm(b, p, p->norm);
+    b->products->rows(b, b->h, head, 1, 1, b->logits);
     cuda_launch_named(b->c, MODULE_decode_batch, "batch_pick", GRID((size_t)b->n, .threads = 1024), 1, &pick);
 }
 
@@ -233,8 +244,10 @@ static void batch_close(void *batch) {
 static void *batch_open(void *context, const struct decode_plan *plan, int n) {
     struct cuda *c = context;
     if (!plan_fits(c, plan, n)) return NULL;
+    const struct batch_products *tma = cuda_batch_tma(c);
     struct cuda_batch *b = xcalloc(1, sizeof *b);
     b->c = c;
+    b->products = tma ? tma : &clusters;
     b->n = n;
     b->vocab = plan->vocab;
     b->max_context = plan->max_context;

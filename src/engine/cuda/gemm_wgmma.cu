@@ -3,42 +3,11 @@
  * and 2 multiply 64 rows each. Group 2 starts two steps later, so that one group stores its sums while the
  * other one multiplies. Two mbarriers per stage signal that the stage is full or empty. */
 #include "gemm_tail.cuh"
-#include "wgmma.cuh"
+#include "tma.cuh"
 
 enum { GEMM_THREADS = 384, ROWS = 128, DEEP = 64, CONSUMER_WARPS = 8, HALF_BYTES = 128 * 128 };
 
 #if HAS_WGMMA
-/* ---- barriers and copies */
-__device__ __forceinline__ void barrier_init(unsigned bar, int count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
-}
-__device__ __forceinline__ void barrier_expect(unsigned bar, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void barrier_arrive(unsigned bar) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
-}
-__device__ __forceinline__ void barrier_wait(unsigned bar, int parity) {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@done bra finished;\n"
-                 "bra again;\n"
-                 "finished:\n"
-                 "}" ::"r"(bar),
-                 "r"(parity)
-                 : "memory");
-}
-/* Copies 128 rows from `row` on, 64 columns from `column` on. */
-__device__ __forceinline__ void copy_tile(unsigned to, const tensor_map *map, unsigned bar, int column,
-                                          int row) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
-                 "{%3, %4}], [%2];" ::"r"(to),
-                 "l"(map), "r"(bar), "r"(column), "r"(row)
-                 : "memory");
-}
-
 /* ---- wgmma */
 #define F4(a, i) "+f"(a[i]), "+f"(a[i + 1]), "+f"(a[i + 2]), "+f"(a[i + 3])
 #define F16(a, i) F4(a, i), F4(a, i + 4), F4(a, i + 8), F4(a, i + 12)

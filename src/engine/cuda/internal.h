@@ -59,7 +59,10 @@ enum module_id {
 #define X(file) MODULE_##file,
     CUDA_MODULES(X)
 #undef X
-        MODULE_COUNT
+        MODULE_COUNT, /* the others are loaded when they are used (skinny.c) */
+    MODULE_skinny = MODULE_COUNT,
+    MODULE_decode_attention_parts,
+    MODULE_ALL
 };
 
 enum scratch_id {
@@ -103,7 +106,7 @@ struct cuda {
     struct cublaslt *lt; /* NULL: products do not use cuBLASLt */
     char name[96], about[96], uuid[DRIVER_UUID_MAX];
     cu_stream stream;
-    cu_module modules[MODULE_COUNT];
+    cu_module modules[MODULE_ALL]; /* NULL: not loaded */
     cu_function kernels[KERNEL_COUNT];
     struct {
         struct block *v;

@@ -271,4 +271,37 @@ struct batch_pick_args {
     int *out;                   /* host memory [steps][BATCH_MOST] */
 };
 
+/* ---- other products of such steps (skinny.cu) */
+/* The columns are divided into at most PARTS_MOST slices, whose sums the next kernel adds. */
+enum { PARTS_MOST = 4 };
+
+struct skinny_args {                       /* y[batch][all_rows] = x [w0; w1; w2]^T + bias */
+    struct tensor_map x, w[MOST_MATRICES]; /* paired: w[0] has both matrices */
+    const float *bias[MOST_MATRICES];
+    int rows[MOST_MATRICES], first_row[MOST_MATRICES], first_tile[MOST_MATRICES];
+    int matrices, batch, all_rows, tiles;
+    int steps, slices, tasks, stages; /* steps: of SKINNY_STEP columns; stages: of the ring */
+    float *y;                         /* [slices][batch][all_rows] */
+    long slice_stride;
+    int paired;   /* true: narrow[batch][rows] = silu(x w0^T) (x w1^T) */
+    int swapped;  /* paired: w1 comes first in w[0] */
+    void *narrow; /* bf16 */
+};
+
+struct skinny_norm_args { /* x += the parts; y = norm(x) */
+    float *x;             /* [batch][n] */
+    const float *parts;   /* [nparts][batch][n] */
+    int nparts, n;        /* n: a multiple of 4, at most 8192 */
+    long part_stride;
+    const float *w;
+    float eps;
+    void *y; /* bf16 [batch][n] */
+};
+
+struct decode_attention_parts_args { /* usual.qkv is the sum of `parts` parts, `stride` numbers apart */
+    struct decode_attention_args usual;
+    int parts; /* at most PARTS_MOST */
+    long stride;
+};
+
 #endif

@@ -10,9 +10,10 @@
 enum { MOST = 1 << 20, OFFSET = 16 }; /* MOST: times between two calls of take(); OFFSET: of the first one */
 
 static void set_everywhere(struct cuda *c, const struct kernel_stamps *s) {
-    for (int m = 0; m < MODULE_COUNT && !c->failed; m++) {
+    for (int m = 0; m < MODULE_ALL && !c->failed; m++) {
         cu_ptr p;
         size_t bytes;
+        if (!c->modules[m]) continue;
         if (c->d->module_global(&p, &bytes, c->modules[m], "stamps") == CU_OK && bytes == sizeof *s)
             cuda_copy_in(c, (void *)(uintptr_t)p, s, sizeof *s);
     }

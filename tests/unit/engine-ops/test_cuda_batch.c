@@ -1,0 +1,302 @@
+/* The kernels that a decoding step of several sequences launches (decode_batch.c), recorded by a driver that
+ * launches nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/util.h"
+#include "base/vec.h"
+#include "engine/cuda/decode_batch.h"
+#include "engine/cuda/skinny.h"
+#include "unit/test.h"
+
+enum { SEQUENCES = 32, LAYERS = 2, HIDDEN = 4096, INNER = 12288, HEADS = 32, KV_HEADS = 8, DIM = 128 };
+enum { QKV_ROWS = (HEADS + 2 * KV_HEADS) * DIM, VOCAB = 1024, CONTEXT = 64, SMS = 132 };
+
+struct launched {
+    const char *name;
+    unsigned blocks;
+    union { /* the parameter of some kernels */
+        struct skinny_args skinny;
+        struct skinny_norm_args norm;
+        struct batch_args linear;
+        struct decode_attention_parts_args attention;
+    } args;
+};
+static struct {
+    struct {
+        struct launched *v;
+        size_t n, cap;
+    } launches;
+    struct {
+        char **v;
+        size_t n, cap;
+    } names;
+    int loaded;
+    cu_ptr next; /* address of the next allocation */
+} fake;
+
+static bool begins(const char *name, const char *with) { return strncmp(name, with, strlen(with)) == 0; }
+
+/* ---- the driver. A function is its name. */
+static int fake_load(cu_module *m, const void *image) {
+    *m = (cu_module)image;
+    fake.loaded++;
+    return CU_OK;
+}
+static int fake_function(cu_function *f, cu_module m, const char *name) {
+    if (!m) return 1;
+    vec_push(&fake.names, xstrdup(name));
+    *f = (cu_function)fake.names.v[fake.names.n - 1];
+    return CU_OK;
+}
+static int fake_function_set(cu_function f, int attribute, int value) {
+    return f && attribute == CU_FUNC_MAX_SHARED && value <= 227 << 10 ? CU_OK : 1;
+}
+static int fake_alloc(cu_ptr *p, size_t bytes) {
+    *p = fake.next;
+    fake.next += bytes;
+    return CU_OK;
+}
+static int fake_host_alloc(void **p, size_t bytes, unsigned flags) {
+    (void)flags;
+    *p = xcalloc(1, bytes);
+    return CU_OK;
+}
+static int fake_host_free(void *p) {
+    free(p);
+    return CU_OK;
+}
+static int fake_host_pointer(cu_ptr *p, void *host, unsigned flags) {
+    (void)flags;
+    *p = (cu_ptr)(uintptr_t)host;
+    return CU_OK;
+}
+static int fake_set_words(cu_ptr to, unsigned word, size_t n, cu_stream s) {
+    (void)to;
+    (void)word;
+    (void)n;
+    (void)s;
+    return CU_OK;
+}
+static int fake_wait(cu_stream s) {
+    (void)s;
+    return CU_OK;
+}
+static int fake_capture(cu_stream s, int mode) {
+    (void)s;
+    (void)mode;
+    return CU_OK;
+}
+static int fake_capture_end(cu_stream s, cu_graph *g) {
+    (void)s;
+    *g = NULL;
+    return CU_OK;
+}
+static int fake_instantiate(cu_exec *e, cu_graph g, uint64_t flags) {
+    (void)g;
+    (void)flags;
+    *e = NULL;
+    return CU_OK;
+}
+static int fake_launch(const struct cu_launch *l, cu_function f, void **params, void **extra) {
+    (void)extra;
+    struct launched v = { .name = (const char *)f, .blocks = l->grid_x };
+    if (begins(v.name, "skinny_norm"))
+        v.args.norm = *(struct skinny_norm_args *)params[0];
+    else if (begins(v.name, "skinny"))
+        v.args.skinny = *(struct skinny_args *)params[0];
+    else if (begins(v.name, "batch_linear"))
+        v.args.linear = *(struct batch_args *)params[0];
+    else if (begins(v.name, "decode_attention_parts"))
+        v.args.attention = *(struct decode_attention_parts_args *)params[0];
+    vec_push(&fake.launches, v);
+    return CU_OK;
+}
+/* Checks the rules of TMA: strides are multiples of 16 bytes, a box has at most 256 rows. */
+static int fake_map(void *map, int type, uint32_t rank, void *data, const uint64_t *sizes,
+                    const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                    int swizzle, int promotion, int fill) {
+    (void)map;
+    (void)interleave;
+    (void)promotion;
+    (void)fill;
+    bool good = type == CU_MAP_BF16 && swizzle == CU_MAP_SWIZZLE_128 && (uintptr_t)data % 16 == 0;
+    for (uint32_t i = 0; i < rank; i++) good = good && sizes[i] && box[i] && box[i] <= 256 && steps[i] == 1;
+    for (uint32_t i = 0; i + 1 < rank; i++) good = good && strides[i] % 16 == 0 && strides[i] < 1ull << 40;
+    return good && box[0] * 2 == 128 ? CU_OK : 1;
+}
+static const struct driver driver = { .module_load = fake_load,
+                                      .module_function = fake_function,
+                                      .function_set = fake_function_set,
+                                      .mem_alloc = fake_alloc,
+                                      .host_alloc = fake_host_alloc,
+                                      .host_free = fake_host_free,
+                                      .host_pointer = fake_host_pointer,
+                                      .set_words = fake_set_words,
+                                      .stream_wait = fake_wait,
+                                      .capture_begin = fake_capture,
+                                      .capture_end = fake_capture_end,
+                                      .graph_instantiate = fake_instantiate,
+                                      .launch = fake_launch,
+                                      .tensor_map = fake_map };
+
+/* ---- a model of the shape of Qwen3-8B with few layers */
+struct model {
+    struct tensor tensors[64];
+    int n;
+    struct decode_layer layers[LAYERS];
+    struct rope_table rope;
+    struct decode_plan plan;
+};
+static struct tensor *tensor_of(struct model *m, size_t bytes) {
+    struct tensor *t = &m->tensors[m->n++];
+    *t = (struct tensor){ .bytes = bytes, .type = DTYPE_BF16 };
+    fake_alloc(&t->data, bytes);
+    return t;
+}
+static struct linear linear_of(struct model *m, int rows, int cols) {
+    struct tensor *t = tensor_of(m, (size_t)rows * (size_t)cols * 2);
+    return (struct linear){ .w = { .data = t, .type = DTYPE_BF16, .rows = rows, .cols = cols } };
+}
+static void model_init(struct model *m) {
+    *m = (struct model){ .rope = { .dims = DIM } };
+    m->rope.cosine = tensor_of(m, CONTEXT * DIM * 2);
+    m->rope.sine = tensor_of(m, CONTEXT * DIM * 2);
+    for (int i = 0; i < LAYERS; i++) {
+        struct decode_layer *l = &m->layers[i];
+        struct linear up = linear_of(m, INNER, HIDDEN); /* lies before gate */
+        *l = (struct decode_layer){
+            .norm1 = tensor_of(m, HIDDEN * 4),
+            .norm2 = tensor_of(m, HIDDEN * 4),
+            .q = linear_of(m, HEADS * DIM, HIDDEN),
+            .k = linear_of(m, KV_HEADS * DIM, HIDDEN),
+            .v = linear_of(m, KV_HEADS * DIM, HIDDEN),
+            .o = linear_of(m, HIDDEN, HEADS * DIM),
+            .keys = tensor_of(m, 512),
+            .values = tensor_of(m, 512),
+            .mlp = { .gate = linear_of(m, INNER, HIDDEN), .up = up, .down = linear_of(m, HIDDEN, INNER) }
+        };
+    }
+    m->plan = (struct decode_plan){ .hidden = HIDDEN,
+                                    .heads = HEADS,
+                                    .kv_heads = KV_HEADS,
+                                    .dim = DIM,
+                                    .vocab = VOCAB,
+                                    .max_context = CONTEXT,
+                                    .embed = linear_of(m, VOCAB, HIDDEN).w,
+                                    .head = linear_of(m, VOCAB, HIDDEN),
+                                    .norm = tensor_of(m, HIDDEN * 4),
+                                    .rope = &m->rope,
+                                    .layer = m->layers,
+                                    .layers = LAYERS };
+}
+
+/* Captures a step with INFERPROF_CUDA_BATCH=how (NULL: not set) and calls check(). */
+static void with_step(const char *how, void (*check)(struct cuda *c, const struct cuda_batch *b)) {
+    static const char *const kernels[KERNEL_COUNT] = {
+#define X(name, file) #name,
+        CUDA_KERNELS(X)
+#undef X
+    };
+    struct cuda *c = xcalloc(1, sizeof *c);
+    struct model m;
+    fake.next = 1 << 20;
+    fake.launches.n = 0;
+    fake.loaded = 0;
+    c->d = &driver;
+    c->sms = SMS;
+    c->hopper = true;
+    for (int i = 0; i < KERNEL_COUNT; i++) c->kernels[i] = (cu_function)kernels[i];
+    for (int i = 0; i < MODULE_COUNT; i++) c->modules[i] = (cu_module)kernels;
+    if (how) { /* as if they were loaded: a program that was built without nvcc has no kernels */
+        setenv("INFERPROF_CUDA_BATCH", how, 1);
+        c->modules[MODULE_skinny] = c->modules[MODULE_decode_attention_parts] = (cu_module)kernels;
+    } else {
+        unsetenv("INFERPROF_CUDA_BATCH");
+    }
+    model_init(&m);
+    struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, SEQUENCES);
+    unsetenv("INFERPROF_CUDA_BATCH");
+    CHECK(b && !c->failed);
+    CHECK_INT(fake.loaded, 0);
+    check(c, b);
+    cuda_batch_calls.close(b);
+    for (size_t i = 0; i < fake.names.n; i++) free(fake.names.v[i]);
+    free(fake.names.v);
+    free(fake.launches.v);
+    memset(&fake, 0, sizeof fake);
+    free(c->blocks.v);
+    free(c);
+}
+
+static void check_names(const char *const *layer, size_t n, const char *norm, const char *rows) {
+    size_t at = 0;
+    CHECK_INT(fake.launches.n, 1 + LAYERS * n + 3);
+    CHECK_STR(fake.launches.v[at++].name, "embed_bf16");
+    for (int l = 0; l < LAYERS; l++)
+        for (size_t i = 0; i < n; i++) CHECK_STR(fake.launches.v[at++].name, layer[i]);
+    CHECK_STR(fake.launches.v[at++].name, norm);
+    CHECK_STR(fake.launches.v[at++].name, rows);
+    CHECK_STR(fake.launches.v[at].name, "batch_pick");
+}
+
+/* ---- the usual products */
+static void check_clusters(struct cuda *c, const struct cuda_batch *b) {
+    static const char *const layer[] = { "norm_8192",    "batch_linear", "decode_attention_bf16_128_4",
+                                         "batch_linear", "norm_8192",    "batch_linear",
+                                         "batch_linear" };
+    (void)c;
+    check_names(layer, COUNTOF(layer), "norm_8192", "batch_linear");
+    const struct launched *v = fake.launches.v + 1; /* the first layer */
+    const struct batch_args *qkv = &v[1].args.linear, *out = &v[3].args.linear, *up = &v[5].args.linear,
+                            *down = &v[6].args.linear;
+    CHECK(qkv->y == b->qkv && !qkv->add && !qkv->paired && qkv->matrices == 3);
+    CHECK(out->y == b->x && out->add && out->x == b->mixed);
+    CHECK(up->narrow == b->inner && up->paired && up->matrices == 2 && up->x == b->h);
+    CHECK(down->y == b->x && down->add && down->x == b->inner && down->k == INNER);
+    CHECK(!b->parts);
+}
+TEST(batch_uses_the_measured_products_by_default) { with_step(NULL, check_clusters); }
+TEST(batch_ignores_other_values_of_the_variable) { with_step("clusters", check_clusters); }
+
+/* ---- products by TMA */
+/* Returns true if [p, p + bytes) is within one allocation. */
+static bool allocated(const struct cuda *c, const void *p, size_t bytes) {
+    for (size_t i = 0; i < c->blocks.n; i++) {
+        const struct block *b = &c->blocks.v[i];
+        if ((cu_ptr)(uintptr_t)p >= b->data && (cu_ptr)(uintptr_t)p + bytes <= b->data + b->bytes)
+            return true;
+    }
+    return false;
+}
+static void check_tma(struct cuda *c, const struct cuda_batch *b) {
+    static const char *const layer[] = { "skinny_norm", "skinny_32_3", "decode_attention_parts_bf16_128_4",
+                                         "skinny_32_2", "skinny_norm", "skinny_32_3",
+                                         "skinny_32_2" };
+    check_names(layer, COUNTOF(layer), "skinny_norm", "skinny_32_1");
+    int pending = 0; /* parts that the next norm must add */
+    for (size_t i = 0; i < fake.launches.n; i++) {
+        const struct launched *v = &fake.launches.v[i];
+        const struct skinny_args *s = &v->args.skinny;
+        if (strcmp(v->name, "skinny_norm") == 0) {
+            CHECK_INT(v->args.norm.nparts, pending);
+            CHECK(v->args.norm.parts == b->parts && v->args.norm.x == b->x && v->args.norm.y == b->h);
+            CHECK_INT(v->args.norm.part_stride, SEQUENCES * HIDDEN);
+            pending = 0;
+        } else if (begins(v->name, "skinny")) {
+            size_t bytes = (size_t)s->slices * SEQUENCES * (size_t)s->all_rows * 4;
+            CHECK(s->stages >= 3 && v->blocks <= SMS);
+            CHECK(s->paired ? allocated(c, s->narrow, (size_t)SEQUENCES * INNER * 2)
+                            : allocated(c, s->y, bytes));
+            if (s->y && s->y == b->parts) pending = s->slices;
+            if (s->paired) CHECK(s->swapped); /* model_init() */
+        } else if (begins(v->name, "decode_attention_parts")) {
+            CHECK_INT(v->args.attention.parts, fake.launches.v[i - 1].args.skinny.slices);
+            CHECK_INT(v->args.attention.stride, SEQUENCES * QKV_ROWS);
+        }
+    }
+    CHECK_INT(pending, 0);
+}
+TEST(batch_by_tma_adds_all_parts_of_a_product_once) { with_step("tma", check_tma); }
