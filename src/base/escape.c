@@ -3,9 +3,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/utf8.h"
 #include "base/util.h"
+
+/* Renderers make links of https://host and www.host. */
+static bool starts_a_link(const char *p, const char *text) {
+    return strncmp(p, "://", 3) == 0 || (*p == '.' && p - text >= 3 && strncasecmp(p - 3, "www", 3) == 0);
+}
 
 void escape_markdown(struct strbuf *out, const char *text) {
     struct strbuf clean = STRBUF_INIT;
@@ -19,7 +25,9 @@ void escape_markdown(struct strbuf *out, const char *text) {
             strbuf_addstr(out, "&amp;");
         else {
             /* Escaped brackets prevent links and images. # and > are special only at the start. */
-            if (strchr("\\`*_[]|~", *p) || (at_start && (*p == '#' || *p == '>'))) strbuf_addch(out, '\\');
+            if (strchr("\\`*_[]|~", *p) || (at_start && (*p == '#' || *p == '>')) ||
+                starts_a_link(p, clean.buf))
+                strbuf_addch(out, '\\');
             strbuf_addch(out, *p);
         }
     }

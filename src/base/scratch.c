@@ -10,7 +10,7 @@
 #include "base/die.h"
 #include "base/util.h"
 
-static const int watched[] = { SIGINT, SIGTERM, SIGHUP };
+static const int watched[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU };
 static char *volatile paths[64]; /* read by the signal handler */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t installed = PTHREAD_ONCE_INIT;

@@ -58,7 +58,7 @@ char *test_tmpdir(void) {
 
 /* A background job of a shell ignores SIGINT, and nohup ignores SIGHUP. Tests send these signals. */
 static void default_signals(void) {
-    static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE };
+    static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGXCPU };
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], SIG_DFL);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,18 +12,22 @@
 #include "base/scratch.h"
 #include "unit/test.h"
 
-/* Runs `body` in a child and kills it with SIGTERM (background jobs of a shell ignore SIGINT, nohup ignores
- * SIGHUP). Returns the signal that terminated it; 0: none. */
-static int terminated(void (*body)(const char *dir), const char *dir) {
+/* Runs `body` in a child and kills it with this signal. Returns the signal that terminated it; 0: none. */
+static int killed_by(int sig, void (*body)(const char *dir), const char *dir) {
     pid_t pid = fork();
     if (pid == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
         body(dir);
-        raise(SIGTERM);
+        raise(sig);
         _exit(0);
     }
     int status = 0;
     waitpid(pid, &status, 0);
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static int terminated(void (*body)(const char *dir), const char *dir) {
+    return killed_by(SIGTERM, body, dir);
 }
 
 static void write_partial_file(const char *dir) {
@@ -71,11 +76,14 @@ static char *new_folder(void) {
     return dir;
 }
 
-TEST(partial_file_is_deleted_on_sigterm) {
-    char *dir = new_folder();
-    CHECK_INT(terminated(write_partial_file, dir), SIGTERM);
-    CHECK_INT(rmdir(dir), 0); /* empty: neither result nor temporary */
-    free(dir);
+TEST(partial_file_is_deleted_on_every_signal_that_ends_programs) {
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGXCPU };
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        char *dir = new_folder();
+        CHECK_INT(killed_by(signals[i], write_partial_file, dir), signals[i]);
+        CHECK_INT(rmdir(dir), 0); /* empty: neither result nor temporary */
+        free(dir);
+    }
 }
 
 TEST(scratch_removes_files_then_folders_and_keeps_forgotten_paths) {
