@@ -24,7 +24,7 @@ check "the engine writes one line per request" test "$(wc -l <"$work/out")" -eq 
 say '{"op":"load","threads":1,"device":"cpu"}' '{"op":"load","device":"tpu:0"}' '{"op":"load","device":"cpu:1"}' \
     '{"op":"load","device":7}' '{"op":"load","decode":"fast"}' '{"op":"infer"}'
 expect "the device of a load request selects the backend" 0 \
-    out '^\{"op":"load",.*"device":"cpu","isa":"(portable|avx2|avx512)"' \
+    out '^\{"op":"load",.*"device":"cpu","isa":"(portable|avx2|avx512|avx512vnni|avx512bf16|amx)"' \
     out "device 'tpu:0': the native engine runs on cpu" \
     out "device 'cpu:1': the native engine runs on cpu" \
     out '\\"device\\" must be a string' \
