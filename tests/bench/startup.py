@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Time from the start of the engine's process to the first token, and the memory that it takes then, on one model file.
 
-    tests/bench/startup.py [--inferprof build/inferprof] [--runs 5] [--max-context 0] MODEL
+    tests/bench/startup.py [--inferprof build/inferprof] [--runs 5] [--max-context 0] [--keep] MODEL
 
 A file is first removed from the page cache. The first run reads it again, through the engine's mapping, and does not count: a
-file that was just written is in the cache in small pages, which take longer to map. RssAnon is the memory of the process itself,
+file that was just written may be in the cache in small pages, which take longer to map; --keep measures it as it is. RssAnon is the memory of the process itself,
 RssFile the mapped part of the files: weights that were copied would be in RssAnon."""
 import argparse
 import json
@@ -50,11 +50,13 @@ def main():
     p.add_argument("--inferprof", default="build/inferprof")
     p.add_argument("--runs", type=int, default=5)
     p.add_argument("--max-context", type=int, default=0, help="0: the engine's default")
+    p.add_argument("--keep", action="store_true", help="leave the file in the page cache as it is")
     p.add_argument("model")
     o = p.parse_args()
-    if os.path.isfile(o.model):
+    if not o.keep and os.path.isfile(o.model):
         evict(o.model)
-    one(o.inferprof, o.model, o.max_context)
+    if not o.keep:
+        one(o.inferprof, o.model, o.max_context)
     runs = [one(o.inferprof, o.model, o.max_context) for _ in range(o.runs)]
     names = ("start to first token", "load", "first token of the first request", "of the second request")
     print(", ".join("%s %.1f ms" % (n, statistics.median(r[i] for r in runs)) for i, n in enumerate(names)))

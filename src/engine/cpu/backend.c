@@ -1,6 +1,7 @@
 /* Opens the CPU backend, manages its memory and defines its table of operators. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/alloc_guard.h"
 #include "base/die.h"
@@ -28,15 +29,20 @@ static int backend_units(void *context) { return threads_count(((struct cpu *)co
 /* Does nothing, because operators are complete when they return. */
 static void backend_finish(void *context) { (void)context; }
 
-/* ---- scratch */
+/* ---- scratch. Large parts are huge pages where the system has them: products read many rows at once, more
+ * than the first-level TLB has entries. */
+enum { HUGE_PAGE = 2 << 20 };
 static void scratch_fit(struct scratch *s, size_t floats) {
     if (floats <= s->cap) return;
     free(s->v); /* the old contents are no longer needed */
     *s = (struct scratch){ 0 };
-    size_t cap = floats + floats / 4;
+    size_t cap = floats + floats / 4, align = cap * sizeof(float) < HUGE_PAGE / 8 ? 64 : HUGE_PAGE;
     void *v = NULL;
-    if (alloc_guard_refuses() || posix_memalign(&v, 64, cap * sizeof(float)) != 0)
+    if (align == HUGE_PAGE)
+        cap = (cap * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE / sizeof(float);
+    if (alloc_guard_refuses() || posix_memalign(&v, align, cap * sizeof(float)) != 0)
         alloc_failed(cap * sizeof(float));
+    if (align == HUGE_PAGE) madvise(v, cap * sizeof(float), MADV_HUGEPAGE); /* only a hint */
     *s = (struct scratch){ v, cap };
 }
 

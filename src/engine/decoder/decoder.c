@@ -248,9 +248,21 @@ static void compute_logits(struct decoder *d, struct view x, struct decoder_pass
     record_pop(o->rec, RECORD_MODULES);
 }
 
+/* The last layer's output is only used for the logits. So its feed-forward block runs only on the rows whose
+ * logits are requested; keys and values of the other rows are in the cache by then. */
+static void feed_forward_last(struct decoder *d, const struct decoder_layer *l, struct view x,
+                              struct decoder_pass pass) {
+    size_t row = 0;
+    for (int i = 0; i < pass.n; i++) {
+        row += (size_t)pass.v[i].n;
+        if (pass.v[i].logits) feed_forward(d, l, view_at(x, (row - 1) * (size_t)d->hidden), 1);
+    }
+}
+
 void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits) {
     struct ops *o = d->ops;
     bool wanted = false;
+    int rows = decoder_pass_rows(pass);
     for (int i = 0; i < pass.n; i++) wanted = wanted || pass.v[i].logits;
     for (int i = 0; i < d->layers; i++) {
         const struct decoder_layer *l = &d->layer[i];
@@ -258,7 +270,10 @@ void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass 
         decoder_attention(d, l, x, pass);
         record_pop(o->rec, RECORD_MODULES);
         record_push(o->rec, RECORD_MODULES, l->moe.routing.n ? "layer.%d.moe" : "layer.%d.mlp", i);
-        feed_forward(d, l, x, decoder_pass_rows(pass));
+        if (i + 1 == d->layers && rows > pass.n && !d->narrow.h)
+            feed_forward_last(d, l, x, pass);
+        else
+            feed_forward(d, l, x, rows);
         record_pop(o->rec, RECORD_MODULES);
         ops_step(o, 1.0 / d->layers);
     }

@@ -95,6 +95,36 @@ TEST(phi3_with_short_and_with_long_factors_agrees_with_transformers) {
 TEST(gpt_oss_agrees_with_transformers) { check_model("gpt_oss", 0.05); }
 TEST(dynamic_rope_agrees_with_transformers_beyond_the_trained_context) { check_model("dynamic", 0.05); }
 
+static void last_layer_rows(struct decoder *d, bool logits, float *out) {
+    enum { ROWS = 4 };
+    const uint32_t ids[ROWS] = { 5, 9, 200, 31 };
+    size_t n = ROWS * (size_t)d->hidden;
+    struct tensor *x = fixture_upload(d->ops, NULL, n);
+    struct tensor *last = fixture_upload(d->ops, NULL, (size_t)d->vocab);
+    decoder_embed(d, ids, ROWS, view_of(x));
+    decoder_forward(d, view_of(x), ROWS, 0, logits ? last : NULL);
+    ops_download(d->ops, out, view_of(x), n);
+    ops_free(d->ops, x);
+    ops_free(d->ops, last);
+}
+
+/* Only the last row gets logits, so only it needs the feed-forward block of the last layer. */
+TEST(the_last_feed_forward_block_runs_on_rows_with_logits_only) {
+    struct fixture f;
+    fixture_open(&f, "llama");
+    struct engine *e = fixture_engine(&f, "f32");
+    size_t hidden = (size_t)e->decoder->hidden;
+    float *without = xcalloc(4 * hidden, sizeof *without), *with = xcalloc(4 * hidden, sizeof *with);
+    last_layer_rows(e->decoder, false, without);
+    last_layer_rows(e->decoder, true, with);
+    CHECK_MEM(with, without, 3 * hidden * sizeof *with);
+    CHECK(memcmp(with + 3 * hidden, without + 3 * hidden, hidden * sizeof *with) != 0);
+    free(with);
+    free(without);
+    engine_close(e);
+    fixture_close(&f);
+}
+
 /* Scratch is allocated once, for the longest context. */
 TEST(decoding_allocates_no_scratch_as_the_context_grows) {
     struct fixture f;
