@@ -29,19 +29,6 @@ static bool is_launch_bound(const struct view *v, const struct analysis_stage *s
     return false;
 }
 
-/* Returns true if the trace consists of several ranks of a job. */
-static bool has_ranks(const struct view *v) {
-    const struct timeline *tl = v->a ? v->a->timeline : NULL;
-    uint32_t first = TIMELINE_NONE;
-    for (size_t i = 0; tl && i < tl->nprocesses; i++) {
-        uint32_t rank = tl->processes[i].rank;
-        if (rank == TIMELINE_NONE || rank == first) continue;
-        if (first != TIMELINE_NONE) return true;
-        first = rank;
-    }
-    return false;
-}
-
 static void stage_phrase(const struct view *v, const struct analysis_stage *s, const struct story_form *form,
                          struct strbuf *out) {
     strbuf_addstr(out, form->strong);
@@ -50,7 +37,8 @@ static void stage_phrase(const struct view *v, const struct analysis_stage *s, c
     if (s->unrecorded)
         strbuf_addf(out, " (mean of %s steps that were not recorded)", text_count(s->timing_ms.n).s);
     if (!s->timing_ms.n && s->requests > 1) {
-        strbuf_addf(out, " (%s%s steps", has_ranks(v) ? "mean over the ranks: " : "mean of ",
+        strbuf_addf(out, " (%s%s steps",
+                    timeline_has_ranks(v->a ? v->a->timeline : NULL) ? "mean over the ranks: " : "mean of ",
                     text_count(s->finished).s);
         if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
         strbuf_addch(out, ')');
