@@ -293,9 +293,9 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
         finding_time(c, all_ms));
     finding_emit(
         c, rule, f, exposed_ms, ANALYSIS_LOW, title, evidence,
-        ranks
-            ? "See the findings of ranks.md: they divide it into waiting, with the rank that causes it, and "
-              "moving bytes."
-            : "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over "
-              "fewer devices.");
+        ranks ? "See the findings of ranks.md: they divide it into waiting and moving bytes, if its "
+                "collectives "
+                "were matched."
+              : "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over "
+                "fewer devices.");
 }
