@@ -282,12 +282,20 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
     for (size_t d = 0; d < c->a->ndevices; d++)
         exposed_ms += analysis_stage_on(c->a, f->row, d)->exposed_ns * 1e-6 / f->shares;
     if (!(exposed_ms > 0.05 * f->busy_ms)) return;
-    const char *title = analysis_text(c, "%s: communication is not overlapped with other kernels for %s",
-                                      f->s->name, finding_time(c, exposed_ms));
+    bool ranks = timeline_has_ranks(c->tl);
+    const char *title =
+        analysis_text(c,
+                      ranks ? "%s: ranks communicate or wait for other ranks for %s without other kernels"
+                            : "%s: communication is not overlapped with other kernels for %s",
+                      f->s->name, finding_time(c, exposed_ms));
     const char *evidence = analysis_text(
         c, "communication kernels own %s of its GPU time; includes waiting for the slowest rank",
         finding_time(c, all_ms));
-    finding_emit(c, rule, f, exposed_ms, ANALYSIS_LOW, title, evidence,
-                 "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over "
-                 "fewer devices.");
+    finding_emit(
+        c, rule, f, exposed_ms, ANALYSIS_LOW, title, evidence,
+        ranks ? "See the findings of ranks.md: they divide it into waiting and moving bytes, if its "
+                "collectives "
+                "were matched."
+              : "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over "
+                "fewer devices.");
 }

@@ -29,22 +29,11 @@ static bool is_launch_bound(const struct view *v, const struct analysis_stage *s
     return false;
 }
 
-/* Returns true if the trace consists of several ranks of a job. */
-static bool has_ranks(const struct view *v) {
-    const struct timeline *tl = v->a ? v->a->timeline : NULL;
-    uint32_t first = TIMELINE_NONE;
-    for (size_t i = 0; tl && i < tl->nprocesses; i++) {
-        uint32_t rank = tl->processes[i].rank;
-        if (rank == TIMELINE_NONE || rank == first) continue;
-        if (first != TIMELINE_NONE) return true;
-        first = rank;
-    }
-    return false;
-}
-
 /* Adds the number of steps and devices that the time is the mean of. */
 static void add_steps(const struct view *v, const struct analysis_stage *s, struct strbuf *out) {
-    const char *mean = has_ranks(v) ? "mean over the ranks: " : s->finished > 1 ? "mean of " : "";
+    const char *mean = timeline_has_ranks(v->a ? v->a->timeline : NULL) ? "mean over the ranks: "
+                       : s->finished > 1                                ? "mean of "
+                                                                        : "";
     strbuf_addf(out, " (%s%s step%s", mean, text_count(s->finished).s, s->finished == 1 ? "" : "s");
     if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
     if (s->finished < s->occurrences)

@@ -232,6 +232,17 @@ struct timeline *timeline_builder_finish(struct timeline_builder *b) {
     return &b->tl;
 }
 
+bool timeline_has_ranks(const struct timeline *tl) {
+    uint32_t first = TIMELINE_NONE;
+    for (size_t i = 0; tl && i < tl->nprocesses; i++) {
+        uint32_t rank = tl->processes[i].rank;
+        if (rank == TIMELINE_NONE || rank == first) continue;
+        if (first != TIMELINE_NONE) return true;
+        first = rank;
+    }
+    return false;
+}
+
 const char *timeline_text(const struct timeline *tl, uint32_t text) {
     const char *s = intern_text(((const struct timeline_builder *)tl->owner)->texts, text);
     return s ? s : "";

@@ -297,6 +297,7 @@ struct timeline *timeline_load_with(const char *const *paths, size_t n, const st
 void timeline_cut(struct timeline *tl, uint64_t from_ns, uint64_t to_ns);
 void timeline_close(struct timeline *tl);                            /* accepts NULL */
 const char *timeline_text(const struct timeline *tl, uint32_t text); /* never NULL; valid until close */
+bool timeline_has_ranks(const struct timeline *tl); /* several ranks of a job; false for NULL */
 /* Returns the device number that the trace contains, for people: "2". If several devices with work have the
  * same number, the rank or the file precedes it: "rank1:0", "file1:0". */
 const char *timeline_device_label(const struct timeline *tl, size_t device);

@@ -34,6 +34,8 @@ check "ranks.json is valid" python3 "$top/tests/tools/validate_json.py" slow-rep
 check "ranks.html has heat map, skew and timeline of three ranks" \
     sh -c 'grep -q "Time per step by rank and stage" slow-report/ranks.html && grep -q "slowest, median and fastest" slow-report/ranks.html && grep -q ">slowest<" slow-report/ranks.html'
 check "every heading of ranks.html explains itself" sh -c '! grep -oE "<th( [^>]*)?>" slow-report/ranks.html | grep -v title='
+check "report.md does not advise to overlap what is waiting for other ranks" \
+    sh -c 'grep -q "ranks communicate or wait for other ranks for " slow-report/report.md && grep -q "See the findings of ranks.md" slow-report/report.md && ! grep -q "Overlap it with" slow-report/report.md'
 check "report.html links the report of the ranks" grep -q '<a href="ranks.html">Ranks</a>' slow-report/report.html
 check "ranks.md has a table per node and the heat map as numbers" \
     sh -c 'grep -q "^| node0" slow-report/ranks.md && grep -q "Compute / waiting / moving / idle" slow-report/ranks.md'
