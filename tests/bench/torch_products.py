@@ -3,7 +3,7 @@
 
     tests/bench/torch_products.py [THREADS]
 
-Run it directly after build/tests/bench_engine gemm on the same idle machine. Takes the fastest of the repeats, as bench_engine does."""
+Run it directly after build/bench/bench_engine gemm on the same idle machine. Takes the fastest of the repeats, as bench_engine does."""
 import sys
 import time
 

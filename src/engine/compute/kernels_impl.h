@@ -357,8 +357,8 @@ static inline void transpose4(const float *in, ptrdiff_t ld, v4 out[4]) {
     out[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
 }
 
-/* pack() and unpack() work in blocks of columns, so that a line of the output is complete before it leaves the
- * L1 cache. Rows are often a multiple of 4096 bytes apart and then share few lines of that cache. */
+/* pack() and unpack() work in blocks of columns, so that a line of the output is complete before it leaves
+ * the L1 cache. Rows are often a multiple of 4096 bytes apart and then share few lines of that cache. */
 enum { PACK_COLUMNS = 64, UNPACK_COLUMNS = 16 };
 
 static void k_pack(float *out, const float *in, ptrdiff_t ld, int rows, int n) {

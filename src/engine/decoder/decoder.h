@@ -110,7 +110,8 @@ struct decoder_pass {
 
 void decoder_embed(struct decoder *d, const uint32_t *ids, int n, struct view x); /* x[n, hidden] */
 /* Runs all layers on x[rows of all segments, hidden], at most d->chunk rows, and changes x. The rows with
- * logits become the output of the last layer. logits[i, vocab] belongs to the i-th segment with `logits` set. */
+ * logits become the output of the last layer. logits[i, vocab] belongs to the i-th segment with `logits`
+ * set. */
 void decoder_forward_rows(struct decoder *d, struct view x, struct decoder_pass pass, struct view logits);
 /* Processes n rows of sequence 0. Computes logits[vocab] of the last row unless `logits` is NULL. For
  * tests. */
