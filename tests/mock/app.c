@@ -14,7 +14,7 @@
  *     module=FILE unload  loads a library that calls the runtime (graphs.c); unloads it
  *     replaced           waits until the library's calls go to the collector
  *     attached=N         waits until the collector has attached CUPTI N times and records kernels
- *     detached=N         launches a kernel or graph, as last, and synchronises, until the collector has
+ *     detached=N         repeats the last kind of work once and synchronises, until the collector has
  *                        detached CUPTI N times; at most 60 s
  *     calls=N destroy    that library launches the graph N times; destroys it
  *     capture captured   begins and ends a stream capture: kernels in between are launched, but do not run
