@@ -13,7 +13,8 @@
 
 #include "base/strbuf.h"
 
-/* Adds plain text on one line, without markup, links (also none of renderers that link URLs), images or HTML. NULL adds nothing. */
+/* Adds plain text on one line, without markup, images, HTML or links (also of plain URLs). NULL adds
+ * nothing. */
 void escape_markdown(struct strbuf *out, const char *text);
 /* The fence is longer than every run of backticks in the text. */
 void escape_markdown_block(struct strbuf *out, const char *language, const char *text, size_t n);

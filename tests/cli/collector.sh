@@ -223,7 +223,7 @@ record INFERPROF_COLLECT_BUDGET_PPM=500000 "$app" init kernels=1 sleep=300 kerne
 expect_trace "the first window of a budget opens at the first call" "len(kernel) > 0" True "orphans()" 0
 # Each replay is charged 16 x 1.7 us. The account of 0.01% goes negative at once; CUPTI is detached and not attached again.
 record INFERPROF_COLLECT_BUDGET_PPM=100 INFERPROF_COLLECT_REPLAYS=5000 "$app" init streams=1 graphs=1 syncs=1 attached=1 sleep=100 graphs=1500 syncs=1 sleep=100 \
-    graphs=1 syncs=1 sleep=20 graphs=1 syncs=1 sleep=20 graphs=1 syncs=1 sleep=20 graphs=1 syncs=1 sleep=2500 graphs=100 syncs=1
+    detached=1 sleep=2500 graphs=100 syncs=1
 expect_trace "a budget pays for the kernels of graphs, and detaches CUPTI when it is spent" "counts['left']" 1 "len(windows())" 1 "counts['graph_kernels'] < 1600 * 16" True \
     "inside()" True "problem('was too short for a budget of 0.01%')" True
 record INFERPROF_COLLECT_BUDGET_PPM=10000 "$app" init kernels=20000 sleep=300
@@ -232,9 +232,9 @@ expect_trace "a run that is too short for its budget is reported" "problem('was 
 record INFERPROF_COLLECT_BUDGET_PPM=20000 "$app" init $(for _ in 1 2 3 4 5 6 7 8 9; do printf 'kernels=60000 sleep=300 '; done)
 expect_trace "a budget on a busy program captures; why CUPTI cannot be detached is reported" "len(kernel) > 0" True "orphans()" 0 \
     "problem('CUPTI stays attached between windows (the program\'s kernels run on several streams)')" True
-burst="kernels=20000 sleep=100 kernels=20 syncs=1 sleep=300 syncs=1"
+burst="kernels=20000 sleep=100 kernels=20 detached=1"
 # shellcheck disable=SC2086  # split $burst into words
-record INFERPROF_COLLECT_BUDGET_PPM=50000 "$app" init streams=1 kernels=5 sleep=100 $burst kernels=5 sleep=1000 $burst kernels=5 sleep=300
+record INFERPROF_COLLECT_BUDGET_PPM=50000 "$app" init streams=1 kernels=5 sleep=100 $burst kernels=5 attached=2 sleep=100 kernels=5 sleep=300
 expect_trace "CUPTI is detached between windows when the program synchronises, and attached again" "counts['left'] > 0" True "len(windows()) > 1" True "orphans()" 0 \
     "len(set(l['correlation'] for l in launch)) == len(launch)" True "counts['kernels'] == counts['calls']" True
 last="kernels=100 sleep=300 kernels=1 sleep=300 kernels=50 syncs=1 sleep=100 syncs=1 kernels=50"

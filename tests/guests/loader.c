@@ -1,5 +1,5 @@
-/* loader: counts the calls of dlopen() by threads of the collector. While a thread is in the loader, a copy of
- * the process (clone, _Fork) hangs in exit(), which needs the loader's lock. */
+/* loader: counts the calls of dlopen() by threads of the collector. While a thread is in the loader, a copy
+ * of the process (clone, _Fork) hangs in exit(), which needs the loader's lock. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>

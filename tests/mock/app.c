@@ -14,6 +14,8 @@
  *     module=FILE unload  loads a library that calls the runtime (graphs.c); unloads it
  *     replaced           waits until the library's calls go to the collector
  *     attached=N         waits until the collector has attached CUPTI N times and records kernels
+ *     detached=N         repeats the last kind of work once and synchronises, until the collector has
+ *                        detached CUPTI N times; at most 60 s
  *     calls=N destroy    that library launches the graph N times; destroys it
  *     capture captured   begins and ends a stream capture: kernels in between are launched, but do not run
  *     alloc=BYTES free   allocates device memory; frees the newest block
@@ -56,7 +58,7 @@ static mock_device_fn device_fn;
 static mock_graph_fn graph_fn;
 static mock_memory_fn memory_fn;
 static mock_graph_handle_fn graph_handle_fn;
-static mock_attached_fn attached_fn;
+static mock_attached_fn attached_fn, detached_fn;
 
 static void *symbol(void *lib, const char *name) { return lib ? dlsym(lib, name) : NULL; }
 
@@ -87,6 +89,8 @@ static void init(void) {
     memcpy(&graph_fn, &f, sizeof f);
     f = symbol(cupti, "mock_attached");
     memcpy(&attached_fn, &f, sizeof f);
+    f = symbol(cupti, "mock_detached");
+    memcpy(&detached_fn, &f, sizeof f);
     f = symbol(cupti, "mock_graph_handle");
     memcpy(&graph_handle_fn, &f, sizeof f);
 }
@@ -299,11 +303,14 @@ static bool nvtx_verb(const char *verb, const char *value) {
     return found;
 }
 
+static enum mock_work last_work = MOCK_KERNEL; /* or MOCK_GRAPH */
+
 static bool work_verb(const char *verb, const char *value) {
     static const char *const verbs[] = { "kernels", "graphs", "copies", "memsets", "syncs" };
     for (int i = 0; i < 5; i++)
         if (strcmp(verb, verbs[i]) == 0) {
             work((enum mock_work)i, atol(value));
+            if (i == MOCK_KERNEL || i == MOCK_GRAPH) last_work = (enum mock_work)i;
             return true;
         }
     return false;
@@ -345,6 +352,14 @@ static bool module_verb(const char *verb, const char *value) {
             if (i == 120000) exit(96);
     } else if (strcmp(verb, "attached") == 0) {
         if (attached_fn && !attached_fn((unsigned)atol(value))) exit(96);
+    } else if (strcmp(verb, "detached") == 0) {
+        for (int i = 0; detached_fn && i < 270 && !detached_fn((unsigned)atol(value)); i++) {
+            work(last_work, 1);
+            work(MOCK_SYNC, 1);
+            usleep(200000); /* CUPTI delivers the record, and the collector asks for a detach */
+            work(MOCK_SYNC, 1);
+            usleep(20000);
+        }
     } else if (strcmp(verb, "destroy") == 0) {
         f = symbol(module, "mock_destroy_graph");
         memcpy(&destroy, &f, sizeof f);

@@ -179,11 +179,16 @@ static void call(int domain, uint32_t id, int site, const char *function, uint32
  * real function waits for the GPU), and without a graph launch since kernel records were disabled (the real
  * function breaks such graphs). Like the real one,
  * it loses a buffer and restarts the correlation ids. */
+static atomic_uint detaches;
+EXPORT bool mock_detached(unsigned n);
+bool mock_detached(unsigned n) { return atomic_load(&detaches) >= n; }
+
 EXPORT int cuptiFinalize(void);
 int cuptiFinalize(void) {
     size_t max_records;
     if (!has_waited || late_graph) abort();
     if (has_fault("clings")) return 1;
+    atomic_fetch_add(&detaches, 1);
     pthread_mutex_lock(&lock);
     if (!buffer && request) request(&buffer, &buffer_bytes, &max_records);
     callback = NULL;
