@@ -35,6 +35,18 @@ static const char *const least[] = { "repeats", "processes", "believable", "unit
 static const char *const least_verdicts[] = { "repeats", "processes", "believable", "unit",
                                               "95% CI",  "A",         "B",          NULL };
 
+/* Drops columns until the table fits. A value of B without that of A would be no comparison. */
+static void fit_both_sides(struct table *t, size_t width, const char *const *omitted) {
+    static const char *const sides[][2] = { { "A calls", "B calls" }, { "A", "B" } };
+    bool had[COUNTOF(sides)];
+    for (size_t i = 0; i < COUNTOF(sides); i++) had[i] = table_find(t, sides[i][0]) < t->heads.n;
+    table_fit(t, width, omitted);
+    for (size_t i = 0; i < COUNTOF(sides); i++) {
+        size_t b = table_find(t, sides[i][1]);
+        if (had[i] && table_find(t, sides[i][0]) == t->heads.n && b < t->heads.n) table_drop(t, b);
+    }
+}
+
 static void print_table(struct table *t, const char *const *omitted, struct compare_text_form form,
                         const char *heading, struct strbuf *out) {
     if (table_rows(t)) {
@@ -42,7 +54,7 @@ static void print_table(struct table *t, const char *const *omitted, struct comp
             strbuf_addf(out, "## %s\n\n", heading);
         else
             wrap_text(out, heading, 0, form.width, 2);
-        if (!form.markdown) table_fit(t, form.width, omitted);
+        if (!form.markdown) fit_both_sides(t, form.width, omitted);
         if (form.markdown)
             table_markdown(t, out);
         else
@@ -84,7 +96,7 @@ static void print_rows(const struct comparison *c, struct compare_text_form form
     struct strlist reasons = { 0 };
     t.text_max_width = CELL_MAX;
     if (!form.markdown && form.width) {
-        table_fit(&t, form.width, least_verdicts);
+        fit_both_sides(&t, form.width, least);
         if (table_text_width(&t) > form.width) shorten_verdicts(&t, &reasons);
     }
     print_table(&t, least_verdicts, form, "Stages", out);

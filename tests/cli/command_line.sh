@@ -85,13 +85,24 @@ done
 python3 - "$work" <<'END'
 import json, sys
 for name, scale in (("before", 1), ("after", 1.5)):
+    kernels = [{"short_name": f"kernel {i} " + "x" * (8 * i), "category": "GEMM", "owned_ns": 1000000 * i * scale, "calls": 10 * i}
+               for i in range(1, 4)]
     stages = [{"name": s, "time_ms": 11 * scale, "trace": {"steps_ms": [scale * (10 + 0.01 * i) for i in range(20)]}}
               for s in ("prefill", "decode", "projector", "vision encoder", "sampler", "tokenizer")]
     with open(f"{sys.argv[1]}/{name}.json", "w") as f:
-        json.dump({"schema": "inferprof-metrics", "schema_version": 1, "run": {"id": name}, "stages": stages}, f)
+        json.dump({"schema": "inferprof-metrics", "schema_version": 1, "run": {"id": name}, "stages": stages, "kernels": kernels}, f)
 END
 TERM=xterm python3 "$work/terminal.py" "$INFERPROF" compare "$work/before.json" "$work/after.json" >"$work/narrow.txt"
 check "compare fits a terminal of 60 columns" lines_fit "$work/narrow.txt"
+for columns in 60 66 70 72 76 80 90 100; do
+    sed "s/40, 60,/40, $columns,/" "$work/terminal.py" >"$work/wider.py"
+    NO_COLOR=1 TERM=xterm python3 "$work/wider.py" "$INFERPROF" compare "$work/before.json" "$work/after.json"
+done >"$work/wider.txt"
+check "compare omits values of both sides, at any width" python3 -c '
+import sys
+heads = [line for line in open(sys.argv[1], encoding="utf-8") if line.startswith(("kernel ", "stage "))]
+assert all(("A calls" in h) == ("B calls" in h) and ("  A " in h) == ("  B " in h) for h in heads), heads
+assert any("calls" in h for h in heads) and any(h.startswith("kernel") and "calls" not in h for h in heads), heads' "$work/wider.txt"
 python3 - "$work" <<'END'
 import json, sys
 cpu = "AMD EPYC 9654 96-Core Processor, 2 sockets, with a name that is longer than a terminal"
@@ -104,6 +115,7 @@ for name, gpus, group in (("h100", "NVIDIA H100 80GB HBM3", "GPU"), ("b200", "NV
 END
 TERM=xterm python3 "$work/terminal.py" "$INFERPROF" compare "$work/h100.json" "$work/b200.json" >"$work/env.txt"
 check "long values of the environment fit a terminal of 60 columns" lines_fit "$work/env.txt"
+check "the reason of a verdict is moved before values are omitted" grep -Eq '^stage .* A +B .*verdict' "$work/env.txt"
 check "no value of the environment is cut" python3 -c '
 import sys
 text = " ".join(open(sys.argv[1], encoding="utf-8").read().split())
