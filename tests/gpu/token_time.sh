@@ -13,8 +13,8 @@ S=$WORK/token_time
 lines=$OUT/token_time.jsonl
 mkdir -p "$S"
 : >"$lines"
-# one PROGRAM MODE ROUND COMMAND...: MODE is "plain", or "run" with its options, separated by commas. NAME=A+B among them sets
-# INFERPROF_COLLECT_NAME=A,B: WHAT=kernels+launches+syncs+nvtx records no copies.
+# one PROGRAM MODE ROUND COMMAND...: MODE is "plain", or "run" with its options, separated by commas. NAME=A+B among them
+# sets a setting of the collector: WHAT=kernels+launches+syncs+nvtx (INFERPROF_COLLECT_WHAT) records no copies.
 one() {
     local program=$1 mode=$2 round=$3 run=() options=() word
     shift 3
