@@ -1,6 +1,6 @@
 #!/bin/sh
 # examples.sh [--check]: writes the reports in docs/examples again, from the traces and metrics.json.gz in their folders.
-# --check compares the summary and all headings with the committed files instead. Environment: INFERPROF (default:
+# --check compares the texts, and the headings and styles of the pages, with the committed files instead. Environment: INFERPROF (default:
 # build/inferprof).
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,12 +14,17 @@ headings() {
     grep -oE '<(h[1-4]|th|dt|nav|a href="#)[^>]*>[^<]*(<button[^>]*>[^<]*)?' "$1" | sed 's/<[^>]*>//g'
 }
 
+# everything FOLDER: prints what --check compares
+everything() {
+    cat "$1/screen.txt" "$1/report.md" "$1/stakeholder_summary.md"
+    headings "$1/report.html"
+    sed -n '/<style>/,/<\/style>/p' "$1/report.html"
+}
+
 # compare EXAMPLE: compares the new files in $work/out with the committed ones
 compare() {
-    cp "$1/screen.txt" "$work/old"
-    cp "$work/out/screen.txt" "$work/new"
-    headings "$1/report.html" >>"$work/old"
-    headings "$work/out/report.html" >>"$work/new"
+    everything "$1" >"$work/old"
+    everything "$work/out" >"$work/new"
     if ! diff "$work/old" "$work/new" >"$work/diff"; then
         echo "the report in $1 differs from that of this build; run: sh scripts/examples.sh"
         cut -c 1-160 "$work/diff" | head -n 6

@@ -185,4 +185,12 @@
       if (row && e.target.closest('.full')) row.classList.toggle('open');
     });
   }
+
+  // Paper cannot be unfolded: it shows all findings.
+  let unfolded = [];
+  addEventListener('beforeprint', () => {
+    unfolded = Array.from(document.querySelectorAll('details.rest:not([open])'));
+    for (const rest of unfolded) rest.open = true;
+  });
+  addEventListener('afterprint', () => { for (const rest of unfolded) rest.open = false; });
 })();

@@ -11,6 +11,7 @@
     "bandwidth"
 #define ROOFLINE "sum over operators of the larger of FLOPs / peak and bytes / bandwidth"
 #define DISTANCE "time divided by the roofline time; 1x is the limit of the hardware"
+#define SPREAD "spread: standard deviation of repeats of the same input (CV x mean)"
 #define BUSY "share of the time in which at least one kernel or copy of the stage runs"
 
 static const struct glossary_term legend[] = {
@@ -22,6 +23,7 @@ static const struct glossary_term legend[] = {
     { "timed, recorded",
       "timed: repeats without recording, the source of latencies. Recorded: one run under the "
       "collector, the source of shares, kernels and idle time" },
+    { "\u00b1", SPREAD },
 };
 
 static const struct glossary_term rank_legend[] = {
@@ -108,7 +110,7 @@ static const struct glossary_term terms[] = {
     { "unit", "unit of the values" },
     { "median", "half of the values are smaller" },
     { "mean", "arithmetic mean" },
-    { "std", "standard deviation (n-1)" },
+    { "std", "standard deviation (n-1) of all values, also those of different inputs" },
     { "min", "smallest value" },
     { "max", "largest value" },
     { "p90", "90% of the values are smaller" },

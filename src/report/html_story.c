@@ -58,8 +58,10 @@ void html_verdict(const struct view *v, struct strbuf *out) {
         strbuf_addstr(out, "</ol>\n");
     }
     if (n > 3) {
-        strbuf_addf(out, "<details><summary>%zu more finding%s</summary>\n<ol class=\"findings more\">\n",
-                    n - 3, n == 4 ? "" : "s");
+        strbuf_addf(
+            out,
+            "<details class=\"rest\"><summary>%zu more finding%s</summary>\n<ol class=\"findings more\">\n",
+            n - 3, n == 4 ? "" : "s");
         for (size_t i = 3; i < MIN(n, 15); i++) finding(v->a, &f[i], out);
         strbuf_addstr(out, "</ol></details>\n");
     }
@@ -85,7 +87,7 @@ static void figure(struct strbuf *out, const char *name, const char *value, cons
 
 static void stage_figure(const struct analysis_stage *s, struct strbuf *out) {
     char note[64] = "";
-    if (isfinite(s->timing_ms.std)) snprintf(note, sizeof note, "\u00b1 %s", text_ms(s->timing_ms.std).s);
+    if (isfinite(s->spread_ms)) snprintf(note, sizeof note, "\u00b1 %s", text_ms(s->spread_ms).s);
     if (s->recorded_only) snprintf(note, sizeof note, "%s", view_recorded_words(s) + 1);
     figure(out, s->name, text_ms(s->time_ms).s, note);
 }

@@ -59,7 +59,7 @@ static const struct column columns[] = {
     { "total_ms", .source = S(total_ms), .data = CSV | JSON },
     { "mean_ms", .source = S(timing_ms.mean), .data = CSV },
     { "std_ms", .source = S(timing_ms.std), .data = CSV },
-    { NULL, "std ms", COLUMN_MS, S(spread_ms), .at = { .terminal = 30 } },
+    { NULL, "spread ms", COLUMN_MS, S(spread_ms), .at = { .terminal = 30 } },
     { "median_ms", .source = S(timing_ms.median), .data = CSV },
     { "min_ms", .source = S(timing_ms.min), .data = CSV },
     { "max_ms", .source = S(timing_ms.max), .data = CSV },

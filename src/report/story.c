@@ -127,7 +127,7 @@ void story_over(const struct analysis_stage *s, const struct story_form *form, s
     form->text(out, s->name);
     strbuf_addstr(out,
                   ": its inputs differ in size. Distance, MFU, MBU and rates are medians over the repeats, "
-                  "each with its own input; they are not ratios of the median times. CV and `std ms` are "
+                  "each with its own input; they are not ratios of the median times. CV and spread are "
                   "those of the repeats of one input.");
 }
 

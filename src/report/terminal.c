@@ -25,7 +25,7 @@ static void styled(const struct report_screen *screen, struct strbuf *out, const
 
 /* Drops up to three columns until the table fits, the least important first. */
 static void drop_columns(struct table *t, size_t width) {
-    static const char *const least[] = { "std ms", "roofline ms", "launches/tok" };
+    static const char *const least[] = { "spread ms", "roofline ms", "launches/tok" };
     for (size_t i = 0; i < COUNTOF(least) && table_text_width(t) > width; i++) {
         size_t column = table_find(t, least[i]);
         if (column < t->heads.n) table_drop(t, column);

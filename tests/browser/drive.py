@@ -161,6 +161,8 @@ COLUMN = """(() => {
 SHEET = 687  # CSS pixels: A4 with margins of 14 mm
 UNSEEN = """Array.from(document.querySelectorAll('th')).filter(h => h.getClientRects().length === 0).map(h => h.textContent)"""
 
+FOLDED = """Array.from(document.querySelectorAll('.findings li')).filter(f => !f.checkVisibility()).map(f => f.textContent)"""
+
 # Words of table cells that are printed on two lines. Names of kernels and operators may be broken.
 BROKEN = """(() => {
   const bad = [], range = document.createRange();
@@ -366,6 +368,7 @@ def main():
             b.call("Emulation.setEmulatedMedia", media="print")
             b.settle()
             check("every column is printed", b.js(UNSEEN) == [], b.js(UNSEEN))
+            check("every finding is printed", b.js(FOLDED) == [], b.js(FOLDED))
             check("nothing is wider than the sheet", b.js(OVERFLOW) == [] and b.js(CLIPPED) == [], (b.js(OVERFLOW), b.js(CLIPPED)))
             check("no word of a table is broken in print", b.js(BROKEN) == [], b.js(BROKEN))
             check("the timeline is printed as a picture", b.js("document.querySelector('#timeline-box img.print').naturalWidth") > 100)

@@ -28,8 +28,7 @@ static void *work(void *arg) {
 static void start(void *at_once) {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, at_once);
-    for (int i = 0; i < THREADS; i++)
-        at_once ? pthread_join(threads[i], NULL) : pthread_detach(threads[i]);
+    for (int i = 0; i < THREADS; i++) at_once ? pthread_join(threads[i], NULL) : pthread_detach(threads[i]);
 }
 
 int main(int argc, char **argv) {

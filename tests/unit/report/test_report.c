@@ -225,13 +225,18 @@ TEST(small_launch_rates_have_two_digits) {
     }
 }
 
-TEST(screen_names_the_deviation_within_an_input) {
+TEST(screen_and_page_show_the_deviation_within_an_input) {
     struct sample s;
-    struct strbuf out = STRBUF_INIT;
+    struct strbuf out = STRBUF_INIT, page = STRBUF_INIT;
     sample_init(&s, 2, 8);
     s.analysis.stages[0].spread_ms = 0.412;
+    s.analysis.stages[0].timing_ms.std = 9.87; /* inputs differ */
+    report_html(&s.view, &page);
+    CHECK(strstr(page.buf, "<small>\u00b1 0.412 ms</small>") != NULL);
+    CHECK(strstr(page.buf, "<dt>\u00b1</dt><dd>spread: ") != NULL);
+    strbuf_free(&page);
     report_terminal(&s.view, &(struct report_screen){ .width = 120 }, &out);
-    CHECK(strstr(out.buf, "time ms  std ms ") != NULL);
+    CHECK(strstr(out.buf, "time ms  spread ms ") != NULL);
     CHECK(strstr(out.buf, "   0.412 ") != NULL);
     strbuf_free(&out);
     sample_free(&s);
