@@ -94,6 +94,10 @@ for name, scale in (("before", 1), ("after", 1.5)):
 END
 TERM=xterm python3 "$work/terminal.py" "$INFERPROF" compare "$work/before.json" "$work/after.json" >"$work/narrow.txt"
 check "compare fits a terminal of 60 columns" lines_fit "$work/narrow.txt"
+# README.md shows the tutorial's comparison as a picture.
+heading() { grep -m 1 '^stage .* verdict$' "$1" | tr -s ' '; }
+"$INFERPROF" compare "$work/before.json" "$work/after.json" >"$work/wide.txt"
+check "the tutorial's comparison has the columns of this build" test "$(heading docs/tutorial.md)" = "$(heading "$work/wide.txt")"
 for columns in 60 66 70 72 76 80 90 100; do
     sed "s/40, 60,/40, $columns,/" "$work/terminal.py" >"$work/wider.py"
     NO_COLOR=1 TERM=xterm python3 "$work/wider.py" "$INFERPROF" compare "$work/before.json" "$work/after.json"
