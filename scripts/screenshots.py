@@ -31,6 +31,7 @@ MAX_BYTES = 250_000
 EXAMPLE_TRACES = {"example": "tests/data/kineto/tl_vllm_prefill_b200.json.gz",
                   "decode": "tests/data/kineto/tl_vllm_decode_full_mi300.json.gz"}
 COUNTERS = "docs/examples/qwen3-8b"  # recorded on an H200 with hardware counters
+COMPARED = "docs/examples/compare"  # metrics.json of two runs of the embedded model on an idle CPU
 MODEL = "tests/data/models/llama-3.1-8b-instruct.json"
 # 8 ranks on 2 nodes; the kernels of rank 5 take 20% longer
 RANKS = "ranks=8 per_node=4 steps=20 layers=6 offset_ms=20 drift_ppm=20 slow=5 slow_percent=20 move_ns=5000".split()
@@ -170,7 +171,7 @@ def notebook_page(program, run, path):
 
 
 def prepare_examples(program, work):
-    """Reports of imported traces and of a simulated job, and the first comparison of the tutorial as it was printed."""
+    """Reports of imported traces and of a simulated job, and a comparison of two committed runs."""
     def quiet(*words):
         subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     for name, trace in EXAMPLE_TRACES.items():
@@ -186,9 +187,9 @@ def prepare_examples(program, work):
         with open(os.path.join(work, name + ".html"), "w", encoding="utf-8") as f:
             f.write(f'<!doctype html><body style="margin:16px;background:#fff"><img src="{name}.svg">')
     notebook_page(program, os.path.join(work, "example"), os.path.join(work, "notebook.html"))
-    with open(TUTORIAL, encoding="utf-8") as f:
-        printed = re.search(r"^(\$ inferprof compare .*?)\nKernels:", f.read(), re.M | re.S).group(1)
-    terminal_page(printed, os.path.join(work, "compare.html"))
+    printed = subprocess.run([program, "compare", "slow", "fast"], cwd=os.path.join(ROOT, COMPARED), text=True, check=True,
+                             stdout=subprocess.PIPE).stdout
+    terminal_page("$ inferprof compare slow fast\n" + printed.split("\nKernels:")[0], os.path.join(work, "compare.html"))
 
 
 # Series of the server's pictures: model, device, milliseconds of decode, [(first run of a change, factor)]

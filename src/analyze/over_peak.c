@@ -129,8 +129,8 @@ static bool explain_cpu_clock(struct context *c, const struct ratios *r, struct 
     *out = over(c, r, "above the measured peaks",
                 analysis_text(c,
                               "the CPU was faster than when its peaks were measured (%s): another clock, "
-                              "other programs, or data that stayed in a cache; run `inferprof calibrate` "
-                              "again on an idle machine",
+                              "other programs, products of a smaller type than float, or data that stayed "
+                              "in a cache; run `inferprof calibrate` again on an idle machine",
                               source_of(c)));
     return true;
 }

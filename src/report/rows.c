@@ -229,6 +229,7 @@ static void add_part(struct strbuf *out, double ms, double flops, double mfu) {
     strbuf_addf(out, "%s", text_ms(ms).s);
     if (isfinite(flops)) strbuf_addf(out, ", %s", text_flops(flops).s);
     if (isfinite(mfu)) strbuf_addf(out, ", MFU %s", text_percent(mfu).s);
+    if (mfu > 1) strbuf_addstr(out, " (over 100%: the peak is that of another type or clock)");
 }
 
 void rows_vision_total(const struct view *v, struct strbuf *out) {

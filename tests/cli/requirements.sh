@@ -92,8 +92,10 @@ assert made == [("representative", 64)] + 4 * [("timing", 100)], made
 END_OF_CODE
 
 # ---- vision, decoder, tokens and metadata in every report
-native repeats=3 infer.max_new_tokens=8
+native repeats=3 infer.max_new_tokens=8 peak.tflops=10 peak.gbps=1000 # far above any CPU: findings are certain, MFU is small
 expect "terminal: vision in total and the decoder's rest of prefill" 0 out '^Vision in total: .* ms, .*F, MFU .*Rest of prefill .decoder.: '
+run "$INFERPROF" report "$dir" --peak-tflops 0.000001 -o "$work/small-peak"
+expect "MFU of vision and of the decoder over 100% has its reason" 0 out 'Vision in total: .*\(over 100%: the peak is that of'
 check "aggregates: mean and std of prefill, decode, vision, tokens and rate, and MFU by stage" python3 - "$dir" <<'END_OF_CODE'
 import json, math, statistics, sys
 d = json.load(open(sys.argv[1] + "/metrics.json"))
