@@ -421,7 +421,7 @@ struct analysis_gemm {
     /* time that the FLOPs of all calls take at the peak of their type; NaN: the peak is unknown */
     double compute_ns;
     double mean_ns, flop_per_s;
-    double share;      /* total_ns / busy time */
+    double share;      /* owned_ns / busy time */
     double peak_share; /* flop_per_s / peak of their type; NaN: the peak is unknown */
 };
 struct analysis_group { /* kernels of a category or a library; sorted by owned_ns */
