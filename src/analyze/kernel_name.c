@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "base/words.h"
 
 #define SHORT_MAX 60
 
@@ -85,11 +86,6 @@ static const char *last_part(const char *function) {
 
 /* ---- the short name */
 
-static bool ends_with(const char *s, size_t n, const char *end) {
-    size_t len = strlen(end);
-    return n > len && strncmp(s + n - len, end, len) == 0;
-}
-
 /* Maps a word to an operation: "silu_kernel" -> silu, "MulFunctor" -> mul, "CUDAFunctor_add" -> add,
  * "MeanOps" -> mean. Returns false if the word does not name an operation. */
 static bool operation(const char *word, size_t n, struct strbuf *out) {
@@ -119,7 +115,7 @@ static bool operation(const char *word, size_t n, struct strbuf *out) {
         return true;
     }
     for (size_t i = 0; i < COUNTOF(ends); i++) {
-        if (!ends_with(word, n, ends[i])) continue;
+        if (n == strlen(ends[i]) || !words_end_with(word, n, ends[i])) continue;
         n -= strlen(ends[i]);
         for (size_t k = 0; k < n; k++) strbuf_addch(out, (char)tolower((unsigned char)word[k]));
         return true;

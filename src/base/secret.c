@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "base/words.h"
 
 #define MAX_NAME_WORDS 12
 #define MAX_WORD 24
@@ -60,23 +61,16 @@ static void split_name(const char *name, size_t n, struct name_words *w) {
     end_word(w, &len);
 }
 
-static bool is_one_of(const char *word, const char *const *list, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(word, list[i]) == 0) return true;
-    return false;
-}
-
 static bool ends_with_one_of(const char *word, const char *const *list, size_t n) {
-    size_t len = strlen(word);
     for (size_t i = 0; i < n; i++)
-        if (len >= strlen(list[i]) && strcmp(word + len - strlen(list[i]), list[i]) == 0) return true;
+        if (words_end_with(word, strlen(word), list[i])) return true;
     return false;
 }
 
 /* In the name of an option these words are enough: --key V. In other names they are not: key=V, PWD=/home. */
 static bool is_option_name(const char *name, const struct name_words *w) {
     static const char *const words[] = { "key", "pwd", "pw", "pass" };
-    return *name == '-' && w->n == 1 && is_one_of(w->v[0], words, COUNTOF(words));
+    return *name == '-' && w->n == 1 && words_has(words, COUNTOF(words), w->v[0]);
 }
 
 bool secret_is_name(const char *name, size_t len) {
@@ -94,17 +88,17 @@ bool secret_is_name(const char *name, size_t len) {
     struct name_words w;
     split_name(name, len, &w);
     for (size_t i = 0; i < w.n; i++) {
-        if (is_one_of(w.v[i], anywhere, COUNTOF(anywhere))) return true;
+        if (words_has(anywhere, COUNTOF(anywhere), w.v[i])) return true;
         if (ends_with_one_of(w.v[i], endings, COUNTOF(endings))) return true;
-        if (i && strcmp(w.v[i], "key") == 0 && is_one_of(w.v[i - 1], key_owners, COUNTOF(key_owners)))
+        if (i && strcmp(w.v[i], "key") == 0 && words_has(key_owners, COUNTOF(key_owners), w.v[i - 1]))
             return true;
     }
     if (!w.n) return false;
     if (is_option_name(name, &w)) return true;
     const char *last = w.v[w.n - 1], *before = w.n > 1 ? w.v[w.n - 2] : "";
-    if (strcmp(last, "token") == 0) return !is_one_of(before, text_tokens, COUNTOF(text_tokens));
+    if (strcmp(last, "token") == 0) return !words_has(text_tokens, COUNTOF(text_tokens), before);
     if (strcmp(last, "key") == 0 || strcmp(last, "pwd") == 0) return w.n > 1;
-    return strcmp(last, "pass") == 0 && is_one_of(before, pass_owners, COUNTOF(pass_owners));
+    return strcmp(last, "pass") == 0 && words_has(pass_owners, COUNTOF(pass_owners), before);
 }
 
 static bool is_switch(const char *value, size_t n) {

@@ -9,6 +9,7 @@
 #include "base/die.h"
 #include "base/strbuf.h"
 #include "base/util.h"
+#include "base/words.h"
 #include "base/vec.h"
 #include "llm/oprow.h"
 
@@ -484,11 +485,6 @@ static const struct safetensors_tensor *sibling(const struct safetensors *st, co
     return t;
 }
 
-static bool ends_with(const char *s, const char *ending) {
-    size_t n = strlen(s), k = strlen(ending);
-    return n >= k && strcmp(s + n - k, ending) == 0;
-}
-
 static uint32_t ratio_of(uint64_t size, uint64_t parts) {
     uint64_t each = parts ? (size + parts - 1) / parts : 0;
     return each > 1 && each <= UINT32_MAX ? (uint32_t)each : 1;
@@ -530,12 +526,14 @@ static void pack_of_bytes(const struct safetensors *st, const struct safetensors
 
 static bool pack_of_tensor(const struct safetensors *st, const struct safetensors_tensor *t,
                            struct llm_pack *p) {
-    if (ends_with(t->name, ".qweight") && t->dtype == LLM_I32) return pack_of_groups(st, t, p);
-    if (ends_with(t->name, "_blocks") && t->dtype == LLM_U8 && sibling(st, t->name, "_blocks", "_scales")) {
+    if (words_end_with(t->name, strlen(t->name), ".qweight") && t->dtype == LLM_I32)
+        return pack_of_groups(st, t, p);
+    if (words_end_with(t->name, strlen(t->name), "_blocks") && t->dtype == LLM_U8 &&
+        sibling(st, t->name, "_blocks", "_scales")) {
         *p = pack_mxfp4;
         return true;
     }
-    if (!ends_with(t->name, ".weight") || t->ndims != 2) return false;
+    if (!words_end_with(t->name, strlen(t->name), ".weight") || t->ndims != 2) return false;
     if (t->dtype == LLM_U8 && sibling(st, t->name, ".weight", ".weight_scale_2")) {
         *p = pack_nvfp4;
         return true;

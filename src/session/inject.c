@@ -15,6 +15,7 @@
 #include "base/notice.h"
 #include "base/strbuf.h"
 #include "base/util.h"
+#include "base/words.h"
 #include "base/vec.h"
 
 #define COLLECTOR_NAME "libinferprof-collector.so"
@@ -145,15 +146,10 @@ void inject_env_free(struct inject_env *env) {
     *env = (struct inject_env){ 0 };
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 long inject_trace_pid(const char *file_name) {
     const char *dash = strrchr(file_name, '-');
     char *end = NULL;
-    long pid = dash && ends_with(file_name, ".ipt") ? strtol(dash + 1, &end, 10) : 0;
+    long pid = dash && words_end_with(file_name, strlen(file_name), ".ipt") ? strtol(dash + 1, &end, 10) : 0;
     return pid > 0 && *end == '.' ? pid : 0;
 }
 
@@ -170,7 +166,9 @@ bool inject_trace_is_local(const char *file_name, const struct launcher *l, uint
     return strncmp(file_name, prefix, strlen(prefix)) == 0;
 }
 
-static int is_problem_file(const struct dirent *e) { return ends_with(e->d_name, ".problem"); }
+static int is_problem_file(const struct dirent *e) {
+    return words_end_with(e->d_name, strlen(e->d_name), ".problem");
+}
 
 /* Adds the reason, unless it was already added for another process. */
 static void add_reason(const char *process, size_t len, const char *reason, struct strlist *seen,

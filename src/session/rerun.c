@@ -11,6 +11,7 @@
 #include "base/secret.h"
 #include "base/strbuf.h"
 #include "base/util.h"
+#include "base/words.h"
 #include "conf/compose.h"
 
 /* Returns true if the value comes from the command line. Values of built-in files do not count, because
@@ -57,9 +58,7 @@ static bool is_harmless(const char *name) {
         "OMP_DYNAMIC",   "OMP_PLACES",          "OMP_PROC_BIND",           "OMP_SCHEDULE",
         "OMP_STACKSIZE", "OMP_THREAD_LIMIT",    "OMP_WAIT_POLICY",         "OMP_MAX_ACTIVE_LEVELS",
     };
-    for (size_t i = 0; i < COUNTOF(names); i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
+    return words_has(names, COUNTOF(names), name);
 }
 
 /* Returns the first environment variable that the folder sets to a value of its own; NULL: none. Values of
