@@ -80,9 +80,6 @@ static const struct man_item man_items[] = {
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_PRODUCTS",
       "`mma` or `wgmma`: use only the own matrix products, those for older GPUs or those for Hopper GPUs. "
       "Default: cuBLASLt where it is installed and runs the product, otherwise the own ones." },
-    { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_BATCH",
-      "`tma`: on a Hopper GPU, decode batches with a second implementation of the products. It has not been "
-      "run on a GPU yet: use it only to test and measure it." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_STAMPS",
       "1: on a GPU, print the mean time of each phase of the persistent kernel per decoding step." },
     { MAN_ENVIRONMENT, "engine|profile", "INFERPROF_CUDA_DELAY",

@@ -11,14 +11,11 @@
 #     memory     0.1  a model that is too large is refused before it is loaded
 #     speed      0.3  prompts, pages, decoding
 #     persistent 0.5  the persistent kernel against the graph, also with random delays before its barriers
-#     batch      0.4  graphs of 2 to 32 sequences against operators, and their speed
-#     batch-tma  1.5  INFERPROF_CUDA_BATCH=tma, not run yet (the minutes are an estimate): first its products against
-#                     the CPU; if they are right, their speed, batches against operators, and both implementations of
-#                     a batch of 32 sequences of Qwen3-8B in turn, with the time of each kernel
+#     batch      0.5  products of batches against the CPU; graphs of 2 to 32 sequences against operators, and their speed
 #     products   0.1  single products and attention
 #     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
-#     sanitizer  6    memcheck, racecheck, initcheck and synccheck of the operators, of two small models and of the
-#                     persistent kernel
+#     sanitizer  7    memcheck, racecheck, initcheck and synccheck of the operators, of two small models, of the
+#                     persistent kernel and of batches
 set -eu
 check=${BUILD:-build}/tests/cuda_check
 models=tests/data/models
@@ -63,24 +60,9 @@ section() {
         run env INFERPROF_CUDA_DELAY=1 "$check" persistent $models/deepseek-ocr.json 3 40 60
         ;;
     batch)
+        run "$check" skinny
         for n in 2 9 32; do run "$check" batch $models/qwen3-8b.json 4 $n 60 24; done
         run "$check" batch $models/qwen3-8b.json 36 32 512 64
-        ;;
-    batch-tma)
-        failed_before=$failed
-        run "$check" skinny
-        if [ "$failed" -gt "$failed_before" ]; then
-            echo "batch-tma: skinny failed, so batches are not run"
-            return
-        fi
-        for n in 2 9 32; do
-            run env INFERPROF_CUDA_BATCH=tma "$check" batch $models/qwen3-8b.json 4 $n 60 24
-        done
-        for round in 1 2; do
-            echo "-- round $round"
-            run env CUDA_CHECK_KERNELS=1 "$check" batch $models/qwen3-8b.json 36 32 512 64
-            run env CUDA_CHECK_KERNELS=1 INFERPROF_CUDA_BATCH=tma "$check" batch $models/qwen3-8b.json 36 32 512 64
-        done
         ;;
     products) run "$check" products ;;
     ptx)
@@ -96,6 +78,9 @@ section() {
             run env INFERPROF_CUDA_RACECHECK=1 "$sanitizer" --tool $tool --error-exitcode 9 "$check" persistent \
                 $models/deepseek-ocr.json 2 20 3 2112
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
+            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" skinny few
+            run env INFERPROF_CUDA_PRODUCTS=wgmma "$sanitizer" --tool $tool --error-exitcode 9 "$check" batch \
+                $models/qwen3-8b.json 1 9 8 2
         done
         ;;
     *)

@@ -9,10 +9,8 @@
  *     cuda_check long CONFIG PROMPT NEW       the same tokens twice, up to the end of the context
  *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
  *     cuda_check persistent CONFIG LAYERS PROMPT NEW [VOCABULARY]   the persistent kernel against the graph
- *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators;
- *                                             CUDA_CHECK_KERNELS=1: also the mean time of each kernel
- *     cuda_check skinny                       products of batches by TMA (INFERPROF_CUDA_BATCH=tma) against
- *                                             the CPU, and their speed
+ *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators
+ *     cuda_check skinny [few]                 products of batches against the CPU; without `few`, their speed
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
  * Run from the root of the source tree. Exit status 1: something differs. */
 #include <jansson.h>
@@ -559,12 +557,12 @@ static void time_few_rows(void) {
 }
 
 /* Correct results first: a wrong product needs no time. */
-static void check_and_time_skinny(void) {
+static void check_and_time_skinny(bool few) {
     struct err err;
     if (!((struct cuda *)both[1]->context)->hopper) die("skinny: this needs a Hopper GPU");
     if (!cuda_skinny_load(both[1]->context)) die("%s", ops_check(both[1], &err) < 0 ? err.msg : "skinny");
     check_few_rows();
-    if (!failures) time_few_rows();
+    if (!failures && !few) time_few_rows();
 }
 
 static void check_operators(void) {
@@ -1091,43 +1089,6 @@ static size_t equal_batch(const struct engine_result *a, const struct engine_res
     for (size_t i = 0; i < n; i++) same += equal_tokens(&a[i], &b[i]);
     return same;
 }
-/* Prints the time per step of each kind of kernel, for models without experts, from the times that the
- * kernels of one more request store. The steps come last in a request. */
-static void print_batch_kernels(struct engine *e, const struct engine_request *r, int layers) {
-    static const char *const kinds[] = { "embed", "norm", "qkv",  "attention", "out",
-                                         "up",    "down", "head", "pick" };
-    enum { EMBED, NORM, QKV, ATTENTION, OUT, UP, DOWN, HEAD, PICK, KINDS };
-    static const int layer[] = { NORM, QKV, ATTENTION, OUT, NORM, UP, DOWN };
-    struct engine_result out[MOST_BATCH];
-    const uint64_t *ns = NULL;
-    double us[KINDS] = { 0 }, all = 0;
-    int in_layers = layers * (int)COUNTOF(layer), kernels = 1 + in_layers + 3, counts[KINDS] = { 0 };
-    cuda_stamps_start(e->ops->context);
-    infer_batch(e, r, out);
-    size_t n = cuda_stamps_take(e->ops->context, &ns), steps = r->max_new_tokens - 2;
-    for (size_t i = 0; i < r->nbatch; i++) engine_result_free(&out[i]);
-    if (n < steps * (size_t)kernels + 1) {
-        printf("FAIL times of %zu kernels: a step has %d\n", n, kernels);
-        failures++;
-    } else {
-        const uint64_t *at = ns + n - 1 - steps * (size_t)kernels;
-        for (size_t i = 0; i < steps * (size_t)kernels; i++) {
-            int k = (int)(i % (size_t)kernels), kind = k == 0 ? EMBED
-                                                       : k <= in_layers
-                                                           ? layer[(k - 1) % (int)COUNTOF(layer)]
-                                                           : (int[]){ NORM, HEAD, PICK }[k - 1 - in_layers];
-            us[kind] += (double)(at[i + 1] - at[i]) / 1e3 / (double)steps;
-            counts[kind] += i < (size_t)kernels;
-        }
-        for (int i = 0; i < KINDS; i++) {
-            printf("     %-9s %3d x %8.2f us = %8.1f us per step\n", kinds[i], counts[i], us[i] / counts[i],
-                   us[i]);
-            all += us[i];
-        }
-        printf("     %d kernels, %.1f us per step\n", kernels, all);
-    }
-    cuda_stamps_stop(e->ops->context);
-}
 static double batch_rate(const struct engine_result *v, size_t n) {
     return (double)(n * (v[0].ids.n - 1)) / v[0].decode_ms * 1e3;
 }
@@ -1152,7 +1113,6 @@ static void check_batch(const char *config, int layers, int n, int prompt, int t
     };
     infer_batch(e, &r, graph);
     infer_batch(e, &r, again);
-    if (getenv("CUDA_CHECK_KERNELS")) print_batch_kernels(e, &r, layers);
     r.sampling.temperature = 1e-4; /* the operators, one by one */
     r.sampling.top_k = 1;
     infer_batch(e, &r, operators);
@@ -1209,7 +1169,8 @@ static void speed(const char *config, int prompt, int tokens, const char *image)
 int main(int argc, char **argv) {
     struct err err;
     if (argc < 2)
-        die("usage: cuda_check ops | products | skinny | tokens NAME... | few NAME TOKENS [SIDE] | logits "
+        die("usage: cuda_check ops | products | skinny [few] | tokens NAME... | few NAME TOKENS [SIDE] | "
+            "logits "
             "CONFIG "
             "LAYERS "
             "PROMPT [IMAGE] | "
@@ -1227,7 +1188,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], "ops") == 0)
             check_operators();
         else if (strcmp(argv[1], "skinny") == 0)
-            check_and_time_skinny();
+            check_and_time_skinny(argc > 2 && strcmp(argv[2], "few") == 0);
         else
             time_operators();
         ops_close(both[0]);

@@ -27,6 +27,7 @@ static void backend_close(void *context) {
         c->d->context_release(c->device);
     }
     free(c->stamps.times);
+    free(c->stamps.library.v);
     free(c->blocks.v);
     free(c->arenas.v);
     free(c->known.v);

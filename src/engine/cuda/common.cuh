@@ -167,8 +167,16 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
     if (!to) return;
     unsigned i = *(volatile unsigned *)stamps.n; /* kernels run one after the other, so no atomics */
-    if (i < stamps.most) to[i] = now_ns();
+    if (i < stamps.most) {
+        to[i] = now_ns();
+        stamps.ends[i] = *(volatile u64 *)stamps.last_end;
+    }
     *(volatile unsigned *)stamps.n = i + 1;
+}
+/* Stores the end of the block. Called at the end of the kernels that has_end() in memory.c lists, by one
+ * thread or a few, for which `me` is true. */
+__device__ __forceinline__ void end_kernel(bool me) {
+    if (me && stamps.ns) atomicMax(stamps.last_end, now_ns());
 }
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900

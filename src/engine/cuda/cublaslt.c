@@ -201,7 +201,7 @@ bool cublaslt_run(struct cuda *c, enum dtype type, const void *x, const void *w,
     const void *bias = out->bias ? bias_of(c, out) : NULL;
     if (out->bias && (!bias || lt->product_set(p->product, LT_BIAS_POINTER, &bias, sizeof bias) != 0))
         return false;
-    if (c->stamps.on) LAUNCH(c, nothing, GRID(1, .threads = 32), NULL); /* stores the start of the product */
+    cuda_stamps_library(c);
     int rc = lt->run(lt->handle, p->product, &one, w, p->w, x, p->x, &beta, out->y, p->y, out->y, p->y,
                      p->best.algorithm, (void *)(uintptr_t)lt->workspace, WORKSPACE_BYTES, c->stream);
     if (rc != 0) p->found = false;

@@ -1,6 +1,5 @@
-/* Decoding steps of several sequences as one CUDA graph (decode_batch.cu), for models with bf16 weights and
- * caches on Hopper. Routed experts run as in prompts (experts.c). decode_batch_tma.c has other products, for
- * $INFERPROF_CUDA_BATCH. */
+/* Decoding steps of several sequences as one CUDA graph, for models with bf16 weights and caches on Hopper.
+ * Products and norms are in skinny.cu. Routed experts run as in prompts (experts.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +7,9 @@
 #include "base/die.h"
 #include "base/vec.h"
 #include "engine/cuda/decode_batch.h"
+#include "engine/cuda/skinny.h"
 
-enum { THREADS = 256, CLUSTER = BATCH_RANKS };
-/* Columns of x that a block keeps in shared memory, so that two blocks fit into a multiprocessor: all of its
- * columns, if they are not more than MOST_COLUMNS; otherwise COLUMNS at a time. */
-enum { MOST_COLUMNS = 1024, COLUMNS = 512 };
+enum { THREADS = 256, NORM_THREADS = 512, CLUSTER = 8 };
 
 /* ---- which models */
 static bool linear_fits(const struct linear *l) {
@@ -52,8 +49,7 @@ static void *device_memory(struct cuda_batch *b, size_t bytes) {
 static size_t out_numbers(const struct cuda_batch *b) { return (size_t)b->max_context * BATCH_MOST; }
 
 static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
-    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1,
-           parts = (size_t)b->products->parts;
+    size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1;
     void *host = NULL;
     cu_ptr there = 0;
     for (int i = 0; i < p->layers; i++) {
@@ -66,8 +62,8 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     b->tokens = device_memory(b, n * sizeof *b->tokens);
     b->x = device_memory(b, n * (size_t)p->hidden * 4);
     b->h = device_memory(b, n * (size_t)p->hidden * 2);
-    b->qkv = device_memory(b, parts * n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
-    if (parts > 1) b->parts = device_memory(b, parts * n * (size_t)p->hidden * 4);
+    b->qkv = device_memory(b, PARTS_MOST * n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
+    b->parts = device_memory(b, PARTS_MOST * n * (size_t)p->hidden * 4);
     b->mixed = device_memory(b, n * heads * 2);
     b->inner = device_memory(b, n * widest * 2);
     b->logits = device_memory(b, n * (size_t)p->vocab * 4);
@@ -78,52 +74,39 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     b->out_device = (int *)(uintptr_t)there;
 }
 
-/* ---- launches, which the stream captures: the products of decode_batch.cu */
-static void launch_linear(struct cuda_batch *b, const void *x, const struct linear *const *l, int n,
-                          struct batch_args a) {
-    int rows = 0;
-    a.x = x;
-    a.k = l[0]->w.cols;
-    a.matrices = n;
-    a.batch = b->n;
-    for (int i = 0; i < n; i++) {
-        a.w[i] = pointer_of(l[i]->w.data);
-        a.bias[i] = pointer_of(l[i]->bias);
-        a.rows[i] = l[i]->w.rows;
-        rows += l[i]->w.rows;
-    }
-    a.tiles = (rows + BATCH_ROWS - 1) / BATCH_ROWS;
-    a.share = (a.k / 32 + CLUSTER - 1) / CLUSTER * 32;
-    a.chunk = a.share <= MOST_COLUMNS ? a.share : COLUMNS;
-    /* two blocks per multiprocessor, and four clusters in each group of at least 16 multiprocessors */
-    size_t clusters = MIN((size_t)a.tiles, (size_t)(b->c->sms / 16 * 4));
-    cuda_launch_named(
-        b->c, MODULE_decode_batch, "batch_linear",
-        GRID(clusters * CLUSTER, .threads = THREADS,
-             .shared_bytes = (unsigned)(BATCH_SUM_BYTES + BATCH_MOST * (a.chunk * 2 + BATCH_PAD))),
-        CLUSTER, &a);
+/* ---- launches, which the stream captures */
+/* x += the parts of the last product; h = norm(x) */
+static void launch_norm(struct cuda_batch *b, const struct decode_plan *p, const struct tensor *w) {
+    struct skinny_norm_args a = { .x = b->x,
+                                  .parts = b->parts,
+                                  .nparts = b->nparts,
+                                  .n = p->hidden,
+                                  .part_stride = (long)b->n * p->hidden,
+                                  .w = pointer_of(w),
+                                  .eps = p->eps,
+                                  .y = b->h };
+    cuda_launch_named(b->c, MODULE_skinny, "skinny_norm", GRID((size_t)b->n, .threads = NORM_THREADS), 1, &a);
+    b->nparts = 0;
 }
 
-static void cluster_norm(struct cuda_batch *b, const struct decode_plan *p, const struct tensor *w) {
-    cuda_norm_narrow(b->c, b->x, pointer_of(w), b->n, p->hidden, p->eps, b->h);
+/* y = x [l[0]; l[1]; ...]^T + bias. y has room for `parts` parts, whose sum is the result. Returns their
+ * number. */
+static int launch_rows(struct cuda_batch *b, const void *x, const struct linear *const *l, int n, int parts,
+                       float *y) {
+    return cuda_skinny(b->c,
+                       &(struct skinny){ .x = x, .l = l, .n = n, .batch = b->n, .y = y, .parts = parts });
 }
-static int cluster_rows(struct cuda_batch *b, const void *x, const struct linear *const *l, int n, int parts,
-                        float *y) {
-    (void)parts;
-    launch_linear(b, x, l, n, (struct batch_args){ .y = y });
-    return 1;
-}
-static void cluster_add(struct cuda_batch *b, const void *x, const struct linear *l) {
-    launch_linear(b, x, &l, 1, (struct batch_args){ .y = b->x, .add = 1 });
-}
-static void cluster_pair(struct cuda_batch *b, const struct linear *const *l) {
-    launch_linear(b, b->h, l, 2, (struct batch_args){ .narrow = b->inner, .paired = 1 });
-}
-static const struct batch_products clusters = {
-    .parts = 1, .norm = cluster_norm, .rows = cluster_rows, .add = cluster_add, .pair = cluster_pair
-};
 
-/* ---- the other launches of a step */
+/* b->x += x l^T + bias, in the next norm */
+static void launch_add(struct cuda_batch *b, const void *x, const struct linear *l) {
+    b->nparts = launch_rows(b, x, &l, 1, PARTS_MOST, b->parts);
+}
+
+/* inner = silu(h l[0]^T) (h l[1]^T) */
+static void launch_pair(struct cuda_batch *b, const struct linear *const *l) {
+    cuda_skinny(b->c, &(struct skinny){ .x = b->h, .l = l, .n = 2, .batch = b->n, .narrow = b->inner });
+}
+
 static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
                              const struct decode_layer *l) {
     char name[64];
@@ -133,20 +116,18 @@ static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
     usual.qkv = b->qkv;
     usual.splits = usual.cluster = blocks;
     usual.narrow = b->mixed;
-    bool in_parts = b->qkv_parts > 1; /* the usual kernel reads only the first member */
     struct decode_attention_parts_args a = { usual, b->qkv_parts,
                                              (long)b->n * (p->heads + 2 * p->kv_heads) * p->dim };
-    snprintf(name, sizeof name, "decode_attention_%sbf16_%d_%d", in_parts ? "parts_" : "", p->dim,
-             p->heads == p->kv_heads ? 1 : 4);
-    cuda_launch_named(b->c, in_parts ? MODULE_decode_attention_parts : MODULE_decode_attention, name,
+    snprintf(name, sizeof name, "decode_attention_parts_bf16_%d_%d", p->dim, p->heads == p->kv_heads ? 1 : 4);
+    cuda_launch_named(b->c, MODULE_decode_attention_parts, name,
                       GRID((size_t)(p->kv_heads * blocks), (size_t)b->n, .threads = THREADS), blocks, &a);
 }
 
 /* x += the expert of h. Used for dense layers and shared experts. */
 static void launch_expert(struct cuda_batch *b, const struct expert *e) {
     const struct linear *const up[] = { &e->gate, &e->up };
-    b->products->pair(b, up);
-    b->products->add(b, b->inner, &e->down);
+    launch_pair(b, up);
+    launch_add(b, b->inner, &e->down);
 }
 
 static struct tensor tensor_at(const void *p, enum dtype type) {
@@ -156,7 +137,7 @@ static struct tensor tensor_at(const void *p, enum dtype type) {
 static void launch_routed(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
     struct tensor x = tensor_at(b->x, DTYPE_F32), h = tensor_at(b->h, DTYPE_BF16),
                   logits = tensor_at(b->router, DTYPE_F32);
-    b->products->rows(b, b->h, &l->router, 1, 1, b->router);
+    launch_rows(b, b->h, &l->router, 1, 1, b->router);
     cuda_experts_many(b->c, l->experts, &l->routing, view_of(&logits), view_of(&h), b->n, p->hidden,
                       view_of(&x));
     if (l->shared.gate.w.rows) launch_expert(b, &l->shared);
@@ -164,11 +145,11 @@ static void launch_routed(struct cuda_batch *b, const struct decode_plan *p, con
 
 static void launch_layer(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
     const struct linear *const qkv[] = { &l->q, &l->k, &l->v };
-    b->products->norm(b, p, l->norm1);
-    b->qkv_parts = b->products->rows(b, b->h, qkv, 3, b->products->parts, b->qkv);
+    launch_norm(b, p, l->norm1);
+    b->qkv_parts = launch_rows(b, b->h, qkv, 3, PARTS_MOST, b->qkv);
     launch_attention(b, p, l);
-    b->products->add(b, b->mixed, &l->o);
-    b->products->norm(b, p, l->norm2);
+    launch_add(b, b->mixed, &l->o);
+    launch_norm(b, p, l->norm2);
     if (l->router)
         launch_routed(b, p, l);
     else
@@ -189,8 +170,8 @@ static void launch_step(struct cuda_batch *b, const struct decode_plan *p) {
     b->nparts = 0; /* prepare_routed() may have left some */
     LAUNCH(b->c, embed_bf16, GRID((size_t)b->n, .threads = THREADS), &table, &b->tokens, &columns, &b->x);
     for (int i = 0; i < p->layers; i++) launch_layer(b, p, &p->layer[i]);
-    b->products->norm(b, p, p->norm);
-    b->products->rows(b, b->h, head, 1, 1, b->logits);
+    launch_norm(b, p, p->norm);
+    launch_rows(b, b->h, head, 1, 1, b->logits);
     cuda_launch_named(b->c, MODULE_decode_batch, "batch_pick", GRID((size_t)b->n, .threads = 1024), 1, &pick);
 }
 
@@ -243,11 +224,9 @@ static void batch_close(void *batch) {
 
 static void *batch_open(void *context, const struct decode_plan *plan, int n) {
     struct cuda *c = context;
-    if (!plan_fits(c, plan, n)) return NULL;
-    const struct batch_products *tma = cuda_batch_tma(c);
+    if (!plan_fits(c, plan, n) || !cuda_skinny_load(c)) return NULL;
     struct cuda_batch *b = xcalloc(1, sizeof *b);
     b->c = c;
-    b->products = tma ? tma : &clusters;
     b->n = n;
     b->vocab = plan->vocab;
     b->max_context = plan->max_context;

@@ -326,6 +326,7 @@ template <int D, int KEYS, int W> __device__ void flash(const flash_args &a) {
             if (r < a.nq) *(uint4 *)(out + (j + lane % 4) * 8) = make_uint4(u[0], u[1], u[2], u[3]);
         }
     }
+    end_kernel(threadIdx.x == 0);
 }
 #define FLASH(name, D, KEYS, W, BLOCKS)                                                    \
     KERNEL __launch_bounds__(THREADS, BLOCKS) name(const __grid_constant__ flash_args a) { \

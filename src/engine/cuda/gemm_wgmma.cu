@@ -165,6 +165,7 @@ template <class T, int BN> __device__ void gemm_wgmma(const wgmma_args &g) {
             store_sums<BN / 8>(o, sums, row, v.end, column);
         }
     }
+    end_kernel(threadIdx.x % 128 == 0);
 }
 /* ---- products with few tiles: two blocks share a tile of 128 columns, each takes half of the steps, and the
  * first one adds the sums of the second one and stores them. */
@@ -248,6 +249,7 @@ template <class T> __device__ void gemm_split(const wgmma_args &g) {
     add_bias<BN / 8>(o, sums, column);
     activate<BN / 8>(o, sums);
     store_sums<BN / 8>(o, sums, row, v.end, column);
+    end_kernel(threadIdx.x % 128 == 0);
 }
 #define GEMM_SPLIT(name, T) \
     KERNEL __launch_bounds__(GEMM_THREADS, 1) name(const __grid_constant__ wgmma_args g) { gemm_split<T>(g); }

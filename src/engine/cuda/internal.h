@@ -132,8 +132,13 @@ struct cuda {
     struct {
         bool on;
         unsigned count; /* kernels launched since the last cuda_stamps_take() */
-        cu_ptr memory;  /* the counter, in the first 16 bytes, and the times; 0: not allocated yet */
+        bool ended;     /* the last kernel stores its end */
+        cu_ptr memory;  /* 0: not allocated yet */
         uint64_t *times;
+        struct {
+            unsigned *v;
+            size_t n, cap;
+        } library; /* which of the `count` kernels are a library's and begin where the previous one ends */
     } stamps;
     struct {
         cu_event *v;
@@ -199,9 +204,6 @@ void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, co
 /* The caller has set the maps and outputs of `a`. */
 void cuda_run_wgmma(struct cuda *c, enum dtype type, struct wgmma_args *a);
 
-/* y[rows][n] = RMS norm of x, as bf16; n is a multiple of 4, at most 8192 */
-void cuda_norm_narrow(struct cuda *c, const float *x, const float *w, int rows, int n, float eps, void *y);
-
 /* Times of kernels (stamps.c). start() makes the kernels store the time at which they have their inputs. */
 void cuda_stamps_start(void *context);
 void cuda_stamps_stop(void *context);
@@ -210,6 +212,12 @@ size_t cuda_stamps_mark(void *context);
  * each kernel, and then the end of the last kernel. Returns their number. They are valid until the next
  * call. */
 size_t cuda_stamps_take(void *context, const uint64_t **ns);
+/* Called before a kernel of a library is launched: makes sure that its start is known. */
+void cuda_stamps_library(struct cuda *c);
+/* Returns the starts of all kernels. own[n], ends[n]: what own kernels stored; at[m]: which kernels are a
+ * library's. */
+uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at,
+                            size_t m);
 
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,
                               struct view logits, struct view x, int m, int hidden, struct view y);

@@ -7,7 +7,11 @@
  * named `stamps`. */
 struct kernel_stamps {
     unsigned long long *ns; /* [most], %globaltimer; NULL: times are not stored */
-    unsigned *n;            /* number of kernels so far, may exceed `most` */
+    /* [most]: `last_end` at the time when a kernel stored its own time. If the kernel before it is one of a
+     * library, which stores no time, this is the start of that kernel. */
+    unsigned long long *ends;
+    unsigned long long *last_end; /* the time at which the last block ended that calls end_kernel() */
+    unsigned *n;                  /* number of kernels so far, may exceed `most` */
     unsigned most, pad;
 };
 
@@ -246,22 +250,7 @@ struct head_args {
 };
 
 /* ---- decoding steps of several sequences (decode_batch.cu) */
-/* BATCH_RANKS blocks of a cluster compute tiles of BATCH_ROWS rows. BATCH_PAD: bytes between the sequences
- * in shared memory, so that neighbouring sequences use different banks. */
-enum { BATCH_MOST = 32, BATCH_ROWS = 128, BATCH_RANKS = 8, BATCH_PAD = 64 };
-enum { BATCH_SUM_BYTES = BATCH_ROWS * (BATCH_MOST + 1) * 4 }; /* the sums of a tile in shared memory */
-
-struct batch_args { /* y[batch][rows] = x [w0; w1; w2]^T + bias */
-    const void *x;  /* bf16 [batch][k] */
-    const void *w[3];
-    const float *bias[3];
-    int rows[3]; /* multiples of 16 */
-    int matrices, k, batch, add;
-    int tiles, share, chunk; /* share: columns per block; chunk: columns of x in shared memory at a time */
-    float *y;
-    int paired;   /* true: narrow[batch][rows] = silu(x w0^T) (x w1^T) */
-    void *narrow; /* bf16 */
-};
+enum { BATCH_MOST = 32 };
 
 struct batch_pick_args {
     const float *logits; /* [batch][vocab] */
@@ -271,7 +260,7 @@ struct batch_pick_args {
     int *out;                   /* host memory [steps][BATCH_MOST] */
 };
 
-/* ---- other products of such steps (skinny.cu) */
+/* ---- products of such steps (skinny.cu) */
 /* The columns are divided into at most PARTS_MOST slices, whose sums the next kernel adds. */
 enum { PARTS_MOST = 4 };
 

@@ -83,6 +83,12 @@ void *cuda_scratch(struct cuda *c, enum scratch_id id, size_t bytes) {
 }
 
 /* ---- launches */
+/* Kernels that store their end (end_kernel() in common.cuh): those before products of a library. */
+static bool has_end(enum kernel_id id) {
+    return (id >= KERNEL_norm_1024 && id <= KERNEL_norm_8192) ||
+           (id >= KERNEL_flash_64 && id <= KERNEL_flash_grid_80) ||
+           (id >= KERNEL_wgmma_bf16_128 && id <= KERNEL_wgmma_f16_256);
+}
 
 void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **params) {
     struct cu_launch l = { .grid_x = (unsigned)MIN(g.x, (size_t)0x7fffffff),
@@ -101,6 +107,7 @@ void cuda_launch(struct cuda *c, enum kernel_id id, struct cuda_grid g, void **p
     }
     if (c->failed || g.x == 0) return;
     c->stamps.count++;
+    c->stamps.ended = has_end(id);
     cuda_ok(c, c->d->launch(&l, c->kernels[id], params, NULL), kernels[id].name);
 }
 
@@ -127,6 +134,7 @@ void cuda_launch_named(struct cuda *c, enum module_id module, const char *name, 
         !cuda_ok(c, c->d->function_set(f, CU_FUNC_MAX_SHARED, (int)g.shared_bytes), name))
         return;
     c->stamps.count++;
+    c->stamps.ended = module == MODULE_gemm_wgmma;
     cuda_ok(c, c->d->launch(&l, f, params, NULL), name);
 }
 

@@ -17,18 +17,6 @@ static void run_norm(struct cuda *c, struct norm_args *a) {
                 GRID(((size_t)a->rows + rows - 1) / rows, .threads = CUDA_THREADS), params);
 }
 
-void cuda_norm_narrow(struct cuda *c, const float *x, const float *w, int rows, int n, float eps, void *y) {
-    run_norm(c, &(struct norm_args){ .x = x,
-                                     .w = w,
-                                     .y = y,
-                                     .ldx = n,
-                                     .ldy = n,
-                                     .rows = rows,
-                                     .n = n,
-                                     .type = DTYPE_BF16,
-                                     .eps = eps });
-}
-
 const char *cuda_rmsnorm(void *context, struct view x, ptrdiff_t ldx, struct tensor *w, int rows, int n,
                          float eps, struct view y, ptrdiff_t ldy) {
     float *in = view_pointer(x), *weights = pointer_of(w);

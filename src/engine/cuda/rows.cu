@@ -73,6 +73,7 @@ template <int PER, int WIDE> __device__ void norm(const norm_args &a) {
                                v[i].z * scale * w.z + b.z, v[i].w * scale * w.w + b.w);
         store4(a, to + c, from >= 0 ? y : make_float4(0, 0, 0, 0));
     }
+    end_kernel(threadIdx.x == 0);
 }
 /* The number in the name is the maximum number of columns. A block has 8, 4 or 1 rows. */
 KERNEL __launch_bounds__(THREADS) norm_1024(const __grid_constant__ norm_args a) { norm<8, 1>(a); }

@@ -5,9 +5,11 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/vec.h"
 #include "engine/cuda/internal.h"
 
-enum { MOST = 1 << 20, OFFSET = 16 }; /* MOST: times between two calls of take(); OFFSET: of the first one */
+/* MOST: times between two calls of take(). In the memory: the counter, `last_end`, the times, the ends. */
+enum { MOST = 1 << 20, LAST_END = 8, OFFSET = 16 };
 
 static void set_everywhere(struct cuda *c, const struct kernel_stamps *s) {
     for (int m = 0; m < MODULE_ALL && !c->failed; m++) {
@@ -22,19 +24,24 @@ static void set_everywhere(struct cuda *c, const struct kernel_stamps *s) {
 
 static void clear(struct cuda *c) {
     c->stamps.count = 0;
+    c->stamps.library.n = 0;
+    c->stamps.ended = false;
     if (!c->failed)
         cuda_ok(c, c->d->set_words(c->stamps.memory, 0, OFFSET / 4, c->stream), "clearing memory");
 }
 
 void cuda_stamps_start(void *context) {
     struct cuda *c = context;
-    if (!c->stamps.memory && c->d->mem_alloc(&c->stamps.memory, OFFSET + (size_t)MOST * 8) != CU_OK) {
+    if (!c->stamps.memory && c->d->mem_alloc(&c->stamps.memory, OFFSET + (size_t)MOST * 16) != CU_OK) {
         c->stamps.memory = 0; /* the trace will have no operators */
         return;
     }
     clear(c);
-    set_everywhere(c, &(struct kernel_stamps){ .ns = (void *)(uintptr_t)(c->stamps.memory + OFFSET),
-                                               .n = (void *)(uintptr_t)c->stamps.memory,
+    cu_ptr memory = c->stamps.memory;
+    set_everywhere(c, &(struct kernel_stamps){ .ns = (void *)(uintptr_t)(memory + OFFSET),
+                                               .ends = (void *)(uintptr_t)(memory + OFFSET + MOST * 8),
+                                               .last_end = (void *)(uintptr_t)(memory + LAST_END),
+                                               .n = (void *)(uintptr_t)memory,
                                                .most = MOST });
     c->stamps.on = !c->failed;
 }
@@ -43,6 +50,19 @@ void cuda_stamps_stop(void *context) {
     struct cuda *c = context;
     if (c->stamps.on) set_everywhere(c, &(struct kernel_stamps){ 0 });
     c->stamps.on = false;
+}
+
+/* A library's kernels store no times. If the kernel before stores its end, that is their start; otherwise a
+ * kernel that does nothing else stores it. */
+void cuda_stamps_library(struct cuda *c) {
+    if (!c->stamps.on) return;
+    if (!c->stamps.ended) { /* also after another kernel of a library */
+        LAUNCH(c, nothing, GRID(1, .threads = 32), NULL);
+        return;
+    }
+    vec_push(&c->stamps.library, c->stamps.count);
+    c->stamps.count++;
+    c->stamps.ended = false;
 }
 
 size_t cuda_stamps_mark(void *context) { return ((struct cuda *)context)->stamps.count; }
@@ -70,6 +90,22 @@ static void to_wall_clock(uint64_t *v, size_t n, const struct pair *pair) {
     for (size_t i = 0; i < n; i++) v[i] += difference;
 }
 
+/* The own kernel after a library's kernel has stored the end of the own kernel before it. */
+uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at,
+                            size_t m) {
+    uint64_t *all = xcalloc(n + m + 1, sizeof *all);
+    for (size_t i = 0, j = 0, k = 0; i < n + m; i++) {
+        if (k < m && at[k] == i && j < n) {
+            uint64_t least = i ? all[i - 1] : 0;
+            all[i] = MIN(MAX(ends[j], least), own[j]);
+            k++;
+        } else if (j < n) {
+            all[i] = own[j++];
+        }
+    }
+    return all;
+}
+
 size_t cuda_stamps_take(void *context, const uint64_t **ns) {
     struct cuda *c = context;
     struct pair pair[PAIRS];
@@ -85,11 +121,14 @@ size_t cuda_stamps_take(void *context, const uint64_t **ns) {
         return 0;
     }
     free(c->stamps.times);
-    c->stamps.times = xcalloc(n, sizeof *c->stamps.times);
-    cuda_copy_out(c, c->stamps.times, (void *)(uintptr_t)(c->stamps.memory + OFFSET),
-                  n * sizeof *c->stamps.times);
-    to_wall_clock(c->stamps.times, n, pair);
+    size_t m = c->stamps.library.n;
+    uint64_t *own = xcalloc(2 * (size_t)n, sizeof *own), *ends = own + n;
+    cuda_copy_out(c, own, (void *)(uintptr_t)(c->stamps.memory + OFFSET), n * sizeof *own);
+    cuda_copy_out(c, ends, (void *)(uintptr_t)(c->stamps.memory + OFFSET + MOST * 8), n * sizeof *ends);
+    c->stamps.times = cuda_stamps_merge(own, ends, n, c->stamps.library.v, m);
+    free(own);
+    to_wall_clock(c->stamps.times, n + m, pair);
     clear(c);
     *ns = c->stamps.times;
-    return c->failed ? 0 : n - PAIRS;
+    return c->failed ? 0 : n + m - PAIRS;
 }

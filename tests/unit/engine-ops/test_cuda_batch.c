@@ -20,7 +20,6 @@ struct launched {
     union { /* the parameter of some kernels */
         struct skinny_args skinny;
         struct skinny_norm_args norm;
-        struct batch_args linear;
         struct decode_attention_parts_args attention;
     } args;
 };
@@ -107,8 +106,6 @@ static int fake_launch(const struct cu_launch *l, cu_function f, void **params, 
         v.args.norm = *(struct skinny_norm_args *)params[0];
     else if (begins(v.name, "skinny"))
         v.args.skinny = *(struct skinny_args *)params[0];
-    else if (begins(v.name, "batch_linear"))
-        v.args.linear = *(struct batch_args *)params[0];
     else if (begins(v.name, "decode_attention_parts"))
         v.args.attention = *(struct decode_attention_parts_args *)params[0];
     vec_push(&fake.launches, v);
@@ -193,8 +190,8 @@ static void model_init(struct model *m) {
                                     .layers = LAYERS };
 }
 
-/* Captures a step with INFERPROF_CUDA_BATCH=how (NULL: not set) and calls check(). */
-static void with_step(const char *how, void (*check)(struct cuda *c, const struct cuda_batch *b)) {
+/* Captures a step and calls check(). */
+static void with_step(void (*check)(struct cuda *c, const struct cuda_batch *b)) {
     static const char *const kernels[KERNEL_COUNT] = {
 #define X(name, file) #name,
         CUDA_KERNELS(X)
@@ -210,15 +207,10 @@ static void with_step(const char *how, void (*check)(struct cuda *c, const struc
     c->hopper = true;
     for (int i = 0; i < KERNEL_COUNT; i++) c->kernels[i] = (cu_function)kernels[i];
     for (int i = 0; i < MODULE_COUNT; i++) c->modules[i] = (cu_module)kernels;
-    if (how) { /* as if they were loaded: a program that was built without nvcc has no kernels */
-        setenv("INFERPROF_CUDA_BATCH", how, 1);
-        c->modules[MODULE_skinny] = c->modules[MODULE_decode_attention_parts] = (cu_module)kernels;
-    } else {
-        unsetenv("INFERPROF_CUDA_BATCH");
-    }
+    /* as if they were loaded: a program that was built without nvcc has no kernels */
+    c->modules[MODULE_skinny] = c->modules[MODULE_decode_attention_parts] = (cu_module)kernels;
     model_init(&m);
     struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, SEQUENCES);
-    unsetenv("INFERPROF_CUDA_BATCH");
     CHECK(b && !c->failed);
     CHECK_INT(fake.loaded, 0);
     check(c, b);
@@ -242,26 +234,6 @@ static void check_names(const char *const *layer, size_t n, const char *norm, co
     CHECK_STR(fake.launches.v[at].name, "batch_pick");
 }
 
-/* ---- the usual products */
-static void check_clusters(struct cuda *c, const struct cuda_batch *b) {
-    static const char *const layer[] = { "norm_8192",    "batch_linear", "decode_attention_bf16_128_4",
-                                         "batch_linear", "norm_8192",    "batch_linear",
-                                         "batch_linear" };
-    (void)c;
-    check_names(layer, COUNTOF(layer), "norm_8192", "batch_linear");
-    const struct launched *v = fake.launches.v + 1; /* the first layer */
-    const struct batch_args *qkv = &v[1].args.linear, *out = &v[3].args.linear, *up = &v[5].args.linear,
-                            *down = &v[6].args.linear;
-    CHECK(qkv->y == b->qkv && !qkv->add && !qkv->paired && qkv->matrices == 3);
-    CHECK(out->y == b->x && out->add && out->x == b->mixed);
-    CHECK(up->narrow == b->inner && up->paired && up->matrices == 2 && up->x == b->h);
-    CHECK(down->y == b->x && down->add && down->x == b->inner && down->k == INNER);
-    CHECK(!b->parts);
-}
-TEST(batch_uses_the_measured_products_by_default) { with_step(NULL, check_clusters); }
-TEST(batch_ignores_other_values_of_the_variable) { with_step("clusters", check_clusters); }
-
-/* ---- products by TMA */
 /* Returns true if [p, p + bytes) is within one allocation. */
 static bool allocated(const struct cuda *c, const void *p, size_t bytes) {
     for (size_t i = 0; i < c->blocks.n; i++) {
@@ -271,7 +243,7 @@ static bool allocated(const struct cuda *c, const void *p, size_t bytes) {
     }
     return false;
 }
-static void check_tma(struct cuda *c, const struct cuda_batch *b) {
+static void check_parts(struct cuda *c, const struct cuda_batch *b) {
     static const char *const layer[] = { "skinny_norm", "skinny_32_3", "decode_attention_parts_bf16_128_4",
                                          "skinny_32_2", "skinny_norm", "skinny_32_3",
                                          "skinny_32_2" };
@@ -299,4 +271,24 @@ static void check_tma(struct cuda *c, const struct cuda_batch *b) {
     }
     CHECK_INT(pending, 0);
 }
-TEST(batch_by_tma_adds_all_parts_of_a_product_once) { with_step("tma", check_tma); }
+TEST(batch_adds_all_parts_of_a_product_once) { with_step(check_parts); }
+
+/* ---- times of kernels. Own kernels 0, 2, 3 and 5; kernels 1 and 4 are a library's. */
+TEST(stamps_of_library_kernels_are_the_ends_of_the_kernels_before) {
+    const uint64_t own[] = { 100, 200, 210, 400 }, ends[] = { 0, 140, 140, 260 };
+    const unsigned at[] = { 1, 4 };
+    uint64_t *all = cuda_stamps_merge(own, ends, COUNTOF(own), at, COUNTOF(at));
+    static const uint64_t expected[] = { 100, 140, 200, 210, 260, 400 };
+    for (size_t i = 0; i < COUNTOF(expected); i++) CHECK_INT(all[i], expected[i]);
+    free(all);
+}
+
+/* A kernel that stored no end, and one whose end is later than the next start: starts stay in order. */
+TEST(stamps_stay_in_order_without_an_end) {
+    const uint64_t own[] = { 100, 200, 300 }, ends[] = { 0, 0, 999 };
+    const unsigned at[] = { 1, 3 };
+    uint64_t *all = cuda_stamps_merge(own, ends, COUNTOF(own), at, COUNTOF(at));
+    static const uint64_t expected[] = { 100, 100, 200, 300, 300 };
+    for (size_t i = 0; i < COUNTOF(expected); i++) CHECK_INT(all[i], expected[i]);
+    free(all);
+}
