@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/jsonw.h"
 #include "base/log.h"
@@ -32,6 +33,8 @@ static void cpu_json(struct jsonw *j, const struct cpu_peak *p) {
     jsonw_ku64(j, "threads", p->threads);
     jsonw_kstr(j, "kernel", p->kernel);
     jsonw_knum(j, "flops_per_s", p->flops_per_s);
+    jsonw_kstr(j, "bf16_kernel", *p->bf16_kernel ? p->bf16_kernel : NULL);
+    jsonw_knum(j, "bf16_flops_per_s", p->bf16_flops_per_s > 0 ? p->bf16_flops_per_s : NAN);
     jsonw_knum(j, "bytes_per_s", p->bytes_per_s);
     jsonw_karray(j, "levels");
     for (size_t i = 0; i < p->levels.n; i++) {
@@ -93,16 +96,22 @@ static void print_json(const struct cpu_peak *p, const struct gpu_peaks *gpus, c
     strbuf_free(&out);
 }
 
+static void print_product(const char *type, const char *kernel, double flops_per_s) {
+    printf("  %s products, %-*s%.1f GFLOP/s\n", type, (int)(15 - strlen(type)), kernel, flops_per_s * 1e-9);
+}
+
 static void print_cpu(const struct cpu_peak *p) {
     char bytes[32], level[32];
-    printf("%s, %u cores%s\n  matrix product (f32, %s)  %.1f GFLOP/s\n", p->cpu, p->threads,
-           p->cached ? " (from the cache)" : "", p->kernel, p->flops_per_s * 1e-9);
+    printf("%s, %u cores%s\n", p->cpu, p->threads, p->cached ? " (from the cache)" : "");
+    print_product("f32", p->kernel, p->flops_per_s);
+    if (p->bf16_flops_per_s > 0) print_product("bf16", p->bf16_kernel, p->bf16_flops_per_s);
     if (!p->levels.n)
-        printf("  reading memory            %s/s (cached by an older version; run calibrate again to measure "
-               "the caches)\n",
-               units_bytes(p->bytes_per_s, bytes, sizeof bytes));
+        printf(
+            "  reading memory             %s/s (cached by an older version; run calibrate again to measure "
+            "the caches)\n",
+            units_bytes(p->bytes_per_s, bytes, sizeof bytes));
     for (size_t i = 0; i < p->levels.n; i++)
-        printf("  reading %-18s%s/s\n", llm_level_text(&p->levels.v[i], level, sizeof level),
+        printf("  reading %-19s%s/s\n", llm_level_text(&p->levels.v[i], level, sizeof level),
                units_bytes(p->levels.v[i].bytes_per_s, bytes, sizeof bytes));
     char *path = cpu_peak_cache_path();
     if (p->kept)

@@ -21,11 +21,6 @@
 #include "session/cpu_peak_kernels.h"
 #include "session/peak_cache.h"
 
-/* Matrix product of one thread: A [M][K] and B [K][N] packed into panels. A is 192 x 256 floats (192 KiB,
- * fits the L2 cache), one panel of B is 256 x 32 (32 KiB, fits the L1 cache). */
-#define GEMM_M 192u
-#define GEMM_N 192u
-#define GEMM_K 256u
 /* Working sets of all threads together: powers of two. The largest one is larger than the caches of most
  * machines, the smallest one fits into the L2 caches of two cores. */
 #define SWEEP_LEAST ((size_t)256 << 10)
@@ -68,7 +63,8 @@ unsigned cpu_usable(void) {
 
 struct worker {
     const struct cpu_kernels *kernels;
-    const uint64_t *memory; /* this thread's part of the memory; NULL: run the matrix product */
+    const struct cpu_bf16 *bf16; /* if not NULL: its product */
+    const uint64_t *memory;      /* this thread's part of the memory; NULL: run a matrix product */
     size_t words;
     double seconds;
     double amount_per_s; /* FLOP or bytes per second of CPU time */
@@ -80,11 +76,10 @@ static void fill_random(float *v, size_t n) {
     for (size_t i = 0; i < n; i++) v[i] = (float)(i % 7) * 0.25f - 0.5f;
 }
 
-/* Computes one GEMM of the sizes above. The outer loop is over panels of B, so that each stays in the L1
- * cache. */
+/* Computes one matrix product. The outer loop is over panels of B, so that each stays in the L1 cache. */
 static void gemm(const struct cpu_kernels *kn, const float *a, const float *b, float *c) {
-    for (unsigned n = 0; n < GEMM_N / PANEL_N; n++)
-        for (unsigned m = 0; m < GEMM_M / PANEL_M; m++)
+    for (int n = 0; n < GEMM_N / PANEL_N; n++)
+        for (int m = 0; m < GEMM_M / PANEL_M; m++)
             kn->panel(a + m * PANEL_M * GEMM_K, b + n * PANEL_N * GEMM_K,
                       c + (m * (GEMM_N / PANEL_N) + n) * PANEL_M * PANEL_N, GEMM_K);
 }
@@ -94,6 +89,15 @@ static uint64_t thread_cpu_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* `a` is followed by b and c. As bf16 numbers, the words of a and b are small numbers and zeros too. */
+static void multiply(const struct worker *w, float *a) {
+    float *b = a + GEMM_M * GEMM_K, *c = b + GEMM_K * GEMM_N;
+    if (w->bf16)
+        w->bf16->product((const uint32_t *)(const void *)a, (const uint32_t *)(const void *)b, c);
+    else
+        gemm(w->kernels, a, b, c);
 }
 
 static void *measure_thread(void *arg) {
@@ -106,7 +110,7 @@ static void *measure_thread(void *arg) {
     size_t passes = w->words ? MAX(CLOCK_BYTES / (w->words * 8), 1) : 1;
     do { /* all threads run for the same wall time, so that they load the machine together */
         if (a)
-            gemm(w->kernels, a, a + na, a + na + nb);
+            multiply(w, a);
         else
             for (size_t i = 0; i < passes; i++) w->keep ^= w->kernels->read(w->memory, w->words);
         amount += a ? 2.0 * GEMM_M * GEMM_N * GEMM_K : (double)w->words * 8 * (double)passes;
@@ -182,25 +186,38 @@ static void set_levels(struct cpu_peak *out, const struct best *reads) {
     out->bytes_per_s = dram;
 }
 
+static void product_round(struct worker *workers, unsigned threads, struct worker as, struct best *best) {
+    for (unsigned i = 0; i < threads; i++) workers[i] = as;
+    run_threads(workers, threads, best);
+}
+
 /* Runs at least MIN_ROUNDS rounds, and more until the result is stable, at most MAX_ROUNDS. */
 static void measure_rounds(struct cpu_peak *out, struct worker *workers, const uint64_t *memory,
                            double seconds) {
-    struct best flops = { 0 }, reads[SWEEP_SIZES] = { { 0 } };
+    struct best flops = { 0 }, bf16_flops = { 0 }, reads[SWEEP_SIZES] = { { 0 } };
     const struct best *bytes = &reads[SWEEP_SIZES - 1];
     const struct cpu_kernels *kn = cpu_kernels_pick();
+    const struct cpu_bf16 *bf16 = cpu_bf16_pick();
     do {
-        for (unsigned i = 0; i < out->threads; i++)
-            workers[i] = (struct worker){ .kernels = kn, .seconds = seconds / MIN_ROUNDS };
-        run_threads(workers, out->threads, &flops);
+        product_round(workers, out->threads,
+                      (struct worker){ .kernels = kn, .seconds = seconds / MIN_ROUNDS }, &flops);
+        if (bf16)
+            product_round(workers, out->threads,
+                          (struct worker){ .kernels = kn, .bf16 = bf16, .seconds = seconds / MIN_ROUNDS },
+                          &bf16_flops);
+        for (unsigned i = 0; i < out->threads; i++) workers[i].bf16 = NULL;
         for (size_t i = 0; i < SWEEP_SIZES; i++)
             read_round(workers, out->threads, memory, SWEEP_LEAST << i,
                        (i == SWEEP_SIZES - 1 ? seconds : CACHE_SECONDS) / MIN_ROUNDS, &reads[i]);
         out->spread = fmax(spread_of(&flops), spread_of(bytes));
         out->cpu_share = fmin(flops.cpu_share, bytes->cpu_share);
+        if (bf16) out->spread = fmax(out->spread, spread_of(&bf16_flops));
     } while (++out->rounds < MIN_ROUNDS || (!cpu_peak_is_stable(out) && out->rounds < MAX_ROUNDS));
     out->flops_per_s = flops.first;
     set_levels(out, reads);
     snprintf(out->kernel, sizeof out->kernel, "%s", kn->name);
+    out->bf16_flops_per_s = bf16_flops.first;
+    snprintf(out->bf16_kernel, sizeof out->bf16_kernel, "%s", bf16 ? bf16->name : "");
 }
 
 /* Measures in this process, without the cache file. `seconds`: duration of MIN_ROUNDS rounds of the matrix
@@ -241,7 +258,7 @@ static int measure_apart(struct cpu_peak *out, struct err *err) {
 }
 
 /* ---- Cache file: {"cpus": [{...}, ...]}, one entry per CPU model and number of cores. Entries of older
- * versions have no "levels". */
+ * versions have no "levels", and no "bf16_kernel" on CPUs with such instructions: these are measured again. */
 
 char *cpu_peak_cache_path(void) { return peak_cache_path("cpu-peak.json"); }
 
@@ -282,6 +299,18 @@ static json_t *levels_json(const struct llm_levels *levels) {
     return rows;
 }
 
+/* Returns false if the peak of bf16 numbers is missing, or was measured with other instructions. */
+static bool read_bf16(const json_t *row, struct cpu_peak *out) {
+    const struct cpu_bf16 *bf16 = cpu_bf16_pick();
+    const char *kernel = json_string_value(json_object_get(row, "bf16_kernel"));
+    double rate = json_number_value(json_object_get(row, "bf16_flops_per_s"));
+    if (!bf16) return true;
+    if (!kernel || strcmp(kernel, bf16->name) != 0 || !(rate > 0)) return false;
+    out->bf16_flops_per_s = rate;
+    snprintf(out->bf16_kernel, sizeof out->bf16_kernel, "%s", kernel);
+    return true;
+}
+
 static bool from_cache(const char *path, struct cpu_peak *out) {
     json_t *root = peak_cache_load(path), *row;
     const json_t *rows = json_object_get(root, "cpus");
@@ -291,6 +320,7 @@ static bool from_cache(const char *path, struct cpu_peak *out) {
         double f = json_number_value(json_object_get(row, "flops_per_s"));
         double b = json_number_value(json_object_get(row, "bytes_per_s"));
         if (!is_row_of(row, out->cpu, out->threads) || !(f > 0) || !(b > 0)) continue;
+        if (!read_bf16(row, out)) continue;
         const char *kernel = json_string_value(json_object_get(row, "kernel"));
         out->flops_per_s = f;
         out->bytes_per_s = b;
@@ -309,6 +339,10 @@ bool cpu_peak_keep(const char *path, const struct cpu_peak *p) {
         json_pack("{s:s, s:i, s:f, s:f, s:s, s:I, s:o}", "cpu", p->cpu, "threads", (int)p->threads,
                   "flops_per_s", p->flops_per_s, "bytes_per_s", p->bytes_per_s, "kernel", p->kernel,
                   "measured_wall_ns", (json_int_t)p->measured_wall_ns, "levels", levels_json(&p->levels));
+    if (p->bf16_flops_per_s > 0) {
+        json_object_set_new(row, "bf16_flops_per_s", json_real(p->bf16_flops_per_s));
+        json_object_set_new(row, "bf16_kernel", json_string(p->bf16_kernel));
+    }
     return peak_cache_replace(path, "cpus", row, same_cpu);
 }
 

@@ -1,5 +1,5 @@
-/* Measured peak performance of this CPU: single-precision FLOP/s of a matrix product on all usable cores,
- * and bytes/s of reading working sets from 256 KiB (caches) to 512 MiB (DRAM), divided among the cores.
+/* Measured peak performance of this CPU: FLOP/s of matrix products on all usable cores, in single precision
+ * and, if the CPU has instructions for it, of bf16 numbers; and bytes/s of reading working sets from 256 KiB (caches) to 512 MiB (DRAM), divided among the cores.
  * Measured once in a child process, which needs about 550 MB, and cached in
  * $XDG_CACHE_HOME/inferprof/cpu-peak.json by CPU name and number of cores. A measurement disturbed by
  * other programs is used but not cached. */
@@ -19,6 +19,8 @@ struct cpu_peak {
     double flops_per_s, bytes_per_s;
     struct llm_levels levels; /* n 0: read from a cache file of an older version */
     char kernel[32];          /* implementation of the matrix product: "avx512", "avx2", "portable" */
+    double bf16_flops_per_s;  /* 0: the CPU has no instructions for it */
+    char bf16_kernel[32];     /* "amx", "avx512bf16"; "": none */
     uint64_t measured_wall_ns;
     double spread;    /* 1 - second best / best round: the larger value of FLOP/s and bytes/s */
     double cpu_share; /* CPU time / wall time of the threads: the smaller value of FLOP/s and bytes/s */

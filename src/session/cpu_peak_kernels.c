@@ -1,5 +1,11 @@
 #include "session/cpu_peak_kernels.h"
 
+#include "base/cpu_features.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 /* Vector types of the loops below. The 6 x 32 accumulators of a panel are 12 registers of 16 floats
  * (AVX-512), two passes of 6 x 16 with registers of 8 floats (AVX2), or four passes of 6 x 8 (portable). */
 typedef float vec8 __attribute__((vector_size(32), aligned(4)));
@@ -78,4 +84,87 @@ const struct cpu_kernels *cpu_kernels_pick(void) {
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2;
 #endif
     return &portable;
+}
+
+#ifdef __x86_64__
+/* Panels of 6 x 32 sums, as for floats. */
+__attribute__((target("avx512f,avx512bf16"))) static void panel_bf16(const uint32_t *a, const uint32_t *b,
+                                                                     float *c) {
+    __m512 sum[PANEL_M][2];
+    for (int i = 0; i < PANEL_M; i++)
+        for (int j = 0; j < 2; j++) sum[i][j] = _mm512_loadu_ps(c + i * PANEL_N + j * 16);
+    for (int k = 0; k < GEMM_K / 2; k++, a += PANEL_M, b += PANEL_N) {
+        __m512i left = _mm512_loadu_si512(b), right = _mm512_loadu_si512(b + 16);
+#pragma GCC unroll 6
+        for (int i = 0; i < PANEL_M; i++) {
+            __m512i x = _mm512_set1_epi32((int)a[i]);
+            sum[i][0] = _mm512_dpbf16_ps(sum[i][0], (__m512bh)x, (__m512bh)left);
+            sum[i][1] = _mm512_dpbf16_ps(sum[i][1], (__m512bh)x, (__m512bh)right);
+        }
+    }
+    for (int i = 0; i < PANEL_M; i++)
+        for (int j = 0; j < 2; j++) _mm512_storeu_ps(c + i * PANEL_N + j * 16, sum[i][j]);
+}
+
+static void product_avx512bf16(const uint32_t *a, const uint32_t *b, float *c) {
+    for (unsigned n = 0; n < GEMM_N / PANEL_N; n++)
+        for (unsigned m = 0; m < GEMM_M / PANEL_M; m++)
+            panel_bf16(a + m * PANEL_M * GEMM_K / 2, b + n * PANEL_N * GEMM_K / 2,
+                       c + (m * (GEMM_N / PANEL_N) + n) * PANEL_M * PANEL_N);
+}
+
+/* Blocks of 32 x 32 sums in four tiles; a step multiplies 32 numbers of each row. */
+enum { TILE = 16, BLOCK = 2 * TILE };
+__attribute__((target("amx-tile,amx-bf16"))) static void block_amx(const uint32_t *a, const uint32_t *b,
+                                                                   float *c) {
+    _tile_loadd(0, c, BLOCK * 4);
+    _tile_loadd(1, c + TILE, BLOCK * 4);
+    _tile_loadd(2, c + TILE * BLOCK, BLOCK * 4);
+    _tile_loadd(3, c + TILE * BLOCK + TILE, BLOCK * 4);
+    for (int k = 0; k < GEMM_K / 2; k += TILE) { /* a[BLOCK][K / 2], b[K / 2][BLOCK] */
+        _tile_loadd(4, a + k, GEMM_K / 2 * 4);
+        _tile_loadd(5, a + TILE * (GEMM_K / 2) + k, GEMM_K / 2 * 4);
+        _tile_loadd(6, b + k * BLOCK, BLOCK * 4);
+        _tile_loadd(7, b + k * BLOCK + TILE, BLOCK * 4);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, BLOCK * 4);
+    _tile_stored(1, c + TILE, BLOCK * 4);
+    _tile_stored(2, c + TILE * BLOCK, BLOCK * 4);
+    _tile_stored(3, c + TILE * BLOCK + TILE, BLOCK * 4);
+}
+
+__attribute__((target("amx-tile,amx-bf16"))) static void product_amx(const uint32_t *a, const uint32_t *b,
+                                                                     float *c) {
+    struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config = { .palette = 1 };
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = TILE * 4;
+        config.rows[i] = TILE;
+    }
+    __asm__ volatile("ldtilecfg %0" ::"m"(config));
+    for (unsigned n = 0; n < GEMM_N / BLOCK; n++)
+        for (unsigned m = 0; m < GEMM_M / BLOCK; m++) {
+            block_amx(a + m * BLOCK * GEMM_K / 2, b + n * BLOCK * GEMM_K / 2,
+                      c + (m * (GEMM_N / BLOCK) + n) * BLOCK * BLOCK);
+            __asm__ volatile("" ::: "memory"); /* some compilers assume that tiles do not access memory */
+        }
+    _tile_release();
+}
+#endif
+
+const struct cpu_bf16 *cpu_bf16_pick(void) {
+#ifdef __x86_64__
+    static const struct cpu_bf16 amx = { "amx", product_amx };
+    static const struct cpu_bf16 avx512bf16 = { "avx512bf16", product_avx512bf16 };
+    if (cpu_has_amx()) return &amx;
+    if (cpu_has_avx512bf16()) return &avx512bf16;
+#endif
+    return NULL;
 }

@@ -67,13 +67,15 @@ static void find_cpu_peak(const struct profile_plan *p, const struct given_peaks
         warn_missing(given, err.msg);
         return;
     }
-    out->peak.flop_per_s = c.flops_per_s;
+    bool bf16 = p->model && p->model->dtype != LLM_F32 && c.bf16_flops_per_s > c.flops_per_s;
+    if (bf16) snprintf(out->type, sizeof out->type, "bf16");
+    out->peak.flop_per_s = bf16 ? c.bf16_flops_per_s : c.flops_per_s;
     out->peak.bytes_per_s = c.bytes_per_s;
     out->levels = c.levels;
     bool doubtful = !c.cached && !cpu_peak_is_stable(&c);
     snprintf(out->source, sizeof out->source,
              "measured on this CPU%s: %s matrix product and reading memory%s, %u cores",
-             doubtful ? " while it was busy" : "", c.kernel,
+             doubtful ? " while it was busy" : "", bf16 ? c.bf16_kernel : c.kernel,
              c.levels.n ? " by working-set size" : " (run `inferprof calibrate` to measure the caches)",
              c.threads);
     if (doubtful)
@@ -81,8 +83,8 @@ static void find_cpu_peak(const struct profile_plan *p, const struct given_peaks
                  "cores) and may be too low; run `inferprof calibrate` on an idle machine to measure and "
                  "cache them",
                  c.cpu_share * 100);
-    log_debug("peaks of the CPU: %.1f GFLOP/s, %.1f GB/s, %s", c.flops_per_s * 1e-9, c.bytes_per_s * 1e-9,
-              c.cached ? "cached from an earlier measurement" : "measured now");
+    log_debug("peaks of the CPU: %.1f GFLOP/s, %.1f GB/s, %s", out->peak.flop_per_s * 1e-9,
+              c.bytes_per_s * 1e-9, c.cached ? "cached from an earlier measurement" : "measured now");
 }
 
 static double peak_from_environment(const char *name) {

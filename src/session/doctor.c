@@ -117,7 +117,7 @@ static void check_cpu(struct doctor *d) {
 static void check_peaks(struct doctor *d) {
     struct cpu_peak p;
     struct strbuf line = STRBUF_INIT;
-    char level[32], rate[32];
+    char level[32], rate[32], bf16[32] = "";
     if (!cpu_peak_cached(&p)) {
         doctor_add(d, "CPU peaks", DOCTOR_LIMITED, "`inferprof calibrate` on an idle machine measures them",
                    "not measured yet");
@@ -127,10 +127,11 @@ static void check_peaks(struct doctor *d) {
         if (i + 1 == p.levels.n || strcmp(p.levels.v[i].name, p.levels.v[i + 1].name) != 0)
             strbuf_addf(&line, "; %s: %s/s", llm_level_text(&p.levels.v[i], level, sizeof level),
                         units_bytes(p.levels.v[i].bytes_per_s, rate, sizeof rate));
+    if (p.bf16_flops_per_s > 0) snprintf(bf16, sizeof bf16, ", %.1f (bf16)", p.bf16_flops_per_s * 1e-9);
     if (!p.levels.n) strbuf_addf(&line, "; DRAM: %s/s", units_bytes(p.bytes_per_s, rate, sizeof rate));
     doctor_add(d, "CPU peaks", p.levels.n ? DOCTOR_OK : DOCTOR_LIMITED,
                p.levels.n ? NULL : "`inferprof calibrate` measures the bandwidth of the caches too",
-               "%.1f GFLOP/s (f32)%s", p.flops_per_s * 1e-9, line.buf);
+               "%.1f GFLOP/s (f32)%s%s", p.flops_per_s * 1e-9, bf16, line.buf);
     strbuf_free(&line);
 }
 

@@ -7,6 +7,7 @@ mock="$PWD/$BUILD/tests/mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 run env CUDA_VISIBLE_DEVICES=0 LD_LIBRARY_PATH="$mock" "$INFERPROF" calibrate --json
 expect "calibrate measures the CPU and a GPU" 0
+cp "$work/out" "$work/measured.json"
 check "the rates fall with the size, the last one is DRAM, and the GPU is read past its L2 cache" python3 - "$work/out" <<'END'
 import json, sys
 d = json.load(open(sys.argv[1]))
@@ -14,6 +15,7 @@ levels = d["levels"]
 assert [l["bytes"] for l in levels] == [2.0 ** k for k in range(18, 30)], levels
 assert all(a["bytes_per_s"] >= b["bytes_per_s"] > 0 for a, b in zip(levels, levels[1:])), levels
 assert levels[-1]["level"] == "DRAM" and levels[-1]["bytes_per_s"] == d["bytes_per_s"], levels
+assert d["bf16_kernel"] in (None, "amx", "avx512bf16") and (d["bf16_flops_per_s"] is None) == (d["bf16_kernel"] is None), d
 gpu, = d["gpus"]
 assert gpu["name"] == "NVIDIA Mock 9000" and gpu["l2_bytes"] == 60 << 20 and gpu["problem"] is None, gpu
 assert [r["bytes"] > gpu["l2_bytes"] for r in gpu["reads"]] == [False, True, True, True], gpu
@@ -52,7 +54,7 @@ run env CUDA_VISIBLE_DEVICES=none LD_LIBRARY_PATH="$mock" "$INFERPROF" calibrate
 expect "no visible GPU is named" 0 out 'GPU: not measured: the driver reports no GPU'
 
 # ---- the cache file: a known CPU makes the numbers certain
-entry() { # LEVELS
+entry() { # LEVELS [FLOP/s of bf16 numbers, if this CPU has instructions for them]
     mkdir -p "$XDG_CACHE_HOME/inferprof"
     "$INFERPROF" doctor --json 2>/dev/null | python3 -c '
 import json, os, sys
@@ -60,14 +62,16 @@ line = [c for c in json.load(sys.stdin)["checks"] if c["check"] == "CPU"][0]["fo
 row = {"cpu": line.rsplit(", ", 2)[0], "threads": len(os.sched_getaffinity(0)), "flops_per_s": 1e12, "bytes_per_s": 1e6, "kernel": "x"}
 levels = json.loads(sys.argv[1])
 if levels: row["levels"] = [{"level": n, "bytes": b, "bytes_per_s": r} for n, b, r in levels]
-json.dump({"cpus": [row]}, open(sys.argv[2], "w"))' "$1" "$XDG_CACHE_HOME/inferprof/cpu-peak.json"
+kernel = json.load(open(sys.argv[4]))["bf16_kernel"]
+if kernel and sys.argv[3]: row.update(bf16_kernel=kernel, bf16_flops_per_s=float(sys.argv[3]))
+json.dump({"cpus": [row]}, open(sys.argv[2], "w"))' "$1" "$XDG_CACHE_HOME/inferprof/cpu-peak.json" "${2-5e11}" "$work/measured.json"
 }
 entry '[["L2", 262144, 9e11], ["L3", 16777216, 5e11], ["DRAM", 536870912, 1e6]]'
 run "$INFERPROF" calibrate --cached
 expect "--cached prints the table and measures no GPU" 0 out 'from the cache' out 'reading L3, 16 MiB +500 GB/s' out 'reading DRAM, 512 MiB +1.00 MB/s'
 check "no GPU then" lacks "GPU:" "$work/out"
 run "$INFERPROF" doctor
-expect "doctor prints the levels" 0 out 'OK +CPU peaks +1000.0 GFLOP/s .f32.; L2, 256 KiB: 900 GB/s; L3, 16 MiB: 500 GB/s; DRAM, 512 MiB: 1.00 MB/s'
+expect "doctor prints the levels" 0 out 'OK +CPU peaks +1000.0 GFLOP/s .f32.(, 500.0 .bf16.)?; L2, 256 KiB: 900 GB/s; L3, 16 MiB: 500 GB/s; DRAM, 512 MiB: 1.00 MB/s'
 echo '{"id":"one","prompt":"a b c d"}' >"$work/p.jsonl"
 run "$INFERPROF" profile dataset=prompts dataset.prompts="$work/p.jsonl" repeats=2 infer.max_new_tokens=4 profiling=min \
     output.dir="$work/runs" output.run_id=levels
@@ -97,6 +101,23 @@ a, b = (json.load(open(p)) for p in sys.argv[1:])
 assert a["device"] == b["device"], (a["device"], b["device"])
 for s, t in zip(a["stages"], b["stages"]):
     assert all(s[k] == t[k] for k in ("mbu", "mfu", "floor_ms", "bandwidth_level", "peak_byte_per_s", "reason")), (s, t)
+END
+entry '[["DRAM", 536870912, 1e6]]' 2e12
+run "$INFERPROF" profile dataset=prompts dataset.prompts="$work/p.jsonl" repeats=2 infer.max_new_tokens=4 profiling=min \
+    output.dir="$work/runs" output.run_id=bf16
+expect "a model with bf16 weights has the peak of bf16 products" 0
+check "if this CPU has instructions for them" python3 - "$work/runs/bf16/metrics.json" "$work/measured.json" <<'END'
+import json, sys
+device, kernel = json.load(open(sys.argv[1]))["device"], json.load(open(sys.argv[2]))["bf16_kernel"]
+want = ("bf16", 2e12, kernel) if kernel else ("f32", 1e12, "x")
+assert (device["peak_type"], device["peak_flop_per_s"]) == want[:2] and f": {want[2]} matrix product" in device["peak_source"], (device, want)
+END
+entry '[["DRAM", 536870912, 1e6]]' ''
+run "$INFERPROF" calibrate --cached
+expect "a cache file without the peak of bf16 products" 0
+check "is used only if this CPU has no instructions for them" python3 - "$work/out" "$work/measured.json" <<'END'
+import json, sys
+assert ("(from the cache)" in open(sys.argv[1]).read()) == (json.load(open(sys.argv[2]))["bf16_kernel"] is None)
 END
 entry '[]'
 run "$INFERPROF" calibrate --cached

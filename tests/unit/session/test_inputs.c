@@ -464,16 +464,19 @@ TEST(peaks_are_cached_by_cpu_name) {
     setenv("XDG_CACHE_HOME", dir, 1);
     cpu_name(name, sizeof name);
     char *path = cpu_peak_cache_path(), *folder = file_join(dir, "inferprof");
+    const struct cpu_bf16 *bf16 = cpu_bf16_pick();
     strbuf_addf(
         &text,
         "{\"cpus\": [{\"cpu\": \"another\", \"threads\": 1, \"flops_per_s\": 1, \"bytes_per_s\": 1},"
-        "{\"cpu\": \"%s\", \"threads\": %u, \"flops_per_s\": 5e9, \"bytes_per_s\": 2e9, \"kernel\": \"x\"}]}",
-        name, cpu_usable());
+        "{\"cpu\": \"%s\", \"threads\": %u, \"flops_per_s\": 5e9, \"bytes_per_s\": 2e9, \"kernel\": \"x\", "
+        "\"bf16_kernel\": \"%s\", \"bf16_flops_per_s\": 8e9}]}",
+        name, cpu_usable(), bf16 ? bf16->name : "");
     CHECK_INT(file_mkdirs(folder, &err), 0);
     CHECK_INT(file_write_atomic(path, text.buf, text.len, &err), 0);
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
     CHECK(p.cached);
     CHECK_NEAR(p.flops_per_s, 5e9, 0);
+    CHECK_NEAR(p.bf16_flops_per_s, bf16 ? 8e9 : 0, 0);
     CHECK_INT(p.levels.n, 0);                                   /* a file of an older version */
     CHECK_INT(file_write_atomic(path, "{ broken", 8, &err), 0); /* a damaged cache is ignored */
     CHECK_INT(cpu_peak_get(&p, false, &err), 0);
