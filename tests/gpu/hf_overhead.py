@@ -202,14 +202,14 @@ def main():
     while os.environ.get("WAIT_FOR") and not os.path.exists(os.environ["WAIT_FOR"]):
         time.sleep(0.1)
     counters = Counters(traces) if "counters" in ARMS else None  # not earlier: it keeps other tools from the GPU's counters
-    measure(cases, seconds, counters)
-    for case in cases:
-        with open(os.path.join(out, f"over-{case.name}.json"), "w", encoding="utf-8") as f:
-            json.dump(case.print_results(), f)
-        for e in case.engines:
-            e.end()
-    if counters:
-        counters.process.end()
+    try:
+        measure(cases, seconds, counters)
+    finally:  # an engine that fails must not cost the rounds before it
+        for case in (c for c in cases if c.rounds):
+            with open(os.path.join(out, f"over-{case.name}.json"), "w", encoding="utf-8") as f:
+                json.dump(case.print_results(), f)
+    for process in [e for case in cases for e in case.engines] + ([counters.process] if counters else []):
+        process.end()
 
 
 main()

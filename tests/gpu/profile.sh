@@ -5,7 +5,7 @@
 #     longrope 0.2  cuda_graphs of a model whose rotary embedding looks at positions on the host
 #     tools  1    --ncu of the Hugging Face engine, to its end
 #     nsys   1.3  --nsys of the Hugging Face engine: a report, or raw data, or a message that says that there is neither
-#     over   2.2  the default preset costs at most 25% of prefill and decode (hf_overhead.py), and the first recorded request of a process
+#     over   2.4  the default preset costs at most 25% of prefill and decode (hf_overhead.py), and the first recorded request of a process
 #                 costs as much as the next ones. Its engines load while ncu and tools run. EACH_S, MODELS ("2*qwen3-8b") and ARMS change it.
 # Prints "ok" or "NOT OK" with the measured values; the exit status is the number of lines that are not ok. Leaves $OUT/profile.tar.gz.
 set -u
@@ -99,13 +99,13 @@ longrope() {
 }
 start_over() {
     local lib model models=()
-    for model in ${MODELS:-3*ocr qwen3-8b =qwen3-30b-a3b}; do
+    for model in ${MODELS:-2*ocr 2*qwen3-8b =qwen3-30b-a3b}; do
         models+=("${model%"${model##*[*=]}"}$WORK/${model##*[*=]}$([ "${model##*[*=]}" != ocr ] || echo ":$WORK/pages/page-columns.png")")
     done
     lib=$(dirname "$(dirname "$INFERPROF")")/lib/inferprof
     [ -d "$lib" ] || lib=$(dirname "$INFERPROF")
-    COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters ARMS=${ARMS:-loaded,counters} WAIT_FOR=$WORK/go timeout 330 "$PYTHON" \
-        "$GPU/hf_overhead.py" "$said" "${EACH_S:-24}" "${models[@]}" \
+    COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters ARMS=${ARMS:-loaded,stages,counters} NEW=${NEW:-5} WAIT_FOR=$WORK/go timeout 330 "$PYTHON" \
+        "$GPU/hf_overhead.py" "$said" "${EACH_S:-28}" "${models[@]}" \
         >"$said/over.txt" 2>"$WORK/over.err" &
     over=$!
 }
