@@ -9,6 +9,7 @@ import functools
 import sys
 
 import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 # These functions return another view of the same memory, or a property of a tensor.
@@ -75,10 +76,10 @@ class Names(dict):
 
 
 class Texts(dict):
-    """{(operator, (shape, type) of each tensor...): text of its range}"""
+    """{(operator, (shape, type) of each tensor...), or operator: text of its range}"""
 
     def __missing__(self, key):
-        return self.setdefault(key, f"{key[0]}, op_id = 0{sizes_of(key[1:])}")
+        return self.setdefault(key, f"{key}, op_id = 0" if isinstance(key, str) else f"{key[0]}, op_id = 0{sizes_of(key[1:])}")
 
 
 class OperatorRanges(TorchFunctionMode):
@@ -97,14 +98,11 @@ class OperatorRanges(TorchFunctionMode):
         except TypeError:  # not hashable
             name = None
         if name is None:
-            return function(*args, **(kwargs or {}))
-        if self.shapes:
-            text = self.texts[(name, *[(a.shape, a.dtype) for a in args if isinstance(a, torch.Tensor)])]
-        else:
-            text = name + ", op_id = 0"
+            return function(*args, **kwargs) if kwargs else function(*args)
+        text = self.texts[(name, *[(a.shape, a.dtype) for a in args if isinstance(a, Tensor)]) if self.shapes else name]
         self.push(f"{text}, stack = {call_path(sys._getframe(1))}" if self.stacks else text)
         try:
-            return function(*args, **(kwargs or {}))
+            return function(*args, **kwargs) if kwargs else function(*args)
         finally:
             self.pop()
 

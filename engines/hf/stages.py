@@ -97,8 +97,10 @@ class Marks:
             self.domain.pop() if self.in_domain.pop() else torch.cuda.nvtx.range_pop()
 
     def text_functions(self):
-        """Functions that push and pop a range of a given text, for callers that do so thousands of times."""
-        return torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop
+        """Functions that push and pop a range of a given text, for callers that do so thousands of times. torch's own are Python
+        functions that only call these."""
+        binding = getattr(torch._C, "_nvtx", None)
+        return (binding.rangePushA, binding.rangePop) if binding else (torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop)
 
     def tokens(self, what, count):
         if self.on:

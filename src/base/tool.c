@@ -68,6 +68,19 @@ static int describe_exit(const struct tool_run *t, int status, bool late, struct
     return rc;
 }
 
+/* Ends a tool and its children. A tool that saves its result on SIGINT gets it alone: the program that it
+ * measures may have ended. */
+static void stop_tool(const struct tool_run *t, pid_t pid, int *status) {
+    if (t->save_s > 0 && !interrupt_signal()) {
+        kill(pid, SIGINT);
+        if (wait_until_exit(pid, status, t->save_s, true)) return;
+    }
+    kill(-pid, SIGTERM);
+    if (wait_until_exit(pid, status, GRACE_S, false)) return;
+    kill(-pid, SIGKILL);
+    waitpid(pid, status, 0);
+}
+
 int tool_run(const struct tool_run *t, struct err *err) {
     int in = open(t->input ? t->input : "/dev/null", O_RDONLY | O_CLOEXEC),
         log = open(t->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), status = 0;
@@ -87,13 +100,7 @@ int tool_run(const struct tool_run *t, struct err *err) {
     if (pid < 0) return err_set(err, "cannot start %s: fork failed", t->argv[0]);
     setpgid(pid, pid);
     bool late = !wait_until_exit(pid, &status, t->limit_s, true);
-    if (late) {
-        kill(-pid, SIGTERM);
-        if (!wait_until_exit(pid, &status, GRACE_S, false)) {
-            kill(-pid, SIGKILL);
-            waitpid(pid, &status, 0);
-        }
-    }
+    if (late) stop_tool(t, pid, &status);
     kill(-pid, SIGKILL); /* remaining children */
     return describe_exit(t, status, late, err);
 }

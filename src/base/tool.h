@@ -17,6 +17,7 @@ struct tool_run {
     const char *log;        /* file for stdout and stderr */
     const char *input;      /* file for stdin; NULL: empty */
     double limit_s;         /* INFINITY: none */
+    double save_s;          /* at the time limit, the tool gets SIGINT and this time to write its result */
 };
 
 /* Returns 0 if the tool exits with status 0. Otherwise -1; err contains the reason and, unless interrupted,

@@ -245,9 +245,22 @@ bool tools_ncu(const struct tools *t, const struct analysis *a) {
 
 /* ---- Nsight Systems */
 
+#define SAVE_S 15.0 /* for a report after the time limit */
+
 static bool holds_bytes(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && st.st_size > 0;
+}
+
+/* Samples and thread switches of the host, and calls of the C library, are left out: nsys needs minutes for
+ * those of a Python program with many threads. It waits for the program only, not for processes that the
+ * program leaves behind. */
+static void nsys_command(const char *nsys, const char *base, char *const *argv, struct words *w) {
+    const char *fixed[] = { nsys,         "profile", "--trace", "cuda,nvtx", "--sample",          "none",
+                            "--cpuctxsw", "none",    "--wait",  "primary",   "--force-overwrite", "true",
+                            "--output",   base,      NULL };
+    add_words(w, fixed);
+    add_program(w, argv);
 }
 
 bool tools_nsys(const struct tools *t) {
@@ -259,15 +272,14 @@ bool tools_nsys(const struct tools *t) {
         struct err err;
         char *base = file_join(dir, "report"), *report = xasprintf("%s.nsys-rep", base),
              *raw = xasprintf("%s.qdstrm", base), *log_path = file_join(dir, "nsys.log");
-        const char *fixed[] = {
-            nsys, "profile", "--trace", "cuda,nvtx,osrt", "--force-overwrite", "true", "--output", base, NULL
-        };
-        add_words(&w, fixed);
-        add_program(&w, t->argv);
+        nsys_command(nsys, base, t->argv, &w);
         log_info("running it again under Nsight Systems");
-        struct tool_run run = {
-            .argv = w.v, .set = t->set, .log = log_path, .input = t->input, .limit_s = limit_s(t)
-        };
+        struct tool_run run = { .argv = w.v,
+                                .set = t->set,
+                                .log = log_path,
+                                .input = t->input,
+                                .limit_s = limit_s(t),
+                                .save_s = SAVE_S };
         int rc = run_program(t, &run, &err);
         kept = holds_bytes(report);
         if (rc < 0) SAY(t, "%s%s", err.msg, kept ? "; its report is kept" : "");
@@ -276,7 +288,7 @@ bool tools_nsys(const struct tools *t) {
                 holds_bytes(raw)
                     ? ", only its raw data in nsys/report.qdstrm: this installation has no importer; open "
                       "the file with the nsys-ui of a complete one"
-                    : "");
+                    : " and no raw data; its output is in nsys/nsys.log");
         free_words(&w);
         free(base);
         free(report);

@@ -51,6 +51,7 @@ done
 case $FAKE in
 good) echo report >"$base.nsys-rep" ;;
 raw) echo raw >"$base.qdstrm" ;;
+late) trap 'echo report >"$base.nsys-rep"; exit 0' INT; for _ in $(seq 600); do sleep 0.1; done ;;
 broken) echo report >"$base.nsys-rep"; echo 'some error: it broke'; exit 3 ;;
 esac
 exit 0
@@ -109,13 +110,15 @@ check "a run with missing tools has a report" test -s none/report.html
 tool good --nsys
 expect "--nsys runs the program under Nsight Systems" 0 err 'running it again under Nsight Systems'
 check "the run folder holds the report of nsys" test -s r/nsys/report.nsys-rep
-check "nsys records CUDA and NVTX" grep -q '^cuda,nvtx' nsys.args
+check "nsys records CUDA and NVTX, and waits for the program only" sh -c 'tr "\n" " " <nsys.args | grep -q -- "--trace cuda,nvtx --sample none --cpuctxsw none --wait primary"'
 tool raw --nsys
 expect "an nsys that leaves only raw data is an error" 1 err 'wrote no report, only its raw data'
 tool broken --nsys
 expect "the report of a failing nsys is kept" 0 err 'nsys ended with exit status 3: some error: it broke; its report is kept'
 tool silent --nsys
-expect "an nsys that leaves nothing is an error" 1 err 'Nsight Systems wrote no report'
+expect "an nsys that leaves nothing is an error" 1 err 'Nsight Systems wrote no report and no raw data; its output is in nsys/nsys.log'
+tool late --nsys --tool-limit 1
+expect "an nsys that is late saves its report" 0 err 'nsys timed out after 1 s and was stopped; its report is kept'
 rm -rf f
 run env FAKE=good PATH="$work/tools:$PATH" "$INFERPROF" run --ncu -o f -- "$app" init push=decode kernels=10 pop exit=3
 expect "a program that failed is not run again under ncu" 3 err 'not run again under Nsight'

@@ -8,11 +8,14 @@ Ways to record, from none to the default preset:
     stages      kernels, launches and stage ranges
     operators   also ranges of modules and of a sample of operators
     counters    also hardware counters, sampled by another process: the default preset
-Reported: prefill and decode over those of the same round without the collector, median with its 95% bootstrap interval. `profile` records
-only the first request after the warm-up, so the first three recorded requests of each process are reported too, each over the mean of the
-unrecorded requests of that process before and after it. SECONDS are per model, after loading; all engines load at once. Environment:
-COLLECTOR, COUNTERS (paths of the library and of inferprof-counters), HF_ENGINE (folder of worker.py), DEVICE (cuda:0), NEW (8 tokens),
-ARMS, WAIT_FOR (a file: the measurement starts when it exists).
+A way with settings of the collector, such as counters+BUFFER=4194304+FLUSH_MS=0, uses an engine of its own.
+Reported: prefill, decode and the mean of the later decode steps (the first one records more) over those of the same round without the
+collector: median of the ratios with its 95% bootstrap interval. The ratio of the lower quartiles is printed as well: the machine's slow
+periods are in neither of them. `profile` records only the first request after the warm-up, so the first three recorded requests of each
+process are reported too, each over the mean of the unrecorded requests of that process before and after it. SECONDS are per model, after
+the warm-up; all engines load at once. Each model gets half of its seconds. The others go, round by round, to the model whose interval of the
+last way to record is the widest, whatever its value. Environment: COLLECTOR, COUNTERS (paths of the library and of inferprof-counters),
+HF_ENGINE (folder of worker.py), DEVICE (cuda:0), NEW (8 tokens), ARMS, WAIT_FOR (a file: the measurement starts when it exists).
 """
 import json
 import os
@@ -29,6 +32,8 @@ from bootstrap import bootstrap  # noqa: E402
 
 DETAIL = {"loaded": "none", "stages": "stages", "operators": "operators", "counters": "operators"}
 ARMS = (os.environ.get("ARMS") or ",".join(DETAIL)).split(",")
+STAGES = ("prefill", "decode", "step")
+ENOUGH = 6  # rounds before an interval says something
 FIRST = 3  # recorded requests of a new process that are reported one by one
 WORKER = os.path.join(os.environ.get("HF_ENGINE") or os.path.join(HERE, "..", "..", "engines", "hf"), "worker.py")
 
@@ -89,27 +94,32 @@ class Case:
         self.request.update({"prompt": "<image>\nFree OCR.", "inputs": [page]} if page else {"prompt_ids": [5 + i % 100 for i in range(500)]})
         self.recorded = [self.start_recorded(traces) for _ in range(int(count or 1))]
         self.plain = self.recorded[0] if self.single else Process([sys.executable, WORKER])
-        self.engines = self.recorded if self.single else [self.plain, *self.recorded]
-        self.arms = [a for a in ARMS if not (self.single and a == "loaded")]
-        self.first = []
+        self.arms = [a for a in ARMS if not (self.single and ("+" in a or a == "loaded"))]
+        self.changed = {a: self.start_recorded(traces, *a.split("+")[1:]) for a in self.arms if "+" in a}
+        self.engines = [*([] if self.single else [self.plain]), *self.recorded, *self.changed.values()]
+        self.judged = [a for a in self.arms if a in DETAIL][-1]
+        self.first, self.rounds, self.rng = [], [], random.Random(0)
         load = {"op": "load", "model": folder, "weights": "synthetic:0", "device": os.environ.get("DEVICE", "cuda:0")}
         for e in self.engines:
             e.send(json.dumps(load))
 
     @staticmethod
-    def start_recorded(traces):
+    def start_recorded(traces, *settings):
         collector = os.environ["COLLECTOR"]
+        changes = {"INFERPROF_COLLECT_" + name: value for name, _, value in (s.partition("=") for s in settings)}
         return Process([sys.executable, WORKER], CUDA_INJECTION64_PATH=collector, NVTX_INJECTION64_PATH=collector,
                        INFERPROF_COLLECT_DIR=traces, INFERPROF_COLLECT_RANGE="inferprof request",
-                       INFERPROF_COLLECT_WARMUP_RANGE="inferprof warm-up")
+                       INFERPROF_COLLECT_WARMUP_RANGE="inferprof warm-up", **changes)
 
     def one(self, engine, arm, counters):
-        if arm == "counters":
+        way = arm.split("+")[0]
+        if way == "counters":
             counters.switch("resume")
-        reply = engine.ask(**{**self.request, "detail": DETAIL.get(arm, "none")})
-        if arm == "counters":
+        reply = engine.ask(**{**self.request, "detail": DETAIL.get(way, "none")})
+        if way == "counters":
             counters.switch("pause")
-        return {"prefill": reply["token_ms"][0], "decode": sum(reply["token_ms"][1:])}
+        ms = reply["token_ms"]
+        return {"prefill": ms[0], "decode": sum(ms[1:]), "step": statistics.mean(ms[2:]), "token_ms": [round(t, 3) for t in ms]}
 
     def warm_up(self, engine):
         engine.ask(**{**self.request, "op": "warmup", "rounds": 1})
@@ -117,41 +127,68 @@ class Case:
     def first_requests(self, engine, counters):
         """Recorded requests of a new process, each over the unrecorded ones around it: [{stage: ratio}]."""
         self.warm_up(engine)
-        times = [self.one(engine, self.arms[-1] if i % 2 else "loaded", counters) for i in range(2 * FIRST + 1)]
-        return [{stage: 2 * now[stage] / (before[stage] + after[stage]) for stage in now}
+        times = [self.one(engine, self.judged if i % 2 else "loaded", counters) for i in range(2 * FIRST + 1)]
+        return [{stage: 2 * now[stage] / (before[stage] + after[stage]) for stage in STAGES}
                 for before, now, after in zip(times[:-2:2], times[1::2], times[2::2])]
 
-    def measure(self, seconds, counters):
-        if not self.single:
-            self.warm_up(self.plain)
+    def prepare(self, counters):
+        for engine in [*([] if self.single else [self.plain]), *self.changed.values()]:
+            self.warm_up(engine)
         self.first = [self.first_requests(engine, counters) for engine in self.recorded]
-        order, rounds, rng = ["plain", *self.arms], [], random.Random(0)
-        end = time.monotonic() + seconds
-        while not rounds or time.monotonic() < end:
-            rng.shuffle(order)
-            recorded = self.recorded[len(rounds) % len(self.recorded)]
-            plain = recorded if self.single else self.plain
-            rounds.append({arm: self.one(plain if arm == "plain" else recorded, arm, counters) for arm in order})
-        return rounds
+
+    def measure_round(self, counters):
+        order = ["plain", *self.arms]
+        self.rng.shuffle(order)
+        recorded = self.recorded[len(self.rounds) % len(self.recorded)]
+        engines = {"plain": recorded if self.single else self.plain, **self.changed}
+        self.rounds.append({arm: self.one(engines.get(arm, recorded), arm, counters) for arm in order})
+
+    def percents(self, base, arm, stage):
+        return [100 * (r[arm][stage] / r[base][stage] - 1) for r in self.rounds]
+
+    def width(self):
+        """Of the widest interval that the goal is about."""
+        pairs = [p for p in self.pairs() if p[1] == self.judged]
+        if len(self.rounds) < ENOUGH:
+            return float("inf")
+        ends = [bootstrap(self.percents(*pair, stage), statistics.median, 200)[1:] for pair in pairs for stage in ("prefill", "decode")]
+        return max(high - low for low, high in ends)
 
     def pairs(self):
         """Each way to record over none; and over "loaded", the same process without recording, because processes differ too."""
         return [("plain", a) for a in self.arms] + [("loaded", a) for a in self.arms if "loaded" in self.arms and a != "loaded"]
 
-    def print_results(self, rounds):
+    def quartile(self, arm, stage):
+        return statistics.quantiles((r[arm][stage] for r in self.rounds), n=4)[0] if len(self.rounds) > 1 else self.rounds[0][arm][stage]
+
+    def print_results(self):
         overhead = {}
-        for stage in ("prefill", "decode"):
-            ms = statistics.median(r["plain"][stage] for r in rounds)
-            spread = [round(r["plain"][stage], 1) for r in rounds]
+        for stage in STAGES:
+            ms = statistics.median(r["plain"][stage] for r in self.rounds)
+            spread = [round(r["plain"][stage], 1) for r in self.rounds]
             print(f"{self.name} {stage}: plain {ms:.2f} ms, of {min(spread)} to {max(spread)}")
             for engine in self.first:
                 print("  first recorded requests of a process: " + ", ".join(f"{100 * (r[stage] - 1):+.1f}%" for r in engine))
             for base, arm in self.pairs():
-                value, low, high = bootstrap([100 * (r[arm][stage] / r[base][stage] - 1) for r in rounds], statistics.median, 2000)
+                value, low, high = bootstrap(self.percents(base, arm, stage), statistics.median, 2000)
+                quartiles = 100 * (self.quartile(arm, stage) / self.quartile(base, stage) - 1)
                 name = arm if base == "plain" else f"{arm} over {base}"
-                overhead.setdefault(stage, {})[name] = {"percent": value, "low": low, "high": high, "rounds": len(rounds)}
-                print(f"  {name:21} {value:+6.1f}% ({low:+.1f} to {high:+.1f}), {len(rounds)} rounds", flush=True)
-        return {"model": self.name, "rounds": rounds, "first": self.first, "overhead": overhead}
+                overhead.setdefault(stage, {})[name] = {"percent": value, "low": low, "high": high, "quartiles": quartiles,
+                                                        "rounds": len(self.rounds)}
+                print(f"  {name:21} {value:+6.1f}% ({low:+.1f} to {high:+.1f}), {len(self.rounds)} rounds; quartiles {quartiles:+.1f}%",
+                      flush=True)
+        return {"model": self.name, "rounds": self.rounds, "first": self.first, "overhead": overhead}
+
+
+def measure(cases, seconds, counters):
+    for case in cases:
+        case.prepare(counters)
+        end = time.monotonic() + seconds / 2
+        while not case.rounds or time.monotonic() < end:
+            case.measure_round(counters)
+    end = time.monotonic() + seconds / 2 * len(cases)
+    while time.monotonic() < end:
+        max(cases, key=Case.width).measure_round(counters)
 
 
 def main():
@@ -165,14 +202,14 @@ def main():
     while os.environ.get("WAIT_FOR") and not os.path.exists(os.environ["WAIT_FOR"]):
         time.sleep(0.1)
     counters = Counters(traces) if "counters" in ARMS else None  # not earlier: it keeps other tools from the GPU's counters
-    for case in cases:
-        result = case.print_results(case.measure(seconds, counters))
-        with open(os.path.join(out, f"over-{case.name}.json"), "w", encoding="utf-8") as f:
-            json.dump(result, f)
-        for e in case.engines:
-            e.end()
-    if counters:
-        counters.process.end()
+    try:
+        measure(cases, seconds, counters)
+    finally:  # an engine that fails must not cost the rounds before it
+        for case in (c for c in cases if c.rounds):
+            with open(os.path.join(out, f"over-{case.name}.json"), "w", encoding="utf-8") as f:
+                json.dump(case.print_results(), f)
+    for process in [e for case in cases for e in case.engines] + ([counters.process] if counters else []):
+        process.end()
 
 
 main()

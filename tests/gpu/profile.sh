@@ -1,11 +1,12 @@
 #!/bin/bash
-# profile.sh [twice] [ncu] [longrope] [tools] [over]: what docs say about `inferprof profile` on a GPU. Needs the GPU and its cores alone; 6 minutes.
-#     twice  0.6  two runs of one command, native engine: the medians of every stage differ by at most 10%
-#     ncu    0.5  --ncu of the native engine measures every kernel that was chosen
-#     longrope 0.3  cuda_graphs of a model whose rotary embedding looks at positions on the host
-#     tools  2    --ncu and --nsys of the Hugging Face engine, to their end
-#     over   3    the default preset costs at most 25% of prefill and decode (hf_overhead.py), and the first recorded request of a process
-#                 costs as much as the next ones. Its engines load while ncu and tools run.
+# profile.sh [twice] [ncu] [longrope] [tools] [nsys] [over]: what docs say about `inferprof profile` on a GPU. Needs the GPU and its cores alone; 6 minutes.
+#     twice  0.3  two runs of one command, native engine: the medians of every stage differ by at most 10%
+#     ncu    0.3  --ncu of the native engine measures every kernel that was chosen
+#     longrope 0.2  cuda_graphs of a model whose rotary embedding looks at positions on the host
+#     tools  1    --ncu of the Hugging Face engine, to its end
+#     nsys   1.3  --nsys of the Hugging Face engine: a report, or raw data, or a message that says that there is neither
+#     over   2.4  the default preset costs at most 25% of prefill and decode (hf_overhead.py), and the first recorded request of a process
+#                 costs as much as the next ones. Its engines load while ncu and tools run. EACH_S, MODELS ("2*qwen3-8b") and ARMS change it.
 # Prints "ok" or "NOT OK" with the measured values; the exit status is the number of lines that are not ok. Leaves $OUT/profile.tar.gz.
 set -u
 # shellcheck source=tests/gpu/lib.sh disable=SC1091
@@ -66,15 +67,30 @@ ncu() {
     measured ncu
     result $? "--ncu of the native engine measures every kernel that was chosen"
 }
+hf() { small "$1" engine=hf "engine.command=[$PYTHON, $ROOT/engines/hf/worker.py]" infer.max_new_tokens=4 "${@:2}"; }
 tools() {
-    LIMIT=230 small tools engine=hf "engine.python=$PYTHON" infer.max_new_tokens=4 repeats=2 --ncu --ncu-top 3 --ncu-stage decode --nsys \
-        --tool-limit 90
+    LIMIT=120 hf tools repeats=2 --ncu --ncu-top 3 --ncu-stage decode --tool-limit 90
     measured tools
     result $? "--ncu of the Hugging Face engine measures every kernel that was chosen"
-    ls -l "$WORK/runs/tools/nsys"
-    tail -n 3 "$WORK/runs/tools/nsys/nsys.log"
-    test -s "$WORK/runs/tools/nsys/report.nsys-rep" -o -s "$WORK/runs/tools/nsys/report.qdstrm" && ! grep -q 'nsys.*timed out' "$said/tools.txt"
-    result $? "--nsys of the Hugging Face engine ends with a report, or with raw data"
+}
+nsys() {
+    local left="$WORK/runs/nsys/nsys" watch
+    (sleep 50 && ps -eo pid,ppid,stat,etimes,wchan:24,args --forest | awk '/nsys|worker/' | cut -c 1-160 >"$said/nsys-processes.txt") >/dev/null 2>&1 &
+    watch=$!
+    LIMIT=110 hf nsys repeats=1 --nsys --tool-limit 55
+    kill "$watch" 2>/dev/null
+    ls -l "$left"
+    tail -n 4 "$left/nsys.log" | cut -c 1-300
+    cat "$said/nsys-processes.txt" 2>/dev/null
+    if [ -s "$left/report.nsys-rep" ]; then
+        result 0 "--nsys of the Hugging Face engine leaves a report"
+    elif [ -s "$left/report.qdstrm" ]; then
+        grep -q 'only its raw data in nsys/report.qdstrm' "$said/nsys.txt"
+        result $? "--nsys of the Hugging Face engine leaves raw data, and says so"
+    else
+        grep -q 'Nsight Systems wrote no report and no raw data' "$said/nsys.txt"
+        result $? "--nsys of the Hugging Face engine leaves nothing, and says so"
+    fi
 }
 longrope() {
     "$PYTHON" "$GPU/hf_longrope.py" "$WORK" 2>"$WORK/longrope.err"
@@ -82,11 +98,14 @@ longrope() {
     tail -n 2 "$WORK/longrope.err"
 }
 start_over() {
-    local lib
+    local lib model models=()
+    for model in ${MODELS:-2*ocr 2*qwen3-8b =qwen3-30b-a3b}; do
+        models+=("${model%"${model##*[*=]}"}$WORK/${model##*[*=]}$([ "${model##*[*=]}" != ocr ] || echo ":$WORK/pages/page-columns.png")")
+    done
     lib=$(dirname "$(dirname "$INFERPROF")")/lib/inferprof
     [ -d "$lib" ] || lib=$(dirname "$INFERPROF")
-    COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters ARMS=${ARMS:-loaded,counters} WAIT_FOR=$WORK/go timeout 330 "$PYTHON" \
-        "$GPU/hf_overhead.py" "$said" "${EACH_S:-24}" "3*$WORK/ocr:$WORK/pages/page-columns.png" "$WORK/qwen3-8b" "=$WORK/qwen3-30b-a3b" \
+    COLLECTOR=$lib/libinferprof-collector.so COUNTERS=$lib/inferprof-counters ARMS=${ARMS:-loaded,stages,counters} NEW=${NEW:-5} WAIT_FOR=$WORK/go timeout 330 "$PYTHON" \
+        "$GPU/hf_overhead.py" "$said" "${EACH_S:-28}" "${models[@]}" \
         >"$said/over.txt" 2>"$WORK/over.err" &
     over=$!
 }
@@ -101,8 +120,9 @@ import json, statistics, sys
 high, ratios = [], []
 for path in sys.argv[1:]:
     d = json.load(open(path))
-    for stage, arms in d["overhead"].items():
-        high += [f'{d["model"]} {stage} {name} {v["percent"]:+.1f}%' for name, v in arms.items() if name.startswith("counters") and v["percent"] > 25]
+    for stage in ("prefill", "decode"):
+        arms = {name: v for name, v in d["overhead"][stage].items() if name in ("counters", "counters over loaded")}
+        high += [f'{d["model"]} {stage} {name} {v["percent"]:+.1f}%' for name, v in arms.items() if v["percent"] > 25]
         ratios += [engine[0][stage] / statistics.mean(r[stage] for r in engine[1:]) for engine in d["first"]]
 print("first recorded request over the next two:", ", ".join(f"{r:.2f}" for r in sorted(ratios)), "median", f"{statistics.median(ratios):.3f}")
 print("above 25%:", "; ".join(high) or "none")
@@ -111,12 +131,13 @@ END
     result $? "the default preset costs at most 25% on three models, over the same process and over a plain one"
 }
 
-[ $# -gt 0 ] || set -- twice ncu longrope tools over
+[ $# -gt 0 ] || set -- twice ncu longrope tools nsys over
 case " $* " in *" twice "*) twice ;; esac
 case " $* " in *" over "*) start_over ;; esac
 case " $* " in *" ncu "*) ncu ;; esac
 case " $* " in *" longrope "*) longrope ;; esac
 case " $* " in *" tools "*) tools ;; esac
+case " $* " in *" nsys "*) nsys ;; esac
 case " $* " in *" over "*) over ;; esac
 tar -C "$WORK" -czf "$OUT/profile.tar.gz" --exclude=inputs --exclude=trace --exclude='*.qdstrm' said runs 2>/dev/null
 exit $failed
