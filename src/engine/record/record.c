@@ -303,7 +303,9 @@ void record_pop(struct recorder *r, enum record_detail level) {
     add_pending(r, &e);
     if (!o->stage) return;
     if (r->depth == 0) record_resolve(r);
-    if (r->nevents) flush_events(r); /* a crash in a later stage must not lose these events */
+    /* A crash in a later stage must not lose these events. The operators of a device are still unknown, and
+     * the device must not wait for the writing. */
+    if (r->nevents && (r->depth == 0 || !r->device.mark)) flush_events(r);
 }
 
 uint64_t record_ticks(const struct recorder *r) {
