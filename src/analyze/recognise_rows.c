@@ -70,6 +70,8 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
     static const char *const training[] = { "backward",  "Backward",      "_bwd",    "bwd_",
                                             "dgrad",     "wgrad",         "Adam",    "adam",
                                             "GammaBeta", "cross_entropy", "nll_loss" };
+    /* latent_attend: the native engine's attention of a single query (src/engine/cuda/decode_latent.cu) */
+    static const char *const one_query[] = { "paged_attention", "Decode", "decode", "latent_attend" };
     struct shape_facts *f = xcalloc(tl->nshapes + 1, sizeof *f);
     for (size_t i = 0; i < tl->nshapes; i++) {
         const char *name = timeline_text(tl, tl->shapes[i].name);
@@ -82,8 +84,8 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
                                      .training = has_any(name, training, COUNTOF(training)) };
         if (category == KERNEL_CATEGORY_GEMV) f[i].rows = 1;
         if (native_norm_rows(name)) f[i].rows_each = native_norm_rows(name);
-        f[i].decode_only = category == KERNEL_CATEGORY_ATTENTION &&
-                           (has(name, "paged_attention") || has(name, "Decode") || has(name, "decode"));
+        f[i].decode_only =
+            category == KERNEL_CATEGORY_ATTENTION && has_any(name, one_query, COUNTOF(one_query));
     }
     return f;
 }

@@ -119,6 +119,42 @@ for program in loop train; do
 done
 check "the steps of a loop are its stage" grep -q '^step,' "$work/loop/stages.csv"
 
+# recorded on an H200: the native engine without its records, DeepSeek-V2-Lite with 4 layers. prompt tokens, new tokens:
+python3 - "$work/engine.truth" <<'END'
+import json, sys
+with open(sys.argv[1], "w") as f:
+    for prompt, new in (37, 24), (300, 40), (64, 24), (100, 1), (5, 30):
+        for tokens in [prompt] + [1] * (new - 1):
+            f.write(json.dumps({"kind": "prefill" if tokens > 1 else "decode", "tokens": tokens, "requests": 1}) + "\n")
+END
+"$INFERPROF" report -q -o "$work/engine" tests/data/recorded/engine-experts >/dev/null 2>&1
+check "steps of a recorded engine with latent attention are certain and exact" sh -c "python3 tests/tools/compare_steps.py '$work/engine' '$work/engine.truth' | grep 'steps 118 + 1 warm-up of 119, certain and exact 118, certain and wrong 0'"
+check "latent attention: the product with its values belongs to the output projection" python3 - "$work/engine/anatomy.csv" <<'END'
+import csv, sys
+calls = {r["role"]: r["calls"] for r in csv.DictReader(open(sys.argv[1]))}
+assert calls == {"QKV": "8", "attention": "4", "output projection": "8", "MLP": "8", "LM head": "1", "idle": ""}, calls
+END
+# Without copies or lookups, a prompt of 100 tokens with one new token and the next prompt have no border between them.
+"$INFERPROF" export -q -f chrome -o "$work/engine.json" tests/data/recorded/engine-experts >/dev/null 2>&1
+for kind in gpu_memcpy embed; do
+    python3 - "$work/engine.json" "$work/less.json" $kind <<'END'
+import json, sys
+trace = json.load(open(sys.argv[1]))
+trace["traceEvents"] = [e for e in trace["traceEvents"] if e.get("cat") != sys.argv[3] and not e.get("name", "").startswith(sys.argv[3])]
+json.dump(trace, open(sys.argv[2], "w"))
+END
+    rm -rf "${work:?}/less"
+    "$INFERPROF" import -q -o "$work/less" "$work/less.json" >/dev/null 2>&1
+    check "a prompt and the pass after it are not taken for an encoder ($kind missing)" python3 - "$work/less/steps.csv" <<'END'
+import csv, sys
+steps = list(csv.DictReader(open(sys.argv[1])))
+certain = [(s["kind"], s["tokens"]) for s in steps if s["confidence"] == "certain" and s["kind"] != "warm-up"]
+assert not any(s["kind"] == "encode" for s in steps) and 100 <= certain.count(("decode", "1")) <= 114, certain
+assert set(certain) <= {("decode", "1"), ("prefill", "300"), ("prefill", "64"), ("prefill", "5")}, set(certain)
+assert any(s["confidence"] == "uncertain" for s in steps)
+END
+done
+
 # servers that label their steps: the steps are read without the labels
 for f in tl_sglang_qwen3_8b_decode_mi300 tl_vllm_decode_full_mi300; do
     "$INFERPROF" import -q -o "$work/$f" "tests/data/kineto/$f.json.gz" >/dev/null 2>&1
