@@ -456,6 +456,14 @@ static void merge_parts(struct group *g, uint32_t layers) {
     g->npasses = kept;
 }
 
+/* Forgets the other model if its passes were parts of passes: a prompt of which llama.cpp reads back the
+ * routing runs in other kernels than decode steps. */
+static void check_other_model(struct group *g) {
+    size_t n = 0;
+    for (size_t i = 0; i < g->npasses; i++) n += g->passes[i].layers == g->other_layers;
+    if (n < OTHER_MODEL_PASSES) g->other_layers = 0;
+}
+
 /* Marks a pass as an encoder if it has an unusual number of layers, the next pass has the usual number,
  * may_encode() is true for it, and its attention kernels do not occur in passes with the usual number. */
 static void mark_encoders(struct group *g, uint32_t layers) {
@@ -495,6 +503,7 @@ static void make_passes(struct group *g, const struct positions *anchors, const 
         first_anchor = a + 1;
     }
     merge_parts(g, c->best.layers);
+    check_other_model(g);
     mark_encoders(g, c->best.layers);
     if (g->npasses) trim_ends(g);
 }

@@ -131,6 +131,15 @@ for program in loop train; do
 done
 check "the steps of a loop are its stage" grep -q '^step,' "$work/loop/stages.csv"
 
+# recorded on an H200: llama-bench reads back the routing of a prompt after some of its layers
+"$INFERPROF" report -q -o "$work/prompts" tests/data/recorded/llama-prompts >/dev/null 2>&1
+check "parts of prompts are no second model" python3 - "$work/prompts" <<'END'
+import csv, json, sys
+r = json.load(open(sys.argv[1] + "/metrics.json"))["recognition"]
+assert r["layers"] == 12 and not r["other_layers"] and r["certain"] == r["steps"] == 29, r
+steps = [(s["kind"], s["tokens"], s["requests"], s["layers"]) for s in csv.DictReader(open(sys.argv[1] + "/steps.csv")) if s["kind"] != "warm-up"]
+assert steps == [("prefill", "512", "1", "12")] * 3 + [("decode", "1", "1", "12")] * 26, steps
+END
 # recorded on an H200: the native engine without its records, DeepSeek-V2-Lite with 4 layers. prompt tokens, new tokens:
 python3 - "$work/engine.truth" <<'END'
 import json, sys
