@@ -120,6 +120,12 @@ for how, why in ("uncounted", "does not call the CUDA runtime through a shared l
     text = " ".join(open(folder + how + ".out").read().split())
     assert "decode takes 1.43 ms while recorded" in text and "1.43 (recorded)" in text and why in text, text
 END
+# the table of tests/gpu/token_time.sh: folders of modes with settings of the collector are found
+mkdir "$work/dsocr-runkernels-1"
+cp "$work/sampled-counted/metrics.json" "$work/dsocr-runkernels-1"
+echo '{"program": "dsocr", "mode": "run,WHAT=kernels", "round": 1, "status": 0, "mean_ms": 1.1, "later_ms": 1.0, "first_ms": 1.5}' >"$work/lines"
+run python3 tests/tools/token_time.py table "$work/lines" "$work"
+expect "token_time.py reads the report of each mode" 0 out '^dsocr-runkernels-1 report: not recorded 1\.0[0-9]* ms .program after the first repeat 1\.0000'
 check "the terminal has phases" grep -q 'Recognised without annotations' "$work/llama.out"
 check "the page draws the anatomy of a token" grep -q 'Anatomy of a token' "$work/llama/report.html"
 check "anatomy.csv and the chart are written" test -s "$work/llama/anatomy.csv" -a -s "$work/llama/charts/anatomy.svg"
