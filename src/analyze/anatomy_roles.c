@@ -24,6 +24,12 @@ static bool helps_product(const struct anatomy_kernel *k) {
     return k->is_kernel && (k->category == KERNEL_CATEGORY_QUANT || strstr(k->name, "splitKreduce") ||
                             strstr(k->name, "splitk_reduce"));
 }
+/* Returns true for the native engine's products between latent attention and the output projection, which
+ * compute the values of the heads. */
+static bool expands_latent(const struct anatomy_kernel *k) {
+    return is_product(k) &&
+           (strncmp(k->name, "latent_end_", 11) == 0 || strncmp(k->name, "latent_value_", 13) == 0);
+}
 static bool is_category(const struct anatomy_kernel *k, enum kernel_category c) {
     return k->is_kernel && k->category == c;
 }
@@ -104,7 +110,7 @@ static void roles_after(struct anatomy_kernel *k, size_t first, size_t end) {
     size_t output = end, route = end, router = end, last = first, ffn_first = end;
     for (size_t i = first; i < end; i++) {
         if (route == end && output != end && routes(&k[i])) route = i;
-        if (!is_product(&k[i])) continue;
+        if (!is_product(&k[i]) || expands_latent(&k[i])) continue;
         if (output == end)
             output = i;
         else if (!helps_product(&k[i]) && route == end)

@@ -377,26 +377,42 @@ static size_t decoder_start(const struct group *g, size_t from, size_t to) {
     return SIZE_MAX;
 }
 
-/* Returns true if the items may be those of an encoder, which has no KV cache, samples nothing and copies
- * nothing to the host. */
+/* Returns true for work that only decoders do: the KV cache, attention of one query, the LM head, sampling,
+ * and what is copied to the host. */
+static bool is_decoding(const struct group *g, const struct item *i) {
+    if (is_copy(i, TRACE_COPY_DTOH) || i->is_head || is_category(i, KERNEL_CATEGORY_KV_CACHE) ||
+        is_category(i, KERNEL_CATEGORY_SAMPLING))
+        return true;
+    const struct shape_facts *f = i->is_kernel ? &g->shapes[i->shape] : NULL;
+    return f && (f->decode_only || f->row_source == ROWS_SINGLE);
+}
+
 static bool may_encode(const struct group *g, size_t from, size_t to) {
     for (size_t i = from; i < to; i++)
-        if (is_copy(&g->items[i], TRACE_COPY_DTOH) || is_category(&g->items[i], KERNEL_CATEGORY_KV_CACHE) ||
-            is_category(&g->items[i], KERNEL_CATEGORY_SAMPLING))
-            return false;
+        if (is_decoding(g, &g->items[i])) return false;
     return true;
+}
+
+/* Returns true if the items look up ids and the layers at items a and b run the same attention kernel: these
+ * are a prompt and the pass after it, if the copy to the host between them was not recorded. */
+static bool may_be_prompts(const struct group *g, size_t from, size_t to, size_t a, size_t b) {
+    bool lookup = false;
+    for (size_t i = from; i < to && !lookup; i++) lookup = g->items[i].looks_up_ids;
+    return lookup && g->tl->shapes[g->items[a].shape].name == g->tl->shapes[g->items[b].shape].name;
 }
 
 /* Returns the item at which the decoder begins if an image encoder runs before it in the same pass; SIZE_MAX:
  * there is no encoder. Such a pass has more layers than usual: the last `layers` of them have the same
- * attention kernel and grid, and the layers before them have others. */
-static size_t encoder_end(const struct group *g, const size_t *anchor, size_t n, uint32_t layers) {
+ * attention kernel and grid, and the layers before them have others. `first`: first item of the pass. */
+static size_t encoder_end(const struct group *g, size_t first, const size_t *anchor, size_t n,
+                          uint32_t layers) {
     if (n <= layers) return SIZE_MAX;
     size_t encoder = n - layers;
     uint32_t shape = g->items[anchor[encoder]].shape;
     for (size_t i = 0; i < n; i++)
         if ((g->items[anchor[i]].shape == shape) != (i >= encoder)) return SIZE_MAX;
     size_t start = decoder_start(g, anchor[encoder - 1], anchor[encoder]);
+    if (may_be_prompts(g, first, anchor[encoder - 1], anchor[0], anchor[encoder])) return SIZE_MAX;
     return start != SIZE_MAX && may_encode(g, anchor[0], start) ? start : SIZE_MAX;
 }
 
@@ -440,6 +456,14 @@ static void merge_parts(struct group *g, uint32_t layers) {
     g->npasses = kept;
 }
 
+/* Forgets the other model if its passes were parts of passes: a prompt of which llama.cpp reads back the
+ * routing runs in other kernels than decode steps. */
+static void check_other_model(struct group *g) {
+    size_t n = 0;
+    for (size_t i = 0; i < g->npasses; i++) n += g->passes[i].layers == g->other_layers;
+    if (n < OTHER_MODEL_PASSES) g->other_layers = 0;
+}
+
 /* Marks a pass as an encoder if it has an unusual number of layers, the next pass has the usual number,
  * may_encode() is true for it, and its attention kernels do not occur in passes with the usual number. */
 static void mark_encoders(struct group *g, uint32_t layers) {
@@ -451,7 +475,8 @@ static void mark_encoders(struct group *g, uint32_t layers) {
     for (size_t i = 0; i + 1 < g->npasses; i++) {
         struct pass *p = &g->passes[i];
         bool encoder = p->layers != layers && g->passes[i + 1].layers == layers &&
-                       may_encode(g, p->first_anchor, p->end);
+                       may_encode(g, p->first_anchor, p->end) &&
+                       !may_be_prompts(g, p->first, p->last_anchor, p->first_anchor, p[1].first_anchor);
         for (size_t k = p->first_anchor; k < p->end && encoder; k++)
             encoder = !(is_category(&g->items[k], KERNEL_CATEGORY_ATTENTION) && usual[g->items[k].shape]);
         p->encoder |= encoder;
@@ -466,7 +491,7 @@ static void make_passes(struct group *g, const struct positions *anchors, const 
         size_t at = last ? g->n : border(g, c, anchors->v[a], anchors->v[a + 1]);
         if (at == SIZE_MAX) continue;
         const size_t *anchor = anchors->v + first_anchor;
-        size_t n = a + 1 - first_anchor, decoder = encoder_end(g, anchor, n, c->best.layers);
+        size_t n = a + 1 - first_anchor, decoder = encoder_end(g, first, anchor, n, c->best.layers);
         if (decoder != SIZE_MAX) {
             add_pass(g, &cap, first, decoder, anchor, n - c->best.layers, true);
             first = decoder;
@@ -478,6 +503,7 @@ static void make_passes(struct group *g, const struct positions *anchors, const 
         first_anchor = a + 1;
     }
     merge_parts(g, c->best.layers);
+    check_other_model(g);
     mark_encoders(g, c->best.layers);
     if (g->npasses) trim_ends(g);
 }

@@ -34,7 +34,8 @@ static uint32_t native_norm_rows(const char *name) {
 }
 
 static uint8_t row_source_of(const char *name, uint8_t category) {
-    if (has(name, "dynamic_update_slice") || has(name, "PowKernel")) return ROWS_RELATIVE;
+    /* the square of a norm in PyTorch, in mangled and demangled names */
+    if (has(name, "dynamic_update_slice") || has(name, "pow_tensor_scalar")) return ROWS_RELATIVE;
     static const char *const other_norms[] = { "batch_norm", "BatchNorm", "batchnorm", "group_norm",
                                                "GroupNorm",  "bn_",       "backward",  "bwd" };
     /* Inductor chooses the number of rows per block, so the grid does not show the rows */
@@ -70,6 +71,8 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
     static const char *const training[] = { "backward",  "Backward",      "_bwd",    "bwd_",
                                             "dgrad",     "wgrad",         "Adam",    "adam",
                                             "GammaBeta", "cross_entropy", "nll_loss" };
+    /* latent_attend: the native engine's attention of a single query (src/engine/cuda/decode_latent.cu) */
+    static const char *const one_query[] = { "paged_attention", "Decode", "decode", "latent_attend" };
     struct shape_facts *f = xcalloc(tl->nshapes + 1, sizeof *f);
     for (size_t i = 0; i < tl->nshapes; i++) {
         const char *name = timeline_text(tl, tl->shapes[i].name);
@@ -82,8 +85,8 @@ struct shape_facts *recognise_shapes(const struct timeline *tl, const uint8_t *s
                                      .training = has_any(name, training, COUNTOF(training)) };
         if (category == KERNEL_CATEGORY_GEMV) f[i].rows = 1;
         if (native_norm_rows(name)) f[i].rows_each = native_norm_rows(name);
-        f[i].decode_only = category == KERNEL_CATEGORY_ATTENTION &&
-                           (has(name, "paged_attention") || has(name, "Decode") || has(name, "decode"));
+        f[i].decode_only =
+            category == KERNEL_CATEGORY_ATTENTION && has_any(name, one_query, COUNTOF(one_query));
     }
     return f;
 }
@@ -128,6 +131,17 @@ static uint32_t last_rows(const struct group *g, size_t first, size_t end, enum 
     return 0;
 }
 
+/* Returns true if a kernel outside of graphs selects or samples this number of rows after the last layer. */
+static bool rows_outside(const struct group *g, const struct pass *p, uint32_t rows) {
+    for (size_t i = p->last_anchor; i < p->end; i++) {
+        if (!g->items[i].is_kernel || g->items[i].in_graph) continue;
+        const struct shape_facts *f = &g->shapes[g->items[i].shape];
+        if ((f->row_source == ROWS_EMBEDDING || f->row_source == ROWS_SAMPLING) && f->rows == rows)
+            return true;
+    }
+    return false;
+}
+
 /* Returns 1 if one product of a single row follows the last attention: the LM head of one request. Otherwise
  * returns 0. */
 static uint32_t single_row(const struct group *g, const struct pass *p) {
@@ -154,6 +168,18 @@ static bool copied_in(const struct group *g, size_t first, size_t end, uint64_t 
 static bool ids_copied_in(const struct group *g, size_t first, size_t end, uint32_t rows) {
     return copied_in(g, first, end, (uint64_t)rows * ID_BYTES) ||
            copied_in(g, first, end, (uint64_t)rows * ID_BYTES / 2);
+}
+
+/* Returns true if ids of fewer than `rows` rows, but more than half as many, were copied to the device: a
+ * graph for `rows` rows may be padded. */
+static bool fewer_copied_in(const struct group *g, size_t first, size_t end, uint32_t rows) {
+    for (size_t i = first; i < end; i++) {
+        uint64_t bytes = g->items[i].bytes;
+        if (is_input_copy(&g->items[i]) && bytes % ID_BYTES == 0 && bytes < (uint64_t)rows * ID_BYTES &&
+            2 * bytes > (uint64_t)rows * ID_BYTES)
+            return true;
+    }
+    return false;
 }
 
 /* Returns the bytes of the first copy to the host after the last layer began; 0: none. */
@@ -235,6 +261,7 @@ struct evidence {
     uint32_t relative;     /* size of a grid that is proportional to the tokens; 0: none */
     bool one_copied;       /* ids of one row were copied */
     bool confirmed;        /* other sources than gathered rows show the number of requests */
+    bool outside; /* copies, or kernels outside of graphs, show the number of requests: it is not padded */
 };
 
 static void read_attention(const struct group *g, const struct pass *p, struct evidence *e) {
@@ -369,7 +396,10 @@ static void read_requests(const struct group *g, const struct pass *p, uint64_t 
     e->confirmed = r && (agree || ids_home || e->tokens == 1 || r == found[3] || batched_by(g, p, r) ||
                          (r == 1 && (r == found[1] || r == sampled)));
     e->requests_certain = r && (!contradict || ids_home) && (e->confirmed || r == gathered);
-    e->confirmed |= r && ids_copied_in(g, p->first, p->first_anchor, r);
+    bool ids_in = r && ids_copied_in(g, p->first, p->first_anchor, r);
+    e->confirmed |= ids_in;
+    e->outside = ids_home || (ids_in && !fewer_copied_in(g, p->first, p->first_anchor, r)) ||
+                 (r && (r == found[3] || rows_outside(g, p, r)));
 }
 
 /* ---- kinds */
@@ -472,9 +502,11 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
     } else if (r > t) {
         set_kind(s, STEP_OTHER, "more rows were sampled than read");
     } else {
+        bool maybe_padded = e->graph && t == r && r > 1 && !e->outside;
         set_kind(s, t == r ? STEP_DECODE : STEP_PREFILL,
                  !e->tokens_certain     ? weak_rows
                  : !e->requests_certain ? weak_requests
+                 : maybe_padded         ? no_ids
                                         : NULL);
     }
 }

@@ -14,6 +14,18 @@ for program in server mixed padded vision; do
         check "steps of $program with seed $seed are certain and exact" python3 tests/tools/compare_steps.py "$work/$program" "$work/$program.truth"
     done
 done
+# A graph of the padded scene has the rows of its largest batch. Only copies of ids show how many of them are used.
+for kind in Memcpy DtoH HtoD; do
+    python3 - "$work/padded.json" "$work/less.json" $kind <<'END'
+import json, sys
+trace = json.load(open(sys.argv[1]))
+trace["traceEvents"] = [e for e in trace["traceEvents"] if e["cat"] != "gpu_memcpy" or sys.argv[3] not in e["name"]]
+json.dump(trace, open(sys.argv[2], "w"))
+END
+    rm -rf "${work:?}/less"
+    "$INFERPROF" import -q -o "$work/less" "$work/less.json" >/dev/null 2>&1
+    check "no step of padded graphs is certain and wrong without $kind" sh -c "python3 tests/tools/compare_steps.py '$work/less' '$work/padded.truth' | grep 'certain and wrong 0'"
+done
 check "the chart of the batch draws the requests and prompts of each step" python3 - "$work/server" <<'END'
 import csv, json, re, sys
 truth = [json.loads(line) for line in open(sys.argv[1] + ".truth")]
@@ -108,6 +120,12 @@ for how, why in ("uncounted", "does not call the CUDA runtime through a shared l
     text = " ".join(open(folder + how + ".out").read().split())
     assert "decode takes 1.43 ms while recorded" in text and "1.43 (recorded)" in text and why in text, text
 END
+# the table of tests/gpu/token_time.sh: folders of modes with settings of the collector are found
+mkdir "$work/dsocr-runkernels-1"
+cp "$work/sampled-counted/metrics.json" "$work/dsocr-runkernels-1"
+echo '{"program": "dsocr", "mode": "run,WHAT=kernels", "round": 1, "status": 0, "mean_ms": 1.1, "later_ms": 1.0, "first_ms": 1.5}' >"$work/lines"
+run python3 tests/tools/token_time.py table "$work/lines" "$work"
+expect "token_time.py reads the report of each mode" 0 out '^dsocr-runkernels-1 report: not recorded 1\.0[0-9]* ms .program after the first repeat 1\.0000'
 check "the terminal has phases" grep -q 'Recognised without annotations' "$work/llama.out"
 check "the page draws the anatomy of a token" grep -q 'Anatomy of a token' "$work/llama/report.html"
 check "anatomy.csv and the chart are written" test -s "$work/llama/anatomy.csv" -a -s "$work/llama/charts/anatomy.svg"
@@ -118,6 +136,51 @@ for program in loop train; do
     check "$program is no language model" python3 tests/tools/compare_steps.py "$work/$program" "$work/$program.truth"
 done
 check "the steps of a loop are its stage" grep -q '^step,' "$work/loop/stages.csv"
+
+# recorded on an H200: llama-bench reads back the routing of a prompt after some of its layers
+"$INFERPROF" report -q -o "$work/prompts" tests/data/recorded/llama-prompts >/dev/null 2>&1
+check "parts of prompts are no second model" python3 - "$work/prompts" <<'END'
+import csv, json, sys
+r = json.load(open(sys.argv[1] + "/metrics.json"))["recognition"]
+assert r["layers"] == 12 and not r["other_layers"] and r["certain"] == r["steps"] == 29, r
+steps = [(s["kind"], s["tokens"], s["requests"], s["layers"]) for s in csv.DictReader(open(sys.argv[1] + "/steps.csv")) if s["kind"] != "warm-up"]
+assert steps == [("prefill", "512", "1", "12")] * 3 + [("decode", "1", "1", "12")] * 26, steps
+END
+# recorded on an H200: the native engine without its records, DeepSeek-V2-Lite with 4 layers. prompt tokens, new tokens:
+python3 - "$work/engine.truth" <<'END'
+import json, sys
+with open(sys.argv[1], "w") as f:
+    for prompt, new in (37, 24), (300, 40), (64, 24), (100, 1), (5, 30):
+        for tokens in [prompt] + [1] * (new - 1):
+            f.write(json.dumps({"kind": "prefill" if tokens > 1 else "decode", "tokens": tokens, "requests": 1}) + "\n")
+END
+"$INFERPROF" report -q -o "$work/engine" tests/data/recorded/engine-experts >/dev/null 2>&1
+check "steps of a recorded engine with latent attention are certain and exact" sh -c "python3 tests/tools/compare_steps.py '$work/engine' '$work/engine.truth' | grep 'steps 118 + 1 warm-up of 119, certain and exact 118, certain and wrong 0'"
+check "latent attention: the product with its values belongs to the output projection" python3 - "$work/engine/anatomy.csv" <<'END'
+import csv, sys
+calls = {r["role"]: r["calls"] for r in csv.DictReader(open(sys.argv[1]))}
+assert calls == {"QKV": "8", "attention": "4", "output projection": "8", "MLP": "8", "LM head": "1", "idle": ""}, calls
+END
+# Without copies or lookups, a prompt of 100 tokens with one new token and the next prompt have no border between them.
+"$INFERPROF" export -q -f chrome -o "$work/engine.json" tests/data/recorded/engine-experts >/dev/null 2>&1
+for kind in gpu_memcpy embed; do
+    python3 - "$work/engine.json" "$work/less.json" $kind <<'END'
+import json, sys
+trace = json.load(open(sys.argv[1]))
+trace["traceEvents"] = [e for e in trace["traceEvents"] if e.get("cat") != sys.argv[3] and not e.get("name", "").startswith(sys.argv[3])]
+json.dump(trace, open(sys.argv[2], "w"))
+END
+    rm -rf "${work:?}/less"
+    "$INFERPROF" import -q -o "$work/less" "$work/less.json" >/dev/null 2>&1
+    check "a prompt before another pass is not called an encoder ($kind missing)" python3 - "$work/less/steps.csv" <<'END'
+import csv, sys
+steps = list(csv.DictReader(open(sys.argv[1])))
+certain = [(s["kind"], s["tokens"]) for s in steps if s["confidence"] == "certain" and s["kind"] != "warm-up"]
+assert not any(s["kind"] == "encode" for s in steps) and 100 <= certain.count(("decode", "1")) <= 114, certain
+assert set(certain) <= {("decode", "1"), ("prefill", "300"), ("prefill", "64"), ("prefill", "5")}, set(certain)
+assert any(s["confidence"] == "uncertain" for s in steps)
+END
+done
 
 # servers that label their steps: the steps are read without the labels
 for f in tl_sglang_qwen3_8b_decode_mi300 tl_vllm_decode_full_mi300; do

@@ -2,7 +2,8 @@
 
     compare_llama.py REPORT_DIR LLAMA_BENCH.json
 
-Prints both times per token. Exit status 1 if they differ by more than 1%, or if steps or tokens are not those of the benchmark.
+Prints both times per token. Exit status 1 if they differ by more than 1%, if steps or tokens are not those of the benchmark, or if the
+report found two models or no roofline time of a decode step: the trace names the model's file.
 """
 import csv
 import json
@@ -17,7 +18,12 @@ def main():
         steps = list(csv.DictReader(f))
     decode = [s for s in steps if s["kind"] == "decode" and s["confidence"] == "certain"]
     prefill = [s for s in steps if s["kind"] == "prefill" and s["confidence"] == "certain"]
-    bad = []
+    metrics = json.load(open(os.path.join(folder, "metrics.json")))
+    found = metrics["recognition"]
+    floors = [s["floor_ms"] for s in metrics["stages"] if s["name"] == "decode"]
+    print(f"layers: {found['layers']}, of another model: {found['other_layers']}; roofline time of a decode step: {floors} ms")
+    bad = ["layers"] if not found["layers"] or found["other_layers"] else []
+    bad += [] if floors and all(floors) else ["roofline time"]
     for row in rows:
         repeats = len(row["samples_ts"])
         if row["n_gen"]:

@@ -64,7 +64,7 @@ def table(lines, runs):
     for r in rows:
         if not r["mode"].startswith("run"):
             continue
-        name = r["program"] + "-" + "".join(c for c in r["mode"] if c.isalnum()) + "-%d" % r["round"]
+        name = r["program"] + "-" + "".join(c for c in r["mode"] if c.islower() or c.isdigit()) + "-%d" % r["round"]  # as token_time.sh
         ours, whole, recorded = reported(os.path.join(runs, name))
         off = [None if a is None else 100 * (a / r[k] - 1) for a, k in ((ours, "later_ms"), (whole, "mean_ms"))]
         print("%-17s report: not recorded %s ms (program after the first repeat %.4f: %s), all %s (program %.4f: %s), recorded %s" %

@@ -16,6 +16,11 @@ static const char gather[] = "void at::native::vectorized_gather_kernel<16, long
 static const char argmax[] =
     "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>()";
 static const char softmax[] = "void at::native::cunn_SoftMaxForward<8, float, float>(T1)";
+static const char square[] =
+    "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::"
+    "pow_tensor_scalar_kernel_impl<float, float>(at::TensorIteratorBase&, float)::{lambda(float)#1}>(int)";
+static const char mean[] = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
+                           "at::native::MeanOps<float, float, float, float>, unsigned int>>()";
 static const char other[] = "my_kernel";
 
 struct film { /* a timeline, one record after the other */
@@ -40,7 +45,8 @@ static uint64_t call(struct film *f, const char *api) {
     return f->correlation;
 }
 
-static void kernel_of(struct film *f, const char *name, uint32_t rows, uint32_t depth) {
+static void kernel_in_blocks(struct film *f, const char *name, uint32_t rows, uint32_t depth,
+                             uint32_t block_y) {
     struct trace_kernel k = { .correlation = call(f, "cudaLaunchKernel"),
                               .start_ns = f->now,
                               .end_ns = f->now + 5 * US,
@@ -50,10 +56,14 @@ static void kernel_of(struct film *f, const char *name, uint32_t rows, uint32_t 
                               .grid_y = 1,
                               .grid_z = depth,
                               .block_x = 128,
-                              .block_y = 1,
+                              .block_y = block_y,
                               .block_z = 1 };
     timeline_builder_kernel(f->b, &k, 1);
     f->now += 6 * US;
+}
+
+static void kernel_of(struct film *f, const char *name, uint32_t rows, uint32_t depth) {
+    kernel_in_blocks(f, name, rows, depth, 1);
 }
 
 static void kernel(struct film *f, const char *name, uint32_t rows) { kernel_of(f, name, rows, 1); }
@@ -187,6 +197,43 @@ TEST(ids_that_stay_on_the_device_show_that_some_requests_generate) {
         CHECK_INT(s->kind, i < 10 ? STEP_DECODE : i == 10 ? STEP_MIXED : STEP_PREFILL);
         CHECK_INT(s->certain, i <= 10);
         CHECK_INT(s->requests, i < 10 ? 8 : 9);
+    }
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* A step of transformers, whose norms are a square and a mean of up to 4 rows per block. `lookup`: a kernel
+ * with one block per row looks up the ids. */
+static void plain_step(struct film *f, uint32_t tokens, uint32_t requests, bool lookup) {
+    kernel(f, lookup ? gather : other, tokens);
+    for (unsigned i = 0; i < 4; i++) {
+        kernel(f, square, 2 * tokens);
+        kernel_in_blocks(f, mean, (tokens + 3) / 4, 1, 4);
+        kernel(f, gemm, 40);
+        kernel(f, flash, 30);
+        kernel(f, gemm, 41);
+        kernel(f, gemm, 42);
+    }
+    kernel(f, gemm, 500);
+    kernel(f, argmax, requests);
+    copy(f, TRACE_COPY_DTOH, 8 * requests);
+}
+
+TEST(squares_of_norms_count_the_rows) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    plain_step(&f, 300, 1, true);
+    for (int i = 0; i < 10; i++) plain_step(&f, 3, 3, false);
+    finish(&f, &tl, &a);
+    CHECK_INT(a.recognition.nsteps, 11);
+    for (size_t i = 1; i < a.recognition.nsteps; i++) {
+        const struct recognised_step *s = &a.recognition.steps[i];
+        CHECK(s->certain);
+        CHECK_INT(s->kind, STEP_DECODE);
+        CHECK_INT(s->tokens, 3);
+        CHECK_INT(s->requests, 3);
     }
     analysis_free(&a);
     timeline_close(tl);
