@@ -117,8 +117,12 @@ for what in kernels,launches,nvtx kernels,gemms; do
 done
 guest "$guests/copies" vfork
 unchanged "a child of vfork does not disturb the trace" "len(meta['process.pid'])" 1 "len(range_) > 10" True
-guest "$guests/copies" fork
-unchanged "children of fork are recorded, each in its own file" "len(meta['process.pid'])" 41 "sum(r['name'] == 'in the copy' for r in range_)" 4000
+if [ $sanitized = 1 ]; then
+    skip "children of fork are recorded, each in its own file" "in a child of fork(), a lock of the address sanitizer's malloc() may stay held"
+else
+    guest "$guests/copies" fork
+    unchanged "children of fork are recorded, each in its own file" "len(meta['process.pid'])" 41 "sum(r['name'] == 'in the copy' for r in range_)" 4000
+fi
 guest sh -c "reached=\$('$guests/daemon'); test ! -e daemon.txt && echo \"\$reached\"; while ! test -s daemon.txt || ls -l /proc/[0-9]*/exe 2>/dev/null | grep -q '$guests/daemon\$'; do sleep 0.05; done"
 unchanged "a daemon lets go of its starter's pipe, keeps its low descriptors, and is recorded" "len(kernel)" 10 \
     "sorted(r['name'] for r in range_)" "['before', 'in the daemon']"
