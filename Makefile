@@ -203,7 +203,8 @@ $(M)/mock_app: tests/mock/app.c tests/mock/nccl.c $(mock_h) | $(B)/deps-build
 
 # ---- programs that mistreat the collector (tests/guests), and a disk that hangs
 G := $(B)/tests/guests
-guest_bins := $(patsubst tests/guests/%.c,$(G)/%,$(filter-out %/guest.c %/stuck.c %/shift_clock.c,$(wildcard tests/guests/*.c))) $(G)/libstuck.so $(G)/libshift_clock.so
+guest_bins := $(patsubst tests/guests/%.c,$(G)/%,$(filter-out %/guest.c %/stuck.c %/shift_clock.c %/no_malloc.c,$(wildcard tests/guests/*.c))) $(G)/libstuck.so \
+	$(G)/libshift_clock.so $(G)/libno_malloc.so
 $(G)/%: tests/guests/%.c tests/guests/guest.c tests/guests/guest.h $(mock_h) | $(B)/deps-build
 	$(call say,LINK,$@)
 	@mkdir -p $(G) && $(mock_cc) -o $@ $(filter %.c,$^) -lpthread -ldl

@@ -3,12 +3,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "collect/host.h"
 #include "collect/output.h"
+#include "collect/pages.h"
 
 struct name {
     char *text;
@@ -27,6 +27,26 @@ static struct {
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+#define TEXT_BYTES ((size_t)64 << 10)
+static struct {
+    char *pages; /* the last ones, of TEXT_BYTES */
+    size_t used;
+} texts = { .used = TEXT_BYTES };
+
+static char *keep_text(const char *text) {
+    size_t n = strnlen(text, NVTX_TEXT_MAX);
+    if (n >= TEXT_BYTES - texts.used) {
+        char *pages = pages_map(TEXT_BYTES);
+        if (!pages) return NULL;
+        texts.pages = pages;
+        texts.used = 0;
+    }
+    char *copy = texts.pages + texts.used; /* the pages are zeroed: the copy has its end */
+    memcpy(copy, text, n);
+    texts.used += n + 1;
+    return copy;
+}
+
 static uint32_t find_text(enum nvtx_table table, const char *text) {
     for (unsigned i = 0; i < tables[table].n; i++)
         if (strcmp(tables[table].v[i].text, text) == 0) return i + 1;
@@ -39,9 +59,8 @@ uint32_t nvtx_name_add(enum nvtx_table table, const char *text) {
     if (!lock_take(&lock, &host_locks)) return 0;
     uint32_t number = table == NVTX_STRINGS ? 0 : find_text(table, text);
     unsigned n = tables[table].n;
-    if (!tables[table].v) tables[table].v = calloc(tables[table].cap, sizeof *tables[table].v);
-    if (!number && tables[table].v && n < tables[table].cap &&
-        (tables[table].v[n].text = strndup(text, NVTX_TEXT_MAX))) {
+    if (!tables[table].v) tables[table].v = pages_map(tables[table].cap * sizeof *tables[table].v);
+    if (!number && tables[table].v && n < tables[table].cap && (tables[table].v[n].text = keep_text(text))) {
         atomic_store(&tables[table].n, n + 1);
         number = n + 1;
     }
@@ -101,4 +120,8 @@ void nvtx_utf8(const wchar_t *wide, char *out, size_t cap) {
     out[n] = '\0';
 }
 
-void nvtx_names_after_fork(void) { pthread_mutex_init(&lock, NULL); }
+/* Another thread of the parent may have been writing a text. */
+void nvtx_names_after_fork(void) {
+    pthread_mutex_init(&lock, NULL);
+    texts.used = TEXT_BYTES;
+}

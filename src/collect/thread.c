@@ -2,9 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +12,7 @@
 #include "collect/calls.h"
 #include "collect/host.h"
 #include "collect/output.h"
+#include "collect/pages.h"
 
 #define MAX_THREADS 4096 /* states are reused, not freed */
 
@@ -39,7 +37,7 @@ static bool make_ring(struct thread_state *t) {
     static atomic_uint rings;
     size_t bytes = THREAD_RING * sizeof *t->ring;
     if (t->ring || atomic_load(&rings) >= settings.memory_bytes / 16 / bytes) return false;
-    if (!(t->ring = aligned_alloc(64, bytes))) return false;
+    if (!(t->ring = pages_map(bytes))) return false;
     atomic_fetch_add(&rings, 1); /* concurrent threads may exceed the limit slightly */
     t->ring_slots = THREAD_RING;
     return true;
@@ -134,9 +132,8 @@ static struct thread_state *reuse_state(void) {
 
 static struct thread_state *make_state(void) {
     if (atomic_fetch_add(&allocated, 1) >= MAX_THREADS) return NULL;
-    struct thread_state *t = aligned_alloc(_Alignof(struct thread_state), sizeof *t);
+    struct thread_state *t = pages_map(sizeof *t);
     if (!t) return NULL;
-    memset(t, 0, offsetof(struct thread_state, open));
     atomic_flag_clear(&t->draining);
     atomic_flag_clear(&t->ranges_busy);
     atomic_store(&t->in_use, true);

@@ -96,6 +96,13 @@ check "exit in a signal handler inside the collector ends the program, with its 
 [ $sanitized = 1 ] || check "it never waits longer than its second ($slowest ms)" test "$slowest" -lt 3000
 guest "$guests/signal_exit" nvtx
 unchanged "a signal handler that uses NVTX inside the collector does not hang" "len(range_) > 500" True
+# Without a flush, the mock CUPTI keeps its first buffer and requests no memory. Without TLS descriptors (Makefile), the first
+# access to a thread-local variable allocates.
+preload=
+[ $sanitized = 1 ] || ! readelf -rW "$COLLECTOR" | grep -q TLSDESC || preload=$guests/libno_malloc.so
+guest env INFERPROF_COLLECT_FLUSH_MS=0 LD_PRELOAD="$preload" "$guests/signal_exit" first
+unchanged "the first calls of a thread may be in a handler that interrupted malloc()" \
+    "sum(r['name'] == 'in the handler' for r in range_)" 64 "len(kernel)" 67 "len(lost)" 0
 
 # ---- copies of the process
 wait_ms=30000
@@ -110,8 +117,12 @@ for what in kernels,launches,nvtx kernels,gemms; do
 done
 guest "$guests/copies" vfork
 unchanged "a child of vfork does not disturb the trace" "len(meta['process.pid'])" 1 "len(range_) > 10" True
-guest "$guests/copies" fork
-unchanged "children of fork are recorded, each in its own file" "len(meta['process.pid'])" 41 "sum(r['name'] == 'in the copy' for r in range_)" 4000
+if [ $sanitized = 1 ]; then
+    skip "children of fork are recorded, each in its own file" "in a child of fork(), a lock of the address sanitizer's malloc() may stay held"
+else
+    guest "$guests/copies" fork
+    unchanged "children of fork are recorded, each in its own file" "len(meta['process.pid'])" 41 "sum(r['name'] == 'in the copy' for r in range_)" 4000
+fi
 guest sh -c "reached=\$('$guests/daemon'); test ! -e daemon.txt && echo \"\$reached\"; while ! test -s daemon.txt || ls -l /proc/[0-9]*/exe 2>/dev/null | grep -q '$guests/daemon\$'; do sleep 0.05; done"
 unchanged "a daemon lets go of its starter's pipe, keeps its low descriptors, and is recorded" "len(kernel)" 10 \
     "sorted(r['name'] for r in range_)" "['before', 'in the daemon']"

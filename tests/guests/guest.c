@@ -62,6 +62,9 @@ void guest_mark_wide(const wchar_t *name) { CORE(3, void (*)(const wchar_t *), n
 void guest_name_thread(unsigned tid, const char *name) {
     CORE(14, void (*)(uint32_t, const char *), tid, name);
 }
+void guest_name_category(unsigned category, const char *name) {
+    CORE(12, void (*)(uint32_t, const char *), category, name);
+}
 
 void guest_fail(const char *fmt, ...) {
     va_list ap;

@@ -11,6 +11,7 @@ void guest_push(const char *name); /* the first one initialises NVTX */
 void guest_pop(void);
 void guest_mark_wide(const wchar_t *name);
 void guest_name_thread(unsigned tid, const char *name);
+void guest_name_category(unsigned category, const char *name);
 /* Prints a message and ends the process with status 1. */
 void guest_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 

@@ -9,7 +9,8 @@ disk with faults (faults.c), sends it signals at random moments, and checks:
   - there is no file outside of the output folder, and no process is left
 
 The last lines are a summary, which is also printed every 10 minutes. A violation prints the iteration: repeat it with
---seed S --only ITERATION. Signals and faults are chosen by the seed; the moments at which threads meet them are not."""
+--seed S --only ITERATION. Signals and faults are chosen by the seed; the moments at which threads meet them are not.
+For a process that has not ended, it also prints where each of its threads is, with a backtrace if gdb is installed."""
 import argparse, ctypes, json, os, random, re, select, shutil, signal, subprocess, sys, tempfile, time
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGKILL, signal.SIGSEGV]
@@ -52,7 +53,7 @@ def choose_guest(rng, bins):
         [g("sandbox"), "noclose_range", "--", g("descriptors"), rng.choice(["loop", "dup2"])],
         [g("context")],
         [g("signal_exit"), "exit", str(rng.choice([300, 1100, 3100, 8300, 17011, 31013, 70001]))],
-        [g("signal_exit"), "nvtx"],
+        [g("signal_exit"), rng.choice(["nvtx", "first"])],
         [g("copies"), rng.choice(["_Fork", "clone", "vfork", "fork"]), str(rng.choice([1, 3, 10]))],
         [g("daemon")],
         [g("threads"), str(rng.choice([1, 20, 300, 2000])), str(rng.choice([18, 64, 256]))],
@@ -101,7 +102,7 @@ class Plan:
 class Result:
     def __init__(self):
         self.status, self.orphans, self.out, self.err, self.files = None, [], b"", b"", {}
-        self.seconds, self.left, self.stopped_s = 0.0, [], 0.0
+        self.seconds, self.left, self.threads, self.stopped_s = 0.0, [], "", 0.0
 
 
 def tree(folder):
@@ -166,10 +167,12 @@ def execute(command, env, folder, limit_s, plan=None, own_s=0.0):
             send(p.pid, signal.SIGCONT)
             stopped, r.stopped_s = False, now - at
         if now > limit_s + r.stopped_s + (plan.stop_s if stopped else 0):
-            r.left = [name_of(pid) for pid in children()]
+            r.seconds, r.left = now - r.stopped_s, [name_of(pid) for pid in children()]
+            r.threads = "".join(threads_of(pid) for pid in children())
             break
         time.sleep(0.002)
-    r.seconds = time.monotonic() - start - r.stopped_s
+    if not r.left:
+        r.seconds = time.monotonic() - start - r.stopped_s
     r.sent = sent and plan.kill == "kill"
     while children():
         for pid in children():
@@ -182,12 +185,34 @@ def execute(command, env, folder, limit_s, plan=None, own_s=0.0):
     return r
 
 
-def name_of(pid):
+def read_proc(path):
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f"{pid} {f.read(200).replace(bytes(1), b' ').decode(errors='replace')}"
-    except OSError:
-        return str(pid)
+        with open(path, "rb") as f:
+            return f.read(400).replace(bytes(1), b" ").decode(errors="replace").strip()
+    except OSError as e:
+        return e.strerror
+
+
+def name_of(pid):
+    return f"{pid} {read_proc(f'/proc/{pid}/cmdline')[:200]}"
+
+
+def backtrace_of(pid):
+    try:
+        return subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False).stdout.decode(errors="replace")
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return f"no backtrace: {e}\n"
+
+
+def threads_of(pid):
+    """Where the threads of a process are that does not end."""
+    lines = [f"process {name_of(pid)}"]
+    for tid in sorted(os.listdir(f"/proc/{pid}/task"), key=int) if os.path.isdir(f"/proc/{pid}/task") else []:
+        at = f"/proc/{pid}/task/{tid}"
+        lines.append(f"thread {tid} {read_proc(at + '/comm')}: {read_proc(at + '/wchan')}; system call {read_proc(at + '/syscall')}; "
+                     f"stat {read_proc(at + '/stat')}")
+    return "\n".join(lines) + "\n" + backtrace_of(pid)
 
 
 class Soak:
@@ -254,7 +279,7 @@ class Soak:
     # ---- what must hold
     def compare(self, plan, own, got):
         if got.left:
-            return [f"not ended after {got.seconds:.1f} s (alone {own.seconds:.1f} s): {got.left}"]
+            return [f"not ended after {got.seconds:.1f} s (alone {own.seconds:.1f} s): {got.left}\n{got.threads}"]
         if plan.by_run:
             return self.compare_run(plan, own, got)
         wrong = []
