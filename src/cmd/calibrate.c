@@ -97,7 +97,7 @@ static void print_json(const struct cpu_peak *p, const struct gpu_peaks *gpus, c
 }
 
 static void print_product(const char *type, const char *kernel, double flops_per_s) {
-    printf("  %s products, %-*s%.1f GFLOP/s\n", type, (int)(15 - strlen(type)), kernel, flops_per_s * 1e-9);
+    printf("  %s products, %-*s%.1f GFLOP/s\n", type, (int)(16 - strlen(type)), kernel, flops_per_s * 1e-9);
 }
 
 static void print_cpu(const struct cpu_peak *p) {
