@@ -124,20 +124,29 @@ struct columns { /* one value per step of a kind */
     size_t n;
 };
 
+/* Returns the difference in size between the slowest and the median step; NULL: none. */
+static const char *larger(struct context *c, const struct recognised_step *s,
+                          const struct analysis_step_kind *k, double work) {
+    if (s->tokens > 1.5 * k->tokens.median)
+        return analysis_text(c, "it had %.0f tokens, not %.0f", s->tokens, k->tokens.median);
+    if ((double)s->count > 1.2 * work)
+        return analysis_text(c, "it ran %zu kernels and copies, not %.0f", s->count, work);
+    return NULL;
+}
+
 /* Describes how the slowest step exceeds the median step; NULL: no visible difference. */
 static const char *what_differed(struct context *c, size_t worst, const struct analysis_step_kind *k,
                                  const struct columns *v) {
     const struct recognised_step *s = &c->a->recognition.steps[worst];
     double more = s->time_ns - k->ns.median, busy = stats_of_sorting(v->busy, v->n).median,
            work = stats_of_sorting(v->work, v->n).median;
-    if (s->tokens > 1.5 * k->tokens.median)
-        return analysis_text(c, "it had %.0f tokens, not %.0f", s->tokens, k->tokens.median);
-    if ((double)s->count > 1.2 * work)
-        return analysis_text(c, "it ran %zu kernels and copies, not %.0f", s->count, work);
-    if (!c->a->recognised || !(more > 0)) return NULL;
+    const char *size = larger(c, s, k, work);
+    if (!c->a->recognised || !(more > 0)) return size;
     double busy_more = c->a->occurrences[worst].busy_ns - busy;
-    if (busy_more > 0.5 * more) return analysis_text(c, "its kernels took %.3g ms longer", busy_more * 1e-6);
-    return analysis_text(c, "the GPU waited %.3g ms longer", (more - busy_more) * 1e-6);
+    if (busy_more > 0.5 * more)
+        return size ? size : analysis_text(c, "its kernels took %.3g ms longer", busy_more * 1e-6);
+    return analysis_text(c, "%s%sthe GPU waited %.3g ms longer", size ? size : "", size ? ", and " : "",
+                         (more - busy_more) * 1e-6);
 }
 
 /* Compares a step with its label. Returns false if kind, tokens or requests differ. */

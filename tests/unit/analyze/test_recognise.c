@@ -239,6 +239,26 @@ TEST(squares_of_norms_count_the_rows) {
     timeline_close(tl);
 }
 
+/* Three tokens take as long as one; a pause does not follow from them. */
+TEST(the_slowest_step_has_its_size_and_its_pause) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    step(&f, 4, 300, 1);
+    for (int i = 0; i < 20; i++) {
+        step(&f, 4, i == 10 ? 3 : 1, i == 10 ? 3 : 1);
+        if (i == 10) f.now += 300 * US;
+    }
+    finish(&f, &tl, &a);
+    const struct analysis_step_kind *k = a.step_kinds;
+    while (k < a.step_kinds + a.nstep_kinds && k->kind != STEP_DECODE) k++;
+    CHECK(k < a.step_kinds + a.nstep_kinds);
+    CHECK_STR(k->worst_why, "it had 3 tokens, not 1, and the GPU waited 0.3 ms longer");
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(roles_follow_from_category_and_place) {
     struct film f;
     struct timeline *tl;
