@@ -258,7 +258,8 @@ static int measure_apart(struct cpu_peak *out, struct err *err) {
 }
 
 /* ---- Cache file: {"cpus": [{...}, ...]}, one entry per CPU model and number of cores. Entries of older
- * versions have no "levels", and no "bf16_kernel" on CPUs with such instructions: these are measured again. */
+ * versions have no "levels", and no "bf16_kernel" on CPUs with such instructions: these are measured
+ * again. */
 
 char *cpu_peak_cache_path(void) { return peak_cache_path("cpu-peak.json"); }
 

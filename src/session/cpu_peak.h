@@ -1,8 +1,8 @@
 /* Measured peak performance of this CPU: FLOP/s of matrix products on all usable cores, in single precision
- * and, if the CPU has instructions for it, of bf16 numbers; and bytes/s of reading working sets from 256 KiB (caches) to 512 MiB (DRAM), divided among the cores.
- * Measured once in a child process, which needs about 550 MB, and cached in
- * $XDG_CACHE_HOME/inferprof/cpu-peak.json by CPU name and number of cores. A measurement disturbed by
- * other programs is used but not cached. */
+ * and, if the CPU has instructions for it, of bf16 numbers; and bytes/s of reading working sets from 256 KiB
+ * (caches) to 512 MiB (DRAM), divided among the cores. Measured once in a child process, which needs about
+ * 550 MB, and cached in $XDG_CACHE_HOME/inferprof/cpu-peak.json by CPU name and number of cores. A
+ * measurement disturbed by other programs is used but not cached. */
 #ifndef SESSION_CPU_PEAK_H
 #define SESSION_CPU_PEAK_H
 

@@ -24,8 +24,8 @@ const struct cpu_kernels *cpu_kernels_pick(void);
 /* Products of bf16 numbers, which are added as floats. */
 struct cpu_bf16 {
     const char *name;
-    /* c[M][N] += a b. A word has two numbers that are neighbours in K: a[M * K / 2], b[N * K / 2], each in the
-     * order in which the instructions read them. */
+    /* c[M][N] += a b. A word has two numbers that are neighbours in K: a[M * K / 2], b[N * K / 2], each in
+     * the order in which the instructions read them. */
     void (*product)(const uint32_t *a, const uint32_t *b, float *c);
 };
 const struct cpu_bf16 *cpu_bf16_pick(void); /* NULL: this CPU has no such instructions */

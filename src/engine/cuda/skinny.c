@@ -8,7 +8,7 @@
 /* With 112 kB, two blocks fit into a multiprocessor, and the next product starts earlier, but a step of 32
  * sequences of Qwen3-8B takes 8% longer; with 220 kB, 1%. */
 enum { ROW_BYTES = SKINNY_STEP * 2, RING_BYTES = 168 << 10 };
-enum { MOST_STAGES = 24, BARRIER_BYTES = 16 };                /* BARRIER_BYTES: the two of a stage */
+enum { MOST_STAGES = 24, BARRIER_BYTES = 16 }; /* BARRIER_BYTES: the two of a stage */
 
 /* The bytes that the busiest multiprocessor copies, and its share of the sums that the next kernel reads. */
 static double cost_of(const struct skinny_plan *p, int all_tiles, int steps, int wide, int sms) {
