@@ -21,10 +21,11 @@ bool utf8_is_unsafe(uint32_t code_point);
 /* Terminal columns: 2 for East Asian wide characters and emoji, 0 for combining characters. */
 size_t utf8_width(const char *s, size_t n);
 
-/* Largest n of at most `most` at which the text can be cut without splitting a character. The text is longer
- * than `most`. */
+/* Largest n of at most `most` at which the text can be cut without splitting a character; `most` if the text
+ * is not UTF-8 there. The text is longer than `most`. */
 static inline size_t utf8_cut(const char *text, size_t most) {
-    while (most && ((unsigned char)text[most] & 0xc0) == 0x80) most--;
+    for (size_t n = most; n && most - n < 4; n--) /* a character has at most four bytes */
+        if (((unsigned char)text[n] & 0xc0) != 0x80) return n;
     return most;
 }
 

@@ -275,8 +275,9 @@ static bool list_started(const struct compare_side *side, const struct processes
     for (size_t i = 0; i < p->n; i++) {
         const json_t *run = json_object_get(side->runs[p->v[i].run]->root, "run");
         double ns = jsonr_number(run, "started_unix_ns");
-        known = known && ns > 0;
-        out[i] = (struct started){ ns > 0 ? (uint64_t)ns : 0, p->v[i].number, first + i };
+        bool valid = ns > 0 && ns < 0x1p63;
+        known = known && valid;
+        out[i] = (struct started){ valid ? (uint64_t)ns : 0, p->v[i].number, first + i };
     }
     return known;
 }

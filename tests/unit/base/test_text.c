@@ -52,6 +52,16 @@ TEST(utf8_rejects_overlong_surrogates_and_truncated_bytes) {
     CHECK(!utf8_valid("\xe2\x82", 2));
 }
 
+TEST(utf8_cut_splits_no_character_and_never_leaves_nothing) {
+    CHECK_INT(utf8_cut("abcdef", 4), 4);
+    CHECK_INT(utf8_cut("ab\xc3\xa9"
+                       "cd",
+                       3),
+              2);
+    CHECK_INT(utf8_cut("a\xf0\x9f\x98\x80z", 4), 1);
+    CHECK_INT(utf8_cut("\xab\xab\xab\xab\xab\xab\xab\xab", 6), 6); /* not UTF-8 */
+}
+
 TEST(utf8_put_inverts_utf8_next) {
     for (uint32_t c = 0; c <= 0x10ffff; c += c < 0x3000 ? 1 : 251) {
         char out[4];
