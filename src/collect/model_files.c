@@ -21,6 +21,7 @@
 #include "base/own_thread.h"
 #include "base/private_fds.h"
 #include "base/util.h"
+#include "base/words.h"
 #include "collect/host.h"
 #include "collect/model_head.h"
 #include "collect/output.h"
@@ -57,11 +58,6 @@ struct scan {
 
 /* ---- names */
 
-static bool ends_with(const char *text, size_t n, const char *ending) {
-    size_t k = strlen(ending);
-    return n >= k && memcmp(text + n - k, ending, k) == 0;
-}
-
 /* Model caches name a file by the hash of its content: "sha256-1a2b...", or the digits alone. */
 static bool is_hash_name(const char *name, size_t n) {
     static const char prefix[] = "sha256-";
@@ -77,7 +73,8 @@ static bool is_hash_name(const char *name, size_t n) {
 static bool may_hold_weights(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t n = strlen(name);
-    return ends_with(name, n, ".gguf") || ends_with(name, n, ".safetensors") || is_hash_name(name, n);
+    return words_end_with(name, n, ".gguf") || words_end_with(name, n, ".safetensors") ||
+           is_hash_name(name, n);
 }
 
 /* Returns false if the path is known or the list is full. */
@@ -171,7 +168,7 @@ static void record_config_of(struct scan *s, const char *weights) {
     memcpy(folder, weights, n - 1);
     folder[n - 1] = '\0';
     snprintf(path, sizeof path, "%s/config.json", folder);
-    if (record_config(s, path) || !ends_with(folder, n - 1, "/blobs")) return;
+    if (record_config(s, path) || !words_end_with(folder, n - 1, "/blobs")) return;
     folder[n - 1 - strlen("/blobs")] = '\0';
     record_cached_config(s, folder);
 }
@@ -244,7 +241,7 @@ static void scan_descriptors(struct scan *s) {
         ssize_t n = readlink(link, path, sizeof path - 1);
         if (n <= 0) continue;
         path[n] = '\0';
-        bool deleted = ends_with(path, (size_t)n, " (deleted)");
+        bool deleted = words_end_with(path, (size_t)n, " (deleted)");
         if (deleted) path[n - (ssize_t)strlen(" (deleted)")] = '\0';
         if (!may_hold_weights(path) || !note_path(s, path)) continue;
         record_file(s, link, path, TRACE_MODEL_OPEN | (deleted ? TRACE_MODEL_DELETED : 0));
@@ -281,7 +278,7 @@ static void scan_mapping(struct scan *s, char *line) {
     char *path = strchr(line, '/');
     if (!path) return;
     size_t n = strlen(path);
-    bool deleted = ends_with(path, n, " (deleted)");
+    bool deleted = words_end_with(path, n, " (deleted)");
     if (deleted) path[n - strlen(" (deleted)")] = '\0';
     if (!may_hold_weights(path)) return;
     uint64_t from = read_hex(&p), to = *p == '-' ? (p++, read_hex(&p)) : 0, offset;

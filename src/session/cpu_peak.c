@@ -205,7 +205,6 @@ static void measure_rounds(struct cpu_peak *out, struct worker *workers, const u
             product_round(workers, out->threads,
                           (struct worker){ .kernels = kn, .bf16 = bf16, .seconds = seconds / MIN_ROUNDS },
                           &bf16_flops);
-        for (unsigned i = 0; i < out->threads; i++) workers[i].bf16 = NULL;
         for (size_t i = 0; i < SWEEP_SIZES; i++)
             read_round(workers, out->threads, memory, SWEEP_LEAST << i,
                        (i == SWEEP_SIZES - 1 ? seconds : CACHE_SECONDS) / MIN_ROUNDS, &reads[i]);

@@ -1,5 +1,6 @@
 #include "session/cpu_peak_kernels.h"
 
+#include "base/amx.h"
 #include "base/cpu_features.h"
 
 #ifdef __x86_64__
@@ -114,7 +115,7 @@ static void product_avx512bf16(const uint32_t *a, const uint32_t *b, float *c) {
 }
 
 /* Blocks of 32 x 32 sums in four tiles; a step multiplies 32 numbers of each row. */
-enum { TILE = 16, BLOCK = 2 * TILE };
+enum { TILE = AMX_SIDE, BLOCK = 2 * TILE };
 __attribute__((target("amx-tile,amx-bf16"))) static void block_amx(const uint32_t *a, const uint32_t *b,
                                                                    float *c) {
     _tile_loadd(0, c, BLOCK * 4);
@@ -139,21 +140,12 @@ __attribute__((target("amx-tile,amx-bf16"))) static void block_amx(const uint32_
 
 __attribute__((target("amx-tile,amx-bf16"))) static void product_amx(const uint32_t *a, const uint32_t *b,
                                                                      float *c) {
-    struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } config = { .palette = 1 };
-    for (int i = 0; i < 8; i++) {
-        config.row_bytes[i] = TILE * 4;
-        config.rows[i] = TILE;
-    }
-    __asm__ volatile("ldtilecfg %0" ::"m"(config));
+    amx_configure();
     for (unsigned n = 0; n < GEMM_N / BLOCK; n++)
         for (unsigned m = 0; m < GEMM_M / BLOCK; m++) {
             block_amx(a + m * BLOCK * GEMM_K / 2, b + n * BLOCK * GEMM_K / 2,
                       c + (m * (GEMM_N / BLOCK) + n) * BLOCK * BLOCK);
-            __asm__ volatile("" ::: "memory"); /* some compilers assume that tiles do not access memory */
+            amx_memory();
         }
     _tile_release();
 }

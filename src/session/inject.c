@@ -15,8 +15,8 @@
 #include "base/notice.h"
 #include "base/strbuf.h"
 #include "base/util.h"
-#include "base/words.h"
 #include "base/vec.h"
+#include "base/words.h"
 
 #define COLLECTOR_NAME "libinferprof-collector.so"
 

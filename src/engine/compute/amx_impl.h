@@ -1,27 +1,15 @@
 /* Multiplies bf16 tiles with AMX; part of bf16_impl.h. C is 32 features x 32 tokens in four tiles of 16 x
  * 16 sums. One step multiplies 16 words, or 32 numbers, of each row. Tiles 0 to 3 hold C, tiles 4 and 5
  * hold A, tiles 6 and 7 hold B. */
-enum { AMX_ROWS = 32, AMX_SIDE = 16 };
+#include "base/amx.h"
 
-struct amx_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-};
+enum { AMX_ROWS = 2 * AMX_SIDE };
 
 static _Thread_local bool amx_ready;
 
-/* Compiler barrier. Some compilers assume that tile instructions do not access memory. */
-static inline void amx_memory(void) { __asm__ volatile("" ::: "memory"); }
-
 static void amx_begin(void) {
-    struct amx_config c = { .palette = 1 };
     if (amx_ready) return;
-    for (int i = 0; i < 8; i++) {
-        c.row_bytes[i] = 64;
-        c.rows[i] = AMX_SIDE;
-    }
-    __asm__ volatile("ldtilecfg %0" ::"m"(c));
+    amx_configure();
     amx_ready = true;
 }
 
