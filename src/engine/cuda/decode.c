@@ -14,6 +14,7 @@
 #include "engine/ops/decode.h"
 
 enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
+enum { WIDE_PIECE = 256 }; /* groups of eight numbers per warp in the pieces of single rows */
 /* Blocks per multiprocessor. */
 enum { ROWS_BLOCKS = 2, OUT_BLOCKS = 2, UP_BLOCKS = 2, DOWN_BLOCKS = 2, HEAD_BLOCKS = 2 };
 /* Up to this position, CLUSTER blocks per key head read the cache about as fast as more blocks, and the next
@@ -189,7 +190,12 @@ static void launch_products(struct cuda_decode *d, struct rows_args *a, const st
         a->rows[m] = in[m]->w.rows;
         total += in[m]->w.rows;
     }
-    size_t blocks = MIN((size_t)(total / 2 + WARPS - 1) / WARPS, (size_t)(ROWS_BLOCKS * d->c->sms));
+    int together = 2; /* rows per warp and turn */
+    if (d->type != DTYPE_F32 && n8 % WIDE_PIECE == 0) {
+        piece = WIDE_PIECE / 32;
+        together = 1;
+    }
+    size_t blocks = MIN((size_t)(total / together + WARPS - 1) / WARPS, (size_t)(ROWS_BLOCKS * d->c->sms));
     launch_named(d, kernel_name(name, sizeof name, "rows", d->type, piece), blocks + (a->embed ? 1 : 0),
                  vector_bytes(n8, piece), 0, a);
 }
@@ -291,29 +297,39 @@ static void launch_attention(struct cuda_decode *d, int i) {
     launch_named(d, name, (size_t)(p->kv_heads * d->splits), 0, d->cluster, &a);
 }
 
+/* Pairs of rows need half the reads of the vector, but with too few of them many warps would have none. */
+static bool in_pairs(const struct cuda_decode *d, int rows) {
+    return rows % 2 == 0 && rows / 2 >= d->c->sms * WARPS;
+}
+
+/* Launches y = x + w (sum of parts) + bias. */
+static void launch_add(struct cuda_decode *d, const struct linear *l, struct out_args *a) {
+    char name[64];
+    int n8 = a->heads * a->dim / 8, piece = pieces(d->type, n8);
+    bool pairs = !a->router && in_pairs(d, l->w.rows);
+    a->w = pointer_of(l->w.data);
+    a->bias = pointer_of(l->bias);
+    a->rows = l->w.rows;
+    a->prefetch = !pairs && (size_t)a->rows * (size_t)n8 * 8 * dtype_bytes(d->type) <= PREFETCH_BYTES;
+    launch_named(d, kernel_name(name, sizeof name, pairs ? "out_pairs" : "out", d->type, piece),
+                 even_grid(d->c, (a->rows / (pairs ? 2 : 1) + WARPS - 1) / WARPS, OUT_BLOCKS),
+                 vector_bytes(n8, piece) + (unsigned)(a->nparts * a->heads * 4), 0, a);
+}
+
 static void launch_out(struct cuda_decode *d, int i) {
     const struct decode_plan *p = &d->plan;
     const struct decode_layer *l = &p->layer[i];
-    char name[64];
-    int dim = p->rank ? p->value : p->dim, n8 = p->heads * dim / 8, piece = pieces(d->type, n8);
-    struct out_args a = { .x = d->x,
-                          .parts = d->parts,
-                          .nparts = p->rank ? 1 : d->splits / d->cluster,
-                          .heads = p->heads,
-                          .dim = dim,
-                          .w = pointer_of(l->o.w.data),
-                          .bias = pointer_of(l->o.bias),
-                          .rows = p->hidden,
-                          .y = d->x2,
-                          .router = l->router ? pointer_of(l->router->w.data) : NULL,
-                          .norm = pointer_of(l->norm2),
-                          .logits = d->router + (size_t)i * (size_t)d->experts,
-                          .experts = l->router ? l->routing.n : 0,
-                          .prefetch =
-                              (size_t)p->hidden * (size_t)n8 * 8 * dtype_bytes(d->type) <= PREFETCH_BYTES };
-    launch_named(d, kernel_name(name, sizeof name, "out", d->type, piece),
-                 even_grid(d->c, p->hidden / WARPS, OUT_BLOCKS),
-                 vector_bytes(n8, piece) + (unsigned)(a.nparts * p->heads * 4), 0, &a);
+    launch_add(d, &l->o,
+               &(struct out_args){ .x = d->x,
+                                   .parts = d->parts,
+                                   .nparts = p->rank ? 1 : d->splits / d->cluster,
+                                   .heads = p->heads,
+                                   .dim = p->rank ? p->value : p->dim,
+                                   .y = d->x2,
+                                   .router = l->router ? pointer_of(l->router->w.data) : NULL,
+                                   .norm = pointer_of(l->norm2),
+                                   .logits = d->router + (size_t)i * (size_t)d->experts,
+                                   .experts = l->router ? l->routing.n : 0 });
 }
 
 static struct expert_pointers pointers_of(const struct expert *e) {
@@ -364,6 +380,12 @@ static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
     launch_named(d, kernel_name(name, sizeof name, "up", d->type, piece),
                  MIN((size_t)(units + WARPS - 1) / WARPS, (size_t)(UP_BLOCKS * d->c->sms)),
                  vector_bytes(n8, piece), 0, &a);
+    if (!l->router && in_pairs(d, p->hidden)) {
+        launch_add(d, &l->mlp.down,
+                   &(struct out_args){
+                       .x = d->x2, .parts = d->h, .nparts = 1, .heads = 1, .dim = inner, .y = d->x });
+        return;
+    }
     launch_named(d, kernel_name(name, sizeof name, "down", d->type, deep),
                  even_grid(d->c, (p->hidden + WARPS - 1) / WARPS, DOWN_BLOCKS), vector_bytes(down8, deep), 0,
                  &a);

@@ -4,7 +4,7 @@
  *     out        output projection, and the router's logits. While attention runs, which reads little, it
  *                copies its weights to the L2 cache
  *     up         chooses the experts; silu(gate) up
- *     down       x += down
+ *     down       x += down; in dense layers of many rows, the kernel is `out`
  *     head       logits, next token
  * With programmatic dependent launch, a kernel reads its first weights before it waits for the previous
  * kernel. Before this wait, it may also read results of the kernel before the previous one, because each
@@ -152,8 +152,8 @@ __device__ void find_bans(const rows_args &a) {
     }
 }
 
-/* ---- rows */
-template <class T, int C> __device__ void decode_rows(const rows_args &a) {
+/* ---- rows: R per warp and turn, 1 or 2 */
+template <class T, int R, int C> __device__ void decode_rows(const rows_args &a) {
     __shared__ float room[WARPS + 1];
     int n8 = a.k / 8, groups = groups_of<C>(n8), blocks = gridDim.x - (a.embed ? 1 : 0);
     int total = a.rows[0] + a.rows[1] + a.rows[2], first = blockIdx.x * WARPS + threadIdx.x / 32;
@@ -163,13 +163,13 @@ template <class T, int C> __device__ void decode_rows(const rows_args &a) {
         find_bans(a);
         return;
     }
-    auto row_of = [&](int u, const T *(&row)[2]) {
-        int r = u * 2, m = 0;
+    auto row_of = [&](int u, const T *(&row)[R]) {
+        int r = u * R, m = 0;
         while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
         row[0] = (const T *)a.w[m] + (size_t)r * a.k;
-        row[1] = row[0] + a.k;
+        row[R - 1] = row[0] + (R - 1) * a.k;
     };
-    stream<T, 2, C> s(first, total / 2, blocks * WARPS, n8);
+    stream<T, R, C> s(first, total / R, blocks * WARPS, n8);
     s.fetch(s.a, row_of);
     s.fetch(s.b, row_of);
     wait_for_previous();
@@ -193,13 +193,13 @@ template <class T, int C> __device__ void decode_rows(const rows_args &a) {
     } else {
         scale = norm_into(a.x, a.norm, a.k, a.eps, shared, groups, room, [] {});
     }
-    s.run(first, shared, groups, row_of, [&](int u, float(&sum)[2]) {
+    s.run(first, shared, groups, row_of, [&](int u, float(&sum)[R]) {
         if (s.lane) return;
-        int r = u * 2, m = 0;
+        int r = u * R, m = 0;
         while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
         const float *bias = a.bias[m];
-        *(float2 *)(a.y + u * 2) = make_float2(sum[0] * scale + (bias ? bias[r] : 0.0f),
-                                               sum[1] * scale + (bias ? bias[r + 1] : 0.0f));
+#pragma unroll
+        for (int i = 0; i < R; i++) a.y[u * R + i] = sum[i] * scale + (bias ? bias[r + i] : 0.0f);
     });
 }
 
@@ -299,19 +299,26 @@ template <class T> __device__ __forceinline__ void prefetch_row(const T *row, in
 #endif
 }
 
-template <class T, int C> __device__ void decode_out(const out_args &a) {
+/* R: rows per warp and turn. 1 in layers with a router, whose part needs all rows of a block at the same
+ * time; otherwise 1 or 2. */
+template <class T, int R, int C> __device__ void decode_out(const out_args &a) {
     __shared__ float fresh[WARPS];
     int k = a.heads * a.dim, n8 = k / 8, groups = groups_of<C>(n8), warp = threadIdx.x / 32;
-    int first = blockIdx.x * WARPS + warp, e = threadIdx.x;
-    auto row_of = [&](int u, const T *(&row)[1]) { row[0] = (const T *)a.w + (size_t)u * k; };
-    stream<T, 1, C> s(first, a.rows, gridDim.x * WARPS, n8);
+    int first = blockIdx.x * WARPS + warp, e = threadIdx.x, units = a.rows / R;
+    auto row_of = [&](int u, const T *(&row)[R]) {
+#pragma unroll
+        for (int r = 0; r < R; r++) row[r] = (const T *)a.w + (size_t)(u * R + r) * k;
+    };
+    stream<T, R, C> s(first, units, gridDim.x * WARPS, n8);
     s.fetch(s.a, row_of);
     s.fetch(s.b, row_of);
     if (a.prefetch && s.lane == 0)
-        for (int u = first; u < a.rows; u += gridDim.x * WARPS)
-            prefetch_row((const T *)a.w + (size_t)u * k, k, u == first ? 2 * C * 32 * 8 : 0);
+        for (int u = first; u < units; u += gridDim.x * WARPS)
+#pragma unroll
+            for (int r = 0; r < R; r++)
+                prefetch_row((const T *)a.w + (size_t)(u * R + r) * k, k, u == first ? 2 * C * 32 * 8 : 0);
     eight<T> router = zero8<T>(); /* weights for the block's first rows and the thread's first expert */
-    if (a.router && e < a.experts)
+    if (R == 1 && a.router && e < a.experts)
         router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
     wait_for_previous();
     let_next_start();
@@ -320,10 +327,19 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
     else
         add_parts(a, shared, groups);
     __syncthreads();
+    if (R > 1) {
+        s.run(first, shared, groups, row_of, [&](int u, float(&sum)[R]) {
+            if (s.lane >= R) return;
+            int row = u * R + s.lane;
+            float v = s.lane ? sum[R - 1] : sum[0];
+            a.y[row] = v + __ldcg(a.x + row) + (a.bias ? a.bias[row] : 0.0f);
+        });
+        return;
+    }
     bool again = false;
     /* all warps stay in the loop because of its barriers */
     for (int u = first; u - warp < a.rows; u += gridDim.x * WARPS) {
-        float sum[1] = { 0 }, before = s.lane == 0 && u < a.rows ? __ldcg(a.x + u) : 0.0f;
+        float sum[R] = { 0 }, before = s.lane == 0 && u < a.rows ? __ldcg(a.x + u) : 0.0f;
         int chunks = s.chunks;
         for (int c = 0; u < a.rows && c < chunks; c++) {
             if ((c & 1) == 0) {
@@ -335,7 +351,7 @@ template <class T, int C> __device__ void decode_out(const out_args &a) {
             }
         }
         if (u < a.rows && (chunks & 1)) { /* s.b holds the first piece of the next row */
-            piece<T, 1, C> swap = s.a;
+            piece<T, R, C> swap = s.a;
             s.a = s.b;
             s.b = swap;
         }
@@ -692,34 +708,25 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
     }
 }
 
-/* ---- variants by type of the weights and by C, the groups of eight numbers per lane */
-#define STREAMED(T, name, C)                                                                         \
-    KERNEL __launch_bounds__(256, 2) decode_rows_##name##_##C(const __grid_constant__ rows_args a) { \
-        decode_rows<T, C>(a);                                                                        \
-    }                                                                                                \
-    KERNEL __launch_bounds__(256, 2) decode_up_##name##_##C(const __grid_constant__ mlp_args a) {    \
-        decode_up<T, C>(a);                                                                          \
-    }                                                                                                \
-    KERNEL __launch_bounds__(256, 2) decode_head_##name##_##C(const __grid_constant__ head_args a) { \
-        decode_head<T, C>(a);                                                                        \
-    }
-#define OUT(T, name, C)                                                                            \
-    KERNEL __launch_bounds__(256, 2) decode_out_##name##_##C(const __grid_constant__ out_args a) { \
-        decode_out<T, C>(a);                                                                       \
-    }
-#define DOWN(T, name, C)                                                                            \
-    KERNEL __launch_bounds__(256, 2) decode_down_##name##_##C(const __grid_constant__ mlp_args a) { \
-        decode_down<T, C>(a);                                                                       \
-    }
-#define TYPE(T, name)    \
-    STREAMED(T, name, 4) \
-    STREAMED(T, name, 5) \
-    OUT(T, name, 4)      \
-    OUT(T, name, 5)      \
-    DOWN(T, name, 7)     \
+/* ---- variants by type of the weights and by C, the groups of eight numbers per lane. Two blocks fill the
+ * registers of a multiprocessor. With fewer registers, one multiprocessor could get four blocks while another
+ * one gets none, because blocks start while those of the previous kernel still occupy some. */
+#define VARIANT(name, args, body) \
+    KERNEL __launch_bounds__(256, 2) name(const __grid_constant__ args a) { body(a); }
+#define STREAMED(T, name, C)                                                \
+    VARIANT(decode_rows_##name##_##C, rows_args, (decode_rows<T, 2, C>))    \
+    VARIANT(decode_out_##name##_##C, out_args, (decode_out<T, 1, C>))       \
+    VARIANT(decode_out_pairs_##name##_##C, out_args, (decode_out<T, 2, C>)) \
+    VARIANT(decode_up_##name##_##C, mlp_args, (decode_up<T, C>))            \
+    VARIANT(decode_head_##name##_##C, head_args, (decode_head<T, C>))
+#define DOWN(T, name, C) VARIANT(decode_down_##name##_##C, mlp_args, (decode_down<T, C>))
+#define TYPE(T, name)                                                  \
+    STREAMED(T, name, 4)                                               \
+    STREAMED(T, name, 5)                                               \
+    VARIANT(decode_rows_##name##_8, rows_args, (decode_rows<T, 1, 8>)) \
+    DOWN(T, name, 7)                                                   \
     DOWN(T, name, 8)
 TYPE(bf16, bf16)
 TYPE(__half, f16)
 STREAMED(float, f32, 4)
-OUT(float, f32, 4)
 DOWN(float, f32, 8)

@@ -65,8 +65,9 @@ __device__ __forceinline__ void prepare_head(const decode_attention_args &a, con
 
 template <class T, int D, int G, class Read>
 __device__ void decode_attention(const decode_attention_args &a, const Read &read) {
-    /* LANES: lanes per key. SUBS: keys that the block loads at once. BATCH: loads in flight. */
-    constexpr int LANES = D / 8, SUBS = THREADS / LANES, BATCH = 4;
+    /* LANES: lanes per key. SUBS: keys that the block loads at once. BATCH: loads in flight. With several
+     * query heads it is small, because registers of this kernel delay the start of the next one's blocks. */
+    constexpr int LANES = D / 8, SUBS = THREADS / LANES, BATCH = G == 1 ? 4 : 2;
     constexpr int CLUSTER = 8, SHARE = D / CLUSTER; /* columns that a block of a cluster adds */
     __shared__ __align__(16) float q[G][D];
     __shared__ __align__(16) float fresh[2][D]; /* the new key and value */
