@@ -5,6 +5,7 @@
 #include <yaml.h>
 
 #include "base/die.h"
+#include "base/utf8.h"
 #include "base/vec.h"
 
 #define MAX_DEPTH 32
@@ -187,6 +188,8 @@ struct conf_node *conf_yaml_parse(const char *text, size_t n, const char *file, 
 
 /* ---- Writing */
 
+#define MAX_SIMPLE_KEY 1000 /* YAML finds the colon after a key within 1024 characters */
+
 static bool is_number(const char *text) {
     const struct conf_node n = { .kind = CONF_SCALAR, .text = (char *)text };
     double d;
@@ -217,6 +220,30 @@ static bool looks_typed(const char *text) {
     return conf_is_null(&n) || conf_as_bool(&n, &b) || is_number(text);
 }
 
+static void add_escape(uint32_t c, struct strbuf *out) {
+    if (c == '\n')
+        strbuf_addstr(out, "\\n");
+    else
+        strbuf_addf(out, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)c);
+}
+
+/* Adds the text with an escape for every character that YAML does not allow or takes for the end of a line,
+ * and with a backslash before the characters of `special`. Bytes that are not UTF-8 are replaced. */
+static void add_characters(const char *text, const char *special, struct strbuf *out) {
+    for (const char *p = text, *end = text + strlen(text); p < end;) {
+        const char *from = p;
+        uint32_t c = utf8_next(&p, end);
+        if (c == UTF8_BAD) {
+            strbuf_addstr(out, UTF8_REPLACEMENT);
+        } else if (utf8_is_unsafe(c) || c == 0xfffe || c == 0xffff) {
+            add_escape(c, out);
+        } else {
+            if (strchr(special, *from)) strbuf_addch(out, '\\');
+            strbuf_add(out, from, (size_t)(p - from));
+        }
+    }
+}
+
 void conf_yaml_scalar(const char *text, bool quoted, struct strbuf *out) {
     if (plain_safe(text) && !(quoted && looks_typed(text))) {
         strbuf_addstr(out, text);
@@ -227,16 +254,7 @@ void conf_yaml_scalar(const char *text, bool quoted, struct strbuf *out) {
         return;
     }
     strbuf_addch(out, '"');
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            strbuf_addf(out, "\\%c", *p);
-        else if (*p == '\n')
-            strbuf_addstr(out, "\\n");
-        else if (*p < 0x20 || *p == 0x7f)
-            strbuf_addf(out, "\\x%02x", *p);
-        else
-            strbuf_addch(out, (char)*p);
-    }
+    add_characters(text, "\"\\", out);
     strbuf_addch(out, '"');
 }
 
@@ -244,12 +262,12 @@ static void end_line(const struct conf_node *n, enum conf_yaml_style style, size
     if (style == CONF_YAML_ORIGINS && n) {
         size_t width = out->len - from;
         strbuf_addchars(out, ' ', width < 44 ? 44 - width : 2);
+        struct strbuf origin = STRBUF_INIT;
+        conf_origin(n, &origin);
+        if (n->written) strbuf_addf(&origin, " as %s", n->written);
         strbuf_addstr(out, "# ");
-        conf_origin(n, out);
-        if (n->written) {
-            strbuf_addstr(out, " as ");
-            strbuf_add_printable(out, n->written, strlen(n->written));
-        }
+        add_characters(origin.buf, "", out);
+        strbuf_free(&origin);
     }
     strbuf_addch(out, '\n');
 }
@@ -273,17 +291,30 @@ static void write_value(const struct conf_node *n, enum conf_yaml_style style, s
     end_line(n, style, from, out);
 }
 
+/* Writes "key:". A key that is too long for this becomes "? key", and the colon starts the next line. */
+static void write_key(const char *key, size_t indent, struct strbuf *out) {
+    struct strbuf text = STRBUF_INIT;
+    conf_yaml_scalar(key, true, &text);
+    bool is_long = text.len > MAX_SIMPLE_KEY;
+    if (is_long) strbuf_addstr(out, "? ");
+    strbuf_add(out, text.buf, text.len);
+    if (is_long) {
+        strbuf_addch(out, '\n');
+        strbuf_addchars(out, ' ', indent);
+    }
+    strbuf_addch(out, ':');
+    strbuf_free(&text);
+}
+
 static void write_children(const struct conf_node *n, enum conf_yaml_style style, size_t indent,
                            struct strbuf *out) {
     for (size_t i = 0; i < n->n; i++) {
         size_t from = out->len;
         strbuf_addchars(out, ' ', indent);
-        if (n->kind == CONF_MAP) {
-            conf_yaml_scalar(n->v[i]->key, true, out);
-            strbuf_addch(out, ':');
-        } else {
+        if (n->kind == CONF_MAP)
+            write_key(n->v[i]->key, indent, out);
+        else
             strbuf_addch(out, '-');
-        }
         write_value(n->v[i], style, indent, from, out);
     }
 }

@@ -67,7 +67,12 @@ TEST(yaml_writes_what_it_reads) {
                                          "-1 ",
                                          "-1:",
                                          "-1,",
-                                         "-2.5e3" };
+                                         "-2.5e3",
+                                         "\xc2\x91",         /* a control character, U+0091 */
+                                         "a\xe2\x80\xa8 b",  /* the line separator, U+2028 */
+                                         "\xef\xbf\xbe",     /* no character, U+FFFE */
+                                         "\xf3\xa0\x81\xa7", /* a tag, U+E0067 */
+                                         "\xf0\x9f\x98\x80" };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         for (int quoted = 0; quoted < 2; quoted++) {
             struct err err;
@@ -86,6 +91,63 @@ TEST(yaml_writes_what_it_reads) {
             conf_node_free(map);
             strbuf_free(&out);
         }
+}
+
+/* Writes {key: {inner: 1}, last: 2} with origins and reads it again. */
+static void check_read_back(const struct conf_node *map, const char *key, const char *inner) {
+    struct err err;
+    struct strbuf out = STRBUF_INIT;
+    conf_yaml_write(map, CONF_YAML_ORIGINS, &out);
+    struct conf_node *back = conf_yaml_parse(out.buf, out.len, "f", &err);
+    CHECK(back);
+    CHECK_INT(back->n, 2);
+    CHECK_STR(back->v[0]->key, key);
+    CHECK_INT(back->v[0]->n, 1);
+    CHECK_STR(back->v[0]->v[0]->key, inner);
+    CHECK_STR(back->v[0]->v[0]->text, "1");
+    CHECK_STR(back->v[1]->text, "2");
+    conf_node_free(back);
+    strbuf_free(&out);
+}
+
+/* YAML refuses "key:" if the key has more than 1024 characters as written, that is, with its escapes. */
+TEST(yaml_keys_of_any_length_are_read_back) {
+    static const size_t lengths[] = { 1, 249, 250, 255, 256, 257, 998, 1000, 1001, 1024, 1025, 5000 };
+    static const char fill[] = { 'k', '\x16' };
+    char key[5001];
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof lengths[0]; i++) {
+        size_t n = lengths[i / 2];
+        memset(key, fill[i % 2], n);
+        key[n] = '\0';
+        struct conf_node *map = conf_map(), *inner = conf_map();
+        conf_add(inner, key, conf_scalar("1", false));
+        conf_add(map, key, inner);
+        conf_add(map, "last", conf_scalar("2", false));
+        check_read_back(map, key, key);
+        conf_node_free(map);
+    }
+}
+
+/* A comment stays on its line, and has no character that YAML does not allow. */
+TEST(yaml_origins_of_any_text_are_read_back) {
+    static const char *const texts[] = { "a\nb: [", "\xc2\x85}", "\xe2\x80\xa9]", "\xef\xbf\xbf", "\xff" };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct conf_node *map = conf_map(), *inner = conf_map(), *v = conf_scalar("1", false);
+        v->file = texts[i];
+        v->written = strdup(texts[i]);
+        conf_add(inner, "b", v);
+        conf_add(map, "a", inner);
+        conf_add(map, "last", conf_scalar("2", false));
+        check_read_back(map, "a", "b");
+        conf_node_free(map);
+    }
+}
+
+TEST(bytes_that_are_not_utf8_are_replaced) {
+    struct strbuf out = STRBUF_INIT;
+    conf_yaml_scalar("a\xff\xc3", false, &out);
+    CHECK_STR(out.buf, "\"a\xef\xbf\xbd\xef\xbf\xbd\"");
+    strbuf_free(&out);
 }
 
 TEST(scalars_are_numbers_by_yaml_rules) {
