@@ -70,14 +70,14 @@ static bool fill_block(struct source *s, z_stream *z, char *in, const char **pro
         if (!z->avail_in) {
             z->avail_in = (uInt)read_some(s, in, BLOCK_BYTES);
             z->next_in = (Bytef *)in;
-            if (!z->avail_in) {
-                if (z->total_in) *problem = "the gzip data ends early";
-                return false;
-            }
         }
+        bool end = !z->avail_in; /* even then, zlib may have bytes that did not fit into the last block */
         int rc = inflate(z, Z_NO_FLUSH);
         if (rc == Z_STREAM_END) {
             inflateReset(z); /* also resets total_in */
+        } else if (rc == Z_BUF_ERROR && end) {
+            if (z->total_in) *problem = "the gzip data ends early";
+            return false;
         } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
             if (z->total_in > 2 || z->total_out) /* padding after the last member is ignored */
                 *problem = "the gzip data is damaged";

@@ -29,8 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     schema_apply(conf_root(c), &s, &errors);
     conf_yaml_write(conf_root(c), CONF_YAML_ORIGINS, &out);
     struct conf_node *again = conf_yaml_parse(out.buf, out.len, "again", &err);
-    if (!again && !strstr(err.msg, "nested too deeply"))
-        __builtin_trap(); /* a written configuration must be readable */
+    if (!again && !strstr(err.msg, "nested too deeply") && !strstr(err.msg, "too many values"))
+        __builtin_trap(); /* a written configuration must be readable, within the parser's limits */
     conf_node_free(again);
     strbuf_free(&out);
     strlist_free(&errors);
