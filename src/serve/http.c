@@ -279,6 +279,17 @@ static void receive(struct request *q, const char *data, size_t n) {
         strbuf_add(&q->body, data, n);
 }
 
+static void free_context(struct request *q) {
+    if (q->free_context) q->free_context(q->context);
+    q->free_context = NULL;
+}
+
+/* The client may send its next request as soon as it has the answer, so locks of the handler end before. */
+static enum MHD_Result send_answer(struct request *q) {
+    free_context(q);
+    return http_send(q);
+}
+
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data, size_t *bytes,
                                   void **state) {
@@ -291,7 +302,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         check_request(q);
         if (!q->status) check_length(q);
         if (!q->status && q->route->begin) q->route->begin(q);
-        return q->status ? http_send(q) : MHD_YES; /* closes the connection */
+        return q->status ? send_answer(q) : MHD_YES; /* closes the connection */
     }
     if (*bytes) {
         receive(q, data, *bytes);
@@ -300,7 +311,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     }
     if (q->limits) http_connection_no_limit(&q->http->connections, q->limits);
     if (!q->status) answer(q);
-    return http_send(q);
+    return send_answer(q);
 }
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **state,
@@ -324,7 +335,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (!q) return;
     /* time until the next request of this connection */
     if (q->limits) http_connection_limit(&q->http->connections, q->limits, clock_mono_ns(), HTTP_GRACE_S, 0);
-    if (q->free_context) q->free_context(q->context);
+    free_context(q);
     if (q->fd >= 0) close(q->fd);
     for (size_t i = 0; i < HTTP_SEGMENTS; i++) free((char *)q->arguments[i]);
     free((char *)q->method);

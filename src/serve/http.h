@@ -58,7 +58,7 @@ struct request {
     struct http_connection *limits; /* NULL: none */
     struct strbuf body;
     void *context;                       /* data of the handler */
-    void (*free_context)(void *context); /* also if the connection is lost */
+    void (*free_context)(void *context); /* before the answer is sent, or when the connection is lost */
 
     /* response; status 0: none yet */
     unsigned status;

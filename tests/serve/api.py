@@ -153,6 +153,15 @@ gap = s.ask("PUT", name, body=b"x", headers={"Content-Range": f"bytes {half + 5}
 rest = s.ask("PUT", name, body=stream[half:], headers={"Content-Range": f"bytes {half}-{len(stream) - 1}/{len(stream)}"})
 check("an upload continues where it stopped", (first[0], asked[0], asked[2], gap[0], gap[1]["Upload-Offset"], rest[0]) == (202, 202, {"received": half}, 409, str(half), 201), first, asked, gap, rest)
 
+# The next part may come as soon as the answer is there: the server must not hold the upload any more.
+stream = tar_of([("pieces/metrics.json", good + b" " * 60000, file)])
+name = "/api/v1/uploads/" + hashlib.sha256(stream).hexdigest()
+piece, answers = len(stream) // 60, []
+for at in range(0, len(stream), piece):
+    end = min(at + piece, len(stream))
+    answers.append(s.ask("PUT", name, body=stream[at:end], headers={"Content-Range": f"bytes {at}-{end - 1}/{len(stream)}"})[0])
+check("an upload in many parts, one right after the other, is a run", answers == [202] * (len(answers) - 1) + [201], answers)
+
 class Resuming(http.server.BaseHTTPRequestHandler):
     """A server that has the first 1,000 bytes of every upload."""
     seen = []
