@@ -141,8 +141,35 @@ static void widen_q6_k(float *out, const uint8_t *b) {
             }
 }
 
+/* LANES bytes as integers. GCC 12 compiles __builtin_convertvector() of bytes to one instruction per byte. */
+#if defined(__AVX512F__) && LANES == 16
+static inline vu load_bytes(const uint8_t *in) {
+    return (vu)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)in));
+}
+static inline vi load_signed_bytes(const uint8_t *in) {
+    return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)in));
+}
+#elif defined(__AVX2__) && LANES == 8
+static inline vu load_bytes(const uint8_t *in) {
+    return (vu)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)in));
+}
+static inline vi load_signed_bytes(const uint8_t *in) {
+    return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)in));
+}
+#else
 typedef uint8_t vb __attribute__((vector_size(LANES)));
 typedef int8_t vsb __attribute__((vector_size(LANES)));
+static inline vu load_bytes(const uint8_t *in) {
+    vb bytes;
+    memcpy(&bytes, in, LANES);
+    return __builtin_convertvector(bytes, vu);
+}
+static inline vi load_signed_bytes(const uint8_t *in) {
+    vsb bytes;
+    memcpy(&bytes, in, LANES);
+    return __builtin_convertvector(bytes, vi);
+}
+#endif
 
 /* F8_E4M3 has 1 sign, 4 exponent and 3 fraction bits. They are moved to their places in a float, which
  * is then multiplied by 2^120. This is also correct for denormals. There are no infinities; 0x7f is NaN. */
@@ -151,15 +178,21 @@ static inline vf f8_floats(vu u) {
     return (vf)((vu)((vf)(magnitude << 20) * all(0x1p120f)) | nan | (u & 0x80) << 24);
 }
 
+static inline vf byte_floats(const uint8_t *in, enum dtype t) {
+    return t == DTYPE_I8 ? __builtin_convertvector(load_signed_bytes(in), vf) : f8_floats(load_bytes(in));
+}
+
 static void widen_bytes(float *out, const uint8_t *in, enum dtype t, size_t n) {
-    for (size_t i = 0; i < n; i += LANES) {
-        vb bytes = { 0 };
-        size_t part = n - i < LANES ? n - i : LANES;
-        memcpy(&bytes, in + i, part);
-        vf f = t == DTYPE_I8 ? __builtin_convertvector(__builtin_convertvector((vsb)bytes, vi), vf)
-                             : f8_floats(__builtin_convertvector(bytes, vu));
-        memcpy(out + i, &f, part * sizeof *out);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vf f = byte_floats(in + i, t);
+        memcpy(out + i, &f, sizeof f);
     }
+    if (i == n) return;
+    uint8_t rest[LANES] = { 0 };
+    memcpy(rest, in + i, n - i);
+    vf f = byte_floats(rest, t);
+    memcpy(out + i, &f, (n - i) * sizeof *out);
 }
 
 #define WIDEN_BLOCKS(name)                                            \

@@ -27,7 +27,11 @@ void cpu_widen(const struct cpu *c, const struct matrix *w, size_t row, size_t c
     if (!w->scale) return;
     const float *scales = row_scales(w, row);
     size_t across = (size_t)w->scale_cols;
-    for (size_t i = 0; i < n; i++) out[i] *= scales[(column + i) / across];
+    for (size_t i = 0, end; i < n; i = end) { /* one scale at a time */
+        size_t block = (column + i) / across;
+        end = MIN(n, (block + 1) * across - column);
+        for (; i < end; i++) out[i] *= scales[block];
+    }
 }
 
 /* Multiplies rows that have separate scales: one partial sum per block of scale_cols columns. */
