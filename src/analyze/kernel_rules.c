@@ -78,6 +78,7 @@ static const struct rule {
     { "=flash_64", ANY, C(ATTENTION) },
     { "=flash_128", ANY, C(ATTENTION) },
     { "^cache_store_", ANY, C(KV_CACHE) },
+    { "^cache_load_", ANY, C(KV_CACHE) },
     { "=rope", ANY, C(ROPE) },
     { "=place_heads", ANY, C(ROPE) }, /* also writes the cache */
     { "=route", ANY, C(MOE) },

@@ -38,6 +38,7 @@ enum {
     CU_LAUNCH_COOPERATIVE = 2,
     CU_LAUNCH_CLUSTER = 4,
     CU_LAUNCH_DEPENDENT = 6,
+    CU_MAP_U8 = 0,
     CU_MAP_F16 = 6,
     CU_MAP_BF16 = 9,
     CU_MAP_SWIZZLE_128 = 3,

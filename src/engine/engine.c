@@ -52,9 +52,15 @@ static int parse_seed(const char *text, uint64_t *seed, struct err *err) {
     return 0;
 }
 
+/* The config's type; fp8 if the config says that the model is quantised to it. */
+static enum dtype config_type(const struct llm_model *m) {
+    if (m->pack.type == LLM_FP8) return DTYPE_F8_E4M3;
+    return m->dtype == LLM_F32 ? DTYPE_F32 : m->dtype == LLM_F16 ? DTYPE_F16 : DTYPE_BF16;
+}
+
 static int pick_type(const struct engine *e, const char *name, enum dtype *out, struct err *err) {
     if (!name || strcmp(name, "auto") == 0) {
-        *out = e->model->dtype == LLM_F32 ? DTYPE_F32 : e->model->dtype == LLM_F16 ? DTYPE_F16 : DTYPE_BF16;
+        *out = config_type(e->model);
         return 0;
     }
     for (int t = DTYPE_F32; t <= DTYPE_F16; t++)
@@ -81,6 +87,8 @@ static int open_weights(struct engine *e, const struct engine_load *l, struct er
         return err_set(err, "weights '%s': expected auto or synthetic:SEED", source);
     if (parse_seed(source + 10, &seed, err) < 0 || pick_type(e, l->dtype, &type, err) < 0) return -1;
     e->weights = weights_open_synthetic(e->ops, seed, type);
+    if (type == DTYPE_F8_E4M3)
+        weights_fp8_blocks(e->weights, (int)e->model->pack.block_out, (int)e->model->pack.block_in);
     return 0;
 }
 

@@ -69,12 +69,10 @@ static void record_spans(const struct job *j, uint64_t from_ns, uint64_t to_ns) 
     size_t n = decoder_steps_spans(j->e->steps, &v);
     for (size_t i = 0; i < n; i++) {
         uint64_t start = MIN(MAX(v[i].start_ns, from_ns), to_ns), end = MIN(MAX(v[i].end_ns, start), to_ns);
-        record_op_ns(j->rec, start, end,
-                     &(struct record_op){ .name = v[i].name,
-                                          .kernel = v[i].kernel,
-                                          .type = j->e->decoder->head.w.type,
-                                          .flops = NAN,
-                                          .bytes = NAN });
+        record_op_ns(
+            j->rec, start, end,
+            &(struct record_op){
+                .name = v[i].name, .kernel = v[i].kernel, .type = v[i].type, .flops = NAN, .bytes = NAN });
     }
     free(v);
 }

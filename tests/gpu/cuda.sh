@@ -12,6 +12,7 @@
 #     speed      0.3  prompts, pages, decoding
 #     persistent 0.5  the persistent kernel against the graph, also with random delays before its barriers
 #     batch      0.5  products of batches against the CPU; graphs of 2 to 32 sequences against operators, and their speed
+#     fp8        0.7  models with fp8 weights: logits against the CPU, long texts, batches, speed beside bf16
 #     products   0.1  single products and attention
 #     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
 #     sanitizer  7    memcheck, racecheck, initcheck and synccheck of the operators, of two small models, of the
@@ -53,6 +54,7 @@ section() {
         run "$check" speed $models/deepseek-ocr.json 0 100 samples/page-text.png
         run "$check" speed $models/qwen3-8b.json 512 128
         run "$check" speed $models/qwen3-8b.json 2048 16
+        run "$check" speed $models/deepseek-v2-lite.json 512 128
         ;;
     persistent)
         for layers in 1 2; do run "$check" persistent $models/deepseek-ocr.json $layers 40 40; done
@@ -63,6 +65,19 @@ section() {
         run "$check" skinny
         for n in 2 9 32; do run "$check" batch $models/qwen3-8b.json 4 $n 60 24; done
         run "$check" batch $models/qwen3-8b.json 36 32 512 64
+        for n in 2 9 32; do run "$check" batch $models/deepseek-v2-lite.json 4 $n 60 24; done
+        run "$check" batch $models/deepseek-v2-lite.json 27 32 512 64
+        ;;
+    fp8)
+        for model in qwen3-8b deepseek-ocr deepseek-v2-lite; do
+            run env CUDA_CHECK_FP8=1 "$check" logits $models/$model.json 2 300
+        done
+        run env CUDA_CHECK_FP8=1 "$check" long $models/deepseek-ocr.json 7193 1000
+        for n in 2 9 32; do run env CUDA_CHECK_FP8=1 "$check" batch $models/qwen3-8b.json 4 $n 60 24; done
+        for model in qwen3-8b deepseek-ocr; do
+            run env CUDA_CHECK_DECODE=graph "$check" speed $models/$model.json 512 128
+            run env CUDA_CHECK_FP8=1 CUDA_CHECK_DECODE=graph "$check" speed $models/$model.json 512 128
+        done
         ;;
     products) run "$check" products ;;
     ptx)
@@ -75,12 +90,15 @@ section() {
         for tool in memcheck racecheck initcheck synccheck; do
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" few llama 4
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" few dsocr_whole 4 128
+            run env CUDA_CHECK_FP8=1 "$sanitizer" --tool $tool --error-exitcode 9 "$check" few deepseek_v2 4
             run env INFERPROF_CUDA_RACECHECK=1 "$sanitizer" --tool $tool --error-exitcode 9 "$check" persistent \
                 $models/deepseek-ocr.json 2 20 3 2112
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" skinny few
             run env INFERPROF_CUDA_PRODUCTS=wgmma "$sanitizer" --tool $tool --error-exitcode 9 "$check" batch \
                 $models/qwen3-8b.json 1 9 8 2
+            run env INFERPROF_CUDA_PRODUCTS=wgmma "$sanitizer" --tool $tool --error-exitcode 9 "$check" batch \
+                $models/deepseek-v2-lite.json 2 3 8 2
         done
         ;;
     *)

@@ -12,6 +12,7 @@
  *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators
  *     cuda_check skinny [few]                 products of batches against the CPU; without `few`, their speed
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
+ * With CUDA_CHECK_FP8=1, the weights of few, logits, speed, long and batch are fp8 instead of bf16.
  * Run from the root of the source tree. Exit status 1: something differs. */
 #include <jansson.h>
 #include <math.h>
@@ -26,6 +27,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "engine/compute/dtype.h"
+#include "engine/compute/kernels.h"
 #include "engine/compute/threads.h"
 #include "engine/cpu/cpu.h"
 #include "engine/cuda/cuda.h"
@@ -102,22 +104,37 @@ static void compare(const char *name, operator_fn *f, int tensors, float *const 
 /* ---- linear layers */
 struct weight {
     void *data;
+    float *scales; /* fp8 */
     struct matrix m[2];
 };
+static struct tensor *commit(struct ops *o, const void *data, size_t bytes) {
+    struct tensor *t = ops_wrap(o, data, bytes);
+    ops_commit(o, t);
+    return t;
+}
+static void put_number(void *data, enum dtype type, size_t i, float f) {
+    if (type == DTYPE_F32)
+        ((float *)data)[i] = f;
+    else if (type == DTYPE_F8_E4M3)
+        ((uint8_t *)data)[i] = f8_from_float(f);
+    else
+        ((uint16_t *)data)[i] = type == DTYPE_BF16 ? bf16_from_float(f) : f16_from_float(f);
+}
 static struct weight weight_make(int rows, int cols, enum dtype type) {
-    size_t n = (size_t)rows * (size_t)cols;
+    enum { BLOCK = 128 };
+    size_t n = (size_t)rows * (size_t)cols,
+           blocks = (size_t)((rows + BLOCK - 1) / BLOCK) * (size_t)((cols + BLOCK - 1) / BLOCK);
     struct weight w = { .data = xmalloc(n * dtype_bytes(type)) };
     float scale = sqrtf(3.0f / (float)cols);
-    for (size_t i = 0; i < n; i++) {
-        float f = uniform() * scale;
-        if (type == DTYPE_F32)
-            ((float *)w.data)[i] = f;
-        else
-            ((uint16_t *)w.data)[i] = type == DTYPE_BF16 ? bf16_from_float(f) : f16_from_float(f);
-    }
+    bool fp8 = type == DTYPE_F8_E4M3;
+    for (size_t i = 0; i < n; i++) put_number(w.data, type, i, uniform() * (fp8 ? 448 : scale));
+    if (fp8) w.scales = xmalloc(blocks * sizeof *w.scales);
+    for (size_t i = 0; fp8 && i < blocks; i++) w.scales[i] = scale / 448 * (1 + uniform() / 2);
     for (int b = 0; b < 2; b++) {
-        w.m[b] = (struct matrix){ ops_wrap(both[b], w.data, n * dtype_bytes(type)), type, rows, cols };
-        ops_commit(both[b], w.m[b].data);
+        w.m[b] = (struct matrix){ commit(both[b], w.data, n * dtype_bytes(type)), type, rows, cols };
+        if (!fp8) continue;
+        w.m[b].scale = commit(both[b], w.scales, blocks * sizeof *w.scales);
+        w.m[b].scale_rows = w.m[b].scale_cols = BLOCK;
     }
     return w;
 }
@@ -125,8 +142,10 @@ static void weight_free(struct weight *w) {
     for (int b = 0; b < 2; b++) {
         ops_finish(both[b]);
         ops_free(both[b], w->m[b].data);
+        if (w->scales) ops_free(both[b], w->m[b].scale);
     }
     free(w->data);
+    free(w->scales);
 }
 static const struct matrix *of(const struct weight *w, const struct ops *o) { return &w->m[o == both[1]]; }
 
@@ -232,6 +251,58 @@ static void check_attention(int heads, int kv, int dim, int nq, int nk, int base
     snprintf(name, sizeof name, "attention%s %d/%d heads of %d, %d x %d, base %d, window %d",
              cached ? " (cache)" : "", heads, kv, dim, nq, nk, base, window);
     compare(name, cached ? do_cached : do_attention, 4, v, sizes, 3, most);
+    for (int i = 0; i < 4; i++) free(v[i]);
+}
+
+/* Attention of one token to latents in a cache, which is bf16 on the GPU. The second half of the positions is
+ * also loaded as floats. */
+enum { LATENT_RANK = 512, LATENT_ROW = 576 };
+static void do_latents(struct ops *o, struct tensor *const *t) {
+    enum dtype type = strcmp(o->backend->name(o->context), "cpu") == 0 ? DTYPE_F32 : DTYPE_BF16;
+    struct tensor *cache = ops_alloc_cache(o, (size_t)now.nk * LATENT_ROW, type);
+    struct cache_rows rows = { .rows = view_of(t[1]),
+                               .type = type,
+                               .cache = view_of(cache),
+                               .n = now.nk,
+                               .heads = 1,
+                               .dim = LATENT_ROW,
+                               .max_context = now.nk };
+    ops_cache_store(o, &rows);
+    rows.rows = view_of(t[3]);
+    rows.position = now.nk / 2;
+    rows.n = now.nk - now.nk / 2;
+    ops_cache_load(o, &rows);
+    ops_attention(o, "x",
+                  &(struct attention){ .heads = now.heads,
+                                       .kv_heads = 1,
+                                       .dim_k = LATENT_ROW,
+                                       .dim_v = LATENT_RANK,
+                                       .scale = 1 / sqrtf(LATENT_ROW),
+                                       .q = view_of(t[0]),
+                                       .q_row = (ptrdiff_t)now.heads * LATENT_ROW,
+                                       .k = view_of(cache),
+                                       .v = view_of(cache),
+                                       .v_row = LATENT_ROW,
+                                       .kv = type,
+                                       .out = view_of(t[2]),
+                                       .out_row = (ptrdiff_t)now.heads * LATENT_RANK,
+                                       .nq = 1,
+                                       .nk = now.nk,
+                                       .base = now.nk - 1 });
+    ops_free(o, cache);
+}
+static void check_latents(int heads, int nk) {
+    char name[96];
+    size_t sizes[] = { (size_t)heads * LATENT_ROW, (size_t)nk * LATENT_ROW, (size_t)heads * LATENT_RANK,
+                       (size_t)(nk - nk / 2) * LATENT_ROW };
+    float *v[4];
+    for (int i = 0; i < 4; i++) v[i] = numbers(sizes[i], 1);
+    now.heads = heads;
+    now.nk = nk;
+    snprintf(name, sizeof name, "latents of %d positions, %d heads", nk, heads);
+    compare(name, do_latents, 4, v, sizes, 2, 1e-2);
+    snprintf(name, sizeof name, "latents of %d positions, loaded", nk);
+    compare(name, do_latents, 4, v, sizes, 3, 1e-2);
     for (int i = 0; i < 4; i++) free(v[i]);
 }
 
@@ -382,8 +453,18 @@ static uint16_t *narrow_numbers(size_t n, float size) {
 enum { SKINNY_MATRICES = 3 };
 struct skinny_case {
     int batch, k, n, rows[SKINNY_MATRICES];
-    bool paired, bias;
+    bool paired, bias, fp8;
 };
+
+static double number_of(const struct weight *w, int row, int column) {
+    const struct matrix *m = &w->m[0];
+    size_t at = (size_t)row * (size_t)m->cols + (size_t)column;
+    if (m->type == DTYPE_BF16) return (double)bf16_to_float(((const uint16_t *)w->data)[at]);
+    float f;
+    int across = (m->cols + m->scale_cols - 1) / m->scale_cols;
+    kernels_portable.widen(&f, (const uint8_t *)w->data + at, m->type, 1);
+    return (double)f * (double)w->scales[row / m->scale_rows * across + column / m->scale_cols];
+}
 
 /* The rows of all matrices, computed on the CPU. */
 static float *skinny_expected(const struct skinny_case *t, const uint16_t *x, const struct weight *w,
@@ -394,11 +475,9 @@ static float *skinny_expected(const struct skinny_case *t, const uint16_t *x, co
     for (int m = 0; m < t->n; first += t->rows[m++])
         for (int b = 0; b < t->batch; b++)
             for (int r = 0; r < t->rows[m]; r++) {
-                const uint16_t *row = (const uint16_t *)w[m].data + (size_t)r * (size_t)t->k,
-                               *in = x + (size_t)b * (size_t)t->k;
+                const uint16_t *in = x + (size_t)b * (size_t)t->k;
                 double sum = t->bias ? (double)bias[m][r] : 0;
-                for (int i = 0; i < t->k; i++)
-                    sum += (double)bf16_to_float(row[i]) * (double)bf16_to_float(in[i]);
+                for (int i = 0; i < t->k; i++) sum += number_of(&w[m], r, i) * (double)bf16_to_float(in[i]);
                 out[(size_t)b * (size_t)all + (size_t)(first + r)] = (float)sum;
             }
     if (!t->paired) return out;
@@ -420,7 +499,7 @@ static void check_skinny(struct skinny_case t) {
     size_t all = 0, batch = (size_t)t.batch, xn = batch * (size_t)t.k;
     for (int m = 0; m < t.n; m++) {
         bias[m] = numbers((size_t)t.rows[m], 1);
-        w[m] = weight_make(t.rows[m], t.k, DTYPE_BF16);
+        w[m] = weight_make(t.rows[m], t.k, t.fp8 ? DTYPE_F8_E4M3 : DTYPE_BF16);
         l[m] =
             (struct linear){ w[m].m[1], t.bias ? ops_alloc(both[1], (size_t)t.rows[m], TENSOR_ANY) : NULL };
         if (t.bias) ops_upload(both[1], view_of(l[m].bias), bias[m], (size_t)t.rows[m]);
@@ -453,8 +532,8 @@ static void check_skinny(struct skinny_case t) {
     }
     float *expected = skinny_expected(&t, x, w, bias);
     char name[96];
-    snprintf(name, sizeof name, "few rows [%d,%d]x[%zu,%d]%s%s", t.batch, t.k, all, t.k,
-             t.bias ? " bias" : "", t.paired ? " silu" : "");
+    snprintf(name, sizeof name, "few rows%s [%d,%d]x[%zu,%d]%s%s", t.fp8 ? ", fp8" : "", t.batch, t.k, all,
+             t.k, t.bias ? " bias" : "", t.paired ? " silu" : "");
     report(name, expected, got[0], n, t.paired ? 5e-3 : 1e-5);
     bool same = memcmp(got[0], got[1], n * sizeof **got) == 0;
     if (!same) printf("FAIL %s: a second run gives other bits\n", name);
@@ -481,6 +560,11 @@ static void check_few_rows(void) {
         check_skinny((struct skinny_case){ b, 72, 1, { 16 } });
         check_skinny((struct skinny_case){ b, 512, 2, { 336, 336 }, .paired = true });
         check_skinny((struct skinny_case){ b, 256, 1, { 40000 } }); /* several tasks per block */
+        check_skinny((struct skinny_case){ b, 320, 3, { 256, 64, 48 }, .bias = true, .fp8 = true });
+        check_skinny((struct skinny_case){ b, 1344, 1, { 1280 }, .fp8 = true });
+        check_skinny((struct skinny_case){ b, 80, 1, { 16 }, .fp8 = true });
+        check_skinny((struct skinny_case){ b, 512, 2, { 336, 336 }, .paired = true, .fp8 = true });
+        check_skinny((struct skinny_case){ b, 256, 1, { 40000 }, .fp8 = true });
     }
 }
 
@@ -576,6 +660,12 @@ static void check_operators(void) {
         check_linear(300, 896, 1288, (enum dtype)type, 0, most);
         check_experts((enum dtype)type);
     }
+    check_linear(1, 1280, 1280, DTYPE_F8_E4M3, 0, 1e-5);
+    check_linear(1, 5000, 896, DTYPE_F8_E4M3, 0, 1e-5);
+    check_linear(7, 100, 40, DTYPE_F8_E4M3, 1, 1e-5);
+    check_linear(100, 200, 1280, DTYPE_F8_E4M3, 1, 5e-3);
+    check_linear(300, 896, 1288, DTYPE_F8_E4M3, 0, 5e-3);
+    check_experts(DTYPE_F8_E4M3);
     check_linear(9, 16, 8, DTYPE_BF16, 0, 5e-3);
     check_linear(1000, 3072, 768, DTYPE_BF16, 1, 5e-3);
     check_attention(4, 2, 24, 1, 100, 99, 20, false, 1e-5);
@@ -584,6 +674,8 @@ static void check_operators(void) {
     check_attention(10, 10, 128, 300, 500, 200, 0, true, 1e-2);
     check_attention(8, 2, 128, 130, 200, 70, 50, true, 1e-2);
     check_attention(8, 2, 64, 77, 77, 0, 0, true, 1e-2);
+    check_latents(16, 1);
+    check_latents(16, 700);
     check_qkv(4, 49, 3, 20, 7, 1e-5);
     check_qkv(1, 257, 16, 64, 0, 1e-2);
     check_qkv(4, 196, 12, 64, 14, 1e-2);
@@ -616,6 +708,27 @@ static struct engine *open_model(const char *dir, const char *dtype, const char 
     return e;
 }
 
+/* CUDA_CHECK_FP8=1: the models of config files have fp8 weights in blocks of 128 x 128; otherwise bf16.
+ * Fixtures: see kinds[]. */
+static bool in_fp8(void) { return getenv("CUDA_CHECK_FP8") != NULL; }
+static const char *big_type(void) { return in_fp8() ? "auto" : "bf16"; }
+
+/* Scales per block of `block` x `block` numbers, per row, or per matrix. */
+enum { SCALES_BY_ROW = -1, SCALES_BY_MATRIX = 0 };
+static void set_fp8(json_t *config, int block) {
+    json_t *q = json_pack("{s:s}", "quant_method", block == SCALES_BY_ROW ? "fbgemm_fp8" : "fp8");
+    if (block > 0) json_object_set_new(q, "weight_block_size", json_pack("[ii]", block, block));
+    json_object_set_new(config, "quantization_config", q);
+}
+
+static json_t *config_load(const char *path) {
+    struct err err;
+    json_t *root = jsonr_load_path(path, 16 << 20, &err);
+    if (!root) die("%s", err.msg);
+    if (in_fp8()) set_fp8(root, 128);
+    return root;
+}
+
 /* A folder with config.json. */
 static char *model_folder(const json_t *config) {
     char *dir = xstrdup("/tmp/cuda_check.XXXXXX");
@@ -646,13 +759,12 @@ static size_t equal_tokens(const struct engine_result *a, const struct engine_re
 
 enum { MOST_IDS = 1024 }; /* of a prompt and its answer */
 
-/* The difference of the CPU's logits of the two tokens at which the answers part, after the same `same`
- * tokens; the prompt is ids[n]. */
-static void print_margin(struct engine *cpu, uint32_t *ids, uint32_t n, const struct engine_result *a,
+/* The difference of the CPU's logits of the two tokens at which the answers to a request part, after the same
+ * `same` tokens. */
+static void print_margin(struct engine *cpu, struct engine_request r, const struct engine_result *a,
                          const struct engine_result *b, size_t same) {
-    if (n == 0 || same >= a->ids.n || same >= b->ids.n || n + same > MOST_IDS) return;
-    for (size_t i = 0; i < same; i++) ids[n + i] = a->ids.v[i];
-    struct engine_request r = { .ids = ids, .nids = n + same, .max_new_tokens = 1, .ignore_eos = true };
+    if (same >= a->ids.n || same >= b->ids.n) return;
+    r.max_new_tokens = (uint32_t)same + 1; /* the engine keeps the logits of the last token */
     struct engine_result out = infer(cpu, &r);
     double sum = 0, squares = 0, count = cpu->decoder->vocab;
     for (int i = 0; i < cpu->decoder->vocab; i++) {
@@ -696,9 +808,30 @@ static struct engine_request fixture_request(const json_t *root, uint32_t *ids, 
     return r;
 }
 
+/* The weights of a fixture's model. */
+enum { F32, BF16, F16, FP8_BLOCKS, FP8_ROWS, FP8_MATRICES };
+static const struct weights_kind {
+    const char *name, *dtype;
+    int block; /* fp8: as in set_fp8() */
+} kinds[] = { [F32] = { "f32", "f32", 0 },
+              [BF16] = { "bf16", "bf16", 0 },
+              [F16] = { "f16", "f16", 0 },
+              [FP8_BLOCKS] = { "fp8 in blocks of 16 x 16", "auto", 16 },
+              [FP8_ROWS] = { "fp8, scales of rows", "auto", SCALES_BY_ROW },
+              [FP8_MATRICES] = { "fp8, scales of matrices", "auto", SCALES_BY_MATRIX } };
+
+static char *fixture_folder(const json_t *root, const struct weights_kind *k) {
+    json_t *config = json_deep_copy(json_object_get(root, "config"));
+    if (strcmp(k->dtype, "auto") == 0) set_fp8(config, k->block);
+    char *dir = model_folder(config);
+    json_decref(config);
+    return dir;
+}
+
 static void check_few(const char *name, int tokens, int side) {
+    const struct weights_kind *kind = &kinds[in_fp8() ? FP8_BLOCKS : BF16];
     json_t *root = fixture_load(name);
-    char *dir = model_folder(json_object_get(root, "config"));
+    char *dir = fixture_folder(root, kind);
     uint32_t ids[MOST_IDS];
     struct engine_request r = fixture_request(root, ids, (uint32_t)tokens);
     if (side) {
@@ -706,7 +839,7 @@ static void check_few(const char *name, int tokens, int side) {
         r.crop = -1;
     }
     struct engine *e =
-        open_model(dir, "bf16", "cuda:0", json_integer_value(json_object_get(root, "seed")), 0);
+        open_model(dir, kind->dtype, "cuda:0", json_integer_value(json_object_get(root, "seed")), 0);
     struct engine_result out = infer(e, &r);
     printf("ok   %s: %zu tokens, first %u\n", name, out.ids.n, out.ids.v[0]);
     engine_result_free(&out);
@@ -717,15 +850,13 @@ static void check_few(const char *name, int tokens, int side) {
 
 static void check_tokens(const char *name) {
     json_t *root = fixture_load(name);
-    char *dir = model_folder(json_object_get(root, "config"));
     uint32_t ids[MOST_IDS];
     struct engine_request r = fixture_request(root, ids, 64);
-    uint32_t n = (uint32_t)r.nids;
     long long weights_seed = json_integer_value(json_object_get(root, "seed"));
-    static const char *const types[] = { "f32", "bf16", "f16" };
-    for (size_t t = 0; t < COUNTOF(types); t++) {
-        struct engine *cpu = open_model(dir, types[t], "cpu", weights_seed, 0),
-                      *gpu = open_model(dir, types[t], "cuda:0", weights_seed, 0);
+    for (size_t t = 0; t < COUNTOF(kinds); t++) {
+        char *dir = fixture_folder(root, &kinds[t]);
+        struct engine *cpu = open_model(dir, kinds[t].dtype, "cpu", weights_seed, 0),
+                      *gpu = open_model(dir, kinds[t].dtype, "cuda:0", weights_seed, 0);
         struct engine_result a = infer(cpu, &r), b = infer(gpu, &r), again = infer(gpu, &r);
         struct engine_request sampled = r;
         sampled.sampling.temperature = 1e-4; /* the operators, one by one */
@@ -736,12 +867,13 @@ static void check_tokens(const char *name) {
         /* f16 activations have the precision of f16 on the GPU; bf16 ones too unless the products are
          * exact. */
         const char *math = getenv("INFERPROF_CUDA_MATH");
-        bool must = t == 0 || (t == 1 && math && strcmp(math, "exact") == 0);
+        bool must = t == F32 || (t != F16 && math && strcmp(math, "exact") == 0);
         bool good = repeat && (!must || (same == a.ids.n && by_operators == a.ids.n));
         failures += !good;
         printf("%s tokens %-18s %-4s equal to the CPU: graph %zu, operators %zu of %zu; twice the same: %s\n",
-               good ? "ok  " : "FAIL", name, types[t], same, by_operators, a.ids.n, repeat ? "yes" : "NO");
-        print_margin(cpu, ids, n, &a, &b, same);
+               good ? "ok  " : "FAIL", name, kinds[t].name, same, by_operators, a.ids.n,
+               repeat ? "yes" : "NO");
+        print_margin(cpu, r, &a, &b, same);
         fflush(stdout);
         engine_result_free(&a);
         engine_result_free(&b);
@@ -749,8 +881,8 @@ static void check_tokens(const char *name) {
         engine_result_free(&c);
         engine_close(cpu);
         engine_close(gpu);
+        free(dir);
     }
-    free(dir);
     json_decref(root);
 }
 
@@ -784,9 +916,7 @@ static float margin(const float *v, size_t n, size_t *best) {
 
 /* Logits after a prompt on both devices. Weights are bf16, so activations are rounded on the GPU. */
 static void check_logits(const char *config, int layers, int prompt, const char *image) {
-    struct err err;
-    json_t *root = jsonr_load_path(config, 16 << 20, &err);
-    if (!root) die("%s", err.msg);
+    json_t *root = config_load(config);
     json_t *text = json_object_get(root, "language_config") ? json_object_get(root, "language_config") : root;
     json_object_set_new(text, "num_hidden_layers", json_integer(layers));
     if (json_object_get(root, "num_hidden_layers"))
@@ -798,7 +928,7 @@ static void check_logits(const char *config, int layers, int prompt, const char 
     uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
     struct engine_request r = request_of(ids, prompt, 1, &image);
     for (int b = 0; b < 2; b++) {
-        struct engine *e = open_model(dir, "bf16", b ? "cuda:0" : "cpu", 1, prompt + 2048);
+        struct engine *e = open_model(dir, big_type(), b ? "cuda:0" : "cpu", 1, prompt + 2048);
         struct engine_result out = infer(e, &r);
         n = (size_t)e->decoder->vocab;
         v[b] = xmalloc(n * sizeof *v[b]);
@@ -906,12 +1036,10 @@ static void time_operators(void) {
 
 /* ---- long texts, many requests, too large models */
 static void check_long(const char *config, int prompt, int tokens) {
-    struct err err;
-    json_t *root = jsonr_load_path(config, 16 << 20, &err);
-    if (!root) die("%s", err.msg);
+    json_t *root = config_load(config);
     char *dir = model_folder(root);
     const char *image = NULL;
-    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, prompt + tokens - 1);
+    struct engine *e = open_model(dir, big_type(), "cuda:0", 1, prompt + tokens - 1);
     uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
     struct engine_request r = request_of(ids, prompt, tokens + 10, &image);
     struct engine_result a = infer(e, &r), b = infer(e, &r);
@@ -978,8 +1106,7 @@ static void check_many(const char *name, int requests) {
 
 static void check_memory(const char *config, int layers) {
     struct err err;
-    json_t *root = jsonr_load_path(config, 16 << 20, &err);
-    if (!root) die("%s", err.msg);
+    json_t *root = config_load(config);
     json_object_set_new(root, "num_hidden_layers", json_integer(layers));
     char *dir = model_folder(root);
     uint64_t start = clock_mono_ns();
@@ -1042,9 +1169,7 @@ static struct decoded decode_with(const char *path, const char *dir, const struc
 
 static void check_persistent(const char *config, int layers, int prompt, int tokens, int vocab) {
     static const char *const names[VECTORS] = { "qkv", "hidden", "x", "logits" };
-    struct err err;
-    json_t *root = jsonr_load_path(config, 16 << 20, &err);
-    if (!root) die("%s", err.msg);
+    json_t *root = config_load(config);
     set_layers(root, layers);
     json_object_set_new(root, "vocab_size", json_integer(vocab));
     json_object_set_new(json_object_get(root, "language_config"), "vocab_size", json_integer(vocab));
@@ -1093,12 +1218,12 @@ static double batch_rate(const struct engine_result *v, size_t n) {
     return (double)(n * (v[0].ids.n - 1)) / v[0].decode_ms * 1e3;
 }
 
-/* Sequences of different lengths, greedy, in graphs and with operators. Both round activations to bf16, but
- * add in another order, so the answers can differ where two tokens have close logits. */
+/* Sequences of different lengths, greedy, in graphs and with operators. Both round activations to bf16,
+ * but add in another order, so the answers can differ where two tokens have close logits. A quarter of
+ * the tokens must come before the first differences: with 27 layers of random experts, 32% do; after a
+ * wrong step, none. */
 static void check_batch(const char *config, int layers, int n, int prompt, int tokens) {
-    struct err err;
-    json_t *root = jsonr_load_path(config, 16 << 20, &err);
-    if (!root) die("%s", err.msg);
+    json_t *root = config_load(config);
     set_layers(root, layers);
     char *dir = model_folder(root);
     struct token_ids prompts[MOST_BATCH] = { { 0 } };
@@ -1107,7 +1232,7 @@ static void check_batch(const char *config, int layers, int n, int prompt, int t
     for (int i = 0; i < n; i++)
         for (int k = 0; k < MAX(prompt - i, 1); k++)
             vec_push(&prompts[i], (uint32_t)(1000 + (i * 31 + k * 7) % 10000));
-    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, prompt + tokens + 1);
+    struct engine *e = open_model(dir, big_type(), "cuda:0", 1, prompt + tokens + 1);
     struct engine_request r = {
         .batch = prompts, .nbatch = (size_t)n, .max_new_tokens = (uint32_t)tokens, .ignore_eos = true
     };
@@ -1117,7 +1242,7 @@ static void check_batch(const char *config, int layers, int n, int prompt, int t
     r.sampling.top_k = 1;
     infer_batch(e, &r, operators);
     size_t all = (size_t)n * (size_t)tokens, same = equal_batch(graph, operators, (size_t)n);
-    bool repeats = equal_batch(graph, again, (size_t)n) == all, good = repeats && 2 * same >= all;
+    bool repeats = equal_batch(graph, again, (size_t)n) == all, good = repeats && 4 * same >= all;
     failures += !good;
     printf("%s batch of %d, %d layers: %zu of %zu tokens equal to those of operators before the first "
            "difference; "
@@ -1137,12 +1262,10 @@ static void check_batch(const char *config, int layers, int n, int prompt, int t
 }
 
 static void speed(const char *config, int prompt, int tokens, const char *image) {
-    struct err err;
-    json_t *root = jsonr_load_path(config, 16 << 20, &err);
-    if (!root) die("%s", err.msg);
+    json_t *root = config_load(config);
     char *dir = model_folder(root);
     uint64_t start = clock_mono_ns();
-    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, prompt + tokens + 1024);
+    struct engine *e = open_model(dir, big_type(), "cuda:0", 1, prompt + tokens + 1024);
     printf("load %.1f s\n", (double)(clock_mono_ns() - start) / 1e9);
     uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
     struct engine_request r = request_of(ids, prompt, tokens, &image);

@@ -87,4 +87,15 @@ static inline uint16_t f16_from_float(float f) {
     return (uint16_t)(sign | ((b >> 13) - (112u << 10)));
 }
 
+/* Rounds to nearest, ties to even. Numbers above 448, the largest one, become 448. Not for NaN. */
+static inline uint8_t f8_from_float(float f) {
+    uint32_t u = float_bits(f), sign = u >> 24 & 0x80;
+    float a = bits_float(u & 0x7fffffff);
+    if (a < 0x1p-6f) return (uint8_t)(sign | (float_bits(a + 0x1p14f) - float_bits(0x1p14f))); /* denormal */
+    uint32_t b = float_bits(a);
+    b += 0x7ffff + (b >> 20 & 1);
+    b = (b >> 20) - (120u << 3);
+    return (uint8_t)(sign | (b < 0x7e ? b : 0x7e));
+}
+
 #endif

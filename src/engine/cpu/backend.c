@@ -185,6 +185,7 @@ static const struct ops_backend cpu_backend = {
     .route = cpu_route,
     .rope = cpu_rope,
     .cache_store = cpu_cache_store,
+    .cache_load = cpu_cache_load,
     .latent_expand = cpu_latent_expand,
     .copy_rows = cpu_copy_rows,
     .gather_rows = cpu_gather_rows,

@@ -111,6 +111,7 @@ const char *cpu_window_partition(void *context, const struct windows *s, struct 
 const char *cpu_window_merge(void *context, const struct windows *s, struct view rows, struct view grid);
 void cpu_rope(void *context, const struct rope_table *t, const struct rope_rows *r);
 void cpu_cache_store(void *context, const struct cache_rows *c);
+void cpu_cache_load(void *context, const struct cache_rows *c);
 void cpu_copy_rows(void *context, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
                    size_t n);
 void cpu_gather_rows(void *context, struct view to, struct view from, const int *index, int n, size_t width);

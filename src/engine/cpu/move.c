@@ -27,10 +27,11 @@ void cpu_scatter_add(void *context, struct view to, struct view from, const int 
 }
 
 /* ---- the cache of keys and values */
-struct store_job {
+struct cache_job {
     const struct cpu *c;
     const struct cache_rows *rows;
     struct parts parts;
+    bool load;
 };
 
 static void store_row(const struct kernels *k, char *to, enum dtype type, const float *from, size_t n) {
@@ -40,24 +41,38 @@ static void store_row(const struct kernels *k, char *to, enum dtype type, const 
         k->narrow((uint16_t *)(void *)to, from, n);
 }
 
-static void store_task(void *job, int task, int worker) {
-    const struct store_job *j = job;
+static void load_row(const struct kernels *k, float *to, enum dtype type, const char *from, size_t n) {
+    if (type == DTYPE_F32)
+        memcpy(to, from, n * sizeof(float));
+    else
+        k->widen(to, from, type, n);
+}
+
+static void cache_task(void *job, int task, int worker) {
+    const struct cache_job *j = job;
     const struct cache_rows *c = j->rows;
     (void)worker;
     size_t heads = (size_t)c->heads, dim = (size_t)c->dim, bytes = dim * dtype_bytes(c->type);
     char *cache = cache_bytes(c->cache, c->type) + (size_t)c->position * bytes;
-    const float *rows = view_floats(c->rows);
+    float *rows = view_floats(c->rows);
     for (size_t i = parts_start(&j->parts, task); i < parts_end(&j->parts, task); i++)
-        for (size_t h = 0; h < heads; h++)
-            store_row(j->c->k, cache + (h * (size_t)c->max_context + i) * bytes, c->type,
-                      rows + (i * heads + h) * dim, dim);
+        for (size_t h = 0; h < heads; h++) {
+            char *kept = cache + (h * (size_t)c->max_context + i) * bytes;
+            float *row = rows + (i * heads + h) * dim;
+            if (j->load)
+                load_row(j->c->k, row, c->type, kept, dim);
+            else
+                store_row(j->c->k, kept, c->type, row, dim);
+        }
 }
 
-void cpu_cache_store(void *context, const struct cache_rows *c) {
-    const struct cpu *cpu = context;
-    struct store_job j = { cpu, c, parts_of(cpu, (size_t)c->n, 16) };
-    threads_run(cpu->threads, store_task, &j, parts_tasks(&j.parts));
+static void run_cache(const struct cpu *cpu, const struct cache_rows *c, bool load) {
+    struct cache_job j = { cpu, c, parts_of(cpu, (size_t)c->n, 16), load };
+    threads_run(cpu->threads, cache_task, &j, parts_tasks(&j.parts));
 }
+
+void cpu_cache_store(void *context, const struct cache_rows *c) { run_cache(context, c, false); }
+void cpu_cache_load(void *context, const struct cache_rows *c) { run_cache(context, c, true); }
 
 /* ---- windows */
 struct window_job {

@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/vec.h"
 #include "engine/cuda/cublaslt.h"
+#include "engine/cuda/fp8.h"
 
 /* ---- device */
 static void backend_close(void *context) {
@@ -30,6 +31,7 @@ static void backend_close(void *context) {
     free(c->stamps.library.v);
     free(c->blocks.v);
     free(c->arenas.v);
+    for (size_t i = 0; i < c->known.n; i++) cuda_wide_experts_free(c->known.v[i].wide);
     free(c->known.v);
     free(c->host.v);
     free(c->events.v);
@@ -110,7 +112,7 @@ static struct tensor *tensor_alloc_cache(void *context, size_t numbers, enum dty
 }
 
 static bool has_narrow(void *context, enum dtype weights) {
-    return !((struct cuda *)context)->exact && weights == DTYPE_BF16;
+    return !((struct cuda *)context)->exact && (weights == DTYPE_BF16 || weights == DTYPE_F8_E4M3);
 }
 static struct tensor *tensor_alloc_narrow(void *context, size_t numbers) {
     return new_tensor(context, numbers * 2, DTYPE_BF16, false);
@@ -253,6 +255,7 @@ static void host_send(void *context, const void *p, size_t bytes) {
 }
 
 const struct ops_backend cuda_backend = {
+    .fp8 = true,
     .bf16_cache = true,
     .rows = 2048,
     .views = 32,
@@ -307,6 +310,7 @@ const struct ops_backend cuda_backend = {
     .route = cuda_route,
     .rope = cuda_rope,
     .cache_store = cuda_cache_store,
+    .cache_load = cuda_cache_load,
     .latent_expand = cuda_latent_expand,
     .copy_rows = cuda_copy_rows,
     .gather_rows = cuda_gather_rows,

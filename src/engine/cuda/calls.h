@@ -30,6 +30,7 @@ void cuda_route(void *context, const struct routing *r, struct view logits, int 
                 struct routing_choice *out);
 void cuda_rope(void *context, const struct rope_table *t, const struct rope_rows *r);
 void cuda_cache_store(void *context, const struct cache_rows *c);
+void cuda_cache_load(void *context, const struct cache_rows *c);
 void cuda_latent_expand(void *context, const struct latent *l, const struct latent_rows *r);
 void cuda_copy_rows(void *context, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
                     size_t n);

@@ -10,6 +10,13 @@
 
 typedef unsigned short bf16; /* the bits of a bfloat16 */
 typedef unsigned long long u64;
+/* An e4m3 number of 8 bits. The scales of a matrix are separate (struct scale_table). */
+struct f8 {
+    unsigned char bits;
+};
+/* The type of the embedding and of routers in a model whose other matrices are T. */
+template <class T> struct wide_of { typedef T type; };
+template <> struct wide_of<f8> { typedef bf16 type; };
 
 #define KERNEL extern "C" __global__ void
 
@@ -17,6 +24,26 @@ typedef unsigned long long u64;
 __device__ __forceinline__ float to_float(float v) { return v; }
 __device__ __forceinline__ float to_float(bf16 v) { return __uint_as_float((unsigned)v << 16); }
 __device__ __forceinline__ float to_float(__half v) { return __half2float(v); }
+
+/* Two e4m3 numbers, the first one in the low byte. */
+__device__ __forceinline__ float2 f8_pair(unsigned short u) {
+    unsigned h;
+#if __CUDA_ARCH__ >= 890
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(h) : "h"(u));
+#else /* moves sign, exponent and fraction to their places in a half, whose exponent is larger by 8 */
+    unsigned x = (unsigned)(u & 0xff) << 8 | (unsigned)(u & 0xff00) << 16;
+    unsigned bits = (x & 0x80008000u) | (x & 0x7f007f00u) >> 1;
+    __half2 v;
+    memcpy(&v, &bits, 4);
+    v = __hmul2(v, __float2half2_rn(256.0f));
+    memcpy(&h, &v, 4);
+    if ((x & 0x7f00u) == 0x7f00u) h |= 0x7e00u; /* NaN */
+    if ((x & 0x7f000000u) == 0x7f000000u) h |= 0x7e000000u;
+#endif
+    __half2 pair;
+    memcpy(&pair, &h, 4);
+    return __half22float2(pair);
+}
 
 /* Rounds to nearest, ties to even. NaN stays NaN. */
 __device__ __forceinline__ bf16 to_bf16(float f) {
@@ -31,9 +58,10 @@ template <> __device__ __forceinline__ __half from_float<__half>(float f) {
     return __float2half_rn(fminf(fmaxf(f, -65504.0f), 65504.0f));
 }
 
-/* Eight numbers in registers: 16 bytes if T is a 16-bit type, 32 bytes if T is float. */
+/* Eight numbers in registers: 16 bytes if T is a 16-bit type, 32 bytes if T is float, 8 bytes if T is f8. */
 template <class T> struct eight { uint4 v; };
 template <> struct eight<float> { float4 a, b; };
+template <> struct eight<f8> { uint2 v; };
 
 /* Loads 16 bytes without storing them in the L1 cache: a kernel reads each weight only once. */
 __device__ __forceinline__ uint4 load_stream(const void *p) {
@@ -55,6 +83,11 @@ template <> __device__ __forceinline__ eight<float> load8<float>(const float *p)
     w.b = make_float4(__uint_as_float(b.x), __uint_as_float(b.y), __uint_as_float(b.z), __uint_as_float(b.w));
     return w;
 }
+template <> __device__ __forceinline__ eight<f8> load8<f8>(const f8 *p) {
+    eight<f8> w;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(w.v.x), "=r"(w.v.y) : "l"(p));
+    return w;
+}
 template <class T> __device__ __forceinline__ eight<T> zero8() {
     eight<T> w;
     w.v = make_uint4(0, 0, 0, 0);
@@ -63,6 +96,11 @@ template <class T> __device__ __forceinline__ eight<T> zero8() {
 template <> __device__ __forceinline__ eight<float> zero8<float>() {
     eight<float> w;
     w.a = w.b = make_float4(0, 0, 0, 0);
+    return w;
+}
+template <> __device__ __forceinline__ eight<f8> zero8<f8>() {
+    eight<f8> w;
+    w.v = make_uint2(0, 0);
     return w;
 }
 __device__ __forceinline__ void unpack2(bf16, unsigned u, float &a, float &b) {
@@ -92,6 +130,16 @@ template <> __device__ __forceinline__ void unpack8<float>(const eight<float> &w
     f[6] = w.b.z;
     f[7] = w.b.w;
 }
+template <> __device__ __forceinline__ void unpack8<f8>(const eight<f8> &w, float *f) {
+    const unsigned short pairs[4] = { (unsigned short)w.v.x, (unsigned short)(w.v.x >> 16),
+                                      (unsigned short)w.v.y, (unsigned short)(w.v.y >> 16) };
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float2 v = f8_pair(pairs[i]);
+        f[2 * i] = v.x;
+        f[2 * i + 1] = v.y;
+    }
+}
 /* sum + w . [lo | hi] */
 template <class T>
 __device__ __forceinline__ float dot8(const eight<T> &w, const float4 &lo, const float4 &hi, float sum) {
@@ -106,6 +154,11 @@ __device__ __forceinline__ float dot8(const eight<T> &w, const float4 &lo, const
     sum = fmaf(f[6], hi.z, sum);
     sum = fmaf(f[7], hi.w, sum);
     return sum;
+}
+
+/* The scales of row r. The scale of the row's group j of eight numbers is at j >> s.shift. */
+__device__ __forceinline__ const float *scale_row(const scale_table &s, int r) {
+    return s.v + (size_t)((r + s.first) / s.rows) * s.across;
 }
 
 /* ---- sums and maxima; every lane or thread gets the same result */

@@ -9,7 +9,8 @@
 #include "base/die.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "engine/cuda/internal.h"
+#include "engine/cuda/fp8.h"
+#include "engine/cuda/latent.h"
 #include "engine/cuda/persistent.h"
 #include "engine/ops/decode.h"
 
@@ -27,11 +28,10 @@ struct cuda_decode {
     struct cuda *c;
     struct decode_plan plan;
     struct decode_layer *layers; /* plan.layer */
-    enum dtype type;
-    cu_exec exec, short_exec;   /* short_exec: for positions before SHORT_CONTEXT; NULL: as others */
-    int splits, cluster, taken; /* splits: blocks per key head */
-    int position;               /* of the next step that is submitted */
-    size_t first_stamp;         /* index of the first time of this request (stamps.c) */
+    cu_exec exec, short_exec;    /* short_exec: for positions before SHORT_CONTEXT; NULL: as others */
+    int splits, cluster, taken;  /* splits: blocks per key head */
+    int position;                /* of the next step that is submitted */
+    size_t first_stamp;          /* index of the first time of this request (stamps.c) */
     struct {
         cu_ptr *v;
         size_t n, cap;
@@ -52,22 +52,20 @@ struct cuda_decode {
 };
 
 /* ---- which models */
+/* The type of a layer's matrices, except for the router: the type of the head, or fp8 beside bf16. */
+static enum dtype layer_type(const struct decode_layer *l) { return l->o.w.type; }
+
 static bool same_type(enum dtype type, const struct linear *l) { return l->w.type == type; }
 
 static bool attention_fits(const struct decode_plan *p, const struct decode_layer *l) {
-    enum dtype type = p->head.w.type;
+    enum dtype type = layer_type(l);
     if (!p->rank) return same_type(type, &l->q) && same_type(type, &l->k) && same_type(type, &l->v);
     const struct linear *const all[] = { l->q_a.w.rows ? &l->q_a : &l->q, l->q_a.w.rows ? &l->q_b : &l->q,
-                                         &l->kv_a, &l->kv_b };
+                                         &l->kv_a };
     for (size_t i = 0; i < COUNTOF(all); i++)
         if (!same_type(type, all[i]) || all[i]->bias || all[i]->w.rows % 2 || all[i]->w.cols % 8)
             return false;
-    return l->keys && l->keys->type == DTYPE_F32;
-}
-
-static bool latent_fits(const struct decode_plan *p) {
-    return p->rank + p->rotated <= LATENT_MOST_ROW && p->nope + p->rotated <= LATENT_MOST_QUERY &&
-           p->value % 4 == 0 && p->heads * p->value % 8 == 0 && p->rope->dims == p->rotated;
+    return same_type(p->head.w.type, &l->kv_b) && !l->kv_b.bias && l->keys;
 }
 
 /* Groups of experts are chosen by one warp, which keeps all logits in registers. */
@@ -75,20 +73,27 @@ static bool routing_fits(const struct routing *r) {
     return r->groups <= 1 || (r->groups <= 32 && r->n <= 128 && r->n % r->groups == 0);
 }
 
+static bool expert_fits(enum dtype type, const struct expert *e) {
+    return same_type(type, &e->gate) && same_type(type, &e->up) && same_type(type, &e->down);
+}
+
 static bool layer_fits(const struct decode_plan *p, const struct decode_layer *l) {
-    enum dtype type = p->head.w.type;
+    enum dtype type = layer_type(l), wide = p->head.w.type;
     const struct expert *first = l->router ? &l->experts[0] : &l->mlp;
     int inner = first->gate.w.rows, shared = l->shared.gate.w.rows;
-    if (!attention_fits(p, l) || !same_type(type, &l->o) || !same_type(type, &first->gate)) return false;
+    if (type != wide && (type != DTYPE_F8_E4M3 || wide != DTYPE_BF16)) return false;
+    if (!attention_fits(p, l) || !expert_fits(type, first)) return false;
     if (inner % 8 || first->gate.bias || first->down.bias) return false;
     if (!l->router) return inner / 8 < 1 << 16;
+    for (int i = 1; i < l->routing.n; i++)
+        if (!expert_fits(type, &l->experts[i])) return false;
     return routing_fits(&l->routing) && shared % inner == 0 && shared / inner < 64 &&
-           same_type(type, l->router) && (shared == 0 || same_type(type, &l->shared.gate)) &&
+           same_type(wide, l->router) && (shared == 0 || expert_fits(type, &l->shared)) &&
            (l->routing.k + shared / inner) * (inner / 8) < 1 << 16;
 }
 
 static bool plan_fits(const struct decode_plan *p) {
-    if (p->rank ? !latent_fits(p) : p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128)
+    if (p->rank ? !cuda_latent_fits(p) : p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128)
         return false;
     if (p->hidden % 8 || p->embed.type != p->head.w.type || p->head.bias || p->rope->dims > p->dim)
         return false;
@@ -155,7 +160,11 @@ static void allocate(struct cuda_decode *d) {
 }
 
 /* ---- launches, which the stream captures */
-static int pieces(enum dtype type, int n8) { return type != DTYPE_F32 && n8 % 160 == 0 ? 5 : 4; }
+/* Groups of eight numbers per lane and load of a row: 80 or 64 bytes, of fp8 weights 40 or 64. */
+static int pieces(enum dtype type, int n8) {
+    if (type != DTYPE_F32 && n8 % 160 == 0) return 5;
+    return type == DTYPE_F8_E4M3 ? 8 : 4;
+}
 static unsigned vector_bytes(int n8, int piece) {
     int step = piece * 32;
     return (unsigned)((n8 + step - 1) / step * step * 32);
@@ -182,21 +191,23 @@ static const char *kernel_name(char *to, size_t room, const char *name, enum dty
 static void launch_products(struct cuda_decode *d, struct rows_args *a, const struct linear *const *in,
                             int n) {
     char name[64];
-    int n8 = a->k / 8, piece = pieces(d->type, n8), total = 0;
+    enum dtype type = in[0]->w.type;
+    int n8 = a->k / 8, piece = pieces(type, n8), total = 0;
     a->matrices = n;
     for (int m = 0; m < n; m++) {
         a->w[m] = pointer_of(in[m]->w.data);
         a->bias[m] = pointer_of(in[m]->bias);
         a->rows[m] = in[m]->w.rows;
+        a->scale[m] = cuda_scales(&in[m]->w);
         total += in[m]->w.rows;
     }
     int together = 2; /* rows per warp and turn */
-    if (d->type != DTYPE_F32 && n8 % WIDE_PIECE == 0) {
+    if ((type == DTYPE_BF16 || type == DTYPE_F16) && n8 % WIDE_PIECE == 0) {
         piece = WIDE_PIECE / 32;
         together = 1;
     }
     size_t blocks = MIN((size_t)(total / together + WARPS - 1) / WARPS, (size_t)(ROWS_BLOCKS * d->c->sms));
-    launch_named(d, kernel_name(name, sizeof name, "rows", d->type, piece), blocks + (a->embed ? 1 : 0),
+    launch_named(d, kernel_name(name, sizeof name, "rows", type, piece), blocks + (a->embed ? 1 : 0),
                  vector_bytes(n8, piece), 0, a);
 }
 
@@ -225,28 +236,13 @@ static void launch_latent(struct cuda_decode *d, int i) {
     const struct decode_plan *p = &d->plan;
     const struct decode_layer *l = &p->layer[i];
     const struct linear *const q_b[] = { &l->q_b };
-    const char *const type = dtype_name(d->type);
-    char name[64];
-    struct latent_args a = { .state = d->state,
-                             .q = d->q ? d->q : d->qkv,
-                             .kept = d->qkv + first_rows(p),
-                             .norm = pointer_of(l->kv_a_norm),
-                             .eps = p->latent_eps,
-                             .scale = p->scale,
-                             .cosine = pointer_of(p->rope->cosine),
-                             .sine = pointer_of(p->rope->sine),
-                             .interleaved = p->rope->interleaved,
-                             .kv_b = pointer_of(l->kv_b.w.data),
-                             .cache = pointer_of(l->keys),
-                             .heads = p->heads,
-                             .nope = p->nope,
-                             .value = p->value,
-                             .rank = p->rank,
-                             .rope = p->rotated,
-                             .splits = MIN(MAX(2 * d->c->sms / p->heads, 1), (int)LATENT_MOST_SPLITS),
-                             .absorbed = d->absorbed,
-                             .sums = d->sums,
-                             .parts = d->parts };
+    struct latent_args a = cuda_latent_args(d->c, p, l, 1);
+    a.state = d->state;
+    a.q = (struct latent_rows_in){ .x = d->q ? d->q : d->qkv, .parts = 1 };
+    a.kept = (struct latent_rows_in){ .x = d->qkv + first_rows(p), .parts = 1 };
+    a.absorbed = d->absorbed;
+    a.sums = d->sums;
+    a.parts = d->parts;
     if (d->q)
         launch_products(d,
                         &(struct rows_args){ .state = d->state,
@@ -256,13 +252,7 @@ static void launch_latent(struct cuda_decode *d, int i) {
                                              .k = l->q_a.w.rows,
                                              .y = d->q },
                         q_b, 1);
-    snprintf(name, sizeof name, "latent_begin_%s", type);
-    cuda_launch_named(d->c, MODULE_decode_latent, name, GRID((size_t)p->heads, .threads = THREADS), 1, &a);
-    cuda_launch_named(d->c, MODULE_decode_latent, "latent_attend",
-                      GRID((size_t)(p->heads * a.splits), .threads = THREADS), 1, &a);
-    snprintf(name, sizeof name, "latent_end_%s", type);
-    cuda_launch_named(d->c, MODULE_decode_latent, name,
-                      GRID((size_t)p->heads * LATENT_END_BLOCKS, .threads = THREADS), 1, &a);
+    cuda_launch_latent(d->c, &a, l->kv_b.w.type);
 }
 
 struct decode_attention_args cuda_attention_args(const struct decode_plan *p, const struct decode_layer *l) {
@@ -305,13 +295,17 @@ static bool in_pairs(const struct cuda_decode *d, int rows) {
 /* Launches y = x + w (sum of parts) + bias. */
 static void launch_add(struct cuda_decode *d, const struct linear *l, struct out_args *a) {
     char name[64];
-    int n8 = a->heads * a->dim / 8, piece = pieces(d->type, n8);
+    enum dtype type = l->w.type;
+    int n8 = a->heads * a->dim / 8, piece = pieces(type, n8);
     bool pairs = !a->router && in_pairs(d, l->w.rows);
     a->w = pointer_of(l->w.data);
     a->bias = pointer_of(l->bias);
     a->rows = l->w.rows;
-    a->prefetch = !pairs && (size_t)a->rows * (size_t)n8 * 8 * dtype_bytes(d->type) <= PREFETCH_BYTES;
-    launch_named(d, kernel_name(name, sizeof name, pairs ? "out_pairs" : "out", d->type, piece),
+    a->scale = cuda_scales(&l->w);
+    /* a prefetch copies multiples of 16 bytes */
+    a->prefetch = !pairs && (size_t)a->rows * (size_t)n8 * 8 * dtype_bytes(type) <= PREFETCH_BYTES &&
+                  (type != DTYPE_F8_E4M3 || n8 % 2 == 0);
+    launch_named(d, kernel_name(name, sizeof name, pairs ? "out_pairs" : "out", type, piece),
                  even_grid(d->c, (a->rows / (pairs ? 2 : 1) + WARPS - 1) / WARPS, OUT_BLOCKS),
                  vector_bytes(n8, piece) + (unsigned)(a->nparts * a->heads * 4), 0, a);
 }
@@ -337,27 +331,50 @@ static struct expert_pointers pointers_of(const struct expert *e) {
                                      pointer_of(e->down.w.data) };
 }
 
-static void *upload_pointers(struct cuda_decode *d, const struct decode_layer *l) {
-    int n = l->router ? l->routing.n : 0;
-    size_t bytes = ((size_t)n + 1) * sizeof(struct expert_pointers);
-    struct expert_pointers *list = xcalloc((size_t)n + 1, sizeof *list);
-    for (int i = 0; i < n; i++) list[i] = pointers_of(&l->experts[i]);
-    list[n] = l->router ? pointers_of(&l->shared) : pointers_of(&l->mlp);
-    void *there = device_memory(d, bytes);
-    if (!d->c->failed) {
-        cuda_ok(d->c, d->c->d->copy_in((cu_ptr)(uintptr_t)there, list, bytes, d->c->stream),
-                "copying to the GPU");
-        cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "copying to the GPU");
-    }
-    free(list);
-    return there;
+static struct expert_scales scales_of(const struct expert *e) {
+    return (struct expert_scales){ pointer_of(e->gate.w.scale), pointer_of(e->up.w.scale),
+                                   pointer_of(e->down.w.scale) };
 }
 
-static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
+/* A layer's experts in device memory; the last one is the shared expert, or the block of a dense layer. */
+struct expert_tables {
+    struct expert_pointers *pointers;
+    struct expert_scales *scales;
+};
+
+static struct expert_tables upload_tables(struct cuda_decode *d, const struct decode_layer *l) {
+    size_t n = l->router ? (size_t)l->routing.n : 0;
+    struct expert_pointers *pointers = xcalloc(n + 1, sizeof *pointers);
+    struct expert_scales *scales = xcalloc(n + 1, sizeof *scales);
+    for (size_t i = 0; i <= n; i++) {
+        const struct expert *e = i < n ? &l->experts[i] : l->router ? &l->shared : &l->mlp;
+        pointers[i] = pointers_of(e);
+        scales[i] = scales_of(e);
+    }
+    struct expert_tables t = { device_memory(d, (n + 1) * sizeof *pointers),
+                               device_memory(d, (n + 1) * sizeof *scales) };
+    cuda_copy_in(d->c, t.pointers, pointers, (n + 1) * sizeof *pointers);
+    cuda_copy_in(d->c, t.scales, scales, (n + 1) * sizeof *scales);
+    if (!d->c->failed) cuda_ok(d->c, d->c->d->stream_wait(d->c->stream), "copying to the GPU");
+    free(pointers);
+    free(scales);
+    return t;
+}
+
+/* The numbers per lane of `down`, whose rows have n8 groups of eight. */
+static int deep_pieces(enum dtype type, int n8) {
+    if (type == DTYPE_F8_E4M3) return n8 % 448 == 0 ? 14 : 16;
+    return type != DTYPE_F32 && n8 % 224 == 0 ? 7 : 8;
+}
+
+static void launch_mlp(struct cuda_decode *d, int i, struct expert_tables tables) {
     const struct decode_plan *p = &d->plan;
     const struct decode_layer *l = &p->layer[i];
     char name[64];
-    int n8 = p->hidden / 8, piece = pieces(d->type, n8);
+    enum dtype type = layer_type(l);
+    int n8 = p->hidden / 8, piece = pieces(type, n8);
+    const struct expert *last = l->router ? &l->shared : &l->mlp,
+                        *largest = l->router && !l->shared.gate.w.rows ? &l->experts[0] : last;
     int inner = l->router ? l->experts[0].gate.w.rows : l->mlp.gate.w.rows;
     struct mlp_args a = { .x = d->x2,
                           .norm = pointer_of(l->norm2),
@@ -372,12 +389,16 @@ static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
                           .normalise = l->routing.normalise,
                           .scale = l->routing.scale,
                           .logits = d->router + (size_t)i * (size_t)d->experts,
-                          .pointers = pointers,
+                          .pointers = tables.pointers,
                           .h = d->h,
-                          .y = d->x };
+                          .y = d->x,
+                          .scales = tables.scales,
+                          .up_scale = cuda_scales(&largest->gate.w),
+                          .down_scale = cuda_scales(l->router ? &l->experts[0].down.w : &l->mlp.down.w),
+                          .shared_down = cuda_scales(&largest->down.w) };
     int units = (a.k + a.shared) * inner, down8 = (a.k + a.shared) * (inner / 8);
-    int deep = d->type != DTYPE_F32 && down8 % 224 == 0 ? 7 : 8;
-    launch_named(d, kernel_name(name, sizeof name, "up", d->type, piece),
+    int deep = deep_pieces(type, down8);
+    launch_named(d, kernel_name(name, sizeof name, "up", type, piece),
                  MIN((size_t)(units + WARPS - 1) / WARPS, (size_t)(UP_BLOCKS * d->c->sms)),
                  vector_bytes(n8, piece), 0, &a);
     if (!l->router && in_pairs(d, p->hidden)) {
@@ -386,7 +407,7 @@ static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
                        .x = d->x2, .parts = d->h, .nparts = 1, .heads = 1, .dim = inner, .y = d->x });
         return;
     }
-    launch_named(d, kernel_name(name, sizeof name, "down", d->type, deep),
+    launch_named(d, kernel_name(name, sizeof name, "down", type, deep),
                  even_grid(d->c, (p->hidden + WARPS - 1) / WARPS, DOWN_BLOCKS), vector_bytes(down8, deep), 0,
                  &a);
 }
@@ -394,7 +415,8 @@ static void launch_mlp(struct cuda_decode *d, int i, const void *pointers) {
 static void launch_head(struct cuda_decode *d) {
     const struct decode_plan *p = &d->plan;
     char name[64];
-    int n8 = p->hidden / 8, piece = pieces(d->type, n8);
+    enum dtype type = p->head.w.type;
+    int n8 = p->hidden / 8, piece = pieces(type, n8);
     struct head_args a = { .state = d->state,
                            .x = d->x,
                            .norm = pointer_of(p->norm),
@@ -410,12 +432,12 @@ static void launch_head(struct cuda_decode *d) {
                            .router = d->router,
                            .router_n = p->layers * d->experts };
     size_t blocks = MIN((size_t)((p->vocab + 1) / 2 + WARPS - 1) / WARPS, (size_t)(HEAD_BLOCKS * d->c->sms));
-    launch_named(d, kernel_name(name, sizeof name, "head", d->type, piece), blocks, vector_bytes(n8, piece),
-                 0, &a);
+    launch_named(d, kernel_name(name, sizeof name, "head", type, piece), blocks, vector_bytes(n8, piece), 0,
+                 &a);
 }
 
 /* Captures a step whose attention runs in `splits` blocks per key head. */
-static cu_exec capture_step(struct cuda_decode *d, int splits, const void *const *pointers) {
+static cu_exec capture_step(struct cuda_decode *d, int splits, const struct expert_tables *tables) {
     struct cuda *c = d->c;
     const struct decode_plan *p = &d->plan;
     cu_graph graph = NULL;
@@ -431,7 +453,7 @@ static cu_exec capture_step(struct cuda_decode *d, int splits, const void *const
             else
                 launch_attention(d, i);
             launch_out(d, i);
-            launch_mlp(d, i, pointers[i]);
+            launch_mlp(d, i, tables[i]);
         }
         launch_head(d);
         int rc = c->d->capture_end(c->stream, &graph);
@@ -444,14 +466,14 @@ static cu_exec capture_step(struct cuda_decode *d, int splits, const void *const
 }
 
 static void capture(struct cuda_decode *d) {
-    const void **pointers = xcalloc((size_t)d->plan.layers, sizeof *pointers);
-    for (int i = 0; i < d->plan.layers; i++) pointers[i] = upload_pointers(d, &d->plan.layer[i]);
+    struct expert_tables *tables = xcalloc((size_t)d->plan.layers, sizeof *tables);
+    for (int i = 0; i < d->plan.layers; i++) tables[i] = upload_tables(d, &d->plan.layer[i]);
     int splits = d->splits;
     bool enough = 2 * CLUSTER * d->plan.kv_heads > d->c->sms; /* blocks for half of the GPU */
     if (d->cluster == CLUSTER && splits > CLUSTER && enough && !d->plan.rank)
-        d->short_exec = capture_step(d, CLUSTER, pointers);
-    d->exec = capture_step(d, splits, pointers);
-    free(pointers);
+        d->short_exec = capture_step(d, CLUSTER, tables);
+    d->exec = capture_step(d, splits, tables);
+    free(tables);
 }
 
 /* ---- the persistent kernel. Opened by the first request that can use it, because it needs a second copy of
@@ -501,7 +523,6 @@ static void *decode_open(void *context, const struct decode_plan *plan) {
     d->layers = xmalloc((size_t)plan->layers * sizeof *d->layers);
     memcpy(d->layers, plan->layer, (size_t)plan->layers * sizeof *d->layers);
     d->plan.layer = d->layers;
-    d->type = plan->head.w.type;
     d->cluster = c->hopper ? CLUSTER : 1;
     int wanted = (c->sms + plan->kv_heads / 2) / plan->kv_heads;
     d->splits = MIN(MAX((wanted + CLUSTER - 1) / CLUSTER * CLUSTER, CLUSTER), MOST_SPLITS);
@@ -611,6 +632,14 @@ static size_t graph_parts(const struct cuda_decode *d, const char *names[DECODE_
     return n + 1;
 }
 
+/* The type of the numbers that a part of a step reads. */
+static enum dtype part_type(const struct cuda_decode *d, const char *name) {
+    const struct decode_layer *l = &d->plan.layer[0];
+    if (strcmp(name, "attention") == 0) return l->keys->type;
+    if (strcmp(name, "absorb") == 0 || strcmp(name, "value") == 0) return l->kv_b.w.type;
+    return d->resident || strcmp(name, "head") == 0 ? d->plan.head.w.type : layer_type(l);
+}
+
 static size_t decode_spans(void *decode, struct decode_span **spans) {
     struct cuda_decode *d = decode;
     const char *names[DECODE_MOST_SPANS], *kernels[DECODE_MOST_SPANS];
@@ -627,8 +656,8 @@ static size_t decode_spans(void *decode, struct decode_span **spans) {
     *spans = xcalloc((size_t)d->taken * parts + 1, sizeof **spans);
     for (size_t step = 0; n > 0 && step < (size_t)d->taken && step * n + parts < all; step++)
         for (size_t i = 0; i < parts; i++)
-            (*spans)[count++] =
-                (struct decode_span){ names[i], kernels[i], ns[step * n + i], ns[step * n + i + 1] };
+            (*spans)[count++] = (struct decode_span){ names[i], kernels[i], part_type(d, names[i]),
+                                                      ns[step * n + i], ns[step * n + i + 1] };
     return count;
 }
 

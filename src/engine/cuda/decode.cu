@@ -27,6 +27,31 @@ template <int C> __device__ __forceinline__ int groups_of(int n8) {
     return (n8 + C * 32 - 1) / (C * 32) * C * 32;
 }
 
+/* The scales of R rows; only fp8 weights have any. row_of(unit, rows, scales) sets the rows of a unit and
+ * their scales. */
+template <class T, int R> struct row_scales {
+    __device__ __forceinline__ row_scales(int, int) {}
+    template <class F> __device__ __forceinline__ void move_to(int, const F &) {}
+    /* sum + the product of group j of row r with [lo | hi] */
+    __device__ __forceinline__ float add(int, int, const eight<T> &w, const float4 &lo, const float4 &hi,
+                                         float sum) const {
+        return dot8<T>(w, lo, hi, sum);
+    }
+};
+template <int R> struct row_scales<f8, R> {
+    const float *at[R];
+    int shift, last;
+    __device__ __forceinline__ row_scales(int shift_, int n8) : shift(shift_), last(n8 - 1) {}
+    template <class F> __device__ __forceinline__ void move_to(int unit, const F &row_of) {
+        const f8 *unused[R];
+        row_of(unit, unused, at);
+    }
+    __device__ __forceinline__ float add(int r, int j, const eight<f8> &w, const float4 &lo, const float4 &hi,
+                                         float sum) const {
+        return fmaf(dot8<f8>(w, lo, hi, 0.0f), __ldg(at[r] + (min(j, last) >> shift)), sum);
+    }
+};
+
 /* R rows of weights in registers: each lane holds C groups of eight numbers per row. */
 template <class T, int R, int C> struct piece {
     eight<T> w[R][C];
@@ -39,13 +64,13 @@ template <class T, int R, int C> struct piece {
         }
     }
     __device__ __forceinline__ void dot(const float *x, int groups, int chunk, int lane,
-                                        float (&sum)[R]) const {
+                                        const row_scales<T, R> &scales, float (&sum)[R]) const {
 #pragma unroll
         for (int c = 0; c < C; c++) {
             int j = (chunk * C + c) * 32 + lane;
             float4 lo = *(const float4 *)(x + j * 4), hi = *(const float4 *)(x + groups * 4 + j * 4);
 #pragma unroll
-            for (int r = 0; r < R; r++) sum[r] = dot8<T>(w[r][c], lo, hi, sum[r]);
+            for (int r = 0; r < R; r++) sum[r] = scales.add(r, j, w[r][c], lo, hi, sum[r]);
         }
     }
 };
@@ -61,7 +86,8 @@ template <class T, int R, int C> struct stream {
     template <class F> __device__ __forceinline__ void fetch(piece<T, R, C> &p, const F &row_of) {
         if (unit >= units) return;
         const T *row[R];
-        row_of(unit, row);
+        const float *unused[R];
+        row_of(unit, row, unused);
         p.load(row, chunk, lane, n8);
         if (++chunk == chunks) {
             chunk = 0;
@@ -70,22 +96,24 @@ template <class T, int R, int C> struct stream {
     }
     /* x is in shared memory. Calls done(unit, sums) after each unit, with the sums over all lanes. */
     template <class F, class G>
-    __device__ __forceinline__ void run(int first, const float *x, int groups, const F &row_of,
-                                        const G &done) {
+    __device__ __forceinline__ void run(int first, const float *x, int groups, row_scales<T, R> scales,
+                                        const F &row_of, const G &done) {
         int u = first, c = 0;
         float sum[R] = {};
+        if (u < units) scales.move_to(u, row_of);
         while (u < units) {
-            a.dot(x, groups, c, lane, sum);
+            a.dot(x, groups, c, lane, scales, sum);
             fetch(a, row_of);
-            if (++c == chunks) finish(u, c, sum, done);
+            if (++c == chunks) finish(u, c, sum, scales, row_of, done);
             if (u >= units) break;
-            b.dot(x, groups, c, lane, sum);
+            b.dot(x, groups, c, lane, scales, sum);
             fetch(b, row_of);
-            if (++c == chunks) finish(u, c, sum, done);
+            if (++c == chunks) finish(u, c, sum, scales, row_of, done);
         }
     }
-    template <class G>
-    __device__ __forceinline__ void finish(int &u, int &c, float (&sum)[R], const G &done) {
+    template <class F, class G>
+    __device__ __forceinline__ void finish(int &u, int &c, float (&sum)[R], row_scales<T, R> &scales,
+                                           const F &row_of, const G &done) {
 #pragma unroll
         for (int r = 0; r < R; r++) sum[r] = warp_sum(sum[r]);
         done(u, sum);
@@ -93,6 +121,7 @@ template <class T, int R, int C> struct stream {
         for (int r = 0; r < R; r++) sum[r] = 0;
         c = 0;
         u += step;
+        if (u < units) scales.move_to(u, row_of);
     }
 };
 
@@ -163,11 +192,13 @@ template <class T, int R, int C> __device__ void decode_rows(const rows_args &a)
         find_bans(a);
         return;
     }
-    auto row_of = [&](int u, const T *(&row)[R]) {
+    auto row_of = [&](int u, const T *(&row)[R], const float *(&scale)[R]) {
         int r = u * R, m = 0;
         while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
         row[0] = (const T *)a.w[m] + (size_t)r * a.k;
         row[R - 1] = row[0] + (R - 1) * a.k;
+        scale[0] = scale_row(a.scale[m], r);
+        scale[R - 1] = scale_row(a.scale[m], r + R - 1);
     };
     stream<T, R, C> s(first, total / R, blocks * WARPS, n8);
     s.fetch(s.a, row_of);
@@ -176,7 +207,8 @@ template <class T, int R, int C> __device__ void decode_rows(const rows_args &a)
     let_next_start();
     float scale;
     if (a.embed) { /* the norm of the embedding */
-        const T *row = (const T *)a.embed + (size_t)__ldcg(&a.state->token) * a.k;
+        typedef typename wide_of<T>::type E;
+        const E *row = (const E *)a.embed + (size_t)__ldcg(&a.state->token) * a.k;
         float sum = 0;
         for (int i = threadIdx.x; i < groups * 8; i += THREADS) {
             float v = i < a.k ? to_float(row[i]) : 0.0f;
@@ -193,7 +225,7 @@ template <class T, int R, int C> __device__ void decode_rows(const rows_args &a)
     } else {
         scale = norm_into(a.x, a.norm, a.k, a.eps, shared, groups, room, [] {});
     }
-    s.run(first, shared, groups, row_of, [&](int u, float(&sum)[R]) {
+    s.run(first, shared, groups, row_scales<T, R>(a.scale[0].shift, n8), row_of, [&](int u, float(&sum)[R]) {
         if (s.lane) return;
         int r = u * R, m = 0;
         while (m + 1 < a.matrices && r >= a.rows[m]) r -= a.rows[m++];
@@ -302,13 +334,18 @@ template <class T> __device__ __forceinline__ void prefetch_row(const T *row, in
 /* R: rows per warp and turn. 1 in layers with a router, whose part needs all rows of a block at the same
  * time; otherwise 1 or 2. */
 template <class T, int R, int C> __device__ void decode_out(const out_args &a) {
+    typedef typename wide_of<T>::type E;
     __shared__ float fresh[WARPS];
     int k = a.heads * a.dim, n8 = k / 8, groups = groups_of<C>(n8), warp = threadIdx.x / 32;
     int first = blockIdx.x * WARPS + warp, e = threadIdx.x, units = a.rows / R;
-    auto row_of = [&](int u, const T *(&row)[R]) {
+    auto row_of = [&](int u, const T *(&row)[R], const float *(&scale)[R]) {
 #pragma unroll
-        for (int r = 0; r < R; r++) row[r] = (const T *)a.w + (size_t)(u * R + r) * k;
+        for (int r = 0; r < R; r++) {
+            row[r] = (const T *)a.w + (size_t)(u * R + r) * k;
+            scale[r] = scale_row(a.scale, u * R + r);
+        }
     };
+    row_scales<T, R> scales(a.scale.shift, n8);
     stream<T, R, C> s(first, units, gridDim.x * WARPS, n8);
     s.fetch(s.a, row_of);
     s.fetch(s.b, row_of);
@@ -317,9 +354,9 @@ template <class T, int R, int C> __device__ void decode_out(const out_args &a) {
 #pragma unroll
             for (int r = 0; r < R; r++)
                 prefetch_row((const T *)a.w + (size_t)(u * R + r) * k, k, u == first ? 2 * C * 32 * 8 : 0);
-    eight<T> router = zero8<T>(); /* weights for the block's first rows and the thread's first expert */
+    eight<E> router = zero8<E>(); /* weights for the block's first rows and the thread's first expert */
     if (R == 1 && a.router && e < a.experts)
-        router = load8<T>((const T *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
+        router = load8<E>((const E *)a.router + (size_t)e * a.rows + blockIdx.x * WARPS);
     wait_for_previous();
     let_next_start();
     if (a.nparts == 1)
@@ -328,7 +365,7 @@ template <class T, int R, int C> __device__ void decode_out(const out_args &a) {
         add_parts(a, shared, groups);
     __syncthreads();
     if (R > 1) {
-        s.run(first, shared, groups, row_of, [&](int u, float(&sum)[R]) {
+        s.run(first, shared, groups, scales, row_of, [&](int u, float(&sum)[R]) {
             if (s.lane >= R) return;
             int row = u * R + s.lane;
             float v = s.lane ? sum[R - 1] : sum[0];
@@ -341,12 +378,13 @@ template <class T, int R, int C> __device__ void decode_out(const out_args &a) {
     for (int u = first; u - warp < a.rows; u += gridDim.x * WARPS) {
         float sum[R] = { 0 }, before = s.lane == 0 && u < a.rows ? __ldcg(a.x + u) : 0.0f;
         int chunks = s.chunks;
+        if (u < a.rows) scales.move_to(u, row_of);
         for (int c = 0; u < a.rows && c < chunks; c++) {
             if ((c & 1) == 0) {
-                s.a.dot(shared, groups, c, s.lane, sum);
+                s.a.dot(shared, groups, c, s.lane, scales, sum);
                 s.fetch(s.a, row_of);
             } else {
-                s.b.dot(shared, groups, c, s.lane, sum);
+                s.b.dot(shared, groups, c, s.lane, scales, sum);
                 s.fetch(s.b, row_of);
             }
         }
@@ -364,9 +402,9 @@ template <class T, int R, int C> __device__ void decode_out(const out_args &a) {
         if (!a.router) continue;
         __syncthreads();
         for (int x = e; x < a.experts; x += THREADS) {
-            if (again || x != e) router = load8<T>((const T *)a.router + (size_t)x * a.rows + (u - warp));
+            if (again || x != e) router = load8<E>((const E *)a.router + (size_t)x * a.rows + (u - warp));
             float f[8], partial = 0;
-            unpack8<T>(router, f);
+            unpack8<E>(router, f);
 #pragma unroll
             for (int i = 0; i < WARPS; i++) partial = fmaf(f[i], fresh[i], partial);
             atomicAdd((unsigned long long *)&a.logits[x],
@@ -488,10 +526,19 @@ __device__ __forceinline__ float choose_experts(const router_logits &l, const ml
 
 enum { MOST_CHOSEN = 64 };
 
+template <class T> struct has_scales {
+    enum { value = 0 };
+};
+template <> struct has_scales<f8> {
+    enum { value = 1 };
+};
+
 template <class T, int C> __device__ void decode_up(const mlp_args &a) {
+    constexpr bool SCALED = has_scales<T>::value;
     __shared__ float room[WARPS + 1], weight[MOST_CHOSEN];
     __shared__ int chosen[MOST_CHOSEN];
     __shared__ const T *gates[MOST_CHOSEN], *ups[MOST_CHOSEN];
+    __shared__ const float *scales_of[SCALED ? MOST_CHOSEN : 1][2]; /* of the chosen gates and ups */
     __shared__ const void *table[FEW_EXPERTS][2];
     int n8 = a.hidden / 8, groups = groups_of<C>(n8), early = a.shared * a.inner,
         units = early + a.k * a.inner;
@@ -502,15 +549,25 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
     int first = blockIdx.x + gridDim.x * (threadIdx.x / 32); /* neighbouring rows in different blocks */
     /* The shared expert comes first, because it does not depend on the routing. A dense layer is treated
      * like a shared expert. */
-    auto row_of = [&](int u, const T *(&row)[2]) {
+    auto row_of = [&](int u, const T *(&row)[2], const float *(&scale)[2]) {
         if (u < early) {
             row[0] = shared_gate + (size_t)u * a.hidden;
             row[1] = shared_up + (size_t)u * a.hidden;
+            if (SCALED) {
+                size_t line = (size_t)(u / a.up_scale.rows) * a.up_scale.across;
+                scale[0] = a.scales[a.experts].gate + line;
+                scale[1] = a.scales[a.experts].up + line;
+            }
         } else {
-            int v = u - early, slot = small ? (int)__umulhi(v, magic) : v / a.inner;
-            size_t at = (size_t)(v - slot * a.inner) * a.hidden;
+            int v = u - early, slot = small ? (int)__umulhi(v, magic) : v / a.inner, r = v - slot * a.inner;
+            size_t at = (size_t)r * a.hidden;
             row[0] = gates[slot] + at;
             row[1] = ups[slot] + at;
+            if (SCALED) {
+                size_t line = (size_t)(r / a.up_scale.rows) * a.up_scale.across;
+                scale[0] = scales_of[slot][0] + line;
+                scale[1] = scales_of[slot][1] + line;
+            }
         }
     };
     stream<T, 2, C> s(first, units, gridDim.x * WARPS, n8);
@@ -534,12 +591,16 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
                 int e = chosen[c];
                 gates[c] = (const T *)(e < FEW_EXPERTS ? table[e][0] : a.pointers[e].gate);
                 ups[c] = (const T *)(e < FEW_EXPERTS ? table[e][1] : a.pointers[e].up);
+                if (SCALED) {
+                    scales_of[c][0] = a.scales[e].gate;
+                    scales_of[c][1] = a.scales[e].up;
+                }
             }
         }
     });
     if (!first_early) s.fetch(s.a, row_of);
     if (!second_early) s.fetch(s.b, row_of);
-    s.run(first, shared, groups, row_of, [&](int u, float(&sum)[2]) {
+    s.run(first, shared, groups, row_scales<T, 2>(a.up_scale.shift, n8), row_of, [&](int u, float(&sum)[2]) {
         if (s.lane) return;
         float g = sum[0] * scale;
         int at = u < early ? a.k * a.inner + u : u - early; /* in h, the chosen experts come first */
@@ -550,6 +611,8 @@ template <class T, int C> __device__ void decode_up(const mlp_args &a) {
 /* A slot is a chosen expert or a part of the shared expert. The down rows of all slots form one row of (k +
  * shared) * inner weights. */
 template <class T, int C> __device__ void decode_down(const mlp_args &a) {
+    constexpr bool SCALED = has_scales<T>::value;
+    __shared__ const float *scales_of[SCALED ? MOST_CHOSEN + 64 : 1]; /* by slot */
     __shared__ float room[WARPS + 1], weight[MOST_CHOSEN + 64];
     __shared__ int chosen[MOST_CHOSEN];
     __shared__ const T *base[MOST_CHOSEN + 64];
@@ -583,6 +646,9 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
     for (int c = threadIdx.x; c < slots; c += THREADS)
         base[c] = c < a.k ? (const T *)a.pointers[chosen[c]].down
                           : (const T *)a.pointers[a.experts].down + (size_t)(c - a.k) * a.inner;
+    if (SCALED)
+        for (int c = threadIdx.x; c < slots; c += THREADS)
+            scales_of[c] = a.scales[c < a.k ? chosen[c] : a.experts].down;
     __syncthreads();
     unsigned magic = 0xffffffffu / inner8 + 1; /* __umulhi(j, magic) is j / inner8 for j below 2^16 */
     int row = first, chunk = 0, chunks = (n8 + C * 32 - 1) / (C * 32);
@@ -628,12 +694,21 @@ template <class T, int C> __device__ void decode_down(const mlp_args &a) {
     __syncthreads();
     int u = first, c = 0;
     float sum = 0;
+    /* Returns the scale of group j of row u. */
+    auto scale_of = [&](int j) {
+        int at = min(j, n8 - 1), slot = inner8 == 1 ? at : (int)__umulhi(at, magic);
+        bool routed = slot < a.k;
+        const scale_table &s = routed ? a.down_scale : a.shared_down;
+        int group = at - (routed ? slot : a.k) * inner8; /* within its matrix */
+        return __ldg(scales_of[slot] + (size_t)(u / s.rows) * s.across + (group >> s.shift));
+    };
     auto take = [&](eight<T>(&p)[C]) {
 #pragma unroll
         for (int i = 0; i < C; i++) {
             int j = (c * C + i) * 32 + lane;
-            sum = dot8<T>(p[i], *(const float4 *)(shared + j * 4),
-                          *(const float4 *)(shared + groups * 4 + j * 4), sum);
+            float part = dot8<T>(p[i], *(const float4 *)(shared + j * 4),
+                                 *(const float4 *)(shared + groups * 4 + j * 4), SCALED ? 0.0f : sum);
+            sum = SCALED ? fmaf(part, scale_of(j), sum) : part;
         }
         fetch(p);
         if (++c < chunks) return;
@@ -655,7 +730,7 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
     __shared__ u64 best_of[WARPS];
     __shared__ int is_last;
     int n8 = a.hidden / 8, groups = groups_of<C>(n8), first = blockIdx.x * WARPS + threadIdx.x / 32;
-    auto row_of = [&](int u, const T *(&row)[2]) {
+    auto row_of = [&](int u, const T *(&row)[2], const float *(&)[2]) {
         row[0] = (const T *)a.w + (size_t)u * 2 * a.hidden;
         row[1] = u * 2 + 1 < a.vocab ? row[0] + a.hidden : row[0];
     };
@@ -667,7 +742,7 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
     float scale = norm_into(a.x, a.norm, a.hidden, a.eps, shared, groups, room, [] {});
     int banned = __ldcg(&a.state->banned);
     u64 best = 0;
-    s.run(first, shared, groups, row_of, [&](int u, float(&sum)[2]) {
+    s.run(first, shared, groups, row_scales<T, 2>(0, n8), row_of, [&](int u, float(&sum)[2]) {
         if (s.lane) return;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -713,11 +788,13 @@ template <class T, int C> __device__ void decode_head(const head_args &a) {
  * one gets none, because blocks start while those of the previous kernel still occupy some. */
 #define VARIANT(name, args, body) \
     KERNEL __launch_bounds__(256, 2) name(const __grid_constant__ args a) { body(a); }
-#define STREAMED(T, name, C)                                                \
+#define LAYERS(T, name, C)                                                  \
     VARIANT(decode_rows_##name##_##C, rows_args, (decode_rows<T, 2, C>))    \
     VARIANT(decode_out_##name##_##C, out_args, (decode_out<T, 1, C>))       \
     VARIANT(decode_out_pairs_##name##_##C, out_args, (decode_out<T, 2, C>)) \
-    VARIANT(decode_up_##name##_##C, mlp_args, (decode_up<T, C>))            \
+    VARIANT(decode_up_##name##_##C, mlp_args, (decode_up<T, C>))
+#define STREAMED(T, name, C) \
+    LAYERS(T, name, C)       \
     VARIANT(decode_head_##name##_##C, head_args, (decode_head<T, C>))
 #define DOWN(T, name, C) VARIANT(decode_down_##name##_##C, mlp_args, (decode_down<T, C>))
 #define TYPE(T, name)                                                  \
@@ -730,3 +807,7 @@ TYPE(bf16, bf16)
 TYPE(__half, f16)
 STREAMED(float, f32, 4)
 DOWN(float, f32, 8)
+LAYERS(f8, f8_e4m3, 5)
+LAYERS(f8, f8_e4m3, 8)
+DOWN(f8, f8_e4m3, 14)
+DOWN(f8, f8_e4m3, 16)

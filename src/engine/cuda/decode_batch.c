@@ -1,5 +1,5 @@
-/* Decoding steps of several sequences as one CUDA graph, for models with bf16 weights and caches on Hopper.
- * Products and norms are in skinny.cu. Routed experts run as in prompts (experts.c). */
+/* Decoding steps of several sequences as one CUDA graph, for models with bf16 or fp8 weights and bf16
+ * caches on Hopper. Products and norms are in skinny.cu. Routed experts run as in prompts (experts.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,34 +7,50 @@
 #include "base/die.h"
 #include "base/vec.h"
 #include "engine/cuda/decode_batch.h"
+#include "engine/cuda/fp8.h"
+#include "engine/cuda/latent.h"
 #include "engine/cuda/skinny.h"
 
 enum { THREADS = 256, NORM_THREADS = 512, CLUSTER = 8 };
 
 /* ---- which models */
+/* The fp8 kernels read 128 columns with one scale. */
 static bool linear_fits(const struct linear *l) {
-    return l->w.type == DTYPE_BF16 && l->w.rows % 16 == 0 && l->w.cols % 32 == 0;
+    enum { SHIFT_128 = 4 };
+    return (l->w.type == DTYPE_BF16 ||
+            (l->w.type == DTYPE_F8_E4M3 && cuda_scales(&l->w).shift >= SHIFT_128)) &&
+           l->w.rows % 16 == 0 && l->w.cols % 32 == 0;
+}
+/* One launch multiplies with both. */
+static bool pair_fits(const struct linear *a, const struct linear *b) {
+    return linear_fits(a) && linear_fits(b) && a->w.type == b->w.type;
 }
 static bool expert_fits(const struct expert *e) {
-    return linear_fits(&e->gate) && linear_fits(&e->down) && !e->gate.bias && !e->down.bias;
+    return pair_fits(&e->gate, &e->up) && linear_fits(&e->down) && !e->gate.bias && !e->down.bias;
 }
-static bool layer_fits(const struct decode_layer *l) {
-    if (!linear_fits(&l->q) || !linear_fits(&l->k) || !linear_fits(&l->v) || !linear_fits(&l->o) ||
-        !l->keys || l->keys->type != DTYPE_BF16)
-        return false;
+static bool latent_fits(const struct decode_layer *l) {
+    bool steps = l->q_a.w.rows; /* queries are q_b norm(q_a x) */
+    return (steps ? pair_fits(&l->q_a, &l->kv_a) && linear_fits(&l->q_b) && l->q_a.w.rows <= 8192
+                  : pair_fits(&l->q, &l->kv_a)) &&
+           l->kv_b.w.type == DTYPE_BF16 && !l->kv_b.bias && l->kv_b.w.cols % 8 == 0;
+}
+static bool layer_fits(const struct decode_plan *p, const struct decode_layer *l) {
+    if (!l->keys || l->keys->type != DTYPE_BF16 || !linear_fits(&l->o)) return false;
+    if (p->rank ? !latent_fits(l) : !pair_fits(&l->q, &l->k) || !pair_fits(&l->q, &l->v)) return false;
     if (!l->router) return expert_fits(&l->mlp);
     for (int i = 0; i < l->routing.n; i++)
         if (!expert_fits(&l->experts[i])) return false;
-    return linear_fits(l->router) && !l->routing.sigmoid &&
+    return linear_fits(l->router) && l->router->w.type == DTYPE_BF16 && !l->routing.sigmoid &&
            (!l->shared.gate.w.rows || expert_fits(&l->shared));
 }
 static bool plan_fits(const struct cuda *c, const struct decode_plan *p, int n) {
-    if (!c->hopper || p->rank || n > BATCH_MOST || p->hidden > 8192 || p->head.bias || !linear_fits(&p->head))
+    if (!c->hopper || n > BATCH_MOST || p->hidden > 8192 || p->head.bias || !linear_fits(&p->head))
         return false;
-    if (p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128) return false;
+    if (p->rank ? !cuda_latent_fits(p) : p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128)
+        return false;
     if (p->embed.type != DTYPE_BF16 || p->rope->dims > p->dim) return false;
     for (int i = 0; i < p->layers; i++)
-        if (!layer_fits(&p->layer[i])) return false;
+        if (!layer_fits(p, &p->layer[i])) return false;
     return true;
 }
 
@@ -47,6 +63,26 @@ static void *device_memory(struct cuda_batch *b, size_t bytes) {
 }
 
 static size_t out_numbers(const struct cuda_batch *b) { return (size_t)b->max_context * BATCH_MOST; }
+
+/* The first product of latent attention: queries or their latents, and the new row of the cache. */
+static const struct linear *first_of(const struct decode_layer *l) { return l->q_a.w.rows ? &l->q_a : &l->q; }
+static size_t latent_rows(const struct decode_layer *l) {
+    return (size_t)(first_of(l)->w.rows + l->kv_a.w.rows);
+}
+
+/* All layers have the same sizes. */
+static void allocate_latent(struct cuda_batch *b, const struct decode_plan *p) {
+    const struct decode_layer *l = &p->layer[0];
+    size_t n = (size_t)b->n, heads = (size_t)p->heads, q_rank = (size_t)l->q_a.w.rows,
+           splits = (size_t)cuda_latent_splits(b->c, p, l->keys->type, b->n);
+    b->qkv = device_memory(b, PARTS_MOST * n * latent_rows(l) * 4);
+    b->mixed = device_memory(b, n * heads * (size_t)p->value * 2);
+    b->absorbed = device_memory(b, n * heads * (size_t)(p->rank + p->rotated) * 4);
+    b->sums = device_memory(b, n * splits * heads * ((size_t)p->rank + 2) * 4);
+    if (!q_rank) return;
+    b->q_latent = device_memory(b, n * q_rank * 2);
+    b->q = device_memory(b, PARTS_MOST * n * heads * (size_t)p->dim * 4);
+}
 
 static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1;
@@ -62,9 +98,13 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     b->tokens = device_memory(b, n * sizeof *b->tokens);
     b->x = device_memory(b, n * (size_t)p->hidden * 4);
     b->h = device_memory(b, n * (size_t)p->hidden * 2);
-    b->qkv = device_memory(b, PARTS_MOST * n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
     b->parts = device_memory(b, PARTS_MOST * n * (size_t)p->hidden * 4);
-    b->mixed = device_memory(b, n * heads * 2);
+    if (p->rank) {
+        allocate_latent(b, p);
+    } else {
+        b->qkv = device_memory(b, PARTS_MOST * n * (heads + 2 * (size_t)(p->kv_heads * p->dim)) * 4);
+        b->mixed = device_memory(b, n * heads * 2);
+    }
     b->inner = device_memory(b, n * widest * 2);
     b->logits = device_memory(b, n * (size_t)p->vocab * 4);
     if (cuda_ok(b->c, b->c->d->host_alloc(&host, out_numbers(b) * sizeof *b->out, CU_HOST_PORTABLE_MAPPED),
@@ -81,6 +121,7 @@ static void launch_norm(struct cuda_batch *b, const struct decode_plan *p, const
                                   .parts = b->parts,
                                   .nparts = b->nparts,
                                   .n = p->hidden,
+                                  .part_row = p->hidden,
                                   .part_stride = (long)b->n * p->hidden,
                                   .w = pointer_of(w),
                                   .eps = p->eps,
@@ -123,6 +164,39 @@ static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
                       GRID((size_t)(p->kv_heads * blocks), (size_t)b->n, .threads = THREADS), blocks, &a);
 }
 
+/* Queries q_b norm(q_a x). The first product has computed q_a x. */
+static struct latent_rows_in launch_queries(struct cuda_batch *b, const struct decode_plan *p,
+                                            const struct decode_layer *l) {
+    const struct linear *const q_b[] = { &l->q_b };
+    long row = (long)latent_rows(l), width = (long)p->heads * p->dim;
+    struct skinny_norm_args a = { .parts = b->qkv,
+                                  .nparts = b->qkv_parts,
+                                  .n = l->q_a.w.rows,
+                                  .part_row = row,
+                                  .part_stride = b->n * row,
+                                  .w = pointer_of(l->q_a_norm),
+                                  .eps = p->latent_eps,
+                                  .y = b->q_latent };
+    cuda_launch_named(b->c, MODULE_skinny, "skinny_norm", GRID((size_t)b->n, .threads = NORM_THREADS), 1, &a);
+    int parts = launch_rows(b, b->q_latent, q_b, 1, PARTS_MOST, b->q);
+    return (struct latent_rows_in){ b->q, width, b->n * width, parts };
+}
+
+static void launch_latent(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
+    const struct linear *const in[] = { first_of(l), &l->kv_a };
+    long row = (long)latent_rows(l);
+    struct latent_args a = cuda_latent_args(b->c, p, l, b->n);
+    b->qkv_parts = launch_rows(b, b->h, in, 2, PARTS_MOST, b->qkv);
+    a.kept = (struct latent_rows_in){ b->qkv + in[0]->w.rows, row, b->n * row, b->qkv_parts };
+    a.q = (struct latent_rows_in){ b->qkv, row, b->n * row, b->qkv_parts };
+    if (l->q_a.w.rows) a.q = launch_queries(b, p, l);
+    a.state = b->state;
+    a.absorbed = b->absorbed;
+    a.sums = b->sums;
+    a.narrow = b->mixed;
+    cuda_launch_latent(b->c, &a, l->kv_b.w.type);
+}
+
 /* x += the expert of h. Used for dense layers and shared experts. */
 static void launch_expert(struct cuda_batch *b, const struct expert *e) {
     const struct linear *const up[] = { &e->gate, &e->up };
@@ -146,8 +220,12 @@ static void launch_routed(struct cuda_batch *b, const struct decode_plan *p, con
 static void launch_layer(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
     const struct linear *const qkv[] = { &l->q, &l->k, &l->v };
     launch_norm(b, p, l->norm1);
-    b->qkv_parts = launch_rows(b, b->h, qkv, 3, PARTS_MOST, b->qkv);
-    launch_attention(b, p, l);
+    if (p->rank) {
+        launch_latent(b, p, l);
+    } else {
+        b->qkv_parts = launch_rows(b, b->h, qkv, 3, PARTS_MOST, b->qkv);
+        launch_attention(b, p, l);
+    }
     launch_add(b, b->mixed, &l->o);
     launch_norm(b, p, l->norm2);
     if (l->router)

@@ -18,7 +18,11 @@ struct cuda_batch {
     float *x, *qkv, *logits, *router; /* router: [n][experts]; qkv: [qkv_parts][n][heads and keys] */
     float *parts;                     /* [nparts][n][hidden]: the next norm adds them to x */
     int qkv_parts, nparts;
-    void *h, *mixed, *inner;               /* bf16 */
+    void *h, *mixed, *inner; /* bf16 */
+    /* Latent attention. q_latent: bf16 [n][rank of the queries], and q: [parts][n][heads][dim], both NULL if
+     * the queries are in qkv. absorbed, sums: struct latent_args. */
+    void *q_latent;
+    float *q, *absorbed, *sums;
     struct tensor *scratch[SCRATCH_COUNT]; /* of the routed experts; the graph has their addresses */
     int *out, *out_device;                 /* host memory [max_context][BATCH_MOST]; -1: not ready yet */
 };

@@ -4,9 +4,9 @@
 
 #include "base/die.h"
 #include "base/vec.h"
-#include "engine/cuda/internal.h"
+#include "engine/cuda/fp8.h"
 
-static void *upload(struct cuda *c, const void *from, size_t bytes) {
+void *cuda_upload(struct cuda *c, const void *from, size_t bytes) {
     void *there = (void *)(uintptr_t)cuda_memory(c, bytes);
     cuda_copy_in(c, there, from, bytes);
     if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "copying to the GPU");
@@ -16,20 +16,25 @@ static void *upload(struct cuda *c, const void *from, size_t bytes) {
 static struct known_experts *known(struct cuda *c, const struct expert *experts, int n) {
     for (size_t i = 0; i < c->known.n; i++)
         if (c->known.v[i].experts == experts) return &c->known.v[i];
+    struct known_experts k = { .experts = experts };
+    if (experts[0].gate.w.type == DTYPE_F8_E4M3) {
+        k.wide = cuda_wide_experts_make(c, experts, n);
+        experts = k.wide->experts;
+    }
     struct expert_pointers *list = xcalloc((size_t)n, sizeof *list);
     for (int i = 0; i < n; i++)
         list[i] =
             (struct expert_pointers){ pointer_of(experts[i].gate.w.data), pointer_of(experts[i].up.w.data),
                                       pointer_of(experts[i].down.w.data) };
-    struct known_experts k = { experts, upload(c, list, (size_t)n * sizeof *list), NULL };
+    k.there = cuda_upload(c, list, (size_t)n * sizeof *list);
     vec_push(&c->known, k);
     free(list);
     return &c->known.v[c->known.n - 1];
 }
 
 /* Returns TMA descriptors of the experts' matrices, in device memory: struct tensor_map [n][3]. */
-static const void *maps_of(struct cuda *c, const struct expert *experts, int n) {
-    struct known_experts *k = known(c, experts, n);
+static const void *maps_of(struct cuda *c, struct known_experts *k, int n) {
+    const struct expert *experts = k->wide ? k->wide->experts : k->experts;
     if (k->maps) return k->maps;
     struct tensor_map map;
     char *list = xcalloc((size_t)n * 3, sizeof map);
@@ -39,7 +44,7 @@ static const void *maps_of(struct cuda *c, const struct expert *experts, int n) 
         cuda_tensor_map(c, &map, w->type, pointer_of(w->data), w->rows, w->cols);
         memcpy(list + (size_t)i * sizeof map, &map, sizeof map);
     }
-    k->maps = upload(c, list, (size_t)n * 3 * sizeof map);
+    k->maps = cuda_upload(c, list, (size_t)n * 3 * sizeof map);
     free(list);
     return k->maps;
 }
@@ -149,7 +154,8 @@ static bool same_experts(const struct expert *experts, int n, int hidden) {
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,
                               struct view logits, struct view x, int m, int hidden, struct view y) {
     struct cuda *c = context;
-    enum dtype type = experts[0].gate.w.type;
+    bool fp8 = experts[0].gate.w.type == DTYPE_F8_E4M3;
+    enum dtype type = fp8 ? DTYPE_BF16 : experts[0].gate.w.type;
     struct call a = { .c = c,
                       .type = type,
                       .m = m,
@@ -159,14 +165,16 @@ const char *cuda_experts_many(void *context, const struct expert *experts, const
                       .inner = experts[0].gate.w.rows,
                       .parts = c->exact && type == DTYPE_BF16 ? 2 : 1,
                       .experts = r->n };
-    if (!same_experts(experts, r->n, hidden)) return NULL;
-    a.pointers = known(c, experts, r->n)->there;
+    if (!same_experts(experts, r->n, hidden) || (fp8 && c->exact)) return NULL;
+    struct known_experts *k = known(c, experts, r->n);
+    a.pointers = k->there;
+    if (k->wide) cuda_wide_experts_fill(c, k->wide);
     order_choices(&a, r, view_pointer(logits));
     float *to = view_pointer(y),
           *out = cuda_scratch(c, SCRATCH_GATE, (size_t)a.rows * (size_t)MAX(hidden, a.inner) * sizeof *out);
     void *narrow = gather(&a, x);
     if (cuda_has_wgmma(c, type) && type == DTYPE_BF16)
-        run_wgmma_products(&a, maps_of(c, experts, r->n), narrow, out);
+        run_wgmma_products(&a, maps_of(c, k, r->n), narrow, out);
     else
         run_products(&a, narrow, out);
     LAUNCH(c, combine, rows_of(m, hidden), &out, &a.choices, &a.row_of, &a.m, &a.k, &a.hidden, &to);

@@ -42,6 +42,39 @@ KERNEL convert_f16(const float *x, long ldx, int m, int k, int aligned, int part
     convert(x, ldx, m, k, aligned, parts, out);
 }
 
+/* ---- fp8 matrices, one per blockIdx.y, with their scales as numbers of type T; list NULL: only `one` */
+__device__ __forceinline__ void store8(bf16 *to, const float *f) {
+    unsigned u[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) u[i] = (unsigned)to_bf16(f[2 * i]) | (unsigned)to_bf16(f[2 * i + 1]) << 16;
+    *(uint4 *)to = make_uint4(u[0], u[1], u[2], u[3]);
+}
+__device__ __forceinline__ void store8(float *to, const float *f) {
+    *(float4 *)to = make_float4(f[0], f[1], f[2], f[3]);
+    *(float4 *)(to + 4) = make_float4(f[4], f[5], f[6], f[7]);
+}
+template <class T> __device__ void widen(const widen_args &one, const widen_args *list) {
+    const widen_args &a = list ? list[blockIdx.y] : one;
+    size_t across = a.cols / 8, all = a.rows * across;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < all;
+         i += (size_t)gridDim.x * blockDim.x) {
+        int row = (int)(i / across), j = (int)(i - row * across);
+        float f[8], by = __ldg(scale_row(a.scale, row) + (j >> a.scale.shift));
+        unpack8<f8>(load8<f8>((const f8 *)a.w + i * 8), f);
+#pragma unroll
+        for (int e = 0; e < 8; e++) f[e] *= by;
+        store8((T *)a.out + i * 8, f);
+    }
+}
+KERNEL widen_bf16(const __grid_constant__ widen_args one, const widen_args *list) {
+    begin_kernel();
+    widen<bf16>(one, list);
+}
+KERNEL widen_f32(const __grid_constant__ widen_args one, const widen_args *list) {
+    begin_kernel();
+    widen<float>(one, list);
+}
+
 /* ---- tensor cores */
 /* Returns the address of a 16-byte piece of a tile [128 or 64][64] of 16-bit numbers in shared memory. A row
  * has 128 bytes. Its eight 16-byte pieces are permuted by the row number, so that neither copies nor

@@ -23,18 +23,19 @@ struct tensor {
 #define CUDA_KERNELS(X) \
     X(rmsnorm, operators) X(layernorm, operators) X(gelu, operators) X(quick_gelu, operators) \
     X(silu_mul, operators) X(add, operators) TYPED(X, embed, operators) X(rope, operators) \
-    X(cache_store_f32, operators) \
-    X(cache_store_bf16, operators) X(copy_rows, operators) X(gather_rows, operators) \
+    X(cache_store_f32, operators) X(cache_store_bf16, operators) X(cache_load_f32, operators) \
+    X(cache_load_bf16, operators) X(copy_rows, operators) X(gather_rows, operators) \
     X(scatter_add, operators) X(planes_last, operators) X(window_copy, operators) X(unfold_f32, operators) \
     X(unfold_f32_bf16, operators) X(unfold_bf16, operators) X(unfold_channels, operators) \
     X(resample_grid, operators) X(resample_rows, operators) X(route, operators) \
     X(norm_1024, rows) X(norm_2048, rows) X(norm_8192, rows) X(silu_mul_bf16, rows) \
     X(place_heads, rows) X(map_bytes, rows) X(nothing, rows) \
-    TYPED(X, few_rows, linear) TYPED(X, one_row, linear) \
-    TYPED(X, experts_up, linear) TYPED(X, experts_down, linear) \
+    TYPED(X, few_rows, linear) X(few_rows_f8_e4m3, linear) TYPED(X, one_row, linear) \
+    TYPED(X, experts_up, linear) X(experts_up_f8_e4m3, linear) \
+    TYPED(X, experts_down, linear) X(experts_down_f8_e4m3, linear) \
     TYPED(X, latent_query, linear) TYPED(X, latent_value, linear) X(latent_expand, linear) \
-    X(convert_bf16, gemm) X(convert_f16, gemm) X(gemm_bf16, gemm) X(gemm_f16, gemm) \
-    X(gemm_small_bf16, gemm) X(gemm_small_f16, gemm) \
+    X(convert_bf16, gemm) X(convert_f16, gemm) X(widen_bf16, gemm) X(widen_f32, gemm) \
+    X(gemm_bf16, gemm) X(gemm_f16, gemm) X(gemm_small_bf16, gemm) X(gemm_small_f16, gemm) \
     TYPED(X, gemm_any, gemm) X(attention_f32, attention) X(attention_bf16, attention) \
     X(flash_64, flash) X(flash_128, flash) X(flash_grid_16, flash) X(flash_grid_32, flash) \
     X(flash_grid_40, flash) X(flash_grid_64, flash) X(flash_grid_80, flash) X(group_choices, experts) \
@@ -73,7 +74,8 @@ enum scratch_id {
     SCRATCH_GROUPS,
     SCRATCH_GATE,
     SCRATCH_UP,
-    SCRATCH_COUNT
+    SCRATCH_WIDE, /* copies of fp8 matrices */
+    SCRATCH_COUNT = SCRATCH_WIDE + MOST_MATRICES
 };
 
 struct block { /* of device memory */
@@ -90,10 +92,12 @@ struct host_block { /* a block of pinned host memory */
     size_t sent;
 };
 
+struct wide_experts;
 struct known_experts {
     const struct expert *experts;
-    void *there; /* struct expert_pointers [n] */
-    void *maps;  /* struct tensor_map [n][3]; NULL: not made yet */
+    struct wide_experts *wide; /* of fp8 experts: `there` and `maps` are those of the copy; else NULL */
+    void *there;               /* struct expert_pointers [n] */
+    void *maps;                /* struct tensor_map [n][3]; NULL: not made yet */
 };
 
 struct cuda {
@@ -124,6 +128,8 @@ struct cuda {
         struct host_block *v;
         size_t n, cap;
     } host;
+    cu_ptr wide; /* copies of fp8 experts (fp8.c) */
+    size_t wide_bytes;
     cu_ptr arena;
     size_t arena_left, pending; /* pending: bytes of tensors that are wrapped but not committed */
     struct tensor *scratch[SCRATCH_COUNT];
@@ -190,10 +196,13 @@ static inline size_t cuda_blocks(size_t items) {
 static inline struct cuda_grid cuda_rows_grid(size_t rows, size_t n) {
     return (struct cuda_grid){ cuda_blocks(n), MIN(rows, (size_t)65535), .threads = CUDA_THREADS };
 }
+/* Kernels of one name are in the order f32, bf16, f16, f8_e4m3; not all have the last one. */
 static inline enum kernel_id cuda_typed(enum kernel_id f32, enum dtype type) {
-    return (enum kernel_id)((int)f32 + (int)type);
+    return (enum kernel_id)((int)f32 + (type == DTYPE_F8_E4M3 ? 3 : (int)type));
 }
 
+/* Allocates memory and copies to it; waits for the copy. */
+void *cuda_upload(struct cuda *c, const void *from, size_t bytes);
 void cuda_copy_in(struct cuda *c, void *to, const void *from, size_t bytes);
 void cuda_copy_out(struct cuda *c, void *to, const void *from, size_t bytes);
 /* Converts x[m, k] to 16-bit numbers [m][parts][k] in SCRATCH_CONVERTED. */

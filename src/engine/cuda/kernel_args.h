@@ -15,6 +15,14 @@ struct kernel_stamps {
     unsigned most, pad;
 };
 
+/* The scales of an fp8 matrix, in `across` columns: the number in row r and group j of eight columns is
+ * multiplied by v[(r + first) / rows][j >> shift]. */
+struct scale_table {
+    const float *v;
+    int rows, across, first;
+    int shift; /* 31: one scale per row */
+};
+
 enum { ACTIVATE_NONE, ACTIVATE_GELU, ACTIVATE_QUICK_GELU };
 /* Output of a product: y = activation(x w^T + bias), or y += activation(x w^T + bias) with `accumulate`. */
 struct gemm_out {
@@ -32,6 +40,14 @@ struct gemm_args {
     const void *x, *w;
     struct gemm_out out;
     int m, k, parts; /* x is [m][parts][k]; k is a multiple of 8 */
+};
+
+/* An fp8 matrix that is written with its scales as bf16 or float numbers. */
+struct widen_args {
+    const void *w;
+    struct scale_table scale;
+    int rows, cols; /* cols: a multiple of 8 */
+    void *out;
 };
 
 #ifdef __cplusplus
@@ -104,6 +120,10 @@ struct expert_list {
     float weight[MOST_EXPERTS];
     int first[MOST_EXPERTS + 1]; /* the hidden rows of expert e are first[e] .. first[e + 1] - 1 */
     int n;
+    /* fp8: scales, and their layout without `v`. The down matrices can have different widths, so kernels
+     * compute down_scale.across. */
+    const float *gate_scales[MOST_EXPERTS], *up_scales[MOST_EXPERTS], *down_scales[MOST_EXPERTS];
+    struct scale_table up_scale, down_scale;
 };
 
 struct byte_table {
@@ -167,6 +187,7 @@ struct rows_args { /* y = [w0; w1; w2] (norm(x)) + bias */
     const struct decode_rules *rules;
     unsigned *ban_bits;
     int *ban_list;
+    struct scale_table scale[3]; /* fp8 */
 };
 
 struct decode_attention_args {
@@ -186,22 +207,41 @@ struct decode_attention_args {
     unsigned short *narrow;
 };
 
-/* Latent attention (decode_latent.cu). Most numbers of a row of the cache and of a query, most splits. */
-enum { LATENT_MOST_ROW = 576, LATENT_MOST_QUERY = 512, LATENT_MOST_SPLITS = 16, LATENT_END_BLOCKS = 4 };
+/* Latent attention (decode_latent.cu), of one sequence or a batch. Most numbers of a row of the cache, of its
+ * first part and of a query; most splits. */
+enum { LATENT_MOST_ROW = 576, LATENT_MOST_RANK = 512, LATENT_MOST_QUERY = 512, LATENT_MOST_SPLITS = 32 };
+/* Columns of U per block; blocks per head that apply V; sequences of a batch per block of these kernels. */
+enum { LATENT_COLUMNS = 64, LATENT_END_BLOCKS = 4, LATENT_GROUP = 8 };
+/* The sizes for which latent_attend_wide is made, and its heads per block. */
+enum { LATENT_WIDE_RANK = 512, LATENT_WIDE_ROPE = 64, LATENT_WIDE_HEADS = 4 };
+/* latent_attend_tiles: heads per block, rows of the cache per tile, numbers from one row of a tile to the
+ * next. */
+enum { LATENT_TILE_HEADS = 16, LATENT_TILE_KEYS = 32 };
+enum { LATENT_TILE_ROW = LATENT_WIDE_RANK + LATENT_WIDE_ROPE + 8 };
+/* Rows of numbers, one row per sequence. A number is the sum of `parts` parts (at most PARTS_MOST). */
+struct latent_rows_in {
+    const float *x;
+    long row, part_stride; /* numbers from one sequence, or part, to the next */
+    int parts;
+};
 struct latent_args {
-    struct decode_state *state;
-    const float *q;    /* [heads][nope + rope] */
-    const float *kept; /* [rank + rope]: the row of the new token, before norm and rotation */
-    const float *norm; /* [rank] */
+    struct decode_state *state; /* [sequences] */
+    int sequences;
+    struct latent_rows_in q;    /* [heads][nope + rope] */
+    struct latent_rows_in kept; /* [rank + rope]: the row of the new token, before norm and rotation */
+    const float *norm;          /* [rank] */
     float eps, scale;
     const float *cosine, *sine; /* [positions][rope / 2] */
     int interleaved;
     const void *kv_b; /* [heads][nope + value][rank] */
-    float *cache;     /* [positions][rank + rope] */
-    int heads, nope, value, rank, rope, splits;
-    float *absorbed; /* [heads][rank + rope] */
-    float *sums;     /* [splits][heads][rank + 2]: sums, maximum, sum of weights */
-    float *parts;    /* [heads][value + 4], the input of `out` */
+    void *cache;      /* [sequences][max_context][rank + rope] */
+    int narrow_cache; /* true: the cache is bf16; false: float */
+    int heads, nope, value, rank, rope, splits, max_context;
+    float *absorbed; /* [sequences][heads][rank + rope] */
+    float *sums;     /* [sequences][splits][heads][rank + 2]: sums, maximum, sum of weights */
+    float *parts;    /* one sequence: [heads][value + 4], the input of `out` */
+    /* a batch: the result as bf16 [sequences][heads][value]; NULL: one sequence */
+    unsigned short *narrow;
 };
 
 struct out_args { /* y = x + w (sum of parts) + bias, and the router's logits */
@@ -215,7 +255,13 @@ struct out_args { /* y = x + w (sum of parts) + bias, and the router's logits */
     const float *norm;  /* norm of the router's input */
     long long *logits;  /* [experts], fixed point, before the division by the root mean square */
     int experts;
-    int prefetch; /* true: the weights are copied to the L2 cache before the wait for attention */
+    int prefetch;             /* true: the weights are copied to the L2 cache before the wait for attention */
+    struct scale_table scale; /* fp8 */
+};
+
+/* Scales of the fp8 matrices of one expert. Their layout is in struct mlp_args. */
+struct expert_scales {
+    const float *gate, *up, *down;
 };
 
 struct mlp_args {
@@ -232,6 +278,10 @@ struct mlp_args {
     const struct expert_pointers *pointers; /* [experts + 1]; dense: [1] */
     float *h;                               /* [k + shared][inner] */
     float *y;                               /* [hidden] */
+    /* fp8: [experts + 1] as `pointers`, and the layout of the scales; `v` is not used. shared_down: of the
+     * shared expert, which has more columns. */
+    const struct expert_scales *scales;
+    struct scale_table up_scale, down_scale, shared_down;
 };
 
 struct head_args {
@@ -269,19 +319,21 @@ struct skinny_args {                       /* y[batch][all_rows] = x [w0; w1; w2
     const float *bias[MOST_MATRICES];
     int rows[MOST_MATRICES], first_row[MOST_MATRICES], first_tile[MOST_MATRICES];
     int matrices, batch, all_rows, tiles;
-    int steps, slices, tasks, stages; /* steps: of SKINNY_STEP columns; stages: of the ring */
-    float *y;                         /* [slices][batch][all_rows] */
+    /* steps: of SKINNY_STEP columns of bf16, or twice as many of fp8; stages: of the ring */
+    int steps, slices, tasks, stages;
+    float *y; /* [slices][batch][all_rows] */
     long slice_stride;
-    int paired;   /* true: narrow[batch][rows] = silu(x w0^T) (x w1^T) */
-    int swapped;  /* paired: w1 comes first in w[0] */
-    void *narrow; /* bf16 */
+    int paired;                              /* true: narrow[batch][rows] = silu(x w0^T) (x w1^T) */
+    int swapped;                             /* paired: w1 comes first in w[0] */
+    void *narrow;                            /* bf16 */
+    struct scale_table scale[MOST_MATRICES]; /* fp8 */
 };
 
 struct skinny_norm_args { /* x += the parts; y = norm(x) */
-    float *x;             /* [batch][n] */
-    const float *parts;   /* [nparts][batch][n] */
+    float *x;             /* [batch][n]; NULL: y is the norm of the sum of the parts */
+    const float *parts;   /* [nparts][batch][part_row], of which the first n numbers of each row are used */
     int nparts, n;        /* n: a multiple of 4, at most 8192 */
-    long part_stride;
+    long part_row, part_stride;
     const float *w;
     float eps;
     void *y; /* bf16 [batch][n] */

@@ -5,25 +5,48 @@
 
 enum { FEW_ROWS = 8 };
 
+/* The numbers of row `row` of a matrix: group j of eight numbers, multiplied by its scale if T is f8. */
+template <class T> struct matrix_row {
+    const T *w;
+    __device__ __forceinline__ matrix_row(const void *matrix, const scale_table &, int row, int k)
+        : w((const T *)matrix + (size_t)row * k) {}
+    __device__ __forceinline__ void group(int j, float *f) const {
+        unpack8<T>(load8<T>(w + (size_t)j * 8), f);
+    }
+};
+template <> struct matrix_row<f8> {
+    const f8 *w;
+    const float *scale;
+    int shift;
+    __device__ __forceinline__ matrix_row(const void *matrix, const scale_table &s, int row, int k)
+        : w((const f8 *)matrix + (size_t)row * k), scale(scale_row(s, row)), shift(s.shift) {}
+    __device__ __forceinline__ void group(int j, float *f) const {
+        unpack8<f8>(load8<f8>(w + (size_t)j * 8), f);
+        float by = __ldg(scale + (j >> shift));
+#pragma unroll
+        for (int e = 0; e < 8; e++) f[e] *= by;
+    }
+};
+__device__ __forceinline__ float to_float(f8 v) { return f8_pair(v.bits).x; }
+
 template <class T>
-__device__ __forceinline__ void dot_rows(const T *w, const float *x, long ldx, int m, int k, int lane,
-                                         float *sum) {
+__device__ __forceinline__ void dot_rows(const matrix_row<T> &row, const float *x, long ldx, int m, int k,
+                                         int lane, float *sum) {
     if (k % 8 == 0) {
         for (int j = lane * 8; j < k; j += 256) {
-            eight<T> v = load8<T>(w + j);
+            float f[8];
+            row.group(j / 8, f);
 #pragma unroll
             for (int i = 0; i < FEW_ROWS; i++)
                 if (i < m) {
                     const float *r = x + i * ldx + j;
-                    float f[8];
-                    unpack8<T>(v, f);
 #pragma unroll
                     for (int e = 0; e < 8; e++) sum[i] = fmaf(f[e], r[e], sum[i]);
                 }
         }
     } else {
-        for (int j = lane; j < k; j += 32) {
-            float f = to_float(w[j]);
+        for (int j = lane; j < k; j += 32) { /* not f8 */
+            float f = to_float(row.w[j]);
 #pragma unroll
             for (int i = 0; i < FEW_ROWS; i++)
                 if (i < m) sum[i] = fmaf(f, x[i * ldx + j], sum[i]);
@@ -32,12 +55,12 @@ __device__ __forceinline__ void dot_rows(const T *w, const float *x, long ldx, i
 }
 
 template <class T>
-__device__ void few_rows(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k,
-                         float *y, long ldy, int accumulate) {
+__device__ void few_rows(const T *w, const scale_table &scale, const float *bias, const float *x, long ldx,
+                         int m, int n, int k, float *y, long ldy, int accumulate) {
     int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     float sum[FEW_ROWS] = { 0 };
     if (row >= n) return;
-    dot_rows(w + (size_t)row * k, x, ldx, m, k, lane, sum);
+    dot_rows(matrix_row<T>(w, scale, row, k), x, ldx, m, k, lane, sum);
 #pragma unroll
     for (int i = 0; i < FEW_ROWS; i++)
         if (i < m) {
@@ -93,25 +116,33 @@ ONE(f32, float)
 ONE(bf16, bf16)
 ONE(f16, __half)
 
-#define FEW(name, T)                                                                                     \
-    KERNEL few_rows_##name(const T *w, const float *bias, const float *x, long ldx, int m, int n, int k, \
-                           float *y, long ldy, int accumulate) {                                         \
-        begin_kernel();                                                                                  \
-        few_rows(w, bias, x, ldx, m, n, k, y, ldy, accumulate);                                          \
+#define FEW(name, T)                                                                                 \
+    KERNEL few_rows_##name(const T *w, const __grid_constant__ scale_table scale, const float *bias, \
+                           const float *x, long ldx, int m, int n, int k, float *y, long ldy,        \
+                           int accumulate) {                                                         \
+        begin_kernel();                                                                              \
+        few_rows(w, scale, bias, x, ldx, m, n, k, y, ldy, accumulate);                               \
     }
 FEW(f32, float)
 FEW(bf16, bf16)
 FEW(f16, __half)
+FEW(f8_e4m3, f8)
 
 /* ---- experts of one token; the list of experts is a kernel parameter */
+__device__ __forceinline__ scale_table scale_of(const scale_table &layout, const float *v) {
+    scale_table s = layout;
+    s.v = v;
+    return s;
+}
 template <class T> __device__ void experts_up(const expert_list &e, const float *x, int k, float *h) {
     int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, at = 0;
     if (row >= e.first[e.n]) return;
     while (row >= e.first[at + 1]) at++;
-    size_t r = row - e.first[at];
+    int r = row - e.first[at];
     float gate[FEW_ROWS] = { 0 }, up[FEW_ROWS] = { 0 };
-    dot_rows((const T *)e.gate[at] + r * k, x, 0, 1, k, lane, gate);
-    dot_rows((const T *)e.up[at] + r * k, x, 0, 1, k, lane, up);
+    dot_rows(matrix_row<T>(e.gate[at], scale_of(e.up_scale, e.gate_scales[at]), r, k), x, 0, 1, k, lane,
+             gate);
+    dot_rows(matrix_row<T>(e.up[at], scale_of(e.up_scale, e.up_scales[at]), r, k), x, 0, 1, k, lane, up);
     float g = warp_sum(gate[0]), u = warp_sum(up[0]);
     if (lane == 0) h[row] = silu(g) * u;
 }
@@ -122,7 +153,9 @@ template <class T> __device__ void experts_down(const expert_list &e, const floa
     for (int i = 0; i < e.n; i++) {
         float sum[FEW_ROWS] = { 0 };
         int k = e.first[i + 1] - e.first[i];
-        dot_rows((const T *)e.down[i] + (size_t)row * k, h + e.first[i], 0, 1, k, lane, sum);
+        scale_table scale = scale_of(e.down_scale, e.down_scales[i]);
+        if (scale.shift < 31) scale.across = (k + (8 << scale.shift) - 1) >> (scale.shift + 3);
+        dot_rows(matrix_row<T>(e.down[i], scale, row, k), h + e.first[i], 0, 1, k, lane, sum);
         total += e.weight[i] * warp_sum(sum[0]);
     }
     if (lane == 0) y[row] += total;
@@ -139,6 +172,7 @@ template <class T> __device__ void experts_down(const expert_list &e, const floa
 EXPERTS(f32, float)
 EXPERTS(bf16, bf16)
 EXPERTS(f16, __half)
+EXPERTS(f8_e4m3, f8)
 
 /* ---- latent attention: kv_b is [heads][nope + value][rank]; one block per head */
 template <class T>
@@ -161,7 +195,7 @@ __device__ void latent_value(const T *kv_b, int nope, int value, int rank, const
     const T *v = kv_b + ((size_t)head * (nope + value) + nope) * rank;
     for (int i = threadIdx.x / 32; i < value; i += blockDim.x / 32) {
         float sum[FEW_ROWS] = { 0 };
-        dot_rows(v + (size_t)i * rank, sums + head * rank, 0, 1, rank, lane, sum);
+        dot_rows(matrix_row<T>(v, scale_table(), i, rank), sums + head * rank, 0, 1, rank, lane, sum);
         float s = warp_sum(sum[0]);
         if (lane == 0) out[head * value + i] = s;
     }

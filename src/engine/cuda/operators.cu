@@ -88,7 +88,7 @@ KERNEL rope(float *x, long row, int heads, int stride, int offset, int position,
     }
 }
 
-/* ---- caches: rows[n][heads][dim] into cache[heads][max_context][dim], which is float or bf16 */
+/* ---- caches: rows[n][heads][dim] into cache[heads][max_context][dim], which is float or bf16, and back */
 template <class T>
 __device__ void store_rows(T *cache, const float *rows, int n, int heads, int dim, int max_context,
                            int position) {
@@ -104,6 +104,22 @@ KERNEL cache_store_f32(float *c, const float *r, int n, int heads, int dim, int 
 KERNEL cache_store_bf16(bf16 *c, const float *r, int n, int heads, int dim, int most, int at) {
     begin_kernel();
     store_rows(c, r, n, heads, dim, most, at);
+}
+template <class T>
+__device__ void load_rows(const T *cache, float *rows, int n, int heads, int dim, int max_context,
+                          int position) {
+    EACH(i, (size_t)n * heads * dim) {
+        int d = (int)(i % dim), h = (int)(i / dim % heads), r = (int)(i / dim / heads);
+        rows[i] = to_float(cache[((size_t)h * max_context + position + r) * dim + d]);
+    }
+}
+KERNEL cache_load_f32(const float *c, float *r, int n, int heads, int dim, int most, int at) {
+    begin_kernel();
+    load_rows(c, r, n, heads, dim, most, at);
+}
+KERNEL cache_load_bf16(const bf16 *c, float *r, int n, int heads, int dim, int most, int at) {
+    begin_kernel();
+    load_rows(c, r, n, heads, dim, most, at);
 }
 
 /* ---- moves */

@@ -2,12 +2,14 @@
  * Hopper, gemm.cu elsewhere and for exact products), float arithmetic for the rest. */
 #include "engine/cuda/calls.h"
 #include "engine/cuda/cublaslt.h"
+#include "engine/cuda/fp8.h"
 
 static void run_few(struct cuda *c, const struct linear *l, float *x, ptrdiff_t ldx, int m, float *y,
                     ptrdiff_t ldy, int add) {
     void *w = pointer_of(l->w.data), *bias = pointer_of(l->bias);
     int n = l->w.rows, k = l->w.cols;
-    void *params[] = { &w, &bias, &x, &ldx, &m, &n, &k, &y, &ldy, &add };
+    struct scale_table scale = cuda_scales(&l->w);
+    void *params[] = { &w, &scale, &bias, &x, &ldx, &m, &n, &k, &y, &ldy, &add };
     cuda_launch(c, cuda_typed(KERNEL_few_rows_f32, l->w.type),
                 (struct cuda_grid){ ((size_t)n + 7) / 8, .threads = CUDA_THREADS }, params);
 }
@@ -18,7 +20,7 @@ static bool run_one(struct cuda *c, const struct linear *l, float *x, float *y, 
     enum { MOST_COLUMNS = 10 << 10, LEAST_ROWS = 4096 };
     void *w = pointer_of(l->w.data), *bias = pointer_of(l->bias);
     int n = l->w.rows, k = l->w.cols;
-    if (k % 8 || k > MOST_COLUMNS || n < LEAST_ROWS) return false;
+    if (k % 8 || k > MOST_COLUMNS || n < LEAST_ROWS || l->w.type == DTYPE_F8_E4M3) return false;
     void *params[] = { &w, &bias, &x, &n, &k, &y, &add };
     cuda_launch(c, cuda_typed(KERNEL_one_row_f32, l->w.type),
                 GRID((size_t)(2 * c->sms), .threads = CUDA_THREADS, .shared_bytes = (unsigned)k * 4), params);
@@ -170,7 +172,14 @@ static bool run_library(struct cuda *c, const struct product *p) {
     return cublaslt_run(c, w->type, input_of(c, p, 1), pointer_of(w->data), &p->out[0], p->m, w->cols);
 }
 
-static const char *run_product(struct cuda *c, const struct product *p) {
+/* Replaces fp8 matrices by copies as bf16. */
+static void widen_product(struct cuda *c, struct product *p, struct wide_linear copies[MOST_MATRICES]) {
+    for (int i = 0; i < p->n; i++) p->l[i] = cuda_widened(c, p->l[i], i, &copies[i]);
+}
+
+static const char *run_product(struct cuda *c, struct product *p) {
+    struct wide_linear copies[MOST_MATRICES];
+    widen_product(c, p, copies);
     bool f16 = p->l[0]->w.type == DTYPE_F16;
     if (run_library(c, p)) return f16 ? "cublaslt_f16" : "cublaslt_bf16";
     if (cuda_has_wgmma(c, p->l[0]->w.type)) {
@@ -181,8 +190,10 @@ static const char *run_product(struct cuda *c, const struct product *p) {
     return f16 ? "gemm_f16" : "gemm_bf16";
 }
 
-static bool on_tensor_cores(const struct linear *l, struct view x, int m) {
-    return l->w.type != DTYPE_F32 && l->w.cols % 8 == 0 && (is_narrow(x) || m > CUDA_FEW_ROWS);
+/* Exact products of fp8 weights are float products: with their scales, bf16 would round them. */
+static bool on_tensor_cores(const struct cuda *c, const struct linear *l, struct view x, int m) {
+    return l->w.type != DTYPE_F32 && !(c->exact && l->w.type == DTYPE_F8_E4M3) && l->w.cols % 8 == 0 &&
+           (is_narrow(x) || m > CUDA_FEW_ROWS);
 }
 
 /* ---- operators */
@@ -191,7 +202,7 @@ const char *cuda_linear(void *context, const struct linear *l, struct view x, pt
     struct cuda *c = context;
     int add = store == OPS_ADD;
     c->last_type = l->w.type;
-    if (on_tensor_cores(l, x, m)) {
+    if (on_tensor_cores(c, l, x, m)) {
         struct product p = { .l = { l }, .out = { out_of(l, y, ldy) }, .n = 1, .m = m, .x = x, .ldx = ldx };
         p.out[0].accumulate = add;
         return run_product(c, &p);
@@ -201,14 +212,15 @@ const char *cuda_linear(void *context, const struct linear *l, struct view x, pt
         run_few(c, l, view_pointer(x), ldx, m, view_pointer(y), ldy, add);
         return "gemv";
     }
-    run_any(c, l, view_pointer(x), ldx, m, view_pointer(y), ldy, add);
+    struct wide_linear copy;
+    run_any(c, cuda_widened(c, l, 0, &copy), view_pointer(x), ldx, m, view_pointer(y), ldy, add);
     return "gemm_float";
 }
 
 const char *cuda_linear_act(void *context, const struct linear *l, struct view x, int m, struct view y,
                             enum ops_activation a) {
     struct cuda *c = context;
-    if (!on_tensor_cores(l, x, m)) return NULL;
+    if (!on_tensor_cores(c, l, x, m)) return NULL;
     struct product p = {
         .l = { l }, .out = { out_of(l, y, l->w.rows) }, .n = 1, .m = m, .x = x, .ldx = l->w.cols
     };
@@ -220,7 +232,7 @@ const char *cuda_linear_merge(void *context, const struct linear *l, struct view
                               struct view grid) {
     struct cuda *c = context;
     int m = MAX(s->views, 1) * s->padded * s->padded;
-    if (!on_tensor_cores(l, x, m)) return NULL;
+    if (!on_tensor_cores(c, l, x, m)) return NULL;
     struct product p = {
         .l = { l }, .out = { out_of(l, grid, l->w.rows) }, .n = 1, .m = m, .x = x, .ldx = l->w.cols
     };
@@ -234,7 +246,7 @@ const char *cuda_linear_merge(void *context, const struct linear *l, struct view
 const char *cuda_linear_rows(void *context, const struct linear_out *v, int n, struct view x, int m) {
     struct cuda *c = context;
     struct product p = { .n = n, .m = m, .x = x, .ldx = v[0].l->w.cols };
-    if (n > MOST_MATRICES || !cuda_has_wgmma(c, v[0].l->w.type) || !on_tensor_cores(v[0].l, x, m))
+    if (n > MOST_MATRICES || !cuda_has_wgmma(c, v[0].l->w.type) || !on_tensor_cores(c, v[0].l, x, m))
         return NULL;
     for (int i = 0; i < n; i++) {
         if (v[i].l->w.type != v[0].l->w.type || v[i].l->w.cols != v[0].l->w.cols) return NULL;
@@ -270,6 +282,8 @@ const char *cuda_swiglu(void *context, const struct expert *e, struct view x, in
                          .paired = true,
                          .x = x,
                          .ldx = e->gate.w.cols };
+    struct wide_linear copies[MOST_MATRICES];
+    widen_product(c, &p, copies);
     c->last_type = e->gate.w.type;
     if (cuda_has_wgmma(c, e->gate.w.type)) {
         run_wgmma(c, &p);
@@ -288,15 +302,22 @@ const char *cuda_experts_one(void *context, const struct expert *const *experts,
                              struct view x, struct view y) {
     struct cuda *c = context;
     struct expert_list e = { .n = n };
+    int largest = 0; /* the layout of its scales serves all */
     int rows = experts[0]->down.w.rows, k = experts[0]->gate.w.cols;
     enum dtype type = experts[0]->gate.w.type;
     for (int i = 0; i < n; i++) {
         e.gate[i] = pointer_of(experts[i]->gate.w.data);
         e.up[i] = pointer_of(experts[i]->up.w.data);
         e.down[i] = pointer_of(experts[i]->down.w.data);
+        e.gate_scales[i] = pointer_of(experts[i]->gate.w.scale);
+        e.up_scales[i] = pointer_of(experts[i]->up.w.scale);
+        e.down_scales[i] = pointer_of(experts[i]->down.w.scale);
         e.weight[i] = weights[i];
         e.first[i + 1] = e.first[i] + experts[i]->gate.w.rows;
+        if (experts[i]->gate.w.rows > experts[largest]->gate.w.rows) largest = i;
     }
+    e.up_scale = cuda_scales(&experts[largest]->gate.w);
+    e.down_scale = cuda_scales(&experts[largest]->down.w);
     size_t hidden = (size_t)e.first[n];
     float *in = view_pointer(x), *out = view_pointer(y),
           *h = cuda_scratch(c, SCRATCH_HIDDEN, hidden * sizeof *h);

@@ -171,16 +171,22 @@ void cuda_rope(void *context, const struct rope_table *t, const struct rope_rows
            &position, &dims, &interleaved, &cosine, &sine);
 }
 
-void cuda_cache_store(void *context, const struct cache_rows *s) {
+static void run_cache(struct cuda *c, const struct cache_rows *s, enum kernel_id f32, enum kernel_id bf16) {
     enum dtype type = s->cache.tensor->type;
     void *cache = view_address(s->cache);
     float *rows = view_pointer(s->rows);
     int n = s->n, heads = s->heads, dim = s->dim, most = s->max_context, at = s->position;
     void *params[] = { &cache, &rows, &n, &heads, &dim, &most, &at };
     cuda_launch(
-        context, type == DTYPE_BF16 ? KERNEL_cache_store_bf16 : KERNEL_cache_store_f32,
+        c, type == DTYPE_BF16 ? bf16 : f32,
         (struct cuda_grid){ cuda_blocks((size_t)n * (size_t)heads * (size_t)dim), .threads = CUDA_THREADS },
         params);
+}
+void cuda_cache_store(void *context, const struct cache_rows *s) {
+    run_cache(context, s, KERNEL_cache_store_f32, KERNEL_cache_store_bf16);
+}
+void cuda_cache_load(void *context, const struct cache_rows *s) {
+    run_cache(context, s, KERNEL_cache_load_f32, KERNEL_cache_load_bf16);
 }
 
 void cuda_copy_rows(void *context, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,

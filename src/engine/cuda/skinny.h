@@ -7,7 +7,8 @@
 
 struct skinny {
     const void *x; /* bf16 [batch][columns] */
-    /* bf16 matrices with the same number of columns; their rows are multiples of 16, columns of 8 */
+    /* bf16 or fp8 matrices of the same type and number of columns; their rows are multiples of 16,
+     * columns of 8, or of 16 if they are fp8. An fp8 scale belongs to at least 128 columns. */
     const struct linear *const *l;
     int n, batch;   /* n: matrices; batch: at most BATCH_MOST */
     float *y;       /* [parts][batch][rows of all matrices] */
@@ -24,9 +25,16 @@ int cuda_skinny(struct cuda *c, const struct skinny *s);
 struct skinny_plan {
     int tiles, slices, tasks;
 };
-/* all_tiles: of the matrices; wide: 8, 16 or 32, the sequences for which a block multiplies. */
-struct skinny_plan skinny_plan_of(int all_tiles, int steps, int wide, int most_slices, int sms);
+/* What a block reads in a step. */
+struct skinny_step {
+    int wide;    /* 8, 16 or 32: the sequences for which it multiplies */
+    int x_tiles; /* of SKINNY_STEP columns of x: 1, with fp8 weights 2 */
+};
+/* all_tiles: of the matrices. */
+struct skinny_plan skinny_plan_of(int all_tiles, int steps, struct skinny_step step, int most_slices,
+                                  int sms);
 /* Returns the number of stages of a ring of at most ring_bytes, and the shared memory that it needs. */
-int skinny_stages(const struct skinny_plan *p, int wide, int ring_bytes, unsigned *shared_bytes);
+int skinny_stages(const struct skinny_plan *p, struct skinny_step step, int ring_bytes,
+                  unsigned *shared_bytes);
 
 #endif

@@ -8,7 +8,7 @@
 #define SKINNY_BOTH static inline
 #endif
 
-/* A tile has SKINNY_TILE rows of a matrix, a step SKINNY_STEP columns. */
+/* A tile has SKINNY_TILE rows of a matrix, a step SKINNY_STEP columns, or twice as many if they are fp8. */
 enum { SKINNY_TILE = 64, SKINNY_STEP = 64, SKINNY_MOST_TILES = 3, SKINNY_THREADS = 160 };
 
 /* Tiles first_tile .. first_tile + tiles - 1, steps step .. end - 1. */

@@ -52,11 +52,10 @@ struct decoder {
     struct ops *ops;          /* borrowed */
     int hidden, heads, kv_heads, dim_k, dim_v, layers, vocab, max_context;
     int sequences, positions; /* size of the cache; positions <= max_context */
-    /* type of the cache: f32, or bf16 if the backend supports it; latents are f32 */
-    enum dtype kv;
-    unsigned reserved;   /* number of times that the cache was allocated */
-    struct matrix embed; /* [vocab, hidden] */
-    struct linear head;  /* [vocab, hidden] */
+    enum dtype kv;            /* type of the cache: f32, or bf16 if the backend supports it */
+    unsigned reserved;        /* number of times that the cache was allocated */
+    struct matrix embed;      /* [vocab, hidden] */
+    struct linear head;       /* [vocab, hidden] */
     struct tensor *norm;
     struct decoder_layer *layer;
     struct rope_table rope;

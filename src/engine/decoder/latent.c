@@ -12,10 +12,23 @@ static struct latent latent_of(const struct decoder *d, const struct decoder_lay
                             .rope = (int)c->qk_rope_dim };
 }
 
-static struct view kept_at(const struct decoder *d, const struct latent *s, const struct decoder_layer *l,
-                           int sequence, int position) {
-    size_t row = (size_t)sequence * (size_t)d->positions + (size_t)position;
+/* The cache of a sequence, [positions][rank + rope]. */
+static struct view kept_of(const struct decoder *d, const struct latent *s, const struct decoder_layer *l,
+                           int sequence) {
+    size_t row = (size_t)sequence * (size_t)d->positions;
     return view_at(view_of(l->keys), row * (size_t)(s->rank + s->rope));
+}
+
+/* n rows of the cache from `position` on. The caller sets `rows`. */
+static struct cache_rows rows_of(const struct decoder *d, const struct latent *s,
+                                 const struct decoder_layer *l, int sequence, int position, int n) {
+    return (struct cache_rows){ .cache = kept_of(d, s, l, sequence),
+                                .type = d->kv,
+                                .n = n,
+                                .heads = 1,
+                                .dim = s->rank + s->rope,
+                                .max_context = d->positions,
+                                .position = position };
 }
 
 /* Writes the queries of n rows to d->q, and the latents to d->k. */
@@ -57,7 +70,9 @@ static void place_latent(struct decoder *d, const struct latent *s, const struct
                                   .stride = s->rope,
                                   .offset = s->rank,
                                   .position = r->position });
-    ops_copy(o, kept_at(d, s, l, r->sequence, r->position), kept, (size_t)r->n * row);
+    struct cache_rows c = rows_of(d, s, l, r->sequence, r->position, r->n);
+    c.rows = kept;
+    ops_cache_store(o, &c);
 }
 
 /* Computes the layer's keys and values for all positions of the sequence so far. Used for segments of
@@ -66,13 +81,16 @@ static void expand_latents(struct decoder *d, const struct latent *s, const stru
                            int sequence, int positions) {
     int width = d->heads * (s->nope + s->value);
     for (int at = 0; at < positions; at += d->chunk) {
+        struct cache_rows c = rows_of(d, s, l, sequence, at, MIN(d->chunk, positions - at));
         struct latent_rows r = { .rows = view_of(d->v),
-                                 .kept = kept_at(d, s, l, sequence, at),
+                                 .kept = view_of(d->latent),
                                  .keys = view_of(d->wide_keys),
                                  .values = view_of(d->wide_values),
-                                 .n = MIN(d->chunk, positions - at),
+                                 .n = c.n,
                                  .max_context = d->max_context,
                                  .position = at };
+        c.rows = r.kept;
+        ops_cache_load(d->ops, &c);
         ops_linear(d->ops, "kv_b_proj", &l->kv_b, r.kept, s->rank + s->rope, r.n, r.rows, width, OPS_SET);
         ops_latent_expand(d->ops, s, &r);
     }
@@ -96,6 +114,7 @@ static void attend_one(struct decoder *d, const struct latent *s, struct view ke
 static void attend_many(struct decoder *d, const struct latent *s, const struct decoder_layer *l,
                         int sequence, struct attention a) {
     a.kv_heads = d->heads;
+    a.kv = DTYPE_F32;
     a.k = view_of(d->wide_keys);
     a.v = view_of(d->wide_values);
     a.k_head = (ptrdiff_t)d->max_context * d->dim_k;
@@ -115,7 +134,7 @@ void latent_attention(struct decoder *d, const struct decoder_layer *l, struct d
     }
     for (int i = 0; i < pass.n; i++)
         if (pass.v[i].n == 1)
-            attend_one(d, &s, kept_at(d, &s, l, pass.v[i].sequence, 0), a[i]);
+            attend_one(d, &s, kept_of(d, &s, l, pass.v[i].sequence), a[i]);
         else
             attend_many(d, &s, l, pass.v[i].sequence, a[i]);
 }

@@ -65,7 +65,9 @@ static void load_latent(struct decoder *d, struct weights *w, int i) {
     }
     l->kv_a = load_linear(w, rank + rope, d->hidden, c->qkv_bias, LAYERS, i, "self_attn.kv_a_proj_with_mqa");
     l->kv_a_norm = weights_vector(w, rank, WEIGHTS_NORM, LAYERS ".%d.self_attn.kv_a_layernorm.weight", i);
+    weights_allow_fp8(w, WEIGHTS_FROM_FP8); /* kernels for one token read parts of it */
     l->kv_b = load_linear(w, wide, rank, false, LAYERS, i, "self_attn.kv_b_proj");
+    weights_allow_fp8(w, WEIGHTS_FP8);
 }
 
 static struct expert load_expert(struct weights *w, int hidden, int inner, bool bias, const char *prefix,
@@ -117,8 +119,9 @@ static void load_shared(struct decoder *d, struct weights *w, int i, const struc
     struct moe *e = &d->layer[i].moe;
     e->shared = load_expert(w, d->hidden, (int)c->shared_intermediate, false, LAYERS, i, names->shared, 0);
     e->shared.glu = glu_of(c);
-    if (c->shared_gate)
-        e->shared_gate = load_linear(w, 1, d->hidden, false, LAYERS, i, "mlp.shared_expert_gate");
+    if (!c->shared_gate) return;
+    weights_allow_fp8(w, WEIGHTS_NOT_FP8);
+    e->shared_gate = load_linear(w, 1, d->hidden, false, LAYERS, i, "mlp.shared_expert_gate");
 }
 
 static void load_moe(struct decoder *d, struct weights *w, int i) {
@@ -132,7 +135,9 @@ static void load_moe(struct decoder *d, struct weights *w, int i) {
                                    .normalise = c->norm_topk,
                                    .scale = isnan(c->routed_scaling) ? 1.0f : (float)c->routed_scaling,
                                    .sigmoid = c->sigmoid_scores };
+    weights_allow_fp8(w, WEIGHTS_NOT_FP8);
     e->router = load_linear(w, e->routing.n, d->hidden, c->expert_bias, LAYERS, i, names->router);
+    weights_allow_fp8(w, WEIGHTS_FP8);
     if (c->correction_bias)
         e->routing.correction =
             weights_vector(w, e->routing.n, WEIGHTS_BIAS, LAYERS ".%d.mlp.gate.e_score_correction_bias", i);
@@ -219,6 +224,7 @@ static void load_layer(struct decoder *d, struct weights *w, int i) {
     l->window = (int)MIN(c->layer[i].window, 1u << 30);
     l->local_rope = c->rope.local_plain && l->window;
     load_norms(d, w, i);
+    weights_allow_fp8(w, WEIGHTS_FP8);
     if (c->kv_lora_rank)
         load_latent(d, w, i);
     else
@@ -228,6 +234,7 @@ static void load_layer(struct decoder *d, struct weights *w, int i) {
         load_moe(d, w, i);
     else
         load_mlp(d, w, i);
+    weights_allow_fp8(w, WEIGHTS_NOT_FP8);
 }
 
 static struct tensor *alloc_rows(struct decoder *d, size_t width) {
@@ -237,31 +244,35 @@ static struct tensor *alloc_narrow_rows(struct decoder *d, size_t width) {
     return ops_alloc_narrow(d->ops, (size_t)d->chunk * width);
 }
 
-static bool expert_is(const struct expert *e, enum dtype type) {
-    return e->gate.w.type == type && e->up.w.type == type && e->down.w.type == type && !e->gate.bias &&
-           e->glu == OPS_GLU_SILU && !e->down.bias && e->gate.w.rows % 8 == 0;
+static bool linear_narrow(const struct decoder *d, const struct linear *l) {
+    return ops_has_narrow(d->ops, l->w.type);
 }
 
-static bool layer_is(const struct decoder_layer *l, enum dtype type) {
+static bool expert_narrow(const struct decoder *d, const struct expert *e) {
+    return linear_narrow(d, &e->gate) && linear_narrow(d, &e->up) && linear_narrow(d, &e->down) &&
+           !e->gate.bias && e->glu == OPS_GLU_SILU && !e->down.bias && e->gate.w.rows % 8 == 0;
+}
+
+static bool layer_narrow(const struct decoder *d, const struct decoder_layer *l) {
     if (l->post1 || l->post2 || l->sinks) return false;
-    if (l->q.w.type != type || l->k.w.type != type || l->v.w.type != type || l->o.w.type != type)
+    if (!linear_narrow(d, &l->q) || !linear_narrow(d, &l->k) || !linear_narrow(d, &l->v) ||
+        !linear_narrow(d, &l->o))
         return false;
-    if (!l->moe.routing.n) return expert_is(&l->mlp, type);
-    if (l->moe.router.w.type != type || (l->moe.shared.gate.w.rows && !expert_is(&l->moe.shared, type)))
+    if (!l->moe.routing.n) return expert_narrow(d, &l->mlp);
+    if (!linear_narrow(d, &l->moe.router) || (l->moe.shared.gate.w.rows && !expert_narrow(d, &l->moe.shared)))
         return false;
     for (int i = 0; i < l->moe.routing.n; i++)
-        if (!expert_is(&l->moe.experts[i], type)) return false;
+        if (!expert_narrow(d, &l->moe.experts[i])) return false;
     return true;
 }
 
 /* Returns true if the device has kernels for 16-bit activations of this model. */
 static bool can_narrow(const struct decoder *d) {
-    enum dtype type = d->layer[0].o.w.type;
     if (d->c->kv_lora_rank || d->kv != DTYPE_BF16 || d->dim_k != d->dim_v || d->hidden % 8 ||
-        (d->dim_k != 64 && d->dim_k != 128) || !ops_has_narrow(d->ops, type))
+        (d->dim_k != 64 && d->dim_k != 128))
         return false;
     for (int i = 0; i < d->layers; i++)
-        if (!layer_is(&d->layer[i], type)) return false;
+        if (!layer_narrow(d, &d->layer[i])) return false;
     return true;
 }
 
@@ -341,7 +352,7 @@ struct decoder *decoder_open(const struct llm_text *c, struct ops *o, struct wei
     d->vocab = (int)c->vocab;
     d->max_context = max_context;
     d->chunk = MIN(o->backend->rows ? o->backend->rows : DECODER_CHUNK, MAX(max_context, DECODER_CHUNK));
-    d->kv = latent || !o->backend->bf16_cache ? DTYPE_F32 : kv;
+    d->kv = o->backend->bf16_cache ? kv : DTYPE_F32;
     double score_dim = isnan(c->score_dim) ? d->dim_k : c->score_dim;
     d->score_scale = (float)((latent ? rope_score_scale(&c->rope) : 1.0) / sqrt(score_dim));
     d->layer = xcalloc((size_t)d->layers, sizeof *d->layer);

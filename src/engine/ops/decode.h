@@ -67,6 +67,7 @@ enum decode_vector { DECODE_QKV, DECODE_HIDDEN, DECODE_X, DECODE_LOGITS };
 /* A part of a step that the device timed, in ns of clock_wall_ns(). */
 struct decode_span {
     const char *name, *kernel;
+    enum dtype type; /* of the weights, or of the cache in attention */
     uint64_t start_ns, end_ns;
 };
 enum { DECODE_MOST_SPANS = 512 }; /* per step */

@@ -322,11 +322,14 @@ static double attention_pairs(const struct attention *a) {
 static void record_attention(struct ops *o, uint64_t start, const char *name, const char *kernel,
                              const struct attention *a, int n) {
     double dims = a->dim_k + a->dim_v, flops = 0, bytes = 0;
+    /* with latent attention, values are the first numbers of the keys */
+    double cached = a->k.tensor == a->v.tensor && a->k.at == a->v.at ? a->dim_k : dims;
     long queries = 0, keys = 0;
     if (!start) return;
     for (int i = 0; i < n; i++) {
         flops += 2.0 * attention_pairs(&a[i]) * a->heads * dims;
-        bytes += 4.0 * a[i].nq * a->heads * dims + (double)dtype_bytes(a->kv) * a[i].nk * a->kv_heads * dims;
+        bytes +=
+            4.0 * a[i].nq * a->heads * dims + (double)dtype_bytes(a->kv) * a[i].nk * a->kv_heads * cached;
         queries += a[i].nq;
         keys = MAX(keys, a[i].nk);
     }
@@ -441,6 +444,7 @@ void ops_rope(struct ops *o, const struct rope_table *t, const struct rope_rows 
 }
 
 void ops_cache_store(struct ops *o, const struct cache_rows *c) { o->backend->cache_store(o->context, c); }
+void ops_cache_load(struct ops *o, const struct cache_rows *c) { o->backend->cache_load(o->context, c); }
 
 void ops_latent_expand(struct ops *o, const struct latent *l, const struct latent_rows *r) {
     o->backend->latent_expand(o->context, l, r);

@@ -164,7 +164,8 @@ struct rope_rows {
     int rows, heads, stride, offset, position;
 };
 
-/* A cache of keys or values, [heads][max_context][dim], and n new rows [n][heads][dim] to store in it. */
+/* A cache of keys or values, [heads][max_context][dim], and n rows of floats [n][heads][dim] that are stored
+ * in it or loaded from it, from position `position` on. */
 struct cache_rows {
     struct view cache, rows;
     enum dtype type; /* of the cache */
@@ -209,10 +210,13 @@ enum tensor_content { TENSOR_ANY, TENSOR_ZERO };
 
 struct ops_backend {
     bool quantised; /* linear layers, experts and embeddings accept quantised weights */
+    /* linear layers and experts accept F8_E4M3 with rows of a multiple of eight numbers and one scale
+     * per row, or per power of two of columns */
+    bool fp8;
     /* Optional. true: quantised and bf16 weights are multiplied in float arithmetic. */
     void (*set_exact)(void *context, bool exact);
     unsigned extras; /* enum ops_extra */
-    bool bf16_cache; /* cache_store and attention accept caches of bf16 */
+    bool bf16_cache; /* cache_store, cache_load and attention accept caches of bf16 */
     int rows;        /* rows per pass of the decoder; 0: DECODER_CHUNK */
     int views;       /* maximum number of image views per pass; 0: one */
     int few_rows;    /* products of more rows than this accept 16-bit activations */
@@ -253,7 +257,8 @@ struct ops_backend {
     struct tensor *(*wrap)(void *context, const void *host, size_t bytes);
     void (*commit)(void *context, struct tensor *t);
     void (*free)(void *context, struct tensor *t);
-    /* Allocates a cache of zeros, used by cache_store() and attention() only. NULL: alloc() is used. */
+    /* Allocates a cache of zeros, used by cache_store(), cache_load() and attention() only. NULL: alloc() is
+     * used. */
     struct tensor *(*alloc_cache)(void *context, size_t numbers, enum dtype type);
     /* Returns -1 if an operator or an allocation failed, or if the wrapped tensors do not fit. Results after
      * a failure are invalid. NULL: nothing can fail. */
@@ -299,6 +304,7 @@ struct ops_backend {
                   struct routing_choice *out);
     void (*rope)(void *context, const struct rope_table *t, const struct rope_rows *r);
     void (*cache_store)(void *context, const struct cache_rows *c);
+    void (*cache_load)(void *context, const struct cache_rows *c);
     void (*latent_expand)(void *context, const struct latent *l, const struct latent_rows *r);
     void (*copy_rows)(void *context, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
                       size_t n);
@@ -454,6 +460,7 @@ void ops_place_heads(struct ops *o, const struct place_heads *p);
 void ops_route(struct ops *o, const struct routing *r, struct view logits, int m, struct routing_choice *out);
 void ops_rope(struct ops *o, const struct rope_table *t, const struct rope_rows *r);
 void ops_cache_store(struct ops *o, const struct cache_rows *c);
+void ops_cache_load(struct ops *o, const struct cache_rows *c);
 void ops_latent_expand(struct ops *o, const struct latent *l, const struct latent_rows *r);
 /* Copies `rows` rows of n floats; ldt and ldf are the distances between rows of `to` and `from`. */
 void ops_copy_rows(struct ops *o, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,

@@ -31,14 +31,22 @@ struct pending {
     size_t n;
     uint32_t first; /* index of the tensor's first number in the stream */
     struct weights_stream stream;
+    /* data NULL, scales set: synthetic numbers are rounded to fp8 with these scales */
     struct stored_rows stored;
 };
+
+/* What a scale of an fp8 matrix belongs to. */
+enum scale_kind { SCALE_ANY, SCALE_MATRIX, SCALE_ROW, SCALE_BLOCK };
 
 struct weights {
     struct ops *ops;            /* borrowed */
     struct weight_files *files; /* NULL: synthetic */
     uint64_t seed;
-    enum dtype type;
+    enum dtype type;        /* of synthetic matrices, but for those that are fp8 */
+    bool fp8;               /* synthetic: matrices that can be fp8 are */
+    int fp8_rows, fp8_cols; /* numbers per scale; 0: all */
+    enum weights_fp8 allow;
+    enum scale_kind scales; /* of the fp8 matrices that a device without other quantised types keeps */
     bool failed;
     struct err err;
     struct {
@@ -74,9 +82,18 @@ struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype 
     struct weights *w = xcalloc(1, sizeof *w);
     w->ops = o;
     w->seed = seed;
-    w->type = type;
+    w->fp8 = type == DTYPE_F8_E4M3;
+    w->type = w->fp8 ? DTYPE_BF16 : type;
+    weights_fp8_blocks(w, 128, 128);
     return w;
 }
+
+void weights_fp8_blocks(struct weights *w, int rows, int cols) {
+    w->fp8_rows = rows;
+    w->fp8_cols = cols;
+}
+
+void weights_allow_fp8(struct weights *w, enum weights_fp8 allow) { w->allow = allow; }
 
 void weights_close(struct weights *w) {
     if (!w) return;
@@ -170,13 +187,17 @@ static float *widen_scales(struct weights *w, const struct weight_view *v) {
     return scales;
 }
 
-static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
-    float *scales = widen_scales(w, v);
-    if (!scales) return;
-    m->scale = wrap_data(w, scales, (size_t)v->scales * sizeof *scales);
-    m->scale_rows = v->scale_rows;
-    m->scale_cols = v->scale_cols;
+/* scales NULL: w->failed is set */
+static void set_scales(struct weights *w, struct matrix *m, const float *scales, size_t n, int scale_rows,
+                       int scale_cols, int first) {
+    m->scale = wrap_data(w, scales, n * sizeof *scales);
+    m->scale_rows = scale_rows;
+    m->scale_cols = scale_cols;
     m->first_row = first;
+}
+
+static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
+    set_scales(w, m, widen_scales(w, v), (size_t)v->scales, v->scale_rows, v->scale_cols, first);
 }
 
 /* Converts a tensor to the layout that the engine reads. Converts all rows and returns the address of row
@@ -210,6 +231,32 @@ static const void *expand_later(struct weights *w, const struct weight_view *v, 
     return p.data;
 }
 
+/* Returns true if the backend has products of fp8 matrices with such scales. */
+static bool keeps_fp8(const struct weights *w, int cols, int scale_cols) {
+    const struct ops_backend *b = w->ops->backend;
+    if (b->quantised) return true;
+    bool even = scale_cols >= cols || (scale_cols >= 8 && (scale_cols & (scale_cols - 1)) == 0);
+    return b->fp8 && w->allow == WEIGHTS_FP8 && cols % 8 == 0 && even;
+}
+
+/* SCALE_ANY: the matrix is one block, or its only scale belongs to all of it. */
+static enum scale_kind scale_kind(const struct weight_view *v, int rows, int cols) {
+    enum { BLOCK = 128 };
+    if (v->scales == 1) return rows <= BLOCK && cols <= BLOCK ? SCALE_ANY : SCALE_MATRIX;
+    return v->scale_rows == 1 ? SCALE_ROW : SCALE_BLOCK;
+}
+
+/* Kernels use the same layout for the matrices of a layer, so fp8 matrices with another kind of scales
+ * than the first one are expanded. */
+static bool keeps_type(struct weights *w, const struct weight_view *v, int rows, int cols) {
+    if (dtype_is_float(v->type) || w->ops->backend->quantised) return true;
+    if (v->type != DTYPE_F8_E4M3 || !v->scale || v->convert || !keeps_fp8(w, cols, v->scale_cols))
+        return false;
+    enum scale_kind kind = scale_kind(v, rows, cols);
+    if (w->scales == SCALE_ANY) w->scales = kind;
+    return kind == SCALE_ANY || kind == w->scales;
+}
+
 /* Returns the stored numbers of rows [first, first + rows). Sets w->failed on errors. */
 static const void *file_rows(struct weights *w, const char *name, int all_rows, int first, struct matrix *m) {
     struct weight_view v;
@@ -219,11 +266,46 @@ static const void *file_rows(struct weights *w, const char *name, int all_rows, 
         return NULL;
     }
     m->type = v.type;
-    if (!dtype_is_float(v.type) && !w->ops->backend->quantised) return expand_later(w, &v, first, m);
+    if (!keeps_type(w, &v, all_rows, m->cols)) return expand_later(w, &v, first, m);
     if (v.scale) add_scales(w, &v, first, m);
     if (v.convert) return convert_rows(w, &v, first, m);
     v.data = (const char *)v.data + (size_t)first * dtype_size(v.type, cols);
     return aligned_data(w, &v, (size_t)m->rows * cols);
+}
+
+/* Scales of a synthetic fp8 matrix of `rows` rows: the numbers are below `most`. Neighbouring scales
+ * differ, as in real models. Returns the number of scales; 0: w->failed is set. */
+static size_t make_scales(struct weights *w, int rows, int cols, float most, struct stored_rows *s) {
+    s->cols = cols;
+    s->scale_rows = w->fp8_rows ? w->fp8_rows : rows;
+    s->scale_cols = w->fp8_cols ? w->fp8_cols : cols;
+    size_t down = (size_t)((rows + s->scale_rows - 1) / s->scale_rows),
+           across = (size_t)((cols + s->scale_cols - 1) / s->scale_cols);
+    float *scales = slab_alloc(w, down * across * sizeof *scales);
+    for (size_t i = 0; scales && i < down * across; i++)
+        scales[i] = most / 448 * (1 + (float)((i * 5 + i / across * 3) % 8) / 8);
+    s->scales = scales;
+    return scales ? down * across : 0;
+}
+
+/* Rows [first, first + rows) of a synthetic matrix. */
+static const void *synthetic_rows(struct weights *w, const char *name, int all_rows, int first,
+                                  struct matrix *m) {
+    size_t cols = (size_t)m->cols, n = (size_t)m->rows * cols;
+    float most = (float)sqrt(3.0 / m->cols);
+    struct stored_rows fp8 = { 0 };
+    if (w->fp8 && w->allow != WEIGHTS_NOT_FP8) {
+        size_t scales = make_scales(w, all_rows, m->cols, most, &fp8);
+        if (!scales) return NULL;
+        fp8.first_row = first;
+        if (keeps_fp8(w, m->cols, fp8.scale_cols)) {
+            m->type = DTYPE_F8_E4M3;
+            set_scales(w, m, fp8.scales, scales, fp8.scale_rows, fp8.scale_cols, first);
+        }
+    }
+    void *data = generate_later(w, n, (size_t)first * cols, m->type, name, most, 0.0f);
+    if (data && fp8.scales) w->pending.v[w->pending.n - 1].stored = fp8;
+    return data;
 }
 
 static struct matrix make_rows(struct weights *w, const char *name, int all_rows, int first, int rows,
@@ -231,9 +313,8 @@ static struct matrix make_rows(struct weights *w, const char *name, int all_rows
     struct matrix m = { .rows = rows, .cols = cols, .type = w->type };
     size_t n = (size_t)rows * (size_t)cols;
     if (w->failed) return m;
-    const void *data = w->files ? file_rows(w, name, all_rows, first, &m)
-                                : generate_later(w, n, (size_t)first * (size_t)cols, w->type, name,
-                                                 (float)sqrt(3.0 / cols), 0.0f);
+    const void *data =
+        w->files ? file_rows(w, name, all_rows, first, &m) : synthetic_rows(w, name, all_rows, first, &m);
     m.data = wrap_data(w, data, dtype_size(m.type, n));
     w->types |= 1u << m.type;
     count_tensor(w, n, m.type);
@@ -320,24 +401,41 @@ static void fill_tensor(const struct kernels *k, const struct pending *p, size_t
     }
 }
 
+/* Returns the scale of the number in this row and column of p->stored. */
+static float scale_at(const struct stored_rows *s, size_t row, size_t column) {
+    size_t across = ((size_t)s->cols + (size_t)s->scale_cols - 1) / (size_t)s->scale_cols;
+    return s->scales[(row + (size_t)s->first_row) / (size_t)s->scale_rows * across +
+                     column / (size_t)s->scale_cols];
+}
+
+/* Synthetic numbers, rounded to fp8: as fp8 numbers without their scales, or as bf16 with them. */
+static void fill_fp8(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
+    size_t cols = (size_t)p->stored.cols;
+    for (size_t i = from; i < to; i++) {
+        float scale = scale_at(&p->stored, i / cols, i % cols), f;
+        uint8_t code = f8_from_float(weights_stream_at(&p->stream, p->first + (uint32_t)i) / scale);
+        if (p->type == DTYPE_F8_E4M3) {
+            ((uint8_t *)p->data)[i] = code;
+            continue;
+        }
+        k->widen(&f, &code, DTYPE_F8_E4M3, 1);
+        ((uint16_t *)p->data)[i] = bf16_from_float(f * scale);
+    }
+}
+
 /* Writes the numbers [from, to) of a quantised matrix as bf16. `from` is the start of a block. */
 static void expand_rows(const struct kernels *k, const struct pending *p, size_t from, size_t to) {
     enum { MOST = 256 }; /* numbers of the largest block */
     const struct stored_rows *s = &p->stored;
-    size_t cols = (size_t)s->cols,
-           across = s->scales ? (cols + (size_t)s->scale_cols - 1) / (size_t)s->scale_cols : 0;
+    size_t cols = (size_t)s->cols;
     uint16_t *out = p->data;
     float v[MOST];
     for (size_t at = from, n; at < to; at += n) {
         size_t row = at / cols, column = at % cols;
         n = MIN(MIN(to - at, cols - column), (size_t)MOST);
         k->widen(v, (const char *)s->data + dtype_size(s->type, at), s->type, n);
-        for (size_t i = 0; i < n; i++) {
-            size_t scale = s->scales ? (row + (size_t)s->first_row) / (size_t)s->scale_rows * across +
-                                           (column + i) / (size_t)s->scale_cols
-                                     : 0;
-            out[at + i] = bf16_from_float(s->scales ? v[i] * s->scales[scale] : v[i]);
-        }
+        for (size_t i = 0; i < n; i++)
+            out[at + i] = bf16_from_float(s->scales ? v[i] * scale_at(s, row, column + i) : v[i]);
     }
 }
 
@@ -362,6 +460,8 @@ static void fill_task(void *job, int task, int worker) {
     size_t from = ((size_t)task - j->first_task[lo]) * CHUNK, to = MIN(p->n, from + CHUNK);
     if (p->stored.data)
         expand_rows(j->kernels, p, from, to);
+    else if (p->stored.scales)
+        fill_fp8(j->kernels, p, from, to);
     else
         fill_tensor(j->kernels, p, from, to);
     if (p->type == DTYPE_F32) round_vector(p, j->w->type, from, to);

@@ -19,10 +19,24 @@ struct weights;
 /* Opens the .safetensors files of a folder, or a .gguf file with its parts. If the folder has an index,
  * only the files in the index are opened. NULL: see err. */
 struct weights *weights_open_files(struct ops *o, const char *path, struct err *err);
-/* Generates reproducible random numbers: element i of a tensor depends only on the seed, the tensor's name
+/* type: DTYPE_F8_E4M3: matrices for which weights_allow_fp8() is in effect are fp8, the others bf16.
+ * Generates reproducible random numbers: element i of a tensor depends only on the seed, the tensor's name
  * and i. They are uniform; matrices have variance 1/columns, so that activations keep their magnitude.
  * tests/oracle/synthetic.py is the same generator. */
 struct weights *weights_open_synthetic(struct ops *o, uint64_t seed, enum dtype type);
+/* Synthetic fp8 matrices have one scale per rows x cols numbers; 0: as many as the matrix has. The
+ * default is 128 x 128. */
+void weights_fp8_blocks(struct weights *w, int rows, int cols);
+
+/* Which matrices can be fp8 on the device. Backends that read all quantised types
+ * (ops_backend.quantised) also keep the others as they are in a file. */
+enum weights_fp8 {
+    WEIGHTS_NOT_FP8,  /* expanded to bf16; synthetic ones are bf16 */
+    WEIGHTS_FROM_FP8, /* expanded to bf16; synthetic ones are fp8 before that */
+    WEIGHTS_FP8       /* kept if the backend has fp8 products */
+};
+/* Applies to the matrices requested from now on. The default is WEIGHTS_NOT_FP8. */
+void weights_allow_fp8(struct weights *w, enum weights_fp8 allow);
 void weights_close(struct weights *w); /* NULL is ignored */
 
 /* Contents of a vector. The ranges apply to synthetic vectors only. */

@@ -157,6 +157,7 @@ VOID_OPERATOR(route,
               r, logits, m, out)
 VOID_OPERATOR(rope, (void *context, const struct rope_table *t, const struct rope_rows *r), t, r)
 VOID_OPERATOR(cache_store, (void *context, const struct cache_rows *c), c)
+VOID_OPERATOR(cache_load, (void *context, const struct cache_rows *c), c)
 VOID_OPERATOR(latent_expand, (void *context, const struct latent *l, const struct latent_rows *r), l, r)
 VOID_OPERATOR(copy_rows,
               (void *context, struct view to, ptrdiff_t ldt, struct view from, ptrdiff_t ldf, int rows,
@@ -208,6 +209,7 @@ static const struct ops_backend guarded_operators = {
     .route = guarded_route,
     .rope = guarded_rope,
     .cache_store = guarded_cache_store,
+    .cache_load = guarded_cache_load,
     .latent_expand = guarded_latent_expand,
     .copy_rows = guarded_copy_rows,
     .gather_rows = guarded_gather_rows,

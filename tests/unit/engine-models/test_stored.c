@@ -46,20 +46,31 @@ static void finish(struct writer *w, const char *dir) {
     free(path);
 }
 
+/* Which quantised types a device has; the others are expanded. */
+enum device { HAS_ALL, HAS_FP8, HAS_NONE };
+
+/* Opens the CPU as such a device; *backend must exist as long as the result. */
+static struct ops *open_as(enum device device, struct threads *t, struct ops_backend *backend) {
+    struct ops *o = cpu_open(t, NULL);
+    *backend = *o->backend;
+    backend->quantised = device == HAS_ALL;
+    backend->fp8 = device == HAS_FP8;
+    o->backend = backend;
+    return o;
+}
+
 /* Reads one matrix of the folder with the engine's own reader and multiplies it with unit vectors, which
- * gives its numbers as the engine sees them. `quantised`: the device has quantised types, so they are not
- * expanded. NULL: the message is in err. */
-static float *read_for(bool quantised, const char *dir, const char *name, int rows, int cols,
+ * gives its numbers as the engine sees them. NULL: the message is in err. */
+static float *read_for(enum device device, const char *dir, const char *name, int rows, int cols,
                        struct err *err) {
     struct threads *t = threads_open(1);
-    struct ops *o = cpu_open(t, NULL);
-    struct ops_backend backend = *o->backend;
+    struct ops_backend backend;
+    struct ops *o = open_as(device, t, &backend);
     float *out = NULL;
-    backend.quantised = quantised;
-    o->backend = &backend;
     ops_set_exact(o, true);
     struct weights *w = weights_open_files(o, dir, err);
     if (w) {
+        weights_allow_fp8(w, WEIGHTS_FP8);
         struct linear l = { .w = weights_matrix(w, rows, cols, "%s", name) };
         if (weights_finish(w, t, NULL, NULL, err) == 0) {
             float *one = xcalloc((size_t)(cols * cols), sizeof *one),
@@ -84,10 +95,10 @@ static float *read_for(bool quantised, const char *dir, const char *name, int ro
 }
 
 static float *read_matrix(const char *dir, const char *name, int rows, int cols, struct err *err) {
-    return read_for(true, dir, name, rows, cols, err);
+    return read_for(HAS_ALL, dir, name, rows, cols, err);
 }
 
-enum { ROWS = 130, COLS = 140 }; /* two blocks of 128 each way */
+enum { ROWS = 130, COLS = 144 }; /* two blocks of 128 each way */
 
 /* want[r][c] = number times scale[r / block_rows][c / block_cols] factor */
 static void check_scaled(const char *type, const char *scale_name, const char *scale_shape, int block_rows,
@@ -102,7 +113,7 @@ static void check_scaled(const char *type, const char *scale_name, const char *s
     for (int i = 0; i < n; i++) scale[i] = 0.01f + 0.003f * (float)i;
     for (int i = 0; i < ROWS * COLS; i++) codes[i] = (uint8_t)(fp8 ? i * 7 % 127 : i * 7 % 256);
     kernels_portable.widen(plain, codes, fp8 ? DTYPE_F8_E4M3 : DTYPE_I8, ROWS * COLS);
-    put(&w, "a.weight", type, "130,140", codes, sizeof codes);
+    put(&w, "a.weight", type, "130,144", codes, sizeof codes);
     put(&w, scale_name, "F32", scale_shape, scale, (size_t)n * sizeof *scale);
     char *dir = test_tmpdir();
     finish(&w, dir);
@@ -112,13 +123,16 @@ static void check_scaled(const char *type, const char *scale_name, const char *s
         float want = plain[i] * (scale[i / COLS / block_rows * across + i % COLS / block_cols] * factor);
         if (!(fabsf(got[i] - want) <= 1e-6f * fabsf(want))) fail_msg("%s, number %d", scale_name, i);
     }
-    float *expanded = read_for(false, dir, "a.weight", ROWS, COLS, &err);
+    float *expanded = read_for(HAS_NONE, dir, "a.weight", ROWS, COLS, &err);
     if (!expanded) fail_msg("%s", err.msg);
     for (int i = 0; i < ROWS * COLS; i++) { /* bf16: rounded to 8 bits */
         float want = bf16_to_float(bf16_from_float(got[i]));
         if (!(fabsf(expanded[i] - want) <= 1e-2f * fabsf(want))) fail_msg("%s, expanded %d", scale_name, i);
     }
     free(expanded);
+    float *kept = fp8 ? read_for(HAS_FP8, dir, "a.weight", ROWS, COLS, &err) : NULL;
+    CHECK(!kept || memcmp(kept, got, ROWS * COLS * sizeof *got) == 0); /* not rounded to bf16 */
+    free(kept);
     free(got);
     free(dir);
 }
@@ -132,13 +146,61 @@ TEST(fp8_and_int8_weights_are_multiplied_by_their_scales) {
     check_scaled("I8", "a.SCB", "130", 1, COLS, 1.0f / 127);
 }
 
+static void put_fp8(struct writer *w, const char *name, const char *scale_shape, int scales) {
+    static uint8_t codes[ROWS * COLS];
+    char scale_name[32];
+    float scale[ROWS];
+    for (int i = 0; i < ROWS * COLS; i++) codes[i] = (uint8_t)(i * 7 % 127);
+    for (int i = 0; i < ROWS; i++) scale[i] = 0.01f;
+    snprintf(scale_name, sizeof scale_name, "%s_scale", name);
+    put(w, name, "F8_E4M3", "130,144", codes, sizeof codes);
+    put(w, scale_name, "F32", scale_shape, scale, (size_t)scales * sizeof *scale);
+}
+
+/* Kernels of a GPU read the matrices of a model with one layout of scales, and some not as fp8 at all. */
+TEST(a_device_keeps_fp8_matrices_that_its_kernels_can_read) {
+    static const struct {
+        const char *name;
+        enum weights_fp8 allow;
+        enum dtype type;
+    } rows[] = { { "table.weight", WEIGHTS_NOT_FP8, DTYPE_BF16 },
+                 { "part.weight", WEIGHTS_FROM_FP8, DTYPE_BF16 },
+                 { "first.weight", WEIGHTS_FP8, DTYPE_F8_E4M3 },
+                 { "second.weight", WEIGHTS_FP8, DTYPE_F8_E4M3 },
+                 { "rows.weight", WEIGHTS_FP8, DTYPE_BF16 } }; /* other scales than the first one */
+    struct writer w = { STRBUF_INIT, STRBUF_INIT };
+    struct ops_backend backend;
+    struct err err = { "" };
+    put_fp8(&w, "table.weight", "2,2", 4);
+    put_fp8(&w, "part.weight", "130,1", ROWS);
+    put_fp8(&w, "first.weight", "2,2", 4);
+    put_fp8(&w, "second.weight", "2,2", 4);
+    put_fp8(&w, "rows.weight", "130,1", ROWS);
+    char *dir = test_tmpdir();
+    finish(&w, dir);
+    struct threads *t = threads_open(1);
+    struct ops *o = open_as(HAS_FP8, t, &backend);
+    struct weights *weights = weights_open_files(o, dir, &err);
+    if (!weights) fail_msg("%s", err.msg);
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        weights_allow_fp8(weights, rows[i].allow);
+        struct matrix m = weights_matrix(weights, ROWS, COLS, "%s", rows[i].name);
+        if (m.type != rows[i].type) fail_msg("%s is %s", rows[i].name, dtype_name(m.type));
+    }
+    if (weights_finish(weights, t, NULL, NULL, &err) < 0) fail_msg("%s", err.msg);
+    weights_close(weights);
+    ops_close(o);
+    threads_close(t);
+    free(dir);
+}
+
 static void check_message(const char *type, const char *scale_name, const char *scale_shape, size_t scales,
                           const char *message) {
     static const uint8_t codes[ROWS * COLS];
     static const float scale[300];
     struct writer w = { STRBUF_INIT, STRBUF_INIT };
     struct err err = { "" };
-    put(&w, "a.weight", type, "130,140", codes, sizeof codes);
+    put(&w, "a.weight", type, "130,144", codes, sizeof codes);
     put(&w, scale_name, "F32", scale_shape, scale, scales * sizeof *scale);
     char *dir = test_tmpdir();
     finish(&w, dir);
@@ -150,7 +212,7 @@ static void check_message(const char *type, const char *scale_name, const char *
 TEST(scales_that_do_not_fit_are_rejected) {
     check_message("F8_E4M3", "b.weight_scale", "1", 1, "is f8_e4m3, but has no scales");
     check_message("F8_E4M3", "a.weight_scale_inv", "2,3", 6, "'a.weight_scale_inv' has 6 numbers");
-    check_message("I8", "a.weight_scale", "140", 140, "has 140 numbers");
+    check_message("I8", "a.weight_scale", "144", 144, "has 144 numbers");
     check_message("F8_E5M2", "a.weight_scale", "1", 1, "fp8 (E4M3)");
     check_message("U8", "a.weight_scale", "1", 1, "is of type uint8");
 }

@@ -240,15 +240,17 @@ TEST(a_sequence_that_stops_leaves_the_batch) {
     fixture_close(&f);
 }
 
-/* A cache of bf16 rounds keys and values to 8 bits: prefill reads it as floats, decoding as it is. Both must
- * agree with each other, and with a float cache up to that rounding. */
-TEST(a_cache_of_bf16_agrees_with_floats_up_to_its_rounding) {
+/* A cache of bf16 rounds keys and values, or latents, to 8 bits: prefill reads it as floats, decoding as it
+ * is. Both must agree with each other, and with a float cache up to that rounding (`most` of the largest
+ * logit). */
+static void check_bf16_cache(const char *name, double most) {
     struct fixture f;
     struct err err;
     uint32_t *ids;
-    fixture_open(&f, "llama");
-    size_t n = fixture_ids(&f, "prompt_ids", &ids);
+    fixture_open(&f, name);
+    size_t n = fixture_ids(&f, "prompt_ids", &ids), vocab = 0;
     float *logits[3];
+    uint64_t bytes[3];
     for (int i = 0; i < 3; i++) { /* f32; bf16, whole prompt; bf16, last token decoded */
         struct engine_load load = { .model = f.dir,
                                     .device = "cpu",
@@ -259,7 +261,9 @@ TEST(a_cache_of_bf16_agrees_with_floats_up_to_its_rounding) {
         struct engine *e = engine_open(&load, &err);
         if (!e) fail_msg("%s", err.msg);
         struct decoder *d = e->decoder;
-        logits[i] = xcalloc((size_t)d->vocab, sizeof *logits[i]);
+        vocab = (size_t)d->vocab;
+        bytes[i] = e->ops->memory_bytes[TRACE_MEMORY_KV_CACHE];
+        logits[i] = xcalloc(vocab, sizeof *logits[i]);
         if (i < 2) {
             prompt_logits(e, ids, n, logits[i]);
         } else {
@@ -274,13 +278,20 @@ TEST(a_cache_of_bf16_agrees_with_floats_up_to_its_rounding) {
         }
         engine_close(e);
     }
-    size_t vocab = 320;
-    CHECK_NEAR(relative_error(logits[1], logits[0], vocab), 0, 0.02);
+    print_message("           %s: %.4f\n", name, relative_error(logits[1], logits[0], vocab));
+    CHECK_INT(2 * bytes[1], bytes[0]);
+    CHECK_NEAR(relative_error(logits[1], logits[0], vocab), 0, most);
     CHECK_NEAR(relative_error(logits[2], logits[1], vocab), 0, 2e-5);
     CHECK(memcmp(logits[0], logits[1], vocab * sizeof(float)) != 0);
     for (int i = 0; i < 3; i++) free(logits[i]);
     free(ids);
     fixture_close(&f);
+}
+
+TEST(a_cache_of_bf16_agrees_with_floats_up_to_its_rounding) { check_bf16_cache("llama", 0.02); }
+TEST(a_cache_of_bf16_latents_agrees_with_floats_up_to_its_rounding) {
+    check_bf16_cache("deepseek_v2", 0.01);
+    check_bf16_cache("deepseek_v2_groups", 0.02);
 }
 
 /* Logits of a prompt with bf16 weights: in floats, or with products of bf16 numbers. */

@@ -9,12 +9,15 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/util.h"
 #include "base/strbuf.h"
 #include "base/vec.h"
 #include "engine/decoder/decoder.h"
 #include "engine/engine.h"
+#include "engine/internal.h"
 #include "unit/engine-models/fixture.h"
 #include "unit/engine-models/mapping.h"
+#include "unit/relative_error.h"
 #include "unit/test.h"
 
 /* A tensor of the file. */
@@ -239,6 +242,51 @@ TEST(missing_weights_give_an_error_with_the_alternative) {
     CHECK(engine_open(&(struct engine_load){ .model = f.dir, .device = "cpu", .threads = 1 }, &err) == NULL);
     CHECK(strstr(err.msg, "weights=synthetic:0") != NULL);
     fixture_close(&f);
+}
+
+#define FP8_SIZES                                                                                    \
+    "\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":4," \
+    "\"num_key_value_heads\":4,\"intermediate_size\":128,\"vocab_size\":32,\"max_position_embeddings\":64"
+/* Bytes of the weights of a config with this quantization_config. Checks that the numbers are those of bf16
+ * weights up to the rounding to fp8. */
+static uint64_t fp8_bytes(const char *quantisation, const char *dtype) {
+    struct err err = { "" };
+    char config[512], *dir = test_tmpdir();
+    float logits[2][32];
+    uint64_t bytes = 0;
+    snprintf(config, sizeof config, "{" FP8_SIZES ",\"quantization_config\":%s}", quantisation);
+    write_text(dir, "config.json", config);
+    for (int i = 0; i < 2; i++) {
+        struct engine_load load = { .model = dir,
+                                    .device = "cpu",
+                                    .weights = "synthetic:1",
+                                    .dtype = i ? "bf16" : dtype,
+                                    .threads = 1,
+                                    .exact = true };
+        struct engine *e = engine_open(&load, &err);
+        if (!e) fail_msg("%s", err.msg);
+        uint32_t ids[] = { 3, 1, 4, 1, 5, 9, 2, 6 };
+        struct engine_request r = {
+            .ids = ids, .nids = COUNTOF(ids), .max_new_tokens = 1, .ignore_eos = true
+        };
+        struct engine_result out;
+        if (engine_infer(e, &r, &out, &err) < 0) fail_msg("%s", err.msg);
+        memcpy(logits[i], e->logits, sizeof logits[i]);
+        if (i == 0) bytes = weights_bytes(e->weights);
+        engine_result_free(&out);
+        engine_close(e);
+    }
+    CHECK_NEAR(relative_error(logits[0], logits[1], 32), 0, 0.2); /* fp8 has 3 bits of fraction */
+    free(dir);
+    return bytes;
+}
+
+TEST(synthetic_weights_of_an_fp8_config_are_fp8) {
+    enum { LAYER = 4 * 64 * 64 + 3 * 64 * 128, REST = (2 * 32 + 3) * 64 };
+    CHECK_INT(fp8_bytes("{\"quant_method\":\"fp8\",\"weight_block_size\":[16,16]}", NULL), LAYER + 2 * REST);
+    CHECK_INT(fp8_bytes("{\"quant_method\":\"fp8\"}", "auto"), LAYER + 2 * REST);
+    CHECK_INT(fp8_bytes("{\"quant_method\":\"fbgemm_fp8\"}", "auto"), LAYER + 2 * REST);
+    CHECK_INT(fp8_bytes("{\"quant_method\":\"fp8\"}", "bf16"), 2 * LAYER + 2 * REST);
 }
 
 static void check_config(const char *config, const char *message) {

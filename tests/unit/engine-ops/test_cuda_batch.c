@@ -14,13 +14,25 @@
 enum { SEQUENCES = 32, LAYERS = 2, HIDDEN = 4096, INNER = 12288, HEADS = 32, KV_HEADS = 8, DIM = 128 };
 enum { QKV_ROWS = (HEADS + 2 * KV_HEADS) * DIM, VOCAB = 1024, CONTEXT = 64, SMS = 132 };
 
+/* Sizes of the models with latent attention. */
+enum {
+    RANK = 512,
+    ROPE = 64,
+    NOPE = 128,
+    VALUE = 128,
+    LATENT_HEADS = 16,
+    QUERY = NOPE + ROPE,
+    Q_RANK = 1536
+};
+
 struct launched {
     const char *name;
-    unsigned blocks;
+    unsigned blocks, blocks_y;
     union { /* the parameter of some kernels */
         struct skinny_args skinny;
         struct skinny_norm_args norm;
         struct decode_attention_parts_args attention;
+        struct latent_args latent;
     } args;
 };
 static struct {
@@ -101,13 +113,15 @@ static int fake_instantiate(cu_exec *e, cu_graph g, uint64_t flags) {
 }
 static int fake_launch(const struct cu_launch *l, cu_function f, void **params, void **extra) {
     (void)extra;
-    struct launched v = { .name = (const char *)f, .blocks = l->grid_x };
+    struct launched v = { .name = (const char *)f, .blocks = l->grid_x, .blocks_y = l->grid_y };
     if (begins(v.name, "skinny_norm"))
         v.args.norm = *(struct skinny_norm_args *)params[0];
     else if (begins(v.name, "skinny"))
         v.args.skinny = *(struct skinny_args *)params[0];
     else if (begins(v.name, "decode_attention_parts"))
         v.args.attention = *(struct decode_attention_parts_args *)params[0];
+    else if (begins(v.name, "latent_"))
+        v.args.latent = *(struct latent_args *)params[0];
     vec_push(&fake.launches, v);
     return CU_OK;
 }
@@ -190,8 +204,37 @@ static void model_init(struct model *m) {
                                     .layers = LAYERS };
 }
 
-/* Captures a step and calls check(). */
-static void with_step(void (*check)(struct cuda *c, const struct cuda_batch *b)) {
+/* Replaces its attention by latent attention. q_rank 0: one product makes the queries. */
+static void make_latent(struct model *m, int q_rank) {
+    for (int i = 0; i < LAYERS; i++) {
+        struct decode_layer *l = &m->layers[i];
+        l->k = l->v = (struct linear){ 0 };
+        l->values = NULL;
+        l->q = linear_of(m, LATENT_HEADS * QUERY, HIDDEN);
+        if (q_rank) {
+            l->q = (struct linear){ 0 };
+            l->q_a = linear_of(m, q_rank, HIDDEN);
+            l->q_b = linear_of(m, LATENT_HEADS * QUERY, q_rank);
+            l->q_a_norm = tensor_of(m, (size_t)q_rank * 4);
+        }
+        l->kv_a = linear_of(m, RANK + ROPE, HIDDEN);
+        l->kv_b = linear_of(m, LATENT_HEADS * (NOPE + VALUE), RANK);
+        l->kv_a_norm = tensor_of(m, RANK * 4);
+        l->o = linear_of(m, HIDDEN, LATENT_HEADS * VALUE);
+    }
+    m->rope.dims = ROPE;
+    m->plan.heads = m->plan.kv_heads = LATENT_HEADS;
+    m->plan.dim = QUERY;
+    m->plan.nope = NOPE;
+    m->plan.value = VALUE;
+    m->plan.rank = RANK;
+    m->plan.rotated = ROPE;
+}
+enum kind { USUAL, LATENT, LATENT_TWO_STEPS };
+
+/* Captures a step of `sequences` sequences and calls check(). */
+static void with_step(enum kind kind, int sequences,
+                      void (*check)(struct cuda *c, const struct cuda_batch *b)) {
     static const char *const kernels[KERNEL_COUNT] = {
 #define X(name, file) #name,
         CUDA_KERNELS(X)
@@ -210,7 +253,8 @@ static void with_step(void (*check)(struct cuda *c, const struct cuda_batch *b))
     /* as if they were loaded: a program that was built without nvcc has no kernels */
     c->modules[MODULE_skinny] = c->modules[MODULE_decode_attention_parts] = (cu_module)kernels;
     model_init(&m);
-    struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, SEQUENCES);
+    if (kind != USUAL) make_latent(&m, kind == LATENT_TWO_STEPS ? Q_RANK : 0);
+    struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, sequences);
     CHECK(b && !c->failed);
     CHECK_INT(fake.loaded, 0);
     check(c, b);
@@ -271,7 +315,67 @@ static void check_parts(struct cuda *c, const struct cuda_batch *b) {
     }
     CHECK_INT(pending, 0);
 }
-TEST(batch_adds_all_parts_of_a_product_once) { with_step(check_parts); }
+TEST(batch_adds_all_parts_of_a_product_once) { with_step(USUAL, SEQUENCES, check_parts); }
+
+/* The rows are the sum of all parts of the product `s`, from row `first` of its matrices on. */
+static void check_rows(const struct latent_rows_in *in, const struct skinny_args *s, int first) {
+    CHECK(in->x == s->y + first);
+    CHECK_INT(in->row, s->all_rows);
+    CHECK_INT(in->parts, s->slices);
+    CHECK_INT(in->part_stride, s->slice_stride);
+}
+/* `v` is the first of the three kernels; first: the product with q or q_a and kv_a; q: with q or q_b. */
+static void check_latent(struct cuda *c, const struct cuda_batch *b, const struct launched *v,
+                         const struct skinny_args *first, const struct skinny_args *q) {
+    const struct latent_args *a = &v->args.latent;
+    size_t n = (size_t)b->n, heads = LATENT_HEADS, splits = (size_t)a->splits;
+    unsigned groups = ((unsigned)b->n + LATENT_GROUP - 1) / LATENT_GROUP;
+    CHECK_STR(v[0].name, "latent_begin_many_bf16");
+    CHECK_STR(v[1].name, "latent_attend_tiles");
+    CHECK_STR(v[2].name, "latent_end_many_bf16");
+    CHECK_INT(v[0].blocks, LATENT_HEADS * RANK / LATENT_COLUMNS + LATENT_GROUP);
+    CHECK_INT(v[0].blocks_y, groups);
+    CHECK_INT(v[1].blocks, LATENT_HEADS / LATENT_TILE_HEADS * a->splits);
+    CHECK_INT(v[1].blocks_y, b->n);
+    CHECK_INT(v[2].blocks, LATENT_HEADS * LATENT_END_BLOCKS);
+    CHECK_INT(v[2].blocks_y, groups);
+    check_rows(&a->q, q, 0);
+    check_rows(&a->kept, first, first->first_row[1]);
+    CHECK_INT(first->rows[1], RANK + ROPE);
+    CHECK(a->splits >= 1 && a->splits <= LATENT_MOST_SPLITS);
+    CHECK(v[1].blocks * v[1].blocks_y > SMS / 3 && v[1].blocks * v[1].blocks_y <= SMS);
+    CHECK(allocated(c, a->absorbed, n * heads * (RANK + ROPE) * 4));
+    CHECK(allocated(c, a->sums, n * splits * heads * (RANK + 2) * 4));
+    CHECK(allocated(c, a->narrow, n * heads * VALUE * 2));
+    CHECK(a->narrow == b->mixed && a->narrow_cache && a->max_context == CONTEXT && a->sequences == b->n);
+}
+static void check_latent_step(struct cuda *c, const struct cuda_batch *b) {
+    const struct launched *v = &fake.launches.v[2]; /* after the embedding and the norm */
+    check_latent(c, b, v + 1, &v->args.skinny, &v->args.skinny);
+    CHECK_INT(fake.launches.n, 1 + LAYERS * 9 + 3);
+}
+/* Queries in two steps: the norm between them adds the parts of the first product. */
+static void check_latent_queries(struct cuda *c, const struct cuda_batch *b) {
+    const struct launched *v = &fake.launches.v[2];
+    const struct skinny_args *first = &v->args.skinny;
+    const struct skinny_norm_args *norm = &v[1].args.norm;
+    CHECK_STR(v[1].name, "skinny_norm");
+    CHECK(!norm->x && norm->parts == first->y && norm->y == b->q_latent);
+    CHECK_INT(norm->nparts, first->slices);
+    CHECK_INT(norm->n, Q_RANK);
+    CHECK_INT(norm->part_row, first->all_rows);
+    CHECK_INT(norm->part_stride, first->slice_stride);
+    CHECK(allocated(c, norm->y, (size_t)b->n * Q_RANK * 2));
+    check_latent(c, b, v + 3, first, &v[2].args.skinny);
+    CHECK_INT(fake.launches.n, 1 + LAYERS * 11 + 3);
+}
+TEST(batch_with_latents_adds_all_parts_of_its_products) {
+    static const int sequences[] = { 2, 8, 9, SEQUENCES };
+    for (size_t i = 0; i < COUNTOF(sequences); i++) {
+        with_step(LATENT, sequences[i], check_latent_step);
+        with_step(LATENT_TWO_STEPS, sequences[i], check_latent_queries);
+    }
+}
 
 /* ---- times of kernels. Own kernels 0, 2, 3 and 5; kernels 1 and 4 are a library's. */
 TEST(stamps_of_library_kernels_are_the_ends_of_the_kernels_before) {

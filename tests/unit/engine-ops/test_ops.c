@@ -431,6 +431,23 @@ TEST(half_floats_widen_exactly) {
     }
 }
 
+TEST(fp8_numbers_are_the_nearest_ones) {
+    float wide[256];
+    uint8_t codes[256];
+    for (int i = 0; i < 256; i++) codes[i] = (uint8_t)i;
+    kernels_pick()->widen(wide, codes, DTYPE_F8_E4M3, 256);
+    for (int i = 0; i < 0x7e; i++) {
+        float middle = (wide[i] + wide[i + 1]) / 2; /* exact; a tie goes to the even code */
+        CHECK_INT(f8_from_float(wide[i]), i);
+        CHECK_INT(f8_from_float(-wide[i]), i | 0x80);
+        CHECK_INT(f8_from_float(middle), i + i % 2);
+        CHECK_INT(f8_from_float(nextafterf(middle, 0)), i);
+        CHECK_INT(f8_from_float(nextafterf(middle, 1000)), i + 1);
+    }
+    CHECK_INT(f8_from_float(448), 0x7e);
+    CHECK_INT(f8_from_float(-1e6f), 0xfe);
+}
+
 static void check_generator(struct ops *o, const struct kernels *k) {
     (void)o;
     struct weights_stream s = weights_stream_make(9, "some.weight", 0.3f, 0.0f);

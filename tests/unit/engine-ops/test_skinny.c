@@ -32,7 +32,8 @@ TEST(skinny_plans_cover_each_step_of_each_tile_once) {
             for (size_t w = 0; w < COUNTOF(wides); w++)
                 for (size_t s = 0; s < COUNTOF(sms); s++)
                     for (int most = 1; most <= PARTS_MOST; most++) {
-                        struct skinny_plan p = skinny_plan_of(tiles, steps, wides[w], most, sms[s]);
+                        struct skinny_step step = { wides[w], 1 + most % 2 };
+                        struct skinny_plan p = skinny_plan_of(tiles, steps, step, most, sms[s]);
                         bad += p.slices > most || !covers_once(&p, tiles, steps);
                     }
     CHECK_INT(bad, 0);
@@ -54,7 +55,8 @@ TEST(skinny_plans_of_qwen3_8b_use_nearly_all_multiprocessors) {
     } products[] = { { 6144, 4096, 4 }, { 4096, 4096, 4 }, { 2 * 12288, 4096, 1 }, { 4096, 12288, 4 } };
     for (size_t i = 0; i < COUNTOF(products); i++) {
         int tiles = products[i].rows / SKINNY_TILE, steps = products[i].columns / SKINNY_STEP;
-        struct skinny_plan p = skinny_plan_of(tiles, steps, BATCH_MOST, products[i].most, SMS);
+        struct skinny_step step = { BATCH_MOST, 1 };
+        struct skinny_plan p = skinny_plan_of(tiles, steps, step, products[i].most, SMS);
         int rounds = (p.tasks + SMS - 1) / SMS;
         CHECK(rounds * SMS - p.tasks <= SMS / 10);
     }
@@ -63,15 +65,17 @@ TEST(skinny_plans_of_qwen3_8b_use_nearly_all_multiprocessors) {
 TEST(skinny_rings_fit_into_shared_memory) {
     static const int wides[] = { 8, 16, 32 };
     for (int tiles = 1; tiles <= SKINNY_MOST_TILES; tiles++)
-        for (size_t w = 0; w < COUNTOF(wides); w++) {
-            struct skinny_plan p = { tiles, 1, 1 };
-            unsigned bytes = 0;
-            int stages = skinny_stages(&p, wides[w], USUAL_RING, &bytes);
-            CHECK(stages >= 3);
-            CHECK_INT((tiles * SKINNY_TILE + wides[w]) * SKINNY_STEP * 2 % 1024,
-                      0);                           /* TMA's order needs this */
-            CHECK(2 * (bytes + 1024) <= 228 << 10); /* two blocks, and 1 kB of the system for each */
-            stages = skinny_stages(&p, wides[w], 220 << 10, &bytes);
-            CHECK(stages >= 3 && bytes <= SHARED_MOST);
-        }
+        for (size_t w = 0; w < COUNTOF(wides); w++)
+            for (int x_tiles = 1; x_tiles <= 2; x_tiles++) {
+                struct skinny_plan p = { tiles, 1, 1 };
+                struct skinny_step step = { wides[w], x_tiles };
+                unsigned bytes = 0;
+                int stages = skinny_stages(&p, step, USUAL_RING, &bytes);
+                CHECK(stages >= 3);
+                CHECK_INT((tiles * SKINNY_TILE + x_tiles * wides[w]) * SKINNY_STEP * 2 % 1024,
+                          0);                           /* TMA's order needs this */
+                CHECK(2 * (bytes + 1024) <= 228 << 10); /* two blocks, and 1 kB of the system for each */
+                stages = skinny_stages(&p, step, 220 << 10, &bytes);
+                CHECK(stages >= 3 && bytes <= SHARED_MOST);
+            }
 }
