@@ -36,8 +36,15 @@ sys.exit(0 if got == want else f"{expression} is {got}, expected {want}")
 END
 }
 
-# gone PID: the process has ended, or is a zombie
-gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status"; }
+# gone PID: the process has ended, or is a zombie. A process that was killed may take a moment to end.
+gone() {
+    [ -n "$1" ] || return 1
+    for _ in $(seq 200); do
+        case $(sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null) in "" | [ZX]*) return 0 ;; esac
+        sleep 0.05
+    done
+    return 1
+}
 
 # limited PROGRAM ARGS...: stops the program after $command_seconds
 # --foreground: the program stays in the process group of the test, and only the program itself gets the signal.
