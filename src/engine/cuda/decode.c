@@ -8,10 +8,10 @@
 
 #include "base/die.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "engine/cuda/fp8.h"
 #include "engine/cuda/latent.h"
 #include "engine/cuda/persistent.h"
+#include "engine/cuda/pool.h"
 #include "engine/ops/decode.h"
 
 enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
@@ -32,10 +32,7 @@ struct cuda_decode {
     int splits, cluster, taken;  /* splits: blocks per key head */
     int position;                /* of the next step that is submitted */
     size_t first_stamp;          /* index of the first time of this request (stamps.c) */
-    struct {
-        cu_ptr *v;
-        size_t n, cap;
-    } memory;
+    struct cuda_pool memory;
     struct decode_state *state;
     struct decode_rules *rules;
     float *x, *x2, *qkv, *parts, *h, *logits;
@@ -104,10 +101,7 @@ static bool plan_fits(const struct decode_plan *p) {
 
 /* ---- memory */
 static void *device_memory(struct cuda_decode *d, size_t bytes) {
-    cu_ptr p = cuda_memory(d->c, bytes);
-    vec_push(&d->memory, p);
-    if (p) cuda_ok(d->c, d->c->d->set_words(p, 0, (bytes + 3) / 4, d->c->stream), "clearing memory");
-    return (void *)(uintptr_t)p;
+    return cuda_pool_add(&d->memory, d->c, bytes);
 }
 
 /* In d->qkv: the queries, or their latent vector, and the new row of the cache. */
@@ -150,13 +144,9 @@ static void allocate(struct cuda_decode *d) {
     d->sequence = device_memory(d, ((size_t)p->max_context + 2) * 4);
     d->ban_list = device_memory(d, ((size_t)p->max_context + 2) * 4);
     d->ban_bits = device_memory(d, ((size_t)p->vocab / 32 + 1) * 4);
-    void *host = NULL;
-    cu_ptr there = 0;
-    if (cuda_ok(d->c, d->c->d->host_alloc(&host, ((size_t)p->max_context + 2) * 4, CU_HOST_PORTABLE_MAPPED),
-                "allocating host memory"))
-        cuda_ok(d->c, d->c->d->host_pointer(&there, host, 0), "mapping host memory");
-    d->out = host;
-    d->out_device = (int *)(uintptr_t)there;
+    void *there;
+    d->out = cuda_shared_memory(d->c, ((size_t)p->max_context + 2) * sizeof *d->out, &there);
+    d->out_device = there;
 }
 
 /* ---- launches, which the stream captures */
@@ -508,8 +498,7 @@ static void decode_close(void *decode) {
     if (d->exec) d->c->d->exec_destroy(d->exec);
     if (d->short_exec) d->c->d->exec_destroy(d->short_exec);
     if (d->out) d->c->d->host_free(d->out);
-    for (size_t i = 0; i < d->memory.n; i++) cuda_memory_free(d->c, d->memory.v[i]);
-    free(d->memory.v);
+    cuda_pool_free(&d->memory, d->c);
     free(d->layers);
     free(d);
 }
@@ -531,12 +520,6 @@ static void *decode_open(void *context, const struct decode_plan *plan) {
     return d;
 }
 
-static void put(struct cuda_decode *d, void *to, const void *from, size_t bytes) {
-    if (!d->c->failed)
-        cuda_ok(d->c, d->c->d->copy_in((cu_ptr)(uintptr_t)to, from, bytes, d->c->stream),
-                "copying to the GPU");
-}
-
 static void decode_begin(void *decode, const struct decode_start *s) {
     struct cuda_decode *d = decode;
     struct decode_state state = { .token = (int)s->ids[s->n - 1], .position = s->n - 1 };
@@ -551,9 +534,9 @@ static void decode_begin(void *decode, const struct decode_start *s) {
     d->resident = d->persistent;
     if (d->persistent) cuda_persistent_stop(d->persistent, false);
     memset(d->out, 0xff, ((size_t)d->plan.max_context + 2) * sizeof *d->out);
-    put(d, d->state, &state, sizeof state);
-    put(d, d->rules, &rules, sizeof rules);
-    put(d, d->sequence, s->ids, (size_t)s->n * sizeof *s->ids);
+    cuda_copy_in(d->c, d->state, &state, sizeof state);
+    cuda_copy_in(d->c, d->rules, &rules, sizeof rules);
+    cuda_copy_in(d->c, d->sequence, s->ids, (size_t)s->n * sizeof *s->ids);
     if (!d->c->failed) /* a request that ended early may not have cleared its banned ids */
         cuda_ok(d->c,
                 d->c->d->set_words((cu_ptr)(uintptr_t)d->ban_bits, 0, (size_t)d->plan.vocab / 32 + 1,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/die.h"
-#include "base/vec.h"
 #include "engine/cuda/decode_batch.h"
 #include "engine/cuda/fp8.h"
 #include "engine/cuda/latent.h"
@@ -56,10 +55,7 @@ static bool plan_fits(const struct cuda *c, const struct decode_plan *p, int n) 
 
 /* ---- memory */
 static void *device_memory(struct cuda_batch *b, size_t bytes) {
-    cu_ptr p = cuda_memory(b->c, bytes);
-    vec_push(&b->memory, p);
-    if (p) cuda_ok(b->c, b->c->d->set_words(p, 0, (bytes + 3) / 4, b->c->stream), "clearing memory");
-    return (void *)(uintptr_t)p;
+    return cuda_pool_add(&b->memory, b->c, bytes);
 }
 
 static size_t out_numbers(const struct cuda_batch *b) { return (size_t)b->max_context * BATCH_MOST; }
@@ -86,8 +82,7 @@ static void allocate_latent(struct cuda_batch *b, const struct decode_plan *p) {
 
 static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     size_t n = (size_t)b->n, heads = (size_t)p->heads * (size_t)p->dim, widest = 0, experts = 1;
-    void *host = NULL;
-    cu_ptr there = 0;
+    void *there;
     for (int i = 0; i < p->layers; i++) {
         const struct decode_layer *l = &p->layer[i];
         widest = MAX(widest, (size_t)MAX(l->mlp.gate.w.rows, l->shared.gate.w.rows));
@@ -107,11 +102,8 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
     }
     b->inner = device_memory(b, n * widest * 2);
     b->logits = device_memory(b, n * (size_t)p->vocab * 4);
-    if (cuda_ok(b->c, b->c->d->host_alloc(&host, out_numbers(b) * sizeof *b->out, CU_HOST_PORTABLE_MAPPED),
-                "allocating host memory"))
-        cuda_ok(b->c, b->c->d->host_pointer(&there, host, 0), "mapping host memory");
-    b->out = host;
-    b->out_device = (int *)(uintptr_t)there;
+    b->out = cuda_shared_memory(b->c, out_numbers(b) * sizeof *b->out, &there);
+    b->out_device = there;
 }
 
 /* ---- launches, which the stream captures */
@@ -291,12 +283,11 @@ static void batch_close(void *batch) {
     b->c->d->stream_wait(b->c->stream);
     if (b->exec) b->c->d->exec_destroy(b->exec);
     if (b->out) b->c->d->host_free(b->out);
-    for (size_t i = 0; i < b->memory.n; i++) cuda_memory_free(b->c, b->memory.v[i]);
+    cuda_pool_free(&b->memory, b->c);
     for (int i = 0; i < SCRATCH_COUNT; i++) {
         if (b->scratch[i]) cuda_memory_free(b->c, b->scratch[i]->data);
         free(b->scratch[i]);
     }
-    free(b->memory.v);
     free(b);
 }
 

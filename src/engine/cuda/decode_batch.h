@@ -2,17 +2,14 @@
 #ifndef ENGINE_CUDA_DECODE_BATCH_H
 #define ENGINE_CUDA_DECODE_BATCH_H
 
-#include "engine/cuda/internal.h"
+#include "engine/cuda/pool.h"
 #include "engine/ops/decode.h"
 
 struct cuda_batch {
     struct cuda *c;
     int n, vocab, max_context, taken;
     cu_exec exec;
-    struct {
-        cu_ptr *v;
-        size_t n, cap;
-    } memory;
+    struct cuda_pool memory;
     struct decode_state *state;       /* [n] */
     int *tokens;                      /* [n] */
     float *x, *qkv, *logits, *router; /* router: [n][experts]; qkv: [qkv_parts][n][heads and keys] */
