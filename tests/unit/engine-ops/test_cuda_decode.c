@@ -1,5 +1,5 @@
-/* The kernels that a decoding step of several sequences launches (decode_batch.c), recorded by a driver that
- * launches nothing. */
+/* The kernels that decoding steps of one sequence (decode.c) and of several (decode_batch.c) launch, recorded by
+ * a driver that launches nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +29,9 @@ struct launched {
     const char *name;
     unsigned blocks, blocks_y;
     union { /* the parameter of some kernels */
+        struct rows_args rows;
+        struct out_args out;
+        struct mlp_args mlp;
         struct skinny_args skinny;
         struct skinny_norm_args norm;
         struct decode_attention_parts_args attention;
@@ -44,8 +47,16 @@ static struct {
         char **v;
         size_t n, cap;
     } names;
-    int loaded;
-    cu_ptr next; /* address of the next allocation */
+    struct {
+        struct copied {
+            cu_ptr to;
+            char first[64]; /* its first bytes */
+            size_t bytes;
+        } * v;
+        size_t n, cap;
+    } copies;
+    int loaded, hosts; /* hosts: blocks of host memory */
+    cu_ptr next;       /* address of the next allocation */
 } fake;
 
 static bool begins(const char *name, const char *with) { return strncmp(name, with, strlen(with)) == 0; }
@@ -73,10 +84,12 @@ static int fake_alloc(cu_ptr *p, size_t bytes) {
 static int fake_host_alloc(void **p, size_t bytes, unsigned flags) {
     (void)flags;
     *p = xcalloc(1, bytes);
+    fake.hosts++;
     return CU_OK;
 }
 static int fake_host_free(void *p) {
     free(p);
+    fake.hosts--;
     return CU_OK;
 }
 static int fake_host_pointer(cu_ptr *p, void *host, unsigned flags) {
@@ -89,6 +102,13 @@ static int fake_set_words(cu_ptr to, unsigned word, size_t n, cu_stream s) {
     (void)word;
     (void)n;
     (void)s;
+    return CU_OK;
+}
+static int fake_copy_in(cu_ptr to, const void *from, size_t bytes, cu_stream s) {
+    struct copied v = { .to = to, .bytes = bytes };
+    (void)s;
+    memcpy(v.first, from, MIN(bytes, sizeof v.first));
+    vec_push(&fake.copies, v);
     return CU_OK;
 }
 static int fake_wait(cu_stream s) {
@@ -122,6 +142,12 @@ static int fake_launch(const struct cu_launch *l, cu_function f, void **params, 
         v.args.attention = *(struct decode_attention_parts_args *)params[0];
     else if (begins(v.name, "latent_"))
         v.args.latent = *(struct latent_args *)params[0];
+    else if (begins(v.name, "decode_rows"))
+        v.args.rows = *(struct rows_args *)params[0];
+    else if (begins(v.name, "decode_out"))
+        v.args.out = *(struct out_args *)params[0];
+    else if (begins(v.name, "decode_up"))
+        v.args.mlp = *(struct mlp_args *)params[0];
     vec_push(&fake.launches, v);
     return CU_OK;
 }
@@ -146,6 +172,7 @@ static const struct driver driver = { .module_load = fake_load,
                                       .host_free = fake_host_free,
                                       .host_pointer = fake_host_pointer,
                                       .set_words = fake_set_words,
+                                      .copy_in = fake_copy_in,
                                       .stream_wait = fake_wait,
                                       .capture_begin = fake_capture,
                                       .capture_end = fake_capture_end,
@@ -230,21 +257,31 @@ static void make_latent(struct model *m, int q_rank) {
     m->plan.rank = RANK;
     m->plan.rotated = ROPE;
 }
-enum kind { USUAL, LATENT, LATENT_TWO_STEPS };
 
-/* Captures a step of `sequences` sequences and calls check(). */
-static void with_step(enum kind kind, int sequences,
-                      void (*check)(struct cuda *c, const struct cuda_batch *b)) {
+/* Makes its matrices fp8, with one scale per 128 x 128 numbers. */
+static void make_fp8(struct model *m) {
+    for (int i = 0; i < LAYERS; i++) {
+        struct decode_layer *l = &m->layers[i];
+        struct linear *const all[] = { &l->q, &l->k, &l->v, &l->o, &l->mlp.gate, &l->mlp.up, &l->mlp.down };
+        for (size_t j = 0; j < COUNTOF(all); j++) {
+            struct matrix *w = &all[j]->w;
+            w->type = w->data->type = DTYPE_F8_E4M3;
+            w->scale_rows = w->scale_cols = 128;
+            w->scale = tensor_of(m, (size_t)(w->rows / 128) * (size_t)(w->cols / 128) * 4);
+        }
+    }
+}
+enum kind { USUAL, FP8, LATENT, LATENT_TWO_STEPS };
+
+/* A GPU with loaded kernels, and a model on it. */
+static struct cuda *fake_open(enum kind kind, struct model *m) {
     static const char *const kernels[KERNEL_COUNT] = {
 #define X(name, file) #name,
         CUDA_KERNELS(X)
 #undef X
     };
     struct cuda *c = xcalloc(1, sizeof *c);
-    struct model m;
     fake.next = 1 << 20;
-    fake.launches.n = 0;
-    fake.loaded = 0;
     c->d = &driver;
     c->sms = SMS;
     c->hopper = true;
@@ -252,19 +289,33 @@ static void with_step(enum kind kind, int sequences,
     for (int i = 0; i < MODULE_COUNT; i++) c->modules[i] = (cu_module)kernels;
     /* as if they were loaded: a program that was built without nvcc has no kernels */
     c->modules[MODULE_skinny] = c->modules[MODULE_decode_attention_parts] = (cu_module)kernels;
-    model_init(&m);
-    if (kind != USUAL) make_latent(&m, kind == LATENT_TWO_STEPS ? Q_RANK : 0);
-    struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, sequences);
-    CHECK(b && !c->failed);
+    model_init(m);
+    if (kind == LATENT || kind == LATENT_TWO_STEPS) make_latent(m, kind == LATENT_TWO_STEPS ? Q_RANK : 0);
+    if (kind == FP8) make_fp8(m);
+    return c;
+}
+static void fake_close(struct cuda *c) {
     CHECK_INT(fake.loaded, 0);
-    check(c, b);
-    cuda_batch_calls.close(b);
+    CHECK_INT(fake.hosts, 0);
     for (size_t i = 0; i < fake.names.n; i++) free(fake.names.v[i]);
     free(fake.names.v);
     free(fake.launches.v);
+    free(fake.copies.v);
     memset(&fake, 0, sizeof fake);
     free(c->blocks.v);
     free(c);
+}
+
+/* Captures a step of `sequences` sequences and calls check(). */
+static void with_step(enum kind kind, int sequences,
+                      void (*check)(struct cuda *c, const struct cuda_batch *b)) {
+    struct model m;
+    struct cuda *c = fake_open(kind, &m);
+    struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, sequences);
+    CHECK(b && !c->failed);
+    check(c, b);
+    cuda_batch_calls.close(b);
+    fake_close(c);
 }
 
 static void check_names(const char *const *layer, size_t n, const char *norm, const char *rows) {
@@ -375,6 +426,88 @@ TEST(batch_with_latents_adds_all_parts_of_its_products) {
         with_step(LATENT, sequences[i], check_latent_step);
         with_step(LATENT_TWO_STEPS, sequences[i], check_latent_queries);
     }
+}
+
+/* ---- steps of one sequence */
+/* Reads what was copied to this address last. */
+static void read_copy(const void *from, void *to, size_t bytes) {
+    for (size_t i = fake.copies.n; i-- > 0;)
+        if (fake.copies.v[i].to == (cu_ptr)(uintptr_t)from) {
+            CHECK(bytes <= sizeof fake.copies.v[i].first);
+            CHECK_INT(fake.copies.v[i].bytes, bytes);
+            memcpy(to, fake.copies.v[i].first, bytes);
+            return;
+        }
+    fail_msg("nothing was copied there");
+}
+static void check_scales(const struct scale_table *t, const struct linear *l) {
+    if (l->w.type == DTYPE_F8_E4M3) CHECK(t->v == pointer_of(l->w.scale));
+}
+static void check_out(const struct out_args *a, const struct linear *l) {
+    CHECK(a->w == pointer_of(l->w.data));
+    CHECK_INT(a->rows, l->w.rows);
+    check_scales(&a->scale, l);
+}
+/* The kernels of a layer, from its first one on, read its matrices and their scales. */
+static void check_layer(const struct cuda *c, const struct decode_layer *l, const struct launched *v) {
+    const struct rows_args *rows = &v[0].args.rows;
+    const struct mlp_args *up = &v[3].args.mlp;
+    const struct linear *const in[] = { &l->q, &l->k, &l->v };
+    CHECK_INT(rows->matrices, COUNTOF(in));
+    for (size_t i = 0; i < COUNTOF(in); i++) {
+        CHECK(rows->w[i] == pointer_of(in[i]->w.data) && rows->rows[i] == in[i]->w.rows);
+        check_scales(&rows->scale[i], in[i]);
+    }
+    CHECK(allocated(c, rows->y, QKV_ROWS * 4));
+    check_out(&v[2].args.out, &l->o);
+    CHECK(up->x == v[2].args.out.y && allocated(c, up->h, INNER * 4));
+    struct expert_pointers p;
+    read_copy(up->pointers, &p, sizeof p);
+    CHECK(p.gate == pointer_of(l->mlp.gate.w.data) && p.up == pointer_of(l->mlp.up.w.data));
+    struct expert_scales s;
+    read_copy(up->scales, &s, sizeof s);
+    CHECK(s.gate == pointer_of(l->mlp.gate.w.scale) && s.up == pointer_of(l->mlp.up.w.scale));
+    check_out(&v[4].args.out, &l->mlp.down);
+    CHECK(v[4].args.out.parts == up->h);
+}
+/* A request starts at its last id. */
+static void check_begin(void *decode, const struct launched *first) {
+    static const uint32_t ids[] = { 7, 8, 9 };
+    cuda_decode_calls.begin(decode, &(struct decode_start){ .ids = ids, .n = COUNTOF(ids) });
+    struct decode_state state;
+    read_copy(first->args.rows.state, &state, sizeof state);
+    CHECK_INT(state.token, 9);
+    CHECK_INT(state.position, 2);
+    uint32_t sent[COUNTOF(ids)];
+    read_copy(first->args.rows.sequence, sent, sizeof sent);
+    CHECK(memcmp(sent, ids, sizeof ids) == 0);
+}
+static void check_one(enum kind kind, const char *const *layer, size_t n) {
+    struct model m;
+    struct cuda *c = fake_open(kind, &m);
+    m.plan.path = DECODE_GRAPH;
+    void *d = cuda_decode_calls.open(c, &m.plan);
+    CHECK(d && !c->failed);
+    CHECK_INT(fake.launches.n, LAYERS * n + 1);
+    for (int l = 0; l < LAYERS; l++) {
+        const struct launched *v = &fake.launches.v[(size_t)l * n];
+        for (size_t i = 0; i < n; i++) CHECK_STR(v[i].name, layer[i]);
+        check_layer(c, &m.layers[l], v);
+    }
+    CHECK_STR(fake.launches.v[LAYERS * n].name, "decode_head_bf16_4");
+    check_begin(d, fake.launches.v);
+    cuda_decode_calls.close(d);
+    fake_close(c);
+}
+TEST(one_sequence_reads_each_matrix_of_its_layers) {
+    static const char *const bf16[] = { "decode_rows_bf16_8", "decode_attention_bf16_128_4",
+                                        "decode_out_pairs_bf16_4", "decode_up_bf16_4",
+                                        "decode_out_pairs_bf16_4" };
+    static const char *const fp8[] = { "decode_rows_f8_e4m3_8", "decode_attention_bf16_128_4",
+                                       "decode_out_pairs_f8_e4m3_8", "decode_up_f8_e4m3_8",
+                                       "decode_out_pairs_f8_e4m3_8" };
+    check_one(USUAL, bf16, COUNTOF(bf16));
+    check_one(FP8, fp8, COUNTOF(fp8));
 }
 
 /* ---- times of kernels. Own kernels 0, 2, 3 and 5; kernels 1 and 4 are a library's. */
