@@ -118,8 +118,10 @@ check("requests that are not valid, and devices that this machine does not have,
 status, headers, job = post(repeats=1, max_new_tokens=2, device="cpu", profiling="min")
 check("a job is accepted", status == 202 and job["status"] in ("queued", "running") and job["artifacts_dir"].endswith(job["run_id"]), job)
 second = post(repeats=500, device="CPU", profiling="min")[2]
-time.sleep(0.6)
 state = lambda id: s.get("/api/v1/profiles/" + id)[2]["status"]
+end = time.time() + 15
+while time.time() < end and state(job["run_id"]) == "queued":
+    time.sleep(0.05)
 check("one job per device runs at a time, under any name of the device", (state(job["run_id"]), state(second["run_id"]), second["device"]) == ("running", "queued", "cpu"), second)
 events = []
 def follow():
@@ -167,7 +169,9 @@ while time.time() < end and any(map(is_running, processes)):
     time.sleep(0.05)
 check("a job and its engine end with the server", len(processes) >= 2 and not any(map(is_running, processes)), processes)
 s = Server(root_jobs, "--allow-jobs", "--job-root", source)
-time.sleep(1)
+end = time.time() + 15
+while time.time() < end and state(second["run_id"]) == "queued":
+    time.sleep(0.1)
 check("the queue survives the end of the server", (state(second["run_id"]), state(fourth["run_id"])) == ("running", "queued"), state(second["run_id"]))
 s.ask("DELETE", "/api/v1/profiles/" + fourth["run_id"])
 check("a running job is asked to stop", s.ask("DELETE", "/api/v1/profiles/" + second["run_id"])[2]["status"] == "cancelling")
