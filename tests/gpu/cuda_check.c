@@ -1222,7 +1222,7 @@ static double batch_rate(const struct engine_result *v, size_t n) {
 
 /* Sequences of different lengths, greedy, in graphs and with operators. Both round activations to bf16, but
  * add in another order, so the answers can differ where two tokens have close logits. Half of the tokens must
- * come before the first differences, a quarter if the model has experts, where close router logits add to that
+ * come before the first differences, a quarter if the model has experts, which close router logits exchange
  * (27 layers: 32%). After a wrong step, none do. */
 static void check_batch(const char *config, int layers, int n, int prompt, int tokens) {
     json_t *root = config_load(config);

@@ -1,5 +1,5 @@
-/* The kernels that decoding steps of one sequence (decode.c) and of several (decode_batch.c) launch, recorded by
- * a driver that launches nothing. */
+/* The kernels that decoding steps of one sequence (decode.c) and of several (decode_batch.c) launch,
+ * recorded by a driver that launches nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
