@@ -16,13 +16,14 @@
 #include "guests/guest.h"
 
 #define THREADS 4
+#define LEAST_ROUNDS 16 /* of each thread: 40 calls of vfork() may end before a thread has started */
 
 static atomic_bool stop;
 
 static void *work(void *arg) {
     char name[32];
     (void)arg;
-    for (unsigned i = 0; !atomic_load(&stop); i++) {
+    for (unsigned i = 0; i < LEAST_ROUNDS || !atomic_load(&stop); i++) {
         snprintf(name, sizeof name, "range %u", i % 5000);
         guest_push(name);
         if (i % 10 == 0) guest_kernels(1);
