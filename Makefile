@@ -225,9 +225,19 @@ $(B)/tests/cuda_check: $(B)/tests/obj/gpu/cuda_check.o $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) $(RUNPATH) -o $@ $^ -Wl,--as-needed $(LIBS)
 
+# The program of a machine without nvcc (tests/cli/without_nvcc.sh): the same objects, without the GPU kernels in embed.o.
+$(B)/tests/gen/embed.c: $(embed_files) scripts/embed.sh
+	@mkdir -p $(@D)
+	@sh scripts/embed.sh $(embed_files) > $@
+$(B)/tests/gen/embed.o: $(B)/tests/gen/embed.c
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+$(B)/tests/inferprof-without-nvcc: $(B)/obj/main.o $(B)/tests/gen/embed.o $(B)/libinferprof.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) $(RUNPATH) -o $@ $^ -Wl,--as-needed $(LIBS)
+
 # Fuzz targets and benchmarks are compiled, not run, so that a changed function breaks them here.
 unrun_objects := $(patsubst tests/%.c,$(B)/tests/obj/%.o,$(wildcard tests/fuzz/fuzz_*.c tests/bench/*.c))
-test-build: all $(B)/tests/cuda_check $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects) $(B)/tests/soak/libfaults.so
+test-build: all $(B)/tests/cuda_check $(B)/tests/inferprof-without-nvcc $(unit_bins) $(test_programs) $(mock_bins) $(guest_bins) $(unrun_objects) $(B)/tests/soak/libfaults.so
 test: test-build
 	@BUILD='$(B)' sh tests/run.sh $(TESTS)
 
