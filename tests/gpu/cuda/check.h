@@ -1,0 +1,93 @@
+/* Shared by the files of cuda_check. */
+#ifndef TESTS_GPU_CUDA_CHECK_H
+#define TESTS_GPU_CUDA_CHECK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/internal.h"
+#include "engine/ops/ops.h"
+
+/* ---- numbers.c */
+extern struct ops *both[2]; /* CPU, CUDA */
+extern int failures;
+
+float uniform(void); /* between -1 and 1 */
+/* n numbers between -size and size; every 997th is a hundred times as large. */
+float *numbers(size_t n, float size);
+/* The root mean square of a - b, divided by that of a. */
+double difference(const float *a, const float *b, size_t n);
+/* Prints the difference, which is a failure if it is larger than `most`. */
+void report(const char *name, const float *cpu, const float *gpu, size_t n, double most);
+/* An operator on both backends: f(ops, tensors) with t[i] holding the numbers v[i][n[i]]; compares tensor
+ * `out`. */
+typedef void operator_fn(struct ops *o, struct tensor *const *t);
+void compare(const char *name, operator_fn *f, int tensors, float *const *v, const size_t *n, int out,
+             double most);
+
+struct weight {
+    void *data;
+    float *scales; /* fp8 */
+    struct matrix m[2];
+};
+struct weight weight_make(int rows, int cols, enum dtype type);
+void weight_free(struct weight *w);
+const struct matrix *of(const struct weight *w, const struct ops *o);
+
+/* ---- operators.c */
+/* The arguments of the operator that is being compared or timed. */
+extern struct sizes {
+    struct weight w, w2, w3;
+    int m, n, k, add;
+    int heads, kv, dim, nq, nk, base, window, side;
+    enum dtype cache; /* type of keys and values; zero is DTYPE_F32 */
+} now;
+operator_fn do_linear, do_qkv;
+void check_operators(void);
+
+/* ---- few_rows.c */
+void check_and_time_skinny(bool few);
+
+/* ---- model.c */
+extern const char *decode_path; /* of the next model */
+struct engine *open_model(const char *dir, const char *dtype, const char *device, long long weights_seed,
+                          int max_context);
+bool in_fp8(void);
+const char *big_type(void);
+json_t *config_load(const char *path);
+char *model_folder(const json_t *config); /* a folder with config.json */
+void set_layers(json_t *root, int layers);
+
+enum { F32, BF16, F16, FP8_BLOCKS, FP8_ROWS, FP8_MATRICES, KINDS };
+extern const struct weights_kind {
+    const char *name, *dtype;
+    int block; /* fp8: as in set_fp8() */
+} kinds[KINDS];
+json_t *fixture_load(const char *name);
+char *fixture_folder(const json_t *root, const struct weights_kind *k);
+enum { MOST_IDS = 1024 }; /* of a prompt and its answer */
+/* The request of a fixture: its prompt, which is copied to ids[MOST_IDS], or a page. */
+struct engine_request fixture_request(const json_t *root, uint32_t *ids, uint32_t tokens);
+/* A request of `prompt` ids, or with an image. */
+struct engine_request request_of(uint32_t *ids, int prompt, int tokens, const char **image);
+struct engine_result infer(struct engine *e, const struct engine_request *r);
+/* Returns the number of equal tokens before the first difference. */
+size_t equal_tokens(const struct engine_result *a, const struct engine_result *b);
+
+/* ---- jobs; main.c describes them */
+enum { MOST_BATCH = 32 };
+void check_few(const char *name, int tokens, int side);
+void check_tokens(const char *name);
+void check_logits(const char *config, int layers, int prompt, const char *image);
+void check_persistent(const char *config, int layers, int prompt, int tokens, int vocab);
+void check_batch(const char *config, int layers, int n, int prompt, int tokens);
+void check_long(const char *config, int prompt, int tokens);
+void check_many(const char *name, int requests);
+void check_memory(const char *config, int layers);
+void time_operators(void);
+void speed(const char *config, int prompt, int tokens, const char *image);
+
+#endif
