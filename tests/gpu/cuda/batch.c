@@ -36,8 +36,8 @@ void check_batch(const char *config, int layers, int n, int prompt, int tokens) 
     n = MIN(n, MOST_BATCH);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < MAX(prompt - i, 1); k++)
-            vec_push(&prompts[i], (uint32_t)(1000 + (i * 31 + k * 7) % 10000));
-    struct engine *e = open_model(dir, big_type(), "cuda:0", 1, prompt + tokens + 1);
+            vec_push(&prompts[i], (uint32_t)((1000 + (i * 31 + k * 7) % 10000) % vocabulary(root)));
+    struct engine *e = open_model(dir, chosen_weights(), GPU, 1, prompt + tokens + 1);
     struct engine_request r = {
         .batch = prompts, .nbatch = (size_t)n, .max_new_tokens = (uint32_t)tokens, .ignore_eos = true
     };

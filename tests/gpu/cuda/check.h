@@ -11,8 +11,13 @@
 #include "engine/internal.h"
 #include "engine/ops/ops.h"
 
+/* The devices: the reference, and the one that is checked (in a self-check the CPU too). */
+enum { CPU, GPU };
+bool self_check(void);
+bool exact_math(void); /* INFERPROF_CUDA_MATH=exact */
+
 /* ---- numbers.c */
-extern struct ops *both[2]; /* CPU, CUDA */
+extern struct ops *both[2]; /* of CPU and GPU */
 extern int failures;
 
 float uniform(void); /* between -1 and 1 */
@@ -49,30 +54,40 @@ operator_fn do_linear, do_qkv;
 void check_operators(void);
 
 /* ---- few_rows.c */
-void check_and_time_skinny(bool few);
+void check_skinny_only(void);
+void check_and_time_skinny(void);
 
 /* ---- model.c */
 extern const char *decode_path; /* of the next model */
-struct engine *open_model(const char *dir, const char *dtype, const char *device, long long weights_seed,
+/* Kinds of synthetic weights. `fp8` has scales of blocks: 128 x 128 numbers, in fixtures 16 x 16. */
+enum { F32, BF16, F16, FP8, FP8_ROWS, FP8_MATRICES, KINDS };
+extern const struct weights_kind {
+    const char *name;   /* as in CUDA_CHECK_WEIGHTS */
+    const char *dtype;  /* as in struct engine_load */
+    const char *method; /* quant_method of the config; NULL: not quantised */
+    bool blocks;
+} kinds[KINDS];
+const struct weights_kind *chosen_weights(void); /* CUDA_CHECK_WEIGHTS; the default is bf16 */
+/* device: CPU or GPU */
+struct engine *open_model(const char *dir, const struct weights_kind *k, int device, long long weights_seed,
                           int max_context);
-bool in_fp8(void);
-const char *big_type(void);
-json_t *config_load(const char *path);
+/* The most that the logits of a model with these weights may differ from the CPU's (difference()). */
+double logits_tolerance(const struct weights_kind *k, const struct engine *e);
+const char *short_name(const char *path); /* of a file */
+json_t *config_load(const char *path);    /* with the chosen weights */
 char *model_folder(const json_t *config); /* a folder with config.json */
 void set_layers(json_t *root, int layers);
+int vocabulary(const json_t *root); /* number of ids */
+void set_vocabulary(json_t *root, int vocab);
 
-enum { F32, BF16, F16, FP8_BLOCKS, FP8_ROWS, FP8_MATRICES, KINDS };
-extern const struct weights_kind {
-    const char *name, *dtype;
-    int block; /* fp8: as in set_fp8() */
-} kinds[KINDS];
 json_t *fixture_load(const char *name);
 char *fixture_folder(const json_t *root, const struct weights_kind *k);
 enum { MOST_IDS = 1024 }; /* of a prompt and its answer */
 /* The request of a fixture: its prompt, which is copied to ids[MOST_IDS], or a page. */
 struct engine_request fixture_request(const json_t *root, uint32_t *ids, uint32_t tokens);
-/* A request of `prompt` ids, or with an image. */
-struct engine_request request_of(uint32_t *ids, int prompt, int tokens, const char **image);
+/* A request to the model of a config: `prompt` ids, or an image. */
+struct engine_request request_of(const json_t *config, uint32_t *ids, int prompt, int tokens,
+                                 const char **image);
 struct engine_result infer(struct engine *e, const struct engine_request *r);
 /* Returns the number of equal tokens before the first difference. */
 size_t equal_tokens(const struct engine_result *a, const struct engine_result *b);
@@ -82,9 +97,10 @@ enum { MOST_BATCH = 32 };
 void check_few(const char *name, int tokens, int side);
 void check_tokens(const char *name);
 void check_logits(const char *config, int layers, int prompt, const char *image);
+void check_steps(const char *config, int layers, int prompt, int tokens, int window);
 void check_persistent(const char *config, int layers, int prompt, int tokens, int vocab);
 void check_batch(const char *config, int layers, int n, int prompt, int tokens);
-void check_long(const char *config, int prompt, int tokens);
+void check_long(const char *config, int prompt, int tokens, int layers);
 void check_many(const char *name, int requests);
 void check_memory(const char *config, int layers);
 void time_operators(void);

@@ -61,7 +61,7 @@ static float *skinny_expected(const struct skinny_case *t, const uint16_t *x, co
 }
 
 static void check_skinny(struct skinny_case t) {
-    struct cuda *c = both[1]->context;
+    struct cuda *c = both[GPU]->context;
     struct weight w[SKINNY_MATRICES];
     struct linear l[SKINNY_MATRICES];
     const struct linear *list[SKINNY_MATRICES];
@@ -71,14 +71,14 @@ static void check_skinny(struct skinny_case t) {
         bias[m] = numbers((size_t)t.rows[m], 1);
         w[m] = weight_make(t.rows[m], t.k, t.fp8 ? DTYPE_F8_E4M3 : DTYPE_BF16);
         l[m] =
-            (struct linear){ w[m].m[1], t.bias ? ops_alloc(both[1], (size_t)t.rows[m], TENSOR_ANY) : NULL };
-        if (t.bias) ops_upload(both[1], view_of(l[m].bias), bias[m], (size_t)t.rows[m]);
+            (struct linear){ w[m].m[1], t.bias ? ops_alloc(both[GPU], (size_t)t.rows[m], TENSOR_ANY) : NULL };
+        if (t.bias) ops_upload(both[GPU], view_of(l[m].bias), bias[m], (size_t)t.rows[m]);
         list[m] = &l[m];
         all += (size_t)t.rows[m];
     }
     size_t n = t.paired ? batch * (size_t)t.rows[0] : batch * all, room = batch * all * PARTS_MOST;
     uint16_t *x = narrow_numbers(xn, 1), *narrow = xcalloc(n, sizeof *narrow);
-    struct tensor *there = ops_alloc_narrow(both[1], xn), *y = ops_alloc(both[1], room, TENSOR_ZERO);
+    struct tensor *there = ops_alloc_narrow(both[GPU], xn), *y = ops_alloc(both[GPU], room, TENSOR_ZERO);
     float *got[2], *parts = xcalloc(room, sizeof *parts);
     cuda_copy_in(c, pointer_of(there), x, xn * 2);
     for (int round = 0; round < 2; round++) {
@@ -109,14 +109,14 @@ static void check_skinny(struct skinny_case t) {
     if (!same) printf("FAIL %s: a second run gives other bits\n", name);
     failures += !same;
     struct err err;
-    if (ops_check(both[1], &err) < 0) die("%s", err.msg);
+    if (ops_check(both[GPU], &err) < 0) die("%s", err.msg);
     for (int m = 0; m < t.n; m++) {
         weight_free(&w[m]);
-        if (t.bias) ops_free(both[1], l[m].bias);
+        if (t.bias) ops_free(both[GPU], l[m].bias);
         free(bias[m]);
     }
-    ops_free(both[1], there);
-    ops_free(both[1], y);
+    ops_free(both[GPU], there);
+    ops_free(both[GPU], y);
     void *all_memory[] = { x, narrow, parts, expected, got[0], got[1] };
     for (size_t i = 0; i < COUNTOF(all_memory); i++) free(all_memory[i]);
 }
@@ -152,19 +152,19 @@ static double seconds_of_skinny(const struct skinny_time *t) {
     for (int i = 0; i < FIRST + TIMES; i++) {
         const struct linear *const list[] = { &t->l[i % t->copies][0], &t->l[i % t->copies][1] };
         if (i == FIRST) {
-            ops_finish(both[1]);
+            ops_finish(both[GPU]);
             start = clock_mono_ns();
         }
-        cuda_skinny(both[1]->context, &(struct skinny){ .x = pointer_of(t->x),
-                                                        .l = list,
-                                                        .n = t->n,
-                                                        .batch = t->batch,
-                                                        .y = pointer_of(t->y),
-                                                        .parts = t->paired ? 1 : PARTS_MOST,
-                                                        .narrow = t->paired ? pointer_of(t->y) : NULL,
-                                                        .ring_bytes = t->ring_kb << 10 });
+        cuda_skinny(both[GPU]->context, &(struct skinny){ .x = pointer_of(t->x),
+                                                          .l = list,
+                                                          .n = t->n,
+                                                          .batch = t->batch,
+                                                          .y = pointer_of(t->y),
+                                                          .parts = t->paired ? 1 : PARTS_MOST,
+                                                          .narrow = t->paired ? pointer_of(t->y) : NULL,
+                                                          .ring_bytes = t->ring_kb << 10 });
     }
-    ops_finish(both[1]);
+    ops_finish(both[GPU]);
     return (double)(clock_mono_ns() - start) / 1e9 / TIMES;
 }
 
@@ -175,11 +175,11 @@ static void time_skinny(const char *name, int k, int n, int rows, bool paired) {
     struct weight w[MOST_COPIES][2];
     struct skinny_time t = { .copies = MIN(MAX((int)(250e6 / bytes), 1), (int)MOST_COPIES),
                              .n = n,
-                             .x = ops_alloc_narrow(both[1], xn),
-                             .y = ops_alloc(both[1], yn, TENSOR_ANY),
+                             .x = ops_alloc_narrow(both[GPU], xn),
+                             .y = ops_alloc(both[GPU], yn, TENSOR_ANY),
                              .paired = paired };
     uint16_t *x = narrow_numbers(xn, 1);
-    cuda_copy_in(both[1]->context, pointer_of(t.x), x, xn * sizeof *x);
+    cuda_copy_in(both[GPU]->context, pointer_of(t.x), x, xn * sizeof *x);
     for (int i = 0; i < t.copies; i++)
         for (int m = 0; m < n; m++) {
             w[i][m] = weight_make(rows, k, DTYPE_BF16);
@@ -198,8 +198,8 @@ static void time_skinny(const char *name, int k, int n, int rows, bool paired) {
     }
     for (int i = 0; i < t.copies; i++)
         for (int m = 0; m < n; m++) weight_free(&w[i][m]);
-    ops_free(both[1], t.x);
-    ops_free(both[1], t.y);
+    ops_free(both[GPU], t.x);
+    ops_free(both[GPU], t.y);
     free(x);
 }
 /* Qwen3-8B. */
@@ -210,11 +210,14 @@ static void time_few_rows(void) {
     time_skinny("down", 12288, 1, 4096, false);
 }
 
-/* Correct results first: a wrong product needs no time. */
-void check_and_time_skinny(bool few) {
+void check_skinny_only(void) {
     struct err err;
-    if (!((struct cuda *)both[1]->context)->hopper) die("skinny: this needs a Hopper GPU");
-    if (!cuda_skinny_load(both[1]->context)) die("%s", ops_check(both[1], &err) < 0 ? err.msg : "skinny");
+    if (!((struct cuda *)both[GPU]->context)->hopper) die("skinny: this needs a Hopper GPU");
+    if (!cuda_skinny_load(both[GPU]->context)) die("%s", ops_check(both[GPU], &err) < 0 ? err.msg : "skinny");
     check_few_rows();
-    if (!failures && !few) time_few_rows();
+}
+/* Correct results first: a wrong product needs no time. */
+void check_and_time_skinny(void) {
+    check_skinny_only();
+    if (!failures) time_few_rows();
 }

@@ -9,13 +9,14 @@
 #include "base/die.h"
 #include "driver/cuda.h"
 
-void check_long(const char *config, int prompt, int tokens) {
+void check_long(const char *config, int prompt, int tokens, int layers) {
     json_t *root = config_load(config);
+    if (layers) set_layers(root, layers);
     char *dir = model_folder(root);
     const char *image = NULL;
-    struct engine *e = open_model(dir, big_type(), "cuda:0", 1, prompt + tokens - 1);
+    struct engine *e = open_model(dir, chosen_weights(), GPU, 1, prompt + tokens - 1);
     uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
-    struct engine_request r = request_of(ids, prompt, tokens + 10, &image);
+    struct engine_request r = request_of(root, ids, prompt, tokens + 10, &image);
     struct engine_result a = infer(e, &r), b = infer(e, &r);
     bool good = a.ids.n == (size_t)tokens && a.stop == ENGINE_STOP_CONTEXT && equal_tokens(&a, &b) == a.ids.n;
     failures += !good;
@@ -47,7 +48,7 @@ static long resident_kb(void) {
 void check_many(const char *name, int requests) {
     json_t *root = fixture_load(name);
     char *dir = model_folder(json_object_get(root, "config"));
-    struct engine *e = open_model(dir, "bf16", "cuda:0", 1, 0);
+    struct engine *e = open_model(dir, &kinds[BF16], GPU, 1, 0);
     uint32_t ids[] = { 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
     size_t gpu = 0;
     long host = 0;
@@ -77,7 +78,7 @@ void check_many(const char *name, int requests) {
 void check_memory(const char *config, int layers) {
     struct err err;
     json_t *root = config_load(config);
-    json_object_set_new(root, "num_hidden_layers", json_integer(layers));
+    set_layers(root, layers);
     char *dir = model_folder(root);
     uint64_t start = clock_mono_ns();
     struct engine *e = engine_open(&(struct engine_load){ .model = dir,

@@ -57,7 +57,7 @@ void compare(const char *name, operator_fn *f, int tensors, float *const *v, con
         for (int i = 0; i < tensors; i++) ops_free(both[b], t[i]);
     }
     struct err err;
-    if (ops_check(both[1], &err) < 0) {
+    if (ops_check(both[GPU], &err) < 0) {
         printf("FAIL %s: %s\n", name, err.msg);
         exit(1);
     }
@@ -105,4 +105,4 @@ void weight_free(struct weight *w) {
     free(w->data);
     free(w->scales);
 }
-const struct matrix *of(const struct weight *w, const struct ops *o) { return &w->m[o == both[1]]; }
+const struct matrix *of(const struct weight *w, const struct ops *o) { return &w->m[o == both[GPU]]; }

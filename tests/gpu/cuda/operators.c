@@ -71,7 +71,7 @@ static void do_attention(struct ops *o, struct tensor *const *t) {
 /* The same through a cache, which is bf16 on the GPU. */
 static void do_cached(struct ops *o, struct tensor *const *t) {
     size_t n = (size_t)now.kv * (size_t)now.nk * (size_t)now.dim;
-    now.cache = strcmp(o->backend->name(o->context), "cpu") == 0 ? DTYPE_F32 : DTYPE_BF16;
+    now.cache = o == both[CPU] ? DTYPE_F32 : DTYPE_BF16;
     struct tensor *k = ops_alloc_cache(o, n, now.cache), *v = ops_alloc_cache(o, n, now.cache);
     struct cache_rows rows = { .rows = view_of(t[1]),
                                .type = now.cache,
@@ -113,7 +113,7 @@ static void check_attention(int heads, int kv, int dim, int nq, int nk, int base
  * also loaded as floats. */
 enum { LATENT_RANK = 512, LATENT_ROW = 576 };
 static void do_latents(struct ops *o, struct tensor *const *t) {
-    enum dtype type = strcmp(o->backend->name(o->context), "cpu") == 0 ? DTYPE_F32 : DTYPE_BF16;
+    enum dtype type = o == both[CPU] ? DTYPE_F32 : DTYPE_BF16;
     struct tensor *cache = ops_alloc_cache(o, (size_t)now.nk * LATENT_ROW, type);
     struct cache_rows rows = { .rows = view_of(t[1]),
                                .type = type,

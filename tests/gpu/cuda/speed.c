@@ -11,7 +11,7 @@
 /* ---- speed of single operators on the GPU */
 static double seconds_of(void (*f)(struct ops *, struct tensor *const *), struct tensor *const *t,
                          int times) {
-    struct ops *o = both[1];
+    struct ops *o = both[GPU];
     for (int i = 0; i < 3; i++) f(o, t);
     ops_finish(o);
     uint64_t start = clock_mono_ns();
@@ -27,7 +27,7 @@ enum product_kind { TO_F32, TO_BF16, TO_GELU, ADD_F32 };
 static void time_linear(int m, int n, int k, enum product_kind kind) {
     static const char *const names[] = { "f32", "bf16", "gelu, bf16", "added to f32" };
     bool narrow_out = kind == TO_BF16 || kind == TO_GELU;
-    struct ops *o = both[1];
+    struct ops *o = both[GPU];
     float *v = numbers((size_t)m * (size_t)k, 1);
     struct tensor *wide = ops_alloc(o, (size_t)m * (size_t)k, TENSOR_ANY),
                   *ones = ops_alloc(o, (size_t)k, TENSOR_ZERO);
@@ -50,7 +50,7 @@ static void time_linear(int m, int n, int k, enum product_kind kind) {
     free(v), free(w);
 }
 static void time_qkv(int batch, int n, int heads, int dim, int side) {
-    struct ops *o = both[1];
+    struct ops *o = both[GPU];
     size_t rows = (size_t)batch * (size_t)n, width = (size_t)heads * (size_t)dim,
            table = (size_t)(2 * MAX(side, 1) - 1) * (size_t)dim;
     struct tensor *t[] = { ops_alloc_narrow(o, rows * 3 * width), ops_alloc_narrow(o, rows * width),
@@ -97,10 +97,10 @@ void speed(const char *config, int prompt, int tokens, const char *image) {
     json_t *root = config_load(config);
     char *dir = model_folder(root);
     uint64_t start = clock_mono_ns();
-    struct engine *e = open_model(dir, big_type(), "cuda:0", 1, prompt + tokens + 1024);
+    struct engine *e = open_model(dir, chosen_weights(), GPU, 1, prompt + tokens + 1024);
     printf("load %.1f s\n", (double)(clock_mono_ns() - start) / 1e9);
     uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
-    struct engine_request r = request_of(ids, prompt, tokens, &image);
+    struct engine_request r = request_of(root, ids, prompt, tokens, &image);
     const char *trace = getenv("CUDA_CHECK_TRACE"); /* a file for the operators of the last request */
     for (int i = 0; i < 4; i++) {
         r.trace = i == 3 ? trace : NULL;
