@@ -126,7 +126,7 @@ void check_logits(const char *config, int layers, int prompt, const char *image)
     char *dir = model_folder(root);
     float *v[2];
     size_t n = 0, best[2] = { 0, 0 };
-    float margins[2];
+    float margins[2] = { 0, 0 };
     double most = 0;
     uint32_t *ids = xcalloc((size_t)prompt + 1, sizeof *ids);
     struct engine_request r = request_of(root, ids, prompt, 1, &image);
