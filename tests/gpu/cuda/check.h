@@ -22,22 +22,33 @@ extern int failures;
 
 float uniform(void); /* between -1 and 1 */
 /* n numbers between -size and size; every 997th is a hundred times as large. */
+float *random_numbers(size_t n, float size);
+/* The same, or while `extreme` is not 0: zeros, denormals, numbers of that size, and others between -1 and 1
+ * in turn. */
 float *numbers(size_t n, float size);
+extern float extreme;
 /* The root mean square of a - b, divided by that of a. */
 double difference(const float *a, const float *b, size_t n);
 /* Prints the difference, which is a failure if it is larger than `most`. */
 void report(const char *name, const float *cpu, const float *gpu, size_t n, double most);
 /* An operator on both backends: f(ops, tensors) with t[i] holding the numbers v[i][n[i]]; compares tensor
- * `out`. */
+ * `out`. At most 8 tensors. */
 typedef void operator_fn(struct ops *o, struct tensor *const *t);
 void compare(const char *name, operator_fn *f, int tensors, float *const *v, const size_t *n, int out,
              double most);
+/* Compares rows of `row` numbers of tensor 0, of which the one that differs most counts. */
+void compare_rows(const char *name, operator_fn *f, int tensors, float *const *v, const size_t *n, size_t row,
+                  double most);
 
 struct weight {
     void *data;
     float *scales; /* fp8 */
     struct matrix m[2];
 };
+/* Numbers of an fp8 matrix that share a scale; 0: all rows, or columns. With one scale per row, the synthetic
+ * weights of a model have equal scales, so only operators show a scale of the wrong row. */
+extern struct fp8_block { int rows, cols; } fp8_block;
+extern const struct fp8_block fp8_blocks, fp8_rows, fp8_matrices;
 struct weight weight_make(int rows, int cols, enum dtype type);
 void weight_free(struct weight *w);
 const struct matrix *of(const struct weight *w, const struct ops *o);
@@ -52,6 +63,16 @@ extern struct sizes {
 } now;
 operator_fn do_linear, do_qkv;
 void check_operators(void);
+
+/* ---- fused.c */
+void check_fused(void);
+
+/* ---- narrow.c */
+/* Returns a 16-bit copy of n floats; `t` itself if the device has no 16-bit activations beside such
+ * weights. */
+struct tensor *narrow_copy(struct ops *o, enum dtype weights, struct tensor *t, size_t n);
+/* Copies the numbers back to the floats at `to` and frees the copy. */
+void narrow_back(struct ops *o, struct view to, struct tensor *copy, size_t n);
 
 /* ---- few_rows.c */
 void check_skinny_only(void);

@@ -135,6 +135,12 @@ static void check_few_rows(void) {
         check_skinny((struct skinny_case){ b, 80, 1, { 16 }, .fp8 = true });
         check_skinny((struct skinny_case){ b, 512, 2, { 336, 336 }, .paired = true, .fp8 = true });
         check_skinny((struct skinny_case){ b, 256, 1, { 40000 }, .fp8 = true });
+        fp8_block = fp8_rows;
+        check_skinny((struct skinny_case){ b, 320, 3, { 256, 64, 48 }, .bias = true, .fp8 = true });
+        check_skinny((struct skinny_case){ b, 512, 2, { 336, 336 }, .paired = true, .fp8 = true });
+        fp8_block = fp8_matrices;
+        check_skinny((struct skinny_case){ b, 320, 3, { 256, 64, 48 }, .bias = true, .fp8 = true });
+        fp8_block = fp8_blocks;
     }
 }
 

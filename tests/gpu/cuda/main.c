@@ -1,8 +1,8 @@
 /* Checks the CUDA backend against the CPU backend on a machine with a GPU, and times it (cuda.sh runs it).
  *     cuda_check ops                          every operator on random and extreme numbers
  *     cuda_check tokens NAME...               64 greedy tokens of the fixtures tests/data/engine/NAME.json
- *     cuda_check few NAME TOKENS [SIDE]       some tokens on the GPU, for slow tools; SIDE: a page is one view
- *                                             of that many pixels
+ *     cuda_check few NAME TOKENS [SIDE]       some tokens on the GPU, for slow tools; SIDE: a page is one
+ *                                             view of that many pixels
  *     cuda_check logits CONFIG LAYERS PROMPT [IMAGE]   logits after a prompt, with the first LAYERS layers
  *     cuda_check steps CONFIG LAYERS PROMPT NEW [WINDOW]   logits of the last of NEW tokens after PROMPT ids:
  *                                             of the graph and of operators; WINDOW: as a Mistral model, with
@@ -15,10 +15,11 @@
  *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators
  *     cuda_check skinny [few]                 products of batches against the CPU; without `few`, their speed
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
- * CUDA_CHECK_WEIGHTS=bf16|f16|f32|fp8|fp8-rows|fp8-matrices: the weights of few, logits, steps, speed, long and
- * batch; the default is bf16.
- * CUDA_CHECK_SELF=1: the second device is the CPU too, with its usual rounding. This checks the program itself on a
- * machine without a GPU: jobs that read and compare wrong things fail there too. It says nothing about a GPU.
+ * CUDA_CHECK_WEIGHTS=bf16|f16|f32|fp8|fp8-rows|fp8-matrices: the weights of few, logits, steps, speed, long
+ * and batch; the default is bf16.
+ * CUDA_CHECK_SELF=1: the second device is the CPU too, with its usual rounding. This checks the program
+ * itself on a machine without a GPU: a job that reads or compares wrong numbers fails there. It checks no
+ * kernel.
  * Run from the root of the source tree. Exit status 1: something differs. */
 #include "gpu/cuda/check.h"
 

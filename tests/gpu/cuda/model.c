@@ -58,9 +58,9 @@ struct engine *open_model(const char *dir, const struct weights_kind *k, int dev
     return e;
 }
 
-/* On H200s, logits with rounding to bf16 differed by up to 1.5%. Exact products of bf16 weights have inputs of
- * 16 bits. Exact does not change two things: activations beside f16 weights are f16, and kv_b of fp8 models is
- * rounded to bf16 on the GPU. */
+/* On H200s, logits with rounding to bf16 differed by up to 1.5%. Exact products of bf16 weights have inputs
+ * with 16 bits of mantissa. Two things are rounded nevertheless: activations beside f16 weights to f16, and
+ * kv_b of fp8 models to bf16. */
 double logits_tolerance(const struct weights_kind *k, const struct engine *e) {
     if (k != &kinds[F32] && !exact_math()) return 5e-2;
     return k == &kinds[F16] || (k->method && e->decoder->c->kv_lora_rank) ? 1e-2 : 1e-3;

@@ -1,5 +1,5 @@
-/* Decoding steps of one sequence: the graph and the operators against the CPU, and the persistent kernel against
- * the graph. */
+/* Decoding steps of one sequence: the graph and the operators against the CPU, and the persistent kernel
+ * against the graph. */
 #include "gpu/cuda/check.h"
 
 #include <math.h>
@@ -74,8 +74,8 @@ static double last_difference(struct steps_check *s, bool graph, int tokens) {
     return difference(s->expected, s->got, s->vocab);
 }
 
-/* Rounding exchanges two experts whose router logits are close, which changes the logits of that step. So of a
- * model with experts, unless its numbers are exact, the best of a few steps counts. */
+/* Rounding exchanges two experts whose router logits are close, which changes the logits of that step. So of
+ * a model with experts, unless its numbers are exact, the best of a few steps counts. */
 static void check_path(struct steps_check *s, bool graph, int tokens, double most) {
     enum { TRIES = 3 };
     double best = INFINITY;

@@ -47,9 +47,9 @@ static double apart(struct engine *cpu, struct engine_request r, uint32_t expect
     return difference / sqrt(squares / count - sum / count * (sum / count));
 }
 
-/* How far apart the logits may be. With rounding they were at most 0.23 on H200s; tokens of a wrong kernel are
- * about 3 apart. Exact products leave f16 activations as they are, which are eight times as fine as bf16.
- * Otherwise exact numbers choose the tokens of the CPU: 0. */
+/* How far apart the logits may be. With rounding they were at most 0.23 on H200s; tokens of a wrong kernel
+ * are about 3 apart. Exact math still rounds activations beside f16 weights to f16, which is eight times as
+ * fine as bf16. Otherwise exact numbers choose the tokens of the CPU: 0. */
 static double most_apart(const struct weights_kind *k) {
     if (k == &kinds[F32]) return 0;
     if (!exact_math()) return 0.3;
