@@ -45,8 +45,7 @@ struct weight {
     float *scales; /* fp8 */
     struct matrix m[2];
 };
-/* Numbers of an fp8 matrix that share a scale; 0: all rows, or columns. With one scale per row, the synthetic
- * weights of a model have equal scales, so only operators show a scale of the wrong row. */
+/* Numbers of an fp8 matrix that share a scale; 0: all rows, or columns. */
 extern struct fp8_block { int rows, cols; } fp8_block;
 extern const struct fp8_block fp8_blocks, fp8_rows, fp8_matrices;
 struct weight weight_make(int rows, int cols, enum dtype type);

@@ -74,13 +74,13 @@ static double last_difference(struct steps_check *s, bool graph, int tokens) {
     return difference(s->expected, s->got, s->vocab);
 }
 
-/* Rounding exchanges two experts whose router logits are close, which changes the logits of that step. So of
- * a model with experts, unless its numbers are exact, the best of a few steps counts. */
+/* Rounding can exchange two experts whose router logits are close, which changes the logits of that step. So
+ * of a model with experts, unless its numbers are exact, the first step within the tolerance counts. */
 static void check_path(struct steps_check *s, bool graph, int tokens, double most) {
-    enum { TRIES = 3 };
+    enum { TRIES = 5 };
     double best = INFINITY;
     const char *path = !graph ? "operators" : s->gpu->steps ? "graph" : "greedy, no graph";
-    bool again = s->gpu->decoder->c->experts > 0 && most > 1e-2;
+    bool again = s->gpu->decoder->c->experts > 0 && most > 1e-3;
     for (int i = 0; i < (again ? TRIES : 1) && !(best <= most) && tokens - i > 1; i++) {
         double d = last_difference(s, graph, tokens - i);
         best = fmin(best, d);
