@@ -3,8 +3,8 @@
 #     make STATIC=1 test-build && BUILD=build/static sh tests/gpu/cuda.sh [SECTION...]
 # Run from the root of the source tree. Without arguments: ops tokens logits steps long many memory speed. Minutes on
 # an H200 machine with 16 cores:
-#     ops        0.1  every operator against the CPU's, with each kind of product
-#     tokens     0.4  64 greedy tokens of every fixture, exact and with bf16 rounding
+#     ops        0.3  every operator against the CPU's, with each kind of product (0.2 of it estimated)
+#     tokens     0.6  64 greedy tokens of every fixture, exact and with bf16 rounding (0.2 of it estimated)
 #     logits     0.2  logits of layers and encoders of full size
 #     steps      3    logits of a decoding step of layers of full size, of the graph and of operators (estimated)
 #     long       0.7  1,000 tokens up to the end of the context, the same twice (0.6 of it estimated)
@@ -17,8 +17,8 @@
 #     products   0.1  single products and attention
 #     ptx        6    ops, tokens, logits, steps and long with the code for other GPUs, compiled by the driver (4 of
 #                     it estimated)
-#     sanitizer  7    memcheck, racecheck, initcheck and synccheck of the operators, of two small models, of the
-#                     persistent kernel and of batches
+#     sanitizer  10   memcheck, racecheck, initcheck and synccheck of the operators, of two small models, of the
+#                     persistent kernel and of batches (3 of it estimated)
 set -eu
 check=${BUILD:-build}/tests/cuda_check
 models=tests/data/models

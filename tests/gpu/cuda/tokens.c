@@ -50,8 +50,8 @@ static double apart(struct engine *cpu, struct engine_request r, uint32_t expect
 /* How far apart the logits may be. With rounding they were at most 0.23 on H200s, and 0.31 where rounding
  * exchanged two experts on a CPU; tokens of a wrong kernel are 2 to 3 apart. Exact numbers choose the tokens
  * of the CPU, with two exceptions: activations beside f16 weights are still f16, which is eight times as fine
- * as bf16, and kv_b of fp8 models is rounded to bf16.
- * That changed no token with the other kinds of scales. */
+ * as bf16, and kv_b of fp8 models is rounded to bf16, which changed no token with the other kinds of
+ * scales. */
 static double most_apart(const struct weights_kind *k, const struct engine *e) {
     double rounded = e->decoder->c->experts ? 0.6 : 0.3;
     if (k == &kinds[F32]) return 0;
