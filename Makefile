@@ -221,7 +221,8 @@ soak: all $(mock_bins) $(guest_bins) $(B)/tests/soak/libfaults.so
 	python3 tests/soak/soak.py --build $(B) --minutes $(SOAK_MINUTES)
 
 # ---- checks that need a GPU (tests/gpu/cuda.sh): built here, run by hand
-$(B)/tests/cuda_check: $(B)/tests/obj/gpu/cuda_check.o $(B)/libinferprof.a
+cuda_check_objects := $(patsubst tests/%.c,$(B)/tests/obj/%.o,$(wildcard tests/gpu/cuda/*.c))
+$(B)/tests/cuda_check: $(cuda_check_objects) $(B)/libinferprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SAN_LD) $(LDFLAGS) $(RUNPATH) -o $@ $^ -Wl,--as-needed $(LIBS)
 

@@ -1,12 +1,13 @@
 #!/bin/sh
 # The native engine on a GPU, compared with the CPU and timed. Needs a GPU.
 #     make STATIC=1 test-build && BUILD=build/static sh tests/gpu/cuda.sh [SECTION...]
-# Run from the root of the source tree. Without arguments: ops tokens logits long many memory speed. Minutes on an H200
-# machine with 16 cores:
-#     ops        0.1  every operator against the CPU's, with each kind of product
-#     tokens     0.4  64 greedy tokens of every fixture, exact and with bf16 rounding
+# Run from the root of the source tree. Without arguments: ops tokens logits steps long many memory speed. Minutes on
+# an H200 machine with 16 cores:
+#     ops        0.3  every operator against the CPU's, with each kind of product (0.2 of it estimated)
+#     tokens     0.6  64 greedy tokens of every fixture, exact and with bf16 rounding (0.2 of it estimated)
 #     logits     0.2  logits of layers and encoders of full size
-#     long       0.1  1,000 tokens up to the end of the context, the same twice
+#     steps      3    logits of a decoding step of layers of full size, of the graph and of operators (estimated)
+#     long       0.7  1,000 tokens up to the end of the context, the same twice (0.6 of it estimated)
 #     many       0.2  10,000 requests: no growth of memory
 #     memory     0.1  a model that is too large is refused before it is loaded
 #     speed      0.3  prompts, pages, decoding
@@ -14,19 +15,43 @@
 #     batch      0.5  products of batches against the CPU; graphs of 2 to 32 sequences against operators, and their speed
 #     fp8        0.7  models with fp8 weights: logits against the CPU, long texts, batches, speed beside bf16
 #     products   0.1  single products and attention
-#     ptx        2    ops, tokens, logits and long with the code for other GPUs, compiled by the driver
-#     sanitizer  7    memcheck, racecheck, initcheck and synccheck of the operators, of two small models, of the
-#                     persistent kernel and of batches
+#     ptx        6    ops, tokens, logits, steps and long with the code for other GPUs, compiled by the driver (4 of
+#                     it estimated)
+#     sanitizer  10   memcheck, racecheck, initcheck and synccheck of the operators, of two small models, of the
+#                     persistent kernel and of batches (3 of it estimated)
 set -eu
 check=${BUILD:-build}/tests/cuda_check
 models=tests/data/models
 fixtures="llama llama3 mistral qwen2 qwen3 mixtral qwen3_moe deepseek_v2 deepseek_v2_groups dsocr_whole"
+# without a graph: the rotary positions follow the length of the text, or the shared expert has a gate
+fixtures="$fixtures dynamic phi3 phi3_long qwen2_moe"
 sanitizer=${COMPUTE_SANITIZER:-/usr/local/cuda/bin/compute-sanitizer}
 failed=0
 
 run() { # counts failures and goes on
     echo "-- $*"
     "$@" || failed=$((failed + 1))
+}
+steps() { # MODEL [WINDOW]: two layers, of which the second one of DeepSeek's models has experts
+    run "$check" steps "$models/$1.json" 2 300 8 ${2:+"$2"}
+}
+# With rounding, the tolerance is 50 times as large; exact numbers run the same kernels, with a float cache.
+steps_section() {
+    steps_models="qwen3-8b deepseek-ocr deepseek-v2-lite qwen3-30b-a3b llama-3.1-8b-instruct"
+    for CUDA_CHECK_WEIGHTS in bf16 fp8; do
+        export CUDA_CHECK_WEIGHTS
+        for INFERPROF_CUDA_MATH in default exact; do
+            export INFERPROF_CUDA_MATH
+            for model in $steps_models; do steps "$model"; done
+            steps llama-3.1-8b-instruct 64
+        done
+    done
+    for CUDA_CHECK_WEIGHTS in f16 f32 fp8-rows fp8-matrices; do
+        for INFERPROF_CUDA_MATH in default exact; do steps qwen3-8b; done
+    done
+    unset CUDA_CHECK_WEIGHTS INFERPROF_CUDA_MATH
+    # from position 1536 on, more blocks share a key head
+    run "$check" steps $models/qwen3-8b.json 2 1530 12
 }
 section() {
     case $1 in
@@ -46,7 +71,11 @@ section() {
         run "$check" logits $models/deepseek-ocr.json 2 300
         run "$check" logits $models/deepseek-ocr.json 2 0 samples/page-text.png
         ;;
-    long) run "$check" long $models/deepseek-ocr.json 7193 1000 ;;
+    steps) steps_section ;;
+    long)
+        run "$check" long $models/deepseek-ocr.json 7193 1000
+        run "$check" long $models/qwen3-8b.json 39961 1000
+        ;;
     many) run "$check" many llama 10000 ;;
     memory) run "$check" memory $models/qwen2.5-32b-instruct.json 600 ;;
     speed)
@@ -70,27 +99,27 @@ section() {
         ;;
     fp8)
         for model in qwen3-8b deepseek-ocr deepseek-v2-lite; do
-            run env CUDA_CHECK_FP8=1 "$check" logits $models/$model.json 2 300
+            run env CUDA_CHECK_WEIGHTS=fp8 "$check" logits $models/$model.json 2 300
         done
-        run env CUDA_CHECK_FP8=1 "$check" long $models/deepseek-ocr.json 7193 1000
-        for n in 2 9 32; do run env CUDA_CHECK_FP8=1 "$check" batch $models/qwen3-8b.json 4 $n 60 24; done
+        run env CUDA_CHECK_WEIGHTS=fp8 "$check" long $models/deepseek-ocr.json 7193 1000
+        for n in 2 9 32; do run env CUDA_CHECK_WEIGHTS=fp8 "$check" batch $models/qwen3-8b.json 4 $n 60 24; done
         for model in qwen3-8b deepseek-ocr; do
             run env CUDA_CHECK_DECODE=graph "$check" speed $models/$model.json 512 128
-            run env CUDA_CHECK_FP8=1 CUDA_CHECK_DECODE=graph "$check" speed $models/$model.json 512 128
+            run env CUDA_CHECK_WEIGHTS=fp8 CUDA_CHECK_DECODE=graph "$check" speed $models/$model.json 512 128
         done
         ;;
     products) run "$check" products ;;
     ptx)
         CUDA_FORCE_PTX_JIT=1 INFERPROF_CUDA_PRODUCTS=mma
         export CUDA_FORCE_PTX_JIT INFERPROF_CUDA_PRODUCTS
-        for part in ops tokens logits long; do section $part; done
+        for part in ops tokens logits steps long; do section $part; done
         unset CUDA_FORCE_PTX_JIT INFERPROF_CUDA_PRODUCTS
         ;;
     sanitizer)
         for tool in memcheck racecheck initcheck synccheck; do
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" few llama 4
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" few dsocr_whole 4 128
-            run env CUDA_CHECK_FP8=1 "$sanitizer" --tool $tool --error-exitcode 9 "$check" few deepseek_v2 4
+            run env CUDA_CHECK_WEIGHTS=fp8 "$sanitizer" --tool $tool --error-exitcode 9 "$check" few deepseek_v2 4
             run env INFERPROF_CUDA_RACECHECK=1 "$sanitizer" --tool $tool --error-exitcode 9 "$check" persistent \
                 $models/deepseek-ocr.json 2 20 3 2112
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
@@ -107,7 +136,7 @@ section() {
         ;;
     esac
 }
-[ $# -gt 0 ] || set -- ops tokens logits long many memory speed
+[ $# -gt 0 ] || set -- ops tokens logits steps long many memory speed
 for s in "$@"; do
     echo "== $s"
     section "$s"

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "engine/cuda/decode_batch.h"
+#include "engine/cuda/fp8.h"
 #include "engine/cuda/skinny.h"
 #include "unit/test.h"
 
@@ -25,6 +26,9 @@ enum {
     Q_RANK = 1536
 };
 
+/* Routed experts: their number, those of a token, their rows; the shared expert counts as SHARED of them. */
+enum { EXPERTS = 16, CHOSEN = 4, EXPERT_INNER = 768, SHARED = 2 };
+
 struct launched {
     const char *name;
     unsigned blocks, blocks_y;
@@ -34,9 +38,14 @@ struct launched {
         struct mlp_args mlp;
         struct skinny_args skinny;
         struct skinny_norm_args norm;
+        struct decode_attention_args one_attention;
         struct decode_attention_parts_args attention;
         struct latent_args latent;
+        struct grouped_args grouped;
+        struct wgmma_args wgmma;
+        struct widen_args widen;
     } args;
+    void *second; /* the second parameter, if it is a pointer */
 };
 static struct {
     struct {
@@ -50,7 +59,7 @@ static struct {
     struct {
         struct copied {
             cu_ptr to;
-            char first[64]; /* its first bytes */
+            char *data;
             size_t bytes;
         } * v;
         size_t n, cap;
@@ -105,9 +114,9 @@ static int fake_set_words(cu_ptr to, unsigned word, size_t n, cu_stream s) {
     return CU_OK;
 }
 static int fake_copy_in(cu_ptr to, const void *from, size_t bytes, cu_stream s) {
-    struct copied v = { .to = to, .bytes = bytes };
+    struct copied v = { .to = to, .data = xmalloc(bytes), .bytes = bytes };
     (void)s;
-    memcpy(v.first, from, MIN(bytes, sizeof v.first));
+    memcpy(v.data, from, bytes);
     vec_push(&fake.copies, v);
     return CU_OK;
 }
@@ -140,29 +149,41 @@ static int fake_launch(const struct cu_launch *l, cu_function f, void **params, 
         v.args.skinny = *(struct skinny_args *)params[0];
     else if (begins(v.name, "decode_attention_parts"))
         v.args.attention = *(struct decode_attention_parts_args *)params[0];
+    else if (begins(v.name, "decode_attention"))
+        v.args.one_attention = *(struct decode_attention_args *)params[0];
     else if (begins(v.name, "latent_"))
         v.args.latent = *(struct latent_args *)params[0];
     else if (begins(v.name, "decode_rows"))
         v.args.rows = *(struct rows_args *)params[0];
     else if (begins(v.name, "decode_out"))
         v.args.out = *(struct out_args *)params[0];
-    else if (begins(v.name, "decode_up"))
+    else if (begins(v.name, "gemm_grouped"))
+        v.args.grouped = *(struct grouped_args *)params[0];
+    else if (begins(v.name, "wgmma"))
+        v.args.wgmma = *(struct wgmma_args *)params[0];
+    else if (begins(v.name, "widen"))
+        v.args.widen = *(struct widen_args *)params[0];
+    else if (begins(v.name, "decode_up") || begins(v.name, "decode_down"))
         v.args.mlp = *(struct mlp_args *)params[0];
+    if (begins(v.name, "widen")) memcpy(&v.second, params[1], sizeof v.second);
     vec_push(&fake.launches, v);
     return CU_OK;
 }
-/* Checks the rules of TMA: strides are multiples of 16 bytes, a box has at most 256 rows. */
+/* Checks the rules of TMA: strides are multiples of 16 bytes, a box has at most 256 rows. Stores the address
+ * and, of a map of two matrices, the distance between them. */
 static int fake_map(void *map, int type, uint32_t rank, void *data, const uint64_t *sizes,
                     const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                     int swizzle, int promotion, int fill) {
-    (void)map;
     (void)interleave;
     (void)promotion;
     (void)fill;
-    bool good = type == CU_MAP_BF16 && swizzle == CU_MAP_SWIZZLE_128 && (uintptr_t)data % 16 == 0;
+    bool fp8 = type == CU_MAP_U8,
+         good = (fp8 || type == CU_MAP_BF16) && swizzle == CU_MAP_SWIZZLE_128 && (uintptr_t)data % 16 == 0;
     for (uint32_t i = 0; i < rank; i++) good = good && sizes[i] && box[i] && box[i] <= 256 && steps[i] == 1;
     for (uint32_t i = 0; i + 1 < rank; i++) good = good && strides[i] % 16 == 0 && strides[i] < 1ull << 40;
-    return good && box[0] * 2 == 128 ? CU_OK : 1;
+    struct tensor_map made = { .words = { (uintptr_t)data, rank == 4 ? strides[1] : 0 } };
+    memcpy(map, &made, sizeof made);
+    return good && box[0] * (fp8 ? 1 : 2) == 128 ? CU_OK : 1;
 }
 static const struct driver driver = { .module_load = fake_load,
                                       .module_function = fake_function,
@@ -182,9 +203,11 @@ static const struct driver driver = { .module_load = fake_load,
 
 /* ---- a model of the shape of Qwen3-8B with few layers */
 struct model {
-    struct tensor tensors[64];
+    struct tensor tensors[512];
     int n;
     struct decode_layer layers[LAYERS];
+    struct expert experts[LAYERS][EXPERTS];
+    struct linear routers[LAYERS];
     struct rope_table rope;
     struct decode_plan plan;
 };
@@ -258,23 +281,54 @@ static void make_latent(struct model *m, int q_rank) {
     m->plan.rotated = ROPE;
 }
 
-/* Makes its matrices fp8, with one scale per 128 x 128 numbers. */
+static struct expert expert_of(struct model *m, int inner) {
+    struct expert e = { .gate = linear_of(m, inner, HIDDEN), .up = linear_of(m, inner, HIDDEN) };
+    e.down = linear_of(m, HIDDEN, inner);
+    return e;
+}
+/* Replaces its feed-forward blocks by experts. */
+static void make_routed(struct model *m) {
+    for (int i = 0; i < LAYERS; i++) {
+        struct decode_layer *l = &m->layers[i];
+        l->mlp = (struct expert){ 0 };
+        for (int e = 0; e < EXPERTS; e++) m->experts[i][e] = expert_of(m, EXPERT_INNER);
+        m->routers[i] = linear_of(m, EXPERTS, HIDDEN);
+        l->router = &m->routers[i];
+        l->experts = m->experts[i];
+        l->shared = expert_of(m, SHARED * EXPERT_INNER);
+        l->routing = (struct routing){ .n = EXPERTS, .k = CHOSEN, .scale = 1 };
+    }
+}
+
+/* Makes a matrix fp8, with one scale per 128 x 128 numbers. */
+static void narrow_matrix(struct model *m, struct linear *l) {
+    struct matrix *w = &l->w;
+    if (!w->rows) return;
+    w->type = w->data->type = DTYPE_F8_E4M3;
+    w->scale_rows = w->scale_cols = 128;
+    w->scale = tensor_of(m, (size_t)((w->rows + 127) / 128) * (size_t)(w->cols / 128) * 4);
+}
+static void narrow_expert(struct model *m, struct expert *e) {
+    narrow_matrix(m, &e->gate);
+    narrow_matrix(m, &e->up);
+    narrow_matrix(m, &e->down);
+}
+/* Makes all matrices of its layers fp8 that stay fp8 on the device. */
 static void make_fp8(struct model *m) {
     for (int i = 0; i < LAYERS; i++) {
         struct decode_layer *l = &m->layers[i];
-        struct linear *const all[] = { &l->q, &l->k, &l->v, &l->o, &l->mlp.gate, &l->mlp.up, &l->mlp.down };
-        for (size_t j = 0; j < COUNTOF(all); j++) {
-            struct matrix *w = &all[j]->w;
-            w->type = w->data->type = DTYPE_F8_E4M3;
-            w->scale_rows = w->scale_cols = 128;
-            w->scale = tensor_of(m, (size_t)(w->rows / 128) * (size_t)(w->cols / 128) * 4);
-        }
+        struct linear *const all[] = { &l->q, &l->k, &l->v, &l->q_a, &l->q_b, &l->kv_a, &l->o };
+        for (size_t j = 0; j < COUNTOF(all); j++) narrow_matrix(m, all[j]);
+        narrow_expert(m, &l->mlp);
+        narrow_expert(m, &l->shared);
+        for (int e = 0; l->router && e < EXPERTS; e++) narrow_expert(m, &m->experts[i][e]);
     }
 }
-enum kind { USUAL, FP8, LATENT, LATENT_TWO_STEPS };
+/* Bits: what differs from the usual model. WGMMA: of the GPU. */
+enum kind { USUAL, FP8 = 1, LATENT = 2, TWO_STEPS = 4, ROUTED = 8, WGMMA = 16 };
 
 /* A GPU with loaded kernels, and a model on it. */
-static struct cuda *fake_open(enum kind kind, struct model *m) {
+static struct cuda *fake_open(unsigned kind, struct model *m) {
     static const char *const kernels[KERNEL_COUNT] = {
 #define X(name, file) #name,
         CUDA_KERNELS(X)
@@ -285,13 +339,15 @@ static struct cuda *fake_open(enum kind kind, struct model *m) {
     c->d = &driver;
     c->sms = SMS;
     c->hopper = true;
+    c->wgmma = kind & WGMMA;
     for (int i = 0; i < KERNEL_COUNT; i++) c->kernels[i] = (cu_function)kernels[i];
     for (int i = 0; i < MODULE_COUNT; i++) c->modules[i] = (cu_module)kernels;
     /* as if they were loaded: a program that was built without nvcc has no kernels */
     c->modules[MODULE_skinny] = c->modules[MODULE_decode_attention_parts] = (cu_module)kernels;
     model_init(m);
-    if (kind == LATENT || kind == LATENT_TWO_STEPS) make_latent(m, kind == LATENT_TWO_STEPS ? Q_RANK : 0);
-    if (kind == FP8) make_fp8(m);
+    if (kind & LATENT) make_latent(m, kind & TWO_STEPS ? Q_RANK : 0);
+    if (kind & ROUTED) make_routed(m);
+    if (kind & FP8) make_fp8(m);
     return c;
 }
 static void fake_close(struct cuda *c) {
@@ -299,15 +355,18 @@ static void fake_close(struct cuda *c) {
     CHECK_INT(fake.hosts, 0);
     for (size_t i = 0; i < fake.names.n; i++) free(fake.names.v[i]);
     free(fake.names.v);
+    for (size_t i = 0; i < fake.copies.n; i++) free(fake.copies.v[i].data);
+    for (size_t i = 0; i < c->known.n; i++) cuda_wide_experts_free(c->known.v[i].wide);
     free(fake.launches.v);
     free(fake.copies.v);
+    free(c->known.v);
     memset(&fake, 0, sizeof fake);
     free(c->blocks.v);
     free(c);
 }
 
 /* Captures a step of `sequences` sequences and calls check(). */
-static void with_step(enum kind kind, int sequences,
+static void with_step(unsigned kind, int sequences,
                       void (*check)(struct cuda *c, const struct cuda_batch *b)) {
     struct model m;
     struct cuda *c = fake_open(kind, &m);
@@ -424,51 +483,287 @@ TEST(batch_with_latents_adds_all_parts_of_its_products) {
     static const int sequences[] = { 2, 8, 9, SEQUENCES };
     for (size_t i = 0; i < COUNTOF(sequences); i++) {
         with_step(LATENT, sequences[i], check_latent_step);
-        with_step(LATENT_TWO_STEPS, sequences[i], check_latent_queries);
+        with_step(LATENT | TWO_STEPS, sequences[i], check_latent_queries);
     }
 }
 
-/* ---- steps of one sequence */
+/* ---- what the kernels read */
 /* Reads what was copied to this address last. */
 static void read_copy(const void *from, void *to, size_t bytes) {
     for (size_t i = fake.copies.n; i-- > 0;)
         if (fake.copies.v[i].to == (cu_ptr)(uintptr_t)from) {
-            CHECK(bytes <= sizeof fake.copies.v[i].first);
             CHECK_INT(fake.copies.v[i].bytes, bytes);
-            memcpy(to, fake.copies.v[i].first, bytes);
+            memcpy(to, fake.copies.v[i].data, bytes);
             return;
         }
     fail_msg("nothing was copied there");
 }
+/* Blocks of 128 x 128. */
 static void check_scales(const struct scale_table *t, const struct linear *l) {
-    if (l->w.type == DTYPE_F8_E4M3) CHECK(t->v == pointer_of(l->w.scale));
+    if (l->w.type != DTYPE_F8_E4M3) return;
+    CHECK(t->v == pointer_of(l->w.scale));
+    CHECK_INT(t->rows, 128);
+    CHECK_INT(t->across, l->w.cols / 128);
+    CHECK_INT(t->shift, 4);
+    CHECK_INT(t->first, 0);
 }
+/* A table of experts' matrices. */
+static void check_pointers(const struct expert_pointers *p, const struct expert *e) {
+    CHECK(p->gate == pointer_of(e->gate.w.data));
+    CHECK(p->up == pointer_of(e->up.w.data));
+    CHECK(p->down == pointer_of(e->down.w.data));
+}
+
+/* ---- matrices of a batch */
+/* A product with the matrices l[n]: y of each, or `paired` silu(y0) y1. */
+static void check_product(const struct launched *v, const struct linear *const *l, int n, bool paired) {
+    const struct skinny_args *a = &v->args.skinny;
+    const struct matrix *w = &l[0]->w;
+    CHECK(begins(v->name, w->type == DTYPE_F8_E4M3 ? "skinny_fp8_" : "skinny_") &&
+          (w->type == DTYPE_F8_E4M3 || !begins(v->name, "skinny_fp8")));
+    CHECK_INT(a->matrices, paired ? 1 : n);
+    CHECK_INT(a->paired, paired);
+    int step_columns = SKINNY_STEP * (w->type == DTYPE_F8_E4M3 ? 2 : 1);
+    CHECK_INT(a->steps, (w->cols + step_columns - 1) / step_columns);
+    for (int i = 0; i < n; i++) {
+        uint64_t low = a->w[0].words[0], apart = a->w[0].words[1],
+                 at = !paired                  ? a->w[i].words[0]
+                      : (i == 1) != a->swapped ? low + apart
+                                               : low;
+        CHECK(at == (uintptr_t)pointer_of(l[i]->w.data));
+        CHECK_INT(a->rows[i], l[i]->w.rows);
+        check_scales(&a->scale[i], l[i]);
+    }
+}
+/* Returns the next product from launch *at on. */
+static const struct launched *next_product(size_t *at) {
+    while (*at < fake.launches.n && (!begins(fake.launches.v[*at].name, "skinny") ||
+                                     strcmp(fake.launches.v[*at].name, "skinny_norm") == 0))
+        ++*at;
+    CHECK(*at < fake.launches.n);
+    return &fake.launches.v[(*at)++];
+}
+static void check_next(size_t *at, const struct linear *const *l, int n, bool paired) {
+    check_product(next_product(at), l, n, paired);
+}
+static void check_batch_expert(size_t *at, const struct expert *e) {
+    const struct linear *const up[] = { &e->gate, &e->up }, *const down[] = { &e->down };
+    check_next(at, up, 2, true);
+    check_next(at, down, 1, false);
+}
+static const struct launched *next_named(size_t *at, const char *name) {
+    CHECK(*at < fake.launches.n);
+    CHECK_STR(fake.launches.v[*at].name, name);
+    return &fake.launches.v[(*at)++];
+}
+/* The matrices that the grouped products read: those of the experts, or the copies of fp8 ones that a kernel
+ * writes right before. */
+static void read_experts(size_t *at, const struct expert *experts, struct expert_pointers *p) {
+    bool fp8 = experts[0].gate.w.type == DTYPE_F8_E4M3;
+    struct widen_args list[EXPERTS * 3];
+    if (fp8) read_copy(next_named(at, "widen_bf16")->second, list, sizeof list);
+    for (int i = 0; i < EXPERTS; i++) {
+        const struct linear *const l[] = { &experts[i].gate, &experts[i].up, &experts[i].down };
+        const void *v[COUNTOF(l)];
+        for (size_t j = 0; j < COUNTOF(l); j++) {
+            const struct widen_args *w = &list[(size_t)i * COUNTOF(l) + j];
+            v[j] = fp8 ? w->out : pointer_of(l[j]->w.data);
+            if (!fp8) continue;
+            CHECK(w->w == pointer_of(l[j]->w.data) && w->rows == l[j]->w.rows && w->cols == l[j]->w.cols);
+            check_scales(&w->scale, l[j]);
+        }
+        p[i] = (struct expert_pointers){ v[0], v[1], v[2] };
+    }
+}
+static void check_grouped(size_t *at, const struct expert_pointers *expected) {
+    static const int which[] = { 0, 1, 2 }; /* gate, up, down */
+    struct expert_pointers got[EXPERTS];
+    for (size_t i = 0; i < COUNTOF(which); i++) {
+        if (i == 2) next_named(at, "silu_convert_bf16");
+        const struct grouped_args *g = &next_named(at, "gemm_grouped_bf16")->args.grouped;
+        CHECK_INT(g->which, which[i]);
+        CHECK_INT(g->g.k, i == 2 ? EXPERT_INNER : HIDDEN);
+        CHECK_INT(g->g.out.n, i == 2 ? HIDDEN : EXPERT_INNER);
+        read_copy(g->pointers, got, sizeof got);
+        CHECK(memcmp(got, expected, sizeof got) == 0);
+    }
+}
+static void check_wgmma(size_t *at, const struct expert_pointers *expected) {
+    struct tensor_map maps[EXPERTS][3];
+    for (int i = 0; i < 2; i++) {
+        const struct launched *v = &fake.launches.v[(*at)++];
+        const struct wgmma_args *g = &v->args.wgmma;
+        CHECK(begins(v->name, "wgmma_bf16"));
+        CHECK(g->paired == (i == 0) && g->which == (i ? 2 : 0));
+        CHECK_INT(g->k, i ? EXPERT_INNER : HIDDEN);
+        CHECK_INT(g->out[0].n, i ? HIDDEN : EXPERT_INNER);
+        read_copy(g->experts, maps, sizeof maps);
+        for (int e = 0; e < EXPERTS; e++) {
+            CHECK(maps[e][0].words[0] == (uintptr_t)expected[e].gate);
+            CHECK(maps[e][1].words[0] == (uintptr_t)expected[e].up);
+            CHECK(maps[e][2].words[0] == (uintptr_t)expected[e].down);
+        }
+    }
+}
+static void check_batch_routed(size_t *at, const struct cuda_batch *b, const struct decode_layer *l,
+                               bool wgmma) {
+    struct expert_pointers expected[EXPERTS];
+    const struct linear *const router[] = { l->router };
+    const struct launched *v = next_product(at);
+    check_product(v, router, 1, false);
+    CHECK(v->args.skinny.y == b->router);
+    read_experts(at, l->experts, expected);
+    next_named(at, "route");
+    next_named(at, "group_choices");
+    next_named(at, "gather_narrow");
+    if (wgmma)
+        check_wgmma(at, expected);
+    else
+        check_grouped(at, expected);
+    next_named(at, "combine");
+    check_batch_expert(at, &l->shared);
+}
+/* All matrices of a step, in order. */
+static void check_batch_matrices(unsigned kind) {
+    struct model m;
+    struct cuda *c = fake_open(kind, &m);
+    struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, SEQUENCES);
+    CHECK(b && !c->failed);
+    size_t at = 0;
+    while (at < fake.launches.n && strcmp(fake.launches.v[at].name, "embed_bf16") != 0) at++;
+    for (int i = 0; i < LAYERS; i++) {
+        const struct decode_layer *l = &m.layers[i];
+        const struct linear *const usual[] = { &l->q, &l->k, &l->v }, *const o[] = { &l->o },
+                                   *const latent[] = { kind & TWO_STEPS ? &l->q_a : &l->q, &l->kv_a },
+                                   *const q_b[] = { &l->q_b };
+        check_next(&at, kind & LATENT ? latent : usual, kind & LATENT ? 2 : 3, false);
+        if (kind & TWO_STEPS) check_next(&at, q_b, 1, false);
+        if (kind & LATENT) CHECK(fake.launches.v[at].args.latent.kv_b == pointer_of(l->kv_b.w.data));
+        check_next(&at, o, 1, false);
+        if (kind & ROUTED)
+            check_batch_routed(&at, b, l, kind & WGMMA);
+        else
+            check_batch_expert(&at, &l->mlp);
+    }
+    const struct linear *const head[] = { &m.plan.head };
+    check_next(&at, head, 1, false);
+    cuda_batch_calls.close(b);
+    fake_close(c);
+}
+TEST(batch_reads_each_matrix_of_its_layers) {
+    static const unsigned kinds[] = { USUAL, LATENT, LATENT | TWO_STEPS, ROUTED, ROUTED | WGMMA };
+    for (size_t i = 0; i < COUNTOF(kinds); i++) {
+        check_batch_matrices(kinds[i]);
+        check_batch_matrices(kinds[i] | FP8);
+    }
+}
+
+/* ---- steps of one sequence */
 static void check_out(const struct out_args *a, const struct linear *l) {
     CHECK(a->w == pointer_of(l->w.data));
     CHECK_INT(a->rows, l->w.rows);
     check_scales(&a->scale, l);
 }
-/* The kernels of a layer, from its first one on, read its matrices and their scales. */
-static void check_layer(const struct cuda *c, const struct decode_layer *l, const struct launched *v) {
-    const struct rows_args *rows = &v[0].args.rows;
-    const struct mlp_args *up = &v[3].args.mlp;
-    const struct linear *const in[] = { &l->q, &l->k, &l->v };
-    CHECK_INT(rows->matrices, COUNTOF(in));
-    for (size_t i = 0; i < COUNTOF(in); i++) {
-        CHECK(rows->w[i] == pointer_of(in[i]->w.data) && rows->rows[i] == in[i]->w.rows);
-        check_scales(&rows->scale[i], in[i]);
+static void check_rows_in(const struct rows_args *a, const struct linear *const *l, int n) {
+    CHECK_INT(a->matrices, n);
+    for (int i = 0; i < n; i++) {
+        CHECK(a->w[i] == pointer_of(l[i]->w.data));
+        CHECK_INT(a->rows[i], l[i]->w.rows);
+        check_scales(&a->scale[i], l[i]);
     }
-    CHECK(allocated(c, rows->y, QKV_ROWS * 4));
-    check_out(&v[2].args.out, &l->o);
-    CHECK(up->x == v[2].args.out.y && allocated(c, up->h, INNER * 4));
-    struct expert_pointers p;
-    read_copy(up->pointers, &p, sizeof p);
-    CHECK(p.gate == pointer_of(l->mlp.gate.w.data) && p.up == pointer_of(l->mlp.up.w.data));
-    struct expert_scales s;
-    read_copy(up->scales, &s, sizeof s);
-    CHECK(s.gate == pointer_of(l->mlp.gate.w.scale) && s.up == pointer_of(l->mlp.up.w.scale));
-    check_out(&v[4].args.out, &l->mlp.down);
-    CHECK(v[4].args.out.parts == up->h);
+}
+/* Returns the number of kernels. `first` has made the queries, or their latents, and the row of the cache. */
+static size_t check_attention(const struct cuda *c, const struct decode_layer *l, const struct launched *v,
+                              const struct rows_args *first) {
+    const struct decode_attention_args *a = &v[0].args.one_attention;
+    CHECK(a->qkv == first->y && a->keys == pointer_of(l->keys) && a->values == pointer_of(l->values));
+    CHECK(allocated(c, a->qkv, QKV_ROWS * 4) && a->window == l->window);
+    CHECK(v[1].args.out.parts == a->parts);
+    return 1;
+}
+static size_t check_latent_one(const struct cuda *c, const struct decode_layer *l, const struct launched *v,
+                               const struct rows_args *first) {
+    size_t n = 0;
+    const float *q = first->y;
+    if (l->q_a.w.rows) {
+        const struct rows_args *second = &v[n++].args.rows;
+        const struct linear *const q_b[] = { &l->q_b };
+        check_rows_in(second, q_b, 1);
+        CHECK(second->x == first->y && !second->embed && second->norm == pointer_of(l->q_a_norm));
+        CHECK_INT(second->k, Q_RANK);
+        CHECK(allocated(c, second->y, LATENT_HEADS * QUERY * 4));
+        q = second->y;
+    }
+    const struct latent_args *a = &v[n].args.latent;
+    CHECK_STR(v[n].name, "latent_begin_bf16");
+    CHECK_STR(v[n + 1].name, "latent_attend_wide");
+    CHECK_STR(v[n + 2].name, "latent_end_bf16");
+    CHECK(a->q.x == q && a->q.parts == 1);
+    CHECK(a->kept.x == first->y + first->rows[0] && a->kept.parts == 1);
+    CHECK(a->kv_b == pointer_of(l->kv_b.w.data) && a->cache == pointer_of(l->keys));
+    CHECK(a->norm == pointer_of(l->kv_a_norm) && a->sequences == 1 && !a->narrow);
+    CHECK(allocated(c, a->absorbed, LATENT_HEADS * (RANK + ROPE) * 4));
+    CHECK(allocated(c, a->sums, (size_t)a->splits * LATENT_HEADS * (RANK + 2) * 4));
+    CHECK(allocated(c, a->parts, LATENT_HEADS * (VALUE + 4) * 4));
+    CHECK(v[n + 3].args.out.parts == a->parts && v[n + 3].args.out.dim == VALUE);
+    return n + 3;
+}
+/* The tables of `up` and `down`: the experts of a layer, and the shared expert after them; or its block. */
+static void check_tables(const struct mlp_args *a, const struct decode_layer *l) {
+    enum { MOST = EXPERTS + 1 };
+    size_t n = l->router ? EXPERTS : 0;
+    struct expert_pointers p[MOST];
+    struct expert_scales s[MOST];
+    read_copy(a->pointers, p, (n + 1) * sizeof *p);
+    read_copy(a->scales, s, (n + 1) * sizeof *s);
+    for (size_t i = 0; i <= n; i++) {
+        const struct expert *e = i < n ? &l->experts[i] : l->router ? &l->shared : &l->mlp;
+        check_pointers(&p[i], e);
+        CHECK(s[i].gate == pointer_of(e->gate.w.scale) && s[i].up == pointer_of(e->up.w.scale));
+        CHECK(s[i].down == pointer_of(e->down.w.scale));
+    }
+}
+static void check_routed(const struct cuda *c, const struct decode_layer *l, const struct out_args *out,
+                         const struct mlp_args *up, const struct launched *last) {
+    const struct mlp_args *down = &last->args.mlp;
+    CHECK(begins(last->name, "decode_down"));
+    CHECK(out->router == pointer_of(l->router->w.data) && out->norm == pointer_of(l->norm2));
+    CHECK(out->experts == EXPERTS && out->logits == up->logits);
+    CHECK(allocated(c, out->logits, EXPERTS * 8));
+    CHECK(up->experts == EXPERTS && up->k == CHOSEN && up->shared == SHARED && up->inner == EXPERT_INNER);
+    CHECK(allocated(c, up->h, (CHOSEN + SHARED) * EXPERT_INNER * 4));
+    CHECK(memcmp(up, down, sizeof *up) == 0); /* both kernels have the same tables */
+    if (l->experts[0].gate.w.type != DTYPE_F8_E4M3) return;
+    CHECK_INT(up->up_scale.across, HIDDEN / 128);
+    CHECK_INT(up->down_scale.across, EXPERT_INNER / 128);
+    CHECK_INT(up->shared_down.across, SHARED * EXPERT_INNER / 128);
+}
+static void check_dense(const struct cuda *c, const struct decode_layer *l, const struct mlp_args *up,
+                        const struct launched *last) {
+    CHECK(allocated(c, up->h, INNER * 4));
+    check_out(&last->args.out, &l->mlp.down);
+    CHECK(last->args.out.parts == up->h);
+}
+/* The kernels of a layer, from its first one on, read its matrices and their scales. Returns their number. */
+static size_t check_layer(const struct cuda *c, const struct decode_layer *l, const struct launched *v) {
+    const struct rows_args *rows = &v[0].args.rows;
+    bool latent = l->kv_a.w.rows;
+    const struct linear *const usual[] = { &l->q, &l->k, &l->v }, *const latents[] = { l->q_a.w.rows ? &l->q_a
+                                                                                                     : &l->q,
+                                                                                       &l->kv_a };
+    check_rows_in(rows, latent ? latents : usual, latent ? 2 : 3);
+    CHECK(rows->norm == pointer_of(l->norm1));
+    size_t n = 1 + (latent ? check_latent_one : check_attention)(c, l, v + 1, rows);
+    const struct out_args *out = &v[n].args.out;
+    const struct mlp_args *up = &v[n + 1].args.mlp;
+    check_out(out, &l->o);
+    CHECK(up->x == out->y && up->norm == pointer_of(l->norm2));
+    check_tables(up, l);
+    if (l->router)
+        check_routed(c, l, out, up, &v[n + 2]);
+    else
+        check_dense(c, l, up, &v[n + 2]);
+    return n + 3;
 }
 /* A request starts at its last id. */
 static void check_begin(void *decode, const struct launched *first) {
@@ -482,19 +777,20 @@ static void check_begin(void *decode, const struct launched *first) {
     read_copy(first->args.rows.sequence, sent, sizeof sent);
     CHECK(memcmp(sent, ids, sizeof ids) == 0);
 }
-static void check_one(enum kind kind, const char *const *layer, size_t n) {
+/* names[n]: of the kernels of a layer; NULL: any. */
+static void check_one(unsigned kind, const char *const *names, size_t n) {
     struct model m;
     struct cuda *c = fake_open(kind, &m);
     m.plan.path = DECODE_GRAPH;
     void *d = cuda_decode_calls.open(c, &m.plan);
     CHECK(d && !c->failed);
-    CHECK_INT(fake.launches.n, LAYERS * n + 1);
+    const struct launched *v = fake.launches.v;
     for (int l = 0; l < LAYERS; l++) {
-        const struct launched *v = &fake.launches.v[(size_t)l * n];
-        for (size_t i = 0; i < n; i++) CHECK_STR(v[i].name, layer[i]);
-        check_layer(c, &m.layers[l], v);
+        for (size_t i = 0; i < n; i++) CHECK_STR(v[i].name, names[i]);
+        v += check_layer(c, &m.layers[l], v);
     }
-    CHECK_STR(fake.launches.v[LAYERS * n].name, "decode_head_bf16_4");
+    CHECK_STR(v->name, "decode_head_bf16_4");
+    CHECK_INT(v - fake.launches.v + 1, fake.launches.n);
     check_begin(d, fake.launches.v);
     cuda_decode_calls.close(d);
     fake_close(c);
@@ -508,6 +804,13 @@ TEST(one_sequence_reads_each_matrix_of_its_layers) {
                                        "decode_out_pairs_f8_e4m3_8" };
     check_one(USUAL, bf16, COUNTOF(bf16));
     check_one(FP8, fp8, COUNTOF(fp8));
+}
+TEST(one_sequence_reads_its_experts_and_latents) {
+    static const unsigned kinds[] = { ROUTED, LATENT, LATENT | TWO_STEPS, LATENT | ROUTED };
+    for (size_t i = 0; i < COUNTOF(kinds); i++) {
+        check_one(kinds[i], NULL, 0);
+        check_one(kinds[i] | FP8, NULL, 0);
+    }
 }
 
 /* ---- times of kernels. Own kernels 0, 2, 3 and 5; kernels 1 and 4 are a library's. */
