@@ -52,7 +52,7 @@ RUNPATH := $(if $(filter 1,$(STATIC)),-Wl$(,)-rpath$(,)'$$ORIGIN/../lib/inferpro
 cli_src := $(filter-out src/collect/% src/counters/% src/main.c,$(wildcard src/*/*.c src/*/*/*.c))
 cli_obj := $(cli_src:src/%.c=$(B)/obj/%.o) $(B)/obj/gen/embed.o
 # The injected library links only its own files and those of base/ and trace/ that neither exit nor print.
-collect_src := $(wildcard src/collect/*.c) $(addprefix src/base/,base64.c err.c clock.c crc32.c secret.c fixed.c event.c lock.c own_thread.c private_fds.c notice.c launcher.c) \
+collect_src := $(wildcard src/collect/*.c) $(addprefix src/base/,base64.c err.c clock.c crc32.c secret.c secret_names.c fixed.c event.c lock.c own_thread.c private_fds.c notice.c launcher.c) \
                $(filter-out src/trace/reader%,$(wildcard src/trace/*.c))
 collect_obj := $(collect_src:src/%.c=$(B)/pic/%.o)
 # The code that runs per launch accesses thread-local variables without a call (TLS descriptors) if the compiler supports it.

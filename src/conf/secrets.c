@@ -31,11 +31,12 @@ static void replace_by_variable(struct conf_node *n, const char *path) {
 static bool is_reference(const char *text) { return strncmp(text, REFERENCE, strlen(REFERENCE)) == 0; }
 
 /* A scalar is secret if its key is the name of a secret and its value is not true or false, or if masking
- * would change its text, as in a URL with a password. For engine.env, secret_is_env() decides. */
+ * would change its text, as in a URL with a password. For engine.env, secret_is_env() decides too. */
 static bool is_secret_scalar(const struct conf_node *n, const char *path) {
     if (conf_is_null(n) || is_reference(n->text)) return false;
-    if (strncmp(path, ENGINE_ENV, strlen(ENGINE_ENV)) == 0)
-        return secret_is_env(path + strlen(ENGINE_ENV), n->text);
+    if (strncmp(path, ENGINE_ENV, strlen(ENGINE_ENV)) == 0 &&
+        secret_is_env(path + strlen(ENGINE_ENV), n->text))
+        return true;
     bool is_switch;
     if (n->key && secret_is_name(n->key, strlen(n->key))) return !conf_as_bool(n, &is_switch);
     char *copy = xstrdup(n->text);

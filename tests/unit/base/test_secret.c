@@ -55,6 +55,13 @@ TEST(secret_names_are_recognised_by_whole_words) {
         "--creds",
         "hftoken",
         "Cookie",
+        "--githubtoken",
+        "--mytoken",
+        "--api_keys",
+        "--passwords",
+        "--accesskey",
+        "--secretkey",
+        "privatekey",
     };
     static const char *const plain[] = {
         "max_new_tokens",
@@ -83,6 +90,9 @@ TEST(secret_names_are_recognised_by_whole_words) {
         "pass",
         "--keys",
         "compass",
+        "subtoken",
+        "maxtoken",
+        "detokenizer",
     };
     for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
         if (!secret_is_name(secret[i], strlen(secret[i]))) fail_msg("%s is not recognised", secret[i]);
@@ -114,6 +124,44 @@ TEST(secrets_are_masked_in_every_form_of_a_command_line) {
     check_masked("get 'https://h/x?X-Amz-Date=1&X-Amz-Signature=abc'",
                  "get 'https://h/x?X-Amz-Date=1&X-Amz-Signature=***'");
     check_masked("'engine.command=[serve, --token, abc, 5]'", "'engine.command=[serve, --token, ***, 5]'");
+}
+
+TEST(secrets_are_masked_inside_scripts_and_code) {
+    check_masked("sh -c 'app --token abc --api-key def; more x'",
+                 "sh -c 'app --token *** --api-key ***; more x'");
+    check_masked("sh -c \"app --token 'a b' -n 5\"", "sh -c \"app --token '***' -n 5\"");
+    check_masked("'engine.command=[sh, -c, \"x --token abc\"]'",
+                 "'engine.command=[sh, -c, \"x --token ***\"]'");
+    check_masked("'{\"token\" : \"abc\"}'", "'{\"token\" : \"***\"}'");
+    check_masked("{\"token\" : \"abc\"}", "{\"token\" : \"***\"}");
+    check_masked("'{\\\"token\\\": \\\"abc\\\", \\\"n\\\": 1}'",
+                 "'{\\\"token\\\": \\\"***\\\", \\\"n\\\": 1}'");
+    check_masked("python -c 'os.environ[\"HF_TOKEN\"]=\"abc\"'",
+                 "python -c 'os.environ[\"HF_TOKEN\"]=\"***\"'");
+    check_masked("python -c 'login(token = \"abc\", n = 1)'", "python -c 'login(token = \"***\", n = 1)'");
+    check_masked("curl -u me:abc --user you:def x", "curl -u me:*** --user you:*** x");
+    check_masked("sh -c 'curl -u me:abc x'", "sh -c 'curl -u me:*** x'");
+    check_kept("docker run -u 1000:1000 -u /a:b x");
+}
+
+TEST(secrets_are_masked_in_maps_of_variables) {
+    check_masked("'engine.env={PRIVATE: abc, N: 1, LD_X: y, B: def}'",
+                 "'engine.env={PRIVATE: ***, N: 1, LD_X: y, B: ***}'");
+    check_masked("'+engine.env={\"PRIVATE\": \"a b\"}' model.name=x",
+                 "'+engine.env={\"PRIVATE\": \"***\"}' model.name=x");
+    check_masked("'engine={env: {PRIVATE: abc}, threads: some}'",
+                 "'engine={env: {PRIVATE: ***}, threads: some}'");
+    check_masked("engine.env.LD_X=https://u:abc@h", "engine.env.LD_X=https://u:***@h");
+    check_masked("engine.env.PATHX=abc engine.env.PYTHONPW=abc",
+                 "engine.env.PATHX=*** engine.env.PYTHONPW=***");
+}
+
+TEST(secrets_are_masked_in_queries_and_by_their_shape) {
+    check_masked("get 'https://h/x?key=abc&b=2&pwd=def'", "get 'https://h/x?key=***&b=2&pwd=***'");
+    check_masked("x AKIAIOSFODNN7EXAMPLE y", "x AKIA*** y");
+    check_masked("gsk_AbCdEfGhIjKlMnOpQrStUv0123", "gsk_***");
+    check_masked("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP", "eyJ***");
+    check_kept("AKIA AKIAxyz npm_install_packages_of_this eyJ");
 }
 
 TEST(ordinary_words_are_not_masked) {
