@@ -72,36 +72,60 @@ static const char *foreign_variable(const struct conf_node *env, const struct co
     return NULL;
 }
 
-/* Appends a description of the code that the folder would run: its own engine.command, a foreign variable,
- * the code of the model (trust_remote_code) or of a repository. Appends nothing if there is no such code. */
+/* Returns a value such as "owner/name" in engine.load.attn_implementation, which may be a map of the parts of
+ * the model: a repository of kernels, which transformers loads and runs. NULL: none. */
+static const char *foreign_repository(const struct conf_node *attention) {
+    if (!attention || is_typed(attention)) return NULL;
+    if (attention->kind == CONF_SCALAR) return strchr(attention->text, '/') ? attention->text : NULL;
+    const char *found = NULL;
+    for (size_t i = 0; i < attention->n && !found; i++) found = foreign_repository(attention->v[i]);
+    return found;
+}
+
+/* Returns the interpreter if the folder sets another one than the built-in engine has; NULL otherwise. The
+ * check of a dry run starts it without engine.command. */
+static const char *foreign_python(const struct conf_node *root, const struct conf_node *builtin) {
+    const struct conf_node *python = conf_get(root, "engine.python"),
+                           *own = builtin ? conf_get(builtin, "engine.python") : NULL;
+    if (!python || is_typed(python) || conf_is_null(python) || same_text(python, own)) return NULL;
+    return python->kind == CONF_SCALAR ? python->text : "?";
+}
+
+static void add_command(const struct conf_node *command, struct strbuf *out) {
+    struct strbuf words = STRBUF_INIT;
+    for (size_t i = 0; i < command->n; i++) {
+        if (i) strbuf_addch(&words, ' ');
+        if (command->v[i]->kind == CONF_SCALAR) strbuf_add_shell_word(&words, command->v[i]->text);
+    }
+    secret_mask(words.buf);
+    strbuf_addf(out, "runs the program: %s", words.buf);
+    strbuf_free(&words);
+}
+
+/* Appends a description of the code that the folder would run: its own engine.command or engine.python, a
+ * foreign variable, the code of the model (trust_remote_code) or of a repository. Appends nothing if there is
+ * no such code. */
 static void describe_foreign_code(const struct conf_node *root, struct strbuf *out) {
     const struct conf_node *command = conf_get(root, "engine.command"), *name = conf_get(root, "engine.name"),
-                           *trust = conf_get(root, "engine.load.trust_remote_code"),
-                           *attention = conf_get(root, "engine.load.attn_implementation");
+                           *trust = conf_get(root, "engine.load.trust_remote_code");
     struct conf *c = name && name->kind == CONF_SCALAR ? compose_builtin(name->text) : NULL;
     const struct conf_node *builtin = c ? conf_root(c) : NULL;
     const char *variable =
         foreign_variable(conf_get(root, "engine.env"), builtin ? conf_get(builtin, "engine.env") : NULL);
     bool allowed = true; /* the worker takes every value as "true" that is not false, 0 or null in JSON */
+    const char *python = foreign_python(root, builtin),
+               *repository = foreign_repository(conf_get(root, "engine.load.attn_implementation"));
     if (command && !is_typed(command) &&
-        !(builtin && same_list(command, conf_get(builtin, "engine.command")))) {
-        struct strbuf words = STRBUF_INIT;
-        for (size_t i = 0; i < command->n; i++) {
-            if (i) strbuf_addch(&words, ' ');
-            if (command->v[i]->kind == CONF_SCALAR) strbuf_add_shell_word(&words, command->v[i]->text);
-        }
-        secret_mask(words.buf);
-        strbuf_addf(out, "runs the program: %s", words.buf);
-        strbuf_free(&words);
-    }
+        !(builtin && same_list(command, conf_get(builtin, "engine.command"))))
+        add_command(command, out);
+    else if (python)
+        strbuf_addf(out, "runs the program: %s (engine.python)", python);
     if (variable) strbuf_addf(out, "%ssets engine.env.%s", out->len ? "; it " : "", variable);
     if (trust && !is_typed(trust) && !conf_is_null(trust) && (!conf_as_bool(trust, &allowed) || allowed))
         strbuf_addf(out, "%sruns the code in the model's folder (trust_remote_code)",
                     out->len ? "; it " : "");
-    /* "owner/name" is a repository of kernels: transformers loads and runs it */
-    if (attention && !is_typed(attention) && attention->kind == CONF_SCALAR && strchr(attention->text, '/'))
-        strbuf_addf(out, "%sruns the code of %s (attn_implementation)", out->len ? "; it " : "",
-                    attention->text);
+    if (repository)
+        strbuf_addf(out, "%sruns the code of %s (attn_implementation)", out->len ? "; it " : "", repository);
     conf_close(c);
 }
 
