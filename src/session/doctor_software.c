@@ -4,6 +4,7 @@
 #include "base/program.h"
 #include "base/tool.h"
 #include "session/doctor_internal.h"
+#include "session/python.h"
 
 #define PYTHON_LIMIT_S 20.0
 
@@ -17,9 +18,8 @@ static void check_tool(struct doctor *d, const char *name, const char *remedy) {
 }
 
 static bool ask_python(const char *python, const char *script, struct strbuf *answer) {
-    const char *argv[] = { python, "-c", script, NULL };
     struct err why;
-    return python && tool_ask((char *const *)argv, PYTHON_LIMIT_S, answer, &why) == 0;
+    return python && python_ask(python, script, PYTHON_LIMIT_S, answer, &why) == 0;
 }
 
 /* Reads versions from package metadata: importing torch would take seconds and use the GPU. */
@@ -39,7 +39,7 @@ static void check_package(struct doctor *d, const char *python, const char *pack
 static void check_python(struct doctor *d) {
     struct strbuf line = STRBUF_INIT;
     char *python = program_find("python3");
-    if (ask_python(python, "import sys; print(sys.version.split()[0], sys.executable)", &line)) {
+    if (ask_python(python, "print(sys.version.split()[0], sys.executable)", &line)) {
         doctor_add(d, "Python", DOCTOR_OK, NULL, "%s", line.buf);
         check_package(d, python, "torch");
         check_package(d, python, "transformers");

@@ -13,7 +13,6 @@
 #include "base/installed.h"
 #include "base/program.h"
 #include "base/secret.h"
-#include "base/tool.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "base/util.h"
@@ -21,6 +20,7 @@
 #include "conf/schema.h"
 #include "llm/gguf.h"
 #include "llm/safetensors.h"
+#include "session/python.h"
 #include "session/run_dir.h"
 
 #define EMBEDDED_CONFIG "samples/deepseek-ocr-small/config.json"
@@ -164,11 +164,10 @@ void profile_plan_check_engine(const struct profile_plan *p, struct strlist *err
     char *python =
         p->s.engine.python && strcmp(p->s.engine.name, "hf") == 0 ? program_find(p->s.engine.python) : NULL;
     if (!python) return;
-    char *words[] = { python, (char *)"-c", (char *)"import torch, transformers; print(torch.__version__)",
-                      NULL };
+    static const char script[] = "import torch, transformers; print(torch.__version__)";
     struct strbuf version = STRBUF_INIT;
     struct err why;
-    if (tool_ask(words, IMPORT_LIMIT_S, &version, &why) < 0)
+    if (python_ask(python, script, IMPORT_LIMIT_S, &version, &why) < 0)
         strlist_add(
             errors,
             "engine hf: %s cannot import torch and transformers: %s; install them for this Python, or set "
