@@ -7,12 +7,11 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/die.h"
+#include "base/random.h"
 #include "base/scratch.h"
 #include "base/util.h"
 
@@ -94,8 +93,7 @@ static int create_new(const char *path, bool folder) {
 
 static int make_temporary(const char *prefix, bool folder, char **path, int *scratch) {
     for (int i = 0; i < TEMPORARY_NAMES; i++) {
-        uint64_t random;
-        if (getrandom(&random, sizeof random, 0) != sizeof random) random = clock_mono_ns() + (uint64_t)i;
+        uint64_t random = random_u64();
         *path = xasprintf("%s%08" PRIx32, prefix, (uint32_t)(random ^ random >> 32));
         /* A signal between the creation and a later scratch_add() would leave the file behind. Therefore the
          * path is registered first. The check prevents deleting another program's file with this name. */

@@ -10,6 +10,7 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/scratch.h"
 #include "history/schema.h"
 
 #define STORE_FILE "store-id"
@@ -33,11 +34,14 @@ static int create_store(const char *path, struct err *err) {
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return err_set(err, "no random numbers: %s", strerror(errno));
     for (size_t i = 0; i < sizeof bytes; i++) snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    char *temporary = xasprintf("%s.%d", path, (int)getpid());
-    int rc = file_write_atomic(temporary, text, 32, err);
-    if (rc == 0 && link(temporary, path) < 0 && errno != EEXIST)
-        rc = err_set(err, "%s: %s", path, strerror(errno));
-    unlink(temporary);
+    char *temporary;
+    int scratch, fd = file_make_temporary(path, &temporary, &scratch);
+    bool written = fd >= 0 && write(fd, text, 32) == 32;
+    if (fd >= 0) written = close(fd) == 0 && written;
+    bool linked = written && (link(temporary, path) == 0 || errno == EEXIST);
+    int rc = linked ? 0 : err_set(err, "%s: %s", path, strerror(errno));
+    if (fd >= 0) unlink(temporary);
+    scratch_forget(scratch);
     free(temporary);
     return rc;
 }

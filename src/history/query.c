@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "base/util.h"
 #include "base/vec.h"
 #include "history/query_internal.h"
@@ -240,7 +240,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
  * 1; 0: no such folder; -1: failure. */
 static int delete_folder(struct history *h, const struct history_run *run, struct err *err) {
     char *trash = file_join(h->root, HISTORY_PRIVATE "/trash");
-    char *to = xasprintf("%s/%d-%" PRIu64, trash, (int)getpid(), clock_mono_ns());
+    char *to = xasprintf("%s/%016" PRIx64, trash, random_u64());
     char *from = history_folder(h, run->path);
     int rc = file_mkdirs(trash, err);
     if (rc == 0 && rename(from, to) == 0)

@@ -3,12 +3,12 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/jsonr.h"
 #include "base/opt.h"
+#include "base/random.h"
 #include "base/util.h"
 #include "session/device.h"
 
@@ -132,8 +132,6 @@ void job_write_request(struct jsonw *j, const json_t *root) {
 
 char *job_new_id(void) {
     char time_text[32];
-    unsigned char random[3] = { 0 };
-    if (getrandom(random, sizeof random, 0) < 0) random[0] = (unsigned char)clock_mono_ns();
     clock_format(clock_wall_ns(), "%Y%m%d-%H%M%S", 1, time_text, sizeof time_text);
-    return xasprintf("%s-job-%02x%02x%02x", time_text, random[0], random[1], random[2]);
+    return xasprintf("%s-job-%06x", time_text, (unsigned)(random_u64() >> 40));
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "base/sha256.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -87,7 +89,7 @@ struct upload *upload_open(const struct history *h, const char *digest, uint64_t
     if (digest)
         snprintf(name, sizeof name, "%s", digest);
     else
-        snprintf(name, sizeof name, "incoming-%d-%llx", (int)getpid(), (unsigned long long)clock_mono_ns());
+        snprintf(name, sizeof name, "incoming-%016" PRIx64, random_u64());
     *u = (struct upload){ .part = upload_path(h, name, ".part"),
                           .folder = upload_path(h, name, ".new"),
                           .keep = digest != NULL,
