@@ -69,6 +69,23 @@ _Noreturn void program_exec(char *const *argv, char *const *env, int in, int log
     _exit(127);
 }
 
+static struct {
+    bool known;
+    struct sigaction pipe, child;
+} inherited;
+
+void program_signals_init(void) {
+    struct sigaction ignore = { .sa_handler = SIG_IGN }, usual = { .sa_handler = SIG_DFL };
+    inherited.known = sigaction(SIGPIPE, &ignore, &inherited.pipe) == 0 &&
+                      sigaction(SIGCHLD, &usual, &inherited.child) == 0;
+}
+
+void program_signals_restore(void) {
+    if (!inherited.known) return;
+    sigaction(SIGPIPE, &inherited.pipe, NULL);
+    sigaction(SIGCHLD, &inherited.child, NULL);
+}
+
 void program_add_end(struct strbuf *out, int wait_status) {
     if (WIFSIGNALED(wait_status))
         strbuf_addf(out, "signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));

@@ -21,6 +21,12 @@ char **program_environment(const char *const *set);
  * ends. `parent`: process of that thread. Exits with 127 on failure. */
 _Noreturn void program_exec(char *const *argv, char *const *env, int in, int log, int at_end, pid_t parent);
 
+/* Called once at the start: write errors are handled instead of SIGPIPE, and children are waited for even if
+ * this program was started with SIGCHLD ignored. */
+void program_signals_init(void);
+/* For a child after fork: its signals are as this program got them. */
+void program_signals_restore(void);
+
 void program_add_end(struct strbuf *out, int wait_status); /* "exit status 3", "signal 9 (Killed)" */
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/die.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/suggest.h"
 #include "base/util.h"
 #include "cmd/command.h"
@@ -262,6 +263,6 @@ static void occupy_standard_streams(void) {
 
 int command_main(int argc, char **argv) {
     occupy_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* write errors are handled instead */
+    program_signals_init();
     return close_stdout(dispatch(argc - 1, argv + 1));
 }

@@ -25,7 +25,7 @@ static bool move_fd(int from, int to) { return from < 0 || from == to || dup2(fr
 /* Runs in the child until exec. On failure, sends errno to the parent through the pipe. */
 static _Noreturn void become(const struct spawn *s, const struct spawn_options *o, char *const *env,
                              int report_fd) {
-    signal(SIGPIPE, SIG_DFL); /* we ignore SIGPIPE, and children inherit that */
+    program_signals_restore();
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     if (move_fd(o->in, 0) && move_fd(o->out, 1) && move_fd(o->err, 2) && (!o->dir || chdir(o->dir) == 0))
         execvpe(o->argv[0], o->argv, env);

@@ -1,5 +1,5 @@
-/* Starts a program, forwards our signals to it and waits for it.  The program starts with our signal mask,
- * and with the default action for SIGPIPE.
+/* Starts a program, forwards our signals to it and waits for it. The program starts with our signal mask, and
+ * with SIGPIPE and SIGCHLD as we got them (program_signals_init()).
  *     struct spawn s;
  *     struct spawn_options o = SPAWN_OPTIONS_INIT;
  *     o.argv = argv;

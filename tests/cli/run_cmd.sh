@@ -26,6 +26,10 @@ run "$INFERPROF" trace info secret/trace/*.ipt
 expect "a trace holds the command line with its secrets masked" 0 out '--password [*]{3} HF_TOKEN=[*]{3} https://me:[*]{3}@host'
 run "$INFERPROF" run -o two -- "$app" init kernels=10 exit=7
 expect "the exit status is the program's" 7 err 'exit status 7'
+run env --ignore-signal=CHLD "$INFERPROF" run -o ignored -- "$app" init kernels=10 exit=7
+expect "the exit status is the program's, also if SIGCHLD is ignored" 7 err 'exit status 7'
+run env --ignore-signal=CHLD,PIPE "$INFERPROF" run -q -o signals -- grep SigIgn /proc/self/status
+check "the program has the signals that run was started with" sh -c "env --ignore-signal=CHLD,PIPE grep SigIgn /proc/self/status | diff - '$work/out'"
 run "$INFERPROF" run -o three -- "$app" init kernels=10 sleep=1900 kill
 expect "exit status 128 + n after signal n; the records from before are reported" 137 err 'signal 9' err 'run folder: three'
 check "the report of a killed program is written" test -s three/report.md
