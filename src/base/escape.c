@@ -13,6 +13,13 @@ static bool starts_a_link(const char *p, const char *text) {
     return strncmp(p, "://", 3) == 0 || (*p == '.' && p - text >= 3 && strncasecmp(p - 3, "www", 3) == 0);
 }
 
+/* Renderers make links of a@b.c, also if the @ is escaped. */
+static bool is_mail_address(const char *at, const char *text) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+";
+    size_t host = strspn(at + 1, letters);
+    return at > text && strchr(letters, at[-1]) && memchr(at + 1, '.', host);
+}
+
 void escape_markdown(struct strbuf *out, const char *text) {
     struct strbuf clean = STRBUF_INIT;
     if (!text) return;
@@ -23,6 +30,8 @@ void escape_markdown(struct strbuf *out, const char *text) {
             strbuf_addstr(out, "&lt;");
         else if (*p == '&')
             strbuf_addstr(out, "&amp;");
+        else if (*p == '@' && is_mail_address(p, clean.buf))
+            strbuf_addstr(out, "<!-- -->@"); /* the comment ends the address */
         else {
             /* Escaped brackets prevent links and images. # and > are special only at the start. */
             if (strchr("\\`*_[]|~", *p) || (at_start && (*p == '#' || *p == '>')) ||

@@ -42,9 +42,12 @@ static int write_buffer(const char *path, struct strbuf *s, struct err *err) {
 
 /* ---- collapsed */
 
-/* Semicolons separate frames. They and line breaks become colons. */
+/* Semicolons separate frames. They become colons. */
 static void add_frame(struct strbuf *out, const char *name) {
-    for (; *name; name++) strbuf_addch(out, *name == ';' || *name == '\n' || *name == '\r' ? ':' : *name);
+    size_t start = out->len;
+    strbuf_add_printable(out, name, strlen(name));
+    for (char *p = out->buf + start; *p; p++)
+        if (*p == ';') *p = ':';
 }
 
 int export_collapsed(struct export_job *x, const char *path, struct err *err) {

@@ -343,7 +343,7 @@ check "no reason is needed then" lacks "No roofs" "$work/out"
 # ---- hostile names
 python3 - "$work/names.json" <<'END'
 import json, sys
-evil = "![p](http://evil/p.png)[x](javascript:alert(1))<img src=q onerror=r>\x1b[31m\u202e|`=cmd()"
+evil = "![p](http://evil/p.png)[x](javascript:alert(1))<img src=q onerror=r>\x1b[31m\u202e|`=cmd() me@e.vil;"
 events = [{"ph": "X", "cat": "user_annotation", "name": "prefill", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
           {"ph": "X", "cat": "cpu_op", "name": evil, "pid": 1, "tid": 1, "ts": 1, "dur": 90},
           {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 2, "dur": 5, "args": {"correlation": 1}},
@@ -354,6 +354,8 @@ END
 run "$INFERPROF" import -o "$work/names" "$work/names.json"
 expect "a file with hostile names is imported" 0
 "$INFERPROF" export -q "$work/names" -f csv -o "$work/names/csv" >/dev/null
+for format in collapsed speedscope; do "$INFERPROF" export -q "$work/names" -f $format -o "$work/names/$format" >/dev/null; done
+check "stacks keep what can be printed" grep -q 'alert(1)).*cmd() me@e.vil:' "$work/names/collapsed"
 "$INFERPROF" stats "$work/names.json" >"$work/names/stats.txt"
 echo garbage >"$work/garbage.json"
 run "$INFERPROF" import "$work/garbage.json" "$work/garbage.json"
@@ -363,5 +365,5 @@ esc=$(printf '\033') override=$(printf '\342\200\256')
 check "no document has control characters or overrides of the text direction" \
     sh -c "! grep -rlI --exclude='*.ipt' -e '$esc' -e '$override' '$work/names'"
 check "no Markdown document has a link, an image or HTML from a name" \
-    sh -c "! grep -rlE --include='*.md' -e '[^\\\\]\]\(http://evil' -e '[^\\\\]\]\(javascript' -e '<img src=q' '$work/names'"
+    sh -c "! grep -rlE --include='*.md' -e '[^\\\\]\]\(http://evil' -e '[^\\\\]\]\(javascript' -e '<img src=q' -e '[^>]@e.vil' '$work/names'"
 check "no page has HTML from a name" sh -c "! grep -l '<img src=q' '$work/names/report.html'"

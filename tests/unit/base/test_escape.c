@@ -22,6 +22,8 @@ static void check_markdown(const char *text, const char *want) {
 TEST(markdown_of_hostile_text_has_no_links_images_or_html) {
     check_markdown("![x](http://evil/a.png)", "!\\[x\\](http\\://evil/a.png)");
     check_markdown("see https://evil, WWW.evil and a.b", "see https\\://evil, WWW\\.evil and a.b");
+    check_markdown("me@e.vil, mailto:a.b@c.de", "me<!-- -->@e.vil, mailto:a.b<!-- -->@c.de");
+    check_markdown("memcpy@plt @a.b a@ b.c", "memcpy@plt @a.b a@ b.c");
     check_markdown("[x](javascript:alert(1))", "\\[x\\](javascript:alert(1))");
     check_markdown("<img src=x onerror=y>", "&lt;img src=x onerror=y>");
     check_markdown("a|b`c*d_e~f&g\\", "a\\|b\\`c\\*d\\_e\\~f&amp;g\\\\");
