@@ -283,7 +283,7 @@ static size_t make_scales(struct weights *w, int rows, int cols, float most, str
            across = (size_t)((cols + s->scale_cols - 1) / s->scale_cols);
     float *scales = slab_alloc(w, down * across * sizeof *scales);
     for (size_t i = 0; scales && i < down * across; i++)
-        scales[i] = most / 448 * (1 + (float)((i * 5 + i / across * 3) % 8) / 8);
+        scales[i] = most / 448 * (1 + (float)((i * 5 + i / across * 2) % 8) / 8);
     s->scales = scales;
     return scales ? down * across : 0;
 }
