@@ -131,8 +131,10 @@ static int check_folders(const struct profile_opts *o, struct err *err) {
             "%s: not a run folder: contains no config.yaml, or an empty one; --rerun expects the folder that "
             "'profile' printed",
             o->rerun);
-    if (o->config && access(o->config, R_OK) < 0)
-        return err_set(err, "--config %s: %s", o->config, strerror(errno));
+    struct err why;
+    int fd = o->config ? file_open_regular(o->config, &why) : -1;
+    if (o->config && fd < 0) return err_set(err, "--config %s", why.msg);
+    if (fd >= 0) close(fd);
     return 0;
 }
 

@@ -170,6 +170,13 @@ for value in 1 yes '"true"' '[x]'; do
 done
 rerun_with 'load: {attn_implementation: someone/kernels}'
 expect "--rerun refuses a repository of kernels" 1 err 'runs the code of someone/kernels'
+rerun_with 'load: {attn_implementation: {text_config: sdpa, vision_config: someone/kernels}}'
+expect "--rerun refuses one for a part of the model" 1 err 'runs the code of someone/kernels'
+# A dry run asks engine.python for its packages.
+printf '#!/bin/sh\n: >"%s"\n' "$work/own-python-ran" >"$work/own-python" && chmod +x "$work/own-python"
+rerun_with "$(printf 'python: %s\n  command: [python3, "inferprof:engines/hf/worker.py"]' "$work/own-python")" --dry-run
+expect "--rerun --dry-run refuses an interpreter besides engine.command" 1 err "runs the program: $work/own-python .*add --trust"
+check "and does not start it" test ! -e "$work/own-python-ran"
 : >"$work/given/config.yaml"
 run "$INFERPROF" profile --rerun "$work/given" output.dir="$work/runs"
 expect "--rerun refuses an empty configuration" 1 err 'not a run folder'
@@ -180,6 +187,18 @@ if [ "$(id -u)" -eq 0 ]; then
     run "$INFERPROF" profile --trust --rerun "$work/given" engine=hf
     expect "--trust does not apply to a folder of another user" 1 err 'belongs to another user and runs the code'
 else skip "--trust does not apply to a folder of another user" "only root can give a folder away"; fi
+
+# ---- Python does not import modules from the current folder, which may belong to another user
+mkdir -p "$work/foreign" && echo "open('$work/imported', 'w')" >"$work/foreign/csv.py"
+cp "$work/foreign/csv.py" "$work/foreign/torch.py"
+run env -C "$work/foreign" "$INFERPROF" doctor
+run env -C "$work/foreign" "$INFERPROF" profile --dry-run engine=hf model.path="$PWD/tests/data/models" output.dir="$work/runs"
+check "doctor and --dry-run import no modules from the current folder" test ! -e "$work/imported"
+
+# ---- a configuration that is a pipe
+mkfifo "$work/pipe.yaml"
+run "$INFERPROF" profile --config "$work/pipe.yaml" --dry-run
+expect "--config of a pipe is refused" 1 err 'pipe.yaml: a pipe or device, expected a regular file'
 
 # ---- secrets
 # leaks FOLDER: prints the files below it with the value of a secret
@@ -196,6 +215,13 @@ expect "--rerun names the secrets that are missing" 2 err 'a run folder does not
 run env HF_TOKEN=hunter2 PRIVATE=hunter2 INFERPROF_ENGINE_COMMAND_3=hunter2 "$INFERPROF" profile --trust --rerun "$dir" output.run_id=secret-again
 expect "--rerun takes secrets from the environment" 0 out 'secret-again$'
 check "the repeated run has no secrets either" test -z "$(leaks "$work/runs/secret-again")"
+first_secret=$dir
+profile_fake "" output.run_id=secret-map 'engine.env={PRIVATE: hunter2-env, LD_X: "https://u:hunter2-url@h", PATHX: hunter2-path}' \
+    "engine.command=[$fake, $work/state, \"x --token hunter2-word\"]"
+expect "a run with a map of secrets succeeds" 0
+check "secrets in maps, URLs and scripts are in no file of the run folder" test -z "$(leaks "$dir")"
+check "nor on the terminal" lacks hunter2 "$work/err"
+dir=$first_secret
 sed -i 's/"[$]{oc.env:HF_TOKEN}"/hunter2-old/' "$dir/config.yaml"
 python3 - "$dir/metrics.json" <<'END'
 import json, sys
