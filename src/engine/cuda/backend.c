@@ -91,6 +91,12 @@ static int backend_check(void *context, struct err *err) {
         c->name, (double)c->pending / 1e9, (double)free_bytes / 1e9, (double)total / 1e9);
 }
 
+static size_t backend_memory_bytes(void *context) {
+    struct cuda *c = context;
+    size_t free_bytes = 0, total = 0;
+    return cuda_ok(c, c->d->mem_info(&free_bytes, &total), "reading the amount of memory") ? total : 0;
+}
+
 /* ---- tensors */
 static struct tensor *new_tensor(struct cuda *c, size_t bytes, enum dtype type, bool zero) {
     struct tensor *t = xcalloc(1, sizeof *t);
@@ -276,6 +282,7 @@ const struct ops_backend cuda_backend = {
     .name = backend_name,
     .uuid = backend_uuid,
     .units = backend_units,
+    .memory_bytes = backend_memory_bytes,
     .finish = backend_finish,
     .mark = backend_mark,
     .marked_ns = backend_marked_ns,

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/die.h"
 #include "base/util.h"
@@ -200,12 +199,13 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
     if (d->sequences == sequences && d->positions == positions) return 0;
     size_t values, keys = cache_row(d, &values), n = (size_t)sequences * (size_t)positions;
     double bytes = (double)dtype_bytes(d->kv) * (double)n * (double)(keys + values) * d->layers;
-    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const char *whose;
+    double memory = (double)ops_memory_bytes(d->ops, &whose);
     if (bytes > memory)
         return err_set(err,
-                       "the keys and values of %d sequences of %d tokens take %.1f GB, but this machine has "
-                       "%.1f GB of memory: use a smaller batch or context",
-                       sequences, positions, bytes / 1e9, memory / 1e9);
+                       "the keys and values of %d sequences of %d tokens take %.1f GB, but %s has %.1f GB of "
+                       "memory: use a smaller batch or context",
+                       sequences, positions, bytes / 1e9, whose, memory / 1e9);
     free_cache(d);
     d->sequences = 0; /* keeps the decoder consistent if an allocation below fails */
     for (int i = 0; i < d->layers; i++) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/util.h"
@@ -29,6 +30,12 @@ const char *ops_device(const struct ops *o) { return o->backend->device(o->conte
 const char *ops_name(const struct ops *o) { return o->backend->name(o->context); }
 const char *ops_uuid(const struct ops *o) { return o->backend->uuid ? o->backend->uuid(o->context) : ""; }
 int ops_units(const struct ops *o) { return o->backend->units(o->context); }
+size_t ops_memory_bytes(const struct ops *o, const char **name) {
+    *name = o->backend->memory_bytes ? ops_name(o) : "this machine";
+    if (o->backend->memory_bytes) return o->backend->memory_bytes(o->context);
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 void ops_finish(struct ops *o) { o->backend->finish(o->context); }
 
 void ops_host_send(struct ops *o, const void *p, size_t bytes) {

@@ -245,7 +245,9 @@ struct ops_backend {
     const char *(*name)(void *context);   /* name of the device in traces: "cpu", "NVIDIA H200" */
     const char *(*uuid)(void *context);   /* of a GPU; NULL: the device has none */
     int (*units)(void *context);          /* threads of a CPU, multiprocessors of a GPU */
-    void (*finish)(void *context);        /* returns when all operators called so far are done */
+    /* Optional: bytes of the device's memory. NULL: tensors are in the machine's memory. */
+    size_t (*memory_bytes)(void *context);
+    void (*finish)(void *context); /* returns when all operators called so far are done */
     /* Optional, all or none. mark() notes the time at which all operators called so far will be done, and
      * returns its number; -1: failed. marked_ns() returns the time between two marks, 0 if one of them
      * failed; it needs a finish() after the second mark. Numbers start at 0 after forget_marks(). */
@@ -351,6 +353,8 @@ const char *ops_device(const struct ops *o);
 const char *ops_name(const struct ops *o);
 const char *ops_uuid(const struct ops *o); /* "": unknown */
 int ops_units(const struct ops *o);
+/* Memory in which the tensors are; *name: whose. */
+size_t ops_memory_bytes(const struct ops *o, const char **name);
 void ops_finish(struct ops *o);
 void ops_host_send(struct ops *o, const void *p, size_t bytes); /* see ops_backend.host_send; optional */
 /* Starts the recording of a request; NULL ends it. Tensors from ops_alloc() count as activations during

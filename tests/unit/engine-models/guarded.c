@@ -92,6 +92,11 @@ static void guarded_close(void *context) {
 
 static const char *guarded_device(void *context) { return ops_device(((struct guarded *)context)->cpu); }
 static const char *guarded_name(void *context) { return ops_name(((struct guarded *)context)->cpu); }
+size_t guarded_memory_bytes = (size_t)1 << 40;
+static size_t guarded_bytes(void *context) {
+    (void)context;
+    return guarded_memory_bytes;
+}
 static int guarded_units(void *context) { return ops_units(((struct guarded *)context)->cpu); }
 static void guarded_finish(void *context) { ops_finish(((struct guarded *)context)->cpu); }
 
@@ -181,6 +186,7 @@ static const struct ops_backend guarded_operators = {
     .device = guarded_device,
     .name = guarded_name,
     .units = guarded_units,
+    .memory_bytes = guarded_bytes,
     .finish = guarded_finish,
     .alloc = guarded_alloc,
     .wrap = guarded_wrap,

@@ -8,5 +8,6 @@
 extern const struct engine_backend guarded_backend; /* for struct engine_load */
 size_t guarded_calls(const struct ops *o);          /* operators so far */
 const void *guarded_memory(const struct ops *o);    /* where the tensors are */
+extern size_t guarded_memory_bytes;                 /* memory of the device */
 
 #endif

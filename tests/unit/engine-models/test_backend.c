@@ -125,6 +125,22 @@ TEST(a_backend_refuses_families_for_which_it_lacks_operators) {
     }
 }
 
+/* The memory of the machine does not count. */
+TEST(the_cache_must_fit_into_the_memory_of_the_device) {
+    struct fixture f;
+    struct err err;
+    fixture_open(&f, "llama");
+    struct engine *e = fixture_engine_on(&f, "f32", &guarded_backend);
+    size_t usual = guarded_memory_bytes;
+    guarded_memory_bytes = 2000;
+    CHECK_INT(decoder_reserve(e->decoder, 2, 3, &err), -1);
+    CHECK(strstr(err.msg, "2 sequences of 3 tokens") && strstr(err.msg, "but cpu has 0.0 GB of memory"));
+    guarded_memory_bytes = usual;
+    CHECK_INT(decoder_reserve(e->decoder, 2, 3, &err), 0);
+    engine_close(e);
+    fixture_close(&f);
+}
+
 /* SAM's output, CLIP's output and the projected rows of a view of random pixels, one after the other. */
 static float *view_outputs(const struct fixture *f, const struct engine_backend *backend, size_t *n) {
     struct engine *e = fixture_engine_on(f, "f32", backend);
