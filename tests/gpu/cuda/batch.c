@@ -63,6 +63,6 @@ void check_batch(const char *config, int layers, int n, int prompt, int tokens) 
         free(prompts[i].v);
     }
     engine_close(e);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }

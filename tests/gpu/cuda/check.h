@@ -96,6 +96,7 @@ double logits_tolerance(const struct weights_kind *k, const struct engine *e);
 const char *short_name(const char *path); /* of a file */
 json_t *config_load(const char *path);    /* with the chosen weights */
 char *model_folder(const json_t *config); /* a folder with config.json */
+void model_folder_free(char *dir);        /* deletes it */
 void set_layers(json_t *root, int layers);
 int vocabulary(const json_t *root); /* number of ids */
 void set_vocabulary(json_t *root, int vocab);

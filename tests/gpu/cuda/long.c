@@ -27,7 +27,7 @@ void check_long(const char *config, int prompt, int tokens, int layers) {
     engine_result_free(&b);
     engine_close(e);
     free(ids);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }
 
@@ -71,7 +71,7 @@ void check_many(const char *name, int requests) {
     printf("%s %d requests: GPU memory grew by %.1f MB, host memory by %ld kB after the first tenth\n",
            good ? "ok  " : "FAIL", requests, ((double)gpu - (double)gpu_now) / 1e6, host_now - host);
     engine_close(e);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }
 
@@ -92,6 +92,6 @@ void check_memory(const char *config, int layers) {
     printf("%s refused after %.1f s: %s\n", good ? "ok  " : "FAIL", (double)(clock_mono_ns() - start) / 1e9,
            e ? "it was loaded" : err.msg);
     engine_close(e);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }

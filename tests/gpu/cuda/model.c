@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/file.h"
@@ -117,7 +118,8 @@ json_t *config_load(const char *path) {
 }
 
 char *model_folder(const json_t *config) {
-    char *dir = xstrdup("/tmp/cuda_check.XXXXXX");
+    const char *tmp = getenv("TMPDIR");
+    char *dir = xasprintf("%s/cuda_check.XXXXXX", tmp ? tmp : "/tmp");
     struct err err;
     if (!mkdtemp(dir)) die("no temporary folder");
     char *path = file_join(dir, "config.json"), *text = json_dumps(config, 0);
@@ -125,6 +127,14 @@ char *model_folder(const json_t *config) {
     free(path);
     free(text);
     return dir;
+}
+
+void model_folder_free(char *dir) {
+    char *path = file_join(dir, "config.json");
+    unlink(path);
+    rmdir(dir);
+    free(path);
+    free(dir);
 }
 
 struct engine_result infer(struct engine *e, const struct engine_request *r) {

@@ -117,6 +117,6 @@ void speed(const char *config, int prompt, int tokens, const char *image) {
     }
     engine_close(e);
     free(ids);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }

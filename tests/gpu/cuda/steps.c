@@ -121,7 +121,7 @@ void check_steps(const char *config, int layers, int prompt, int tokens, int win
     free(s.expected);
     free(s.got);
     free(ids);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }
 
@@ -201,6 +201,6 @@ void check_persistent(const char *config, int layers, int prompt, int tokens, in
     engine_result_free(&a.out);
     engine_result_free(&b.out);
     free(ids);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }

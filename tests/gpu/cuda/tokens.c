@@ -24,7 +24,7 @@ void check_few(const char *name, int tokens, int side) {
     printf("ok   %s: %zu tokens, first %u\n", name, out.ids.n, out.ids.v[0]);
     engine_result_free(&out);
     engine_close(e);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }
 
@@ -98,7 +98,7 @@ static void check_fixture(const char *name, const json_t *root, const struct wei
     for (size_t i = 0; i < COUNTOF(all); i++) engine_result_free(all[i]);
     engine_close(cpu);
     engine_close(gpu);
-    free(dir);
+    model_folder_free(dir);
 }
 
 void check_tokens(const char *name) {
@@ -154,6 +154,6 @@ void check_logits(const char *config, int layers, int prompt, const char *image)
     free(v[CPU]);
     free(v[GPU]);
     free(ids);
-    free(dir);
+    model_folder_free(dir);
     json_decref(root);
 }
