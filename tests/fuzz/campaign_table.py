@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CONTAINERS = {f"src/base/{name}.c" for name in ("alloc_guard", "die", "err", "strbuf", "utf8", "vec")}
+CONTAINERS = {f"src/base/{name}.c" for name in ("alloc_guard", "die", "err", "strbuf", "vec")}
 SAME_CODE = {"81698af60": "0f00a3b", "93feb44dc": "61ed400c"}
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')', re.S)
 

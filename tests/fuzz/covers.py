@@ -14,7 +14,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # "COVERED_FUNC: hits: 1 edges: 3/5 name PATH:LINE", or "UNCOVERED_FUNC"; the path ends with the path inside the repository.
-FUNCTION = re.compile(r"^(UN)?COVERED_FUNC: .* (\S+) (?:\S*/)?(src/\S+\.c):\d+$", re.M)
+FUNCTION = re.compile(r"^(UN)?COVERED_FUNC: .* (\S+) (?:\S*/)?(src/\S+\.[ch]):\d+$", re.M)
 
 
 def inputs_of(name, folder):
