@@ -8,13 +8,14 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/memory_file.h"
 #include "history/record.h"
 #include "report/compare.h"
 #include "report/report.h"
 #include "run/saved_metrics.h"
 #include "run/ncu_profiles.h"
 
-static char folder[] = "/tmp/fuzz-metrics-XXXXXX";
+static char folder[MEMORY_FOLDER];
 static const char *const file_names[] = { "metrics.json", "ncu.json", RECORD_TAGS, RECORD_UPLOAD };
 enum { NAMES = sizeof file_names / sizeof *file_names };
 static char paths[NAMES][64];
@@ -28,7 +29,7 @@ static void remove_folder(void) {
 static void write_folder(const uint8_t *data, size_t size) {
     bool exists = paths[0][0] != '\0';
     for (int i = 0; !exists && i < NAMES; i++) {
-        if (i == 0 && !mkdtemp(folder)) abort();
+        if (i == 0) memory_folder_make(folder);
         snprintf(paths[i], sizeof paths[i], "%s/%s", folder, file_names[i]);
     }
     int fd = open(paths[0], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/memory_file.h"
 #include "llm/safetensors.h"
 #include "llm/static.h"
 
@@ -26,7 +27,7 @@ static const char config[] =
 static const char *const names[] = { "preprocessor_config.json", "generation_config.json",
                                      "hf_quant_config.json" };
 enum { NAMES = sizeof names / sizeof *names };
-static char folder[] = "/tmp/fuzz-folder-XXXXXX";
+static char folder[MEMORY_FOLDER];
 
 static void write_file(const char *name, const void *data, size_t size) {
     char path[96];
@@ -77,7 +78,7 @@ static void load_model(const struct llm_load *how) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static bool ready;
     if (!ready) {
-        if (!mkdtemp(folder)) abort();
+        memory_folder_make(folder);
         write_file("config.json", config, sizeof config - 1);
         atexit(remove_folder);
         ready = true;

@@ -11,10 +11,11 @@
 
 #include "base/utf8.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/memory_file.h"
 
 enum { ANSWERS = 12, PIECE = 700 };
 
-static char folder[] = "/tmp/fuzz-push-XXXXXX", path[64];
+static char folder[MEMORY_FOLDER], path[64];
 static struct fake {
     const char *at, *end; /* answers that are left */
     size_t (*write)(char *, size_t, size_t, void *);
@@ -112,7 +113,7 @@ static void remove_folder(void) {
 static void prepare(void) {
     static char data[1500];
     memset(data, 'x', sizeof data);
-    if (!mkdtemp(folder)) abort();
+    memory_folder_make(folder);
     snprintf(path, sizeof path, "%s/metrics.json", folder);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, data, sizeof data) != (ssize_t)sizeof data) abort();

@@ -11,12 +11,13 @@
 #include "engine/weights/files.h"
 #include "engine/weights/gguf_names.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/memory_file.h"
 #include "llm/gguf.h"
 #include "llm/safetensors.h"
 
 enum { DATA_BYTES = 4096, MOST_TENSORS = 32, MOST_NUMBERS = 1 << 16 };
 
-static char folder[] = "/tmp/fuzz-weights-XXXXXX", path[64], index_path[64], gguf_path[64];
+static char folder[MEMORY_FOLDER], path[64], index_path[64], gguf_path[64];
 static const char index_head[] = "{\"b\":{\"dtype\":\"BF16\",\"shape\":[2,8],\"data_offsets\":[0,32]}}";
 
 static void remove_folder(void) {
@@ -27,7 +28,7 @@ static void remove_folder(void) {
 }
 
 static void prepare(void) {
-    if (!mkdtemp(folder)) abort();
+    memory_folder_make(folder);
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     snprintf(index_path, sizeof index_path, "%s/model.safetensors.index.json", folder);
     snprintf(gguf_path, sizeof gguf_path, "%s/model.gguf", folder);
