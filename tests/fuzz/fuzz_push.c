@@ -25,7 +25,10 @@ static struct fake {
     char *error;
     bool upload;
     long status;
+    unsigned long long from, to, total; /* of Content-Range */
 } fake;
+static char stream[4096];             /* what the run is sent as */
+static size_t stream_bytes, received; /* received: as the last answer says */
 
 /* ---- libcurl */
 
@@ -55,24 +58,36 @@ static CURLcode fake_set(CURL *easy, CURLoption option, ...) {
     return CURLE_OK;
 }
 
-/* Sends the body of the request, whose length must be the announced one. */
-static void send_body(void) {
+/* Takes the body of the request. It must be the part of the stream that the server does not have. */
+static void take_body(void) {
     char piece[PIECE];
-    long long sent = 0;
-    for (size_t n; (n = fake.read(piece, 1, sizeof piece, fake.read_data)) > 0; sent += (long long)n)
-        if (n > sizeof piece) abort();
-    if (sent != fake.upload_bytes || sent <= 0) abort();
+    size_t at = (size_t)fake.from;
+    if (fake.from != received || fake.total != stream_bytes || fake.to != stream_bytes - 1 ||
+        fake.upload_bytes != (long long)(stream_bytes - received))
+        abort();
+    for (size_t n; (n = fake.read(piece, 1, sizeof piece, fake.read_data)) > 0; at += n)
+        if (n > sizeof piece || n > stream_bytes - at || memcmp(piece, stream + at, n) != 0) abort();
+    if (at != stream_bytes) abort();
+}
+
+/* The bytes that the server has, if the answer is about an upload that can go on. */
+static size_t received_by(long status, const char *body, size_t n) {
+    struct push_answer a = push_answer_parse(body, n);
+    double bytes = a.received;
+    push_answer_free(&a);
+    return status == 202 && bytes > 0 && bytes < (double)stream_bytes ? (size_t)bytes : 0;
 }
 
 static CURLcode fake_perform(CURL *easy) {
     (void)easy;
     const char *line = fake.at, *end = memmem(line, (size_t)(fake.end - line), "\n---\n", 5);
     char data[64];
-    if (fake.upload) send_body();
+    if (fake.upload) take_body();
     fake.at = end ? end + 5 : fake.end;
     if (!end) end = fake.end;
     const char *body = memchr(line, '\n', (size_t)(end - line));
     body = body ? body + 1 : end;
+    const char *all = body;
     snprintf(data, sizeof data, "%.*s", (int)(body - line), line);
     fake.status = strtol(data, NULL, 10);
     if (fake.status < 100 || fake.status > 999) {
@@ -84,6 +99,7 @@ static CURLcode fake_perform(CURL *easy) {
         memcpy(data, body, n);
         if (fake.write(data, 1, n, fake.write_data) != n) return CURLE_WRITE_ERROR;
     }
+    received = received_by(fake.status, all, (size_t)(end - all));
     return CURLE_OK;
 }
 
@@ -98,6 +114,7 @@ static CURLcode fake_info(CURL *easy, CURLINFO info, ...) {
 
 static struct curl_slist *fake_append(struct curl_slist *list, const char *text) {
     if (strpbrk(text, "\r\n")) abort(); /* another header begins */
+    sscanf(text, "Content-Range: bytes %llu-%llu/%llu", &fake.from, &fake.to, &fake.total);
     return list;
 }
 
@@ -110,6 +127,17 @@ static void remove_folder(void) {
     remove(folder);
 }
 
+static void read_stream(void) {
+    struct err err;
+    struct tar_writer *w = tar_writer_open(folder, "run", &err);
+    int64_t n;
+    if (!w || tar_writer_bytes(w) > sizeof stream) abort();
+    while ((n = tar_writer_read(w, stream_bytes, stream + stream_bytes, sizeof stream, &err)) > 0)
+        stream_bytes += (size_t)n;
+    if (stream_bytes != tar_writer_bytes(w)) abort();
+    tar_writer_close(w);
+}
+
 static void prepare(void) {
     static char data[1500];
     memset(data, 'x', sizeof data);
@@ -119,6 +147,7 @@ static void prepare(void) {
     if (fd < 0 || write(fd, data, sizeof data) != (ssize_t)sizeof data) abort();
     close(fd);
     atexit(remove_folder);
+    read_stream();
     curl = (__typeof__(curl)){ .init = fake_init,
                                .set = (__typeof__(curl.set))fake_set,
                                .perform = fake_perform,
