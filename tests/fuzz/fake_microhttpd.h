@@ -68,7 +68,10 @@ static struct MHD_Daemon *fake_start(unsigned flags, uint16_t port, MHD_AcceptPo
                                      void *handle_context, ...) {
     struct MHD_Daemon *d = &exchange_daemon;
     va_list ap;
-    (void)flags, (void)port, (void)accept, (void)accept_context;
+    (void)flags;
+    (void)port;
+    (void)accept;
+    (void)accept_context;
     *d = (struct MHD_Daemon){ .handle = handle, .handle_context = handle_context };
     va_start(ap, handle_context);
     for (enum MHD_OPTION option; (option = va_arg(ap, enum MHD_OPTION)) != MHD_OPTION_END;) {
@@ -97,7 +100,8 @@ static struct MHD_Daemon *fake_start(unsigned flags, uint16_t port, MHD_AcceptPo
 static void fake_stop(struct MHD_Daemon *d) { (void)d; }
 
 static const union MHD_DaemonInfo *fake_info(struct MHD_Daemon *d, enum MHD_DaemonInfoType type, ...) {
-    (void)d, (void)type;
+    (void)d;
+    (void)type;
     return NULL;
 }
 
@@ -120,12 +124,14 @@ static int fake_values(struct MHD_Connection *c, enum MHD_ValueKind kind, MHD_Ke
 
 static const union MHD_ConnectionInfo *fake_connection_info(struct MHD_Connection *c,
                                                             enum MHD_ConnectionInfoType type, ...) {
-    (void)c, (void)type;
+    (void)c;
+    (void)type;
     return NULL;
 }
 
 static enum MHD_Result fake_set_option(struct MHD_Connection *c, enum MHD_CONNECTION_OPTION option, ...) {
-    (void)c, (void)option;
+    (void)c;
+    (void)option;
     return MHD_YES;
 }
 
@@ -153,7 +159,8 @@ static struct MHD_Response *fake_from_fd(uint64_t n, int fd) {
 static struct MHD_Response *fake_from_callback(uint64_t n, size_t block, MHD_ContentReaderCallback read_more,
                                                void *context, MHD_ContentReaderFreeCallback free_context) {
     struct MHD_Response *r = new_response();
-    (void)n, (void)block;
+    (void)n;
+    (void)block;
     r->read = read_more;
     r->free = free_context;
     r->context = context;

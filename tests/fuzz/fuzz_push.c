@@ -105,7 +105,8 @@ static CURLcode fake_perform(CURL *easy) {
 
 static CURLcode fake_info(CURL *easy, CURLINFO info, ...) {
     va_list ap;
-    (void)easy, (void)info;
+    (void)easy;
+    (void)info;
     va_start(ap, info);
     *va_arg(ap, long *) = fake.status;
     va_end(ap);

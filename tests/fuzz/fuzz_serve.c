@@ -147,7 +147,8 @@ static int keep_file(const char *path, const struct stat *st, int type, struct F
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at) {
-    (void)st, (void)type;
+    (void)st;
+    (void)type;
     return at->level ? remove(path) : 0;
 }
 
