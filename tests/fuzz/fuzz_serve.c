@@ -226,11 +226,24 @@ static const char *header_of(const struct http_exchange *x, const char *name) {
     return at ? at + strlen(name) : "";
 }
 
+/* Server-sent events: lines "event: NAME" and "data: TEXT". */
+static void check_events(const struct strbuf *body) {
+    for (size_t i = 0; i < body->len; i++) {
+        const char *line = body->buf + i;
+        size_t n = strcspn(line, "\n");
+        if (n && strncmp(line, "event: ", 7) != 0 && strncmp(line, "data: ", 6) != 0) abort();
+        for (size_t k = 0; k < n; k++)
+            if ((unsigned char)line[k] < ' ') abort();
+        i += n;
+    }
+}
+
 static void check_answer(const struct http_exchange *x, const char *path) {
     const char *type = header_of(x, "Content-Type: ");
     bool packed = *header_of(x, "Content-Encoding: ");
     if (x->status < 200 || x->status > 599 || x->status == 500 || x->status == 503) abort();
     if (x->status >= 400 && strstr(x->body.buf, root)) abort();
+    if (strncmp(type, "text/event-stream", 17) == 0) check_events(&x->body);
     if (x->of_file && strncmp(x->file, root, strlen(root)) != 0) abort();
     if (!x->of_file && !packed && strncmp(type, "text/html", 9) == 0 &&
         (strstr(x->body.buf, "<fuzz") || strstr(x->body.buf, "\"fuzz=")))
