@@ -4,11 +4,12 @@
  *     Content-Range: bytes 0-99/512
  *
  *     body
- * Up to four requests are separated by lines "---". A body sent with a request for the events of a job is
- * the log of the job. With the header Authorization or Cookie, the server has tokens, one for each role:
- * "t-read", "t-write" and "t-run". A request must not make the server fail, must not get a file outside of
- * the store, and needs the role of its route; errors do not contain the path of the store, and pages show the
- * text of clients without its markup. */
+ * Up to six requests are separated by lines "---". A body sent with a request for the events of a job is the
+ * log of the job; one sent with "RUN /run-a" is the metrics.json of this run, which somebody uploaded. With
+ * the header Authorization or Cookie, the server has tokens, one for each role: "t-read", "t-write" and
+ * "t-run". A request must not make the server fail, must not get a file outside of the store, and needs the
+ * role of its route; errors do not contain the path of the store, and pages show the text of clients without
+ * its markup. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@
 
 #define JOB "20260102-030405-job-1a2b3c"
 #define LOG ".inferprof/jobs/" JOB ".log"
-enum { REQUESTS = 4, UPLOAD_BYTES = 1 << 18 };
+enum { REQUESTS = 6, UPLOAD_BYTES = 1 << 18 };
 
 static char root[MEMORY_FOLDER];
 static struct server *server;
@@ -342,6 +343,17 @@ static bool send_request(const char *method, char *url, const char *headers, con
     return strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
 }
 
+static void change_run(const char *name, const char *metrics, size_t bytes) {
+    char path[64];
+    struct err err;
+    struct history *h = server_take(server, &err);
+    if (!h) abort();
+    snprintf(path, sizeof path, "%s/metrics.json", name);
+    write_file(path, metrics, bytes);
+    history_index_folder(h, name, NULL, &err);
+    server_give(server, h);
+}
+
 /* Returns true if the request may have changed the store. */
 static bool run_request(const char *data, size_t size) {
     const char *end = memmem(data, size, "\n\n", 2), *body = end ? end + 2 : data + size;
@@ -352,8 +364,13 @@ static bool run_request(const char *data, size_t size) {
     char *headers = strchr(head.buf, '\n'), *url = strchr(head.buf, ' ');
     if (headers) *headers++ = '\0';
     if (headers && url && url > head.buf && url[1] == '/') {
+        size_t bytes = size - (size_t)(body - data);
         *url++ = '\0';
-        changed = send_request(head.buf, url, headers, body, size - (size_t)(body - data));
+        changed = true;
+        if (strcmp(head.buf, "RUN") != 0)
+            changed = send_request(head.buf, url, headers, body, bytes);
+        else if (strcmp(url, "/run-a") == 0 || strcmp(url, "/run-b") == 0)
+            change_run(url + 1, body, bytes);
     }
     strbuf_free(&head);
     return changed;
