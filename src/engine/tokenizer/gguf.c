@@ -82,6 +82,9 @@ static int add_tokens(struct tokenizer *t, const struct gguf *g, struct err *err
     for (uint32_t id = 0; gguf_next_str(&at, &text); id++) {
         uint64_t type = token_type(types, id);
         if (type != TYPE_CONTROL && type != TYPE_USER) continue;
+        /* it would split texts inside of characters */
+        if (!utf8_valid((const char *)text.p, bytes_left(&text)))
+            return err_set(err, KEY "tokens: token %u is not UTF-8", id);
         tok_add_added(t, (struct tok_added){ .id = id, .special = type == TYPE_CONTROL },
                       (const char *)text.p, bytes_left(&text));
     }

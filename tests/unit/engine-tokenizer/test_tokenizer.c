@@ -493,3 +493,35 @@ TEST(pieces_whose_score_is_not_a_number_merge_last) {
     gguf_close(g);
     strbuf_free(&file);
 }
+
+/* The byte 0x96 is inside of U+2581. */
+TEST(added_tokens_of_gguf_files_that_are_not_utf8_are_rejected) {
+    struct strbuf file = STRBUF_INIT;
+    struct err err;
+    strbuf_add(&file, "GGUF", 4);
+    put_u32(&file, 3);
+    put_u64(&file, 0);
+    put_u64(&file, 6);
+    put_value(&file, "general.architecture", "llama");
+    put_value(&file, "tokenizer.ggml.model", "gpt2");
+    put_value(&file, "tokenizer.ggml.pre", "qwen2");
+    put_key(&file, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    put_u32(&file, GGUF_STRING);
+    put_u64(&file, 2);
+    put_text(&file, "a", 1);
+    put_text(&file, "\x96", 1);
+    put_key(&file, "tokenizer.ggml.token_type", GGUF_ARRAY);
+    put_u32(&file, GGUF_I32);
+    put_u64(&file, 2);
+    put_u32(&file, 1);
+    put_u32(&file, 4);
+    put_key(&file, "tokenizer.ggml.merges", GGUF_ARRAY);
+    put_u32(&file, GGUF_STRING);
+    put_u64(&file, 0);
+    struct gguf *g = gguf_parse(file.buf, file.len, "file", &err);
+    if (!g) fail_msg("%s", err.msg);
+    CHECK(!tokenizer_open_gguf(g, "file", &err));
+    CHECK_STR(err.msg, "file: tokenizer.ggml.tokens: token 1 is not UTF-8");
+    gguf_close(g);
+    strbuf_free(&file);
+}
