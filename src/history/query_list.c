@@ -1,4 +1,5 @@
 /* Lists of runs: order, cursors and pages. query_filter.c adds the conditions. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,8 +81,9 @@ static int parse_cursor(const char *cursor, const struct sort_key *key, int64_t 
     }
     if (!bad && !key->text) { /* databases reject other texts */
         char *number_end;
+        errno = 0;
         double number = strtod(s.buf, &number_end);
-        bad = s.len == 0 || *number_end || !isfinite(number) || strpbrk(s.buf, "xXpP");
+        bad = s.len == 0 || *number_end || errno || !isfinite(number) || strpbrk(s.buf, "xXpP");
         if (!bad && strcmp(key->key, "started") == 0)
             bad = strspn(s.buf, "0123456789-") != s.len || s.len > 18 + 1;
     }
@@ -250,9 +252,10 @@ static bool parse_age(const char *text, int64_t now_ns, int64_t *out_ns) {
     char *end;
     long n = strtol(text, &end, 10);
     if (end == text || n < 0 || n > 100000 || !*end || end[1]) return false;
-    int64_t seconds = *end == 'd' ? 86400 : *end == 'h' ? 3600 : *end == 'm' ? 60 : *end == 'w' ? 604800 : 0;
-    *out_ns = now_ns - n * seconds * 1000000000;
-    return seconds != 0;
+    int64_t unit_s = *end == 'd' ? 86400 : *end == 'h' ? 3600 : *end == 'm' ? 60 : *end == 'w' ? 604800 : 0;
+    int64_t age_s = n * unit_s, now_s = now_ns / 1000000000;
+    *out_ns = age_s < now_s ? now_ns - age_s * 1000000000 : 1; /* no run is older than 1970 */
+    return unit_s != 0;
 }
 
 int history_parse_time(const char *text, int64_t now_ns, int64_t *out_ns, struct err *err) {

@@ -235,7 +235,7 @@ static int add_index(struct safetensors *st, const char *path, struct err *err) 
     if (!root) return -1;
     const json_t *map = json_object_get(root, "weight_map");
     struct names names = { 0 };
-    int rc = json_is_object(map) ? 0 : err_set(err, "%s: has no weight_map", path);
+    int rc = json_object_size(map) ? 0 : err_set(err, "%s: has no weight_map, or an empty one", path);
     const char *tensor;
     json_t *v;
     json_object_foreach((json_t *)map, tensor, v) {

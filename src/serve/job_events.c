@@ -5,7 +5,7 @@
 
 #include "base/die.h"
 #include "base/jsonw.h"
-#include "base/progress.h"
+#include "serve/job_log.h"
 #include "serve/jobs.h"
 #include "serve/jobs_internal.h"
 #include "serve/server.h"
@@ -27,51 +27,13 @@ static bool state_has_ended(const char *state) {
     return strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
 }
 
-/* Sends a progress line of the job, such as "progress: timing 3 of 40 repeats", as an event. Returns false
- * for other lines. */
-static bool add_progress(struct strbuf *out, const char *line) {
-    char what[64] = "", unit[32] = "";
-    unsigned long long done = 0, total = 0;
-    struct jsonw j;
-    if (strncmp(line, PROGRESS_LINE, strlen(PROGRESS_LINE)) != 0) return false;
-    line += strlen(PROGRESS_LINE);
-    bool counted = sscanf(line, "%63[a-z ]%llu of %llu %31[a-z ]", what, &done, &total, unit) == 4;
-    if (!counted) snprintf(what, sizeof what, "%.63s", line);
-    size_t n = strlen(what);
-    while (n && what[n - 1] == ' ') what[--n] = '\0';
-    strbuf_addstr(out, "event: progress\ndata: ");
-    jsonw_start(&j, out, JSONW_COMPACT);
-    jsonw_object(&j);
-    jsonw_kstr(&j, "what", what);
-    if (counted) {
-        jsonw_ku64(&j, "done", done);
-        jsonw_ku64(&j, "total", total);
-        jsonw_kstr(&j, "unit", unit);
-    }
-    jsonw_end(&j);
-    jsonw_finish(&j);
-    strbuf_addstr(out, "\n\n");
-    return true;
-}
-
-/* Sends the new complete lines of the log. Progress lines end with a carriage return; of several that are
- * read together, only the first one is sent. */
 static void add_log(struct events *e, const struct history *h, struct strbuf *out) {
-    char *path = job_log_path(h, e->run_id), line[2048];
+    char *path = job_log_path(h, e->run_id);
     FILE *f = fopen(path, "re");
-    if (f && fseek(f, e->position, SEEK_SET) == 0)
-        while (out->len < 65536 && fgets(line, sizeof line, f)) {
-            size_t n = strcspn(line, "\r\n");
-            if (!line[n] && strlen(line) + 1 < sizeof line) break; /* not complete yet */
-            line[n] = '\0';
-            if (!add_progress(out, line)) {
-                strbuf_addstr(out, "event: log\ndata: ");
-                strbuf_add_printable(out, line, n);
-                strbuf_addstr(out, "\n\n");
-            }
-            e->position = ftell(f);
-        }
-    if (f) fclose(f);
+    if (f) {
+        job_log_events(f, &e->position, out);
+        fclose(f);
+    }
     free(path);
 }
 

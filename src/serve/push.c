@@ -10,12 +10,12 @@
 #include "base/die.h"
 #include "base/file.h"
 #include "base/interrupt.h"
-#include "base/jsonr.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/shared_library.h"
 #include "base/strbuf.h"
 #include "base/util.h"
+#include "serve/push_answer.h"
 #include "serve/tar.h"
 
 #define TRIES 6
@@ -140,30 +140,25 @@ static long request(struct push *p, const char *path, struct sending *s, uint64_
 
 /* Sets err to the message of the answer or of libcurl. Returns -1. */
 static int answer_failed(const struct push *p, long status, struct err *err) {
-    struct err ignored;
-    json_t *root = jsonr_load_text(p->answer.buf, p->answer.len, "answer", &ignored);
-    const char *detail = jsonr_text(root, "detail");
+    struct push_answer a = push_answer_parse(p->answer.buf, p->answer.len);
     if (status == 0)
         err_set(err, "%s: %s", p->url, p->error[0] ? p->error : "no answer");
     else
-        err_set(err, "%s answered %ld: %s", p->url, status, detail ? detail : "no reason given");
-    json_decref(root);
+        err_set(err, "%s answered %ld: %s", p->url, status, a.detail ? a.detail : "no reason given");
+    push_answer_free(&a);
     return -1;
 }
 
 static void take_result(const struct push *p, struct push_result *result, bool existed, uint64_t bytes) {
-    struct err ignored;
-    json_t *root = jsonr_load_text(p->answer.buf, p->answer.len, "answer", &ignored);
-    const char *name = jsonr_text(root, "run");
-    *result = (struct push_result){ xstrdup(name ? name : "?"), existed, existed ? 0 : bytes };
-    json_decref(root);
+    struct push_answer a = push_answer_parse(p->answer.buf, p->answer.len);
+    *result = (struct push_result){ xstrdup(a.run ? a.run : "?"), existed, existed ? 0 : bytes };
+    push_answer_free(&a);
 }
 
 static uint64_t received_bytes(const struct push *p, uint64_t total) {
-    struct err ignored;
-    json_t *root = jsonr_load_text(p->answer.buf, p->answer.len, "answer", &ignored);
-    double n = jsonr_number(root, "received");
-    json_decref(root);
+    struct push_answer a = push_answer_parse(p->answer.buf, p->answer.len);
+    double n = a.received;
+    push_answer_free(&a);
     return n > 0 && n < (double)total ? (uint64_t)n : 0;
 }
 

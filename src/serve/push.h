@@ -12,7 +12,7 @@
 
 struct push;
 struct push_result {
-    char *name;     /* on the server; caller frees */
+    char *name;     /* on the server, fit for a terminal; caller frees */
     bool existed;   /* server had the same content */
     uint64_t bytes; /* sent; 0 if the run existed */
 };

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/memory_file.h"
 #include "session/hub_cache.h"
 
-static char cache[] = "/tmp/fuzz-hub-XXXXXX";
+static char cache[MEMORY_FOLDER];
 #define MODEL "/models--a--b"
 
 static void put(const char *name, const void *data, size_t size) {
@@ -43,7 +44,7 @@ static void remove_cache(void) {
 static void make_cache(void) {
     static int made;
     if (made++) return;
-    if (!mkdtemp(cache)) abort();
+    memory_folder_make(cache);
     setenv("HF_HUB_CACHE", cache, 1);
     make_folder("");
     make_folder("/refs");

@@ -1,6 +1,7 @@
 /* The files beside config.json, which are untrusted too: preprocessor_config.json, generation_config.json and
- * hf_quant_config.json. The first byte of the input selects the file, the rest is its text. The folder is
- * rejected with a message, or gives a model with usable image limits, colours and end tokens. */
+ * hf_quant_config.json. The first byte of the input selects the file, the rest is its text. 'W': the rest is
+ * the header of the weight files. The folder is rejected with a message, or gives a model with usable image
+ * limits, colours and end tokens. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdint.h>
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/memory_file.h"
+#include "llm/safetensors.h"
 #include "llm/static.h"
 
 static const char config[] =
@@ -24,7 +27,7 @@ static const char config[] =
 static const char *const names[] = { "preprocessor_config.json", "generation_config.json",
                                      "hf_quant_config.json" };
 enum { NAMES = sizeof names / sizeof *names };
-static char folder[] = "/tmp/fuzz-folder-XXXXXX";
+static char folder[MEMORY_FOLDER];
 
 static void write_file(const char *name, const void *data, size_t size) {
     char path[96];
@@ -62,24 +65,35 @@ static void check_model(const struct llm_model *m) {
     llm_static_free(&r);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static bool ready;
+static void load_model(const struct llm_load *how) {
     struct err err = { 0 };
-    if (!ready) {
-        if (!mkdtemp(folder)) abort();
-        write_file("config.json", config, sizeof config - 1);
-        atexit(remove_folder);
-        ready = true;
-    }
-    if (size == 0) return 0;
-    const char *name = names[data[0] % NAMES];
-    write_file(name, data + 1, size - 1);
-    struct llm_model *m = llm_model_load(folder, &(struct llm_load){ 0 }, &err);
+    struct llm_model *m = llm_model_load(folder, how, &err);
     if (m)
         check_model(m);
     else if (!err.msg[0])
         abort();
     llm_model_free(m);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static bool ready;
+    if (!ready) {
+        memory_folder_make(folder);
+        write_file("config.json", config, sizeof config - 1);
+        atexit(remove_folder);
+        ready = true;
+    }
+    if (size == 0) return 0;
+    if (data[0] == 'W') {
+        struct err err;
+        struct safetensors *st = safetensors_parse((const char *)data + 1, size - 1, 1 << 20, "fuzz", &err);
+        if (st) load_model(&(struct llm_load){ .weights = st });
+        safetensors_close(st);
+        return 0;
+    }
+    const char *name = names[data[0] % NAMES];
+    write_file(name, data + 1, size - 1);
+    load_model(&(struct llm_load){ 0 });
     remove_file(name);
     return 0;
 }

@@ -3,6 +3,7 @@
  * concatenation is a token, and the pair whose token has the highest score merges first. This is
  * equivalent to a list of all pairs that form a token, ordered by the token's score. */
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,9 @@ static int add_tokens(struct tokenizer *t, const struct gguf *g, struct err *err
     for (uint32_t id = 0; gguf_next_str(&at, &text); id++) {
         uint64_t type = token_type(types, id);
         if (type != TYPE_CONTROL && type != TYPE_USER) continue;
+        /* it would split texts inside of characters */
+        if (!utf8_valid((const char *)text.p, bytes_left(&text)))
+            return err_set(err, KEY "tokens: token %u is not UTF-8", id);
         tok_add_added(t, (struct tok_added){ .id = id, .special = type == TYPE_CONTROL },
                       (const char *)text.p, bytes_left(&text));
     }
@@ -174,6 +178,10 @@ static int compare_pairs(const void *a, const void *b) {
     return x->right < y->right ? -1 : x->right > y->right;
 }
 
+/* The time for the pairs of a token grows with the square of its length. Tokens of released models have up to
+ * a few hundred bytes. */
+#define PIECE_BYTES_MAX 1024
+
 static void add_pairs(const struct tok_bpe *bpe, const char *text, size_t n, float score,
                       struct pairs *pairs) {
     for (size_t cut = 1; cut < n; cut++) {
@@ -184,23 +192,31 @@ static void add_pairs(const struct tok_bpe *bpe, const char *text, size_t n, flo
     }
 }
 
-static void find_pairs(const struct tokenizer *t, const struct gguf *g, struct pairs *pairs) {
+/* A score that is not a number is below all others. */
+static float score_of(const struct gguf_value *scores, uint32_t id) {
+    double score = 0;
+    gguf_array_f64(scores, id, &score);
+    return isnan(score) ? -INFINITY : (float)score;
+}
+
+static int find_pairs(const struct tokenizer *t, const struct gguf *g, struct pairs *pairs, struct err *err) {
     const struct gguf_value *scores = gguf_value(g, KEY "scores"), *types = gguf_value(g, KEY "token_type");
     struct bytes at = gguf_value(g, KEY "tokens")->raw, text;
     for (uint32_t id = 0; gguf_next_str(&at, &text); id++) {
-        double score = 0;
         uint64_t type = token_type(types, id);
         if (type != TYPE_NORMAL && type != TYPE_USER) continue;
-        gguf_array_f64(scores, id, &score);
-        add_pairs(t->bpe, (const char *)text.p, bytes_left(&text), (float)score, pairs);
+        if (bytes_left(&text) > PIECE_BYTES_MAX)
+            return err_set(err, KEY "tokens: token %u has %zu bytes; at most %d are possible", id,
+                           bytes_left(&text), PIECE_BYTES_MAX);
+        add_pairs(t->bpe, (const char *)text.p, bytes_left(&text), score_of(scores, id), pairs);
     }
     if (pairs->n) qsort(pairs->v, pairs->n, sizeof *pairs->v, compare_pairs);
+    return 0;
 }
 
 static int add_pair_merges(struct tokenizer *t, const struct gguf *g, struct err *err) {
     struct pairs pairs = { 0 };
-    int rc = 0;
-    find_pairs(t, g, &pairs);
+    int rc = find_pairs(t, g, &pairs, err);
     for (size_t i = 0; rc == 0 && i < pairs.n; i++) {
         size_t nl, nr;
         const char *l = tok_bpe_text(t->bpe, pairs.v[i].left, &nl),

@@ -1,5 +1,6 @@
 /* Compared with Hugging Face `tokenizers`; tests/oracle/tokenizers_fixtures.py describes the files. */
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -433,6 +434,94 @@ TEST(unknown_vocabularies_of_gguf_files_are_rejected_by_name) {
     CHECK(!tokenizer_open_gguf(g, "file", &err));
     CHECK_STR(err.msg, "file: tokenizer.ggml.model is 't5'; this engine reads gpt2 (BPE) and llama "
                        "(SentencePiece): give prompt_ids instead of a prompt");
+    gguf_close(g);
+    strbuf_free(&file);
+}
+
+/* A SentencePiece vocabulary. */
+static struct gguf *pieces_of(struct strbuf *file, const char *const *texts, const float *scores,
+                              uint32_t n) {
+    struct err err;
+    strbuf_add(file, "GGUF", 4);
+    put_u32(file, 3);
+    put_u64(file, 0);
+    put_u64(file, 5);
+    put_value(file, "general.architecture", "llama");
+    put_value(file, "tokenizer.ggml.model", "llama");
+    put_key(file, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    put_u32(file, GGUF_STRING);
+    put_u64(file, n);
+    for (uint32_t i = 0; i < n; i++) put_text(file, texts[i], strlen(texts[i]));
+    put_key(file, "tokenizer.ggml.scores", GGUF_ARRAY);
+    put_u32(file, GGUF_F32);
+    put_u64(file, n);
+    strbuf_add(file, (const char *)scores, n * sizeof *scores);
+    put_key(file, "tokenizer.ggml.add_space_prefix", GGUF_BOOL);
+    strbuf_addch(file, '\0');
+    struct gguf *g = gguf_parse(file->buf, file->len, "file", &err);
+    if (!g) fail_msg("%s", err.msg);
+    return g;
+}
+
+/* The time for its pairs grows with the square of its length. */
+TEST(very_long_pieces_of_gguf_files_are_rejected) {
+    struct strbuf file = STRBUF_INIT, text = STRBUF_INIT;
+    struct err err;
+    strbuf_addchars(&text, 'a', 1 << 20);
+    struct gguf *g = pieces_of(&file, (const char *const[]){ "a", text.buf }, (float[]){ 0, 0 }, 2);
+    CHECK(!tokenizer_open_gguf(g, "file", &err));
+    CHECK_STR(err.msg, "file: tokenizer.ggml.tokens: token 1 has 1048576 bytes; at most 1024 are possible");
+    gguf_close(g);
+    strbuf_free(&text);
+    strbuf_free(&file);
+}
+
+TEST(pieces_whose_score_is_not_a_number_merge_last) {
+    static const char *const texts[] = { "a", "b", "c", "bc", "ab", "<unk>" };
+    struct strbuf file = STRBUF_INIT;
+    struct token_ids ids = { 0 };
+    struct err err;
+    struct gguf *g = pieces_of(&file, texts, (float[]){ 0, 0, 0, -1, NAN, 0 }, 6);
+    struct tokenizer *t = tokenizer_open_gguf(g, "file", &err);
+    if (!t) fail_msg("%s", err.msg);
+    CHECK_INT(tokenizer_encode(t, "abc", 3, TOKENIZER_PLAIN, &ids, &err), 0);
+    CHECK_INT(ids.n, 2);
+    CHECK_INT(ids.v[0], 0);
+    CHECK_INT(ids.v[1], 3);
+    free(ids.v);
+    tokenizer_close(t);
+    gguf_close(g);
+    strbuf_free(&file);
+}
+
+/* The byte 0x96 is inside of U+2581. */
+TEST(added_tokens_of_gguf_files_that_are_not_utf8_are_rejected) {
+    struct strbuf file = STRBUF_INIT;
+    struct err err;
+    strbuf_add(&file, "GGUF", 4);
+    put_u32(&file, 3);
+    put_u64(&file, 0);
+    put_u64(&file, 6);
+    put_value(&file, "general.architecture", "llama");
+    put_value(&file, "tokenizer.ggml.model", "gpt2");
+    put_value(&file, "tokenizer.ggml.pre", "qwen2");
+    put_key(&file, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    put_u32(&file, GGUF_STRING);
+    put_u64(&file, 2);
+    put_text(&file, "a", 1);
+    put_text(&file, "\x96", 1);
+    put_key(&file, "tokenizer.ggml.token_type", GGUF_ARRAY);
+    put_u32(&file, GGUF_I32);
+    put_u64(&file, 2);
+    put_u32(&file, 1);
+    put_u32(&file, 4);
+    put_key(&file, "tokenizer.ggml.merges", GGUF_ARRAY);
+    put_u32(&file, GGUF_STRING);
+    put_u64(&file, 0);
+    struct gguf *g = gguf_parse(file.buf, file.len, "file", &err);
+    if (!g) fail_msg("%s", err.msg);
+    CHECK(!tokenizer_open_gguf(g, "file", &err));
+    CHECK_STR(err.msg, "file: tokenizer.ggml.tokens: token 1 is not UTF-8");
     gguf_close(g);
     strbuf_free(&file);
 }

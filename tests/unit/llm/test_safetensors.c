@@ -119,3 +119,14 @@ TEST(safetensors_index_may_not_point_outside_its_folder) {
     free(path);
     free(dir);
 }
+
+TEST(safetensors_index_without_files_is_rejected) {
+    static const char index[] = "{\"weight_map\":{}}";
+    char *dir = test_tmpdir(), *path = file_join(dir, "model.safetensors.index.json");
+    struct err err = { "" };
+    CHECK_INT(file_write_atomic(path, index, sizeof index - 1, &err), 0);
+    CHECK(safetensors_open(dir, &err) == NULL);
+    CHECK(strstr(err.msg, "has no weight_map, or an empty one") != NULL);
+    free(path);
+    free(dir);
+}
