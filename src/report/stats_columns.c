@@ -8,7 +8,7 @@
 #include "base/util.h"
 
 static double ms(double ns) { return ns / 1e6; }
-static double known(uint32_t v) { return v == TIMELINE_NONE ? NAN : v; }
+static double known(uint32_t v) { return v == TIMELINE_NONE ? NAN : (double)v; }
 
 /* ---- rows */
 
