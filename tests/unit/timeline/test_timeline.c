@@ -91,6 +91,21 @@ static void add_kernel_on(struct timeline_builder *b, uint32_t device, uint64_t 
     timeline_builder_kernel(b, &k, 1);
 }
 
+/* Two traces of rank 0, of two jobs. */
+TEST(timeline_labels_devices_of_one_rank_by_file) {
+    struct timeline_builder *b = timeline_builder_open();
+    for (int i = 0; i < 2; i++) {
+        timeline_builder_process(b, i ? "b.ipt" : "a.ipt");
+        timeline_builder_meta(b, "rank", "0");
+        add_kernel_on(b, 2, 100);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->ndevices, 2);
+    CHECK_STR(timeline_device_label(tl, 0), "file0:2");
+    CHECK_STR(timeline_device_label(tl, 1), "file1:2");
+    timeline_close(tl);
+}
+
 /* Rank 1 is read first, and its device 9 is used before device 2. */
 TEST(timeline_sorts_and_labels_devices_by_rank_and_number) {
     struct timeline_builder *b = timeline_builder_open();
