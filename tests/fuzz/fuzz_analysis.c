@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "base/utf8.h"
+#include "base/words.h"
 #include "cmd/command.h"
 #include "cmd/rank_report.h"
 #include "fuzz/fuzz.h"
@@ -84,7 +85,8 @@ static void check_shares(const json_t *v, const char *key, const char *where) {
     if (json_is_object(v))
         json_object_foreach((json_t *)(uintptr_t)v, member, child) check_shares(child, member, where);
     if (json_is_array(v)) json_array_foreach(v, i, child) check_shares(child, key, where);
-    if (!json_is_number(v) || !key || !file_has_ending(key, "share") || file_has_ending(key, "peak_share"))
+    if (!json_is_number(v) || !key || !words_end_with(key, strlen(key), "share") ||
+        strcmp(key, "peak_share") == 0)
         return;
     double share = json_number_value(v);
     if (!(share >= -1e-9 && share <= 1 + 1e-6)) {
