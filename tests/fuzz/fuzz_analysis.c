@@ -76,8 +76,8 @@ static void prepare(void) {
 
 /* ---- documents */
 
-/* A number whose name ends in "share" is a part of a whole, except for the share of a peak: FLOPs of the trace
- * may exceed it. */
+/* A number whose name ends in "share" is a part of a whole, except for the share of a peak: FLOPs of the
+ * trace may exceed it. */
 static void check_shares(const json_t *v, const char *key, const char *where) {
     const char *member;
     const json_t *child;
@@ -228,7 +228,10 @@ static void report(struct job *j) {
         o.nrules = COUNTOF(rules);
     }
     if (j->options & MODEL) o.model = model;
-    if (j->options & PEAKS) o.peak_flops_per_s = 1e15, o.peak_bytes_per_s = 4e12;
+    if (j->options & PEAKS) {
+        o.peak_flops_per_s = 1e15;
+        o.peak_bytes_per_s = 4e12;
+    }
     if (j->ranks.ranks > 1) o.clocks = &j->ranks.clocks;
     if (j->ranks.ranks > 1) {
         struct rank_report_options how = { .model = o.model,

@@ -24,7 +24,10 @@
 
 static struct trace_writer *writer; /* NULL: no file is open */
 static uint64_t lost;
-bool host_enter(int *saved_errno) { return *saved_errno = 0, true; }
+bool host_enter(int *saved_errno) {
+    *saved_errno = 0;
+    return true;
+}
 void host_leave(int saved_errno) { (void)saved_errno; }
 bool inject_start(void) { return true; }
 uint32_t thread_id(void) { return 7; }
@@ -67,12 +70,13 @@ static const char *text(struct input *in) {
     if (b < 220 || in->ntexts == TEXTS) return NULL;
     size_t n = byte(in);
     if (n > (size_t)(in->end - in->p)) n = (size_t)(in->end - in->p);
-    char *copy = malloc(n + 1);
+    char *copy = in->texts[in->ntexts] = malloc(n + 1);
     if (!copy) abort();
     memcpy(copy, in->p, n);
     copy[n] = '\0';
     in->p += n;
-    return in->texts[in->ntexts++] = copy;
+    in->ntexts++;
+    return copy;
 }
 
 static void *handle(struct input *in) {
