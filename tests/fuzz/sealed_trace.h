@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "trace/format.h"
 #include "trace/layout.h"
 
 static inline void sealed_trace_header(struct strbuf *s) {
