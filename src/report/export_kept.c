@@ -78,8 +78,8 @@ static void fill(struct export_kept *k, const char *template, const struct trace
     }
 }
 
-/* Checks that the arguments are a JSON object, because a trace may be damaged. Each text is checked once, with
- * null for each placeholder: then any number is valid in its place, unlike in "1~". */
+/* Checks that the arguments are a JSON object, because a trace may be damaged. Each text is checked once,
+ * with null for each placeholder: then any number is valid in its place, unlike in "1~". */
 static bool is_valid(struct export_kept *k, const char *template) {
     signed char *state = &k->valid[k->event->args];
     struct err err;
