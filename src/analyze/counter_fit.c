@@ -385,7 +385,8 @@ static struct counter_fit_input middle_of(const struct counter_fit_input *in) {
     part.sample_end_ns += first;
     part.values += first * in->nmetrics;
     if (part.nsamples == 0) return part;
-    uint64_t from = part.sample_start_ns[0], until = part.sample_end_ns[part.nsamples - 1] + LAG_SLACK_NS;
+    uint64_t from = part.sample_start_ns[0], last = part.sample_end_ns[part.nsamples - 1],
+             until = last < UINT64_MAX - LAG_SLACK_NS ? last + LAG_SLACK_NS : UINT64_MAX;
     size_t k = first_from(in->start_ns, in->nkernels, from > LAG_SLACK_NS ? from - LAG_SLACK_NS : 0);
     part.nkernels = first_from(in->start_ns, in->nkernels, until) - k;
     part.start_ns += k;
@@ -405,7 +406,7 @@ int64_t counter_fit_lag(const struct counter_fit_input *in, size_t metric) {
     bool edge = abs(best) == LAG_STEPS, worth = sum[best + LAG_STEPS] < LAG_WORTH * sum[LAG_STEPS];
     if (edge || !worth) return 0; /* also for NaN */
     /* minimum of the parabola through the best point and its two neighbours */
-    const double *s = sum + best + LAG_STEPS;
+    const double *s = sum + (best + LAG_STEPS);
     double curve = s[-1] - 2 * s[0] + s[1], off = curve > 0 ? (s[-1] - s[1]) / (2 * curve) : 0;
     return (int64_t)((best + off) * LAG_STEP_NS);
 }

@@ -478,13 +478,17 @@ static const char weak_rows[] = "only one source gives the number of tokens";
 static const char no_ids[] = "no copy of ids confirms the number of tokens";
 static const char weak_requests[] = "only one source gives the number of requests";
 
+/* 0: unknown. A conversion in `n ? n : NAN` would be to
+ * float, which has 24 bits. */
+static double known(uint32_t n) { return n ? (double)n : NAN; }
+
 /* Classifies a pass by its tokens and requests. second_round() then finds the mixed passes by their attention
  * kernels. */
 static void first_round(const struct evidence *e, struct recognised_step *s) {
     uint32_t t = e->tokens, r = e->requests;
     s->graph = e->graph;
-    s->tokens = t ? t : NAN;
-    s->requests = r ? r : NAN;
+    s->tokens = known(t);
+    s->requests = known(r);
     if (!t && r && e->decode_attention) {
         s->tokens = r;
         set_kind(s, STEP_DECODE, e->requests_certain ? NULL : weak_requests);
@@ -513,7 +517,7 @@ static void first_round(const struct evidence *e, struct recognised_step *s) {
 
 /* Sets the step of an encoder, whose rows are patches of images. */
 static void set_encoder(const struct evidence *e, struct recognised_step *s) {
-    s->tokens = e->tokens ? e->tokens : NAN;
+    s->tokens = known(e->tokens);
     s->requests = NAN;
     s->graph = e->graph;
     set_kind(s, STEP_ENCODE, e->tokens ? NULL : no_rows);

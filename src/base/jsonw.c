@@ -122,6 +122,13 @@ void jsonw_str(struct jsonw *j, const char *text) {
 }
 
 void jsonw_u64(struct jsonw *j, uint64_t v) {
+    if (v > INT64_MAX)
+        jsonw_num(j, (double)v);
+    else
+        jsonw_u64_exact(j, v);
+}
+
+void jsonw_u64_exact(struct jsonw *j, uint64_t v) {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, v);
     raw_value(j, text);

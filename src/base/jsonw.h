@@ -36,7 +36,10 @@ void jsonw_end(struct jsonw *j); /* object or array */
 void jsonw_key(struct jsonw *j, const char *key);
 void jsonw_str(struct jsonw *j, const char *text); /* NULL writes null */
 void jsonw_strn(struct jsonw *j, const char *text, size_t n);
+/* Numbers above INT64_MAX are rounded and written as "1.8446744073709552e+19": readers, also jsonr.h, reject
+ * larger integers. */
 void jsonw_u64(struct jsonw *j, uint64_t v);
+void jsonw_u64_exact(struct jsonw *j, uint64_t v);
 void jsonw_i64(struct jsonw *j, int64_t v);
 void jsonw_num(struct jsonw *j, double v); /* fewest digits (15 to 17) that parse to the same number */
 void jsonw_bool(struct jsonw *j, bool v);

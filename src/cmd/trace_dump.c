@@ -40,7 +40,7 @@ static void json_record(struct jsonw *j, const struct trace_reader *r, const str
         if (f->type == TRACE_FIELD_F64)
             jsonw_num(j, as_double(v));
         else if (f->type != TRACE_FIELD_STR)
-            jsonw_u64(j, v);
+            jsonw_u64_exact(j, v);
         else if (text)
             jsonw_strn(j, text, len);
         else

@@ -23,6 +23,7 @@
 #include "base/util.h"
 #include "base/words.h"
 #include "collect/host.h"
+#include "collect/mapped_file.h"
 #include "collect/model_head.h"
 #include "collect/output.h"
 
@@ -249,19 +250,6 @@ static void scan_descriptors(struct scan *s) {
     closedir(d);
 }
 
-static uint64_t read_hex(const char **p) {
-    uint64_t v = 0;
-    for (;; ++*p) {
-        char c = **p;
-        if (c >= '0' && c <= '9')
-            v = v << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            v = v << 4 | (uint64_t)(c - 'a' + 10);
-        else
-            return v;
-    }
-}
-
 /* Records a deleted file that is still mapped. /proc/self/mem is used because reading it does not fault if
  * the program unmaps the file meanwhile. */
 static void record_mapping(struct scan *s, const char *path, uint64_t from, uint64_t to) {
@@ -272,23 +260,13 @@ static void record_mapping(struct scan *s, const char *path, uint64_t from, uint
     close(source.fd);
 }
 
-/* Parses a line such as "7f0000000000-7f0000100000 r--p 00000000 fe:01 1234   /models/a.gguf". */
 static void scan_mapping(struct scan *s, char *line) {
-    const char *p = line;
-    char *path = strchr(line, '/');
-    if (!path) return;
-    size_t n = strlen(path);
-    bool deleted = words_end_with(path, n, " (deleted)");
-    if (deleted) path[n - strlen(" (deleted)")] = '\0';
-    if (!may_hold_weights(path)) return;
-    uint64_t from = read_hex(&p), to = *p == '-' ? (p++, read_hex(&p)) : 0, offset;
-    p += strcspn(p + (*p == ' '), " ") + 1; /* skip the permissions */
-    p += *p == ' ';
-    offset = read_hex(&p);
-    if (deleted) {
-        if (offset == 0 && to > from && note_path(s, path)) record_mapping(s, path, from, to);
-    } else if (note_path(s, path)) {
-        record_file(s, path, path, TRACE_MODEL_MAPPED);
+    struct mapped_file m;
+    if (!mapped_file_parse(line, &m) || !may_hold_weights(m.path)) return;
+    if (!m.deleted) {
+        if (note_path(s, m.path)) record_file(s, m.path, m.path, TRACE_MODEL_MAPPED);
+    } else if (m.file_offset == 0 && m.to > m.from && note_path(s, m.path)) {
+        record_mapping(s, m.path, m.from, m.to);
     }
 }
 

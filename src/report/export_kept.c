@@ -10,9 +10,10 @@
 #include "base/util.h"
 
 static bool next_chunk(struct export_kept *k) {
+    struct err ignored; /* the loader has reported chunks that cannot be decoded */
     for (; k->chunk < trace_reader_chunks(k->reader); k->chunk++) {
         if (trace_reader_chunk(k->reader, k->chunk)->kind != TRACE_SOURCE_EVENT) continue;
-        if (trace_reader_decode(k->reader, k->chunk++, &k->batch, NULL) < 0 || !k->batch.n) continue;
+        if (trace_reader_decode(k->reader, k->chunk++, &k->batch, &ignored) < 0 || !k->batch.n) continue;
         k->row = 0;
         return true;
     }
@@ -50,9 +51,10 @@ static void add_double(struct strbuf *out, double v) {
     if (!strpbrk(out->buf + before, ".e")) strbuf_addstr(out, ".0"); /* keeps the type float */
 }
 
-/* Replaces the placeholders of trace_source_event.args by the numbers of the event. */
-static void fill(struct export_kept *k, const char *template) {
-    const uint64_t ids[] = { k->event->id0, k->event->id1, k->event->id2, k->event->id3 };
+/* Replaces the placeholders of trace_source_event.args by the numbers of the event; without an event, by
+ * null. */
+static void fill(struct export_kept *k, const char *template, const struct trace_source_event *e) {
+    const uint64_t ids[] = { e ? e->id0 : 0, e ? e->id1 : 0, e ? e->id2 : 0, e ? e->id3 : 0 };
     size_t n = 0;
     bool quoted = false;
     strbuf_reset(&k->text);
@@ -63,24 +65,26 @@ static void fill(struct export_kept *k, const char *template) {
         }
         if (*p == '"') quoted = !quoted;
         if (!quoted && *p == '#' && n < COUNTOF(ids)) {
-            strbuf_addf(&k->text, "%" PRIu64, ids[n++]);
+            if (e)
+                strbuf_addf(&k->text, "%" PRIu64, ids[n]);
+            else
+                strbuf_addstr(&k->text, "null");
+            n++;
         } else if (!quoted && *p == '~') {
-            add_double(&k->text, k->event->value);
+            add_double(&k->text, e ? e->value : NAN);
         } else {
             strbuf_addch(&k->text, *p);
         }
     }
 }
 
-/* Checks that the arguments are a JSON object, because a trace may be damaged. Each text is checked once. */
+/* Checks that the arguments are a JSON object, because a trace may be damaged. Each text is checked once,
+ * with null for each placeholder: then any number is valid in its place, unlike in "1~". */
 static bool is_valid(struct export_kept *k, const char *template) {
-    const struct trace_source_event zeros = { 0 }, *event = k->event;
-    signed char *state = &k->valid[event->args];
+    signed char *state = &k->valid[k->event->args];
     struct err err;
     if (*state == 0) {
-        k->event = &zeros;
-        fill(k, template);
-        k->event = event;
+        fill(k, template, NULL);
         json_t *parsed = jsonr_load_text(k->text.buf, k->text.len, "arguments", &err);
         *state = json_is_object(parsed) ? 1 : -1;
         json_decref(parsed);
@@ -91,7 +95,7 @@ static bool is_valid(struct export_kept *k, const char *template) {
 static const char *arguments(struct export_kept *k) {
     const char *template = text_of(k, k->event->args);
     if (!*template || !is_valid(k, template)) return "";
-    fill(k, template);
+    fill(k, template, k->event);
     return k->text.buf;
 }
 

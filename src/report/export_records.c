@@ -373,7 +373,7 @@ static double power_watts(const struct timeline_powers *p, size_t i) {
     return p->power_mw[i] == TRACE_UNKNOWN_U32 ? NAN : p->power_mw[i] * 1e-3;
 }
 static double power_clock(const struct timeline_powers *p, size_t i) {
-    return p->sm_mhz[i] == TRACE_UNKNOWN_U32 ? NAN : p->sm_mhz[i];
+    return p->sm_mhz[i] == TRACE_UNKNOWN_U32 ? NAN : (double)p->sm_mhz[i];
 }
 const struct export_series export_power_series[2] = {
     { "Power", "W", power_watts },

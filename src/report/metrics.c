@@ -445,8 +445,8 @@ static void write_recognition(struct jsonw *j, const struct view *v) {
     jsonw_kbool(j, "language_model", r->llm);
     jsonw_kbool(j, "is_stages", a->recognised);
     jsonw_kstr(j, "boundary", r->boundary);
-    jsonw_knum(j, "layers", r->layers ? r->layers : NAN);
-    jsonw_knum(j, "other_layers", r->other_layers ? r->other_layers : NAN);
+    jsonw_knum(j, "layers", r->layers ? (double)r->layers : NAN);
+    jsonw_knum(j, "other_layers", r->other_layers ? (double)r->other_layers : NAN);
     jsonw_ku64(j, "steps", r->steady_steps);
     jsonw_ku64(j, "certain", r->certain_steps);
     jsonw_kobject(j, "kinds");

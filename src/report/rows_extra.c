@@ -108,7 +108,7 @@ static struct column_value get_device_rank(const struct column_row *r) {
     const struct timeline *tl = view_of(r)->a->timeline;
     uint32_t process = device_of(r)->process;
     uint32_t rank = process < tl->nprocesses ? tl->processes[process].rank : TIMELINE_NONE;
-    return column_f64(rank == TIMELINE_NONE ? NAN : rank);
+    return column_f64(rank == TIMELINE_NONE ? NAN : (double)rank);
 }
 
 static void show_device(const struct column_row *r, struct strbuf *out) {

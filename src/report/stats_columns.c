@@ -8,17 +8,23 @@
 #include "base/util.h"
 
 static double ms(double ns) { return ns / 1e6; }
-static double known(uint32_t v) { return v == TIMELINE_NONE ? NAN : v; }
+static double known(uint32_t v) { return v == TIMELINE_NONE ? NAN : (double)v; }
 
 /* ---- rows */
 
+/* Two files may be of one rank: of several jobs, or of two processes. */
+static bool is_only_file_of_rank(const struct analysis_totals *t, uint32_t file) {
+    for (size_t i = 0; i < t->nranks; i++)
+        if (i != file && t->ranks[i].rank == t->ranks[file].rank) return false;
+    return t->ranks[file].rank != TIMELINE_NONE;
+}
+
 static void device_key(const struct analysis_totals *t, const struct totals_device *d,
                        struct stats_device *row) {
-    uint32_t rank = t->ranks[d->file].rank;
     if (t->nranks < 2)
         snprintf(row->key, sizeof row->key, "%u", d->index);
-    else if (rank != TIMELINE_NONE)
-        snprintf(row->key, sizeof row->key, "rank%u:%u", rank, d->index);
+    else if (is_only_file_of_rank(t, d->file))
+        snprintf(row->key, sizeof row->key, "rank%u:%u", t->ranks[d->file].rank, d->index);
     else
         snprintf(row->key, sizeof row->key, "file%u:%u", d->file, d->index);
 }

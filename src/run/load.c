@@ -298,21 +298,31 @@ static bool has_rank(uint32_t rank, const void *timeline) {
     return false;
 }
 
+/* Returns the number of different ranks below `world` that have a trace. */
+static uint32_t count_ranks(const struct timeline *tl, uint32_t world) {
+    uint32_t n = 0;
+    for (size_t i = 0; i < tl->nprocesses; i++) {
+        uint32_t rank = tl->processes[i].rank;
+        bool counted = rank >= world;
+        for (size_t k = 0; k < i && !counted; k++) counted = tl->processes[k].rank == rank;
+        n += !counted;
+    }
+    return n;
+}
+
 /* Adds a warning with the ranks that have no trace, if a launcher started the job. Imported traces have no
- * launcher: other ranks were left out on purpose. */
+ * launcher: other ranks were left out on purpose. The trace may claim any size of the job. */
 static void add_missing_ranks(const struct timeline *tl, struct strlist *out) {
     struct strbuf list = STRBUF_INIT;
-    uint32_t world = 0, missing = 0;
+    uint32_t world = 0;
     for (size_t i = 0; tl && i < tl->nprocesses; i++) {
         const struct timeline_process *p = &tl->processes[i];
         if (p->launcher && p->rank != TIMELINE_NONE && p->world_size != TIMELINE_NONE)
             world = MAX(world, p->world_size);
     }
-    for (uint32_t rank = 0; rank < world; rank++) {
-        if (has_rank(rank, tl)) continue;
-        if (list.len < MISSING_LIST_BYTES) strbuf_addf(&list, "%s%u", missing ? ", " : "", rank);
-        missing++;
-    }
+    uint32_t missing = world ? world - count_ranks(tl, world) : 0;
+    for (uint32_t rank = 0; rank < world && list.len < MISSING_LIST_BYTES; rank++)
+        if (!has_rank(rank, tl)) strbuf_addf(&list, "%s%u", list.len ? ", " : "", rank);
     if (missing)
         strlist_add(out, "%u of %u ranks have no trace (%s%s): figures of the job do not include them.",
                     missing, world, list.buf, list.len < MISSING_LIST_BYTES ? "" : ", ...");

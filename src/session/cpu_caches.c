@@ -25,10 +25,11 @@ static void read_line(const char *root, int cpu, int index, const char *name, ch
     strbuf_free(&text);
 }
 
-static double size_bytes(const char *text) { /* such as "32768K" */
+static double size_bytes(const char *text) { /* such as "32768K"; not "inf", which strtod() accepts */
     char *end;
-    double v = strtod(text, &end);
-    return v > 0 ? v * (*end == 'K' ? 1024 : *end == 'M' ? 1048576 : 1) : 0;
+    if (*text < '0' || *text > '9') return 0;
+    double v = (double)strtoull(text, &end, 10);
+    return v * (*end == 'K' ? 1024 : *end == 'M' ? 1048576 : 1);
 }
 
 /* Returns true only for the first core that lists a cache. Every core that shares the cache lists it. */

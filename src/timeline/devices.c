@@ -243,30 +243,41 @@ void build_merge_devices(struct timeline_builder *b) {
 
 static bool has_work(const struct timeline_device *d) { return d->kernel_count || d->copy_count; }
 
-void build_label_devices(struct timeline_builder *b) {
-    struct intern *numbers = intern_open();
-    uint32_t *number = xmalloc((b->devices.n + 1) * sizeof *number); /* [device]: id of its index */
-    size_t *users = xcalloc(b->devices.n + 1, sizeof *users);        /* [id]: devices with work */
+/* Counts the devices with work per number; with `per_rank`, per number and rank: users[id[i]] are those with
+ * the number of device i. */
+static void count_users(const struct timeline_builder *b, bool per_rank, uint32_t *id, size_t *users) {
+    struct intern *keys = intern_open();
     for (size_t i = 0; i < b->devices.n; i++) {
         const struct timeline_device *d = &b->devices.v[i];
-        number[i] = intern_id(numbers, (const char *)&d->index, sizeof d->index);
-        users[number[i]] += has_work(d);
+        uint32_t key[2] = { d->index, per_rank ? b->processes.v[d->process].rank : 0 };
+        id[i] = intern_id(keys, (const char *)key, sizeof key);
+        users[id[i]] += has_work(d);
     }
+    intern_close(keys);
+}
+
+void build_label_devices(struct timeline_builder *b) {
+    size_t n = b->devices.n + 1;
+    uint32_t *number = xmalloc(n * sizeof *number), *in_rank = xmalloc(n * sizeof *in_rank);
+    size_t *users = xcalloc(n, sizeof *users), *rank_users = xcalloc(n, sizeof *rank_users);
+    count_users(b, false, number, users);
+    count_users(b, true, in_rank, rank_users);
     for (size_t i = 0; i < b->devices.n; i++) {
         struct timeline_device *d = &b->devices.v[i];
         uint32_t rank = b->processes.v[d->process].rank;
         char label[64];
         if (users[number[i]] <= (size_t)has_work(d))
             snprintf(label, sizeof label, "%u", d->index);
-        else if (rank != TIMELINE_NONE)
+        else if (rank != TIMELINE_NONE && rank_users[in_rank[i]] <= (size_t)has_work(d))
             snprintf(label, sizeof label, "rank%u:%u", rank, d->index);
         else
             snprintf(label, sizeof label, "file%u:%u", d->process, d->index);
         d->label = timeline_builder_text(b, label);
     }
-    free(users);
     free(number);
-    intern_close(numbers);
+    free(in_rank);
+    free(users);
+    free(rank_users);
 }
 
 /* ---- several files of one process (from the collector and the engine) share their threads */

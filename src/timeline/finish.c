@@ -105,15 +105,21 @@ static int window_order(const void *a, const void *b) {
 }
 
 /* A window is recorded when it opens, without an end, and again when it closes. Merges the two. A window that
- * was not closed ends with the trace. */
+ * was not closed ends with the next one of its process, or with the trace. Windows that overlap, which no
+ * recorder writes, are joined. */
 static void merge_windows(struct timeline_builder *b) {
     struct timeline_window *w = b->windows.v;
     size_t n = 0;
     if (!b->windows.n) return;
     qsort(w, b->windows.n, sizeof *w, window_order);
     for (size_t i = 0; i < b->windows.n; i++) {
-        bool closed_before = n && w[n - 1].process == w[i].process && w[n - 1].start_ns == w[i].start_ns;
-        if (!closed_before) w[n++] = w[i];
+        struct timeline_window *last = n && w[n - 1].process == w[i].process ? &w[n - 1] : NULL;
+        if (last && last->start_ns == w[i].start_ns) continue;
+        if (last && last->end_ns == UINT64_MAX) last->end_ns = w[i].start_ns;
+        if (last && last->end_ns > w[i].start_ns)
+            last->end_ns = MAX(last->end_ns, w[i].end_ns);
+        else
+            w[n++] = w[i];
     }
     b->windows.n = n;
     for (size_t i = 0; i < n; i++)

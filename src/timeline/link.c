@@ -57,6 +57,7 @@ static bool launches_kernels(uint8_t kind) {
  * launch. */
 static void ignore_duplicates(struct timeline_builder *b, struct by_correlation *s,
                               struct timeline_process *p) {
+    if (!s->n) return; /* the columns may be NULL */
     uint8_t *kind = b->launches.api_kind + b->segment.launch;
     size_t kept = 0;
     for (size_t i = 1; i < s->n; i++) {

@@ -34,6 +34,8 @@ int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t coun
     uint64_t first;
     if (!bytes_varint(&raw, &first) || first < reader_strings_end(t) || first > UINT32_MAX - count)
         return err_set(err, "string chunk whose numbers are out of order");
+    if (first > t->n + READER_STRINGS_LOST_MAX)
+        return err_set(err, "string chunk whose numbers are too far from those before it");
     struct reader_string_run run = { .first = (uint32_t)first, .n = count };
     run.offsets = xmalloc(((size_t)count + 1) * sizeof *run.offsets);
     run.ends = xmalloc(((size_t)count + 1) * sizeof *run.ends);
@@ -45,6 +47,7 @@ int reader_strings_add(struct reader_strings *t, struct bytes raw, uint32_t coun
         return -1;
     }
     vec_push(&t->runs, run);
+    t->n += count;
     t->disk_bytes += disk_bytes;
     return 0;
 }

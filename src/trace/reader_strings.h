@@ -14,11 +14,16 @@ struct reader_string_run {
     char *text;
 };
 
+/* Largest number of strings missing because of lost or damaged chunks. Callers allocate tables by string
+ * number, so that without a limit a small file could demand gigabytes. */
+#define READER_STRINGS_LOST_MAX (1u << 24)
+
 struct reader_strings {
     struct {
         struct reader_string_run *v;
         size_t n, cap;
     } runs;
+    uint64_t n; /* over all runs */
     uint64_t disk_bytes;
 };
 

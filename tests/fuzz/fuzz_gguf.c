@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/tokenizer/tokenizer.h"
+#include "engine/weights/gguf_names.h"
 #include "llm/gguf.h"
 #include "llm/gguf_model.h"
 #include "fuzz/fuzz.h"
@@ -25,6 +26,28 @@ static void read_all_values(const struct gguf *g) {
         while (v->element == GGUF_STRING && gguf_next_str(&at, &text))
             if (text.end > v->raw.end) abort();
     }
+}
+
+static void check_place(const struct gguf *g, const char *name) {
+    struct gguf_place p = gguf_place_of(g, name);
+    if (p.tensor && gguf_find(g, p.name) != p.tensor) abort();
+    for (int i = 0; i < 2; i++)
+        if (p.halves[i] && gguf_find(g, p.halves[i]->name) != p.halves[i]) abort();
+}
+
+/* The tensors under the names of the loaders, and under their own. */
+static void find_tensors(const struct gguf *g) {
+    static const char *const names[] = { "model.embed_tokens.weight",
+                                         "lm_head.weight",
+                                         "model.layers.0.self_attn.q_proj.weight",
+                                         "model.layers.0.self_attn.kv_b_proj.weight",
+                                         "model.layers.0.self_attn.sinks",
+                                         "model.layers.0.mlp.gate.e_score_correction_bias",
+                                         "model.layers.0.mlp.experts.1.up_proj.weight",
+                                         "model.layers.0.block_sparse_moe.experts.1.w2.weight",
+                                         "model.layers.2147483647.mlp.experts.2147483647.down_proj.bias" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_place(g, names[i]);
+    for (size_t i = 0; i < gguf_count(g); i++) check_place(g, gguf_at(g, i)->name);
 }
 
 static void use_vocabulary(const struct gguf *g) {
@@ -51,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct llm_model *m = llm_model_of_gguf(g, "fuzz", &(struct llm_load){ 0 }, &err);
     if (m && !(llm_weight_bytes(m) >= 0)) abort();
     llm_model_free(m);
+    find_tensors(g);
     use_vocabulary(g);
     gguf_close(g);
     return 0;

@@ -1,5 +1,5 @@
-/* Arbitrary bytes as a trace file. A fuzzed chunk almost never has a correct checksum. Therefore half of the
- * inputs get correct checksums first, so that the fuzzer reaches the column decoders. */
+/* Arbitrary bytes as a trace file. Half of the inputs get correct checksums first, so that the fuzzer reaches
+ * the column decoders. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,35 +8,9 @@
 #include <unistd.h>
 
 #include "base/strbuf.h"
-#include "trace/layout.h"
-#include "trace/reader.h"
 #include "fuzz/fuzz.h"
-
-static void seal_header(struct strbuf *s) {
-    struct trace_file_header *h = (void *)s->buf;
-    memcpy(h->magic, TRACE_MAGIC, sizeof h->magic);
-    h->major = TRACE_MAJOR;
-    h->header_bytes = sizeof *h;
-    h->crc = crc32_update(0, h, offsetof(struct trace_file_header, crc));
-}
-
-/* Follows the chunk headers and writes a correct checksum into each. */
-static void seal_chunks(struct strbuf *s) {
-    struct trace_file_header *fh = (void *)s->buf;
-    for (size_t at = sizeof *fh; s->len - at >= TRACE_CHUNK_HEADER_BYTES;) {
-        struct trace_chunk_header h;
-        memcpy(&h, s->buf + at, sizeof h);
-        size_t left = s->len - at - sizeof h;
-        h.sync = TRACE_SYNC_WORD;
-        h.kind %= 14;
-        h.count %= 5000;
-        h.bytes = left ? h.bytes % (uint32_t)(left + 1) : 0;
-        if (!(h.flags & TRACE_CHUNK_ZSTD)) h.raw_bytes = h.bytes;
-        h.crc = trace_chunk_crc(&h, s->buf + at + sizeof h, fh->file_id);
-        memcpy(s->buf + at, &h, sizeof h);
-        at += sizeof h + h.bytes;
-    }
-}
+#include "fuzz/sealed_trace.h"
+#include "trace/reader.h"
 
 static void read_all(const char *path) {
     struct err err;
@@ -57,10 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct strbuf s = STRBUF_INIT;
     if (size < 1) return 0;
     strbuf_add(&s, data + 1, size - 1);
-    if (data[0] & 1 && s.len >= TRACE_FILE_HEADER_BYTES) {
-        seal_header(&s);
-        seal_chunks(&s);
-    }
+    if (data[0] & 1) sealed_trace(&s);
     int fd = memfd_create("trace", 0);
     if (fd >= 0 && write(fd, s.buf, s.len) == (ssize_t)s.len) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

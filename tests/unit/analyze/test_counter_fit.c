@@ -231,6 +231,27 @@ TEST(counters_find_the_lag_between_the_two_clocks) {
 
 /* A long kernel whose second half has half the rate: its mean must be in between, although both plateaus
  * are clear. */
+/* The kernels near the samples were counted with a time beyond 2^64. */
+TEST(counters_of_a_sample_that_never_ends_have_a_lag_within_the_search) {
+    const uint64_t start[] = { 60000000, 1000000000, 1100000000 },
+                   end[] = { 60001000, 1000001000, 1100001000 }, sample_start[] = { 990000000, 1050000000 },
+                   sample_end[] = { 1050000000, UINT64_MAX };
+    const uint32_t class_of[] = { 0, 0, 0 };
+    const float values[] = { 1, 2 };
+    struct counter_fit_input in = { .nkernels = 3,
+                                    .start_ns = start,
+                                    .end_ns = end,
+                                    .class_of = class_of,
+                                    .nclasses = 1,
+                                    .nsamples = 2,
+                                    .sample_start_ns = sample_start,
+                                    .sample_end_ns = sample_end,
+                                    .nmetrics = 1,
+                                    .values = values };
+    int64_t lag = counter_fit_lag(&in, 0);
+    CHECK(lag >= -6000 && lag <= 6000);
+}
+
 TEST(counters_count_a_kernels_tail) {
     struct scene s = { 0 };
     struct counter_fit fit;

@@ -137,6 +137,21 @@ TEST(steps_of_a_model_become_stages_with_tokens_and_layers) {
     timeline_close(tl);
 }
 
+/* More than float can hold: 24 bits. */
+TEST(the_tokens_of_a_step_are_exact) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    for (int i = 0; i < 10; i++) step(&f, 4, UINT32_MAX, UINT32_MAX);
+    finish(&f, &tl, &a);
+    CHECK_INT(a.recognition.nsteps, 10);
+    CHECK_NEAR(a.recognition.steps[9].tokens, 4294967295.0, 0);
+    CHECK_NEAR(a.recognition.steps[9].requests, 4294967295.0, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(the_context_is_counted_from_the_prompt) {
     struct film f;
     struct timeline *tl;

@@ -21,7 +21,7 @@ static void numbers(struct jsonw *j) {
     jsonw_num(j, 0.1);
     jsonw_num(j, 1e300);
     jsonw_num(j, 123456789012.0);
-    jsonw_u64(j, UINT64_MAX);
+    jsonw_u64_exact(j, UINT64_MAX);
     jsonw_i64(j, INT64_MIN);
     jsonw_end(j);
 }
@@ -46,6 +46,27 @@ TEST(jsonw_writes_non_finite_numbers_as_null_and_others_exactly) {
     struct strbuf s = STRBUF_INIT;
     CHECK_STR(written(&s, numbers),
               "[null,null,0,0.1,1e+300,123456789012,18446744073709551615,-9223372036854775808]");
+    strbuf_free(&s);
+}
+
+static void large_integers(struct jsonw *j) {
+    jsonw_object(j);
+    jsonw_ku64(j, "largest", INT64_MAX);
+    jsonw_ku64(j, "larger", UINT64_MAX);
+    jsonw_end(j);
+}
+
+/* jansson rejects documents with larger integers. A trace with such a time made a metrics.json that could not
+ * be read again. */
+TEST(jsonw_writes_integers_that_jsonr_reads) {
+    struct strbuf s = STRBUF_INIT;
+    struct err err;
+    CHECK_STR(written(&s, large_integers),
+              "{\"largest\":9223372036854775807,\"larger\":1.8446744073709552e+19}");
+    json_t *root = jsonr_load_text(s.buf, s.len, "text", &err);
+    CHECK(root);
+    CHECK_NEAR(jsonr_number(root, "larger"), 18446744073709551615.0, 0);
+    json_decref(root);
     strbuf_free(&s);
 }
 

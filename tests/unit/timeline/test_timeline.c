@@ -8,6 +8,7 @@
 #include "timeline/timeline.h"
 #include "trace/reader_set.h"
 #include "trace/writer.h"
+#include "base/util.h"
 #include "unit/test.h"
 
 #define RANGE(...)          \
@@ -89,6 +90,37 @@ static void add_kernel_on(struct timeline_builder *b, uint32_t device, uint64_t 
         .start_ns = start_ns, .end_ns = start_ns + 10, .device = device, .stream = 7, .name = text(b, "k")
     };
     timeline_builder_kernel(b, &k, 1);
+}
+
+TEST(timeline_windows_of_a_process_do_not_overlap) {
+    static const char *const windows[] = { "100", "100 300", "200 250", "280 400", "500", "600 700", "900" };
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "a.ipt");
+    for (size_t i = 0; i < COUNTOF(windows); i++) timeline_builder_meta(b, "capture.window", windows[i]);
+    add_kernel_on(b, 0, 2000);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->nwindows, 4);
+    CHECK_INT(tl->windows[0].start_ns, 100);
+    CHECK_INT(tl->windows[0].end_ns, 400);
+    CHECK_INT(tl->windows[1].end_ns, 600); /* not closed: the next one began */
+    CHECK_INT(tl->windows[2].end_ns, 700);
+    CHECK_INT(tl->windows[3].end_ns, tl->end_ns);
+    timeline_close(tl);
+}
+
+/* Two traces of rank 0, of two jobs. */
+TEST(timeline_labels_devices_of_one_rank_by_file) {
+    struct timeline_builder *b = timeline_builder_open();
+    for (int i = 0; i < 2; i++) {
+        timeline_builder_process(b, i ? "b.ipt" : "a.ipt");
+        timeline_builder_meta(b, "rank", "0");
+        add_kernel_on(b, 2, 100);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->ndevices, 2);
+    CHECK_STR(timeline_device_label(tl, 0), "file0:2");
+    CHECK_STR(timeline_device_label(tl, 1), "file1:2");
+    timeline_close(tl);
 }
 
 /* Rank 1 is read first, and its device 9 is used before device 2. */

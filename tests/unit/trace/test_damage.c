@@ -238,6 +238,23 @@ TEST(trace_skips_unknown_kinds_and_columns) {
     free(path);
 }
 
+/* A chunk with one string, whose number takes 5 bytes. */
+TEST(trace_rejects_string_numbers_that_need_gigabytes) {
+    static const uint8_t far[] = { 0xf0, 0xff, 0xff, 0xff, 0x0f, 1, 'a' },
+                         near[] = { 0xf0, 0xff, 0xff, 0x07, 1, 'a' };
+    char *path;
+    struct err err;
+    make_empty_trace(&path);
+    append_chunk(path, (struct trace_chunk_header){ .kind = TRACE_STRING, .count = 1 }, far, sizeof far);
+    append_chunk(path, (struct trace_chunk_header){ .kind = TRACE_STRING, .count = 1 }, near, sizeof near);
+    struct trace_reader *r = trace_reader_open(path, &err);
+    CHECK_INT(trace_reader_summary(r)->damaged_places, 1);
+    CHECK_INT(trace_reader_string_end(r), 0xfffff1);
+    CHECK_STR(trace_reader_string(r, 0xfffff0, NULL), "a");
+    trace_reader_close(r);
+    free(path);
+}
+
 TEST(trace_rejects_invalid_columns) {
     static const struct {
         uint8_t bytes[24];
