@@ -355,7 +355,7 @@ static void write_raw(const char *path, const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static char paths[FILES_MAX][96];
+    static char paths[FILES_MAX][128];
     static struct trace_maker m;
     struct err err;
     if (size < 3) return 0;
@@ -363,8 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct job j = { .options = data[0], .extra = data[1] % EXTRAS };
     char dir[96];
     snprintf(dir, sizeof dir, "%s/trace", folder);
-    snprintf(j.out, sizeof j.out, "%s", j.options & AGAIN ? folder : dir);
-    if (!(j.options & AGAIN)) snprintf(j.out, sizeof j.out, "%s/out", folder);
+    snprintf(j.out, sizeof j.out, "%s%s", folder, j.options & AGAIN ? "" : "/out");
     if (file_mkdirs(dir, &err) < 0) abort();
     m = (struct trace_maker){ .p = data + 3, .end = data + size };
     do {
