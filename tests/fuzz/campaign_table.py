@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """campaign_table.py SLICES.LOG...: adds up the logs of campaign.sh and prints a table for README.md.
 
-A slice counts for the present code if no code that its target executes (covers.tsv) has changed since the slice's
-commit: functions, and what is outside of functions in the same files. Functions that the target never executes,
+A slice counts for the present code if neither its target nor code that it executes (covers.tsv) has changed since the
+slice's commit: functions, and what is outside of functions in the same files. Functions that the target never executes,
 includes, comments and layout do not count as changes, nor do the containers that every target uses. 81698af is not in the history:
 0f00a3b has its code; 93feb44 has that of 61ed400c."""
 import functools
@@ -54,6 +54,9 @@ def source(commit, path, skipped):
 def covered_files():
     """By target: the files, each with the functions that the target never executes."""
     files = {}
+    for name in sorted(os.listdir(HERE)):
+        if name.startswith("fuzz_") and name.endswith(".c"):
+            files[name[len("fuzz_"):-len(".c")]] = [(f"tests/fuzz/{name}", frozenset())]
     with open(os.path.join(HERE, "covers.tsv"), encoding="utf-8") as f:
         for line in f:
             target, path, skipped = line.rstrip("\n").split("\t")
