@@ -59,11 +59,18 @@ TEST(spawn_forwards_signals_and_restores_the_mask) {
     CHECK_INT(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
 }
 
-TEST(spawn_resets_sigpipe_for_the_program) {
+/* As the command line does, which ignores SIGPIPE itself. */
+TEST(spawn_gives_the_program_the_signals_that_we_got) {
+    static const char script[] = "kill -PIPE $$; exit 3";
     struct spawn s;
-    signal(SIGPIPE, SIG_IGN); /* as the command line does */
-    CHECK_INT(run_shell("kill -PIPE $$; exit 3", &s), 128 + SIGPIPE);
+    program_signals_init();
+    CHECK_INT(run_shell(script, &s), 128 + SIGPIPE);
+    signal(SIGPIPE, SIG_IGN);
+    program_signals_init();
+    CHECK_INT(run_shell(script, &s), 3);
     signal(SIGPIPE, SIG_DFL);
+    program_signals_init();
+    program_signals_restore();
 }
 
 TEST(spawn_sets_variables_and_descriptors) {
