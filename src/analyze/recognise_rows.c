@@ -478,8 +478,7 @@ static const char weak_rows[] = "only one source gives the number of tokens";
 static const char no_ids[] = "no copy of ids confirms the number of tokens";
 static const char weak_requests[] = "only one source gives the number of requests";
 
-/* 0: unknown. A conversion in `n ? n : NAN` would be to
- * float, which has 24 bits. */
+/* 0: unknown. In `n ? n : NAN` without a cast, n becomes a float, which has 24 bits. */
 static double known(uint32_t n) { return n ? (double)n : NAN; }
 
 /* Classifies a pass by its tokens and requests. second_round() then finds the mixed passes by their attention

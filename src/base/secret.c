@@ -43,6 +43,10 @@ static bool is_kept_value(const char *value, size_t n) {
     return secret_is_switch(value, n) || (n >= 2 && strncmp(value, "${", 2) == 0);
 }
 
+static void mask_unless_kept(char *value, size_t n, char **end) {
+    if (!is_kept_value(value, n)) *end = mask_value(value, n, *end);
+}
+
 static bool is_scheme(const char *word, size_t n) {
     static const char *const schemes[] = { "bearer", "basic", "digest", "token" };
     return secret_one_of(word, n, schemes, COUNTOF(schemes));
@@ -90,8 +94,7 @@ static char *mask_quoted(char *value, char **end) {
     while (close < *end && *close != quote &&
            !(escaped && *close == '\\' && close + 1 < *end && close[1] == quote))
         close += !escaped && close[0] == '\\' && close + 1 < *end ? 2 : 1;
-    if (!is_kept_value(first, (size_t)(close - first)))
-        *end = mask_value(first, (size_t)(close - first), *end);
+    mask_unless_kept(first, (size_t)(close - first), end);
     return first;
 }
 static bool starts_quoted(const char *value, const char *end) {
@@ -114,7 +117,7 @@ static char *mask_after_name(char *value, char **end, const struct word_state *s
         carry->next = HEADER;
         return stop;
     }
-    if (!is_kept_value(value, (size_t)(stop - value))) *end = mask_value(value, (size_t)(stop - value), *end);
+    mask_unless_kept(value, (size_t)(stop - value), end);
     return value;
 }
 
@@ -216,8 +219,7 @@ static char *mask_separated(const struct name *v, const char *word, char **end, 
     }
     if (option && v->secret && *value != '-') {
         if (starts_quoted(value, *end)) return mask_quoted(value, end);
-        size_t n = (size_t)(script_word_end(value, *end) - value);
-        if (n && !is_kept_value(value, n)) *end = mask_value(value, n, *end);
+        mask_unless_kept(value, (size_t)(script_word_end(value, *end) - value), end);
         return value;
     }
     if (!v->secret || (*value != '=' && !(v->quoted && *value == ':'))) return v->after;
@@ -314,7 +316,7 @@ static char *mask_word(char *word, char *end, struct carry *carry) {
 /* End of a shell word, which may contain blanks inside quotes. An unclosed quote is an ordinary character. */
 static char *word_end(char *p) {
     while (*p && !is_blank(*p)) {
-        char *close = *p == '\'' || *p == '"' ? strchr(p + 1, *p) : NULL;
+        char *close = is_quote(*p) ? strchr(p + 1, *p) : NULL;
         if (*p == '\\' && p[1]) close = p + 1;
         p = close ? close + 1 : p + 1;
     }
@@ -335,7 +337,7 @@ void secret_mask(char *text) {
         }
         char *end = word_end(in);
         size_t n = (size_t)(end - in);
-        bool quoted = n > 2 && (in[0] == '\'' || in[0] == '"') && end[-1] == in[0];
+        bool quoted = n > 2 && is_quote(in[0]) && end[-1] == in[0];
         char *masked = mask_word(in + quoted, end - quoted, &carry);
         size_t kept = (size_t)(masked - in);
         char quote = *in;
