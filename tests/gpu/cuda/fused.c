@@ -126,25 +126,23 @@ static void do_latent_expand(struct ops *o, struct tensor *const *t) {
 
 /* ---- heads: queries, keys and values of n rows; t[0] receives the queries and the rows of both caches */
 enum { Q_HEADS = 4, KV_HEADS = 2, HEAD_ROWS = 11, CONTEXT = 17, FIRST = 5 };
-static void load_cache(struct ops *o, struct tensor *cache, int dim, struct view to) {
-    ops_cache_load(o, &(struct cache_rows){ .cache = view_of(cache),
-                                            .rows = to,
-                                            .type = o == both[CPU] ? DTYPE_F32 : DTYPE_BF16,
-                                            .n = HEAD_ROWS,
-                                            .heads = KV_HEADS,
-                                            .dim = dim,
-                                            .max_context = CONTEXT,
-                                            .position = FIRST });
+static struct cache_rows cache_rows_of(const struct ops *o, struct tensor *cache, struct view rows, int dim) {
+    return (struct cache_rows){ .cache = view_of(cache),
+                                .rows = rows,
+                                .type = o == both[CPU] ? DTYPE_F32 : DTYPE_BF16,
+                                .n = HEAD_ROWS,
+                                .heads = KV_HEADS,
+                                .dim = dim,
+                                .max_context = CONTEXT,
+                                .position = FIRST };
 }
-static void store_cache(struct ops *o, struct view rows, int dim, struct tensor *cache) {
-    ops_cache_store(o, &(struct cache_rows){ .cache = view_of(cache),
-                                             .rows = rows,
-                                             .type = o == both[CPU] ? DTYPE_F32 : DTYPE_BF16,
-                                             .n = HEAD_ROWS,
-                                             .heads = KV_HEADS,
-                                             .dim = dim,
-                                             .max_context = CONTEXT,
-                                             .position = FIRST });
+static void load_cache(struct ops *o, struct tensor *cache, int dim, struct view to) {
+    struct cache_rows rows = cache_rows_of(o, cache, to, dim);
+    ops_cache_load(o, &rows);
+}
+static void store_cache(struct ops *o, struct view from, int dim, struct tensor *cache) {
+    struct cache_rows rows = cache_rows_of(o, cache, from, dim);
+    ops_cache_store(o, &rows);
 }
 /* One operator after the other, as the decoder does without 16-bit activations. */
 static void place_in_steps(struct ops *o, const struct place_heads *p, struct tensor *const *caches) {

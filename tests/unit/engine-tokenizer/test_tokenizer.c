@@ -320,6 +320,13 @@ static void put_value(struct strbuf *s, const char *key, const char *text) {
     put_text(s, text, strlen(text));
 }
 
+/* The start of an array of n numbers or texts, which the caller adds. */
+static void put_array(struct strbuf *file, const char *key, uint32_t type, uint64_t n) {
+    put_key(file, key, GGUF_ARRAY);
+    put_u32(file, type);
+    put_u64(file, n);
+}
+
 static void put_tokens(struct strbuf *s, const json_t *root) {
     enum { MOST = 1 << 16 };
     const json_t *vocab = json_object_get(json_object_get(root, "model"), "vocab"), *v;
@@ -338,13 +345,9 @@ static void put_tokens(struct strbuf *s, const json_t *root) {
         types[id] = json_is_true(json_object_get(v, "special")) ? 3 : 4;
     }
     while (names[n]) n++;
-    put_key(s, "tokenizer.ggml.tokens", GGUF_ARRAY);
-    put_u32(s, GGUF_STRING);
-    put_u64(s, n);
+    put_array(s, "tokenizer.ggml.tokens", GGUF_STRING, n);
     for (uint32_t id = 0; id < n; id++) put_text(s, names[id], strlen(names[id]));
-    put_key(s, "tokenizer.ggml.token_type", GGUF_ARRAY);
-    put_u32(s, GGUF_I32);
-    put_u64(s, n);
+    put_array(s, "tokenizer.ggml.token_type", GGUF_I32, n);
     strbuf_add(s, (const char *)types, n * sizeof *types);
     free(names);
     free(types);
@@ -353,9 +356,7 @@ static void put_tokens(struct strbuf *s, const json_t *root) {
 static void put_merges(struct strbuf *s, const json_t *root) {
     const json_t *merges = json_object_get(json_object_get(root, "model"), "merges"), *m;
     size_t i;
-    put_key(s, "tokenizer.ggml.merges", GGUF_ARRAY);
-    put_u32(s, GGUF_STRING);
-    put_u64(s, json_array_size(merges));
+    put_array(s, "tokenizer.ggml.merges", GGUF_STRING, json_array_size(merges));
     json_array_foreach(merges, i, m) {
         char *pair = json_is_string(m) ? xstrdup(json_string_value(m))
                                        : xasprintf("%s %s", json_string_value(json_array_get(m, 0)),
@@ -365,10 +366,16 @@ static void put_merges(struct strbuf *s, const json_t *root) {
     }
 }
 
-static struct tokenizer *open_gguf_bytes(const struct strbuf *file, const char *name) {
+static struct gguf *parse_gguf(const struct strbuf *file, const char *name) {
     struct err err;
     struct gguf *g = gguf_parse(file->buf, file->len, name, &err);
     if (!g) fail_msg("%s", err.msg);
+    return g;
+}
+
+static struct tokenizer *open_gguf_bytes(const struct strbuf *file, const char *name) {
+    struct err err;
+    struct gguf *g = parse_gguf(file, name);
     CHECK(tokenizer_in_gguf(g));
     struct tokenizer *t = tokenizer_open_gguf(g, name, &err);
     if (!t) fail_msg("%s", err.msg);
@@ -376,17 +383,21 @@ static struct tokenizer *open_gguf_bytes(const struct strbuf *file, const char *
     return t;
 }
 
+/* The start of a GGUF file without tensors, with n values: two, and those that the caller adds. */
+static void put_head(struct strbuf *file, uint64_t n, const char *model) {
+    strbuf_add(file, "GGUF", 4);
+    put_u32(file, 3);
+    put_u64(file, 0);
+    put_u64(file, n);
+    put_value(file, "general.architecture", "llama");
+    put_value(file, "tokenizer.ggml.model", model);
+}
 /* The fixture's vocabulary in a GGUF file has the ids of its tokenizer.json. */
 static void check_gguf(const char *name, const char *pre) {
     struct strbuf json = STRBUF_INIT, file = STRBUF_INIT;
     read_gz(name, ".json", &json);
     json_t *root = json_loadb(json.buf, json.len, 0, NULL);
-    strbuf_add(&file, "GGUF", 4);
-    put_u32(&file, 3);
-    put_u64(&file, 0);
-    put_u64(&file, 6);
-    put_value(&file, "general.architecture", "llama");
-    put_value(&file, "tokenizer.ggml.model", "gpt2");
+    put_head(&file, 6, "gpt2");
     put_value(&file, "tokenizer.ggml.pre", pre);
     put_tokens(&file, root);
     put_merges(&file, root);
@@ -419,18 +430,10 @@ TEST(sentencepiece_vocabularies_of_gguf_files_have_the_ids_of_sentencepiece) {
 TEST(unknown_vocabularies_of_gguf_files_are_rejected_by_name) {
     struct strbuf file = STRBUF_INIT;
     struct err err;
-    strbuf_add(&file, "GGUF", 4);
-    put_u32(&file, 3);
-    put_u64(&file, 0);
-    put_u64(&file, 3);
-    put_value(&file, "general.architecture", "llama");
-    put_value(&file, "tokenizer.ggml.model", "t5");
-    put_key(&file, "tokenizer.ggml.tokens", GGUF_ARRAY);
-    put_u32(&file, GGUF_STRING);
-    put_u64(&file, 1);
+    put_head(&file, 3, "t5");
+    put_array(&file, "tokenizer.ggml.tokens", GGUF_STRING, 1);
     put_text(&file, "a", 1);
-    struct gguf *g = gguf_parse(file.buf, file.len, "file", &err);
-    if (!g) fail_msg("%s", err.msg);
+    struct gguf *g = parse_gguf(&file, "file");
     CHECK(!tokenizer_open_gguf(g, "file", &err));
     CHECK_STR(err.msg, "file: tokenizer.ggml.model is 't5'; this engine reads gpt2 (BPE) and llama "
                        "(SentencePiece): give prompt_ids instead of a prompt");
@@ -441,26 +444,14 @@ TEST(unknown_vocabularies_of_gguf_files_are_rejected_by_name) {
 /* A SentencePiece vocabulary. */
 static struct gguf *pieces_of(struct strbuf *file, const char *const *texts, const float *scores,
                               uint32_t n) {
-    struct err err;
-    strbuf_add(file, "GGUF", 4);
-    put_u32(file, 3);
-    put_u64(file, 0);
-    put_u64(file, 5);
-    put_value(file, "general.architecture", "llama");
-    put_value(file, "tokenizer.ggml.model", "llama");
-    put_key(file, "tokenizer.ggml.tokens", GGUF_ARRAY);
-    put_u32(file, GGUF_STRING);
-    put_u64(file, n);
+    put_head(file, 5, "llama");
+    put_array(file, "tokenizer.ggml.tokens", GGUF_STRING, n);
     for (uint32_t i = 0; i < n; i++) put_text(file, texts[i], strlen(texts[i]));
-    put_key(file, "tokenizer.ggml.scores", GGUF_ARRAY);
-    put_u32(file, GGUF_F32);
-    put_u64(file, n);
+    put_array(file, "tokenizer.ggml.scores", GGUF_F32, n);
     strbuf_add(file, (const char *)scores, n * sizeof *scores);
     put_key(file, "tokenizer.ggml.add_space_prefix", GGUF_BOOL);
     strbuf_addch(file, '\0');
-    struct gguf *g = gguf_parse(file->buf, file->len, "file", &err);
-    if (!g) fail_msg("%s", err.msg);
-    return g;
+    return parse_gguf(file, "file");
 }
 
 /* The time for its pairs grows with the square of its length. */
@@ -498,28 +489,16 @@ TEST(pieces_whose_score_is_not_a_number_merge_last) {
 TEST(added_tokens_of_gguf_files_that_are_not_utf8_are_rejected) {
     struct strbuf file = STRBUF_INIT;
     struct err err;
-    strbuf_add(&file, "GGUF", 4);
-    put_u32(&file, 3);
-    put_u64(&file, 0);
-    put_u64(&file, 6);
-    put_value(&file, "general.architecture", "llama");
-    put_value(&file, "tokenizer.ggml.model", "gpt2");
+    put_head(&file, 6, "gpt2");
     put_value(&file, "tokenizer.ggml.pre", "qwen2");
-    put_key(&file, "tokenizer.ggml.tokens", GGUF_ARRAY);
-    put_u32(&file, GGUF_STRING);
-    put_u64(&file, 2);
+    put_array(&file, "tokenizer.ggml.tokens", GGUF_STRING, 2);
     put_text(&file, "a", 1);
     put_text(&file, "\x96", 1);
-    put_key(&file, "tokenizer.ggml.token_type", GGUF_ARRAY);
-    put_u32(&file, GGUF_I32);
-    put_u64(&file, 2);
+    put_array(&file, "tokenizer.ggml.token_type", GGUF_I32, 2);
     put_u32(&file, 1);
     put_u32(&file, 4);
-    put_key(&file, "tokenizer.ggml.merges", GGUF_ARRAY);
-    put_u32(&file, GGUF_STRING);
-    put_u64(&file, 0);
-    struct gguf *g = gguf_parse(file.buf, file.len, "file", &err);
-    if (!g) fail_msg("%s", err.msg);
+    put_array(&file, "tokenizer.ggml.merges", GGUF_STRING, 0);
+    struct gguf *g = parse_gguf(&file, "file");
     CHECK(!tokenizer_open_gguf(g, "file", &err));
     CHECK_STR(err.msg, "file: tokenizer.ggml.tokens: token 1 is not UTF-8");
     gguf_close(g);

@@ -13,27 +13,30 @@ static void read_events(const void *log, size_t n, long *position, struct strbuf
     fclose(f);
 }
 
-TEST(lines_of_a_job_are_events) {
-    static const char log[] = "loading\nprogress: timing 3 of 40 repeats\nprogress: writing\n\nprogress\n";
+/* The n bytes of the log, which are complete lines, give these events. */
+static void check_events(const char *log, size_t n, const char *want) {
     struct strbuf out = STRBUF_INIT;
     long position = 0;
-    read_events(log, sizeof log - 1, &position, &out);
-    CHECK_STR(out.buf,
-              "event: log\ndata: loading\n\n"
-              "event: progress\ndata: {\"what\":\"timing\",\"done\":3,\"total\":40,\"unit\":\"repeats\"}\n\n"
-              "event: progress\ndata: {\"what\":\"writing\"}\n\n"
-              "event: log\ndata: \n\nevent: log\ndata: progress\n\n");
-    CHECK_INT(position, sizeof log - 1);
+    read_events(log, n, &position, &out);
+    CHECK_STR(out.buf, want);
+    CHECK_INT(position, n);
     strbuf_free(&out);
+}
+
+TEST(lines_of_a_job_are_events) {
+    static const char log[] = "loading\nprogress: timing 3 of 40 repeats\nprogress: writing\n\nprogress\n";
+    check_events(
+        log, sizeof log - 1,
+        "event: log\ndata: loading\n\n"
+        "event: progress\ndata: {\"what\":\"timing\",\"done\":3,\"total\":40,\"unit\":\"repeats\"}\n\n"
+        "event: progress\ndata: {\"what\":\"writing\"}\n\n"
+        "event: log\ndata: \n\nevent: log\ndata: progress\n\n");
 }
 
 TEST(of_a_line_that_a_job_draws_several_times_the_last_text_is_sent) {
     static const char log[] = "\r10%\r20%\r\n30%\rdone\nend\r\n";
-    struct strbuf out = STRBUF_INIT;
-    long position = 0;
-    read_events(log, sizeof log - 1, &position, &out);
-    CHECK_STR(out.buf, "event: log\ndata: 20%\n\nevent: log\ndata: done\n\nevent: log\ndata: end\n\n");
-    strbuf_free(&out);
+    check_events(log, sizeof log - 1,
+                 "event: log\ndata: 20%\n\nevent: log\ndata: done\n\nevent: log\ndata: end\n\n");
 }
 
 TEST(an_incomplete_line_of_a_job_is_sent_when_it_is_complete) {
@@ -51,12 +54,9 @@ TEST(an_incomplete_line_of_a_job_is_sent_when_it_is_complete) {
 /* A line with NUL was never complete, and the lines after it were not sent. */
 TEST(a_line_of_a_job_may_contain_nul) {
     static const char log[] = "a\0b\nnext\n";
-    struct strbuf out = STRBUF_INIT;
-    long position = 0;
-    read_events(log, sizeof log - 1, &position, &out);
-    CHECK_STR(out.buf, "event: log\ndata: a\xef\xbf\xbd"
-                       "b\n\nevent: log\ndata: next\n\n");
-    strbuf_free(&out);
+    check_events(log, sizeof log - 1,
+                 "event: log\ndata: a\xef\xbf\xbd"
+                 "b\n\nevent: log\ndata: next\n\n");
 }
 
 TEST(a_long_line_of_a_job_is_split) {
