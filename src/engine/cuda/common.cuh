@@ -219,10 +219,14 @@ __device__ __forceinline__ void wait_for_previous() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
     if (!to) return;
-    unsigned i = *(volatile unsigned *)stamps.n; /* kernels run one after the other, so no atomics */
+    u64 t = now_ns();
+    /* Kernels run one after the other, so no atomics. Both loads come before the first use, because the warp
+     * waits for them. */
+    unsigned i = *(volatile unsigned *)stamps.n;
+    u64 end = *(volatile u64 *)stamps.last_end;
     if (i < stamps.most) {
-        to[i] = now_ns();
-        stamps.ends[i] = *(volatile u64 *)stamps.last_end;
+        to[i] = t;
+        stamps.ends[i] = end;
     }
     *(volatile unsigned *)stamps.n = i + 1;
 }
