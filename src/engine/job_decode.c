@@ -63,10 +63,11 @@ static bool has_steps(const struct job *j) {
     return j->e->steps && j->n == 1 && !(j->r->sampling.temperature > 0);
 }
 
-/* Records the parts of all steps, which ran between the two times. */
-static void record_spans(const struct job *j, uint64_t from_ns, uint64_t to_ns) {
+/* Records the parts of all steps, of one sequence or of a batch, which ran between the two times. */
+static void record_spans(const struct job *j, bool batch, uint64_t from_ns, uint64_t to_ns) {
     struct decode_span *v = NULL;
-    size_t n = decoder_steps_spans(j->e->steps, &v);
+    if (!record_op_start(j->rec)) return;
+    size_t n = batch ? decoder_batch_spans(j->e->batch_steps, &v) : decoder_steps_spans(j->e->steps, &v);
     for (size_t i = 0; i < n; i++) {
         uint64_t start = MIN(MAX(v[i].start_ns, from_ns), to_ns), end = MIN(MAX(v[i].end_ns, start), to_ns);
         record_op_ns(
@@ -125,14 +126,13 @@ static bool decode_on_device(struct job *j) {
     s->out->decode_ms = job_end_pass(j->e, start); /* waits after single tokens would not delay the device */
     uint64_t end = clock_wall_ns();
     record_pop(j->rec, RECORD_STAGES);
-    if (record_op_start(j->rec)) record_spans(j, wall, end);
+    record_spans(j, false, wall, end);
     return !cancelled || !s->more;
 }
 
-/* ---- steps of a batch on the device: greedy sampling without the n-gram rule, and operators not recorded */
+/* ---- steps of a batch on the device: greedy sampling without the n-gram rule */
 static bool has_batch(struct job *j) {
-    if (j->n == 1 || j->r->sampling.temperature > 0 || job_ngram_size(j) || j->r->detail >= RECORD_OPERATORS)
-        return false;
+    if (j->n == 1 || j->r->sampling.temperature > 0 || job_ngram_size(j)) return false;
     j->e->batch_steps = decoder_batch_open(j->e->batch_steps, j->e->decoder, j->n);
     return j->e->batch_steps;
 }
@@ -161,7 +161,7 @@ static void take_tokens(struct job *j, bool *stepped) {
 static bool decode_batch(struct job *j) {
     enum { AHEAD = 3 };
     bool *stepped = xcalloc((size_t)j->n, sizeof *stepped), cancelled = false;
-    uint64_t start = clock_mono_ns(), step = start;
+    uint64_t start = clock_mono_ns(), wall = clock_wall_ns(), step = start;
     size_t submitted = 0, taken = 0, most = j->r->max_new_tokens - 1;
     record_push(j->rec, RECORD_STAGES, "decode", -1);
     begin_batch(j);
@@ -175,7 +175,9 @@ static bool decode_batch(struct job *j) {
         cancelled = job_is_cancelled(j);
     }
     double ms = job_end_pass(j->e, start);
+    uint64_t end = clock_wall_ns();
     record_pop(j->rec, RECORD_STAGES);
+    record_spans(j, true, wall, end);
     for (int i = 0; i < j->n; i++) j->v[i].out->decode_ms = ms;
     free(stepped);
     return !cancelled || !job_any_more(j);

@@ -626,22 +626,20 @@ static enum dtype part_type(const struct cuda_decode *d, const char *name) {
 static size_t decode_spans(void *decode, struct decode_span **spans) {
     struct cuda_decode *d = decode;
     const char *names[DECODE_MOST_SPANS], *kernels[DECODE_MOST_SPANS];
-    const uint64_t *ns;
-    size_t n, all = cuda_stamps_take(d->c, &ns), parts, count = 0;
-    all = all > d->first_stamp ? all - d->first_stamp : 0;
-    ns = all ? ns + d->first_stamp : NULL;
-    if (d->resident) {
-        parts = cuda_persistent_phases(d->persistent, names, kernels);
-        n = parts + 1; /* times per step */
-    } else {
-        n = parts = graph_parts(d, names, kernels);
-    }
-    *spans = xcalloc((size_t)d->taken * parts + 1, sizeof **spans);
-    for (size_t step = 0; n > 0 && step < (size_t)d->taken && step * n + parts < all; step++)
-        for (size_t i = 0; i < parts; i++)
-            (*spans)[count++] = (struct decode_span){ names[i], kernels[i], part_type(d, names[i]),
-                                                      ns[step * n + i], ns[step * n + i + 1] };
-    return count;
+    struct step_part parts[DECODE_MOST_SPANS];
+    size_t n =
+        d->resident ? cuda_persistent_phases(d->persistent, names, kernels) : graph_parts(d, names, kernels);
+    for (size_t i = 0; i < n; i++)
+        parts[i] = (struct step_part){ names[i], kernels[i], part_type(d, names[i]), i };
+    /* the persistent kernel also stores the end of each step */
+    return cuda_stamps_spans(d->c,
+                             &(struct stamped_steps){ .first = d->first_stamp,
+                                                      .steps = (size_t)d->taken,
+                                                      .parts = parts,
+                                                      .nparts = n,
+                                                      .times = d->resident ? n + 1 : n,
+                                                      .end = n },
+                             spans);
 }
 
 static void decode_read(void *decode, enum decode_vector which, float *to, size_t n) {

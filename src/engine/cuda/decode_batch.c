@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/vec.h"
 #include "engine/cuda/decode_batch.h"
 #include "engine/cuda/fp8.h"
 #include "engine/cuda/latent.h"
@@ -107,6 +108,18 @@ static void allocate(struct cuda_batch *b, const struct decode_plan *p) {
 }
 
 /* ---- launches, which the stream captures */
+/* Names the kernels that are launched next, up to the next part, after the first `ahead` of them. */
+static void name_part(struct cuda_batch *b, size_t ahead, const char *name, const char *kernel,
+                      enum dtype type) {
+    vec_push(&b->named,
+             ((struct step_part){ name, kernel, type, b->c->stamps.count - b->first_launch + ahead }));
+}
+
+static void launch_norm_kernel(struct cuda_batch *b, struct skinny_norm_args *a) {
+    name_part(b, 0, "norm", "skinny_norm", DTYPE_F32);
+    cuda_launch_named(b->c, MODULE_skinny, "skinny_norm", GRID((size_t)b->n, .threads = NORM_THREADS), 1, a);
+}
+
 /* x += the parts of the last product; h = norm(x) */
 static void launch_norm(struct cuda_batch *b, const struct decode_plan *p, const struct tensor *w) {
     struct skinny_norm_args a = { .x = b->x,
@@ -118,25 +131,27 @@ static void launch_norm(struct cuda_batch *b, const struct decode_plan *p, const
                                   .w = pointer_of(w),
                                   .eps = p->eps,
                                   .y = b->h };
-    cuda_launch_named(b->c, MODULE_skinny, "skinny_norm", GRID((size_t)b->n, .threads = NORM_THREADS), 1, &a);
+    launch_norm_kernel(b, &a);
     b->nparts = 0;
 }
 
 /* y = x [l[0]; l[1]; ...]^T + bias. y has room for `parts` parts, whose sum is the result. Returns their
  * number. */
-static int launch_rows(struct cuda_batch *b, const void *x, const struct linear *const *l, int n, int parts,
-                       float *y) {
+static int launch_rows(struct cuda_batch *b, const char *name, const void *x, const struct linear *const *l,
+                       int n, int parts, float *y) {
+    name_part(b, 0, name, "skinny", l[0]->w.type);
     return cuda_skinny(b->c,
                        &(struct skinny){ .x = x, .l = l, .n = n, .batch = b->n, .y = y, .parts = parts });
 }
 
 /* b->x += x l^T + bias, in the next norm */
-static void launch_add(struct cuda_batch *b, const void *x, const struct linear *l) {
-    b->nparts = launch_rows(b, x, &l, 1, PARTS_MOST, b->parts);
+static void launch_add(struct cuda_batch *b, const char *name, const void *x, const struct linear *l) {
+    b->nparts = launch_rows(b, name, x, &l, 1, PARTS_MOST, b->parts);
 }
 
 /* inner = silu(h l[0]^T) (h l[1]^T) */
-static void launch_pair(struct cuda_batch *b, const struct linear *const *l) {
+static void launch_pair(struct cuda_batch *b, const char *name, const struct linear *const *l) {
+    name_part(b, 0, name, "skinny_pair", l[0]->w.type);
     cuda_skinny(b->c, &(struct skinny){ .x = b->h, .l = l, .n = 2, .batch = b->n, .narrow = b->inner });
 }
 
@@ -152,6 +167,7 @@ static void launch_attention(struct cuda_batch *b, const struct decode_plan *p,
     struct decode_attention_parts_args a = { usual, b->qkv_parts,
                                              (long)b->n * (p->heads + 2 * p->kv_heads) * p->dim };
     snprintf(name, sizeof name, "decode_attention_parts_bf16_%d_%d", p->dim, p->heads == p->kv_heads ? 1 : 4);
+    name_part(b, 0, "attention", "decode_attention", l->keys->type);
     cuda_launch_named(b->c, MODULE_decode_attention_parts, name,
                       GRID((size_t)(p->kv_heads * blocks), (size_t)b->n, .threads = THREADS), blocks, &a);
 }
@@ -169,8 +185,8 @@ static struct latent_rows_in launch_queries(struct cuda_batch *b, const struct d
                                   .w = pointer_of(l->q_a_norm),
                                   .eps = p->latent_eps,
                                   .y = b->q_latent };
-    cuda_launch_named(b->c, MODULE_skinny, "skinny_norm", GRID((size_t)b->n, .threads = NORM_THREADS), 1, &a);
-    int parts = launch_rows(b, b->q_latent, q_b, 1, PARTS_MOST, b->q);
+    launch_norm_kernel(b, &a);
+    int parts = launch_rows(b, "q_b", b->q_latent, q_b, 1, PARTS_MOST, b->q);
     return (struct latent_rows_in){ b->q, width, b->n * width, parts };
 }
 
@@ -178,7 +194,7 @@ static void launch_latent(struct cuda_batch *b, const struct decode_plan *p, con
     const struct linear *const in[] = { first_of(l), &l->kv_a };
     long row = (long)latent_rows(l);
     struct latent_args a = cuda_latent_args(b->c, p, l, b->n);
-    b->qkv_parts = launch_rows(b, b->h, in, 2, PARTS_MOST, b->qkv);
+    b->qkv_parts = launch_rows(b, "qkv", b->h, in, 2, PARTS_MOST, b->qkv);
     a.kept = (struct latent_rows_in){ b->qkv + in[0]->w.rows, row, b->n * row, b->qkv_parts };
     a.q = (struct latent_rows_in){ b->qkv, row, b->n * row, b->qkv_parts };
     if (l->q_a.w.rows) a.q = launch_queries(b, p, l);
@@ -186,14 +202,18 @@ static void launch_latent(struct cuda_batch *b, const struct decode_plan *p, con
     a.absorbed = b->absorbed;
     a.sums = b->sums;
     a.narrow = b->mixed;
+    name_part(b, 0, "absorb", "latent_begin", l->kv_b.w.type);
+    name_part(b, 1, "attention", "latent_attend", l->keys->type);
+    name_part(b, 2, "value", "latent_end", l->kv_b.w.type);
     cuda_launch_latent(b->c, &a, l->kv_b.w.type);
 }
 
 /* x += the expert of h. Used for dense layers and shared experts. */
-static void launch_expert(struct cuda_batch *b, const struct expert *e) {
+static void launch_expert(struct cuda_batch *b, const char *up_name, const char *down_name,
+                          const struct expert *e) {
     const struct linear *const up[] = { &e->gate, &e->up };
-    launch_pair(b, up);
-    launch_add(b, b->inner, &e->down);
+    launch_pair(b, up_name, up);
+    launch_add(b, down_name, b->inner, &e->down);
 }
 
 static struct tensor tensor_at(const void *p, enum dtype type) {
@@ -203,10 +223,11 @@ static struct tensor tensor_at(const void *p, enum dtype type) {
 static void launch_routed(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
     struct tensor x = tensor_at(b->x, DTYPE_F32), h = tensor_at(b->h, DTYPE_BF16),
                   logits = tensor_at(b->router, DTYPE_F32);
-    launch_rows(b, b->h, &l->router, 1, 1, b->router);
+    launch_rows(b, "router", b->h, &l->router, 1, 1, b->router);
+    name_part(b, 0, "experts", "experts_grouped", l->experts[0].gate.w.type);
     cuda_experts_many(b->c, l->experts, &l->routing, view_of(&logits), view_of(&h), b->n, p->hidden,
                       view_of(&x));
-    if (l->shared.gate.w.rows) launch_expert(b, &l->shared);
+    if (l->shared.gate.w.rows) launch_expert(b, "shared_up", "shared_down", &l->shared);
 }
 
 static void launch_layer(struct cuda_batch *b, const struct decode_plan *p, const struct decode_layer *l) {
@@ -215,15 +236,15 @@ static void launch_layer(struct cuda_batch *b, const struct decode_plan *p, cons
     if (p->rank) {
         launch_latent(b, p, l);
     } else {
-        b->qkv_parts = launch_rows(b, b->h, qkv, 3, PARTS_MOST, b->qkv);
+        b->qkv_parts = launch_rows(b, "qkv", b->h, qkv, 3, PARTS_MOST, b->qkv);
         launch_attention(b, p, l);
     }
-    launch_add(b, b->mixed, &l->o);
+    launch_add(b, "out", b->mixed, &l->o);
     launch_norm(b, p, l->norm2);
     if (l->router)
         launch_routed(b, p, l);
     else
-        launch_expert(b, &l->mlp);
+        launch_expert(b, "up", "down", &l->mlp);
 }
 
 static void launch_step(struct cuda_batch *b, const struct decode_plan *p) {
@@ -238,11 +259,16 @@ static void launch_step(struct cuda_batch *b, const struct decode_plan *p) {
                                     .tokens = b->tokens,
                                     .out = b->out_device };
     b->nparts = 0; /* prepare_routed() may have left some */
+    b->named.n = 0;
+    b->first_launch = b->c->stamps.count;
+    name_part(b, 0, "embed", "embed", p->embed.type);
     LAUNCH(b->c, embed_bf16, GRID((size_t)b->n, .threads = THREADS), &table, &b->tokens, &columns, &b->x);
     for (int i = 0; i < p->layers; i++) launch_layer(b, p, &p->layer[i]);
     launch_norm(b, p, p->norm);
-    launch_rows(b, b->h, head, 1, 1, b->logits);
+    launch_rows(b, "head", b->h, head, 1, 1, b->logits);
+    name_part(b, 0, "pick", "batch_pick", DTYPE_F32);
     cuda_launch_named(b->c, MODULE_decode_batch, "batch_pick", GRID((size_t)b->n, .threads = 1024), 1, &pick);
+    b->launches = b->c->stamps.count - b->first_launch;
 }
 
 /* Exchanges the backend's scratch memory and the one of the batch. */
@@ -288,6 +314,7 @@ static void batch_close(void *batch) {
         if (b->scratch[i]) cuda_memory_free(b->c, b->scratch[i]->data);
         free(b->scratch[i]);
     }
+    free(b->named.v);
     free(b);
 }
 
@@ -313,6 +340,7 @@ static void batch_begin(void *batch, const uint32_t *tokens, const int *position
     if (b->c->failed || !cuda_ok(b->c, b->c->d->stream_wait(b->c->stream), "a kernel")) return;
     for (int i = 0; i < b->n; i++) state[i].position = positions[i];
     b->taken = 0;
+    b->first_stamp = cuda_stamps_mark(b->c);
     memset(b->out, 0xff, out_numbers(b) * sizeof *b->out);
     cuda_copy_in(b->c, b->state, state, (size_t)b->n * sizeof *state);
     cuda_copy_in(b->c, b->tokens, tokens, (size_t)b->n * sizeof *tokens);
@@ -343,6 +371,21 @@ static bool batch_take(void *batch, uint32_t *tokens) {
     return true;
 }
 
-const struct ops_batch_calls cuda_batch_calls = {
-    .open = batch_open, .close = batch_close, .begin = batch_begin, .submit = batch_submit, .take = batch_take
-};
+static size_t batch_spans(void *batch, struct decode_span **spans) {
+    struct cuda_batch *b = batch;
+    return cuda_stamps_spans(b->c,
+                             &(struct stamped_steps){ .first = b->first_stamp,
+                                                      .steps = (size_t)b->taken,
+                                                      .parts = b->named.v,
+                                                      .nparts = b->named.n,
+                                                      .times = b->launches,
+                                                      .end = b->launches },
+                             spans);
+}
+
+const struct ops_batch_calls cuda_batch_calls = { .open = batch_open,
+                                                  .close = batch_close,
+                                                  .begin = batch_begin,
+                                                  .submit = batch_submit,
+                                                  .take = batch_take,
+                                                  .spans = batch_spans };

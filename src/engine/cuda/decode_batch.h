@@ -2,6 +2,7 @@
 #ifndef ENGINE_CUDA_DECODE_BATCH_H
 #define ENGINE_CUDA_DECODE_BATCH_H
 
+#include "engine/cuda/internal.h"
 #include "engine/cuda/pool.h"
 #include "engine/ops/decode.h"
 
@@ -15,6 +16,13 @@ struct cuda_batch {
     float *x, *qkv, *logits, *router; /* router: [n][experts]; qkv: [qkv_parts][n][heads and keys] */
     float *parts;                     /* [nparts][n][hidden]: the next norm adds them to x */
     int qkv_parts, nparts;
+    struct {
+        struct step_part *v;
+        size_t n, cap;
+    } named;                 /* the parts of a step, in order */
+    size_t first_launch;     /* kernels launched before the step was captured */
+    size_t launches;         /* kernels of a step */
+    size_t first_stamp;      /* index of the first time of this request (stamps.c) */
     void *h, *mixed, *inner; /* bf16 */
     /* Latent attention. q_latent: bf16 [n][rank of the queries], and q: [parts][n][heads][dim], both NULL if
      * the queries are in qkv. absorbed, sums: struct latent_args. */

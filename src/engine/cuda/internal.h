@@ -213,6 +213,8 @@ void cuda_tensor_map(struct cuda *c, struct tensor_map *map, enum dtype type, co
 /* The caller has set the maps and outputs of `a`. */
 void cuda_run_wgmma(struct cuda *c, enum dtype type, struct wgmma_args *a);
 
+struct decode_plan;
+struct decode_span;
 /* Times of kernels (stamps.c). start() makes the kernels store the time at which they have their inputs. */
 void cuda_stamps_start(void *context);
 void cuda_stamps_stop(void *context);
@@ -223,6 +225,23 @@ size_t cuda_stamps_mark(void *context);
 size_t cuda_stamps_take(void *context, const uint64_t **ns);
 /* Called before a kernel of a library is launched: makes sure that its start is known. */
 void cuda_stamps_library(struct cuda *c);
+/* Called after kernels were loaded late: they store their times too, if the others do. */
+void cuda_stamps_loaded(struct cuda *c);
+
+/* A part of a decoding step: one kernel, or several ones up to the next part. */
+struct step_part {
+    const char *name, *kernel;
+    enum dtype type; /* of the weights, or of the cache in attention */
+    size_t at;       /* index of its first time among those of the step */
+};
+struct stamped_steps {
+    size_t first; /* cuda_stamps_mark() before the first step */
+    size_t steps;
+    const struct step_part *parts; /* [nparts] */
+    size_t nparts, times, end;     /* times per step; index of the end of the last part */
+};
+/* Does what ops_decode_calls.spans does, for these steps. */
+size_t cuda_stamps_spans(struct cuda *c, const struct stamped_steps *s, struct decode_span **spans);
 /* Returns the starts of all kernels. own[n], ends[n]: what own kernels stored; at[m]: which kernels are a
  * library's. */
 uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at,
@@ -234,7 +253,6 @@ const char *cuda_experts_many(void *context, const struct expert *experts, const
 extern const struct ops_backend cuda_backend;
 extern const struct ops_decode_calls cuda_decode_calls;
 extern const struct ops_batch_calls cuda_batch_calls;
-struct decode_plan;
 struct decode_layer;
 /* The arguments that follow from the plan. The caller sets state, qkv, splits and cluster, and parts or
  * narrow. */

@@ -53,8 +53,10 @@ bool cuda_skinny_load(struct cuda *c) {
                  { MODULE_decode_attention_parts, "cuda/decode_attention_parts.fatbin" } };
     for (size_t i = 0; i < COUNTOF(late); i++) {
         cu_module *m = &c->modules[late[i].module];
-        if (!*m && !cuda_ok(c, c->d->module_load(m, embed_find(late[i].path)->data), "loading the kernels"))
+        if (*m) continue;
+        if (!cuda_ok(c, c->d->module_load(m, embed_find(late[i].path)->data), "loading the kernels"))
             return false;
+        cuda_stamps_loaded(c);
     }
     return true;
 }

@@ -7,6 +7,7 @@
 #include "base/die.h"
 #include "base/vec.h"
 #include "engine/cuda/internal.h"
+#include "engine/ops/decode.h"
 
 /* MOST: times between two calls of take(). In the memory: the counter, `last_end`, the times, the ends. */
 enum { MOST = 1 << 20, LAST_END = 8, OFFSET = 16 };
@@ -20,6 +21,14 @@ static void set_everywhere(struct cuda *c, const struct kernel_stamps *s) {
             cuda_copy_in(c, (void *)(uintptr_t)p, s, sizeof *s);
     }
     if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "a kernel");
+}
+
+static struct kernel_stamps in_memory(cu_ptr memory) {
+    return (struct kernel_stamps){ .ns = (void *)(uintptr_t)(memory + OFFSET),
+                                   .ends = (void *)(uintptr_t)(memory + OFFSET + MOST * 8),
+                                   .last_end = (void *)(uintptr_t)(memory + LAST_END),
+                                   .n = (void *)(uintptr_t)memory,
+                                   .most = MOST };
 }
 
 static void clear(struct cuda *c) {
@@ -37,13 +46,14 @@ void cuda_stamps_start(void *context) {
         return;
     }
     clear(c);
-    cu_ptr memory = c->stamps.memory;
-    set_everywhere(c, &(struct kernel_stamps){ .ns = (void *)(uintptr_t)(memory + OFFSET),
-                                               .ends = (void *)(uintptr_t)(memory + OFFSET + MOST * 8),
-                                               .last_end = (void *)(uintptr_t)(memory + LAST_END),
-                                               .n = (void *)(uintptr_t)memory,
-                                               .most = MOST });
+    struct kernel_stamps s = in_memory(c->stamps.memory);
+    set_everywhere(c, &s);
     c->stamps.on = !c->failed;
+}
+
+void cuda_stamps_loaded(struct cuda *c) {
+    struct kernel_stamps s = in_memory(c->stamps.memory);
+    if (c->stamps.on) set_everywhere(c, &s);
 }
 
 void cuda_stamps_stop(void *context) {
@@ -131,4 +141,21 @@ size_t cuda_stamps_take(void *context, const uint64_t **ns) {
     clear(c);
     *ns = c->stamps.times;
     return c->failed ? 0 : n + m - PAIRS;
+}
+
+size_t cuda_stamps_spans(struct cuda *c, const struct stamped_steps *s, struct decode_span **spans) {
+    const uint64_t *ns;
+    size_t all = cuda_stamps_take(c, &ns), count = 0;
+    all = all > s->first ? all - s->first : 0;
+    ns = all ? ns + s->first : NULL;
+    *spans = xcalloc(s->steps * s->nparts + 1, sizeof **spans);
+    for (size_t step = 0; s->nparts && step < s->steps && step * s->times + s->end < all; step++)
+        for (size_t i = 0; i < s->nparts; i++) {
+            const struct step_part *p = &s->parts[i];
+            size_t end = i + 1 < s->nparts ? p[1].at : s->end;
+            (*spans)[count++] =
+                (struct decode_span){ p->name, p->kernel, p->type, ns[step * s->times + p->at],
+                                      ns[step * s->times + end] };
+        }
+    return count;
 }

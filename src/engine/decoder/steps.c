@@ -145,3 +145,6 @@ void decoder_batch_submit(struct decoder_batch *b, int steps) { b->calls->submit
 bool decoder_batch_take(struct decoder_batch *b, uint32_t *tokens) {
     return b->calls->take(b->state, tokens);
 }
+size_t decoder_batch_spans(struct decoder_batch *b, struct decode_span **spans) {
+    return b->calls->spans(b->state, spans);
+}

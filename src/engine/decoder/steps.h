@@ -31,5 +31,6 @@ void decoder_batch_close(struct decoder_batch *b);
 void decoder_batch_begin(struct decoder_batch *b, const uint32_t *tokens, const int *positions);
 void decoder_batch_submit(struct decoder_batch *b, int steps);
 bool decoder_batch_take(struct decoder_batch *b, uint32_t *tokens);
+size_t decoder_batch_spans(struct decoder_batch *b, struct decode_span **spans);
 
 #endif

@@ -103,6 +103,7 @@ struct ops_batch_calls {
     void (*submit)(void *batch, int steps);
     /* Waits for the next token of every sequence. Returns false if the device failed (ops_check). */
     bool (*take)(void *batch, uint32_t *tokens);
+    size_t (*spans)(void *batch, struct decode_span **spans); /* as in ops_decode_calls */
 };
 
 #endif

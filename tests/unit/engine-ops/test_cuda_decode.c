@@ -29,6 +29,8 @@ enum {
 /* Routed experts: their number, those of a token, their rows; the shared expert counts as SHARED of them. */
 enum { EXPERTS = 16, CHOSEN = 4, EXPERT_INNER = 768, SHARED = 2 };
 
+enum { STAMP_NS = 1000 };
+
 struct launched {
     const char *name;
     unsigned blocks, blocks_y;
@@ -66,6 +68,7 @@ static struct {
     } copies;
     int loaded, hosts; /* hosts: blocks of host memory */
     cu_ptr next;       /* address of the next allocation */
+    unsigned stamps;   /* times that the kernels stored, STAMP_NS apart */
 } fake;
 
 static bool begins(const char *name, const char *with) { return strncmp(name, with, strlen(with)) == 0; }
@@ -118,6 +121,15 @@ static int fake_copy_in(cu_ptr to, const void *from, size_t bytes, cu_stream s) 
     (void)s;
     memcpy(v.data, from, bytes);
     vec_push(&fake.copies, v);
+    return CU_OK;
+}
+/* What stamps.c reads: the number of times, or times. */
+static int fake_copy_out(void *to, cu_ptr from, size_t bytes, cu_stream s) {
+    uint64_t *ns = to;
+    (void)from;
+    (void)s;
+    if (bytes == sizeof fake.stamps) memcpy(to, &fake.stamps, bytes);
+    for (size_t i = 0; i < bytes / sizeof *ns; i++) ns[i] = STAMP_NS * i;
     return CU_OK;
 }
 static int fake_wait(cu_stream s) {
@@ -194,6 +206,7 @@ static const struct driver driver = { .module_load = fake_load,
                                       .host_pointer = fake_host_pointer,
                                       .set_words = fake_set_words,
                                       .copy_in = fake_copy_in,
+                                      .copy_out = fake_copy_out,
                                       .stream_wait = fake_wait,
                                       .capture_begin = fake_capture,
                                       .capture_end = fake_capture_end,
@@ -831,4 +844,66 @@ TEST(stamps_stay_in_order_without_an_end) {
     static const uint64_t expected[] = { 100, 100, 200, 300, 300 };
     for (size_t i = 0; i < COUNTOF(expected); i++) CHECK_INT(all[i], expected[i]);
     free(all);
+}
+
+/* ---- the times of a recorded batch */
+/* The kernels of part i of a step, launches [from, to), are those that its name says. */
+static void check_part(const struct cuda_batch *b, size_t i, const struct launched *step) {
+    const struct step_part *p = &b->named.v[i];
+    size_t end = i + 1 < b->named.n ? p[1].at : b->launches;
+    CHECK(end > p->at);
+    if (strcmp(p->name, "experts") == 0) {
+        CHECK(begins(step[p->at].name, p->type == DTYPE_F8_E4M3 ? "widen" : "route"));
+        CHECK_STR(step[end - 1].name, "combine");
+        return;
+    }
+    bool pair = strcmp(p->kernel, "skinny_pair") == 0;
+    CHECK_INT(end - p->at, 1);
+    CHECK(begins(step[p->at].name, pair ? "skinny" : p->kernel));
+    if (pair) CHECK(step[p->at].args.skinny.paired);
+}
+/* Each step takes as long as its kernels, and its parts follow each other. */
+static void check_spans(const struct cuda_batch *b, const struct decode_span *v, size_t n, size_t steps) {
+    CHECK_INT(n, steps * b->named.n);
+    for (size_t i = 0; i < n; i++) {
+        const struct step_part *p = &b->named.v[i % b->named.n];
+        size_t end = (i + 1) % b->named.n ? p[1].at : b->launches;
+        CHECK_STR(v[i].name, p->name);
+        CHECK(v[i].kernel == p->kernel && v[i].type == p->type);
+        CHECK_INT(v[i].end_ns - v[i].start_ns, (end - p->at) * STAMP_NS);
+        if (i) CHECK(v[i].start_ns == v[i - 1].end_ns);
+    }
+}
+static void check_recorded(unsigned kind) {
+    enum { STEPS = 3, EARLIER = 5, AFTER = 4 }; /* AFTER: kernels of cuda_stamps_take() */
+    static const uint32_t tokens[SEQUENCES];
+    static const int positions[SEQUENCES];
+    struct model m;
+    struct decode_span *v;
+    struct cuda *c = fake_open(kind, &m);
+    c->stamps.on = true;
+    c->stamps.count = EARLIER;
+    struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, SEQUENCES);
+    CHECK(b && !c->failed && fake.launches.n >= b->launches);
+    const struct launched *step = &fake.launches.v[fake.launches.n - b->launches];
+    CHECK_STR(step->name, "embed_bf16");
+    for (size_t i = 0; i < b->named.n; i++) check_part(b, i, step);
+    for (size_t missing = 0; missing < 2; missing++) { /* the last kernel did not store its time */
+        cuda_batch_calls.begin(b, tokens, positions);
+        b->taken = STEPS;
+        fake.stamps = (unsigned)(b->first_stamp + STEPS * b->launches + AFTER - missing);
+        size_t n = cuda_batch_calls.spans(b, &v);
+        check_spans(b, v, n, STEPS - missing);
+        free(v);
+    }
+    cuda_batch_calls.close(b);
+    free(c->stamps.times);
+    fake_close(c);
+}
+TEST(recorded_batch_names_each_kernel_of_a_step) {
+    static const unsigned kinds[] = { USUAL, LATENT, LATENT | TWO_STEPS, ROUTED, ROUTED | WGMMA };
+    for (size_t i = 0; i < COUNTOF(kinds); i++) {
+        check_recorded(kinds[i]);
+        check_recorded(kinds[i] | FP8);
+    }
 }
