@@ -8,6 +8,8 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/sha256.h"
+#include "base/util.h"
 #include "conf/compose.h"
 #include "conf/schema.h"
 #include "conf/yaml.h"
@@ -21,7 +23,6 @@
 #include "session/env.h"
 #include "session/requests.h"
 #include "session/run_dir.h"
-#include "base/sha256.h"
 #include "unit/test.h"
 
 TEST(sha256_matches_fips_180_4) {
@@ -197,9 +198,9 @@ static const char *choose(const char *device, const char *engine_devices, const 
                           struct device_choice *out) {
     static char first_problem[1024];
     char *dev = xasprintf("device=%s", device), *can = xasprintf("engine.devices=[%s]", engine_devices);
-    const char *words[] = { dev, can };
+    const char *words[] = { dev, can, "engine=hf" }; /* the native engine may lack its GPU kernels */
     struct settings s;
-    struct conf *c = settings_of(&s, words, 2);
+    struct conf *c = settings_of(&s, words, COUNTOF(words));
     struct strlist errors = { 0 };
     device_choose(&s, inv, "libnvidia-ml.so.1 not found", out, &errors);
     CHECK(errors.n <= 1);
@@ -228,7 +229,7 @@ TEST(device_is_chosen_or_error_lists_available_ones) {
     CHECK_STR(d.id, "MIG-1234");
     CHECK_STR(choose("cuda:2", "cuda", &inv, &d), "device=cuda:2: not found; available: cuda:0 = NVIDIA H200 "
                                                   "(GPU-aa), cuda:1 = NVIDIA L4 (GPU-bb), cpu");
-    CHECK_STR(choose("cuda:0", "cpu", &inv, &d), "device=cuda:0: engine native runs on the CPU only; use "
+    CHECK_STR(choose("cuda:0", "cpu", &inv, &d), "device=cuda:0: engine hf runs on the CPU only; use "
                                                  "device=cpu, or an engine for GPUs (engine=hf)");
     CHECK_STR(choose("auto", "cpu, cuda", &inv, &d), "");
     CHECK(strstr(d.note, "2 GPUs found, using cuda:0 (NVIDIA H200)"));
