@@ -28,9 +28,10 @@ struct totals_copy {
 
 /* "Work" means kernels, memcpys and memsets. Only devices with work are listed. */
 struct totals_device {
-    uint32_t file;    /* first file with work on it */
-    uint32_t index;   /* index in that file */
-    const char *name; /* NULL: unknown */
+    uint32_t file;     /* first file with work on it */
+    uint32_t index;    /* index in that file */
+    const char *label; /* timeline_device_label() */
+    const char *name;  /* NULL: unknown */
     uint64_t kernels, copies;
     uint64_t span_ns;        /* from the first start to the last end of its work */
     uint64_t busy_ns;        /* union of its work */

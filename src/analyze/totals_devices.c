@@ -27,6 +27,7 @@ static void sum_device(struct totals_device *row, const struct analysis *a, size
     uint64_t first_ns = UINT64_MAX;
     *row = (struct totals_device){ .file = UINT32_MAX,
                                    .index = d->index,
+                                   .label = timeline_device_label(tl, device),
                                    .name = d->name ? timeline_text(tl, d->name) : NULL,
                                    .kernels = d->kernel_count,
                                    .copies = d->copy_count,

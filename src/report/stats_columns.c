@@ -12,27 +12,11 @@ static double known(uint32_t v) { return v == TIMELINE_NONE ? NAN : (double)v; }
 
 /* ---- rows */
 
-/* Two files may be of one rank: of several jobs, or of two processes. */
-static bool is_only_file_of_rank(const struct analysis_totals *t, uint32_t file) {
-    for (size_t i = 0; i < t->nranks; i++)
-        if (i != file && t->ranks[i].rank == t->ranks[file].rank) return false;
-    return t->ranks[file].rank != TIMELINE_NONE;
-}
-
-static void device_key(const struct analysis_totals *t, const struct totals_device *d,
-                       struct stats_device *row) {
-    if (t->nranks < 2)
-        snprintf(row->key, sizeof row->key, "%u", d->index);
-    else if (is_only_file_of_rank(t, d->file))
-        snprintf(row->key, sizeof row->key, "rank%u:%u", t->ranks[d->file].rank, d->index);
-    else
-        snprintf(row->key, sizeof row->key, "file%u:%u", d->file, d->index);
-}
-
 static void make_device(const struct stats_view *v, const struct totals_device *d, struct stats_device *row) {
     const char *name = d->name ? d->name : "";
     *row =
-        (struct stats_device){ .name = d->name,
+        (struct stats_device){ .key = d->label,
+                               .name = d->name,
                                .kernels = d->kernels,
                                .copies = d->copies,
                                .timeline_ms = ms(d->timeline_ns),
@@ -46,7 +30,6 @@ static void make_device(const struct stats_view *v, const struct totals_device *
                                .busy_share = d->busy_share };
     row->label = v->totals->nranks > 1 ? xasprintf("%s: %u %s", v->files[d->file], d->index, name)
                                        : xasprintf("%u %s", d->index, name);
-    device_key(v->totals, d, row);
 }
 
 static void make_rank(const struct totals_rank *r, const struct rank_job *job, const char *file,

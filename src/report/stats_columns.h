@@ -8,7 +8,7 @@
 /* Times in ms. NaN: unknown. */
 struct stats_device {
     char *label;      /* "0 NVIDIA H100"; with several files, also the file */
-    char key[64];     /* JSON: "0"; several files: "rank1:0" or "file2:0" */
+    const char *key;  /* JSON: timeline_device_label() */
     const char *name; /* NULL: unknown */
     uint64_t kernels, copies;
     double timeline_ms, span_ms, busy_ms, kernel_busy_ms, idle_ms, between_ms, unrecorded_ms;
