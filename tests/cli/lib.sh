@@ -11,6 +11,10 @@ not_ok() { # name [details...]
     printf '# %s\n' "$@"
 }
 skip() { echo "ok - $1 # SKIP $2"; }
+# skip_without_nvcc NAME: for a test of GPU kernels that the program lacks. In CI this is a failure.
+skip_without_nvcc() {
+    if [ "${CI:-}" = true ]; then not_ok "$1" "this machine has no nvcc"; else skip "$1" "built without nvcc"; fi
+}
 
 # check NAME COMMAND...: passes if the command succeeds
 check() {

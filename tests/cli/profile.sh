@@ -380,7 +380,7 @@ if "$INFERPROF" --version | grep -q 'NVIDIA GPUs of compute'; then
         check "processes of the native engine with the collector, recording $detail: $want" test "$(paste -sd ' ' "$work/injected")" = "$want"
     done
 else
-    skip "the native engine on a GPU is profiled without the collector" "built without nvcc"
+    skip_without_nvcc "the native engine on a GPU is profiled without the collector"
 fi
 # ---- the read bandwidth that `calibrate` measured: a second roof beside the given one. The mock reads 4 TB/s
 run env XDG_CACHE_HOME="$work/cache" LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$INFERPROF" calibrate --json

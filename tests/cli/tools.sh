@@ -182,7 +182,7 @@ assert f"{detail} {decode} {'with' if kernels else 'without'}" == sys.argv[1], (
 END
     done
 else
-    skip "profile --ncu of the native engine" "built without nvcc"
+    skip_without_nvcc "profile --ncu of the native engine"
 fi
 engine good --ncu device=cpu
 expect "profile --ncu on the CPU is skipped with a note" 0 err 'need a GPU'
