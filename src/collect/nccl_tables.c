@@ -111,8 +111,10 @@ static void set_kernel_times(struct nccl_operation *o) {
     if (o->gpu_times) {
         const struct nccl_comm *c = nccl_comm_find(o->comm);
         if (!c) return;
-        o->first_ns = clock_to_host(&c->gpu, o->first_ns);
-        o->last_ns = clock_to_host(&c->gpu, o->last_ns);
+        uint64_t first_ns = clock_to_host(&c->gpu, o->first_ns), last_ns = clock_to_host(&c->gpu, o->last_ns);
+        if (last_ns < first_ns) return; /* a GPU time so wrong that the sum wraps */
+        o->first_ns = first_ns;
+        o->last_ns = last_ns;
         o->r.flags |= TRACE_COLLECTIVE_GPU_CLOCK;
     }
     o->r.kernel_start_ns = o->first_ns;

@@ -54,6 +54,11 @@ for v in 2 3 4 5 6 7; do
     expect "version $v: a broken NCCL does not harm the program" 0 out '^alive$'
     "$INFERPROF" trace dump --kind collective "broken$v"/trace/*-[0-9]*.ipt >broken.txt
     check "version $v: operations that were never ended are written as open" grep -q 'flags=\(4\|12\|68\|76\) ' broken.txt
+    "$INFERPROF" trace dump --kind collective --json "broken$v"/trace/*-[0-9]*.ipt >broken.jsonl
+    check "version $v: no kernel ends before it starts, whatever the GPU's clock says" python3 -c '
+import json
+rows = [json.loads(line) for line in open("broken.jsonl")]
+assert sum(r["name"] == "Jump" for r in rows) == 1 and all(r["kernel_start_ns"] <= r["kernel_end_ns"] for r in rows)'
 done
 run "$INFERPROF" run -q -o threads -- "$app" init kernels=2 nccl-threads=6:8:500
 expect "8 threads use one communicator" 0

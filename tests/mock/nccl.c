@@ -241,19 +241,23 @@ static void *start_p2p(const struct plugin *p, const char *function, int peer, u
     return start(p, &d);
 }
 
-static void *start_channel(const struct plugin *p, void *operation, uint8_t id) {
+static void *start_channel_at(const struct plugin *p, void *operation, uint8_t id, uint64_t at_ns) {
     struct descriptor d;
     set_type(p, &d, KERNEL_CHANNEL);
     d.parent = operation;
-    d.u.channel = (struct channel){ id, gpu_ns() };
+    d.u.channel = (struct channel){ id, at_ns };
     return start(p, &d);
 }
+static void *start_channel(const struct plugin *p, void *operation, uint8_t id) {
+    return start_channel_at(p, operation, id, gpu_ns());
+}
 
-static void stop_channel(const struct plugin *p, void *channel) {
-    uint64_t args[4] = { gpu_ns() };
+static void stop_channel_at(const struct plugin *p, void *channel, uint64_t at_ns) {
+    uint64_t args[4] = { at_ns };
     if (p->version >= 4) p->state(channel, CHANNEL_STOP, args);
     p->stop(channel);
 }
+static void stop_channel(const struct plugin *p, void *channel) { stop_channel_at(p, channel, gpu_ns()); }
 
 /* NCCL's own thread reports the kernel's channels, after the operation was enqueued. */
 struct progress {
@@ -338,6 +342,9 @@ void mock_nccl_misbehave(int version) {
     p.stop(channel);
     p.stop(channel);
     p.stop(operation);
+    p.stop(operation);
+    operation = start_coll(&p, "Jump", 6, 1, NULL); /* the GPU's clock jumps by 2^64 ns */
+    stop_channel_at(&p, start_channel_at(&p, operation, 0, 1), UINT64_MAX);
     p.stop(operation);
     for (int i = 0; i < 10000; i++) start_coll(&p, "AllReduce", (uint64_t)i, 1, NULL); /* never stopped */
     operation = start_coll(&p, NULL, 1, 1, NULL);
