@@ -1,8 +1,9 @@
 #!/bin/sh
 # The native engine on a GPU, compared with the CPU and timed. Needs a GPU.
 #     make STATIC=1 test-build && BUILD=build/static sh tests/gpu/cuda.sh [SECTION...]
-# Run from the root of the source tree. Without arguments: ops tokens logits steps long many memory speed. Minutes on
-# an H200 machine with 16 cores:
+# Run from the root of the source tree. Without arguments: ops tokens logits steps long many memory speed. JOBS=N runs N
+# commands at a time (not where speed is measured); LIMIT_S, 300: the longest that a command may take. Minutes on an H200
+# machine with 16 cores, one command at a time:
 #     ops        0.3  every operator against the CPU's, with each kind of product (0.2 of it estimated)
 #     tokens     0.6  64 greedy tokens of every fixture, exact and with bf16 rounding (0.2 of it estimated)
 #     logits     0.2  logits of layers and encoders of full size
@@ -11,6 +12,7 @@
 #     many       0.2  10,000 requests: no growth of memory
 #     memory     0.1  a model that is too large is refused before it is loaded
 #     speed      0.3  prompts, pages, decoding
+#     recording  1    what recording the operators of a page, a prompt and a batch costs
 #     persistent 0.5  the persistent kernel against the graph, also with random delays before its barriers
 #     batch      0.5  products of batches against the CPU; graphs of 2 to 32 sequences against operators, and their speed
 #     fp8        0.7  models with fp8 weights: logits against the CPU, long texts, batches, speed beside bf16
@@ -26,11 +28,34 @@ fixtures="llama llama3 mistral qwen2 qwen3 mixtral qwen3_moe deepseek_v2 deepsee
 # without a graph: the rotary positions follow the length of the text, or the shared expert has a gate
 fixtures="$fixtures dynamic phi3 phi3_long qwen2_moe"
 sanitizer=${COMPUTE_SANITIZER:-/usr/local/cuda/bin/compute-sanitizer}
-failed=0
+jobs=${JOBS:-1} limit_s=${LIMIT_S:-300}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+: >"$work/failed"
+# A FIFO with one line per free place.
+mkfifo "$work/places"
+exec 3<>"$work/places"
+i=0
+while [ "$((i += 1))" -le "$jobs" ]; do echo >&3; done
 
+check_one() { # the output of commands beside each other is printed command by command
+    log=$(mktemp "$work/log.XXXXXX")
+    status=0
+    timeout "$limit_s" "$@" >"$log" 2>&1 || status=$?
+    [ $status = 0 ] || echo "$status: $what" >>"$work/failed"
+    { flock 4 && echo "-- $what" && cat "$log"; } 4>>"$work/lock"
+    rm -f "$log"
+    echo >&3
+}
 run() { # counts failures and goes on
-    echo "-- $*"
-    "$@" || failed=$((failed + 1))
+    what="$(env | grep -E '^(CUDA_CHECK|CUDA_FORCE|INFERPROF_CUDA)' | tr '\n' ' ')$*"
+    if [ "$jobs" -gt 1 ]; then
+        read -r _ <&3
+        check_one "$@" &
+    else
+        echo "-- $what"
+        timeout "$limit_s" "$@" || echo "$?: $what" >>"$work/failed"
+    fi
 }
 steps() { # MODEL [WINDOW]: two layers, of which the second one of DeepSeek's models has experts
     run "$check" steps "$models/$1.json" 2 300 8 ${2:+"$2"}
@@ -84,6 +109,16 @@ section() {
         run "$check" speed $models/qwen3-8b.json 512 128
         run "$check" speed $models/qwen3-8b.json 2048 16
         run "$check" speed $models/deepseek-v2-lite.json 512 128
+        ;;
+    recording)
+        for CUDA_CHECK_DECODE in graph persistent; do
+            export CUDA_CHECK_DECODE
+            run "$check" recording $models/deepseek-ocr.json 0 100 20 samples/page-text.png
+        done
+        unset CUDA_CHECK_DECODE
+        run "$check" recording $models/qwen3-8b.json 2048 16 8
+        run "$check" recording $models/qwen3-8b.json 512 32 4 32
+        run "$check" recording $models/deepseek-v2-lite.json 512 32 4 8
         ;;
     persistent)
         for layers in 1 2; do run "$check" persistent $models/deepseek-ocr.json $layers 40 40; done
@@ -141,5 +176,7 @@ for s in "$@"; do
     echo "== $s"
     section "$s"
 done
-echo "$failed failed"
-[ "$failed" -eq 0 ]
+wait
+sed 's/^/FAILED with status /' "$work/failed"
+echo "$(wc -l <"$work/failed") failed"
+[ ! -s "$work/failed" ]

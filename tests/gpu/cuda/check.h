@@ -125,6 +125,7 @@ void check_long(const char *config, int prompt, int tokens, int layers);
 void check_many(const char *name, int requests);
 void check_memory(const char *config, int layers);
 void time_operators(void);
+void check_recording(const char *config, int prompt, int tokens, int rounds, const char *image, int n);
 void speed(const char *config, int prompt, int tokens, const char *image);
 
 #endif

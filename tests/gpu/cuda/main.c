@@ -8,6 +8,8 @@
  *                                             of the graph and of operators; WINDOW: as a Mistral model, with
  *                                             attention to that many positions
  *     cuda_check speed CONFIG PROMPT NEW [IMAGE]     decoding after a prompt of PROMPT ids, synthetic weights
+ *     cuda_check recording CONFIG PROMPT NEW ROUNDS [IMAGE|N]   what recording costs, of a page or of N sequences;
+ *                                             CUDA_CHECK_TRACE: a file for the last trace
  *     cuda_check products                     speed of products and attention of the models
  *     cuda_check long CONFIG PROMPT NEW [LAYERS]     the same tokens twice, up to the end of the context
  *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
@@ -15,8 +17,8 @@
  *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators
  *     cuda_check skinny [few]                 products of batches against the CPU; without `few`, their speed
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
- * CUDA_CHECK_WEIGHTS=bf16|f16|f32|fp8|fp8-rows|fp8-matrices: the weights of few, logits, steps, speed, long
- * and batch; the default is bf16.
+ * CUDA_CHECK_WEIGHTS=bf16|f16|f32|fp8|fp8-rows|fp8-matrices: the weights of few, logits, steps, speed,
+ * recording, long and batch; the default is bf16.
  * CUDA_CHECK_SELF=1: the second device is the CPU too, with its usual rounding. This checks the program
  * itself on a machine without a GPU: a job that reads or compares wrong numbers fails there. It checks no
  * kernel.
@@ -82,6 +84,13 @@ static void run_speed(int argc, char **argv) {
     decode_path = getenv("CUDA_CHECK_DECODE");
     speed(argv[0], atoi(argv[1]), atoi(argv[2]), text(argc, argv, 3));
 }
+static void run_recording(int argc, char **argv) {
+    const char *last = text(argc, argv, 4);
+    int n = last ? atoi(last) : 1;
+    decode_path = getenv("CUDA_CHECK_DECODE");
+    check_recording(argv[0], atoi(argv[1]), atoi(argv[2]), atoi(argv[3]), last && !n ? last : NULL,
+                    MAX(n, 1));
+}
 static void run_long(int argc, char **argv) {
     check_long(argv[0], atoi(argv[1]), atoi(argv[2]), number(argc, argv, 3, 0));
 }
@@ -113,6 +122,7 @@ static const struct job {
     { "logits", "CONFIG LAYERS PROMPT [IMAGE]", 3, 4, run_logits, false },
     { "steps", "CONFIG LAYERS PROMPT NEW [WINDOW]", 4, 5, run_steps, false },
     { "speed", "CONFIG PROMPT NEW [IMAGE]", 3, 4, run_speed, false },
+    { "recording", "CONFIG PROMPT NEW ROUNDS [IMAGE|N]", 4, 5, run_recording, false },
     { "products", "", 0, 0, run_products, true },
     { "long", "CONFIG PROMPT NEW [LAYERS]", 3, 4, run_long, false },
     { "many", "NAME REQUESTS", 2, 2, run_many, true },
