@@ -158,7 +158,7 @@ __device__ __forceinline__ float dot8(const eight<T> &w, const float4 &lo, const
 
 /* The scales of row r. The scale of the row's group j of eight numbers is at j >> s.shift. */
 __device__ __forceinline__ const float *scale_row(const scale_table &s, int r) {
-    return s.v + (size_t)((r + s.first) / s.rows) * s.across;
+    return s.v + (size_t)(r / s.rows) * s.across;
 }
 
 /* ---- sums and maxima; every lane or thread gets the same result */

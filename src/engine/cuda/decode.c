@@ -70,22 +70,38 @@ static bool routing_fits(const struct routing *r) {
     return r->groups <= 1 || (r->groups <= 32 && r->n <= 128 && r->n % r->groups == 0);
 }
 
-static bool expert_fits(enum dtype type, const struct expert *e) {
-    return same_type(type, &e->gate) && same_type(type, &e->up) && same_type(type, &e->down);
+/* The layouts with which kernels read the scales of a layer's experts. */
+struct mlp_scales {
+    struct scale_table up, down, shared_down;
+};
+static struct mlp_scales mlp_scales_of(const struct decode_layer *l) {
+    const struct expert *last = l->router ? &l->shared : &l->mlp,
+                        *largest = l->router && !l->shared.gate.w.rows ? &l->experts[0] : last;
+    return (struct mlp_scales){ cuda_scales(&largest->gate.w),
+                                cuda_scales(l->router ? &l->experts[0].down.w : &l->mlp.down.w),
+                                cuda_scales(&largest->down.w) };
+}
+static bool expert_fits(enum dtype type, const struct expert *e, const struct scale_table *up,
+                        const struct scale_table *down) {
+    return same_type(type, &e->gate) && same_type(type, &e->up) && same_type(type, &e->down) &&
+           cuda_scales_serve(up, &e->gate.w) && cuda_scales_serve(up, &e->up.w) &&
+           cuda_scales_serve(down, &e->down.w);
 }
 
 static bool layer_fits(const struct decode_plan *p, const struct decode_layer *l) {
     enum dtype type = layer_type(l), wide = p->head.w.type;
     const struct expert *first = l->router ? &l->experts[0] : &l->mlp;
     int inner = first->gate.w.rows, shared = l->shared.gate.w.rows;
+    struct mlp_scales s = mlp_scales_of(l);
     if (type != wide && (type != DTYPE_F8_E4M3 || wide != DTYPE_BF16)) return false;
-    if (!attention_fits(p, l) || !expert_fits(type, first)) return false;
+    if (!attention_fits(p, l) || !expert_fits(type, first, &s.up, &s.down)) return false;
     if (inner % 8 || first->gate.bias || first->down.bias) return false;
     if (!l->router) return inner / 8 < 1 << 16;
     for (int i = 1; i < l->routing.n; i++)
-        if (!expert_fits(type, &l->experts[i])) return false;
+        if (!expert_fits(type, &l->experts[i], &s.up, &s.down)) return false;
     return routing_fits(&l->routing) && shared % inner == 0 && shared / inner < 64 &&
-           same_type(wide, l->router) && (shared == 0 || expert_fits(type, &l->shared)) &&
+           same_type(wide, l->router) &&
+           (shared == 0 || expert_fits(type, &l->shared, &s.up, &s.shared_down)) &&
            (l->routing.k + shared / inner) * (inner / 8) < 1 << 16;
 }
 
@@ -363,8 +379,7 @@ static void launch_mlp(struct cuda_decode *d, int i, struct expert_tables tables
     char name[64];
     enum dtype type = layer_type(l);
     int n8 = p->hidden / 8, piece = pieces(type, n8);
-    const struct expert *last = l->router ? &l->shared : &l->mlp,
-                        *largest = l->router && !l->shared.gate.w.rows ? &l->experts[0] : last;
+    struct mlp_scales s = mlp_scales_of(l);
     int inner = l->router ? l->experts[0].gate.w.rows : l->mlp.gate.w.rows;
     struct mlp_args a = { .x = d->x2,
                           .norm = pointer_of(l->norm2),
@@ -383,9 +398,9 @@ static void launch_mlp(struct cuda_decode *d, int i, struct expert_tables tables
                           .h = d->h,
                           .y = d->x,
                           .scales = tables.scales,
-                          .up_scale = cuda_scales(&largest->gate.w),
-                          .down_scale = cuda_scales(l->router ? &l->experts[0].down.w : &l->mlp.down.w),
-                          .shared_down = cuda_scales(&largest->down.w) };
+                          .up_scale = s.up,
+                          .down_scale = s.down,
+                          .shared_down = s.shared_down };
     int units = (a.k + a.shared) * inner, down8 = (a.k + a.shared) * (inner / 8);
     int deep = deep_pieces(type, down8);
     launch_named(d, kernel_name(name, sizeof name, "up", type, piece),

@@ -9,7 +9,7 @@
 /* A matrix that has one scale is read as one with a scale for all of its numbers. A table of blocks also
  * serves such a matrix, because its rows and columns are all in the first block. */
 struct scale_table cuda_scales(const struct matrix *m) {
-    struct scale_table s = { .rows = 1 << 30, .across = 1, .first = m->first_row, .shift = 31 };
+    struct scale_table s = { .rows = 1 << 30, .across = 1, .shift = 31 };
     if (m->type != DTYPE_F8_E4M3) return s;
     s.v = pointer_of(m->scale);
     if (m->scale->bytes > sizeof(float)) {
@@ -19,6 +19,12 @@ struct scale_table cuda_scales(const struct matrix *m) {
             for (s.shift = 0; 8 << s.shift < m->scale_cols;) s.shift++;
     }
     return s;
+}
+
+bool cuda_scales_serve(const struct scale_table *s, const struct matrix *m) {
+    struct scale_table own = cuda_scales(m);
+    if (m->type != DTYPE_F8_E4M3 || (own.rows == s->rows && own.shift == s->shift)) return true;
+    return m->scale->bytes == sizeof(float) && m->rows <= s->rows && (m->cols / 8 - 1) >> s->shift == 0;
 }
 
 static struct widen_args widen_of(const struct matrix *m, void *out) {

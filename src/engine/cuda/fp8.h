@@ -14,6 +14,8 @@ struct wide_linear {
 
 /* The scales of an fp8 matrix; of another one, a table that kernels do not read. */
 struct scale_table cuda_scales(const struct matrix *m);
+/* Returns true if the scales of this matrix can be read with the layout of that table, or there are none. */
+bool cuda_scales_serve(const struct scale_table *s, const struct matrix *m);
 /* Returns a copy as bf16, or as float in exact mode. It is valid until the next call with the same slot, of
  * MOST_MATRICES slots. */
 const struct linear *cuda_widened(struct cuda *c, const struct linear *l, int slot, struct wide_linear *copy);

@@ -16,10 +16,10 @@ struct kernel_stamps {
 };
 
 /* The scales of an fp8 matrix, in `across` columns: the number in row r and group j of eight columns is
- * multiplied by v[(r + first) / rows][j >> shift]. */
+ * multiplied by v[r / rows][j >> shift]. */
 struct scale_table {
     const float *v;
-    int rows, across, first;
+    int rows, across;
     int shift; /* 31: one scale per row */
 };
 

@@ -298,6 +298,19 @@ const char *cuda_linear_many(void *context, const struct linear_out *v, int n, s
     return "gemv";
 }
 
+/* The kernels read all matrices as one type, with one layout of the scales. */
+static bool are_alike(const struct expert *const *experts, int n, const struct expert_list *e) {
+    for (int i = 0; i < n; i++) {
+        const struct matrix *gate = &experts[i]->gate.w, *up = &experts[i]->up.w, *down = &experts[i]->down.w;
+        enum dtype type = experts[0]->gate.w.type;
+        if (gate->type != type || up->type != type || down->type != type) return false;
+        if (!cuda_scales_serve(&e->up_scale, gate) || !cuda_scales_serve(&e->up_scale, up) ||
+            !cuda_scales_serve(&e->down_scale, down))
+            return false;
+    }
+    return true;
+}
+
 const char *cuda_experts_one(void *context, const struct expert *const *experts, const float *weights, int n,
                              struct view x, struct view y) {
     struct cuda *c = context;
@@ -318,6 +331,7 @@ const char *cuda_experts_one(void *context, const struct expert *const *experts,
     }
     e.up_scale = cuda_scales(&experts[largest]->gate.w);
     e.down_scale = cuda_scales(&experts[largest]->down.w);
+    if (!are_alike(experts, n, &e)) return NULL;
     size_t hidden = (size_t)e.first[n];
     float *in = view_pointer(x), *out = view_pointer(y),
           *h = cuda_scratch(c, SCRATCH_HIDDEN, hidden * sizeof *h);

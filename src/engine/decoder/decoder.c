@@ -220,9 +220,8 @@ static void feed_forward(struct decoder *d, const struct decoder_layer *l, struc
     if (l->moe.routing.n) {
         moe_forward(o, &l->moe, h, n, d->hidden, x, &d->moe, is_narrow(d, n) ? d->narrow.gate : d->moe.gate);
         count_experts(d, l, n);
-    } else if (n == 1 && !e->gate.bias && !l->post2) {
-        ops_experts_one(o, "mlp", &e, &(float){ 1.0f }, 1, h, x);
-    } else {
+    } else if (n > 1 || e->gate.bias || l->post2 ||
+               !ops_experts_one(o, "mlp", &e, &(float){ 1.0f }, 1, h, x)) {
         ops_swiglu(o, "gate_up_proj", names, e, h, n, gate, view_of(d->up));
         add_block(d, "down_proj", &e->down, gate, n, "post_feedforward_layernorm", l->post2, x);
     }

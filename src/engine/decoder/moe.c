@@ -33,7 +33,7 @@ void moe_scratch_free(struct moe_scratch *s, struct ops *o) {
     free(s->every);
 }
 
-static void forward_one(struct ops *o, const struct moe *e, struct view x, struct view y,
+static bool forward_one(struct ops *o, const struct moe *e, struct view x, struct view y,
                         const struct moe_scratch *s) {
     const struct routing_choice *chosen = s->choices;
     const struct expert *v[ROUTING_MAX_CHOSEN + 1];
@@ -48,7 +48,7 @@ static void forward_one(struct ops *o, const struct moe *e, struct view x, struc
         weights[n] = e->shared_gate.w.rows ? s->opening[0] : 1.0f;
         n++;
     }
-    ops_experts_one(o, "experts", v, weights, n, x, y);
+    return ops_experts_one(o, "experts", v, weights, n, x, y);
 }
 
 /* `names`: gate, up, down, and fused gate and up. `gate` and `up` are scratch. */
@@ -111,10 +111,7 @@ void moe_forward(struct ops *o, const struct moe *e, struct view x, int m, int h
         return;
     }
     ops_route(o, r, view_of(s->logits), m, s->choices);
-    if (m == 1) {
-        forward_one(o, e, x, y, s);
-        return;
-    }
+    if (m == 1 && forward_one(o, e, x, y, s)) return;
     sort_by_expert(r, s, m, first);
     for (int i = 0; i < r->n; i++) {
         int at = first[i], n = first[i + 1] - at;

@@ -215,13 +215,14 @@ void ops_conv(struct ops *o, const char *name, const struct conv *c, struct view
     ops_record_linear(o, start, name, kernel, &(struct linear_out){ &l, y }, 1, views * oh * ow);
 }
 
-void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
+bool ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y) {
     uint64_t start = record_op_start(o->rec);
     const char *kernel = o->backend->experts_one(o->context, experts, weights, n, x, y);
     long hidden = 0;
     double cells = 0, bytes = 0;
-    if (!start) return;
+    if (!kernel) return false;
+    if (!start) return true;
     for (int e = 0; e < n; e++) {
         const struct matrix *w = &experts[e]->gate.w;
         hidden += w->rows;
@@ -237,6 +238,7 @@ void ops_experts_one(struct ops *o, const char *name, const struct expert *const
                                     .k = experts[0]->gate.w.cols,
                                     .flops = 2 * cells,
                                     .bytes = bytes });
+    return true;
 }
 
 bool ops_experts_many(struct ops *o, const char *name, const struct expert *experts, const struct routing *r,

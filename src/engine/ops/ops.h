@@ -275,6 +275,7 @@ struct ops_backend {
     const char *(*linear)(void *context, const struct linear *l, struct view x, ptrdiff_t ldx, int m,
                           struct view y, ptrdiff_t ldy, enum ops_store store);
     const char *(*linear_many)(void *context, const struct linear_out *v, int n, struct view x);
+    /* Does nothing and returns NULL if there is no kernel for matrices of these types. */
     const char *(*experts_one)(void *context, const struct expert *const *experts, const float *weights,
                                int n, struct view x, struct view y);
     /* Optional. Does nothing and returns NULL if there is no kernel for these sizes or types. */
@@ -389,8 +390,9 @@ void ops_linear(struct ops *o, const char *name, const struct linear *l, struct 
                 struct view y, ptrdiff_t ldy, enum ops_store store);
 /* Applies n linear layers to the same single row x. */
 void ops_linear_many(struct ops *o, const char *name, const struct linear_out *v, int n, struct view x);
-/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). */
-void ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
+/* Applies n experts to one token: y += sum_e weight_e down_e(glu(gate_e x, up_e x)). Returns false if the
+ * backend has no such operator for these experts; the caller then uses the linear layers of each expert. */
+bool ops_experts_one(struct ops *o, const char *name, const struct expert *const *experts,
                      const float *weights, int n, struct view x, struct view y);
 
 /* Passes m tokens through the experts that the router's logits choose for them: y[m, hidden] += sum_e

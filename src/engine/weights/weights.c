@@ -177,6 +177,13 @@ static struct tensor *wrap_data(struct weights *w, const void *data, size_t byte
     return t;
 }
 
+/* Returns true if the rows [first, first + rows) have the scales that they would have at the start of a block:
+ * they are, or all of them are in one block. */
+static bool starts_block(int first, int rows, int scale_rows) {
+    int place = first % scale_rows;
+    return place == 0 || place + rows <= scale_rows;
+}
+
 /* Returns the scales of a matrix as floats; NULL: w->failed is set. */
 static float *widen_scales(struct weights *w, const struct weight_view *v) {
     size_t n = (size_t)v->scales;
@@ -187,13 +194,15 @@ static float *widen_scales(struct weights *w, const struct weight_view *v) {
     return scales;
 }
 
-/* scales NULL: w->failed is set */
+/* The matrix is rows [first, ...) of one with n scales. Its own scales begin with those of its first row; if
+ * this row is in the middle of a block, m->first_row is its place there. scales NULL: w->failed is set */
 static void set_scales(struct weights *w, struct matrix *m, const float *scales, size_t n, int scale_rows,
                        int scale_cols, int first) {
-    m->scale = wrap_data(w, scales, n * sizeof *scales);
+    size_t skipped = (size_t)(first / scale_rows) * (size_t)((m->cols + scale_cols - 1) / scale_cols);
+    m->scale = wrap_data(w, scales ? scales + skipped : NULL, (n - skipped) * sizeof *scales);
     m->scale_rows = scale_rows;
     m->scale_cols = scale_cols;
-    m->first_row = first;
+    m->first_row = starts_block(first, m->rows, scale_rows) ? 0 : first % scale_rows;
 }
 
 static void add_scales(struct weights *w, const struct weight_view *v, int first, struct matrix *m) {
@@ -231,12 +240,16 @@ static const void *expand_later(struct weights *w, const struct weight_view *v, 
     return p.data;
 }
 
-/* Returns true if the backend has products of fp8 matrices with such scales. */
-static bool keeps_fp8(const struct weights *w, int cols, int scale_cols) {
+/* Returns true if the backend has products of fp8 matrices with such scales. Rows that begin in the middle of
+ * a block are expanded. */
+static bool keeps_fp8(const struct weights *w, const struct matrix *m, int first, int scale_rows,
+                      int scale_cols) {
+    int cols = m->cols;
     const struct ops_backend *b = w->ops->backend;
     if (b->quantised) return true;
     bool even = scale_cols >= cols || (scale_cols >= 8 && (scale_cols & (scale_cols - 1)) == 0);
-    return b->fp8 && w->allow == WEIGHTS_FP8 && cols % 8 == 0 && even;
+    return b->fp8 && w->allow == WEIGHTS_FP8 && cols % 8 == 0 && even &&
+           starts_block(first, m->rows, scale_rows);
 }
 
 /* SCALE_ANY: the matrix is one block, or its only scale belongs to all of it. */
@@ -248,11 +261,13 @@ static enum scale_kind scale_kind(const struct weight_view *v, int rows, int col
 
 /* Kernels use the same layout for the matrices of a layer, so fp8 matrices with another kind of scales
  * than the first one are expanded. */
-static bool keeps_type(struct weights *w, const struct weight_view *v, int rows, int cols) {
+static bool keeps_type(struct weights *w, const struct weight_view *v, int all_rows, int first,
+                       const struct matrix *m) {
     if (dtype_is_float(v->type) || w->ops->backend->quantised) return true;
-    if (v->type != DTYPE_F8_E4M3 || !v->scale || v->convert || !keeps_fp8(w, cols, v->scale_cols))
+    if (v->type != DTYPE_F8_E4M3 || !v->scale || v->convert ||
+        !keeps_fp8(w, m, first, v->scale_rows, v->scale_cols))
         return false;
-    enum scale_kind kind = scale_kind(v, rows, cols);
+    enum scale_kind kind = scale_kind(v, all_rows, m->cols);
     if (w->scales == SCALE_ANY) w->scales = kind;
     return kind == SCALE_ANY || kind == w->scales;
 }
@@ -266,7 +281,7 @@ static const void *file_rows(struct weights *w, const char *name, int all_rows, 
         return NULL;
     }
     m->type = v.type;
-    if (!keeps_type(w, &v, all_rows, m->cols)) return expand_later(w, &v, first, m);
+    if (!keeps_type(w, &v, all_rows, first, m)) return expand_later(w, &v, first, m);
     if (v.scale) add_scales(w, &v, first, m);
     if (v.convert) return convert_rows(w, &v, first, m);
     v.data = (const char *)v.data + (size_t)first * dtype_size(v.type, cols);
@@ -298,7 +313,7 @@ static const void *synthetic_rows(struct weights *w, const char *name, int all_r
         size_t scales = make_scales(w, all_rows, m->cols, most, &fp8);
         if (!scales) return NULL;
         fp8.first_row = first;
-        if (keeps_fp8(w, m->cols, fp8.scale_cols)) {
+        if (keeps_fp8(w, m, first, fp8.scale_rows, fp8.scale_cols)) {
             m->type = DTYPE_F8_E4M3;
             set_scales(w, m, fp8.scales, scales, fp8.scale_rows, fp8.scale_cols, first);
         }

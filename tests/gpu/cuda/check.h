@@ -92,7 +92,7 @@ const struct weights_kind *chosen_weights(void); /* CUDA_CHECK_WEIGHTS; the defa
 struct engine *open_model(const char *dir, const struct weights_kind *k, int device, long long weights_seed,
                           int max_context);
 /* The most that the logits of a model with these weights may differ from the CPU's (difference()). */
-double logits_tolerance(const struct weights_kind *k, const struct engine *e);
+double logits_tolerance(const struct weights_kind *k);
 const char *short_name(const char *path); /* of a file */
 json_t *config_load(const char *path);    /* with the chosen weights */
 char *model_folder(const json_t *config); /* a folder with config.json */

@@ -47,6 +47,24 @@ static void check_experts(enum dtype type) {
     free(v[0]), free(v[1]);
 }
 
+/* The GPU's kernels read the matrices of experts as one type. */
+static void check_mixed_experts(void) {
+    struct weight w[] = { weight_make(64, 128, DTYPE_BF16), weight_make(64, 128, DTYPE_F16),
+                          weight_make(128, 64, DTYPE_BF16) };
+    struct ops *o = both[GPU];
+    struct expert e = { .gate = { *of(&w[0], o), NULL },
+                        .up = { *of(&w[1], o), NULL },
+                        .down = { *of(&w[2], o), NULL } };
+    struct tensor *x = ops_alloc(o, 128, TENSOR_ZERO), *y = ops_alloc(o, 128, TENSOR_ZERO);
+    const struct expert *one = &e;
+    bool refused = !ops_experts_one(o, "x", &one, &(float){ 1 }, 1, view_of(x), view_of(y));
+    failures += refused == self_check();
+    printf("%s experts with matrices of two types are refused\n", refused == self_check() ? "FAIL" : "ok  ");
+    ops_free(o, x);
+    ops_free(o, y);
+    for (size_t i = 0; i < COUNTOF(w); i++) weight_free(&w[i]);
+}
+
 /* ---- attention */
 static void do_attention(struct ops *o, struct tensor *const *t) {
     ops_attention(o, "x",
@@ -330,6 +348,7 @@ void check_operators(void) {
         check_linear(37, 70, 36, (enum dtype)type, 0, 1e-5);
         check_linear(300, 896, 1288, (enum dtype)type, 0, most);
         check_experts((enum dtype)type);
+        check_mixed_experts();
     }
     check_fp8(&fp8_rows);
     check_fp8(&fp8_matrices);

@@ -114,8 +114,8 @@ void check_steps(const char *config, int layers, int prompt, int tokens, int win
     }
     s.expected = xcalloc(s.vocab, sizeof *s.expected);
     s.got = xcalloc(s.vocab, sizeof *s.got);
-    check_path(&s, true, tokens, logits_tolerance(kind, s.gpu));
-    check_path(&s, false, tokens, logits_tolerance(kind, s.gpu));
+    check_path(&s, true, tokens, logits_tolerance(kind));
+    check_path(&s, false, tokens, logits_tolerance(kind));
     engine_close(s.cpu);
     engine_close(s.gpu);
     free(s.expected);

@@ -59,10 +59,17 @@ static struct ops *open_as(enum device device, struct threads *t, struct ops_bac
     return o;
 }
 
-/* Reads one matrix of the folder with the engine's own reader and multiplies it with unit vectors, which
- * gives its numbers as the engine sees them. NULL: the message is in err. */
-static float *read_for(enum device device, const char *dir, const char *name, int rows, int cols,
-                       struct err *err) {
+/* Rows of a matrix, as a part of it is read. */
+struct part {
+    int all_rows, first, rows, cols;
+    enum dtype type; /* set by read_part() */
+};
+
+/* Reads part of one matrix of the folder with the engine's own reader and multiplies it with unit vectors,
+ * which gives its numbers as the engine sees them. NULL: the message is in err. */
+static float *read_part(enum device device, const char *dir, const char *name, struct part *part,
+                        struct err *err) {
+    int rows = part->rows, cols = part->cols;
     struct threads *t = threads_open(1);
     struct ops_backend backend;
     struct ops *o = open_as(device, t, &backend);
@@ -71,7 +78,8 @@ static float *read_for(enum device device, const char *dir, const char *name, in
     struct weights *w = weights_open_files(o, dir, err);
     if (w) {
         weights_allow_fp8(w, WEIGHTS_FP8);
-        struct linear l = { .w = weights_matrix(w, rows, cols, "%s", name) };
+        struct linear l = { .w = weights_rows(w, part->all_rows, part->first, rows, cols, "%s", name) };
+        part->type = l.w.type;
         if (weights_finish(w, t, NULL, NULL, err) == 0) {
             float *one = xcalloc((size_t)(cols * cols), sizeof *one),
                   *got = xcalloc((size_t)(rows * cols), 4);
@@ -92,6 +100,12 @@ static float *read_for(enum device device, const char *dir, const char *name, in
     ops_close(o);
     threads_close(t);
     return out;
+}
+
+static float *read_for(enum device device, const char *dir, const char *name, int rows, int cols,
+                       struct err *err) {
+    struct part all = { rows, 0, rows, cols, DTYPE_F32 };
+    return read_part(device, dir, name, &all, err);
 }
 
 static float *read_matrix(const char *dir, const char *name, int rows, int cols, struct err *err) {
@@ -144,6 +158,51 @@ TEST(fp8_and_int8_weights_are_multiplied_by_their_scales) {
     check_scaled("F8_E4M3", "a.weight_scale", "130,1", 1, COLS, 1);
     check_scaled("I8", "a.weight_scale", "130,1", 1, COLS, 1);
     check_scaled("I8", "a.SCB", "130", 1, COLS, 1.0f / 127);
+}
+
+/* Parts of a fused matrix have the scales of their rows. A GPU expands those that begin in the middle of a
+ * block and do not end in it. */
+static void check_parts(const char *scale_shape, int block_rows, int block_cols) {
+    static const struct part parts[] = {
+        { ROWS, 0, 64, COLS, DTYPE_F32 },  { ROWS, 64, 64, COLS, DTYPE_F32 },
+        { ROWS, 128, 2, COLS, DTYPE_F32 }, { ROWS, 64, 66, COLS, DTYPE_F32 },
+        { ROWS, 5, 120, COLS, DTYPE_F32 }, { ROWS, 129, 1, COLS, DTYPE_F32 }
+    };
+    static uint8_t codes[ROWS * COLS];
+    float scale[ROWS];
+    struct writer w = { STRBUF_INIT, STRBUF_INIT };
+    struct err err = { "" };
+    int n = (ROWS + block_rows - 1) / block_rows * ((COLS + block_cols - 1) / block_cols);
+    for (int i = 0; i < ROWS * COLS; i++) codes[i] = (uint8_t)(i * 7 % 127);
+    for (int i = 0; i < n; i++) scale[i] = 0.01f + 0.003f * (float)i;
+    put(&w, "a.weight", "F8_E4M3", "130,144", codes, sizeof codes);
+    put(&w, "a.weight_scale", "F32", scale_shape, scale, (size_t)n * sizeof *scale);
+    char *dir = test_tmpdir();
+    finish(&w, dir);
+    float *all = read_matrix(dir, "a.weight", ROWS, COLS, &err);
+    if (!all) fail_msg("%s", err.msg);
+    for (size_t i = 0; i < COUNTOF(parts); i++)
+        for (enum device device = HAS_ALL; device <= HAS_FP8; device++) {
+            struct part p = parts[i];
+            float *got = read_part(device, dir, "a.weight", &p, &err);
+            if (!got) fail_msg("%s", err.msg);
+            bool crosses =
+                p.first % block_rows && p.first / block_rows != (p.first + p.rows - 1) / block_rows;
+            CHECK_INT(p.type, crosses && device == HAS_FP8 ? DTYPE_BF16 : DTYPE_F8_E4M3);
+            for (int k = 0; k < p.rows * COLS; k++) {
+                float want = all[p.first * COLS + k];
+                if (p.type == DTYPE_BF16) want = bf16_to_float(bf16_from_float(want));
+                if (!(fabsf(got[k] - want) <= 1e-6f * fabsf(want))) fail_msg("part %zu, number %d", i, k);
+            }
+            free(got);
+        }
+    free(all);
+    free(dir);
+}
+TEST(parts_of_a_scaled_matrix_have_its_numbers) {
+    check_parts("2,2", 128, 128);
+    check_parts("130,1", 1, COLS);
+    check_parts("1", ROWS, COLS);
 }
 
 static void put_fp8(struct writer *w, const char *name, const char *scale_shape, int scales) {

@@ -7,6 +7,7 @@
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
+#include "engine/cuda/calls.h"
 #include "engine/cuda/decode_batch.h"
 #include "engine/cuda/fp8.h"
 #include "engine/cuda/skinny.h"
@@ -518,7 +519,6 @@ static void check_scales(const struct scale_table *t, const struct linear *l) {
     CHECK_INT(t->rows, 128);
     CHECK_INT(t->across, l->w.cols / 128);
     CHECK_INT(t->shift, 4);
-    CHECK_INT(t->first, 0);
 }
 /* A table of experts' matrices. */
 static void check_pointers(const struct expert_pointers *p, const struct expert *e) {
@@ -824,6 +824,38 @@ TEST(one_sequence_reads_its_experts_and_latents) {
         check_one(kinds[i], NULL, 0);
         check_one(kinds[i] | FP8, NULL, 0);
     }
+}
+
+/* Changes the scales of a matrix to one per row. */
+static void scale_rows(struct model *m, struct linear *l) {
+    l->w.scale_rows = 1;
+    l->w.scale_cols = l->w.cols;
+    l->w.scale = tensor_of(m, (size_t)l->w.rows * 4);
+}
+static bool has_graph(struct cuda *c, struct model *m) {
+    void *d = cuda_decode_calls.open(c, &m->plan);
+    if (d) cuda_decode_calls.close(d);
+    return d;
+}
+/* The kernels of feed-forward blocks read all matrices with one layout of scales. */
+TEST(experts_with_unlike_matrices_have_no_kernels) {
+    static const float one[] = { 1, 1 };
+    struct view x = { 0 };
+    struct model m;
+    struct cuda *c = fake_open(FP8, &m);
+    struct expert *e = &m.layers[1].mlp;
+    const struct expert *list[] = { &m.layers[0].mlp, e };
+    m.plan.path = DECODE_GRAPH;
+    CHECK(has_graph(c, &m));
+    struct linear before = e->up;
+    scale_rows(&m, &e->up);
+    CHECK(!has_graph(c, &m));
+    CHECK(!cuda_experts_one(c, list, one, 2, x, x));
+    e->up = before;
+    e->down.w.type = DTYPE_BF16;
+    CHECK(!has_graph(c, &m));
+    CHECK(!cuda_experts_one(c, list, one, 2, x, x));
+    fake_close(c);
 }
 
 /* ---- times of kernels. Own kernels 0, 2, 3 and 5; kernels 1 and 4 are a library's. */
