@@ -1,7 +1,8 @@
 #!/bin/bash
 # campaign.sh MINUTES CORES: runs the fuzz targets of a folder that `make fuzz-pack` made, started inside it, for MINUTES
 # in all. CORES: a number, or a list as for taskset (4-15). Each core takes the target with the least CPU time so far and
-# runs it for a slice; the last part of the time merges the new inputs into the smallest set with the same coverage.
+# runs it for a slice; the last part of the time merges the new inputs into the smallest set with the same coverage
+# (MERGE_SECONDS=0: not here, where each minute is needed; a later campaign merges them).
 #
 # State, which the next campaign goes on from: corpus/NAME (inputs that the seeds do not have), slices.log (one line per
 # slice: target, commit, CPU seconds, inputs run, new inputs, crashes), crashes/. campaign_table.py adds up slices.log.
@@ -10,7 +11,7 @@ minutes=${1:?usage: campaign.sh MINUTES CORES} cores=${2:?usage: campaign.sh MIN
 slice_s=${SLICE_SECONDS:-60}
 start=$SECONDS
 total_s=$((minutes * 60))
-merge_s=$((total_s / 8 > 90 ? 90 : total_s / 8))
+merge_s=${MERGE_SECONDS:-$((total_s / 8 > 90 ? 90 : total_s / 8))}
 commit=$(cat COMMIT)
 TIMEFORMAT='%U %S'
 export ASAN_OPTIONS=${ASAN_OPTIONS:-} LC_ALL=C

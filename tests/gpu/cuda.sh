@@ -2,8 +2,8 @@
 # The native engine on a GPU, compared with the CPU and timed. Needs a GPU.
 #     make STATIC=1 test-build && BUILD=build/static sh tests/gpu/cuda.sh [SECTION...]
 # Run from the root of the source tree. Without arguments: ops tokens logits steps long many memory speed. JOBS=N runs N
-# commands at a time (not where speed is measured); LIMIT_S, 300: the longest that a command may take. Minutes on an H200
-# machine with 16 cores, one command at a time:
+# commands at a time, each on its own cores (not where speed is measured); LIMIT_S, 300: the longest that a command may
+# take. Minutes on an H200 machine with 16 cores, one command at a time:
 #     ops        0.3  every operator against the CPU's, with each kind of product (0.2 of it estimated)
 #     tokens     0.6  64 greedy tokens of every fixture, exact and with bf16 rounding (0.2 of it estimated)
 #     logits     0.2  logits of layers and encoders of full size
@@ -32,26 +32,33 @@ jobs=${JOBS:-1} limit_s=${LIMIT_S:-300}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 : >"$work/failed"
-# A FIFO with one line per free place.
+# A FIFO with one line per free place: its cores.
 mkfifo "$work/places"
 exec 3<>"$work/places"
+each=$(($(nproc) / jobs))
+[ "$each" -gt 0 ] || each=1
 i=0
-while [ "$((i += 1))" -le "$jobs" ]; do echo >&3; done
+while [ "$((i += 1))" -le "$jobs" ]; do
+    first=$(((i - 1) * each % $(nproc)))
+    echo "$first-$((first + each - 1))" >&3
+done
 
-check_one() { # the output of commands beside each other is printed command by command
+check_one() { # CORES COMMAND...: the output of commands beside each other is printed command by command
+    place=$1
+    shift
     log=$(mktemp "$work/log.XXXXXX")
     status=0
-    timeout "$limit_s" "$@" >"$log" 2>&1 || status=$?
+    timeout "$limit_s" taskset -c "$place" "$@" >"$log" 2>&1 || status=$?
     [ $status = 0 ] || echo "$status: $what" >>"$work/failed"
     { flock 4 && echo "-- $what" && cat "$log"; } 4>>"$work/lock"
     rm -f "$log"
-    echo >&3
+    echo "$place" >&3
 }
 run() { # counts failures and goes on
     what="$(env | grep -E '^(CUDA_CHECK|CUDA_FORCE|INFERPROF_CUDA)' | tr '\n' ' ')$*"
     if [ "$jobs" -gt 1 ]; then
-        read -r _ <&3
-        check_one "$@" &
+        read -r place <&3
+        check_one "$place" "$@" &
     else
         echo "-- $what"
         timeout "$limit_s" "$@" || echo "$?: $what" >>"$work/failed"
