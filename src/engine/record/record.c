@@ -251,6 +251,8 @@ void record_set_device(struct recorder *r, const struct record_device *device) {
     r->waiting_ns = clock_wall_ns();
 }
 
+bool record_needs_wait(const struct recorder *r) { return r && !r->device.mark; }
+
 void record_resolve(struct recorder *r) {
     const uint64_t *ns = NULL;
     if (!r || r->waiting.n == 0) return;
@@ -272,7 +274,7 @@ void record_resolve(struct recorder *r) {
 /* ---- ranges and operators */
 void record_push(struct recorder *r, enum record_detail level, const char *name, int index) {
     if (!r || level > r->detail || r->depth == MAX_DEPTH) return;
-    bool stage = level == RECORD_STAGES, marked = r->device.mark && !stage;
+    bool stage = level == RECORD_STAGES, marked = r->device.mark && (!stage || r->depth > 0);
     if (nvtx_attached()) push_nvtx(name, index);
     if (r->depth == 0 && r->device.mark) {
         record_resolve(r);

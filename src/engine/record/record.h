@@ -31,7 +31,7 @@ struct record_info {
 
 /* A device that runs operators after their calls have returned and stores the time of each kernel. The
  * recorder then does not wait after operators. It notes how many kernels were launched before and after each
- * operator and module, and reads their times at the end of the outermost stage. */
+ * operator, module and inner stage, and reads their times at the end of the outermost stage. */
 struct record_device {
     void *context;
     size_t (*mark)(void *context); /* returns the number of kernels launched since the last take() */
@@ -45,10 +45,13 @@ struct recorder;
 struct recorder *record_open(const char *path, enum record_detail detail, const struct record_info *info,
                              struct err *err);
 int record_close(struct recorder *r, struct err *err); /* -1: the file is incomplete */
-/* For recorders that record operators. From now on the device measures operators and modules. */
+/* For recorders that record operators. From now on the device measures operators, modules and stages within
+ * a stage. */
 void record_set_device(struct recorder *r, const struct record_device *device);
-/* Reads the device's times and records the operators and modules since the last call. Called at the end
- * of the outermost stage. Accepts NULL. */
+/* Returns true if the host must wait for the device before it ends a stage within a stage. Accepts NULL. */
+bool record_needs_wait(const struct recorder *r);
+/* Reads the device's times and records what it measured since the last call. Called at the end of the
+ * outermost stage. Accepts NULL. */
 void record_resolve(struct recorder *r);
 
 /* Opens a range of that level if the recorder's detail includes the level. `index` replaces %d in the name

@@ -17,7 +17,7 @@ void vision_prepared_free(struct vision_prepared *p) {
 struct vision_stage vision_stage_begin(struct ops *o, int stage, const char *name) {
     struct vision_stage s = { .stage = stage, .mark = -1 };
     record_push(o->rec, RECORD_STAGES, name, -1);
-    if (o->backend->mark && !o->rec) s.mark = o->backend->mark(o->context);
+    if (o->backend->mark && !record_needs_wait(o->rec)) s.mark = o->backend->mark(o->context);
     s.start_ns = clock_mono_ns();
     return s;
 }
@@ -26,11 +26,11 @@ void vision_stage_end(struct ops *o, struct vision_stage s, struct vision_times 
     if (s.mark >= 0) {
         struct vision_span span = { s.stage, s.mark, o->backend->mark(o->context) };
         vec_push(&t->spans, span);
-        return;
+    } else {
+        ops_finish(o);
+        t->ns[s.stage] += clock_mono_ns() - s.start_ns;
     }
-    ops_finish(o);
     record_pop(o->rec, RECORD_STAGES);
-    t->ns[s.stage] += clock_mono_ns() - s.start_ns;
 }
 
 void vision_times_take(struct ops *o, struct vision_times *t) {

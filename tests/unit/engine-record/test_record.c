@@ -76,25 +76,26 @@ TEST(record_uses_times_of_the_device) {
     struct recorder *r = record_open(path, RECORD_OPERATORS, &info, &err);
     CHECK(r != NULL);
     record_set_device(r, &(struct record_device){ NULL, mark, take });
+    CHECK(!record_needs_wait(r));
     record_push(r, RECORD_STAGES, "prefill", -1);
     uint64_t from = clock_wall_ns();
     device.launched = device.taken = 0;
     device.start_ns = from;
+    record_push(r, RECORD_STAGES, "sam", -1);
     record_push(r, RECORD_MODULES, "layer.%d", 3);
     run_op(r, "first", 2);
     run_op(r, "second", 1);
     record_pop(r, RECORD_MODULES);
+    record_pop(r, RECORD_STAGES);
     run_op(r, "third", 1);
     while (clock_wall_ns() < from + 10000) {} /* the kernels end after 4,000 ns */
     record_pop(r, RECORD_STAGES);
     record_op_ns(r, from + 4000, from + 4500, &(struct record_op){ .name = "late", .kernel = "k" });
     CHECK_INT(record_close(r, &err), 0);
 
-    static const struct found want[] = { { "first", 0, 2000, 2 },
-                                         { "second", 2000, 3000, 2 },
-                                         { "layer.3", 0, 3000, 1 },
-                                         { "third", 3000, 4000, 1 },
-                                         { "late", 4000, 4500, 1 } };
+    static const struct found want[] = { { "first", 0, 2000, 3 },    { "second", 2000, 3000, 3 },
+                                         { "layer.3", 0, 3000, 2 },  { "sam", 0, 3000, 1 },
+                                         { "third", 3000, 4000, 1 }, { "late", 4000, 4500, 1 } };
     struct found v[16];
     size_t n = read_ranges(path, v, COUNTOF(v));
     CHECK_INT(n, COUNTOF(want) + 1);
