@@ -164,7 +164,9 @@ section() {
             run env CUDA_CHECK_WEIGHTS=fp8 "$sanitizer" --tool $tool --error-exitcode 9 "$check" few deepseek_v2 4
             run env INFERPROF_CUDA_RACECHECK=1 "$sanitizer" --tool $tool --error-exitcode 9 "$check" persistent \
                 $models/deepseek-ocr.json 2 20 3 2112
-            run "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
+            products=cublaslt
+            [ $tool != racecheck ] || products=wgmma # racecheck reports kernels of cuBLASLt
+            run env INFERPROF_CUDA_PRODUCTS=$products "$sanitizer" --tool $tool --error-exitcode 9 "$check" ops
             run "$sanitizer" --tool $tool --error-exitcode 9 "$check" skinny few
             run env INFERPROF_CUDA_PRODUCTS=wgmma "$sanitizer" --tool $tool --error-exitcode 9 "$check" batch \
                 $models/qwen3-8b.json 1 9 8 2

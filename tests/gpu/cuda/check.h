@@ -112,6 +112,9 @@ struct engine_request request_of(const json_t *config, uint32_t *ids, int prompt
 struct engine_result infer(struct engine *e, const struct engine_request *r);
 /* Returns the number of equal tokens before the first difference. */
 size_t equal_tokens(const struct engine_result *a, const struct engine_result *b);
+/* ---- tokens.c */
+/* How much larger the logit of token a is than the one of b, in standard deviations of all n logits. */
+double logits_apart(const float *v, size_t n, uint32_t a, uint32_t b);
 
 /* ---- jobs; main.c describes them */
 enum { MOST_BATCH = 32 };
