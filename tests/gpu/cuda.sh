@@ -108,7 +108,13 @@ section() {
         run "$check" long $models/deepseek-ocr.json 7193 1000
         run "$check" long $models/qwen3-8b.json 39961 1000
         ;;
-    many) run "$check" many llama 10000 ;;
+    many) # alone: it reads the free memory of the GPU
+        wait
+        before=$jobs
+        jobs=1
+        run "$check" many llama 10000
+        jobs=$before
+        ;;
     memory) run "$check" memory $models/qwen2.5-32b-instruct.json 600 ;;
     speed)
         run "$check" speed $models/deepseek-ocr.json 951 300
