@@ -177,8 +177,8 @@ static struct tensor *wrap_data(struct weights *w, const void *data, size_t byte
     return t;
 }
 
-/* Returns true if the rows [first, first + rows) have the scales that they would have at the start of a block:
- * they are, or all of them are in one block. */
+/* Returns true if the rows [first, first + rows) have the scales that they would have at the start of a
+ * block: they are, or all of them are in one block. */
 static bool starts_block(int first, int rows, int scale_rows) {
     int place = first % scale_rows;
     return place == 0 || place + rows <= scale_rows;

@@ -8,8 +8,8 @@
  *                                             of the graph and of operators; WINDOW: as a Mistral model, with
  *                                             attention to that many positions
  *     cuda_check speed CONFIG PROMPT NEW [IMAGE]     decoding after a prompt of PROMPT ids, synthetic weights
- *     cuda_check recording CONFIG PROMPT NEW ROUNDS [IMAGE|N]   what recording costs, of a page or of N sequences;
- *                                             CUDA_CHECK_TRACE: a file for the last trace
+ *     cuda_check recording CONFIG PROMPT NEW ROUNDS [IMAGE|N]   what recording costs, of a page or of N
+ *                                             sequences; CUDA_CHECK_TRACE: a file for the last trace
  *     cuda_check products                     speed of products and attention of the models
  *     cuda_check long CONFIG PROMPT NEW [LAYERS]     the same tokens twice, up to the end of the context
  *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
