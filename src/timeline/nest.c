@@ -39,7 +39,17 @@ static void drop_ended(struct open_ranges *stack, const uint64_t *end_ns, uint64
     while (stack->n && end_ns[stack->v[stack->n - 1]] < before_ns) stack->n--;
 }
 
-/* Opens the next range. Its parent is the range on top of the stack. */
+/* Returns the innermost range on the stack that contains at least half of range i; TIMELINE_NONE: none. A
+ * range that ends a little after its parent, as clocks are, is inside it; one that only begins there is not.
+ */
+static uint32_t range_around(const struct range_columns *r, const struct open_ranges *stack, uint32_t i) {
+    uint64_t middle = r->start_ns[i] + (r->end_ns[i] - r->start_ns[i]) / 2;
+    uint32_t p = stack->n ? stack->v[stack->n - 1] : TIMELINE_NONE;
+    while (p != TIMELINE_NONE && r->end_ns[p] < r->end_ns[i] && r->end_ns[p] < middle) p = r->parent[p];
+    return p;
+}
+
+/* Opens the next range. */
 static void sweep_open(struct sweep *s, uint32_t *parent) {
     const struct range_columns *r = &s->b->ranges;
     uint32_t i = (uint32_t)s->next++;
@@ -47,7 +57,7 @@ static void sweep_open(struct sweep *s, uint32_t *parent) {
     /* Closes ranges that end where the new range starts, unless the new range is an instant. */
     uint64_t start = r->start_ns[i];
     drop_ended(stack, r->end_ns, start + (r->end_ns[i] > start));
-    if (parent) parent[i] = stack->n ? stack->v[stack->n - 1] : TIMELINE_NONE;
+    if (parent) parent[i] = range_around(r, stack, i);
     if (!(r->flags[i] & TRACE_RANGE_MARK)) vec_push(stack, i);
 }
 

@@ -85,6 +85,33 @@ TEST(timeline_allows_crossing_ranges) {
     timeline_close(tl);
 }
 
+/* The last operator of a stage runs on the device after the host has ended the stage. */
+TEST(timeline_does_not_nest_a_range_in_one_that_ends_soon_after_its_start) {
+    const struct {
+        uint64_t start, end;
+        const char *name, *parent;
+    } rows[] = {
+        { 0, 1000, "prefill", "-" },     { 10, 100, "sam", "prefill" },
+        { 90, 110, "product", "sam" },   { 102, 500, "clip", "prefill" },
+        { 160, 170, "norm", "clip" },    { 480, 501, "late", "clip" }, /* ends a little after its parent */
+        { 499, 900, "text", "prefill" }, { 880, 950, "head", "prefill" }
+    };
+    struct timeline_builder *b = timeline_builder_open();
+    for (size_t i = 0; i < COUNTOF(rows); i++)
+        timeline_builder_range(b,
+                               RANGE(.start_ns = rows[i].start, .end_ns = rows[i].end, .thread = 1,
+                                     .name = text(b, rows[i].name)),
+                               1);
+    add_launch(b, 1, 105, 1);
+    struct timeline *tl = timeline_builder_finish(b);
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        CHECK_STR(range_name(tl, (uint32_t)i), rows[i].name);
+        CHECK_STR(range_name(tl, tl->ranges.parent[i]), rows[i].parent);
+    }
+    CHECK_STR(range_name(tl, tl->launches.range[0]), "clip"); /* the range that started last */
+    timeline_close(tl);
+}
+
 static void add_kernel_on(struct timeline_builder *b, uint32_t device, uint64_t start_ns) {
     struct trace_kernel k = {
         .start_ns = start_ns, .end_ns = start_ns + 10, .device = device, .stream = 7, .name = text(b, "k")
