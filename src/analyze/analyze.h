@@ -203,6 +203,7 @@ struct analysis_stage {
     bool outside;
     bool warm_up; /* recognised warm-up steps: no findings */
     bool on_cpu;  /* ran on the native engine's CPU */
+    bool joined;  /* its kernels were recorded up to the start of the next one: busy and idle are unknown */
 
     /* ---- from the trace */
     uint64_t occurrences; /* 0: only timed */
@@ -365,13 +366,14 @@ struct analysis_operator {
     double gpu_ns;
     /* GPU time owned by kernels that this operator launched itself; all rows add up to the busy time */
     double gpu_self_ns;
-    /* time of the calls whose FLOPs or bytes are known: on the GPU if there are kernels, else on the host */
+    /* time of the calls whose FLOPs or bytes are known: on the GPU if there are kernels, else on the host.
+     * 0, and flops and bytes unknown, if this is less than 90% of the time of all calls */
     double work_ns;
     const char *work_source; /* source of FLOPs and bytes: "engine", "operator shapes"; NULL: unknown */
     uint32_t stage;          /* main stage; ANALYSIS_NONE: none, or unknown */
     /* Figures, all double. They extend to the end of the struct and are NaN until a pass sets them. */
-    double flops, bytes; /* sums over all calls */
-    double compute_ns;   /* time that the FLOPs of all calls take, each call at the peak of its type */
+    double flops, bytes; /* sums over the calls in which they are known */
+    double compute_ns;   /* time that these FLOPs take, each call at the peak of its type */
     double flop_per_s, byte_per_s;
     double device_share; /* gpu_self_ns / busy time */
 };

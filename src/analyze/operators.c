@@ -9,6 +9,9 @@
 #include "base/util.h"
 #include "base/vec.h"
 
+/* Smallest share of a row's time in calls with known FLOPs or bytes for which the row has rates. */
+#define LEAST_WORK 0.9
+
 static bool is_stage_range(const struct context *c, size_t range) {
     uint32_t o = c->range_occurrence[range];
     return o != ANALYSIS_NONE && c->a->occurrences[o].range == range;
@@ -109,19 +112,28 @@ static void add_known(double *sum, double value) {
     if (!isnan(value)) *sum = isnan(*sum) ? value : *sum + value;
 }
 
-/* Adds the FLOPs and bytes of range i. The range took `ns` on the host. */
+/* Adds the FLOPs and bytes of range i, which took `ns`. */
 static void add_work(const struct context *c, struct analysis_operator *o, size_t i, double ns) {
     if (isnan(c->range_flops[i]) && isnan(c->range_bytes[i])) return;
     add_known(&o->flops, c->range_flops[i]);
     add_known(&o->bytes, c->range_bytes[i]);
     add_known(&o->compute_ns, c->range_compute_ns[i]);
-    o->work_ns += c->range_kernel_ns[i] > 0 ? c->range_kernel_ns[i] : ns;
+    o->work_ns += ns;
     o->work_source = c->range_counted[i] ? "operator shapes" : "engine";
+}
+
+/* If the FLOPs and bytes of too few calls are known, their rates would be read as those of the row. */
+static void drop_partial_work(struct analysis_operator *o, double all_calls_ns) {
+    if (!o->work_source || o->work_ns >= LEAST_WORK * all_calls_ns) return;
+    FIGURES_UNKNOWN(o, flops);
+    o->work_ns = 0;
+    o->work_source = NULL;
 }
 
 static void sum_rows(struct context *c, struct row_set *set, const double *children_ns) {
     const struct timeline_ranges *r = &c->tl->ranges;
     bool *outermost = find_outermost(c, set);
+    double *kernel_ns = xcalloc(set->rows.n + 1, sizeof *kernel_ns); /* of all calls */
     for (size_t i = 0; i < r->n; i++) {
         if (set->of_range[i] == ANALYSIS_NONE) continue;
         struct analysis_operator *o = &set->rows.v[set->of_range[i]];
@@ -130,14 +142,20 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         o->mean_ns += ns; /* the sum; divided below */
         o->self_ns += ns > children_ns[i] ? ns - children_ns[i] : 0;
         o->gpu_self_ns += c->range_gpu_ns[i];
-        add_work(c, o, i, ns);
+        kernel_ns[set->of_range[i]] += c->range_kernel_ns[i];
+        add_work(c, o, i, c->range_kernel_ns[i] > 0 ? c->range_kernel_ns[i] : ns);
         if (outermost[i]) {
             o->total_ns += ns;
             o->gpu_ns += c->range_total_ns[i];
         }
     }
     free(outermost);
-    for (size_t i = 0; i < set->rows.n; i++) set->rows.v[i].mean_ns /= (double)set->rows.v[i].calls;
+    for (size_t i = 0; i < set->rows.n; i++) {
+        struct analysis_operator *o = &set->rows.v[i];
+        drop_partial_work(o, kernel_ns[i] > 0 ? kernel_ns[i] : o->mean_ns);
+        o->mean_ns /= (double)o->calls;
+    }
+    free(kernel_ns);
 }
 
 /* Counts kernels per row. Returns the number of kernels outside of operators. */
