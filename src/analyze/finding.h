@@ -50,6 +50,7 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
 void find_small_grids(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_wave_tails(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
+void find_waits(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);
 void find_experts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);

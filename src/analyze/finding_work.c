@@ -33,14 +33,15 @@ static bool memory_bound(const struct analysis_stage *s) {
 
 /* Describes the achieved and the peak rate of the resource that bounds the stage: bytes/s for memory,
  * FLOP/s for compute. */
-static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory, bool on_gpu,
-                                 double work_ms, const char *source) {
+static const char *roof_evidence(struct context *c, const struct finding_scope *f, bool memory,
+                                 bool busy_known, double work_ms, const char *source) {
     double amount = memory ? f->s->bytes : f->s->flops,
            peak = memory ? f->s->peak_bytes_per_s : f->s->peak_flops_per_s,
            reached = memory ? f->s->mbu : f->s->mfu, rate = reached * peak * f->wall_ms / work_ms;
     const char *(*text)(struct context *, double) = memory ? bytes_text : flops_text;
     const char *whole =
-        on_gpu ? analysis_text(c, " while the GPU is busy, %.1f%% over the whole time", 100 * reached) : "";
+        busy_known ? analysis_text(c, " while the GPU is busy, %.1f%% over the whole time", 100 * reached)
+                   : "";
     return analysis_text(c, "%s must be %s: %s/s of %s/s achieved, %.1f%%%s; %.1fx the roofline time (%s)",
                          text(c, amount), memory ? "moved" : "done", text(c, rate), text(c, peak),
                          100 * rate / peak, whole, f->s->distance, source);
@@ -78,12 +79,12 @@ static struct finding_scope all_inputs(const struct finding_scope *f) {
 void find_roof(struct context *c, const struct finding_rule *rule, const struct finding_scope *recorded) {
     const struct finding_scope all = all_inputs(recorded), *f = &all;
     const struct analysis_stage *s = f->s;
-    bool on_gpu = s->kernels && !s->on_cpu;
-    double work_ms = on_gpu ? MIN(f->busy_ms, f->wall_ms) : f->wall_ms;
+    bool on_gpu = s->kernels && !s->on_cpu, busy_known = on_gpu && !s->joined;
+    double work_ms = busy_known ? MIN(f->busy_ms, f->wall_ms) : f->wall_ms;
     if (!(f->floor_ms > 0) || !(work_ms > 0) || !(s->bytes > 0)) return;
     double distance = s->distance, work_distance = distance * work_ms / f->wall_ms;
     bool memory = memory_bound(s);
-    const char *roof = memory ? "memory" : "compute", *what = on_gpu ? "GPU work" : "time";
+    const char *roof = memory ? "memory" : "compute", *what = busy_known ? "GPU work" : "time";
     const char *source = c->a->peak_source ? c->a->peak_source : "peaks given";
     if (distance < NEAR_THE_ROOF) {
         finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
@@ -106,7 +107,7 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
             : analysis_text(c, "%s: its %s (%s) is %.1fx the %s roof of %s", s->name, what,
                             finding_time(c, work_ms), work_distance, roof, finding_time(c, f->floor_ms));
     finding_emit(c, rule, f, saving, ANALYSIS_MEDIUM, title,
-                 roof_evidence(c, f, memory, on_gpu, work_ms, source), roof_advice(memory, on_gpu));
+                 roof_evidence(c, f, memory, busy_known, work_ms, source), roof_advice(memory, on_gpu));
 }
 
 /* Returns the top-level stage that contains the row. */
@@ -204,6 +205,26 @@ void find_wave_tails(struct context *c, const struct finding_rule *rule, const s
     finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_LOW, title, evidence,
                  "Pad or batch the shapes to whole tiles and waves, or let the library search for another "
                  "tile (autotuning, stream-K).");
+}
+
+static double waits(const struct context *c, const struct analysis_kernel *k) {
+    (void)c;
+    return k->category == KERNEL_CATEGORY_WAIT;
+}
+
+void find_waits(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
+    const struct analysis_kernel *k = NULL;
+    double all, ms = sum_classes(c, f, waits, &all, &k);
+    if (!k || ms < 0.05 * f->busy_ms) return;
+    const char *title = analysis_text(c, "%s: the GPU only waits for %s", f->s->name, finding_time(c, ms));
+    const char *evidence = analysis_text(
+        c,
+        "%.0f%% of its GPU time are barriers between blocks or waiting kernels, most of it in %s (mean %s)",
+        100 * ms / f->busy_ms, k->short_name, finding_time(c, k->mean_ns * 1e-6));
+    finding_emit(
+        c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
+        "Wait less often (fewer phases), give all blocks the same work between two barriers, and let "
+        "them load what they need next while they wait.");
 }
 
 void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {

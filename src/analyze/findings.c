@@ -32,6 +32,7 @@ static const struct finding_rule rules[] = {
     { "between-steps", FINDING_GPU_STAGE, true, find_between_steps },
     { "idle", FINDING_GPU_STAGE, true, find_other_idle },
     { "small-grids", FINDING_GPU_STAGE, false, find_small_grids },
+    { "busy-wait", FINDING_GPU_STAGE, false, find_waits },
     { ROLE, FINDING_GPU_STAGE, false, find_roles },
     { "gemm-tiles", FINDING_GPU_STAGE, false, find_wave_tails },
     { "unfused-elementwise", FINDING_GPU_STAGE, false, find_chains },

@@ -194,6 +194,18 @@ TEST(finding_unfused_elementwise_keeps_to_one_stream) {
     CHECK(!judge_with(&s, "unfused-elementwise", NULL).found);
 }
 
+TEST(finding_busy_wait) {
+    const struct act barrier = { "persistent_up_barrier_bf16", 5, 4, 0, 0 };
+    struct verdict v = JUDGE("busy-wait", NAN, { gemm, 1, 80, 0, 0 }, barrier);
+    CHECK(v.found);
+    CHECK_NEAR(v.ms, 10 * 5 * 0.004, 1e-6);
+    CHECK(strstr(v.evidence, "20% of its GPU time are barriers") != NULL);
+    CHECK(strstr(v.evidence, "persistent_up_barrier_bf16 (mean 4.00 us)") != NULL);
+    CHECK(!JUDGE("busy-wait", NAN, { gemm, 1, 480, 0, 0 }, barrier).found); /* 4% */
+    CHECK_NEAR(JUDGE("busy-wait", 0.9, { gemm, 1, 80, 0, 0 }, barrier).ms, 0.1,
+               1e-6); /* 1 ms is 0.1 from the roof */
+}
+
 TEST(finding_cast_copy_traffic) {
     struct verdict v = JUDGE("cast-copy-traffic", NAN, { gemm, 1, 90, 0, 0 }, { cat, 1, 10, 0, 0 });
     CHECK(v.found);
