@@ -64,7 +64,9 @@ void analyze_kernel_names(struct context *c) {
         rows[i] = (struct analysis_kernel){ .shape = (uint32_t)i, .stage = ANALYSIS_NONE };
         FIGURES_UNKNOWN(&rows[i], flops);
         name_row(c, &rows[i], tl->shapes[i].name, &by_name[tl->shapes[i].name]);
-        if (tl->devices[tl->shapes[i].device].is_cpu) rows[i].library = KERNEL_LIBRARY_NATIVE;
+        const struct timeline_device *d = &tl->devices[tl->shapes[i].device];
+        bool native = d->is_cpu || (d->joined && rows[i].library != KERNEL_LIBRARY_CUBLAS);
+        if (native) rows[i].library = KERNEL_LIBRARY_NATIVE;
         set_geometry(c, &rows[i]);
         c->shape_category[i] = (uint8_t)rows[i].category;
     }

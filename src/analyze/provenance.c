@@ -64,6 +64,10 @@ static void check_idle(struct context *c, size_t stage) {
         s->idle_refused = "no kernels were recorded";
     else if (s->on_cpu)
         s->idle_refused = "it ran on the CPU, which has no kernel launches";
+    else if (s->joined)
+        s->idle_refused =
+            "its kernels were recorded up to the start of the next one, so gaps between them count as "
+            "kernel time";
     else if (has_whole_graphs(c, stage))
         s->idle_refused = "CUDA graphs were recorded as a whole: gaps between their kernels are not visible";
     else if (s->missed > MISSED_LIMIT)
@@ -79,7 +83,8 @@ static void check_idle(struct context *c, size_t stage) {
                           analysis_count(c, w->unmatched_launches), analysis_count(c, s->launches));
     s->idle_known = !s->idle_refused;
     if (s->idle_known && unmatched > LOST_LIMIT && !s->outside) note_doubt(c, s, w->unmatched_launches);
-    if (!s->idle_known && (s->kernels || analysis_has_unknown_kernels(c, s)) && !s->on_cpu && !s->outside)
+    if (!s->idle_known && (s->kernels || analysis_has_unknown_kernels(c, s)) && !s->on_cpu && !s->joined &&
+        !s->outside)
         analysis_note(c, ANALYSIS_WARNING, "%s: idle time not classified: %s", s->path, s->idle_refused);
 }
 
@@ -135,13 +140,20 @@ static void note_unmatched(struct context *c) {
         100 * v->unmatched / v->busy, mirrored);
 }
 
+/* The native engine on a GPU: its operators have the times of their kernels. */
+static bool all_kernels_are_joined(const struct timeline *tl) {
+    for (size_t i = 0; i < tl->ndevices; i++)
+        if (tl->devices[i].kernel_count && !tl->devices[i].joined) return false;
+    return true;
+}
+
 static void note_attribution(struct context *c) {
     const struct timeline *tl = c->tl;
     if (c->a->stages[0].implicit)
         analysis_note(c, ANALYSIS_INFO,
                       "no range of the trace is a stage: all its time counts as one stage (define stages "
                       "with rules NAME=GLOB)");
-    if (tl->containment && !c->a->cpu_only)
+    if (tl->containment && !c->a->cpu_only && !all_kernels_are_joined(tl))
         analysis_note(c, ANALYSIS_WARNING,
                       "no launches were recorded: a kernel belongs to the range that was open when it ran");
     note_unmatched(c);

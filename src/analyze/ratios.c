@@ -93,7 +93,8 @@ static void find_parts(struct context *c) {
             const struct analysis_stage_device *on = analysis_stage_on(a, i, d);
             double time_ns = on->busy_ns + on->idle_ns;
             if (a->stages[i].parent == ANALYSIS_NONE && time_ns > 0)
-                add_part(c, d, a->stages[i].name, on->steps, time_ns, on->busy_ns);
+                add_part(c, d, a->stages[i].name, on->steps, time_ns,
+                         a->stages[i].joined ? NAN : on->busy_ns);
         }
         if (a->devices[d].unrecorded_ns > 0)
             add_part(c, d, "unrecorded", 0, a->devices[d].unrecorded_ns, NAN);

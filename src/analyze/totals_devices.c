@@ -11,7 +11,8 @@ static void set_partition(struct totals_device *row, const struct analysis *a, s
     row->unrecorded_ns = a->devices[device].unrecorded_ns;
     row->unrecorded_limit_ns = a->devices[device].unrecorded_limit_ns;
     row->idle_ns = MAX(0, row->timeline_ns - row->unrecorded_ns - (double)row->busy_ns);
-    row->busy_share = (double)row->busy_ns / ((double)row->busy_ns + row->idle_ns);
+    bool joined = a->timeline->devices[device].joined;
+    row->busy_share = joined ? NAN : (double)row->busy_ns / ((double)row->busy_ns + row->idle_ns);
     row->between_ns = NAN;
     for (size_t i = 0; i < a->nstages; i++) {
         const struct analysis_stage_device *on = analysis_stage_on(a, i, device);

@@ -262,9 +262,10 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
            timed =
                not_recorded && s->timing_ms.n && !isnan(recorded) ? share_of(busy_ms, s->same_input_ms) : NAN;
     if (s->outside) return;
+    s->kernels_each = s->occurrences ? (double)s->kernels / s->requests : NAN;
+    if (s->joined) return;
     s->busy_share = s->on_cpu || (isnan(timed) && !s->unrecorded) ? recorded : timed;
     s->busy_ms = s->busy_share * s->time_ms;
-    s->kernels_each = s->occurrences ? (double)s->kernels / s->requests : NAN;
 }
 
 /* Returns true if only a part of the stage's kernels was recorded. Its busy time is then incomplete. */

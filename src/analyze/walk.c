@@ -75,6 +75,7 @@ static void extend_occurrence(struct walk *w, uint32_t occurrence, size_t kernel
     s->kernels++;
     w->c->stage_scratch[out->stage].kernel_sum_ns += (double)(k->end_ns[kernel] - k->start_ns[kernel]);
     s->on_cpu |= w->c->tl->devices[w->device].is_cpu;
+    s->joined |= w->c->tl->devices[w->device].joined;
 }
 
 /* Stores the walk's results per occurrence before the next device starts. */

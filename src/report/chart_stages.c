@@ -27,8 +27,9 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
     if (!(most > 0)) return false;
     double scale = (form->width - left - right) / most;
     chart_open(form, row * (double)v->nstages + 24,
-               view_on_cpu(v) ? "Time of each stage, busy time and roofline time"
-                              : "Time of each stage, GPU busy time and roofline time",
+               !view_knows_busy(v) ? "Time of each stage, and roofline time"
+               : view_on_cpu(v)    ? "Time of each stage, busy time and roofline time"
+                                   : "Time of each stage, GPU busy time and roofline time",
                out);
     for (size_t i = 0; i < v->nstages; i++) {
         const struct analysis_stage *s = v->stages[i];
@@ -44,8 +45,9 @@ bool chart_stages(const struct view *v, const struct chart_form *form, struct st
         svg_text(out, s->depth ? 14 : 0, y + 14, SVG_START, s->depth ? "" : "ink", s->name);
         struct strbuf title = STRBUF_INIT;
         story_stage_bar(v, s, &title);
-        svg_rect_titled(out, left, y, s->time_ms * scale, 20, "idle", title.buf);
-        if (isfinite(s->busy_ms))
+        bool busy_known = isfinite(s->busy_ms);
+        svg_rect_titled(out, left, y, s->time_ms * scale, 20, busy_known ? "idle" : "unknown", title.buf);
+        if (busy_known)
             svg_rect_titled(out, left, y, fmin(s->busy_ms, s->time_ms) * scale, 20, "busy", title.buf);
         strbuf_free(&title);
         if (isfinite(s->floor_ms)) svg_rect(out, left + s->floor_ms * scale - 1, y - 4, 2, 28, "tick");

@@ -128,7 +128,8 @@ static void stage_bar(const struct view *v, const struct analysis_stage *s, doub
     strbuf_free(&title);
     strbuf_addstr(out, "\"><div class=\"name\">");
     html_escape(out, s->name);
-    strbuf_addf(out, "</div><div class=\"track\"><i class=\"seg idle\" style=\"width:%.3f%%\"></i>", wide);
+    strbuf_addf(out, "</div><div class=\"track\"><i class=\"seg %s\" style=\"width:%.3f%%\"></i>",
+                isfinite(s->busy_ms) ? "idle" : "unknown", wide);
     if (isfinite(s->busy_ms))
         strbuf_addf(out, "<i class=\"seg busy\" style=\"width:%.3f%%\"></i>",
                     fmin(s->busy_ms, s->time_ms) / most * 100);
@@ -144,11 +145,11 @@ static void stage_bar(const struct view *v, const struct analysis_stage *s, doub
 
 static void stage_bars(const struct view *v, struct strbuf *out) {
     double most = 0;
-    bool floors = false, busy = false;
+    bool floors = false, busy = view_knows_busy(v), unknown = false;
     for (size_t i = 0; i < v->nstages; i++) {
         if (isfinite(v->stages[i]->time_ms)) most = fmax(most, v->stages[i]->time_ms);
         floors |= isfinite(v->stages[i]->floor_ms);
-        busy |= isfinite(v->stages[i]->busy_ms);
+        unknown |= isfinite(v->stages[i]->time_ms) && !isfinite(v->stages[i]->busy_ms);
     }
     if (!(most > 0)) return;
     strbuf_addstr(out, "<div class=\"key\">");
@@ -156,7 +157,9 @@ static void stage_bars(const struct view *v, struct strbuf *out) {
         strbuf_addstr(out, view_on_cpu(v)
                                ? "<span><i style=\"background:var(--accent)\"></i>busy</span>"
                                : "<span><i style=\"background:var(--accent)\"></i>GPU busy</span>");
-    strbuf_addstr(out, "<span><i style=\"background:var(--idle)\"></i>not busy</span>");
+    if (busy) strbuf_addstr(out, "<span><i style=\"background:var(--idle)\"></i>not busy</span>");
+    if (unknown)
+        strbuf_addstr(out, "<span><i style=\"background:var(--accent-soft)\"></i>time, busy or not</span>");
     if (floors)
         strbuf_addstr(out, "<span><i class=\"tick\"></i>roofline time: sum over operators of the larger of "
                            "compute time and memory time</span>");

@@ -218,7 +218,7 @@ static void conservation(const struct view *v, struct strbuf *out) {
                 "category. Not in any stage: %s. Not in any operator: %s.",
                 view_on_cpu(v) ? "Busy" : "Kernel time", text_ms(c->busy / 1e6).s,
                 text_ms(c->outside_stages / 1e6).s, text_ms(c->outside_operators / 1e6).s);
-    if (!view_on_cpu(v))
+    if (!view_on_cpu(v) && !v->a->timeline->containment)
         strbuf_addf(out, " Kernels with no matching launch: %s (%s).", text_count(c->unmatched_kernels).s,
                     text_ms(c->unmatched / 1e6).s);
     strbuf_addstr(out, "\n\n");

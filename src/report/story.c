@@ -194,7 +194,9 @@ const char *story_two_runs(const struct view *v) {
         "Times are medians of the timed repeats. GPU busy is the time with a running kernel or copy in the "
         "recorded run; GPU idle is the timed median minus that. Kernels and operators are from the recorded "
         "run.";
-    return view_on_cpu(v) ? on_cpu : on_gpu;
+    static const char unknown[] =
+        "Times are medians of the timed repeats. Kernels and operators are from the recorded run.";
+    return !view_knows_busy(v) ? unknown : view_on_cpu(v) ? on_cpu : on_gpu;
 }
 
 const char *story_no_finding(const struct view *v) {

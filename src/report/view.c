@@ -95,7 +95,13 @@ size_t view_busy_devices(const struct view *v) {
 
 bool view_two_runs(const struct view *v) {
     for (size_t i = 0; i < v->nstages; i++)
-        if (v->stages[i]->timing_ms.n && isfinite(v->stages[i]->busy_ms)) return true;
+        if (v->stages[i]->timing_ms.n && (isfinite(v->stages[i]->busy_ms) || v->stages[i]->joined))
+            return true;
+    return false;
+}
+bool view_knows_busy(const struct view *v) {
+    for (size_t i = 0; i < v->nstages; i++)
+        if (isfinite(v->stages[i]->busy_ms)) return true;
     return false;
 }
 const char *view_recorded_words(const struct analysis_stage *s) {

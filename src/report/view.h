@@ -45,7 +45,8 @@ const char *view_recorded_words(const struct analysis_stage *s);
 bool view_unrecorded(const struct view *v); /* a stage has unrecorded steps */
 /* The machine was busy while the stages were timed: their ratios to the roofline time mean little. */
 bool view_was_busy(const struct view *v);
-bool view_on_cpu(const struct view *v); /* no kernel ran on GPUs */
+bool view_knows_busy(const struct view *v); /* of at least one stage */
+bool view_on_cpu(const struct view *v);     /* no kernel ran on GPUs */
 /* Name of the run's device, else of the first device in the trace that ran a kernel. NULL: unknown. */
 const char *view_device(const struct view *v);
 double view_peak_flops(const struct view *v);

@@ -65,6 +65,7 @@ static void set_device(struct timeline_builder *b, struct timeline_device *d, co
         d->name = timeline_builder_text(b, value);
         d->is_cpu = strcmp(value, "cpu") == 0;
     }
+    if (strcmp(field, "kernel_ends") == 0) d->joined = strcmp(value, "next start") == 0;
     if (strcmp(field, "uuid") == 0) d->uuid = timeline_builder_text(b, value);
     if (strcmp(field, "cc") == 0) {
         const char *dot = strchr(value, '.');
@@ -150,6 +151,7 @@ static void merge_limits(struct timeline_device *into, const struct timeline_dev
     if (!into->field) into->field = from->field
     TAKE(name);
     TAKE(is_cpu);
+    TAKE(joined);
     TAKE(cc_major);
     TAKE(cc_minor);
     TAKE(sms);

@@ -75,20 +75,20 @@ struct timeline_metric_set {
     C(uint32_t, kernels) /* kernels with this launch */
 /* Of ranges with equal starts, the longer one comes first, so a parent has a lower index than its
  * children. */
-#define TIMELINE_RANGE_COLUMNS(C, O, B)                                                     \
-    C(uint64_t, start_ns)                                                                   \
-    C(uint64_t, end_ns)                                                                     \
-    C(uint32_t, thread)                                                                     \
-    C(uint32_t, parent) /* innermost other range that is open on the thread at the start */ \
-    C(uint32_t, name)   /* this column and the next two are texts */                        \
-    C(uint32_t, domain)                                                                     \
-    C(uint32_t, detail)                                                                     \
-    C(uint32_t, stack)   /* text: call path, outermost first */                             \
-    C(uint8_t, category) /* enum trace_range_category */                                    \
-    C(uint8_t, flags)    /* enum trace_range_flags */                                       \
-    O(double, flops)                                                                        \
-    O(double, bytes)                                                                        \
-    O(double, payload)                                                                      \
+#define TIMELINE_RANGE_COLUMNS(C, O, B)                                                           \
+    C(uint64_t, start_ns)                                                                         \
+    C(uint64_t, end_ns)                                                                           \
+    C(uint32_t, thread)                                                                           \
+    C(uint32_t, parent) /* innermost range open at the start that contains at least half of it */ \
+    C(uint32_t, name)   /* this column and the next two are texts */                              \
+    C(uint32_t, domain)                                                                           \
+    C(uint32_t, detail)                                                                           \
+    C(uint32_t, stack)   /* text: call path, outermost first */                                   \
+    C(uint8_t, category) /* enum trace_range_category */                                          \
+    C(uint8_t, flags)    /* enum trace_range_flags */                                             \
+    O(double, flops)                                                                              \
+    O(double, bytes)                                                                              \
+    O(double, payload)                                                                            \
     B(uint16_t, depth)
 #define TIMELINE_SYNC_COLUMNS(C, O, B) \
     C(uint64_t, start_ns)              \
@@ -194,6 +194,7 @@ struct timeline_device {
     uint32_t process; /* that file */
     uint32_t label;   /* text: see timeline_device_label() */
     bool is_cpu;      /* the native engine's CPU device, with operators as kernels */
+    bool joined;      /* kernels were recorded up to the start of the next one: gaps count as work */
     uint32_t cc_major, cc_minor;
     uint32_t sms, max_threads_per_sm, max_blocks_per_sm, regs_per_sm, smem_per_sm_bytes, warp_size;
     uint64_t memory_bytes, l2_bytes, sm_clock_khz;

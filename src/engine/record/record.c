@@ -159,7 +159,7 @@ static void add_op(struct recorder *r, const struct event *e, uint64_t start_ns,
     launch->start_ns = launch->end_ns = kernel->start_ns = start_ns;
     kernel->end_ns = end_ns;
     kernel->name = t->kernel;
-    launch->correlation = kernel->correlation = ++r->correlation;
+    if (!r->device.mark) launch->correlation = kernel->correlation = ++r->correlation;
 }
 
 static void add_event(struct recorder *r, const struct event *e, const struct ticks_span *span) {
@@ -213,7 +213,7 @@ static void flush_events(struct recorder *r) {
         }
     }
     trace_writer_range(r->writer, r->ranges, r->nranges);
-    trace_writer_launch(r->writer, r->launches, r->nops);
+    if (!r->device.mark) trace_writer_launch(r->writer, r->launches, r->nops);
     trace_writer_kernel(r->writer, r->kernels, r->nops);
     trace_writer_token(r->writer, r->tokens, r->ntokens);
     trace_writer_memory(r->writer, r->memories, r->nmemories);
@@ -249,6 +249,9 @@ static void push_nvtx(const char *name, int index) {
 void record_set_device(struct recorder *r, const struct record_device *device) {
     r->device = *device;
     r->waiting_ns = clock_wall_ns();
+    /* launches and grids are not known here */
+    for (size_t i = 0; i < EVENTS; i++) r->kernels[i] = (struct trace_kernel){ 0 };
+    if (r->writer) trace_writer_meta(r->writer, "device.0.kernel_ends", "next start");
 }
 
 bool record_needs_wait(const struct recorder *r) { return r && !r->device.mark; }

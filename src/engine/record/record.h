@@ -31,7 +31,8 @@ struct record_info {
 
 /* A device that runs operators after their calls have returned and stores the time of each kernel. The
  * recorder then does not wait after operators. It notes how many kernels were launched before and after each
- * operator, module and inner stage, and reads their times at the end of the outermost stage. */
+ * operator, module and inner stage, and reads their times at the end of the outermost stage. The trace has no
+ * launches, because the host does not measure them, and an operator ends where the next kernel starts. */
 struct record_device {
     void *context;
     size_t (*mark)(void *context); /* returns the number of kernels launched since the last take() */

@@ -247,6 +247,104 @@ TEST(a_cpu_engine_gets_stages_and_operators_and_no_gpu_advice) {
     timeline_close(tl);
 }
 
+/* The native engine on a GPU: no launches, and each kernel ends where the next one starts. */
+static struct timeline *joined_kernels(void) {
+    static const struct {
+        const char *name, *kernel;
+        uint64_t start, end;
+        double flops;
+    } ops[] = { { "norm", "layernorm_f32", 0, MS, 0 },
+                { "qkv", "cublaslt_bf16_bf16", MS, 3 * MS, 4e9 },
+                { "up", "wgmma_swiglu_bf16", 3 * MS, 6 * MS, 6e9 },
+                { "norm", "layernorm_f32", 6 * MS, 9 * MS, NAN },
+                { "down", "wgmma_bf16", 9 * MS, 10 * MS, 2e9 } };
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "engine.ipt");
+    timeline_builder_meta(b, "device.0.name", "NVIDIA H200");
+    timeline_builder_meta(b, "device.0.kernel_ends", "next start");
+    struct trace_range r = { .end_ns = 10 * MS,
+                             .thread = 1,
+                             .category = TRACE_CATEGORY_STAGE,
+                             .name = timeline_builder_text(b, "prefill"),
+                             .flops = NAN,
+                             .bytes = NAN,
+                             .payload = NAN };
+    timeline_builder_range(b, &r, 1);
+    r.category = TRACE_CATEGORY_OP;
+    for (size_t i = 0; i < COUNTOF(ops); i++) {
+        r.start_ns = ops[i].start;
+        r.end_ns = ops[i].end;
+        r.name = timeline_builder_text(b, ops[i].name);
+        r.flops = ops[i].flops;
+        r.bytes = ops[i].flops / 100;
+        struct trace_kernel k = { .start_ns = r.start_ns,
+                                  .end_ns = r.end_ns,
+                                  .name = timeline_builder_text(b, ops[i].kernel) };
+        timeline_builder_range(b, &r, 1);
+        timeline_builder_kernel(b, &k, 1);
+    }
+    timeline_builder_token(
+        b, &(struct trace_token){ .time_ns = 10 * MS, .count = 1, .token_kind = TRACE_TOKEN_MADE }, 1);
+    return timeline_builder_finish(b);
+}
+
+static const struct analysis_operator *operator_called(const struct analysis *a, const char *name) {
+    for (size_t i = 0; i < a->noperators; i++)
+        if (strcmp(a->operators[i].name, name) == 0) return &a->operators[i];
+    return NULL;
+}
+
+TEST(busy_and_idle_time_are_unknown_where_kernels_end_at_the_next_start) {
+    struct timeline *tl = joined_kernels();
+    struct analysis a;
+    const struct analyze_cost costs[] = {
+        { .stage = "prefill", .flops = 1e10, .bytes = 1e8, .floor_ns = 1e6 }
+    };
+    const struct analyze_input in = {
+        .costs = costs, .ncosts = 1, .peak_flops_per_s = 1e13, .peak_bytes_per_s = 1e12
+    };
+    analyze_run(tl, &in, &a);
+    const struct analysis_stage *s = scene_stage(&a, "prefill");
+    CHECK_INT(s->kernels, 5);
+    CHECK(!s->idle_known && strstr(s->idle_refused, "start of the next one"));
+    CHECK(isnan(s->busy_share) && isnan(s->busy_ms) && isnan(s->idle_share));
+    CHECK(isnan(s->launches_per_token));
+    CHECK_NEAR(s->kernels_each, 5, 0);
+    CHECK_NEAR(s->distance, 10, 1e-9);
+    CHECK_INT(a.nparts, 1);
+    CHECK_NEAR(a.parts[0].time_ns, 10e6, 0);
+    CHECK(isnan(a.parts[0].busy_share));
+    const struct analysis_finding *roof = scene_finding(&a, "roof-distance");
+    CHECK(roof && strstr(roof->title, "its time (10.0 ms)") && !strstr(roof->evidence, "busy"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(kernels_of_the_native_engine_on_a_gpu_have_its_name_as_library) {
+    struct timeline *tl = joined_kernels();
+    struct analysis a;
+    analyze_run(tl, NULL, &a);
+    for (size_t i = 0; i < a.nkernels; i++)
+        CHECK_INT(a.kernels[i].library, a.kernels[i].category == KERNEL_CATEGORY_GEMM &&
+                                                strncmp(a.kernels[i].short_name, "cublaslt", 8) == 0
+                                            ? KERNEL_LIBRARY_CUBLAS
+                                            : KERNEL_LIBRARY_NATIVE);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(an_operator_has_rates_only_if_the_work_of_most_of_its_time_is_known) {
+    struct timeline *tl = joined_kernels();
+    struct analysis a;
+    analyze_run(tl, NULL, &a);
+    const struct analysis_operator *norm = operator_called(&a, "norm"), *up = operator_called(&a, "up");
+    CHECK_INT(norm->calls, 2);
+    CHECK(isnan(norm->flops) && isnan(norm->bytes) && isnan(norm->byte_per_s)); /* known: 1 of 4 ms */
+    CHECK_NEAR(up->flop_per_s, 2e12, 1);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(times_come_from_the_timing_phase_where_there_is_one) {
     struct scene s;
     struct analysis a;

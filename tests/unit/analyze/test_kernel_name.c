@@ -95,6 +95,13 @@ TEST(kernel_names_of_servers_are_understood) {
           KERNEL_CATEGORY_COMMUNICATION, "moeA2ADispatchKernel" },
         { "void grouped_topk_fused_kernel<float, int>(float*)", KERNEL_LIBRARY_USER, KERNEL_CATEGORY_MOE,
           "grouped_topk_fused_kernel f32" },
+        /* the native engine */
+        { "cublaslt_bf16_bf16", KERNEL_LIBRARY_CUBLAS, KERNEL_CATEGORY_GEMM, "cublaslt_bf16_bf16" },
+        { "wgmma_swiglu_bf16", KERNEL_LIBRARY_USER, KERNEL_CATEGORY_GEMM, "wgmma_swiglu_bf16" },
+        { "swiglu_gemv_bf16", KERNEL_LIBRARY_USER, KERNEL_CATEGORY_GEMV, "swiglu_gemv_bf16" },
+        { "experts_grouped_bf16", KERNEL_LIBRARY_USER, KERNEL_CATEGORY_GEMM, "experts_grouped_bf16" },
+        { "persistent_choice_bf16", KERNEL_LIBRARY_USER, KERNEL_CATEGORY_MOE, "persistent_choice_bf16" },
+        { "batch_pick_f32", KERNEL_LIBRARY_USER, KERNEL_CATEGORY_SAMPLING, "batch_pick_f32" },
         { "_bmm_kernel", KERNEL_LIBRARY_TRITON, KERNEL_CATEGORY_GEMM, "_bmm_kernel" },
         { "void vllm::cvt_fp16_to_fp4<__nv_bfloat16>(int)", KERNEL_LIBRARY_VLLM, KERNEL_CATEGORY_QUANT,
           "cvt_fp16_to_fp4 bf16" },
