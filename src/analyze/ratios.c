@@ -14,7 +14,8 @@ static void kernel_ratios(struct analysis *a) {
 static void operator_ratios(const struct analysis *a, struct analysis_operator *v, size_t n) {
     double busy = a->conservation.busy;
     for (size_t i = 0; i < n; i++) {
-        v[i].flop_per_s = v[i].flops / v[i].work_ns * 1e9;
+        /* only products and attention are counted: 0 FLOP/s of a norm would be no rate */
+        v[i].flop_per_s = v[i].flops > 0 ? v[i].flops / v[i].work_ns * 1e9 : NAN;
         v[i].byte_per_s = v[i].bytes / v[i].work_ns * 1e9;
         v[i].device_share = busy > 0 ? v[i].gpu_self_ns / busy : NAN;
     }

@@ -77,6 +77,12 @@ static struct text plain_number(const struct column *c, double v) {
     return text_num(v, few && v != 0 && fabs(v) < 0.1 ? 4 : c->decimals);
 }
 
+/* Without decimals, 0.4 GB/s would be 0. */
+static struct text giga_number(const struct column *c, double v) {
+    bool small = v != 0 && fabs(v) < 1;
+    return text_num(v, !small ? c->decimals : fabs(v) < 0.1 ? MAX(c->decimals, 4) : MAX(c->decimals, 2));
+}
+
 static struct text format_number(const struct column *c, double v) {
     switch (c->format) {
     case COLUMN_COUNT: return text_num(v, 0);
@@ -91,7 +97,7 @@ static struct text format_number(const struct column *c, double v) {
     case COLUMN_TIMES: return text_times(v);
     case COLUMN_FLOPS: return text_flops(v);
     case COLUMN_BYTES: return text_bytes(v);
-    case COLUMN_GIGA: return text_num(v * 1e-9, c->decimals);
+    case COLUMN_GIGA: return giga_number(c, v * 1e-9);
     case COLUMN_UNITS: return text_units(v);
     case COLUMN_SECONDS: return text_seconds(v);
     case COLUMN_TEXT:
