@@ -5,10 +5,9 @@
 #include "unit/test.h"
 
 static void check_cell(enum column_format format, int decimals, double value, const char *want) {
-    const struct column c = { .heading = "h",
-                              .format = format,
-                              .source = { .offset = 0, .type = COLUMN_F64 },
-                              .decimals = decimals };
+    const struct column c = {
+        .heading = "h", .format = format, .source = { .offset = 0, .type = COLUMN_F64 }, .decimals = decimals
+    };
     struct strbuf out = STRBUF_INIT;
     column_show(&c, &(struct column_row){ .item = &value }, &out);
     CHECK_STR(out.buf, want);

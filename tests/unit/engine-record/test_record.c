@@ -48,8 +48,12 @@ static size_t read_ranges(const char *path, struct found *out, size_t most) {
     struct trace_reader *r = trace_reader_open(path, &err);
     size_t n = 0;
     CHECK(r != NULL);
+    CHECK_STR(trace_reader_meta(r, "device.0.kernel_ends"), "next start");
     for (size_t c = 0; c < trace_reader_chunks(r); c++) {
         CHECK_INT(trace_reader_decode(r, c, &b, &err), 0);
+        CHECK(b.kind != TRACE_LAUNCH); /* nobody measured them */
+        for (size_t i = 0; b.kind == TRACE_KERNEL && i < b.n; i++)
+            CHECK(b.kernel[i].correlation == 0 && b.kernel[i].grid_x == 0);
         const struct trace_range *v = b.records;
         for (size_t i = 0; b.kind == TRACE_RANGE && i < b.n && n < most; i++, n++) {
             snprintf(out[n].name, sizeof out[n].name, "%s", trace_reader_string(r, v[i].name, NULL));
