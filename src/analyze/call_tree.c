@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/internal.h"
+#include "analyze/range_tree.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -29,7 +30,9 @@ struct tree_builder {
         uint32_t *v; /* node of the innermost frame, per (parent, stack) */
         size_t n, cap;
     } stacks;
+    uint64_t *inside_ns;   /* [ranges.n]: time of each range in which a range inside it is open */
     uint32_t *range_node;  /* [ranges.n] */
+    uint32_t *stage_node;  /* [ranges.n]: node of the innermost stage around or at the range; 0: none */
     uint32_t *kernel_name; /* [nkernels]: id in `names` */
     bool frames;
     uint64_t folded; /* ranges and kernels without a node of their own */
@@ -67,27 +70,25 @@ static uint32_t add_frames(struct tree_builder *b, uint32_t parent, uint32_t sta
     return node;
 }
 
-/* Returns the node of the range if it is a stage, else of the innermost stage around it; the root if there is
- * no stage. */
-static uint32_t stage_node(const struct tree_builder *b, uint32_t range) {
-    const struct timeline_ranges *r = &b->c->tl->ranges;
-    while (range != TIMELINE_NONE && r->category[range] != TRACE_CATEGORY_STAGE) range = r->parent[range];
-    return range == TIMELINE_NONE ? 0 : b->range_node[range];
+/* A range that can end on another thread is not a call. */
+static bool is_call(const void *ranges, size_t i) {
+    return !(((const struct timeline_ranges *)ranges)->flags[i] & (TRACE_RANGE_MARK | TRACE_RANGE_FREE));
 }
 
 static void add_range(struct tree_builder *b, size_t i) {
     const struct timeline_ranges *r = &b->c->tl->ranges;
-    uint32_t parent = r->parent[i] == TIMELINE_NONE ? 0 : b->range_node[r->parent[i]];
+    bool inside = r->parent[i] != TIMELINE_NONE, stage = r->category[i] == TRACE_CATEGORY_STAGE;
+    uint32_t parent = inside ? b->range_node[r->parent[i]] : 0;
+    b->stage_node[i] = stage ? parent : inside ? b->stage_node[r->parent[i]] : 0;
     b->range_node[i] = parent;
-    if (r->flags[i] & (TRACE_RANGE_MARK | TRACE_RANGE_FREE)) return;
-    if (r->stack[i]) parent = add_frames(b, stage_node(b, r->parent[i]), r->stack[i]);
+    if (!is_call(r, i)) return;
+    if (r->stack[i]) parent = add_frames(b, inside ? b->stage_node[r->parent[i]] : 0, r->stack[i]);
     uint32_t node = child_of(b, parent, r->name[i], timeline_text(b->c->tl, r->name[i]));
     b->range_node[i] = node;
-    double ns = (double)(r->end_ns[i] - r->start_ns[i]);
+    if (stage) b->stage_node[i] = node;
     b->nodes.v[node].calls += node != parent;
     b->folded += node == parent;
-    b->nodes.v[node].host_ns += ns;
-    if (r->parent[i] != TIMELINE_NONE) b->nodes.v[b->range_node[r->parent[i]]].host_ns -= ns;
+    b->nodes.v[node].host_ns += (double)(r->end_ns[i] - r->start_ns[i] - b->inside_ns[i]);
 }
 
 static void add_kernel(struct tree_builder *b, size_t i) {
@@ -108,7 +109,6 @@ static void add_kernel(struct tree_builder *b, size_t i) {
 static void sum_up(struct tree_builder *b) {
     for (size_t i = 0; i < b->nodes.n; i++) {
         struct analysis_call *node = &b->nodes.v[i];
-        node->host_ns = fmax(0, node->host_ns); /* the sum is negative if a child ends after its parent */
         node->host_total_ns = node->host_ns;
         node->device_total_ns = node->device_ns;
     }
@@ -126,9 +126,13 @@ void analyze_call_tree(struct context *c) {
     };
     vec_push(&b.nodes, ((struct analysis_call){ .name = "all" }));
     b.range_node = xcalloc(tl->ranges.n + 1, sizeof *b.range_node);
+    b.stage_node = xcalloc(tl->ranges.n + 1, sizeof *b.stage_node);
     b.kernel_name = xcalloc(c->a->nkernels + 1, sizeof *b.kernel_name);
     for (size_t i = 0; i < c->a->nkernels; i++)
         b.kernel_name[i] = intern_str(b.names, c->a->kernels[i].short_name);
+    uint32_t *nearest = range_tree_nearest(&tl->ranges, is_call, &tl->ranges);
+    b.inside_ns = range_tree_inside_ns(&tl->ranges, nearest);
+    free(nearest);
     for (size_t i = 0; i < tl->ranges.n; i++) add_range(&b, i);
     for (size_t i = 0; i < tl->kernels.n; i++) add_kernel(&b, i);
     sum_up(&b);
@@ -140,7 +144,9 @@ void analyze_call_tree(struct context *c) {
                       "call tree: the time of %s ranges and kernels was added to their callers (limit: %s "
                       "paths, %d levels)",
                       analysis_count(c, b.folded), analysis_count(c, MAX_NODES), MAX_DEPTH);
+    free(b.inside_ns);
     free(b.range_node);
+    free(b.stage_node);
     free(b.kernel_name);
     free(b.stacks.v);
     intern_close(b.node_ids);

@@ -6,6 +6,7 @@
 
 #include "analyze/internal.h"
 #include "analyze/operator_shapes.h"
+#include "analyze/range_tree.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -32,6 +33,7 @@ struct gemm_builder {
     } shapes;
     uint32_t *range_shape;    /* [ranges.n]: index into shapes; TIMELINE_NONE: no product */
     uint32_t *longest_kernel; /* [ranges.n]: longest kernel of a product; TIMELINE_NONE: no kernel */
+    uint32_t *product;        /* [ranges.n]: innermost product that contains the range; TIMELINE_NONE: none */
     uint8_t *recorded;        /* [ranges.n]: 1 if a kernel of the product has a GEMM record */
 };
 
@@ -102,26 +104,27 @@ static uint32_t shape_of_range(struct gemm_builder *b, size_t i) {
     return id;
 }
 
-/* Finds the longest kernel of each product. A kernel belongs to the innermost range around it that is a
- * product. */
+static bool is_product(const void *range_shape, size_t range) {
+    return ((const uint32_t *)range_shape)[range] != TIMELINE_NONE;
+}
+
+/* Returns the innermost product that launched the kernel; TIMELINE_NONE: none. */
+static uint32_t product_of(const struct gemm_builder *b, size_t kernel) {
+    uint32_t range = b->c->tl->kernels.range[kernel];
+    return range == TIMELINE_NONE ? TIMELINE_NONE : b->product[range];
+}
+
+/* Finds the longest kernel of each product. */
 static void assign_kernels(struct gemm_builder *b) {
     const struct timeline *tl = b->c->tl;
+    b->product = range_tree_nearest(&tl->ranges, is_product, b->range_shape);
     for (size_t i = 0; i < tl->kernels.n; i++) {
-        uint32_t at = tl->kernels.range[i];
-        while (at != TIMELINE_NONE && b->range_shape[at] == TIMELINE_NONE) at = tl->ranges.parent[at];
+        uint32_t at = product_of(b, i);
         if (at == TIMELINE_NONE) continue;
         uint32_t best = b->longest_kernel[at];
         if (best == TIMELINE_NONE || tl->kernels.end_ns[i] - tl->kernels.start_ns[i] >
                                          tl->kernels.end_ns[best] - tl->kernels.start_ns[best])
             b->longest_kernel[at] = (uint32_t)i;
-    }
-}
-
-static void mark_recorded(struct gemm_builder *b, uint32_t range) {
-    for (; range != TIMELINE_NONE; range = b->c->tl->ranges.parent[range]) {
-        if (b->range_shape[range] == TIMELINE_NONE) continue;
-        b->recorded[range] = 1;
-        return;
     }
 }
 
@@ -150,7 +153,8 @@ static void add_records(struct gemm_builder *b) {
             b, &like,
             (struct product_call){ ns, ns * owned_share(b->c, shape), gemm_flops(g),
                                    gemm_compute_ns(b->c, g, timeline_text(tl, tl->shapes[shape].name)) });
-        mark_recorded(b, tl->kernels.range[i]);
+        uint32_t product = product_of(b, i);
+        if (product != TIMELINE_NONE) b->recorded[product] = 1;
     }
     free(of);
 }
@@ -198,6 +202,7 @@ void analyze_gemm_table(struct context *c) {
     c->a->gemms = analysis_keep(c, b.rows.v);
     c->a->ngemms = b.rows.n;
     free(b.range_shape);
+    free(b.product);
     free(b.longest_kernel);
     free(b.recorded);
     free(b.shapes.v);

@@ -36,12 +36,14 @@ static bool is_step(const struct context *c, uint32_t range) {
 /* `last` is the range of the thread that started last before the middle of the period. */
 static uint32_t range_around(const struct context *c, uint32_t last, const struct quiet_period *q) {
     uint32_t r = last;
-    while (r != TIMELINE_NONE && !covers_most(c->tl, r, q)) r = c->tl->ranges.parent[r];
-    return r == TIMELINE_NONE || is_step(c, r) ? TIMELINE_NONE : r;
+    for (int i = 0; r != TIMELINE_NONE && i < TIMELINE_MAX_AROUND; i++, r = c->tl->ranges.parent[r])
+        if (covers_most(c->tl, r, q)) return is_step(c, r) ? TIMELINE_NONE : r;
+    return TIMELINE_NONE;
 }
 
 static bool in_data_loader(const struct timeline *tl, uint32_t range) {
-    for (uint32_t r = range; r != TIMELINE_NONE; r = tl->ranges.parent[r]) {
+    uint32_t r = range;
+    for (int i = 0; r != TIMELINE_NONE && i < TIMELINE_MAX_AROUND; i++, r = tl->ranges.parent[r]) {
         const char *name = timeline_text(tl, tl->ranges.name[r]);
         if (strstr(name, "DataLoader") || strstr(name, "dataloader")) return true;
     }

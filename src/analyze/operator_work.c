@@ -8,6 +8,7 @@
 
 #include "analyze/internal.h"
 #include "analyze/operator_shapes.h"
+#include "analyze/range_tree.h"
 #include "analyze/step_attention.h"
 #include "base/die.h"
 #include "base/util.h"
@@ -73,19 +74,12 @@ static void count_innermost(struct context *c, struct step_attention *steps, uin
     intern_close(cache.ids);
 }
 
-/* Returns of[i]: range i if it is counted, else the nearest counted range around it; TIMELINE_NONE if no
- * counted range is around it. */
-static uint32_t *counted_around(const struct timeline_ranges *r, const uint8_t *counted) {
-    uint32_t *of = xmalloc((r->n + 1) * sizeof *of);
-    for (size_t i = 0; i < r->n; i++)
-        of[i] = counted[i] ? (uint32_t)i : r->parent[i] != TIMELINE_NONE ? of[r->parent[i]] : TIMELINE_NONE;
-    return of;
-}
+static bool is_counted(const void *counted, size_t range) { return ((const uint8_t *)counted)[range]; }
 
 static struct call_kernels *kernels_of_calls(const struct context *c, const uint8_t *counted) {
     const struct timeline_kernels *k = &c->tl->kernels;
     struct call_kernels *calls = xcalloc(c->tl->ranges.n + 1, sizeof *calls);
-    uint32_t *of = counted_around(&c->tl->ranges, counted);
+    uint32_t *of = range_tree_nearest(&c->tl->ranges, is_counted, counted);
     for (size_t i = 0; i < k->n; i++) {
         uint32_t call = k->range[i] == TIMELINE_NONE ? TIMELINE_NONE : of[k->range[i]];
         bool launched = k->launch[i] != TIMELINE_NONE || c->a->cpu_only;

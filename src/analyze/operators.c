@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/internal.h"
+#include "analyze/range_tree.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -61,53 +62,6 @@ static void find_rows(struct context *c, struct row_set *set) {
     }
 }
 
-/* The tree of ranges as child lists, to walk it from parents to children. */
-struct range_tree {
-    uint32_t first_root, *first_child, *next_sibling; /* [ranges.n]; TIMELINE_NONE: none */
-};
-
-static void range_tree_build(struct range_tree *t, const struct timeline_ranges *r) {
-    t->first_root = TIMELINE_NONE;
-    t->first_child = xmalloc((r->n + 1) * sizeof *t->first_child);
-    t->next_sibling = xmalloc((r->n + 1) * sizeof *t->next_sibling);
-    for (size_t i = 0; i < r->n; i++) t->first_child[i] = TIMELINE_NONE;
-    for (size_t i = r->n; i-- > 0;) {
-        uint32_t *head = r->parent[i] == TIMELINE_NONE ? &t->first_root : &t->first_child[r->parent[i]];
-        t->next_sibling[i] = *head;
-        *head = (uint32_t)i;
-    }
-}
-
-static void range_tree_free(struct range_tree *t) {
-    free(t->first_child);
-    free(t->next_sibling);
-}
-
-/* Marks the outermost calls of recursions: ranges that are not inside a range of the same row. Walks over the
- * tree once and counts the open ranges per row, because looking up every parent of every range takes minutes
- * for 180,000 nested ranges. Returns one flag per range; the caller frees them. */
-static bool *find_outermost(const struct context *c, const struct row_set *set) {
-    const struct timeline_ranges *r = &c->tl->ranges;
-    bool *outermost = xcalloc(r->n + 1, sizeof *outermost);
-    uint32_t *open = xcalloc(set->rows.n + 1, sizeof *open);
-    struct range_tree tree;
-    range_tree_build(&tree, r);
-    for (uint32_t at = tree.first_root; at != TIMELINE_NONE;) {
-        uint32_t row = set->of_range[at];
-        if (row != ANALYSIS_NONE) outermost[at] = open[row]++ == 0;
-        uint32_t next = tree.first_child[at];
-        while (next == TIMELINE_NONE && at != TIMELINE_NONE) { /* up to the next sibling */
-            if (set->of_range[at] != ANALYSIS_NONE) open[set->of_range[at]]--;
-            next = tree.next_sibling[at];
-            at = r->parent[at];
-        }
-        at = next;
-    }
-    range_tree_free(&tree);
-    free(open);
-    return outermost;
-}
-
 static void add_known(double *sum, double value) {
     if (!isnan(value)) *sum = isnan(*sum) ? value : *sum + value;
 }
@@ -130,9 +84,9 @@ static void drop_partial_work(struct analysis_operator *o, double all_calls_ns) 
     o->work_source = NULL;
 }
 
-static void sum_rows(struct context *c, struct row_set *set, const double *children_ns) {
+static void sum_rows(struct context *c, struct row_set *set, const uint64_t *inside_ns) {
     const struct timeline_ranges *r = &c->tl->ranges;
-    bool *outermost = find_outermost(c, set);
+    bool *outermost = range_tree_outermost(r, set->of_range, set->rows.n);
     double *kernel_ns = xcalloc(set->rows.n + 1, sizeof *kernel_ns); /* of all calls */
     for (size_t i = 0; i < r->n; i++) {
         if (set->of_range[i] == ANALYSIS_NONE) continue;
@@ -140,7 +94,7 @@ static void sum_rows(struct context *c, struct row_set *set, const double *child
         double ns = (double)(r->end_ns[i] - r->start_ns[i]);
         o->calls++;
         o->mean_ns += ns; /* the sum; divided below */
-        o->self_ns += ns > children_ns[i] ? ns - children_ns[i] : 0;
+        o->self_ns += ns - (double)inside_ns[i];
         o->gpu_self_ns += c->range_gpu_ns[i];
         kernel_ns[set->of_range[i]] += c->range_kernel_ns[i];
         add_work(c, o, i, c->range_kernel_ns[i] > 0 ? c->range_kernel_ns[i] : ns);
@@ -201,13 +155,11 @@ static int by_time(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Returns the host time of the children of each range. Sets c.range_total_ns and c.range_kernel_ns, the GPU
- * time and the durations of the kernels that a range and its children launched. Parents come before their
- * children. */
-static double *range_times(struct context *c) {
+/* Sets c.range_total_ns and c.range_kernel_ns: the GPU time and the durations of the kernels that a range and
+ * its children launched. Parents come before their children. */
+static void sum_gpu_time(struct context *c) {
     const struct timeline_ranges *r = &c->tl->ranges;
     const struct timeline_kernels *k = &c->tl->kernels;
-    double *children = xcalloc(r->n + 1, sizeof *children);
     c->range_total_ns = xmalloc((r->n + 1) * sizeof *c->range_total_ns);
     if (r->n) memcpy(c->range_total_ns, c->range_gpu_ns, r->n * sizeof *c->range_total_ns);
     c->range_kernel_ns = xcalloc(r->n + 1, sizeof *c->range_kernel_ns);
@@ -219,9 +171,7 @@ static double *range_times(struct context *c) {
         if (p == TIMELINE_NONE) continue;
         c->range_total_ns[p] += c->range_total_ns[i];
         c->range_kernel_ns[p] += c->range_kernel_ns[i];
-        children[p] += (double)(MIN(r->end_ns[i], MAX(r->end_ns[p], r->start_ns[i])) - r->start_ns[i]);
     }
-    return children;
 }
 
 static struct analysis_operator outside_row(struct context *c, const struct row_set *set, uint64_t kernels) {
@@ -236,8 +186,8 @@ static struct analysis_operator outside_row(struct context *c, const struct row_
     return o;
 }
 
-static void finish_rows(struct context *c, struct row_set *set, const double *children) {
-    sum_rows(c, set, children);
+static void finish_rows(struct context *c, struct row_set *set, const uint64_t *inside_ns) {
+    sum_rows(c, set, inside_ns);
     uint64_t outside = count_kernels(c, set);
     main_stages(c, set);
     if (!set->by_detail && outside) vec_push(&set->rows, outside_row(c, set, outside));
@@ -249,14 +199,15 @@ static void finish_rows(struct context *c, struct row_set *set, const double *ch
 
 void analyze_operators_finish(struct context *c) {
     struct row_set all = { 0 }, shapes = { .by_detail = true };
-    double *children = range_times(c);
+    uint64_t *inside_ns = range_tree_inside_ns(&c->tl->ranges, NULL);
+    sum_gpu_time(c);
     find_rows(c, &all);
-    finish_rows(c, &all, children);
+    finish_rows(c, &all, inside_ns);
     c->a->operators = all.rows.v;
     c->a->noperators = all.rows.n;
     find_rows(c, &shapes);
-    finish_rows(c, &shapes, children);
+    finish_rows(c, &shapes, inside_ns);
     c->a->operators_by_shape = shapes.rows.v;
     c->a->noperators_by_shape = shapes.rows.n;
-    free(children);
+    free(inside_ns);
 }

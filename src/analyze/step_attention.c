@@ -16,9 +16,9 @@
 /* Finds the labelled range around a range; TIMELINE_NONE: none. */
 static uint32_t find_step(const struct timeline *tl, size_t range, struct attention_step *step) {
     uint32_t p = tl->ranges.parent[range];
-    while (p != TIMELINE_NONE && !stage_rules_attention(timeline_text(tl, tl->ranges.name[p]), step))
-        p = tl->ranges.parent[p];
-    return p;
+    for (int i = 0; p != TIMELINE_NONE && i < TIMELINE_MAX_AROUND; i++, p = tl->ranges.parent[p])
+        if (stage_rules_attention(timeline_text(tl, tl->ranges.name[p]), step)) return p;
+    return TIMELINE_NONE;
 }
 
 bool step_attention_add(struct step_attention *s, struct context *c, size_t range, uint8_t *type) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/range_tree.h"
 #include "analyze/totals_internal.h"
 #include "base/die.h"
 #include "base/intern.h"
@@ -33,13 +34,10 @@ enum totals_range_kind totals_range_kind(const struct timeline *tl, size_t range
 /* The ranges of one kind. */
 struct range_set {
     const struct timeline *tl;
+    enum totals_range_kind kind;
     struct totals_ranges *rows;
-    uint32_t *row; /* [ranges.n]: row of the range; ANALYSIS_NONE: range of another kind */
-    /* [ranges.n]: the range itself if it is of this kind, else its nearest ancestor of this kind;
-     * TIMELINE_NONE: none */
-    uint32_t *nearest;
-    uint64_t *counted; /* [rows.n]: value of `works` when the row was last counted */
-    uint64_t works;
+    uint32_t *row;     /* [ranges.n]: row of the range; TIMELINE_NONE: range of another kind */
+    uint32_t *nearest; /* [ranges.n]: innermost range of this kind, which can be the range itself */
 };
 
 /* Returns the length of the name. The step number of an annotation is not included, so that all steps of a
@@ -50,79 +48,66 @@ static size_t name_length(const char *name, enum totals_range_kind kind) {
     return (size_t)(hash - name);
 }
 
-static void find_ranges(struct range_set *s, enum totals_range_kind kind, struct intern *names) {
+static void find_ranges(struct range_set *s, struct intern *names) {
     const struct timeline_ranges *r = &s->tl->ranges;
     s->row = xmalloc((r->n + 1) * sizeof *s->row);
-    s->nearest = xmalloc((r->n + 1) * sizeof *s->nearest);
-    for (size_t i = 0; i < r->n; i++) { /* parents come before their children */
-        s->row[i] = ANALYSIS_NONE;
-        s->nearest[i] = r->parent[i] == TIMELINE_NONE ? TIMELINE_NONE : s->nearest[r->parent[i]];
-        if (totals_range_kind(s->tl, i) != kind) continue;
+    for (size_t i = 0; i < r->n; i++) {
+        s->row[i] = TIMELINE_NONE;
+        if (totals_range_kind(s->tl, i) != s->kind) continue;
         const char *name = timeline_text(s->tl, r->name[i]);
         if (!*name) name = "(name lost)";
-        s->nearest[i] = (uint32_t)i;
-        s->row[i] = intern_id(names, name, name_length(name, kind));
+        s->row[i] = intern_id(names, name, name_length(name, s->kind));
         if (s->row[i] == s->rows->n)
             vec_push(s->rows, ((struct totals_range){ .name = intern_text(names, s->row[i]) }));
     }
 }
 
-/* Returns the first range of this kind, from `range` upwards, that had not ended at the given time;
- * TIMELINE_NONE: none. A child may end after its parent. */
-static uint32_t open_at(const struct range_set *s, uint32_t range, uint64_t time_ns) {
-    const struct timeline_ranges *r = &s->tl->ranges;
-    while (range != TIMELINE_NONE) {
-        range = s->nearest[range];
-        if (range == TIMELINE_NONE || r->end_ns[range] > time_ns) return range;
-        range = r->parent[range];
-    }
-    return TIMELINE_NONE;
+static bool has_row(const void *rows, size_t range) {
+    return ((const uint32_t *)rows)[range] != TIMELINE_NONE;
 }
 
-/* If a child ends after its parent, only the common part is subtracted from the parent's self time. */
 static void sum_host_time(struct range_set *s) {
     const struct timeline_ranges *r = &s->tl->ranges;
+    uint64_t *inside_ns = range_tree_inside_ns(r, s->nearest);
     for (size_t i = 0; i < r->n; i++) {
-        if (s->row[i] == ANALYSIS_NONE) continue;
+        if (s->row[i] == TIMELINE_NONE) continue;
         struct totals_range *row = &s->rows->v[s->row[i]];
         row->calls++;
         row->total_ns += r->end_ns[i] - r->start_ns[i];
-        row->self_ns += r->end_ns[i] - r->start_ns[i];
-        uint32_t parent = open_at(s, r->parent[i], r->start_ns[i]);
-        if (parent == TIMELINE_NONE) continue;
-        s->rows->v[s->row[parent]].self_ns -= MIN(r->end_ns[i], r->end_ns[parent]) - r->start_ns[i];
+        row->self_ns += r->end_ns[i] - r->start_ns[i] - inside_ns[i];
     }
+    free(inside_ns);
 }
 
-static void add_work(struct range_set *s, uint32_t range, uint64_t launched_ns, uint64_t device_ns) {
-    const uint32_t *parent = s->tl->ranges.parent;
-    uint32_t r = open_at(s, range, launched_ns);
-    s->works++;
-    if (r != TIMELINE_NONE) s->rows->v[s->row[r]].self_device_ns += device_ns;
-    for (; r != TIMELINE_NONE; r = open_at(s, parent[r], launched_ns)) {
-        if (s->counted[s->row[r]] == s->works) continue;
-        s->counted[s->row[r]] = s->works;
-        s->rows->v[s->row[r]].device_ns += device_ns;
-    }
-}
-
-/* Returns the start of the launch call, or the start of the work if its launch was not recorded. */
-static uint64_t launched_ns(const struct timeline *tl, uint32_t launch, uint64_t start_ns) {
-    return launch == TIMELINE_NONE ? start_ns : tl->launches.start_ns[launch];
-}
-
-static void sum_device_time(struct range_set *s) {
-    const struct timeline *tl = s->tl;
-    const struct timeline_kernels *k = &tl->kernels;
-    const struct timeline_copies *c = &tl->copies;
-    s->counted = xcalloc(s->rows->n + 1, sizeof *s->counted);
+/* Returns the device time of the work that each range of this kind launched itself. */
+static uint64_t *launched_ns(const struct range_set *s) {
+    const struct timeline_kernels *k = &s->tl->kernels;
+    const struct timeline_copies *c = &s->tl->copies;
+    uint64_t *ns = xcalloc(s->tl->ranges.n + 1, sizeof *ns);
     for (size_t i = 0; i < k->n; i++)
-        add_work(s, k->range[i], launched_ns(tl, k->launch[i], k->start_ns[i]),
-                 k->end_ns[i] - k->start_ns[i]);
+        if (k->range[i] != TIMELINE_NONE && s->nearest[k->range[i]] != TIMELINE_NONE)
+            ns[s->nearest[k->range[i]]] += k->end_ns[i] - k->start_ns[i];
     for (size_t i = 0; i < c->n; i++)
-        add_work(s, c->range[i], launched_ns(tl, c->launch[i], c->start_ns[i]),
-                 c->end_ns[i] - c->start_ns[i]);
-    free(s->counted);
+        if (c->range[i] != TIMELINE_NONE && s->nearest[c->range[i]] != TIMELINE_NONE)
+            ns[s->nearest[c->range[i]]] += c->end_ns[i] - c->start_ns[i];
+    return ns;
+}
+
+/* Parents come before their children, so the second loop runs backwards. */
+static void sum_device_time(struct range_set *s) {
+    size_t n = s->tl->ranges.n;
+    uint64_t *ns = launched_ns(s);
+    bool *outermost = range_tree_outermost(&s->tl->ranges, s->row, s->rows->n);
+    for (size_t i = 0; i < n; i++)
+        if (s->row[i] != TIMELINE_NONE) s->rows->v[s->row[i]].self_device_ns += ns[i];
+    for (size_t i = n; i-- > 0;) {
+        if (s->row[i] == TIMELINE_NONE) continue;
+        if (outermost[i]) s->rows->v[s->row[i]].device_ns += ns[i];
+        uint32_t parent = range_tree_around(&s->tl->ranges, s->nearest, i);
+        if (parent != TIMELINE_NONE) ns[parent] += ns[i]; /* from here on with the work of ranges inside */
+    }
+    free(outermost);
+    free(ns);
 }
 
 static int range_order(const void *pa, const void *pb) {
@@ -133,9 +118,10 @@ static int range_order(const void *pa, const void *pb) {
 
 static void sum_kind(const struct timeline *tl, enum totals_range_kind kind, struct intern *names,
                      struct totals_ranges *rows) {
-    struct range_set s = { .tl = tl, .rows = rows };
-    find_ranges(&s, kind, names);
+    struct range_set s = { .tl = tl, .kind = kind, .rows = rows };
+    find_ranges(&s, names);
     if (rows->n) {
+        s.nearest = range_tree_nearest(&tl->ranges, has_row, s.row);
         sum_host_time(&s);
         sum_device_time(&s);
         qsort(rows->v, rows->n, sizeof *rows->v, range_order);

@@ -274,7 +274,7 @@ static void take_shape(struct timeline_builder *b, struct trace_collective *v, c
 /* Takes the operation and the size of the data from the range of the call: "nccl:all_reduce" of PyTorch with
  * the shape of its tensor, or "ncclAllReduce" of NCCL, whose payload is the number of bytes. */
 static void take_range(struct timeline_builder *b, struct trace_collective *v, uint32_t range) {
-    for (; range != TIMELINE_NONE; range = b->ranges.parent[range]) {
+    for (int i = 0; range != TIMELINE_NONE && i < TIMELINE_MAX_AROUND; i++, range = b->ranges.parent[range]) {
         const char *name = intern_text(b->texts, b->ranges.name[range]);
         if (strncmp(name, "nccl", 4) != 0) continue;
         enum trace_collective_op op = trace_collective_op_of(name, strlen(name));

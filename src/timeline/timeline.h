@@ -18,6 +18,9 @@
 #include "trace/format.h"
 
 #define TIMELINE_NONE UINT32_MAX
+/* Number of ranges around a range that are searched for one with a property. Real nesting is far below that
+ * (Python stops at 1,000 levels); 180,000 levels in a hostile trace would take minutes. */
+#define TIMELINE_MAX_AROUND 4000
 
 /* Launch parameters of a kernel. Kernels with equal parameters share one shape. */
 struct timeline_shape {

@@ -323,6 +323,11 @@ run "$INFERPROF" stats "$work/hostile/bomb.sqlite.gz"
 expect "a compressed database that unpacks to 1 GB is refused" 1 err 'bomb.sqlite.gz: unpacks to more than 1[0-9]+ MB; .*gunzip'
 run timeout 20 "$INFERPROF" stats "$work/hostile/nested.json"
 expect "180,000 nested annotations are read in linear time" 0 out '^Events: cpu_op 180000$'
+run timeout 20 "$INFERPROF" stats "$work/hostile/nested_work.json"
+expect "60,000 kernels inside 90,000 nested ranges are counted in linear time" 0 out '^f1 +6,000 .* 240\.000 .* 0\.000$'
+run timeout 20 "$INFERPROF" import -o "$work/hostile/nested_work.ipt" "$work/hostile/nested_work.json"
+run timeout 20 "$INFERPROF" report -o "$work/hostile/nested_work" "$work/hostile/nested_work.ipt"
+expect "and reported" 0 out 'gemm'
 for command in stats import "trace info" report static; do
     # shellcheck disable=SC2086
     run timeout 10 "$INFERPROF" $command "$work/hostile/fifo"

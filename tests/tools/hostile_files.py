@@ -73,6 +73,27 @@ def nested(path, depth):
         json.dump({"traceEvents": events}, f)
 
 
+def nested_work(path, depth, kernels):
+    """Ranges of three kinds inside each other; the innermost launches all kernels."""
+    kinds = ["python_function", "cpu_op", "user_annotation"]
+    operators = ["aten::mm", "nccl:all_reduce", "vllm::unified_attention_with_output"]
+    names = ["gemm", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", "attention"]
+    shapes = {"Input Dims": [[64, 128], [128, 256]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+    host = {"ph": "X", "pid": 1, "tid": 1}
+    events = [{**host, "cat": kinds[i % 3], "name": f"f{i % 5}", "ts": i, "dur": 2 * (depth - i) + 100 * kernels}
+              for i in range(depth)]
+    for i in range(kernels):
+        ts, link = depth + 100 * i, {"correlation": i + 1}
+        events.append({**host, "cat": "cpu_op", "name": operators[i % 3], "ts": ts, "dur": 20, "args": shapes})
+        events.append({**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": ts + 1, "dur": 2, "args": link})
+        events.append({"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": names[i % 3], "ts": ts + 3, "dur": 4,
+                       "args": {"device": 0, "stream": 7, **link}})
+        events.append({**host, "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "ts": ts + 8, "dur": 2,
+                       "args": {"correlation": kernels + i + 1}})
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({"traceEvents": events, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}, f)
+
+
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
@@ -81,6 +102,7 @@ def main():
     damaged(os.path.join(folder, "damaged.sqlite"))
     bomb(os.path.join(folder, "bomb.sqlite.gz"))
     nested(os.path.join(folder, "nested.json"), 180000)
+    nested_work(os.path.join(folder, "nested_work.json"), 90000, 60000)
     os.mkfifo(os.path.join(folder, "fifo"))
 
 

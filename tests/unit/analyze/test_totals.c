@@ -80,13 +80,31 @@ TEST(totals_give_children_and_launches_to_the_innermost_operator) {
     CHECK_INT(outer->total_ns, 110);
     /* minus inner, minus the part shared with late; plus the second call */
     CHECK_INT(outer->self_ns, 100 - 30 - 50 + 10);
-    CHECK_INT(outer->device_ns, 7 + 5 + 1);
+    CHECK_INT(outer->device_ns, 7 + 5 + 1 + 3); /* with the work of late, which is nested in it */
     CHECK_INT(outer->self_device_ns, 7);
     CHECK_INT(inner->self_ns, 20);
     CHECK_INT(inner->device_ns, 13);
     CHECK_INT(inner->self_device_ns, 6);
-    CHECK_INT(row_of(&x.t->operators, "late")->device_ns, 3);  /* its parent had ended */
-    CHECK_INT(row_of(&x.t->operators, "other")->device_ns, 0); /* launched the moment it ended */
+    CHECK_INT(row_of(&x.t->operators, "late")->device_ns, 3);
+    CHECK_INT(row_of(&x.t->operators, "other")->device_ns, 2); /* launched the moment it ended */
+    totalled_free(&x);
+}
+
+TEST(totals_count_the_common_part_of_two_crossing_operators_once) {
+    struct scene s;
+    struct totalled x;
+    scene_start(&s);
+    op(&s, "outer", 1, 0, 100);
+    op(&s, "early", 1, 10, 60);
+    op(&s, "late", 1, 50, 90); /* a quarter of it in early: not nested there */
+    total(&x, &s);
+    CHECK_INT(row_of(&x.t->operators, "outer")->self_ns, 100 - 80);
+    CHECK_INT(row_of(&x.t->operators, "early")->self_ns, 50);
+    CHECK_INT(row_of(&x.t->operators, "late")->self_ns, 40);
+    for (size_t i = 0; i < x.a.noperators; i++)
+        if (strcmp(x.a.operators[i].name, "outer") == 0) CHECK_NEAR(x.a.operators[i].self_ns, 20, 0);
+    for (size_t i = 1; i < x.a.ncalls; i++)
+        if (strcmp(x.a.calls[i].name, "outer") == 0) CHECK_NEAR(x.a.calls[i].host_ns, 20, 0);
     totalled_free(&x);
 }
 

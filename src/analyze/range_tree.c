@@ -1,0 +1,79 @@
+#include "analyze/range_tree.h"
+
+#include <stdlib.h>
+
+#include "base/die.h"
+#include "base/util.h"
+
+/* Parents come before their children. */
+uint32_t *range_tree_nearest(const struct timeline_ranges *r, range_test *passes, const void *arg) {
+    uint32_t *nearest = xmalloc((r->n + 1) * sizeof *nearest);
+    for (size_t i = 0; i < r->n; i++)
+        nearest[i] = passes(arg, i)                  ? (uint32_t)i
+                     : r->parent[i] != TIMELINE_NONE ? nearest[r->parent[i]]
+                                                     : TIMELINE_NONE;
+    return nearest;
+}
+
+uint32_t range_tree_around(const struct timeline_ranges *r, const uint32_t *nearest, size_t i) {
+    uint32_t parent = r->parent[i];
+    return parent == TIMELINE_NONE || !nearest ? parent : nearest[parent];
+}
+
+uint64_t *range_tree_inside_ns(const struct timeline_ranges *r, const uint32_t *nearest) {
+    uint64_t *inside = xcalloc(r->n + 1, sizeof *inside);
+    uint64_t *until = xcalloc(r->n + 1, sizeof *until); /* where the ranges inside so far end */
+    for (size_t i = 0; i < r->n; i++) {                 /* sorted by start */
+        uint32_t p = nearest && nearest[i] != i ? TIMELINE_NONE : range_tree_around(r, nearest, i);
+        if (p == TIMELINE_NONE) continue;
+        uint64_t from = MAX(r->start_ns[i], until[p]), to = MIN(r->end_ns[i], r->end_ns[p]);
+        if (to <= from) continue;
+        inside[p] += to - from;
+        until[p] = to;
+    }
+    free(until);
+    return inside;
+}
+
+/* The tree of ranges as child lists, to walk it from parents to children. */
+struct range_tree {
+    uint32_t first_root, *first_child, *next_sibling; /* [ranges.n]; TIMELINE_NONE: none */
+};
+
+static void range_tree_build(struct range_tree *t, const struct timeline_ranges *r) {
+    t->first_root = TIMELINE_NONE;
+    t->first_child = xmalloc((r->n + 1) * sizeof *t->first_child);
+    t->next_sibling = xmalloc((r->n + 1) * sizeof *t->next_sibling);
+    for (size_t i = 0; i < r->n; i++) t->first_child[i] = TIMELINE_NONE;
+    for (size_t i = r->n; i-- > 0;) {
+        uint32_t *head = r->parent[i] == TIMELINE_NONE ? &t->first_root : &t->first_child[r->parent[i]];
+        t->next_sibling[i] = *head;
+        *head = (uint32_t)i;
+    }
+}
+
+static void range_tree_free(struct range_tree *t) {
+    free(t->first_child);
+    free(t->next_sibling);
+}
+
+/* Walks over the tree once and counts the open ranges per row. */
+bool *range_tree_outermost(const struct timeline_ranges *r, const uint32_t *row, size_t nrows) {
+    bool *outermost = xcalloc(r->n + 1, sizeof *outermost);
+    uint32_t *open = xcalloc(nrows + 1, sizeof *open);
+    struct range_tree tree;
+    range_tree_build(&tree, r);
+    for (uint32_t at = tree.first_root; at != TIMELINE_NONE;) {
+        if (row[at] != TIMELINE_NONE) outermost[at] = open[row[at]]++ == 0;
+        uint32_t next = tree.first_child[at];
+        while (next == TIMELINE_NONE && at != TIMELINE_NONE) { /* up to the next sibling */
+            if (row[at] != TIMELINE_NONE) open[row[at]]--;
+            next = tree.next_sibling[at];
+            at = r->parent[at];
+        }
+        at = next;
+    }
+    range_tree_free(&tree);
+    free(open);
+    return outermost;
+}
