@@ -1,7 +1,7 @@
 /* Which ranges are around a range, for all ranges at once. Walking up from each range or kernel would take minutes
  * for 180,000 nested ranges. */
-#ifndef INFERPROF_ANALYZE_RANGE_TREE_H
-#define INFERPROF_ANALYZE_RANGE_TREE_H
+#ifndef ANALYZE_RANGE_TREE_H
+#define ANALYZE_RANGE_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -45,7 +45,7 @@ static void drop_ended(struct open_ranges *stack, const uint64_t *end_ns, uint64
 static uint32_t range_around(const struct range_columns *r, const struct open_ranges *stack, uint32_t i) {
     uint64_t middle = r->start_ns[i] + (r->end_ns[i] - r->start_ns[i]) / 2;
     uint32_t p = stack->n ? stack->v[stack->n - 1] : TIMELINE_NONE;
-    while (p != TIMELINE_NONE && r->end_ns[p] < r->end_ns[i] && r->end_ns[p] < middle) p = r->parent[p];
+    while (p != TIMELINE_NONE && r->end_ns[p] < middle) p = r->parent[p];
     return p;
 }
 
