@@ -96,17 +96,17 @@ static void sum_rows(struct context *c, struct row_set *set, const uint64_t *ins
         o->mean_ns += ns; /* the sum; divided below */
         o->self_ns += ns - (double)inside_ns[i];
         o->gpu_self_ns += c->range_gpu_ns[i];
-        kernel_ns[set->of_range[i]] += c->range_kernel_ns[i];
         add_work(c, o, i, c->range_kernel_ns[i] > 0 ? c->range_kernel_ns[i] : ns);
         if (outermost[i]) {
             o->total_ns += ns;
             o->gpu_ns += c->range_total_ns[i];
+            kernel_ns[set->of_range[i]] += c->range_kernel_ns[i];
         }
     }
     free(outermost);
     for (size_t i = 0; i < set->rows.n; i++) {
         struct analysis_operator *o = &set->rows.v[i];
-        drop_partial_work(o, kernel_ns[i] > 0 ? kernel_ns[i] : o->mean_ns);
+        drop_partial_work(o, kernel_ns[i] > 0 ? kernel_ns[i] : o->total_ns);
         o->mean_ns /= (double)o->calls;
     }
     free(kernel_ns);

@@ -200,6 +200,39 @@ TEST(operator_work_goes_to_the_innermost_operator_and_its_dominant_kernel) {
     timeline_close(tl);
 }
 
+TEST(an_operator_that_calls_itself_has_rates_if_the_inner_call_is_counted) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t at = 0; at < 2000; at += 1000) {
+        scene_operator(&s, "aten::mm", "[3,5]bf16 [5,7]bf16", 1, at, at + 900); /* of the dispatcher */
+        scene_operator(&s, "aten::mm", "[3,5]bf16 [5,7]bf16", 1, at + 100, at + 800);
+        scene_kernel(&s, "gemm", 1, at + 200, at + 300, 7, 5000 + at, 5500 + at);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(operator_row(&a, "aten::mm")->flops, 2 * 210, 0);
+    CHECK_NEAR(operator_row(&a, "aten::mm")->work_ns, 2 * 500, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(an_operator_has_no_rates_if_its_longest_call_is_not_counted) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_operator(&s, "aten::mm", "[3,5]bf16 [5,7]bf16", 1, 0, 900);
+    scene_kernel(&s, "gemm", 1, 200, 300, 7, 5000, 5500);
+    scene_range(&s, TRACE_CATEGORY_OP, "aten::mm", 1, 1000, 1900); /* without shapes */
+    scene_kernel(&s, "gemm", 1, 1200, 1300, 7, 6000, 6700);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK(isnan(operator_row(&a, "aten::mm")->flops));
+    CHECK(operator_row(&a, "aten::mm")->work_source == NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 /* Two layers of a step: one call of attention each, for all of its sequences. */
 static double attention_flops_of_layers(const char *label, const char *detail, uint64_t first_ns,
                                         uint64_t second_ns) {
