@@ -12,8 +12,8 @@ struct totals_range {
     const char *name;
     uint64_t calls, total_ns;
     uint64_t self_ns; /* time excluding children of the same kind on the same thread */
-    /* device work launched while the range was open on its thread; counted once if ranges of the same name
-     * are nested */
+    /* device work launched by the range and by the ranges nested in it; counted once if ranges of the same
+     * name are nested */
     uint64_t device_ns;
     uint64_t self_device_ns; /* device work for which this was the innermost range of its kind */
 };

@@ -72,6 +72,7 @@ static void count_problems(struct sums *s, const struct timeline *tl) {
     for (unsigned kind = 0; kind < TRACE_KIND_END; kind++)
         sums_add_problem(s, "lost_records", tl->lost[kind]);
     sums_add_problem(s, "end_before_start", tl->bad_records);
+    sums_add_problem(s, "far_from_the_rest", tl->stray_records);
     sums_add_problem(s, "no_launch", work_without_launch(tl));
 }
 

@@ -34,9 +34,10 @@ TIMELINE_KINDS(X)
 #undef X
 #undef BUILD_DECLARE
 
-/* Index of the first record of the open process, per kind. */
+/* Index of the first record of the open process. */
 struct build_segment {
-    size_t kernel, copy, launch, gemm, meta;
+    size_t first[TRACE_KIND_END];
+    size_t meta;
 };
 
 #define SHAPE_CACHE 512
@@ -129,6 +130,8 @@ void build_process_meta(struct timeline_builder *b);
 void build_merge_devices(struct timeline_builder *b);
 void build_label_devices(struct timeline_builder *b); /* after build_slice_devices() */
 void build_merge_processes(struct timeline_builder *b);
+/* strays.c: drops records of the open process whose times are damaged. */
+void build_drop_strays(struct timeline_builder *b);
 /* link.c: links kernels, copies and GEMMs of the open process to its launches. */
 void build_link_process(struct timeline_builder *b);
 /* finish.c: build_slice_devices() sets each device's part of the sorted kernels and copies. build_publish()

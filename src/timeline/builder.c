@@ -27,12 +27,13 @@ struct timeline_builder *timeline_builder_open(void) {
 void build_end_process(struct timeline_builder *b) {
     if (!b->processes.n) return;
     build_process_meta(b);
+    build_drop_strays(b);
     build_link_process(b);
-    b->segment = (struct build_segment){ .kernel = b->kernels.n,
-                                         .copy = b->copies.n,
-                                         .launch = b->launches.n,
-                                         .gemm = b->gemms.n,
-                                         .meta = b->meta.n };
+    for (unsigned kind = 0; kind < TRACE_KIND_END; kind++) {
+        struct columns c = build_columns(b, kind);
+        b->segment.first[kind] = c.count ? *c.n : 0;
+    }
+    b->segment.meta = b->meta.n;
     b->last_thread = TIMELINE_NONE;
 }
 

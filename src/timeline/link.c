@@ -46,7 +46,7 @@ static uint32_t find_launch(const struct timeline_builder *b, struct by_correlat
     if (!id) return TIMELINE_NONE;
     size_t at = find_id(s, id);
     if (at == s->n || correlation_at(s, at) != id) return TIMELINE_NONE;
-    return (uint32_t)(b->segment.launch + (s->order ? s->order[at] : at));
+    return (uint32_t)(b->segment.first[TRACE_LAUNCH] + (s->order ? s->order[at] : at));
 }
 
 static bool launches_kernels(uint8_t kind) {
@@ -58,7 +58,7 @@ static bool launches_kernels(uint8_t kind) {
 static void ignore_duplicates(struct timeline_builder *b, struct by_correlation *s,
                               struct timeline_process *p) {
     if (!s->n) return; /* the columns may be NULL */
-    uint8_t *kind = b->launches.api_kind + b->segment.launch;
+    uint8_t *kind = b->launches.api_kind + b->segment.first[TRACE_LAUNCH];
     size_t kept = 0;
     for (size_t i = 1; i < s->n; i++) {
         size_t at = s->order ? s->order[i] : i, before = s->order ? s->order[kept] : kept;
@@ -79,7 +79,7 @@ static void classify_unknown_call(struct launch_columns *l, uint32_t launch, boo
 
 static void link_kernels(struct timeline_builder *b, struct by_correlation *s, struct timeline_process *p) {
     struct kernel_columns *k = &b->kernels;
-    for (size_t i = b->segment.kernel; i < k->n; i++) {
+    for (size_t i = b->segment.first[TRACE_KERNEL]; i < k->n; i++) {
         uint32_t launch = k->launch[i] = find_launch(b, s, k->correlation[i]);
         if (launch == TIMELINE_NONE) {
             p->unmatched_kernels++;
@@ -92,7 +92,7 @@ static void link_kernels(struct timeline_builder *b, struct by_correlation *s, s
 
 static void count_launches(const struct timeline_builder *b, struct timeline_process *p) {
     const struct launch_columns *l = &b->launches;
-    for (size_t i = b->segment.launch; i < l->n; i++) {
+    for (size_t i = b->segment.first[TRACE_LAUNCH]; i < l->n; i++) {
         if (!launches_kernels(l->api_kind[i])) continue;
         p->launches++;
         p->unmatched_launches += !l->kernels[i];
@@ -101,16 +101,16 @@ static void count_launches(const struct timeline_builder *b, struct timeline_pro
 
 void build_link_process(struct timeline_builder *b) {
     struct timeline_process *p = &b->processes.v[b->processes.n - 1];
-    size_t first = b->segment.launch, n = b->launches.n - first;
+    size_t first = b->segment.first[TRACE_LAUNCH], n = b->launches.n - first;
     struct by_correlation s = { .correlation = n ? b->launches.correlation + first : NULL, .n = n };
     if (n) s.order = columns_order(s.correlation, n);
-    p->kernels = b->kernels.n - b->segment.kernel;
+    p->kernels = b->kernels.n - b->segment.first[TRACE_KERNEL];
     ignore_duplicates(b, &s, p);
     link_kernels(b, &s, p);
     s.hint = 0;
-    for (size_t i = b->segment.copy; i < b->copies.n; i++)
+    for (size_t i = b->segment.first[TRACE_COPY]; i < b->copies.n; i++)
         b->copies.launch[i] = find_launch(b, &s, b->copies.correlation[i]);
-    for (size_t i = b->segment.gemm; i < b->gemms.n; i++)
+    for (size_t i = b->segment.first[TRACE_GEMM]; i < b->gemms.n; i++)
         b->gemms.launch[i] = find_launch(b, &s, b->gemms.v[i].correlation);
     free(s.order);
     count_launches(b, p);

@@ -265,6 +265,7 @@ struct timeline {
     uint64_t lost[TRACE_KIND_END];   /* lost records, over all files */
     uint64_t unmatched_kernels;      /* kernels without a launch, in processes that have launches */
     uint64_t bad_records;            /* excluded records, which end before they start */
+    uint64_t stray_records;          /* excluded records, which are far away from all others */
     uint64_t cut_kernels;            /* kernels excluded by timeline_cut() */
     double cut_ns;                   /* sum of the durations of these kernels */
     uint64_t cut_from_ns, cut_to_ns; /* the window passed to timeline_cut(); both 0: not cut */

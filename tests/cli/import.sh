@@ -328,6 +328,10 @@ expect "60,000 kernels inside 90,000 nested ranges are counted in linear time" 0
 run timeout 20 "$INFERPROF" import -o "$work/hostile/nested_work.ipt" "$work/hostile/nested_work.json"
 run timeout 20 "$INFERPROF" report -o "$work/hostile/nested_work" "$work/hostile/nested_work.ipt"
 expect "and reported" 0 out 'gemm'
+run "$INFERPROF" import -o "$work/hostile/damaged_times.ipt" "$work/hostile/damaged_times.json"
+expect "a trace with an event at time 0 and one without an end does not take years" 0 err '^whole trace +19\.9'
+run "$INFERPROF" stats "$work/hostile/damaged_times.json"
+expect "and these events are counted" 0 out '^Problem: far_from_the_rest 2'
 for command in stats import "trace info" report static; do
     # shellcheck disable=SC2086
     run timeout 10 "$INFERPROF" $command "$work/hostile/fifo"

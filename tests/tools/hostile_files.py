@@ -94,6 +94,22 @@ def nested_work(path, depth, kernels):
         json.dump({"traceEvents": events, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}, f)
 
 
+def damaged_times(path):
+    """20 ms of kernels, one kernel at time 0, one operator that was never closed."""
+    now, events = 1.7e15, []
+    for i in range(200):
+        link = {"correlation": i + 1}
+        events.append({"ph": "X", "pid": 1, "tid": 1, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": now + 100 * i,
+                       "dur": 2, "args": link})
+        events.append({"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "gemm", "ts": now + 100 * i + 5, "dur": 40,
+                       "args": {"device": 0, "stream": 7, **link}})
+    events.append({"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "gemm", "ts": 0, "dur": 0,
+                   "args": {"device": 0, "stream": 7}})
+    events.append({"ph": "X", "pid": 1, "tid": 1, "cat": "cpu_op", "name": "open", "ts": now, "dur": 7.5e15})
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({"traceEvents": events, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}, f)
+
+
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
@@ -103,6 +119,7 @@ def main():
     bomb(os.path.join(folder, "bomb.sqlite.gz"))
     nested(os.path.join(folder, "nested.json"), 180000)
     nested_work(os.path.join(folder, "nested_work.json"), 90000, 60000)
+    damaged_times(os.path.join(folder, "damaged_times.json"))
     os.mkfifo(os.path.join(folder, "fifo"))
 
 

@@ -284,6 +284,57 @@ TEST(timeline_links_all_nodes_of_a_graph_to_its_launch_and_counts_a_duplicate_ca
     timeline_close(tl);
 }
 
+#define DAY_NS (86400 * UINT64_C(1000000000))
+
+/* Pairs of launches and kernels, `step` apart, from `first` on. */
+static void add_pairs(struct timeline_builder *b, uint64_t first, uint64_t step, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++) {
+        add_launch(b, 1, first + i * step, 1 + i);
+        add_kernel(b, first + i * step + 5, first + i * step + 9, 1 + i, 7);
+    }
+}
+
+TEST(timeline_excludes_records_with_damaged_times) {
+    struct timeline_builder *b = timeline_builder_open();
+    uint64_t now = 20000 * DAY_NS;
+    add_launch(b, 1, 0, 1000); /* before the others, whose indices change */
+    add_pairs(b, now, 1000, 100);
+    add_kernel(b, 0, 0, 1000, 7);
+    add_kernel(b, now + 50, now + 3 * DAY_NS, 1001, 7); /* never closed */
+    timeline_builder_range(
+        b, RANGE(.start_ns = now - 2 * DAY_NS, .end_ns = now, .thread = 1, .name = text(b, "early")), 1);
+    timeline_builder_range(
+        b, RANGE(.start_ns = now - DAY_NS / 2, .end_ns = now + 300, .thread = 1, .name = text(b, "whole")),
+        1);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->stray_records, 4);
+    CHECK_INT(tl->nwarnings, 1);
+    CHECK_INT(tl->kernels.n, 100);
+    CHECK_INT(tl->launches.n, 100);
+    for (size_t i = 0; i < 100; i++) CHECK_INT(tl->kernels.launch[i], i);
+    CHECK_INT(tl->ranges.n, 1);
+    CHECK_STR(range_name(tl, tl->kernels.range[0]), "whole");
+    CHECK_INT(tl->start_ns, now - DAY_NS / 2);
+    timeline_close(tl);
+}
+
+TEST(timeline_keeps_parts_of_a_trace_that_are_days_apart) {
+    struct timeline_builder *b = timeline_builder_open();
+    add_pairs(b, DAY_NS, 1000, 80);
+    add_pairs(b, 40 * DAY_NS, 1000, 20);
+    timeline_builder_process(b, "few");
+    add_pairs(b, 7000 * DAY_NS, 1000, 5);
+    add_kernel(b, 0, 10, 77, 7);         /* 1 of 11 records: too few to know which ones are damaged */
+    timeline_builder_process(b, "long"); /* a month; its first launch is two days earlier */
+    add_launch(b, 1, 7000 * DAY_NS, 1);
+    add_pairs(b, 7002 * DAY_NS, 3600 * UINT64_C(1000000000), 720);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->stray_records, 0);
+    CHECK_INT(tl->nwarnings, 0);
+    CHECK_INT(tl->kernels.n, 100 + 6 + 720);
+    timeline_close(tl);
+}
+
 TEST(timeline_excludes_records_that_end_before_they_start) {
     struct timeline_builder *b = timeline_builder_open();
     add_kernel(b, 100, 99, 0, 0);
