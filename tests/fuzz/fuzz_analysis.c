@@ -3,7 +3,8 @@
  * trace_maker.h for the rest. Or the rest is the file itself, with correct checksums.
  *
  * For any traces: the JSON documents can be read again, no share is over 100%, parts add up to the whole, no
- * finding saves more than the time of its stage, and no text has invalid or unsafe characters. */
+ * finding saves more than the time of its stage, no operator has more self time than time, and no text has
+ * invalid or unsafe characters. */
 #include <dirent.h>
 #include <math.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyze/totals.h"
 #include "base/file.h"
 #include "base/jsonr.h"
 #include "base/log.h"
@@ -189,6 +191,28 @@ static void check_analysis(const struct analysis *a) {
     }
 }
 
+static void check_ranges(const struct totals_ranges *ranges) {
+    for (size_t i = 0; i < ranges->n; i++) {
+        const struct totals_range *r = &ranges->v[i];
+        if (r->self_ns > r->total_ns) fail("self time over the time", r->name);
+        if (r->self_device_ns > r->device_ns) fail("self device time over the device time", r->name);
+    }
+}
+
+static void check_totals(const struct analysis_totals *t) {
+    check_ranges(&t->operators);
+    check_ranges(&t->annotations);
+    for (size_t i = 0; i < t->ndevices; i++) {
+        const struct totals_device *d = &t->devices[i];
+        if (d->busy_ns > d->span_ns || d->kernel_busy_ns > d->busy_ns) fail("parts over the whole", d->label);
+    }
+    for (size_t i = 0; i < t->nranks; i++) {
+        const struct totals_rank *r = &t->ranks[i];
+        if (r->comm_hidden_ns > r->comm_ns || r->compute_ns > r->busy_ns)
+            fail("parts over the whole", r->path);
+    }
+}
+
 /* ---- what the commands do with the traces */
 
 struct job {
@@ -265,6 +289,7 @@ static void stats(struct job *j) {
     sums_init(&sums);
     analyze_run(tl, &input, &a);
     check_analysis(&a);
+    check_totals(a.totals);
     sums_add_all(&sums, &a.totals->sums);
     sums_sort(&sums);
     struct stats_view v = { .sums = &sums,
