@@ -178,6 +178,7 @@ struct analysis_idle {
 
 /* If a larger share of a stage's time is outside of capture windows, the stage counts as partly recorded. */
 #define MISSED_LIMIT 0.001
+#define AT_ONCE_LEAST 1.05 /* more steps than this are open at once if the steps of a stage overlap */
 /* If a larger share of launches has no kernel, kernels are missing: idle time and busy share are unknown. */
 #define UNMATCHED_LIMIT 0.05
 
@@ -188,7 +189,8 @@ struct analysis_stage_device {
     double exposed_ns;       /* busy time with only communication kernels */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
-    uint64_t steps; /* occurrences of the stage in processes with work on the device */
+    uint64_t steps;              /* occurrences of the stage that count on the device (step_devices.h) */
+    double open_ns, any_open_ns; /* sum and union of the durations of their ranges */
 };
 
 /* A stage in the trace, in the timed repeats and by the model. Sums are over all occurrences in the trace. */
@@ -224,6 +226,8 @@ struct analysis_stage {
     double gpu_owned_self_ns; /* excludes sub-stages; all rows add up to the busy time */
     /* number of devices that run its kernels, or its copies if it has no kernels; at least 1 */
     uint32_t devices;
+    /* mean number of its ranges that are open at once on a device, while any is; NaN: unknown, or no range */
+    double at_once;
     double device_steps; /* sum of analysis_stage_device.steps over these devices; at least 1 */
     uint64_t kernels, launches, graph_launches, copies, syncs;
     double copied_bytes, htod_bytes, dtoh_bytes, copy_ns, sync_ns;
@@ -696,6 +700,12 @@ static inline const struct analysis_stage_device *analysis_stage_on(const struct
  * (prefill), else tokens generated. */
 static inline double analysis_stage_tokens(const struct analysis_stage *s) {
     return s->tokens_in > s->tokens_out || s->tokens_out != s->tokens_out ? s->tokens_in : s->tokens_out;
+}
+
+/* Returns true if several steps are open at once on a device, so that the time of a step, which comes from
+ * the trace, is only its part of the device's time. */
+static inline bool analysis_runs_at_once(const struct analysis_stage *s) {
+    return !s->timing_ms.n && s->at_once > AT_ONCE_LEAST;
 }
 
 /* Returns true if the distance, which is a median over the repeats, is not the ratio of the median time and

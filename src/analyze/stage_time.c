@@ -17,7 +17,7 @@
 #include "analyze/internal.h"
 #include "analyze/interval_union.h"
 #include "analyze/open_stage.h"
-#include "analyze/work_walk.h"
+#include "analyze/step_devices.h"
 #include "base/die.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -35,6 +35,7 @@ struct occurrence_time {
 struct time_walk {
     struct context *c;
     const struct open_stages *open;
+    struct step_devices *steps;
     struct analysis_device *out;
     struct occurrence_time *times; /* [noccurrences] */
     struct idle_walk *idle;
@@ -101,15 +102,6 @@ static void end_work_until(struct time_walk *w, uint64_t time_ns) {
         /* keeps the sums small to avoid rounding errors */
         if (!w->running.n) w->shared_ns = w->copying_ns = w->exposed_ns = 0;
     }
-}
-
-static uint32_t occurrence_of_work(const struct context *c, const struct work *w) {
-    uint32_t launch = work_launch(c->tl, w), range = work_range(c->tl, w);
-    if (w->is_kernel) return c->kernel_occurrence[w->index];
-    if (c->a->stages[0].implicit) return 0;
-    if (c->copy_occurrence) return c->copy_occurrence[w->index];
-    if (launch != TIMELINE_NONE) return c->launch_occurrence[launch];
-    return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
 }
 
 /* ---- idle time */
@@ -360,16 +352,6 @@ static struct bounds device_bounds(const struct context *c, const struct bounds 
     return b;
 }
 
-static void count_steps(struct time_walk *w, const bool *uses) {
-    const struct context *c = w->c;
-    for (size_t i = 0; i < c->a->noccurrences; i++) {
-        const struct analysis_occurrence *o = &c->a->occurrences[i];
-        bool there = (o->device == TIMELINE_NONE || o->device == w->device) &&
-                     (o->process == TIMELINE_NONE || uses[o->process]);
-        row_on(w, o->stage)->steps += there;
-    }
-}
-
 /* Adds the times on this device to the means of the occurrences, and clears w->times. An occurrence without
  * any work gets the idle time of the first device on which it has idle time. */
 static void close_times(struct time_walk *w) {
@@ -444,7 +426,7 @@ static void walk_device(struct time_walk *w, const struct bounds *of_process, bo
     w->out->process = ANALYSIS_NONE;
     if (!d->kernel_count && !d->copy_count) return;
     mark_processes(w, uses);
-    count_steps(w, uses);
+    step_devices_count(w->steps, w->device, uses);
     set_unrecorded_limit(w);
     w->queued = first_queued(w->c, uses);
     w->idle = idle_open(w->c, w->device);
@@ -458,15 +440,19 @@ void analyze_stage_time(struct context *c) {
     struct bounds *bounds = process_bounds(c);
     bool *uses = xcalloc(c->tl->nprocesses + 1, sizeof *uses);
     struct open_stages *open = open_stages_make(c);
+    struct step_devices *steps = step_devices_make(c);
     struct occurrence_time *times = xcalloc(a->noccurrences + 1, sizeof *times);
     a->stage_devices = analysis_alloc(c, a->nstages * c->tl->ndevices, sizeof *a->stage_devices);
     for (uint32_t d = 0; d < c->tl->ndevices; d++) {
-        struct time_walk w = { .c = c, .open = open, .out = &a->devices[d], .times = times, .device = d };
+        struct time_walk w = {
+            .c = c, .open = open, .steps = steps, .out = &a->devices[d], .times = times, .device = d
+        };
         walk_device(&w, bounds, uses);
         free(w.running.v);
     }
     host_work_find_ranges(c);
     free(times);
+    step_devices_free(steps);
     open_stages_free(open);
     free(uses);
     free(bounds);

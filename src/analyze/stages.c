@@ -60,6 +60,7 @@ static struct analysis_stage new_stage(const char *name, const char *path) {
                                 .token_ns = stats_none(),
                                 .timing_ms = stats_none(),
                                 .devices = 1,
+                                .at_once = NAN,
                                 .device_steps = 1,
                                 .requests = 1,
                                 .device_requests = 1,
@@ -486,16 +487,21 @@ static void add_device(struct analysis_stage *s, const struct analysis_stage_dev
 static void sum_devices(struct context *c, size_t stage) {
     const struct analysis *a = c->a;
     struct analysis_stage *s = &a->stages[stage];
+    double open_ns = 0, any_open_ns = 0;
     int most = 1;
     for (size_t d = 0; d < a->ndevices; d++) most = MAX(most, presence(analysis_stage_on(a, stage, d)));
     s->devices = 0;
     s->device_steps = 0;
     for (size_t d = 0; d < a->ndevices; d++) {
         const struct analysis_stage_device *on = analysis_stage_on(a, stage, d);
-        if (presence(on) == most) add_device(s, on);
+        if (presence(on) != most) continue;
+        add_device(s, on);
+        open_ns += on->open_ns;
+        any_open_ns += on->any_open_ns;
     }
     double per_step = s->device_steps / (double)s->occurrences, time = s->gpu_busy_ns + s->idle_ns;
     s->wall_total_ns = !s->devices ? s->host_ns : time / (s->outside ? s->devices : per_step);
+    s->at_once = any_open_ns > 0 ? open_ns / any_open_ns : NAN;
     s->devices = MAX(s->devices, 1);
     s->device_steps = MAX(s->device_steps, 1);
 }

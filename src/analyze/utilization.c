@@ -234,6 +234,15 @@ static void set_per_token(struct context *c, struct analysis_stage *s) {
     s->tokens_per_joule = s->joules > 0 ? worked_on / s->joules : NAN;
 }
 
+static void note_steps_at_once(struct context *c, const struct analysis_stage *s) {
+    if (!analysis_runs_at_once(s)) return;
+    analysis_note(
+        c, ANALYSIS_INFO,
+        "%s: on average %.1f of its steps are open at once on a device. The time of a step is its part "
+        "of the device's time; on the host it is open for %.4g ms (mean)",
+        s->path, s->at_once, s->host_each_ns.mean * 1e-6);
+}
+
 void analyze_times(struct context *c) {
     for (size_t i = 0; i < c->a->nstages; i++) {
         struct analysis_stage *s = &c->a->stages[i];
@@ -241,6 +250,7 @@ void analyze_times(struct context *c) {
         set_time(c, s);
         set_tokens(c, s);
         set_per_token(c, s);
+        note_steps_at_once(c, s);
     }
 }
 

@@ -183,6 +183,7 @@ static void write_stage(struct jsonw *j, const struct view *v, const struct anal
         jsonw_kobject(j, "trace");
         columns_json(&stage_columns[1], &r, j);
         write_device_time(j, v->a, s);
+        jsonw_knum(j, "at_once", s->at_once);
         write_stats(j, "host_per_occurrence", &s->host_each_ns, "ns");
         write_stats(j, "queue_per_occurrence", &s->queue_ns, "ns");
         write_stats(j, "gpu_span_per_occurrence", &s->span_ns, "ns");

@@ -36,6 +36,9 @@ static void add_steps(const struct view *v, const struct analysis_stage *s, stru
                                                                         : "";
     strbuf_addf(out, " (%s%s step%s", mean, text_count(s->finished).s, s->finished == 1 ? "" : "s");
     if (s->devices > 1) strbuf_addf(out, " on %u devices", s->devices);
+    if (analysis_runs_at_once(s))
+        strbuf_addf(out, ", %.1f at once, each open for %s", s->at_once,
+                    text_ms(s->host_each_ns.mean * 1e-6).s);
     if (s->finished < s->occurrences)
         strbuf_addf(out, "; recording ended in %s more", text_count(s->occurrences - s->finished).s);
     strbuf_addch(out, ')');

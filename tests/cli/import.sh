@@ -338,6 +338,23 @@ for command in stats import "trace info" report static; do
     expect "$command does not wait for the writer of a named pipe" 1 err 'fifo: (a pipe or device|not a regular file|empty)'
 done
 
+# ---- two threads, each with a model of its own on one GPU
+python3 - >"$work/threads.json" <<'END'
+import json
+events = []
+for thread, step in ((1, 1), (2, 1), (1, 2), (2, 2)):
+    t, id = 1000 + 1000 * step, 10 * thread + step
+    events += [{"ph": "X", "pid": 9, "tid": thread, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": t, "dur": 1000},
+               {"ph": "X", "pid": 9, "tid": thread, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": t + 3, "dur": 3,
+                "args": {"correlation": id}},
+               {"ph": "X", "pid": 0, "tid": 6 + thread, "cat": "kernel", "name": "gemm", "ts": t + 10, "dur": 600,
+                "args": {"device": 0, "stream": 6 + thread, "correlation": id}}]
+print(json.dumps({"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}], "traceEvents": events}))
+END
+run "$INFERPROF" import -o "$work/threads" "$work/threads.json"
+expect "steps that are open at once are not said to take half of their time" 0 \
+    err '^step takes 0\.500 ms \(mean of 4 steps, 2\.0 at once, each open for 1\.00 ms\)'
+
 # ---- a part of a card
 cat >"$work/slice.json" <<'END'
 {"deviceProperties":[{"id":0,"name":"GRID A100-10C"}],"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,

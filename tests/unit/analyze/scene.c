@@ -52,6 +52,7 @@ void scene_kernel(struct scene *s, const char *name, uint32_t thread, uint64_t c
     struct trace_kernel k = { .start_ns = start,
                               .end_ns = end,
                               .correlation = s->correlation,
+                              .device = s->device,
                               .stream = stream,
                               .name = timeline_builder_text(s->b, name) };
     timeline_builder_launch(s->b, &l, 1);
@@ -70,6 +71,12 @@ const struct analysis_stage *scene_stage(const struct analysis *a, const char *p
         if (strcmp(a->stages[i].path, path) == 0) return &a->stages[i];
     fail_msg("no stage %s", path);
     return NULL;
+}
+
+bool scene_has_note(const struct analysis *a, const char *words) {
+    for (size_t i = 0; i < a->nnotes; i++)
+        if (strstr(a->notes[i].text, words)) return true;
+    return false;
 }
 
 const struct analysis_finding *scene_finding(const struct analysis *a, const char *rule) {

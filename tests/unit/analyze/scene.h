@@ -7,6 +7,7 @@
 struct scene {
     struct timeline_builder *b;
     uint64_t correlation; /* last that was used */
+    uint32_t device;      /* of the kernels that follow */
 };
 
 void scene_start(struct scene *s); /* one process, one GPU with the limits of an H200 */
@@ -21,6 +22,7 @@ void scene_kernel(struct scene *s, const char *name, uint32_t thread, uint64_t c
 void scene_sync(struct scene *s, uint32_t thread, uint64_t start, uint64_t end);
 const struct analysis_stage *scene_stage(const struct analysis *a,
                                          const char *path); /* fails the test: not there */
+bool scene_has_note(const struct analysis *a, const char *words);
 const struct analysis_finding *scene_finding(const struct analysis *a, const char *rule); /* NULL */
 
 #endif

@@ -9,12 +9,6 @@
 
 #define LEVELS 250
 
-static bool has_note(const struct analysis *a, const char *start) {
-    for (size_t i = 0; i < a->nnotes; i++)
-        if (strncmp(a->notes[i].text, start, strlen(start)) == 0) return true;
-    return false;
-}
-
 TEST(a_kernel_below_the_deepest_range_adds_only_its_time) {
     struct scene s;
     struct analysis a;
@@ -33,7 +27,7 @@ TEST(a_kernel_below_the_deepest_range_adds_only_its_time) {
         CHECK(a.calls[i].calls <= 1);
     }
     CHECK_NEAR(a.calls[0].device_total_ns, 300, 0);
-    CHECK(has_note(&a, "call tree: the time of 51 ranges and kernels was added to their callers"));
+    CHECK(scene_has_note(&a, "call tree: the time of 51 ranges and kernels was added to their callers"));
     analysis_free(&a);
     timeline_close(tl);
 }
@@ -73,7 +67,7 @@ TEST(a_full_call_tree_still_adds_to_known_paths) {
     CHECK_STR(a.calls[1].name, "known");
     CHECK_INT(a.calls[1].calls, 2);
     CHECK_NEAR(a.calls[1].host_ns, 4000, 0);
-    CHECK(has_note(&a, "call tree: the time of "));
+    CHECK(scene_has_note(&a, "call tree: the time of "));
     analysis_free(&a);
     timeline_close(tl);
 }

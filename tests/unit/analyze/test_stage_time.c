@@ -274,6 +274,78 @@ TEST(an_idle_device_changes_no_figure) {
     CHECK_NEAR(of[0].idle_ns, of[1].idle_ns, 0);
 }
 
+/* A step of 1 ms on a thread, with a kernel of 400 us on a device. */
+static void add_step_on(struct scene *s, uint32_t device, uint32_t thread, uint64_t start) {
+    s->device = device;
+    scene_range(s, TRACE_CATEGORY_STAGE, "step", thread, start, start + MS);
+    scene_kernel(s, "k", thread, start + 3 * US, start + 6 * US, 7 + thread, start + 10 * US,
+                 start + 410 * US);
+}
+
+TEST(steps_of_a_thread_count_on_the_gpu_that_it_uses) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 3; i++) {
+        add_step_on(&s, 0, 1, i * MS);
+        add_step_on(&s, 1, 2, i * MS);
+    }
+    /* a copy from the first GPU, made by the second one's thread */
+    struct trace_launch call = { .start_ns = 450 * US,
+                                 .end_ns = 455 * US,
+                                 .thread = 2,
+                                 .correlation = 99,
+                                 .api = timeline_builder_text(s.b, "cudaMemcpyAsync") };
+    struct trace_copy copy = {
+        .start_ns = 460 * US, .end_ns = 470 * US, .correlation = 99, .device = 0, .stream = 9
+    };
+    timeline_builder_launch(s.b, &call, 1);
+    timeline_builder_copy(s.b, &copy, 1);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->devices, 2);
+    CHECK_INT(on(&a, "step", 0)->steps, 3);
+    CHECK_INT(on(&a, "step", 1)->steps, 3);
+    CHECK_NEAR(d->time_ms, 1, 1e-9);
+    CHECK_NEAR(d->at_once, 1, 1e-9);
+    CHECK(!scene_has_note(&a, "open at once"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The steps of one thread use two GPUs in turn: each GPU is idle in every second step. */
+TEST(steps_of_a_thread_count_on_all_gpus_that_it_uses) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 4; i++) add_step_on(&s, i % 2, 1, i * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(on(&a, "step", 0)->steps, 4);
+    CHECK_INT(on(&a, "step", 1)->steps, 4);
+    CHECK_NEAR(scene_stage(&a, "step")->time_ms, 1, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+TEST(steps_that_run_at_once_on_a_gpu_have_a_part_of_its_time) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 3; i++)
+        for (uint32_t thread = 1; thread <= 2; thread++) add_step_on(&s, 0, thread, i * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_NEAR(d->time_ms, 0.5, 1e-9);
+    CHECK_NEAR(d->at_once, 2, 1e-9);
+    CHECK_NEAR(d->host_each_ns.mean, 1e6, 0);
+    CHECK(scene_has_note(&a, "step: on average 2.0 of its steps are open at once on a device"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 /* Ranges that overlap without nesting: one began in the first step and ends in the second. */
 TEST(a_range_that_outlasts_its_step_hides_no_later_step) {
     struct scene s;

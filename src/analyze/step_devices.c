@@ -1,0 +1,144 @@
+#include "analyze/step_devices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/util.h"
+
+enum { NOTHING, COPIES, KERNELS }; /* what steps do on a device */
+
+struct step_devices {
+    const struct context *c;
+    uint32_t *group;         /* [noccurrences]: one number per stage and thread */
+    uint8_t *work;           /* [noccurrences]: of each step on the current device */
+    uint8_t *most, *here;    /* [groups]: of any step, on any device and on the current one */
+    bool *stage_is_at_home;  /* [nstages]: a group does here the most that it does */
+    uint64_t *open_until_ns; /* [nstages]: latest end of the steps so far */
+    size_t ngroups;
+};
+
+uint32_t occurrence_of_work(const struct context *c, const struct work *w) {
+    uint32_t launch = work_launch(c->tl, w), range = work_range(c->tl, w);
+    if (w->is_kernel) return c->kernel_occurrence[w->index];
+    if (c->a->stages[0].implicit) return 0;
+    if (c->copy_occurrence) return c->copy_occurrence[w->index];
+    if (launch != TIMELINE_NONE) return c->launch_occurrence[launch];
+    return range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
+}
+
+/* ---- groups */
+
+struct key {
+    uint32_t stage, thread, occurrence;
+};
+
+static int by_stage_and_thread(const void *pa, const void *pb) {
+    const struct key *a = pa, *b = pb;
+    if (a->stage != b->stage) return a->stage < b->stage ? -1 : 1;
+    return (a->thread > b->thread) - (a->thread < b->thread);
+}
+
+static void find_groups(struct step_devices *s) {
+    size_t n = s->c->a->noccurrences;
+    struct key *keys = xmalloc((n + 1) * sizeof *keys);
+    for (size_t i = 0; i < n; i++) {
+        const struct analysis_occurrence *o = &s->c->a->occurrences[i];
+        keys[i] = (struct key){ o->stage, o->thread, (uint32_t)i };
+    }
+    qsort(keys, n, sizeof *keys, by_stage_and_thread);
+    for (size_t i = 0; i < n; i++) {
+        if (!i || by_stage_and_thread(&keys[i - 1], &keys[i])) s->ngroups++;
+        s->group[keys[i].occurrence] = (uint32_t)(s->ngroups - 1);
+    }
+    free(keys);
+}
+
+/* Raises of_group[] to what the steps of each group do on the device. */
+static void raise_to_work(struct step_devices *s, uint32_t device, uint8_t *of_group) {
+    const struct analysis *a = s->c->a;
+    const struct timeline_device *d = &s->c->tl->devices[device];
+    struct work_walk walk = work_walk_device(s->c->tl, device);
+    if (!d->kernel_count && !d->copy_count) return;
+    memset(s->work, NOTHING, a->noccurrences);
+    for (struct work w; work_walk_next(&walk, &w);) {
+        uint32_t o = occurrence_of_work(s->c, &w);
+        uint8_t work = w.is_kernel ? KERNELS : COPIES;
+        if (o != ANALYSIS_NONE) s->work[o] = MAX(s->work[o], work);
+    }
+    for (size_t i = a->noccurrences; i-- > 0;) { /* parents come before their children */
+        uint32_t parent = a->occurrences[i].parent, g = s->group[i];
+        if (parent != ANALYSIS_NONE) s->work[parent] = MAX(s->work[parent], s->work[i]);
+        of_group[g] = MAX(of_group[g], s->work[i]);
+    }
+}
+
+struct step_devices *step_devices_make(const struct context *c) {
+    struct step_devices *s = xcalloc(1, sizeof *s);
+    size_t n = c->a->noccurrences + 1;
+    *s = (struct step_devices){ .c = c,
+                                .group = xcalloc(n, sizeof *s->group),
+                                .work = xcalloc(n, 1),
+                                .most = xcalloc(n, 1),
+                                .here = xcalloc(n, 1),
+                                .stage_is_at_home = xcalloc(c->a->nstages + 1, 1),
+                                .open_until_ns = xcalloc(c->a->nstages + 1, sizeof *s->open_until_ns) };
+    find_groups(s);
+    for (uint32_t d = 0; d < c->tl->ndevices && c->tl->ndevices > 1; d++) raise_to_work(s, d, s->most);
+    return s;
+}
+
+void step_devices_free(struct step_devices *s) {
+    free(s->group);
+    free(s->work);
+    free(s->most);
+    free(s->here);
+    free(s->stage_is_at_home);
+    free(s->open_until_ns);
+    free(s);
+}
+
+/* ---- one device */
+
+static void find_homes(struct step_devices *s, uint32_t device) {
+    const struct analysis *a = s->c->a;
+    memset(s->here, NOTHING, s->ngroups);
+    memset(s->stage_is_at_home, false, a->nstages);
+    if (s->c->tl->ndevices < 2) return;
+    raise_to_work(s, device, s->here);
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        uint32_t g = s->group[i];
+        if (s->here[g] && s->here[g] == s->most[g]) s->stage_is_at_home[a->occurrences[i].stage] = true;
+    }
+}
+
+static bool counts_on(const struct step_devices *s, size_t occurrence, uint32_t device, const bool *uses) {
+    const struct analysis_occurrence *o = &s->c->a->occurrences[occurrence];
+    uint32_t g = s->group[occurrence];
+    if (o->device != TIMELINE_NONE) return o->device == device;
+    if (o->process != TIMELINE_NONE && !uses[o->process]) return false;
+    return s->here[g] == s->most[g] || !s->stage_is_at_home[o->stage];
+}
+
+/* Steps come in order of their start. */
+static void add_step(struct step_devices *s, const struct analysis_occurrence *o,
+                     struct analysis_stage_device *row) {
+    uint64_t *until = &s->open_until_ns[o->stage];
+    row->steps++;
+    if (o->range == TIMELINE_NONE) return;
+    row->open_ns += (double)(o->end_ns - o->start_ns);
+    if (o->end_ns <= *until) return;
+    row->any_open_ns += (double)(o->end_ns - MAX(o->start_ns, *until));
+    *until = o->end_ns;
+}
+
+void step_devices_count(struct step_devices *s, uint32_t device, const bool *uses) {
+    const struct analysis *a = s->c->a;
+    find_homes(s, device);
+    memset(s->open_until_ns, 0, a->nstages * sizeof *s->open_until_ns);
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        const struct analysis_occurrence *o = &a->occurrences[i];
+        if (counts_on(s, i, device, uses))
+            add_step(s, o, &a->stage_devices[(size_t)o->stage * a->ndevices + device]);
+    }
+}
