@@ -125,13 +125,28 @@ static void name_datasheet(struct loaded_run *r, const struct llm_gpu *g, enum l
     strbuf_free(&source);
 }
 
+/* Returns the GPU that ran the kernels, as the table has it. NULL: unknown, or GPUs with different peaks. */
+static const struct llm_gpu *find_gpu(const struct timeline *tl, const char *name, struct err *err) {
+    const struct llm_gpu *g = llm_gpu_find(name, err);
+    struct err unused;
+    for (size_t i = 0; g && i < tl->ndevices; i++) {
+        const struct timeline_device *d = &tl->devices[i];
+        const char *other = d->name && d->kernel_count && !d->is_cpu ? timeline_text(tl, d->name) : name;
+        if (strcmp(other, name) == 0 || llm_gpu_find(other, &unused) == g) continue;
+        err_set(err, "the GPUs differ ('%.60s', '%.60s'); give --peak-tflops and --peak-gbps", name, other);
+        return NULL;
+    }
+    return g;
+}
+
 /* Peaks of the device: from the options, else from metrics.json, else from the table of GPUs. Otherwise they
  * are unknown. */
 static void find_peaks(struct loaded_run *r, const struct run_options *o, struct analyze_input *input) {
     struct err err;
     struct run_peak *kept = &r->info.peak;
     const char *name = run_trace_device(r->timeline);
-    const struct llm_gpu *g = name && !trace_is_of_cpu(r->timeline) ? llm_gpu_find(name, &err) : NULL;
+    const struct llm_gpu *g =
+        name && !trace_is_of_cpu(r->timeline) ? find_gpu(r->timeline, name, &err) : NULL;
     bool known = isfinite(kept->flops_per_s) || isfinite(kept->bytes_per_s),
          given = o->peak_flops_per_s > 0 && o->peak_bytes_per_s > 0,
          one_given = o->peak_flops_per_s > 0 || o->peak_bytes_per_s > 0;

@@ -355,6 +355,14 @@ run "$INFERPROF" import -o "$work/threads" "$work/threads.json"
 expect "steps that are open at once are not said to take half of their time" 0 \
     err '^step takes 0\.500 ms \(mean of 4 steps, 2\.0 at once, each open for 1\.00 ms\)'
 
+# ---- two kinds of GPUs
+sed 's/"id": 0, "name": "NVIDIA H100"}/&, {"id": 1, "name": "NVIDIA A100"}/; s/"device": 0, "stream": 8/"device": 1, "stream": 8/g' \
+    "$work/threads.json" >"$work/kinds.json"
+run "$INFERPROF" import -o "$work/kinds" "$work/kinds.json"
+expect "GPUs with different peaks have none, and the report says why" 0 \
+    err "No roofs, MFU and MBU: the GPUs differ \('NVIDIA H100', 'NVIDIA A100'\); give --peak-tflops" \
+    err '^step takes 1\.00 ms \(mean of 4 steps on 2 devices\)'
+
 # ---- a part of a card
 cat >"$work/slice.json" <<'END'
 {"deviceProperties":[{"id":0,"name":"GRID A100-10C"}],"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,
