@@ -30,9 +30,11 @@ static int generate(struct job *j, uint64_t request_ns, struct err *err) {
     double prefill_ms;
     if (!job_prefill(j, &prefill_ms))
         return err_set(err, "cancelled during prefill: the client no longer reads the answer");
+    if (ops_check(j->e->ops, err) < 0) return -1;
     for (int i = 0; i < j->n; i++) job_sample_row(j, &j->v[i], i);
     take_times(j, prefill_ms, job_ms_since(request_ns));
     job_stamp_tokens(j, NULL, job_ms_since(start));
+    if (job_any_more(j)) job_open_steps(j);
     if (ops_check(j->e->ops, err) < 0) return -1;
     if (job_any_more(j) && !job_decode(j))
         return err_set(err, "cancelled after %zu of %u tokens: the client no longer reads the answer",
@@ -90,25 +92,31 @@ static void result_init(struct engine_result *out, uint32_t max_new, int max_con
     vec_reserve(&out->ids, room);
 }
 
+static void reserve_rows(struct engine *e, int n) {
+    ops_free(e->ops, e->device_logits);
+    ops_free(e->ops, e->rows);
+    e->device_logits = e->rows = NULL; /* keeps the engine consistent if an allocation below fails */
+    e->batch = 0;
+    e->device_logits = ops_alloc(e->ops, (size_t)n * (size_t)e->decoder->vocab, TENSOR_ZERO);
+    e->rows = ops_alloc(e->ops, (size_t)n * (size_t)e->decoder->hidden, TENSOR_ZERO);
+    e->batch = n;
+}
+
 /* Allocates memory for the sequences of the job: logits, rows of a step, and a cache for all positions
  * that they can reach. A single sequence gets the whole context, so that requests of different length can
  * use the same cache. */
 static int reserve_batch(struct job *j, struct err *err) {
     struct engine *e = j->e;
     struct decoder *d = e->decoder;
-    size_t n = (size_t)j->n, positions = 0;
+    size_t positions = 0;
     for (int i = 0; i < j->n; i++) positions = MAX(positions, j->v[i].prompt.ids.n);
     positions = MIN(positions + j->r->max_new_tokens, (size_t)d->max_context);
     if (decoder_reserve(d, j->n, j->n == 1 ? d->max_context : (int)positions, err) < 0) return -1;
-    if (j->n <= e->batch) return 0;
-    ops_free(e->ops, e->device_logits);
-    ops_free(e->ops, e->rows);
-    e->device_logits = e->rows = NULL; /* keeps the engine consistent if an allocation below fails */
+    if (j->n > e->batch) reserve_rows(e, j->n);
+    if (ops_check(e->ops, err) == 0) return 0;
+    decoder_release(d); /* parts of both may be missing */
     e->batch = 0;
-    e->device_logits = ops_alloc(e->ops, n * (size_t)d->vocab, TENSOR_ZERO);
-    e->rows = ops_alloc(e->ops, n * (size_t)d->hidden, TENSOR_ZERO);
-    e->batch = j->n;
-    return 0;
+    return -1;
 }
 
 /* Makes the inputs of all sequences. If the request is recorded, NVTX tools show this as the range
@@ -200,6 +208,7 @@ int engine_infer(struct engine *e, const struct engine_request *r, struct engine
     for (size_t i = 0; i < n; i++) out[i] = (struct engine_result){ .text = STRBUF_INIT };
     if (!alloc_guard_run(guarded_serve, &j, &bytes)) j.rc = out_of_memory(&j, bytes);
     job_free(&j);
+    if (j.rc < 0) ops_recover(e->ops);
     for (size_t i = 0; j.rc < 0 && i < n; i++) engine_result_free(&out[i]);
     return j.rc;
 }

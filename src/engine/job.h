@@ -33,6 +33,7 @@ struct job {
     struct vision_times times;
     /* number of tensors that belong to the engine; later tensors belong to the request. 0: not known yet */
     size_t own_tensors;
+    enum { STEPS_OF_OPERATORS, STEPS_OF_ONE, STEPS_OF_BATCH } steps; /* the last two run on the device */
     struct err *err;
     int rc;
     struct { /* progress of the current work, in pixels of views or tokens of the prompt */
@@ -65,9 +66,11 @@ double job_end_pass(const struct engine *e, uint64_t start_ns);
 void job_stamp_tokens(struct job *j, const bool *stepped, double ms);
 
 /* ---- job_prefill.c, job_decode.c. job_prefill() and job_decode() return false if the request was cancelled
- * before it was complete. */
+ * before it was complete. After them and job_open_steps(), ops_check() returns whether the device failed. */
 bool job_prefill(struct job *j, double *ms);
 bool job_any_more(const struct job *j); /* true if at least one sequence has not stopped yet */
+/* Prepares the steps that run on the device, if this request can use them. */
+void job_open_steps(struct job *j);
 bool job_decode(struct job *j);
 
 #endif

@@ -8,9 +8,11 @@
 #include "engine/decoder/steps.h"
 #include "engine/job.h"
 
-/* Decodes one token of every sequence that has not stopped. stepped[i]: true if sequence i got a token. */
-static void decode_step(struct job *j, bool *stepped) {
+/* Decodes one token of every sequence that has not stopped. stepped[i]: true if sequence i got a token.
+ * Returns false if the device failed: generate() reports the error. */
+static bool decode_step(struct job *j, bool *stepped) {
     struct engine *e = j->e;
+    struct err reported_later;
     uint64_t start = clock_mono_ns();
     int n = 0;
     for (int i = 0; i < j->n; i++) {
@@ -28,8 +30,10 @@ static void decode_step(struct job *j, bool *stepped) {
     decoder_embed(e->decoder, j->ids, n, view_of(e->rows));
     decoder_forward_rows(e->decoder, view_of(e->rows), (struct decoder_pass){ j->rows, n },
                          view_of(e->device_logits));
+    if (ops_check(e->ops, &reported_later) < 0) return false;
     for (int i = 0; i < n; i++) job_sample_row(j, &j->v[j->rows[i].sequence], i);
     job_stamp_tokens(j, stepped, job_end_pass(e, start));
+    return true;
 }
 
 bool job_any_more(const struct job *j) {
@@ -46,7 +50,7 @@ static bool decode_by_operators(struct job *j) {
     double experts = 0, steps = 0;
     while (job_any_more(j) && !cancelled) {
         decoder_experts_reset(j->e->decoder);
-        decode_step(j, stepped);
+        if (!decode_step(j, stepped)) break;
         experts += decoder_experts_used(j->e->decoder);
         steps++;
         cancelled = job_is_cancelled(j);
@@ -66,15 +70,21 @@ static bool has_steps(const struct job *j) {
 /* Records the parts of all steps, of one sequence or of a batch, which ran between the two times. */
 static void record_spans(const struct job *j, bool batch, uint64_t from_ns, uint64_t to_ns) {
     struct decode_span *v = NULL;
+    size_t lost = 0;
     if (!record_op_start(j->rec)) return;
     size_t n = batch ? decoder_batch_spans(j->e->batch_steps, &v) : decoder_steps_spans(j->e->steps, &v);
     for (size_t i = 0; i < n; i++) {
+        if (!v[i].end_ns) {
+            lost++;
+            continue;
+        }
         uint64_t start = MIN(MAX(v[i].start_ns, from_ns), to_ns), end = MIN(MAX(v[i].end_ns, start), to_ns);
         record_op_ns(
             j->rec, start, end,
             &(struct record_op){
                 .name = v[i].name, .kernel = v[i].kernel, .type = v[i].type, .flops = NAN, .bytes = NAN });
     }
+    record_lost_ops(j->rec, lost);
     free(v);
 }
 
@@ -133,16 +143,19 @@ static bool decode_on_device(struct job *j) {
 /* ---- steps of a batch on the device: greedy sampling without the n-gram rule */
 static bool has_batch(struct job *j) {
     if (j->n == 1 || j->r->sampling.temperature > 0 || job_ngram_size(j)) return false;
-    j->e->batch_steps = decoder_batch_open(j->e->batch_steps, j->e->decoder, j->n);
+    struct decoder_batch *old = j->e->batch_steps;
+    j->e->batch_steps = NULL; /* stays so if decoder_batch_open() runs out of memory */
+    j->e->batch_steps = decoder_batch_open(old, j->e->decoder, j->n);
     return j->e->batch_steps;
 }
 
 static void begin_batch(struct job *j) {
-    int *positions = xcalloc((size_t)j->n, sizeof *positions);
+    int *positions = xcalloc((size_t)j->n, sizeof *positions), last = j->e->decoder->positions - 1;
     for (int i = 0; i < j->n; i++) {
         const struct sequence *s = &j->v[i];
         j->ids[i] = s->out->ids.v[s->out->ids.n - 1];
-        positions[i] = (int)(s->prompt.ids.n + s->out->ids.n) - 1;
+        /* steps also compute sequences that have stopped, such as one whose prompt fills the context */
+        positions[i] = MIN((int)(s->prompt.ids.n + s->out->ids.n) - 1, last);
     }
     decoder_batch_begin(j->e->batch_steps, j->ids, positions);
     free(positions);
@@ -183,7 +196,14 @@ static bool decode_batch(struct job *j) {
     return !cancelled || !job_any_more(j);
 }
 
+void job_open_steps(struct job *j) {
+    if (has_steps(j))
+        j->steps = decoder_steps_ready(j->e->steps) ? STEPS_OF_ONE : STEPS_OF_OPERATORS;
+    else
+        j->steps = has_batch(j) ? STEPS_OF_BATCH : STEPS_OF_OPERATORS;
+}
+
 bool job_decode(struct job *j) {
-    if (has_steps(j)) return decode_on_device(j);
-    return has_batch(j) ? decode_batch(j) : decode_by_operators(j);
+    if (j->steps == STEPS_OF_ONE) return decode_on_device(j);
+    return j->steps == STEPS_OF_BATCH ? decode_batch(j) : decode_by_operators(j);
 }

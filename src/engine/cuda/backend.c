@@ -91,6 +91,11 @@ static int backend_check(void *context, struct err *err) {
         c->name, (double)c->pending / 1e9, (double)free_bytes / 1e9, (double)total / 1e9);
 }
 
+static void backend_recover(void *context) {
+    struct cuda *c = context;
+    if (c->out_of_memory) c->failed = c->out_of_memory = false;
+}
+
 static size_t backend_memory_bytes(void *context) {
     struct cuda *c = context;
     size_t free_bytes = 0, total = 0;
@@ -143,8 +148,8 @@ static void tensor_commit(void *context, struct tensor *t) {
     if (c->failed || t->data) return;
     if (bytes > c->arena_left) {
         cu_ptr fresh;
-        if (!cuda_ok(c, c->d->mem_alloc(&fresh, MAX(c->pending, (size_t)1)), "allocating memory for weights"))
-            return;
+        int rc = cuda_alloc(c, &fresh, MAX(c->pending, (size_t)1));
+        if (!cuda_ok(c, rc, "allocating memory for weights")) return;
         vec_push(&c->arenas, fresh);
         c->arena = fresh;
         c->arena_left = c->pending;
@@ -288,6 +293,7 @@ const struct ops_backend cuda_backend = {
     .marked_ns = backend_marked_ns,
     .forget_marks = backend_forget_marks,
     .check = backend_check,
+    .recover = backend_recover,
     .alloc = tensor_alloc,
     .alloc_cache = tensor_alloc_cache,
     .wrap = tensor_wrap,

@@ -15,7 +15,8 @@
 #include "engine/ops/decode.h"
 
 enum { THREADS = 256, WARPS = 8, CLUSTER = 8, MOST_SPLITS = 64 };
-enum { WIDE_PIECE = 256 }; /* groups of eight numbers per warp in the pieces of single rows */
+enum { WIDE_PIECE = 256 };       /* groups of eight numbers per warp in the pieces of single rows */
+enum { STATIC_BYTES = 8 << 10 }; /* of shared memory: more than any of the kernels has */
 /* Blocks per multiprocessor. */
 enum { ROWS_BLOCKS = 2, OUT_BLOCKS = 2, UP_BLOCKS = 2, DOWN_BLOCKS = 2, HEAD_BLOCKS = 2 };
 /* Up to this position, CLUSTER blocks per key head read the cache about as fast as more blocks, and the next
@@ -48,6 +49,23 @@ struct cuda_decode {
     bool resident;                      /* the steps of this request run in the persistent kernel */
 };
 
+/* ---- pieces of vectors in shared memory */
+/* Groups of eight numbers per lane and load of a row: 80 or 64 bytes, of fp8 weights 40 or 64. */
+static int pieces(enum dtype type, int n8) {
+    if (type != DTYPE_F32 && n8 % 160 == 0) return 5;
+    return type == DTYPE_F8_E4M3 ? 8 : 4;
+}
+static unsigned vector_bytes(int n8, int piece) {
+    int step = piece * 32;
+    return (unsigned)((n8 + step - 1) / step * step * 32);
+}
+
+/* The numbers per lane of `down`, whose rows have n8 groups of eight. */
+static int deep_pieces(enum dtype type, int n8) {
+    if (type == DTYPE_F8_E4M3) return n8 % 448 == 0 ? 14 : 16;
+    return type != DTYPE_F32 && n8 % 224 == 0 ? 7 : 8;
+}
+
 /* ---- which models */
 /* The type of a layer's matrices, except for the router: the type of the head, or fp8 beside bf16. */
 static enum dtype layer_type(const struct decode_layer *l) { return l->o.w.type; }
@@ -62,7 +80,7 @@ static bool attention_fits(const struct decode_plan *p, const struct decode_laye
     for (size_t i = 0; i < COUNTOF(all); i++)
         if (!same_type(type, all[i]) || all[i]->bias || all[i]->w.rows % 2 || all[i]->w.cols % 8)
             return false;
-    return same_type(p->head.w.type, &l->kv_b) && !l->kv_b.bias && l->keys;
+    return same_type(p->head.w.type, &l->kv_b) && !l->kv_b.bias && l->kv_b.w.cols % 8 == 0 && l->keys;
 }
 
 /* Groups of experts are chosen by one warp, which keeps all logits in registers. */
@@ -105,13 +123,28 @@ static bool layer_fits(const struct decode_plan *p, const struct decode_layer *l
            (l->routing.k + shared / inner) * (inner / 8) < 1 << 16;
 }
 
-static bool plan_fits(const struct decode_plan *p) {
+/* The largest dynamic shared memory of the layer's kernels. It has their input vector as floats; that of `out`
+ * also has the weights of the parts of attention. */
+static unsigned most_shared(const struct decode_plan *p, const struct decode_layer *l) {
+    enum dtype type = layer_type(l);
+    const struct expert *first = l->router ? &l->experts[0] : &l->mlp;
+    int inner = first->gate.w.rows, out8 = p->heads * (p->rank ? p->value : p->dim) / 8,
+        down8 = (l->router ? l->routing.k + l->shared.gate.w.rows / inner : 1) * (inner / 8);
+    unsigned down =
+        MAX(vector_bytes(down8, deep_pieces(type, down8)), vector_bytes(down8, pieces(type, down8)));
+    unsigned out = vector_bytes(out8, pieces(type, out8)) + (unsigned)(MOST_SPLITS * p->heads * 4);
+    return MAX(MAX(down, out), vector_bytes(p->hidden / 8, WIDE_PIECE / 32));
+}
+
+static bool plan_fits(const struct cuda *c, const struct decode_plan *p) {
     if (p->rank ? !cuda_latent_fits(p) : p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128)
         return false;
     if (p->hidden % 8 || p->embed.type != p->head.w.type || p->head.bias || p->rope->dims > p->dim)
         return false;
     for (int i = 0; i < p->layers; i++)
-        if (!layer_fits(p, &p->layer[i])) return false;
+        if (!layer_fits(p, &p->layer[i]) ||
+            most_shared(p, &p->layer[i]) + STATIC_BYTES > (unsigned)c->shared_bytes)
+            return false;
     return true;
 }
 
@@ -166,15 +199,6 @@ static void allocate(struct cuda_decode *d) {
 }
 
 /* ---- launches, which the stream captures */
-/* Groups of eight numbers per lane and load of a row: 80 or 64 bytes, of fp8 weights 40 or 64. */
-static int pieces(enum dtype type, int n8) {
-    if (type != DTYPE_F32 && n8 % 160 == 0) return 5;
-    return type == DTYPE_F8_E4M3 ? 8 : 4;
-}
-static unsigned vector_bytes(int n8, int piece) {
-    int step = piece * 32;
-    return (unsigned)((n8 + step - 1) / step * step * 32);
-}
 /* Returns the number of blocks for `items` items: at most `each` per multiprocessor, with about the same
  * number of items per block. */
 static size_t even_grid(const struct cuda *c, int items, int each) {
@@ -367,12 +391,6 @@ static struct expert_tables upload_tables(struct cuda_decode *d, const struct de
     return t;
 }
 
-/* The numbers per lane of `down`, whose rows have n8 groups of eight. */
-static int deep_pieces(enum dtype type, int n8) {
-    if (type == DTYPE_F8_E4M3) return n8 % 448 == 0 ? 14 : 16;
-    return type != DTYPE_F32 && n8 % 224 == 0 ? 7 : 8;
-}
-
 static void launch_mlp(struct cuda_decode *d, int i, struct expert_tables tables) {
     const struct decode_plan *p = &d->plan;
     const struct decode_layer *l = &p->layer[i];
@@ -520,7 +538,7 @@ static void decode_close(void *decode) {
 
 static void *decode_open(void *context, const struct decode_plan *plan) {
     struct cuda *c = context;
-    if (!plan_fits(plan)) return NULL;
+    if (!plan_fits(c, plan)) return NULL;
     struct cuda_decode *d = xcalloc(1, sizeof *d);
     d->c = c;
     d->plan = *plan;
@@ -532,7 +550,14 @@ static void *decode_open(void *context, const struct decode_plan *plan) {
     d->splits = MIN(MAX((wanted + CLUSTER - 1) / CLUSTER * CLUSTER, CLUSTER), MOST_SPLITS);
     allocate(d);
     capture(d);
-    return d;
+    if (!c->failed) return d;
+    decode_close(d);
+    return NULL;
+}
+
+static void decode_prepare(void *decode) {
+    struct cuda_decode *d = decode;
+    if (!d->c->failed && d->plan.path != DECODE_GRAPH) open_persistent(d);
 }
 
 static void decode_begin(void *decode, const struct decode_start *s) {
@@ -545,7 +570,6 @@ static void decode_begin(void *decode, const struct decode_start *s) {
     d->taken = 0;
     d->position = s->n - 1;
     d->first_stamp = cuda_stamps_mark(d->c);
-    if (d->plan.path != DECODE_GRAPH) open_persistent(d);
     d->resident = d->persistent;
     if (d->persistent) cuda_persistent_stop(d->persistent, false);
     memset(d->out, 0xff, ((size_t)d->plan.max_context + 2) * sizeof *d->out);
@@ -583,6 +607,7 @@ static void decode_submit(void *decode, int steps) {
 
 static bool decode_take(void *decode, uint32_t *token) {
     struct cuda_decode *d = decode;
+    if (d->c->failed) return false;
     const int *at = &d->out[d->taken];
     for (unsigned spins = 0;; spins++) {
         int v = __atomic_load_n(at, __ATOMIC_ACQUIRE);
@@ -666,6 +691,7 @@ static void decode_read(void *decode, enum decode_vector which, float *to, size_
 const struct ops_decode_calls cuda_decode_calls = {
     .open = decode_open,
     .close = decode_close,
+    .prepare = decode_prepare,
     .begin = decode_begin,
     .portion = decode_portion,
     .submit = decode_submit,

@@ -12,15 +12,18 @@
 #include "engine/cuda/skinny.h"
 
 enum { THREADS = 256, NORM_THREADS = 512, CLUSTER = 8 };
+enum { MOST_PARTS = 16 }; /* of a layer, and of what is outside of the layers */
 
 /* ---- which models */
 /* The fp8 kernels read 128 columns with one scale. */
-static bool linear_fits(const struct linear *l) {
+static bool columns_fit(const struct linear *l) {
     enum { SHIFT_128 = 4 };
     return (l->w.type == DTYPE_BF16 ||
             (l->w.type == DTYPE_F8_E4M3 && cuda_scales(&l->w).shift >= SHIFT_128)) &&
-           l->w.rows % 16 == 0 && l->w.cols % 32 == 0;
+           l->w.cols % 32 == 0;
 }
+/* Vectors that other kernels read in pieces of 16 bytes. Routers and heads may have any number of rows. */
+static bool linear_fits(const struct linear *l) { return columns_fit(l) && l->w.rows % 16 == 0; }
 /* One launch multiplies with both. */
 static bool pair_fits(const struct linear *a, const struct linear *b) {
     return linear_fits(a) && linear_fits(b) && a->w.type == b->w.type;
@@ -40,11 +43,12 @@ static bool layer_fits(const struct decode_plan *p, const struct decode_layer *l
     if (!l->router) return expert_fits(&l->mlp);
     for (int i = 0; i < l->routing.n; i++)
         if (!expert_fits(&l->experts[i])) return false;
-    return linear_fits(l->router) && l->router->w.type == DTYPE_BF16 && !l->routing.sigmoid &&
+    if (!cuda_experts_alike(l->experts, l->routing.n, p->hidden)) return false;
+    return columns_fit(l->router) && l->router->w.type == DTYPE_BF16 && !l->routing.sigmoid &&
            (!l->shared.gate.w.rows || expert_fits(&l->shared));
 }
 static bool plan_fits(const struct cuda *c, const struct decode_plan *p, int n) {
-    if (!c->hopper || n > BATCH_MOST || p->hidden > 8192 || p->head.bias || !linear_fits(&p->head))
+    if (!c->hopper || n > BATCH_MOST || p->hidden > 8192 || p->head.bias || !columns_fit(&p->head))
         return false;
     if (p->rank ? !cuda_latent_fits(p) : p->dim != 16 && p->dim != 32 && p->dim != 64 && p->dim != 128)
         return false;
@@ -327,11 +331,15 @@ static void *batch_open(void *context, const struct decode_plan *plan, int n) {
     b->vocab = plan->vocab;
     b->max_context = plan->max_context;
     allocate(b, plan);
+    vec_reserve(&b->named,
+                (size_t)plan->layers * MOST_PARTS + MOST_PARTS); /* the capture must not end here */
     swap_scratch(b);
     prepare_routed(b, plan);
     capture(b, plan);
     swap_scratch(b);
-    return b;
+    if (!c->failed) return b;
+    batch_close(b);
+    return NULL;
 }
 
 static void batch_begin(void *batch, const uint32_t *tokens, const int *positions) {
@@ -354,6 +362,7 @@ static void batch_submit(void *batch, int steps) {
 
 static bool batch_take(void *batch, uint32_t *tokens) {
     struct cuda_batch *b = batch;
+    if (b->c->failed) return false;
     const int *at = b->out + (size_t)b->taken * BATCH_MOST;
     for (int i = 0; i < b->n; i++) {
         int v;

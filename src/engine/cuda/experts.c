@@ -7,10 +7,12 @@
 #include "engine/cuda/fp8.h"
 
 void *cuda_upload(struct cuda *c, const void *from, size_t bytes) {
-    void *there = (void *)(uintptr_t)cuda_memory(c, bytes);
-    cuda_copy_in(c, there, from, bytes);
+    cu_ptr there = cuda_memory(c, bytes);
+    cuda_copy_in(c, (void *)(uintptr_t)there, from, bytes);
     if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "copying to the GPU");
-    return there;
+    if (!c->failed) return (void *)(uintptr_t)there;
+    cuda_memory_free(c, there);
+    return NULL;
 }
 
 static struct known_experts *known(struct cuda *c, const struct expert *experts, int n) {
@@ -27,6 +29,7 @@ static struct known_experts *known(struct cuda *c, const struct expert *experts,
             (struct expert_pointers){ pointer_of(experts[i].gate.w.data), pointer_of(experts[i].up.w.data),
                                       pointer_of(experts[i].down.w.data) };
     k.there = cuda_upload(c, list, (size_t)n * sizeof *list);
+    if (c->failed) k.experts = NULL; /* the next request makes them again */
     vec_push(&c->known, k);
     free(list);
     return &c->known.v[c->known.n - 1];
@@ -35,7 +38,7 @@ static struct known_experts *known(struct cuda *c, const struct expert *experts,
 /* Returns TMA descriptors of the experts' matrices, in device memory: struct tensor_map [n][3]. */
 static const void *maps_of(struct cuda *c, struct known_experts *k, int n) {
     const struct expert *experts = k->wide ? k->wide->experts : k->experts;
-    if (k->maps) return k->maps;
+    if (k->maps || !experts) return k->maps;
     struct tensor_map map;
     char *list = xcalloc((size_t)n * 3, sizeof map);
     for (int i = 0; i < n * 3; i++) {
@@ -140,7 +143,7 @@ static void run_wgmma_products(struct call *a, const void *maps, void *narrow, f
     cuda_run_wgmma(a->c, a->type, &g);
 }
 
-static bool same_experts(const struct expert *experts, int n, int hidden) {
+bool cuda_experts_alike(const struct expert *experts, int n, int hidden) {
     enum dtype type = experts[0].gate.w.type;
     if (type == DTYPE_F32 || hidden % 8 || experts[0].gate.w.rows % 8 || experts[0].gate.bias ||
         experts[0].down.bias)
@@ -165,7 +168,7 @@ const char *cuda_experts_many(void *context, const struct expert *experts, const
                       .inner = experts[0].gate.w.rows,
                       .parts = c->exact && type == DTYPE_BF16 ? 2 : 1,
                       .experts = r->n };
-    if (!same_experts(experts, r->n, hidden) || (fp8 && c->exact)) return NULL;
+    if (!cuda_experts_alike(experts, r->n, hidden) || (fp8 && c->exact)) return NULL;
     struct known_experts *k = known(c, experts, r->n);
     a.pointers = k->there;
     if (k->wide) cuda_wide_experts_fill(c, k->wide);

@@ -69,7 +69,7 @@ struct wide_experts *cuda_wide_experts_make(struct cuda *c, const struct expert 
            bytes = numbers * dtype_bytes(DTYPE_BF16), all = bytes * MATRICES * (size_t)n;
     if (all > c->wide_bytes) { /* graphs and descriptors may have the old address, so it is not freed */
         c->wide = cuda_memory(c, all);
-        c->wide_bytes = all;
+        c->wide_bytes = c->wide ? all : 0;
     }
     struct widen_args *list = xcalloc((size_t)n * MATRICES, sizeof *list);
     w->n = n;

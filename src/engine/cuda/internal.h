@@ -100,6 +100,11 @@ struct known_experts {
     void *maps;                /* struct tensor_map [n][3]; NULL: not made yet */
 };
 
+/* A kernel that the host waited for: its time on the device is between the two times of the host. */
+struct stamp_pair {
+    uint64_t before_ns, after_ns;
+};
+
 struct cuda {
     const struct driver *d;
     int device, sms;
@@ -108,6 +113,7 @@ struct cuda {
     bool exact;
     bool wgmma;          /* products of 16-bit weights use gemm_wgmma.cu, unless `exact`; requires `hopper` */
     struct cublaslt *lt; /* NULL: products do not use cuBLASLt */
+    int shared_bytes;    /* largest shared memory of a block */
     char name[96], about[96], uuid[DRIVER_UUID_MAX];
     cu_stream stream;
     cu_module modules[MODULE_ALL]; /* NULL: not loaded */
@@ -141,6 +147,7 @@ struct cuda {
         bool ended;     /* the last kernel stores its end */
         cu_ptr memory;  /* 0: not allocated yet */
         uint64_t *times;
+        struct stamp_pair pair[3]; /* of the first kernels since then */
         struct {
             unsigned *v;
             size_t n, cap;
@@ -152,6 +159,7 @@ struct cuda {
         size_t used; /* events that mark a time */
     } events;
     bool failed;
+    bool out_of_memory; /* the failure: after the request the device can be used again */
     struct err err;
 };
 
@@ -159,6 +167,9 @@ struct cuda {
  * nothing, and check() reports the error. */
 bool cuda_ok(struct cuda *c, int rc, const char *what);
 cu_ptr cuda_memory(struct cuda *c, size_t bytes); /* 0: failed */
+/* Allocates memory that cuda_memory() does not manage. If there is too little, first frees the blocks that
+ * cuda_memory() keeps for reuse. Not while the stream captures. */
+int cuda_alloc(struct cuda *c, cu_ptr *p, size_t bytes);
 void cuda_memory_free(struct cuda *c, cu_ptr p);
 void *cuda_scratch(struct cuda *c, enum scratch_id id, size_t bytes);
 
@@ -201,7 +212,7 @@ static inline enum kernel_id cuda_typed(enum kernel_id f32, enum dtype type) {
     return (enum kernel_id)((int)f32 + (type == DTYPE_F8_E4M3 ? 3 : (int)type));
 }
 
-/* Allocates memory and copies to it; waits for the copy. */
+/* Allocates memory and copies to it; waits for the copy. NULL: failed. */
 void *cuda_upload(struct cuda *c, const void *from, size_t bytes);
 void cuda_copy_in(struct cuda *c, void *to, const void *from, size_t bytes);
 void cuda_copy_out(struct cuda *c, void *to, const void *from, size_t bytes);
@@ -220,8 +231,8 @@ void cuda_stamps_start(void *context);
 void cuda_stamps_stop(void *context);
 size_t cuda_stamps_mark(void *context);
 /* Waits for the device. *ns receives the times since the last call, in ns of clock_wall_ns(): the start of
- * each kernel, and then the end of the last kernel. Returns their number. They are valid until the next
- * call. */
+ * each kernel, and then the end of the last kernel. Returns their number; of very many kernels, only the
+ * first ones have a time. They are valid until the next call. */
 size_t cuda_stamps_take(void *context, const uint64_t **ns);
 /* Called before a kernel of a library is launched: makes sure that its start is known. */
 void cuda_stamps_library(struct cuda *c);
@@ -242,11 +253,14 @@ struct stamped_steps {
 };
 /* Does what ops_decode_calls.spans does, for these steps. */
 size_t cuda_stamps_spans(struct cuda *c, const struct stamped_steps *s, struct decode_span **spans);
-/* Returns the starts of all kernels. own[n], ends[n]: what own kernels stored; at[m]: which kernels are a
- * library's. */
-uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at,
-                            size_t m);
+/* Returns the starts of all kernels, and their number in *count. own[n], ends[n]: what own kernels stored;
+ * at[m]: which kernels are a library's. */
+uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at, size_t m,
+                            size_t *count);
 
+/* Returns true if cuda_experts_many() can run these experts: all of their matrices have one 16-bit or fp8
+ * type. */
+bool cuda_experts_alike(const struct expert *experts, int n, int hidden);
 const char *cuda_experts_many(void *context, const struct expert *experts, const struct routing *r,
                               struct view logits, struct view x, int m, int hidden, struct view y);
 

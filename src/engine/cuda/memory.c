@@ -31,14 +31,15 @@ bool cuda_ok(struct cuda *c, int rc, const char *what) {
     if (rc == CU_OK) return true;
     if (c->failed) return false;
     c->failed = true;
+    c->out_of_memory = rc == CU_OUT_OF_MEMORY;
     c->d->error_name(rc, &name);
     c->d->error_text(rc, &text);
     if (rc == CU_OUT_OF_MEMORY)
-        err_set(
-            &c->err,
-            "%s: out of memory (%s): choose a smaller max_context, end other programs on this GPU, or use "
-            "another device",
-            c->name, what);
+        err_set(&c->err,
+                "%s: out of memory (%s): choose a smaller batch or max_context, end other programs on this "
+                "GPU, or "
+                "use another device",
+                c->name, what);
     else
         err_set(&c->err, "%s: %s failed with %s (%s)", c->name, what, name, text);
     return false;
@@ -48,6 +49,24 @@ bool cuda_ok(struct cuda *c, int rc, const char *what) {
 static size_t rounded(size_t bytes) {
     size_t to = bytes < (1u << 20) ? 512 : 1u << 20;
     return (MAX(bytes, (size_t)1) + to - 1) / to * to;
+}
+
+/* Gives the freed blocks back to the driver. Returns false if there are none, or if the device failed. */
+static bool release_blocks(struct cuda *c) {
+    size_t kept = 0, n = c->blocks.n;
+    if (c->d->stream_wait(c->stream) != CU_OK) return false;
+    for (size_t i = 0; i < n; i++)
+        if (c->blocks.v[i].used)
+            c->blocks.v[kept++] = c->blocks.v[i];
+        else
+            c->d->mem_free(c->blocks.v[i].data);
+    c->blocks.n = kept;
+    return kept < n;
+}
+
+int cuda_alloc(struct cuda *c, cu_ptr *p, size_t bytes) {
+    int rc = c->d->mem_alloc(p, bytes);
+    return rc == CU_OUT_OF_MEMORY && release_blocks(c) ? c->d->mem_alloc(p, bytes) : rc;
 }
 
 cu_ptr cuda_memory(struct cuda *c, size_t bytes) {
@@ -61,7 +80,7 @@ cu_ptr cuda_memory(struct cuda *c, size_t bytes) {
         best->used = true;
         return best->data;
     }
-    if (c->failed || !cuda_ok(c, c->d->mem_alloc(&fresh.data, fresh.bytes), "allocating memory")) return 0;
+    if (c->failed || !cuda_ok(c, cuda_alloc(c, &fresh.data, fresh.bytes), "allocating memory")) return 0;
     vec_push(&c->blocks, fresh);
     return fresh.data;
 }
@@ -183,7 +202,7 @@ bool cuda_available(struct err *err) {
 }
 
 static int load_modules(struct cuda *c) {
-    int optin = 0, ptx = 0;
+    int ptx = 0;
     for (int m = 0; m < MODULE_COUNT; m++)
         if (!cuda_ok(c, c->d->module_load(&c->modules[m], kernel_file((enum module_id)m)->data),
                      "loading the kernels"))
@@ -192,7 +211,7 @@ static int load_modules(struct cuda *c) {
         if (!cuda_ok(c, c->d->module_function(&c->kernels[i], c->modules[kernels[i].module], kernels[i].name),
                      kernels[i].name))
             return -1;
-    c->d->device_attribute(&optin, CU_ATTR_SHARED_OPTIN, c->device);
+    c->d->device_attribute(&c->shared_bytes, CU_ATTR_SHARED_OPTIN, c->device);
     static const enum kernel_id large[] = {
         KERNEL_gemm_bf16,       KERNEL_gemm_f16,       KERNEL_gemm_grouped_bf16, KERNEL_gemm_grouped_f16,
         KERNEL_gemm_small_bf16, KERNEL_gemm_small_f16, KERNEL_wgmma_bf16_128,    KERNEL_wgmma_bf16_256,
@@ -201,8 +220,10 @@ static int load_modules(struct cuda *c) {
         KERNEL_flash_grid_80,   KERNEL_attention_f32,  KERNEL_attention_bf16
     };
     for (size_t i = 0; i < COUNTOF(large); i++)
-        if (!cuda_ok(c, c->d->function_set(c->kernels[large[i]], CU_FUNC_MAX_SHARED, MIN(optin, 200 << 10)),
-                     "shared memory"))
+        if (!cuda_ok(
+                c,
+                c->d->function_set(c->kernels[large[i]], CU_FUNC_MAX_SHARED, MIN(c->shared_bytes, 200 << 10)),
+                "shared memory"))
             return -1;
     c->d->function_get(&ptx, CU_FUNC_PTX_VERSION, c->kernels[KERNEL_gemm_bf16]);
     const char *products = getenv("INFERPROF_CUDA_PRODUCTS");

@@ -31,23 +31,34 @@ static struct kernel_stamps in_memory(cu_ptr memory) {
                                    .most = MOST };
 }
 
-static void clear(struct cuda *c) {
+/* A kernel that the host waits for: its time on the device is between the two times of the host. */
+static struct stamp_pair run_nothing(struct cuda *c) {
+    struct stamp_pair p = { .before_ns = clock_wall_ns() };
+    LAUNCH(c, nothing, GRID(1, .threads = 32), NULL);
+    if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "a kernel");
+    p.after_ns = clock_wall_ns();
+    return p;
+}
+
+/* Forgets all times. The first kernels from now on are those of stamps.pair[]. */
+static void restart(struct cuda *c) {
     c->stamps.count = 0;
     c->stamps.library.n = 0;
     c->stamps.ended = false;
     if (!c->failed)
         cuda_ok(c, c->d->set_words(c->stamps.memory, 0, OFFSET / 4, c->stream), "clearing memory");
+    for (size_t i = 0; i < COUNTOF(c->stamps.pair); i++) c->stamps.pair[i] = run_nothing(c);
 }
 
 void cuda_stamps_start(void *context) {
     struct cuda *c = context;
-    if (!c->stamps.memory && c->d->mem_alloc(&c->stamps.memory, OFFSET + (size_t)MOST * 16) != CU_OK) {
+    if (!c->stamps.memory && cuda_alloc(c, &c->stamps.memory, OFFSET + (size_t)MOST * 16) != CU_OK) {
         c->stamps.memory = 0; /* the trace will have no operators */
         return;
     }
-    clear(c);
     struct kernel_stamps s = in_memory(c->stamps.memory);
     set_everywhere(c, &s);
+    restart(c);
     c->stamps.on = !c->failed;
 }
 
@@ -77,70 +88,55 @@ void cuda_stamps_library(struct cuda *c) {
 
 size_t cuda_stamps_mark(void *context) { return ((struct cuda *)context)->stamps.count; }
 
-/* A kernel that the host waits for: its time on the device is between the two times of the host. */
-struct pair {
-    uint64_t before_ns, after_ns;
-};
-static struct pair run_nothing(struct cuda *c) {
-    struct pair p = { .before_ns = clock_wall_ns() };
-    LAUNCH(c, nothing, GRID(1, .threads = 32), NULL);
-    if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "a kernel");
-    p.after_ns = clock_wall_ns();
-    return p;
-}
-
-/* Adds the difference of the two clocks to v[n]. Its last PAIRS times belong to pair[]. */
-enum { PAIRS = 3 };
-static void to_wall_clock(uint64_t *v, size_t n, const struct pair *pair) {
+/* Adds the difference of the two clocks to v[n], whose first times are those of the pairs. */
+static void to_wall_clock(const struct cuda *c, uint64_t *v, size_t n) {
+    const struct stamp_pair *pair = c->stamps.pair;
     size_t best = 0;
-    for (size_t i = 1; i < PAIRS; i++)
+    for (size_t i = 1; i < COUNTOF(c->stamps.pair); i++)
         if (pair[i].after_ns - pair[i].before_ns < pair[best].after_ns - pair[best].before_ns) best = i;
     uint64_t middle = pair[best].before_ns + (pair[best].after_ns - pair[best].before_ns) / 2;
-    uint64_t difference = middle - v[n - PAIRS + best]; /* unsigned: wraps if the device's clock is ahead */
+    uint64_t difference = middle - v[best]; /* unsigned: wraps if the device's clock is ahead */
     for (size_t i = 0; i < n; i++) v[i] += difference;
 }
 
 /* The own kernel after a library's kernel has stored the end of the own kernel before it. */
-uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at,
-                            size_t m) {
+uint64_t *cuda_stamps_merge(const uint64_t *own, const uint64_t *ends, size_t n, const unsigned *at, size_t m,
+                            size_t *count) {
     uint64_t *all = xcalloc(n + m + 1, sizeof *all);
-    for (size_t i = 0, j = 0, k = 0; i < n + m; i++) {
-        if (k < m && at[k] == i && j < n) {
+    size_t i = 0;
+    for (size_t j = 0, k = 0; j < n; i++) {
+        if (k < m && at[k] == i) {
             uint64_t least = i ? all[i - 1] : 0;
             all[i] = MIN(MAX(ends[j], least), own[j]);
             k++;
-        } else if (j < n) {
+        } else {
             all[i] = own[j++];
         }
     }
+    *count = i;
     return all;
 }
 
 size_t cuda_stamps_take(void *context, const uint64_t **ns) {
     struct cuda *c = context;
-    struct pair pair[PAIRS];
     unsigned n = 0;
+    size_t all;
     if (!c->stamps.on) return 0;
     LAUNCH(c, nothing, GRID(1, .threads = 32), NULL); /* the end of the last kernel */
     if (!c->failed) cuda_ok(c, c->d->stream_wait(c->stream), "a kernel");
-    for (size_t i = 0; i < PAIRS; i++) pair[i] = run_nothing(c);
     cuda_copy_out(c, &n, (void *)(uintptr_t)c->stamps.memory, sizeof n);
-    if (n > MOST ||
-        n <= PAIRS) { /* too many kernels: without the last times, the clocks cannot be compared */
-        clear(c);
-        return 0;
-    }
+    n = MIN(n, (unsigned)MOST); /* later kernels could not store their times */
     free(c->stamps.times);
-    size_t m = c->stamps.library.n;
-    uint64_t *own = xcalloc(2 * (size_t)n, sizeof *own), *ends = own + n;
+    uint64_t *own = xcalloc(2 * (size_t)n + 1, sizeof *own), *ends = own + n;
     cuda_copy_out(c, own, (void *)(uintptr_t)(c->stamps.memory + OFFSET), n * sizeof *own);
     cuda_copy_out(c, ends, (void *)(uintptr_t)(c->stamps.memory + OFFSET + MOST * 8), n * sizeof *ends);
-    c->stamps.times = cuda_stamps_merge(own, ends, n, c->stamps.library.v, m);
+    c->stamps.times = cuda_stamps_merge(own, ends, n, c->stamps.library.v, c->stamps.library.n, &all);
     free(own);
-    to_wall_clock(c->stamps.times, n + m, pair);
-    clear(c);
+    if (all < COUNTOF(c->stamps.pair)) all = 0; /* the clocks cannot be compared */
+    if (all) to_wall_clock(c, c->stamps.times, all);
+    restart(c);
     *ns = c->stamps.times;
-    return c->failed ? 0 : n + m - PAIRS;
+    return c->failed ? 0 : all;
 }
 
 size_t cuda_stamps_spans(struct cuda *c, const struct stamped_steps *s, struct decode_span **spans) {
@@ -149,13 +145,17 @@ size_t cuda_stamps_spans(struct cuda *c, const struct stamped_steps *s, struct d
     all = all > s->first ? all - s->first : 0;
     ns = all ? ns + s->first : NULL;
     *spans = xcalloc(s->steps * s->nparts + 1, sizeof **spans);
-    for (size_t step = 0; s->nparts && step < s->steps && step * s->times + s->end < all; step++)
+    for (size_t step = 0; step < s->steps; step++) {
+        bool known = step * s->times + s->end < all;
         for (size_t i = 0; i < s->nparts; i++) {
             const struct step_part *p = &s->parts[i];
             size_t end = i + 1 < s->nparts ? p[1].at : s->end;
-            (*spans)[count++] =
-                (struct decode_span){ p->name, p->kernel, p->type, ns[step * s->times + p->at],
-                                      ns[step * s->times + end] };
+            struct decode_span *to = &(*spans)[count++];
+            *to = (struct decode_span){ .name = p->name, .kernel = p->kernel, .type = p->type };
+            if (!known) continue;
+            to->start_ns = ns[step * s->times + p->at];
+            to->end_ns = ns[step * s->times + end];
         }
+    }
     return count;
 }

@@ -93,6 +93,7 @@ void decoder_close(struct decoder *d); /* accepts NULL */
  * nothing if the cache already has this shape. decoder_open() reserves one sequence of max_context
  * positions. Returns -1 if the memory of this machine is too small. */
 int decoder_reserve(struct decoder *d, int sequences, int positions, struct err *err);
+void decoder_release(struct decoder *d); /* frees the cache */
 
 /* n consecutive rows of one sequence, from `position` on. */
 struct decoder_rows {

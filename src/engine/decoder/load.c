@@ -195,6 +195,11 @@ static void free_cache(struct decoder *d) {
     }
 }
 
+void decoder_release(struct decoder *d) {
+    free_cache(d);
+    d->sequences = 0;
+}
+
 int decoder_reserve(struct decoder *d, int sequences, int positions, struct err *err) {
     if (d->sequences == sequences && d->positions == positions) return 0;
     size_t values, keys = cache_row(d, &values), n = (size_t)sequences * (size_t)positions;
@@ -206,8 +211,7 @@ int decoder_reserve(struct decoder *d, int sequences, int positions, struct err 
                        "the keys and values of %d sequences of %d tokens take %.1f GB, but %s has %.1f GB of "
                        "memory: use a smaller batch or context",
                        sequences, positions, bytes / 1e9, whose, memory / 1e9);
-    free_cache(d);
-    d->sequences = 0; /* keeps the decoder consistent if an allocation below fails */
+    decoder_release(d); /* keeps the decoder consistent if an allocation below fails */
     for (int i = 0; i < d->layers; i++) {
         d->layer[i].keys = ops_alloc_cache(d->ops, n * keys, d->kv);
         if (values) d->layer[i].values = ops_alloc_cache(d->ops, n * values, d->kv);
@@ -253,17 +257,25 @@ static bool expert_narrow(const struct decoder *d, const struct expert *e) {
            !e->gate.bias && e->glu == OPS_GLU_SILU && !e->down.bias && e->gate.w.rows % 8 == 0;
 }
 
+/* Experts of several types run one by one, on floats. */
+static bool routed_narrow(const struct decoder *d, const struct moe *m) {
+    enum dtype type = m->experts[0].gate.w.type;
+    for (int i = 0; i < m->routing.n; i++) {
+        const struct expert *e = &m->experts[i];
+        if (!expert_narrow(d, e) || e->gate.w.type != type || e->up.w.type != type || e->down.w.type != type)
+            return false;
+    }
+    return true;
+}
+
 static bool layer_narrow(const struct decoder *d, const struct decoder_layer *l) {
     if (l->post1 || l->post2 || l->sinks) return false;
     if (!linear_narrow(d, &l->q) || !linear_narrow(d, &l->k) || !linear_narrow(d, &l->v) ||
         !linear_narrow(d, &l->o))
         return false;
     if (!l->moe.routing.n) return expert_narrow(d, &l->mlp);
-    if (!linear_narrow(d, &l->moe.router) || (l->moe.shared.gate.w.rows && !expert_narrow(d, &l->moe.shared)))
-        return false;
-    for (int i = 0; i < l->moe.routing.n; i++)
-        if (!expert_narrow(d, &l->moe.experts[i])) return false;
-    return true;
+    return linear_narrow(d, &l->moe.router) && routed_narrow(d, &l->moe) &&
+           (!l->moe.shared.gate.w.rows || expert_narrow(d, &l->moe.shared));
 }
 
 /* Returns true if the device has kernels for 16-bit activations of this model. */

@@ -94,13 +94,18 @@ void decoder_steps_close(struct decoder_steps *s) {
     free(s);
 }
 
-void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start) {
-    /* the cache was allocated again, because a batch was served in between */
-    if (s->reserved != s->decoder->reserved) {
-        s->calls->close(s->state);
+bool decoder_steps_ready(struct decoder_steps *s) {
+    if (!s->state || s->reserved != s->decoder->reserved) {
+        void *old = s->state;
+        s->state = NULL; /* stays so if open() fails or runs out of memory */
+        s->calls->close(old);
         s->state = open_state(s->decoder, s->path, 1);
         s->reserved = s->decoder->reserved;
     }
+    if (s->state && s->calls->prepare) s->calls->prepare(s->state);
+    return s->state;
+}
+void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start) {
     s->calls->begin(s->state, start);
 }
 int decoder_steps_portion(struct decoder_steps *s) { return s->calls->portion(s->state); }

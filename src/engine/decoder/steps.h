@@ -13,7 +13,10 @@ struct decoder_steps;
 /* after weights_finish(); NULL: not available */
 struct decoder_steps *decoder_steps_open(struct decoder *d, enum decode_path path);
 void decoder_steps_close(struct decoder_steps *s); /* accepts NULL */
-void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start);
+/* Prepares the steps for the present cache, which is another one after a batch. Returns false if the device
+ * failed (ops_check()). */
+bool decoder_steps_ready(struct decoder_steps *s);
+void decoder_steps_begin(struct decoder_steps *s, const struct decode_start *start); /* after ready() */
 int decoder_steps_portion(struct decoder_steps *s); /* steps to submit at once */
 void decoder_steps_submit(struct decoder_steps *s, int steps);
 void decoder_steps_stop(struct decoder_steps *s); /* discards steps not started yet, if possible */
@@ -24,7 +27,7 @@ size_t decoder_steps_spans(struct decoder_steps *s, struct decode_span **spans);
 void decoder_steps_read(struct decoder_steps *s, enum decode_vector which, float *to, size_t n);
 
 /* Steps of n sequences (struct ops_batch_calls). decoder_batch_open() returns `old` if it is still valid for
- * this decoder and n, and otherwise closes it. NULL: not supported. */
+ * this decoder and n, and otherwise closes it. NULL: not supported, or the device failed (ops_check()). */
 struct decoder_batch;
 struct decoder_batch *decoder_batch_open(struct decoder_batch *old, struct decoder *d, int n);
 void decoder_batch_close(struct decoder_batch *b);

@@ -98,11 +98,22 @@ struct pass {
 /* sizes of heads and grids for which attention has 16-bit kernels */
 enum { NARROW_DIM = 64, NARROW_SIDE = 80 };
 
+static bool all_narrow(const struct sam *s, const struct ops *o) {
+    const struct conv *const convs[] = { &s->neck0, &s->neck2, &s->net2, &s->net3 };
+    bool all = true;
+    for (size_t i = 0; i < COUNTOF(convs); i++) all = all && ops_has_narrow(o, convs[i]->w.type);
+    for (int i = 0; i < s->layers; i++) {
+        const struct sam_block *b = &s->block[i];
+        all = all && ops_has_narrow(o, b->qkv.w.type) && ops_has_narrow(o, b->proj.w.type) &&
+              ops_has_narrow(o, b->lin1.w.type) && ops_has_narrow(o, b->lin2.w.type);
+    }
+    return all;
+}
+
 static bool is_narrow(const struct sam *s, const struct ops *o, int g) {
-    const struct linear *l = &s->block[0].lin1;
-    return ops_has_narrow(o, l->w.type) && s->width / s->heads == NARROW_DIM &&
-           MAX(g, s->window) <= NARROW_SIDE && l->w.rows % 8 == 0 && s->neck_width % 8 == 0 &&
-           s->net2.w.rows % 8 == 0;
+    return s->width / s->heads == NARROW_DIM && MAX(g, s->window) <= NARROW_SIDE &&
+           s->block[0].lin1.w.rows % 8 == 0 && s->neck_width % 8 == 0 && s->net2.w.rows % 8 == 0 &&
+           all_narrow(s, o);
 }
 
 static void scratch_init(struct scratch *t, const struct sam *s, struct ops *o, const struct pass *p, int n) {

@@ -75,7 +75,9 @@ enum { DECODE_MOST_SPANS = 512 }; /* per step */
 struct ops_decode_calls {
     /* NULL: model not supported */
     void *(*open)(void *context, const struct decode_plan *plan);
-    void (*close)(void *decode);
+    void (*close)(void *decode); /* accepts NULL */
+    /* Optional: makes what the first request needs, which takes long, before the request is timed. */
+    void (*prepare)(void *decode);
     void (*begin)(void *decode, const struct decode_start *start);
     /* steps to submit at once */
     int (*portion)(void *decode);
@@ -86,7 +88,8 @@ struct ops_decode_calls {
     /* Waits for the next token. Returns false if the device failed (ops_check). */
     bool (*take)(void *decode, uint32_t *token);
     /* Stores the parts of all steps whose tokens were taken, in order, in *spans, which the caller frees, and
-     * returns their number. All steps must have ended. The backend's stamps must be on (ops_backend). */
+     * returns their number. Parts whose times are unknown end at 0. All steps must have ended. The backend's
+     * stamps must be on (ops_backend). */
     size_t (*spans)(void *decode, struct decode_span **spans);
     /* Reads the first n numbers of a vector after all steps have ended. */
     void (*read)(void *decode, enum decode_vector which, float *to, size_t n);

@@ -140,6 +140,10 @@ int ops_check(struct ops *o, struct err *err) {
     return o->backend->check ? o->backend->check(o->context, err) : 0;
 }
 
+void ops_recover(struct ops *o) {
+    if (o->backend->recover) o->backend->recover(o->context);
+}
+
 void ops_upload(struct ops *o, struct view to, const float *from, size_t n) {
     o->backend->upload(o->context, to, from, n);
 }

@@ -265,6 +265,9 @@ struct ops_backend {
     /* Returns -1 if an operator or an allocation failed, or if the wrapped tensors do not fit. Results after
      * a failure are invalid. NULL: nothing can fail. */
     int (*check)(void *context, struct err *err);
+    /* Optional: called after a request failed, when its tensors were freed. If the device only ran out of
+     * memory, its operators work again. */
+    void (*recover)(void *context);
     void (*upload)(void *context, struct view to, const float *from, size_t n);
     void (*upload_planes)(void *context, struct view to, const float *from, int channels, size_t area);
     /* Optional: to[i] = table[from[i]] for n bytes. */
@@ -379,7 +382,9 @@ void ops_free(struct ops *o, struct tensor *t); /* accepts NULL */
 /* Frees the tensors made since `live.n` was `mark`, for example after a request ran out of memory. */
 void ops_free_since(struct ops *o, size_t mark);
 struct tensor *ops_alloc_cache(struct ops *o, size_t numbers, enum dtype type);
-int ops_check(struct ops *o, struct err *err); /* see struct ops_backend */
+/* See struct ops_backend. */
+int ops_check(struct ops *o, struct err *err);
+void ops_recover(struct ops *o);
 void ops_upload(struct ops *o, struct view to, const float *from, size_t n);
 /* Converts planes from[channels][area] to to[area][channels]. */
 void ops_upload_planes(struct ops *o, struct view to, const float *from, int channels, size_t area);

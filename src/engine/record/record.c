@@ -259,17 +259,21 @@ bool record_needs_wait(const struct recorder *r) { return r && !r->device.mark; 
 void record_resolve(struct recorder *r) {
     const uint64_t *ns = NULL;
     if (!r || r->waiting.n == 0) return;
-    size_t n = r->device.take(r->device.context, &ns);
+    size_t n = r->device.take(r->device.context, &ns), lost = 0;
     uint64_t now = clock_wall_ns();
     for (size_t i = 0; i < r->waiting.n; i++) {
         struct event e = r->waiting.v[i];
-        if (e.end >= n) continue; /* unknown */
+        if (e.end >= n) { /* unknown */
+            lost += e.kind == EVENT_OP;
+            continue;
+        }
         /* the clocks of host and device differ by some microseconds */
         e.start = MIN(MAX(ns[e.start], r->waiting_ns), now);
         e.end = MIN(MAX(ns[e.end], e.start), now);
         e.in_ns = e.all_ns = 1;
         add_pending(r, &e);
     }
+    record_lost_ops(r, lost);
     r->waiting.n = 0;
     r->waiting_ns = now;
 }
@@ -351,6 +355,10 @@ void record_op_ns(struct recorder *r, uint64_t start_ns, uint64_t end_ns, const 
     e.in_ns = e.all_ns = 1;
     e.depth++; /* within the stage */
     add_pending(r, &e);
+}
+
+void record_lost_ops(struct recorder *r, size_t n) {
+    if (n && r->writer) trace_writer_lost(r->writer, TRACE_KERNEL, TRACE_LOST_SOURCE, n);
 }
 
 void record_tokens(struct recorder *r, uint64_t request, uint32_t count, int made) {

@@ -77,6 +77,8 @@ void record_op_end(struct recorder *r, uint64_t start, const struct record_op *o
 /* An operator of the stage that ended last. Its times were measured by the device, in ns of
  * clock_wall_ns(). */
 void record_op_ns(struct recorder *r, uint64_t start_ns, uint64_t end_ns, const struct record_op *op);
+/* Counts n operators whose times the device could not store. */
+void record_lost_ops(struct recorder *r, size_t n);
 
 /* Records that the total memory of this kind is now `bytes`. Does nothing unless record_info.memory is
  * set. */

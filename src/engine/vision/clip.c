@@ -70,13 +70,23 @@ struct pass {
 
 enum { NARROW_DIM = 64 }; /* size of heads for which attention has 16-bit kernels */
 
+static bool all_narrow(const struct clip *c, const struct ops *o) {
+    bool all = true;
+    for (int i = 0; i < c->layers; i++) {
+        const struct clip_layer *l = &c->layer[i];
+        for (int k = 0; k < c->matrices; k++) all = all && ops_has_narrow(o, l->qkv[k].w.type);
+        all = all && ops_has_narrow(o, l->out.w.type) && ops_has_narrow(o, l->fc1.w.type) &&
+              ops_has_narrow(o, l->fc2.w.type);
+    }
+    return all;
+}
+
 static int part_rows(const struct clip_part *p) { return p->views * (p->n * p->n + 1); }
 
 static void pass_init(struct pass *p, const struct clip *c, struct ops *o, const struct clip_part *part,
                       int parts) {
     size_t width = (size_t)c->width, inner = (size_t)c->layer[0].fc1.w.rows;
-    bool narrow =
-        ops_has_narrow(o, c->layer[0].fc1.w.type) && c->width / c->heads == NARROW_DIM && inner % 8 == 0;
+    bool narrow = c->width / c->heads == NARROW_DIM && inner % 8 == 0 && all_narrow(c, o);
     *p = (struct pass){ .part = part, .parts = parts };
     for (int i = 0; i < parts; i++) p->rows += part_rows(&part[i]);
     size_t n = (size_t)p->rows;

@@ -128,6 +128,8 @@ static void check_few_rows(void) {
         check_skinny((struct skinny_case){ b, 320, 3, { 256, 64, 48 }, .bias = true });
         check_skinny((struct skinny_case){ b, 1288, 1, { 1280 } });
         check_skinny((struct skinny_case){ b, 72, 1, { 16 } });
+        check_skinny((struct skinny_case){ b, 256, 1, { 8 } });    /* routers of 8 experts */
+        check_skinny((struct skinny_case){ b, 256, 1, { 1003 } }); /* vocabularies of any size */
         check_skinny((struct skinny_case){ b, 512, 2, { 336, 336 }, .paired = true });
         check_skinny((struct skinny_case){ b, 256, 1, { 40000 } }); /* several tasks per block */
         check_skinny((struct skinny_case){ b, 320, 3, { 256, 64, 48 }, .bias = true, .fp8 = true });

@@ -30,7 +30,7 @@ enum {
 /* Routed experts: their number, those of a token, their rows; the shared expert counts as SHARED of them. */
 enum { EXPERTS = 16, CHOSEN = 4, EXPERT_INNER = 768, SHARED = 2 };
 
-enum { STAMP_NS = 1000 };
+enum { STAMP_NS = 1000, MOST_SHARED = 227 << 10 };
 
 struct launched {
     const char *name;
@@ -69,7 +69,15 @@ static struct {
     } copies;
     int loaded, hosts; /* hosts: blocks of host memory */
     cu_ptr next;       /* address of the next allocation */
-    unsigned stamps;   /* times that the kernels stored, STAMP_NS apart */
+    size_t room, used; /* bytes of memory; room 0: unlimited */
+    struct {
+        struct allocated {
+            cu_ptr p;
+            size_t bytes;
+        } * v;
+        size_t n, cap;
+    } allocated;
+    unsigned stamps; /* times that the kernels stored, STAMP_NS apart */
 } fake;
 
 static bool begins(const char *name, const char *with) { return strncmp(name, with, strlen(with)) == 0; }
@@ -87,11 +95,25 @@ static int fake_function(cu_function *f, cu_module m, const char *name) {
     return CU_OK;
 }
 static int fake_function_set(cu_function f, int attribute, int value) {
-    return f && attribute == CU_FUNC_MAX_SHARED && value <= 227 << 10 ? CU_OK : 1;
+    return f && attribute == CU_FUNC_MAX_SHARED && value <= MOST_SHARED ? CU_OK : 1;
 }
 static int fake_alloc(cu_ptr *p, size_t bytes) {
+    struct allocated a = { fake.next, bytes };
+    if (fake.room && fake.used + bytes > fake.room) return CU_OUT_OF_MEMORY;
+    vec_push(&fake.allocated, a);
+    fake.used += bytes;
     *p = fake.next;
     fake.next += bytes;
+    return CU_OK;
+}
+static int fake_free(cu_ptr p) {
+    for (size_t i = 0; i < fake.allocated.n; i++)
+        if (fake.allocated.v[i].p == p) fake.used -= fake.allocated.v[i].bytes;
+    return CU_OK;
+}
+static int fake_error(int error, const char **text) {
+    (void)error;
+    *text = "an error";
     return CU_OK;
 }
 static int fake_host_alloc(void **p, size_t bytes, unsigned flags) {
@@ -202,6 +224,9 @@ static const struct driver driver = { .module_load = fake_load,
                                       .module_function = fake_function,
                                       .function_set = fake_function_set,
                                       .mem_alloc = fake_alloc,
+                                      .mem_free = fake_free,
+                                      .error_name = fake_error,
+                                      .error_text = fake_error,
                                       .host_alloc = fake_host_alloc,
                                       .host_free = fake_host_free,
                                       .host_pointer = fake_host_pointer,
@@ -352,6 +377,7 @@ static struct cuda *fake_open(unsigned kind, struct model *m) {
     fake.next = 1 << 20;
     c->d = &driver;
     c->sms = SMS;
+    c->shared_bytes = MOST_SHARED;
     c->hopper = true;
     c->wgmma = kind & WGMMA;
     for (int i = 0; i < KERNEL_COUNT; i++) c->kernels[i] = (cu_function)kernels[i];
@@ -373,6 +399,7 @@ static void fake_close(struct cuda *c) {
     for (size_t i = 0; i < c->known.n; i++) cuda_wide_experts_free(c->known.v[i].wide);
     free(fake.launches.v);
     free(fake.copies.v);
+    free(fake.allocated.v);
     free(c->known.v);
     memset(&fake, 0, sizeof fake);
     free(c->blocks.v);
@@ -858,13 +885,132 @@ TEST(experts_with_unlike_matrices_have_no_kernels) {
     fake_close(c);
 }
 
+static bool has_batch_graph(struct cuda *c, struct model *m) {
+    void *b = cuda_batch_calls.open(c, &m->plan, 9);
+    if (b) cuda_batch_calls.close(b);
+    return b;
+}
+/* The routed experts of a batch are one product, of matrices of one type. */
+TEST(batch_with_experts_of_several_types_has_no_graph) {
+    struct model m;
+    struct cuda *c = fake_open(FP8 | ROUTED, &m);
+    CHECK(has_batch_graph(c, &m));
+    m.experts[0][3].down.w.type = DTYPE_BF16;
+    CHECK(!has_batch_graph(c, &m));
+    CHECK(!c->failed);
+    fake_close(c);
+}
+
+TEST(batch_has_a_graph_with_any_number_of_experts_and_tokens) {
+    enum { FEW = 8, ODD = 1003 };
+    struct model m;
+    struct cuda *c = fake_open(ROUTED, &m);
+    for (int i = 0; i < LAYERS; i++) {
+        m.routers[i] = linear_of(&m, FEW, HIDDEN);
+        m.layers[i].routing.n = FEW;
+    }
+    m.plan.vocab = ODD;
+    m.plan.head = linear_of(&m, ODD, HIDDEN);
+    CHECK(has_batch_graph(c, &m));
+    CHECK(!c->failed);
+    fake_close(c);
+}
+
+static void set_inner(struct model *m, int inner) {
+    for (int i = 0; i < LAYERS; i++) m->layers[i].mlp = expert_of(m, inner);
+}
+/* The kernels keep their input vector in shared memory, of which other GPUs have less. */
+TEST(one_sequence_has_no_graph_if_a_vector_does_not_fit_into_shared_memory) {
+    enum { WIDE = 25600, SMALL_GPU = 99 << 10 }; /* Qwen3-32B on compute capability 8.9 */
+    struct model m;
+    struct cuda *c = fake_open(USUAL, &m);
+    m.plan.path = DECODE_GRAPH;
+    set_inner(&m, WIDE);
+    CHECK(has_graph(c, &m));
+    c->shared_bytes = SMALL_GPU;
+    CHECK(!has_graph(c, &m));
+    CHECK(!c->failed);
+    set_inner(&m, INNER);
+    CHECK(has_graph(c, &m));
+    fake_close(c);
+}
+
+/* Rows of kv_b are read 16 bytes at a time. */
+TEST(latents_whose_rank_is_no_multiple_of_eight_have_no_graph) {
+    struct model m;
+    struct cuda *c = fake_open(LATENT, &m);
+    m.plan.path = DECODE_GRAPH;
+    CHECK(has_graph(c, &m));
+    m.plan.rank = 36;
+    for (int i = 0; i < LAYERS; i++) m.layers[i].kv_b.w.cols = 36;
+    CHECK(!has_graph(c, &m));
+    fake_close(c);
+}
+
+/* ---- memory */
+TEST(blocks_that_nothing_uses_are_given_back_when_memory_is_short) {
+    enum { MB = 1 << 20 };
+    struct model m;
+    struct cuda *c = fake_open(USUAL, &m);
+    fake.used = 0;
+    fake.room = 64 * MB;
+    cu_ptr first = cuda_memory(c, 40 * MB);
+    cuda_memory_free(c, first);
+    cu_ptr kept = cuda_memory(c, 15 * MB), second = cuda_memory(c, 18 * MB);
+    CHECK(first && kept && second && !c->failed);
+    CHECK_INT(fake.used, 33 * MB);
+    CHECK(!cuda_memory(c, 40 * MB));
+    CHECK(c->failed && c->out_of_memory);
+    CHECK(strstr(c->err.msg, "out of memory"));
+    cuda_memory_free(c, second);
+    cuda_backend.recover(c);
+    CHECK(cuda_memory(c, 40 * MB) && !c->failed);
+    fake_close(c);
+}
+
+/* Steps that do not fit are not opened, and nothing of them stays in use. */
+TEST(steps_without_memory_are_not_opened) {
+    struct model m;
+    struct cuda *c = fake_open(ROUTED | FP8, &m);
+    m.plan.path = DECODE_GRAPH;
+    for (size_t room = 1; room < 600; room += 37) {
+        fake.room = fake.used + (room << 10);
+        CHECK(!has_graph(c, &m) == c->failed);
+        cuda_backend.recover(c);
+        CHECK(!has_batch_graph(c, &m) == c->failed);
+        cuda_backend.recover(c);
+    }
+    fake.room = 0;
+    CHECK(has_graph(c, &m) && has_batch_graph(c, &m) && !c->failed);
+    for (int i = 0; i < SCRATCH_COUNT; i++) free(c->scratch[i]);
+    fake_close(c);
+}
+
+/* After a failure no token is invented: memory of zeros looks like ready tokens. */
+TEST(a_failed_device_returns_no_tokens) {
+    uint32_t tokens[SEQUENCES];
+    struct model m;
+    struct cuda *c = fake_open(USUAL, &m);
+    m.plan.path = DECODE_GRAPH;
+    void *one = cuda_decode_calls.open(c, &m.plan), *several = cuda_batch_calls.open(c, &m.plan, SEQUENCES);
+    CHECK(one && several);
+    c->failed = true;
+    CHECK(!cuda_decode_calls.take(one, tokens));
+    CHECK(!cuda_batch_calls.take(several, tokens));
+    cuda_decode_calls.close(one);
+    cuda_batch_calls.close(several);
+    fake_close(c);
+}
+
 /* ---- times of kernels. Own kernels 0, 2, 3 and 5; kernels 1 and 4 are a library's. */
 TEST(stamps_of_library_kernels_are_the_ends_of_the_kernels_before) {
     const uint64_t own[] = { 100, 200, 210, 400 }, ends[] = { 0, 140, 140, 260 };
     const unsigned at[] = { 1, 4 };
-    uint64_t *all = cuda_stamps_merge(own, ends, COUNTOF(own), at, COUNTOF(at));
+    size_t n;
+    uint64_t *all = cuda_stamps_merge(own, ends, COUNTOF(own), at, COUNTOF(at), &n);
     static const uint64_t expected[] = { 100, 140, 200, 210, 260, 400 };
-    for (size_t i = 0; i < COUNTOF(expected); i++) CHECK_INT(all[i], expected[i]);
+    CHECK_INT(n, COUNTOF(expected));
+    for (size_t i = 0; i < n; i++) CHECK_INT(all[i], expected[i]);
     free(all);
 }
 
@@ -872,9 +1018,11 @@ TEST(stamps_of_library_kernels_are_the_ends_of_the_kernels_before) {
 TEST(stamps_stay_in_order_without_an_end) {
     const uint64_t own[] = { 100, 200, 300 }, ends[] = { 0, 0, 999 };
     const unsigned at[] = { 1, 3 };
-    uint64_t *all = cuda_stamps_merge(own, ends, COUNTOF(own), at, COUNTOF(at));
+    size_t n;
+    uint64_t *all = cuda_stamps_merge(own, ends, COUNTOF(own), at, COUNTOF(at), &n);
     static const uint64_t expected[] = { 100, 100, 200, 300, 300 };
-    for (size_t i = 0; i < COUNTOF(expected); i++) CHECK_INT(all[i], expected[i]);
+    CHECK_INT(n, COUNTOF(expected));
+    for (size_t i = 0; i < n; i++) CHECK_INT(all[i], expected[i]);
     free(all);
 }
 
@@ -894,20 +1042,24 @@ static void check_part(const struct cuda_batch *b, size_t i, const struct launch
     CHECK(begins(step[p->at].name, pair ? "skinny" : p->kernel));
     if (pair) CHECK(step[p->at].args.skinny.paired);
 }
-/* Each step takes as long as its kernels, and its parts follow each other. */
-static void check_spans(const struct cuda_batch *b, const struct decode_span *v, size_t n, size_t steps) {
+/* Each step takes as long as its kernels, and its parts follow each other. The times of the steps after `known`
+ * are unknown. */
+static void check_spans(const struct cuda_batch *b, const struct decode_span *v, size_t n, size_t steps,
+                        size_t known) {
     CHECK_INT(n, steps * b->named.n);
     for (size_t i = 0; i < n; i++) {
         const struct step_part *p = &b->named.v[i % b->named.n];
         size_t end = (i + 1) % b->named.n ? p[1].at : b->launches;
         CHECK_STR(v[i].name, p->name);
         CHECK(v[i].kernel == p->kernel && v[i].type == p->type);
+        CHECK((v[i].end_ns > 0) == (i < known * b->named.n));
+        if (!v[i].end_ns) continue;
         CHECK_INT(v[i].end_ns - v[i].start_ns, (end - p->at) * STAMP_NS);
         if (i) CHECK(v[i].start_ns == v[i - 1].end_ns);
     }
 }
 static void check_recorded(unsigned kind) {
-    enum { STEPS = 3, EARLIER = 5, AFTER = 4 }; /* AFTER: kernels of cuda_stamps_take() */
+    enum { STEPS = 3, EARLIER = 5, AFTER = 1 }; /* AFTER: kernels of cuda_stamps_take() */
     static const uint32_t tokens[SEQUENCES];
     static const int positions[SEQUENCES];
     struct model m;
@@ -925,7 +1077,7 @@ static void check_recorded(unsigned kind) {
         b->taken = STEPS;
         fake.stamps = (unsigned)(b->first_stamp + STEPS * b->launches + AFTER - missing);
         size_t n = cuda_batch_calls.spans(b, &v);
-        check_spans(b, v, n, STEPS - missing);
+        check_spans(b, v, n, STEPS, STEPS - missing);
         free(v);
     }
     cuda_batch_calls.close(b);
@@ -938,4 +1090,26 @@ TEST(recorded_batch_names_each_kernel_of_a_step) {
         check_recorded(kinds[i]);
         check_recorded(kinds[i] | FP8);
     }
+}
+
+/* More kernels than there is room for their times: the first steps have theirs. */
+TEST(recording_of_very_long_answers_keeps_the_first_steps) {
+    enum { MOST_TIMES = 1 << 20 };
+    static const uint32_t tokens[SEQUENCES];
+    static const int positions[SEQUENCES];
+    struct model m;
+    struct decode_span *v;
+    struct cuda *c = fake_open(USUAL, &m);
+    c->stamps.on = true;
+    struct cuda_batch *b = cuda_batch_calls.open(c, &m.plan, SEQUENCES);
+    cuda_batch_calls.begin(b, tokens, positions);
+    size_t known = (MOST_TIMES - 1 - b->first_stamp) / b->launches, steps = known + 9;
+    b->taken = (int)steps;
+    fake.stamps = (unsigned)(b->first_stamp + steps * b->launches + 1);
+    size_t n = cuda_batch_calls.spans(b, &v);
+    check_spans(b, v, n, steps, known);
+    free(v);
+    cuda_batch_calls.close(b);
+    free(c->stamps.times);
+    fake_close(c);
 }
