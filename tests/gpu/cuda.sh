@@ -10,7 +10,8 @@
 #     steps      3    logits of a decoding step of layers of full size, of the graph and of operators (estimated)
 #     long       0.7  1,000 tokens up to the end of the context, the same twice (0.6 of it estimated)
 #     many       0.2  10,000 requests: no growth of memory
-#     memory     0.1  a model that is too large is refused before it is loaded
+#     memory     0.4  a model that is too large is refused before it is loaded; a batch that is too large is an error,
+#                     and the next requests are served (0.3 of it estimated)
 #     speed      0.3  prompts, pages, decoding
 #     recording  1    what recording the operators of a page, a prompt and a batch costs
 #     persistent 0.5  the persistent kernel against the graph, also with random delays before its barriers
@@ -115,7 +116,15 @@ section() {
         run "$check" many llama 10000
         jobs=$before
         ;;
-    memory) run "$check" memory $models/qwen2.5-32b-instruct.json 600 ;;
+    memory) # alone: it takes the free memory of the GPU
+        wait
+        before=$jobs
+        jobs=1
+        run "$check" memory $models/qwen2.5-32b-instruct.json 600
+        run "$check" recovery $models/qwen3-8b.json 4
+        run "$check" recovery $models/qwen3-30b-a3b.json 2
+        jobs=$before
+        ;;
     speed)
         run "$check" speed $models/deepseek-ocr.json 951 300
         run "$check" speed $models/deepseek-ocr.json 0 100 samples/page-text.png
@@ -141,6 +150,7 @@ section() {
     batch)
         run "$check" skinny
         for n in 2 9 32; do run "$check" batch $models/qwen3-8b.json 4 $n 60 24; done
+        for model in qwen3-8b deepseek-v2-lite; do run "$check" batch $models/$model.json 2 9 60 24 60; done
         run "$check" batch $models/qwen3-8b.json 36 32 512 64
         for n in 2 9 32; do run "$check" batch $models/deepseek-v2-lite.json 4 $n 60 24; done
         run "$check" batch $models/deepseek-v2-lite.json 27 32 512 64

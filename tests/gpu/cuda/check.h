@@ -123,9 +123,12 @@ void check_tokens(const char *name);
 void check_logits(const char *config, int layers, int prompt, const char *image);
 void check_steps(const char *config, int layers, int prompt, int tokens, int window);
 void check_persistent(const char *config, int layers, int prompt, int tokens, int vocab);
-void check_batch(const char *config, int layers, int n, int prompt, int tokens);
+/* context 0: enough for all tokens */
+void check_batch(const char *config, int layers, int n, int prompt, int tokens, int context);
 void check_long(const char *config, int prompt, int tokens, int layers);
 void check_many(const char *name, int requests);
+/* A batch that does not fit beside other programs, and the requests after it. */
+void check_recovery(const char *config, int layers);
 void check_memory(const char *config, int layers);
 void time_operators(void);
 void check_recording(const char *config, int prompt, int tokens, int rounds, const char *image, int n);

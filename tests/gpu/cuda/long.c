@@ -95,3 +95,51 @@ void check_memory(const char *config, int layers) {
     model_folder_free(dir);
     json_decref(root);
 }
+
+/* Tokens of one sequence, or of two. */
+static struct engine_result some_tokens(struct engine *e, size_t n) {
+    static uint32_t ids[] = { 5, 6, 7, 8, 9, 10, 11 };
+    struct token_ids prompts[] = { { .v = ids, .n = 7 }, { .v = ids, .n = 5 } };
+    struct engine_request r = { .batch = prompts, .nbatch = n, .max_new_tokens = 20, .ignore_eos = true };
+    struct engine_result out[2];
+    struct err err;
+    if (engine_infer(e, &r, out, &err) < 0) die("%s", err.msg);
+    if (n > 1) engine_result_free(&out[1]);
+    return out[0];
+}
+/* Runs 32 sequences of 8,000 tokens. Returns false if they were served. */
+static bool too_large(struct engine *e, struct err *err) {
+    enum { N = 32 };
+    static uint32_t ids[1] = { 5 };
+    struct token_ids prompts[N];
+    struct engine_result out[N];
+    for (int i = 0; i < N; i++) prompts[i] = (struct token_ids){ .v = ids, .n = 1 };
+    struct engine_request r = { .batch = prompts, .nbatch = N, .max_new_tokens = 8000, .ignore_eos = true };
+    if (engine_infer(e, &r, out, err) < 0) return true;
+    for (int i = 0; i < N; i++) engine_result_free(&out[i]);
+    return false;
+}
+void check_recovery(const char *config, int layers) {
+    enum { LEFT = 200 << 20 };
+    struct err err;
+    unsigned long long others = 0;
+    json_t *root = config_load(config);
+    set_layers(root, layers);
+    char *dir = model_folder(root);
+    struct engine *e = open_model(dir, chosen_weights(), GPU, 1, 8192);
+    const struct driver *d = driver_load(&err);
+    struct engine_result one = some_tokens(e, 1), two = some_tokens(e, 2);
+    if (d->mem_alloc(&others, gpu_free_bytes() - LEFT) != 0) die("no memory for the other program");
+    bool refused = too_large(e, &err) && strstr(err.msg, "out of memory");
+    struct engine_result one_more = some_tokens(e, 1), two_more = some_tokens(e, 2);
+    bool same = equal_tokens(&one, &one_more) == one.ids.n && equal_tokens(&two, &two_more) == two.ids.n;
+    failures += !refused || !same;
+    printf("%s a batch that does not fit: %s; then the same tokens as before: %s\n",
+           refused && same ? "ok  " : "FAIL", refused ? err.msg : "NOT REFUSED", same ? "yes" : "NO");
+    d->mem_free(others);
+    struct engine_result *all[] = { &one, &two, &one_more, &two_more };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) engine_result_free(all[i]);
+    engine_close(e);
+    model_folder_free(dir);
+    json_decref(root);
+}

@@ -14,9 +14,12 @@
  *     cuda_check long CONFIG PROMPT NEW [LAYERS]     the same tokens twice, up to the end of the context
  *     cuda_check many NAME REQUESTS           requests to a fixture's model: memory must not grow
  *     cuda_check persistent CONFIG LAYERS PROMPT NEW [VOCABULARY]   the persistent kernel against the graph
- *     cuda_check batch CONFIG LAYERS N PROMPT NEW    graphs of N sequences against operators
+ *     cuda_check batch CONFIG LAYERS N PROMPT NEW [CONTEXT]   graphs of N sequences against operators;
+ *                                             with CONTEXT = PROMPT, the longest prompt fills the context
  *     cuda_check skinny [few]                 products of batches against the CPU; without `few`, their speed
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
+ *     cuda_check recovery CONFIG LAYERS       a batch that does not fit is an error, and the next requests are
+ *                                             served
  * CUDA_CHECK_WEIGHTS=bf16|f16|f32|fp8|fp8-rows|fp8-matrices: the weights of few, logits, steps, speed,
  * recording, long and batch; the default is bf16.
  * CUDA_CHECK_SELF=1: the second device is the CPU too, with its usual rounding. This checks the program
@@ -102,12 +105,17 @@ static void run_persistent(int argc, char **argv) {
     check_persistent(argv[0], atoi(argv[1]), atoi(argv[2]), atoi(argv[3]), number(argc, argv, 4, 129280));
 }
 static void run_batch(int argc, char **argv) {
-    (void)argc;
-    check_batch(argv[0], atoi(argv[1]), atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
+    check_batch(argv[0], atoi(argv[1]), atoi(argv[2]), atoi(argv[3]), atoi(argv[4]),
+                number(argc, argv, 5, 0));
 }
 static void run_memory(int argc, char **argv) {
     (void)argc;
     check_memory(argv[0], atoi(argv[1]));
+}
+
+static void run_recovery(int argc, char **argv) {
+    (void)argc;
+    check_recovery(argv[0], atoi(argv[1]));
 }
 
 static const struct job {
@@ -127,9 +135,10 @@ static const struct job {
     { "long", "CONFIG PROMPT NEW [LAYERS]", 3, 4, run_long, false },
     { "many", "NAME REQUESTS", 2, 2, run_many, true },
     { "persistent", "CONFIG LAYERS PROMPT NEW [VOCABULARY]", 4, 5, run_persistent, true },
-    { "batch", "CONFIG LAYERS N PROMPT NEW", 5, 5, run_batch, false },
+    { "batch", "CONFIG LAYERS N PROMPT NEW [CONTEXT]", 5, 6, run_batch, false },
     { "skinny", "[few]", 0, 1, run_skinny, true },
     { "memory", "CONFIG LAYERS", 2, 2, run_memory, true },
+    { "recovery", "CONFIG LAYERS", 2, 2, run_recovery, true },
 };
 
 static int print_usage(void) {
