@@ -241,6 +241,9 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
 /* stages.c: returns true if ranges of this domain are Kineto's copies of annotations on the device's track.
  * Such a copy is not a second occurrence of its range. */
 bool analysis_is_mirror(const char *domain);
+/* stage_time.c: returns true if ranges of this domain come from the profiler, not from the program: its own
+ * overhead, or mirrors. */
+bool analysis_is_recorders(const char *domain);
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);
 

@@ -1,5 +1,5 @@
-/* Operators: ranges that are not stages, by name, and by name and shapes. A kernel belongs to the
- * innermost range that is open at its launch. */
+/* Operators: ranges of the program that are not stages, by name, and by name and shapes. A kernel belongs to
+ * the innermost range that is open at its launch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +56,9 @@ static void find_rows(struct context *c, struct row_set *set) {
     set->ids = intern_open();
     set->of_range = xmalloc((r->n + 1) * sizeof *set->of_range);
     for (size_t i = 0; i < r->n; i++) {
-        bool counts =
-            !(r->flags[i] & TRACE_RANGE_MARK) && !is_stage_range(c, i) && (!set->by_detail || r->detail[i]);
+        bool counts = !(r->flags[i] & TRACE_RANGE_MARK) && !is_stage_range(c, i) &&
+                      (!set->by_detail || r->detail[i]) &&
+                      !analysis_is_recorders(timeline_text(c->tl, r->domain[i]));
         set->of_range[i] = counts ? row_of(c, set, i) : ANALYSIS_NONE;
     }
 }

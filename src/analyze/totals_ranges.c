@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/internal.h"
 #include "analyze/range_tree.h"
 #include "analyze/totals_internal.h"
 #include "base/die.h"
@@ -14,10 +15,7 @@
 /* Returns true for ranges that users mark (torch's user_annotation, NVTX), false for ranges of the Python
  * stack and of the profiler itself. */
 static bool marked_by_people(const char *domain) {
-    static const char *const others[] = { "python_function", "overhead", "Trace", "gpu_user_annotation" };
-    for (size_t i = 0; i < COUNTOF(others); i++)
-        if (strcmp(domain, others[i]) == 0) return false;
-    return true;
+    return strcmp(domain, "python_function") != 0 && !analysis_is_recorders(domain);
 }
 
 enum totals_range_kind totals_range_kind(const struct timeline *tl, size_t range) {

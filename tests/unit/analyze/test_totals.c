@@ -172,6 +172,24 @@ TEST(totals_count_steps_of_a_loop_as_one_annotation) {
     totalled_free(&x);
 }
 
+/* torch.profiler repeats an annotation on the GPU's track. */
+TEST(operators_are_ranges_of_the_program_and_not_of_its_profiler) {
+    struct scene s;
+    struct totalled x;
+    scene_start(&s);
+    annotate(&s, "user_annotation", "forward", 0, 0);
+    annotate(&s, "gpu_user_annotation", "forward", 0, 100);
+    annotate(&s, "overhead", "Activity Buffer Request", 0, 20);
+    annotate(&s, "Trace", "PyTorch Profiler (0)", 0, 40);
+    total(&x, &s);
+    CHECK_INT(x.a.noperators, 1);
+    CHECK_STR(x.a.operators[0].name, "forward");
+    CHECK_INT(x.a.operators[0].calls, 1);
+    CHECK_NEAR(x.a.operators[0].total_ns, 10, 0);
+    CHECK_INT(x.t->annotations.n, 1);
+    totalled_free(&x);
+}
+
 TEST(totals_meet_ranges_by_time_in_a_file_without_launches) {
     struct scene s;
     struct totalled x;
