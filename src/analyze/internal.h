@@ -239,7 +239,7 @@ enum llm_dtype type_in_kernel(enum llm_dtype type, const char *kernel_name);
 double analysis_peak_clock_hz(const struct analysis *a, uint32_t device);
 
 /* occupancy.c */
-double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,
+double occupancy_theoretical(const struct timeline *tl, const struct timeline_shape *s,
                              enum analysis_limiter *limiter, uint32_t *blocks_per_sm);
 
 /* stages.c: returns true if ranges of this domain are Kineto's copies of annotations on the device's track.
