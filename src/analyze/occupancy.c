@@ -1,8 +1,8 @@
 /* Theoretical occupancy: warps that fit on a multiprocessor at once / warps that it supports, from the
  * block's threads, registers and shared memory. The rules are those of cuda_occupancy.h: registers are
  * allocated per warp in units of 256, in the part of the multiprocessor in which the warp runs. Shared memory
- * is allocated in units of 128 bytes, plus 1 KiB per block reserved by the system, from compute capability 8.0
- * on; before, in units of 256 bytes. */
+ * is allocated in units of 128 bytes, plus 1 KiB per block reserved by the system, from compute capability
+ * 8.0 on; before, in units of 256 bytes. */
 #include <math.h>
 #include <string.h>
 

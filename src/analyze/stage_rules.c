@@ -147,8 +147,8 @@ bool stage_rules_attention(const char *label, struct attention_step *out) {
     return known && out->queries > 0 && out->pairs >= 0;
 }
 
-/* Returns true for "decode", "decode 3", "decode_3" and "decode[bs=4]", but not for names that only begin with
- * the word: "decoder", "decode_jpeg". */
+/* Returns true for "decode", "decode 3", "decode_3" and "decode[bs=4]", but not for names that only begin
+ * with the word: "decoder", "decode_jpeg". */
 static bool is_phase(const char *name, const char *word) {
     size_t n = strlen(word);
     if (strncmp(name, word, n) != 0) return false;

@@ -73,8 +73,8 @@ void ncu_free(struct ncu *n);
 int ncu_read(struct ncu *n, const char *path, struct err *err);
 int ncu_read_text(struct ncu *n, char *text, size_t len, const char *name, struct err *err);
 
-/* Merges launches with equal name, grid and block. Percentages, rates and stalls are weighted by the duration of
- * the launches. Sorted by total duration. The caller frees classes->v. */
+/* Merges launches with equal name, grid and block. Percentages, rates and stalls are weighted by the duration
+ * of the launches. Sorted by total duration. The caller frees classes->v. */
 void ncu_classes(const struct ncu *n, struct ncu_launches *classes);
 /* "compute", "memory", "balanced" or "latency"; NULL: not measured. */
 const char *ncu_bound(const struct ncu_launch *k);

@@ -65,8 +65,8 @@ static uint32_t domain_name(const struct names *d, uint64_t tid, uint64_t id) {
 }
 
 /* Length of the name in texts of torch.autograd.profiler.emit_nvtx, such as "aten::mm, op_id = 7" or
- * "aten::mm, seq = 3, sizes = [[2, 2]]". *numbered: the name is followed by the number of the call, which only
- * emit_nvtx writes. */
+ * "aten::mm, seq = 3, sizes = [[2, 2]]". *numbered: the name is followed by the number of the call, which
+ * only emit_nvtx writes. */
 static size_t op_name_len(const char *text, size_t len, bool *numbered) {
     static const char *const tails[] = { ", seq = ", ", op_id = ", ", sizes = " };
     size_t name = len;

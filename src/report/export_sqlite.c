@@ -202,8 +202,8 @@ static void metric_names(struct database *d) {
             }
 }
 
-/* Names of domains and of our categories. Without them, an import could not tell operators, annotations, Python
- * frames and the profiler's own ranges apart. */
+/* Names of domains and of our categories. Without them, an import could not tell operators, annotations,
+ * Python frames and the profiler's own ranges apart. */
 static void nvtx_names(struct database *d) {
     const struct timeline *tl = d->x->tl;
     enum { NVTX_CATEGORY = 33, NVTX_DOMAIN = 75 };

@@ -670,7 +670,7 @@ TEST(occupancy_follows_the_device_limits) {
     timeline_close(tl);
 }
 
-/* torch.profiler does not record how many blocks a multiprocessor can hold. */
+/* torch.profiler does not record the maximum number of resident blocks. */
 TEST(occupancy_knows_the_blocks_of_a_compute_capability) {
     static const struct {
         const char *name, *cc, *threads, *warp;
