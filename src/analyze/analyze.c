@@ -7,6 +7,7 @@
 
 #include "analyze/internal.h"
 #include "analyze/kernel_profile.h"
+#include "analyze/range_tree.h"
 #include "analyze/totals.h"
 #include "base/die.h"
 #include "base/strbuf.h"
@@ -109,6 +110,7 @@ static void close_context(struct context *c) {
                         c->range_counted,       c->shape_alone_ns,    c->range_compute_ns, c->quiet.v,
                         c->unrecorded.v };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
+    free(range_sums_close(c->range_owned));
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);
         free(c->power[i].joules);
@@ -136,7 +138,7 @@ static const struct pass {
      * c.queued_launch */
     { analyze_calls, false, true },
     /* kernels in time order -> devices, stages.gpu_owned_self_ns .category_ns, occurrences.gpu_*,
-     * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns */
+     * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns .range_owned */
     { analyze_devices, false, true },
     /* kernels and copies in time order, c.launch_occurrence, c.previous_launch, c.queued_launch ->
      * stage_devices, devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded */
@@ -151,8 +153,8 @@ static const struct pass {
     /* shapes of operators, kernels.flops -> c.range_flops .range_bytes .range_compute_ns .range_counted,
      * kernels.flops .bytes .work_ns .compute_ns .work_source of kernels without GEMM record */
     { analyze_operator_work, false, false },
-    /* ranges, c.range_gpu_ns .range_flops .range_bytes -> operators, operators_by_shape, c.range_total_ns
-     * .range_kernel_ns */
+    /* ranges, c.range_gpu_ns .range_owned .range_flops .range_bytes -> operators, operators_by_shape,
+     * c.range_total_ns .range_kernel_ns */
     { analyze_operators_finish, false, false },
     /* GEMM records, shapes of operators, c.range_flops .range_compute_ns .range_kernel_ns -> gemms */
     { analyze_gemm_table, false, false },

@@ -1,10 +1,12 @@
 /* Findings about the work of the GPU (or the CPU). */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/counters.h"
 #include "analyze/finding.h"
 #include "analyze/kernel_profile.h"
+#include "analyze/stage_rules.h"
 #include "base/units.h"
 #include "base/util.h"
 
@@ -123,6 +125,16 @@ static double alone_share(const struct context *c, const struct analysis_kernel 
     return owned > 0 ? c->shape_alone_ns[k->shape] / owned : 0;
 }
 
+/* Returns the owned time of a kernel class in the stage and its sub-stages; 0 without c.shape_stage_ns. */
+static double class_ms(const struct context *c, const struct finding_scope *f,
+                       const struct analysis_kernel *k) {
+    double ms = 0;
+    for (uint32_t r = 0; c->shape_stage_ns && r < c->a->nstages; r++)
+        if (root_of(c, r) == f->row)
+            ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6 / f->shares;
+    return ms;
+}
+
 /* Returns the sum over the kernel classes of the stage of (time alone on the device) x (weight of the class).
  * *all_ms: the same without weights, over classes with a weight above 0. *largest: the class with the largest
  * product. */
@@ -133,12 +145,7 @@ static double sum_classes(const struct context *c, const struct finding_scope *f
     *all_ms = 0;
     for (size_t i = 0; c->shape_stage_ns && i < c->a->nkernels; i++) {
         const struct analysis_kernel *k = &c->a->kernels[i];
-        double ms = 0, part = weight(c, k);
-        for (uint32_t r = 0; r < c->a->nstages; r++) {
-            if (root_of(c, r) == f->row)
-                ms += c->shape_stage_ns[(size_t)k->shape * c->a->nstages + r] * 1e-6 / f->shares;
-        }
-        ms *= alone_share(c, k);
+        double part = weight(c, k), ms = class_ms(c, f, k) * alone_share(c, k);
         if (!(part > 0) || !(ms > 0)) continue;
         *all_ms += ms;
         sum += ms * part;
@@ -256,9 +263,20 @@ void find_casts(struct context *c, const struct finding_rule *rule, const struct
                  "concatenating, and avoid non-contiguous layouts.");
 }
 
+/* Returns true for kernels of a log-softmax: a part of a loss or of log-probabilities, not of attention. Some
+ * of ATen's differ from softmax only in their template arguments: <..., is_log_softmax, is_masked>. */
+static bool is_log_softmax(const char *name) {
+    return strstr(name, "LogSoftMax") || strstr(name, "log_softmax") ||
+           (stage_rules_glob("*softmax_warp_*, true*", name) &&
+            !stage_rules_glob("*softmax_warp_*, false, true*", name));
+}
+
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     double softmax = category_ms(f, KERNEL_CATEGORY_SOFTMAX),
            fused = category_ms(f, KERNEL_CATEGORY_ATTENTION);
+    for (size_t i = 0; i < c->a->nkernels; i++)
+        if (c->a->kernels[i].category == KERNEL_CATEGORY_SOFTMAX && is_log_softmax(c->a->kernels[i].name))
+            softmax -= class_ms(c, f, &c->a->kernels[i]);
     if (fused > 0 || softmax < 0.03 * f->busy_ms || !(category_ms(f, KERNEL_CATEGORY_GEMM) > 0)) return;
     finding_emit(c, rule, f, bounded(f, softmax), ANALYSIS_MEDIUM,
                  analysis_text(c, "%s computes attention in separate kernels: %s in softmax alone",

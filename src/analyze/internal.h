@@ -10,6 +10,7 @@
 #include "base/intern.h"
 #include "llm/dtype.h"
 
+struct range_sums;
 struct memory { /* freed with the analysis */
     void **v;
     size_t n, cap;
@@ -71,12 +72,15 @@ struct context {
     uint32_t outside;        /* index of the outside row in the stage table */
     /* [ranges.n + 1]: GPU time owned by kernels with this innermost range; last element: no range */
     double *range_gpu_ns;
-    double *shape_owned_ns; /* [nshapes] */
+    struct range_sums *range_owned; /* sums of that time; set by walk.c, taken by operators.c */
+    double *shape_owned_ns;         /* [nshapes] */
     /* [nshapes]: the part of shape_owned_ns in which no other kernel ran on the device */
     double *shape_alone_ns;
     /* [nshapes x nstages]: owned time by innermost stage; NULL: the table would be too large */
     double *shape_stage_ns;
-    double *range_total_ns; /* [ranges.n]: GPU time including nested ranges; set by operators.c */
+    /* [ranges.n]: GPU time of work launched while the range was open, including nested ranges; set by
+     * operators.c */
+    double *range_total_ns;
     /* [ranges.n]: sum of the durations of kernels, including nested ranges; set by operators.c. Rates use it:
      * in range_total_ns, kernels that run at the same time share the time. */
     double *range_kernel_ns;
@@ -235,12 +239,15 @@ enum llm_dtype type_in_kernel(enum llm_dtype type, const char *kernel_name);
 double analysis_peak_clock_hz(const struct analysis *a, uint32_t device);
 
 /* occupancy.c */
-double occupancy_theoretical(const struct timeline_device *d, const struct timeline_shape *s,
+double occupancy_theoretical(const struct timeline *tl, const struct timeline_shape *s,
                              enum analysis_limiter *limiter, uint32_t *blocks_per_sm);
 
 /* stages.c: returns true if ranges of this domain are Kineto's copies of annotations on the device's track.
  * Such a copy is not a second occurrence of its range. */
 bool analysis_is_mirror(const char *domain);
+/* stage_time.c: returns true if ranges of this domain come from the profiler, not from the program: its own
+ * overhead, or mirrors. */
+bool analysis_is_recorders(const char *domain);
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);
 

@@ -35,7 +35,7 @@ static void set_geometry(const struct context *c, struct analysis_kernel *row) {
     const struct timeline_device *d = &c->tl->devices[s->device];
     uint32_t blocks_per_sm;
     row->blocks = blocks_of(s);
-    row->occupancy = occupancy_theoretical(d, s, &row->limiter, &blocks_per_sm);
+    row->occupancy = occupancy_theoretical(c->tl, s, &row->limiter, &blocks_per_sm);
     row->waves =
         row->blocks && blocks_per_sm && d->sms ? (double)row->blocks / ((double)blocks_per_sm * d->sms) : NAN;
 }

@@ -1,5 +1,5 @@
-/* Operators: ranges that are not stages, by name, and by name and shapes. A kernel belongs to the
- * innermost range that is open at its launch. */
+/* Operators: ranges of the program that are not stages, by name, and by name and shapes. A kernel belongs to
+ * the innermost range that is open at its launch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +56,9 @@ static void find_rows(struct context *c, struct row_set *set) {
     set->ids = intern_open();
     set->of_range = xmalloc((r->n + 1) * sizeof *set->of_range);
     for (size_t i = 0; i < r->n; i++) {
-        bool counts =
-            !(r->flags[i] & TRACE_RANGE_MARK) && !is_stage_range(c, i) && (!set->by_detail || r->detail[i]);
+        bool counts = !(r->flags[i] & TRACE_RANGE_MARK) && !is_stage_range(c, i) &&
+                      (!set->by_detail || r->detail[i]) &&
+                      !analysis_is_recorders(timeline_text(c->tl, r->domain[i]));
         set->of_range[i] = counts ? row_of(c, set, i) : ANALYSIS_NONE;
     }
 }
@@ -156,22 +157,16 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* Sets c.range_total_ns and c.range_kernel_ns: the GPU time and the durations of the kernels that a range and
- * its children launched. Parents come before their children. */
+ * its children launched while it was open. */
 static void sum_gpu_time(struct context *c) {
-    const struct timeline_ranges *r = &c->tl->ranges;
     const struct timeline_kernels *k = &c->tl->kernels;
-    c->range_total_ns = xmalloc((r->n + 1) * sizeof *c->range_total_ns);
-    if (r->n) memcpy(c->range_total_ns, c->range_gpu_ns, r->n * sizeof *c->range_total_ns);
-    c->range_kernel_ns = xcalloc(r->n + 1, sizeof *c->range_kernel_ns);
+    struct range_sums *durations = range_sums_open(&c->tl->ranges);
     for (size_t i = 0; i < k->n; i++)
-        if (k->range[i] != TIMELINE_NONE)
-            c->range_kernel_ns[k->range[i]] += (double)(k->end_ns[i] - k->start_ns[i]);
-    for (size_t i = r->n; i-- > 0;) {
-        uint32_t p = r->parent[i];
-        if (p == TIMELINE_NONE) continue;
-        c->range_total_ns[p] += c->range_total_ns[i];
-        c->range_kernel_ns[p] += c->range_kernel_ns[i];
-    }
+        range_sums_add(durations, k->range[i], range_launch_ns(c->tl, k->launch[i], k->start_ns[i]),
+                       (double)(k->end_ns[i] - k->start_ns[i]));
+    c->range_kernel_ns = range_sums_close(durations);
+    c->range_total_ns = range_sums_close(c->range_owned);
+    c->range_owned = NULL;
 }
 
 static struct analysis_operator outside_row(struct context *c, const struct row_set *set, uint64_t kernels) {

@@ -35,6 +35,53 @@ uint64_t *range_tree_inside_ns(const struct timeline_ranges *r, const uint32_t *
     return inside;
 }
 
+uint64_t range_launch_ns(const struct timeline *tl, uint32_t launch, uint64_t start_ns) {
+    return launch == TIMELINE_NONE ? start_ns : tl->launches.start_ns[launch];
+}
+
+struct range_sums {
+    const struct timeline_ranges *r;
+    uint64_t *until_ns; /* [ranges.n]: until when the range and all ranges around it are open */
+    double *through;    /* [ranges.n]: work that also counts in all ranges around this one */
+    double *only;       /* [ranges.n]: work that does not */
+};
+
+struct range_sums *range_sums_open(const struct timeline_ranges *r) {
+    struct range_sums *s = xmalloc(sizeof *s);
+    *s = (struct range_sums){ .r = r,
+                              .until_ns = xmalloc((r->n + 1) * sizeof *s->until_ns),
+                              .through = xcalloc(r->n + 1, sizeof *s->through),
+                              .only = xcalloc(r->n + 1, sizeof *s->only) };
+    for (size_t i = 0; i < r->n; i++) {
+        uint32_t p = r->parent[i];
+        s->until_ns[i] = p == TIMELINE_NONE ? r->end_ns[i] : MIN(r->end_ns[i], s->until_ns[p]);
+    }
+    return s;
+}
+
+/* Nearly all work is launched before any of the ranges around it ends, and takes no step of the loop. */
+void range_sums_add(struct range_sums *s, uint32_t range, uint64_t launched_ns, double value) {
+    while (range != TIMELINE_NONE && s->until_ns[range] < launched_ns) {
+        if (s->r->end_ns[range] >= launched_ns) s->only[range] += value;
+        range = s->r->parent[range];
+    }
+    if (range != TIMELINE_NONE) s->through[range] += value;
+}
+
+double *range_sums_close(struct range_sums *s) {
+    if (!s) return NULL;
+    double *sums = s->through;
+    for (size_t i = s->r->n; i-- > 0;) {
+        uint32_t p = s->r->parent[i];
+        if (p != TIMELINE_NONE) sums[p] += sums[i];
+        sums[i] += s->only[i];
+    }
+    free(s->until_ns);
+    free(s->only);
+    free(s);
+    return sums;
+}
+
 /* The tree of ranges as child lists, to walk it from parents to children. */
 struct range_tree {
     uint32_t first_root, *first_child, *next_sibling; /* [ranges.n]; TIMELINE_NONE: none */

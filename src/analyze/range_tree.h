@@ -28,4 +28,17 @@ uint64_t *range_tree_inside_ns(const struct timeline_ranges *r, const uint32_t *
  * array. */
 bool *range_tree_outermost(const struct timeline_ranges *r, const uint32_t *row, size_t nrows);
 
+/* Returns when device work was launched; its start if that is not known. */
+uint64_t range_launch_ns(const struct timeline *tl, uint32_t launch, uint64_t start_ns);
+
+/* Sums of device work per range: of the work that it launched, and that the ranges nested in it launched
+ * while it was open. A range can end after the one around it, for example a Python frame that never returned.
+ *     struct range_sums *s = range_sums_open(&tl->ranges);
+ *     range_sums_add(s, range, launched_ns, value);   -- range: innermost; TIMELINE_NONE: no effect
+ *     double *sums = range_sums_close(s);             -- [ranges.n]; the caller frees it */
+struct range_sums;
+struct range_sums *range_sums_open(const struct timeline_ranges *r);
+void range_sums_add(struct range_sums *s, uint32_t range, uint64_t launched_ns, double value);
+double *range_sums_close(struct range_sums *s); /* accepts NULL */
+
 #endif

@@ -1,5 +1,6 @@
 #include "analyze/stage_rules.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,16 +147,34 @@ bool stage_rules_attention(const char *label, struct attention_step *out) {
     return known && out->queries > 0 && out->pairs >= 0;
 }
 
+/* Returns true for "decode", "decode 3", "decode_3" and "decode[bs=4]", but not for names that only begin
+ * with the word: "decoder", "decode_jpeg". */
+static bool is_phase(const char *name, const char *word) {
+    size_t n = strlen(word);
+    if (strncmp(name, word, n) != 0) return false;
+    if (name[n] && strchr("_-./", name[n])) n++;
+    return name[n] != '_' && !isalpha((unsigned char)name[n]);
+}
+
+static bool match_phase(const char *name, struct stage_match *m) {
+    static const char *const rows[][2] = {
+        { "prefill", "prefill" }, { "decode", "decode" }, { "Prefill", "prefill" }, { "Decode", "decode" }
+    };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        if (!is_phase(name, rows[i][0])) continue;
+        set(m, rows[i][1], NAN, NAN);
+        m->guessed = true;
+        return true;
+    }
+    return false;
+}
+
 /* Matches common stage names. Ambiguous names are stages only inside another stage. */
 static bool match_common(const char *name, struct stage_match *m) {
     static const struct {
         const char *glob, *stage;
         bool nested_only;
     } rows[] = {
-        { "prefill*", "prefill", false },
-        { "decode*", "decode", false },
-        { "Prefill*", "prefill", false },
-        { "Decode*", "decode", false },
         { "ProfilerStep#*", "step", false },
         { "encode_image*", "vision", true },
         { "vision*", "vision", true },
@@ -188,5 +207,5 @@ bool stage_rules_match(const struct analyze_input *input, const char *name,
     }
     if (input && input->no_presets) return false;
     if (match_vllm(name, out) || match_sglang(name, out)) return true;
-    return category == TRACE_CATEGORY_USER && match_common(name, out);
+    return category == TRACE_CATEGORY_USER && (match_phase(name, out) || match_common(name, out));
 }

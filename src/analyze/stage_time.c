@@ -289,9 +289,7 @@ static void extend_bounds(struct bounds *b, uint64_t start_ns, uint64_t end_ns) 
     b->end_ns = MAX(b->end_ns, end_ns);
 }
 
-/* Returns true if ranges of this domain come from the profiler, not from the program: its own overhead, or
- * copies of ranges on the device's track. */
-static bool is_recorders(const char *domain) {
+bool analysis_is_recorders(const char *domain) {
     return strcmp(domain, "Trace") == 0 || strcmp(domain, "overhead") == 0 || analysis_is_mirror(domain);
 }
 
@@ -305,7 +303,7 @@ static struct bounds *process_bounds(const struct context *c) {
     for (size_t i = 0; i < tl->ranges.n; i++) {
         if (tl->ranges.domain[i] != last_domain) {
             last_domain = tl->ranges.domain[i];
-            skip = is_recorders(timeline_text(tl, last_domain));
+            skip = analysis_is_recorders(timeline_text(tl, last_domain));
         }
         if (!skip && !(tl->ranges.flags[i] & TRACE_RANGE_MARK))
             extend_bounds(&b[tl->threads[tl->ranges.thread[i]].process], tl->ranges.start_ns[i],

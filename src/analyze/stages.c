@@ -141,7 +141,8 @@ static void find_occurrences(struct context *c, struct building *b, struct match
     const struct timeline_ranges *r = &c->tl->ranges;
     for (size_t i = 0; i < r->n; i++) {
         uint32_t around = r->parent[i] == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[r->parent[i]];
-        around = still_open(b->occurrences.v, around, r->start_ns[i]);
+        /* an instant at the end of a stage is in it, a range that starts there is not */
+        around = still_open(b->occurrences.v, around, r->start_ns[i] + (r->end_ns[i] > r->start_ns[i]));
         c->range_occurrence[i] = around;
         const struct stage_match *m = r->flags[i] & TRACE_RANGE_MARK ? NULL : match_of(c, cache, i);
         if (m && analysis_is_mirror(timeline_text(c->tl, r->domain[i]))) m = NULL;

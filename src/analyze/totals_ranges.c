@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/internal.h"
 #include "analyze/range_tree.h"
 #include "analyze/totals_internal.h"
 #include "base/die.h"
@@ -14,10 +15,7 @@
 /* Returns true for ranges that users mark (torch's user_annotation, NVTX), false for ranges of the Python
  * stack and of the profiler itself. */
 static bool marked_by_people(const char *domain) {
-    static const char *const others[] = { "python_function", "overhead", "Trace", "gpu_user_annotation" };
-    for (size_t i = 0; i < COUNTOF(others); i++)
-        if (strcmp(domain, others[i]) == 0) return false;
-    return true;
+    return strcmp(domain, "python_function") != 0 && !analysis_is_recorders(domain);
 }
 
 enum totals_range_kind totals_range_kind(const struct timeline *tl, size_t range) {
@@ -79,33 +77,31 @@ static void sum_host_time(struct range_set *s) {
     free(inside_ns);
 }
 
-/* Returns the device time of the work that each range of this kind launched itself. */
-static uint64_t *launched_ns(const struct range_set *s) {
-    const struct timeline_kernels *k = &s->tl->kernels;
-    const struct timeline_copies *c = &s->tl->copies;
-    uint64_t *ns = xcalloc(s->tl->ranges.n + 1, sizeof *ns);
-    for (size_t i = 0; i < k->n; i++)
-        if (k->range[i] != TIMELINE_NONE && s->nearest[k->range[i]] != TIMELINE_NONE)
-            ns[s->nearest[k->range[i]]] += k->end_ns[i] - k->start_ns[i];
-    for (size_t i = 0; i < c->n; i++)
-        if (c->range[i] != TIMELINE_NONE && s->nearest[c->range[i]] != TIMELINE_NONE)
-            ns[s->nearest[c->range[i]]] += c->end_ns[i] - c->start_ns[i];
-    return ns;
+/* Adds work to the innermost range of this kind that was open at its launch, and to `sums`. */
+static void add_work(struct range_set *s, struct range_sums *sums, uint32_t range, uint64_t launched_ns,
+                     uint64_t ns) {
+    const struct timeline_ranges *r = &s->tl->ranges;
+    if (range == TIMELINE_NONE) return;
+    range_sums_add(sums, range, launched_ns, (double)ns);
+    uint32_t own = s->nearest[range];
+    while (own != TIMELINE_NONE && r->end_ns[own] < launched_ns) own = range_tree_around(r, s->nearest, own);
+    if (own != TIMELINE_NONE) s->rows->v[s->row[own]].self_device_ns += ns;
 }
 
-/* Parents come before their children, so the second loop runs backwards. */
 static void sum_device_time(struct range_set *s) {
-    size_t n = s->tl->ranges.n;
-    uint64_t *ns = launched_ns(s);
+    const struct timeline_kernels *k = &s->tl->kernels;
+    const struct timeline_copies *c = &s->tl->copies;
+    struct range_sums *sums = range_sums_open(&s->tl->ranges);
+    for (size_t i = 0; i < k->n; i++)
+        add_work(s, sums, k->range[i], range_launch_ns(s->tl, k->launch[i], k->start_ns[i]),
+                 k->end_ns[i] - k->start_ns[i]);
+    for (size_t i = 0; i < c->n; i++)
+        add_work(s, sums, c->range[i], range_launch_ns(s->tl, c->launch[i], c->start_ns[i]),
+                 c->end_ns[i] - c->start_ns[i]);
+    double *ns = range_sums_close(sums);
     bool *outermost = range_tree_outermost(&s->tl->ranges, s->row, s->rows->n);
-    for (size_t i = 0; i < n; i++)
-        if (s->row[i] != TIMELINE_NONE) s->rows->v[s->row[i]].self_device_ns += ns[i];
-    for (size_t i = n; i-- > 0;) {
-        if (s->row[i] == TIMELINE_NONE) continue;
-        if (outermost[i]) s->rows->v[s->row[i]].device_ns += ns[i];
-        uint32_t parent = range_tree_around(&s->tl->ranges, s->nearest, i);
-        if (parent != TIMELINE_NONE) ns[parent] += ns[i]; /* from here on with the work of ranges inside */
-    }
+    for (size_t i = 0; i < s->tl->ranges.n; i++)
+        if (s->row[i] != TIMELINE_NONE && outermost[i]) s->rows->v[s->row[i]].device_ns += (uint64_t)ns[i];
     free(outermost);
     free(ns);
 }

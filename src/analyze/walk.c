@@ -10,6 +10,7 @@
 #include "analyze/end_heap.h"
 #include "analyze/internal.h"
 #include "analyze/interval_union.h"
+#include "analyze/range_tree.h"
 #include "base/die.h"
 #include "base/util.h"
 
@@ -41,6 +42,8 @@ static void add_owned_time(struct context *c, uint32_t kernel, double owned_ns) 
     c->shape_owned_ns[shape] += owned_ns;
     if (c->shape_stage_ns) c->shape_stage_ns[shape * c->a->nstages + row] += owned_ns;
     c->range_gpu_ns[k->range[kernel] == TIMELINE_NONE ? c->tl->ranges.n : k->range[kernel]] += owned_ns;
+    range_sums_add(c->range_owned, k->range[kernel],
+                   range_launch_ns(c->tl, k->launch[kernel], k->start_ns[kernel]), owned_ns);
     c->a->stages[row].gpu_owned_self_ns += owned_ns;
     for (uint32_t r = row; r != ANALYSIS_NONE; r = c->a->stages[r].parent)
         c->a->stages[r].category_ns[c->shape_category[shape]] += owned_ns;
@@ -149,5 +152,6 @@ void analyze_devices(struct context *c) {
     c->a->ndevices = c->tl->ndevices;
     c->a->devices = analysis_alloc(c, c->tl->ndevices, sizeof *c->a->devices);
     c->range_gpu_ns = xcalloc(c->tl->ranges.n + 1, sizeof *c->range_gpu_ns);
+    c->range_owned = range_sums_open(&c->tl->ranges);
     for (uint32_t i = 0; i < c->tl->ndevices; i++) walk_device(c, i);
 }

@@ -49,6 +49,7 @@ static const struct {
     { "dram__throughput.avg.pct_of_peak_sustained_elapsed", NCU_DRAM, NCU_PERCENT },
     { "Memory Throughput", NCU_DRAM_RATE, NCU_BANDWIDTH },
     { "dram__bytes.sum.per_second", NCU_DRAM_RATE, NCU_BANDWIDTH },
+    { "dram__bytes.sum", NCU_DRAM_BYTES, NCU_BYTES },
     { "dram__bytes_read.sum", NCU_DRAM_READ, NCU_BYTES },
     { "dram__bytes_write.sum", NCU_DRAM_WRITE, NCU_BYTES },
     { "L1/TEX Hit Rate", NCU_L1_HIT, NCU_PERCENT },
@@ -286,29 +287,61 @@ static int by_name_and_shape(const void *pa, const void *pb) {
     return (a->block > b->block) - (a->block < b->block);
 }
 
+/* Sets the rate of DRAM from bytes and duration if the file does not contain it. */
+static void find_dram_rate(struct ncu_launch *k) {
+    double *v = k->value;
+    if (isnan(v[NCU_DRAM_BYTES])) v[NCU_DRAM_BYTES] = v[NCU_DRAM_READ] + v[NCU_DRAM_WRITE];
+    if (isnan(v[NCU_DRAM_RATE]) && v[NCU_DURATION] > 0)
+        v[NCU_DRAM_RATE] = v[NCU_DRAM_BYTES] / (v[NCU_DURATION] / 1e9);
+}
+
+/* Returns true for amounts of a launch. All other metrics are ratios to its time. */
+static bool is_amount(int metric) {
+    static const bool amounts[NCU_METRIC_END] = {
+        [NCU_DURATION] = true,   [NCU_CYCLES] = true,    [NCU_DRAM_BYTES] = true, [NCU_DRAM_READ] = true,
+        [NCU_DRAM_WRITE] = true, [NCU_REGISTERS] = true, [NCU_WAVES] = true
+    };
+    return amounts[metric];
+}
+
+/* Returns the metric that weights the launches: duration or, if it is not known of each of them, cycles.
+ * NCU_METRIC_END: neither is known; all launches count the same. */
+static enum ncu_metric find_weight(const struct ncu_launch *v, size_t n) {
+    static const enum ncu_metric weights[] = { NCU_DURATION, NCU_CYCLES };
+    for (size_t w = 0; w < COUNTOF(weights); w++) {
+        size_t known = 0;
+        while (known < n && v[known].value[weights[w]] > 0) known++;
+        if (known == n) return weights[w];
+    }
+    return NCU_METRIC_END;
+}
+
 struct mean {
-    double sum;
-    size_t n;
+    double sum, weight;
 };
-static void mean_add(struct mean *m, double v) {
+static void mean_add(struct mean *m, double v, double weight) {
     if (!isnan(v)) {
-        m->sum += v;
-        m->n++;
+        m->sum += v * weight;
+        m->weight += weight;
     }
 }
-static double mean_of(const struct mean *m) { return m->n ? m->sum / (double)m->n : NAN; }
+static double mean_of(const struct mean *m) { return m->weight > 0 ? m->sum / m->weight : NAN; }
 
-/* Averages each metric over the launches in which it was measured. Stalls are averaged over the launches with
- * the first known stall source. */
+/* Averages each metric over the launches in which it was measured: a percentage of a long launch counts more
+ * than that of a short one. Stalls are averaged over the launches with the first known stall source; numbers
+ * of samples already grow with the duration. */
 static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
     struct ncu_launch out = v[0];
     struct mean values[NCU_METRIC_END] = { 0 }, stalls[NCU_STALL_END] = { 0 };
+    enum ncu_metric by = find_weight(v, n);
     out.launches = n;
     for (size_t i = 0; i < n && !out.stall_source; i++) out.stall_source = v[i].stall_source;
     for (size_t i = 0; i < n; i++) {
-        for (int m = 0; m < NCU_METRIC_END; m++) mean_add(&values[m], v[i].value[m]);
+        double weight = by == NCU_METRIC_END ? 1 : v[i].value[by];
+        for (int m = 0; m < NCU_METRIC_END; m++)
+            mean_add(&values[m], v[i].value[m], is_amount(m) ? 1 : weight);
         for (int m = 0; m < NCU_STALL_END && v[i].stall_source == out.stall_source; m++)
-            mean_add(&stalls[m], v[i].stall[m]);
+            mean_add(&stalls[m], v[i].stall[m], out.stall_source == NCU_STALL_SAMPLES ? 1 : weight);
     }
     for (int m = 0; m < NCU_METRIC_END; m++) out.value[m] = mean_of(&values[m]);
     for (int m = 0; m < NCU_STALL_END; m++) out.stall[m] = mean_of(&stalls[m]);
@@ -318,7 +351,10 @@ static struct ncu_launch average(const struct ncu_launch *v, size_t n) {
 void ncu_classes(const struct ncu *n, struct ncu_launches *classes) {
     struct ncu_launches sorted = { 0 };
     *classes = (struct ncu_launches){ 0 };
-    for (size_t i = 0; i < n->launches.n; i++) vec_push(&sorted, n->launches.v[i]);
+    for (size_t i = 0; i < n->launches.n; i++) {
+        vec_push(&sorted, n->launches.v[i]);
+        find_dram_rate(&sorted.v[i]);
+    }
     if (sorted.n) qsort(sorted.v, sorted.n, sizeof *sorted.v, by_name_and_shape);
     for (size_t i = 0, next; i < sorted.n; i = next) {
         for (next = i + 1; next < sorted.n && by_name_and_shape(&sorted.v[i], &sorted.v[next]) == 0;) next++;

@@ -3,7 +3,7 @@
  *     struct ncu n;
  *     ncu_init(&n);
  *     rc = ncu_read(&n, path, &err);              -- call once per file
- *     ncu_classes(&n, &classes);                  -- averages launches of equal name, grid and block
+ *     ncu_classes(&n, &classes);                  -- means over launches of equal name, grid and block
  *     ncu_free(&n);
  * Values are NaN if not measured. Percentages are 0 to 100. */
 #ifndef IMPORT_NCU_H
@@ -29,6 +29,7 @@ extern const struct import_format ncu_format; /* sums: durations by kernel name 
     X(MEMORY, "memory_pct")                   \
     X(DRAM, "dram_pct")                       \
     X(DRAM_RATE, "dram_bytes_per_s")          \
+    X(DRAM_BYTES, "dram_bytes")               \
     X(DRAM_READ, "dram_read_bytes")           \
     X(DRAM_WRITE, "dram_write_bytes")         \
     X(L1_HIT, "l1_hit_pct")                   \
@@ -72,7 +73,8 @@ void ncu_free(struct ncu *n);
 int ncu_read(struct ncu *n, const char *path, struct err *err);
 int ncu_read_text(struct ncu *n, char *text, size_t len, const char *name, struct err *err);
 
-/* Merges launches with equal name, grid and block. Sorted by total duration. The caller frees classes->v. */
+/* Merges launches with equal name, grid and block. Percentages, rates and stalls are weighted by the duration
+ * of the launches. Sorted by total duration. The caller frees classes->v. */
 void ncu_classes(const struct ncu *n, struct ncu_launches *classes);
 /* "compute", "memory", "balanced" or "latency"; NULL: not measured. */
 const char *ncu_bound(const struct ncu_launch *k);

@@ -7,17 +7,19 @@
 #include "base/vec.h"
 #include "import/nsys_internal.h"
 
-enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60, NVTX_DOMAIN = 75 };
-enum { START, END, TYPE, TEXT, TEXT_ID, TID, DOMAIN_ID, I64, F64 };
-static const char *const columns[] = { "start",     "end",      "eventType",  "text",        "textId",
-                                       "globalTid", "domainId", "int64Value", "doubleValue", NULL };
+enum { NVTX_CATEGORY = 33, NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60, NVTX_DOMAIN = 75 };
+enum { START, END, TYPE, TEXT, TEXT_ID, TID, DOMAIN_ID, I64, F64, CATEGORY };
+static const char *const columns[] = { "start",       "end",       "eventType", "text",
+                                       "textId",      "globalTid", "domainId",  "int64Value",
+                                       "doubleValue", "category",  NULL };
 
-struct domains {
+struct names {
     struct domain {
         uint64_t process, id;
         uint32_t name;
     } * v;
     size_t n, cap;
+    uint64_t category_id[TRACE_CATEGORY_END]; /* of `inferprof export`; 0: not in the file */
 };
 
 static const char *event_text(struct nsys *n, const struct nsys_rows *r, size_t *len) {
@@ -28,20 +30,34 @@ static const char *event_text(struct nsys *n, const struct nsys_rows *r, size_t 
     return text ? text : "";
 }
 
-static void read_domains(struct nsys *n, struct domains *d) {
+static void take_category(struct names *d, const char *text, size_t len, uint64_t id) {
+    static const char prefix[] = "inferprof:"; /* report/export_sqlite.c */
+    size_t n = sizeof prefix - 1;
+    if (len < n || memcmp(text, prefix, n) != 0) return;
+    for (unsigned i = 0; i < TRACE_CATEGORY_END; i++) {
+        const char *name = trace_range_category_name(i);
+        if (strlen(name) == len - n && memcmp(name, text + n, len - n) == 0) d->category_id[i] = id;
+    }
+}
+
+static void read_names(struct nsys *n, struct names *d) {
     struct nsys_rows r;
     if (nsys_rows_open(&r, n->db, "NVTX_EVENTS", columns, NULL))
         while (nsys_rows_next(&r) && d->n < 4096) {
-            if (nsys_i64(&r, TYPE, 0) != NVTX_DOMAIN) continue;
+            int64_t type = nsys_i64(&r, TYPE, 0);
+            if (type != NVTX_DOMAIN && type != NVTX_CATEGORY) continue;
             size_t len;
             const char *text = event_text(n, &r, &len);
-            vec_push(d, ((struct domain){ nsys_u64(&r, TID, 0) >> 24, nsys_u64(&r, DOMAIN_ID, 0),
-                                          sink_text(n->sink, text, len) }));
+            if (type == NVTX_CATEGORY)
+                take_category(d, text, len, nsys_u64(&r, CATEGORY, 0));
+            else
+                vec_push(d, ((struct domain){ nsys_u64(&r, TID, 0) >> 24, nsys_u64(&r, DOMAIN_ID, 0),
+                                              sink_text(n->sink, text, len) }));
         }
     nsys_end(n, &r);
 }
 
-static uint32_t domain_name(const struct domains *d, uint64_t tid, uint64_t id) {
+static uint32_t domain_name(const struct names *d, uint64_t tid, uint64_t id) {
     if (!id) return NSYS_UNKNOWN_TEXT;
     for (size_t i = 0; i < d->n; i++)
         if (d->v[i].process == tid >> 24 && d->v[i].id == id) return d->v[i].name;
@@ -49,13 +65,18 @@ static uint32_t domain_name(const struct domains *d, uint64_t tid, uint64_t id) 
 }
 
 /* Length of the name in texts of torch.autograd.profiler.emit_nvtx, such as "aten::mm, op_id = 7" or
- * "aten::mm, seq = 3, sizes = [[2, 2]]". */
-static size_t op_name_len(const char *text, size_t len) {
+ * "aten::mm, seq = 3, sizes = [[2, 2]]". *numbered: the name is followed by the number of the call, which
+ * only emit_nvtx writes. */
+static size_t op_name_len(const char *text, size_t len, bool *numbered) {
     static const char *const tails[] = { ", seq = ", ", op_id = ", ", sizes = " };
     size_t name = len;
+    *numbered = false;
     for (size_t i = 0; i < COUNTOF(tails); i++) {
         const char *hit = memmem(text, len, tails[i], strlen(tails[i]));
-        if (hit) name = MIN(name, (size_t)(hit - text));
+        if (!hit) continue;
+        name = MIN(name, (size_t)(hit - text));
+        const char *number = hit + strlen(tails[i]);
+        *numbered |= hit > text && number < text + len && *number >= '0' && *number <= '9';
     }
     return name;
 }
@@ -71,18 +92,28 @@ static bool is_operator(const char *text, size_t len) {
            !memchr(text, '(', len);
 }
 
-static void take_range(struct nsys *n, const struct nsys_rows *r, const struct domains *d, int64_t type) {
+/* Returns the category that `inferprof export` wrote; TRACE_CATEGORY_END: none. */
+static uint32_t own_category(const struct names *d, uint64_t id) {
+    uint32_t i = 0;
+    while (i < TRACE_CATEGORY_END && (!id || d->category_id[i] != id)) i++;
+    return i;
+}
+
+static void take_range(struct nsys *n, const struct nsys_rows *r, const struct names *d, int64_t type) {
     struct trace_range g = { .flops = NAN, .bytes = NAN, .payload = NAN };
     bool mark = type == NVTX_MARK;
     if (!nsys_interval(n, r, START, mark || nsys_null(r, END) ? START : END, &g.start_ns, &g.end_ns)) return;
     uint64_t tid = nsys_u64(r, TID, 0);
     size_t len, name_len;
     const char *text = event_text(n, r, &len);
-    name_len = op_name_len(text, len);
-    bool op = !mark && is_operator(text, name_len);
-    if (!op) name_len = len;
+    bool numbered;
+    name_len = op_name_len(text, len, &numbered);
+    uint32_t own = own_category(d, nsys_u64(r, CATEGORY, 0));
+    bool op = own == TRACE_CATEGORY_END ? !mark && (numbered || is_operator(text, name_len))
+                                        : own == TRACE_CATEGORY_OP;
+    if (!op || own != TRACE_CATEGORY_END) name_len = len;
     g.thread = nsys_thread(n, tid);
-    g.category = op ? TRACE_CATEGORY_OP : TRACE_CATEGORY_USER;
+    g.category = own != TRACE_CATEGORY_END ? own : op ? TRACE_CATEGORY_OP : TRACE_CATEGORY_USER;
     g.flags = mark ? TRACE_RANGE_MARK : type == NVTX_START_END ? TRACE_RANGE_FREE : 0;
     if (!mark && nsys_null(r, END)) { /* open when recording stopped */
         g.flags |= TRACE_RANGE_OPEN;
@@ -90,7 +121,7 @@ static void take_range(struct nsys *n, const struct nsys_rows *r, const struct d
         n->sink->problems[SINK_PROBLEM_UNCLOSED]++;
     }
     g.domain = domain_name(d, tid, nsys_u64(r, DOMAIN_ID, 0));
-    const char *sizes = op ? memmem(text, len, "sizes = ", 8) : NULL;
+    const char *sizes = name_len < len ? memmem(text, len, "sizes = ", 8) : NULL;
     if (sizes) g.detail = sink_text(n->sink, sizes + 8, len - (size_t)(sizes + 8 - text));
     g.name = sink_text(n->sink, text, name_len);
     if (!nsys_null(r, F64))
@@ -102,9 +133,9 @@ static void take_range(struct nsys *n, const struct nsys_rows *r, const struct d
 }
 
 void nsys_read_nvtx(struct nsys *n) {
-    struct domains d = { 0 };
+    struct names d = { 0 };
     struct nsys_rows r;
-    read_domains(n, &d);
+    read_names(n, &d);
     if (nsys_rows_open(&r, n->db, "NVTX_EVENTS", columns, NULL))
         while (nsys_rows_next(&r)) {
             int64_t type = nsys_i64(&r, TYPE, 0);

@@ -95,6 +95,7 @@ static uint64_t copy_kind(unsigned kind) {
 static unsigned range_type(unsigned flags) {
     return flags & TRACE_RANGE_MARK ? NVTX_MARK : flags & TRACE_RANGE_FREE ? NVTX_START_END : NVTX_PUSH_POP;
 }
+uint64_t export_nvtx_category(unsigned category) { return (uint64_t)category + 1; }
 static uint64_t max_warps(const struct timeline_device *d) {
     return d->warp_size ? d->max_threads_per_sm / d->warp_size : 0;
 }
@@ -170,7 +171,8 @@ static uint64_t max_warps(const struct timeline_device *d) {
     X(range, type, NULL, "eventType", NULL, EXPORT_VALUE, U(range_type(tl->ranges.flags[i]))) \
     X(range, category, "category", NULL, NULL, EXPORT_VALUE, S(trace_range_category_name(tl->ranges.category[i]))) \
     X(range, name, "name", "text", NULL, EXPORT_VALUE, TEXT(tl->ranges.name[i])) \
-    X(range, domain, NULL, "domainId", NULL, EXPORT_VALUE, U(0)) \
+    X(range, nvtx_category, NULL, "category", NULL, EXPORT_VALUE, U(export_nvtx_category(tl->ranges.category[i]))) \
+    X(range, domain, NULL, "domainId", NULL, EXPORT_VALUE, U(tl->ranges.domain[i])) \
     X(range, detail, "detail", NULL, "shapes", EXPORT_ID, TEXT(tl->ranges.detail[i])) \
     X(range, flops, NULL, NULL, "FLOPs", EXPORT_VALUE, F(tl->ranges.flops ? tl->ranges.flops[i] : NAN)) \
     X(range, bytes, NULL, NULL, "bytes", EXPORT_VALUE, F(tl->ranges.bytes ? tl->ranges.bytes[i] : NAN)) \

@@ -59,6 +59,7 @@ extern const struct export_series export_power_series[2];
 /* ids of Nsight Systems */
 uint64_t export_global_pid(const struct export_job *x, uint32_t process);
 uint64_t export_global_tid(const struct export_job *x, uint32_t thread);
+uint64_t export_nvtx_category(unsigned category); /* enum trace_range_category */
 uint64_t export_metric_type(uint32_t set, uint32_t device);
 bool export_is_driver_call(const char *api); /* false: runtime API */
 

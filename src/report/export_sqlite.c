@@ -202,6 +202,38 @@ static void metric_names(struct database *d) {
             }
 }
 
+/* Names of domains and of our categories. Without them, an import could not tell operators, annotations,
+ * Python frames and the profiler's own ranges apart. */
+static void nvtx_names(struct database *d) {
+    const struct timeline *tl = d->x->tl;
+    enum { NVTX_CATEGORY = 33, NVTX_DOMAIN = 75 };
+    struct intern *seen = intern_open();
+    char text[64];
+    prepare(d, "INSERT INTO NVTX_EVENTS (start,eventType,text,globalTid,category,domainId) "
+               "VALUES (0,?,?,?,?,?)");
+    for (unsigned i = 0; tl->ranges.n && i < TRACE_CATEGORY_END; i++) {
+        num(d, NVTX_CATEGORY);
+        snprintf(text, sizeof text, "inferprof:%s", trace_range_category_name(i));
+        str(d, text);
+        null(d);
+        num(d, export_nvtx_category(i));
+        num(d, 0);
+        row(d);
+    }
+    for (size_t i = 0; i < tl->ranges.n; i++) {
+        uint32_t thread = tl->ranges.thread[i], domain = tl->ranges.domain[i];
+        uint32_t key[2] = { tl->threads[thread].process, domain }, known = intern_count(seen);
+        if (!domain || intern_id(seen, (const char *)key, sizeof key) < known) continue;
+        num(d, NVTX_DOMAIN);
+        str(d, timeline_text(tl, domain));
+        num(d, export_global_tid(d->x, thread));
+        null(d);
+        num(d, domain);
+        row(d);
+    }
+    intern_close(seen);
+}
+
 static void cuda_devices(struct database *d) {
     const struct timeline *tl = d->x->tl;
     prepare(
@@ -273,6 +305,7 @@ static void fill(struct database *d) {
     processes(d);
     cuda_devices(d);
     if (d->x->tl->samples.n) metric_names(d);
+    nvtx_names(d);
     for (size_t i = 0; i < export_ntables; i++)
         if (export_tables[i].sql) records(d, &export_tables[i]);
     strings(d);

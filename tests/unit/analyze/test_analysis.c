@@ -639,9 +639,11 @@ TEST(occupancy_follows_the_device_limits) {
                  { 256, 64, 0, 0.5, ANALYSIS_LIMIT_REGISTERS },
                  { 32, 16, 0, 0.5, ANALYSIS_LIMIT_BLOCKS },
                  { 384, 168, 200 * 1024, 12.0 / 64, ANALYSIS_LIMIT_REGISTERS },
-                 { 128, 40, 100 * 1024, 8.0 / 64, ANALYSIS_LIMIT_SMEM }
+                 { 128, 40, 100 * 1024, 8.0 / 64, ANALYSIS_LIMIT_SMEM },
+                 /* 16,384 registers in each quarter: 5 warps */
+                 { 64, 88, 0, 20.0 / 64, ANALYSIS_LIMIT_REGISTERS }
     };
-    for (uint32_t i = 0; i < 5; i++)
+    for (uint32_t i = 0; i < 6; i++)
         timeline_builder_kernel(s.b,
                                 &(struct trace_kernel){ .start_ns = i * US,
                                                         .end_ns = (i + 1) * US,
@@ -657,7 +659,7 @@ TEST(occupancy_follows_the_device_limits) {
                                 1);
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 6; i++) {
         const struct analysis_kernel *k = &a.kernels[a.shape_kernel[i]];
         CHECK_NEAR(k->occupancy, rows[i].occupancy, 1e-9);
         CHECK_INT(k->limiter, rows[i].limiter);
@@ -666,6 +668,42 @@ TEST(occupancy_follows_the_device_limits) {
     CHECK_NEAR(a.kernels[a.shape_kernel[0]].waves, 1000.0 / (8 * 132), 1e-9);
     analysis_free(&a);
     timeline_close(tl);
+}
+
+/* torch.profiler does not record the maximum number of resident blocks. */
+TEST(occupancy_knows_the_blocks_of_a_compute_capability) {
+    static const struct {
+        const char *name, *cc, *threads, *warp;
+        double occupancy;
+    } rows[] = { { "NVIDIA B200", "10.0", "2048", "32", 32.0 / 64 },
+                 { "NVIDIA GeForce RTX 4090", "8.9", "1536", "32", 24.0 / 48 },
+                 { "Tesla T4", "7.5", "1024", "32", 16.0 / 32 },
+                 { "AMD Instinct MI300X", "9.4", "2048", "64", 1 },
+                 { "AMD Radeon RX 7900 XTX", "11.0", "2048", "32", 1 } };
+    for (size_t i = 0; i < COUNTOF(rows); i++) {
+        struct timeline_builder *b = timeline_builder_open();
+        struct analysis a;
+        timeline_builder_process(b, "a.ipt");
+        timeline_builder_meta(b, "device.0.name", rows[i].name);
+        timeline_builder_meta(b, "device.0.cc", rows[i].cc);
+        timeline_builder_meta(b, "device.0.max_threads_per_sm", rows[i].threads);
+        timeline_builder_meta(b, "device.0.warp_size", rows[i].warp);
+        timeline_builder_kernel(b,
+                                &(struct trace_kernel){ .end_ns = US,
+                                                        .grid_x = 1,
+                                                        .grid_y = 1,
+                                                        .grid_z = 1,
+                                                        .block_x = 32,
+                                                        .block_y = 1,
+                                                        .block_z = 1,
+                                                        .name = timeline_builder_text(b, "k") },
+                                1);
+        struct timeline *tl = timeline_builder_finish(b);
+        analyze_run(tl, NULL, &a);
+        CHECK_NEAR(a.kernels[0].occupancy, rows[i].occupancy, 1e-9);
+        analysis_free(&a);
+        timeline_close(tl);
+    }
 }
 
 TEST(labels_of_steps_give_tokens_and_their_times) {

@@ -15,6 +15,12 @@ static const char gemv[] = "void gemvx::kernel<int, int, __nv_bfloat16, __nv_bfl
 static const char add[] =
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)";
 static const char cat[] = "void at::native::CatArrayBatchedCopy<c10::BFloat16, unsigned int, 4, 64, 64>(T1)";
+static const char log_softmax[] =
+    "void at::native::cunn_SoftMaxForward<4, float, float, float, at::native::LogSoftMaxForwardEpilogue>(T1)";
+static const char log_softmax_small[] =
+    "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*)";
+static const char masked_softmax[] =
+    "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, true>(float*)";
 static const char softmax[] = "void at::native::cunn_SoftMaxForward<8, float, float>(T1)";
 static const char flash[] = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)";
 static const char router[] = "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(T1)";
@@ -222,6 +228,11 @@ TEST(finding_unfused_attention) {
                  { softmax, 1, 10, 0, 0 })
                .found); /* attention is fused: the softmax belongs to a router or the sampler */
     CHECK(!JUDGE("unfused-attention", NAN, { softmax, 1, 10, 0, 0 }).found); /* no products around it */
+    CHECK(!JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { log_softmax, 1, 10, 0, 0 }).found);
+    CHECK(!JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { log_softmax_small, 1, 10, 0, 0 }).found);
+    v = JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { log_softmax, 1, 10, 0, 0 },
+              { masked_softmax, 1, 20, 0, 0 });
+    CHECK_NEAR(v.ms, 10 * 0.020, 1e-6);
 }
 
 /* 10 tokens, each with a router and 120 GEMMs of 5 us; every kernel starts 5 us after the previous one,

@@ -48,6 +48,22 @@ TEST(stage_rules_read_the_step_labels_of_servers) {
     CHECK(!stage_rules_match(NULL, "execute_context_(generation_", TRACE_CATEGORY_USER, &m));
 }
 
+TEST(stage_rules_take_prefill_and_decode_as_words) {
+    static const char *const stages[] = { "decode",    "decode 3",     "decode_3", "decode step 3",
+                                          "Decode: 5", "decode[bs=4]", "decode#7", "decode(4)",
+                                          "decode12",  "decode-1",     "prefill",  "Prefill 512" };
+    static const char *const others[] = { "decoder",   "decode_jpeg",     "decode_image_batch",
+                                          "decoding",  "decoder_block_1", "decode.forward",
+                                          "decoded 3", "prefilled" };
+    struct stage_match m;
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        CHECK(stage_rules_match(NULL, stages[i], TRACE_CATEGORY_USER, &m));
+        CHECK_STR(m.stage, stages[i][0] == 'd' || stages[i][0] == 'D' ? "decode" : "prefill");
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        CHECK(!stage_rules_match(NULL, others[i], TRACE_CATEGORY_USER, &m));
+}
+
 TEST(stage_rules_of_the_caller_come_first) {
     const struct analyze_rule rules[] = { { "vision", "clip*" }, { "decode", "loop" } };
     struct analyze_input in = { .rules = rules, .nrules = 2 };

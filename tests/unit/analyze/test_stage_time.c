@@ -365,6 +365,25 @@ TEST(a_range_that_outlasts_its_step_hides_no_later_step) {
     timeline_close(tl);
 }
 
+/* The second step starts the moment the first one ends, inside a Python frame that never returned. */
+TEST(a_step_that_starts_when_another_one_ends_is_not_inside_it) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 0, 100 * US);
+    scene_range(&s, TRACE_CATEGORY_MODULE, "next", 1, 10 * US, 180 * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 100 * US, 200 * US);
+    scene_kernel(&s, "k", 1, 10 * US, 15 * US, 7, 20 * US, 90 * US);
+    scene_kernel(&s, "k", 1, 110 * US, 115 * US, 7, 120 * US, 190 * US);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(scene_stage(&a, "step")->occurrences, 2);
+    CHECK_INT(scene_stage(&a, "step")->kernels, 2);
+    CHECK_NEAR(scene_stage(&a, "step")->time_ms, 0.1, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 /* Long kernels with long gaps: no specific rule about idle time applies, but there must be a finding. */
 TEST(a_device_that_idles_gets_an_explanation) {
     struct scene s;

@@ -32,6 +32,13 @@ static const struct totals_range *row_of(const struct totals_ranges *ranges, con
     return NULL;
 }
 
+static const struct analysis_operator *operator_of(const struct analysis *a, const char *name) {
+    for (size_t i = 0; i < a->noperators; i++)
+        if (strcmp(a->operators[i].name, name) == 0) return &a->operators[i];
+    fail_msg("no operator %s", name);
+    return NULL;
+}
+
 static uint64_t count_of(const struct sums_counts *counts, const char *name) {
     for (size_t i = 0; i < counts->n; i++)
         if (strcmp(counts->v[i].name, name) == 0) return counts->v[i].count;
@@ -80,7 +87,7 @@ TEST(totals_give_children_and_launches_to_the_innermost_operator) {
     CHECK_INT(outer->total_ns, 110);
     /* minus inner, minus the part shared with late; plus the second call */
     CHECK_INT(outer->self_ns, 100 - 30 - 50 + 10);
-    CHECK_INT(outer->device_ns, 7 + 5 + 1 + 3); /* with the work of late, which is nested in it */
+    CHECK_INT(outer->device_ns, 7 + 5 + 1); /* late launched its work after outer had ended */
     CHECK_INT(outer->self_device_ns, 7);
     CHECK_INT(inner->self_ns, 20);
     CHECK_INT(inner->device_ns, 13);
@@ -169,6 +176,49 @@ TEST(totals_count_steps_of_a_loop_as_one_annotation) {
     CHECK_INT(count_of(&x.t->sums.events, "user_annotation"), 4);
     CHECK_INT(count_of(&x.t->sums.events, "instant"), 1);
     CHECK_INT(count_of(&x.t->sums.events, "range"), 2);
+    totalled_free(&x);
+}
+
+/* The frame outlasts the annotation around it, as a generator's frame does that never returned. */
+TEST(device_time_of_a_range_is_of_work_launched_while_it_was_open) {
+    struct scene s;
+    struct totalled x;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_USER, "region", 1, 0, 200);
+    scene_range(&s, TRACE_CATEGORY_USER, "record", 1, 0, 100);
+    scene_range(&s, TRACE_CATEGORY_MODULE, "next", 1, 10, 180);
+    op(&s, "graph", 1, 150, 170);
+    kernel(&s, 1, 50, 2);
+    kernel(&s, 1, 120, 40);
+    kernel(&s, 1, 160, 30);
+    total(&x, &s);
+    CHECK_INT(row_of(&x.t->annotations, "record")->device_ns, 2);
+    CHECK_INT(row_of(&x.t->annotations, "record")->self_device_ns, 2);
+    CHECK_INT(row_of(&x.t->annotations, "region")->device_ns, 72);
+    CHECK_INT(row_of(&x.t->annotations, "region")->self_device_ns, 70);
+    CHECK_INT(row_of(&x.t->operators, "graph")->device_ns, 30);
+    CHECK_NEAR(operator_of(&x.a, "record")->gpu_ns, 2, 0);
+    CHECK_NEAR(operator_of(&x.a, "next")->gpu_ns, 72, 0);
+    CHECK_NEAR(operator_of(&x.a, "next")->gpu_self_ns, 42, 0);
+    CHECK_NEAR(operator_of(&x.a, "region")->gpu_ns, 72, 0);
+    totalled_free(&x);
+}
+
+/* torch.profiler repeats an annotation on the GPU's track. */
+TEST(operators_are_ranges_of_the_program_and_not_of_its_profiler) {
+    struct scene s;
+    struct totalled x;
+    scene_start(&s);
+    annotate(&s, "user_annotation", "forward", 0, 0);
+    annotate(&s, "gpu_user_annotation", "forward", 0, 100);
+    annotate(&s, "overhead", "Activity Buffer Request", 0, 20);
+    annotate(&s, "Trace", "PyTorch Profiler (0)", 0, 40);
+    total(&x, &s);
+    CHECK_INT(x.a.noperators, 1);
+    CHECK_STR(x.a.operators[0].name, "forward");
+    CHECK_INT(x.a.operators[0].calls, 1);
+    CHECK_NEAR(x.a.operators[0].total_ns, 10, 0);
+    CHECK_INT(x.t->annotations.n, 1);
     totalled_free(&x);
 }
 

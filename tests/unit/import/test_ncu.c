@@ -98,6 +98,33 @@ TEST(ncu_reads_the_details_page) {
     free(text);
 }
 
+/* Three short launches and a long one. */
+TEST(ncu_means_of_ratios_are_weighted_by_duration) {
+    char *text = text_copy("\"ID\",\"Process ID\",\"Kernel Name\",\"Duration\",\"SM [%]\",\"Memory [%]\","
+                           "\"dram__bytes.sum\",\"Registers Per Thread\"\n"
+                           "\"\",\"\",\"\",\"usecond\",\"%\",\"%\",\"Kbyte\",\"\"\n"
+                           "\"0\",\"9\",\"k\",\"1\",\"10\",\"20\",\"100\",\"32\"\n"
+                           "\"1\",\"9\",\"k\",\"1\",\"10\",\"20\",\"100\",\"32\"\n"
+                           "\"2\",\"9\",\"k\",\"1\",\"10\",\"n/a\",\"100\",\"32\"\n"
+                           "\"3\",\"9\",\"k\",\"7\",\"30\",\"80\",\"9700\",\"48\"\n");
+    struct ncu n;
+    struct err err;
+    struct ncu_launches classes;
+    ncu_init(&n);
+    CHECK_INT(ncu_read_text(&n, text, strlen(text), "test", &err), 0);
+    ncu_classes(&n, &classes);
+    const double *v = classes.v[0].value;
+    CHECK_NEAR(v[NCU_DURATION], 2500, 1e-9);
+    CHECK_NEAR(v[NCU_SM], (3 * 10 + 7 * 30) / 10.0, 1e-9);
+    CHECK_NEAR(v[NCU_MEMORY], (2 * 20 + 7 * 80) / 9.0, 1e-9);
+    CHECK_STR(ncu_bound(&classes.v[0]), "memory");
+    CHECK_NEAR(v[NCU_DRAM_RATE], 10e6 / 10e-6, 1);
+    CHECK_NEAR(v[NCU_REGISTERS], 36, 1e-9);
+    free(classes.v);
+    ncu_free(&n);
+    free(text);
+}
+
 TEST(ncu_reads_the_raw_page) {
     char *text = text_copy("\"ID\",\"Process ID\",\"Kernel "
                            "Name\",\"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_"

@@ -67,6 +67,35 @@ static const char *const sql =
     "create table GPU_METRICS(timestamp, typeId, metricId, value);"
     "insert into GPU_METRICS values (1000, 256, 1, 50), (1000, 256, 2, 20), (2000, 256, 1, 60);";
 
+/* emit_nvtx also names autograd functions and operators of any namespace. */
+TEST(nsys_takes_ranges_with_the_number_of_a_call_as_operators) {
+    char *dir = test_tmpdir(), *db = file_join(dir, "a.sqlite"), *trace = file_join(dir, "a.ipt");
+    struct err err;
+    struct import_result result;
+    struct found f;
+    make_db(db,
+            "create table NVTX_EVENTS(start, end, eventType, text, globalTid, category);"
+            "insert into NVTX_EVENTS values (1, 9, 59, 'FlashAttnFunc, seq = 31, op_id = 7', 16777217, 2),"
+            " (11, 19, 59, '_C::rms_norm, op_id = 8, sizes = [[2, 2]]', 16777217, NULL),"
+            " (21, 29, 59, 'load, op_id = ?', 16777217, NULL), (0, NULL, 33, 'op', 16777217, 2);");
+    CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
+                              &err),
+              0);
+    struct trace_reader *r = trace_reader_open(trace, &err);
+    read_back(r, &f);
+    CHECK_INT(f.nranges, 3);
+    CHECK_INT(f.ranges[0].category, TRACE_CATEGORY_OP);
+    CHECK_INT(f.ranges[1].category, TRACE_CATEGORY_OP);
+    CHECK_INT(f.ranges[2].category, TRACE_CATEGORY_USER);
+    CHECK_STR(trace_reader_string(r, f.ranges[0].name, NULL), "FlashAttnFunc");
+    CHECK_STR(trace_reader_string(r, f.ranges[1].name, NULL), "_C::rms_norm");
+    CHECK_STR(trace_reader_string(r, f.ranges[2].name, NULL), "load, op_id = ?");
+    trace_reader_close(r);
+    free(dir);
+    free(db);
+    free(trace);
+}
+
 TEST(nsys_reads_available_tables_and_columns) {
     char *dir = test_tmpdir(), *db = file_join(dir, "a.sqlite"), *trace = file_join(dir, "a.ipt");
     struct err err;

@@ -18,6 +18,24 @@ static uint64_t below(uint64_t n) { return (seed = hash_u64(seed + 0x9e3779b97f4
 
 #define EPOCH 1700000000000000000u
 
+/* A range of every category, with the domains of torch.profiler. */
+static void add_categories(struct timeline_builder *b, uint64_t at) {
+    static const char *const domains[] = { "", "user_annotation", "python_function", "gpu_user_annotation" };
+    static const char *const names[] = { "FlashAttnFunc", "_C::rms_norm", "decode", "aten::mm" };
+    for (unsigned i = 0; i < 4 * TRACE_CATEGORY_END; i++) {
+        struct trace_range r = { .start_ns = at + i,
+                                 .end_ns = at + 900 - i,
+                                 .thread = 4711,
+                                 .category = i / 4,
+                                 .name = timeline_builder_text(b, names[(i + i / 4) % 4]),
+                                 .domain = timeline_builder_text(b, domains[i % 4]),
+                                 .flops = NAN,
+                                 .bytes = NAN,
+                                 .payload = NAN };
+        timeline_builder_range(b, &r, 1);
+    }
+}
+
 static struct timeline *random_timeline(unsigned n) {
     struct timeline_builder *b = timeline_builder_open();
     timeline_builder_process(b, "random.ipt");
@@ -72,7 +90,18 @@ static struct timeline *random_timeline(unsigned n) {
                                 .copy_kind = 1 + (uint32_t)below(TRACE_COPY_MEMSET) };
         timeline_builder_copy(b, &c, 1);
     }
+    add_categories(b, EPOCH);
     return timeline_builder_finish(b);
+}
+
+/* Chrome files have neither stages nor phases. */
+static void check_same_ranges(const struct timeline *a, const struct timeline *b) {
+    for (size_t i = 0; i < a->ranges.n; i++) {
+        CHECK_INT(b->ranges.start_ns[i], a->ranges.start_ns[i]);
+        CHECK_INT(b->ranges.category[i], a->ranges.category[i]);
+        CHECK_STR(timeline_text(b, b->ranges.name[i]), timeline_text(a, a->ranges.name[i]));
+        CHECK_STR(timeline_text(b, b->ranges.domain[i]), timeline_text(a, a->ranges.domain[i]));
+    }
 }
 
 static void check_same(const struct timeline *a, const struct timeline *b) {
@@ -125,6 +154,7 @@ static void export_and_import(const char *format, const char *file, const struct
         struct timeline *back = timeline_load(paths, 1, &err);
         CHECK(back != NULL);
         check_same(tl, back);
+        if (want == &nsys_sqlite_format) check_same_ranges(tl, back);
         timeline_close(back);
         timeline_close(tl);
         free(dir);
