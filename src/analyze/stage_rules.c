@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analyze/operator_attention.h"
 #include "base/util.h"
@@ -147,13 +148,19 @@ bool stage_rules_attention(const char *label, struct attention_step *out) {
     return known && out->queries > 0 && out->pairs >= 0;
 }
 
-/* Returns true for "decode", "decode 3", "decode_3" and "decode[bs=4]", but not for names that only begin
- * with the word: "decoder", "decode_jpeg". */
+/* Returns true for "decode", "decode 3", "decode_3", "decode[bs=4]", "decode_step" and "DecodeStep", but not
+ * for names that only begin with the word: "decoder", "decode_jpeg". */
 static bool is_phase(const char *name, const char *word) {
+    static const char *const parts[] = { "step",  "forward", "loop",  "phase", "stage",   "pass",
+                                         "batch", "iter",    "token", "graph", "request", "run" };
     size_t n = strlen(word);
     if (strncmp(name, word, n) != 0) return false;
-    if (name[n] && strchr("_-./", name[n])) n++;
-    return name[n] != '_' && !isalpha((unsigned char)name[n]);
+    name += n;
+    if (*name && strchr("_-/", *name)) name++;
+    for (size_t i = 0; i < COUNTOF(parts); i++)
+        if (strncasecmp(name, parts[i], strlen(parts[i])) == 0) return true;
+    return *name != '_' && !isalpha((unsigned char)*name) &&
+           !(*name == '.' && isalpha((unsigned char)name[1]));
 }
 
 static bool match_phase(const char *name, struct stage_match *m) {
