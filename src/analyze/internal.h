@@ -243,6 +243,8 @@ double occupancy_theoretical(const struct timeline_device *d, const struct timel
 bool analysis_is_mirror(const char *domain);
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);
+/* empty_steps.c: removes the first and the last step of a thread if nothing happened in it. */
+void analysis_drop_empty_steps(struct context *c);
 
 static inline bool analysis_is_gpu(const struct context *c, uint32_t device) {
     return !c->tl->devices[device].is_cpu;

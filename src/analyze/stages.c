@@ -412,6 +412,7 @@ void analyze_stages(struct context *c) {
             assign_launches(c, implicit);
             assign_kernels(c, implicit);
             if (!implicit) analysis_use_mirrors(c);
+            if (!implicit) analysis_drop_empty_steps(c);
         }
     }
     alloc_scratch(c);

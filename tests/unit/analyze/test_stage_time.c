@@ -356,10 +356,11 @@ TEST(a_range_that_outlasts_its_step_hides_no_later_step) {
     scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 110 * US, 200 * US);
     scene_kernel(&s, "k", 1, 10 * US, 15 * US, 7, 20 * US, 90 * US);
     scene_kernel(&s, "k", 1, 104 * US, 106 * US, 7, 108 * US, 120 * US); /* in no step */
+    scene_kernel(&s, "k", 1, 130 * US, 135 * US, 7, 140 * US, 190 * US);
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
     CHECK_INT(scene_stage(&a, "step")->occurrences, 2);
-    CHECK_INT(scene_stage(&a, "step")->kernels, 1);
+    CHECK_INT(scene_stage(&a, "step")->kernels, 2);
     CHECK_INT(scene_stage(&a, "between steps")->kernels, 1);
     analysis_free(&a);
     timeline_close(tl);
@@ -640,6 +641,45 @@ TEST(a_step_in_which_recording_ended_is_in_no_figure_per_token) {
     CHECK_STR(d->time_source, "mean of 3 occurrences in the trace");
     CHECK_NEAR(d->kernels_per_token, 10, 1e-9);
     CHECK_NEAR(d->launches_per_token, 10, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* torch.profiler opens one more annotation after the last step, as in hta_amd_mi250. */
+TEST(an_empty_last_step_is_not_counted) {
+    for (int sub = 0; sub < 2; sub++) {
+        struct scene s;
+        struct analysis a;
+        scene_start(&s);
+        add_rank(&s, 1000, 0);
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 3 * MS, 3 * MS + 50 * US);
+        if (sub) scene_range(&s, TRACE_CATEGORY_STAGE, "sampling", 1, 3 * MS, 3 * MS + 40 * US);
+        struct timeline *tl = timeline_builder_finish(s.b);
+        analyze_run(tl, NULL, &a);
+        const struct analysis_stage *d = scene_stage(&a, "step");
+        CHECK_INT(d->occurrences, 3);
+        CHECK_NEAR(d->time_ms, 1, 1e-9);
+        CHECK_NEAR(d->busy_share, 0.4, 1e-9);
+        CHECK_NEAR(d->host_each_ns.mean, 1e6, 0);
+        CHECK_NEAR(scene_stage(&a, "between steps")->idle_ns, 50e3, 0);
+        CHECK(scene_has_note(&a, "step: 1 of 4 steps, the first or last one of a thread, launches nothing"));
+        analysis_free(&a);
+        timeline_close(tl);
+    }
+}
+
+/* The host waits in the third step for work of the second: it launches nothing, but steps follow. */
+TEST(an_empty_step_between_others_counts) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    add_rank(&s, 1000, 0);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 3 * MS, 4 * MS);
+    add_rank(&s, 1000, 4000);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(scene_stage(&a, "step")->occurrences, 7);
+    CHECK_NEAR(scene_stage(&a, "step")->time_ms, 1, 1e-9);
     analysis_free(&a);
     timeline_close(tl);
 }
