@@ -435,6 +435,20 @@ static void walk_device(struct time_walk *w, const struct bounds *of_process, bo
     close_times(w);
 }
 
+/* A stage without work has the time of its ranges. Its idle time is only the part in which no other work
+ * ran. */
+static void forget_idle_without_work(struct context *c) {
+    struct analysis *a = c->a;
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        bool works = false;
+        for (size_t d = 0; d < a->ndevices && !works; d++) {
+            const struct analysis_stage_device *on = analysis_stage_on(a, a->occurrences[i].stage, d);
+            works = on->kernels || on->copies;
+        }
+        if (!works) a->occurrences[i].idle_ns = 0;
+    }
+}
+
 void analyze_stage_time(struct context *c) {
     struct analysis *a = c->a;
     struct bounds *bounds = process_bounds(c);
@@ -450,6 +464,7 @@ void analyze_stage_time(struct context *c) {
         walk_device(&w, bounds, uses);
         free(w.running.v);
     }
+    forget_idle_without_work(c);
     host_work_find_ranges(c);
     free(times);
     step_devices_free(steps);

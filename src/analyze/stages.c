@@ -470,7 +470,7 @@ static void occurrence_stats(struct context *c) {
 }
 
 /* Returns how a stage uses a device: 3 kernels, 2 only copies, 1 only idle time, 0 nothing. A stage runs on
- * the devices with its highest value. */
+ * the devices with its highest value, and on none if it has no work. */
 static int presence(const struct analysis_stage_device *d) {
     return d->kernels ? 3 : d->copies ? 2 : d->idle_ns > 0 ? 1 : 0;
 }
@@ -489,7 +489,7 @@ static void sum_devices(struct context *c, size_t stage) {
     const struct analysis *a = c->a;
     struct analysis_stage *s = &a->stages[stage];
     double open_ns = 0, any_open_ns = 0;
-    int most = 1;
+    int most = s->outside ? 1 : 2;
     for (size_t d = 0; d < a->ndevices; d++) most = MAX(most, presence(analysis_stage_on(a, stage, d)));
     s->devices = 0;
     s->device_steps = 0;

@@ -683,3 +683,24 @@ TEST(an_empty_step_between_others_counts) {
     analysis_free(&a);
     timeline_close(tl);
 }
+
+/* The kernels have no correlation id, so they belong to no step although the step launches. */
+TEST(a_stage_without_known_work_has_the_time_of_its_ranges) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t t = 0; t < 2 * MS; t += MS) {
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, t, t + MS);
+        add_call(&s, "cudaLaunchKernel", t + 3 * US, t + 6 * US);
+        kernel_without_launch(&s, t + 10 * US, t + 410 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_NEAR(d->time_ms, 1, 1e-9);
+    CHECK_NEAR(d->wall_ns.max, 1e6, 0);
+    CHECK(isnan(d->busy_share));
+    CHECK_NEAR(scene_stage(&a, "between steps")->gpu_busy_ns, 800e3, 1e-6);
+    analysis_free(&a);
+    timeline_close(tl);
+}
