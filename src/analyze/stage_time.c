@@ -7,12 +7,14 @@
  *         the stage that is open on the last launching thread.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
- *         started later than unrecorded_limit_ns after the launch call returned. After the last work, also
+ *         started later than unrecorded_limit_ns after the launch call returned, and after the last work of
+ *         its process on another device. After the last work, also
  *         the time from a launch whose work is not in the trace, because recording ended first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/elsewhere.h"
 #include "analyze/end_heap.h"
 #include "analyze/internal.h"
 #include "analyze/interval_union.h"
@@ -39,6 +41,7 @@ struct time_walk {
     struct analysis_device *out;
     struct occurrence_time *times; /* [noccurrences] */
     struct idle_walk *idle;
+    struct elsewhere *elsewhere;
     uint32_t device;
     struct end_heap running;               /* id: the occurrence */
     size_t kernels_running, communicating; /* the latter: communication kernels only */
@@ -231,7 +234,9 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
         s.launched_ns = MIN(to, MAX(tl->launches.start_ns[launch], from));
         /* A long launch call, such as one that loads a module, keeps the device idle. A long wait after the
          * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
-        if (waits_too_long(w, returned, to)) s.to = s.launched_ns;
+        if (waits_too_long(w, returned, to) &&
+            waits_too_long(w, MAX(returned, elsewhere_busy_until(w->elsewhere, s.thread.process, to)), to))
+            s.to = s.launched_ns;
     }
     bool is_first = w->frontier_lane == TIMELINE_NONE;
     if (!is_first && launch_is_missing(w->c, next)) s.launched_ns = from;
@@ -430,7 +435,9 @@ static void walk_device(struct time_walk *w, const struct bounds *of_process, bo
     set_unrecorded_limit(w);
     w->queued = first_queued(w->c, uses);
     w->idle = idle_open(w->c, w->device);
+    w->elsewhere = elsewhere_open(w->c, w->device);
     walk_work(w, device_bounds(w->c, of_process, uses));
+    elsewhere_close(w->elsewhere);
     idle_close(w->idle);
     close_times(w);
 }

@@ -704,3 +704,25 @@ TEST(a_stage_without_known_work_has_the_time_of_its_ranges) {
     analysis_free(&a);
     timeline_close(tl);
 }
+
+/* A model that is split over two GPUs: the second one waits for the first. */
+TEST(a_gpu_that_waits_for_another_gpu_of_its_process_is_idle) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t t = i * MS;
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, t, t + MS);
+        s.device = 0;
+        scene_kernel(&s, "k", 1, t + 3 * US, t + 6 * US, 7, t + 10 * US, t + 500 * US);
+        s.device = 1;
+        scene_kernel(&s, "k", 1, t + 8 * US, t + 11 * US, 7, t + 505 * US, t + MS);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(a.devices[1].unrecorded_ns, 0, 0);
+    CHECK_NEAR(on(&a, "step", 1)->cause_ns[ANALYSIS_IDLE_DEPENDENCY], 3 * 494e3, 0);
+    CHECK_NEAR(scene_stage(&a, "step")->time_ms, 1, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
