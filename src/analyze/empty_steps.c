@@ -100,6 +100,7 @@ static void remove_dropped(struct context *c, const bool *dropped) {
     renumber(c->range_occurrence, c->tl->ranges.n, now);
     renumber(c->launch_occurrence, c->tl->launches.n, now);
     renumber(c->kernel_occurrence, c->tl->kernels.n, now);
+    if (c->copy_occurrence) renumber(c->copy_occurrence, c->tl->copies.n, now);
     free(now);
 }
 

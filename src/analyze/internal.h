@@ -60,7 +60,8 @@ struct context {
     struct occurrence_scratch *occ_scratch; /* [noccurrences] */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
-    /* [copies.n]: occurrence of each copy in recognised steps; NULL: use launch and range instead */
+    /* [copies.n]: occurrence of each copy, if steps were recognised or a process has no launches; NULL: use
+     * launch and range instead */
     uint32_t *copy_occurrence;
     uint64_t captured_launches; /* captured into graphs, not run */
     /* kernels launched by threads without stages and assigned to the stage that is open in their process */

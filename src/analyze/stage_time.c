@@ -223,6 +223,15 @@ static bool waits_too_long(const struct time_walk *w, uint64_t returned_ns, uint
     return started_ns > returned_ns && (double)(started_ns - returned_ns) > w->out->unrecorded_limit_ns;
 }
 
+/* Sets the time of the launch of work of a step whose range had closed when the work started, in a trace
+ * without launches: the call was made while the range was open. Mirrors name such a step (mirrors.c). */
+static void guess_launch(const struct time_walk *w, struct idle_span *s) {
+    const struct analysis_occurrence *o = &w->c->a->occurrences[s->owner];
+    if (o->end_ns >= s->to) return;
+    s->launched_ns = MAX(s->from, o->start_ns);
+    if (waits_too_long(w, MAX(s->from, o->end_ns), s->to)) s->to = s->launched_ns;
+}
+
 /* Distributes the idle time [from, to) before the work `next`. */
 static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
     const struct timeline *tl = w->c->tl;
@@ -238,6 +247,7 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
             waits_too_long(w, MAX(returned, elsewhere_busy_until(w->elsewhere, s.thread.process, to)), to))
             s.to = s.launched_ns;
     }
+    if (work_without_launches(tl, next) && s.owner != ANALYSIS_NONE) guess_launch(w, &s);
     bool is_first = w->frontier_lane == TIMELINE_NONE;
     if (!is_first && launch_is_missing(w->c, next)) s.launched_ns = from;
     split_idle(w, &s, &v);

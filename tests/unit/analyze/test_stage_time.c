@@ -726,3 +726,56 @@ TEST(a_gpu_that_waits_for_another_gpu_of_its_process_is_idle) {
     analysis_free(&a);
     timeline_close(tl);
 }
+
+/* The kernels of the second half run while an operator is open on autograd's thread. */
+TEST(without_launches_work_of_a_thread_without_stages_counts_in_the_open_stage) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t t = 0; t < 3 * MS; t += MS) {
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, t, t + MS);
+        kernel_without_launch(&s, t + 10 * US, t + 490 * US);
+        scene_operator(&s, "backward", "", 2, t + 500 * US, t + 990 * US);
+        kernel_without_launch(&s, t + 510 * US, t + 900 * US);
+        timeline_builder_copy(
+            s.b,
+            &(struct trace_copy){
+                .start_ns = t + 900 * US, .end_ns = t + 980 * US, .stream = 7, .copy_kind = TRACE_COPY_DTOH },
+            1);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->kernels, 6);
+    CHECK_INT(d->copies, 3);
+    CHECK_NEAR(d->time_ms, 1, 1e-9);
+    CHECK_NEAR(d->busy_share, 0.95, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The program is a step and a half ahead of the GPU. Its launches were not recorded, the copies of its
+ * annotations were. */
+TEST(without_launches_copies_of_annotations_say_where_kernels_belong) {
+    struct scene s;
+    struct analysis a;
+    char name[] = "ProfilerStep#0";
+    scene_start(&s);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t t = i * MS, k = t + 1500 * US;
+        name[strlen(name) - 1] = (char)('0' + i);
+        scene_range(&s, TRACE_CATEGORY_USER, name, 1, t, t + 990 * US);
+        kernel_without_launch(&s, k, k + 400 * US);
+        kernel_without_launch(&s, k + 410 * US, k + 900 * US);
+        mirror(&s, name, k, k + 900 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->kernels, 6);
+    CHECK_NEAR(d->time_ms, 0.9, 1e-9);
+    CHECK_NEAR(d->gpu_busy_ns, 3 * 890e3, 0);
+    CHECK(scene_has_note(&a, "or to the stage whose copy on the GPU it ran in"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
