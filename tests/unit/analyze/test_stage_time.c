@@ -341,7 +341,7 @@ TEST(steps_that_run_at_once_on_a_gpu_have_a_part_of_its_time) {
     CHECK_NEAR(d->time_ms, 0.5, 1e-9);
     CHECK_NEAR(d->at_once, 2, 1e-9);
     CHECK_NEAR(d->host_each_ns.mean, 1e6, 0);
-    CHECK(scene_has_note(&a, "step: on average 2.0 of its steps are open at once on a device"));
+    CHECK(scene_has_note(&a, "step: while one of its steps is open, 2.0 steps are open at once"));
     analysis_free(&a);
     timeline_close(tl);
 }
@@ -776,6 +776,28 @@ TEST(without_launches_copies_of_annotations_say_where_kernels_belong) {
     CHECK_NEAR(d->time_ms, 0.9, 1e-9);
     CHECK_NEAR(d->gpu_busy_ns, 3 * 890e3, 0);
     CHECK(scene_has_note(&a, "or to the stage whose copy on the GPU it ran in"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Two models on two threads, and a thread that only prepares data. */
+TEST(steps_of_different_stages_that_run_at_once_are_counted) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "load", 3, 0, 3 * MS);
+    for (uint64_t i = 0; i < 3; i++) {
+        add_step_on(&s, 0, 1, i * MS);
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 2, i * MS, i * MS + 500 * US);
+        scene_kernel(&s, "k", 2, i * MS + 3 * US, i * MS + 6 * US, 9, i * MS + 10 * US, i * MS + 310 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(scene_stage(&a, "decode")->at_once, 2, 1e-9);
+    CHECK_NEAR(scene_stage(&a, "step")->at_once, 1.5, 1e-9);
+    CHECK(isnan(scene_stage(&a, "load")->at_once));
+    CHECK_NEAR(scene_stage(&a, "load")->time_ms, 3, 1e-9);
+    CHECK(scene_has_note(&a, "decode: while one of its steps is open, 2.0 steps are open at once"));
     analysis_free(&a);
     timeline_close(tl);
 }
