@@ -716,7 +716,9 @@ TEST(a_gpu_that_waits_for_another_gpu_of_its_process_is_idle) {
         s.device = 0;
         scene_kernel(&s, "k", 1, t + 3 * US, t + 6 * US, 7, t + 10 * US, t + 500 * US);
         s.device = 1;
-        scene_kernel(&s, "k", 1, t + 8 * US, t + 11 * US, 7, t + 505 * US, t + MS);
+        scene_kernel(&s, "k", 1, t + 8 * US, t + 11 * US, 7, t + 505 * US, t + 600 * US);
+        for (uint64_t k = t + 650 * US; k < t + MS; k += 100 * US) /* a launch takes 6 us */
+            scene_kernel(&s, "k", 1, k, k + 4 * US, 7, k + 10 * US, k + 50 * US);
     }
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
@@ -798,6 +800,34 @@ TEST(steps_of_different_stages_that_run_at_once_are_counted) {
     CHECK(isnan(scene_stage(&a, "load")->at_once));
     CHECK_NEAR(scene_stage(&a, "load")->time_ms, 3, 1e-9);
     CHECK(scene_has_note(&a, "decode: while one of its steps is open, 2.0 steps are open at once"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Joined traces of two ranks. The threads of autograd mark no stages; the steps of the ranks overlap. */
+TEST(ranks_in_one_file_have_their_own_steps) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    timeline_builder_meta(s.b, "process.pid", "100");
+    timeline_builder_meta(s.b, "thread.1.pid", "100");
+    timeline_builder_meta(s.b, "thread.11.pid", "100");
+    timeline_builder_meta(s.b, "thread.2.pid", "200");
+    timeline_builder_meta(s.b, "thread.12.pid", "200");
+    for (uint64_t i = 0; i < 3; i++)
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            uint64_t t = i * MS + rank * 20 * US;
+            add_step_on(&s, rank, 1 + rank, t);
+            scene_kernel(&s, "backward", 11 + rank, t + 405 * US, t + 408 * US, 8, t + 410 * US,
+                         t + 900 * US);
+        }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->kernels, 12);
+    CHECK_NEAR(d->time_ms, 1, 1e-9);
+    CHECK_NEAR(d->at_once, 1, 1e-9);
+    CHECK_NEAR(d->busy_share, 0.89, 1e-9);
     analysis_free(&a);
     timeline_close(tl);
 }
