@@ -684,7 +684,7 @@ TEST(an_empty_step_between_others_counts) {
     timeline_close(tl);
 }
 
-/* The kernels have no correlation id, so they belong to no step although the step launches. */
+/* The kernels have no correlation id, so their step is unknown, although the step has launches. */
 TEST(a_stage_without_known_work_has_the_time_of_its_ranges) {
     struct scene s;
     struct analysis a;
