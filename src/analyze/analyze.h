@@ -189,8 +189,10 @@ struct analysis_stage_device {
     double exposed_ns;       /* busy time with only communication kernels */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
-    uint64_t steps;              /* occurrences of the stage that count on the device (step_devices.h) */
-    double open_ns, any_open_ns; /* sum and union of the durations of their ranges */
+    uint64_t steps; /* occurrences of the stage that count on the device (step_devices.h) */
+    /* any_open_ns: time in which any of their ranges is open. open_ns: the number of open ranges of this and
+     * other stages of its depth that have work on the device, integrated over that time */
+    double open_ns, any_open_ns;
 };
 
 /* A stage in the trace, in the timed repeats and by the model. Sums are over all occurrences in the trace. */
@@ -226,7 +228,8 @@ struct analysis_stage {
     double gpu_owned_self_ns; /* excludes sub-stages; all rows add up to the busy time */
     /* number of devices that run its kernels, or its copies if it has no kernels; at least 1 */
     uint32_t devices;
-    /* mean number of its ranges that are open at once on a device, while any is; NaN: unknown, or no range */
+    /* mean number of ranges of stages of its depth that are open at once on a device, while any of its own
+     * is; NaN: unknown, or no range */
     double at_once;
     double device_steps; /* sum of analysis_stage_device.steps over these devices; at least 1 */
     uint64_t kernels, launches, graph_launches, copies, syncs;

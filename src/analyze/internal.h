@@ -61,7 +61,8 @@ struct context {
     struct occurrence_scratch *occ_scratch; /* [noccurrences] */
     uint32_t *kernel_occurrence, *range_occurrence;
     uint32_t *launch_occurrence; /* [launches.n] */
-    /* [copies.n]: occurrence of each copy in recognised steps; NULL: use launch and range instead */
+    /* [copies.n]: occurrence of each copy, if steps were recognised or a process has no launches; NULL: use
+     * launch and range instead */
     uint32_t *copy_occurrence;
     uint64_t captured_launches; /* captured into graphs, not run */
     /* kernels launched by threads without stages and assigned to the stage that is open in their process */
@@ -250,6 +251,8 @@ bool analysis_is_mirror(const char *domain);
 bool analysis_is_recorders(const char *domain);
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);
+/* empty_steps.c: removes the first and the last step of a thread if nothing happened in it. */
+void analysis_drop_empty_steps(struct context *c);
 
 static inline bool analysis_is_gpu(const struct context *c, uint32_t device) {
     return !c->tl->devices[device].is_cpu;

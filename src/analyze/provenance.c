@@ -155,7 +155,8 @@ static void note_attribution(struct context *c) {
                       "with rules NAME=GLOB)");
     if (tl->containment && !c->a->cpu_only && !all_kernels_are_joined(tl))
         analysis_note(c, ANALYSIS_WARNING,
-                      "no launches were recorded: a kernel belongs to the range that was open when it ran");
+                      "no launches were recorded: a kernel belongs to the range that was open when it ran%s",
+                      c->mirrored_kernels ? ", or to the stage whose copy on the GPU it ran in" : "");
     note_unmatched(c);
     if (c->captured_launches)
         analysis_note(

@@ -7,12 +7,14 @@
  *         the stage that is open on the last launching thread.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
- *         started later than unrecorded_limit_ns after the launch call returned. After the last work, also
+ *         started later than unrecorded_limit_ns after the launch call returned, and after the last work of
+ *         its process on another device. After the last work, also
  *         the time from a launch whose work is not in the trace, because recording ended first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/elsewhere.h"
 #include "analyze/end_heap.h"
 #include "analyze/internal.h"
 #include "analyze/interval_union.h"
@@ -39,6 +41,7 @@ struct time_walk {
     struct analysis_device *out;
     struct occurrence_time *times; /* [noccurrences] */
     struct idle_walk *idle;
+    struct elsewhere *elsewhere;
     uint32_t device;
     struct end_heap running;               /* id: the occurrence */
     size_t kernels_running, communicating; /* the latter: communication kernels only */
@@ -220,6 +223,15 @@ static bool waits_too_long(const struct time_walk *w, uint64_t returned_ns, uint
     return started_ns > returned_ns && (double)(started_ns - returned_ns) > w->out->unrecorded_limit_ns;
 }
 
+/* Sets the time of the launch of work of a step whose range had closed when the work started, in a trace
+ * without launches: the call was made while the range was open. Mirrors name such a step (mirrors.c). */
+static void guess_launch(const struct time_walk *w, struct idle_span *s) {
+    const struct analysis_occurrence *o = &w->c->a->occurrences[s->owner];
+    if (o->end_ns >= s->to) return;
+    s->launched_ns = MAX(s->from, o->start_ns);
+    if (waits_too_long(w, MAX(s->from, o->end_ns), s->to)) s->to = s->launched_ns;
+}
+
 /* Distributes the idle time [from, to) before the work `next`. */
 static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
     const struct timeline *tl = w->c->tl;
@@ -231,8 +243,11 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
         s.launched_ns = MIN(to, MAX(tl->launches.start_ns[launch], from));
         /* A long launch call, such as one that loads a module, keeps the device idle. A long wait after the
          * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
-        if (waits_too_long(w, returned, to)) s.to = s.launched_ns;
+        if (waits_too_long(w, returned, to) &&
+            waits_too_long(w, MAX(returned, elsewhere_busy_until(w->elsewhere, s.thread.process, to)), to))
+            s.to = s.launched_ns;
     }
+    if (work_without_launches(tl, next) && s.owner != ANALYSIS_NONE) guess_launch(w, &s);
     bool is_first = w->frontier_lane == TIMELINE_NONE;
     if (!is_first && launch_is_missing(w->c, next)) s.launched_ns = from;
     split_idle(w, &s, &v);
@@ -428,9 +443,25 @@ static void walk_device(struct time_walk *w, const struct bounds *of_process, bo
     set_unrecorded_limit(w);
     w->queued = first_queued(w->c, uses);
     w->idle = idle_open(w->c, w->device);
+    w->elsewhere = elsewhere_open(w->c, w->device);
     walk_work(w, device_bounds(w->c, of_process, uses));
+    elsewhere_close(w->elsewhere);
     idle_close(w->idle);
     close_times(w);
+}
+
+/* A stage without work has the time of its ranges. Its idle time is only the part in which no other work
+ * ran. */
+static void forget_idle_without_work(struct context *c) {
+    struct analysis *a = c->a;
+    for (size_t i = 0; i < a->noccurrences; i++) {
+        bool works = false;
+        for (size_t d = 0; d < a->ndevices && !works; d++) {
+            const struct analysis_stage_device *on = analysis_stage_on(a, a->occurrences[i].stage, d);
+            works = on->kernels || on->copies;
+        }
+        if (!works) a->occurrences[i].idle_ns = 0;
+    }
 }
 
 void analyze_stage_time(struct context *c) {
@@ -448,6 +479,7 @@ void analyze_stage_time(struct context *c) {
         walk_device(&w, bounds, uses);
         free(w.running.v);
     }
+    forget_idle_without_work(c);
     host_work_find_ranges(c);
     free(times);
     step_devices_free(steps);

@@ -259,13 +259,19 @@ struct process_stages {
     } * v;
     size_t n, cap;
 };
+struct outermost {
+    struct process_stages *by_process; /* [nprocesses] */
+    bool *marks_stages;                /* [nthreads] */
+};
 
-static void index_outermost(const struct context *c, struct process_stages *by_process, bool *marks_stages) {
-    for (size_t i = 0; i < c->a->noccurrences; i++) {
+static struct outermost index_outermost(const struct context *c, bool implicit) {
+    struct outermost x = { xcalloc(c->tl->nprocesses + 1, sizeof *x.by_process),
+                           xcalloc(c->tl->nthreads + 1, sizeof *x.marks_stages) };
+    for (size_t i = 0; i < c->a->noccurrences && !implicit; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
-        marks_stages[o->thread] = true;
+        x.marks_stages[o->thread] = true;
         if (o->parent != ANALYSIS_NONE) continue;
-        struct process_stages *p = &by_process[o->process];
+        struct process_stages *p = &x.by_process[o->process];
         uint64_t ends = 0;
         if (p->n)
             ends = MAX(p->v[p->n - 1].ends_before_ns, c->a->occurrences[p->v[p->n - 1].occurrence].end_ns);
@@ -273,6 +279,13 @@ static void index_outermost(const struct context *c, struct process_stages *by_p
         p->v[p->n].occurrence = (uint32_t)i;
         p->v[p->n++].ends_before_ns = ends;
     }
+    return x;
+}
+
+static void free_outermost(const struct context *c, struct outermost *x) {
+    for (size_t i = 0; i < c->tl->nprocesses; i++) free(x->by_process[i].v);
+    free(x->by_process);
+    free(x->marks_stages);
 }
 
 static uint32_t only_open_occurrence(const struct context *c, const struct process_stages *p,
@@ -290,40 +303,66 @@ static uint32_t only_open_occurrence(const struct context *c, const struct proce
     return c->a->occurrences[o].end_ns >= time_ns ? o : ANALYSIS_NONE;
 }
 
-static void assign_launches(struct context *c, bool implicit) {
-    const struct timeline *tl = c->tl;
-    const struct timeline_launches *l = &tl->launches;
-    struct process_stages *by_process = xcalloc(tl->nprocesses + 1, sizeof *by_process);
-    bool *marks_stages = xcalloc(tl->nthreads + 1, sizeof *marks_stages);
-    c->launch_occurrence = xmalloc((l->n + 1) * sizeof *c->launch_occurrence);
-    if (!implicit) index_outermost(c, by_process, marks_stages);
-    for (size_t i = 0; i < l->n; i++) {
-        uint32_t o = implicit                       ? 0
-                     : l->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
-                                                    : c->range_occurrence[l->range[i]];
-        if (!implicit) o = still_open(c->a->occurrences, o, l->start_ns[i]);
-        if (o == ANALYSIS_NONE && !marks_stages[l->thread[i]]) {
-            o = only_open_occurrence(c, &by_process[tl->threads[l->thread[i]].process], l->start_ns[i]);
-            if (o != ANALYSIS_NONE) c->lent_kernels += l->kernels[i];
-        }
-        c->launch_occurrence[i] = o;
-    }
-    for (size_t i = 0; i < tl->nprocesses; i++) free(by_process[i].v);
-    free(by_process);
-    free(marks_stages);
+/* Returns the occurrence around `range` that is open at the time. If there is none and the thread never marks
+ * a stage, returns the only one that is open in its process. *lent: the latter was used. */
+static uint32_t occurrence_at(const struct context *c, const struct outermost *x, uint32_t range,
+                              uint32_t thread, uint64_t time_ns, bool *lent) {
+    uint32_t o = range == TIMELINE_NONE ? ANALYSIS_NONE : c->range_occurrence[range];
+    o = still_open(c->a->occurrences, o, time_ns);
+    *lent = o == ANALYSIS_NONE && !x->marks_stages[thread];
+    return *lent ? only_open_occurrence(c, &x->by_process[c->tl->threads[thread].process], time_ns) : o;
 }
 
-static void assign_kernels(struct context *c, bool implicit) {
+static void assign_launches(struct context *c, const struct outermost *x, bool implicit) {
+    const struct timeline_launches *l = &c->tl->launches;
+    bool lent;
+    c->launch_occurrence = xmalloc((l->n + 1) * sizeof *c->launch_occurrence);
+    for (size_t i = 0; i < l->n; i++) {
+        uint32_t *o = &c->launch_occurrence[i];
+        *o = implicit ? 0 : occurrence_at(c, x, l->range[i], l->thread[i], l->start_ns[i], &lent);
+        if (!implicit && lent && *o != ANALYSIS_NONE) c->lent_kernels += l->kernels[i];
+    }
+}
+
+/* Returns the occurrence of work without launch, by the range that was open when it ran. */
+static uint32_t contained_occurrence(const struct context *c, const struct outermost *x, uint32_t range,
+                                     uint64_t start_ns) {
+    bool lent;
+    if (range == TIMELINE_NONE) return ANALYSIS_NONE;
+    return occurrence_at(c, x, range, c->tl->ranges.thread[range], start_ns, &lent);
+}
+
+static void assign_kernels(struct context *c, const struct outermost *x, bool implicit) {
     const struct timeline_kernels *k = &c->tl->kernels;
     c->kernel_occurrence = analysis_alloc(c, k->n, sizeof *c->kernel_occurrence);
-    for (size_t i = 0; i < k->n; i++) {
-        uint32_t o = implicit                       ? 0
-                     : k->range[i] == TIMELINE_NONE ? ANALYSIS_NONE
-                                                    : c->range_occurrence[k->range[i]];
-        if (!implicit) o = still_open(c->a->occurrences, o, k->start_ns[i]);
-        c->kernel_occurrence[i] = k->launch[i] == TIMELINE_NONE ? o : c->launch_occurrence[k->launch[i]];
-    }
+    for (size_t i = 0; i < k->n; i++) c->kernel_occurrence[i] = implicit ? 0 : ANALYSIS_NONE;
     c->a->kernel_occurrence = c->kernel_occurrence;
+    if (implicit) return;
+    analysis_use_mirrors(c);
+    for (size_t i = 0; i < k->n; i++)
+        if (k->launch[i] != TIMELINE_NONE)
+            c->kernel_occurrence[i] = c->launch_occurrence[k->launch[i]];
+        else if (c->kernel_occurrence[i] == ANALYSIS_NONE)
+            c->kernel_occurrence[i] = contained_occurrence(c, x, k->range[i], k->start_ns[i]);
+}
+
+/* Needed only for copies of processes without launches. */
+static void assign_copies(struct context *c, const struct outermost *x) {
+    const struct timeline_copies *k = &c->tl->copies;
+    c->copy_occurrence = xmalloc((k->n + 1) * sizeof *c->copy_occurrence);
+    for (size_t i = 0; i < k->n; i++)
+        c->copy_occurrence[i] = k->launch[i] != TIMELINE_NONE
+                                    ? c->launch_occurrence[k->launch[i]]
+                                    : contained_occurrence(c, x, k->range[i], k->start_ns[i]);
+}
+
+static void assign_work(struct context *c, bool implicit) {
+    struct outermost x = index_outermost(c, implicit);
+    assign_launches(c, &x, implicit);
+    assign_kernels(c, &x, implicit);
+    if (!implicit && c->tl->containment) assign_copies(c, &x);
+    free_outermost(c, &x);
+    if (!implicit) analysis_drop_empty_steps(c);
 }
 
 uint32_t analysis_step_at(const struct context *c, uint32_t process, uint64_t time_ns) {
@@ -407,13 +446,10 @@ void analyze_stages(struct context *c) {
     order_stages(c, &b);
     if (c->tl) {
         c->outside = (uint32_t)c->a->nstages - 1;
-        if (c->a->recognised) {
+        if (c->a->recognised)
             assign_recognised(c);
-        } else {
-            assign_launches(c, implicit);
-            assign_kernels(c, implicit);
-            if (!implicit) analysis_use_mirrors(c);
-        }
+        else
+            assign_work(c, implicit);
     }
     alloc_scratch(c);
 }
@@ -470,7 +506,7 @@ static void occurrence_stats(struct context *c) {
 }
 
 /* Returns how a stage uses a device: 3 kernels, 2 only copies, 1 only idle time, 0 nothing. A stage runs on
- * the devices with its highest value. */
+ * the devices with its highest value, and on none if it has no work. */
 static int presence(const struct analysis_stage_device *d) {
     return d->kernels ? 3 : d->copies ? 2 : d->idle_ns > 0 ? 1 : 0;
 }
@@ -489,7 +525,7 @@ static void sum_devices(struct context *c, size_t stage) {
     const struct analysis *a = c->a;
     struct analysis_stage *s = &a->stages[stage];
     double open_ns = 0, any_open_ns = 0;
-    int most = 1;
+    int most = s->outside ? 1 : 2;
     for (size_t d = 0; d < a->ndevices; d++) most = MAX(most, presence(analysis_stage_on(a, stage, d)));
     s->devices = 0;
     s->device_steps = 0;

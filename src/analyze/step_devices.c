@@ -3,18 +3,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/end_heap.h"
 #include "base/die.h"
 #include "base/util.h"
 
 enum { NOTHING, COPIES, KERNELS }; /* what steps do on a device */
 
+/* The open steps of all stages of one depth. A step does not overlap its own sub-steps, so only steps of the
+ * same depth are counted together. */
+struct level {
+    size_t open;
+    double sum_ns; /* number of open steps, integrated over time until at_ns */
+    uint64_t at_ns;
+};
+struct open_stage {
+    size_t open;
+    double sum_ns; /* of its level when the first of its open steps began */
+    uint64_t from_ns;
+};
+
 struct step_devices {
     const struct context *c;
-    uint32_t *group;         /* [noccurrences]: one number per stage and thread */
-    uint8_t *work;           /* [noccurrences]: of each step on the current device */
-    uint8_t *most, *here;    /* [groups]: of any step, on any device and on the current one */
-    bool *stage_is_at_home;  /* [nstages]: a group does here the most that it does */
-    uint64_t *open_until_ns; /* [nstages]: latest end of the steps so far */
+    uint32_t *group;                /* [noccurrences]: one number per stage and thread */
+    uint8_t *work;                  /* [noccurrences]: of each step on the current device */
+    uint8_t *most, *here;           /* [groups]: of any step, on any device and on the current one */
+    bool *stage_is_at_home;         /* [nstages]: a group does here the most that it does */
+    struct end_heap open;           /* open steps; id: the occurrence */
+    struct level *levels;           /* [nstages]: by depth of the stage */
+    struct open_stage *open_stages; /* [nstages] */
     size_t ngroups;
 };
 
@@ -82,9 +98,10 @@ struct step_devices *step_devices_make(const struct context *c) {
                                 .most = xcalloc(n, 1),
                                 .here = xcalloc(n, 1),
                                 .stage_is_at_home = xcalloc(c->a->nstages + 1, 1),
-                                .open_until_ns = xcalloc(c->a->nstages + 1, sizeof *s->open_until_ns) };
+                                .levels = xcalloc(c->a->nstages + 1, sizeof *s->levels),
+                                .open_stages = xcalloc(c->a->nstages + 1, sizeof *s->open_stages) };
     find_groups(s);
-    for (uint32_t d = 0; d < c->tl->ndevices && c->tl->ndevices > 1; d++) raise_to_work(s, d, s->most);
+    for (uint32_t d = 0; d < c->tl->ndevices; d++) raise_to_work(s, d, s->most);
     return s;
 }
 
@@ -94,7 +111,9 @@ void step_devices_free(struct step_devices *s) {
     free(s->most);
     free(s->here);
     free(s->stage_is_at_home);
-    free(s->open_until_ns);
+    free(s->open.v);
+    free(s->levels);
+    free(s->open_stages);
     free(s);
 }
 
@@ -104,7 +123,6 @@ static void find_homes(struct step_devices *s, uint32_t device) {
     const struct analysis *a = s->c->a;
     memset(s->here, NOTHING, s->ngroups);
     memset(s->stage_is_at_home, false, a->nstages);
-    if (s->c->tl->ndevices < 2) return;
     raise_to_work(s, device, s->here);
     for (size_t i = 0; i < a->noccurrences; i++) {
         uint32_t g = s->group[i];
@@ -120,25 +138,49 @@ static bool counts_on(const struct step_devices *s, size_t occurrence, uint32_t 
     return s->here[g] == s->most[g] || !s->stage_is_at_home[o->stage];
 }
 
-/* Steps come in order of their start. */
-static void add_step(struct step_devices *s, const struct analysis_occurrence *o,
-                     struct analysis_stage_device *row) {
-    uint64_t *until = &s->open_until_ns[o->stage];
-    row->steps++;
-    if (o->range == TIMELINE_NONE) return;
-    row->open_ns += (double)(o->end_ns - o->start_ns);
-    if (o->end_ns <= *until) return;
-    row->any_open_ns += (double)(o->end_ns - MAX(o->start_ns, *until));
-    *until = o->end_ns;
+/* ---- steps that are open at once */
+
+/* Opens or closes a step. Times must not decrease. */
+static void change_open(struct step_devices *s, uint32_t device, uint32_t occurrence, uint64_t time_ns,
+                        bool opens) {
+    const struct analysis *a = s->c->a;
+    uint32_t stage = a->occurrences[occurrence].stage;
+    struct analysis_stage_device *row = &a->stage_devices[(size_t)stage * a->ndevices + device];
+    struct level *l = &s->levels[a->stages[stage].depth];
+    struct open_stage *o = &s->open_stages[stage];
+    l->sum_ns += (double)l->open * (double)(time_ns - l->at_ns);
+    l->at_ns = time_ns;
+    if (opens) {
+        if (!o->open++) *o = (struct open_stage){ 1, l->sum_ns, time_ns };
+        l->open++;
+        return;
+    }
+    l->open--;
+    if (--o->open) return;
+    row->open_ns += l->sum_ns - o->sum_ns;
+    row->any_open_ns += (double)(time_ns - o->from_ns);
+}
+
+static void close_until(struct step_devices *s, uint32_t device, uint64_t time_ns) {
+    while (s->open.n && s->open.v[0].end_ns <= time_ns) {
+        struct running r = end_heap_pop(&s->open);
+        change_open(s, device, r.id, r.end_ns, false);
+    }
 }
 
 void step_devices_count(struct step_devices *s, uint32_t device, const bool *uses) {
     const struct analysis *a = s->c->a;
     find_homes(s, device);
-    memset(s->open_until_ns, 0, a->nstages * sizeof *s->open_until_ns);
-    for (size_t i = 0; i < a->noccurrences; i++) {
+    memset(s->levels, 0, a->nstages * sizeof *s->levels);
+    for (uint32_t i = 0; i < a->noccurrences; i++) { /* sorted by start */
         const struct analysis_occurrence *o = &a->occurrences[i];
-        if (counts_on(s, i, device, uses))
-            add_step(s, o, &a->stage_devices[(size_t)o->stage * a->ndevices + device]);
+        if (!counts_on(s, i, device, uses)) continue;
+        a->stage_devices[(size_t)o->stage * a->ndevices + device].steps++;
+        if (o->range == TIMELINE_NONE || s->here[s->group[i]] == NOTHING || o->end_ns <= o->start_ns)
+            continue;
+        close_until(s, device, o->start_ns);
+        change_open(s, device, i, o->start_ns, true);
+        end_heap_push(&s->open, (struct running){ .end_ns = o->end_ns, .id = i });
     }
+    close_until(s, device, UINT64_MAX);
 }

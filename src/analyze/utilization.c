@@ -238,8 +238,8 @@ static void note_steps_at_once(struct context *c, const struct analysis_stage *s
     if (!analysis_runs_at_once(s)) return;
     analysis_note(
         c, ANALYSIS_INFO,
-        "%s: on average %.1f of its steps are open at once on a device. The time of a step is its part "
-        "of the device's time; on the host it is open for %.4g ms (mean)",
+        "%s: while one of its steps is open, %.1f steps are open at once on a device on average. The time "
+        "of a step is its part of the device's time; on the host it is open for %.4g ms (mean)",
         s->path, s->at_once, s->host_each_ns.mean * 1e-6);
 }
 

@@ -27,5 +27,9 @@ static inline uint32_t work_launch(const struct timeline *tl, const struct work 
 static inline uint32_t work_range(const struct timeline *tl, const struct work *w) {
     return w->is_kernel ? tl->kernels.range[w->index] : tl->copies.range[w->index];
 }
+/* True for work of a process whose launches were not recorded. */
+static inline bool work_without_launches(const struct timeline *tl, const struct work *w) {
+    return work_launch(tl, w) == TIMELINE_NONE && !tl->processes[tl->lanes[w->lane].process].has_launches;
+}
 
 #endif

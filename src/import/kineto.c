@@ -402,7 +402,28 @@ static void close_open(struct importer *im) {
     }
 }
 
+/* Names the process of each thread if the file has several processes, such as joined ranks. */
+static void write_processes(struct importer *im) {
+    const struct kineto_maker *mk = &im->maker;
+    const struct sink *s = im->sink;
+    char key[48];
+    size_t n = 0;
+    for (size_t p = 0; p < mk->npids; p++) n += mk->pids[p].calls && mk->pids[p].ranges;
+    if (n < 2 || mk->npids == KINETO_PIDS) return;
+    for (size_t i = 0; i < s->thread_slots; i++)
+        for (size_t p = 0; s->threads[i].used && p < mk->npids; p++) {
+            if (mk->pids[p].key != s->threads[i].pid || !mk->pids[p].calls || !mk->pids[p].ranges) continue;
+            snprintf(key, sizeof key, "thread.%u.pid", s->threads[i].number);
+            sink_meta(im->sink, key, "%u", mk->pids[p].number);
+        }
+    for (size_t i = 0; i < mk->tracks.n; i++) {
+        snprintf(key, sizeof key, "thread.%u.device", mk->tracks.v[i].thread);
+        sink_meta(im->sink, key, "%u", mk->tracks.v[i].device);
+    }
+}
+
 static void write_info(struct importer *im) {
+    write_processes(im);
     struct kineto_info *info = im->info;
     for (size_t i = 0; i < im->processes.n; i++)
         if (im->processes.v[i].pid == info->pid)

@@ -1,12 +1,15 @@
 #include "import/kineto_record.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
+#include "base/vec.h"
 #include "import/kineto_args.h"
 
 #define DETAIL_BYTES (8u << 20) /* of all different shapes */
+#define TRACKS_MAX 256
 
 void kineto_maker_init(struct kineto_maker *mk, struct sink *sink) {
     *mk = (struct kineto_maker){ .sink = sink, .pid = UINT64_MAX, .text = STRBUF_INIT };
@@ -15,6 +18,7 @@ void kineto_maker_init(struct kineto_maker *mk, struct sink *sink) {
 void kineto_maker_free(struct kineto_maker *mk) {
     text_cache_free(&mk->details);
     strbuf_free(&mk->text);
+    free(mk->tracks.v);
 }
 
 uint32_t kineto_thread(struct sink *sink, const struct kineto_event *ev) {
@@ -95,6 +99,25 @@ static void make_copy(const struct kineto_event *ev, struct kineto_record *r) {
     };
 }
 
+static void note_pid(struct kineto_maker *mk, const struct kineto_event *ev, bool call) {
+    size_t i = 0;
+    if (ev->pid.number >= UINT32_MAX) return;
+    while (i < mk->npids && mk->pids[i].key != ev->pid.key) i++;
+    if (i == KINETO_PIDS) return;
+    if (i == mk->npids)
+        mk->pids[mk->npids++] = (struct kineto_pid){ ev->pid.key, (uint32_t)ev->pid.number, false, false };
+    mk->pids[i].calls |= call;
+    mk->pids[i].ranges |= !call;
+}
+
+/* The pid of an event on a device is the number of the device. */
+static void note_track(struct kineto_maker *mk, const struct kineto_event *ev, uint32_t thread) {
+    if (ev->pid.number >= UINT32_MAX || mk->tracks.n >= TRACKS_MAX) return;
+    for (size_t i = mk->tracks.n; i-- > 0;)
+        if (mk->tracks.v[i].thread == thread) return;
+    vec_push(&mk->tracks, ((struct kineto_track){ thread, (uint32_t)ev->pid.number }));
+}
+
 static void make_launch(struct kineto_maker *mk, const struct kineto_event *ev, struct kineto_record *r) {
     struct kineto_args a;
     kineto_args_parse(ev->args, &a);
@@ -106,6 +129,7 @@ static void make_launch(struct kineto_maker *mk, const struct kineto_event *ev, 
         .api = sink_text(mk->sink, ev->name.p, ev->name.n),
     };
     if (mk->pid == UINT64_MAX && ev->pid.number != UINT64_MAX) mk->pid = ev->pid.number;
+    note_pid(mk, ev, true);
 }
 
 static void make_sync(const struct kineto_event *ev, struct kineto_record *r) {
@@ -179,6 +203,8 @@ static void make_range(struct kineto_maker *mk, const struct kineto_event *ev, s
         .bytes = NAN,
         .payload = NAN,
     };
+    if (op || ev->category == KINETO_USER) note_pid(mk, ev, false);
+    if (ev->category == KINETO_GPU_USER) note_track(mk, ev, r->range.thread);
     if (op && mk->pid == UINT64_MAX && ev->pid.number != UINT64_MAX) mk->pid = ev->pid.number;
 }
 

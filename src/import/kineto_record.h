@@ -19,9 +19,22 @@ struct kineto_record {
     };
 };
 
+#define KINETO_PIDS 17
 struct kineto_maker {
     struct sink *sink; /* numbers texts and threads */
     uint64_t pid;      /* First process that launched work or ran an operator; UINT64_MAX: none yet. */
+    struct kineto_pid {
+        uint64_t key;
+        uint32_t number;
+        bool calls, ranges; /* a process of the host has both; MTIA lists calls under the device, too */
+    } pids[KINETO_PIDS];
+    size_t npids; /* KINETO_PIDS: these or more */
+    struct {      /* threads that are tracks of a device */
+        struct kineto_track {
+            uint32_t thread, device;
+        } * v;
+        size_t n, cap;
+    } tracks;
     struct text_cache details;
     size_t detail_bytes;
     struct strbuf text; /* scratch buffer */

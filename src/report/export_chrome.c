@@ -362,11 +362,13 @@ static bool is_inside(const struct chrome *c, const struct export_kept *k, const
 }
 
 /* Writes the events of an imported Chrome trace unchanged. Returns false if there are none, or if there are
- * several processes, whose ids would collide. */
+ * several files, whose ids would collide. */
 static bool kept_events(struct chrome *c) {
     const struct timeline *tl = c->x->tl;
     struct export_kept k;
-    if (tl->nprocesses != 1) return false;
+    for (size_t i = 1; i < tl->nprocesses; i++)
+        if (tl->processes[i].path != tl->processes[0].path) return false;
+    if (!tl->nprocesses) return false;
     bool any = export_kept_open(&k, c->x->readers, timeline_text(tl, tl->processes[0].path));
     if (any) {
         struct calls calls = calls_of_kernels(c);

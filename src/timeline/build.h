@@ -132,6 +132,27 @@ void build_label_devices(struct timeline_builder *b); /* after build_slice_devic
 void build_merge_processes(struct timeline_builder *b);
 /* strays.c: drops records of the open process whose times are damaged. */
 void build_drop_strays(struct timeline_builder *b);
+/* split.c: the processes of the open file, if it has several. */
+struct build_vote {
+    size_t n;
+    double delay_ns;
+};
+struct build_owners {
+    uint32_t *pids, n;        /* [n]: an owner is an index of it */
+    uint32_t *of_thread;      /* [threads.n]: owner; TIMELINE_NONE: unknown */
+    uint32_t *of_lane;        /* [lanes.n]: owner; TIMELINE_NONE: unknown */
+    struct build_vote *votes; /* [lanes.n x n] */
+    uint64_t *first_ns;       /* [lanes.n]: start of the first work with a vote */
+};
+/* Returns false, and sets all to 0, if the file has one process. */
+bool build_owners_open(struct build_owners *o, const struct timeline_builder *b);
+void build_owners_close(struct build_owners *o);
+/* A call of the thread has the correlation id of work on the lane. */
+void build_owners_vote(struct build_owners *o, uint32_t lane, uint32_t thread, uint64_t called_ns,
+                       uint64_t started_ns);
+void build_owners_elect(struct build_owners *o, const struct timeline_builder *b); /* sets of_lane */
+/* Adds the processes and gives them their threads, lanes and collectives. */
+void build_owners_split(struct timeline_builder *b, const struct build_owners *o);
 /* link.c: links kernels, copies and GEMMs of the open process to its launches. */
 void build_link_process(struct timeline_builder *b);
 /* finish.c: build_slice_devices() sets each device's part of the sorted kernels and copies. build_publish()

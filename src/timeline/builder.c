@@ -97,7 +97,9 @@ uint32_t build_thread(struct timeline_builder *b, uint32_t tid) {
     uint32_t key[2] = { open_process(b), tid };
     uint32_t id = intern_id(b->thread_ids, (const char *)key, sizeof key);
     if (id == b->threads.n)
-        vec_push(&b->threads, ((struct timeline_thread){ .process = key[0], .tid = tid }));
+        vec_push(&b->threads,
+                 ((struct timeline_thread){
+                     .process = key[0], .tid = tid, .pid = TIMELINE_NONE, .device = TIMELINE_NONE }));
     b->last_tid = tid;
     return b->last_thread = id;
 }

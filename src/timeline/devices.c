@@ -110,6 +110,19 @@ static void set_process(struct timeline_builder *b, struct timeline_process *p, 
     if (strcmp(key, "capture.to") == 0) p->capture_to_ns = strtoull(value, NULL, 10);
 }
 
+static bool is_thread_field(const char *field) {
+    return strcmp(field, "name") == 0 || strcmp(field, "pid") == 0 || strcmp(field, "device") == 0;
+}
+
+static void set_thread(struct timeline_builder *b, uint32_t process, uint32_t thread, const char *field,
+                       const struct timeline_meta *m) {
+    const char *value = text_of(b, m->value);
+    if (strcmp(field, "name") == 0) b->threads.v[thread].name = m->value;
+    if (strcmp(field, "pid") == 0) b->threads.v[thread].pid = parse_u32(value);
+    if (strcmp(field, "device") == 0)
+        b->threads.v[thread].device = build_device(b, process, parse_u32(value));
+}
+
 void build_process_meta(struct timeline_builder *b) {
     uint32_t process = (uint32_t)b->processes.n - 1, index;
     for (size_t i = b->segment.meta; i < b->meta.n; i++) {
@@ -118,9 +131,8 @@ void build_process_meta(struct timeline_builder *b) {
         if ((field = split_index(key, "device.", &index))) {
             uint32_t device = build_device(b, process, index); /* may reallocate the table */
             set_device(b, &b->devices.v[device], field, value);
-        } else if ((field = split_index(key, "thread.", &index)) && strcmp(field, "name") == 0) {
-            uint32_t thread = build_thread(b, index);
-            b->threads.v[thread].name = m.value;
+        } else if ((field = split_index(key, "thread.", &index)) && is_thread_field(field)) {
+            set_thread(b, process, build_thread(b, index), field, &m);
         } else if ((field = split_index(key, "stream.", &index)) && strcmp(field, "name") == 0) {
             set_lane_names(b, process, index, m.value);
         } else {

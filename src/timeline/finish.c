@@ -213,12 +213,16 @@ void build_publish(struct timeline_builder *b) {
 }
 
 static void check_clocks(struct timeline_builder *b) {
-    size_t relative = 0;
-    for (size_t i = 0; i < b->processes.n; i++) relative += b->processes.v[i].relative_clock;
-    if (relative && b->processes.n > 1)
+    size_t relative = 0, files = 0;
+    for (size_t i = 0; i < b->processes.n; i++) {
+        if (i && b->processes.v[i].path == b->processes.v[i - 1].path) continue; /* of the same file */
+        files++;
+        relative += b->processes.v[i].relative_clock;
+    }
+    if (relative && files > 1)
         timeline_builder_warning(
             b, "%zu of %zu files use a relative clock: their times cannot be compared with other files",
-            relative, b->processes.n);
+            relative, files);
 }
 
 struct timeline *timeline_builder_finish(struct timeline_builder *b) {

@@ -211,6 +211,9 @@ struct timeline_lane { /* one stream */
 struct timeline_thread {
     uint32_t process, tid;
     uint32_t name; /* text */
+    /* pid: set if the file has several processes. device: row; the thread is a track of a device, with copies
+     * of annotations. TIMELINE_NONE: unknown */
+    uint32_t pid, device;
 };
 struct timeline_process {
     uint32_t path;                  /* text: the file */

@@ -46,6 +46,18 @@ check "gpt-oss has no shared experts, and a QKV product per layer" json_is "$wor
     '[(r["role"], r["calls"]) for r in d["recognition"]["anatomy"]["roles"] if r["role"] in ("experts", "shared experts", "QKV", "LM head")]' \
     "[('experts', 48), ('QKV', 24), ('LM head', 1)]"
 
+# both ranks in one file: the same times as above
+python3 - "$work" <<'END'
+import gzip, json, sys
+joined = [json.load(gzip.open(f"tests/data/kineto/hta_rank{rank}_a100.json.gz", "rt")) for rank in (0, 1)]
+del joined[0]["distributedInfo"]
+joined[0]["traceEvents"] += joined[1]["traceEvents"]
+json.dump(joined[0], open(f"{sys.argv[1]}/joined.json", "w"))
+END
+run "$INFERPROF" import -o "$work/joined" "$work/joined.json"
+expect "ranks in one file are two processes" 0 err '^step takes 438.7 ms \(mean of 4 steps on 2 devices\), the GPU is busy 64.3%' \
+    err 'joined.ipt: contains 2 processes'
+
 # rank 1 lost its kernels
 python3 - "$work" <<'END'
 import gzip, json, sys

@@ -200,6 +200,24 @@ def find_occurrences(ranges):
     return found
 
 
+def drop_empty(trace, occurrences):
+    """Without the first and the last step of a thread if nothing was launched in it, as after torch.profiler's last
+    step."""
+    marking = {o[2] for o in occurrences}
+    wanted = trace.launches | {w.correlation for w in trace.works}
+    calls = [c for correlation in wanted for c in trace.calls.get(correlation, [])]
+
+    def is_empty(o):
+        return not any(o[0] <= c.start < o[1] and (c.thread == o[2] or c.thread not in marking) for c in calls)
+
+    dropped = []
+    for key in {(o[2], o[3]) for o in occurrences if "/" not in o[3]}:
+        steps = [o for o in occurrences if (o[2], o[3]) == key]
+        if trace.launches and not all(map(is_empty, steps)):
+            dropped += [o for o in (steps[0], steps[-1]) if is_empty(o)]
+    return [o for o in occurrences if not any(d[2] == o[2] and d[0] <= o[0] and o[1] <= d[1] for d in dropped)]
+
+
 class Partition:
     """The timeline of one device of a process: ns per stage path; None is "between steps"."""
 
@@ -211,6 +229,7 @@ class Partition:
         self.bounds = sorted({x for o in self.occurrences for x in o[:2]})
         self.busy, self.idle, self.unrecorded = collections.Counter(), collections.Counter(), 0
         self.works = sorted(w for w in trace.works if w.device == device)
+        self.elsewhere = [w for w in trace.works if w.device != device]
         self.works.sort(key=lambda w: (w.start, not w.is_kernel))
         self.launches = [self.launch_of(w) for w in self.works]
         self.split_idle()
@@ -238,6 +257,10 @@ class Partition:
             self.idle[self.open_at(thread, start)] += until - start
             start, i = until, i + 1
 
+    def quiet(self, time):
+        """The time since work ran on another device."""
+        return min((max(0, time - w.end) for w in self.elsewhere if w.start < time), default=float("inf"))
+
     def split_idle(self):
         frontier, delays = None, []
         for w, launch in zip(self.works, self.launches):
@@ -251,7 +274,7 @@ class Partition:
                 end = w.start
                 launched = max(launch.start, frontier) if launch else end
                 launched = min(launched, end)
-                if launch and end - max(launch.end, frontier) > self.limit:
+                if launch and end - max(launch.end, frontier) > self.limit and self.quiet(end) > self.limit:
                     self.unrecorded += end - launched
                     end = launched
                 if not launch and self.t.calls and w is not self.works[0] and not self.implicit:
@@ -337,7 +360,7 @@ def check_stage(label, path, s, traces, rows):
     if s["outside"]:
         return
     on = s["trace"]["device_time"]
-    runs = [x for x in on if x["kernels"]] or [x for x in on if x["copies"]] or on
+    runs = [x for x in on if x["kernels"]] or [x for x in on if x["copies"]]
     if not runs:
         return
     steps = sum(x["steps"] for x in runs)
@@ -473,7 +496,7 @@ def run(inferprof, scratch, files):
     traces = []
     for f in files:
         t = load_nsys(f) if f.endswith(".sqlite") else load_kineto(f)
-        t.occurrences = find_occurrences(t.ranges)
+        t.occurrences = drop_empty(t, find_occurrences(t.ranges))
         traces.append(t)
     if not all(any(w.is_kernel for w in t.works) for t in traces):
         return f"{label}: no kernels"

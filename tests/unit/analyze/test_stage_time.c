@@ -341,7 +341,7 @@ TEST(steps_that_run_at_once_on_a_gpu_have_a_part_of_its_time) {
     CHECK_NEAR(d->time_ms, 0.5, 1e-9);
     CHECK_NEAR(d->at_once, 2, 1e-9);
     CHECK_NEAR(d->host_each_ns.mean, 1e6, 0);
-    CHECK(scene_has_note(&a, "step: on average 2.0 of its steps are open at once on a device"));
+    CHECK(scene_has_note(&a, "step: while one of its steps is open, 2.0 steps are open at once"));
     analysis_free(&a);
     timeline_close(tl);
 }
@@ -356,10 +356,11 @@ TEST(a_range_that_outlasts_its_step_hides_no_later_step) {
     scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 110 * US, 200 * US);
     scene_kernel(&s, "k", 1, 10 * US, 15 * US, 7, 20 * US, 90 * US);
     scene_kernel(&s, "k", 1, 104 * US, 106 * US, 7, 108 * US, 120 * US); /* in no step */
+    scene_kernel(&s, "k", 1, 130 * US, 135 * US, 7, 140 * US, 190 * US);
     struct timeline *tl = timeline_builder_finish(s.b);
     analyze_run(tl, NULL, &a);
     CHECK_INT(scene_stage(&a, "step")->occurrences, 2);
-    CHECK_INT(scene_stage(&a, "step")->kernels, 1);
+    CHECK_INT(scene_stage(&a, "step")->kernels, 2);
     CHECK_INT(scene_stage(&a, "between steps")->kernels, 1);
     analysis_free(&a);
     timeline_close(tl);
@@ -659,6 +660,193 @@ TEST(a_step_in_which_recording_ended_is_in_no_figure_per_token) {
     CHECK_STR(d->time_source, "mean of 3 occurrences in the trace");
     CHECK_NEAR(d->kernels_per_token, 10, 1e-9);
     CHECK_NEAR(d->launches_per_token, 10, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* torch.profiler opens one more annotation after the last step, as in hta_amd_mi250. */
+TEST(an_empty_last_step_is_not_counted) {
+    for (int sub = 0; sub < 2; sub++) {
+        struct scene s;
+        struct analysis a;
+        scene_start(&s);
+        add_rank(&s, 1000, 0);
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 3 * MS, 3 * MS + 50 * US);
+        if (sub) scene_range(&s, TRACE_CATEGORY_STAGE, "sampling", 1, 3 * MS, 3 * MS + 40 * US);
+        struct timeline *tl = timeline_builder_finish(s.b);
+        analyze_run(tl, NULL, &a);
+        const struct analysis_stage *d = scene_stage(&a, "step");
+        CHECK_INT(d->occurrences, 3);
+        CHECK_NEAR(d->time_ms, 1, 1e-9);
+        CHECK_NEAR(d->busy_share, 0.4, 1e-9);
+        CHECK_NEAR(d->host_each_ns.mean, 1e6, 0);
+        CHECK_NEAR(scene_stage(&a, "between steps")->idle_ns, 50e3, 0);
+        CHECK(scene_has_note(&a, "step: 1 of 4 steps, the first or last one of a thread, launches nothing"));
+        analysis_free(&a);
+        timeline_close(tl);
+    }
+}
+
+/* The host waits in the third step for work of the second: it launches nothing, but steps follow. */
+TEST(an_empty_step_between_others_counts) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    add_rank(&s, 1000, 0);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 3 * MS, 4 * MS);
+    add_rank(&s, 1000, 4000);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_INT(scene_stage(&a, "step")->occurrences, 7);
+    CHECK_NEAR(scene_stage(&a, "step")->time_ms, 1, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The kernels have no correlation id, so their step is unknown, although the step has launches. */
+TEST(a_stage_without_known_work_has_the_time_of_its_ranges) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t t = 0; t < 2 * MS; t += MS) {
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, t, t + MS);
+        add_call(&s, "cudaLaunchKernel", t + 3 * US, t + 6 * US);
+        kernel_without_launch(&s, t + 10 * US, t + 410 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_NEAR(d->time_ms, 1, 1e-9);
+    CHECK_NEAR(d->wall_ns.max, 1e6, 0);
+    CHECK(isnan(d->busy_share));
+    CHECK_NEAR(scene_stage(&a, "between steps")->gpu_busy_ns, 800e3, 1e-6);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* A model that is split over two GPUs: the second one waits for the first. */
+TEST(a_gpu_that_waits_for_another_gpu_of_its_process_is_idle) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t t = i * MS;
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, t, t + MS);
+        s.device = 0;
+        scene_kernel(&s, "k", 1, t + 3 * US, t + 6 * US, 7, t + 10 * US, t + 500 * US);
+        s.device = 1;
+        scene_kernel(&s, "k", 1, t + 8 * US, t + 11 * US, 7, t + 505 * US, t + 600 * US);
+        for (uint64_t k = t + 650 * US; k < t + MS; k += 100 * US) /* a launch takes 6 us */
+            scene_kernel(&s, "k", 1, k, k + 4 * US, 7, k + 10 * US, k + 50 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(a.devices[1].unrecorded_ns, 0, 0);
+    CHECK_NEAR(on(&a, "step", 1)->cause_ns[ANALYSIS_IDLE_DEPENDENCY], 3 * 494e3, 0);
+    CHECK_NEAR(scene_stage(&a, "step")->time_ms, 1, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The kernels of the second half run while an operator is open on autograd's thread. */
+TEST(without_launches_work_of_a_thread_without_stages_counts_in_the_open_stage) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t t = 0; t < 3 * MS; t += MS) {
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, t, t + MS);
+        kernel_without_launch(&s, t + 10 * US, t + 490 * US);
+        scene_operator(&s, "backward", "", 2, t + 500 * US, t + 990 * US);
+        kernel_without_launch(&s, t + 510 * US, t + 900 * US);
+        timeline_builder_copy(
+            s.b,
+            &(struct trace_copy){
+                .start_ns = t + 900 * US, .end_ns = t + 980 * US, .stream = 7, .copy_kind = TRACE_COPY_DTOH },
+            1);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->kernels, 6);
+    CHECK_INT(d->copies, 3);
+    CHECK_NEAR(d->time_ms, 1, 1e-9);
+    CHECK_NEAR(d->busy_share, 0.95, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The program is a step and a half ahead of the GPU. Its launches were not recorded, the copies of its
+ * annotations were. */
+TEST(without_launches_copies_of_annotations_say_where_kernels_belong) {
+    struct scene s;
+    struct analysis a;
+    char name[] = "ProfilerStep#0";
+    scene_start(&s);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t t = i * MS, k = t + 1500 * US;
+        name[strlen(name) - 1] = (char)('0' + i);
+        scene_range(&s, TRACE_CATEGORY_USER, name, 1, t, t + 990 * US);
+        kernel_without_launch(&s, k, k + 400 * US);
+        kernel_without_launch(&s, k + 410 * US, k + 900 * US);
+        mirror(&s, name, k, k + 900 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->kernels, 6);
+    CHECK_NEAR(d->time_ms, 0.9, 1e-9);
+    CHECK_NEAR(d->gpu_busy_ns, 3 * 890e3, 0);
+    CHECK(scene_has_note(&a, "or to the stage whose copy on the GPU it ran in"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Two models on two threads, and a thread that only prepares data. */
+TEST(steps_of_different_stages_that_run_at_once_are_counted) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "load", 3, 0, 3 * MS);
+    for (uint64_t i = 0; i < 3; i++) {
+        add_step_on(&s, 0, 1, i * MS);
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 2, i * MS, i * MS + 500 * US);
+        scene_kernel(&s, "k", 2, i * MS + 3 * US, i * MS + 6 * US, 9, i * MS + 10 * US, i * MS + 310 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(scene_stage(&a, "decode")->at_once, 2, 1e-9);
+    CHECK_NEAR(scene_stage(&a, "step")->at_once, 1.5, 1e-9);
+    CHECK(isnan(scene_stage(&a, "load")->at_once));
+    CHECK_NEAR(scene_stage(&a, "load")->time_ms, 3, 1e-9);
+    CHECK(scene_has_note(&a, "decode: while one of its steps is open, 2.0 steps are open at once"));
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Joined traces of two ranks. The threads of autograd mark no stages; the steps of the ranks overlap. */
+TEST(ranks_in_one_file_have_their_own_steps) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    timeline_builder_meta(s.b, "process.pid", "100");
+    timeline_builder_meta(s.b, "thread.1.pid", "100");
+    timeline_builder_meta(s.b, "thread.11.pid", "100");
+    timeline_builder_meta(s.b, "thread.2.pid", "200");
+    timeline_builder_meta(s.b, "thread.12.pid", "200");
+    for (uint64_t i = 0; i < 3; i++)
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            uint64_t t = i * MS + rank * 20 * US;
+            add_step_on(&s, rank, 1 + rank, t);
+            scene_kernel(&s, "backward", 11 + rank, t + 405 * US, t + 408 * US, 8, t + 410 * US,
+                         t + 900 * US);
+        }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->kernels, 12);
+    CHECK_NEAR(d->time_ms, 1, 1e-9);
+    CHECK_NEAR(d->at_once, 1, 1e-9);
+    CHECK_NEAR(d->busy_share, 0.89, 1e-9);
     analysis_free(&a);
     timeline_close(tl);
 }

@@ -4,6 +4,7 @@
 
 #include "base/die.h"
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "import/import.h"
 #include "import/kineto.h"
 #include "import/kineto_args.h"
@@ -217,4 +218,35 @@ TEST(kineto_records_carry_what_the_event_says) {
     free(dir);
     free(json);
     free(trace);
+}
+
+#define EVENT(cat, name, pid, tid)                                                                  \
+    "{\"ph\": \"X\", \"cat\": \"" cat "\", \"name\": \"" name "\", \"pid\": " pid ", \"tid\": " tid \
+    ", \"ts\": 1, \"dur\": 1, \"args\": {\"correlation\": 5}}"
+#define CALL(pid, tid) EVENT("cuda_runtime", "cudaLaunchKernel", pid, tid)
+#define OP(pid, tid) EVENT("cpu_op", "aten::mm", pid, tid)
+
+/* Without the operator, the last calls could be the track of a device, as in traces of MTIA. */
+TEST(kineto_names_the_processes_of_threads_if_there_are_several) {
+    struct strbuf text = STRBUF_INIT;
+    for (int two = 0; two < 2; two++) {
+        struct import_result result;
+        strbuf_reset(&text);
+        strbuf_addf(&text, "[%s, %s, %s, %s, %s]", CALL("100", "100"), OP("100", "101"),
+                    EVENT("gpu_user_annotation", "step", "1", "8"), CALL("200", "300"),
+                    two ? OP("200", "300") : KERNEL);
+        struct trace_reader *r = kineto_trace(text.buf, &result);
+        CHECK_STR(trace_reader_meta(r, "process.pid"), "100");
+        if (two) {
+            CHECK_STR(trace_reader_meta(r, "thread.101.pid"), "100");
+            CHECK_STR(trace_reader_meta(r, "thread.300.pid"), "200");
+            CHECK_STR(trace_reader_meta(r, "thread.8.device"), "1");
+            CHECK(trace_reader_meta(r, "thread.8.pid") == NULL);
+        } else {
+            CHECK(trace_reader_meta(r, "thread.100.pid") == NULL);
+            CHECK(trace_reader_meta(r, "thread.8.device") == NULL);
+        }
+        trace_reader_close(r);
+    }
+    strbuf_free(&text);
 }

@@ -524,3 +524,51 @@ TEST(timeline_cut_excludes_what_starts_outside_the_window) {
     free(path);
     free(dir);
 }
+
+static void add_kernel_of_call(struct timeline_builder *b, uint32_t device, uint64_t start,
+                               uint64_t correlation) {
+    timeline_builder_kernel(b,
+                            &(struct trace_kernel){ .start_ns = start,
+                                                    .end_ns = start + 10,
+                                                    .correlation = correlation,
+                                                    .device = device,
+                                                    .stream = 7,
+                                                    .name = text(b, "k") },
+                            1);
+}
+
+/* Joined traces of two ranks, of which the second is 30 ns later. Their correlation ids are equal. */
+TEST(timeline_separates_the_processes_of_one_file) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "joined.ipt");
+    timeline_builder_meta(b, "process.pid", "100");
+    timeline_builder_meta(b, "thread.1.pid", "100");
+    timeline_builder_meta(b, "thread.2.pid", "200");
+    timeline_builder_meta(b, "thread.9.device", "1");
+    for (uint64_t i = 0; i < 4; i++) {
+        add_launch(b, 1, i * 100, i + 1);
+        add_launch(b, 2, i * 100 + 30, i + 1);
+        add_kernel_of_call(b, 0, i * 100 + 50, i + 1); /* also later than the other process's call */
+        add_kernel_of_call(b, 1, i * 100 + 80, i + 1);
+    }
+    timeline_builder_range(b, RANGE(.start_ns = 80, .end_ns = 390, .thread = 9, .name = text(b, "copy")), 1);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->nprocesses, 2);
+    CHECK_INT(tl->processes[0].pid, 100);
+    CHECK_INT(tl->processes[1].pid, 200);
+    CHECK(tl->processes[1].has_launches);
+    CHECK_INT(tl->processes[0].repeated_correlations, 0);
+    CHECK_INT(tl->nthreads, 3);
+    for (size_t i = 0; i < tl->nthreads; i++)
+        CHECK_INT(tl->threads[i].process, tl->threads[i].tid == 1 ? 0 : 1);
+    CHECK_INT(tl->kernels.n, 8);
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        const struct timeline_lane *lane = &tl->lanes[tl->kernels.lane[i]];
+        CHECK_INT(lane->process, tl->devices[lane->device].index);
+        CHECK_INT(tl->threads[tl->launches.thread[tl->kernels.launch[i]]].process, lane->process);
+    }
+    for (size_t i = 0; i < tl->launches.n; i++) CHECK_INT(tl->launches.api_kind[i], TIMELINE_API_KERNEL);
+    CHECK_INT(tl->nwarnings, 1);
+    CHECK(strstr(timeline_text(tl, tl->warnings[0]), "contains 2 processes") != NULL);
+    timeline_close(tl);
+}
