@@ -76,10 +76,12 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
                       finding_time(c, ms));
     const char *syncs = finding_count(c, f, f->s->syncs);
     bool one = strcmp(syncs, "1") == 0;
+    const char *what = !f->s->syncs ? "blocking copies hold the host"
+                                    : analysis_text(c, "%s synchronisation%s%s block%s the host for %s",
+                                                    syncs, one ? "" : "s", finding_unit(f), one ? "s" : "",
+                                                    finding_time(c, f->s->sync_ns * 1e-6 / f->shares));
     const char *evidence =
-        analysis_text(c, "%s synchronisation%s%s block%s the host for %s; the GPU is idle for %s after %s%s",
-                      syncs, one ? "" : "s", finding_unit(f), one ? "s" : "",
-                      finding_time(c, f->s->sync_ns * 1e-6 / f->shares), finding_time(c, ms),
+        analysis_text(c, "%s; the GPU is idle for %s after %s%s", what, finding_time(c, ms),
                       one ? "it" : "them", scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
                  advice_for(c,
