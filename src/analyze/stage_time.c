@@ -7,8 +7,9 @@
  *         the stage that is open on the last launching thread.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
- *         started later than unrecorded_limit_ns after the launch call returned. After the last work, also
- *         the time from a launch whose work is not in the trace, because recording ended first. */
+ *         started later than unrecorded_limit_ns after the launch call returned. For the first work of a step,
+ *         also the time from the start of the step to the launch. After the last work, also the time from a
+ *         launch whose work is not in the trace, because recording ended first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,17 @@ static bool waits_too_long(const struct time_walk *w, uint64_t returned_ns, uint
     return started_ns > returned_ns && (double)(started_ns - returned_ns) > w->out->unrecorded_limit_ns;
 }
 
+/* Returns the start of the step if it began while the device had no recorded work, which is so for all steps
+ * before the first work; UINT64_MAX: it began earlier. If the first work of a step waits for unrecorded work,
+ * that work was launched before the step. */
+static uint64_t step_start(const struct time_walk *w, uint32_t occurrence, uint64_t idle_from_ns) {
+    bool is_first = w->frontier_lane == TIMELINE_NONE;
+    uint64_t start_ns = 0;
+    for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = w->c->a->occurrences[o].parent)
+        start_ns = w->c->a->occurrences[o].start_ns;
+    return is_first || start_ns >= idle_from_ns ? MAX(start_ns, idle_from_ns) : UINT64_MAX;
+}
+
 /* Distributes the idle time [from, to) before the work `next`. */
 static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
     const struct timeline *tl = w->c->tl;
@@ -231,7 +243,7 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
         s.launched_ns = MIN(to, MAX(tl->launches.start_ns[launch], from));
         /* A long launch call, such as one that loads a module, keeps the device idle. A long wait after the
          * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
-        if (waits_too_long(w, returned, to)) s.to = s.launched_ns;
+        if (waits_too_long(w, returned, to)) s.to = MIN(s.launched_ns, step_start(w, s.owner, from));
     }
     bool is_first = w->frontier_lane == TIMELINE_NONE;
     if (!is_first && launch_is_missing(w->c, next)) s.launched_ns = from;

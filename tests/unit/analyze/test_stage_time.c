@@ -134,12 +134,13 @@ TEST(copies_of_annotations_on_the_device_are_not_steps) {
     timeline_close(tl);
 }
 
-/* Launched at 5 us, started at 2 ms: unrecorded work ran in between. */
+/* Launched at 8 us, started at 2 ms: unrecorded work ran in between. */
 TEST(a_launched_kernel_that_waits_for_long_is_not_idle_time) {
     struct scene s;
     struct analysis a;
     scene_start(&s);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
+    scene_kernel(&s, "k", 1, 0, 2 * US, 7, 4 * US, 10 * US);
     scene_kernel(&s, "k", 1, 8 * US, 13 * US, 7, 2 * MS, 3 * MS);
     scene_kernel(&s, "k", 1, 3100 * US, 3110 * US, 7, 3116 * US, 4 * MS); /* a launch takes 6 us */
     struct timeline *tl = timeline_builder_finish(s.b);
@@ -147,9 +148,26 @@ TEST(a_launched_kernel_that_waits_for_long_is_not_idle_time) {
     const struct analysis_stage *d = scene_stage(&a, "decode");
     CHECK_NEAR(a.devices[0].launch_delay_ns, 6e3, 0);
     CHECK_NEAR(a.devices[0].unrecorded_limit_ns, 60e3, 0);
-    CHECK_NEAR(a.devices[0].unrecorded_ns, 1992e3, 0); /* from the launch call on */
-    CHECK_NEAR(d->idle_ns, 8e3 + 116e3, 0);
+    CHECK_NEAR(a.devices[0].unrecorded_ns, 1990e3, 0); /* from the launch call on */
+    CHECK_NEAR(d->idle_ns, 4e3 + 116e3, 0);
     CHECK_NEAR(d->gpu_busy_ns + d->idle_ns + a.devices[0].unrecorded_ns, 4e6, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The first launch of the trace waits for work that was launched before recording began, so the device was
+ * not idle before the launch either. */
+TEST(the_time_before_a_first_launch_that_waits_for_long_is_not_idle_time) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
+    scene_kernel(&s, "k", 1, 500 * US, 505 * US, 7, 2 * MS, 3 * MS);
+    scene_kernel(&s, "k", 1, 3100 * US, 3110 * US, 7, 3116 * US, 4 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(a.devices[0].unrecorded_ns, 2e6, 0);
+    CHECK_NEAR(scene_stage(&a, "decode")->idle_ns, 116e3, 0);
     analysis_free(&a);
     timeline_close(tl);
 }
