@@ -119,8 +119,10 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
     struct host_work host = host_work_longest(c, f->row);
     double inside_ms = host.ns * 1e-6 / f->shares * f->idle_scale;
     bool named = host.name && inside_ms > 0.3 * ms;
-    const char *where =
-                   named ? analysis_text(c, ", mostly while the host is in %s", quoted(c, host.name)) : "",
+    const char *where = named
+                            ? analysis_text(c, ", %s while the host is in %s",
+                                            inside_ms > 0.5 * ms ? "mostly" : "partly", quoted(c, host.name))
+                            : "",
                *inside = named ? analysis_text(c, "; the host is in %s for %s of them", quoted(c, host.name),
                                                finding_time(c, inside_ms))
                                : "";
