@@ -35,6 +35,9 @@ const char *finding_time(struct context *c, double ms);
 const char *finding_count(struct context *c, const struct finding_scope *f, uint64_t total);
 /* Returns the unit of these values: " per step", " per device", " per step and device"; "" for totals. */
 const char *finding_unit(const struct finding_scope *f);
+/* Returns the advice for language models if the stage is known to be one's, else the other advice. */
+const char *finding_advice(const struct context *c, const struct finding_scope *f, const char *model,
+                           const char *other);
 
 /* finding_idle.c */
 void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);

@@ -37,11 +37,6 @@ static const char *empty_queue(struct context *c, const struct finding_scope *f)
                          100 * f->s->idle.queue_empty_share);
 }
 
-/* Returns the advice for language models, or the other one if the steps are known to be no language model. */
-static const char *advice_for(const struct context *c, const char *model, const char *other) {
-    return c->a->recognised && !c->a->recognition.llm ? other : model;
-}
-
 void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
     double recorded = s->idle.graph_removable_ns * 1e-6 / f->shares, removable = recorded * f->idle_scale,
@@ -57,15 +52,16 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
         analysis_count(c, s->kernels), s->kernel_mean_ns * 1e-3, per_token(c, f),
         s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f),
         scaled_from(c, f, recorded));
-    finding_emit(c, rule, f, removable,
-                 late > 0.5 * s->idle_ns * 1e-6 / f->shares * f->idle_scale ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
-                 title, evidence,
-                 advice_for(c,
-                            "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a "
-                            "static KV cache, or the server's graph mode); failing that, fuse small kernels "
-                            "so that fewer are launched.",
-                            "Replay the step as a CUDA graph; failing that, fuse small kernels so that fewer "
-                            "are launched."));
+    finding_emit(
+        c, rule, f, removable,
+        late > 0.5 * s->idle_ns * 1e-6 / f->shares * f->idle_scale ? ANALYSIS_HIGH : ANALYSIS_MEDIUM, title,
+        evidence,
+        finding_advice(c, f,
+                       "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a "
+                       "static KV cache, or the server's graph mode); failing that, fuse small kernels "
+                       "so that fewer are launched.",
+                       "Replay the step as a CUDA graph; failing that, fuse small kernels so that fewer "
+                       "are launched."));
 }
 
 void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -83,12 +79,13 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
     const char *evidence =
         analysis_text(c, "%s; the GPU is idle for %s after %s%s", what, finding_time(c, ms),
                       one ? "it" : "them", scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
-    finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-                 advice_for(c,
-                            "Keep sampling and stop checks on the GPU, read results back asynchronously one "
-                            "step later, and remove .item(), .cpu() and cudaStreamSynchronize from the loop.",
-                            "Read results back asynchronously one step later, and remove synchronisations "
-                            "from the loop."));
+    finding_emit(
+        c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
+        finding_advice(c, f,
+                       "Keep sampling and stop checks on the GPU, read results back asynchronously one "
+                       "step later, and remove .item(), .cpu() and cudaStreamSynchronize from the loop.",
+                       "Read results back asynchronously one step later, and remove synchronisations "
+                       "from the loop."));
 }
 
 void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -139,11 +136,11 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
         : named && host.loads_data
             ? "Prepare the next inputs while the GPU computes: use worker processes in the data loader "
               "(num_workers, prefetch_factor, pin_memory), or decode and resize on the GPU."
-            : advice_for(c,
-                         "Check the host's activity in these gaps (tokenising, image preparation, "
-                         "scheduling, garbage collection) and move it off the launching thread.",
-                         "Check the host's activity in these gaps (loading and preparing data, garbage "
-                         "collection) and move it off the launching thread.");
+            : finding_advice(c, f,
+                             "Check the host's activity in these gaps (tokenising, image preparation, "
+                             "scheduling, garbage collection) and move it off the launching thread.",
+                             "Check the host's activity in these gaps (loading and preparing data, garbage "
+                             "collection) and move it off the launching thread.");
     finding_emit(c, rule, f, ms, named ? ANALYSIS_MEDIUM : ANALYSIS_LOW, title, evidence, advice);
 }
 
@@ -225,7 +222,7 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
         c, "%.1f us on average from the last kernel of a step to the first kernel of the next, over %s steps",
         ns * 1e-3 / (double)steps, analysis_count(c, steps));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-                 advice_for(c,
+                 finding_advice(c, f,
                             "Scheduling, sampling and detokenising run between the steps: overlap them with "
                             "GPU work (asynchronous scheduling), or make them cheaper.",
                             "Overlap the host's work between the steps with GPU work, or make it cheaper."));

@@ -317,6 +317,9 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
         ranks ? "See the findings of ranks.md: they divide it into waiting and moving bytes, if its "
                 "collectives "
                 "were matched."
-              : "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over "
-                "fewer devices.");
+              : finding_advice(c, f,
+                               "Overlap it with computation, fuse all-reduce with its neighbours, or split "
+                               "the model over fewer devices.",
+                               "Overlap it with computation, or send less: smaller types, or sums over "
+                               "several steps (gradient accumulation)."));
 }

@@ -113,6 +113,14 @@ static double idle_scale(double wall_ms, double traced_ms, double busy_ms) {
     return MAX(0, MIN(1, (wall_ms - busy_ms) / (traced_ms - busy_ms)));
 }
 
+const char *finding_advice(const struct context *c, const struct finding_scope *f, const char *model,
+                           const char *other) {
+    const char *name = f->s->name;
+    bool is_model = c->a->recognition.llm || c->in->llm || f->s->token_source ||
+                    strcmp(name, "prefill") == 0 || strcmp(name, "decode") == 0;
+    return is_model ? model : other;
+}
+
 static struct finding_scope stage_scope(const struct analysis_stage *s, uint32_t row) {
     double busy = s->gpu_busy_ns * 1e-6 / s->device_requests,
            traced = busy + s->idle_ns * 1e-6 / s->device_requests;
