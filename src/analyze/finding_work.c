@@ -228,18 +228,23 @@ void find_waits(struct context *c, const struct finding_rule *rule, const struct
 }
 
 void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ms = c->stage_chain_ns[f->row] * 1e-6 / f->shares,
-           all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
+    double ms = bounded(f, c->stage_chain_ns[f->row] * 1e-6 / f->shares),
+           all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE) + category_ms(f, KERNEL_CATEGORY_COPY);
     if (ms < 0.05 * f->busy_ms) return;
     const char *title = analysis_text(c, "%s: consecutive element-wise kernels: fusing them saves up to %s",
                                       f->s->name, finding_time(c, ms));
-    const char *evidence = analysis_text(
-        c, "%s kernels%s are in such chains; element-wise work takes %s, %.0f%% of the GPU time",
-        finding_count(c, f, c->stage_chain_kernels[f->row]), finding_unit(f), finding_time(c, all),
-        100 * all / f->busy_ms);
-    finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
-                 "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. This "
-                 "also removes their launches.");
+    const char *evidence = analysis_text(c,
+                                         "%s kernels%s are in such chains; element-wise, copy and cast "
+                                         "kernels take %s, %.0f%% of the GPU time",
+                                         finding_count(c, f, c->stage_chain_kernels[f->row]), finding_unit(f),
+                                         finding_time(c, all), 100 * all / f->busy_ms);
+    finding_emit(
+        c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
+        finding_advice(c, f,
+                       "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and "
+                       "activation. This also removes their launches.",
+                       "Fuse them: torch.compile, or fused kernels for normalisation, activation and "
+                       "optimiser. This also removes their launches."));
 }
 
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {

@@ -179,7 +179,9 @@ TEST(finding_unfused_elementwise) {
                              { cat, 1, 20, 0, 0 }, { add, 1, 30, 0, 0 });
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * 0.030, 1e-6);
-    CHECK(strstr(v.evidence, "30 kernels are in such chains; element-wise work takes 400 us, 25%") != NULL);
+    CHECK(strstr(v.evidence,
+                 "30 kernels are in such chains; element-wise, copy and cast kernels take 600 us, 38%") !=
+          NULL);
     CHECK(!JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { add, 1, 60, 0, 0 }).found); /* alone */
 }
 
@@ -192,6 +194,58 @@ TEST(finding_unfused_elementwise_keeps_to_one_stream) {
                  (i + 10) * 30 * US);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 110 * 30 * US);
     CHECK(!judge_with(&s, "unfused-elementwise", NULL).found);
+}
+
+/* Each GEMM is followed by two element-wise kernels; a copy runs between them on the given stream. */
+static struct verdict judge_copies(uint32_t stream) {
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 10; i++) {
+        uint64_t at = (1 + i) * MS;
+        struct trace_copy copy = { .start_ns = at + 130 * US,
+                                   .end_ns = at + 140 * US,
+                                   .bytes = 1000,
+                                   .stream = stream,
+                                   .copy_kind = TRACE_COPY_HTOD };
+        play_one(&s, &(struct act){ gemm, 1, 100, 0, 0 }, 7, at, at);
+        play_one(&s, &(struct act){ add, 1, 30, 0, 0 }, 7, at, at + 100 * US);
+        play_one(&s, &(struct act){ add, 1, 30, 0, 0 }, 7, at, at + 140 * US);
+        timeline_builder_copy(s.b, &copy, 1);
+    }
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 12 * MS);
+    return judge_with(&s, "unfused-elementwise", NULL);
+}
+
+TEST(finding_unfused_elementwise_ends_a_chain_at_a_copy) {
+    CHECK(!judge_copies(7).found);
+    CHECK_NEAR(judge_copies(8).ms, 10 * 0.030, 1e-6);
+}
+
+/* While two streams run such chains, each kernel takes half of the time of the device. */
+TEST(finding_unfused_elementwise_counts_owned_time) {
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 10; i++)
+        for (uint32_t k = 0; k < 8; k++)
+            play_one(&s, &(struct act){ add, 1, 25, 0, 0 }, 7 + k % 2, i * 100 * US,
+                     i * 100 * US + (4 + k / 2 * 25) * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 1004 * US);
+    struct verdict v = judge_with(&s, "unfused-elementwise", NULL);
+    CHECK(strstr(v.title, "saves up to 975 us") != NULL); /* of 1 ms: all but a kernel of each stream */
+    CHECK_NEAR(v.ms, 0.975, 1e-6);
+}
+
+/* An optimiser handles its tensors in several launches of one kernel. */
+TEST(finding_unfused_elementwise_counts_an_operation_on_many_tensors_once) {
+    static const char adam[] =
+        "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>(long)";
+    static const char scale[] =
+        "void multi_tensor_apply_kernel<TensorListMetadata<2>, ScaleFunctor<float>>(long)";
+    CHECK(!JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { adam, 4, 10, 0, 0 }).found);
+    CHECK_NEAR(JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { adam, 4, 10, 0, 0 },
+                     { scale, 2, 10, 0, 0 })
+                   .ms,
+               10 * 0.020, 1e-6);
 }
 
 TEST(finding_busy_wait) {
