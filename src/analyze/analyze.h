@@ -186,9 +186,12 @@ struct analysis_idle {
 struct analysis_stage_device {
     double busy_ns, idle_ns; /* includes sub-stages */
     double copy_alone_ns;    /* busy time with only copies */
-    double exposed_ns;       /* busy time with only communication kernels */
+    /* the parts of copy_alone_ns with copies from or to the host, and on the device */
+    double host_copy_alone_ns, device_copy_alone_ns;
+    double exposed_ns; /* busy time with only communication kernels */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
+    uint64_t host_copies;        /* the part of `copies` from or to the host */
     uint64_t steps;              /* occurrences of the stage that count on the device (step_devices.h) */
     double open_ns, any_open_ns; /* sum and union of the durations of their ranges */
 };

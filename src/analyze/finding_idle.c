@@ -89,13 +89,20 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
 }
 
 void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ms = f->s->copy_alone_ns * 1e-6 / f->shares;
+    double ms = 0;
+    uint64_t copies = 0;
+    for (size_t d = 0; d < c->a->ndevices; d++) {
+        const struct analysis_stage_device *on = analysis_stage_on(c->a, f->row, d);
+        ms += on->host_copy_alone_ns * 1e-6 / f->shares;
+        copies += on->host_copies;
+    }
     if (ms < 0.02 * f->wall_ms) return;
-    const char *title = analysis_text(c, "%s waits %s for copies", f->s->name, finding_time(c, ms));
+    const char *title =
+        analysis_text(c, "%s waits %s for copies from or to the host", f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "copies and memsets: %s%s; %.2f MB to the device, %.2f MB back; no kernel ran at the same time",
-        finding_count(c, f, f->s->copies), finding_unit(f), f->s->htod_bytes * 1e-6 / f->shares,
-        f->s->dtoh_bytes * 1e-6 / f->shares);
+        c, "copies: %s%s; %s to the device, %s back; no kernel ran at the same time",
+        finding_count(c, f, copies), finding_unit(f), finding_bytes(c, f->s->htod_bytes / f->shares),
+        finding_bytes(c, f->s->dtoh_bytes / f->shares));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
                  "Keep the data on the device, copy from pinned memory on a separate stream, and overlap "
                  "copies with kernels.");

@@ -75,12 +75,16 @@ static void give_busy(struct time_walk *w, const struct running *r) {
     const struct analysis *a = w->c->a;
     double ns = w->shared_ns - r->shared_ns, alone_ns = r->is_kernel ? 0 : w->copying_ns - r->copying_ns;
     double exposed_ns = w->exposed_ns - r->exposed_ns;
+    bool on_host = r->copy_kind == TRACE_COPY_HTOD || r->copy_kind == TRACE_COPY_DTOH;
     uint32_t o = r->id;
     do {
         struct analysis_stage_device *row =
             row_on(w, o == ANALYSIS_NONE ? w->c->outside : a->occurrences[o].stage);
         row->busy_ns += ns;
         row->copy_alone_ns += alone_ns;
+        if (on_host) row->host_copy_alone_ns += alone_ns;
+        if (r->copy_kind == TRACE_COPY_DTOD) row->device_copy_alone_ns += alone_ns;
+        row->host_copies += on_host;
         row->exposed_ns += exposed_ns;
         row->kernels += r->is_kernel;
         row->copies += !r->is_kernel;
@@ -397,13 +401,15 @@ static void walk_work(struct time_walk *w, struct bounds b) {
         advance_to(w, k.start_ns);
         bool communicates =
             k.is_kernel && c->shape_category[c->tl->kernels.shape[k.index]] == KERNEL_CATEGORY_COMMUNICATION;
+        uint8_t copy_kind = k.is_kernel ? TRACE_COPY_UNKNOWN : c->tl->copies.kind[k.index];
         end_heap_push(&w->running, (struct running){ .end_ns = k.end_ns,
                                                      .shared_ns = w->shared_ns,
                                                      .copying_ns = w->copying_ns,
                                                      .exposed_ns = w->exposed_ns,
                                                      .id = occurrence_of_work(c, &k),
                                                      .is_kernel = k.is_kernel,
-                                                     .communicates = communicates });
+                                                     .communicates = communicates,
+                                                     .copy_kind = copy_kind });
         w->kernels_running += k.is_kernel;
         w->communicating += communicates;
         interval_union_add(&work, k.start_ns, k.end_ns);

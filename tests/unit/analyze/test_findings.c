@@ -67,13 +67,13 @@ static uint64_t play(struct scene *s, const struct act *acts, size_t n, unsigned
 struct verdict {
     bool found;
     double ms;
-    char title[200], evidence[400];
+    char title[200], evidence[400], advice[400];
 };
 
 static struct verdict judge_with(struct scene *s, const char *rule, const struct analyze_input *in) {
     struct timeline *tl = timeline_builder_finish(s->b);
     struct analysis a;
-    struct verdict v = { false, NAN, "", "" };
+    struct verdict v = { false, NAN, "", "", "" };
     analyze_run(tl, in, &a);
     const struct analysis_finding *f = scene_finding(&a, rule);
     if (f) {
@@ -81,7 +81,8 @@ static struct verdict judge_with(struct scene *s, const char *rule, const struct
         v.ms = f->saving_ms;
         snprintf(v.title, sizeof v.title, "%s", f->title);
         snprintf(v.evidence, sizeof v.evidence, "%s", f->evidence);
-        CHECK(f->advice[0] != '\0');
+        snprintf(v.advice, sizeof v.advice, "%s", f->advice);
+        CHECK(v.advice[0] != '\0');
     }
     analysis_free(&a);
     timeline_close(tl);
@@ -265,6 +266,7 @@ TEST(finding_cast_copy_traffic) {
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * 0.010, 1e-6);
     CHECK(strstr(v.evidence, "10% of its GPU time computes nothing") != NULL);
+    CHECK(strstr(v.advice, "KV cache") != NULL); /* the stage "decode" */
     CHECK(!JUDGE("cast-copy-traffic", NAN, { gemm, 1, 96, 0, 0 }, { cat, 1, 4, 0, 0 }).found); /* 4% */
 }
 
@@ -323,8 +325,8 @@ TEST(finding_small_experts_of_ten_steps) {
     CHECK(!experts_in(true, 120, 30, true).found); /* not small */
 }
 
-/* Four steps; each copies 1 MB, waits for the copy, runs a kernel and synchronises for 200 us. */
-static struct verdict copy_and_wait(const char *rule) {
+/* Four ProfilerSteps; each copies 1 MB, waits for the copy, runs a kernel and synchronises for 200 us. */
+static struct verdict copy_and_wait(const char *rule, enum trace_copy_kind kind) {
     struct scene s;
     scene_start(&s);
     for (uint64_t step = 0, at = MS; step < 4; step++, at += 2 * MS) {
@@ -333,7 +335,7 @@ static struct verdict copy_and_wait(const char *rule) {
                                    .bytes = 1000000,
                                    .correlation = ++s.correlation,
                                    .stream = 7,
-                                   .copy_kind = TRACE_COPY_HTOD };
+                                   .copy_kind = kind };
         struct trace_launch call = { .start_ns = at + 50 * US,
                                      .end_ns = at + 60 * US,
                                      .thread = 1,
@@ -344,18 +346,31 @@ static struct verdict copy_and_wait(const char *rule) {
         scene_kernel(&s, gemm, 1, at + 70 * US, at + 80 * US, 7, at + 310 * US, at + 700 * US);
         scene_sync(&s, 1, at + 600 * US, at + 800 * US);
         scene_kernel(&s, gemm, 1, at + 900 * US, at + 910 * US, 7, at + 915 * US, at + 1000 * US);
-        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, at, at + MS);
+        scene_range(&s, TRACE_CATEGORY_USER, "ProfilerStep#1", 1, at, at + MS);
     }
     return judge_with(&s, rule, NULL);
 }
 
 TEST(findings_on_waits_have_one_unit) {
-    struct verdict v = copy_and_wait("host-copies");
+    struct verdict v = copy_and_wait("host-copies", TRACE_COPY_HTOD);
     CHECK(v.found);
-    CHECK(strstr(v.evidence, "copies and memsets: 1 per step; 1.00 MB to the device") != NULL);
-    v = copy_and_wait("synchronisation");
+    CHECK(strstr(v.evidence, "copies: 1 per step; 1.00 MB to the device") != NULL);
+    v = copy_and_wait("synchronisation", TRACE_COPY_HTOD);
     CHECK(v.found);
     CHECK(strstr(v.evidence, "1 synchronisation per step blocks the host for 200 us") != NULL);
+    CHECK(strstr(v.advice, "sampling") == NULL); /* these steps are of no language model */
+}
+
+TEST(copies_on_the_device_are_no_copies_of_the_host) {
+    CHECK_NEAR(copy_and_wait("host-copies", TRACE_COPY_DTOH).ms, 0.2, 1e-9);
+    CHECK(!copy_and_wait("host-copies", TRACE_COPY_DTOD).found);
+    CHECK(!copy_and_wait("host-copies", TRACE_COPY_MEMSET).found);
+    struct verdict v = copy_and_wait("cast-copy-traffic", TRACE_COPY_DTOD);
+    CHECK_NEAR(v.ms, 0.2, 1e-9);
+    CHECK(strstr(v.evidence, "200 us of it in copies by memcpy") != NULL);
+    CHECK(strstr(v.advice, "KV cache") == NULL);
+    CHECK(!copy_and_wait("cast-copy-traffic", TRACE_COPY_HTOD).found);
+    CHECK(!copy_and_wait("cast-copy-traffic", TRACE_COPY_MEMSET).found);
 }
 
 /* 100 us of communication in each of 10 rounds; `beside` us of it overlap a GEMM on another stream. */
