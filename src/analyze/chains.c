@@ -2,7 +2,8 @@
  * fused chain takes about as long as its longest kernel, because the data is read and written once. The other
  * kernels' time is the possible saving. While n pieces of work run on the device, each counts 1/n of the
  * time: work of other streams would still take it. A copy or a memset on the stream ends a chain. One
- * operation of PyTorch or apex on a list of tensors is one kernel, although it is launched in several parts. */
+ * operation of PyTorch or apex on a list of tensors is one kernel, although it is launched in several
+ * parts. */
 #include <stdlib.h>
 #include <string.h>
 

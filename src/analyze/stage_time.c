@@ -7,9 +7,9 @@
  *         the stage that is open on the last launching thread.
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
- *         started later than unrecorded_limit_ns after the launch call returned. For the first work of a step,
- *         also the time from the start of the step to the launch. After the last work, also the time from a
- *         launch whose work is not in the trace, because recording ended first. */
+ *         started later than unrecorded_limit_ns after the launch call returned. For the first work of a
+ *         step, also the time from the start of the step to the launch. After the last work, also the time
+ *         from a launch whose work is not in the trace, because recording ended first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
