@@ -186,10 +186,13 @@ struct analysis_idle {
 struct analysis_stage_device {
     double busy_ns, idle_ns; /* includes sub-stages */
     double copy_alone_ns;    /* busy time with only copies */
-    double exposed_ns;       /* busy time with only communication kernels */
+    /* the parts of copy_alone_ns with copies from or to the host, and on the device */
+    double host_copy_alone_ns, device_copy_alone_ns;
+    double exposed_ns; /* busy time with only communication kernels */
     double cause_ns[ANALYSIS_IDLE_CAUSES], graph_removable_ns;
     uint64_t kernels, copies;
-    uint64_t steps; /* occurrences of the stage that count on the device (step_devices.h) */
+    uint64_t host_copies; /* the part of `copies` from or to the host */
+    uint64_t steps;       /* occurrences of the stage that count on the device (step_devices.h) */
     /* any_open_ns: time in which any of their ranges is open. open_ns: the number of open ranges of this and
      * other stages of its depth that have work on the device, integrated over that time */
     double open_ns, any_open_ns;

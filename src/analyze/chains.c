@@ -1,16 +1,32 @@
 /* Chains of element-wise and copy kernels that follow one another on a stream, in the same occurrence. A
  * fused chain takes about as long as its longest kernel, because the data is read and written once. The other
- * kernels' time is the possible saving. */
+ * kernels' time is the possible saving. While n pieces of work run on the device, each counts 1/n of the
+ * time: work of other streams would still take it. A copy or a memset on the stream ends a chain. One
+ * operation of PyTorch or apex on a list of tensors is one kernel, although it is launched in several
+ * parts. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "analyze/end_heap.h"
 #include "analyze/internal.h"
+#include "analyze/work_walk.h"
 #include "base/die.h"
 #include "base/util.h"
 
 struct chain {
     double sum_ns, longest_ns;
-    uint64_t kernels;
+    double last_ns;     /* the last operation */
+    uint32_t last_name; /* text */
+    uint64_t kernels, operations;
     uint32_t occurrence;
+};
+
+struct chain_walk {
+    struct context *c;
+    struct chain *chains; /* [nlanes] */
+    struct end_heap running;
+    double shared_ns; /* time / number of running pieces of work */
+    uint64_t now_ns;
 };
 
 static bool fusible(uint8_t category) {
@@ -18,7 +34,7 @@ static bool fusible(uint8_t category) {
 }
 
 static void end_chain(struct context *c, struct chain *ch) {
-    if (ch->kernels > 1) {
+    if (ch->operations > 1) {
         uint32_t row = ch->occurrence == ANALYSIS_NONE ? c->outside : c->a->occurrences[ch->occurrence].stage;
         for (; row != ANALYSIS_NONE; row = c->a->stages[row].parent) {
             c->stage_chain_ns[row] += ch->sum_ns - ch->longest_ns;
@@ -28,22 +44,63 @@ static void end_chain(struct context *c, struct chain *ch) {
     *ch = (struct chain){ .occurrence = ANALYSIS_NONE };
 }
 
-void analyze_chains(struct context *c) {
+/* Returns true if the kernel is a further part of the chain's last operation. */
+static bool continues(const struct timeline *tl, const struct chain *ch, uint32_t name) {
+    return ch->kernels && ch->last_name == name && strstr(timeline_text(tl, name), "multi_tensor_apply");
+}
+
+static void add_kernel(struct chain_walk *w, size_t kernel, double owned_ns) {
+    struct context *c = w->c;
     const struct timeline_kernels *k = &c->tl->kernels;
-    struct chain *chains = xcalloc(c->tl->nlanes + 1, sizeof *chains);
+    struct chain *ch = &w->chains[k->lane[kernel]];
+    bool fits = fusible(c->shape_category[k->shape[kernel]]);
+    if (!fits || ch->occurrence != c->kernel_occurrence[kernel]) end_chain(c, ch);
+    if (!fits) return;
+    uint32_t name = c->tl->shapes[k->shape[kernel]].name;
+    bool same = continues(c->tl, ch, name);
+    ch->last_ns = same ? ch->last_ns + owned_ns : owned_ns;
+    ch->last_name = name;
+    ch->sum_ns += owned_ns;
+    ch->longest_ns = MAX(ch->longest_ns, ch->last_ns);
+    ch->kernels++;
+    ch->operations += !same;
+    ch->occurrence = c->kernel_occurrence[kernel];
+}
+
+static void end_work_until(struct chain_walk *w, uint64_t time_ns) {
+    while (w->running.n && w->running.v[0].end_ns <= time_ns) {
+        w->shared_ns += (double)(w->running.v[0].end_ns - w->now_ns) / (double)w->running.n;
+        w->now_ns = w->running.v[0].end_ns;
+        struct running r = end_heap_pop(&w->running);
+        if (r.is_kernel)
+            add_kernel(w, r.id, w->shared_ns - r.shared_ns);
+        else
+            end_chain(w->c, &w->chains[w->c->tl->copies.lane[r.id]]);
+        if (!w->running.n) w->shared_ns = 0; /* keeps the sum small to avoid rounding errors */
+    }
+}
+
+static void walk_device(struct chain_walk *w, size_t device) {
+    struct work_walk walk = work_walk_device(w->c->tl, device);
+    w->now_ns = 0;
+    for (struct work k; work_walk_next(&walk, &k);) {
+        end_work_until(w, k.start_ns);
+        if (w->running.n) w->shared_ns += (double)(k.start_ns - w->now_ns) / (double)w->running.n;
+        w->now_ns = k.start_ns;
+        end_heap_push(&w->running, (struct running){ .end_ns = k.end_ns,
+                                                     .shared_ns = w->shared_ns,
+                                                     .id = (uint32_t)k.index,
+                                                     .is_kernel = k.is_kernel });
+    }
+    end_work_until(w, UINT64_MAX);
+}
+
+void analyze_chains(struct context *c) {
+    struct chain_walk w = { .c = c, .chains = xcalloc(c->tl->nlanes + 1, sizeof(struct chain)) };
     c->stage_chain_ns = xcalloc(c->a->nstages, sizeof *c->stage_chain_ns);
     c->stage_chain_kernels = xcalloc(c->a->nstages, sizeof *c->stage_chain_kernels);
-    for (size_t i = 0; i < k->n; i++) {
-        struct chain *ch = &chains[k->lane[i]];
-        bool fits = fusible(c->shape_category[k->shape[i]]);
-        if (ch->kernels && (!fits || ch->occurrence != c->kernel_occurrence[i])) end_chain(c, ch);
-        if (!fits) continue;
-        double ns = (double)(k->end_ns[i] - k->start_ns[i]);
-        ch->sum_ns += ns;
-        ch->longest_ns = MAX(ch->longest_ns, ns);
-        ch->kernels++;
-        ch->occurrence = c->kernel_occurrence[i];
-    }
-    for (size_t i = 0; i < c->tl->nlanes; i++) end_chain(c, &chains[i]);
-    free(chains);
+    for (size_t d = 0; d < c->tl->ndevices; d++) walk_device(&w, d);
+    for (size_t i = 0; i < c->tl->nlanes; i++) end_chain(c, &w.chains[i]);
+    free(w.running.v);
+    free(w.chains);
 }

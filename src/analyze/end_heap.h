@@ -14,6 +14,7 @@ struct running {
     double shared_ns, copying_ns, exposed_ns; /* values of the walk's sums when this work started */
     uint32_t id;                              /* a kernel or an occurrence */
     bool is_kernel, communicates;
+    uint8_t copy_kind; /* enum trace_copy_kind */
 };
 struct end_heap { /* v[0] ends first */
     struct running *v;

@@ -31,10 +31,15 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
 
 /* Returns a duration with its unit and without exponent, such as "3.05 s". */
 const char *finding_time(struct context *c, double ms);
+/* Returns a size with its unit, such as "1.50 GB". */
+const char *finding_bytes(struct context *c, double bytes);
 /* Divides a total of the stage by the scope's shares, so that it has the same unit as the times. */
 const char *finding_count(struct context *c, const struct finding_scope *f, uint64_t total);
 /* Returns the unit of these values: " per step", " per device", " per step and device"; "" for totals. */
 const char *finding_unit(const struct finding_scope *f);
+/* Returns the advice for language models if the stage is known to be one's, else the other advice. */
+const char *finding_advice(const struct context *c, const struct finding_scope *f, const char *model,
+                           const char *other);
 
 /* finding_idle.c */
 void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_scope *f);

@@ -4,9 +4,13 @@
 #include <string.h>
 
 #include "analyze/finding.h"
+#include "analyze/work_walk.h"
+#include "base/bisect.h"
 #include "base/die.h"
 #include "base/util.h"
+#include "base/vec.h"
 
+#define LEAST_STEP_GAPS 8
 #define LONGEST_STEP_GAP_NS 100000000 /* a gap of at least this length counts as a wait for a request */
 /* A stage whose mean kernel is longer is launch-bound only if there are gaps before most of its kernels:
  * while such a kernel runs, the host can usually launch the next one. */
@@ -37,11 +41,6 @@ static const char *empty_queue(struct context *c, const struct finding_scope *f)
                          100 * f->s->idle.queue_empty_share);
 }
 
-/* Returns the advice for language models, or the other one if the steps are known to be no language model. */
-static const char *advice_for(const struct context *c, const char *model, const char *other) {
-    return c->a->recognised && !c->a->recognition.llm ? other : model;
-}
-
 void find_launch_bound(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_stage *s = f->s;
     double recorded = s->idle.graph_removable_ns * 1e-6 / f->shares, removable = recorded * f->idle_scale,
@@ -57,15 +56,16 @@ void find_launch_bound(struct context *c, const struct finding_rule *rule, const
         analysis_count(c, s->kernels), s->kernel_mean_ns * 1e-3, per_token(c, f),
         s->idle.launch_interval_ns * 1e-3, s->idle.launch_cost_ns * 1e-3, empty_queue(c, f),
         scaled_from(c, f, recorded));
-    finding_emit(c, rule, f, removable,
-                 late > 0.5 * s->idle_ns * 1e-6 / f->shares * f->idle_scale ? ANALYSIS_HIGH : ANALYSIS_MEDIUM,
-                 title, evidence,
-                 advice_for(c,
-                            "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a "
-                            "static KV cache, or the server's graph mode); failing that, fuse small kernels "
-                            "so that fewer are launched.",
-                            "Replay the step as a CUDA graph; failing that, fuse small kernels so that fewer "
-                            "are launched."));
+    finding_emit(
+        c, rule, f, removable,
+        late > 0.5 * s->idle_ns * 1e-6 / f->shares * f->idle_scale ? ANALYSIS_HIGH : ANALYSIS_MEDIUM, title,
+        evidence,
+        finding_advice(c, f,
+                       "Replay the step as a CUDA graph (torch.compile mode=\"reduce-overhead\" with a "
+                       "static KV cache, or the server's graph mode); failing that, fuse small kernels "
+                       "so that fewer are launched.",
+                       "Replay the step as a CUDA graph; failing that, fuse small kernels so that fewer "
+                       "are launched."));
 }
 
 void find_sync(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
@@ -76,27 +76,37 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
                       finding_time(c, ms));
     const char *syncs = finding_count(c, f, f->s->syncs);
     bool one = strcmp(syncs, "1") == 0;
+    const char *what = !f->s->syncs ? "blocking copies hold the host"
+                                    : analysis_text(c, "%s synchronisation%s%s block%s the host for %s",
+                                                    syncs, one ? "" : "s", finding_unit(f), one ? "s" : "",
+                                                    finding_time(c, f->s->sync_ns * 1e-6 / f->shares));
     const char *evidence =
-        analysis_text(c, "%s synchronisation%s%s block%s the host for %s; the GPU is idle for %s after %s%s",
-                      syncs, one ? "" : "s", finding_unit(f), one ? "s" : "",
-                      finding_time(c, f->s->sync_ns * 1e-6 / f->shares), finding_time(c, ms),
+        analysis_text(c, "%s; the GPU is idle for %s after %s%s", what, finding_time(c, ms),
                       one ? "it" : "them", scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
-    finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-                 advice_for(c,
-                            "Keep sampling and stop checks on the GPU, read results back asynchronously one "
-                            "step later, and remove .item(), .cpu() and cudaStreamSynchronize from the loop.",
-                            "Read results back asynchronously one step later, and remove synchronisations "
-                            "from the loop."));
+    finding_emit(
+        c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
+        finding_advice(c, f,
+                       "Keep sampling and stop checks on the GPU, read results back asynchronously one "
+                       "step later, and remove .item(), .cpu() and cudaStreamSynchronize from the loop.",
+                       "Read results back asynchronously one step later, and remove synchronisations "
+                       "from the loop."));
 }
 
 void find_host_copies(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ms = f->s->copy_alone_ns * 1e-6 / f->shares;
+    double ms = 0;
+    uint64_t copies = 0;
+    for (size_t d = 0; d < c->a->ndevices; d++) {
+        const struct analysis_stage_device *on = analysis_stage_on(c->a, f->row, d);
+        ms += on->host_copy_alone_ns * 1e-6 / f->shares;
+        copies += on->host_copies;
+    }
     if (ms < 0.02 * f->wall_ms) return;
-    const char *title = analysis_text(c, "%s waits %s for copies", f->s->name, finding_time(c, ms));
+    const char *title =
+        analysis_text(c, "%s waits %s for copies from or to the host", f->s->name, finding_time(c, ms));
     const char *evidence = analysis_text(
-        c, "copies and memsets: %s%s; %.2f MB to the device, %.2f MB back; no kernel ran at the same time",
-        finding_count(c, f, f->s->copies), finding_unit(f), f->s->htod_bytes * 1e-6 / f->shares,
-        f->s->dtoh_bytes * 1e-6 / f->shares);
+        c, "copies: %s%s; %s to the device, %s back; no kernel ran at the same time",
+        finding_count(c, f, copies), finding_unit(f), finding_bytes(c, f->s->htod_bytes / f->shares),
+        finding_bytes(c, f->s->dtoh_bytes / f->shares));
     finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
                  "Keep the data on the device, copy from pinned memory on a separate stream, and overlap "
                  "copies with kernels.");
@@ -117,8 +127,10 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
     struct host_work host = host_work_longest(c, f->row);
     double inside_ms = host.ns * 1e-6 / f->shares * f->idle_scale;
     bool named = host.name && inside_ms > 0.3 * ms;
-    const char *where =
-                   named ? analysis_text(c, ", mostly while the host is in %s", quoted(c, host.name)) : "",
+    const char *where = named
+                            ? analysis_text(c, ", %s while the host is in %s",
+                                            inside_ms > 0.5 * ms ? "mostly" : "partly", quoted(c, host.name))
+                            : "",
                *inside = named ? analysis_text(c, "; the host is in %s for %s of them", quoted(c, host.name),
                                                finding_time(c, inside_ms))
                                : "";
@@ -135,11 +147,11 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
         : named && host.loads_data
             ? "Prepare the next inputs while the GPU computes: use worker processes in the data loader "
               "(num_workers, prefetch_factor, pin_memory), or decode and resize on the GPU."
-            : advice_for(c,
-                         "Check the host's activity in these gaps (tokenising, image preparation, "
-                         "scheduling, garbage collection) and move it off the launching thread.",
-                         "Check the host's activity in these gaps (loading and preparing data, garbage "
-                         "collection) and move it off the launching thread.");
+            : finding_advice(c, f,
+                             "Check the host's activity in these gaps (tokenising, image preparation, "
+                             "scheduling, garbage collection) and move it off the launching thread.",
+                             "Check the host's activity in these gaps (loading and preparing data, garbage "
+                             "collection) and move it off the launching thread.");
     finding_emit(c, rule, f, ms, named ? ANALYSIS_MEDIUM : ANALYSIS_LOW, title, evidence, advice);
 }
 
@@ -154,27 +166,94 @@ void find_dependency(struct context *c, const struct finding_rule *rule, const s
                  "one graph.");
 }
 
-/* Sums the time from the last kernel of an occurrence to the first kernel of the next one in its process, if
- * both belong to the stage. Skips gaps of LONGEST_STEP_GAP_NS or more. Returns the number of gaps in the
- * sum. */
-static size_t waits_between_steps(const struct context *c, uint32_t row, double *sum_ns) {
+/* Time from the last kernel of a step to the first kernel of the next one in its process. */
+struct step_gap {
+    uint64_t from_ns, to_ns;
+    const struct analysis_occurrence *next;
+};
+struct step_gaps {
+    struct step_gap *v;
+    size_t n, cap;
+};
+
+/* Returns the gaps between occurrences that both belong to the stage, without gaps of LONGEST_STEP_GAP_NS or
+ * more. */
+static struct step_gaps gaps_between_steps(const struct context *c, uint32_t row) {
     const struct timeline *tl = c->tl;
     const struct analysis_occurrence **last = xcalloc(tl->nprocesses + 1, sizeof(*last));
-    size_t n = 0;
+    struct step_gaps gaps = { 0 };
     for (size_t i = 0; i < c->a->noccurrences; i++) {
         const struct analysis_occurrence *o = &c->a->occurrences[i];
         if (o->parent != ANALYSIS_NONE || !o->kernels || o->process == TIMELINE_NONE) continue;
-        uint32_t process = o->process;
-        const struct analysis_occurrence *before = last[process];
-        last[process] = o;
+        const struct analysis_occurrence *before = last[o->process];
+        last[o->process] = o;
         if (!before || before->stage != row || o->stage != row || o->gpu_first_ns <= before->gpu_last_ns)
             continue;
         if (o->gpu_first_ns - before->gpu_last_ns >= LONGEST_STEP_GAP_NS) continue;
-        *sum_ns += (double)(o->gpu_first_ns - before->gpu_last_ns);
-        n++;
+        vec_push(&gaps, ((struct step_gap){ before->gpu_last_ns, o->gpu_first_ns, o }));
     }
     free(last);
-    return n;
+    return gaps;
+}
+
+/* Periods in which a device has no work, in order of time. */
+struct idle_periods {
+    struct idle_period {
+        uint64_t from_ns, to_ns, before_ns; /* before_ns: sum of the periods before this one */
+    } * v;
+    size_t n, cap;
+};
+
+static struct idle_periods idle_periods(const struct timeline *tl, size_t device) {
+    struct work_walk walk = work_walk_device(tl, device);
+    struct idle_periods p = { 0 };
+    uint64_t frontier = 0, sum = 0;
+    for (struct work k; work_walk_next(&walk, &k); frontier = MAX(frontier, k.end_ns)) {
+        if (k.start_ns <= frontier) continue;
+        vec_push(&p, ((struct idle_period){ frontier, k.start_ns, sum }));
+        sum += k.start_ns - frontier;
+    }
+    return p;
+}
+
+struct idle_key {
+    const struct idle_periods *periods;
+    uint64_t time_ns;
+};
+
+static bool idle_before(const void *arg, size_t i) {
+    const struct idle_key *k = arg;
+    return k->periods->v[i].from_ns < k->time_ns;
+}
+
+/* Returns the sum of the idle periods up to that time. */
+static uint64_t idle_until(const struct idle_periods *p, uint64_t time_ns) {
+    size_t next = bisect(0, p->n, idle_before, &(struct idle_key){ p, time_ns });
+    if (!next) return 0;
+    const struct idle_period *last = &p->v[next - 1];
+    return last->before_ns + MIN(time_ns, last->to_ns) - last->from_ns;
+}
+
+static bool runs_on(const struct context *c, const struct analysis_occurrence *o, size_t device) {
+    return device < 64 ? o->device_bits >> device & 1 : c->a->devices[device].process == o->process;
+}
+
+/* Returns the sum of the idle time in the gaps, over the devices on which the next step runs. *waits: number
+ * of pairs of a gap and such a device. */
+static double idle_in_gaps(const struct context *c, const struct step_gaps *gaps, size_t *waits) {
+    double sum = 0;
+    *waits = 0;
+    for (size_t d = 0; d < c->a->ndevices; d++) {
+        struct idle_periods p = idle_periods(c->tl, d);
+        for (size_t i = 0; i < gaps->n; i++) {
+            const struct step_gap *g = &gaps->v[i];
+            if (!runs_on(c, g->next, d)) continue;
+            sum += (double)(idle_until(&p, g->to_ns) - idle_until(&p, g->from_ns));
+            ++*waits;
+        }
+        free(p.v);
+    }
+    return sum;
 }
 
 /* The rules about idle time and the cause that each reports. */
@@ -205,26 +284,33 @@ static double idle_ms(const struct finding_scope *f) {
 
 /* Reports the time in which the device waits for the next step, if steps are occurrences of one stage. Idle
  * time that another finding reports is left out: what remains is at most the stage's other idle time and the
- * idle time outside of stages. */
+ * idle time outside of stages. The saving is a part of both the step and the idle time outside of stages. */
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ns = 0;
-    size_t steps = waits_between_steps(c, f->row, &ns);
-    double ms = ns * 1e-6 / (double)MAX(f->s->requests, 1) * f->idle_scale;
+    struct step_gaps gaps = gaps_between_steps(c, f->row);
+    size_t steps = gaps.n, waits = 0;
+    double ns = steps < LEAST_STEP_GAPS ? 0 : idle_in_gaps(c, &gaps, &waits);
+    free(gaps.v);
+    double ms = ns * 1e-6 / f->shares * f->idle_scale;
     double outside_ms = c->a->stages[c->outside].idle_ns * 1e-6 / f->shares * f->idle_scale,
            other_ms = idle_ms(f) - claimed_ms(c, f->row, ANALYSIS_IDLE_CAUSES);
+    struct finding_scope whole = *f;
+    whole.wall_ms += outside_ms;
     ms = fmin(ms, fmax(other_ms, 0) + outside_ms);
-    if (steps < 8 || ms < 0.05 * f->wall_ms) return;
+    if (steps < LEAST_STEP_GAPS || ms < 0.05 * whole.wall_ms) return;
     const char *title = analysis_text(c, "The GPU waits %s between steps%s%s", finding_time(c, ms),
                                       strcmp(f->s->name, "step") == 0 ? "" : " of ",
                                       strcmp(f->s->name, "step") == 0 ? "" : f->s->name);
     const char *evidence = analysis_text(
-        c, "%.1f us on average from the last kernel of a step to the first kernel of the next, over %s steps",
-        ns * 1e-3 / (double)steps, analysis_count(c, steps));
-    finding_emit(c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
-                 advice_for(c,
-                            "Scheduling, sampling and detokenising run between the steps: overlap them with "
-                            "GPU work (asynchronous scheduling), or make them cheaper.",
-                            "Overlap the host's work between the steps with GPU work, or make it cheaper."));
+        c,
+        "the GPU is idle for %.1f us on average from the last kernel of a step to the first kernel of the "
+        "next, over %s steps",
+        ns * 1e-3 / (double)waits, analysis_count(c, steps));
+    finding_emit(
+        c, rule, &whole, ms, ANALYSIS_MEDIUM, title, evidence,
+        finding_advice(c, f,
+                       "Scheduling, sampling and detokenising run between the steps: overlap them with "
+                       "GPU work (asynchronous scheduling), or make them cheaper.",
+                       "Overlap the host's work between the steps with GPU work, or make it cheaper."));
 }
 
 void find_unexplained_idle(struct context *c, const struct finding_rule *rule,

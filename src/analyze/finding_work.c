@@ -19,11 +19,6 @@ static double bounded(const struct finding_scope *f, double saving_ms) {
     return isnan(f->floor_ms) ? saving_ms : MAX(0, MIN(saving_ms, f->busy_ms - f->floor_ms));
 }
 
-static const char *bytes_text(struct context *c, double bytes) {
-    char text[40];
-    return analysis_text(c, "%s", units_bytes(bytes, text, sizeof text));
-}
-
 static const char *flops_text(struct context *c, double flops) {
     char text[40];
     return analysis_text(c, "%s", units_flops(flops, text, sizeof text));
@@ -40,7 +35,7 @@ static const char *roof_evidence(struct context *c, const struct finding_scope *
     double amount = memory ? f->s->bytes : f->s->flops,
            peak = memory ? f->s->peak_bytes_per_s : f->s->peak_flops_per_s,
            reached = memory ? f->s->mbu : f->s->mfu, rate = reached * peak * f->wall_ms / work_ms;
-    const char *(*text)(struct context *, double) = memory ? bytes_text : flops_text;
+    const char *(*text)(struct context *, double) = memory ? finding_bytes : flops_text;
     const char *whole =
         busy_known ? analysis_text(c, " while the GPU is busy, %.1f%% over the whole time", 100 * reached)
                    : "";
@@ -92,7 +87,7 @@ void find_roof(struct context *c, const struct finding_rule *rule, const struct 
         finding_emit(c, rule, f, NAN, ANALYSIS_HIGH,
                      analysis_text(c, "%s runs at the %s roof: %.2fx its roofline time of %s", s->name, roof,
                                    distance, finding_time(c, f->floor_ms)),
-                     analysis_text(c, "%s must be moved and %s computed (%s)%s%s", bytes_text(c, s->bytes),
+                     analysis_text(c, "%s must be moved and %s computed (%s)%s%s", finding_bytes(c, s->bytes),
                                    flops_text(c, s->flops), source, s->over.text ? ". " : "",
                                    s->over.text ? s->over.text : ""),
                      memory ? "Only moving less data helps: smaller weight or KV types, larger batches, "
@@ -235,32 +230,45 @@ void find_waits(struct context *c, const struct finding_rule *rule, const struct
 }
 
 void find_chains(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ms = c->stage_chain_ns[f->row] * 1e-6 / f->shares,
-           all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE);
+    double ms = bounded(f, c->stage_chain_ns[f->row] * 1e-6 / f->shares),
+           all = category_ms(f, KERNEL_CATEGORY_ELEMENTWISE) + category_ms(f, KERNEL_CATEGORY_COPY);
     if (ms < 0.05 * f->busy_ms) return;
     const char *title = analysis_text(c, "%s: consecutive element-wise kernels: fusing them saves up to %s",
                                       f->s->name, finding_time(c, ms));
-    const char *evidence = analysis_text(
-        c, "%s kernels%s are in such chains; element-wise work takes %s, %.0f%% of the GPU time",
-        finding_count(c, f, c->stage_chain_kernels[f->row]), finding_unit(f), finding_time(c, all),
-        100 * all / f->busy_ms);
-    finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
-                 "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and activation. This "
-                 "also removes their launches.");
+    const char *evidence = analysis_text(c,
+                                         "%s kernels%s are in such chains; element-wise, copy and cast "
+                                         "kernels take %s, %.0f%% of the GPU time",
+                                         finding_count(c, f, c->stage_chain_kernels[f->row]), finding_unit(f),
+                                         finding_time(c, all), 100 * all / f->busy_ms);
+    finding_emit(
+        c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
+        finding_advice(c, f,
+                       "Fuse them: torch.compile, or fused kernels for norm, rotary embedding and "
+                       "activation. This also removes their launches.",
+                       "Fuse them: torch.compile, or fused kernels for normalisation, activation and "
+                       "optimiser. This also removes their launches."));
 }
 
 void find_casts(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double ms = category_ms(f, KERNEL_CATEGORY_COPY);
+    double kernels_ms = category_ms(f, KERNEL_CATEGORY_COPY), copies_ms = 0;
+    for (size_t d = 0; d < c->a->ndevices; d++)
+        copies_ms += analysis_stage_on(c->a, f->row, d)->device_copy_alone_ns * 1e-6 / f->shares;
+    double ms = kernels_ms + copies_ms;
     if (ms < 0.05 * f->busy_ms) return;
+    const char *copies =
+        copies_ms > 0 ? analysis_text(c, "; %s of it in copies by memcpy", finding_time(c, copies_ms)) : "";
     const char *title =
         analysis_text(c, "%s spends %s in copies and casts on the device", f->s->name, finding_time(c, ms));
     const char *evidence =
-        analysis_text(c, "%.0f%% of its GPU time computes nothing: type casts, concatenation, reordering",
-                      100 * ms / f->busy_ms);
-    finding_emit(c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
-                 "Keep one type from end to end (no autocast around bf16 weights), write the KV cache in "
-                 "place instead of "
-                 "concatenating, and avoid non-contiguous layouts.");
+        analysis_text(c, "%.0f%% of its GPU time computes nothing: type casts, concatenation, reordering%s",
+                      100 * ms / f->busy_ms, copies);
+    finding_emit(
+        c, rule, f, bounded(f, ms), ANALYSIS_MEDIUM, title, evidence,
+        finding_advice(c, f,
+                       "Keep one type from end to end (no autocast around bf16 weights), write the "
+                       "KV cache in place instead of concatenating, and avoid non-contiguous layouts.",
+                       "Keep one type from end to end, write results in place instead of copying or "
+                       "concatenating them, and avoid non-contiguous layouts."));
 }
 
 /* Returns true for kernels of a log-softmax: a part of a loss or of log-probabilities, not of attention. Some
@@ -335,6 +343,9 @@ void find_communication(struct context *c, const struct finding_rule *rule, cons
         ranks ? "See the findings of ranks.md: they divide it into waiting and moving bytes, if its "
                 "collectives "
                 "were matched."
-              : "Overlap it with computation, fuse all-reduce with its neighbours, or split the model over "
-                "fewer devices.");
+              : finding_advice(c, f,
+                               "Overlap it with computation, fuse all-reduce with its neighbours, or split "
+                               "the model over fewer devices.",
+                               "Overlap it with computation, or send less: smaller types, or sums over "
+                               "several steps (gradient accumulation)."));
 }

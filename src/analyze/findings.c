@@ -98,6 +98,11 @@ const char *finding_time(struct context *c, double ms) {
     return analysis_text(c, "%s", units_duration_ns(ms * 1e6, text, sizeof text));
 }
 
+const char *finding_bytes(struct context *c, double bytes) {
+    char text[40];
+    return analysis_text(c, "%s", units_bytes(bytes, text, sizeof text));
+}
+
 const char *finding_count(struct context *c, const struct finding_scope *f, uint64_t total) {
     double each = (double)total / f->shares;
     return each < 10 ? analysis_text(c, "%.2g", each) : analysis_count(c, (uint64_t)llround(each));
@@ -106,6 +111,14 @@ const char *finding_count(struct context *c, const struct finding_scope *f, uint
 const char *finding_unit(const struct finding_scope *f) {
     bool steps = f->s->requests > 1, devices = f->shares > f->s->requests;
     return steps && devices ? " per step and device" : steps ? " per step" : devices ? " per device" : "";
+}
+
+const char *finding_advice(const struct context *c, const struct finding_scope *f, const char *model,
+                           const char *other) {
+    const char *name = f->s->name;
+    bool is_model = c->a->recognition.llm || c->in->llm || f->s->token_source ||
+                    strcmp(name, "prefill") == 0 || strcmp(name, "decode") == 0;
+    return is_model ? model : other;
 }
 
 static double idle_scale(double wall_ms, double traced_ms, double busy_ms) {

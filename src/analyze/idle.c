@@ -3,13 +3,13 @@
  *   2. The launch call returned before the gap began, or other work of the same launch (a graph) has already
  *      started: the host was not late. A gap of at most LATENCY_NS after work on the same stream is
  *      kernel-to-kernel latency. Any other gap is a wait for another stream.
- *   3. Otherwise the host was late. Synchronisation: the thread's last synchronisation before the launch
- *      ended after the gap began, or the thread spent most of the gap in blocking copies. If the thread then
- *      made no call for AFTER_SYNC_NS, the time after the synchronisation is no work. No work: the thread
- *      spent most of the gap in other calls that launch nothing (context creation, loading, allocation), and
- *      the part of the gap up to the last IDLE_QUIET_NS in which the thread made no call. The rest is a
- *      launch gap. If the work starts later than LATENCY_NS after the launch call, the time after the call is
- *      a wait for another stream. */
+ *   3. Otherwise the host was late. Synchronisation: the thread waited for the device when the gap began, or
+ *      it spent most of the gap in a synchronisation or in blocking copies. A synchronisation of a device
+ *      that is idle already is no cause. If the thread then made no call for AFTER_SYNC_NS, the time after
+ *      the synchronisation is no work. No work: the thread spent most of the gap in other calls that launch
+ *      nothing (context creation, loading, allocation), and the part of the gap up to the last IDLE_QUIET_NS
+ *      in which the thread made no call. The rest is a launch gap. If the work starts later than LATENCY_NS
+ *      after the launch call, the time after the call is a wait for another stream. */
 #include <stdlib.h>
 
 #include "analyze/internal.h"
@@ -24,10 +24,14 @@
  * be hidden without the synchronisation. A longer time is other work of the host. */
 #define AFTER_SYNC_NS 2000000
 
+enum launch_seen {
+    LAUNCH_STARTED = 1,   /* work of the launch has started */
+    LAUNCH_WHILE_IDLE = 2 /* the call began while the device had no work */
+};
 struct idle_walk {
     const struct context *c;
     bool on_cpu;       /* no launches on this device */
-    uint8_t *started;  /* [launches.n]: 1 if work of the launch has started */
+    uint8_t *seen;     /* [launches.n]: flags of enum launch_seen */
     uint32_t *sync_at; /* [nthreads + 1]: index in `syncs` of the thread's first synchronisation */
     uint32_t *syncs;   /* synchronisations that block the host, sorted by thread, then start */
 };
@@ -51,13 +55,13 @@ struct idle_walk *idle_open(const struct context *c, uint32_t device) {
     struct idle_walk *w = xcalloc(1, sizeof *w);
     w->c = c;
     w->on_cpu = c->tl->devices[device].is_cpu;
-    w->started = xcalloc(c->tl->launches.n + 1, 1);
+    w->seen = xcalloc(c->tl->launches.n + 1, 1);
     sort_syncs(w);
     return w;
 }
 
 void idle_close(struct idle_walk *w) {
-    free(w->started);
+    free(w->seen);
     free(w->sync_at);
     free(w->syncs);
     free(w);
@@ -73,11 +77,17 @@ static bool starts_before(const void *arg, size_t i) {
     return k->w->c->tl->syncs.start_ns[k->w->syncs[i]] < k->time_ns;
 }
 
-/* Returns the end of the last synchronisation that the thread entered before `before`; 0: none. */
-static uint64_t last_sync_end(const struct idle_walk *w, uint32_t thread, uint64_t before) {
+struct period {
+    uint64_t start_ns, end_ns;
+};
+
+/* Returns the last synchronisation that the thread entered before `before`; zeros: none. */
+static struct period last_sync(const struct idle_walk *w, uint32_t thread, uint64_t before) {
+    const struct timeline_syncs *y = &w->c->tl->syncs;
     size_t first = w->sync_at[thread],
            next = bisect(first, w->sync_at[thread + 1], starts_before, &(struct sync_key){ w, before });
-    return next > first ? w->c->tl->syncs.end_ns[w->syncs[next - 1]] : 0;
+    if (next == first) return (struct period){ 0, 0 };
+    return (struct period){ y->start_ns[w->syncs[next - 1]], y->end_ns[w->syncs[next - 1]] };
 }
 
 /* Returns the time in [from, to) that the launching thread spent in calls that launch nothing: blocking
@@ -115,6 +125,20 @@ static uint64_t last_quiet_end(const struct idle_walk *w, uint32_t launch, uint6
     return 0;
 }
 
+/* Returns true if the launching thread waited for the device when its work ended at `at`: in a
+ * synchronisation, or in a copy that it called while the device had work. Examines at most CALLS_BACK calls
+ * before the launch. */
+static bool waited_at(const struct idle_walk *w, uint32_t launch, uint64_t at) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    if (last_sync(w, l->thread[launch], at + 1).end_ns > at) return true;
+    uint32_t i = w->c->previous_launch[launch];
+    for (int n = 0; n < CALLS_BACK && i != TIMELINE_NONE && l->end_ns[i] > at;
+         n++, i = w->c->previous_launch[i])
+        if (l->api_kind[i] == TIMELINE_API_COPY && w->seen[i] == LAUNCH_STARTED && l->start_ns[i] <= at)
+            return true;
+    return false;
+}
+
 static void add_part(struct idle_verdict *v, int *n, enum analysis_idle_cause cause, uint64_t until_ns) {
     v->parts[(*n)++] = (struct idle_part){ cause, until_ns };
 }
@@ -124,15 +148,16 @@ static void add_host_parts(const struct idle_walk *w, uint32_t launch, uint64_t 
                            struct idle_verdict *v, int *n) {
     const struct timeline_launches *l = &w->c->tl->launches;
     uint32_t before = w->c->previous_launch[launch];
-    uint64_t call_end = before == TIMELINE_NONE ? from : l->end_ns[before],
-             sync_end = last_sync_end(w, l->thread[launch], l->start_ns[launch]),
-             returned = MAX(from, MAX(call_end, sync_end));
+    uint64_t call_end = before == TIMELINE_NONE ? from : l->end_ns[before], half = (to - from) / 2;
+    struct period sync = last_sync(w, l->thread[launch], l->start_ns[launch]);
+    uint64_t returned = MAX(from, MAX(call_end, sync.end_ns));
     uint32_t longest = TIMELINE_NONE;
-    bool calling = in_calls(w, launch, from, to, &longest) > (to - from) / 2;
-    if (sync_end <= from && calling && l->api_kind[longest] == TIMELINE_API_OTHER) {
+    bool calling = in_calls(w, launch, from, to, &longest) > half,
+         waited = waited_at(w, launch, from) || sync.end_ns > MAX(sync.start_ns, from) + half;
+    if (!waited && calling && l->api_kind[longest] == TIMELINE_API_OTHER) {
         add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);
         v->call = l->api[longest];
-    } else if (sync_end > from || calling) {
+    } else if (waited || calling) {
         bool quiet = l->start_ns[launch] > returned + AFTER_SYNC_NS && returned < to;
         add_part(v, n, ANALYSIS_IDLE_SYNC, quiet ? returned : to);
         if (quiet) add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);
@@ -151,7 +176,7 @@ static enum analysis_idle_cause queued_cause(uint64_t waited_ns, bool same_lane)
 }
 
 void idle_started(struct idle_walk *w, uint32_t launch) {
-    if (launch != TIMELINE_NONE) w->started[launch] = 1;
+    if (launch != TIMELINE_NONE) w->seen[launch] |= LAUNCH_STARTED;
 }
 
 /* Returns true if one of the thread's last CALLS_BACK calls before the launch launched a kernel or graph. */
@@ -163,16 +188,18 @@ static bool has_launched(const struct idle_walk *w, uint32_t launch) {
     return false;
 }
 
-struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
-                                  uint32_t launch, bool same_lane) {
+struct idle_verdict idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, uint32_t launch,
+                                  bool same_lane) {
     const struct timeline_launches *l = &w->c->tl->launches;
     struct idle_verdict v = { .parts = { { ANALYSIS_IDLE_UNKNOWN, UINT64_MAX } } };
     if (launch == TIMELINE_NONE || w->on_cpu) return v;
     uint64_t launched = l->end_ns[launch];
+    bool started = w->seen[launch] & LAUNCH_STARTED;
+    if (!started && l->start_ns[launch] >= from_ns) w->seen[launch] |= LAUNCH_WHILE_IDLE;
     /* A first or long launch call loads code, which a graph has to load too. */
     v.graph_removes = l->api_kind[launch] == TIMELINE_API_KERNEL && has_launched(w, launch) &&
                       launched <= l->start_ns[launch] + IDLE_QUIET_NS;
-    if (w->started[launch] || launched <= from_ns) {
+    if (started || launched <= from_ns) {
         v.parts[0].cause = queued_cause(to_ns - from_ns, same_lane);
         return v;
     }

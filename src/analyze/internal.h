@@ -186,8 +186,8 @@ struct idle_verdict {
 struct idle_walk *idle_open(const struct context *c, uint32_t device);
 /* Classifies a gap: the device had no work in [from, to), then the work of `launch` (TIMELINE_NONE:
  * unknown) began. same_lane: that work runs on the stream whose work ended last. */
-struct idle_verdict idle_classify(const struct idle_walk *w, uint64_t from_ns, uint64_t to_ns,
-                                  uint32_t launch, bool same_lane);
+struct idle_verdict idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, uint32_t launch,
+                                  bool same_lane);
 /* Marks the launch as started. Call this after the gap before its work was classified. */
 void idle_started(struct idle_walk *w, uint32_t launch);
 void idle_close(struct idle_walk *w);

@@ -8,8 +8,9 @@
  *   exposed: the part of busy in which communication kernels run and no other kernel.
  *   unrecorded: idle time outside of capture windows, and the time from a launch to its work if the work
  *         started later than unrecorded_limit_ns after the launch call returned, and after the last work of
- *         its process on another device. After the last work, also
- *         the time from a launch whose work is not in the trace, because recording ended first. */
+ *         its process on another device. For the first work of a step, also the time from the start of the
+ *         step to the launch. After the last work, also the time from a launch whose work is not in the
+ *         trace, because recording ended first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,12 +78,16 @@ static void give_busy(struct time_walk *w, const struct running *r) {
     const struct analysis *a = w->c->a;
     double ns = w->shared_ns - r->shared_ns, alone_ns = r->is_kernel ? 0 : w->copying_ns - r->copying_ns;
     double exposed_ns = w->exposed_ns - r->exposed_ns;
+    bool on_host = r->copy_kind == TRACE_COPY_HTOD || r->copy_kind == TRACE_COPY_DTOH;
     uint32_t o = r->id;
     do {
         struct analysis_stage_device *row =
             row_on(w, o == ANALYSIS_NONE ? w->c->outside : a->occurrences[o].stage);
         row->busy_ns += ns;
         row->copy_alone_ns += alone_ns;
+        if (on_host) row->host_copy_alone_ns += alone_ns;
+        if (r->copy_kind == TRACE_COPY_DTOD) row->device_copy_alone_ns += alone_ns;
+        row->host_copies += on_host;
         row->exposed_ns += exposed_ns;
         row->kernels += r->is_kernel;
         row->copies += !r->is_kernel;
@@ -232,6 +237,17 @@ static void guess_launch(const struct time_walk *w, struct idle_span *s) {
     if (waits_too_long(w, MAX(s->from, o->end_ns), s->to)) s->to = s->launched_ns;
 }
 
+/* Returns the start of the step if it began while the device had no recorded work, which is so for all steps
+ * before the first work; UINT64_MAX: it began earlier. If the first work of a step waits for unrecorded work,
+ * that work was launched before the step. */
+static uint64_t step_start(const struct time_walk *w, uint32_t occurrence, uint64_t idle_from_ns) {
+    bool is_first = w->frontier_lane == TIMELINE_NONE;
+    uint64_t start_ns = 0;
+    for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = w->c->a->occurrences[o].parent)
+        start_ns = w->c->a->occurrences[o].start_ns;
+    return is_first || start_ns >= idle_from_ns ? MAX(start_ns, idle_from_ns) : UINT64_MAX;
+}
+
 /* Distributes the idle time [from, to) before the work `next`. */
 static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const struct work *next) {
     const struct timeline *tl = w->c->tl;
@@ -245,7 +261,7 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
          * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
         if (waits_too_long(w, returned, to) &&
             waits_too_long(w, MAX(returned, elsewhere_busy_until(w->elsewhere, s.thread.process, to)), to))
-            s.to = s.launched_ns;
+            s.to = MIN(s.launched_ns, step_start(w, s.owner, from));
     }
     if (work_without_launches(tl, next) && s.owner != ANALYSIS_NONE) guess_launch(w, &s);
     bool is_first = w->frontier_lane == TIMELINE_NONE;
@@ -398,13 +414,15 @@ static void walk_work(struct time_walk *w, struct bounds b) {
         advance_to(w, k.start_ns);
         bool communicates =
             k.is_kernel && c->shape_category[c->tl->kernels.shape[k.index]] == KERNEL_CATEGORY_COMMUNICATION;
+        uint8_t copy_kind = k.is_kernel ? TRACE_COPY_UNKNOWN : c->tl->copies.kind[k.index];
         end_heap_push(&w->running, (struct running){ .end_ns = k.end_ns,
                                                      .shared_ns = w->shared_ns,
                                                      .copying_ns = w->copying_ns,
                                                      .exposed_ns = w->exposed_ns,
                                                      .id = occurrence_of_work(c, &k),
                                                      .is_kernel = k.is_kernel,
-                                                     .communicates = communicates });
+                                                     .communicates = communicates,
+                                                     .copy_kind = copy_kind });
         w->kernels_running += k.is_kernel;
         w->communicating += communicates;
         interval_union_add(&work, k.start_ns, k.end_ns);

@@ -32,8 +32,8 @@ END
 }
 headline hta_ns_resolution_v100 step 5 96.70 97.71 null     # asynchronous: ranges close before their kernels run
 headline tl_vllm_prefill_b200 prefill 1 87.41 13.27 888     # its copy on the GPU is not a second step
-headline tl_vllm_decode_full_mi300 decode 1 11.28 95.04 32  # the range closes before the graph's kernels begin
-headline tl_vllm_prefilldecode_piecewise mixed 1 158.68 98.37 8192  # capture begins while unrecorded kernels run
+headline tl_vllm_decode_full_mi300 decode 1 10.74 99.76 32  # its first copy waits for unrecorded kernels
+headline tl_vllm_prefilldecode_piecewise mixed 1 156.47 99.76 8192  # capture begins while unrecorded kernels run
 headline tl_qwen1.5_0.5b_h100 step 1 35.18 90.68 null       # kernels of the step before it have no launch
 headline tl_timesformer_h100 step 1 382.54 41.42 null       # its copy on the GPU is not a second step
 run "$INFERPROF" report -q --model tests/data/models/gpt-oss-20b.json "$work/headline-tl_vllm_prefilldecode_piecewise" -o "$work/mixed"

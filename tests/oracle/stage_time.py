@@ -250,6 +250,13 @@ class Partition:
         held = [o for o in self.top if o[0] <= time < o[1]]
         return held[0][3] if len(held) == 1 else None
 
+    def busy_since(self, launch, launched, frontier, is_first):
+        """The start of the step of a launch that waits for unrecorded work, if that is the first work of the step."""
+        marks = launch.thread in self.marking
+        held = [o for o in self.top if o[0] <= launch.start < o[1] and (o[2] == launch.thread or not marks)]
+        start = held[0][0] if len(held) == 1 and not self.implicit else 0
+        return min(launched, max(start, frontier)) if is_first or start >= frontier else launched
+
     def give_idle(self, start, end, thread):
         i = bisect.bisect_right(self.bounds, start)
         while start < end:
@@ -275,8 +282,9 @@ class Partition:
                 launched = max(launch.start, frontier) if launch else end
                 launched = min(launched, end)
                 if launch and end - max(launch.end, frontier) > self.limit and self.quiet(end) > self.limit:
-                    self.unrecorded += end - launched
-                    end = launched
+                    recorded_to = self.busy_since(launch, launched, frontier, w is self.works[0])
+                    self.unrecorded += end - recorded_to
+                    end = launched = recorded_to
                 if not launch and self.t.calls and w is not self.works[0] and not self.implicit:
                     self.idle[None] += end - frontier  # launched before recording began: like its busy time
                 else:

@@ -64,6 +64,73 @@ TEST(idle_time_is_given_to_its_cause) {
     timeline_close(tl);
 }
 
+static void copy_home(struct scene *s, uint64_t call, uint64_t call_end, uint64_t start, uint64_t end) {
+    struct trace_launch l = { .start_ns = call,
+                              .end_ns = call_end,
+                              .thread = 1,
+                              .correlation = ++s->correlation,
+                              .api = timeline_builder_text(s->b, "cudaMemcpyAsync") };
+    struct trace_copy c = { .start_ns = start,
+                            .end_ns = end,
+                            .stream = 7,
+                            .bytes = 4,
+                            .correlation = s->correlation,
+                            .copy_kind = TRACE_COPY_DTOH };
+    timeline_builder_launch(s->b, &l, 1);
+    timeline_builder_copy(s->b, &c, 1);
+}
+
+static double sync_us(struct scene *s) {
+    struct analysis a;
+    struct timeline *tl = timeline_builder_finish(s->b);
+    analyze_run(tl, NULL, &a);
+    double us = idle_us(scene_stage(&a, "decode"), ANALYSIS_IDLE_SYNC);
+    analysis_free(&a);
+    timeline_close(tl);
+    return us;
+}
+
+static void first_kernel(struct scene *s, uint64_t end) {
+    scene_start(s);
+    scene_range(s, TRACE_CATEGORY_STAGE, "decode", 1, 0, MS);
+    scene_kernel(s, "k", 1, 0, 5 * US, 7, 10 * US, end);
+}
+
+TEST(a_synchronisation_of_an_idle_device_is_no_cause) {
+    struct scene s;
+    first_kernel(&s, 100 * US);
+    scene_sync(&s, 1, 120 * US, 121 * US);
+    scene_kernel(&s, "k", 1, 150 * US, 155 * US, 7, 158 * US, MS);
+    CHECK_NEAR(sync_us(&s), 0, 0);
+
+    first_kernel(&s, 100 * US); /* the host waits for the device; a second call finds it idle */
+    scene_sync(&s, 1, 20 * US, 105 * US);
+    scene_sync(&s, 1, 120 * US, 121 * US);
+    scene_kernel(&s, "k", 1, 150 * US, 155 * US, 7, 158 * US, MS);
+    CHECK_NEAR(sync_us(&s), 58, 1e-6);
+
+    first_kernel(&s, 100 * US); /* the call itself takes most of the gap */
+    scene_sync(&s, 1, 110 * US, 148 * US);
+    scene_kernel(&s, "k", 1, 150 * US, 155 * US, 7, 158 * US, MS);
+    CHECK_NEAR(sync_us(&s), 58, 1e-6);
+}
+
+/* A copy to pageable memory returns when it is done; the synchronisation after it then returns at once. */
+TEST(a_copy_that_waits_for_the_device_is_a_synchronisation) {
+    struct scene s;
+    first_kernel(&s, 500 * US);
+    copy_home(&s, 20 * US, 515 * US, 500 * US, 510 * US);
+    scene_sync(&s, 1, 516 * US, 517 * US);
+    scene_kernel(&s, "k", 1, 560 * US, 563 * US, 7, 565 * US, MS);
+    CHECK_NEAR(sync_us(&s), 55, 1e-6);
+
+    first_kernel(&s, 15 * US); /* the device is idle when the host copies */
+    copy_home(&s, 20 * US, 30 * US, 24 * US, 26 * US);
+    scene_sync(&s, 1, 31 * US, 32 * US);
+    scene_kernel(&s, "k", 1, 60 * US, 63 * US, 7, 65 * US, MS);
+    CHECK_NEAR(sync_us(&s), 0, 0);
+}
+
 /* Many short kernels with gaps, for which idle time would normally be classified. */
 static void gaps(struct scene *s, int n) {
     for (int i = 0; i < n; i++) {

@@ -73,13 +73,13 @@ static uint64_t play(struct scene *s, const struct act *acts, size_t n, unsigned
 struct verdict {
     bool found;
     double ms;
-    char title[200], evidence[400];
+    char title[200], evidence[400], advice[400];
 };
 
 static struct verdict judge_with(struct scene *s, const char *rule, const struct analyze_input *in) {
     struct timeline *tl = timeline_builder_finish(s->b);
     struct analysis a;
-    struct verdict v = { false, NAN, "", "" };
+    struct verdict v = { false, NAN, "", "", "" };
     analyze_run(tl, in, &a);
     const struct analysis_finding *f = scene_finding(&a, rule);
     if (f) {
@@ -87,7 +87,8 @@ static struct verdict judge_with(struct scene *s, const char *rule, const struct
         v.ms = f->saving_ms;
         snprintf(v.title, sizeof v.title, "%s", f->title);
         snprintf(v.evidence, sizeof v.evidence, "%s", f->evidence);
-        CHECK(f->advice[0] != '\0');
+        snprintf(v.advice, sizeof v.advice, "%s", f->advice);
+        CHECK(v.advice[0] != '\0');
     }
     analysis_free(&a);
     timeline_close(tl);
@@ -185,7 +186,9 @@ TEST(finding_unfused_elementwise) {
                              { cat, 1, 20, 0, 0 }, { add, 1, 30, 0, 0 });
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * 0.030, 1e-6);
-    CHECK(strstr(v.evidence, "30 kernels are in such chains; element-wise work takes 400 us, 25%") != NULL);
+    CHECK(strstr(v.evidence,
+                 "30 kernels are in such chains; element-wise, copy and cast kernels take 600 us, 38%") !=
+          NULL);
     CHECK(!JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { add, 1, 60, 0, 0 }).found); /* alone */
 }
 
@@ -198,6 +201,58 @@ TEST(finding_unfused_elementwise_keeps_to_one_stream) {
                  (i + 10) * 30 * US);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 110 * 30 * US);
     CHECK(!judge_with(&s, "unfused-elementwise", NULL).found);
+}
+
+/* Each GEMM is followed by two element-wise kernels; a copy runs between them on the given stream. */
+static struct verdict judge_copies(uint32_t stream) {
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 10; i++) {
+        uint64_t at = (1 + i) * MS;
+        struct trace_copy copy = { .start_ns = at + 130 * US,
+                                   .end_ns = at + 140 * US,
+                                   .bytes = 1000,
+                                   .stream = stream,
+                                   .copy_kind = TRACE_COPY_HTOD };
+        play_one(&s, &(struct act){ gemm, 1, 100, 0, 0 }, 7, at, at);
+        play_one(&s, &(struct act){ add, 1, 30, 0, 0 }, 7, at, at + 100 * US);
+        play_one(&s, &(struct act){ add, 1, 30, 0, 0 }, 7, at, at + 140 * US);
+        timeline_builder_copy(s.b, &copy, 1);
+    }
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 12 * MS);
+    return judge_with(&s, "unfused-elementwise", NULL);
+}
+
+TEST(finding_unfused_elementwise_ends_a_chain_at_a_copy) {
+    CHECK(!judge_copies(7).found);
+    CHECK_NEAR(judge_copies(8).ms, 10 * 0.030, 1e-6);
+}
+
+/* While two streams run such chains, each kernel takes half of the time of the device. */
+TEST(finding_unfused_elementwise_counts_owned_time) {
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 10; i++)
+        for (uint32_t k = 0; k < 8; k++)
+            play_one(&s, &(struct act){ add, 1, 25, 0, 0 }, 7 + k % 2, i * 100 * US,
+                     i * 100 * US + (4 + k / 2 * 25) * US);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 1004 * US);
+    struct verdict v = judge_with(&s, "unfused-elementwise", NULL);
+    CHECK(strstr(v.title, "saves up to 975 us") != NULL); /* of 1 ms: all but a kernel of each stream */
+    CHECK_NEAR(v.ms, 0.975, 1e-6);
+}
+
+/* An optimiser handles its tensors in several launches of one kernel. */
+TEST(finding_unfused_elementwise_counts_an_operation_on_many_tensors_once) {
+    static const char adam[] =
+        "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>(long)";
+    static const char scale[] =
+        "void multi_tensor_apply_kernel<TensorListMetadata<2>, ScaleFunctor<float>>(long)";
+    CHECK(!JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { adam, 4, 10, 0, 0 }).found);
+    CHECK_NEAR(JUDGE("unfused-elementwise", NAN, { gemm, 1, 100, 0, 0 }, { adam, 4, 10, 0, 0 },
+                     { scale, 2, 10, 0, 0 })
+                   .ms,
+               10 * 0.020, 1e-6);
 }
 
 TEST(finding_busy_wait) {
@@ -217,6 +272,7 @@ TEST(finding_cast_copy_traffic) {
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * 0.010, 1e-6);
     CHECK(strstr(v.evidence, "10% of its GPU time computes nothing") != NULL);
+    CHECK(strstr(v.advice, "KV cache") != NULL); /* the stage "decode" */
     CHECK(!JUDGE("cast-copy-traffic", NAN, { gemm, 1, 96, 0, 0 }, { cat, 1, 4, 0, 0 }).found); /* 4% */
 }
 
@@ -280,8 +336,8 @@ TEST(finding_small_experts_of_ten_steps) {
     CHECK(!experts_in(true, 120, 30, true).found); /* not small */
 }
 
-/* Four steps; each copies 1 MB, waits for the copy, runs a kernel and synchronises for 200 us. */
-static struct verdict copy_and_wait(const char *rule) {
+/* Four ProfilerSteps; each copies 1 MB, waits for the copy, runs a kernel and synchronises for 200 us. */
+static struct verdict copy_and_wait(const char *rule, enum trace_copy_kind kind) {
     struct scene s;
     scene_start(&s);
     for (uint64_t step = 0, at = MS; step < 4; step++, at += 2 * MS) {
@@ -290,7 +346,7 @@ static struct verdict copy_and_wait(const char *rule) {
                                    .bytes = 1000000,
                                    .correlation = ++s.correlation,
                                    .stream = 7,
-                                   .copy_kind = TRACE_COPY_HTOD };
+                                   .copy_kind = kind };
         struct trace_launch call = { .start_ns = at + 50 * US,
                                      .end_ns = at + 60 * US,
                                      .thread = 1,
@@ -301,18 +357,31 @@ static struct verdict copy_and_wait(const char *rule) {
         scene_kernel(&s, gemm, 1, at + 70 * US, at + 80 * US, 7, at + 310 * US, at + 700 * US);
         scene_sync(&s, 1, at + 600 * US, at + 800 * US);
         scene_kernel(&s, gemm, 1, at + 900 * US, at + 910 * US, 7, at + 915 * US, at + 1000 * US);
-        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, at, at + MS);
+        scene_range(&s, TRACE_CATEGORY_USER, "ProfilerStep#1", 1, at, at + MS);
     }
     return judge_with(&s, rule, NULL);
 }
 
 TEST(findings_on_waits_have_one_unit) {
-    struct verdict v = copy_and_wait("host-copies");
+    struct verdict v = copy_and_wait("host-copies", TRACE_COPY_HTOD);
     CHECK(v.found);
-    CHECK(strstr(v.evidence, "copies and memsets: 1 per step; 1.00 MB to the device") != NULL);
-    v = copy_and_wait("synchronisation");
+    CHECK(strstr(v.evidence, "copies: 1 per step; 1.00 MB to the device") != NULL);
+    v = copy_and_wait("synchronisation", TRACE_COPY_HTOD);
     CHECK(v.found);
     CHECK(strstr(v.evidence, "1 synchronisation per step blocks the host for 200 us") != NULL);
+    CHECK(strstr(v.advice, "sampling") == NULL); /* these steps are of no language model */
+}
+
+TEST(copies_on_the_device_are_no_copies_of_the_host) {
+    CHECK_NEAR(copy_and_wait("host-copies", TRACE_COPY_DTOH).ms, 0.2, 1e-9);
+    CHECK(!copy_and_wait("host-copies", TRACE_COPY_DTOD).found);
+    CHECK(!copy_and_wait("host-copies", TRACE_COPY_MEMSET).found);
+    struct verdict v = copy_and_wait("cast-copy-traffic", TRACE_COPY_DTOD);
+    CHECK_NEAR(v.ms, 0.2, 1e-9);
+    CHECK(strstr(v.evidence, "200 us of it in copies by memcpy") != NULL);
+    CHECK(strstr(v.advice, "KV cache") == NULL);
+    CHECK(!copy_and_wait("cast-copy-traffic", TRACE_COPY_HTOD).found);
+    CHECK(!copy_and_wait("cast-copy-traffic", TRACE_COPY_MEMSET).found);
 }
 
 /* 100 us of communication in each of 10 rounds; `beside` us of it overlap a GEMM on another stream. */

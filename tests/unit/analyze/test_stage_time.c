@@ -134,12 +134,13 @@ TEST(copies_of_annotations_on_the_device_are_not_steps) {
     timeline_close(tl);
 }
 
-/* Launched at 5 us, started at 2 ms: unrecorded work ran in between. */
+/* Launched at 8 us, started at 2 ms: unrecorded work ran in between. */
 TEST(a_launched_kernel_that_waits_for_long_is_not_idle_time) {
     struct scene s;
     struct analysis a;
     scene_start(&s);
     scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
+    scene_kernel(&s, "k", 1, 0, 2 * US, 7, 4 * US, 10 * US);
     scene_kernel(&s, "k", 1, 8 * US, 13 * US, 7, 2 * MS, 3 * MS);
     scene_kernel(&s, "k", 1, 3100 * US, 3110 * US, 7, 3116 * US, 4 * MS); /* a launch takes 6 us */
     struct timeline *tl = timeline_builder_finish(s.b);
@@ -147,9 +148,26 @@ TEST(a_launched_kernel_that_waits_for_long_is_not_idle_time) {
     const struct analysis_stage *d = scene_stage(&a, "decode");
     CHECK_NEAR(a.devices[0].launch_delay_ns, 6e3, 0);
     CHECK_NEAR(a.devices[0].unrecorded_limit_ns, 60e3, 0);
-    CHECK_NEAR(a.devices[0].unrecorded_ns, 1992e3, 0); /* from the launch call on */
-    CHECK_NEAR(d->idle_ns, 8e3 + 116e3, 0);
+    CHECK_NEAR(a.devices[0].unrecorded_ns, 1990e3, 0); /* from the launch call on */
+    CHECK_NEAR(d->idle_ns, 4e3 + 116e3, 0);
     CHECK_NEAR(d->gpu_busy_ns + d->idle_ns + a.devices[0].unrecorded_ns, 4e6, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The first launch of the trace waits for work that was launched before recording began, so the device was
+ * not idle before the launch either. */
+TEST(the_time_before_a_first_launch_that_waits_for_long_is_not_idle_time) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 4 * MS);
+    scene_kernel(&s, "k", 1, 500 * US, 505 * US, 7, 2 * MS, 3 * MS);
+    scene_kernel(&s, "k", 1, 3100 * US, 3110 * US, 7, 3116 * US, 4 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(a.devices[0].unrecorded_ns, 2e6, 0);
+    CHECK_NEAR(scene_stage(&a, "decode")->idle_ns, 116e3, 0);
     analysis_free(&a);
     timeline_close(tl);
 }
@@ -485,6 +503,46 @@ TEST(idle_time_after_a_synchronisation_is_named_by_the_hosts_work) {
     CHECK(strstr(f->title, "mostly while the host is in `resize`") != NULL);
     CHECK(strstr(f->advice, "num_workers") != NULL);
     CHECK(scene_finding(&a, "synchronisation") == NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Of the 20 ms without work, the host is in `resize` for 8 ms. */
+TEST(the_hosts_work_in_less_than_half_of_the_idle_time_is_a_part_of_it) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, 0, 30 * MS);
+    scene_range(&s, TRACE_CATEGORY_USER, "resize", 1, 0, 8 * MS);
+    scene_kernel(&s, "k", 1, 8 * MS, 8 * MS + 5 * US, 7, 8 * MS + 10 * US, 18 * MS);
+    scene_kernel(&s, "k", 1, 30 * MS - 20 * US, 30 * MS - 15 * US, 7, 30 * MS - 10 * US, 30 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_finding *f = scene_finding(&a, "host-busy-elsewhere");
+    CHECK(f != NULL);
+    CHECK(strstr(f->title, "for 20.0 ms, partly while the host is in `resize`") != NULL);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* Steps with 1 ms of work every 10 ms. Between them, another kernel runs for 3 ms. */
+TEST(the_wait_between_steps_is_the_idle_part_of_a_step_and_the_time_to_the_next) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t t = 0; t < 100 * MS; t += 10 * MS) {
+        scene_range(&s, TRACE_CATEGORY_STAGE, "step", 1, t, t + MS);
+        scene_kernel(&s, "k", 1, t, t + 3 * US, 7, t + 5 * US, t + MS);
+        scene_kernel(&s, "k", 1, t + 3 * MS - 5 * US, t + 3 * MS - 2 * US, 7, t + 3 * MS, t + 6 * MS);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_finding *f = scene_finding(&a, "between-steps");
+    CHECK(f != NULL);
+    CHECK(strstr(f->evidence, "idle for 6005.0 us on average") != NULL);
+    CHECK_NEAR(f->saving_ms, 9 * 6.005 / 10, 1e-9); /* 9 gaps of 10 steps */
+    /* of 1 ms in the step and 6 ms of idle time outside of steps, 2 ms after the last one */
+    CHECK_NEAR(f->saving_percent, 100 * (9 * 6.005) / (10 + 9 * 6 + 2), 1e-6);
     analysis_free(&a);
     timeline_close(tl);
 }
