@@ -567,7 +567,8 @@ struct analysis_finding {
     /* Upper bound of the saving per request, or in the whole run if `stage` is ANALYSIS_NONE; NaN:
      * informative only. */
     double saving_ms;
-    double saving_percent;  /* of the time of the stage or run */
+    double saving_percent;  /* of the time of the stage or run, and outside_ms */
+    double outside_ms;      /* idle time between steps, if it can be saved too; else 0 */
     double total_saving_ms; /* over all occurrences of the stage; orders the findings */
     enum analysis_confidence confidence;
 };

@@ -12,6 +12,7 @@ struct finding_scope {
     double shares; /* number of (request, device) pairs; sums are divided by it */
     /* time of the stage in the timed repeats, else in the trace; savings are percentages of it */
     double wall_ms;
+    double outside_ms; /* idle time between steps, for a rule whose saving contains it; else 0 */
     double traced_wall_ms, busy_ms, floor_ms; /* floor_ms: NaN if unknown */
     /* Share of the recorded idle time that fits into the timed run. Recording slows down the host but not
      * the GPU, so the recorded idle time is too long. */

@@ -291,12 +291,11 @@ void find_between_steps(struct context *c, const struct finding_rule *rule, cons
     double ns = steps < LEAST_STEP_GAPS ? 0 : idle_in_gaps(c, &gaps, &waits);
     free(gaps.v);
     double ms = ns * 1e-6 / f->shares * f->idle_scale;
-    double outside_ms = c->a->stages[c->outside].idle_ns * 1e-6 / f->shares * f->idle_scale,
-           other_ms = idle_ms(f) - claimed_ms(c, f->row, ANALYSIS_IDLE_CAUSES);
+    double other_ms = idle_ms(f) - claimed_ms(c, f->row, ANALYSIS_IDLE_CAUSES);
     struct finding_scope whole = *f;
-    whole.wall_ms += outside_ms;
-    ms = fmin(ms, fmax(other_ms, 0) + outside_ms);
-    if (steps < LEAST_STEP_GAPS || ms < 0.05 * whole.wall_ms) return;
+    whole.outside_ms = c->a->stages[c->outside].idle_ns * 1e-6 / f->shares * f->idle_scale;
+    ms = fmin(ms, fmax(other_ms, 0) + whole.outside_ms);
+    if (steps < LEAST_STEP_GAPS || ms < 0.05 * (f->wall_ms + whole.outside_ms)) return;
     const char *title = analysis_text(c, "The GPU waits %s between steps%s%s", finding_time(c, ms),
                                       strcmp(f->s->name, "step") == 0 ? "" : " of ",
                                       strcmp(f->s->name, "step") == 0 ? "" : f->s->name);

@@ -63,7 +63,7 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
                   const char *evidence, const char *advice) {
     struct analysis *a = c->a;
     double timeline_ns = analysis_timeline(a).timeline_ns;
-    double of_ms = f ? f->wall_ms : (timeline_ns > 0 ? timeline_ns : a->wall_ns) * 1e-6;
+    double of_ms = f ? f->wall_ms + f->outside_ms : (timeline_ns > 0 ? timeline_ns : a->wall_ns) * 1e-6;
     if (!isnan(saving_ms) && (!(of_ms > 0) || saving_ms < LEAST_SAVING * of_ms)) return;
     if (saving_ms > of_ms) saving_ms = of_ms;
     struct found all = { a->findings, a->nfindings, a->nfindings };
@@ -74,6 +74,7 @@ void finding_emit(struct context *c, const struct finding_rule *rule, const stru
                                                .stage = f ? f->row : ANALYSIS_NONE,
                                                .saving_ms = saving_ms,
                                                .saving_percent = 100 * saving_ms / of_ms,
+                                               .outside_ms = f ? f->outside_ms : 0,
                                                .total_saving_ms = saving_ms * occurrences(f),
                                                .confidence = confidence }));
     a->findings = all.v;

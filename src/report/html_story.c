@@ -19,7 +19,7 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
         strbuf_addf(out, "<div class=\"save\"><small>Could save up to</small> %s <small>%s (%s of ",
                     text_ms(f->saving_ms).s, view_saving_unit(a, f), text_percent(f->saving_percent / 100).s);
         html_escape(out, stage ? stage : "the run");
-        strbuf_addstr(out, ")</small></div>\n");
+        strbuf_addf(out, "%s)</small></div>\n", f->outside_ms > 0 ? view_and_gaps : "");
     }
     strbuf_addstr(out, "<h3>");
     html_escape(out, f->title);

@@ -93,7 +93,7 @@ static void finding(const struct analysis *a, const struct analysis_finding *f, 
         strbuf_addf(out, " (at most %s%s, %s of ", text_ms(f->saving_ms).s, view_saving_unit(a, f),
                     text_percent(f->saving_percent / 100).s);
         text_markdown(out, stage ? stage : "the run");
-        strbuf_addch(out, ')');
+        strbuf_addf(out, "%s)", f->outside_ms > 0 ? view_and_gaps : "");
     }
     strbuf_addstr(out, "  \n   ");
     text_markdown(out, f->evidence);

@@ -42,6 +42,8 @@ double view_representative_ms(const struct analysis_stage *s) {
     return s->timing && s->timing->work ? s->timing->work->recorded_ms : NAN;
 }
 
+const char view_and_gaps[] = " and the idle time between steps";
+
 const char *view_saving_unit(const struct analysis *a, const struct analysis_finding *f) {
     return f->stage != ANALYSIS_NONE && a->stages[f->stage].requests > 1 ? " per step" : "";
 }

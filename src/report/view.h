@@ -29,6 +29,7 @@ const char *view_time_source(const struct view *v, const struct analysis_stage *
 double view_representative_ms(const struct analysis_stage *s);
 /* Returns " per step" if the saving is for one of several steps, else "". */
 const char *view_saving_unit(const struct analysis *a, const struct analysis_finding *f);
+extern const char view_and_gaps[]; /* follows the stage in "50% of decode" if outside_ms > 0 */
 const char *view_stage_name(const struct analysis *a, uint32_t stage); /* NULL for ANALYSIS_NONE */
 size_t view_findings(const struct view *v, const struct analysis_finding **first);
 bool view_unstable(const struct view *v); /* a top-level stage with CV > 5% */

@@ -123,8 +123,8 @@ static bool layer_fits(const struct decode_plan *p, const struct decode_layer *l
            (l->routing.k + shared / inner) * (inner / 8) < 1 << 16;
 }
 
-/* The largest dynamic shared memory of the layer's kernels. It has their input vector as floats; that of `out`
- * also has the weights of the parts of attention. */
+/* The largest dynamic shared memory of the layer's kernels. It has their input vector as floats; that of
+ * `out` also has the weights of the parts of attention. */
 static unsigned most_shared(const struct decode_plan *p, const struct decode_layer *l) {
     enum dtype type = layer_type(l);
     const struct expert *first = l->router ? &l->experts[0] : &l->mlp;

@@ -18,8 +18,8 @@
  *                                             with CONTEXT = PROMPT, the longest prompt fills the context
  *     cuda_check skinny [few]                 products of batches against the CPU; without `few`, their speed
  *     cuda_check memory CONFIG LAYERS         a model that is too large is refused before it is loaded
- *     cuda_check recovery CONFIG LAYERS       a batch that does not fit is an error, and the next requests are
- *                                             served
+ *     cuda_check recovery CONFIG LAYERS       a batch that does not fit is an error, and the next requests
+ *                                             are served
  * CUDA_CHECK_WEIGHTS=bf16|f16|f32|fp8|fp8-rows|fp8-matrices: the weights of few, logits, steps, speed,
  * recording, long and batch; the default is bf16.
  * CUDA_CHECK_SELF=1: the second device is the CPU too, with its usual rounding. This checks the program

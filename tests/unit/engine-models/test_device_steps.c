@@ -164,7 +164,8 @@ TEST(steps_of_a_batch_stay_within_the_context) {
     fixture_close(&f);
 }
 
-/* The cache, or the steps, of a batch do not fit: an error without any token. The next requests are served. */
+/* The cache, or the steps, of a batch do not fit: an error without any token. The next requests are
+ * served. */
 static void check_recovery(bool *refuse) {
     struct fixture f;
     struct err err;

@@ -1042,8 +1042,8 @@ static void check_part(const struct cuda_batch *b, size_t i, const struct launch
     CHECK(begins(step[p->at].name, pair ? "skinny" : p->kernel));
     if (pair) CHECK(step[p->at].args.skinny.paired);
 }
-/* Each step takes as long as its kernels, and its parts follow each other. The times of the steps after `known`
- * are unknown. */
+/* Each step takes as long as its kernels, and its parts follow each other. The times of the steps after
+ * `known` are unknown. */
 static void check_spans(const struct cuda_batch *b, const struct decode_span *v, size_t n, size_t steps,
                         size_t known) {
     CHECK_INT(n, steps * b->named.n);
