@@ -86,11 +86,13 @@ static void remove_dropped(struct context *c, const bool *dropped) {
     struct analysis *a = c->a;
     uint32_t *now = xmalloc((a->noccurrences + 1) * sizeof *now);
     size_t kept = 0;
+    c->dropped_range = analysis_alloc(c, c->tl->ranges.n, sizeof *c->dropped_range);
     for (size_t i = 0; i < a->noccurrences; i++) {
         struct analysis_occurrence *o = &a->occurrences[i];
         now[i] = dropped[i] ? ANALYSIS_NONE : (uint32_t)kept;
         if (dropped[i]) {
             a->stages[o->stage].occurrences--;
+            if (o->range != TIMELINE_NONE) c->dropped_range[o->range] = true;
             continue;
         }
         if (o->parent != ANALYSIS_NONE) o->parent = now[o->parent];

@@ -80,9 +80,9 @@ void find_sync(struct context *c, const struct finding_rule *rule, const struct 
                                     : analysis_text(c, "%s synchronisation%s%s block%s the host for %s",
                                                     syncs, one ? "" : "s", finding_unit(f), one ? "s" : "",
                                                     finding_time(c, f->s->sync_ns * 1e-6 / f->shares));
-    const char *evidence =
-        analysis_text(c, "%s; the GPU is idle for %s after %s%s", what, finding_time(c, ms),
-                      one ? "it" : "them", scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
+    const char *evidence = analysis_text(
+        c, "%s; the GPU is idle for %s during and after synchronisations and blocking copies%s", what,
+        finding_time(c, ms), scaled_from(c, f, f->idle_scale > 0 ? ms / f->idle_scale : NAN));
     finding_emit(
         c, rule, f, ms, ANALYSIS_MEDIUM, title, evidence,
         finding_advice(c, f,
@@ -136,10 +136,10 @@ void find_no_work(struct context *c, const struct finding_rule *rule, const stru
                                : "";
     const char *title =
         analysis_text(c, "%s leaves the GPU without work for %s%s", f->s->name, finding_time(c, ms), where);
-    const char *evidence = analysis_text(
-        c,
-        "gaps in which the launching thread launched nothing for more than 200 us; the longest gap is %s%s",
-        finding_time(c, f->s->idle.gap_ns.max * 1e-6), inside);
+    const char *evidence = analysis_text(c,
+                                         "gaps in which the launching thread launched nothing for more than "
+                                         "200 us; the longest gap of any cause is %s%s",
+                                         finding_time(c, f->s->idle.gap_ns.max * 1e-6), inside);
     const char *advice =
         named && host.is_call
             ? "The call launches nothing: it creates a context, loads code, or allocates or "

@@ -94,16 +94,28 @@ static struct period last_sync(const struct idle_walk *w, uint32_t thread, uint6
  * copies, waits, loading. Sets *longest to the longest of them. Examines at most CALLS_BACK calls before the
  * launch. */
 #define CALLS_BACK 64
+
+/* Returns the thread's last call before the launch that does not contain it: tools may record a call within
+ * another one. */
+static uint32_t call_before(const struct idle_walk *w, uint32_t launch) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    uint32_t i = w->c->previous_launch[launch];
+    for (int n = 0; n < CALLS_BACK && i != TIMELINE_NONE && l->end_ns[i] > l->start_ns[launch]; n++)
+        i = w->c->previous_launch[i];
+    return i;
+}
+
 static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to,
                          uint32_t *longest) {
     const struct timeline_launches *l = &w->c->tl->launches;
-    uint64_t sum = 0, most = 0;
-    uint32_t i = w->c->previous_launch[launch];
+    uint64_t sum = 0, most = 0, counted_from = to;
+    uint32_t i = call_before(w, launch);
     for (int n = 0; n < CALLS_BACK && i != TIMELINE_NONE && l->end_ns[i] > from;
          n++, i = w->c->previous_launch[i]) {
         if (l->api_kind[i] == TIMELINE_API_KERNEL || l->api_kind[i] == TIMELINE_API_GRAPH) continue;
-        uint64_t begin = MAX(l->start_ns[i], from), end = MIN(l->end_ns[i], to);
+        uint64_t begin = MAX(l->start_ns[i], from), end = MIN(l->end_ns[i], counted_from);
         if (end <= begin) continue;
+        counted_from = begin;
         sum += end - begin;
         if (end - begin > most) *longest = i;
         most = MAX(most, end - begin);
@@ -116,7 +128,7 @@ static uint64_t in_calls(const struct idle_walk *w, uint32_t launch, uint64_t fr
 static uint64_t last_quiet_end(const struct idle_walk *w, uint32_t launch, uint64_t from) {
     const struct timeline_launches *l = &w->c->tl->launches;
     for (int n = 0; n < CALLS_BACK && l->start_ns[launch] > from; n++) {
-        uint32_t before = w->c->previous_launch[launch];
+        uint32_t before = call_before(w, launch);
         uint64_t call_end = before == TIMELINE_NONE ? from : l->end_ns[before];
         if (l->start_ns[launch] > call_end + IDLE_QUIET_NS) return l->start_ns[launch];
         if (before == TIMELINE_NONE) break;
@@ -125,17 +137,44 @@ static uint64_t last_quiet_end(const struct idle_walk *w, uint32_t launch, uint6
     return 0;
 }
 
-/* Returns true if the launching thread waited for the device when its work ended at `at`: in a
- * synchronisation, or in a copy that it called while the device had work. Examines at most CALLS_BACK calls
+/* Returns when the launching thread stopped waiting for the device, if it waited when the device's work ended
+ * at `at`: in a synchronisation, or in a copy that it called while the device had work; 0: it did not wait.
+ * Calls of asynchronous copies may also end after the copy, but are short. Examines at most CALLS_BACK calls
  * before the launch. */
-static bool waited_at(const struct idle_walk *w, uint32_t launch, uint64_t at) {
+static uint64_t waited_at(const struct idle_walk *w, uint32_t launch, uint64_t at) {
     const struct timeline_launches *l = &w->c->tl->launches;
-    if (last_sync(w, l->thread[launch], at + 1).end_ns > at) return true;
+    uint64_t sync_end_ns = last_sync(w, l->thread[launch], at + 1).end_ns;
+    if (sync_end_ns > at) return sync_end_ns;
     uint32_t i = w->c->previous_launch[launch];
     for (int n = 0; n < CALLS_BACK && i != TIMELINE_NONE && l->end_ns[i] > at;
          n++, i = w->c->previous_launch[i])
-        if (l->api_kind[i] == TIMELINE_API_COPY && w->seen[i] == LAUNCH_STARTED && l->start_ns[i] <= at)
-            return true;
+        if (l->api_kind[i] == TIMELINE_API_COPY && w->seen[i] == LAUNCH_STARTED &&
+            l->start_ns[i] + LATENCY_NS <= at)
+            return l->end_ns[i];
+    return 0;
+}
+
+/* Returns true if the thread made no call for AFTER_SYNC_NS from `since` on, or up to the launch. */
+static bool is_quiet_after(const struct idle_walk *w, uint32_t launch, uint64_t since) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    uint64_t next_ns = l->start_ns[launch];
+    uint32_t i = call_before(w, launch);
+    for (int n = 0; i != TIMELINE_NONE && l->start_ns[i] >= since; n++, i = w->c->previous_launch[i]) {
+        if (n == CALLS_BACK) return false;
+        next_ns = l->start_ns[i];
+    }
+    return next_ns > since + AFTER_SYNC_NS;
+}
+
+/* After an event, other work may be left. Examines at most CALLS_BACK synchronisations. */
+bool idle_synchronised(const struct idle_walk *w, uint32_t launch, uint64_t since) {
+    const struct timeline_launches *l = &w->c->tl->launches;
+    const struct timeline_syncs *y = &w->c->tl->syncs;
+    size_t first = w->sync_at[l->thread[launch]],
+           i = bisect(first, w->sync_at[l->thread[launch] + 1], starts_before,
+                      &(struct sync_key){ w, l->start_ns[launch] });
+    for (int n = 0; n < CALLS_BACK && i-- > first && y->end_ns[w->syncs[i]] >= since; n++)
+        if (y->kind[w->syncs[i]] != TRACE_SYNC_EVENT) return true;
     return false;
 }
 
@@ -147,18 +186,20 @@ static void add_part(struct idle_verdict *v, int *n, enum analysis_idle_cause ca
 static void add_host_parts(const struct idle_walk *w, uint32_t launch, uint64_t from, uint64_t to,
                            struct idle_verdict *v, int *n) {
     const struct timeline_launches *l = &w->c->tl->launches;
-    uint32_t before = w->c->previous_launch[launch];
+    uint32_t before = call_before(w, launch);
     uint64_t call_end = before == TIMELINE_NONE ? from : l->end_ns[before], half = (to - from) / 2;
     struct period sync = last_sync(w, l->thread[launch], l->start_ns[launch]);
     uint64_t returned = MAX(from, MAX(call_end, sync.end_ns));
     uint32_t longest = TIMELINE_NONE;
-    bool calling = in_calls(w, launch, from, to, &longest) > half,
-         waited = waited_at(w, launch, from) || sync.end_ns > MAX(sync.start_ns, from) + half;
+    uint64_t waited = waited_at(w, launch, from);
+    bool calling = in_calls(w, launch, from, to, &longest) > half;
+    if (sync.end_ns > MAX(sync.start_ns, from) + half) waited = sync.end_ns;
+    if (waited) returned = waited;
     if (!waited && calling && l->api_kind[longest] == TIMELINE_API_OTHER) {
         add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);
         v->call = l->api[longest];
     } else if (waited || calling) {
-        bool quiet = l->start_ns[launch] > returned + AFTER_SYNC_NS && returned < to;
+        bool quiet = returned < to && is_quiet_after(w, launch, returned);
         add_part(v, n, ANALYSIS_IDLE_SYNC, quiet ? returned : to);
         if (quiet) add_part(v, n, ANALYSIS_IDLE_NO_WORK, to);
     } else {

@@ -60,6 +60,7 @@ struct context {
     struct stage_scratch *stage_scratch;    /* [nstages] */
     struct occurrence_scratch *occ_scratch; /* [noccurrences] */
     uint32_t *kernel_occurrence, *range_occurrence;
+    bool *dropped_range; /* [ranges.n]: of steps in which nothing happened (empty_steps.c); NULL: none */
     uint32_t *launch_occurrence; /* [launches.n] */
     /* [copies.n]: occurrence of each copy, if steps were recognised or a process has no launches; NULL: use
      * launch and range instead */
@@ -184,6 +185,9 @@ struct idle_verdict {
     bool graph_removes;
 };
 struct idle_walk *idle_open(const struct context *c, uint32_t device);
+/* Returns true if the launching thread waited for a stream or the device, up to a time between `since` and
+ * the launch. */
+bool idle_synchronised(const struct idle_walk *w, uint32_t launch, uint64_t since);
 /* Classifies a gap: the device had no work in [from, to), then the work of `launch` (TIMELINE_NONE:
  * unknown) began. same_lane: that work runs on the stream whose work ended last. */
 struct idle_verdict idle_classify(struct idle_walk *w, uint64_t from_ns, uint64_t to_ns, uint32_t launch,

@@ -15,6 +15,7 @@
 
 static bool is_stage_range(const struct context *c, size_t range) {
     uint32_t o = c->range_occurrence[range];
+    if (c->dropped_range && c->dropped_range[range]) return true;
     return o != ANALYSIS_NONE && c->a->occurrences[o].range == range;
 }
 

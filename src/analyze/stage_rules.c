@@ -148,19 +148,27 @@ bool stage_rules_attention(const char *label, struct attention_step *out) {
     return known && out->queries > 0 && out->pairs >= 0;
 }
 
+/* Returns the length of the word that the text begins with. */
+static size_t word_length(const char *text) {
+    size_t n = 1;
+    while (islower((unsigned char)text[n])) n++;
+    return isalpha((unsigned char)*text) ? n : 0;
+}
+
 /* Returns true for "decode", "decode 3", "decode_3", "decode[bs=4]", "decode_step" and "DecodeStep", but not
  * for names that only begin with the word: "decoder", "decode_jpeg". */
 static bool is_phase(const char *name, const char *word) {
-    static const char *const parts[] = { "step",  "forward", "loop",  "phase", "stage",   "pass",
-                                         "batch", "iter",    "token", "graph", "request", "run" };
+    static const char *const parts[] = { "step",   "steps", "forward", "loop", "phase", "stage", "pass",
+                                         "iter",   "batch", "bs",      "b",    "seq",   "chunk", "iteration",
+                                         "extend", "only",  "one",     "n",    "graph", "greedy" };
     size_t n = strlen(word);
     if (strncmp(name, word, n) != 0) return false;
     name += n;
-    if (*name && strchr("_-/", *name)) name++;
+    if (*name && strchr("_-./", *name)) name++;
+    size_t length = word_length(name);
     for (size_t i = 0; i < COUNTOF(parts); i++)
-        if (strncasecmp(name, parts[i], strlen(parts[i])) == 0) return true;
-    return *name != '_' && !isalpha((unsigned char)*name) &&
-           !(*name == '.' && isalpha((unsigned char)name[1]));
+        if (length == strlen(parts[i]) && strncasecmp(name, parts[i], length) == 0) return true;
+    return *name != '_' && !length;
 }
 
 static bool match_phase(const char *name, struct stage_match *m) {

@@ -239,9 +239,11 @@ static void guess_launch(const struct time_walk *w, struct idle_span *s) {
 
 /* Returns the start of the step if it began while the device had no recorded work, which is so for all steps
  * before the first work; UINT64_MAX: it began earlier. If the first work of a step waits for unrecorded work,
- * that work was launched before the step. */
-static uint64_t step_start(const struct time_walk *w, uint32_t occurrence, uint64_t idle_from_ns) {
+ * that work was launched before the step, unless the thread has waited for the device since then. */
+static uint64_t step_start(const struct time_walk *w, uint32_t occurrence, uint32_t launch,
+                           uint64_t idle_from_ns) {
     bool is_first = w->frontier_lane == TIMELINE_NONE;
+    if (!is_first && idle_synchronised(w->idle, launch, idle_from_ns)) return UINT64_MAX;
     uint64_t start_ns = 0;
     for (uint32_t o = occurrence; o != ANALYSIS_NONE; o = w->c->a->occurrences[o].parent)
         start_ns = w->c->a->occurrences[o].start_ns;
@@ -261,7 +263,7 @@ static void end_idleness(struct time_walk *w, uint64_t from, uint64_t to, const 
          * call means that the device ran unrecorded work; the time of the call is then unrecorded too. */
         if (waits_too_long(w, returned, to) &&
             waits_too_long(w, MAX(returned, elsewhere_busy_until(w->elsewhere, s.thread.process, to)), to))
-            s.to = MIN(s.launched_ns, step_start(w, s.owner, from));
+            s.to = MIN(s.launched_ns, step_start(w, s.owner, launch, from));
     }
     if (work_without_launches(tl, next) && s.owner != ANALYSIS_NONE) guess_launch(w, &s);
     bool is_first = w->frontier_lane == TIMELINE_NONE;

@@ -409,7 +409,7 @@ static void write_processes(struct importer *im) {
     char key[48];
     size_t n = 0;
     for (size_t p = 0; p < mk->npids; p++) n += mk->pids[p].calls && mk->pids[p].ranges;
-    if (n < 2 || mk->npids == KINETO_PIDS) return;
+    if (n < 2) return;
     for (size_t i = 0; i < s->thread_slots; i++)
         for (size_t p = 0; s->threads[i].used && p < mk->npids; p++) {
             if (mk->pids[p].key != s->threads[i].pid || !mk->pids[p].calls || !mk->pids[p].ranges) continue;

@@ -100,10 +100,12 @@ static void make_copy(const struct kineto_event *ev, struct kineto_record *r) {
 }
 
 static void note_pid(struct kineto_maker *mk, const struct kineto_event *ev, bool call) {
-    size_t i = 0;
+    size_t i = mk->last_pid;
     if (ev->pid.number >= UINT32_MAX) return;
-    while (i < mk->npids && mk->pids[i].key != ev->pid.key) i++;
+    if (i >= mk->npids || mk->pids[i].key != ev->pid.key)
+        for (i = 0; i < mk->npids && mk->pids[i].key != ev->pid.key;) i++;
     if (i == KINETO_PIDS) return;
+    mk->last_pid = i;
     if (i == mk->npids)
         mk->pids[mk->npids++] = (struct kineto_pid){ ev->pid.key, (uint32_t)ev->pid.number, false, false };
     mk->pids[i].calls |= call;

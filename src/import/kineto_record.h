@@ -19,7 +19,7 @@ struct kineto_record {
     };
 };
 
-#define KINETO_PIDS 17
+#define KINETO_PIDS 1024 /* later ones belong to the process of the file */
 struct kineto_maker {
     struct sink *sink; /* numbers texts and threads */
     uint64_t pid;      /* First process that launched work or ran an operator; UINT64_MAX: none yet. */
@@ -28,8 +28,8 @@ struct kineto_maker {
         uint32_t number;
         bool calls, ranges; /* a process of the host has both; MTIA lists calls under the device, too */
     } pids[KINETO_PIDS];
-    size_t npids; /* KINETO_PIDS: these or more */
-    struct {      /* threads that are tracks of a device */
+    size_t npids, last_pid; /* last_pid: index of the last event's */
+    struct {                /* threads that are tracks of a device */
         struct kineto_track {
             uint32_t thread, device;
         } * v;

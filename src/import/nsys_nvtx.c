@@ -66,17 +66,20 @@ static uint32_t domain_name(const struct names *d, uint64_t tid, uint64_t id) {
 
 /* Length of the name in texts of torch.autograd.profiler.emit_nvtx, such as "aten::mm, op_id = 7" or
  * "aten::mm, seq = 3, sizes = [[2, 2]]". *numbered: the name is followed by the number of the call, which
- * only emit_nvtx writes. */
-static size_t op_name_len(const char *text, size_t len, bool *numbered) {
+ * only emit_nvtx writes. *called: it is that of an operator: record_function has an op_id, but no seq. */
+static size_t op_name_len(const char *text, size_t len, bool *numbered, bool *called) {
+    enum { SEQ };
     static const char *const tails[] = { ", seq = ", ", op_id = ", ", sizes = " };
     size_t name = len;
-    *numbered = false;
+    *numbered = *called = false;
     for (size_t i = 0; i < COUNTOF(tails); i++) {
         const char *hit = memmem(text, len, tails[i], strlen(tails[i]));
         if (!hit) continue;
         name = MIN(name, (size_t)(hit - text));
         const char *number = hit + strlen(tails[i]);
-        *numbered |= hit > text && number < text + len && *number >= '0' && *number <= '9';
+        bool here = hit > text && number < text + len && *number >= '0' && *number <= '9';
+        *numbered |= here;
+        *called |= here && (i == SEQ || memmem(text, name, "::", 2));
     }
     return name;
 }
@@ -106,12 +109,12 @@ static void take_range(struct nsys *n, const struct nsys_rows *r, const struct n
     uint64_t tid = nsys_u64(r, TID, 0);
     size_t len, name_len;
     const char *text = event_text(n, r, &len);
-    bool numbered;
-    name_len = op_name_len(text, len, &numbered);
+    bool numbered, called;
+    name_len = op_name_len(text, len, &numbered, &called);
     uint32_t own = own_category(d, nsys_u64(r, CATEGORY, 0));
-    bool op = own == TRACE_CATEGORY_END ? !mark && (numbered || is_operator(text, name_len))
+    bool op = own == TRACE_CATEGORY_END ? !mark && (called || is_operator(text, name_len))
                                         : own == TRACE_CATEGORY_OP;
-    if (!op || own != TRACE_CATEGORY_END) name_len = len;
+    if ((!op && !numbered) || own != TRACE_CATEGORY_END) name_len = len;
     g.thread = nsys_thread(n, tid);
     g.category = own != TRACE_CATEGORY_END ? own : op ? TRACE_CATEGORY_OP : TRACE_CATEGORY_USER;
     g.flags = mark ? TRACE_RANGE_MARK : type == NVTX_START_END ? TRACE_RANGE_FREE : 0;

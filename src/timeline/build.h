@@ -145,7 +145,7 @@ struct build_owners {
     uint64_t *first_ns;       /* [lanes.n]: start of the first work with a vote */
 };
 /* Returns false, and sets all to 0, if the file has one process. */
-bool build_owners_open(struct build_owners *o, const struct timeline_builder *b);
+bool build_owners_open(struct build_owners *o, struct timeline_builder *b);
 void build_owners_close(struct build_owners *o);
 /* A call of the thread has the correlation id of work on the lane. */
 void build_owners_vote(struct build_owners *o, uint32_t lane, uint32_t thread, uint64_t called_ns,

@@ -12,8 +12,8 @@
 #include "base/vec.h"
 #include "timeline/build.h"
 
-#define OWNERS_MAX 16 /* a file with more processes stays one process */
-#define ALMOST 0.9    /* part of the most votes with which another process may be the owner */
+#define OWNERS_MAX 128 /* a file with more processes stays one process */
+#define ALMOST 0.9     /* part of the most votes with which another process may be the owner */
 
 /* Returns the row of the pid, which is added if it is new; TIMELINE_NONE: too many. */
 static uint32_t owner_of_pid(struct build_owners *o, uint32_t pid) {
@@ -30,7 +30,7 @@ static uint32_t *all_unknown(size_t n) {
     return v;
 }
 
-bool build_owners_open(struct build_owners *o, const struct timeline_builder *b) {
+bool build_owners_open(struct build_owners *o, struct timeline_builder *b) {
     uint32_t process = (uint32_t)b->processes.n - 1;
     bool too_many = false;
     *o = (struct build_owners){ .pids = xcalloc(OWNERS_MAX, sizeof *o->pids),
@@ -42,6 +42,10 @@ bool build_owners_open(struct build_owners *o, const struct timeline_builder *b)
         o->of_thread[i] = owner_of_pid(o, t->pid);
         too_many |= o->of_thread[i] == TIMELINE_NONE;
     }
+    if (too_many)
+        timeline_builder_warning(
+            b, "%s: calls of more than %d processes, read as one: the times of steps that overlap are wrong",
+            intern_text(b->texts, b->processes.v[process].path), OWNERS_MAX);
     if (o->n < 2 || too_many) {
         build_owners_close(o);
         return false;

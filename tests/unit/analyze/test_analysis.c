@@ -129,6 +129,22 @@ TEST(a_copy_that_waits_for_the_device_is_a_synchronisation) {
     scene_sync(&s, 1, 31 * US, 32 * US);
     scene_kernel(&s, "k", 1, 60 * US, 63 * US, 7, 65 * US, MS);
     CHECK_NEAR(sync_us(&s), 0, 0);
+
+    first_kernel(&s, 500 * US); /* an asynchronous copy, whose short call returns after the copy */
+    copy_home(&s, 495 * US, 511 * US, 500 * US, 510 * US);
+    scene_kernel(&s, "k", 1, 560 * US, 563 * US, 7, 565 * US, MS);
+    CHECK_NEAR(sync_us(&s), 0, 0);
+}
+
+/* The host waits for a copy and then makes no call for 9 ms: that time is other work. The synchronisation
+ * before the next launch finds an idle device. */
+TEST(the_time_after_a_wait_in_which_the_host_makes_no_call_is_no_synchronisation) {
+    struct scene s;
+    first_kernel(&s, 500 * US);
+    copy_home(&s, 20 * US, 515 * US, 500 * US, 510 * US);
+    scene_sync(&s, 1, 9990 * US, 9991 * US);
+    scene_kernel(&s, "k", 1, 10 * MS, 10 * MS + 3 * US, 7, 10 * MS + 5 * US, 11 * MS);
+    CHECK_NEAR(sync_us(&s), 5, 1e-6);
 }
 
 /* Many short kernels with gaps, for which idle time would normally be classified. */

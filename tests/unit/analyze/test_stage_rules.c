@@ -49,13 +49,17 @@ TEST(stage_rules_read_the_step_labels_of_servers) {
 }
 
 TEST(stage_rules_take_prefill_and_decode_as_words) {
-    static const char *const stages[] = { "decode",      "decode 3",     "decode_3",        "decode step 3",
-                                          "Decode: 5",   "decode[bs=4]", "decode#7",        "decode(4)",
-                                          "decode12",    "decode-1",     "prefill",         "Prefill 512",
-                                          "decode_step", "DecodeStep",   "prefill_forward", "decode.2" };
-    static const char *const others[] = { "decoder",   "decode_jpeg",     "decode_image_batch",
-                                          "decoding",  "decoder_block_1", "decode.forward",
-                                          "decoded 3", "prefilled" };
+    static const char *const stages[] = { "decode",        "decode 3",         "decode_3",
+                                          "decode step 3", "Decode: 5",        "decode[bs=4]",
+                                          "decode#7",      "decode(4)",        "decode12",
+                                          "decode-1",      "prefill",          "Prefill 512",
+                                          "decode_step",   "DecodeStep",       "prefill_forward",
+                                          "decode.2",      "decode.forward",   "decode_b8",
+                                          "prefill_chunk", "decode_one_token", "decode-only" };
+    static const char *const others[] = { "decoder",          "decode_jpeg",     "decode_image_batch",
+                                          "decoding",         "decoder_block_1", "decode_token_ids",
+                                          "decoded 3",        "prefilled",       "decode_request_headers",
+                                          "decode_run_length" };
     struct stage_match m;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         CHECK(stage_rules_match(NULL, stages[i], TRACE_CATEGORY_USER, &m));

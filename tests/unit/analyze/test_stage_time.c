@@ -172,6 +172,28 @@ TEST(the_time_before_a_first_launch_that_waits_for_long_is_not_idle_time) {
     timeline_close(tl);
 }
 
+/* Later steps too, unless the host has waited for the device since its last recorded work: then no earlier
+ * work is left. */
+TEST(the_time_before_a_launch_is_idle_time_if_the_host_has_waited_for_the_device) {
+    for (int waited = 0; waited < 2; waited++) {
+        struct scene s;
+        struct analysis a;
+        scene_start(&s);
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 3020 * US);
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 3050 * US, 6 * MS);
+        for (uint64_t i = 0; i < 4; i++) /* kernels usually start 1 us after their launch call */
+            scene_kernel(&s, "k", 1, i * 20 * US, (i * 20 + 5) * US, 7, (i * 20 + 6) * US,
+                         i == 3 ? 3 * MS : (i * 20 + 10) * US);
+        if (waited) scene_sync(&s, 1, MS, 3010 * US);
+        scene_kernel(&s, "k", 1, 5 * MS, 5005 * US, 7, 5200 * US, 6 * MS);
+        struct timeline *tl = timeline_builder_finish(s.b);
+        analyze_run(tl, NULL, &a);
+        CHECK_NEAR(a.devices[0].unrecorded_ns, waited ? 200e3 : 2150e3, 0);
+        analysis_free(&a);
+        timeline_close(tl);
+    }
+}
+
 /* The first launch of a module takes long, and the device waits for it. */
 TEST(a_long_launch_call_is_idle_time) {
     struct scene s;
@@ -740,6 +762,7 @@ TEST(an_empty_last_step_is_not_counted) {
         CHECK_NEAR(d->host_each_ns.mean, 1e6, 0);
         CHECK_NEAR(scene_stage(&a, "between steps")->idle_ns, 50e3, 0);
         CHECK(scene_has_note(&a, "step: 1 of 4 steps, the first or last one of a thread, launches nothing"));
+        for (size_t i = 0; i < a.noperators; i++) CHECK(strcmp(a.operators[i].name, "step") != 0);
         analysis_free(&a);
         timeline_close(tl);
     }

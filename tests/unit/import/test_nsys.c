@@ -77,16 +77,19 @@ TEST(nsys_takes_ranges_with_the_number_of_a_call_as_operators) {
             "create table NVTX_EVENTS(start, end, eventType, text, globalTid, category);"
             "insert into NVTX_EVENTS values (1, 9, 59, 'FlashAttnFunc, seq = 31, op_id = 7', 16777217, 2),"
             " (11, 19, 59, '_C::rms_norm, op_id = 8, sizes = [[2, 2]]', 16777217, NULL),"
-            " (21, 29, 59, 'load, op_id = ?', 16777217, NULL), (0, NULL, 33, 'op', 16777217, 2);");
+            " (21, 29, 59, 'load, op_id = ?', 16777217, NULL), (0, NULL, 33, 'op', 16777217, 2),"
+            " (31, 39, 59, 'decode, op_id = 9', 16777217, NULL);"); /* record_function */
     CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
                               &err),
               0);
     struct trace_reader *r = trace_reader_open(trace, &err);
     read_back(r, &f);
-    CHECK_INT(f.nranges, 3);
+    CHECK_INT(f.nranges, 4);
     CHECK_INT(f.ranges[0].category, TRACE_CATEGORY_OP);
     CHECK_INT(f.ranges[1].category, TRACE_CATEGORY_OP);
     CHECK_INT(f.ranges[2].category, TRACE_CATEGORY_USER);
+    CHECK_INT(f.ranges[3].category, TRACE_CATEGORY_USER);
+    CHECK_STR(trace_reader_string(r, f.ranges[3].name, NULL), "decode");
     CHECK_STR(trace_reader_string(r, f.ranges[0].name, NULL), "FlashAttnFunc");
     CHECK_STR(trace_reader_string(r, f.ranges[1].name, NULL), "_C::rms_norm");
     CHECK_STR(trace_reader_string(r, f.ranges[2].name, NULL), "load, op_id = ?");

@@ -572,3 +572,20 @@ TEST(timeline_separates_the_processes_of_one_file) {
     CHECK(strstr(timeline_text(tl, tl->warnings[0]), "contains 2 processes") != NULL);
     timeline_close(tl);
 }
+
+TEST(timeline_says_that_a_file_has_too_many_processes) {
+    struct timeline_builder *b = timeline_builder_open();
+    char key[32], pid[32];
+    timeline_builder_process(b, "joined.ipt");
+    for (uint32_t i = 1; i <= 200; i++) {
+        snprintf(key, sizeof key, "thread.%u.pid", i);
+        snprintf(pid, sizeof pid, "%u", 1000 + i);
+        timeline_builder_meta(b, key, pid);
+        add_launch(b, i, i * 100, i);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->nprocesses, 1);
+    CHECK_INT(tl->nwarnings, 1);
+    CHECK(strstr(timeline_text(tl, tl->warnings[0]), "read as one") != NULL);
+    timeline_close(tl);
+}
