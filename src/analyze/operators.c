@@ -110,6 +110,9 @@ static void sum_rows(struct context *c, struct row_set *set, const uint64_t *ins
         struct analysis_operator *o = &set->rows.v[i];
         drop_partial_work(o, kernel_ns[i] > 0 ? kernel_ns[i] : o->total_ns);
         o->mean_ns /= (double)o->calls;
+        /* a call within itself can outlast the outer one, which then lacks time of the inner one */
+        o->total_ns = fmax(o->total_ns, o->self_ns);
+        o->gpu_ns = fmax(o->gpu_ns, o->gpu_self_ns);
     }
     free(kernel_ns);
 }

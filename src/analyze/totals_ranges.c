@@ -102,6 +102,11 @@ static void sum_device_time(struct range_set *s) {
     bool *outermost = range_tree_outermost(&s->tl->ranges, s->row, s->rows->n);
     for (size_t i = 0; i < s->tl->ranges.n; i++)
         if (s->row[i] != TIMELINE_NONE && outermost[i]) s->rows->v[s->row[i]].device_ns += (uint64_t)ns[i];
+    /* a call within itself can outlast the outer one, which then lacks work of the inner one */
+    for (size_t i = 0; i < s->rows->n; i++) {
+        struct totals_range *row = &s->rows->v[i];
+        row->device_ns = MAX(row->device_ns, row->self_device_ns);
+    }
     free(outermost);
     free(ns);
 }

@@ -204,6 +204,26 @@ TEST(device_time_of_a_range_is_of_work_launched_while_it_was_open) {
     totalled_free(&x);
 }
 
+/* A frame that never returned: the inner call outlasts the outer one and launches work after it. */
+TEST(an_operator_takes_at_least_its_self_time) {
+    struct scene s;
+    struct totalled x;
+    scene_start(&s);
+    op(&s, "record", 1, 0, 100);
+    op(&s, "record", 1, 10, 180);
+    kernel(&s, 1, 50, 2);
+    kernel(&s, 1, 120, 40);
+    total(&x, &s);
+    const struct totals_range *row = row_of(&x.t->operators, "record");
+    const struct analysis_operator *o = operator_of(&x.a, "record");
+    CHECK_INT(row->device_ns, 42);
+    CHECK_INT(row->self_device_ns, 42);
+    CHECK_NEAR(o->gpu_ns, 42, 0);
+    CHECK_NEAR(o->gpu_self_ns, 42, 0);
+    CHECK_NEAR(o->total_ns, o->self_ns, 0);
+    totalled_free(&x);
+}
+
 /* torch.profiler repeats an annotation on the GPU's track. */
 TEST(operators_are_ranges_of_the_program_and_not_of_its_profiler) {
     struct scene s;
