@@ -151,8 +151,9 @@ bool stage_rules_attention(const char *label, struct attention_step *out) {
 /* Returns the length of the word that the text begins with. */
 static size_t word_length(const char *text) {
     size_t n = 1;
+    if (!isalpha((unsigned char)*text)) return 0;
     while (islower((unsigned char)text[n])) n++;
-    return isalpha((unsigned char)*text) ? n : 0;
+    return n;
 }
 
 /* Returns true for "decode", "decode 3", "decode_3", "decode[bs=4]", "decode_step" and "DecodeStep", but not
