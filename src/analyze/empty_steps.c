@@ -36,18 +36,7 @@ static bool is_recorded(const struct context *c, const struct analysis_occurrenc
            captured_until(c->tl, o->process, o->start_ns, &until_ns) && until_ns >= o->end_ns;
 }
 
-struct key {
-    uint32_t stage, thread, occurrence;
-};
-
-static int by_stage_and_thread(const void *pa, const void *pb) {
-    const struct key *a = pa, *b = pb;
-    if (a->stage != b->stage) return a->stage < b->stage ? -1 : 1;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    return (a->occurrence > b->occurrence) - (a->occurrence < b->occurrence);
-}
-
-static void drop(const struct context *c, const struct key *k, const bool *has_work, bool *dropped) {
+static void drop(const struct context *c, const struct step_key *k, const bool *has_work, bool *dropped) {
     if (!has_work[k->occurrence] && is_recorded(c, &c->a->occurrences[k->occurrence]))
         dropped[k->occurrence] = true;
 }
@@ -55,15 +44,11 @@ static void drop(const struct context *c, const struct key *k, const bool *has_w
 /* Marks the steps to remove. Returns one flag per occurrence. */
 static bool *find_dropped(const struct context *c, const bool *has_work) {
     size_t n = c->a->noccurrences;
-    struct key *keys = xmalloc((n + 1) * sizeof *keys);
+    struct step_key *keys = steps_by_thread(c);
     bool *dropped = xcalloc(n + 1, sizeof *dropped);
-    for (uint32_t i = 0; i < n; i++)
-        keys[i] = (struct key){ c->a->occurrences[i].stage, c->a->occurrences[i].thread, i };
-    qsort(keys, n, sizeof *keys, by_stage_and_thread);
     for (size_t first = 0, end; first < n; first = end) {
         bool any = false;
-        for (end = first;
-             end < n && keys[end].stage == keys[first].stage && keys[end].thread == keys[first].thread; end++)
+        for (end = first; end < n && steps_of_one_thread(&keys[end], &keys[first]); end++)
             any |= has_work[keys[end].occurrence];
         if (!any) continue;
         drop(c, &keys[first], has_work, dropped);

@@ -45,26 +45,31 @@ uint32_t occurrence_of_work(const struct context *c, const struct work *w) {
 
 /* ---- groups */
 
-struct key {
-    uint32_t stage, thread, occurrence;
-};
-
 static int by_stage_and_thread(const void *pa, const void *pb) {
-    const struct key *a = pa, *b = pb;
+    const struct step_key *a = pa, *b = pb;
     if (a->stage != b->stage) return a->stage < b->stage ? -1 : 1;
-    return (a->thread > b->thread) - (a->thread < b->thread);
+    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+    return (a->occurrence > b->occurrence) - (a->occurrence < b->occurrence);
+}
+
+struct step_key *steps_by_thread(const struct context *c) {
+    size_t n = c->a->noccurrences;
+    struct step_key *keys = xmalloc((n + 1) * sizeof *keys);
+    for (uint32_t i = 0; i < n; i++)
+        keys[i] = (struct step_key){ c->a->occurrences[i].stage, c->a->occurrences[i].thread, i };
+    qsort(keys, n, sizeof *keys, by_stage_and_thread);
+    return keys;
+}
+
+bool steps_of_one_thread(const struct step_key *a, const struct step_key *b) {
+    return a->stage == b->stage && a->thread == b->thread;
 }
 
 static void find_groups(struct step_devices *s) {
     size_t n = s->c->a->noccurrences;
-    struct key *keys = xmalloc((n + 1) * sizeof *keys);
+    struct step_key *keys = steps_by_thread(s->c);
     for (size_t i = 0; i < n; i++) {
-        const struct analysis_occurrence *o = &s->c->a->occurrences[i];
-        keys[i] = (struct key){ o->stage, o->thread, (uint32_t)i };
-    }
-    qsort(keys, n, sizeof *keys, by_stage_and_thread);
-    for (size_t i = 0; i < n; i++) {
-        if (!i || by_stage_and_thread(&keys[i - 1], &keys[i])) s->ngroups++;
+        if (!i || !steps_of_one_thread(&keys[i - 1], &keys[i])) s->ngroups++;
         s->group[keys[i].occurrence] = (uint32_t)(s->ngroups - 1);
     }
     free(keys);

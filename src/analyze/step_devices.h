@@ -13,6 +13,13 @@
 /* Returns the innermost occurrence that launched the work; ANALYSIS_NONE: none. */
 uint32_t occurrence_of_work(const struct context *c, const struct work *w);
 
+/* The occurrences of all stages, sorted by stage, thread and start. The caller frees the array. */
+struct step_key {
+    uint32_t stage, thread, occurrence;
+};
+struct step_key *steps_by_thread(const struct context *c);
+bool steps_of_one_thread(const struct step_key *a, const struct step_key *b);
+
 struct step_devices;
 struct step_devices *step_devices_make(const struct context *c);
 void step_devices_free(struct step_devices *s);
