@@ -103,14 +103,14 @@ static void open_context(struct context *c, const struct timeline *tl, const str
 }
 
 static void close_context(struct context *c) {
-    void *scratch[] = { c->stage_scratch,       c->occ_scratch,       c->shape_category,   c->range_gpu_ns,
-                        c->shape_owned_ns,      c->shape_stage_ns,    c->previous_launch,  c->range_total_ns,
-                        c->range_kernel_ns,     c->launch_occurrence, c->copy_occurrence,  c->stage_chain_ns,
-                        c->stage_chain_kernels, c->queued_launch,     c->range_flops,      c->range_bytes,
-                        c->range_counted,       c->shape_alone_ns,    c->range_compute_ns, c->quiet.v,
-                        c->unrecorded.v };
+    void *scratch[] = { c->stage_scratch,    c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
+                        c->shape_owned_ns,   c->shape_stage_ns, c->previous_launch,     c->launch_occurrence,
+                        c->copy_occurrence,  c->stage_chain_ns, c->stage_chain_kernels, c->queued_launch,
+                        c->range_flops,      c->range_bytes,    c->range_counted,       c->shape_alone_ns,
+                        c->range_compute_ns, c->quiet.v,        c->unrecorded.v };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
-    free(range_sums_close(c->range_owned));
+    range_sums_close(c->range_owned);
+    range_sums_close(c->range_durations);
     for (size_t i = 0; c->power && i < c->tl->ndevices; i++) {
         free(c->power[i].time_ns);
         free(c->power[i].joules);

@@ -74,18 +74,19 @@ struct context {
     uint32_t outside;        /* index of the outside row in the stage table */
     /* [ranges.n + 1]: GPU time owned by kernels with this innermost range; last element: no range */
     double *range_gpu_ns;
-    struct range_sums *range_owned; /* sums of that time; set by walk.c, taken by operators.c */
+    struct range_sums *range_owned;     /* sums of that time; set by walk.c, finished by operators.c */
+    struct range_sums *range_durations; /* sums of the durations of kernels; set by operators.c */
     double *shape_owned_ns;         /* [nshapes] */
     /* [nshapes]: the part of shape_owned_ns in which no other kernel ran on the device */
     double *shape_alone_ns;
     /* [nshapes x nstages]: owned time by innermost stage; NULL: the table would be too large */
     double *shape_stage_ns;
-    /* [ranges.n]: GPU time of work launched while the range was open, including nested ranges; set by
-     * operators.c */
-    double *range_total_ns;
-    /* [ranges.n]: sum of the durations of kernels, including nested ranges; set by operators.c. Rates use it:
+    /* [ranges.n]: GPU time of work launched while the range was open, including nested ranges; of
+     * range_owned */
+    const double *range_total_ns;
+    /* [ranges.n]: sum of the durations of kernels, including nested ranges; of range_durations. Rates use it:
      * in range_total_ns, kernels that run at the same time share the time. */
-    double *range_kernel_ns;
+    const double *range_kernel_ns;
     double *range_flops, *range_bytes; /* [ranges.n]: set by operator_work.c; NaN: unknown */
     /* [ranges.n]: time that the FLOPs take at the peak of their type; NaN: unknown */
     double *range_compute_ns;

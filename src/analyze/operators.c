@@ -88,8 +88,10 @@ static void drop_partial_work(struct analysis_operator *o, double all_calls_ns) 
 
 static void sum_rows(struct context *c, struct row_set *set, const uint64_t *inside_ns) {
     const struct timeline_ranges *r = &c->tl->ranges;
-    bool *outermost = range_tree_outermost(r, set->of_range, set->rows.n);
-    double *kernel_ns = xcalloc(set->rows.n + 1, sizeof *kernel_ns); /* of all calls */
+    struct range_rows rows = range_rows_open(r, set->of_range, set->rows.n);
+    uint64_t *open_ns = range_rows_open_ns(&rows);
+    double *gpu_ns = range_rows_work(&rows, c->range_owned),
+           *kernel_ns = range_rows_work(&rows, c->range_durations);
     for (size_t i = 0; i < r->n; i++) {
         if (set->of_range[i] == ANALYSIS_NONE) continue;
         struct analysis_operator *o = &set->rows.v[set->of_range[i]];
@@ -99,21 +101,18 @@ static void sum_rows(struct context *c, struct row_set *set, const uint64_t *ins
         o->self_ns += ns - (double)inside_ns[i];
         o->gpu_self_ns += c->range_gpu_ns[i];
         add_work(c, o, i, c->range_kernel_ns[i] > 0 ? c->range_kernel_ns[i] : ns);
-        if (outermost[i]) {
-            o->total_ns += ns;
-            o->gpu_ns += c->range_total_ns[i];
-            kernel_ns[set->of_range[i]] += c->range_kernel_ns[i];
-        }
     }
-    free(outermost);
     for (size_t i = 0; i < set->rows.n; i++) {
         struct analysis_operator *o = &set->rows.v[i];
-        drop_partial_work(o, kernel_ns[i] > 0 ? kernel_ns[i] : o->total_ns);
         o->mean_ns /= (double)o->calls;
-        /* a call within itself can outlast the outer one, which then lacks time of the inner one */
-        o->total_ns = fmax(o->total_ns, o->self_ns);
-        o->gpu_ns = fmax(o->gpu_ns, o->gpu_self_ns);
+        /* not less than the self time, which is the sum of calls that can cross within one call */
+        o->total_ns = fmax((double)open_ns[i], o->self_ns);
+        o->gpu_ns = fmax(gpu_ns[i], o->gpu_self_ns); /* the same sum in another order: rounding */
+        drop_partial_work(o, kernel_ns[i] > 0 ? kernel_ns[i] : o->total_ns);
     }
+    range_rows_close(&rows);
+    free(open_ns);
+    free(gpu_ns);
     free(kernel_ns);
 }
 
@@ -164,13 +163,12 @@ static int by_time(const void *a, const void *b) {
  * its children launched while it was open. */
 static void sum_gpu_time(struct context *c) {
     const struct timeline_kernels *k = &c->tl->kernels;
-    struct range_sums *durations = range_sums_open(&c->tl->ranges);
+    c->range_durations = range_sums_open(&c->tl->ranges);
     for (size_t i = 0; i < k->n; i++)
-        range_sums_add(durations, k->range[i], range_launch_ns(c->tl, k->launch[i], k->start_ns[i]),
+        range_sums_add(c->range_durations, k->range[i], range_launch_ns(c->tl, k->launch[i], k->start_ns[i]),
                        (double)(k->end_ns[i] - k->start_ns[i]));
-    c->range_kernel_ns = range_sums_close(durations);
-    c->range_total_ns = range_sums_close(c->range_owned);
-    c->range_owned = NULL;
+    c->range_kernel_ns = range_sums_finish(c->range_durations);
+    c->range_total_ns = range_sums_finish(c->range_owned);
 }
 
 static struct analysis_operator outside_row(struct context *c, const struct row_set *set, uint64_t kernels) {

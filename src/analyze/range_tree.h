@@ -23,11 +23,6 @@ uint32_t range_tree_around(const struct timeline_ranges *r, const uint32_t *near
  * once. The caller frees the array. */
 uint64_t *range_tree_inside_ns(const struct timeline_ranges *r, const uint32_t *nearest);
 
-/* row[i]: the row of range i, less than nrows; TIMELINE_NONE: it has none. Returns one flag per range: it has
- * a row, and no range around it has the same row (the outermost call of a recursion). The caller frees the
- * array. */
-bool *range_tree_outermost(const struct timeline_ranges *r, const uint32_t *row, size_t nrows);
-
 /* Returns when device work was launched; its start if that is not known. */
 uint64_t range_launch_ns(const struct timeline *tl, uint32_t launch, uint64_t start_ns);
 
@@ -35,10 +30,32 @@ uint64_t range_launch_ns(const struct timeline *tl, uint32_t launch, uint64_t st
  * while it was open. A range can end after the one around it, for example a Python frame that never returned.
  *     struct range_sums *s = range_sums_open(&tl->ranges);
  *     range_sums_add(s, range, launched_ns, value);   -- range: innermost; TIMELINE_NONE: no effect
- *     double *sums = range_sums_close(s);             -- [ranges.n]; the caller frees it */
+ *     const double *sums = range_sums_finish(s);      -- [ranges.n]
+ *     range_sums_close(s); */
 struct range_sums;
 struct range_sums *range_sums_open(const struct timeline_ranges *r);
 void range_sums_add(struct range_sums *s, uint32_t range, uint64_t launched_ns, double value);
-double *range_sums_close(struct range_sums *s); /* accepts NULL */
+const double *range_sums_finish(struct range_sums *s); /* valid until range_sums_close() */
+void range_sums_close(struct range_sums *s);           /* accepts NULL */
+
+/* Ranges grouped into rows, for the totals of a row. A call within another call of its row (a recursion)
+ * counts where the outer ones are closed: it can end after the call around it.
+ *     struct range_rows rows = range_rows_open(&tl->ranges, row, nrows);
+ * row[i]: the row of range i, less than nrows; TIMELINE_NONE: it has none. */
+struct range_rows {
+    const struct timeline_ranges *r;
+    const uint32_t *row;
+    size_t nrows;
+    uint32_t *within; /* [ranges.n]: the next range around it of the same row; TIMELINE_NONE: none */
+};
+struct range_rows range_rows_open(const struct timeline_ranges *r, const uint32_t *row, size_t nrows);
+void range_rows_close(struct range_rows *rows);
+
+/* Returns [nrows]: the time in which a call of the row is open, per outermost call. The caller frees it. */
+uint64_t *range_rows_open_ns(const struct range_rows *rows);
+
+/* Returns [nrows]: the work launched while a call of the row around it was open, after range_sums_finish().
+ * The caller frees it. */
+double *range_rows_work(const struct range_rows *rows, const struct range_sums *s);
 
 #endif

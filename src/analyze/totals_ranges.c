@@ -98,17 +98,13 @@ static void sum_device_time(struct range_set *s) {
     for (size_t i = 0; i < c->n; i++)
         add_work(s, sums, c->range[i], range_launch_ns(s->tl, c->launch[i], c->start_ns[i]),
                  c->end_ns[i] - c->start_ns[i]);
-    double *ns = range_sums_close(sums);
-    bool *outermost = range_tree_outermost(&s->tl->ranges, s->row, s->rows->n);
-    for (size_t i = 0; i < s->tl->ranges.n; i++)
-        if (s->row[i] != TIMELINE_NONE && outermost[i]) s->rows->v[s->row[i]].device_ns += (uint64_t)ns[i];
-    /* a call within itself can outlast the outer one, which then lacks work of the inner one */
-    for (size_t i = 0; i < s->rows->n; i++) {
-        struct totals_range *row = &s->rows->v[i];
-        row->device_ns = MAX(row->device_ns, row->self_device_ns);
-    }
-    free(outermost);
+    range_sums_finish(sums);
+    struct range_rows rows = range_rows_open(&s->tl->ranges, s->row, s->rows->n);
+    double *ns = range_rows_work(&rows, sums);
+    for (size_t i = 0; i < s->rows->n; i++) s->rows->v[i].device_ns = (uint64_t)ns[i];
     free(ns);
+    range_rows_close(&rows);
+    range_sums_close(sums);
 }
 
 static int range_order(const void *pa, const void *pb) {

@@ -224,6 +224,30 @@ TEST(an_operator_takes_at_least_its_self_time) {
     totalled_free(&x);
 }
 
+/* The inner call outlasts the outer one; both have other work than the self time of one of them. */
+TEST(a_call_that_outlasts_the_call_around_it_counts_until_it_ends) {
+    struct scene s;
+    struct totalled x;
+    scene_start(&s);
+    op(&s, "record", 1, 0, 100);
+    op(&s, "record", 1, 10, 180);
+    op(&s, "mm", 1, 40, 60);
+    op(&s, "mm", 1, 110, 130);
+    kernel(&s, 1, 50, 2);
+    kernel(&s, 1, 120, 40);
+    kernel(&s, 1, 170, 5);
+    total(&x, &s);
+    const struct totals_range *row = row_of(&x.t->operators, "record");
+    const struct analysis_operator *o = operator_of(&x.a, "record");
+    CHECK_INT(row->device_ns, 47);
+    CHECK_INT(row->self_device_ns, 5);
+    CHECK_NEAR(o->gpu_ns, 47, 0);
+    CHECK_NEAR(o->gpu_self_ns, 5, 0);
+    CHECK_NEAR(o->total_ns, 180, 0);
+    CHECK_NEAR(o->self_ns, 180 - 40, 0);
+    totalled_free(&x);
+}
+
 /* torch.profiler repeats an annotation on the GPU's track. */
 TEST(operators_are_ranges_of_the_program_and_not_of_its_profiler) {
     struct scene s;
