@@ -252,7 +252,7 @@ double occupancy_theoretical(const struct timeline *tl, const struct timeline_sh
  * Such a copy is not a second occurrence of its range. */
 bool analysis_is_mirror(const char *domain);
 /* stage_time.c: returns true if ranges of this domain come from the profiler, not from the program: its own
- * overhead, or mirrors. */
+ * overhead, its passes over counters, or mirrors. */
 bool analysis_is_recorders(const char *domain);
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);

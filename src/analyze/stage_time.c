@@ -322,8 +322,12 @@ static void extend_bounds(struct bounds *b, uint64_t start_ns, uint64_t end_ns) 
     b->end_ns = MAX(b->end_ns, end_ns);
 }
 
+/* "cuda_profiler_range": the passes in which torch.profiler read hardware counters with CUPTI. */
 bool analysis_is_recorders(const char *domain) {
-    return strcmp(domain, "Trace") == 0 || strcmp(domain, "overhead") == 0 || analysis_is_mirror(domain);
+    static const char *const domains[] = { "Trace", "overhead", "cuda_profiler_range" };
+    for (size_t i = 0; i < COUNTOF(domains); i++)
+        if (strcmp(domain, domains[i]) == 0) return true;
+    return analysis_is_mirror(domain);
 }
 
 /* Ignores marks, because profilers set marks when they start. */

@@ -145,7 +145,7 @@ static void find_occurrences(struct context *c, struct building *b, struct match
         around = still_open(b->occurrences.v, around, r->start_ns[i] + (r->end_ns[i] > r->start_ns[i]));
         c->range_occurrence[i] = around;
         const struct stage_match *m = r->flags[i] & TRACE_RANGE_MARK ? NULL : match_of(c, cache, i);
-        if (m && analysis_is_mirror(timeline_text(c->tl, r->domain[i]))) m = NULL;
+        if (m && analysis_is_recorders(timeline_text(c->tl, r->domain[i]))) m = NULL;
         if (!m || (m->nested_only && around == ANALYSIS_NONE) || inside_itself(b, around, m->stage) ||
             is_module(c, b, around, m))
             continue;

@@ -266,6 +266,22 @@ TEST(operators_are_ranges_of_the_program_and_not_of_its_profiler) {
     totalled_free(&x);
 }
 
+/* torch.profiler writes them if it reads hardware counters (profiler_measure_per_kernel). */
+TEST(ranges_of_a_counter_pass_are_the_profilers) {
+    struct scene s;
+    struct totalled x;
+    scene_start(&s);
+    annotate(&s, "user_annotation", "forward", 0, 0);
+    annotate(&s, "cuda_profiler_range", "__profile__", TRACE_RANGE_FREE, 100);
+    annotate(&s, "cuda_profiler_range", "decode", 0, 200);
+    total(&x, &s);
+    CHECK_INT(x.a.noperators, 1);
+    CHECK_STR(x.a.operators[0].name, "forward");
+    CHECK_INT(x.t->annotations.n, 1);
+    for (size_t i = 0; i < x.a.nstages; i++) CHECK(strcmp(x.a.stages[i].name, "decode") != 0);
+    totalled_free(&x);
+}
+
 TEST(totals_meet_ranges_by_time_in_a_file_without_launches) {
     struct scene s;
     struct totalled x;
