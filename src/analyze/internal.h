@@ -254,6 +254,9 @@ bool analysis_is_mirror(const char *domain);
 /* stage_time.c: returns true if ranges of this domain come from the profiler, not from the program: its own
  * overhead, its passes over counters, or mirrors. */
 bool analysis_is_recorders(const char *domain);
+/* annotation_ops.c: returns one flag per range: it is recorded as an operator, but may be an annotation of the
+ * program. The caller frees the flags. */
+bool *annotation_ops(const struct timeline *tl);
 /* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
 void analysis_use_mirrors(struct context *c);
 /* empty_steps.c: removes the first and the last step of a thread if nothing happened in it. */

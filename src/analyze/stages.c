@@ -20,21 +20,35 @@ struct match_cache {
         struct stage_match *v;
         size_t n, cap;
     } matches;
+    bool *annotates; /* [ranges.n]: of annotation_ops() */
     uint32_t *at; /* [names x categories] 0: not matched yet; 1: not a stage; else index in `matches` + 2 */
 };
 
-static const struct stage_match *match_of(struct context *c, struct match_cache *cache, size_t range) {
+static const struct stage_match *match_as(struct context *c, struct match_cache *cache, size_t range,
+                                          uint8_t category) {
     const struct timeline_ranges *r = &c->tl->ranges;
-    uint32_t *at = &cache->at[(size_t)r->name[range] * TRACE_CATEGORY_END + r->category[range]];
+    uint32_t *at = &cache->at[(size_t)r->name[range] * TRACE_CATEGORY_END + category];
     if (!*at) {
         struct stage_match m;
         *at = 1;
-        if (stage_rules_match(c->in, timeline_text(c->tl, r->name[range]), r->category[range], &m)) {
+        if (stage_rules_match(c->in, timeline_text(c->tl, r->name[range]), category, &m)) {
             vec_push(&cache->matches, m);
             *at = (uint32_t)cache->matches.n + 1;
         }
     }
     return *at == 1 ? NULL : &cache->matches.v[*at - 2];
+}
+
+/* Returns the match of the range; NULL: none. An annotation that was recorded as an operator can be a phase,
+ * but not a part of one: operators are named like parts (lm_head). */
+static const struct stage_match *match_of(struct context *c, struct match_cache *cache, size_t range) {
+    const struct timeline_ranges *r = &c->tl->ranges;
+    if (r->flags[range] & TRACE_RANGE_MARK || analysis_is_recorders(timeline_text(c->tl, r->domain[range])))
+        return NULL;
+    const struct stage_match *m = match_as(c, cache, range, r->category[range]);
+    if (m || !cache->annotates[range]) return m;
+    m = match_as(c, cache, range, TRACE_CATEGORY_USER);
+    return m && !m->nested_only ? m : NULL;
 }
 
 struct building {
@@ -144,8 +158,7 @@ static void find_occurrences(struct context *c, struct building *b, struct match
         /* an instant at the end of a stage is in it, a range that starts there is not */
         around = still_open(b->occurrences.v, around, r->start_ns[i] + (r->end_ns[i] > r->start_ns[i]));
         c->range_occurrence[i] = around;
-        const struct stage_match *m = r->flags[i] & TRACE_RANGE_MARK ? NULL : match_of(c, cache, i);
-        if (m && analysis_is_recorders(timeline_text(c->tl, r->domain[i]))) m = NULL;
+        const struct stage_match *m = match_of(c, cache, i);
         if (!m || (m->nested_only && around == ANALYSIS_NONE) || inside_itself(b, around, m->stage) ||
             is_module(c, b, around, m))
             continue;
@@ -422,10 +435,12 @@ static bool find_traced_stages(struct context *c, struct building *b) {
     uint32_t names = 0;
     for (size_t i = 0; i < r->n; i++) names = MAX(names, r->name[i] + 1);
     cache.at = xcalloc((size_t)names * TRACE_CATEGORY_END + 1, sizeof *cache.at);
+    cache.annotates = annotation_ops(c->tl);
     c->range_occurrence = analysis_alloc(c, r->n, sizeof *c->range_occurrence);
     c->a->range_occurrence = c->range_occurrence;
     find_occurrences(c, b, &cache);
     free(cache.at);
+    free(cache.annotates);
     free(cache.matches.v);
     if (c->shape_category && !c->in->no_steps)
         recognise(c->tl, c->shape_category, c->in->phases, &c->a->recognition);

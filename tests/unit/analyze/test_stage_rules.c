@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "analyze/stage_rules.h"
+#include "unit/analyze/scene.h"
 #include "unit/test.h"
 
 TEST(stage_rules_globs_match_whole_names) {
@@ -83,4 +84,56 @@ TEST(stage_rules_of_the_caller_come_first) {
     CHECK(!stage_rules_match(NULL, "decode_attention", TRACE_CATEGORY_OP, &m)); /* operators are no stages */
     CHECK(stage_rules_match(NULL, "clip", TRACE_CATEGORY_USER, &m));
     CHECK(m.nested_only);
+}
+
+static void check_decodes(struct scene *s, size_t steps) {
+    struct analysis a;
+    struct timeline *tl = timeline_builder_finish(s->b);
+    analyze_run(tl, NULL, &a);
+    size_t n = 0;
+    for (size_t i = 0; i < a.nstages; i++)
+        if (strcmp(a.stages[i].name, "decode") == 0) n += a.stages[i].occurrences;
+    CHECK_INT(n, steps);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+static void operator_with_kernel(struct scene *s, const char *name, uint64_t start) {
+    scene_operator(s, name, "", 1, start, start + 40);
+    scene_kernel(s, "k", 1, start + 5, start + 6, 7, start + 10, start + 30);
+}
+
+/* The importer read "decode, seq = 512" as the operator "decode". */
+TEST(an_annotation_that_was_recorded_as_an_operator_is_a_phase) {
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t t = 0; t < 3000; t += 1000) {
+        scene_operator(&s, "generate", "", 1, t, t + 900);
+        scene_operator(&s, "decode", "", 1, t + 10, t + 500);
+        operator_with_kernel(&s, "aten::mm", t + 100);
+        operator_with_kernel(&s, "AddmmBackward0", t + 200);
+    }
+    check_decodes(&s, 3);
+}
+
+TEST(an_annotation_that_was_recorded_as_an_operator_is_a_phase_in_a_trace_without_operators) {
+    struct scene s;
+    scene_start(&s);
+    operator_with_kernel(&s, "decode", 0);
+    operator_with_kernel(&s, "decode", 100);
+    check_decodes(&s, 2);
+}
+
+/* An autograd function may have any name. */
+TEST(an_operator_with_the_name_of_a_phase_is_no_phase) {
+    struct scene s;
+    scene_start(&s);
+    operator_with_kernel(&s, "aten::mm", 0);
+    operator_with_kernel(&s, "decode", 100); /* contains no operator */
+    scene_operator(&s, "my::layer", "", 1, 200, 400);
+    scene_operator(&s, "decode", "", 1, 210, 390); /* inside of one */
+    operator_with_kernel(&s, "aten::mm", 300);
+    scene_operator(&s, "decode::run", "", 1, 500, 700);
+    operator_with_kernel(&s, "aten::mm", 600);
+    check_decodes(&s, 0);
 }
