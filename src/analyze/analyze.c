@@ -107,7 +107,7 @@ static void close_context(struct context *c) {
                         c->shape_owned_ns,   c->shape_stage_ns, c->previous_launch,     c->launch_occurrence,
                         c->copy_occurrence,  c->stage_chain_ns, c->stage_chain_kernels, c->queued_launch,
                         c->range_flops,      c->range_bytes,    c->range_counted,       c->shape_alone_ns,
-                        c->range_compute_ns, c->quiet.v,        c->unrecorded.v };
+                        c->range_compute_ns, c->quiet.v,        c->unrecorded.v,        c->outside_idle.v };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     range_sums_close(c->range_owned);
     range_sums_close(c->range_durations);
@@ -141,7 +141,8 @@ static const struct pass {
      * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns .range_owned */
     { analyze_devices, false, true },
     /* kernels and copies in time order, c.launch_occurrence, c.previous_launch, c.queued_launch ->
-     * stage_devices, devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded */
+     * stage_devices, devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded,
+     * c.outside_idle */
     { analyze_stage_time, false, true },
     /* launches and kernels -> queue depth and launch delay, in c.stage_scratch */
     { analyze_queue, false, false },

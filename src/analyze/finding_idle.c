@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "analyze/finding.h"
-#include "analyze/work_walk.h"
 #include "base/bisect.h"
 #include "base/die.h"
 #include "base/util.h"
@@ -176,6 +175,12 @@ struct step_gaps {
     size_t n, cap;
 };
 
+static int by_process_and_time(const void *pa, const void *pb) {
+    const struct step_gap *a = pa, *b = pb;
+    if (a->next->process != b->next->process) return a->next->process < b->next->process ? -1 : 1;
+    return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
+}
+
 /* Returns the gaps between occurrences that both belong to the stage, without gaps of LONGEST_STEP_GAP_NS or
  * more. */
 static struct step_gaps gaps_between_steps(const struct context *c, uint32_t row) {
@@ -193,77 +198,64 @@ static struct step_gaps gaps_between_steps(const struct context *c, uint32_t row
         vec_push(&gaps, ((struct step_gap){ before->gpu_last_ns, o->gpu_first_ns, o }));
     }
     free(last);
+    if (gaps.n) qsort(gaps.v, gaps.n, sizeof *gaps.v, by_process_and_time);
     return gaps;
-}
-
-/* Periods in which a device has no work, in order of time. */
-struct idle_periods {
-    struct idle_period {
-        uint64_t from_ns, to_ns, before_ns; /* before_ns: sum of the periods before this one */
-    } * v;
-    size_t n, cap;
-};
-
-static struct idle_periods idle_periods(const struct timeline *tl, size_t device) {
-    struct work_walk walk = work_walk_device(tl, device);
-    struct idle_periods p = { 0 };
-    uint64_t frontier = 0, sum = 0;
-    for (struct work k; work_walk_next(&walk, &k); frontier = MAX(frontier, k.end_ns)) {
-        if (k.start_ns <= frontier) continue;
-        vec_push(&p, ((struct idle_period){ frontier, k.start_ns, sum }));
-        sum += k.start_ns - frontier;
-    }
-    return p;
-}
-
-struct idle_key {
-    const struct idle_periods *periods;
-    uint64_t time_ns;
-};
-
-static bool idle_before(const void *arg, size_t i) {
-    const struct idle_key *k = arg;
-    return k->periods->v[i].from_ns < k->time_ns;
-}
-
-/* Returns the sum of the idle periods up to that time. */
-static uint64_t idle_until(const struct idle_periods *p, uint64_t time_ns) {
-    size_t next = bisect(0, p->n, idle_before, &(struct idle_key){ p, time_ns });
-    if (!next) return 0;
-    const struct idle_period *last = &p->v[next - 1];
-    return last->before_ns + MIN(time_ns, last->to_ns) - last->from_ns;
 }
 
 static bool runs_on(const struct context *c, const struct analysis_occurrence *o, size_t device) {
     return device < 64 ? o->device_bits >> device & 1 : c->a->devices[device].process == o->process;
 }
 
-/* Returns the sum of the idle time in the gaps, over the devices on which the next step runs. *waits: number
- * of pairs of a gap and such a device. */
-static double idle_in_gaps(const struct context *c, const struct step_gaps *gaps, size_t *waits) {
-    double sum = 0;
-    *waits = 0;
-    for (size_t d = 0; d < c->a->ndevices; d++) {
-        struct idle_periods p = idle_periods(c->tl, d);
-        for (size_t i = 0; i < gaps->n; i++) {
-            const struct step_gap *g = &gaps->v[i];
-            if (!runs_on(c, g->next, d)) continue;
-            sum += (double)(idle_until(&p, g->to_ns) - idle_until(&p, g->from_ns));
-            ++*waits;
-        }
-        free(p.v);
+struct gap_key {
+    const struct step_gaps *gaps;
+    const struct outside_period *period;
+};
+
+static bool gap_ends_before(const void *arg, size_t i) {
+    const struct gap_key *k = arg;
+    const struct step_gap *g = &k->gaps->v[i];
+    if (g->next->process != k->period->process) return g->next->process < k->period->process;
+    return g->to_ns <= k->period->from_ns;
+}
+
+/* Returns the part of the idle period in gaps of its process. Idle time while a step is open is not in any
+ * period: it is the idle time of a stage, which other findings report. */
+static double period_in_gaps(const struct context *c, const struct step_gaps *gaps,
+                             const struct outside_period *p) {
+    double ns = 0;
+    size_t first = bisect(0, gaps->n, gap_ends_before, &(struct gap_key){ gaps, p });
+    for (size_t i = first; i < gaps->n; i++) {
+        const struct step_gap *g = &gaps->v[i];
+        if (g->next->process != p->process || g->from_ns >= p->to_ns) break;
+        if (runs_on(c, g->next, p->device))
+            ns += (double)(MIN(g->to_ns, p->to_ns) - MAX(g->from_ns, p->from_ns));
     }
-    return sum;
+    return ns;
+}
+
+/* Returns the sum over the devices on which the next step runs. */
+static double idle_in_gaps(const struct context *c, const struct step_gaps *gaps) {
+    double ns = 0;
+    for (size_t i = 0; i < c->outside_idle.n; i++) ns += period_in_gaps(c, gaps, &c->outside_idle.v[i]);
+    return ns;
+}
+
+/* Returns the number of pairs of a gap and a device on which the next step runs. */
+static size_t count_waits(const struct context *c, const struct step_gaps *gaps) {
+    size_t n = 0;
+    for (size_t i = 0; i < gaps->n; i++)
+        for (size_t d = 0; d < c->a->ndevices; d++) n += runs_on(c, gaps->v[i].next, d);
+    return n;
 }
 
 /* The rules about idle time and the cause that each reports. */
 static const struct {
     const char *rule;
-    int cause; /* ANALYSIS_IDLE_CAUSES: several */
+    int cause;
 } idle_rules[] = {
     { "launch-bound", ANALYSIS_IDLE_LAUNCH },         { "synchronisation", ANALYSIS_IDLE_SYNC },
     { "host-busy-elsewhere", ANALYSIS_IDLE_NO_WORK }, { "stream-dependency", ANALYSIS_IDLE_DEPENDENCY },
-    { "unexplained-idle", ANALYSIS_IDLE_UNKNOWN },    { "between-steps", ANALYSIS_IDLE_CAUSES },
+    { "unexplained-idle", ANALYSIS_IDLE_UNKNOWN },
 };
 
 /* Returns the idle time of the stage that findings about the cause report already, in ms.
@@ -282,27 +274,26 @@ static double idle_ms(const struct finding_scope *f) {
     return f->s->idle_ns * 1e-6 / f->shares * f->idle_scale;
 }
 
-/* Reports the time in which the device waits for the next step, if steps are occurrences of one stage. Idle
- * time that another finding reports is left out: what remains is at most the stage's other idle time and the
- * idle time outside of stages. The saving is a part of both the step and the idle time outside of stages. */
+/* Reports the idle time of the row between steps that lies between two steps of the stage. No other finding
+ * about a stage contains it. The percentage is of the step and the row's idle time. */
 void find_between_steps(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     struct step_gaps gaps = gaps_between_steps(c, f->row);
-    size_t steps = gaps.n, waits = 0;
-    double ns = steps < LEAST_STEP_GAPS ? 0 : idle_in_gaps(c, &gaps, &waits);
+    bool enough = gaps.n >= LEAST_STEP_GAPS;
+    size_t steps = gaps.n, waits = enough ? count_waits(c, &gaps) : 0;
+    double ns = enough ? idle_in_gaps(c, &gaps) : 0;
     free(gaps.v);
     double ms = ns * 1e-6 / f->shares * f->idle_scale;
-    double other_ms = idle_ms(f) - claimed_ms(c, f->row, ANALYSIS_IDLE_CAUSES);
     struct finding_scope whole = *f;
     whole.outside_ms = c->a->stages[c->outside].idle_ns * 1e-6 / f->shares * f->idle_scale;
-    ms = fmin(ms, fmax(other_ms, 0) + whole.outside_ms);
-    if (steps < LEAST_STEP_GAPS || ms < 0.05 * (f->wall_ms + whole.outside_ms)) return;
+    whole.outside_ms = fmax(whole.outside_ms, ms); /* the row may lack devices that were only idle */
+    if (!enough || ms < 0.05 * (f->wall_ms + whole.outside_ms)) return;
     const char *title = analysis_text(c, "The GPU waits %s between steps%s%s", finding_time(c, ms),
                                       strcmp(f->s->name, "step") == 0 ? "" : " of ",
                                       strcmp(f->s->name, "step") == 0 ? "" : f->s->name);
     const char *evidence = analysis_text(
         c,
-        "the GPU is idle for %.1f us on average from the last kernel of a step to the first kernel of the "
-        "next, over %s steps",
+        "the GPU is idle for %.1f us on average after a step has ended and before the next one begins, over "
+        "%s steps",
         ns * 1e-3 / (double)waits, analysis_count(c, steps));
     finding_emit(
         c, rule, &whole, ms, ANALYSIS_MEDIUM, title, evidence,

@@ -28,9 +28,8 @@ static const struct finding_rule rules[] = {
     { "exposed-communication", FINDING_GPU_STAGE, false, find_communication },
     { "stream-dependency", FINDING_GPU_STAGE, true, find_dependency },
     { "unexplained-idle", FINDING_GPU_STAGE, true, find_unexplained_idle },
-    /* The next two leave out idle time that the rules above report. */
     { "between-steps", FINDING_GPU_STAGE, true, find_between_steps },
-    { "idle", FINDING_GPU_STAGE, true, find_other_idle },
+    { "idle", FINDING_GPU_STAGE, true, find_other_idle }, /* without what the rules above report */
     { "small-grids", FINDING_GPU_STAGE, false, find_small_grids },
     { "busy-wait", FINDING_GPU_STAGE, false, find_waits },
     { ROLE, FINDING_GPU_STAGE, false, find_roles },

@@ -37,6 +37,11 @@ struct unrecorded_period {
     uint32_t device;
     uint64_t from_ns, to_ns;
 };
+/* A device had no work while no step was open: time of the row between steps. */
+struct outside_period {
+    uint32_t device, process; /* process: which launched the next work */
+    uint64_t from_ns, to_ns;
+};
 /* An occurrence on the current device. */
 struct occurrence_scratch {
     uint64_t first_ns, last_ns; /* start of its first and end of its last kernel */
@@ -102,7 +107,11 @@ struct context {
     struct {
         struct unrecorded_period *v;
         size_t n, cap;
-    } unrecorded;           /* by device, then by time; set by stage_time.c, used by step_kinds.c */
+    } unrecorded; /* by device, then by time; set by stage_time.c, used by step_kinds.c */
+    struct {
+        struct outside_period *v;
+        size_t n, cap;
+    } outside_idle;         /* by device, then by time; set by stage_time.c, used by finding_idle.c */
     double *stage_chain_ns; /* possible saving; see chains.c */
     uint64_t *stage_chain_kernels;
 };

@@ -206,6 +206,9 @@ static void split_idle(struct time_walk *w, const struct idle_span *s, const str
         until = MIN(s->to, MIN(stage_until, captured_to));
         if (captured) {
             give_idle(w, o, at, until, v);
+            if (o == ANALYSIS_NONE)
+                vec_push(&w->c->outside_idle,
+                         ((struct outside_period){ w->device, s->thread.process, at, until }));
             remember_quiet(w, s->thread.thread, o, at, until, v);
         } else {
             add_unrecorded(w, at, until);

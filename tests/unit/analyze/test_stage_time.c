@@ -548,7 +548,7 @@ TEST(the_hosts_work_in_less_than_half_of_the_idle_time_is_a_part_of_it) {
 }
 
 /* Steps with 1 ms of work every 10 ms. Between them, another kernel runs for 3 ms. */
-TEST(the_wait_between_steps_is_the_idle_part_of_a_step_and_the_time_to_the_next) {
+TEST(the_wait_between_steps_is_the_idle_time_while_no_step_is_open) {
     struct scene s;
     struct analysis a;
     scene_start(&s);
@@ -561,10 +561,33 @@ TEST(the_wait_between_steps_is_the_idle_part_of_a_step_and_the_time_to_the_next)
     analyze_run(tl, NULL, &a);
     const struct analysis_finding *f = scene_finding(&a, "between-steps");
     CHECK(f != NULL);
-    CHECK(strstr(f->evidence, "idle for 6005.0 us on average") != NULL);
-    CHECK_NEAR(f->saving_ms, 9 * 6.005 / 10, 1e-9); /* 9 gaps of 10 steps */
+    CHECK(strstr(f->evidence, "idle for 6000.0 us on average") != NULL); /* not the 5 us in the step */
+    CHECK_NEAR(f->saving_ms, 9 * 6.0 / 10, 1e-9);                        /* 9 gaps of 10 steps */
     /* of 1 ms in the step and 6 ms of idle time outside of steps, 2 ms after the last one */
-    CHECK_NEAR(f->saving_percent, 100 * (9 * 6.005) / (10 + 9 * 6 + 2), 1e-6);
+    CHECK_NEAR(f->saving_percent, 100 * (9 * 6.0) / (10 + 9 * 6 + 2), 1e-6);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* The range of a step begins 6 ms before its first kernel, and ends 2 ms after its last one. */
+TEST(the_wait_between_steps_does_not_contain_idle_time_of_a_step) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    for (uint64_t t = 0; t < 100 * MS; t += 10 * MS) {
+        scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, t, t + 9 * MS);
+        scene_kernel(&s, "k", 1, t + 6 * MS, t + 6 * MS + 3 * US, 7, t + 6 * MS + 5 * US, t + 7 * MS);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_finding *f = scene_finding(&a, "between-steps");
+    CHECK(f != NULL);
+    CHECK_NEAR(f->saving_ms, 9 * 1.0 / 10, 1e-9);
+    double idle_ms = 0;
+    for (size_t i = 0; i < a.nfindings; i++)
+        if (strcmp(a.findings[i].rule, "between-steps") != 0 && a.findings[i].stage == f->stage)
+            idle_ms += a.findings[i].saving_ms;
+    CHECK(idle_ms > 0 && idle_ms <= scene_stage(&a, "decode")->idle_ns * 1e-6 / 10 + 1e-9);
     analysis_free(&a);
     timeline_close(tl);
 }
