@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/end_heap.h"
 #include "analyze/internal.h"
+#include "analyze/sharing.h"
 #include "analyze/work_walk.h"
 #include "base/die.h"
 #include "base/util.h"
@@ -24,9 +24,7 @@ struct chain {
 struct chain_walk {
     struct context *c;
     struct chain *chains; /* [nlanes] */
-    struct end_heap running;
-    double shared_ns; /* time / number of running pieces of work */
-    uint64_t now_ns;
+    struct sharing sharing;
 };
 
 static bool fusible(uint8_t category) {
@@ -68,29 +66,22 @@ static void add_kernel(struct chain_walk *w, size_t kernel, double owned_ns) {
 }
 
 static void end_work_until(struct chain_walk *w, uint64_t time_ns) {
-    while (w->running.n && w->running.v[0].end_ns <= time_ns) {
-        w->shared_ns += (double)(w->running.v[0].end_ns - w->now_ns) / (double)w->running.n;
-        w->now_ns = w->running.v[0].end_ns;
-        struct running r = end_heap_pop(&w->running);
+    struct running r;
+    struct shares owned;
+    while (sharing_end(&w->sharing, time_ns, &r, &owned))
         if (r.is_kernel)
-            add_kernel(w, r.id, w->shared_ns - r.shared_ns);
+            add_kernel(w, r.id, owned.ns);
         else
             end_chain(w->c, &w->chains[w->c->tl->copies.lane[r.id]]);
-        if (!w->running.n) w->shared_ns = 0; /* keeps the sum small to avoid rounding errors */
-    }
 }
 
 static void walk_device(struct chain_walk *w, size_t device) {
     struct work_walk walk = work_walk_device(w->c->tl, device);
-    w->now_ns = 0;
     for (struct work k; work_walk_next(&walk, &k);) {
         end_work_until(w, k.start_ns);
-        if (w->running.n) w->shared_ns += (double)(k.start_ns - w->now_ns) / (double)w->running.n;
-        w->now_ns = k.start_ns;
-        end_heap_push(&w->running, (struct running){ .end_ns = k.end_ns,
-                                                     .shared_ns = w->shared_ns,
-                                                     .id = (uint32_t)k.index,
-                                                     .is_kernel = k.is_kernel });
+        sharing_start(
+            &w->sharing, k.start_ns,
+            (struct running){ .end_ns = k.end_ns, .id = (uint32_t)k.index, .is_kernel = k.is_kernel });
     }
     end_work_until(w, UINT64_MAX);
 }
@@ -101,6 +92,6 @@ void analyze_chains(struct context *c) {
     c->stage_chain_kernels = xcalloc(c->a->nstages, sizeof *c->stage_chain_kernels);
     for (size_t d = 0; d < c->tl->ndevices; d++) walk_device(&w, d);
     for (size_t i = 0; i < c->tl->nlanes; i++) end_chain(c, &w.chains[i]);
-    free(w.running.v);
+    sharing_free(&w.sharing);
     free(w.chains);
 }

@@ -9,10 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Time that a piece of work owns (sharing.h). */
+struct shares {
+    double ns;
+    double alone_ns;   /* no other work ran */
+    double copying_ns; /* no kernel ran */
+    double exposed_ns; /* communication kernels ran and no other kernel */
+};
 struct running {
     uint64_t end_ns;
-    double shared_ns, copying_ns, exposed_ns; /* values of the walk's sums when this work started */
-    uint32_t id;                              /* a kernel or an occurrence */
+    struct shares sums; /* of the walk when this work started */
+    uint32_t id;        /* a kernel, a copy or an occurrence */
     bool is_kernel, communicates;
     uint8_t copy_kind; /* enum trace_copy_kind */
 };

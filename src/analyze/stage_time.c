@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "analyze/elsewhere.h"
-#include "analyze/end_heap.h"
 #include "analyze/internal.h"
 #include "analyze/interval_union.h"
 #include "analyze/open_stage.h"
+#include "analyze/sharing.h"
 #include "analyze/step_devices.h"
 #include "base/die.h"
 #include "base/util.h"
@@ -44,14 +44,8 @@ struct time_walk {
     struct idle_walk *idle;
     struct elsewhere *elsewhere;
     uint32_t device;
-    struct end_heap running;               /* id: the occurrence */
-    size_t kernels_running, communicating; /* the latter: communication kernels only */
-    double shared_ns;  /* time / number of running pieces of work, summed since the device was last idle */
-    double copying_ns; /* the part of shared_ns in which no kernel ran */
-    /* the part of shared_ns in which communication kernels ran and no other kernel */
-    double exposed_ns;
-    uint64_t now_ns;
-    uint64_t frontier_ns; /* latest end so far */
+    struct sharing sharing; /* id: the occurrence */
+    uint64_t frontier_ns;   /* latest end so far */
     uint32_t frontier_lane;
     uint32_t queued; /* first launch that was still queued when recording ended; TIMELINE_NONE: none */
 };
@@ -62,22 +56,9 @@ static struct analysis_stage_device *row_on(const struct time_walk *w, uint32_t 
 
 /* ---- busy time */
 
-static void advance_to(struct time_walk *w, uint64_t time_ns) {
-    if (w->running.n) {
-        double each = (double)(time_ns - w->now_ns) / (double)w->running.n;
-        w->shared_ns += each;
-        if (!w->kernels_running)
-            w->copying_ns += each;
-        else if (w->kernels_running == w->communicating)
-            w->exposed_ns += each;
-    }
-    w->now_ns = time_ns;
-}
-
-static void give_busy(struct time_walk *w, const struct running *r) {
+static void give_busy(struct time_walk *w, const struct running *r, const struct shares *owned) {
     const struct analysis *a = w->c->a;
-    double ns = w->shared_ns - r->shared_ns, alone_ns = r->is_kernel ? 0 : w->copying_ns - r->copying_ns;
-    double exposed_ns = w->exposed_ns - r->exposed_ns;
+    double ns = owned->ns, alone_ns = r->is_kernel ? 0 : owned->copying_ns, exposed_ns = owned->exposed_ns;
     bool on_host = r->copy_kind == TRACE_COPY_HTOD || r->copy_kind == TRACE_COPY_DTOH;
     uint32_t o = r->id;
     do {
@@ -101,15 +82,9 @@ static void give_busy(struct time_walk *w, const struct running *r) {
 }
 
 static void end_work_until(struct time_walk *w, uint64_t time_ns) {
-    while (w->running.n && w->running.v[0].end_ns <= time_ns) {
-        advance_to(w, w->running.v[0].end_ns);
-        struct running r = end_heap_pop(&w->running);
-        w->kernels_running -= r.is_kernel;
-        w->communicating -= r.communicates;
-        give_busy(w, &r);
-        /* keeps the sums small to avoid rounding errors */
-        if (!w->running.n) w->shared_ns = w->copying_ns = w->exposed_ns = 0;
-    }
+    struct running r;
+    struct shares owned;
+    while (sharing_end(&w->sharing, time_ns, &r, &owned)) give_busy(w, &r, &owned);
 }
 
 /* ---- idle time */
@@ -415,25 +390,20 @@ static void walk_work(struct time_walk *w, struct bounds b) {
     struct interval_union work = { 0 };
     struct idle_thread last = { TIMELINE_NONE, 0 };
     bool launched = false; /* the launch of the last work is known */
-    w->now_ns = w->frontier_ns = b.start_ns;
+    w->frontier_ns = b.start_ns;
     w->frontier_lane = TIMELINE_NONE;
     for (struct work k; work_walk_next(&walk, &k);) {
         end_work_until(w, k.start_ns);
         if (k.start_ns > w->frontier_ns) end_idleness(w, w->frontier_ns, k.start_ns, &k);
-        advance_to(w, k.start_ns);
         bool communicates =
             k.is_kernel && c->shape_category[c->tl->kernels.shape[k.index]] == KERNEL_CATEGORY_COMMUNICATION;
         uint8_t copy_kind = k.is_kernel ? TRACE_COPY_UNKNOWN : c->tl->copies.kind[k.index];
-        end_heap_push(&w->running, (struct running){ .end_ns = k.end_ns,
-                                                     .shared_ns = w->shared_ns,
-                                                     .copying_ns = w->copying_ns,
-                                                     .exposed_ns = w->exposed_ns,
-                                                     .id = occurrence_of_work(c, &k),
-                                                     .is_kernel = k.is_kernel,
-                                                     .communicates = communicates,
-                                                     .copy_kind = copy_kind });
-        w->kernels_running += k.is_kernel;
-        w->communicating += communicates;
+        sharing_start(&w->sharing, k.start_ns,
+                      (struct running){ .end_ns = k.end_ns,
+                                        .id = occurrence_of_work(c, &k),
+                                        .is_kernel = k.is_kernel,
+                                        .communicates = communicates,
+                                        .copy_kind = copy_kind });
         interval_union_add(&work, k.start_ns, k.end_ns);
         idle_started(w->idle, work_launch(c->tl, &k));
         if (k.end_ns >= w->frontier_ns) {
@@ -504,7 +474,7 @@ void analyze_stage_time(struct context *c) {
             .c = c, .open = open, .steps = steps, .out = &a->devices[d], .times = times, .device = d
         };
         walk_device(&w, bounds, uses);
-        free(w.running.v);
+        sharing_free(&w.sharing);
     }
     forget_idle_without_work(c);
     host_work_find_ranges(c);

@@ -1,16 +1,14 @@
-/* Walks over the kernels of a device in order of their start. Computes the time that each kernel owns, and
- * the first and last kernel of each occurrence. While n kernels run, each owns 1/n of the time. v_ns is the
- * time that a kernel running from the beginning would own, so a kernel owns v_ns at its end minus v_ns at its
- * start.
+/* Walks over the kernels of a device in order of their start. Computes the time that each kernel owns
+ * (sharing.h), and the first and last kernel of each occurrence.
  * stage_time.c walks over the device again, because it also shares time between kernels and copies: stages
  * add up to the timeline, but kernel tables must add up to the kernel time. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "analyze/end_heap.h"
 #include "analyze/internal.h"
 #include "analyze/interval_union.h"
 #include "analyze/range_tree.h"
+#include "analyze/sharing.h"
 #include "base/die.h"
 #include "base/util.h"
 
@@ -18,21 +16,12 @@ struct walk {
     struct context *c;
     struct analysis_device *out;
     uint32_t device;
-    struct end_heap running;
-    double v_ns;
-    uint64_t now_ns;
+    struct sharing sharing;
     struct interval_union kernels;                    /* end_ns: latest end so far */
     struct interval_union communication, computation; /* computation: all other kernels */
 };
 
 /* ---- sharing */
-
-static void advance(struct walk *w, uint64_t to_ns) {
-    double ns = (double)(to_ns - w->now_ns);
-    if (w->running.n) w->v_ns += ns / (double)w->running.n;
-    if (w->running.n == 1) w->c->shape_alone_ns[w->c->tl->kernels.shape[w->running.v[0].id]] += ns;
-    w->now_ns = to_ns;
-}
 
 /* Adds the owned time of a kernel to its class, stage, category and range. */
 static void add_owned_time(struct context *c, uint32_t kernel, double owned_ns) {
@@ -55,10 +44,11 @@ static void add_owned_time(struct context *c, uint32_t kernel, double owned_ns) 
 }
 
 static void end_until(struct walk *w, uint64_t time_ns) {
-    while (w->running.n && w->running.v[0].end_ns <= time_ns) {
-        advance(w, w->running.v[0].end_ns);
-        struct running r = end_heap_pop(&w->running);
-        add_owned_time(w->c, r.id, w->v_ns - r.shared_ns);
+    struct running r;
+    struct shares owned;
+    while (sharing_end(&w->sharing, time_ns, &r, &owned)) {
+        add_owned_time(w->c, r.id, owned.ns);
+        w->c->shape_alone_ns[w->c->tl->kernels.shape[r.id]] += owned.alone_ns;
     }
 }
 
@@ -107,8 +97,7 @@ static void start_kernel(struct walk *w, size_t i) {
     const struct timeline_kernels *k = &c->tl->kernels;
     uint64_t start = k->start_ns[i], end = k->end_ns[i];
     end_until(w, start);
-    advance(w, start);
-    end_heap_push(&w->running, (struct running){ .end_ns = end, .shared_ns = w->v_ns, .id = (uint32_t)i });
+    sharing_start(&w->sharing, start, (struct running){ .end_ns = end, .id = (uint32_t)i });
     interval_union_add(&w->kernels, start, end);
     bool communicates = c->shape_category[k->shape[i]] == KERNEL_CATEGORY_COMMUNICATION;
     interval_union_add(communicates ? &w->communication : &w->computation, start, end);
@@ -135,7 +124,7 @@ static void walk_device(struct context *c, uint32_t device) {
     w.out->device = device;
     walk_copies(&w, d);
     if (!d->kernel_count) return;
-    w.now_ns = w.kernels.end_ns = c->tl->kernels.start_ns[d->first_kernel];
+    w.kernels.end_ns = c->tl->kernels.start_ns[d->first_kernel];
     for (size_t i = d->first_kernel; i < d->first_kernel + d->kernel_count; i++) start_kernel(&w, i);
     end_until(&w, UINT64_MAX);
     close_occurrences(&w);
@@ -145,7 +134,7 @@ static void walk_device(struct context *c, uint32_t device) {
     /* |A and B| = |A| + |B| - |A or B| */
     w.out->communication_hidden_ns =
         (double)(w.communication.total_ns + w.computation.total_ns - w.kernels.total_ns);
-    free(w.running.v);
+    sharing_free(&w.sharing);
 }
 
 void analyze_devices(struct context *c) {
