@@ -81,12 +81,17 @@ struct period {
     uint64_t start_ns, end_ns;
 };
 
+/* Returns the index in `syncs` after the last synchronisation that the thread entered before `before`; the
+ * thread's first index: there is none. */
+static size_t syncs_until(const struct idle_walk *w, uint32_t thread, uint64_t before) {
+    return bisect(w->sync_at[thread], w->sync_at[thread + 1], starts_before, &(struct sync_key){ w, before });
+}
+
 /* Returns the last synchronisation that the thread entered before `before`; zeros: none. */
 static struct period last_sync(const struct idle_walk *w, uint32_t thread, uint64_t before) {
     const struct timeline_syncs *y = &w->c->tl->syncs;
-    size_t first = w->sync_at[thread],
-           next = bisect(first, w->sync_at[thread + 1], starts_before, &(struct sync_key){ w, before });
-    if (next == first) return (struct period){ 0, 0 };
+    size_t next = syncs_until(w, thread, before);
+    if (next == w->sync_at[thread]) return (struct period){ 0, 0 };
     return (struct period){ y->start_ns[w->syncs[next - 1]], y->end_ns[w->syncs[next - 1]] };
 }
 
@@ -170,9 +175,7 @@ static bool is_quiet_after(const struct idle_walk *w, uint32_t launch, uint64_t 
 bool idle_synchronised(const struct idle_walk *w, uint32_t launch, uint64_t since) {
     const struct timeline_launches *l = &w->c->tl->launches;
     const struct timeline_syncs *y = &w->c->tl->syncs;
-    size_t first = w->sync_at[l->thread[launch]],
-           i = bisect(first, w->sync_at[l->thread[launch] + 1], starts_before,
-                      &(struct sync_key){ w, l->start_ns[launch] });
+    size_t first = w->sync_at[l->thread[launch]], i = syncs_until(w, l->thread[launch], l->start_ns[launch]);
     for (int n = 0; n < CALLS_BACK && i-- > first && y->end_ns[w->syncs[i]] >= since; n++)
         if (y->kind[w->syncs[i]] != TRACE_SYNC_EVENT) return true;
     return false;
