@@ -103,11 +103,12 @@ static void open_context(struct context *c, const struct timeline *tl, const str
 }
 
 static void close_context(struct context *c) {
-    void *scratch[] = { c->stage_scratch,    c->occ_scratch,    c->shape_category,      c->range_gpu_ns,
-                        c->shape_owned_ns,   c->shape_stage_ns, c->previous_launch,     c->launch_occurrence,
-                        c->copy_occurrence,  c->stage_chain_ns, c->stage_chain_kernels, c->queued_launch,
-                        c->range_flops,      c->range_bytes,    c->range_counted,       c->shape_alone_ns,
-                        c->range_compute_ns, c->quiet.v,        c->unrecorded.v,        c->outside_idle.v };
+    void *scratch[] = { c->stage_scratch,    c->occ_scratch,     c->shape_category,      c->range_gpu_ns,
+                        c->shape_owned_ns,   c->shape_stage_ns,  c->previous_launch,     c->launch_occurrence,
+                        c->copy_occurrence,  c->stage_chain_ns,  c->stage_chain_kernels, c->queued_launch,
+                        c->range_flops,      c->range_bytes,     c->range_counted,       c->shape_alone_ns,
+                        c->range_compute_ns, c->quiet.v,         c->unrecorded.v,        c->outside_idle.v,
+                        c->attends,          c->stage_softmax_ns };
     for (size_t i = 0; i < COUNTOF(scratch); i++) free(scratch[i]);
     range_sums_close(c->range_owned);
     range_sums_close(c->range_durations);
@@ -137,8 +138,10 @@ static const struct pass {
     /* launches, copies, syncs, c.launch_occurrence -> stages.launches .copies .syncs, c.previous_launch,
      * c.queued_launch */
     { analyze_calls, false, true },
-    /* kernels in time order -> devices, stages.gpu_owned_self_ns .category_ns, occurrences.gpu_*,
-     * c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns .range_owned */
+    /* kernels and copies in time order, c.shape_category -> c.attends */
+    { analyze_attention_softmax, false, false },
+    /* kernels in time order, c.attends -> devices, stages.gpu_owned_self_ns .category_ns, occurrences.gpu_*,
+     * c.stage_softmax_ns, c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns .range_owned */
     { analyze_devices, false, true },
     /* kernels and copies in time order, c.launch_occurrence, c.previous_launch, c.queued_launch ->
      * stage_devices, devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded,

@@ -271,26 +271,15 @@ void find_casts(struct context *c, const struct finding_rule *rule, const struct
                        "concatenating them, and avoid non-contiguous layouts."));
 }
 
-/* Returns true for kernels of a log-softmax: a part of a loss or of log-probabilities, not of attention. Some
- * of ATen's differ from softmax only in their template arguments: <..., is_log_softmax, is_masked>. */
-static bool is_log_softmax(const char *name) {
-    return strstr(name, "LogSoftMax") || strstr(name, "log_softmax") ||
-           (stage_rules_glob("*softmax_warp_*, true*", name) &&
-            !stage_rules_glob("*softmax_warp_*, false, true*", name));
-}
-
 void find_attention(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
-    double softmax = category_ms(f, KERNEL_CATEGORY_SOFTMAX),
+    double softmax = c->stage_softmax_ns[f->row] * 1e-6 / f->shares,
            fused = category_ms(f, KERNEL_CATEGORY_ATTENTION);
-    for (size_t i = 0; i < c->a->nkernels; i++)
-        if (c->a->kernels[i].category == KERNEL_CATEGORY_SOFTMAX && is_log_softmax(c->a->kernels[i].name))
-            softmax -= class_ms(c, f, &c->a->kernels[i]);
     if (fused > 0 || softmax < 0.03 * f->busy_ms || !(category_ms(f, KERNEL_CATEGORY_GEMM) > 0)) return;
     finding_emit(c, rule, f, bounded(f, softmax), ANALYSIS_MEDIUM,
                  analysis_text(c, "%s computes attention in separate kernels: %s in softmax alone",
                                f->s->name, finding_time(c, softmax)),
-                 "there are softmax kernels but no fused attention kernel, so the scores are written to "
-                 "memory and read back",
+                 "there are softmax kernels between matrix products but no fused attention kernel, so the "
+                 "scores are written to memory and read back",
                  "Use a fused attention kernel (FlashAttention, scaled_dot_product_attention, FlashInfer).");
 }
 

@@ -76,12 +76,14 @@ struct context {
     /* kernels without launch that were assigned to a stage by its mirror on the GPU (mirrors.c) */
     uint64_t mirrored_kernels;
     uint8_t *shape_category; /* [nshapes] */
-    uint32_t outside;        /* index of the outside row in the stage table */
+    bool *attends; /* [kernels.n]: it is the softmax of attention in separate kernels; NULL: unknown */
+    double *stage_softmax_ns; /* [nstages]: time owned by these kernels, including sub-stages */
+    uint32_t outside;         /* index of the outside row in the stage table */
     /* [ranges.n + 1]: GPU time owned by kernels with this innermost range; last element: no range */
     double *range_gpu_ns;
     struct range_sums *range_owned;     /* sums of that time; set by walk.c, finished by operators.c */
     struct range_sums *range_durations; /* sums of the durations of kernels; set by operators.c */
-    double *shape_owned_ns;         /* [nshapes] */
+    double *shape_owned_ns;             /* [nshapes] */
     /* [nshapes]: the part of shape_owned_ns in which no other kernel ran on the device */
     double *shape_alone_ns;
     /* [nshapes x nstages]: owned time by innermost stage; NULL: the table would be too large */
@@ -133,9 +135,11 @@ void analysis_note(struct context *c, enum analysis_severity severity, const cha
     __attribute__((format(printf, 3, 4)));
 
 /* The passes. The table in analyze.c lists their order, inputs and outputs. */
-void analyze_kernel_names(struct context *c);     /* kernels.c */
-void analyze_stages(struct context *c);           /* stages.c */
-void analyze_calls(struct context *c);            /* calls.c */
+void analyze_kernel_names(struct context *c); /* kernels.c */
+void analyze_stages(struct context *c);       /* stages.c */
+void analyze_calls(struct context *c);        /* calls.c */
+/* attention_softmax.c */
+void analyze_attention_softmax(struct context *c);
 void analyze_devices(struct context *c);          /* walk.c */
 void analyze_stage_time(struct context *c);       /* stage_time.c */
 void analyze_queue(struct context *c);            /* queue.c */

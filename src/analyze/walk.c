@@ -34,8 +34,10 @@ static void add_owned_time(struct context *c, uint32_t kernel, double owned_ns) 
     range_sums_add(c->range_owned, k->range[kernel],
                    range_launch_ns(c->tl, k->launch[kernel], k->start_ns[kernel]), owned_ns);
     c->a->stages[row].gpu_owned_self_ns += owned_ns;
-    for (uint32_t r = row; r != ANALYSIS_NONE; r = c->a->stages[r].parent)
+    for (uint32_t r = row; r != ANALYSIS_NONE; r = c->a->stages[r].parent) {
         c->a->stages[r].category_ns[c->shape_category[shape]] += owned_ns;
+        if (c->attends && c->attends[kernel]) c->stage_softmax_ns[r] += owned_ns;
+    }
     if (k->launch[kernel] == TIMELINE_NONE && k->range[kernel] == TIMELINE_NONE &&
         c->tl->processes[c->tl->lanes[k->lane[kernel]].process].has_launches) {
         c->a->conservation.unmatched += owned_ns;
@@ -140,6 +142,7 @@ static void walk_device(struct context *c, uint32_t device) {
 void analyze_devices(struct context *c) {
     c->a->ndevices = c->tl->ndevices;
     c->a->devices = analysis_alloc(c, c->tl->ndevices, sizeof *c->a->devices);
+    c->stage_softmax_ns = xcalloc(c->a->nstages + 1, sizeof *c->stage_softmax_ns);
     c->range_gpu_ns = xcalloc(c->tl->ranges.n + 1, sizeof *c->range_gpu_ns);
     c->range_owned = range_sums_open(&c->tl->ranges);
     for (uint32_t i = 0; i < c->tl->ndevices; i++) walk_device(c, i);

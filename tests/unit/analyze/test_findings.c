@@ -277,18 +277,55 @@ TEST(finding_cast_copy_traffic) {
 }
 
 TEST(finding_unfused_attention) {
-    struct verdict v = JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { softmax, 1, 10, 0, 0 });
+    const struct act product = { gemm, 1, 45, 0, 0 }, probabilities = { softmax, 1, 10, 0, 0 },
+                     mask = { add, 1, 10, 0, 0 }, masked = { masked_softmax, 1, 20, 0, 0 };
+    struct verdict v = JUDGE("unfused-attention", NAN, product, mask, probabilities, mask, product);
     CHECK(v.found);
     CHECK_NEAR(v.ms, 10 * 0.010, 1e-6);
-    CHECK(!JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { flash, 1, 5, 0, 0 },
-                 { softmax, 1, 10, 0, 0 })
+    CHECK(!JUDGE("unfused-attention", NAN, product, probabilities, product, { flash, 1, 5, 0, 0 })
                .found); /* attention is fused: the softmax belongs to a router or the sampler */
-    CHECK(!JUDGE("unfused-attention", NAN, { softmax, 1, 10, 0, 0 }).found); /* no products around it */
-    CHECK(!JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { log_softmax, 1, 10, 0, 0 }).found);
-    CHECK(!JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { log_softmax_small, 1, 10, 0, 0 }).found);
-    v = JUDGE("unfused-attention", NAN, { gemm, 2, 45, 0, 0 }, { log_softmax, 1, 10, 0, 0 },
-              { masked_softmax, 1, 20, 0, 0 });
+    CHECK(!JUDGE("unfused-attention", NAN, probabilities).found); /* no products around it */
+    CHECK(!JUDGE("unfused-attention", NAN, product, { log_softmax, 1, 10, 0, 0 }, product).found);
+    CHECK(!JUDGE("unfused-attention", NAN, product, { log_softmax_small, 1, 10, 0, 0 }, product).found);
+    v = JUDGE("unfused-attention", NAN, product, masked, product, { log_softmax, 1, 10, 0, 0 });
     CHECK_NEAR(v.ms, 10 * 0.020, 1e-6);
+}
+
+/* The next batch begins with a convolution, an embedding or the copy of its input. */
+TEST(finding_unfused_attention_is_not_about_the_softmax_of_a_classifier) {
+    static const char conv[] = "void cudnn::cnn::conv2d_grouped_direct_kernel<float>(int)";
+    static const char lookup[] = "void at::native::(anonymous namespace)::indexSelectLargeIndex<float>(T1)";
+    const struct act product = { gemm, 1, 45, 0, 0 }, head = { softmax, 1, 10, 0, 0 };
+    CHECK(!JUDGE("unfused-attention", NAN, { conv, 1, 45, 0, 0 }, product, head).found);
+    CHECK(!JUDGE("unfused-attention", NAN, { lookup, 1, 5, 0, 0 }, product, product, head).found);
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 10; i++) {
+        uint64_t at = (1 + i) * MS;
+        struct trace_copy copy = {
+            .start_ns = at, .end_ns = at + 10 * US, .bytes = 1000, .stream = 7, .copy_kind = TRACE_COPY_HTOD
+        };
+        timeline_builder_copy(s.b, &copy, 1);
+        play_one(&s, &product, 7, at, at + 20 * US);
+        play_one(&s, &head, 7, at, at + 70 * US);
+    }
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 12 * MS);
+    CHECK(!judge_with(&s, "unfused-attention", NULL).found);
+}
+
+/* Batches that are on the device already: the product of the next batch follows directly. */
+TEST(finding_unfused_attention_is_not_about_a_softmax_after_a_linear_layer) {
+    struct scene s;
+    scene_start(&s);
+    for (uint64_t i = 0; i < 10; i++) {
+        uint64_t at = (1 + i) * 100 * US;
+        scene_operator(&s, "aten::linear", "", 1, at, at + 10 * US);
+        scene_operator(&s, "aten::addmm", "", 1, at + US, at + 9 * US);
+        play_one(&s, &(struct act){ gemm, 1, 45, 0, 0 }, 7, at + 2 * US, at + 20 * US);
+        play_one(&s, &(struct act){ softmax, 1, 10, 0, 0 }, 7, at + 12 * US, at + 70 * US);
+    }
+    scene_range(&s, TRACE_CATEGORY_STAGE, "decode", 1, 0, 2 * MS);
+    CHECK(!judge_with(&s, "unfused-attention", NULL).found);
 }
 
 /* 10 tokens, each with a router and 120 GEMMs of 5 us; every kernel starts 5 us after the previous one,
