@@ -140,8 +140,9 @@ static const struct pass {
     { analyze_calls, false, true },
     /* kernels and copies in time order, c.shape_category -> c.attends */
     { analyze_attention_softmax, false, false },
-    /* kernels in time order, c.attends -> devices, stages.gpu_owned_self_ns .category_ns, occurrences.gpu_*,
-     * c.stage_softmax_ns, c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns, c.range_gpu_ns .range_owned */
+    /* kernels in time order, c.attends -> devices, stages.gpu_owned_self_ns .category_ns,
+     * occurrences.gpu_*, c.stage_softmax_ns, c.shape_owned_ns, c.shape_alone_ns, c.shape_stage_ns,
+     * c.range_gpu_ns .range_owned */
     { analyze_devices, false, true },
     /* kernels and copies in time order, c.launch_occurrence, c.previous_launch, c.queued_launch ->
      * stage_devices, devices.timeline_ns .unrecorded_ns, occurrences.busy_ns .idle_ns, c.unrecorded,
@@ -169,6 +170,8 @@ static const struct pass {
     /* occurrences, stage_devices, c.stage_scratch -> stages.wall_ns .busy_ns .gpu_owned_ns .devices .idle,
      * sums over occurrences */
     { analyze_stages_finish, false, true },
+    /* occurrences, kernels without launch -> stages.time_refused, without times of these stages */
+    { analyze_contained, false, false },
     /* capture windows, stages.host_ns -> missed, stages.missed */
     { analyze_captured, false, true },
     /* replay records, kernels of graphs -> graphs, notes */

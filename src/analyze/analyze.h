@@ -217,6 +217,8 @@ struct analysis_stage {
     /* Occurrences that ended before the recording did. Means and tokens are over these. Equals `occurrences`
      * if recording ended in all of them, with one_run, and for recognised steps. */
     uint64_t finished;
+    /* Why the trace does not give the stage's time and kernels (contained.c); NULL: it does. */
+    const char *time_refused;
     /* Statistics over occurrences. wall_ns: analysis_occurrence_time(). busy_ns: mean over the devices with
      * work. */
     struct stats wall_ns, busy_ns;
@@ -352,6 +354,7 @@ struct analysis_occurrence { /* sorted by start */
     /* Recording ended during this occurrence: its range was open, or some of its kernels had not run. It
      * is not used for figures per token. */
     bool unfinished;
+    bool mirrored;        /* the trace has its copy on the GPU, which contains its kernels (mirrors.c) */
     uint64_t device_bits; /* bit d: kernels on device d, up to 63 */
     /* number of devices on which it has work; 0: its time is the duration of its range, unless it has idle
      * time */
@@ -693,7 +696,8 @@ static inline bool analysis_counts(const struct analysis *a, const struct analys
     return !o->unfinished || a->stages[o->stage].finished == a->stages[o->stage].occurrences;
 }
 
-/* Time of an occurrence in ns: busy plus idle time; without either, the duration of the range. */
+/* Time of an occurrence in ns: busy plus idle time; without either, the duration of the range. NaN: the stage
+ * has time_refused. */
 static inline double analysis_occurrence_time(const struct analysis_occurrence *o) {
     return o->devices || o->idle_ns > 0 ? o->busy_ns + o->idle_ns : (double)(o->end_ns - o->start_ns);
 }

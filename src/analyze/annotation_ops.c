@@ -1,8 +1,8 @@
-/* Annotations of the program that look like operators. emit_nvtx names an operator "aten::mm, seq = 7" and a
- * record_function "decode, op_id = 7", and programs write "decode, seq = 512". Importers and the collector take
- * all of these for operators, and remove the numbers. An operator of PyTorch has a namespace. An annotation has
- * none, is outside of PyTorch's operators, and contains some of them; in a trace without such operators, the
- * name did not come from emit_nvtx. */
+/* Annotations of the program that look like operators. emit_nvtx names an operator "aten::mm, seq = 7" and
+ * a record_function "decode, op_id = 7", and programs write "decode, seq = 512". Importers and the
+ * collector take all of these for operators, and remove the numbers. An operator of PyTorch has a
+ * namespace. An annotation has none, is outside of PyTorch's operators, and contains some of them; in a
+ * trace without such operators, the name did not come from emit_nvtx. */
 #include <stdlib.h>
 #include <string.h>
 

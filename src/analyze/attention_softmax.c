@@ -1,8 +1,8 @@
-/* Finds the softmax kernels of attention that runs in separate kernels: product, softmax, product, on one stream
- * and in one step, with only element-wise kernels and copies on the device between them (scale, mask, casts,
- * dropout). The softmax of a classifier or of sampling follows a linear layer, and no product uses its result:
- * the next one comes after a copy to or from the host, an embedding, a convolution or a norm. A log-softmax is
- * a part of a loss or of log-probabilities. */
+/* Finds the softmax kernels of attention that runs in separate kernels: product, softmax, product, on one
+ * stream and in one step, with only element-wise kernels and copies on the device between them (scale,
+ * mask, casts, dropout). The softmax of a classifier or of sampling follows a linear layer, and no product
+ * uses its result: the next one comes after a copy to or from the host, an embedding, a convolution or a
+ * norm. A log-softmax is a part of a loss or of log-probabilities. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -82,6 +82,13 @@ void find_overhead(struct context *c, const struct finding_rule *rule, const str
     }
 }
 
+/* Returns true if kernels and idle time outside of stages can be those of a stage. */
+static bool stages_are_unknown(const struct analysis *a) {
+    for (size_t i = 0; i < a->nstages; i++)
+        if (a->stages[i].time_refused) return true;
+    return false;
+}
+
 /* Reports the idle time of the row between steps, as the mean over the devices. */
 void find_idle_between(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis *a = c->a;
@@ -94,7 +101,7 @@ void find_idle_between(struct context *c, const struct finding_rule *rule, const
         timeline += a->devices[i].timeline_ns;
         devices++;
     }
-    if (!(idle > 0.15 * timeline)) return;
+    if (!(idle > 0.15 * timeline) || stages_are_unknown(c->a)) return;
     const char *before = unknown > 0
                              ? analysis_text(c, "; %s of it before work whose launch was not recorded",
                                              finding_time(c, unknown * 1e-6 / devices))
@@ -111,7 +118,9 @@ void find_idle_between(struct context *c, const struct finding_rule *rule, const
 
 void find_outside(struct context *c, const struct finding_rule *rule, const struct finding_scope *f) {
     const struct analysis_conservation *v = &c->a->conservation;
-    if (!(v->outside_stages > 0.2 * v->busy) || c->a->stages[0].implicit || c->a->recognised) return;
+    if (!(v->outside_stages > 0.2 * v->busy) || c->a->stages[0].implicit || c->a->recognised ||
+        stages_are_unknown(c->a))
+        return;
     const char *unmatched = v->unmatched > 0 ? analysis_text(c, "; for %s of it the launch was not recorded",
                                                              finding_time(c, v->unmatched * 1e-6))
                                              : "";

@@ -148,8 +148,8 @@ static void apply_rule(struct context *c, const struct finding_rule *rule, uint3
     if (s->outside || s->warm_up || s->parent != ANALYSIS_NONE)
         /* savings of sub-stages are already part of their parent's saving */
         return;
-    /* all repeats failed, so the recorded request probably failed too */
-    if (s->timing && isnan(s->time_ms)) return;
+    /* all repeats failed, so the recorded request probably failed too; or the trace does not give the time */
+    if ((s->timing || s->time_refused) && isnan(s->time_ms)) return;
     if (rule->about == FINDING_GPU_STAGE && !on_gpu) return;
     if (rule->needs_idle && !s->idle_known) return;
     struct finding_scope f = stage_scope(s, row);

@@ -151,6 +151,7 @@ void analyze_gemm_table(struct context *c);       /* gemm_table.c */
 void analyze_chains(struct context *c);           /* chains.c */
 void analyze_tokens(struct context *c);           /* tokens.c */
 void analyze_stages_finish(struct context *c);    /* stages.c */
+void analyze_contained(struct context *c);        /* contained.c */
 void analyze_captured(struct context *c);         /* captured.c */
 void analyze_replays(struct context *c);          /* replays.c */
 void analyze_unrecorded(struct context *c);       /* unrecorded.c */
@@ -267,10 +268,12 @@ bool analysis_is_mirror(const char *domain);
 /* stage_time.c: returns true if ranges of this domain come from the profiler, not from the program: its own
  * overhead, its passes over counters, or mirrors. */
 bool analysis_is_recorders(const char *domain);
-/* annotation_ops.c: returns one flag per range: it is recorded as an operator, but may be an annotation of the
- * program. The caller frees the flags. */
+/* annotation_ops.c: returns one flag per range: it is recorded as an operator, but may be an annotation of
+ * the program. The caller frees the flags. */
 bool *annotation_ops(const struct timeline *tl);
-/* mirrors.c: sets c.kernel_occurrence of kernels without launch that a mirror covers. */
+/* mirrors.c: sets c.kernel_occurrence and c.copy_occurrence of work without launch that a mirror covers;
+ * MIRRORS_DISAGREE: two of them do. Sets occurrence.mirrored. */
+#define MIRRORS_DISAGREE (ANALYSIS_NONE - 1)
 void analysis_use_mirrors(struct context *c);
 /* empty_steps.c: removes the first and the last step of a thread if nothing happened in it. */
 void analysis_drop_empty_steps(struct context *c);

@@ -15,6 +15,7 @@ struct interval {
     uint64_t start_ns, end_ns;
     uint32_t name, process;
     uint32_t occurrence; /* ANALYSIS_NONE: not known yet */
+    bool whole;          /* of the occurrence's own range, not of a range inside it */
 };
 struct intervals {
     struct interval *v;
@@ -39,7 +40,7 @@ static void find_mirrors(const struct context *c, struct intervals *out) {
     for (size_t i = 0; i < r->n; i++)
         if (analysis_is_mirror(timeline_text(c->tl, r->domain[i])))
             vec_push(out, ((struct interval){ r->start_ns[i], r->end_ns[i], r->name[i],
-                                              c->tl->threads[r->thread[i]].process, ANALYSIS_NONE }));
+                                              c->tl->threads[r->thread[i]].process, ANALYSIS_NONE, false }));
     if (!out->n) return;
     qsort(out->v, out->n, sizeof *out->v, by_name_and_start);
     size_t n = 1;
@@ -53,13 +54,19 @@ static void find_mirrors(const struct context *c, struct intervals *out) {
     out->n = n;
 }
 
+/* Collects the annotations of the program: stages, and annotations inside them. The kernels of an annotation
+ * inside a stage, such as a collective, can be outside of the stage's mirror. */
 static void find_marked(const struct context *c, struct intervals *out) {
-    for (uint32_t i = 0; i < c->a->noccurrences; i++) {
-        const struct analysis_occurrence *o = &c->a->occurrences[i];
-        if (o->range == TIMELINE_NONE) continue;
-        uint32_t process = c->tl->threads[c->tl->ranges.thread[o->range]].process;
-        vec_push(out,
-                 ((struct interval){ o->start_ns, o->end_ns, c->tl->ranges.name[o->range], process, i }));
+    const struct timeline_ranges *r = &c->tl->ranges;
+    for (uint32_t i = 0; i < r->n; i++) {
+        uint32_t o = c->range_occurrence[i];
+        bool annotates = r->category[i] == TRACE_CATEGORY_USER || r->category[i] == TRACE_CATEGORY_STAGE;
+        if (!annotates || strcmp(timeline_text(c->tl, r->domain[i]), "python_function") == 0 ||
+            r->flags[i] & TRACE_RANGE_MARK || analysis_is_recorders(timeline_text(c->tl, r->domain[i])))
+            continue;
+        vec_push(out, ((struct interval){ r->start_ns[i], r->end_ns[i], r->name[i],
+                                          c->tl->threads[r->thread[i]].process, o,
+                                          o != ANALYSIS_NONE && c->a->occurrences[o].range == i }));
     }
     if (out->n) qsort(out->v, out->n, sizeof *out->v, by_name_and_start);
 }
@@ -70,6 +77,11 @@ static size_t run_of(const struct intervals *list, size_t from) {
     return n;
 }
 
+static void take_occurrence(struct interval *mirror, const struct interval *marked) {
+    mirror->occurrence = marked->occurrence;
+    mirror->whole = marked->whole;
+}
+
 /* The n-th mirror of a name belongs to the n-th range with this name, if there are equally many of both. */
 static void pair_mirrors(struct intervals *mirrors, const struct intervals *marked) {
     for (size_t m = 0, o = 0; m < mirrors->n && o < marked->n;) {
@@ -77,7 +89,7 @@ static void pair_mirrors(struct intervals *mirrors, const struct intervals *mark
         size_t nm = run_of(mirrors, m), no = run_of(marked, o);
         if (same_name(x, y)) {
             for (size_t i = 0; nm == no && i < nm; i++)
-                mirrors->v[m + i].occurrence = marked->v[o + i].occurrence;
+                take_occurrence(&mirrors->v[m + i], &marked->v[o + i]);
             m += nm;
             o += no;
         } else if (x->process != y->process ? x->process < y->process : x->name < y->name) {
@@ -99,18 +111,26 @@ struct choice {
 };
 
 static void offer(const struct context *c, struct choice *best, uint32_t occurrence) {
+    if (best->occurrence == occurrence) return;
     if (best->occurrence == ANALYSIS_NONE || depth_of(c, occurrence) > depth_of(c, best->occurrence))
         *best = (struct choice){ occurrence, false };
     else if (depth_of(c, occurrence) == depth_of(c, best->occurrence))
         best->ambiguous = true;
 }
 
-static size_t first_kernel_from(const struct timeline *tl, const struct timeline_device *d,
-                                uint64_t time_ns) {
-    size_t lo = d->first_kernel, hi = d->first_kernel + d->kernel_count;
+/* Kernels or copies. */
+struct work_list {
+    const uint64_t *start_ns;
+    const uint32_t *launch, *lane;
+    size_t n;
+    uint32_t *occurrence; /* [n] */
+    struct choice *best;  /* [n] */
+};
+
+static size_t first_from(const struct work_list *w, size_t lo, size_t hi, uint64_t time_ns) {
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (tl->kernels.start_ns[mid] < time_ns)
+        if (w->start_ns[mid] < time_ns)
             lo = mid + 1;
         else
             hi = mid;
@@ -118,35 +138,63 @@ static size_t first_kernel_from(const struct timeline *tl, const struct timeline
     return lo;
 }
 
-static void cover_kernels(const struct context *c, const struct interval *m, struct choice *best) {
+/* Covers the work [first, end) of a device. */
+static void cover(const struct context *c, const struct interval *m, const struct work_list *w, size_t first,
+                  size_t end) {
     const struct timeline *tl = c->tl;
-    for (size_t d = 0; d < tl->ndevices; d++) {
-        size_t end = tl->devices[d].first_kernel + tl->devices[d].kernel_count;
-        for (size_t k = first_kernel_from(tl, &tl->devices[d], m->start_ns);
-             k < end && tl->kernels.start_ns[k] < m->end_ns; k++)
-            if (tl->kernels.launch[k] == TIMELINE_NONE && c->kernel_occurrence[k] == ANALYSIS_NONE &&
-                tl->lanes[tl->kernels.lane[k]].process == m->process)
-                offer(c, &best[k], m->occurrence);
+    for (size_t i = first_from(w, first, end, m->start_ns); i < end && w->start_ns[i] < m->end_ns; i++)
+        if (w->launch[i] == TIMELINE_NONE && w->occurrence[i] == ANALYSIS_NONE &&
+            tl->lanes[w->lane[i]].process == m->process)
+            offer(c, &w->best[i], m->occurrence);
+}
+
+static struct work_list work_list(const uint64_t *start_ns, const uint32_t *launch, const uint32_t *lane,
+                                  uint32_t *occurrence, size_t n) {
+    struct work_list w = { start_ns, launch, lane, occurrence ? n : 0, occurrence, NULL };
+    w.best = xmalloc((w.n + 1) * sizeof *w.best);
+    for (size_t i = 0; i < w.n; i++) w.best[i] = (struct choice){ ANALYSIS_NONE, false };
+    return w;
+}
+
+/* Returns the number of pieces of work that belong to an occurrence now. */
+static size_t take_best(struct work_list *w) {
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->best[i].occurrence == ANALYSIS_NONE) continue;
+        w->occurrence[i] = w->best[i].ambiguous ? MIRRORS_DISAGREE : w->best[i].occurrence;
+        n += !w->best[i].ambiguous;
     }
+    free(w->best);
+    return n;
+}
+
+static void cover_all(struct context *c, const struct intervals *mirrors) {
+    const struct timeline *tl = c->tl;
+    struct work_list kernels = work_list(tl->kernels.start_ns, tl->kernels.launch, tl->kernels.lane,
+                                         c->kernel_occurrence, tl->kernels.n),
+                     copies = work_list(tl->copies.start_ns, tl->copies.launch, tl->copies.lane,
+                                        c->copy_occurrence, tl->copies.n);
+    for (size_t i = 0; i < mirrors->n; i++) {
+        const struct interval *m = &mirrors->v[i];
+        if (m->occurrence == ANALYSIS_NONE) continue;
+        c->a->occurrences[m->occurrence].mirrored |= m->whole;
+        for (size_t d = 0; d < tl->ndevices; d++) {
+            const struct timeline_device *v = &tl->devices[d];
+            cover(c, m, &kernels, v->first_kernel, v->first_kernel + v->kernel_count);
+            if (copies.n) cover(c, m, &copies, v->first_copy, v->first_copy + v->copy_count);
+        }
+    }
+    c->mirrored_kernels = take_best(&kernels);
+    take_best(&copies);
 }
 
 void analysis_use_mirrors(struct context *c) {
-    size_t n = c->tl->kernels.n;
     struct intervals mirrors = { 0 }, marked = { 0 };
     find_mirrors(c, &mirrors);
-    if (mirrors.n && n) {
-        struct choice *best = xmalloc(n * sizeof *best);
-        for (size_t i = 0; i < n; i++) best[i] = (struct choice){ ANALYSIS_NONE, false };
+    if (mirrors.n && c->tl->kernels.n) {
         find_marked(c, &marked);
         pair_mirrors(&mirrors, &marked);
-        for (size_t i = 0; i < mirrors.n; i++)
-            if (mirrors.v[i].occurrence != ANALYSIS_NONE) cover_kernels(c, &mirrors.v[i], best);
-        for (size_t i = 0; i < n; i++) {
-            if (best[i].occurrence == ANALYSIS_NONE || best[i].ambiguous) continue;
-            c->kernel_occurrence[i] = best[i].occurrence;
-            c->mirrored_kernels++;
-        }
-        free(best);
+        cover_all(c, &mirrors);
     }
     free(mirrors.v);
     free(marked.v);

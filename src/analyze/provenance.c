@@ -58,7 +58,9 @@ static void check_idle(struct context *c, size_t stage) {
     struct analysis_stage *s = &c->a->stages[stage];
     const struct stage_scratch *w = &c->stage_scratch[stage];
     double unmatched = s->launches ? (double)w->unmatched_launches / (double)s->launches : 0;
-    if (analysis_has_unknown_kernels(c, s))
+    if (s->time_refused)
+        s->idle_refused = s->time_refused;
+    else if (analysis_has_unknown_kernels(c, s))
         s->idle_refused = "no kernel ran while it was open, and no launches tell which kernels are its own";
     else if (!s->kernels)
         s->idle_refused = "no kernels were recorded";
@@ -83,8 +85,8 @@ static void check_idle(struct context *c, size_t stage) {
                           analysis_count(c, w->unmatched_launches), analysis_count(c, s->launches));
     s->idle_known = !s->idle_refused;
     if (s->idle_known && unmatched > LOST_LIMIT && !s->outside) note_doubt(c, s, w->unmatched_launches);
-    if (!s->idle_known && (s->kernels || analysis_has_unknown_kernels(c, s)) && !s->on_cpu && !s->joined &&
-        !s->outside)
+    if (!s->idle_known && !s->time_refused && (s->kernels || analysis_has_unknown_kernels(c, s)) &&
+        !s->on_cpu && !s->joined && !s->outside)
         analysis_note(c, ANALYSIS_WARNING, "%s: idle time not classified: %s", s->path, s->idle_refused);
 }
 

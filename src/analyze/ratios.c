@@ -85,11 +85,20 @@ static void add_part(struct context *c, size_t device, const char *name, uint64_
                                  .busy_share = busy_ns / time_ns };
 }
 
+/* Returns true if a part of the device's timeline may be that of another stage. */
+static bool parts_are_unknown(const struct analysis *a, size_t device) {
+    for (size_t i = 0; i < a->nstages; i++) {
+        const struct analysis_stage_device *on = analysis_stage_on(a, i, device);
+        if (a->stages[i].time_refused && on->busy_ns + on->idle_ns > 0) return true;
+    }
+    return false;
+}
+
 static void find_parts(struct context *c) {
     struct analysis *a = c->a;
     a->parts = analysis_alloc(c, a->ndevices * (a->nstages + 1), sizeof *a->parts);
     for (size_t d = 0; d < a->ndevices; d++) {
-        if (!a->devices[d].kernels) continue;
+        if (!a->devices[d].kernels || parts_are_unknown(a, d)) continue;
         for (size_t i = 0; i < a->nstages; i++) {
             const struct analysis_stage_device *on = analysis_stage_on(a, i, d);
             double time_ns = on->busy_ns + on->idle_ns;

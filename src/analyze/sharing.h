@@ -1,7 +1,8 @@
-/* Shares the time of a device between the pieces of work that run on it: while n run, each owns 1/n of the time.
+/* Shares the time of a device between the pieces of work that run on it: while n run, each owns 1/n of the
+ * time.
  *     struct sharing s = { 0 };
  *     for each piece of work, in order of its start:
- *         while (sharing_end(&s, start_ns, &r, &owned)) ...      -- what has ended by then, in order of its end
+ *         while (sharing_end(&s, start_ns, &r, &owned)) ...   -- ended by then, in order of its end
  *         sharing_start(&s, start_ns, (struct running){ .end_ns = end_ns, .id = ... });
  *     while (sharing_end(&s, UINT64_MAX, &r, &owned)) ...
  *     sharing_free(&s); */

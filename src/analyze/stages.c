@@ -337,43 +337,55 @@ static void assign_launches(struct context *c, const struct outermost *x, bool i
     }
 }
 
-/* Returns the occurrence of work without launch, by the range that was open when it ran. */
-static uint32_t contained_occurrence(const struct context *c, const struct outermost *x, uint32_t range,
-                                     uint64_t start_ns) {
+/* Returns the occurrence of work without launch: of the mirror that covers it, else by the range that was
+ * open when it ran. An occurrence with a mirror has no work outside of it. */
+static uint32_t contained_occurrence(const struct context *c, const struct outermost *x, uint32_t covered,
+                                     uint32_t range, uint64_t start_ns) {
     bool lent;
+    if (covered != ANALYSIS_NONE && covered != MIRRORS_DISAGREE) return covered;
     if (range == TIMELINE_NONE) return ANALYSIS_NONE;
-    return occurrence_at(c, x, range, c->tl->ranges.thread[range], start_ns, &lent);
+    uint32_t open = occurrence_at(c, x, range, c->tl->ranges.thread[range], start_ns, &lent);
+    for (uint32_t o = open; o != ANALYSIS_NONE && covered == ANALYSIS_NONE; o = c->a->occurrences[o].parent)
+        if (c->a->occurrences[o].mirrored) return ANALYSIS_NONE;
+    return open;
 }
 
-static void assign_kernels(struct context *c, const struct outermost *x, bool implicit) {
+static void assign_kernels(struct context *c, const struct outermost *x) {
     const struct timeline_kernels *k = &c->tl->kernels;
-    c->kernel_occurrence = analysis_alloc(c, k->n, sizeof *c->kernel_occurrence);
-    for (size_t i = 0; i < k->n; i++) c->kernel_occurrence[i] = implicit ? 0 : ANALYSIS_NONE;
-    c->a->kernel_occurrence = c->kernel_occurrence;
-    if (implicit) return;
-    analysis_use_mirrors(c);
     for (size_t i = 0; i < k->n; i++)
-        if (k->launch[i] != TIMELINE_NONE)
-            c->kernel_occurrence[i] = c->launch_occurrence[k->launch[i]];
-        else if (c->kernel_occurrence[i] == ANALYSIS_NONE)
-            c->kernel_occurrence[i] = contained_occurrence(c, x, k->range[i], k->start_ns[i]);
+        c->kernel_occurrence[i] =
+            k->launch[i] != TIMELINE_NONE
+                ? c->launch_occurrence[k->launch[i]]
+                : contained_occurrence(c, x, c->kernel_occurrence[i], k->range[i], k->start_ns[i]);
 }
 
-/* Needed only for copies of processes without launches. */
 static void assign_copies(struct context *c, const struct outermost *x) {
     const struct timeline_copies *k = &c->tl->copies;
-    c->copy_occurrence = xmalloc((k->n + 1) * sizeof *c->copy_occurrence);
     for (size_t i = 0; i < k->n; i++)
-        c->copy_occurrence[i] = k->launch[i] != TIMELINE_NONE
-                                    ? c->launch_occurrence[k->launch[i]]
-                                    : contained_occurrence(c, x, k->range[i], k->start_ns[i]);
+        c->copy_occurrence[i] =
+            k->launch[i] != TIMELINE_NONE
+                ? c->launch_occurrence[k->launch[i]]
+                : contained_occurrence(c, x, c->copy_occurrence[i], k->range[i], k->start_ns[i]);
+}
+
+/* c.copy_occurrence is needed only for copies of processes without launches. */
+static void assign_device_work(struct context *c, const struct outermost *x, bool implicit) {
+    const struct timeline *tl = c->tl;
+    c->a->kernel_occurrence = c->kernel_occurrence =
+        analysis_alloc(c, tl->kernels.n, sizeof *c->kernel_occurrence);
+    for (size_t i = 0; i < tl->kernels.n; i++) c->kernel_occurrence[i] = implicit ? 0 : ANALYSIS_NONE;
+    if (implicit) return;
+    if (tl->containment) c->copy_occurrence = xmalloc((tl->copies.n + 1) * sizeof *c->copy_occurrence);
+    for (size_t i = 0; c->copy_occurrence && i < tl->copies.n; i++) c->copy_occurrence[i] = ANALYSIS_NONE;
+    analysis_use_mirrors(c);
+    assign_kernels(c, x);
+    if (c->copy_occurrence) assign_copies(c, x);
 }
 
 static void assign_work(struct context *c, bool implicit) {
     struct outermost x = index_outermost(c, implicit);
     assign_launches(c, &x, implicit);
-    assign_kernels(c, &x, implicit);
-    if (!implicit && c->tl->containment) assign_copies(c, &x);
+    assign_device_work(c, &x, implicit);
     free_outermost(c, &x);
     if (!implicit) analysis_drop_empty_steps(c);
 }
@@ -598,7 +610,7 @@ bool analysis_window(const struct analysis *a, uint32_t stage, size_t max_kernel
         const struct analysis_occurrence *o = &a->occurrences[i];
         if (o->stage != stage) continue;
         double off = fabs(analysis_occurrence_time(o) - a->stages[stage].wall_ns.median);
-        if (off < nearest) {
+        if (off < nearest || !best) { /* also if the time is unknown */
             nearest = off;
             best = o;
         }

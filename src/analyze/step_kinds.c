@@ -109,7 +109,7 @@ static struct step_labels set_times(struct context *c) {
         struct recognised_step *s = &r->steps[i];
         if (c->a->recognised)
             s->time_ns = analysis_occurrence_time(&c->a->occurrences[i]);
-        else if (labels.own[i])
+        else if (labels.own[i] && !c->a->stages[c->a->occurrences[labels.of[i]].stage].time_refused)
             s->time_ns = analysis_occurrence_time(&c->a->occurrences[labels.of[i]]);
         else
             s->time_ns = recorded_span(c, s);

@@ -70,6 +70,7 @@ static double pick(double first, double second) { return isfinite(first) ? first
 /* Returns the recorded time of one request in ns; NaN: unknown. If some kernels were not recorded, the time
  * on the device is unknown and the duration of the range is used. */
 static double traced_time(const struct analysis_stage *s) {
+    if (s->time_refused) return NAN;
     double all = s->missed > MISSED_LIMIT && !s->implicit ? s->host_ns : s->wall_total_ns;
     double ns = s->occurrences ? all / s->requests : NAN;
     return s->implicit && ns == 0 ? NAN : ns; /* nothing was recorded; the real duration is unknown, not 0 */
@@ -133,6 +134,8 @@ static void set_time(struct context *c, struct analysis_stage *s) {
         if (t->recording_cost > 0) s->recording_cost = t->recording_cost;
     } else if (all_failed(s)) {
         s->time_source = analysis_text(c, "none: %zu timed repeats failed", failed_repeats(t));
+    } else if (s->time_refused) {
+        s->time_source = analysis_text(c, "none: %s", s->time_refused);
     } else if (!isnan(traced)) {
         s->time_ms = traced / 1e6;
         s->time_source = trace_source(c, s);
@@ -281,7 +284,7 @@ static void set_busy(const struct context *c, struct analysis_stage *s) {
 /* Returns true if only a part of the stage's kernels was recorded. Its busy time is then incomplete. */
 static bool lacks_kernels(const struct context *c, const struct analysis_stage *s) {
     if (!c->tl) return false;
-    if (analysis_has_unknown_kernels(c, s)) return true;
+    if (s->time_refused || analysis_has_unknown_kernels(c, s)) return true;
     double unmatched = (double)c->stage_scratch[s - c->a->stages].unmatched_launches;
     return s->missed > MISSED_LIMIT || analysis_is_truncated(c) ||
            (!s->on_cpu && unmatched > UNMATCHED_LIMIT * (double)s->launches);

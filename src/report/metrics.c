@@ -120,7 +120,7 @@ static void write_idle(struct jsonw *j, const struct analysis_stage *s) {
 /* One entry per device on which the stage has time. */
 static void write_device_time(struct jsonw *j, const struct analysis *a, const struct analysis_stage *s) {
     jsonw_karray(j, "device_time");
-    for (size_t d = 0; d < a->ndevices && a->stage_devices; d++) {
+    for (size_t d = 0; d < a->ndevices && a->stage_devices && !s->time_refused; d++) {
         const struct analysis_stage_device *on = analysis_stage_on(a, (size_t)(s - a->stages), d);
         if (!(on->busy_ns > 0) && !(on->idle_ns > 0)) continue;
         jsonw_object(j);

@@ -80,8 +80,8 @@ for f in tl_vllm_decode_full_mi300 hta_amd_mi250; do
 done
 python3 tests/oracle/mutate_trace.py tests/data/kineto/tl_vllm_decode_full_mi300.json.gz "$work/mutations"
 "$INFERPROF" import -q -o "$work/no-launches" "$work/mutations/without_launches.json" >/dev/null
-check "without launches, a stage during which no kernel ran has no busy share and no launches per token" json_is \
-    "$work/no-launches/metrics.json" '[(s["gpu_busy_share"], s["trace"]["launches_per_token"]) for s in d["stages"]][0]' '(None, None)'
+check "without launches, a stage during which no kernel ran has no time, busy share and launches per token" json_is \
+    "$work/no-launches/metrics.json" '[(s["time_ms"], s["gpu_busy_share"], s["trace"]["launches_per_token"]) for s in d["stages"]][0]' '(None, None, None)'
 python3 tests/oracle/mutate_trace.py tests/data/kineto/tl_qwen1.5_0.5b_h100.json.gz "$work/mutations"
 "$INFERPROF" import -q -o "$work/no-products" "$work/mutations/without_launches.json" >/dev/null
 check "without launches, kernels that run while an operator is open are not its products" \

@@ -905,6 +905,84 @@ TEST(without_launches_copies_of_annotations_say_where_kernels_belong) {
     timeline_close(tl);
 }
 
+static const char collective[] = "nccl:all_gather";
+
+/* The kernels of the step before run until 14 ms. Those of a collective are outside of the step's copy,
+ * because they have a copy of their own. */
+TEST(without_launches_a_step_has_only_the_kernels_in_its_copy) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_USER, "ProfilerStep#6", 1, 0, 47 * MS);
+    scene_range(&s, TRACE_CATEGORY_USER, collective, 1, 40 * MS, 41 * MS);
+    kernel_without_launch(&s, MS, 14 * MS);
+    kernel_without_launch(&s, 14 * MS, 48 * MS);
+    kernel_without_launch(&s, 49 * MS, 50 * MS);
+    mirror(&s, "ProfilerStep#6", 14 * MS, 48 * MS);
+    mirror(&s, collective, 49 * MS, 50 * MS);
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "step");
+    CHECK_INT(d->kernels, 2);
+    CHECK_NEAR(d->gpu_busy_ns, 35e6, 0);
+    CHECK(d->time_ms > 35 && d->time_ms <= 37); /* 1 ms idle before the first kernel, 1 ms before the last */
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+static void check_time_is_unknown(struct scene *s, const char *why) {
+    struct analysis a;
+    struct timeline *tl = timeline_builder_finish(s->b);
+    analyze_run(tl, NULL, &a);
+    const struct analysis_stage *d = scene_stage(&a, "decode");
+    CHECK(isnan(d->time_ms) && isnan(d->busy_ms) && isnan(d->busy_share) && isnan(d->tokens_per_s));
+    CHECK(!d->idle_known && isnan(d->idle_ms) && isnan(d->kernels_each));
+    CHECK(scene_has_note(&a, why));
+    CHECK_INT(a.nfindings, 0);
+    CHECK_INT(a.nparts, 0);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
+/* 100 kernels of a graph, most of them after the range has closed. */
+TEST(without_launches_a_stage_whose_kernels_outlast_it_has_no_time) {
+    struct scene s;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_USER, "step[DECODE bs=32]", 1, 0, 465 * MS);
+    for (uint64_t i = 0; i < 100; i++)
+        kernel_without_launch(&s, 463950 * US + i * 100 * US, 464040 * US + i * 100 * US);
+    check_time_is_unknown(&s, "decode: its time is unknown: its kernels run after its ranges have closed");
+}
+
+TEST(without_launches_a_stage_that_closes_before_its_kernels_run_has_no_time) {
+    struct scene s;
+    scene_start(&s);
+    scene_range(&s, TRACE_CATEGORY_USER, "execute_context_0(0)_generation_32(32)", 1, 0, 2400 * US);
+    kernel_without_launch(&s, 8 * MS, 13 * MS);
+    kernel_without_launch(&s, 13 * MS, 19 * MS);
+    check_time_is_unknown(&s, "decode: its time is unknown: kernels ran while no stage was open");
+}
+
+/* Prefill and decode of a program that waits for the GPU after each of them. Loading weights is no stage. */
+TEST(without_launches_stages_that_wait_for_the_gpu_have_the_time_of_their_ranges) {
+    struct scene s;
+    struct analysis a;
+    scene_start(&s);
+    kernel_without_launch(&s, 0, 5 * MS);
+    scene_range(&s, TRACE_CATEGORY_USER, "prefill", 1, 10 * MS, 14 * MS);
+    kernel_without_launch(&s, 11 * MS, 13 * MS);
+    for (uint64_t t = 14 * MS; t < 18 * MS; t += MS) {
+        scene_range(&s, TRACE_CATEGORY_USER, "decode", 1, t, t + MS);
+        kernel_without_launch(&s, t + 100 * US, t + 900 * US);
+    }
+    struct timeline *tl = timeline_builder_finish(s.b);
+    analyze_run(tl, NULL, &a);
+    CHECK_NEAR(scene_stage(&a, "prefill")->time_ms, 4, 1e-9);
+    CHECK_NEAR(scene_stage(&a, "decode")->time_ms, 1, 1e-9);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 /* Two models on two threads, and a thread that only prepares data. */
 TEST(steps_of_different_stages_that_run_at_once_are_counted) {
     struct scene s;
