@@ -122,6 +122,7 @@ uint32_t *columns_order_by(uint32_t *order, const uint32_t *major, size_t n, siz
 /* builder.c */
 /* Reads the meta records of the open process and links its records. */
 void build_end_process(struct timeline_builder *b);
+const char *build_file_name(const struct timeline_builder *b); /* of the open process, without its folder */
 uint32_t build_device(struct timeline_builder *b, uint32_t process, uint32_t index);
 uint32_t build_thread(struct timeline_builder *b, uint32_t tid);
 /* devices.c: reads the meta records of the open process; merges equal devices, and files of the same
@@ -132,27 +133,38 @@ void build_label_devices(struct timeline_builder *b); /* after build_slice_devic
 void build_merge_processes(struct timeline_builder *b);
 /* strays.c: drops records of the open process whose times are damaged. */
 void build_drop_strays(struct timeline_builder *b);
-/* split.c: the processes of the open file, if it has several. */
-struct build_vote {
-    size_t n;
-    double delay_ns;
+/* calls.c: the launches of the open process by correlation id. */
+struct build_calls {
+    const uint64_t *correlation; /* [n]: ids of the launches */
+    uint32_t *order;             /* launches sorted by id; NULL: already in order */
+    size_t first, n, hint;       /* first: index of the first launch */
 };
+void build_calls_open(struct build_calls *c, const struct timeline_builder *b);
+void build_calls_close(struct build_calls *c);
+uint64_t build_calls_id(const struct build_calls *c, size_t i); /* i: position, sorted by id */
+uint32_t build_calls_launch(const struct build_calls *c, size_t i);
+/* Returns the first position with the id. *end: after the last one, which is limited in number; equal to the
+ * result if there is none. */
+size_t build_calls_find(struct build_calls *c, uint64_t id, size_t *end);
+/* split.c: the processes of the open file, if it has several. */
 struct build_owners {
-    uint32_t *pids, n;        /* [n]: an owner is an index of it */
-    uint32_t *of_thread;      /* [threads.n]: owner; TIMELINE_NONE: unknown */
-    uint32_t *of_lane;        /* [lanes.n]: owner; TIMELINE_NONE: unknown */
-    struct build_vote *votes; /* [lanes.n x n] */
-    uint64_t *first_ns;       /* [lanes.n]: start of the first work with a vote */
+    uint32_t *pids, n;     /* [n]: an owner is an index of it; TIMELINE_NONE: calls of unknown processes */
+    uint32_t *of_thread;   /* [threads.n]: owner; TIMELINE_NONE: unknown */
+    uint32_t *of_lane;     /* [lanes.n]: owner; TIMELINE_NONE: unknown */
+    bool *lane_known;      /* [lanes.n]: the file names the process */
+    bool any_known;        /* of a stream */
+    uint32_t unsure_lanes; /* can be of another process */
 };
 /* Returns false, and sets all to 0, if the file has one process. */
 bool build_owners_open(struct build_owners *o, struct timeline_builder *b);
 void build_owners_close(struct build_owners *o);
-/* A call of the thread has the correlation id of work on the lane. */
-void build_owners_vote(struct build_owners *o, uint32_t lane, uint32_t thread, uint64_t called_ns,
-                       uint64_t started_ns);
-void build_owners_elect(struct build_owners *o, const struct timeline_builder *b); /* sets of_lane */
-/* Adds the processes and gives them their threads, lanes and collectives. */
+/* Adds the processes and gives them their threads, work on devices and collectives. Called after linking. */
 void build_owners_split(struct timeline_builder *b, const struct build_owners *o);
+/* elect.c: sets of_lane of streams whose process the file does not name. */
+void build_owners_elect(struct build_owners *o, const struct timeline_builder *b, struct build_calls *calls);
+/* link_split.c: links kernels and copies to launches. Returns the number of correlation ids with work on a
+ * stream that either of several processes can have started. */
+size_t build_owners_link(struct timeline_builder *b, const struct build_owners *o, struct build_calls *calls);
 /* link.c: links kernels, copies and GEMMs of the open process to its launches. */
 void build_link_process(struct timeline_builder *b);
 /* finish.c: build_slice_devices() sets each device's part of the sorted kernels and copies. build_publish()

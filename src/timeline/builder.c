@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "base/util.h"
@@ -22,6 +23,10 @@ struct timeline_builder *timeline_builder_open(void) {
     b->last_thread = TIMELINE_NONE;
     for (size_t i = 0; i < SHAPE_CACHE; i++) b->shape_cache[i].id = TIMELINE_NONE;
     return b;
+}
+
+const char *build_file_name(const struct timeline_builder *b) {
+    return file_basename(intern_text(b->texts, b->processes.v[b->processes.n - 1].path));
 }
 
 void build_end_process(struct timeline_builder *b) {
@@ -109,8 +114,11 @@ static uint32_t build_lane(struct timeline_builder *b, uint32_t device, uint32_t
     uint32_t key[4] = { process, build_device(b, process, device), context, stream };
     uint32_t id = intern_id(b->lane_ids, (const char *)key, sizeof key);
     if (id == b->lanes.n)
-        vec_push(&b->lanes, ((struct timeline_lane){
-                                .process = key[0], .device = key[1], .context = context, .stream = stream }));
+        vec_push(&b->lanes, ((struct timeline_lane){ .process = key[0],
+                                                     .device = key[1],
+                                                     .context = context,
+                                                     .stream = stream,
+                                                     .pid = TIMELINE_NONE }));
     return id;
 }
 

@@ -23,6 +23,24 @@ static uint64_t parse_u64(const char *value) {
 
 static uint32_t parse_u32(const char *value) { return (uint32_t)MIN(parse_u64(value), UINT32_MAX - 1); }
 
+/* TIMELINE_NONE: it has more than 32 bits. */
+static uint32_t parse_pid(const char *value) {
+    uint64_t pid = parse_u64(value);
+    return pid < TIMELINE_NONE ? (uint32_t)pid : TIMELINE_NONE;
+}
+
+/* Importers name the processes of a file only by pids of 32 bits. */
+static void set_pid(struct timeline_builder *b, struct timeline_process *p, const char *value) {
+    p->pid = parse_pid(value);
+    if (p->pid == TIMELINE_NONE)
+        timeline_builder_warning(
+            b,
+            "%s: the process id %s is above 2^32: if the file contains several processes, "
+            "they are read as one, and times of steps may be wrong; import the trace of "
+            "each process on its own",
+            build_file_name(b), value);
+}
+
 /* For the key "device.3.sms" and the prefix "device.": sets the index to 3 and returns "sms". Returns NULL if
  * the key does not have this form. */
 static const char *split_index(const char *key, const char *prefix, uint32_t *index) {
@@ -83,11 +101,36 @@ static void set_lane_names(struct timeline_builder *b, uint32_t process, uint32_
         if (b->lanes.v[i].process == process && b->lanes.v[i].stream == stream) b->lanes.v[i].name = name;
 }
 
+/* Pids of contexts. A map, because a hostile file can have millions of contexts and streams. */
+struct context_pids {
+    struct intern *contexts;
+    struct {
+        uint32_t *v;
+        size_t n, cap;
+    } pids;
+};
+
+static void take_context_pid(struct context_pids *c, uint32_t context, uint32_t pid) {
+    if (!c->contexts) c->contexts = intern_open();
+    if (intern_id(c->contexts, (const char *)&context, sizeof context) == c->pids.n) vec_push(&c->pids, pid);
+}
+
+static void set_lane_pids(struct timeline_builder *b, uint32_t process, struct context_pids *c) {
+    for (size_t i = 0; c->contexts && i < b->lanes.n; i++) {
+        struct timeline_lane *l = &b->lanes.v[i];
+        if (l->process != process) continue;
+        uint32_t id = intern_find(c->contexts, (const char *)&l->context, sizeof l->context);
+        if (id != INTERN_NONE) l->pid = c->pids.v[id];
+    }
+    if (c->contexts) intern_close(c->contexts);
+    free(c->pids.v);
+}
+
 static void set_process(struct timeline_builder *b, struct timeline_process *p, const char *key,
                         const struct timeline_meta *m) {
     const char *value = text_of(b, m->value);
     char *end;
-    if (strcmp(key, "process.pid") == 0) p->pid = parse_u32(value);
+    if (strcmp(key, "process.pid") == 0) set_pid(b, p, value);
     if (strcmp(key, "rank") == 0) p->rank = parse_u32(value);
     if (strcmp(key, "world_size") == 0) p->world_size = parse_u32(value);
     if (strcmp(key, "local_rank") == 0) p->local_rank = parse_u32(value);
@@ -118,12 +161,13 @@ static void set_thread(struct timeline_builder *b, uint32_t process, uint32_t th
                        const struct timeline_meta *m) {
     const char *value = text_of(b, m->value);
     if (strcmp(field, "name") == 0) b->threads.v[thread].name = m->value;
-    if (strcmp(field, "pid") == 0) b->threads.v[thread].pid = parse_u32(value);
+    if (strcmp(field, "pid") == 0) b->threads.v[thread].pid = parse_pid(value);
     if (strcmp(field, "device") == 0)
         b->threads.v[thread].device = build_device(b, process, parse_u32(value));
 }
 
 void build_process_meta(struct timeline_builder *b) {
+    struct context_pids contexts = { 0 };
     uint32_t process = (uint32_t)b->processes.n - 1, index;
     for (size_t i = b->segment.meta; i < b->meta.n; i++) {
         struct timeline_meta m = b->meta.v[i];
@@ -135,10 +179,13 @@ void build_process_meta(struct timeline_builder *b) {
             set_thread(b, process, build_thread(b, index), field, &m);
         } else if ((field = split_index(key, "stream.", &index)) && strcmp(field, "name") == 0) {
             set_lane_names(b, process, index, m.value);
+        } else if ((field = split_index(key, "context.", &index)) && strcmp(field, "pid") == 0) {
+            take_context_pid(&contexts, index, parse_pid(value));
         } else {
             set_process(b, &b->processes.v[process], key, &m);
         }
     }
+    set_lane_pids(b, process, &contexts);
 }
 
 /* ---- one device in several files */

@@ -1,9 +1,6 @@
-/* Several processes in one file, such as the joined traces of two ranks. The importer says to which
- * process a thread belongs ("thread.N.pid") if the file has calls of several. Work on a device does not
- * name its process, and the correlation ids of two processes may be equal. So the work of a stream belongs
- * to the process most of whose calls have its ids and began before it. If two processes have almost
- * equally many, it is the one that already has the device, else one that has no device yet, else the one
- * that called first. Streams are assigned in the order of their first work. */
+/* Several processes in one file, such as the joined traces of two ranks. The importer says to which process a
+ * thread belongs ("thread.N.pid") if the file has calls of several, and, if the file says it, the process of
+ * the work on a device ("context.N.pid"). Otherwise elect.c finds the process of each stream. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +10,12 @@
 #include "timeline/build.h"
 
 #define OWNERS_MAX 128 /* a file with more processes stays one process */
-#define ALMOST 0.9     /* part of the most votes with which another process may be the owner */
 
 /* Returns the row of the pid, which is added if it is new; TIMELINE_NONE: too many. */
-static uint32_t owner_of_pid(struct build_owners *o, uint32_t pid) {
+static uint32_t owner_of_pid(struct build_owners *o, uint32_t pid, bool *too_many) {
     for (uint32_t i = 0; i < o->n; i++)
         if (o->pids[i] == pid) return i;
+    *too_many |= o->n == OWNERS_MAX;
     if (o->n == OWNERS_MAX) return TIMELINE_NONE;
     o->pids[o->n] = pid;
     return o->n++;
@@ -30,107 +27,102 @@ static uint32_t *all_unknown(size_t n) {
     return v;
 }
 
-bool build_owners_open(struct build_owners *o, struct timeline_builder *b) {
+/* Returns false if there are too many. */
+static bool find_named(struct build_owners *o, const struct timeline_builder *b) {
     uint32_t process = (uint32_t)b->processes.n - 1;
     bool too_many = false;
-    *o = (struct build_owners){ .pids = xcalloc(OWNERS_MAX, sizeof *o->pids),
-                                .of_thread = all_unknown(b->threads.n),
-                                .of_lane = all_unknown(b->lanes.n) };
-    for (size_t i = 0; i < b->threads.n; i++) {
+    for (size_t i = 0; i < b->threads.n && !too_many; i++) {
         const struct timeline_thread *t = &b->threads.v[i];
-        if (t->process != process || t->pid == TIMELINE_NONE) continue;
-        o->of_thread[i] = owner_of_pid(o, t->pid);
-        too_many |= o->of_thread[i] == TIMELINE_NONE;
+        if (t->process == process && t->pid != TIMELINE_NONE)
+            o->of_thread[i] = owner_of_pid(o, t->pid, &too_many);
     }
-    if (too_many)
+    for (size_t i = 0; i < b->lanes.n && !too_many; i++) {
+        const struct timeline_lane *l = &b->lanes.v[i];
+        o->lane_known[i] = l->process == process && l->pid != TIMELINE_NONE;
+        o->any_known |= o->lane_known[i];
+        if (o->lane_known[i]) o->of_lane[i] = owner_of_pid(o, l->pid, &too_many);
+    }
+    return !too_many;
+}
+
+/* The importer names all threads of the processes that it knows. So the calls of other threads are those of
+ * another process, or of several. */
+static void find_nameless(struct build_owners *o, struct timeline_builder *b) {
+    size_t calls = 0;
+    uint32_t owner = o->n;
+    for (size_t i = b->segment.first[TRACE_LAUNCH]; i < b->launches.n; i++) {
+        uint32_t *of = &o->of_thread[b->launches.thread[i]];
+        if (*of == TIMELINE_NONE) *of = owner;
+        calls += *of == owner;
+    }
+    if (!calls) return;
+    o->pids[o->n++] = TIMELINE_NONE;
+    timeline_builder_warning(b,
+                             "%s: the process of %zu call%s is unknown: they are shown as one process, and "
+                             "its times are wrong if there are several; import the trace of each process on "
+                             "its own",
+                             build_file_name(b), calls, calls == 1 ? "" : "s");
+}
+
+bool build_owners_open(struct build_owners *o, struct timeline_builder *b) {
+    /* one more for calls of unknown processes */
+    *o = (struct build_owners){ .pids = xcalloc(OWNERS_MAX + 1, sizeof *o->pids),
+                                .of_thread = all_unknown(b->threads.n),
+                                .of_lane = all_unknown(b->lanes.n),
+                                .lane_known = xcalloc(b->lanes.n + 1, sizeof *o->lane_known) };
+    bool all = find_named(o, b);
+    if (!all)
         timeline_builder_warning(
             b, "%s: calls of more than %d processes, read as one: the times of steps that overlap are wrong",
-            intern_text(b->texts, b->processes.v[process].path), OWNERS_MAX);
-    if (o->n < 2 || too_many) {
-        build_owners_close(o);
-        return false;
+            build_file_name(b), OWNERS_MAX);
+    if (all && o->n > 1) {
+        find_nameless(o, b);
+        return true;
     }
-    o->votes = xcalloc((b->lanes.n + 1) * o->n, sizeof *o->votes);
-    o->first_ns = xmalloc((b->lanes.n + 1) * sizeof *o->first_ns);
-    memset(o->first_ns, 0xff, (b->lanes.n + 1) * sizeof *o->first_ns);
-    return true;
+    build_owners_close(o);
+    return false;
 }
 
 void build_owners_close(struct build_owners *o) {
     free(o->pids);
     free(o->of_thread);
     free(o->of_lane);
-    free(o->votes);
-    free(o->first_ns);
+    free(o->lane_known);
     *o = (struct build_owners){ 0 };
 }
 
-void build_owners_vote(struct build_owners *o, uint32_t lane, uint32_t thread, uint64_t called_ns,
-                       uint64_t started_ns) {
-    uint32_t owner = o->of_thread[thread];
-    if (owner == TIMELINE_NONE || called_ns > started_ns) return;
-    struct build_vote *v = &o->votes[(size_t)lane * o->n + owner];
-    o->first_ns[lane] = MIN(o->first_ns[lane], started_ns);
-    v->n++;
-    v->delay_ns += (double)(started_ns - called_ns);
+static uint32_t add_process(struct timeline_builder *b, uint32_t file, uint32_t pid) {
+    const struct timeline_process *p = &b->processes.v[file];
+    struct timeline_process q = { .path = p->path,
+                                  .pid = pid,
+                                  .rank = TIMELINE_NONE,
+                                  .world_size = TIMELINE_NONE,
+                                  .local_rank = TIMELINE_NONE,
+                                  .local_size = TIMELINE_NONE,
+                                  .node_rank = TIMELINE_NONE,
+                                  .host = p->host,
+                                  .source = p->source,
+                                  .finished = p->finished,
+                                  .relative_clock = p->relative_clock };
+    vec_push(&b->processes, q);
+    return (uint32_t)b->processes.n - 1;
 }
 
-/* Returns the best owner of a lane; TIMELINE_NONE: no votes. here[], anywhere[]: owners of earlier lanes of
- * this device and of all. Calls that begin long before the work have many of the votes of the right ones, so
- * owners with almost as many votes as the first are tried in the order of `rank`. */
-static uint32_t best_owner(const struct build_owners *o, size_t lane, const bool *here,
-                           const bool *anywhere) {
-    const struct build_vote *v = &o->votes[lane * o->n];
-    uint32_t best = TIMELINE_NONE;
-    size_t most = 0;
-    int best_rank = 0;
-    for (uint32_t i = 0; i < o->n; i++) most = MAX(most, v[i].n);
-    for (uint32_t i = 0; most && i < o->n; i++) {
-        int rank = here[i] ? 2 : !anywhere[i];
-        if ((double)v[i].n < ALMOST * (double)most || (best != TIMELINE_NONE && rank < best_rank)) continue;
-        if (best != TIMELINE_NONE && rank == best_rank && v[i].delay_ns <= v[best].delay_ns) continue;
-        best = i; /* its calls began first */
-        best_rank = rank;
-    }
-    return best;
+/* Returns the owner with the lowest pid that has no process yet. */
+static uint32_t next_owner(const struct build_owners *o, const uint32_t *rows) {
+    uint32_t next = TIMELINE_NONE;
+    for (uint32_t i = 0; i < o->n; i++)
+        if (rows[i] == TIMELINE_NONE && (next == TIMELINE_NONE || o->pids[i] < o->pids[next])) next = i;
+    return next;
 }
 
-void build_owners_elect(struct build_owners *o, const struct timeline_builder *b) {
-    uint32_t *order = columns_order(o->first_ns, b->lanes.n);
-    bool *here = xcalloc((b->devices.n + 1) * o->n, sizeof *here),
-         *anywhere = xcalloc(o->n, sizeof *anywhere);
-    for (size_t i = 0; i < b->lanes.n; i++) {
-        size_t lane = order ? order[i] : i;
-        bool *on_device = &here[b->lanes.v[lane].device * o->n];
-        uint32_t owner = o->of_lane[lane] = best_owner(o, lane, on_device, anywhere);
-        if (owner != TIMELINE_NONE) on_device[owner] = anywhere[owner] = true;
-    }
-    free(order);
-    free(here);
-    free(anywhere);
-}
-
-/* Adds a process for each owner except the one that the file names. Returns the process of each owner. */
+/* Adds a process for each owner except the one that the file names, in the order of their pids. Returns the
+ * process of each owner. */
 static uint32_t *add_processes(struct timeline_builder *b, const struct build_owners *o) {
-    uint32_t *rows = xmalloc((o->n + 1) * sizeof *rows), file = (uint32_t)b->processes.n - 1;
+    uint32_t *rows = all_unknown(o->n), file = (uint32_t)b->processes.n - 1, pid = b->processes.v[file].pid;
     for (uint32_t i = 0; i < o->n; i++) {
-        const struct timeline_process *p = &b->processes.v[file];
-        rows[i] = file;
-        if (p->pid == o->pids[i]) continue;
-        struct timeline_process q = { .path = p->path,
-                                      .pid = o->pids[i],
-                                      .rank = TIMELINE_NONE,
-                                      .world_size = TIMELINE_NONE,
-                                      .local_rank = TIMELINE_NONE,
-                                      .local_size = TIMELINE_NONE,
-                                      .node_rank = TIMELINE_NONE,
-                                      .host = p->host,
-                                      .source = p->source,
-                                      .finished = p->finished,
-                                      .relative_clock = p->relative_clock,
-                                      .has_launches = true };
-        rows[i] = (uint32_t)b->processes.n;
-        vec_push(&b->processes, q);
+        uint32_t owner = next_owner(o, rows);
+        rows[owner] = o->pids[owner] == pid ? file : add_process(b, file, o->pids[owner]);
     }
     return rows;
 }
@@ -180,13 +172,38 @@ static void move_collectives(struct timeline_builder *b, uint32_t file) {
     free(processes.v);
 }
 
+/* Adds a copy of a lane for work of another process. The id of a lane is its number in lane_ids, so the copy
+ * is added there, too; its key is no lane of a file, which has four numbers. */
+static uint32_t copy_lane(struct timeline_builder *b, uint32_t lane, uint32_t process) {
+    struct timeline_lane copy = b->lanes.v[lane];
+    uint32_t key[2] = { lane, process };
+    copy.process = process;
+    uint32_t id = intern_id(b->lane_ids, (const char *)key, sizeof key);
+    if (id == b->lanes.n) vec_push(&b->lanes, copy);
+    return id;
+}
+
+/* Work goes to the process of its call. A stream with work of several processes, which share a device,
+ * becomes one stream of each. */
+static void move_work(struct timeline_builder *b, const struct build_owners *o, const uint32_t *rows,
+                      uint32_t *lane, const uint32_t *launch, size_t first, size_t n) {
+    for (size_t i = first; i < n; i++) {
+        if (launch[i] == TIMELINE_NONE) continue;
+        uint32_t owner = o->of_thread[b->launches.thread[launch[i]]];
+        if (owner != TIMELINE_NONE && b->lanes.v[lane[i]].process != rows[owner])
+            lane[i] = copy_lane(b, lane[i], rows[owner]);
+    }
+}
+
 void build_owners_split(struct timeline_builder *b, const struct build_owners *o) {
     uint32_t file = (uint32_t)b->processes.n - 1;
     uint32_t *rows = add_processes(b, o);
-    for (size_t i = 0; i < b->threads.n; i++)
+    for (size_t i = 0, n = b->threads.n; i < n; i++)
         if (o->of_thread[i] != TIMELINE_NONE) b->threads.v[i].process = rows[o->of_thread[i]];
-    for (size_t i = 0; i < b->lanes.n; i++)
+    for (size_t i = 0, n = b->lanes.n; i < n; i++)
         if (o->of_lane[i] != TIMELINE_NONE) b->lanes.v[i].process = rows[o->of_lane[i]];
+    move_work(b, o, rows, b->kernels.lane, b->kernels.launch, b->segment.first[TRACE_KERNEL], b->kernels.n);
+    move_work(b, o, rows, b->copies.lane, b->copies.launch, b->segment.first[TRACE_COPY], b->copies.n);
     move_device_threads(b, file);
     move_collectives(b, file);
     free(rows);

@@ -207,6 +207,7 @@ struct timeline_device {
 struct timeline_lane { /* one stream */
     uint32_t process, device, context, stream;
     uint32_t name; /* text */
+    uint32_t pid;  /* set if the file names the process of the context; TIMELINE_NONE: unknown */
 };
 struct timeline_thread {
     uint32_t process, tid;

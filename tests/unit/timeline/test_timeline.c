@@ -286,21 +286,22 @@ TEST(timeline_links_all_nodes_of_a_graph_to_its_launch_and_counts_a_duplicate_ca
 
 #define DAY_NS (86400 * UINT64_C(1000000000))
 
-/* Pairs of launches and kernels, `step` apart, from `first` on. */
+/* Pairs of launches and kernels, `step` apart, from `first` on. Each has an id of its own. */
 static void add_pairs(struct timeline_builder *b, uint64_t first, uint64_t step, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
-        add_launch(b, 1, first + i * step, 1 + i);
-        add_kernel(b, first + i * step + 5, first + i * step + 9, 1 + i, 7);
+        uint64_t id = first / DAY_NS * 1000 + i + 1;
+        add_launch(b, 1, first + i * step, id);
+        add_kernel(b, first + i * step + 5, first + i * step + 9, id, 7);
     }
 }
 
 TEST(timeline_excludes_records_with_damaged_times) {
     struct timeline_builder *b = timeline_builder_open();
     uint64_t now = 20000 * DAY_NS;
-    add_launch(b, 1, 0, 1000); /* before the others, whose indices change */
+    add_launch(b, 1, 0, 1); /* before the others, whose indices change */
     add_pairs(b, now, 1000, 100);
-    add_kernel(b, 0, 0, 1000, 7);
-    add_kernel(b, now + 50, now + 3 * DAY_NS, 1001, 7); /* never closed */
+    add_kernel(b, 0, 0, 1, 7);
+    add_kernel(b, now + 50, now + 3 * DAY_NS, 2, 7); /* never closed */
     timeline_builder_range(
         b, RANGE(.start_ns = now - 2 * DAY_NS, .end_ns = now, .thread = 1, .name = text(b, "early")), 1);
     timeline_builder_range(
@@ -587,5 +588,236 @@ TEST(timeline_says_that_a_file_has_too_many_processes) {
     CHECK_INT(tl->nprocesses, 1);
     CHECK_INT(tl->nwarnings, 1);
     CHECK(strstr(timeline_text(tl, tl->warnings[0]), "read as one") != NULL);
+    timeline_close(tl);
+}
+
+/* ---- several processes in one file */
+
+static void add_work(struct timeline_builder *b, uint32_t device, uint32_t context, uint32_t stream,
+                     uint64_t start, uint64_t correlation) {
+    timeline_builder_kernel(b,
+                            &(struct trace_kernel){ .start_ns = start,
+                                                    .end_ns = start + 10,
+                                                    .correlation = correlation,
+                                                    .device = device,
+                                                    .context = context,
+                                                    .stream = stream,
+                                                    .name = text(b, "k") },
+                            1);
+}
+
+/* Thread N is of process 100 N. */
+static struct timeline_builder *open_joined(uint32_t processes) {
+    struct timeline_builder *b = timeline_builder_open();
+    char key[32], pid[32];
+    timeline_builder_process(b, "joined.ipt");
+    timeline_builder_meta(b, "process.pid", "100");
+    for (uint32_t i = 1; i <= processes; i++) {
+        snprintf(key, sizeof key, "thread.%u.pid", i);
+        snprintf(pid, sizeof pid, "%u", 100 * i);
+        timeline_builder_meta(b, key, pid);
+    }
+    return b;
+}
+
+static uint32_t pid_of_kernel(const struct timeline *tl, size_t i) {
+    return tl->processes[tl->lanes[tl->kernels.lane[i]].process].pid;
+}
+static uint32_t pid_of_call(const struct timeline *tl, size_t i) {
+    uint32_t launch = tl->kernels.launch[i];
+    return launch == TIMELINE_NONE ? 0 : tl->processes[tl->threads[tl->launches.thread[launch]].process].pid;
+}
+static bool has_warning(const struct timeline *tl, const char *words) {
+    for (size_t i = 0; i < tl->nwarnings; i++)
+        if (strstr(timeline_text(tl, tl->warnings[i]), words)) return true;
+    return false;
+}
+
+/* All calls are earlier than the work of all processes, so only the streams differ: a call starts work on one
+ * stream. The second stream of each process has ids that its first one does not have. */
+TEST(timeline_separates_processes_that_share_a_device) {
+    struct timeline_builder *b = open_joined(3);
+    for (uint64_t i = 0; i < 6; i++)
+        for (uint32_t p = 0; p < 3; p++) {
+            add_launch(b, p + 1, i * 100 + 10 * p, i + 1);
+            add_work(b, 0, 1, (i % 2 ? 20 : 7) + p, i * 100 + 50 + 10 * p, i + 1);
+        }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->nprocesses, 3);
+    CHECK_INT(tl->kernels.n, 18);
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        uint32_t stream = tl->lanes[tl->kernels.lane[i]].stream,
+                 pid = 100 * (1 + stream - (stream < 20 ? 7 : 20));
+        CHECK_INT(pid_of_kernel(tl, i), pid);
+        CHECK_INT(pid_of_call(tl, i), pid);
+    }
+    CHECK_INT(tl->unmatched_kernels, 0);
+    CHECK(!has_warning(tl, "more than one process can have started"));
+    timeline_close(tl);
+}
+
+/* A call without work does not own a stream: id 1 is a synchronisation in process 100, which called first. */
+TEST(timeline_gives_no_stream_to_calls_that_start_no_work) {
+    struct timeline_builder *b = open_joined(2);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct trace_launch wait = { .start_ns = i * 100,
+                                     .end_ns = i * 100 + 5,
+                                     .thread = 1,
+                                     .correlation = i + 1,
+                                     .api = text(b, "cudaStreamSynchronize") };
+        timeline_builder_launch(b, &wait, 1);
+        add_launch(b, 2, i * 100 + 10, i + 1);
+        add_work(b, 0, 1, 7, i * 100 + 50, i + 1);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        CHECK_INT(pid_of_kernel(tl, i), 200);
+        CHECK_INT(pid_of_call(tl, i), 200);
+    }
+    timeline_close(tl);
+}
+
+/* Two processes use stream 7 of one device. The call of the second process follows the first one's kernel. */
+TEST(timeline_separates_processes_that_share_a_stream) {
+    struct timeline_builder *b = open_joined(2);
+    for (uint64_t i = 0; i < 4; i++) {
+        add_launch(b, 1, i * 100, i + 1);
+        add_work(b, 0, 1, 7, i * 100 + 10, i + 1);
+        add_launch(b, 2, i * 100 + 30, i + 1);
+        add_work(b, 0, 1, 7, i * 100 + 40, i + 1);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->kernels.n, 8);
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        CHECK_INT(pid_of_call(tl, i), i % 2 ? 200 : 100);
+        CHECK_INT(pid_of_kernel(tl, i), i % 2 ? 200 : 100);
+        CHECK_INT(tl->launches.kernels[tl->kernels.launch[i]], 1);
+    }
+    CHECK(!has_warning(tl, "more than one process can have started"));
+    CHECK_INT(tl->processes[0].kernels, 4);
+    CHECK_INT(tl->processes[1].kernels, 4);
+    timeline_close(tl);
+}
+
+/* The numbers of streams of the next file do not change. */
+TEST(timeline_separates_processes_that_share_a_stream_in_two_files) {
+    struct timeline_builder *b = open_joined(2);
+    for (int file = 0; file < 2; file++) {
+        if (file) timeline_builder_process(b, "second.ipt");
+        for (uint64_t i = 0; i < 2; i++) {
+            add_launch(b, 1, i * 100, i + 1);
+            add_work(b, 0, 1, 7, i * 100 + 10, i + 1);
+            if (file) continue;
+            add_launch(b, 2, i * 100 + 30, i + 1);
+            add_work(b, 0, 1, 7, i * 100 + 40, i + 1);
+        }
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->nlanes, 3);
+    CHECK_INT(tl->nprocesses, 3);
+    CHECK_INT(tl->kernels.n, 6);
+    for (size_t i = 0; i < 6; i++) {
+        const struct timeline_lane *lane = &tl->lanes[tl->kernels.lane[i]];
+        CHECK_INT(lane->process, tl->threads[tl->launches.thread[tl->kernels.launch[i]]].process);
+        CHECK_STR(timeline_text(tl, tl->processes[lane->process].path), i < 4 ? "joined.ipt" : "second.ipt");
+    }
+    timeline_close(tl);
+}
+
+TEST(timeline_warns_of_work_that_several_processes_can_have_started) {
+    struct timeline_builder *b = open_joined(2);
+    for (uint64_t i = 0; i < 4; i++) {
+        add_launch(b, 1, i * 100, i + 1);
+        add_launch(b, 2, i * 100 + 5, i + 1);
+        add_work(b, 0, 1, 7, i * 100 + 10, i + 1);
+        add_work(b, 0, 1, 7, i * 100 + 40, i + 1);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK(
+        has_warning(tl, "joined.ipt: 4 correlation ids of work that more than one process can have started"));
+    for (size_t i = 0; i < tl->kernels.n; i++) CHECK_INT(tl->launches.kernels[tl->kernels.launch[i]], 1);
+    timeline_close(tl);
+}
+
+/* As in files of Nsight Systems: contexts have one process, and ids of two processes differ. */
+TEST(timeline_uses_the_process_that_the_file_names_for_a_context) {
+    struct timeline_builder *b = open_joined(2);
+    timeline_builder_meta(b, "context.1.pid", "100");
+    timeline_builder_meta(b, "context.2.pid", "200");
+    timeline_builder_meta(b, "context.3.pid", "300"); /* without calls */
+    timeline_builder_meta(b, "thread.3.pid", "300");
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 99, .thread = 1, .name = text(b, "other")), 1);
+    timeline_builder_range(b, RANGE(.start_ns = 0, .end_ns = 99, .thread = 3, .name = text(b, "own")), 1);
+    add_launch(b, 1, 0, 1);
+    add_launch(b, 2, 1, 2);
+    add_work(b, 0, 1, 7, 50, 1);
+    add_work(b, 0, 2, 7, 60, 1); /* of a call that was not recorded */
+    add_work(b, 0, 2, 7, 70, 2);
+    add_work(b, 0, 3, 7, 80, 9);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->nprocesses, 3);
+    CHECK_INT(pid_of_kernel(tl, 0), 100);
+    CHECK_INT(pid_of_kernel(tl, 1), 200);
+    CHECK_INT(pid_of_call(tl, 1), 0);
+    CHECK_INT(pid_of_call(tl, 2), 200);
+    CHECK_INT(pid_of_kernel(tl, 3), 300);
+    CHECK_INT(tl->unmatched_kernels, 1); /* those of process 300 are matched to its ranges */
+    CHECK_STR(range_name(tl, tl->kernels.range[3]), "own");
+    for (size_t i = 0; i < tl->nprocesses; i++)
+        CHECK_INT(tl->processes[i].has_launches, tl->processes[i].pid != 300);
+    CHECK_INT(tl->nwarnings, 0);
+    timeline_close(tl);
+}
+
+/* Importers name no process for calls without operators, and for pids above 2^32. */
+TEST(timeline_reports_calls_whose_process_is_unknown) {
+    struct timeline_builder *b = open_joined(2);
+    for (uint32_t thread = 1; thread <= 3; thread++)
+        for (uint64_t i = 0; i < 4; i++) {
+            add_launch(b, thread, i * 100 + 10 * thread, i + 1);
+            add_work(b, thread, 1, 7, i * 100 + 50 + 10 * thread, i + 1);
+        }
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->nprocesses, 3);
+    CHECK_INT(tl->processes[2].pid, TIMELINE_NONE);
+    for (size_t i = 0; i < tl->kernels.n; i++) {
+        uint32_t process = tl->lanes[tl->kernels.lane[i]].process;
+        CHECK_INT(process, tl->devices[tl->lanes[tl->kernels.lane[i]].device].index - 1);
+        CHECK_INT(tl->threads[tl->launches.thread[tl->kernels.launch[i]]].process, process);
+    }
+    CHECK(has_warning(tl, "joined.ipt: the process of 4 calls is unknown"));
+    timeline_close(tl);
+}
+
+/* Two ranks with one pid, or with pids above 2^32: nothing names their processes. */
+static bool warns_of_launches_apart(uint32_t second_thread, uint64_t second_ns) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "joined.ipt");
+    for (uint64_t i = 0; i < 4; i++) {
+        add_launch(b, 1, i * 100, i + 1);
+        add_launch(b, second_thread, i * 100 + second_ns, i + 1);
+        add_work(b, 0, 1, 7, i * 100 + 50, i + 1);
+        add_work(b, 1, 1, 7, i * 100 + 60, i + 1);
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    bool warns = has_warning(tl, "joined.ipt: 4 of 8 launches have the correlation id of another launch");
+    timeline_close(tl);
+    return warns;
+}
+
+TEST(timeline_reports_processes_that_cannot_be_separated) {
+    CHECK(warns_of_launches_apart(2, 0));
+    CHECK(warns_of_launches_apart(1, 30));
+    CHECK(!warns_of_launches_apart(1, 0)); /* the runtime's call and the driver's */
+}
+
+TEST(timeline_reports_a_pid_that_is_too_large) {
+    struct timeline_builder *b = timeline_builder_open();
+    timeline_builder_process(b, "joined.ipt");
+    timeline_builder_meta(b, "process.pid", "4294971333");
+    add_launch(b, 1, 0, 1);
+    struct timeline *tl = timeline_builder_finish(b);
+    CHECK_INT(tl->processes[0].pid, TIMELINE_NONE);
+    CHECK(has_warning(tl, "joined.ipt: the process id 4294971333 is above 2^32"));
     timeline_close(tl);
 }
