@@ -34,28 +34,6 @@ bool nsys_interval(struct nsys *n, const struct nsys_rows *r, int start, int end
     return true;
 }
 
-#define MAX_PROCESSES 65536u
-
-/* The id of a process is a globalTid or globalPid without the low 24 bits. MAX_PROCESSES: too many. */
-static size_t process_index(struct nsys *n, uint64_t global_id) {
-    uint64_t process = global_id >> 24;
-    for (size_t i = n->processes.n; i-- > 0;)
-        if (n->processes.v[i] == process) return i;
-    if (n->processes.n == MAX_PROCESSES) return MAX_PROCESSES;
-    vec_push(&n->processes, process);
-    return n->processes.n - 1;
-}
-
-uint64_t nsys_correlation(struct nsys *n, uint64_t global_id, uint64_t correlation) {
-    size_t process = correlation ? process_index(n, global_id) : MAX_PROCESSES;
-    if (process == MAX_PROCESSES) return 0; /* otherwise linked to another process */
-    return (uint64_t)process << 40 | (correlation & ((1ull << 40) - 1));
-}
-
-uint32_t nsys_thread(struct nsys *n, uint64_t global_tid) {
-    return sink_thread_number(n->sink, global_tid >> 24 & 0xffffff, global_tid & 0xffffff);
-}
-
 static int by_id(const void *pa, const void *pb) {
     const struct nsys_string *a = pa, *b = pb;
     return (a->id > b->id) - (a->id < b->id);
@@ -188,12 +166,12 @@ static void read_kernels(struct nsys *n) {
         while (nsys_rows_next(&r)) {
             struct trace_kernel k = { 0 };
             if (!nsys_interval(n, &r, START, END, &k.start_ns, &k.end_ns)) continue;
-            uint64_t pid = nsys_u64(&r, PID, 0);
+            uint64_t pid = nsys_u64(&r, PID, NSYS_NO_PROCESS);
             k.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
             k.graph_node = nsys_u64(&r, NODE, 0);
             k.graph = sink_u32(nsys_u64(&r, GRAPH, 0));
             k.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
-            k.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
+            k.context = nsys_context(n, pid, nsys_u64(&r, CONTEXT, 0));
             k.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             k.name = kernel_name(n, &r, names, COUNTOF(names));
             k.grid_x = sink_u32(nsys_u64(&r, GX, 0));
@@ -222,11 +200,11 @@ static void read_graphs(struct nsys *n) {
         while (nsys_rows_next(&r)) {
             struct trace_kernel k = { 0 };
             if (!nsys_interval(n, &r, START, END, &k.start_ns, &k.end_ns)) continue;
-            uint64_t pid = nsys_u64(&r, PID, 0);
+            uint64_t pid = nsys_u64(&r, PID, NSYS_NO_PROCESS);
             k.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
             k.graph = sink_u32(nsys_u64(&r, GRAPH, 0));
             k.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
-            k.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
+            k.context = nsys_context(n, pid, nsys_u64(&r, CONTEXT, 0));
             k.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             char name[48];
             int len = snprintf(name, sizeof name, "CUDA graph %u", k.graph);
@@ -258,13 +236,13 @@ static void read_copies(struct nsys *n, const char *table, bool memsets) {
         while (nsys_rows_next(&r)) {
             struct trace_copy c = { 0 };
             if (!nsys_interval(n, &r, START, END, &c.start_ns, &c.end_ns)) continue;
-            uint64_t pid = nsys_u64(&r, PID, 0);
+            uint64_t pid = nsys_u64(&r, PID, NSYS_NO_PROCESS);
             c.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
             c.graph_node = nsys_u64(&r, NODE, 0);
             c.bytes = nsys_u64(&r, BYTES, 0);
             c.graph = sink_u32(nsys_u64(&r, GRAPH, 0));
             c.device = device_of(n, pid, nsys_u64(&r, DEVICE, 0));
-            c.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
+            c.context = nsys_context(n, pid, nsys_u64(&r, CONTEXT, 0));
             c.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             c.copy_kind = memsets ? TRACE_COPY_MEMSET : copy_kind(nsys_i64(&r, KIND, 0));
             n->sink->events[memsets ? SINK_EVENT_MEMSET : SINK_EVENT_MEMCPY]++;
@@ -293,7 +271,7 @@ static void read_calls(struct nsys *n) {
     if (nsys_rows_open(&r, n->db, "CUPTI_ACTIVITY_KIND_RUNTIME", columns, order))
         while (nsys_rows_next(&r)) {
             struct trace_launch l = { 0 };
-            uint64_t tid = nsys_u64(&r, TID, 0), correlation = nsys_u64(&r, CORRELATION, 0);
+            uint64_t tid = nsys_u64(&r, TID, NSYS_NO_PROCESS), correlation = nsys_u64(&r, CORRELATION, 0);
             if (correlation && correlation == last_correlation && tid == last_tid) {
                 n->sink->problems[SINK_PROBLEM_DUPLICATE]++;
                 continue;
@@ -324,10 +302,11 @@ static void read_syncs(struct nsys *n) {
         while (nsys_rows_next(&r)) {
             struct trace_sync s = { 0 };
             if (!nsys_interval(n, &r, START, END, &s.start_ns, &s.end_ns)) continue;
-            uint64_t kind = nsys_u64(&r, TYPE, 0);
-            s.correlation = nsys_correlation(n, nsys_u64(&r, PID, 0), nsys_u64(&r, CORRELATION, 0));
+            uint64_t kind = nsys_u64(&r, TYPE, 0), pid = nsys_u64(&r, PID, NSYS_NO_PROCESS);
+            s.correlation = nsys_correlation(n, pid, nsys_u64(&r, CORRELATION, 0));
+            s.thread = nsys_thread(n, pid); /* thread 0 of its process: unknown */
             s.sync_kind = kind < TRACE_SYNC_KIND_END ? (uint32_t)kind : TRACE_SYNC_UNKNOWN;
-            s.context = sink_u32(nsys_u64(&r, CONTEXT, 0));
+            s.context = nsys_context(n, pid, nsys_u64(&r, CONTEXT, 0));
             s.stream = sink_u32(nsys_u64(&r, STREAM, 0));
             n->sink->events[SINK_EVENT_SYNC]++;
             sink_sync(n->sink, &s);
@@ -378,6 +357,7 @@ static void read_tables(struct nsys *n) {
     read_epoch(n);
     read_devices(n);
     nsys_read_gpus(n);
+    nsys_find_owners(n);
     read_calls(n);
     read_kernels(n);
     read_graphs(n);
@@ -387,6 +367,7 @@ static void read_tables(struct nsys *n) {
     nsys_read_nvtx(n);
     nsys_read_metrics(n);
     nsys_read_own(n);
+    nsys_write_processes(n);
     count_rows(n, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", SINK_EVENT_CUDA_EVENT);
     count_rows(n, "PROFILER_OVERHEAD", SINK_EVENT_OVERHEAD);
 }
@@ -405,6 +386,7 @@ int nsys_import_db(sqlite3 *db, const char *name, struct sink *sink, struct err 
     free(n.strings.v);
     free(n.text.v);
     free(n.processes.v);
+    free(n.contexts.v);
     free(n.devices.v);
     return rc;
 }

@@ -42,7 +42,7 @@ static void read_tokens(struct nsys *n) {
             struct trace_token t = { .request = nsys_u64(&r, REQUEST, 0),
                                      .count = u32_or_0(&r, COUNT),
                                      .token_kind = u32_or_0(&r, KIND),
-                                     .thread = nsys_thread(n, nsys_u64(&r, THREAD, 0)) };
+                                     .thread = nsys_thread(n, nsys_u64(&r, THREAD, NSYS_NO_PROCESS)) };
             uint64_t end;
             if (nsys_interval(n, &r, TIME, TIME, &t.time_ns, &end)) sink_token(n->sink, &t);
         }
@@ -56,7 +56,7 @@ static void read_gemms(struct nsys *n) {
     struct nsys_rows r;
     if (nsys_rows_open(&r, n->db, "INFERPROF_GEMMS", columns, NULL))
         while (nsys_rows_next(&r)) {
-            uint64_t thread = nsys_u64(&r, THREAD, 0), end;
+            uint64_t thread = nsys_u64(&r, THREAD, NSYS_NO_PROCESS), end;
             struct trace_gemm g = { .m = nsys_u64(&r, M, 0),
                                     .n = nsys_u64(&r, N, 0),
                                     .k = nsys_u64(&r, K, 0),

@@ -140,11 +140,14 @@ def load_kineto(path):
 
 
 def load_nsys(path):
-    """All processes of the file; inferprof reads them as one."""
+    """The processes of the file with kernels, in the order of their devices; one if only one makes calls or has work."""
     db = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     tables = {r[0] for r in db.execute("select name from sqlite_master where type='table'")}
     strings = dict(db.execute("select id, value from StringIds")) if "StringIds" in tables else {}
-    t = Trace()
+    by_pid, active = collections.defaultdict(Trace), set()
+
+    def pid_of(global_id):
+        return (global_id or 0) >> 24 & 0xFFFFFF
 
     def columns(table):
         return {r[1] for r in db.execute(f"pragma table_info({table})")}
@@ -158,12 +161,15 @@ def load_nsys(path):
                 db.execute(f"select start, end, deviceId, streamId, correlationId, {pid} from {table}")):
             if s < 0:  # import reports and drops such events
                 continue
-            t.works.append(Work(s, e, is_kernel, order, device, ((p or 0) >> 24 & 0xFFFFFF, corr), stream))
-            t.cover(s, e)
+            active.add(pid_of(p))
+            by_pid[pid_of(p)].works.append(Work(s, e, is_kernel, order, device, (pid_of(p), corr), stream))
+            by_pid[pid_of(p)].cover(s, e)
     if "CUPTI_ACTIVITY_KIND_RUNTIME" in tables:
         for s, e, thread, corr, name in db.execute(
                 "select start, end, globalTid, correlationId, nameId from CUPTI_ACTIVITY_KIND_RUNTIME where start >= 0"):
-            correlation = (thread or 0) >> 24 & 0xFFFFFF, corr
+            correlation = pid_of(thread), corr
+            t = by_pid[pid_of(thread)]
+            active.add(pid_of(thread))
             t.calls[correlation].append(Call(s, e, thread))
             if LAUNCH.search(strings.get(name, "")):
                 t.launches.add(correlation)
@@ -174,11 +180,26 @@ def load_nsys(path):
             if e is None:
                 continue
             name = text if text is not None else strings.get(text_id, "")
-            t.ranges.append((s, e, thread, name or ""))
-            t.cover(s, e)
+            by_pid[pid_of(thread)].ranges.append((s, e, thread, name or ""))
+            by_pid[pid_of(thread)].cover(s, e)
     if "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in tables:
-        for s, e in db.execute("select start, end from CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"):
-            t.cover(s, e)
+        for s, e, p in db.execute("select start, end, globalPid from CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"):
+            by_pid[pid_of(p)].cover(s, e)
+    if len(active) < 2:
+        return [joined(by_pid.values())]
+    traces = [t for t in by_pid.values() if any(w.is_kernel for w in t.works)]
+    return sorted(traces, key=lambda t: min(w.device for w in t.works))
+
+
+def joined(traces):
+    """One process of several."""
+    t = Trace()
+    for part in traces:
+        t.works += part.works
+        t.calls.update(part.calls)
+        t.ranges += part.ranges
+        t.launches |= part.launches
+        t.cover(part.start, part.end)
     return t
 
 
@@ -503,9 +524,9 @@ def run(inferprof, scratch, files):
     label = " + ".join(os.path.basename(f) for f in files)
     traces = []
     for f in files:
-        t = load_nsys(f) if f.endswith(".sqlite") else load_kineto(f)
+        traces += load_nsys(f) if f.endswith(".sqlite") else [load_kineto(f)]
+    for t in traces:
         t.occurrences = drop_empty(t, find_occurrences(t.ranges))
-        traces.append(t)
     if not all(any(w.is_kernel for w in t.works) for t in traces):
         return f"{label}: no kernels"
     folder = os.path.join(scratch, "stage_time")

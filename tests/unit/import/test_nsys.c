@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "import/import.h"
 #include "import/nsys.h"
+#include "timeline/timeline.h"
 #include "trace/reader.h"
 #include "unit/test.h"
 
@@ -295,4 +296,122 @@ TEST(nsys_ignores_views) {
     free(dir);
     free(db);
     free(trace);
+}
+
+/* ---- several processes: process 16777216 is pid 1, its threads are 16777217, ... */
+
+static struct timeline *load_db(const char *tables) {
+    char *dir = test_tmpdir(), *db = file_join(dir, "p.sqlite"), *trace = file_join(dir, "p.ipt");
+    struct err err;
+    struct import_result result;
+    make_db(db, tables);
+    CHECK_INT(import_to_trace(db, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 }, &result,
+                              &err),
+              0);
+    struct timeline *tl = timeline_load((const char *[]){ trace }, 1, &err);
+    CHECK(tl != NULL);
+    free(dir);
+    free(db);
+    free(trace);
+    return tl;
+}
+
+static uint32_t pid_of_lane(const struct timeline *tl, size_t kernel) {
+    return tl->processes[tl->lanes[tl->kernels.lane[kernel]].process].pid;
+}
+static uint32_t pid_of_thread(const struct timeline *tl, uint32_t thread) {
+    return tl->processes[tl->threads[thread].process].pid;
+}
+
+#define RUNTIME                                                                    \
+    "create table CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, " \
+    "correlationId, nameId); insert into CUPTI_ACTIVITY_KIND_RUNTIME values "
+#define KERNELS                                                                           \
+    "create table CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, contextId, streamId, " \
+    "correlationId, globalPid); insert into CUPTI_ACTIVITY_KIND_KERNEL values "
+#define RANGES                                                          \
+    "create table NVTX_EVENTS(start, end, eventType, text, globalTid);" \
+    "insert into NVTX_EVENTS values "
+
+/* Three processes share a GPU and have equal contexts, streams and ids. The third one makes no calls. */
+TEST(nsys_separates_processes) {
+    static const char tables[] = RUNTIME
+        "(10, 20, 0, 16777217, 5, NULL), (11, 21, 0, 33554433, 5, NULL);" KERNELS
+        "(100, 200, 0, 1, 7, 5, 16777216), (150, 250, 0, 1, 7, 5, 33554432), "
+        "(260, 270, 0, 1, 7, 6, 33554432);" RANGES
+        "(5, 30, 59, 'step', 16777217), (5, 30, 59, 'step', 33554433), (5, 30, 59, 'serve', 50331649);"
+        "create table CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start, end, correlationId, globalPid, syncType, "
+        "contextId);"
+        "insert into CUPTI_ACTIVITY_KIND_SYNCHRONIZATION values (50, 99, 7, 33554432, 3, 1);";
+    struct timeline *tl = load_db(tables);
+    CHECK_INT(tl->nprocesses, 3);
+    CHECK_INT(tl->kernels.n, 3);
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t launch = tl->kernels.launch[i], pid = i ? 2 : 1;
+        CHECK_INT(pid_of_lane(tl, i), pid);
+        if (i == 2) CHECK_INT(launch, TIMELINE_NONE); /* its call was not recorded */
+        if (i < 2) CHECK_INT(pid_of_thread(tl, tl->launches.thread[launch]), pid);
+    }
+    CHECK_INT(tl->ranges.n, 3);
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(timeline_text(tl, tl->ranges.name[i]), "serve") == 0)
+            CHECK_INT(pid_of_thread(tl, tl->ranges.thread[i]), 3);
+    CHECK_INT(pid_of_thread(tl, tl->syncs.thread[0]), 2);
+    CHECK_INT(tl->nwarnings, 0);
+    timeline_close(tl);
+}
+
+TEST(nsys_has_one_process_if_one_makes_calls) {
+    static const char tables[] =
+        RUNTIME "(10, 20, 0, 33554433, 5, NULL);" KERNELS "(100, 200, 0, 1, 7, 5, 33554432);" RANGES
+                "(5, 30, 59, 'serve', 16777217);";
+    struct timeline *tl = load_db(tables);
+    CHECK_INT(tl->nprocesses, 1);
+    CHECK_INT(tl->processes[0].pid, 2);
+    CHECK_INT(tl->unmatched_kernels, 0);
+    timeline_close(tl);
+}
+
+/* Without calls: the kernels of each process are in its own ranges. */
+TEST(nsys_separates_processes_without_calls) {
+    static const char tables[] =
+        KERNELS "(10, 20, 0, 1, 7, 5, 16777216), (12, 22, 1, 1, 7, 5, 33554432);" RANGES
+                "(5, 30, 59, 'one', 16777217), (6, 30, 59, 'two', 33554433);";
+    struct timeline *tl = load_db(tables);
+    CHECK_INT(tl->nprocesses, 2);
+    CHECK_STR(timeline_text(tl, tl->ranges.name[tl->kernels.range[0]]), "one");
+    CHECK_STR(timeline_text(tl, tl->ranges.name[tl->kernels.range[1]]), "two");
+    timeline_close(tl);
+}
+
+/* Kernels do not name their process: the ids decide, as in traces of PyTorch. */
+TEST(nsys_links_kernels_that_name_no_process) {
+    static const char *const tables[] = {
+        RUNTIME "(10, 20, 0, 16777217, 5, NULL), (11, 21, 0, 33554433, 6, NULL);" KERNELS
+                "(100, 200, 0, 1, 7, 5, NULL), (150, 250, 1, 1, 7, 6, NULL);",
+        RUNTIME "(10, 20, 0, 16777217, 5, NULL), (11, 21, 0, 33554433, 6, NULL);"
+                "create table CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId);"
+                "insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 200, 0, 7, 5), (150, 250, 1, 7, 6);"
+    };
+    for (size_t k = 0; k < 2; k++) {
+        struct timeline *tl = load_db(tables[k]);
+        CHECK_INT(tl->nprocesses, 2);
+        CHECK_INT(tl->unmatched_kernels, 0);
+        for (size_t i = 0; i < 2; i++) {
+            CHECK_INT(pid_of_lane(tl, i), i + 1);
+            CHECK(tl->kernels.launch[i] != TIMELINE_NONE);
+            CHECK_INT(pid_of_thread(tl, tl->launches.thread[tl->kernels.launch[i]]), i + 1);
+        }
+        timeline_close(tl);
+    }
+}
+
+/* 281474976710656 is 2^48: the second machine */
+TEST(nsys_reports_processes_with_one_pid) {
+    struct timeline *tl =
+        load_db(RUNTIME "(10, 20, 0, 16777217, 5, NULL), (11, 21, 0, 281474993487873, 5, NULL);");
+    CHECK_INT(tl->nprocesses, 1);
+    CHECK_INT(tl->nwarnings, 1);
+    CHECK(strstr(timeline_text(tl, tl->warnings[0]), "have the same pid") != NULL);
+    timeline_close(tl);
 }
