@@ -16,12 +16,26 @@
 /* Process ids start here if the recorded ids repeat. GPUs use small ids in Chrome's format. */
 #define PIDS_FROM 1000000
 
+static uint32_t pid_or_number(const struct timeline *tl, uint32_t process) {
+    return tl->processes[process].pid == TIMELINE_NONE ? process + 1 : tl->processes[process].pid;
+}
+
 /* Processes of different nodes may have the same id. */
 static bool pids_repeat(const struct timeline *tl) {
-    for (size_t i = 0; i < tl->nprocesses; i++)
-        for (size_t k = 0; k < i; k++)
-            if (tl->processes[i].pid == tl->processes[k].pid) return true;
+    for (uint32_t i = 0; i < tl->nprocesses; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (tl->processes[i].pid == tl->processes[k].pid || pid_or_number(tl, i) == pid_or_number(tl, k))
+                return true;
     return false;
+}
+
+/* A globalPid has 24 bits for the pid, and 0 means that there is none. */
+static bool fits_sqlite(uint32_t pid) { return pid && pid < 1u << 24; }
+
+static bool pids_fit_sqlite(const struct export_job *x) {
+    for (uint32_t i = 0; i < x->tl->nprocesses; i++)
+        if (!fits_sqlite(export_pid(x, i))) return false;
+    return true;
 }
 
 /* Devices of several files may have the same number. SQLite files store the number in a byte. */
@@ -42,6 +56,7 @@ void export_open(struct export_job *x, const struct timeline *tl, const struct a
                               .to_ns = UINT64_MAX,
                               .number_pids = pids_repeat(tl),
                               .number_devices = device_numbers_repeat(tl) };
+    x->number_sqlite_pids = !pids_fit_sqlite(x);
 }
 
 void export_close(struct export_job *x) {
@@ -51,8 +66,11 @@ void export_close(struct export_job *x) {
 
 uint32_t export_pid(const struct export_job *x, uint32_t process) {
     if (x->number_pids) return PIDS_FROM + process;
-    if (process >= x->tl->nprocesses || x->tl->processes[process].pid == TIMELINE_NONE) return process + 1;
-    return x->tl->processes[process].pid;
+    return process < x->tl->nprocesses ? pid_or_number(x->tl, process) : process + 1;
+}
+
+uint32_t export_sqlite_pid(const struct export_job *x, uint32_t process) {
+    return x->number_sqlite_pids ? PIDS_FROM + process : export_pid(x, process);
 }
 
 const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap) {

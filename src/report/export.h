@@ -21,6 +21,7 @@ struct export_job {
     uint64_t written;          /* number of records */
     uint64_t omitted;          /* slices that need more than MAX_TRACKS tracks of Perfetto */
     bool number_pids;          /* the recorded process ids repeat */
+    bool number_sqlite_pids;   /* or do not fit into the 24 bits of an SQLite file */
     bool number_devices;       /* the recorded device numbers repeat, or are too large for a byte */
 };
 
@@ -65,6 +66,8 @@ static inline bool export_has_launch(const struct export_job *x, size_t i) {
 /* Returns the recorded id, or index + 1 if it is unknown. If ids repeat, returns 1000000 + index for all
  * processes. */
 uint32_t export_pid(const struct export_job *x, uint32_t process);
+/* The same, if all ids fit into a globalPid; otherwise 1000000 + index for all processes. */
+uint32_t export_sqlite_pid(const struct export_job *x, uint32_t process);
 /* Returns the command, or the file name without a command; for a rank, "rank 3 on node1: command" in buf. */
 const char *export_process_name(const struct export_job *x, uint32_t process, char *buf, size_t cap);
 /* Returns the only process that uses the device, in a trace of several ranks. TIMELINE_NONE: there is

@@ -9,11 +9,14 @@
 enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 };
 
 uint64_t export_global_pid(const struct export_job *x, uint32_t process) {
-    return (uint64_t)(export_pid(x, process) & 0xffffff) << 24;
+    return (uint64_t)(export_sqlite_pid(x, process) & 0xffffff) << 24;
 }
+/* Thread ids of Linux are below 2^22. Importers make larger ones for threads of two processes with equal
+ * ids. */
 uint64_t export_global_tid(const struct export_job *x, uint32_t thread) {
     const struct timeline_thread *t = &x->tl->threads[thread];
-    return export_global_pid(x, t->process) | (t->tid & 0xffffff);
+    const uint32_t large = 1u << 23;
+    return export_global_pid(x, t->process) | (t->tid < large ? t->tid : large | (thread & (large - 1)));
 }
 /* The low byte is the GPU. */
 uint64_t export_metric_type(uint32_t set, uint32_t device) { return (uint64_t)set << 8 | (device & 0xff); }

@@ -243,7 +243,7 @@ static void cuda_devices(struct database *d) {
         for (uint32_t i = 0; i < tl->ndevices; i++) {
             num(d, export_device_number(d->x, i));
             num(d, export_device_number(d->x, i));
-            num(d, export_pid(d->x, p));
+            num(d, export_sqlite_pid(d->x, p));
             str_or_null(d, timeline_text(tl, tl->devices[i].uuid));
             num_or_null(d, tl->devices[i].sms);
             row(d);
@@ -255,7 +255,7 @@ static void processes(struct database *d) {
     prepare(d, "INSERT INTO PROCESSES (globalPid,pid,name) VALUES (?,?,?)");
     for (uint32_t i = 0; i < tl->nprocesses; i++) {
         num(d, export_global_pid(d->x, i));
-        num(d, export_pid(d->x, i));
+        num(d, export_sqlite_pid(d->x, i));
         str(d, timeline_text(tl, tl->processes[i].command));
         row(d);
     }

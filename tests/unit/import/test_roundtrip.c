@@ -167,6 +167,74 @@ static void export_and_import(const char *format, const char *file, const struct
 TEST(chrome_export_imports_unchanged) { export_and_import("chrome", "a.json", &kineto_format); }
 TEST(sqlite_export_imports_unchanged) { export_and_import("sqlite", "a.sqlite", &nsys_sqlite_format); }
 
+static uint32_t process_of_call(const struct timeline *tl, size_t kernel) {
+    uint32_t launch = tl->kernels.launch[kernel];
+    CHECK(launch != TIMELINE_NONE);
+    return tl->threads[tl->launches.thread[launch]].process;
+}
+
+/* Two processes on two GPUs, whose pids can be equal in their low 24 bits. Threads 5 and 2^24 + 5 are of the
+ * first one. */
+static void export_two_processes(const char *first_pid, const char *second_pid) {
+    char *dir = test_tmpdir(), *path = file_join(dir, "a.sqlite"), *trace = file_join(dir, "back.ipt");
+    struct timeline_builder *b = timeline_builder_open();
+    struct export_job x;
+    struct err err;
+    struct import_result result;
+    timeline_builder_process(b, "joined.ipt");
+    timeline_builder_meta(b, "clock", "unix");
+    const uint32_t threads[] = { 5, (1u << 24) + 5, 6 };
+    for (uint32_t i = 0; i < 3; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "thread.%u.pid", threads[i]);
+        timeline_builder_meta(b, key, i < 2 ? first_pid : second_pid);
+        for (uint32_t k = 0; k < 4; k++) {
+            struct trace_launch l = { .start_ns = EPOCH + k * 1000 + i * 10,
+                                      .end_ns = EPOCH + k * 1000 + i * 10 + 5,
+                                      .thread = threads[i],
+                                      .correlation = k + 1 + 4 * (i == 1),
+                                      .api = timeline_builder_text(b, "cudaLaunchKernel") };
+            struct trace_kernel kernel = { .start_ns = l.end_ns + 100,
+                                           .end_ns = l.end_ns + 200,
+                                           .correlation = l.correlation,
+                                           .device = i == 2,
+                                           .context = 1,
+                                           .stream = 7 + i };
+            timeline_builder_launch(b, &l, 1);
+            timeline_builder_kernel(b, &kernel, 1);
+        }
+    }
+    struct timeline *tl = timeline_builder_finish(b);
+    export_open(&x, tl, NULL);
+    CHECK_INT(export_write(&x, "sqlite", path, &err), 0);
+    export_close(&x);
+    CHECK_INT(import_to_trace(path, &nsys_sqlite_format, trace, &(struct import_options){ .rank = -1 },
+                              &result, &err),
+              0);
+    struct timeline *back = timeline_load((const char *[]){ trace }, 1, &err);
+    CHECK_INT(back->kernels.n, 12);
+    CHECK_INT(back->nthreads, 3);
+    CHECK_INT(process_of_call(back, 0), process_of_call(back, 7));
+    CHECK(process_of_call(back, 0) != process_of_call(back, 8));
+    for (size_t i = 0; i < 12; i++) {
+        CHECK_INT(back->kernels.start_ns[i], tl->kernels.start_ns[i]);
+        CHECK_INT(back->lanes[back->kernels.lane[i]].process, process_of_call(back, i));
+        CHECK_INT(process_of_call(back, i), process_of_call(back, i < 8 ? 0 : 8));
+    }
+    timeline_close(back);
+    timeline_close(tl);
+    free(dir);
+    free(path);
+    free(trace);
+}
+
+TEST(sqlite_export_keeps_processes) {
+    export_two_processes("100", "200");
+    export_two_processes("100", "16777316"); /* 100 + 2^24 */
+    export_two_processes("0", "16777216");
+    export_two_processes("2", "1");
+}
+
 TEST(sqlite_export_of_a_gpu_without_uuid_has_null) {
     char *dir = test_tmpdir(), *path = file_join(dir, "a.sqlite");
     struct export_job x;
