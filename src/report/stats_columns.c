@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/die.h"
 #include "base/util.h"
@@ -92,6 +93,16 @@ static struct stats_stream *make_streams(const struct analysis_totals *t) {
     return rows;
 }
 
+/* A process of a file of several, which has no work on a GPU, is no rank: such as the one that starts the
+ * others. */
+static bool is_rank(const struct analysis_totals *t, size_t process) {
+    const struct totals_rank *r = &t->ranks[process];
+    if (r->rank != TIMELINE_NONE || r->busy_ns) return true;
+    for (size_t i = 0; i < t->nranks; i++)
+        if (i != process && strcmp(t->ranks[i].path, r->path) == 0) return false;
+    return true;
+}
+
 void stats_rows_make(const struct stats_view *v, struct stats_rows *out) {
     static const struct analysis_totals none;
     const struct analysis_totals *t = v->totals ? v->totals : &none;
@@ -107,15 +118,15 @@ void stats_rows_make(const struct stats_view *v, struct stats_rows *out) {
                                 .noperators = t->operators.n,
                                 .nannotations = t->annotations.n,
                                 .ncopies = TRACE_COPY_KIND_END,
-                                .nstreams = t->nstreams,
-                                .nranks = t->nranks };
+                                .nstreams = t->nstreams };
     for (unsigned k = 0; k < TRACE_COPY_KIND_END; k++)
         out->copies[k] = make_copy(trace_copy_kind_name(k), &t->copies[k]);
     for (size_t i = 0; i < t->ndevices; i++) {
         make_device(v, &t->devices[i], &out->devices[i]);
         out->unrecorded |= t->devices[i].unrecorded_ns > 0;
     }
-    for (size_t i = 0; i < t->nranks; i++) make_rank(&t->ranks[i], v->job, v->files[i], &out->ranks[i]);
+    for (size_t i = 0; i < t->nranks; i++)
+        if (is_rank(t, i)) make_rank(&t->ranks[i], v->job, v->files[i], &out->ranks[out->nranks++]);
 }
 
 void stats_rows_free(struct stats_rows *r) {

@@ -69,6 +69,35 @@ for rank in (0, 1):
 END
 run "$INFERPROF" import -o "$work/half-ranks" "$work/half_rank0.json" "$work/half_rank1.json"
 expect "a rank without kernels is named, and is not the fastest" 0 err 'The traces of 1 rank contain no kernels \(the first is rank 1\)' err '^step +2 .* 105.2 +105.2 '
+# the two ranks in one file, and its export read again
+python3 - "$work/joined.json" <<'END'
+import gzip, json, sys
+ranks = [json.load(gzip.open(f"tests/data/kineto/hta_rank{rank}_a100.json.gz", "rt")) for rank in (0, 1)]
+json.dump({"traceEvents": ranks[0]["traceEvents"] + ranks[1]["traceEvents"]}, open(sys.argv[1], "w"))
+END
+"$INFERPROF" import -q -o "$work/joined" "$work/joined.json" >/dev/null 2>&1
+"$INFERPROF" export -q -f sqlite -o "$work/joined.sqlite" "$work/joined" >/dev/null
+"$INFERPROF" import -q -o "$work/joined-again" "$work/joined.sqlite" >/dev/null 2>&1
+for r in joined joined-again; do
+    check "two ranks in one file have the times of their own files ($r)" json_is "$work/$r/metrics.json" \
+        '[(s["trace"]["kernels"], round(s["time_ms"])) for s in d["stages"] if s["name"] == "step"]' '[(2258, 439)]'
+done
+# Nsight Systems: process 1 has a kernel, process 2 makes a call and has none, process 3 has a kernel
+python3 - "$work/processes.sqlite" <<'END'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("create table CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId)")
+db.execute("create table CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, contextId, streamId, correlationId, globalPid)")
+for pid in 1, 2, 3:
+    db.execute("insert into CUPTI_ACTIVITY_KIND_RUNTIME values (?, ?, 0, ?, 5, NULL)", (10 * pid, 10 * pid + 5, (pid << 24) + 1))
+    if pid != 2:
+        db.execute("insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 200, ?, 1, 7, 5, ?)", (pid // 2, pid << 24))
+db.commit()
+END
+run "$INFERPROF" stats --json "$work/processes.sqlite"
+cp "$work/out" "$work/processes.json"
+check "stats has a rank per process with work on a GPU" json_is "$work/processes.json" \
+    '([r["kernels"] for r in d["ranks"]], d["gpu"]["0"]["kernels"], d["gpu"]["1"]["kernels"])' '([1, 1], 1, 1)'
 check "the times of stages of two ranks match the Python oracle" python3 tests/oracle/stage_time.py "$INFERPROF" "$work" --ranks tests/data/kineto/hta_rank0_a100.json.gz tests/data/kineto/hta_rank1_a100.json.gz
 # also for other folders: trace_properties.py INFERPROF SCRATCH FOLDER
 check "sums, shares, savings and explanations hold, and an idle device or a second rank changes nothing" \
