@@ -67,13 +67,6 @@ static size_t usual_steps(const struct context *c, struct candidate **out, size_
 
 /* ---- roles of the kernels in the median step */
 
-static uint64_t work_start(const struct timeline *tl, const struct recognised_work *w) {
-    return w->is_kernel ? tl->kernels.start_ns[w->index] : tl->copies.start_ns[w->index];
-}
-static uint64_t work_end(const struct timeline *tl, const struct recognised_work *w) {
-    return w->is_kernel ? tl->kernels.end_ns[w->index] : tl->copies.end_ns[w->index];
-}
-
 static uint64_t shape_blocks(const struct timeline_shape *s) {
     return (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
 }
@@ -117,53 +110,28 @@ static void set_parts(struct context *c, const struct recognised_step *s, const 
     a->nparts = s->count;
     a->span_ns = (double)(s->gpu_end_ns - s->gpu_start_ns);
     for (size_t i = 0; i < s->count; i++)
-        a->parts[i] =
-            (struct anatomy_part){ .start_ns = (double)(work_start(c->tl, &work[i]) - s->gpu_start_ns),
-                                   .ns = (double)(work_end(c->tl, &work[i]) - work_start(c->tl, &work[i])),
-                                   .layer = k[i].layer,
-                                   .role = k[i].role,
-                                   .is_kernel = work[i].is_kernel,
-                                   .index = work[i].index };
+        a->parts[i] = (struct anatomy_part){
+            .start_ns = (double)(anatomy_work_start(c->tl, &work[i]) - s->gpu_start_ns),
+            .ns = (double)(anatomy_work_end(c->tl, &work[i]) - anatomy_work_start(c->tl, &work[i])),
+            .layer = k[i].layer,
+            .role = k[i].role,
+            .is_kernel = work[i].is_kernel,
+            .index = work[i].index
+        };
 }
 
 /* ---- sums by role, over all steps with the same kernels */
-
-/* Sets busy_ns[i] to the time that counts for work i. While several pieces of work run, the time counts only
- * for the one that started last. `running` is a stack with room for n indices, the latest start on top. */
-static void find_busy(const struct timeline *tl, const struct recognised_work *w, size_t n, size_t *running,
-                      double *busy_ns) {
-    size_t depth = 0;
-    uint64_t now = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t next = i + 1 < n ? work_start(tl, &w[i + 1]) : UINT64_MAX;
-        busy_ns[i] = 0;
-        running[depth++] = i;
-        now = MAX(now, work_start(tl, &w[i]));
-        while (depth && now < next) {
-            size_t top = running[depth - 1];
-            uint64_t end = work_end(tl, &w[top]), to = MIN(end, next);
-            if (to > now) {
-                busy_ns[top] += (double)(to - now);
-                now = to;
-            }
-            depth -= end <= now;
-        }
-    }
-}
 
 struct role_sums {
     double ns, calls, single, dram_ns, dram_pct_ns;
 };
 
 static void add_step(const struct context *c, const struct recognised_step *s,
-                     const struct anatomy_part *parts, struct role_sums *sums) {
+                     const struct anatomy_part *parts, const double *busy_ns, struct role_sums *sums) {
     const struct recognised_work *w = c->a->recognition.work + s->first;
-    size_t *running = xcalloc(s->count + 1, sizeof *running);
-    double *busy_ns = xcalloc(s->count + 1, sizeof *busy_ns);
-    find_busy(c->tl, w, s->count, running, busy_ns);
     for (size_t i = 0; i < s->count; i++) {
         struct role_sums *r = &sums[parts[i].role];
-        double ns = busy_ns[i];
+        double ns = busy_ns[s->first + i];
         r->ns += ns;
         r->calls++;
         if (!w[i].is_kernel) continue;
@@ -176,8 +144,6 @@ static void add_step(const struct context *c, const struct recognised_step *s,
         r->dram_ns += ns;
         r->dram_pct_ns += ns * row->dram_pct;
     }
-    free(running);
-    free(busy_ns);
 }
 
 /* Returns the role to which an operator of the model belongs; ROLE_END: none. */
@@ -289,6 +255,8 @@ static int by_time(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
+#define ROUNDING 1e-9 /* a smaller share of idle time is a rounding error of sums */
+
 static void set_roles(struct context *c, const struct role_sums *sums) {
     struct anatomy *a = c->a->anatomy;
     struct role_cost cost[ROLE_END];
@@ -312,7 +280,7 @@ static void set_roles(struct context *c, const struct role_sums *sums) {
         busy += row.ns;
         a->roles[a->nroles++] = row;
     }
-    if (a->step_ns > busy)
+    if (a->step_ns - busy > ROUNDING * a->step_ns)
         a->roles[a->nroles++] = (struct anatomy_role){ .name = "idle",
                                                        .ns = a->step_ns - busy,
                                                        .share = 1 - busy / a->step_ns,
@@ -367,10 +335,12 @@ void analyze_anatomy(struct context *c) {
         anatomy_assign_roles(k, median->count, anchor, layers);
         if (c->in->llm && !c->in->llm->text.shared_intermediate) join_shared_experts(k, median->count);
         set_parts(c, median, k);
+        double *busy_ns = anatomy_busy(c);
         for (size_t i = 0; i < n; i++) {
             a->step_ns += like[i].ns / (double)n;
-            add_step(c, &r->steps[like[i].step], a->parts, sums);
+            add_step(c, &r->steps[like[i].step], a->parts, busy_ns, sums);
         }
+        free(busy_ns);
         set_unrecorded_time(c, a);
         set_roles(c, sums);
     } else {

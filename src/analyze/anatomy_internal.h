@@ -4,6 +4,7 @@
 
 #include "analyze/anatomy.h"
 #include "analyze/kernel_name.h"
+#include "analyze/recognise.h"
 
 struct anatomy_kernel { /* a kernel or copy of a decode step */
     const char *name, *short_name;
@@ -20,5 +21,12 @@ void anatomy_assign_roles(struct anatomy_kernel *k, size_t n, const size_t *anch
 /* Sets the categories of the kernels in a decode step of XLA. The names of these kernels do not show the
  * category. Does nothing for other programs. */
 void anatomy_read_xla(struct anatomy_kernel *k, size_t n);
+
+uint64_t anatomy_work_start(const struct timeline *tl, const struct recognised_work *w);
+uint64_t anatomy_work_end(const struct timeline *tl, const struct recognised_work *w);
+
+struct context; /* internal.h */
+/* Returns [recognition.nwork]: the time that counts for each kernel and copy of the steps. The caller frees it. */
+double *anatomy_busy(const struct context *c);
 
 #endif

@@ -330,6 +330,33 @@ TEST(work_that_outlasts_the_work_after_it_is_not_idle_time) {
     timeline_close(tl);
 }
 
+/* A kernel of another process runs on the GPU during all steps. */
+TEST(roles_of_a_step_add_up_to_its_part_of_a_shared_gpu) {
+    struct film f;
+    struct timeline *tl;
+    struct analysis a;
+    start(&f);
+    timeline_builder_meta(f.b, "device.0.uuid", "GPU-1");
+    uint64_t from = f.now;
+    for (int i = 0; i < 12; i++) step(&f, 1, 2, 2);
+    timeline_builder_process(f.b, "b.ipt");
+    timeline_builder_meta(f.b, "device.0.uuid", "GPU-1");
+    struct trace_kernel k = { .correlation = 9999,
+                              .start_ns = from,
+                              .end_ns = f.now,
+                              .stream = 7,
+                              .name = timeline_builder_text(f.b, other) };
+    timeline_builder_kernel(f.b, &k, 1);
+    finish(&f, &tl, &a);
+    CHECK(a.recognised && a.anatomy != NULL);
+    double sum = 0;
+    for (size_t i = 0; i < a.anatomy->nroles; i++) sum += a.anatomy->roles[i].ns;
+    CHECK_NEAR(sum, a.anatomy->step_ns, 1);
+    CHECK_NEAR(a.anatomy->step_ns, (13 * 5 + 2) * 1e3 / 2, 1);
+    analysis_free(&a);
+    timeline_close(tl);
+}
+
 TEST(work_that_does_not_repeat_is_one_stage) {
     struct film f;
     struct timeline *tl;
