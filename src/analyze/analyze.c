@@ -171,7 +171,7 @@ static const struct pass {
      * sums over occurrences */
     { analyze_stages_finish, false, true },
     /* occurrences, kernels without launch -> stages.time_refused, without times of these stages */
-    { analyze_contained, false, false },
+    { analyze_contained, false, true },
     /* capture windows, stages.host_ns -> missed, stages.missed */
     { analyze_captured, false, true },
     /* replay records, kernels of graphs -> graphs, notes */

@@ -68,6 +68,7 @@ struct digest_stage {
     bool outside, implicit;
     uint64_t occurrences, kernels, launches;
     double tokens_in, tokens_out;
+    /* NaN: the trace does not give the time of the stage. Its steps then have no rows. */
     double compute_ns, exposed_ns, copy_ns, idle_ns;
     double idle_cause_ns[ANALYSIS_IDLE_CAUSES], category_ns[KERNEL_CATEGORY_END];
     /* Only top-level stages have rows of steps. A row is the sum over steps_per_row steps; the last may have
@@ -75,6 +76,10 @@ struct digest_stage {
     uint32_t steps_per_row;
     size_t nrows;
     struct digest_step *rows;
+};
+/* Time that belongs to top-level stages, but not to a certain one: the stages have unknown times. */
+struct digest_unassigned {
+    double compute_ns, exposed_ns, copy_ns, idle_ns;
 };
 struct digest_step {
     uint64_t start_ns; /* start of the row's first step, on the rank's own clock */
@@ -104,6 +109,7 @@ struct rank_digest {
     double sm_mhz_mean, throttled_ns, joules; /* NaN: unknown */
     struct digest_stage *stages;
     size_t nstages;
+    struct digest_unassigned unassigned;
     struct digest_class *classes;
     size_t nclasses;
     struct digest_operation *operations;

@@ -56,6 +56,20 @@ static void note_bad_records(struct maker *m) {
     m->warnings[m->d->nwarnings++] = digest_text(m->d, text);
 }
 
+/* One place is reserved for the message of add_operations(). */
+static void note_unknown_times(struct maker *m) {
+    struct strbuf text = STRBUF_INIT;
+    for (size_t i = 0; i < m->a->nstages && m->d->nwarnings + 1 < DIGEST_WARNINGS; i++) {
+        const struct analysis_stage *s = &m->a->stages[i];
+        if (!s->time_refused || s->parent != ANALYSIS_NONE) continue;
+        strbuf_reset(&text);
+        strbuf_addf(&text, "%s: its time is unknown: %s. Record it with launches (CUDA API)", s->path,
+                    s->time_refused);
+        m->warnings[m->d->nwarnings++] = digest_text(m->d, text.buf);
+    }
+    strbuf_free(&text);
+}
+
 static void set_identity(struct maker *m) {
     size_t at = main_process(m->tl);
     const struct timeline_process *p = &m->tl->processes[at];
@@ -81,6 +95,7 @@ static void set_identity(struct maker *m) {
     for (size_t i = 0; i < MIN(m->tl->nwarnings, DIGEST_WARNINGS - 2); i++)
         m->warnings[d->nwarnings++] = text_of(m, m->tl->warnings[i]);
     note_bad_records(m);
+    note_unknown_times(m);
 }
 
 /* Adds a name to the list "H200,A100", unless the list already contains it. */
@@ -138,6 +153,19 @@ static void set_clock_steps(struct maker *m, const struct trace_clock_rank *cloc
 
 /* ---- stages and steps */
 
+static void add_unassigned(struct digest_unassigned *sum, const struct digest_stage *s) {
+    sum->compute_ns += s->compute_ns;
+    sum->exposed_ns += s->exposed_ns;
+    sum->copy_ns += s->copy_ns;
+    sum->idle_ns += s->idle_ns;
+}
+
+static void clear_times(struct digest_stage *s) {
+    s->compute_ns = s->exposed_ns = s->copy_ns = s->idle_ns = NAN;
+    for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++) s->idle_cause_ns[c] = NAN;
+    for (int c = 0; c < KERNEL_CATEGORY_END; c++) s->category_ns[c] = NAN;
+}
+
 static void fill_stage(struct maker *m, size_t row, struct digest_stage *out) {
     const struct analysis_stage *s = &m->a->stages[row];
     *out = (struct digest_stage){ .name = digest_text(m->d, s->name),
@@ -160,6 +188,9 @@ static void fill_stage(struct maker *m, size_t row, struct digest_stage *out) {
         for (int c = 0; c < ANALYSIS_IDLE_CAUSES; c++) out->idle_cause_ns[c] += on->cause_ns[c];
     }
     for (int c = 0; c < KERNEL_CATEGORY_END; c++) out->category_ns[c] = s->category_ns[c];
+    if (!s->time_refused) return;
+    if (s->parent == ANALYSIS_NONE) add_unassigned(&m->d->unassigned, out);
+    clear_times(out);
 }
 
 static bool is_empty_stage(const struct analysis *a, size_t row) {
@@ -213,7 +244,8 @@ static void add_steps(struct maker *m) {
     free(seen);
     for (size_t s = 0; s < m->a->nstages; s++) {
         const struct analysis_stage *stage = &m->a->stages[s];
-        if (m->stage_row[s] != RANK_NONE && stage->parent == ANALYSIS_NONE && stage->occurrences)
+        if (m->stage_row[s] != RANK_NONE && stage->parent == ANALYSIS_NONE && stage->occurrences &&
+            !stage->time_refused)
             add_steps_of(m, s);
     }
     if (m->a->noccurrences && !m->a->stages[0].implicit)
@@ -342,8 +374,8 @@ static void set_stage_of(const struct maker *m, size_t i, struct digest_collecti
     out->step = RANK_NONE;
     if (o == ANALYSIS_NONE) return;
     while (m->a->occurrences[o].parent != ANALYSIS_NONE) o = m->a->occurrences[o].parent;
-    uint32_t row = m->stage_row[m->a->occurrences[o].stage];
-    if (row == RANK_NONE) return;
+    uint32_t stage = m->a->occurrences[o].stage, row = m->stage_row[stage];
+    if (row == RANK_NONE || m->a->stages[stage].time_refused) return;
     out->stage = (uint16_t)row;
     out->step = m->number[o];
 }

@@ -225,6 +225,16 @@ static void read_stages(struct source *s, const json_t *o) {
         read_stage(s, json_array_get(list, i), i, &s->d->stages[i]);
 }
 
+/* Digests of earlier versions do not have it. */
+static void read_unassigned(struct source *s, const json_t *o) {
+    const json_t *t = json_object_get(o, "unassigned");
+    if (!t) return;
+    s->d->unassigned = (struct digest_unassigned){ .compute_ns = get_amount(s, t, "compute_ns"),
+                                                   .exposed_ns = get_amount(s, t, "exposed_ns"),
+                                                   .copy_ns = get_amount(s, t, "copy_ns"),
+                                                   .idle_ns = get_amount(s, t, "idle_ns") };
+}
+
 static void read_classes(struct source *s, const json_t *o) {
     const json_t *list = get_array(s, o, "kernel_classes", DIGEST_CLASSES);
     size_t n = json_array_size(list);
@@ -366,6 +376,7 @@ static struct rank_digest *read_document(const json_t *o, const char *what, stru
     read_totals(&s, o);
     if (!s.bad) read_clock_steps(&s, o);
     if (!s.bad) read_stages(&s, o);
+    if (!s.bad) read_unassigned(&s, o);
     if (!s.bad) read_classes(&s, o);
     if (!s.bad) read_operations(&s, o);
     if (!s.bad) read_collectives(&s, o);

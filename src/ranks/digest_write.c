@@ -127,6 +127,15 @@ static void write_stages(struct jsonw *j, const struct rank_digest *d) {
     jsonw_end(j);
 }
 
+static void write_unassigned(struct jsonw *j, const struct digest_unassigned *t) {
+    jsonw_kobject(j, "unassigned");
+    jsonw_knum(j, "compute_ns", t->compute_ns);
+    jsonw_knum(j, "exposed_ns", t->exposed_ns);
+    jsonw_knum(j, "copy_ns", t->copy_ns);
+    jsonw_knum(j, "idle_ns", t->idle_ns);
+    jsonw_end(j);
+}
+
 static void write_classes(struct jsonw *j, const struct rank_digest *d) {
     jsonw_karray(j, "kernel_classes");
     for (size_t i = 0; i < d->nclasses; i++) {
@@ -206,6 +215,7 @@ int rank_digest_write(const struct rank_digest *d, const char *path, struct err 
     write_totals(&j, d);
     write_clock_steps(&j, d);
     write_stages(&j, d);
+    write_unassigned(&j, &d->unassigned);
     write_classes(&j, d);
     write_operations(&j, d);
     write_collectives(&j, d);

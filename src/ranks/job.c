@@ -231,13 +231,20 @@ static void add_cells(struct rank_job *job) {
     }
     for (size_t i = 0; i < o->n; i++) {
         struct rank_row *row = &job->ranks[o->row_of[i]];
-        row->time = (struct rank_time){
-            .wait_ns = NAN, .move_ns = NAN, .matched_share = NAN, .hidden_ns = o->digests[i]->hidden_ns
-        };
+        const struct digest_unassigned *unassigned = &o->digests[i]->unassigned;
+        row->time = (struct rank_time){ .compute_ns = unassigned->compute_ns,
+                                        .exposed_ns = unassigned->exposed_ns,
+                                        .copy_ns = unassigned->copy_ns,
+                                        .idle_ns = unassigned->idle_ns,
+                                        .wait_ns = NAN,
+                                        .move_ns = NAN,
+                                        .matched_share = NAN,
+                                        .hidden_ns = o->digests[i]->hidden_ns };
         for (size_t s = 0; s < o->digests[i]->nstages; s++) {
             struct rank_cell *cell = &job->cells[o->row_of[i] * job->nstages + o->stage_of[i][s]];
             fill_cell(cell, &o->digests[i]->stages[s]);
-            if (o->digests[i]->stages[s].parent == RANK_NONE) add_time(&row->time, &cell->time);
+            if (o->digests[i]->stages[s].parent == RANK_NONE && !isnan(cell->wall_ns))
+                add_time(&row->time, &cell->time);
         }
         add_time(&job->time, &row->time);
         if (row->timeline_ns > 0) {

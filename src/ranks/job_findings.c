@@ -66,7 +66,7 @@ double rank_step_ns(const struct rank_job *job, size_t stage) {
     double most = NAN;
     for (size_t r = 0; r < job->nranks; r++) {
         const struct rank_cell *c = rank_job_cell(job, r, stage);
-        if (c->present && c->occurrences)
+        if (c->present && c->occurrences && !isnan(c->wall_ns))
             most = fmax(isnan(most) ? 0 : most, c->wall_ns / (double)c->occurrences);
     }
     return most;

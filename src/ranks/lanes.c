@@ -34,7 +34,7 @@ static size_t busiest_stage(const struct rank_job *job) {
         double sum = 0;
         if (job->stages[s].parent != RANK_NONE || job->stages[s].outside) continue;
         for (size_t r = 0; r < job->nranks; r++)
-            if (rank_job_cell(job, r, s)->present) sum += rank_job_cell(job, r, s)->wall_ns;
+            if (rank_job_cell(job, r, s)->wall_ns > 0) sum += rank_job_cell(job, r, s)->wall_ns;
         if (!(sum > most)) continue;
         most = sum;
         best = s;

@@ -197,7 +197,8 @@ struct rank_cell {
     uint64_t occurrences, kernels, launches;
     double tokens_in, tokens_out; /* NaN: unknown */
     struct rank_time time;
-    double wall_ns; /* compute + exposed + copy + idle */
+    /* compute + exposed + copy + idle; NaN, like these: the trace does not give the time of the stage */
+    double wall_ns;
     double idle_cause_ns[ANALYSIS_IDLE_CAUSES];
     double category_ns[KERNEL_CATEGORY_END]; /* kernel time by category, including nested stages */
 };

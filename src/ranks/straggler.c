@@ -79,7 +79,7 @@ static double late_launches_of(const struct rank_job *job, size_t row) {
     double ns = 0;
     for (size_t s = 0; s < job->nstages; s++) {
         const struct rank_cell *c = rank_job_cell(job, row, s);
-        if (job->stages[s].parent != RANK_NONE || !c->present) continue;
+        if (job->stages[s].parent != RANK_NONE || !c->present || isnan(c->wall_ns)) continue;
         ns += c->idle_cause_ns[ANALYSIS_IDLE_LAUNCH] + c->idle_cause_ns[ANALYSIS_IDLE_SYNC] +
               c->idle_cause_ns[ANALYSIS_IDLE_NO_WORK] + c->idle_cause_ns[ANALYSIS_IDLE_UNKNOWN];
     }

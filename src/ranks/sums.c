@@ -21,7 +21,7 @@ struct rank_stage_sum rank_stage_sum(const struct rank_job *job, size_t stage) {
     for (size_t r = 0; r < job->nranks; r++) {
         const struct rank_cell *c = rank_job_cell(job, r, stage);
         out.occurrences += (double)c->occurrences;
-        if (!c->present || !c->occurrences) continue;
+        if (!c->present || !c->occurrences || isnan(c->wall_ns)) continue;
         double own = rank_cell_each(c, c->time.compute_ns);
         sum.compute_ns += c->time.compute_ns;
         sum.exposed_ns += c->time.exposed_ns;

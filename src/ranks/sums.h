@@ -14,7 +14,7 @@ struct rank_shares rank_shares_of(const struct rank_time *t, double whole_ns);
 /* A stage, summed over the ranks that have it. */
 struct rank_stage_sum {
     struct rank_shares shares;
-    double wall_ns; /* 0: no rank has the stage */
+    double wall_ns; /* 0: no rank has the stage with a known time */
     double occurrences;
     double slowest_compute_ns, fastest_compute_ns; /* compute time per occurrence of one rank; NaN: none */
 };

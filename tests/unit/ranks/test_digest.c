@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "ranks/job.h"
+#include "ranks/job_findings.h"
 #include "trace/writer.h"
 #include "unit/test.h"
 
@@ -172,6 +173,67 @@ TEST(a_digest_with_too_many_operations_can_be_read) {
     CHECK_INT(r->noperations, DIGEST_OPERATIONS);
     rank_digest_free(r);
     rank_digest_free(d);
+    free(file);
+    free(path);
+    free(dir);
+}
+
+/* A step whose range closes before its kernels run. Without launches, the trace does not tell which kernels are
+ * its own. */
+static char *write_server_trace(const char *dir) {
+    char *path = file_join(dir, "t.ipt");
+    struct err err;
+    struct trace_writer *w = trace_writer_open(path, NULL, &err);
+    struct trace_range r = { .start_ns = 1000000,
+                             .end_ns = 3400000,
+                             .thread = 1,
+                             .category = TRACE_CATEGORY_USER,
+                             .name = trace_writer_str(w, "step[DECODE bs=32]"),
+                             .flops = NAN,
+                             .bytes = NAN,
+                             .payload = NAN };
+    trace_writer_range(w, &r, 1);
+    for (uint64_t i = 0; i < 10; i++) {
+        struct trace_kernel k = { .start_ns = 3000000 + 1000000 * i,
+                                  .end_ns = 3990000 + 1000000 * i,
+                                  .correlation = 1 + i,
+                                  .stream = 7,
+                                  .name = trace_writer_str(w, "kernel") };
+        trace_writer_kernel(w, &k, 1);
+    }
+    CHECK_INT(trace_writer_close(w, &err), 0);
+    return path;
+}
+
+static void check_unknown_stage(const struct rank_digest *d) {
+    const struct digest_stage *s = &d->stages[0];
+    CHECK_STR(s->name, "decode");
+    CHECK(isnan(s->compute_ns) && isnan(s->exposed_ns) && isnan(s->copy_ns) && isnan(s->idle_ns));
+    CHECK(isnan(s->idle_cause_ns[0]) && isnan(s->category_ns[0]));
+    CHECK_INT(s->nrows, 0);
+    CHECK(d->unassigned.compute_ns > 0);
+    CHECK_INT(d->nwarnings, 1);
+    CHECK(strstr(d->warnings[0], "decode: its time is unknown: ") != NULL);
+}
+
+TEST(a_stage_whose_kernels_are_unknown_has_no_time_in_a_digest) {
+    struct err err;
+    char *dir = test_tmpdir(), *path = write_server_trace(dir), *file;
+    const char *paths[] = { path };
+    struct rank_digest **d = calloc(1, sizeof *d);
+    struct rank_job job;
+    d[0] = rank_digest_make(paths, 1, &(struct digest_limits){ 0 }, &err);
+    CHECK(d[0] != NULL);
+    check_unknown_stage(d[0]);
+    file = write_digest(d[0]);
+    rank_digest_free(d[0]);
+    d[0] = rank_digest_read(file, &err);
+    CHECK(d[0] != NULL);
+    check_unknown_stage(d[0]);
+    job_build(&job, d, 1, 1);
+    CHECK(isnan(rank_job_cell(&job, 0, 0)->wall_ns) && isnan(rank_step_ns(&job, 0)));
+    CHECK_NEAR(job.time.compute_ns, 9.9e6, 1);
+    rank_job_free(&job);
     free(file);
     free(path);
     free(dir);
